@@ -250,7 +250,12 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
         NextStep::LookAtProblems => Words::new(
             "No page has to be repaired. Look into the problems that are listed before the server is started.",
         ),
-        NextStep::BringControl => Words::new(
+        NextStep::BringControl { is_outdated: true } => Words::new(
+            "Do not start the server yet: pg_control is older than the WAL beside it (see the doubts), and a start would pass over that \
+             WAL, which loses what was committed there. Bring the pg_control back that belongs to the other files. Do not run \
+             pg_resetwal.",
+        ),
+        NextStep::BringControl { is_outdated: false } => Words::new(
             "The file that says where replay begins, global/pg_control or backup_label, could not be used. If it only \
              cannot be opened, run this again as the owner of the data directory. If it is damaged or gone, bring it \
              back from the latest backup of this cluster. Without it no image can be proven. Do not run pg_resetwal: \

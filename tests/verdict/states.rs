@@ -72,7 +72,8 @@ fn wal_that_goes_on_after_the_shutdown_is_not_replayed() {
     });
     scene.wal.shut_down(&scene.copy);
     scene.wal.noop(8);
-    assert_unproven(&scene, "wal_after_shutdown");
+    let checked = assert_unproven(&scene, "wal_after_shutdown");
+    assert_eq!(checked.summary["next"][0]["step"], "bring_control");
     let change = scene.wal.change(scene.key);
     let row = scene.row();
     row.assert_verdict("loses_changes");

@@ -134,7 +134,10 @@ pub enum NextStep {
     /// No page has to be repaired, and problems are listed.
     LookAtProblems,
     /// `pg_control` or `backup_label` is to be brought back.
-    BringControl,
+    BringControl {
+        /// It is whole, and of before the WAL that is there: a start would pass over that.
+        is_outdated: bool,
+    },
     /// A file is there, in a version that is newer than this program.
     UseNewerRelease {
         /// What is.
@@ -326,7 +329,10 @@ pub fn next_steps(
         }
         Start::BackupIncomplete => steps.push(NextStep::CompleteBackup),
         _ if setting.lacks_files => steps.push(NextStep::BringFiles),
-        Start::Unknown => steps.push(NextStep::BringControl),
+        Start::Unknown => steps.push(NextStep::BringControl { is_outdated: false }),
+        _ if replay.doubts.iter().any(|doubt| matches!(doubt, Doubt::WalAfterShutdown { .. })) => {
+            steps.push(NextStep::BringControl { is_outdated: true });
+        }
         _ => {}
     }
     let lacks_end = !replay.fetches_wal && replay.doubts.iter().any(Doubt::shows_missing_end);
