@@ -11,7 +11,7 @@ use super::finding::Coverage;
 use super::page_check::PageCondition;
 use super::page_links::{BrokenLink, LinkFault, LinkRole, NamedBy};
 use super::page_scan::{PageScan, first_block, readable_bytes};
-use super::skipped::SkippedPart;
+use super::skipped::{SkipReason, SkippedPart};
 use crate::cluster::names::{RelationName, RelationNames};
 use crate::cluster::open::open_inside;
 use crate::cluster::relation_walk::RelationFile;
@@ -57,7 +57,7 @@ impl TableLinkInput<'_> {
         for (rel, blocks) in &scan.zeroed {
             zeroed.entry(*rel).or_default().push(blocks.clone());
         }
-        let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
+        let (mut found, mut seen, mut is_full) = (Vec::new(), BTreeSet::new(), false);
         for ((rel, fork), highest) in &scan.reach {
             let table = if *fork == ForkNumber::Vm { Some(*rel) } else { owners.get(rel).copied() };
             let Some(table) = table.filter(|table| exists(*rel) && exists(*table)) else { continue };
@@ -66,12 +66,17 @@ impl TableLinkInput<'_> {
             let zeroed = zeroed.get(&table).map_or(&[][..], Vec::as_slice);
             if u64::from(*highest) >= end || zeroed.iter().any(|blocks| blocks.start <= *highest) {
                 let mut named = |link: BrokenLink| {
-                    if seen.len() < MAX_NAMED && seen.insert(link.page) {
+                    if seen.len() >= MAX_NAMED {
+                        is_full |= !seen.contains(&link.page);
+                    } else if seen.insert(link.page) {
                         found.push(link);
                     }
                 };
                 self.read_again((*rel, *fork), (table, end, zeroed), &mut named, coverage);
             }
+        }
+        if is_full {
+            coverage.skip(SkippedPart::MorePagesNeeded, SkipReason::TooManyMissing { limit: MAX_NAMED });
         }
         found
     }
