@@ -376,10 +376,10 @@ fn bytes_read(args: &[&str]) -> u64 {
     count.unwrap()
 }
 
-/// Nobody asks older WAL about pages with which nothing is wrong.
+/// All pages once, the double write buffer, and WAL once: before the redo point it shows lost writes.
 #[cfg(target_os = "linux")]
 #[test]
-fn sound_cluster_costs_only_the_wal_that_its_end_needs() {
+fn sound_cluster_costs_its_wal_once() {
     let data = cluster("clean");
     let wal: u64 = std::fs::read_dir(data.join("pg_wal"))
         .unwrap()
@@ -391,7 +391,7 @@ fn sound_cluster_costs_only_the_wal_that_its_end_needs() {
     assert!(wal >= 10 * segment);
     let (verified, checked) = (bytes_read(&["verify", arg(&data)]), bytes_read(&["check", arg(&data)]));
     let dwb = std::fs::metadata(data.join(DWB_FILE)).unwrap().len();
-    assert!(checked < verified + dwb * 2 + 4 * segment, "{checked} bytes, {verified} without WAL, {wal} of WAL");
+    assert!(checked < verified + dwb * 2 + wal + 4 * segment, "{checked} bytes, {verified} without WAL, {wal} of WAL");
 }
 
 #[test]

@@ -118,7 +118,7 @@ impl Prover<'_> {
         let input = self.input;
         let set = input.wal.all.as_ref().or(input.wal.own.as_ref());
         let (Some(set), Some(redo_lsn)) = (set, input.cluster.replay.redo_lsn) else { return Ok(()) };
-        if input.cluster.server.may_be_running() || input.scope == Scope::DwbPages {
+        if input.cluster.server.may_be_running() {
             return Ok(());
         }
         // Checksums tell of pages that are not what they were written as.
@@ -126,11 +126,18 @@ impl Prover<'_> {
         let bounds = self.bounds(end_lsn);
         let progress = ProofProgress::new(Stage::Wal, input.watch, wal_bytes(set));
         let known = self.read_wal(set, bounds, SkippedPart::LostWrites, &progress, told)?;
+        if progress.is_broken_off() {
+            return Err(SkipReason::Interrupted(Lacking::Pages));
+        }
+        let is_wanted = |page: PageId| match input.scope {
+            Scope::DwbPages => !slots_of(input.slots, page).is_empty(),
+            scope => scope.takes(page),
+        };
         let mut buffer = vec![0; input.files.block_size];
         for provable in known.pages() {
             let is_suspect = provable.lacks.is_some() || provable.is_foreign;
             let page = provable.page;
-            if is_suspect && input.scope.takes(page) && self.is_logged(page) {
+            if is_suspect && is_wanted(page) && self.is_logged(page) {
                 self.compare_lsn(&provable, &mut buffer);
             }
         }
