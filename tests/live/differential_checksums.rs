@@ -173,7 +173,11 @@ fn damage_is_found_where_pg_checksums_finds_it() {
     server.must("pg_checksums", &["--disable", "-D", arg(&data)]);
     let ran = verify(&data, &[]);
     let found: BTreeSet<_> = ran.of_type("damaged_page").iter().map(place).collect();
-    assert_eq!((ran.status, &summary(&ran)["checksums"]), (1, &"off".into()));
+    // A visibility map that is overwritten may name more pages behind its table than are listed.
+    let skipped = ran.of_type("skipped");
+    assert!(skipped.iter().all(|skipped| skipped["cause"] == "too_many_missing"), "{skipped:?}");
+    let status = if skipped.is_empty() { 1 } else { 2 };
+    assert_eq!((ran.status, &summary(&ran)["checksums"]), (status, &"off".into()));
     assert!(found.is_subset(&damaged) && found.len() > 50, "{}", found.len());
 }
 
