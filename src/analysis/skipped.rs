@@ -363,6 +363,8 @@ pub enum SkipReason {
     SlotsOfZeros,
     /// No checkpoint of the redo log of MySQL or MariaDB was found.
     CheckpointNotFound,
+    /// The redo log of MySQL or MariaDB has no checksums, is encrypted, or nothing tells where in its files it begins.
+    RedoNotTestable,
     /// An option file of MySQL or MariaDB includes others.
     OptionFileIncludes,
     /// A server may be running on the data directory.

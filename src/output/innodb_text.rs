@@ -46,7 +46,8 @@ pub fn write_instance(
     write_fact(out, layout, "server", &made)?;
     write_fact(out, layout, "page size", &format!("{} bytes", doublewrite.page_bytes))?;
     let checkpoint = log.checkpoint.as_ref();
-    let checkpoint = checkpoint.map_or_else(|| "unknown".to_owned(), |(lsn, file)| format!("LSN {lsn} (in {file})"));
+    let checkpoint =
+        checkpoint.map_or_else(|| "unknown".to_owned(), |(found, file)| format!("LSN {} (in {file})", found.lsn));
     write_fact(out, layout, "checkpoint", &checkpoint)?;
     let files = spaces.all.iter().flat_map(|space| &space.files).map(|file| file.size_bytes);
     let bytes = files.fold(0_u64, u64::saturating_add);

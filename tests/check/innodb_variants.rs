@@ -11,18 +11,18 @@ use crate::common::{Ran, arg, copy_tree, dwbinspect, unpack};
 
 const SECTOR: usize = 512;
 
-fn copy_of(case: &str) -> (tempfile::TempDir, PathBuf) {
+pub fn copy_of(case: &str) -> (tempfile::TempDir, PathBuf) {
     let temporary = tempfile::tempdir().expect("temporary directory");
     let data = temporary.path().join("data");
     copy_tree(&unpack::data_dir(&format!("innodb/{case}")).expect("unpack"), &data);
     (temporary, data)
 }
 
-fn innodb(command: &str, data: &Path) -> Ran {
+pub fn innodb(command: &str, data: &Path) -> Ran {
     dwbinspect(&["innodb", command, "--format", "ndjson", arg(data)])
 }
 
-fn write_at(path: &Path, bytes: &[u8], offset: u64) {
+pub fn write_at(path: &Path, bytes: &[u8], offset: u64) {
     OpenOptions::new().write(true).open(path).expect("open").write_all_at(bytes, offset).expect("write");
 }
 
@@ -31,12 +31,12 @@ fn offset_of(line: &Value) -> u64 {
     u64::from_str_radix(digits, 16).expect("hexadecimal")
 }
 
-fn start_of(data: &Path) -> Value {
+pub fn start_of(data: &Path) -> Value {
     innodb("check", data).of_type("summary").remove(0)["start"].clone()
 }
 
 /// Damaged pages that no image gives back as it should be become zeros, which are a page that was never written.
-fn forget_what_is_lost(data: &Path) {
+pub fn forget_what_is_lost(data: &Path) {
     for page in innodb("check", data).of_type("page") {
         if page["verdict"] != "server_restores" {
             write_at(&data.join(page["path"].as_str().unwrap()), &[0; 16384], offset_of(&page));
@@ -241,7 +241,7 @@ fn first_page_of_zeros_with_an_image_stops_no_start() {
 }
 
 /// Bytes that nothing was ever written from.
-fn noise(length: usize) -> Vec<u8> {
+pub fn noise(length: usize) -> Vec<u8> {
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     let next = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

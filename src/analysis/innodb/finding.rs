@@ -63,6 +63,25 @@ pub enum InnodbFinding {
     InnodbNoCheckpoint,
     /// A checkpoint block of the redo log has a wrong checksum.
     InnodbDamagedCheckpoint,
+    /// The redo log ends with bytes that no server wrote, or has more after its end.
+    InnodbRedoDamaged {
+        /// LSN up to which it is whole.
+        end_lsn: InnodbLsn,
+        /// More of it follows.
+        goes_on: bool,
+    },
+    /// The redo log goes on in a file that is missing or too short.
+    InnodbRedoMissing {
+        /// LSN up to which it is there.
+        end_lsn: InnodbLsn,
+    },
+    /// Pages or images are newer than the end of the redo log.
+    InnodbRedoBehind {
+        /// LSN up to which the log is there.
+        end_lsn: InnodbLsn,
+        /// LSN of the newest page or image.
+        newest_lsn: InnodbLsn,
+    },
     /// There is no doublewrite buffer.
     InnodbNoDoublewrite {
         /// The server keeps it in files, which may be in another directory.

@@ -192,6 +192,8 @@ pub struct JudgeContext<'a> {
     pub checkpoint: Option<InnodbLsn>,
     /// No newer checkpoint can be lost.
     pub is_checkpoint_certain: bool,
+    /// All of the redo log is there that the server wrote after the checkpoint, as far as that can be seen.
+    pub is_redo_whole: bool,
     /// Whether the buffer is all that the server has.
     pub trust: BufferTrust,
 }
@@ -394,6 +396,10 @@ impl JudgeContext<'_> {
         }
         if self.checkpoint.is_some() && !self.is_checkpoint_certain {
             prediction.reasons.push(RecoveryReason::CheckpointUncertain);
+            prediction.sureness = Sureness::Likely;
+        }
+        if self.checkpoint.is_some() && !self.is_redo_whole {
+            prediction.reasons.push(RecoveryReason::RedoNotWhole);
             prediction.sureness = Sureness::Likely;
         }
         // Such an image tells the number of its page alone.

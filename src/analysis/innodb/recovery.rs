@@ -100,6 +100,8 @@ pub enum RecoveryReason {
     BufferNotInUse,
     /// One checkpoint block alone is valid: a newer one may be lost.
     CheckpointUncertain,
+    /// The redo log from the checkpoint on is not whole, or was not followed to its end.
+    RedoNotWhole,
     /// The server does not see the damage: it is told to use no checksums, or, MariaDB, takes a page for one that was never written.
     DamageUnseen,
     /// The page is whole and has the number of another one.
@@ -110,7 +112,7 @@ pub enum RecoveryReason {
 
 impl RecoveryReason {
     /// All of them.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::NoWholeImage,
         Self::ImageOlderThanCheckpoint,
         Self::OlderImagesIgnored,
@@ -131,6 +133,7 @@ impl RecoveryReason {
         Self::BufferIncomplete,
         Self::BufferNotInUse,
         Self::CheckpointUncertain,
+        Self::RedoNotWhole,
         Self::DamageUnseen,
         Self::WrongPageNumber,
         Self::NotVerifiable,
@@ -160,6 +163,7 @@ impl RecoveryReason {
             Self::BufferIncomplete => "buffer_incomplete",
             Self::BufferNotInUse => "buffer_not_in_use",
             Self::CheckpointUncertain => "checkpoint_uncertain",
+            Self::RedoNotWhole => "redo_not_whole",
             Self::DamageUnseen => "damage_unseen",
             Self::WrongPageNumber => "wrong_page_number",
             Self::NotVerifiable => "not_verifiable",

@@ -2,5 +2,7 @@
 
 pub mod doublewrite;
 pub mod files;
+pub mod redo_extent;
 pub mod redo_log;
+pub mod redo_map;
 pub mod tablespace;

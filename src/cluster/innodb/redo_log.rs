@@ -19,7 +19,7 @@ pub struct RedoLog {
     /// The server that made it, as it names itself.
     pub creator: Option<String>,
     /// The newest valid checkpoint, and the file that it is in.
-    pub checkpoint: Option<(InnodbLsn, String)>,
+    pub checkpoint: Option<(Checkpoint, String)>,
     /// Both checkpoint blocks that are written in turn are there: no newer checkpoint can be lost.
     pub is_checkpoint_certain: bool,
     /// Checkpoint blocks with a wrong checksum: file and offset.
@@ -46,7 +46,7 @@ impl RedoLog {
         let blocks: Vec<Checkpoint> = found.iter().map(|(checkpoint, _)| *checkpoint).collect();
         log.checkpoint = latest(&blocks).and_then(|best| {
             let (_, file) = found.iter().find(|(checkpoint, _)| *checkpoint == best)?;
-            Some((best.lsn, file.clone()))
+            Some((best, file.clone()))
         });
         log.is_checkpoint_certain = is_latest_certain(&blocks);
         log.damaged = found
@@ -78,7 +78,7 @@ impl RedoLog {
     /// Where recovery starts, if that is known.
     #[must_use]
     pub fn checkpoint_lsn(&self) -> Option<InnodbLsn> {
-        self.checkpoint.as_ref().map(|(lsn, _)| *lsn)
+        self.checkpoint.as_ref().map(|(checkpoint, _)| checkpoint.lsn)
     }
 }
 
@@ -172,12 +172,15 @@ fn version_after(creator: &str, name: &str) -> Option<(u32, u32, u32)> {
 mod tests {
     use super::*;
 
+    const CHECKPOINT: Checkpoint =
+        Checkpoint { offset: 512, number: None, lsn: InnodbLsn(9), position: None, end_lsn: None, is_valid: true };
+
     fn log(creator: &str, word: u32, format: RedoFormat, has_checkpoint: bool) -> RedoLog {
         RedoLog {
             format: Some(format),
             format_word: word,
             creator: (!creator.is_empty()).then(|| creator.to_owned()),
-            checkpoint: has_checkpoint.then(|| (InnodbLsn(9), "ib_logfile0".to_owned())),
+            checkpoint: has_checkpoint.then(|| (CHECKPOINT, "ib_logfile0".to_owned())),
             ..RedoLog::default()
         }
     }

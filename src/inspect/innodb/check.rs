@@ -2,12 +2,13 @@
 
 use std::ops::ControlFlow;
 
+use super::redo::Redo;
 use super::source::{InnodbRequest, InnodbSource, about};
 use super::verify::note_scan;
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::innodb::candidates::BufferContent;
 use crate::analysis::innodb::finding::InnodbFinding;
-use crate::analysis::innodb::judge::{BufferTrust, InnodbPage, InnodbVerdict, opened_spaces};
+use crate::analysis::innodb::judge::{BufferTrust, InnodbPage, InnodbVerdict, JudgeContext, opened_spaces};
 use crate::analysis::innodb::recovery::{InnodbStart, OnStart, RecoveryReason};
 use crate::analysis::innodb::scan::{FoundPage, ScanReport, scan};
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
@@ -30,6 +31,8 @@ pub struct InnodbExamination {
     pub pages: Vec<InnodbPage>,
     /// Other pages that the doublewrite buffer names, if that was asked for.
     pub whole: Vec<InnodbPage>,
+    /// The redo log, from its checkpoint on, is all there, as far as that can be seen.
+    pub is_redo_whole: bool,
     /// Whether the server starts.
     pub start: InnodbStart,
     /// What was found.
@@ -39,6 +42,12 @@ pub struct InnodbExamination {
 }
 
 impl InnodbExamination {
+    /// What its pages were judged by.
+    #[must_use]
+    pub fn context(&self) -> JudgeContext<'_> {
+        self.source.context(&self.content, &self.scan.newest_lsn, self.is_redo_whole)
+    }
+
     /// Pages with a verdict.
     #[must_use]
     pub fn count(&self, verdict: InnodbVerdict) -> usize {
@@ -86,7 +95,7 @@ pub fn innodb_check(
     let source = InnodbSource::open(request)?;
     let (mut findings, mut coverage) = (Vec::new(), Coverage::default());
     source.notes(&mut findings, &mut coverage);
-    note_replay(&source, &mut coverage);
+    let redo = Redo::of(&source, &mut findings, &mut coverage, &|| watch.at(InnodbStage::Buffer, 0, 0));
     let content = source.read_buffer(request.jobs, &mut coverage, &|| watch.at(InnodbStage::Buffer, 0, 0))?;
     note_buffer(&source, &content, &mut findings);
     let wants_zero = |page| content.names(page);
@@ -96,7 +105,8 @@ pub fn innodb_check(
     };
     let scan = scan(&source.scan_request(&|_| true, &wants_zero, request.jobs), &mut coverage, &told);
     note_scan(&source, &scan, &mut findings, &mut coverage);
-    let context = source.context(&content, &scan.newest_lsn);
+    let is_redo_whole = redo.is_whole(&content, &scan.newest_lsn, &mut findings);
+    let context = source.context(&content, &scan.newest_lsn, is_redo_whole);
     note_trust(context.trust, &mut findings);
     let opened = opened_spaces(&context, &scan.newest_lsn);
     let mut reader = PageReader::new(&source.root);
@@ -120,16 +130,9 @@ pub fn innodb_check(
             whole.extend(found.filter(is_whole).and_then(|found| judge(&found, &mut coverage)));
         }
     }
-    let start = start_of(&source, &content, context.trust, &pages, &coverage);
+    let start = start_of(&source, &content, &context, &pages, &coverage);
     note_pages(&pages, &mut findings);
-    Ok(InnodbExamination { source, content, scan, pages, whole, start, findings, coverage })
-}
-
-/// Where replay begins is part of what a start is foretold from.
-fn note_replay(source: &InnodbSource, coverage: &mut Coverage) {
-    if source.checkpoint().is_none() {
-        coverage.skip(SkippedPart::RedoLog, SkipReason::CheckpointNotFound);
-    }
+    Ok(InnodbExamination { source, content, scan, pages, whole, is_redo_whole, start, findings, coverage })
 }
 
 fn note_buffer(source: &InnodbSource, content: &BufferContent, findings: &mut Vec<Finding>) {
@@ -220,10 +223,11 @@ const fn hides_replay(reason: &SkipReason) -> bool {
 fn start_of(
     source: &InnodbSource,
     content: &BufferContent,
-    trust: BufferTrust,
+    context: &JudgeContext<'_>,
     pages: &[InnodbPage],
     coverage: &Coverage,
 ) -> InnodbStart {
+    let trust = context.trust;
     let any = |takes: &dyn Fn(&InnodbPage) -> bool| pages.iter().any(takes);
     let is_page_0_restored = |space_id: u32| {
         let page_0 = InnodbPageId { space_id, page_no: 0 };
@@ -236,6 +240,7 @@ fn start_of(
         InnodbStart::Refuses
     } else if matches!(source.family, Family::MariadbOld | Family::Unknown)
         || trust != BufferTrust::Complete
+        || !context.is_redo_whole
         || any(&|page| page.prediction.on_start == OnStart::Unknown)
     {
         InnodbStart::Unknown
@@ -266,7 +271,7 @@ pub fn innodb_page(
     let source = InnodbSource::open(request)?;
     let (mut findings, mut coverage) = (Vec::new(), Coverage::default());
     source.notes(&mut findings, &mut coverage);
-    note_replay(&source, &mut coverage);
+    let redo = Redo::of(&source, &mut findings, &mut coverage, &|| watch(0, 0));
     let wanted = source.space_named(space).ok_or_else(|| InspectError::NoSuchTablespace(space.to_owned()))?;
     let Some(space_id) = source.spaces.all.get(wanted).map(|space| space.id) else {
         return Err(InspectError::NoSuchTablespace(space.to_owned()));
@@ -280,7 +285,8 @@ pub fn innodb_page(
         scan(&source.scan_request(&takes, &|_| false, request.jobs), &mut coverage, &|done, total, _: &[FoundPage]| {
             watch(done, total)
         });
-    let context = source.context(&content, &scan.newest_lsn);
+    let is_redo_whole = redo.is_whole(&content, &scan.newest_lsn, &mut findings);
+    let context = source.context(&content, &scan.newest_lsn, is_redo_whole);
     note_trust(context.trust, &mut findings);
     let opened = opened_spaces(&context, &scan.newest_lsn);
     let mut reader = PageReader::new(&source.root);
@@ -288,9 +294,9 @@ pub fn innodb_page(
     let found = found.ok_or(InspectError::NoSuchInnodbPage(page))?;
     let judged = context.judge(&found, &opened, &mut reader, &mut coverage);
     let pages: Vec<InnodbPage> = judged.into_iter().collect();
-    let start = start_of(&source, &content, context.trust, &pages, &coverage);
+    let start = start_of(&source, &content, &context, &pages, &coverage);
     note_pages(&pages, &mut findings);
-    Ok(InnodbExamination { source, content, scan, pages, whole: Vec::new(), start, findings, coverage })
+    Ok(InnodbExamination { source, content, scan, pages, whole: Vec::new(), is_redo_whole, start, findings, coverage })
 }
 
 impl InnodbSource {

@@ -3,6 +3,7 @@
 pub mod check;
 #[cfg(feature = "tables")]
 pub mod document;
+pub mod redo;
 pub mod request;
 pub mod source;
 pub mod verify;

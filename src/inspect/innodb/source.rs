@@ -91,9 +91,15 @@ impl InnodbSource {
         if coverage.is_interrupted() { Err(InspectError::BufferInterrupted) } else { Ok(content) }
     }
 
-    /// What pages are judged by. `newest_lsn`: of the whole pages of each tablespace that was read.
+    /// What pages are judged by. `newest_lsn`: of the whole pages of each tablespace that was read. `is_redo_whole`: all of the redo
+    /// log is there.
     #[must_use]
-    pub fn context<'a>(&'a self, content: &'a BufferContent, newest_lsn: &[InnodbLsn]) -> JudgeContext<'a> {
+    pub fn context<'a>(
+        &'a self,
+        content: &'a BufferContent,
+        newest_lsn: &[InnodbLsn],
+        is_redo_whole: bool,
+    ) -> JudgeContext<'a> {
         let newest = newest_lsn.iter().copied().max().unwrap_or_default();
         JudgeContext {
             root: &self.root,
@@ -103,6 +109,7 @@ impl InnodbSource {
             family: self.family,
             checkpoint: self.checkpoint(),
             is_checkpoint_certain: self.log.is_checkpoint_certain,
+            is_redo_whole,
             trust: BufferTrust::of(
                 &self.doublewrite,
                 content,

@@ -278,7 +278,7 @@ pub fn instance_row(path: &str, family: Family, log: &RedoLog, doublewrite: &Dou
         ("family", json!(family.name())),
         ("creator", json!(log.creator)),
         ("page_bytes", json!(doublewrite.page_bytes)),
-        ("checkpoint_lsn", json!(checkpoint.map(|(lsn, _)| innodb_lsn_text(*lsn)))),
+        ("checkpoint_lsn", json!(checkpoint.map(|(found, _)| innodb_lsn_text(found.lsn)))),
         ("checkpoint_file", json!(checkpoint.map(|(_, file)| file.as_str()))),
         ("doublewrite", json!(doublewrite.layout.name())),
         ("detect_only_files", json!(doublewrite.entries.len())),

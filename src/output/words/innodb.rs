@@ -38,6 +38,18 @@ impl fmt::Display for InnodbFinding {
             Self::InnodbPageZero => f.write_str("page 0 is damaged; the tablespace is known from other pages"),
             Self::InnodbNoCheckpoint => f.write_str("the checkpoint of the redo log is unknown"),
             Self::InnodbDamagedCheckpoint => f.write_str("a checkpoint block has a wrong checksum"),
+            Self::InnodbRedoDamaged { end_lsn, goes_on: true } => {
+                write!(f, "the redo log is damaged after LSN {end_lsn}, and goes on after that")
+            }
+            Self::InnodbRedoDamaged { end_lsn, goes_on: false } => {
+                write!(f, "the redo log ends at LSN {end_lsn} with bytes that no server wrote")
+            }
+            Self::InnodbRedoMissing { end_lsn } => {
+                write!(f, "the redo log goes on after LSN {end_lsn} in a file that is missing or too short")
+            }
+            Self::InnodbRedoBehind { end_lsn, newest_lsn } => {
+                write!(f, "the redo log ends at LSN {end_lsn}, and a page was written at LSN {newest_lsn}")
+            }
             Self::InnodbNoDoublewrite { expects_files: true } => f.write_str("the doublewrite buffer was not found"),
             Self::InnodbNoDoublewrite { expects_files: false } => f.write_str("no doublewrite buffer is there"),
             Self::InnodbBufferNotInUse => {
@@ -98,6 +110,15 @@ impl InnodbFinding {
             }
             Self::InnodbDamagedCheckpoint => {
                 "the other block was used; a crash in the middle of a checkpoint leaves one"
+            }
+            Self::InnodbRedoDamaged { goes_on: true, .. } | Self::InnodbRedoMissing { .. } => {
+                "a start replays nothing from there on, if it begins at all: what was committed after is lost"
+            }
+            Self::InnodbRedoDamaged { goes_on: false, .. } => {
+                "a start takes this for the end of the log and says nothing: whether anything was committed after is unknown"
+            }
+            Self::InnodbRedoBehind { .. } => {
+                "servers write a page after the log of its changes: the end of the log is lost, or the pages are from a later time"
             }
             Self::InnodbNoDoublewrite { expects_files: true } => {
                 "the server keeps images in files, which innodb_doublewrite_dir or innodb_data_home_dir may name elsewhere: \
@@ -222,6 +243,7 @@ impl fmt::Display for RecoveryReason {
                 "the server does not see this damage: it is told to use no checksums, or the page looks as if it was never written"
             }
             Self::CheckpointUncertain => "one checkpoint block alone is valid: a newer checkpoint may be lost",
+            Self::RedoNotWhole => "the redo log is not whole, or was not read to its end",
             Self::WrongPageNumber => "the page is whole and has the number of another: what recovery does with such a page is not known here",
             Self::NotVerifiable => "the image cannot be tested here",
         })

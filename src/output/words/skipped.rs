@@ -198,6 +198,9 @@ impl fmt::Display for SkipReason {
             Self::CheckpointNotFound => {
                 f.write_str("no checkpoint was found in it: what a start would replay, and whether it can, is unknown")
             }
+            Self::RedoNotTestable => f.write_str(
+                "whether it is whole cannot be tested: it has no checksums, is encrypted, or nothing tells where it begins",
+            ),
             Self::OptionFileIncludes => {
                 f.write_str("it includes other option files, which are not read: they may name other directories")
             }

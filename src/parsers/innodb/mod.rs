@@ -1,5 +1,6 @@
 //! Formats of InnoDB, the storage engine of MySQL and MariaDB: pages and their checksums, page compression, flags of
-//! tablespaces, the doublewrite buffer in its layouts, and the checkpoint of the redo log. All integers are big-endian.
+//! tablespaces, the doublewrite buffer in its layouts, and the
+//! redo log as far as its end is found by it. All integers are big-endian.
 
 use std::fmt;
 
@@ -12,6 +13,8 @@ pub mod my_cnf;
 pub mod page;
 pub mod page_check;
 pub mod redo;
+pub mod redo_block;
+pub mod redo_mtr;
 
 /// A log sequence number of InnoDB: bytes of redo log since the instance was made. Printed as the servers do, as a decimal
 /// number.

@@ -8,6 +8,9 @@ use crate::parsers::decode::{be_u32_at, be_u64_at};
 /// Bytes at the start of a redo file that can have header and checkpoints.
 pub const REDO_HEAD_BYTES: usize = 16384;
 
+/// `Phys`.
+const MARIADB_PHYSICAL: u32 = 0x5068_7973;
+
 /// How a redo log is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RedoFormat {
@@ -28,7 +31,7 @@ impl RedoFormat {
     #[must_use]
     pub const fn of_word(word: u32) -> Self {
         match word & 0x7FFF_FFFF {
-            0x5068_7973 => Self::MariadbPhysical,
+            MARIADB_PHYSICAL => Self::MariadbPhysical,
             0x5048_5953 | 103 | 104 | 1..=6 => Self::Block,
             _ => Self::Old,
         }
@@ -78,6 +81,10 @@ pub struct Checkpoint {
     pub number: Option<u64>,
     /// Where recovery starts.
     pub lsn: InnodbLsn,
+    /// Where `lsn` is in the files of the log laid end to end, in formats that say so.
+    pub position: Option<u64>,
+    /// LSN up to which the log must reach for a start, in formats that have one.
+    pub end_lsn: Option<InnodbLsn>,
     /// Its checksum is right.
     pub is_valid: bool,
 }
@@ -105,7 +112,14 @@ fn checkpoint(format: RedoFormat, head: &[u8], at: usize) -> Option<Checkpoint> 
             (be_u64_at(block, 0), be_u64_at(block, 8)?, first && sum(8, 292) == be_u32_at(block, 292))
         }
     };
-    Some(Checkpoint { offset: at as u64, number, lsn: InnodbLsn(lsn), is_valid: is_valid && lsn > 0 })
+    let position = match format {
+        RedoFormat::MariadbPhysical | RedoFormat::Directory => None,
+        RedoFormat::Block => be_u64_at(block, 16),
+        RedoFormat::Old => Some(u64::from(be_u32_at(block, 304)?) << 32 | u64::from(be_u32_at(block, 16)?)),
+    };
+    let end_lsn = be_u64_at(block, 8).filter(|_| format == RedoFormat::MariadbPhysical).map(InnodbLsn);
+    let is_valid = is_valid && lsn > 0;
+    Some(Checkpoint { offset: at as u64, number, lsn: InnodbLsn(lsn), position, end_lsn, is_valid })
 }
 
 /// The checkpoint that recovery starts from: the valid one with the highest number, or LSN where there are no numbers.
@@ -147,7 +161,14 @@ mod tests {
         let format = RedoFormat::of_word(RedoHeader::decode(&head).unwrap().format);
         assert_eq!(format, RedoFormat::MariadbPhysical);
         let found = checkpoints(format, &head);
-        let expected = Checkpoint { offset: 4096, number: None, lsn: InnodbLsn(0x0168_B630), is_valid: true };
+        let expected = Checkpoint {
+            offset: 4096,
+            number: None,
+            lsn: InnodbLsn(0x0168_B630),
+            position: None,
+            end_lsn: Some(InnodbLsn(0x0168_F8EF)),
+            is_valid: true,
+        };
         assert_eq!(found, [expected]);
         assert_eq!(latest(&found), Some(expected));
         head[4096 + 7] ^= 1;

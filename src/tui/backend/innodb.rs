@@ -113,7 +113,7 @@ impl InnodbBackend {
     /// Compares every slot with the page that it names, as long as this is the last check.
     fn compare(&self, survey: &Arc<InnodbSurvey>, sender: &ActionSender<Action>) -> Option<SlotSheet> {
         let source = &survey.examined.source;
-        let context = source.context(&survey.examined.content, &survey.examined.scan.newest_lsn);
+        let context = survey.examined.context();
         let mut reader = PageReader::new(&source.root);
         // What cannot be read was told by the check.
         let mut coverage = Coverage::default();
@@ -167,7 +167,7 @@ impl InnodbBackend {
         let mut reader = PageReader::new(&source.root);
         let listed = target.listed.and_then(|at| survey.examined.pages.get(at)).cloned();
         let page = listed.or_else(|| {
-            let context = source.context(content, &survey.examined.scan.newest_lsn);
+            let context = survey.examined.context();
             let opened = opened_spaces(&context, &survey.examined.scan.newest_lsn);
             let found = source.look_up(target.page, &mut reader, &mut coverage)?;
             context.judge(&found, &opened, &mut reader, &mut coverage)

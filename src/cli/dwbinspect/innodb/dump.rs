@@ -63,7 +63,7 @@ pub(super) fn run(args: &DumpArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
     let watch = until_interrupted();
     let content = source.read_buffer(args.directory.request().jobs, &mut coverage, &watch)?;
     let setting = source.setting();
-    let context = source.context(&content, &[]);
+    let context = source.context(&content, &[], false);
     let mut reader = PageReader::new(&source.root);
     let used = &content.slots;
     let mut buf = Vec::new();

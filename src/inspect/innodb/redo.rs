@@ -1,0 +1,77 @@
+//! Whether the redo log is all there that a start replays.
+
+use std::ops::ControlFlow;
+
+use super::source::{InnodbSource, about};
+use crate::analysis::finding::{Coverage, Finding};
+use crate::analysis::innodb::candidates::BufferContent;
+use crate::analysis::innodb::finding::InnodbFinding;
+use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
+use crate::cluster::innodb::redo_extent::{RedoExtent, RedoStop};
+use crate::parsers::innodb::InnodbLsn;
+
+/// The redo log, followed from the checkpoint on.
+#[derive(Debug)]
+pub struct Redo {
+    extent: Option<RedoExtent>,
+}
+
+impl Redo {
+    /// Follows the log, until `watch` breaks it off, and says where it is not as a server leaves it.
+    pub fn of(
+        source: &InnodbSource,
+        findings: &mut Vec<Finding>,
+        coverage: &mut Coverage,
+        watch: &dyn Fn() -> ControlFlow<()>,
+    ) -> Self {
+        let extent = RedoExtent::follow(&source.root, &source.files, &source.log, watch);
+        let Some(found) = &extent else {
+            coverage.skip(SkippedPart::RedoLog, SkipReason::CheckpointNotFound);
+            return Self { extent };
+        };
+        let end_lsn = found.end;
+        let finding = match &found.stop {
+            RedoStop::Ended => None,
+            RedoStop::GoesOn => Some(InnodbFinding::InnodbRedoDamaged { end_lsn, goes_on: true }),
+            RedoStop::Damaged => Some(InnodbFinding::InnodbRedoDamaged { end_lsn, goes_on: false }),
+            RedoStop::Missing => Some(InnodbFinding::InnodbRedoMissing { end_lsn }),
+            RedoStop::NotTestable => {
+                coverage.skip(SkippedPart::RedoLog, SkipReason::RedoNotTestable);
+                None
+            }
+            RedoStop::Interrupted => {
+                coverage.skip_once(SkippedPart::RedoLog, SkipReason::Interrupted(Lacking::Pages));
+                None
+            }
+            RedoStop::Unreadable(error) => {
+                coverage.skip(SkippedPart::RedoLog, error);
+                None
+            }
+        };
+        if let Some(finding) = finding {
+            let finding = about(Finding::problem, finding, found.place.as_ref().map(|place| place.file.as_str()));
+            findings.push(match &found.place {
+                Some(place) => finding.at(place.offset),
+                None => finding,
+            });
+        }
+        Self { extent }
+    }
+
+    /// True when the log reaches as far as the pages and images that are there. Says so where it does not.
+    ///
+    /// Servers write a page, and its image, after the log of its changes.
+    pub fn is_whole(&self, content: &BufferContent, newest_lsn: &[InnodbLsn], findings: &mut Vec<Finding>) -> bool {
+        let Some(extent) = &self.extent else { return false };
+        let end_lsn = extent.end;
+        let is_end_known =
+            matches!(extent.stop, RedoStop::Ended | RedoStop::GoesOn | RedoStop::Damaged | RedoStop::Missing);
+        let newest = newest_lsn.iter().copied().chain(content.newest_lsn()).max();
+        let behind = newest.filter(|newest| is_end_known && *newest > end_lsn);
+        if let Some(newest_lsn) = behind {
+            let finding = InnodbFinding::InnodbRedoBehind { end_lsn, newest_lsn };
+            findings.push(about(Finding::problem, finding, None));
+        }
+        behind.is_none() && extent.is_whole()
+    }
+}

@@ -1,0 +1,127 @@
+//! A redo log that is not whole: what a start replays is not known then, whatever the pages look like.
+//!
+//! Where the log of each directory begins and ends is worked out by hand from its headers: MySQL 9.7.4 has its checkpoint, LSN
+//! 36542638, in `#ib_redo76`, whose header says 36290560, and the last block, which is 79 bytes long, at 39505408 in `#ib_redo88`; MySQL
+//! 5.6.24 says itself that LSN 17494825 is at byte 719145 of its two files laid end to end; MariaDB 10.11.19 writes the LSN 12288 at byte
+//! 12288 of its file, and so 19596708 at byte 2868644, after four turns over the 4182016 bytes that are not header.
+
+use std::fs::{self, OpenOptions};
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::common::{Ran, arg, dwbinspect};
+use crate::innodb_variants::{copy_of, forget_what_is_lost, innodb, noise, start_of, write_at};
+
+const CASES: [&str; 6] =
+    ["mysql97", "mysql97-detect", "mysql56", "mariadb1011", "mariadb1011-crc32", "mariadb1011-compressed"];
+
+/// What is done to a log.
+enum Damage {
+    Noise(u64, usize),
+    Zeros(u64, usize),
+    Cut(u64),
+    Removed,
+}
+
+impl Damage {
+    fn apply(&self, path: &Path) {
+        match self {
+            Self::Noise(at, length) => write_at(path, &noise(*length), *at),
+            Self::Zeros(at, length) => write_at(path, &vec![0; *length], *at),
+            Self::Cut(at) => OpenOptions::new().write(true).open(path).unwrap().set_len(*at).unwrap(),
+            Self::Removed => fs::remove_file(path).unwrap(),
+        }
+    }
+}
+
+/// Findings about the redo log.
+fn of_redo(ran: &Ran) -> Vec<Value> {
+    let is_it = |finding: &Value| finding["kind"].as_str().is_some_and(|kind| kind.starts_with("innodb_redo_"));
+    ran.of_type("finding").into_iter().filter(is_it).collect()
+}
+
+#[test]
+fn logs_of_servers_that_were_killed_are_whole() {
+    for case in CASES {
+        let (_kept, data) = copy_of(case);
+        assert!(of_redo(&innodb("check", &data)).is_empty(), "{case}");
+        assert!(!innodb("check", &data).of_type("skipped").iter().any(|one| one["what"] == "the redo log"), "{case}");
+    }
+}
+
+#[test]
+fn start_is_unknown_where_the_log_is_damaged_cut_or_missing_after_the_checkpoint() {
+    use Damage::{Cut, Noise, Removed, Zeros};
+    for (case, damages) in [
+        (
+            "mysql97",
+            vec![
+                // The block of the checkpoint, one in the middle, the last one.
+                ("#innodb_redo/#ib_redo76", Noise(254_000, 100)),
+                ("#innodb_redo/#ib_redo80", Noise(100_000, 16)),
+                ("#innodb_redo/#ib_redo80", Zeros(102_400, 4096)),
+                ("#innodb_redo/#ib_redo88", Noise(95_744 + 20, 8)),
+                ("#innodb_redo/#ib_redo80", Cut(100_000)),
+                ("#innodb_redo/#ib_redo88", Cut(50_000)),
+                ("#innodb_redo/#ib_redo80", Removed),
+                ("#innodb_redo/#ib_redo88", Removed),
+            ],
+        ),
+        (
+            "mysql56",
+            vec![
+                ("ib_logfile0", Noise(719_145, 100)),
+                ("ib_logfile0", Noise(2_000_000, 16)),
+                ("ib_logfile1", Zeros(409_600, 4096)),
+                ("ib_logfile1", Noise(846_336 + 20, 8)),
+                ("ib_logfile0", Cut(2_000_000)),
+                ("ib_logfile1", Cut(409_600)),
+                ("ib_logfile1", Removed),
+            ],
+        ),
+        (
+            "mariadb1011",
+            vec![
+                ("ib_logfile0", Noise(2_868_644, 100)),
+                ("ib_logfile0", Noise(3_300_000, 16)),
+                ("ib_logfile0", Zeros(3_301_376, 4096)),
+                ("ib_logfile0", Cut(3_300_000)),
+            ],
+        ),
+    ] {
+        let (_kept, data) = copy_of(case);
+        forget_what_is_lost(&data);
+        let before = innodb("check", &data);
+        assert_eq!(start_of(&data), "nothing_against", "{case}");
+        for (index, (file, damage)) in damages.iter().enumerate() {
+            let path = data.join(file);
+            let kept = fs::read(&path).unwrap();
+            damage.apply(&path);
+            let found = innodb("check", &data);
+            assert_eq!(start_of(&data), "unknown", "{case}: {file} {index}");
+            assert!(found.status > 0, "{case}: {file} {index}");
+            assert!(!of_redo(&found).is_empty() || found.status == 2, "{case}: {file} {index}");
+            for page in found.of_type("page") {
+                assert_ne!(page["verdict"], "server_restores", "{case}: {file} {index}: {page}");
+            }
+            fs::write(&path, kept).unwrap();
+        }
+        assert_eq!(innodb("check", &data).stdout, before.stdout, "{case}: as before");
+    }
+}
+
+/// Noise in one block, and the log after it, are told by where they are.
+#[test]
+fn damage_of_a_log_is_told_with_its_place() {
+    let (_kept, data) = copy_of("mysql97");
+    Damage::Noise(100_000, 16).apply(&data.join("#innodb_redo/#ib_redo80"));
+    let found = of_redo(&innodb("check", &data));
+    let damaged: Vec<&Value> = found.iter().filter(|one| one["kind"] == "innodb_redo_damaged").collect();
+    // The file begins with LSN 37330944 after 2048 bytes, and the block with byte 100000 is that of bytes 99840 to 100352. A server
+    // counts the twelve bytes of its header to the LSN.
+    assert_eq!((&damaged[0]["file"], &damaged[0]["offset"]), (&"#ib_redo80".into(), &"0x1860C".into()), "{found:?}");
+    assert_eq!(damaged[0]["what"], "the redo log is damaged after LSN 37428748, and goes on after that");
+    let text = dwbinspect(&["innodb", "check", arg(&data)]).stdout;
+    assert!(text.contains("the redo log is damaged after LSN 37428748"), "{text}");
+}
