@@ -11,6 +11,7 @@ mod innodb;
 mod innodb_evidence;
 mod innodb_hostile;
 mod innodb_innochecksum;
+mod innodb_lost_files;
 mod innodb_redo;
 mod innodb_variants;
 mod interruption;

@@ -13,7 +13,7 @@ use crate::analysis::skipped::SkippedPart;
 use crate::analysis::verdict::sectors::{MapImage, SectorMarks, TearMap, map_tear};
 use crate::cluster::innodb::doublewrite::{Doublewrite, DoublewriteLayout};
 use crate::cluster::innodb::redo_log::Family;
-use crate::cluster::innodb::tablespace::{PageReader, Tablespace, Tablespaces};
+use crate::cluster::innodb::tablespace::{DICTIONARY_SPACE, PageReader, Tablespace, Tablespaces};
 use crate::parsers::innodb::page::PageHeader;
 use crate::parsers::innodb::page_check::PageState;
 use crate::parsers::innodb::{InnodbLsn, InnodbPageId};
@@ -21,9 +21,6 @@ use crate::types::Lsn;
 
 /// Images that the sectors of a torn page are compared with, the newest ones.
 const MAX_MAPPED: usize = 32;
-
-/// Number of the tablespace of the dictionary in MySQL 8 and later; those of undo tablespaces are below it.
-const DICTIONARY_SPACE: u32 = 0xFFFF_FFFE;
 
 /// What can be said of a page. Nothing is ever proven: whether an image is the version that the page needs is known only to
 /// who replays the redo log.

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use super::dictionary::note_missing_files;
 use super::redo::Redo;
 use super::source::{InnodbRequest, InnodbSource, about};
 use super::verify::note_scan;
@@ -95,6 +96,7 @@ pub fn innodb_check(
     let source = InnodbSource::open(request)?;
     let (mut findings, mut coverage) = (Vec::new(), Coverage::default());
     source.notes(&mut findings, &mut coverage);
+    note_missing_files(&source, &mut coverage);
     let redo = Redo::of(&source, &mut findings, &mut coverage, &|| watch.at(InnodbStage::Buffer, 0, 0));
     let content = source.read_buffer(request.jobs, &mut coverage, &|| watch.at(InnodbStage::Buffer, 0, 0))?;
     note_buffer(&source, &content, &mut findings);
@@ -212,6 +214,8 @@ const fn hides_replay(reason: &SkipReason) -> bool {
         reason,
         SkipReason::Unreadable(_)
             | SkipReason::CheckpointNotFound
+            | SkipReason::NamedFileMissing { .. }
+            | SkipReason::DictionaryNotRead { .. }
             | SkipReason::OutsideDataDirectory { .. }
             | SkipReason::Interrupted(Lacking::Pages)
             | SkipReason::Encrypted { .. }
@@ -271,6 +275,7 @@ pub fn innodb_page(
     let source = InnodbSource::open(request)?;
     let (mut findings, mut coverage) = (Vec::new(), Coverage::default());
     source.notes(&mut findings, &mut coverage);
+    note_missing_files(&source, &mut coverage);
     let redo = Redo::of(&source, &mut findings, &mut coverage, &|| watch(0, 0));
     let wanted = source.space_named(space).ok_or_else(|| InspectError::NoSuchTablespace(space.to_owned()))?;
     let Some(space_id) = source.spaces.all.get(wanted).map(|space| space.id) else {

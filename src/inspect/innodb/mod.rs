@@ -2,6 +2,7 @@
 
 pub mod check;
 #[cfg(feature = "tables")]
+pub mod dictionary;
 pub mod document;
 pub mod redo;
 pub mod request;

@@ -189,6 +189,18 @@ impl fmt::Display for SkipReason {
             Self::TablespaceShort { pages, declared } => {
                 write!(f, "{pages} pages are there, and page 0 says {declared}: the end of the file is missing")
             }
+            Self::NamedFileMissing { space_id } => write!(
+                f,
+                "the dictionary names it for tablespace {space_id}, and it is not there: it is lost, or its table was dropped or discarded \
+                 shortly before the server ended"
+            ),
+            Self::DictionaryNotRead { page_no: Some(page_no) } => write!(
+                f,
+                "page {page_no} of the dictionary is damaged: whether all tables have their files is not known"
+            ),
+            Self::DictionaryNotRead { page_no: None } => {
+                f.write_str("no row of the dictionary was found in it: whether all tables have their files is not known")
+            }
             Self::BufferNotFound => {
                 f.write_str("it was not found: give --doublewrite-dir or --my-cnf, if it is in another directory")
             }

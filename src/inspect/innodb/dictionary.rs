@@ -1,0 +1,60 @@
+//! Files of tablespaces that are lost without a trace but in the dictionary.
+
+use std::path::Path;
+
+use super::source::InnodbSource;
+use crate::analysis::finding::Coverage;
+use crate::analysis::skipped::{SkipReason, SkippedPart};
+use crate::cluster::innodb::dictionary::{DictionaryFault, named_files};
+use crate::cluster::innodb::tablespace::{DICTIONARY_SPACE, Tablespace};
+use crate::parsers::innodb::dictionary::NamedFile;
+
+/// Files that are named one by one.
+const MAX_NAMED: usize = 1000;
+
+/// How tables begin, after the database, that exist only while a table is changed.
+const INTERMEDIATE: &str = "#sql";
+
+/// Says which files the dictionary names and nobody has found, and where it could not be read.
+pub fn note_missing_files(source: &InnodbSource, coverage: &mut Coverage) {
+    let mut missing: Vec<NamedFile> = Vec::new();
+    let mut takes = |file: NamedFile| {
+        if missing.len() <= MAX_NAMED && source.spaces.get(file.space_id).is_none() && !is_intermediate(&file.path) {
+            missing.push(file);
+        }
+    };
+    let read = named_files(&source.root, &source.spaces, &source.doublewrite, &mut takes);
+    let is_cut = missing.len() > MAX_NAMED;
+    for file in missing.into_iter().take(MAX_NAMED) {
+        let at = source.root.join(&file.path);
+        // A file that is there, whatever is in it, and one to which a link leads, are spoken of elsewhere.
+        let is_known = at.strip_prefix(&source.root).is_ok() && at.symlink_metadata().is_ok();
+        if is_known || at.with_extension("isl").symlink_metadata().is_ok() {
+            continue;
+        }
+        let reason = match at.symlink_metadata() {
+            Ok(_) => SkipReason::OutsideDataDirectory { path: file.path.clone() },
+            Err(_) => SkipReason::NamedFileMissing { space_id: file.space_id },
+        };
+        let path = file.path.strip_prefix("./").unwrap_or(&file.path);
+        coverage.skip(SkippedPart::file(path), reason);
+    }
+    if is_cut {
+        coverage.skip(SkippedPart::RestOfTablespaces, SkipReason::TooManyMissing { limit: MAX_NAMED });
+    }
+    let name = source.spaces.get(DICTIONARY_SPACE).or_else(|| source.spaces.get(0)).map(Tablespace::name);
+    let part = SkippedPart::file(name.as_deref().unwrap_or("ibdata1"));
+    match read {
+        Ok(()) => {}
+        Err(DictionaryFault::Page(page_no)) => {
+            coverage.skip(part, SkipReason::DictionaryNotRead { page_no: Some(page_no) });
+        }
+        Err(DictionaryFault::NotFound) => coverage.skip(part, SkipReason::DictionaryNotRead { page_no: None }),
+        Err(DictionaryFault::Access(error)) => coverage.skip_once(part, error),
+    }
+}
+
+fn is_intermediate(path: &str) -> bool {
+    let name = Path::new(path).file_name().unwrap_or_default();
+    name.to_string_lossy().starts_with(INTERMEDIATE)
+}

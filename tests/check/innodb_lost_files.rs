@@ -1,0 +1,77 @@
+//! Files of tablespaces that are gone: servers say so when they open the table, or do not start where the redo log names it. The
+//! fixtures have `shop/orders`, `shop/archive` and mostly `shop/items`, MySQL 9.7.4 also `sys/sys_config` and two files of undo logs.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::common::{arg, dwbinspect};
+use crate::innodb_variants::{copy_of, forget_what_is_lost, innodb, noise, start_of, write_at};
+
+const CASES: [&str; 6] =
+    ["mysql97", "mysql97-detect", "mysql56", "mariadb1011", "mariadb1011-crc32", "mariadb1011-compressed"];
+
+/// Parts that were not examined for a reason, and their names.
+fn skipped(data: &Path, cause: &str) -> Vec<Value> {
+    let skipped = innodb("check", data).of_type("skipped");
+    skipped.into_iter().filter(|one| one["cause"] == cause).map(|one| one["what"].clone()).collect()
+}
+
+#[test]
+fn file_that_the_dictionary_names_and_that_is_gone_is_named() {
+    for case in CASES {
+        let (_kept, data) = copy_of(case);
+        assert!(skipped(&data, "named_file_missing").is_empty(), "{case}");
+        assert!(skipped(&data, "dictionary_not_read").is_empty(), "{case}");
+        let mut names = vec!["shop/orders.ibd", "shop/archive.ibd"];
+        if case.starts_with("mysql97") {
+            names.extend(["sys/sys_config.ibd", "undo_001"]);
+        }
+        for name in &names {
+            let away = data.join("away");
+            fs::rename(data.join(name), &away).unwrap();
+            assert_eq!(skipped(&data, "named_file_missing"), [*name], "{case}");
+            assert_eq!(innodb("check", &data).status, 2, "{case}: {name}");
+            fs::rename(&away, data.join(name)).unwrap();
+        }
+        let mut gone = vec!["shop/archive.ibd", "shop/items.ibd", "shop/orders.ibd"];
+        gone.retain(|name| data.join(name).exists());
+        fs::remove_dir_all(data.join("shop")).unwrap();
+        let mut found = skipped(&data, "named_file_missing");
+        found.sort_by_key(Value::to_string);
+        assert_eq!(found, gone, "{case}: a database");
+        let text = dwbinspect(&["innodb", "check", arg(&data)]).stdout;
+        assert!(text.contains("shop/archive.ibd") && text.contains("it is not there"), "{case}: {text}");
+    }
+}
+
+#[test]
+fn start_is_unknown_without_a_file_that_the_dictionary_names() {
+    for (case, dictionary, page_no) in
+        [("mysql97", "mysql.ibd", 93), ("mysql56", "ibdata1", 8), ("mariadb1011", "ibdata1", 8)]
+    {
+        let (_kept, data) = copy_of(case);
+        forget_what_is_lost(&data);
+        assert_eq!(start_of(&data), "nothing_against", "{case}");
+        let (name, away) = (data.join("shop/archive.ibd"), data.join("away"));
+        fs::rename(&name, &away).unwrap();
+        assert_eq!(start_of(&data), "unknown", "{case}");
+        // Behind a link the file is elsewhere, which is said of the link.
+        fs::write(name.with_extension("isl"), "/elsewhere/archive.ibd").unwrap();
+        assert!(skipped(&data, "named_file_missing").is_empty(), "{case}");
+        assert_eq!(start_of(&data), "unknown", "{case}");
+        fs::remove_file(name.with_extension("isl")).unwrap();
+        fs::rename(&away, &name).unwrap();
+        // The page that names it is damaged: then nobody knows what there should be.
+        let mut kept = vec![0; 16384];
+        let path = data.join(dictionary);
+        let at = page_no * 16384;
+        std::os::unix::fs::FileExt::read_exact_at(&fs::File::open(&path).unwrap(), &mut kept, at).unwrap();
+        write_at(&path, &noise(600), at + 200);
+        assert_eq!(skipped(&data, "dictionary_not_read"), [dictionary], "{case}");
+        assert_ne!(start_of(&data), "nothing_against", "{case}");
+        write_at(&path, &kept, at);
+        assert_eq!(start_of(&data), "nothing_against", "{case}");
+    }
+}
