@@ -1,8 +1,8 @@
 //! Data directories of MySQL and MariaDB: their doublewrite buffer compared with the data files.
 
 pub mod check;
-#[cfg(feature = "tables")]
 pub mod dictionary;
+#[cfg(feature = "tables")]
 pub mod document;
 pub mod redo;
 pub mod request;
