@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::files::InnodbFiles;
 use super::tablespace::{Tablespace, Tablespaces};
 use crate::cluster::open::{AccessError, Links, ReadFile};
+use crate::parsers::innodb::InnodbPageId;
 use crate::parsers::innodb::detect_block::DetectBlock;
 use crate::parsers::innodb::layout::{
     DoublewriteKind, LegacyHeader, SlotPart, TRX_SYSTEM_PAGE, are_all_files, batch_slots, extent_pages,
@@ -272,7 +273,7 @@ impl Doublewrite {
         let was_slot = || space.id == 0 && LegacyHeader::usual(self.page_bytes).is_slot(self.page_bytes, page_no);
         match self.is_slot_page(space.id, page_no) || was_slot() {
             true => PageState::of(page, &space.flags),
-            false => PageState::at(page, &space.flags, page_no),
+            false => PageState::at(page, &space.flags, InnodbPageId { space_id: space.id, page_no }),
         }
     }
 

@@ -244,7 +244,7 @@ impl fmt::Display for RecoveryReason {
             }
             Self::CheckpointUncertain => "one checkpoint block alone is valid: a newer checkpoint may be lost",
             Self::RedoNotWhole => "the redo log is not whole, or was not read to its end",
-            Self::WrongPageNumber => "the page is whole and has the number of another: what recovery does with such a page is not known here",
+            Self::WrongPageNumber => "the page is whole and is one of another place: what recovery does with such a page is not known here",
             Self::NotVerifiable => "the image cannot be tested here",
         })
     }
@@ -286,6 +286,9 @@ impl fmt::Display for PageFault {
             Self::WrongPageNumber { found, expected } => {
                 write!(f, "its header names page {found}, and this is the place of page {expected}")
             }
+            Self::WrongTablespace { found, expected } => {
+                write!(f, "its header names tablespace {found}, and this is a file of tablespace {expected}")
+            }
         }
     }
 }
@@ -301,6 +304,7 @@ impl PageFault {
             Self::Packed(_) => "compressed_content",
             Self::NotEncryptedHere => "not_encrypted_here",
             Self::WrongPageNumber { .. } => "wrong_page_number",
+            Self::WrongTablespace { .. } => "wrong_tablespace",
         }
     }
 }

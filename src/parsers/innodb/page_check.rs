@@ -7,6 +7,7 @@ use super::compressed::{FullCrc32Size, PageCodec, Unpacked, unpack_mariadb, unpa
 use super::flags::SpaceFlags;
 use super::page::PageType;
 use crate::parsers::decode::{be_u16_at, be_u32_at, be_u64_at};
+use crate::parsers::innodb::InnodbPageId;
 use crate::parsers::page::is_all_zero;
 
 /// What a page's own bytes say of it.
@@ -55,6 +56,13 @@ pub enum PageFault {
         /// The number by its place.
         expected: u32,
     },
+    /// It is whole, and is a page of another tablespace.
+    WrongTablespace {
+        /// The tablespace in its header.
+        found: u32,
+        /// The tablespace of its file.
+        expected: u32,
+    },
 }
 
 /// Why a page cannot be judged.
@@ -90,10 +98,10 @@ impl PageState {
         }
     }
 
-    /// True for a page that is whole and has the number of another.
+    /// True for a page that is whole and has the number, or the tablespace, of another.
     #[must_use]
     pub const fn is_misplaced(self) -> bool {
-        matches!(self, Self::Damaged(PageFault::WrongPageNumber { .. }))
+        matches!(self, Self::Damaged(PageFault::WrongPageNumber { .. } | PageFault::WrongTablespace { .. }))
     }
 
     /// True for a page that is what was written.
@@ -114,14 +122,26 @@ impl PageState {
         Self::of_image(page, flags, flags.is_mysql_encrypted)
     }
 
-    /// The same of the page at this place of its tablespace: a page that is whole must have that number.
+    /// The same of the page at this place: one that is whole must have its number and its tablespace. Of the system tablespace the
+    /// latter is not asked: servers before MySQL 4.1 had something else there.
+    ///
+    /// Source: `buf_page_io_complete`, `storage/innobase/buf/buf0buf.cc`.
     #[must_use]
-    pub fn at(page: &[u8], flags: &SpaceFlags, expected: u32) -> Self {
+    pub fn at(page: &[u8], flags: &SpaceFlags, place: InnodbPageId) -> Self {
         let state = Self::of(page, flags);
-        let is_misplaced = |found: &u32| *found != expected && !is_unwritten(page);
-        match be_u32_at(page, 4).filter(is_misplaced) {
-            Some(found) if state.is_sound() => Self::Damaged(PageFault::WrongPageNumber { found, expected }),
-            _ => state,
+        if !state.is_sound() || is_unwritten(page) {
+            return state;
+        }
+        let differs = |at: usize, expected: u32| be_u32_at(page, at).filter(|found| *found != expected);
+        if let Some(found) = differs(4, place.page_no) {
+            return Self::Damaged(PageFault::WrongPageNumber { found, expected: place.page_no });
+        }
+        // With `full_crc32` the tablespace is inside of what is compressed or encrypted; a key has a version, which is there.
+        let is_hidden = flags.is_full_crc32
+            && (matches!(FullCrc32Size::of(page), FullCrc32Size::Compressed(_)) || be_u32_at(page, 0) != Some(0));
+        match differs(34, place.space_id).filter(|_| place.space_id != 0 && !is_hidden) {
+            Some(found) => Self::Damaged(PageFault::WrongTablespace { found, expected: place.space_id }),
+            None => state,
         }
     }
 
