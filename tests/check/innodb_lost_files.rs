@@ -33,6 +33,9 @@ fn file_that_the_dictionary_names_and_that_is_gone_is_named() {
             fs::rename(data.join(name), &away).unwrap();
             assert_eq!(skipped(&data, "named_file_missing"), [*name], "{case}");
             assert_eq!(innodb("check", &data).status, 2, "{case}: {name}");
+            let verified = innodb("verify", &data);
+            let is_named = |one: &Value| one["cause"] == "named_file_missing" && one["what"] == *name;
+            assert!(verified.status == 2 && verified.of_type("skipped").iter().any(is_named), "{case}: {name}");
             fs::rename(&away, data.join(name)).unwrap();
         }
         let mut gone = vec!["shop/archive.ibd", "shop/items.ibd", "shop/orders.ibd"];

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use super::dictionary::note_missing_files;
 use super::source::{InnodbRequest, InnodbSource, about};
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::innodb::finding::InnodbFinding;
@@ -34,6 +35,7 @@ pub fn innodb_verify(
     let source = InnodbSource::open(request)?;
     let (mut findings, mut coverage) = (Vec::new(), Coverage::default());
     source.notes(&mut findings, &mut coverage);
+    note_missing_files(&source, &mut coverage);
     let told = |done, total, _: &[FoundPage]| watch(done, total);
     let scan = scan(&source.scan_request(&|_| true, &|_| false, request.jobs), &mut coverage, &told);
     note_scan(&source, &scan, &mut findings, &mut coverage);
