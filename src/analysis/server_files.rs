@@ -9,21 +9,31 @@ use super::finding_kind::FindingKind;
 use super::skipped::SkippedPart;
 use super::verdict::outlook::Obstacle;
 use super::verdict::xid::is_newer_xid;
+use crate::cluster::access_modes::{ClosedFiles, OpenedBy, access_modes};
 use crate::cluster::config_files::{ConfigFault, config_faults};
+use crate::cluster::control_file::CONTROL_PATH;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::names::RelationNames;
 use crate::cluster::relation_path::RelationPaths;
+use crate::cluster::relation_walk::RelationFile;
 use crate::cluster::server_files::{FileFault, database_version, is_missing, server_directory, usable_map};
 use crate::cluster::slru_files::SlruFault;
 use crate::cluster::state_files::{StateFile, StateFileFault, state_faults};
-use crate::cluster::xact_files::{multixact_faults, xact_faults};
+use crate::cluster::xact_files::{continues_page_of_members, multixact_faults, xact_faults};
 use crate::parsers::catalog::FIRST_NORMAL_OID;
 use crate::parsers::control::{ControlFile, DbState};
+use crate::parsers::control_layout::Field;
 use crate::parsers::filenode_map::FilenodeMap;
 use crate::types::{DEFAULT_TABLESPACE_OID, ForkNumber, GLOBAL_TABLESPACE_OID, Oid, RelFileLocator};
 
 /// Missing files that are named one by one.
 const MAX_NAMED: usize = 20;
+
+/// What a server has that was built without options: `RELSEG_SIZE` times `BLCKSZ`, `INDEX_MAX_KEYS`.
+///
+/// Source: `meson_options.txt`, `src/include/pg_config_manual.h`.
+const USUAL_SEGMENT_BYTES: u32 = 1 << 30;
+const USUAL_INDEX_KEYS: u32 = 32;
 
 /// Directories without which servers of 10, 15 and 18 did not start, neither after a crash nor after a shutdown.
 const NEEDED_TO_START: [&str; 6] =
@@ -45,20 +55,34 @@ pub struct ServerFiles {
     pub obstacle: Option<Obstacle>,
 }
 
-/// Examines directories, maps, versions of databases, and whether each relation has its first file. `replays`: a start
-/// replays WAL; `is_settled`: the files are those of a server that was stopped or crashed, not of a standby, a backup or a
-/// recovery that was cut off, whose catalogs may be older than their files.
+/// What is examined.
+#[derive(Clone, Copy)]
+pub struct ServerFilesInput<'a> {
+    /// The data directory.
+    pub directory: &'a DataDir,
+    /// What the catalogs say.
+    pub names: &'a RelationNames,
+    /// Where relations are.
+    pub paths: &'a RelationPaths,
+    /// All files of relations, in order.
+    pub relations: &'a [RelationFile],
+    /// A start replays WAL.
+    pub replays: bool,
+    /// The files are those of a server that was stopped or crashed, not of a standby, a backup or a recovery that was cut off, whose
+    /// catalogs may be older than their files.
+    pub is_settled: bool,
+    /// Files that change what recovery does.
+    pub signals: &'a [&'static str],
+}
+
+/// Examines modes, directories, maps, versions of databases, and whether each relation has its first file.
 #[must_use]
-pub fn examine(
-    directory: &DataDir,
-    names: &RelationNames,
-    paths: &RelationPaths,
-    (replays, is_settled): (bool, bool),
-    signals: &[&str],
-    coverage: &mut Coverage,
-) -> ServerFiles {
+pub fn examine(input: ServerFilesInput<'_>, coverage: &mut Coverage) -> ServerFiles {
+    let ServerFilesInput { directory, names, paths, relations, replays, is_settled, signals } = input;
     let mut files = ServerFiles::default();
     let control = directory.control().trusted();
+    files.modes(directory, names, relations, replays);
+    files.build(control, relations);
     if control.is_some_and(|control| !control.prefix.state.is_startable()) {
         // The finding about the state itself is made where `pg_control` is examined.
         files.hinder(Obstacle::Start);
@@ -86,6 +110,12 @@ pub fn examine(
             }
             continue;
         }
+        if replays
+            && directory.major().facts().recovery_lists_databases
+            && server_directory(directory, &of).is_err_and(|fault| !fault.is_denied())
+        {
+            files.hinder(Obstacle::Start);
+        }
         maps.push((home.spc_oid, oid, files.map(directory, &of, coverage)));
         if let Err(fault) = database_version(directory, &of) {
             let file = of.join("PG_VERSION");
@@ -106,6 +136,11 @@ fn is_before_redo(control: &ControlFile, xid: u32) -> bool {
     let next = u32::try_from(control.checkpoint.next_full_xid & u64::from(u32::MAX)).unwrap_or_default();
     let bound = if oldest > 2 { oldest } else { next };
     xid <= 2 || is_newer_xid(bound, xid)
+}
+
+/// Made by `initdb`.
+fn is_of_system(oid: Option<Oid>) -> bool {
+    oid.is_some_and(|oid| oid < FIRST_NORMAL_OID)
 }
 
 impl ServerFiles {
@@ -129,6 +164,65 @@ impl ServerFiles {
         }
         self.obstacle = self.obstacle.max(obstacle);
         self.findings.push(Finding::problem(kind(ErrorWords::of_other(fault))).in_file(&file));
+    }
+
+    /// Whoever examines the files may be allowed more or less than the server.
+    fn modes(&mut self, directory: &DataDir, names: &RelationNames, relations: &[RelationFile], replays: bool) {
+        let is_catalog = |rel: RelFileLocator| {
+            names.get(rel).map_or(rel.rel_number < FIRST_NORMAL_OID, |name| is_of_system(name.oid))
+        };
+        let found = access_modes(directory, relations, replays, &is_catalog);
+        if let Some(mode) = found.open_to_others {
+            self.hinder(Obstacle::Start);
+            let opens_to_group = directory.major().facts().opens_to_group;
+            self.findings.push(Finding::problem(FindingKind::DataDirMode { mode, opens_to_group }));
+        }
+        for (by, ClosedFiles { first, uid, mode, count }) in found.closed {
+            match by {
+                OpenedBy::Start => self.hinder(Obstacle::Start),
+                OpenedBy::Connections => self.hinder(Obstacle::Connections),
+                OpenedBy::Relations if replays => self.hinder(Obstacle::Replay),
+                OpenedBy::Checkpoints if replays => self.hinder(Obstacle::Start),
+                OpenedBy::Checkpoints => self.hinder(Obstacle::Checkpoints),
+                OpenedBy::Relations | OpenedBy::Later => {}
+            }
+            let kind = FindingKind::ClosedFiles { by, uid, mode, owner: found.owner, count };
+            let found = Finding::problem(kind);
+            let is_inside = first.components().next().is_some();
+            self.findings.push(if is_inside { found.in_file(&first.display().to_string()) } else { found });
+        }
+    }
+
+    /// Servers that were built as usual refuse other values. A relation of several files shows that a server had such a segment size.
+    fn build(&mut self, control: Option<&ControlFile>, relations: &[RelationFile]) {
+        let Some(control) = control else { return };
+        let (block_size, blocks) = (control.geometry.block_size, control.geometry.rel_segment_blocks);
+        let segment_bytes = u64::from(blocks).saturating_mul(u64::from(block_size));
+        let follows = |pair: &[RelationFile]| match pair {
+            [file, next] => {
+                let of = |file: &RelationFile| (file.rel, file.name.fork);
+                file.size_bytes == segment_bytes
+                    && of(file) == of(next)
+                    && next.name.rel_segment > file.name.rel_segment
+            }
+            _ => false,
+        };
+        let usual_blocks = USUAL_SEGMENT_BYTES.checked_div(block_size).unwrap_or_default();
+        let has_shown = || relations.windows(2).any(follows);
+        for (field, found, usual) in [
+            (
+                Field::RelsegSize.name(),
+                blocks,
+                if blocks == usual_blocks || has_shown() { blocks } else { usual_blocks },
+            ),
+            (Field::IndexMaxKeys.name(), control.index_max_keys, USUAL_INDEX_KEYS),
+        ] {
+            if found != usual {
+                self.hinder(Obstacle::Build);
+                let kind = FindingKind::UnusualBuild { field, found, usual };
+                self.findings.push(Finding::problem(kind).in_file(CONTROL_PATH));
+            }
+        }
     }
 
     /// Settings that are not here may be elsewhere; what is here and keeps a server from starting is a problem.
@@ -188,7 +282,10 @@ impl ServerFiles {
             let is_refused = !matches!(found.fault, FileFault::PageZero { .. });
             (found, is_refused.then_some(Obstacle::Start))
         });
-        for (SlruFault { file, fault }, obstacle) in offsets.chain(members.into_iter().map(|found| (found, None))) {
+        // It goes on in the page where the next members come to stand.
+        let is_read = continues_page_of_members(control);
+        let members = members.into_iter().map(|found| (found, is_read.then_some(Obstacle::Start)));
+        for (SlruFault { file, fault }, obstacle) in offsets.chain(members) {
             self.fault(&file, &fault, obstacle, FindingKind::MultixactFile, coverage);
         }
     }
@@ -232,7 +329,7 @@ impl ServerFiles {
             let is_known = rel.db_oid == 0 || maps.iter().any(|(_, db_oid, _)| *db_oid == rel.db_oid);
             let is_named = missing.iter().any(|(other, ..)| *other == rel);
             if is_known && !is_named && is_before_redo(control, xmin) && is_gone(rel) {
-                missing.push((rel, name.to_string(), name.oid.is_some_and(|oid| oid < FIRST_NORMAL_OID)));
+                missing.push((rel, name.to_string(), is_of_system(name.oid)));
             }
         }
         if missing.iter().any(|(.., is_catalog)| *is_catalog) {

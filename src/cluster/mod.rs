@@ -2,6 +2,7 @@
 #![deny(clippy::arithmetic_side_effects)]
 #![cfg_attr(test, allow(clippy::arithmetic_side_effects))]
 
+pub mod access_modes;
 pub mod backup_files;
 pub mod catalog;
 mod catalog_file;

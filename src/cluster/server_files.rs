@@ -125,7 +125,7 @@ pub fn database_version(directory: &DataDir, of: &Path) -> Result<(), FileFault>
 ///
 /// # Errors
 /// When there is none.
-pub fn server_directory(directory: &DataDir, name: &str) -> Result<(), FileFault> {
+pub fn server_directory(directory: &DataDir, name: impl AsRef<Path>) -> Result<(), FileFault> {
     Ok(linked_directory(&directory.root().join(name))?)
 }
 

@@ -27,6 +27,8 @@ pub(super) struct SlruFiles<'a> {
     pub(super) per_page: NonZeroU64,
     /// The oldest value that may be looked up, and the last one.
     pub(super) values: (u64, u64),
+    /// Values have 64 bits and never come round; names of files have 15 digits.
+    pub(super) is_wide: bool,
 }
 
 /// A page that is not as it has to be.
@@ -49,8 +51,10 @@ impl SlruFiles<'_> {
         let mut faults = Vec::new();
         let page_bytes = u64::from(control.geometry.block_size);
         let per_segment = u64::from(control.slru_pages_per_segment.unwrap_or(SLRU_PAGES_PER_SEGMENT));
-        // Numbers come round after 2^32.
-        let per_round = NonZeroU64::new((1_u64 << 32).div_ceil(self.per_page.get()));
+        // Other numbers come round after 2^32.
+        let values = if self.is_wide { u64::MAX } else { 1 << 32 };
+        let digits = if self.is_wide { 15 } else { 4 };
+        let per_round = NonZeroU64::new(values.div_ceil(self.per_page.get()));
         let (Some(per_segment), Some(per_round)) = (NonZeroU64::new(per_segment), per_round) else { return faults };
         let (oldest, last) = self.values;
         let (mut page, last_page) = (oldest / self.per_page, last / self.per_page);
@@ -60,7 +64,7 @@ impl SlruFiles<'_> {
             let in_round = page % per_round;
             let segment = in_round / per_segment;
             let segment_end = page.saturating_sub(in_round % per_segment).saturating_add(per_segment.get());
-            let file = self.of.join(format!("{segment:04X}"));
+            let file = self.of.join(format!("{segment:0digits$X}"));
             let read = match ReadFile::open(&directory.root().join(&file), Links::Refuse) {
                 Ok(read) => read,
                 Err(error) => {

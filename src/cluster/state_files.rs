@@ -91,7 +91,7 @@ fn entries(root: &Path, of: &Path, failed: &mut Vec<(PathBuf, StateFile, AccessE
 /// True for a file that a start reads: of a transaction from before the checkpoint. It removes those of later ones.
 ///
 /// Source: `restoreTwoPhaseData` and `ProcessTwoPhaseBuffer`, `src/backend/access/transam/twophase.c`.
-fn is_prepared(directory: &DataDir, control: Option<&ControlFile>, name: &str) -> bool {
+pub(super) fn is_prepared(directory: &DataDir, control: Option<&ControlFile>, name: &str) -> bool {
     let digits = if directory.major().facts().prepares_by_full_xid { 16 } else { 8 };
     let is_name = name.len() == digits && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'A'..=b'F'));
     let Some(xid) = u64::from_str_radix(name, 16).ok().filter(|_| is_name) else { return false };

@@ -19,14 +19,15 @@ const OWN_XIDS: u64 = 3;
 /// So many transactions in a row do not all run when a checkpoint comes.
 const MANY_XACTS: u64 = 2048;
 
-/// Bytes of the place in the files of members where those of one multixact begin.
+/// Bytes of the place in the files of members where those of one multixact begin, up to 18 and from 19 on.
 ///
-/// Source: `MULTIXACT_OFFSETS_PER_PAGE`, `src/backend/access/transam/multixact.c` of majors up to 18.
-const MULTI_BYTES: u64 = 4;
+/// Source: `MULTIXACT_OFFSETS_PER_PAGE`, `src/backend/access/transam/multixact.c`; of 19 `src/include/access/multixact_internal.h`.
+const MULTI_BYTES_TO_18: u64 = 4;
+const MULTI_BYTES: u64 = 8;
 
 /// Members in a group, and bytes of the group: a byte of flags for each, then the transactions.
 ///
-/// Source: `MULTIXACT_MEMBERS_PER_MEMBERGROUP` and `MULTIXACT_MEMBERGROUP_SIZE`, the same file.
+/// Source: `MULTIXACT_MEMBERS_PER_MEMBERGROUP` and `MULTIXACT_MEMBERGROUP_SIZE`, the same files.
 const MEMBERS_PER_GROUP: u64 = 4;
 const GROUP_BYTES: u64 = 20;
 
@@ -69,25 +70,35 @@ pub fn xact_faults(directory: &DataDir, control: &ControlFile) -> Vec<SlruFault>
             SlruPage::Zero => None,
         }
     };
-    SlruFiles { of: Path::new("pg_xact"), per_page, values: (oldest, last) }.faults(directory, control, &judge)
+    let files = SlruFiles { of: Path::new("pg_xact"), per_page, values: (oldest, last), is_wide: false };
+    files.faults(directory, control, &judge)
+}
+
+/// True when the next members come after others in their page, so that a start reads the page.
+///
+/// Source: `TrimMultiXact`, `src/backend/access/transam/multixact.c`.
+#[must_use]
+pub fn continues_page_of_members(control: &ControlFile) -> bool {
+    let groups_per_page = u64::from(control.geometry.block_size) / GROUP_BYTES;
+    let group = control.checkpoint.next_multi_offset / MEMBERS_PER_GROUP;
+    group.checked_rem(groups_per_page).is_some_and(|group| group > 0)
 }
 
 /// Examines the files of `pg_multixact`: first where the members of each multixact begin, then, as far as that is known, the
-/// members. From 19 on the places are longer, and the files are not examined.
+/// members.
 ///
 /// Sources: `MultiXactIdToOffsetPage`, `MXOffsetToMemberPage` and `TrimMultiXact`, `src/backend/access/transam/multixact.c`.
 #[must_use]
 pub fn multixact_faults(directory: &DataDir, control: &ControlFile) -> (Vec<SlruFault>, Vec<SlruFault>) {
     let page_bytes = u64::from(control.geometry.block_size);
     let members_per_page = page_bytes.checked_div(GROUP_BYTES).unwrap_or_default().saturating_mul(MEMBERS_PER_GROUP);
+    let is_wide = directory.major().facts().xlog == XlogFormat::Since19;
+    let multis_per_page = if is_wide { page_bytes / MULTI_BYTES } else { page_bytes / MULTI_BYTES_TO_18 };
     let (Some(per_page), Some(members_per_page)) =
-        (NonZeroU64::new(page_bytes / MULTI_BYTES), NonZeroU64::new(members_per_page))
+        (NonZeroU64::new(multis_per_page), NonZeroU64::new(members_per_page))
     else {
         return Default::default();
     };
-    if directory.major().facts().xlog == XlogFormat::Since19 {
-        return Default::default();
-    }
     let checkpoint = &control.checkpoint;
     // Numbers are unfolded, so that they do not come round in between.
     let next = (1_u64 << 32).saturating_add(u64::from(checkpoint.next_multi));
@@ -100,16 +111,17 @@ pub fn multixact_faults(directory: &DataDir, control: &ControlFile) -> (Vec<Slru
             SlruPage::Zero => (count >= MANY_MULTIS).then_some(FileFault::PageZero { offset }),
         }
     };
-    let offsets =
-        SlruFiles { of: Path::new("pg_multixact/offsets"), per_page, values: (oldest, next.saturating_sub(1)) };
+    let values = (oldest, next.saturating_sub(1));
+    let offsets = SlruFiles { of: Path::new("pg_multixact/offsets"), per_page, values, is_wide: false };
     let offsets = offsets.faults(directory, control, &judge);
     // Of the members only the last file is certain: where those of the oldest multixact begin stands in the other files.
-    let last = u32::try_from(checkpoint.next_multi_offset).ok().and_then(|offset| offset.checked_sub(1));
-    let Some(last) = last.filter(|_| oldest < next).map(u64::from) else { return (offsets, Vec::new()) };
+    let last = checkpoint.next_multi_offset.checked_sub(1);
+    let Some(last) = last.filter(|_| oldest < next) else { return (offsets, Vec::new()) };
     let cut = |what: SlruPage, _: u64, offset: u64| match what {
         SlruPage::Cut => Some(FileFault::PageCut { offset }),
         SlruPage::Zero => None,
     };
-    let members = SlruFiles { of: Path::new("pg_multixact/members"), per_page: members_per_page, values: (last, last) };
+    let values = (last, last);
+    let members = SlruFiles { of: Path::new("pg_multixact/members"), per_page: members_per_page, values, is_wide };
     (offsets, members.faults(directory, control, &cut))
 }

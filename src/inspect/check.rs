@@ -31,7 +31,7 @@ use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::{DamagedPages, FindingKind};
 use crate::analysis::in_order::all_cores;
 use crate::analysis::page_links::BrokenLink;
-use crate::analysis::server_files;
+use crate::analysis::server_files::{self, ServerFilesInput};
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::analysis::slot_row::{SlotRow, fill_in_verdicts};
 use crate::analysis::verdict::answer::needs_something;
@@ -133,9 +133,16 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
     let files = RelationFiles::find(directory, &mut told.coverage, &mut told.findings);
     let names = read_names(directory, &mut told.findings);
     let cluster = Cluster::look_at(directory, source.set.is_from_description());
-    let of_state = (cluster.replay.recovery.replays(), cluster.is_settled());
-    let server_files =
-        server_files::examine(directory, &names, &files.paths, of_state, &cluster.signs.signals, &mut told.coverage);
+    let input = ServerFilesInput {
+        directory,
+        names: &names,
+        paths: &files.paths,
+        relations: &files.walk.files,
+        replays: cluster.replay.recovery.replays(),
+        is_settled: cluster.is_settled(),
+        signals: &cluster.signs.signals,
+    };
+    let server_files = server_files::examine(input, &mut told.coverage);
     told.findings.extend(server_files.findings);
     let Told { findings, coverage } = &mut told;
     let redo_lsn = cluster.replay.redo_lsn;

@@ -116,6 +116,11 @@ pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], 
         Start::UnknownWal { magic } => format!(
             "unknown: the WAL that a start needs is there, of an unknown version that this program cannot read ({magic})"
         ),
+        Start::UnusualBuild => "unknown: only a server that was built with the values in pg_control starts, and the usual ones were not (see the \
+            problems)"
+            .to_owned(),
+        Start::ClosedToReplay => "unknown: replay stops if it comes to a file of a relation that the server cannot open (see the problems)"
+            .to_owned(),
         Start::WalDenied => {
             "unknown: WAL that a start may need is there, and this user may not open it".to_owned()
         }
@@ -130,8 +135,8 @@ pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], 
             _ => "the server will not start: WAL from the redo point on is missing",
         }
         .to_owned(),
-        Start::Refused => "the server will NOT start: a directory or file that it needs is missing or damaged, or pg_control is not as it \
-            demands (see the problems)"
+        Start::Refused => "the server will NOT start: a directory or file that it needs is missing, damaged or closed to it, or \
+            pg_control is not as it demands (see the problems)"
             .to_owned(),
         Start::NotUsable { obstacle: Obstacle::Checkpoints } => {
             "the server starts, but no checkpoint ends, since a directory is missing (see the problems)".to_owned()

@@ -29,6 +29,9 @@ const MAX_LATER_VERSION: u32 = 65_536;
 /// Most blocks in one segment file of a relation: the server counts them in a signed number.
 const MAX_SEGMENT_BLOCKS: u32 = 0x7FFF_FFFF;
 
+/// What every server writes as a double: `FLOATFORMAT_VALUE`, `src/include/catalog/pg_control.h`.
+const FLOAT_FORMAT: f64 = 1_234_567.0;
+
 /// Alignment on 64-bit machines.
 const MAX_ALIGN: u32 = 8;
 
@@ -401,6 +404,9 @@ impl ControlFile {
         demand(is_wal_block_size(wal_block_size), Field::XlogBlcksz, wal_block_size, rule);
         let rule = "a power of two from 1 MiB to 1 GiB";
         demand(is_wal_segment_size(wal_segment_size), Field::XlogSegSize, wal_segment_size, rule);
+        let upper = u32::try_from(self.float_format_bits >> 32).unwrap_or_default();
+        let is_usual = self.float_format_bits == FLOAT_FORMAT.to_bits();
+        demand(is_usual, Field::FloatFormat, upper, "the bits of 1234567.0");
         demand(self.max_align == MAX_ALIGN, Field::MaxAlign, self.max_align, "8, as on every 64-bit machine");
         let (lo_size, toast_size) = (block_size.checked_div(4).unwrap_or_default(), toast_chunk_size(block_size));
         // Both follow from another page size: then that of the file is wrong, which the pages tell.

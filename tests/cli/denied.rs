@@ -2,7 +2,7 @@
 //! that, and the next step is to run as somebody who may open them.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -26,6 +26,11 @@ impl Closed {
         copy_program(Path::new(env!("CARGO_BIN_EXE_pg_dwbinspect")), &closed.program());
         closed.set_mode("..", 0o755);
         closed.open_all(&closed.data());
+        // No server starts in a data directory that all may read.
+        closed.set_mode("", 0o750);
+        if rustix::process::geteuid().is_root() {
+            chown(closed.data(), None, Some(NOBODY)).expect("group");
+        }
         closed
     }
 

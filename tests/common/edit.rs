@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use pgforensics::parsers::checksum::page_checksum;
 
-use crate::common::dwb_format;
+use crate::common::{dwb_format, keep_mode};
 
 /// Bytes of a page.
 pub const PAGE: usize = 8192;
@@ -351,4 +351,5 @@ fn link_tree(from: &Path, to: &Path) {
             fs::copy(entry.path(), target).expect("copy");
         }
     }
+    keep_mode(from, to);
 }

@@ -102,6 +102,12 @@ pub fn copy_tree(from: &Path, to: &Path) {
             fs::copy(entry.path(), target).expect("copy");
         }
     }
+    keep_mode(from, to);
+}
+
+/// Gives a directory the permissions of another: a server refuses a data directory that others may read.
+pub fn keep_mode(from: &Path, to: &Path) {
+    fs::set_permissions(to, fs::metadata(from).expect("examine").permissions()).expect("mode");
 }
 
 /// A copy of a whole cluster that has no tablespace.

@@ -9,18 +9,18 @@ use crate::common::live::{Server, all_programs};
 use crate::common::{arg, dwbinspect};
 
 /// A new cluster of every major, not started.
-fn servers(settings: &str) -> impl Iterator<Item = Server> {
+pub fn servers(settings: &str) -> impl Iterator<Item = Server> {
     let programs = all_programs().map(|(bins, client)| bins.into_iter().map(move |bin| (bin, client.clone())));
     let settings = settings.to_owned();
     programs.into_iter().flatten().map(move |(bin, client)| Server::create_with(bin, client, &["-k"], &settings))
 }
 
-fn connects(server: &Server, database: &str) -> bool {
+pub fn connects(server: &Server, database: &str) -> bool {
     let host = arg(server.host());
     server.run("psql", &["-XAtq", "-h", host, "-U", "postgres", "-d", database, "-c", "select 1"]).status.success()
 }
 
-fn line(server: &Server, sql: &str) -> String {
+pub fn line(server: &Server, sql: &str) -> String {
     server.sql(sql).trim().to_owned()
 }
 
@@ -33,7 +33,7 @@ fn directory_of_server(server: &Server, name: &str) -> PathBuf {
     path
 }
 
-fn is_sound(data: &Path, start: &str) {
+pub fn is_sound(data: &Path, start: &str) {
     let found = told(data);
     assert_eq!((found.0, found.1.as_str(), found.2.len()), (0, start, 0), "{found:?}");
 }
@@ -71,6 +71,21 @@ fn database_and_tablespace_that_are_gone_are_named() {
             assert!(copy.launch(&[]), "{}", copy.log());
             assert!(connects(&copy, "postgres") && !connects(&copy, "other"), "{}", copy.log());
             copy.stop("fast");
+
+            // A file in its place stops recovery, but that of 10.
+            let major: u32 = fs::read_to_string(of.data().join("PG_VERSION")).unwrap().trim().parse().unwrap();
+            let copy = of.copy();
+            fs::remove_dir_all(copy.data().join(&other)).unwrap();
+            fs::write(copy.data().join(&other), "x").unwrap();
+            let (status, start, problems, _) = told(&copy.data());
+            let stops = sound == "completes" && major > 10;
+            assert_eq!(
+                (status, start.as_str()),
+                (2, if stops { "cannot_begin" } else { "not_usable" }),
+                "{problems:?}"
+            );
+            assert_eq!(copy.launch(&[]), !stops, "{}", copy.log());
+            assert!(stops || connects(&copy, "postgres") && !connects(&copy, "other"), "{}", copy.log());
 
             for leads_nowhere in [false, true] {
                 let copy = of.copy();
@@ -204,6 +219,8 @@ fn state_that_the_server_refuses_is_named() {
             "create table t as select 1 i; select pg_create_physical_replication_slot('standby');
              select pg_replication_origin_create('there'); select pg_replication_origin_advance('there', '0/1000000');
              begin; insert into t values (2); prepare transaction 'both';
+             begin; select * from t for share; savepoint s; select * from t for update; commit;
+             begin; select * from t for share; savepoint s; select * from t for update; commit;
              begin; select * from t for share; savepoint s; select * from t for update; commit; checkpoint;
              begin; insert into t values (3); prepare transaction 'late';",
         );
@@ -242,10 +259,15 @@ fn state_that_the_server_refuses_is_named() {
                     }
                 }
             }
-            let copy = of.copy();
-            spoil(&copy.data().join("pg_multixact/members/0000"), "gone");
-            let (status, start, problems, _) = told(&copy.data());
-            assert_eq!((status, start.as_str(), problems.len()), (1, sound, 1), "{problems:?}");
+            // A start goes on in the page where the members end.
+            for damage in ["gone", "page"] {
+                let copy = of.copy();
+                let members = copy.data().join("pg_multixact/members");
+                spoil(&fs::read_dir(members).unwrap().next().unwrap().unwrap().path(), damage);
+                let (status, start, problems, _) = told(&copy.data());
+                assert_eq!((status, start.as_str(), problems.len()), (1, "cannot_begin", 1), "{damage}: {problems:?}");
+                assert!(!copy.launch(&[]), "{damage}: {}", copy.log());
+            }
         }
         // What the server removes or does not need.
         for directory in [&server, &stopped] {

@@ -120,11 +120,14 @@ fn control_file_that_the_server_refuses_is_not_started_from() {
     if u32::from_le_bytes(version.try_into().unwrap()) != 1300 {
         return crate::common::skipped("the server writes another version of pg_control");
     }
-    // State, maxAlign, toast_max_chunk_size, loblksize, float8ByVal.
+    // State, maxAlign, floatFormat, relseg_size, indexMaxKeys, toast_max_chunk_size, loblksize, float8ByVal.
     for (at, bytes, start) in [
         (16, &0_u32.to_le_bytes()[..], "cannot_begin"),
         (16, &7_u32.to_le_bytes(), "cannot_begin"),
         (204, &4_u32.to_le_bytes(), "unknown"),
+        (208, &1_234_568.0_f64.to_le_bytes(), "unknown"),
+        (220, &65_536_u32.to_le_bytes(), "unknown"),
+        (236, &64_u32.to_le_bytes(), "unknown"),
         (240, &1000_u32.to_le_bytes(), "unknown"),
         (244, &4096_u32.to_le_bytes(), "unknown"),
         (248, &[0], "unknown"),

@@ -80,6 +80,8 @@ impl Answer {
             | Start::UnknownWal { .. }
             | Start::NotAllRead
             | Start::WalDenied
+            | Start::UnusualBuild
+            | Start::ClosedToReplay
             | Start::WalFromElsewhere
             | Start::SomePagesOnly => Self::Uncertain,
         }

@@ -13,6 +13,10 @@ use crate::types::Lsn;
 /// What a missing or damaged file of the server keeps from working. The worst comes last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Obstacle {
+    /// Nothing for certain: only a server that was built in a certain way starts.
+    Build,
+    /// Replay, if it comes to a relation that the server cannot open.
+    Replay,
     /// Checkpoints, also that of the next shutdown.
     Checkpoints,
     /// Reading what was committed: it is taken for undone.
@@ -46,6 +50,10 @@ pub enum Start {
     },
     /// Not known: WAL that the start needs is there, and the system does not let this user read it.
     WalDenied,
+    /// Not known: `pg_control` is that of a server that was not built as usual.
+    UnusualBuild,
+    /// Not known: replay may come to a relation that the server cannot open.
+    ClosedToReplay,
     /// Not known: WAL that the start needs is missing, and the server fetches WAL from elsewhere.
     WalFromElsewhere,
     /// It will not begin: WAL that the start needs is missing.
@@ -100,6 +108,8 @@ impl Start {
             | Self::UnknownControl { .. }
             | Self::UnknownWal { .. }
             | Self::WalDenied
+            | Self::UnusualBuild
+            | Self::ClosedToReplay
             | Self::WalFromElsewhere => "unknown",
             Self::CannotBegin | Self::Refused => "cannot_begin",
             Self::NotUsable { .. } => "not_usable",
@@ -238,7 +248,12 @@ impl Outlook {
         if let Some(obstacle) = given.obstacle
             && (works || is_open)
         {
-            outlook.start = if obstacle == Obstacle::Start { Start::Refused } else { Start::NotUsable { obstacle } };
+            outlook.start = match obstacle {
+                Obstacle::Build => Start::UnusualBuild,
+                Obstacle::Replay => Start::ClosedToReplay,
+                Obstacle::Start => Start::Refused,
+                _ => Start::NotUsable { obstacle },
+            };
         } else if works && replay.doubts.iter().any(Doubt::is_of_unread) {
             outlook.start = Start::NotAllRead;
         } else if works && given.scope != Scope::All {

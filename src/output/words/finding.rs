@@ -7,6 +7,7 @@ use crate::analysis::finding_kind::{
 };
 use crate::analysis::verdict::outlook::Obstacle;
 use crate::analysis::wal::clock::SetBack;
+use crate::cluster::access_modes::OpenedBy;
 use crate::cluster::config_files::ConfigFault;
 use crate::cluster::state_files::StateFile;
 use crate::parsers::wal::payload::PgTimestamp;
@@ -34,6 +35,18 @@ impl fmt::Display for FindingKind {
             | Self::StateFile { why, .. }
             | Self::DatabaseVersion(why) => why.fmt(f),
             Self::Configuration(fault) => fault.fmt(f),
+            Self::DataDirMode { mode, .. } => write!(f, "permissions {mode:04o}"),
+            Self::ClosedFiles { uid, mode, owner, count, .. } => {
+                write!(
+                    f,
+                    "permissions {mode:04o}, owner {uid}: user {owner}, to whom the cluster belongs, cannot open it as a server must"
+                )?;
+                match count.saturating_sub(1) {
+                    0 => Ok(()),
+                    more => write!(f, "; {more} more like it"),
+                }
+            }
+            Self::UnusualBuild { field, found, usual } => write!(f, "{field} is {found}, usually {usual}"),
             Self::DatabaseMissing { name } => write!(f, "missing: the directory of database {name}"),
             Self::TablespaceMissing { name, relations: 0 } => {
                 write!(f, "tablespace {name}: its directory is missing, or the link leads nowhere")
@@ -274,6 +287,24 @@ impl FindingKind {
                 "in order where the configuration is kept elsewhere, as Debian does (/etc/postgresql); else no server starts from here"
             }
             Self::Configuration(_) => "a start changes nothing, and the server says so: put it right first",
+            Self::DataDirMode { opens_to_group: true, .. } => {
+                "a server starts in a data directory of mode 0700 or 0750 alone"
+            }
+            Self::DataDirMode { .. } => "a server of this major starts in a data directory of mode 0700 alone",
+            Self::ClosedFiles { by: OpenedBy::Start, .. } => "the server does not start",
+            Self::ClosedFiles { by: OpenedBy::Checkpoints, .. } => {
+                "no checkpoint ends, nor does a start that replays WAL"
+            }
+            Self::ClosedFiles { by: OpenedBy::Later, .. } => "the server starts, and fails when it comes to need it",
+            Self::ClosedFiles { by: OpenedBy::Connections, .. } => {
+                "the server starts, unless replay comes to it, but connections fail"
+            }
+            Self::ClosedFiles { by: OpenedBy::Relations, .. } => {
+                "replay stops if it comes to it; else the server starts, and whoever reads the relation fails"
+            }
+            Self::UnusualBuild { .. } => {
+                "no server starts that was built otherwise, and nothing else here shows that this one was built so"
+            }
             Self::DatabaseVersion(_) => "the server starts, but no connection to this database works",
             Self::DatabaseMissing { .. } => {
                 "the server starts without it, and no connection to this database works: all that is in it is lost, \

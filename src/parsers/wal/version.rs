@@ -57,6 +57,10 @@ pub struct MajorFacts {
     pub removes_bad_prepared: bool,
     /// It does not start where there is a `recovery.conf`; what that held are settings.
     pub refuses_recovery_conf: bool,
+    /// A data directory may be open to its group for reading.
+    pub opens_to_group: bool,
+    /// Crash recovery fails over a directory of a database that it cannot list.
+    pub recovery_lists_databases: bool,
     /// Settings under which it replays a sandbox in the plainest way, beyond those that every major has.
     pub replay_settings: &'static [(&'static str, &'static str)],
     /// There are servers of it that copy pages to a double write buffer without a lock, and what each of its records
@@ -195,7 +199,7 @@ majors! {
         btree_delete_names_table: true, freezes_by_plans: false, updates_in_place_change: false,
         completion_target: 0.5, keeps_two_checkpoints: true,
         hints_force_images: true, marks_redo_points: false,
-        filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: true, refuses_recovery_conf: false,
+        filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: true, refuses_recovery_conf: false, opens_to_group: false, recovery_lists_databases: false,
         replay_settings: PLAIN_TO_11,
     }
     /// 11.
@@ -208,7 +212,7 @@ majors! {
         btree_delete_names_table: true, freezes_by_plans: false, updates_in_place_change: false,
         completion_target: 0.5, keeps_two_checkpoints: false,
         hints_force_images: true, marks_redo_points: false,
-        filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: true, refuses_recovery_conf: false,
+        filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: true, refuses_recovery_conf: false, opens_to_group: true, recovery_lists_databases: true,
         replay_settings: PLAIN_TO_11,
     }
     /// 12.
@@ -221,7 +225,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: false, updates_in_place_change: false,
         completion_target: 0.5, keeps_two_checkpoints: false,
         hints_force_images: true, marks_redo_points: false,
-        filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: false, refuses_recovery_conf: true,
+        filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: false, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
         replay_settings: PLAIN_12,
     }
     /// 13.
@@ -234,7 +238,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: false, updates_in_place_change: false,
         completion_target: 0.5, keeps_two_checkpoints: false,
         hints_force_images: true, marks_redo_points: false,
-        filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: false, refuses_recovery_conf: true,
+        filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: false, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
         replay_settings: PLAIN_TO_14,
     }
     /// 14.
@@ -247,7 +251,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: false, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: true, marks_redo_points: false,
-        filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: false, refuses_recovery_conf: true,
+        filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: false, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
         replay_settings: PLAIN_TO_14,
     }
     /// 15.
@@ -260,7 +264,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: false, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: false, marks_redo_points: false,
-        filenode_map: MapLayout::Bytes512, resets_stats_files: false, prepares_by_full_xid: false, removes_bad_prepared: false, refuses_recovery_conf: true,
+        filenode_map: MapLayout::Bytes512, resets_stats_files: false, prepares_by_full_xid: false, removes_bad_prepared: false, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
         replay_settings: PLAIN_TO_17,
     }
     /// 16.
@@ -273,7 +277,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: true, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: false, marks_redo_points: false,
-        filenode_map: MapLayout::Bytes524, resets_stats_files: false, prepares_by_full_xid: false, removes_bad_prepared: false, refuses_recovery_conf: true,
+        filenode_map: MapLayout::Bytes524, resets_stats_files: false, prepares_by_full_xid: false, removes_bad_prepared: false, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
         replay_settings: PLAIN_TO_17,
     }
     /// 17.
@@ -286,7 +290,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: true, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: false, marks_redo_points: true,
-        filenode_map: MapLayout::Bytes524, resets_stats_files: false, prepares_by_full_xid: true, removes_bad_prepared: false, refuses_recovery_conf: true,
+        filenode_map: MapLayout::Bytes524, resets_stats_files: false, prepares_by_full_xid: true, removes_bad_prepared: false, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
         replay_settings: PLAIN_TO_17,
     }
     /// 18. The development tree of 19 had its magic too, until October 2025.
@@ -299,7 +303,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: true, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: false, marks_redo_points: true,
-        filenode_map: MapLayout::Bytes524, resets_stats_files: false, prepares_by_full_xid: true, removes_bad_prepared: false, refuses_recovery_conf: true,
+        filenode_map: MapLayout::Bytes524, resets_stats_files: false, prepares_by_full_xid: true, removes_bad_prepared: false, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
         replay_settings: PLAIN_SINCE_18,
     }
     /// Development tree of 19 since January 2026.
@@ -312,7 +316,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: true, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: false, marks_redo_points: true,
-        filenode_map: MapLayout::Bytes524, resets_stats_files: false, prepares_by_full_xid: true, removes_bad_prepared: false, refuses_recovery_conf: true,
+        filenode_map: MapLayout::Bytes524, resets_stats_files: false, prepares_by_full_xid: true, removes_bad_prepared: false, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
         replay_settings: PLAIN_SINCE_18,
     }
 }

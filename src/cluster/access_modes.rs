@@ -1,0 +1,222 @@
+//! Owners and modes of files and directories: whether a server, run by the owner of the cluster, can open what it needs.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::{self, FileType, Metadata};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::data_dir::DataDir;
+use super::relation_walk::RelationFile;
+use super::settings::Settings;
+use super::state_files::is_prepared;
+use crate::types::RelFileLocator;
+
+/// Directories that a server lists, and for what.
+const DIRECTORIES: [(&str, OpenedBy); 16] = [
+    ("", OpenedBy::Start),
+    ("global", OpenedBy::Start),
+    ("pg_commit_ts", OpenedBy::Start),
+    ("pg_logical", OpenedBy::Start),
+    ("pg_logical/mappings", OpenedBy::Checkpoints),
+    ("pg_logical/snapshots", OpenedBy::Checkpoints),
+    ("pg_multixact", OpenedBy::Start),
+    ("pg_multixact/members", OpenedBy::Later),
+    ("pg_multixact/offsets", OpenedBy::Start),
+    ("pg_notify", OpenedBy::Start),
+    ("pg_replslot", OpenedBy::Start),
+    ("pg_subtrans", OpenedBy::Checkpoints),
+    ("pg_tblspc", OpenedBy::Start),
+    ("pg_twophase", OpenedBy::Start),
+    ("pg_wal", OpenedBy::Start),
+    ("pg_xact", OpenedBy::Start),
+];
+
+/// Directories whose files a server opens: for what it reads them, and for what it writes them.
+const WITH_FILES: [(&str, OpenedBy, OpenedBy); 5] = [
+    ("pg_multixact/members", OpenedBy::Later, OpenedBy::Later),
+    ("pg_multixact/offsets", OpenedBy::Start, OpenedBy::Start),
+    ("pg_subtrans", OpenedBy::Checkpoints, OpenedBy::Checkpoints),
+    ("pg_wal", OpenedBy::Start, OpenedBy::Checkpoints),
+    ("pg_xact", OpenedBy::Start, OpenedBy::Start),
+];
+
+/// Files: for what a server reads them, and for what it writes them.
+const FILES: [(&str, OpenedBy, Option<OpenedBy>); 9] = [
+    ("PG_VERSION", OpenedBy::Start, None),
+    ("backup_label", OpenedBy::Start, None),
+    ("global/pg_control", OpenedBy::Start, Some(OpenedBy::Start)),
+    ("pg_logical/replorigin_checkpoint", OpenedBy::Start, Some(OpenedBy::Checkpoints)),
+    ("postmaster.opts", OpenedBy::Start, Some(OpenedBy::Start)),
+    ("postmaster.pid", OpenedBy::Start, None),
+    ("recovery.signal", OpenedBy::Start, None),
+    ("standby.signal", OpenedBy::Start, None),
+    ("tablespace_map", OpenedBy::Start, None),
+];
+
+/// Configuration, which may be kept elsewhere: then what is here is of no use.
+const CONFIGURATION: [&str; 2] = ["postgresql.conf", "pg_hba.conf"];
+
+/// Those whose owners are asked who the owner of the cluster is.
+const VOTERS: [&str; 6] = ["", "global", "base", "pg_wal", "pg_xact", "global/pg_control"];
+
+/// Permissions: to list a directory and to go into it, to read a file, to write either.
+const LIST: u32 = 5;
+const READ: u32 = 4;
+const WRITE: u32 = 2;
+
+/// What does not work when a server cannot open a file or directory. The most important comes last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OpenedBy {
+    /// Nothing at once.
+    Later,
+    /// Whoever reads a relation, and replay that comes to it.
+    Relations,
+    /// Every connection to a database.
+    Connections,
+    /// Checkpoints, also the one at the end of replay.
+    Checkpoints,
+    /// A start.
+    Start,
+}
+
+/// Files that the server cannot open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClosedFiles {
+    /// The first such path, relative to the data directory.
+    pub first: PathBuf,
+    /// Its owner.
+    pub uid: u32,
+    /// Its permissions.
+    pub mode: u32,
+    /// How many there are in all.
+    pub count: u64,
+}
+
+/// What keeps the owner of the cluster from working in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AccessModes {
+    /// The owner of the cluster: of most of its directories.
+    pub owner: u32,
+    /// Permissions of the data directory with which no server starts.
+    pub open_to_others: Option<u32>,
+    /// What the owner cannot open.
+    pub closed: BTreeMap<OpenedBy, ClosedFiles>,
+}
+
+/// Compares owners and modes. `is_catalog`: no connection works without this relation; `replays`: a start replays WAL. Nothing is
+/// said where all has another owner than on the server: such is a copy.
+///
+/// Sources: `checkDataDir`, `src/backend/utils/init/miscinit.c`; for the rest servers of 10, 15 and 18 that were started so.
+#[must_use]
+pub fn access_modes(
+    directory: &DataDir,
+    relations: &[RelationFile],
+    replays: bool,
+    is_catalog: &dyn Fn(RelFileLocator) -> bool,
+) -> AccessModes {
+    let root = directory.root();
+    let Ok(own) = fs::metadata(root) else { return AccessModes::default() };
+    let mut votes: BTreeMap<u32, usize> = BTreeMap::new();
+    for metadata in VOTERS.iter().filter_map(|name| fs::metadata(root.join(name)).ok()) {
+        let count = votes.entry(metadata.uid()).or_default();
+        *count = count.saturating_add(1);
+    }
+    let owner = votes.iter().max_by_key(|(_, count)| **count).map_or(own.uid(), |(uid, _)| *uid);
+    let mut look = Look { root, group: own.gid(), found: AccessModes { owner, ..AccessModes::default() } };
+    for (name, by) in DIRECTORIES {
+        // Where nothing can be made anew, it takes a while until that is missed.
+        let written_by = if name == "pg_logical" { OpenedBy::Checkpoints } else { OpenedBy::Later };
+        look.at(Path::new(name), (LIST, by), Some(written_by));
+    }
+    for (name, read_by, written_by) in WITH_FILES {
+        let written_by = if replays && name == "pg_wal" { OpenedBy::Start } else { written_by };
+        for path in look.entries(name, FileType::is_file).iter().filter(|path| is_numbered(path)) {
+            look.at(path, (READ, read_by), Some(written_by));
+        }
+    }
+    let is_removed = directory.major().facts().removes_bad_prepared;
+    for path in look.entries("pg_twophase", FileType::is_file) {
+        let name = path.file_name().and_then(OsStr::to_str);
+        if name.is_some_and(|name| is_prepared(directory, directory.control().trusted(), name)) {
+            look.at(&path, (READ, if is_removed { OpenedBy::Later } else { OpenedBy::Start }), None);
+        }
+    }
+    // What a crash left of a slot that was being made or dropped is removed first.
+    let is_whole = |slot: &PathBuf| slot.extension() != Some(OsStr::new("tmp"));
+    for slot in look.entries("pg_replslot", FileType::is_dir).into_iter().filter(is_whole) {
+        look.at(&slot, (LIST, OpenedBy::Start), Some(OpenedBy::Later));
+        look.at(&slot.join("state"), (READ | WRITE, OpenedBy::Start), None);
+    }
+    let is_here = Settings::read(root).get("config_file").is_none();
+    let configuration = CONFIGURATION.into_iter().filter(|_| is_here).map(|name| (name, OpenedBy::Start, None));
+    for (name, read_by, written_by) in FILES.into_iter().chain(configuration) {
+        look.at(Path::new(name), (READ, read_by), written_by);
+    }
+    // Recovery lists them, since unlogged relations are emptied.
+    let of_base = if replays { OpenedBy::Start } else { OpenedBy::Connections };
+    look.at(Path::new("base"), (LIST, of_base), Some(OpenedBy::Later));
+    let are_listed = directory.major().facts().recovery_lists_databases;
+    let of_databases = if are_listed { of_base } else { OpenedBy::Connections };
+    for database in look.entries("base", FileType::is_dir) {
+        look.at(&database, (LIST, of_databases), Some(OpenedBy::Later));
+        for name in ["PG_VERSION", "pg_filenode.map"] {
+            look.at(&database.join(name), (READ, OpenedBy::Connections), None);
+        }
+    }
+    look.at(Path::new("global/pg_filenode.map"), (READ, OpenedBy::Connections), None);
+    for file in relations {
+        let by = if is_catalog(file.rel) { OpenedBy::Connections } else { OpenedBy::Relations };
+        look.at(&file.path, (READ | WRITE, by), None);
+    }
+    let refused = own.mode() & if directory.major().facts().opens_to_group { 0o027 } else { 0o077 };
+    look.found.open_to_others = (refused != 0).then_some(own.mode() & 0o7777);
+    look.found
+}
+
+/// The server made it, not somebody who left a note.
+fn is_numbered(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().iter().all(u8::is_ascii_hexdigit))
+}
+
+struct Look<'a> {
+    root: &'a Path,
+    group: u32,
+    found: AccessModes,
+}
+
+impl Look<'_> {
+    /// What is in a directory, as far as it can be listed: what cannot is said elsewhere.
+    fn entries(&self, directory: &str, is_wanted: fn(&FileType) -> bool) -> Vec<PathBuf> {
+        let listed = fs::read_dir(self.root.join(directory)).into_iter().flatten().flatten();
+        let wanted = listed.filter(|entry| entry.file_type().is_ok_and(|kind| is_wanted(&kind)));
+        wanted.map(|entry| Path::new(directory).join(entry.file_name())).collect()
+    }
+
+    /// What is not there is a finding of its own, if it is one. `written_by`: for what it is written besides.
+    fn at(&mut self, path: &Path, (needed, by): (u32, OpenedBy), written_by: Option<OpenedBy>) {
+        let Ok(metadata) = fs::metadata(self.root.join(path)) else { return };
+        let by = match written_by {
+            _ if !self.allows(&metadata, needed) => by,
+            Some(by) if !self.allows(&metadata, WRITE) => by,
+            _ => return,
+        };
+        let (uid, mode) = (metadata.uid(), metadata.mode() & 0o7777);
+        let new = || ClosedFiles { first: path.to_owned(), uid, mode, count: 0 };
+        let closed = self.found.closed.entry(by).or_insert_with(new);
+        closed.count = closed.count.saturating_add(1);
+    }
+
+    /// The owner of the cluster may do what is needed; in doubt, by the group of the data directory too.
+    fn allows(&self, metadata: &Metadata, needed: u32) -> bool {
+        let mode = metadata.mode();
+        let given = if self.found.owner == metadata.uid() {
+            mode >> 6
+        } else if metadata.gid() == self.group {
+            mode >> 3 | mode
+        } else {
+            mode
+        };
+        given & needed == needed
+    }
+}
