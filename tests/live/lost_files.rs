@@ -197,6 +197,47 @@ fn entries_and_bits_of_pages_that_are_gone_are_evidence() {
     }
 }
 
+#[test]
+fn lists_of_rows_are_evidence_of_every_page() {
+    for server in servers("max_wal_size = 2GB\ncheckpoint_timeout = 1h") {
+        assert!(server.launch(&[]), "{}", server.log());
+        // Short lists and trees, rows that wait to be put into either, and leaves of another tree. No map says anything of these tables.
+        for (table, index) in [
+            ("worded", "gin ((array[i, i % 3])) with (fastupdate = off)"),
+            ("waiting", "gin ((array[i, i % 3])) with (fastupdate = on)"),
+            ("quartered", "spgist (point(i, i))"),
+        ] {
+            server.sql(&format!(
+                "create table {table} (i int, v text); create index on {table} using {index};
+                 insert into {table} select i, repeat('x', 200) from generate_series(1, 8000) i;
+                 delete from {table} where i % 50 = 0;"
+            ));
+        }
+        let files = ["worded", "waiting", "quartered"]
+            .map(|table| line(&server, &format!("select pg_relation_filepath('{table}')")));
+        server.stop("fast");
+        is_sound(&server.data(), "without_replay");
+        for file in &files {
+            let copy = server.copy();
+            let open = fs::OpenOptions::new().write(true).open(copy.data().join(file)).unwrap();
+            let blocks = open.metadata().unwrap().len() / 8192;
+            open.set_len(70 * 8192).unwrap();
+            let (status, pages) = damaged(&copy.data());
+            let named: Vec<u64> =
+                pages.iter().filter(|page| page.0 == *file && page.2 == "beyond_end").map(|page| page.1).collect();
+            assert_eq!((status > 0, named), (true, (70..blocks).collect()), "{file}");
+        }
+        // What VACUUM cuts off nothing leads to any more.
+        assert!(server.launch(&[]), "{}", server.log());
+        server.sql("delete from worded where i > 3000; delete from waiting where i > 3000; delete from quartered where i > 3000; vacuum;");
+        server.stop("immediate");
+        is_sound(&server.data(), "completes");
+        assert!(server.launch(&[]), "{}", server.log());
+        server.stop("fast");
+        is_sound(&server.data(), "without_replay");
+    }
+}
+
 /// Makes a file shorter, or changes a byte of it.
 fn spoil(path: &Path, how: &str) {
     let mut bytes = fs::read(path).unwrap();
