@@ -266,6 +266,26 @@ fn file_of_noise_may_stop_a_start() {
     }
 }
 
+/// MySQL 9.7.4 did not start where its redo log named a file of which nothing but zeros was left.
+#[test]
+fn emptied_file_is_a_lost_table() {
+    for case in ["mysql97", "mysql56", "mariadb1011"] {
+        let (_kept, data) = copy_of(case);
+        forget_what_is_lost(&data);
+        let table = data.join("shop/archive.ibd");
+        let length = fs::metadata(&table).unwrap().len() as usize;
+        for left in [vec![0; length], Vec::new()] {
+            fs::write(&table, left).unwrap();
+            let check = innodb("check", &data);
+            let skipped = check.of_type("skipped");
+            let is_named = |one: &&Value| one["cause"] == "named_file_missing" && one["what"] == "shop/archive.ibd";
+            assert_eq!(skipped.iter().filter(is_named).count(), 1, "{case}: {skipped:?}");
+            assert_eq!(check.status, 2, "{case}");
+            assert_ne!(start_of(&data), "nothing_against", "{case}");
+        }
+    }
+}
+
 /// Where files cannot be read, or are not there at all, a start is not foretold from the rest.
 #[test]
 fn start_is_unknown_where_pages_could_not_be_examined() {

@@ -363,8 +363,10 @@ impl Prediction {
             RecoveryReason::NoWholeImage
         };
         let kept = Self::new(OnStart::Kept, None, &[reason]);
-        // Where redo names the page, replay may take a compressed image into memory.
-        let may_change = reason == RecoveryReason::CompressedImageNotUsed || case.disk_lsn >= checkpoint;
+        // Where redo names the page, replay may take a compressed image into memory. Of page 0, which is read before the log is,
+        // MariaDB 10.6.7 was seen to restore an image from before the checkpoint.
+        let is_early = case.page_no == 0 && reason == RecoveryReason::OlderImagesIgnored;
+        let may_change = is_early || reason == RecoveryReason::CompressedImageNotUsed || case.disk_lsn >= checkpoint;
         if !case.is_zero && may_change { kept.likely() } else { kept }
     }
 }

@@ -54,10 +54,10 @@ pub struct FollowArgs {
     #[arg(long = "for", value_name = "LENGTH", requires = "follow", value_parser = length_of_time, hide_short_help = true)]
     lasts: Option<i64>,
     /// With --follow: how long to wait before WAL is read again
-    #[arg(long, value_name = "LENGTH", default_value = "1s", value_parser = length_of_time, hide_short_help = true)]
+    #[arg(long, value_name = "LENGTH", requires = "follow", default_value = "1s", value_parser = length_of_time, hide_short_help = true)]
     poll: i64,
     /// With --follow: how long what looks wrong must stay so until it is said
-    #[arg(long, value_name = "LENGTH", default_value = "10s", value_parser = length_of_time, hide_short_help = true)]
+    #[arg(long, value_name = "LENGTH", requires = "follow", default_value = "10s", value_parser = length_of_time, hide_short_help = true)]
     patience: i64,
 }
 

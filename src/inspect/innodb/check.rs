@@ -252,6 +252,7 @@ fn start_of(
         // Its id and its flags are read before any image is.
         || any(&|page| page.page == SYSTEM_PAGE_0 && page.state.is_damaged())
         || coverage.skipped.iter().any(|skipped| lacks_pages(&skipped.reason))
+        || source.lacks_page_0()
         || source.spaces.all.iter().any(|space| space.page_0 == PageState::Empty && !is_page_0_restored(space.id))
     {
         InnodbStart::MayStop

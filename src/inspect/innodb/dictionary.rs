@@ -1,12 +1,12 @@
 //! Files of tablespaces that are lost without a trace but in the dictionary.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::source::InnodbSource;
 use crate::analysis::finding::Coverage;
 use crate::analysis::skipped::{SkipReason, SkippedPart};
 use crate::cluster::innodb::dictionary::{DictionaryFault, named_files};
-use crate::cluster::innodb::tablespace::{DICTIONARY_SPACE, Tablespace};
+use crate::cluster::innodb::tablespace::{DICTIONARY_SPACE, NoSpace, Tablespace};
 use crate::parsers::innodb::dictionary::NamedFile;
 
 /// Files that are named one by one.
@@ -28,15 +28,17 @@ pub fn note_missing_files(source: &InnodbSource, coverage: &mut Coverage) {
     for file in missing.into_iter().take(MAX_NAMED) {
         let at = source.root.join(&file.path);
         // A file that is there, whatever is in it, and one to which a link leads, are spoken of elsewhere.
-        let is_known = at.strip_prefix(&source.root).is_ok() && at.symlink_metadata().is_ok();
+        let path = file.path.strip_prefix("./").unwrap_or(&file.path);
+        let is_empty = |(name, why): &(PathBuf, NoSpace)| name == Path::new(path) && matches!(why, NoSpace::Empty);
+        let is_emptied = source.spaces.unknown.iter().any(is_empty);
+        let is_known = at.strip_prefix(&source.root).is_ok() && at.symlink_metadata().is_ok() && !is_emptied;
         if is_known || at.with_extension("isl").symlink_metadata().is_ok() {
             continue;
         }
         let reason = match at.symlink_metadata() {
-            Ok(_) => SkipReason::OutsideDataDirectory { path: file.path.clone() },
-            Err(_) => SkipReason::NamedFileMissing { space_id: file.space_id },
+            Ok(_) if !is_emptied => SkipReason::OutsideDataDirectory { path: file.path.clone() },
+            _ => SkipReason::NamedFileMissing { space_id: file.space_id },
         };
-        let path = file.path.strip_prefix("./").unwrap_or(&file.path);
         coverage.skip(SkippedPart::file(path), reason);
     }
     if is_cut {

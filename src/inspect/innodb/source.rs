@@ -130,6 +130,14 @@ impl InnodbSource {
         ScanRequest { root: &self.root, spaces: &self.spaces, doublewrite: &self.doublewrite, takes, wants_zero, jobs }
     }
 
+    /// True when a file of a tablespace has no page with content, and the server writes page 0 when it makes a file. MySQL 9.7.4 did not
+    /// start where its redo log named such a tablespace; MariaDB makes it anew.
+    #[must_use]
+    pub fn lacks_page_0(&self) -> bool {
+        matches!(self.family, Family::Mysql8 | Family::Mysql57 | Family::Mysql56)
+            && self.spaces.unknown.iter().any(|(_, why)| matches!(why, NoSpace::Empty))
+    }
+
     /// What a page's own bytes say; `None` when there is no such page or it cannot be read.
     pub fn look_up(
         &self,
@@ -262,7 +270,10 @@ impl InnodbSource {
             let path = path.display().to_string();
             match why {
                 NoSpace::Access(error) => coverage.skip(SkippedPart::file(path), error),
-                NoSpace::Empty => findings.push(about(Finding::note, InnodbFinding::InnodbEmptyFile, Some(&path))),
+                NoSpace::Empty => {
+                    let severity = if self.lacks_page_0() { Finding::problem } else { Finding::note };
+                    findings.push(about(severity, InnodbFinding::InnodbEmptyFile, Some(&path)));
+                }
                 NoSpace::Unknown => coverage.skip(SkippedPart::file(path), SkipReason::UnknownTablespace),
             }
         }

@@ -191,7 +191,7 @@ impl fmt::Display for SkipReason {
             }
             Self::NamedFileMissing { space_id } => write!(
                 f,
-                "the dictionary names it for tablespace {space_id}, and it is not there: it is lost, or its table was dropped or discarded \
+                "the dictionary names it for tablespace {space_id}, and it is not there, or empty: it is lost, or its table was dropped or discarded \
                  shortly before the server ended"
             ),
             Self::DictionaryNotRead { page_no: Some(page_no) } => write!(
