@@ -26,6 +26,9 @@ pub enum UsageError {
     /// Rows that are always the same.
     #[error("--by since-redo has the same five rows in the same order for any WAL: leave out --top and --sort")]
     FixedRows,
+    /// The length of periods, where there are none.
+    #[error("--bucket is the length of a period: add --by time")]
+    BucketWithoutTime,
     /// Only what comes one after the other is printed line by line.
     #[error(
         "--follow prints checkpoint intervals or, with --by time, periods of time; by other keys there are no lines that end"

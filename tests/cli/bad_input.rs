@@ -55,6 +55,29 @@ fn wrong_arguments_fail_before_any_file_is_opened() {
     }
 }
 
+/// An option that would do nothing is refused, and so is a name where nothing tells names, with what would tell them.
+#[test]
+fn options_of_walfpi_that_need_another_are_refused_with_it() {
+    let place = tempfile::tempdir().unwrap();
+    for (args, words) in [
+        (vec!["stats", "--poll", "2s"], "--follow"),
+        (vec!["stats", "--patience", "2s"], "--follow"),
+        (vec!["stats", "--for", "2s"], "--follow"),
+        (vec!["stats", "--bucket", "5m"], "add --by time"),
+        (vec!["stats", "--bucket", "5m", "--by", "relation,time"], "--by"),
+    ] {
+        let ran = run("pg_walfpi", &[&args[..], &[arg(place.path())]].concat());
+        assert_eq!((ran.status, ran.stdout.as_str()), (2, ""), "{args:?}");
+        assert!(ran.stderr.contains(words), "{args:?}: {}", ran.stderr);
+    }
+    let wal = common::unpack::data_dir("wal/pg18").expect("unpack").join("pg_wal");
+    for command in ["list", "stats"] {
+        let ran = run("pg_walfpi", &[command, "--relation", "orders", arg(&wal)]);
+        assert_eq!(ran.status, 2, "{command}");
+        assert!(ran.stderr.contains("add --names"), "{command}: {}", ran.stderr);
+    }
+}
+
 #[test]
 fn damaged_header_still_shows_the_slots() {
     let (_keep, data) = small_copy("evict");

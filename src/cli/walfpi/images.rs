@@ -150,8 +150,13 @@ impl ImageFilter {
     /// # Errors
     /// When a name stands for no relation, or for several.
     fn selection(&self, names: &NameLookup) -> Result<ImageSelection, InspectError> {
+        let pages = self.page.selection(names.known()).map_err(|error| match error {
+            // Here names can be given.
+            InspectError::NamesUnknown(name) => InspectError::NamesNotGiven(name),
+            error => error,
+        })?;
         Ok(ImageSelection {
-            pages: self.page.selection(names.known())?,
+            pages,
             lsn: self.lsn,
             causes: self.cause.iter().flat_map(|filter| filter.causes()).copied().collect(),
             resynchronise: self.resync,

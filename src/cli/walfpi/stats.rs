@@ -90,9 +90,9 @@ pub struct StatsArgs {
     /// tells are refused: each part would know others.
     #[arg(long, value_name = "REL", value_delimiter = ',')]
     relation: Vec<RelationChoice>,
-    /// With --by time: length of a row's period, such as 30s, 5m, 1h or 1d
-    #[arg(long, value_name = "LENGTH", default_value = "5m", value_parser = length_of_time)]
-    bucket: i64,
+    /// With --by time: length of a row's period, such as 30s, 5m, 1h or 1d [default: 5m]
+    #[arg(long, value_name = "LENGTH", value_parser = length_of_time)]
+    bucket: Option<i64>,
     /// Show only the first N rows
     #[arg(long, value_name = "N")]
     top: Option<usize>,
@@ -126,6 +126,11 @@ pub struct StatsArgs {
 }
 
 impl StatsArgs {
+    /// Length of a period.
+    fn bucket_us(&self) -> i64 {
+        self.bucket.unwrap_or(USUAL_BUCKET_US)
+    }
+
     /// Most rows in the order of time before neighbours are put together.
     fn max_rows(&self) -> usize {
         let each = self.all || self.top.is_some() || self.sort.is_some_and(|sort| sort != Sort::Key);
@@ -256,11 +261,17 @@ impl Sort {
     }
 }
 
+/// Length of a period where none was asked for.
+const USUAL_BUCKET_US: i64 = 300_000_000;
+
 pub(super) fn run(args: &StatsArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
+    if args.bucket.is_some() && !matches!(args.by[..], [By::Time]) {
+        return Err(UsageError::BucketWithoutTime.into());
+    }
     if args.follow.follow {
         let by = match args.by[..] {
             [By::Checkpoint] => FollowBy::Checkpoint,
-            [By::Time] => FollowBy::Time { bucket_us: args.bucket },
+            [By::Time] => FollowBy::Time { bucket_us: args.bucket_us() },
             _ => return Err(UsageError::FollowedByOther.into()),
         };
         return run_follow(&args.common, args.jobs, (args.follow, by), out);
@@ -276,7 +287,7 @@ pub(super) fn run(args: &StatsArgs, out: &mut dyn Write) -> Result<Outcome, Stop
     match args.by[..] {
         [By::Time] => {
             let shown = ShownRows { sort: args.sort, top: args.top, max_rows: args.max_rows() };
-            return run_times(&args.common, work, (args.bucket, args.resync), &args.relation, shown, out);
+            return run_times(&args.common, work, (args.bucket_us(), args.resync), &args.relation, shown, out);
         }
         [By::SinceRedo] if args.top.is_some() || args.sort.is_some() => return Err(UsageError::FixedRows.into()),
         [By::SinceRedo] => return run_since_redo(&args.common, work, (args.resync, &args.relation), out),
@@ -350,7 +361,7 @@ fn prometheus(
 /// Writes a partial result.
 fn partial(args: &StatsArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let key = match args.by[..] {
-        [By::Time] => PartKey::Times(args.bucket),
+        [By::Time] => PartKey::Times(args.bucket_us()),
         [By::SinceRedo] => return Err(UsageError::NotPartial.into()),
         _ => match By::grouping(&args.by)? {
             Some(by) if !by.has(GroupBy::Checkpoint) => PartKey::Groups(by),
