@@ -286,6 +286,25 @@ fn emptied_file_is_a_lost_table() {
     }
 }
 
+/// A slot that was never used is the page of the system tablespace that its place is: damaged, it has no other side. MySQL 5.6.24 gave
+/// up over one ("also the page in the doublewrite buffer is corrupt").
+#[test]
+fn damaged_slot_that_names_itself_stops_a_start() {
+    let (_kept, data) = copy_of("mysql56");
+    forget_what_is_lost(&data);
+    assert_eq!(start_of(&data), "nothing_against");
+    let slots = innodb("dump", &data).of_type("slot");
+    let at = slots.iter().find(|slot| slot["page_checksum"] == "good").map(offset_of).expect("a slot");
+    let system = data.join("ibdata1");
+    let number = u32::try_from(at / 16384).unwrap();
+    write_at(&system, &number.to_be_bytes(), at + 4);
+    write_at(&system, &[0; 4], at + 34);
+    let check = innodb("check", &data);
+    assert_eq!((start_of(&data), check.status), ("refuses".into(), 1));
+    let is_told = |one: &Value| one["kind"] == "innodb_refuses_to_start";
+    assert!(check.of_type("finding").iter().any(is_told), "{}", check.stdout);
+}
+
 /// Where files cannot be read, or are not there at all, a start is not foretold from the rest.
 #[test]
 fn start_is_unknown_where_pages_could_not_be_examined() {

@@ -133,7 +133,7 @@ pub fn innodb_check(
         }
     }
     let start = start_of(&source, &content, &context, &pages, &coverage);
-    note_pages(&pages, &mut findings);
+    note_pages(&pages, damaged_on_both_sides(&source, &content), &mut findings);
     Ok(InnodbExamination { source, content, scan, pages, whole, is_redo_whole, start, findings, coverage })
 }
 
@@ -159,10 +159,24 @@ fn note_buffer(source: &InnodbSource, content: &BufferContent, findings: &mut Ve
     }
 }
 
+/// Damaged slots that name themselves: the slots of the old buffer are pages of the system tablespace, and hold those until they are
+/// used. To the server page and image are damaged then; MySQL 5.6.24 gave up.
+fn damaged_on_both_sides(source: &InnodbSource, content: &BufferContent) -> usize {
+    if !matches!(source.family, Family::Mysql56 | Family::Mysql57) {
+        return 0;
+    }
+    let is_own = |page: InnodbPageId, offset: u64| {
+        let system = source.spaces.get(page.space_id).filter(|space| space.id == 0);
+        system.and_then(|space| space.find(page.page_no)).is_some_and(|(_, at)| at == offset)
+    };
+    let damaged = content.slots.iter().filter(|slot| slot.state.is_damaged());
+    damaged.filter(|slot| slot.page().is_some_and(|page| is_own(page, slot.offset))).count()
+}
+
 /// Counts of pages as findings: damaged ones are problems, zeros often are as a crash leaves them.
-fn note_pages(pages: &[InnodbPage], findings: &mut Vec<Finding>) {
+fn note_pages(pages: &[InnodbPage], own_slots: usize, findings: &mut Vec<Finding>) {
     let count = |takes: &dyn Fn(&InnodbPage) -> bool| pages.iter().filter(|page| takes(page)).count();
-    let refusing = count(&|page| page.prediction.on_start == OnStart::RefusesToStart);
+    let refusing = count(&|page| page.prediction.on_start == OnStart::RefusesToStart).saturating_add(own_slots);
     if refusing > 0 {
         let finding = InnodbFinding::InnodbRefusesToStart { pages: refusing };
         findings.push(about(Finding::problem, finding, None));
@@ -238,7 +252,8 @@ fn start_of(
         any(&|page| page.page == page_0 && page.prediction.on_start == OnStart::Restored)
     };
     let has_bad_entries = source.family == Family::Mysql8 && !content.damaged_blocks.is_empty();
-    if (has_bad_entries && trust != BufferTrust::SwitchedOff)
+    let has_damaged_entries_or_slots = has_bad_entries || damaged_on_both_sides(source, content) > 0;
+    if (has_damaged_entries_or_slots && trust != BufferTrust::SwitchedOff)
         || any(&|page| page.prediction.on_start == OnStart::RefusesToStart)
     {
         InnodbStart::Refuses
@@ -301,7 +316,7 @@ pub fn innodb_page(
     let judged = context.judge(&found, &opened, &mut reader, &mut coverage);
     let pages: Vec<InnodbPage> = judged.into_iter().collect();
     let start = start_of(&source, &content, &context, &pages, &coverage);
-    note_pages(&pages, &mut findings);
+    note_pages(&pages, damaged_on_both_sides(&source, &content), &mut findings);
     Ok(InnodbExamination { source, content, scan, pages, whole: Vec::new(), is_redo_whole, start, findings, coverage })
 }
 
