@@ -69,7 +69,7 @@ impl ClusterCondition {
         let redo_lsn = control.checkpoint.redo_lsn;
         match control.prefix.state {
             DbState::SHUT_DOWN if signs.wal_was_reset => Self::WalWasReset,
-            DbState::SHUT_DOWN => Self::ShutDown,
+            DbState::SHUT_DOWN if control.was_shut_down() => Self::ShutDown,
             DbState::SHUT_DOWN_IN_RECOVERY => Self::StandbyShutDown { redo_lsn },
             DbState::IN_ARCHIVE_RECOVERY => {
                 Self::InArchiveRecovery { redo_lsn, consistent_lsn: control.min_recovery_lsn }

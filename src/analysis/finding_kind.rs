@@ -57,6 +57,12 @@ pub enum FindingKind {
     /// A server refuses a file that it reads at its start.
     #[strum(serialize = "state_file")]
     StateFile { of: StateFile, why: ErrorWords },
+    /// Transactions that WAL committed before the redo point are not committed in `pg_xact`: how many, the first, its record.
+    #[strum(serialize = "commits_lost")]
+    CommitsLost { count: u64, xid: u32, record_lsn: Lsn },
+    /// A transaction was prepared before the redo point and not ended since, and its file is gone.
+    #[strum(serialize = "prepared_missing")]
+    PreparedMissing { record_lsn: Lsn },
     /// The configuration keeps a server from starting, or may be elsewhere.
     #[strum(serialize = "configuration")]
     Configuration(ConfigFault),
@@ -463,6 +469,8 @@ impl FindingKind {
                 | Self::XactFile(_)
                 | Self::MultixactFile(_)
                 | Self::StateFile { .. }
+                | Self::PreparedMissing { .. }
+                | Self::CommitsLost { .. }
                 | Self::DatabaseVersion(_)
                 | Self::DatabaseMissing { .. }
                 | Self::TablespaceMissing { .. }

@@ -3,6 +3,7 @@
 #![cfg_attr(test, allow(clippy::arithmetic_side_effects))]
 
 pub mod batches;
+pub mod block_set;
 pub mod cluster_condition;
 pub mod cluster_report;
 pub mod dwb_format;
@@ -20,6 +21,7 @@ mod page_read;
 pub mod page_rows;
 pub mod page_scan;
 pub mod page_size;
+pub mod prepared_xacts;
 pub mod provable;
 pub mod segment_check;
 pub mod select;

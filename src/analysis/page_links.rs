@@ -70,6 +70,8 @@ pub enum LinkFault {
         /// The page that it names.
         found: Option<BlockNumber>,
     },
+    /// The visibility map has a bit of it, and it is not marked all-visible.
+    NotAllVisible,
     /// It is of another level, bucket or tree.
     OtherGroup {
         /// What it says.
@@ -88,6 +90,7 @@ impl LinkFault {
             Self::BeyondEnd => "named_page_missing",
             Self::Deleted => "named_page_deleted",
             Self::OtherKind => "named_page_of_other_kind",
+            Self::NotAllVisible => "map_ahead",
             Self::OtherSibling { .. } => "siblings_disagree",
             Self::OtherGroup { .. } => "levels_disagree",
         }
@@ -295,6 +298,21 @@ impl LinkCheck {
     }
 }
 
+/// Of blocks that are named, those past the end of a relation of files of so many blocks that cannot have been: with them
+/// whole files would have to be gone, and hardly any page of those is named.
+pub(super) fn impossible_blocks(named: Vec<BlockNumber>, end: u64, file_blocks: BlockNumber) -> BTreeSet<BlockNumber> {
+    let mut beyond = named;
+    beyond.retain(|block| u64::from(*block) >= end);
+    beyond.sort_unstable();
+    beyond.dedup();
+    let is_impossible = |block: &BlockNumber| {
+        let file_start = block.checked_div(file_blocks).unwrap_or_default().saturating_mul(file_blocks);
+        let Some(gone) = u64::from(file_start).checked_sub(end).filter(|gone| *gone > 0) else { return false };
+        beyond.partition_point(|named| *named < file_start) as u64 <= gone / MAX_UNNAMED
+    };
+    beyond.iter().copied().filter(is_impossible).collect()
+}
+
 impl IndexFork {
     /// What is wrong with the page that `entry` names, and whether it holds now.
     fn sibling_fault(&self, entry: &Entry, role: LinkRole, block: BlockNumber) -> Option<(LinkFault, bool)> {
@@ -342,15 +360,7 @@ impl IndexFork {
         let siblings =
             self.entries.iter().filter(|entry| !entry.is_deleted).flat_map(|entry| [entry.left, entry.right]);
         let named = siblings.filter(|block| *block != NONE).chain(self.children.iter().map(|child| child.block));
-        let mut beyond: Vec<BlockNumber> = named.filter(|block| u64::from(*block) >= end).collect();
-        beyond.sort_unstable();
-        beyond.dedup();
-        let is_impossible = |block: &BlockNumber| {
-            let file_start = block.checked_div(file_blocks).unwrap_or_default().saturating_mul(file_blocks);
-            let Some(gone) = u64::from(file_start).checked_sub(end).filter(|gone| *gone > 0) else { return false };
-            beyond.partition_point(|named| *named < file_start) as u64 <= gone / MAX_UNNAMED
-        };
-        beyond.iter().copied().filter(is_impossible).collect()
+        impossible_blocks(named.collect(), end, file_blocks)
     }
 
     fn absent(&self, block: BlockNumber) -> Option<LinkFault> {

@@ -49,6 +49,8 @@ pub(super) struct PortionDone {
     pub links: Vec<(usize, Seen)>,
     /// The highest block of its table that each fork speaks of, if that was asked for.
     pub reach: Vec<(RelFileLocator, ForkNumber, BlockNumber)>,
+    /// Sound pages of main forks without index that are not marked all-visible, if links were asked for.
+    pub unmarked: Vec<(RelFileLocator, Range<BlockNumber>)>,
     /// What could not be read.
     pub gaps: Vec<Gap>,
 }
@@ -61,19 +63,24 @@ impl PortionDone {
         }
     }
 
-    /// Adds what the next pages of a file say of each other.
     fn note_zeroed(&mut self, rel: RelFileLocator, blocks: Range<BlockNumber>) {
-        match self.zeroed.last_mut().filter(|(last, before)| *last == rel && before.end == blocks.start) {
-            Some((_, before)) => before.end = blocks.end,
-            None => self.zeroed.push((rel, blocks)),
-        }
+        extend(&mut self.zeroed, rel, blocks);
     }
 
+    /// Adds what the next pages of a file say of each other.
     fn note_links(&mut self, file: usize, seen: Seen) {
         let own = self.links.last_mut().filter(|(last, _)| *last == file);
         if !own.is_some_and(|(_, last)| last.join(&seen)) {
             self.links.push((file, seen));
         }
+    }
+}
+
+/// Adds blocks to those before.
+fn extend(ranges: &mut Vec<(RelFileLocator, Range<BlockNumber>)>, rel: RelFileLocator, blocks: Range<BlockNumber>) {
+    match ranges.last_mut().filter(|(last, before)| *last == rel && before.end == blocks.start) {
+        Some((_, before)) => before.end = blocks.end,
+        None => ranges.push((rel, blocks)),
     }
 }
 
@@ -322,6 +329,12 @@ impl Judge<'_> {
                             highest = highest.max(Some(block));
                         });
                         highest.into_iter().for_each(|highest| done.note_reach(page, highest));
+                        if page.fork == ForkNumber::Main
+                            && usize::from(header.special) == bytes.len()
+                            && !header.is_all_visible()
+                        {
+                            extend(&mut done.unmarked, page.rel, page.block..page.block.saturating_add(1));
+                        }
                     }
                     if self.follows_links(page)
                         && let Some(seen) = Seen::of(bytes, page.block)

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use rustc_hash::FxHashSet;
 
+use super::block_set::BlockSet;
 use super::finding::Coverage;
 use super::in_order::in_order;
 use super::page_check::{PageCondition, PageDamage};
@@ -164,6 +165,8 @@ pub struct PageScan {
     pub links: LinkReport,
     /// The highest block of its table that the pages of each fork speak of: of an index, or of a visibility map.
     pub reach: BTreeMap<(RelFileLocator, ForkNumber), BlockNumber>,
+    /// Sound pages of tables that are not marked all-visible, where links are followed.
+    pub unmarked: BlockSet,
     /// The user broke off: counts and list cover a part of the files only.
     pub interrupted: bool,
 }
@@ -242,6 +245,9 @@ pub fn scan_pages(
         scan.partial_pages.extend(done.partial_pages);
         scan.notable.extend(done.notable);
         scan.zeroed.extend(done.zeroed);
+        for (rel, blocks) in done.unmarked {
+            scan.unmarked.add(rel, blocks);
+        }
         for (rel, fork, highest) in done.reach {
             let known = scan.reach.entry((rel, fork)).or_default();
             *known = highest.max(*known);

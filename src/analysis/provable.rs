@@ -7,6 +7,7 @@ use std::ops::Range;
 use rustc_hash::FxHashMap;
 
 use super::finding::Coverage;
+use super::prepared_xacts::PreparedXacts;
 use super::skipped::{SkipReason, SkippedPart};
 use super::verdict::events::FileEvent;
 use super::wal::collect::collect_run;
@@ -20,6 +21,7 @@ use crate::parsers::wal::lifecycle::LifeCycle;
 use crate::parsers::wal::names::{RM_DBASE, RM_SMGR, RM_XACT, RM_XLOG, surely_sets_lsn};
 use crate::parsers::wal::payload::{ParameterChange, XlogPayload};
 use crate::parsers::wal::record::Record;
+use crate::parsers::wal::xact_end::XactEnd;
 use crate::types::{ForkNumber, Lsn, PageId, RelFileLocator};
 
 /// Pages that are kept; of more it is said that they were not examined.
@@ -27,6 +29,21 @@ const MAX_PAGES: usize = 4_000_000;
 
 /// Changes of files that are kept. After that, nothing is known of what came before.
 const MAX_FILE_EVENTS: usize = 1_000_000;
+
+/// Commits that are handed over of one segment of WAL; one of 16 MiB has no more.
+const MAX_COMMITS: usize = 500_000;
+
+/// A transaction that a record before the redo point commits, or a subtransaction of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommittedXact {
+    /// Its number.
+    pub xid: u32,
+    /// Start of the record.
+    pub record_lsn: Lsn,
+}
+
+/// Shown the transactions of one segment after another, in no order.
+pub type OnCommits<'a> = &'a mut dyn FnMut(&[CommittedXact]);
 
 /// Opens the pages of the cluster for one more thread.
 pub type OpenPages<'a> = &'a (dyn Fn() -> Box<dyn PageSource + Send> + Sync);
@@ -44,6 +61,9 @@ pub struct Provable {
     pub lacks: Option<Lsn>,
     /// WAL around its LSN was read, and no record there that ends at it names the page: the LSN is of another page.
     pub is_foreign: bool,
+    /// The file ends before it. Then any record up to the redo point that names it is one that it lacks: the block had been added to
+    /// the file before that record was written.
+    pub is_beyond_end: bool,
 }
 
 /// What is known of a page until all of WAL was read. An LSN of 0 stands for none.
@@ -54,6 +74,7 @@ struct Touched {
     lacks: Lsn,
     /// A record that names the page ends at its LSN.
     has_record: bool,
+    is_beyond_end: bool,
 }
 
 /// What WAL says of all pages that are there.
@@ -68,6 +89,10 @@ pub struct WalPages {
     unclear_lsn: Lsn,
     /// From the first record of each run to the end of the last.
     stretches: Vec<Range<Lsn>>,
+    /// Transactions that were prepared and have not ended.
+    prepared: PreparedXacts,
+    /// Of one segment, until they are handed over.
+    commits: Vec<CommittedXact>,
     /// There was no room for all pages.
     is_full: bool,
     /// Less was logged for a time than all changes of pages (`wal_level` minimal).
@@ -96,7 +121,7 @@ impl WalPages {
         open: OpenPages<'_>,
         jobs: usize,
         (part, watch): (SkippedPart, WatchRead<'_>),
-        coverage: &mut Coverage,
+        (on_commits, coverage): (OnCommits<'_>, &mut Coverage),
     ) -> Result<Self, WalReadError> {
         let block_size = usize::try_from(set.geometry().block_size).unwrap_or_default();
         let mut all = Self::default();
@@ -104,6 +129,7 @@ impl WalPages {
             let start_lsn = set.segments().get(run.start).map_or(Lsn::INVALID, |file| file.start_lsn);
             // What happened to files in a gap is unknown.
             all.unclear_lsn = start_lsn;
+            all.prepared.forget();
             all.is_minimal |= bounds.is_minimal;
             if start_lsn >= bounds.end_lsn {
                 break;
@@ -119,6 +145,7 @@ impl WalPages {
                 found: Self::default(),
             };
             let walk = collect_run(&stretch, jobs, watch, begin, |part| {
+                on_commits(&std::mem::take(&mut part.found.found.commits));
                 all.append(std::mem::take(&mut part.found.found));
                 Ok(())
             })?;
@@ -157,8 +184,15 @@ impl WalPages {
             self.files.entry(rel).or_default().extend(events);
         }
         self.databases.extend(next.databases);
+        self.prepared.append(next.prepared);
         self.file_events = self.file_events.saturating_add(next.file_events);
         self.unclear_lsn = self.unclear_lsn.max(next.unclear_lsn);
+    }
+
+    /// Transactions that were prepared and have not ended.
+    #[must_use]
+    pub const fn prepared(&self) -> &PreparedXacts {
+        &self.prepared
     }
 
     /// True when the page that a record at `lsn` changed may be another one now, or none.
@@ -193,6 +227,7 @@ impl WalPages {
                 base_lsn: still(page, touched.base_lsn),
                 lacks: still(page, touched.lacks),
                 is_foreign: self.is_foreign(page, &touched),
+                is_beyond_end: touched.is_beyond_end,
             })
             .collect();
         pages.sort_unstable_by_key(|provable| provable.page);
@@ -220,11 +255,22 @@ impl PartOfWal {
         let (pages, buffer) = (&self.pages, &mut self.buffer);
         let known = self.found.touched.entry(page).or_insert_with(|| {
             // What cannot be read is reported where all pages are read.
-            let is_whole = matches!(pages.read_page(page, buffer), Ok(PageRead::Whole));
-            let header = PageHeader::decode(0, buffer).ok().filter(|_| is_whole)?;
-            Some(Touched { page_lsn: header.lsn, ..Touched::default() })
+            match pages.read_page(page, buffer) {
+                Ok(PageRead::Whole) => {
+                    let page_lsn = PageHeader::decode(0, buffer).ok()?.lsn;
+                    Some(Touched { page_lsn, ..Touched::default() })
+                }
+                Ok(PageRead::BeyondEnd) => Some(Touched { is_beyond_end: true, ..Touched::default() }),
+                Ok(PageRead::Partial { .. } | PageRead::NoFile) | Err(_) => None,
+            }
         });
         let Some(known) = known else { return };
+        if known.is_beyond_end {
+            if record.end_lsn <= self.redo_lsn {
+                known.lacks = record.start_lsn;
+            }
+            return;
+        }
         let builds = head.will_init() || head.has_image_to_apply(record.major);
         known.has_record |= record.end_lsn == known.page_lsn;
         if record.end_lsn <= known.page_lsn {
@@ -234,6 +280,22 @@ impl PartOfWal {
         } else if record.end_lsn <= self.redo_lsn && is_change(record, page.fork, builds) {
             known.lacks = record.start_lsn;
         }
+    }
+
+    /// Before a checkpoint writes `pg_xact` it waits for commits whose record is older than its redo point.
+    ///
+    /// Source: `DELAY_CHKPT_START`, `src/include/storage/proc.h`.
+    #[inline(never)]
+    fn add_commits(&mut self, record: &Record<'_>) {
+        let room = MAX_COMMITS.saturating_sub(self.found.commits.len());
+        if record.end_lsn > self.redo_lsn || room == 0 {
+            return;
+        }
+        // What an end of a transaction that cannot be read means is said where pages are judged.
+        let Ok(Some(XactEnd { committed: true, xid: Some(xid), subxids, .. })) = XactEnd::of(record) else { return };
+        let record_lsn = record.start_lsn;
+        let all = [xid].into_iter().chain(subxids).take(room);
+        self.found.commits.extend(all.map(|xid| CommittedXact { xid, record_lsn }));
     }
 
     #[inline(never)]
@@ -283,6 +345,10 @@ impl Visitor for PartOfWal {
     fn record(&mut self, record: &Record<'_>) {
         if matches!(record.header.rmgr_id, RM_SMGR | RM_XACT | RM_DBASE) {
             self.add_files(record);
+        }
+        if record.header.rmgr_id == RM_XACT {
+            self.found.prepared.add(record);
+            self.add_commits(record);
         }
         if record.header.rmgr_id == RM_XLOG {
             // One that is not understood may say so.

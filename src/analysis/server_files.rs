@@ -13,7 +13,7 @@ use crate::cluster::access_modes::{ClosedFiles, OpenedBy, access_modes};
 use crate::cluster::config_files::{ConfigFault, config_faults};
 use crate::cluster::control_file::CONTROL_PATH;
 use crate::cluster::data_dir::DataDir;
-use crate::cluster::names::RelationNames;
+use crate::cluster::names::{RelationNames, RowAge};
 use crate::cluster::relation_path::RelationPaths;
 use crate::cluster::relation_walk::RelationFile;
 use crate::cluster::server_files::{FileFault, database_version, is_missing, server_directory, usable_map};
@@ -21,7 +21,7 @@ use crate::cluster::slru_files::SlruFault;
 use crate::cluster::state_files::{StateFile, StateFileFault, state_faults};
 use crate::cluster::xact_files::{continues_page_of_members, multixact_faults, xact_faults};
 use crate::parsers::catalog::FIRST_NORMAL_OID;
-use crate::parsers::control::{ControlFile, DbState};
+use crate::parsers::control::ControlFile;
 use crate::parsers::control_layout::Field;
 use crate::parsers::filenode_map::FilenodeMap;
 use crate::types::{DEFAULT_TABLESPACE_OID, ForkNumber, GLOBAL_TABLESPACE_OID, Oid, RelFileLocator};
@@ -95,10 +95,10 @@ pub fn examine(input: ServerFilesInput<'_>, coverage: &mut Coverage) -> ServerFi
     }
     files.configuration(directory, signals, coverage);
     let shared = files.map(directory, Path::new("global"), coverage);
-    let is_old = |xmin: u32| control.is_some_and(|control| is_before_redo(control, xmin));
-    let was_stopped = control.is_some_and(|control| control.prefix.state == DbState::SHUT_DOWN);
+    let is_old = |age: RowAge| control.is_some_and(|control| is_before_redo(control, age));
+    let was_stopped = control.is_some_and(ControlFile::was_shut_down);
     let mut maps = vec![(GLOBAL_TABLESPACE_OID, 0, shared)];
-    for (oid, home) in names.homes().filter(|(_, home)| is_old(home.xmin)) {
+    for (oid, home) in names.homes().filter(|(_, home)| is_old(home.age)) {
         let of = paths.directory(home.spc_oid, oid);
         if is_missing(directory, &of) {
             // One that was dropped or moved away has a row that somebody tried to delete.
@@ -129,13 +129,15 @@ pub fn examine(input: ServerFilesInput<'_>, coverage: &mut Coverage) -> ServerFi
     files
 }
 
-/// The transaction was over when replay starts, so that replay does not make the files of its relations.
-fn is_before_redo(control: &ControlFile, xid: u32) -> bool {
+/// The transaction was over when replay starts, or its row was on disk by then, so that replay does not make the files of its relations.
+fn is_before_redo(control: &ControlFile, RowAge { xmin: xid, page_lsn }: RowAge) -> bool {
     // Ids up to 2 belong to the server itself.
     let oldest = control.checkpoint.oldest_active_xid;
     let next = u32::try_from(control.checkpoint.next_full_xid & u64::from(u32::MAX)).unwrap_or_default();
     let bound = if oldest > 2 { oldest } else { next };
-    xid <= 2 || is_newer_xid(bound, xid)
+    // What a row names was made before the row.
+    let was_there = page_lsn.is_valid() && page_lsn <= control.checkpoint.redo_lsn;
+    xid <= 2 || was_there || is_newer_xid(bound, xid)
 }
 
 /// Made by `initdb`.
@@ -235,6 +237,10 @@ impl ServerFiles {
             let kind = FindingKind::Configuration(fault);
             let finding = match fault {
                 ConfigFault::NoSettings => Finding::note(kind),
+                ConfigFault::RecoveryTarget { .. } => {
+                    self.hinder(Obstacle::Target);
+                    Finding::problem(kind)
+                }
                 _ => {
                     self.hinder(Obstacle::Start);
                     Finding::problem(kind)
@@ -312,7 +318,7 @@ impl ServerFiles {
     ) {
         let mut missing: Vec<(RelFileLocator, String, bool)> = Vec::new();
         let is_gone = |rel| is_missing(directory, &paths.segment_file(rel, ForkNumber::Main, 0));
-        let was_stopped = control.prefix.state == DbState::SHUT_DOWN;
+        let was_stopped = control.was_shut_down();
         for (spc_oid, db_oid, map) in maps {
             let entries = map.iter().flat_map(|map| &map.entries);
             // One that was rewritten may have its file from WAL alone.
@@ -324,18 +330,18 @@ impl ServerFiles {
                 }
             }
         }
-        for (rel, name, xmin) in names.certain() {
+        for (rel, name, age) in names.certain() {
             // A database that no committed row names is being made or was given up.
             let is_known = rel.db_oid == 0 || maps.iter().any(|(_, db_oid, _)| *db_oid == rel.db_oid);
             let is_named = missing.iter().any(|(other, ..)| *other == rel);
-            if is_known && !is_named && is_before_redo(control, xmin) && is_gone(rel) {
+            if is_known && !is_named && is_before_redo(control, age) && is_gone(rel) {
                 missing.push((rel, name.to_string(), is_of_system(name.oid)));
             }
         }
         if missing.iter().any(|(.., is_catalog)| *is_catalog) {
             self.hinder(Obstacle::Connections);
         }
-        for (spc_oid, row) in names.certain_tablespaces().filter(|(_, row)| is_before_redo(control, row.xmin)) {
+        for (spc_oid, row) in names.certain_tablespaces().filter(|(_, row)| is_before_redo(control, row.age)) {
             let is_own = [DEFAULT_TABLESPACE_OID, GLOBAL_TABLESPACE_OID].contains(&spc_oid);
             if is_own || !is_missing(directory, &paths.tablespace(spc_oid)) {
                 continue;

@@ -291,6 +291,8 @@ pub enum SkipReason {
     NoSegmentInRange,
     /// No record of the range refers to the relation.
     NoRecordOfRelation,
+    /// Segments were renamed or removed after they were listed and before they were read, and none come after them.
+    Recycled,
     /// It was removed before it could be read.
     RemovedBeforeRead {
         /// Bytes of WAL that were not counted.

@@ -1,15 +1,17 @@
-//! Blocks of tables that an index or a visibility map speaks of and that are not there, or all zero.
+//! Blocks of tables that an index or a visibility map speaks of and that are not there, all zero, or older than the map.
 //!
 //! While all pages are read, only the highest such block is kept of each index and map. Where a table ends before it, or has
 //! pages of zeros up to there, the index or map is read once more. Most pages of zeros were never used, and nothing names them.
+//! After a shutdown in order every map is read once more: a bit of it is set only with, or after, the mark on the page.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::Path;
 
+use super::block_set::BlockSet;
 use super::finding::Coverage;
 use super::page_check::PageCondition;
-use super::page_links::{BrokenLink, LinkFault, LinkRole, NamedBy};
+use super::page_links::{BrokenLink, LinkFault, LinkRole, NamedBy, impossible_blocks};
 use super::page_scan::{PageScan, first_block, readable_bytes};
 use super::skipped::{SkipReason, SkippedPart};
 use crate::cluster::names::{RelationName, RelationNames};
@@ -64,7 +66,8 @@ impl TableLinkInput<'_> {
             // A table without any file is a finding of its own.
             let Some(end) = self.end_of(table) else { continue };
             let zeroed = zeroed.get(&table).map_or(&[][..], Vec::as_slice);
-            if u64::from(*highest) >= end || zeroed.iter().any(|blocks| blocks.start <= *highest) {
+            let is_compared = self.was_stopped && *fork == ForkNumber::Vm;
+            if is_compared || u64::from(*highest) >= end || zeroed.iter().any(|blocks| blocks.start <= *highest) {
                 let mut named = |link: BrokenLink| {
                     if seen.len() >= MAX_NAMED {
                         is_full |= !seen.contains(&link.page);
@@ -72,13 +75,32 @@ impl TableLinkInput<'_> {
                         found.push(link);
                     }
                 };
-                self.read_again((*rel, *fork), (table, end, zeroed), &mut named, coverage);
+                let unmarked = is_compared.then_some(&scan.unmarked);
+                let table = Table { rel: table, end, zeroed, unmarked };
+                self.read_again((*rel, *fork), &table, &mut named, coverage);
             }
         }
         if is_full {
             coverage.skip(SkippedPart::MorePagesNeeded, SkipReason::TooManyMissing { limit: MAX_NAMED });
+        } else {
+            self.mark_impossible(&mut found);
         }
         found
+    }
+
+    /// Marks blocks that cannot have been: see [`BrokenLink::is_impossible`].
+    fn mark_impossible(&self, found: &mut [BrokenLink]) {
+        let mut beyond: BTreeMap<RelFileLocator, Vec<BlockNumber>> = BTreeMap::new();
+        for link in found.iter().filter(|link| link.fault == LinkFault::BeyondEnd) {
+            beyond.entry(link.page.rel).or_default().push(link.page.block);
+        }
+        for (table, named) in beyond {
+            let far =
+                impossible_blocks(named, self.end_of(table).unwrap_or_default(), self.geometry.rel_segment_blocks);
+            for link in found.iter_mut().filter(|link| link.page.rel == table && far.contains(&link.page.block)) {
+                link.is_impossible = true;
+            }
+        }
     }
 
     fn files_of(&self, rel: RelFileLocator, fork: ForkNumber) -> &[RelationFile] {
@@ -100,7 +122,7 @@ impl TableLinkInput<'_> {
     fn read_again(
         &self,
         (rel, fork): (RelFileLocator, ForkNumber),
-        (table, end, zeroed): (RelFileLocator, u64, &[Range<BlockNumber>]),
+        table: &Table<'_>,
         named: &mut dyn FnMut(BrokenLink),
         coverage: &mut Coverage,
     ) {
@@ -135,17 +157,33 @@ impl TableLinkInput<'_> {
                 }
                 let by = NamedBy { page: PageId { rel, fork, block }, role };
                 for_each_table_block(&header, &buf, fork, block, &mut |block| {
-                    let fault = if u64::from(block) >= end {
-                        LinkFault::BeyondEnd
-                    } else if zeroed.iter().any(|blocks| blocks.contains(&block)) {
-                        LinkFault::Zeroed
-                    } else {
-                        return;
-                    };
-                    let page = PageId { rel: table, fork: ForkNumber::Main, block };
+                    let Some(fault) = table.fault_of(block) else { return };
+                    let page = PageId { rel: table.rel, fork: ForkNumber::Main, block };
                     named(BrokenLink { page, by, fault, is_settled: self.was_stopped, is_impossible: false });
                 });
             }
+        }
+    }
+}
+
+/// What is known of a table that others speak of.
+struct Table<'a> {
+    rel: RelFileLocator,
+    /// The block that its last file ends before.
+    end: u64,
+    zeroed: &'a [Range<BlockNumber>],
+    /// Pages that are not marked all-visible, where a map is compared with them.
+    unmarked: Option<&'a BlockSet>,
+}
+
+impl Table<'_> {
+    fn fault_of(&self, block: BlockNumber) -> Option<LinkFault> {
+        if u64::from(block) >= self.end {
+            Some(LinkFault::BeyondEnd)
+        } else if self.zeroed.iter().any(|blocks| blocks.contains(&block)) {
+            Some(LinkFault::Zeroed)
+        } else {
+            self.unmarked.filter(|pages| pages.holds(self.rel, block)).map(|_| LinkFault::NotAllVisible)
         }
     }
 }

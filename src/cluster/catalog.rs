@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::catalog_file::CatalogFiles;
 use super::data_dir::DataDir;
 use super::name_gaps::{NameGap, append_bounded};
-use super::names::{DatabaseHome, FIXED_SCHEMAS, MAX_RELATIONS, NameDoubt, RelationName, RelationNames, Trust};
+use super::names::{DatabaseHome, FIXED_SCHEMAS, MAX_RELATIONS, NameDoubt, RelationName, RelationNames, RowAge, Trust};
 use super::open::{AccessError, kind_of};
 use super::relation_path::{RelationPaths, tablespace_version_directory};
 use super::server_files::read_map_bytes;
@@ -203,7 +203,7 @@ impl Reader {
         files.for_each_row(rel, catalog, gaps, &mut |row, bad_checksum, gaps| {
             let Some(doubt) = judge(&row.header, xacts, *stopped_in_order, gaps) else { return Ok(()) };
             let doubt = doubt.max(bad_checksum.then_some(NameDoubt::PageChecksum));
-            on_row(row, Trust { doubt, xmin: row.header.xmin })
+            on_row(row, Trust { doubt, age: RowAge { xmin: row.header.xmin, page_lsn: row.page_lsn } })
         });
     }
 
@@ -244,7 +244,7 @@ impl Reader {
             self.names.add_database(oid, Arc::clone(&label.name));
             let (spc_oid, was_never_deleted) = label.more;
             if label.trust.doubt.is_none() {
-                self.names.add_home(oid, DatabaseHome { spc_oid, xmin: label.trust.xmin, was_never_deleted });
+                self.names.add_home(oid, DatabaseHome { spc_oid, age: label.trust.age, was_never_deleted });
             }
             databases.push(Database { oid, spc_oid, name: Some(label.name), doubt: label.trust.doubt });
         }
@@ -337,7 +337,7 @@ impl Reader {
                 owner_oid: owners.get(&oid).copied(),
                 persistence: Some(persistence),
                 doubt: doubts.into_iter().max().flatten(),
-                xmin: trust.xmin,
+                age: trust.age,
             };
             self.names.add(rel, name, gaps);
         }

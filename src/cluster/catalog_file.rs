@@ -153,10 +153,11 @@ impl Scan<'_> {
         if doubtful {
             self.add(NameGap::Checksum { path: path.to_owned(), block, found, expected });
         }
+        let page_lsn = header.lsn;
         for tuple in page_tuples(header, page) {
             let base = offset.saturating_add(tuple.offset as u64);
             let result = TupleHeader::decode(base, tuple.bytes).and_then(|header| {
-                let row = RowBytes { catalog: self.catalog, base, tuple: tuple.bytes, header };
+                let row = RowBytes { catalog: self.catalog, base, tuple: tuple.bytes, header, page_lsn };
                 (self.on_row)(&row, doubtful, self.gaps)
             });
             if let Err(error) = result {

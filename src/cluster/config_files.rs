@@ -5,7 +5,12 @@ use std::path::{Path, PathBuf};
 
 use super::data_dir::DataDir;
 use super::open::{AccessError, Links, read_small};
-use super::settings::{CONF_LIMIT_BYTES, FILES, Settings};
+use super::server_settings::ServerSettings;
+use super::settings::{CONF_LIMIT_BYTES, FILES};
+use super::state_files::prepared_xacts;
+use crate::parsers::control::ControlFile;
+use crate::parsers::wal::timeline::TimelineHistory;
+use crate::types::TimelineId;
 
 /// A server of this data directory does not start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +33,41 @@ pub enum ConfigFault {
     HbaEmpty,
     /// Servers from 12 on refuse to start over `recovery.conf`.
     RecoveryConf,
+    /// A file or directory that it includes is not there.
+    IncludeMissing {
+        /// The line, from 1.
+        line: usize,
+    },
+    /// There are more prepared transactions than the server takes.
+    Prepared {
+        /// `max_prepared_transactions`.
+        allowed: u32,
+        /// Sound files of `pg_twophase`.
+        prepared: usize,
+    },
+    /// Recovery ends where a setting says, not where WAL ends.
+    RecoveryTarget {
+        /// The setting.
+        setting: &'static str,
+    },
+    /// More than one setting says where recovery ends.
+    RecoveryTargets,
+    /// Recovery that serves queries needs a higher setting.
+    TooLow {
+        /// The setting.
+        setting: &'static str,
+        /// Its value.
+        value: u32,
+        /// Its value in `pg_control`.
+        needed: u32,
+    },
+    /// Recovery follows the newest timeline, whose history leads past the last checkpoint on another timeline.
+    NotAChild {
+        /// The timeline that recovery follows.
+        newest: TimelineId,
+        /// That of the checkpoint.
+        own: TimelineId,
+    },
     /// Recovery from an archive is asked for, and no setting says how to fetch from it.
     NoRestoreCommand,
 }
@@ -45,6 +85,12 @@ const HBA_KINDS: [&str; 9] = [
     "include_dir",
 ];
 
+/// Settings that say where recovery ends, of which servers from 12 on take one.
+///
+/// Source: `error_multiple_recovery_targets`, `src/backend/access/transam/xlogrecovery.c`.
+const RECOVERY_TARGETS: [&str; 5] =
+    ["recovery_target", "recovery_target_time", "recovery_target_xid", "recovery_target_name", "recovery_target_lsn"];
+
 /// What is wrong, with the file, and files that cannot be read.
 #[derive(Debug, Default)]
 pub struct ConfigFaults {
@@ -59,56 +105,127 @@ pub struct ConfigFaults {
 pub fn config_faults(directory: &DataDir, signals: &[&str]) -> ConfigFaults {
     let mut found = ConfigFaults::default();
     let root = directory.root();
-    let settings = Settings::read(root);
-    let is_elsewhere = settings.get("config_file").is_some();
-    let (mut has_settings, mut may_have_settings) = (false, false);
-    for name in FILES {
-        let is_main = name == FILES[0];
-        let bytes = match found.read(&root.join(name)) {
-            Text::Bytes(bytes) => bytes,
-            Text::Missing => continue,
-            Text::Unknown => {
-                may_have_settings |= is_main;
-                continue;
-            }
-        };
-        has_settings |= is_main;
-        if !(is_main && is_elsewhere)
-            && let Some(line) = bytes.split(|byte| *byte == b'\n').position(|line| !is_setting(line))
-        {
-            found.add(name, ConfigFault::Setting { line: line.saturating_add(1) });
+    let settings = ServerSettings::read(root, &mut found);
+    if !settings.has_main && !settings.may_have_main {
+        found.add(Path::new(FILES[0]), ConfigFault::NoSettings);
+    }
+    if settings.is_known("hba_file") && settings.get("hba_file").is_none() {
+        let file = Path::new("pg_hba.conf");
+        match found.read(&root.join(file)) {
+            Text::Bytes(bytes) => hba_fault(&bytes).into_iter().for_each(|fault| found.add(file, fault)),
+            Text::Missing => found.add(file, ConfigFault::NoHba),
+            Text::Unknown => {}
         }
     }
-    // What is elsewhere may say anything.
-    let is_known = has_settings && !is_elsewhere && settings.includes == 0;
-    if !has_settings && !may_have_settings && !is_elsewhere {
-        found.add(FILES[0], ConfigFault::NoSettings);
+    let prepared = prepared_xacts(directory, directory.control().trusted());
+    if let Some(allowed) = settings.number("max_prepared_transactions", Some(0))
+        && usize::try_from(allowed).is_ok_and(|allowed| allowed < prepared)
+    {
+        found.add(Path::new(FILES[0]), ConfigFault::Prepared { allowed, prepared });
     }
-    if is_known && settings.get("hba_file").is_none() {
-        match found.read(&root.join("pg_hba.conf")) {
-            Text::Bytes(bytes) => hba_fault(&bytes).into_iter().for_each(|fault| found.add("pg_hba.conf", fault)),
-            Text::Missing => found.add("pg_hba.conf", ConfigFault::NoHba),
-            Text::Unknown => {}
+    let asks = |names: &[&str]| signals.iter().any(|signal| names.contains(signal));
+    let has_conf = !directory.major().facts().refuses_recovery_conf;
+    let is_asked = asks(if has_conf { &["recovery.conf"] } else { &["recovery.signal", "standby.signal"] });
+    let mut own = None;
+    if has_conf && is_asked {
+        own = Some(ServerSettings::of_recovery_conf(root, &mut found));
+    }
+    let (targets, file) = match &own {
+        Some(own) => (own, Path::new("recovery.conf")),
+        None => (&settings, Path::new(FILES[0])),
+    };
+    let set = RECOVERY_TARGETS.into_iter().filter(|name| targets.get(name).is_some_and(|value| !value.is_empty()));
+    let set: Vec<&'static str> = set.collect();
+    // Whether recovery is asked for or not.
+    if set.len() > 1 && !has_conf {
+        found.add(file, ConfigFault::RecoveryTargets);
+    }
+    let timeline = "recovery_target_timeline";
+    let is_usual = |value: &str| ["", "latest", "current"].contains(&value);
+    let other = targets.get(timeline).is_some_and(|value| !is_usual(value)).then_some(timeline);
+    if let Some(setting) = set.first().copied().or(other).filter(|_| is_asked) {
+        found.add(file, ConfigFault::RecoveryTarget { setting });
+    }
+    if let Some(control) = directory.control().trusted().filter(|_| is_asked) {
+        found.too_low(&settings, directory, control);
+        let alone = |name| settings.is_known(name) && settings.get(name).is_none_or(str::is_empty);
+        let is_latest = settings.is_known(timeline) && settings.get(timeline).is_none_or(|value| value == "latest");
+        // An archive may have other histories, and a label names another checkpoint.
+        if is_latest && !has_conf && alone("restore_command") && !asks(&["recovery.conf"]) {
+            found.not_a_child(root, control);
         }
     }
     if directory.major().facts().refuses_recovery_conf {
         if signals.contains(&"recovery.conf") {
-            found.add("recovery.conf", ConfigFault::RecoveryConf);
+            found.add(Path::new("recovery.conf"), ConfigFault::RecoveryConf);
         }
         let from_archive = signals.contains(&"recovery.signal") && !signals.contains(&"standby.signal");
-        if from_archive && is_known && settings.get("restore_command").is_none_or(str::is_empty) {
-            found.add("recovery.signal", ConfigFault::NoRestoreCommand);
+        let command = "restore_command";
+        if from_archive && settings.is_known(command) && settings.get(command).is_none_or(str::is_empty) {
+            found.add(Path::new("recovery.signal"), ConfigFault::NoRestoreCommand);
         }
     }
     found
 }
 
 impl ConfigFaults {
-    fn add(&mut self, file: &str, fault: ConfigFault) {
-        self.faults.push((PathBuf::from(file), fault));
+    /// Each once, however often a file is included.
+    pub(super) fn add(&mut self, file: &Path, fault: ConfigFault) {
+        let found = (file.to_owned(), fault);
+        if !self.faults.contains(&found) {
+            self.faults.push(found);
+        }
     }
 
-    fn read(&mut self, path: &Path) -> Text {
+    /// Settings that are lower than `pg_control` has them, where recovery is to serve queries.
+    ///
+    /// Source: `CheckRequiredParameterValues`, `src/backend/access/transam/xlogrecovery.c`.
+    fn too_low(&mut self, settings: &ServerSettings, directory: &DataDir, control: &ControlFile) {
+        let serves = settings.get("hot_standby").map(str::to_ascii_lowercase);
+        if !serves.is_none_or(|value| ["on", "true", "yes", "1"].contains(&value.as_str()))
+            || !settings.is_known("hot_standby")
+        {
+            return;
+        }
+        // What later majors take where nothing sets it was not seen.
+        let locks = Some(64).filter(|_| directory.major().number() <= 18);
+        for (setting, default, needed) in [
+            ("max_connections", Some(100), Some(control.max_connections)),
+            ("max_worker_processes", Some(8), Some(control.max_worker_processes)),
+            ("max_wal_senders", Some(10), control.max_wal_senders),
+            ("max_prepared_transactions", Some(0), Some(control.max_prepared_xacts)),
+            ("max_locks_per_transaction", locks, Some(control.max_locks_per_xact)),
+        ] {
+            let needed = needed.and_then(|needed| u32::try_from(needed).ok());
+            if let (Some(value), Some(needed)) = (settings.number(setting, default), needed)
+                && value < needed
+            {
+                self.add(Path::new(FILES[0]), ConfigFault::TooLow { setting, value, needed });
+            }
+        }
+    }
+
+    /// The newest timeline whose history is in `pg_wal`, each after the one before.
+    ///
+    /// Source: `findNewestTimeLine`, `src/backend/access/transam/timeline.c`.
+    fn not_a_child(&mut self, root: &Path, control: &ControlFile) {
+        if root.join("backup_label").symlink_metadata().is_ok() {
+            return;
+        }
+        let own = control.checkpoint.tli;
+        let first = own.max(control.min_recovery_timeline);
+        let file = |tli: TimelineId| Path::new("pg_wal").join(format!("{:08X}.history", tli.0));
+        let is_there = |tli: &TimelineId| root.join(file(*tli)).symlink_metadata().is_ok();
+        let after = |tli: &TimelineId| tli.0.checked_add(1).map(TimelineId).filter(is_there);
+        let Some(newest) = std::iter::successors(after(&first), after).last() else { return };
+        let Text::Bytes(bytes) = self.read(&root.join(file(newest))) else { return };
+        let history = TimelineHistory::parse(newest, &String::from_utf8_lossy(&bytes));
+        if history.is_ok_and(|history| history.tli_at(control.checkpoint_lsn) != own) {
+            self.add(&file(newest), ConfigFault::NotAChild { newest, own });
+        }
+    }
+
+    pub(super) fn read(&mut self, path: &Path) -> Text {
         match read_small(path, Links::Refuse, CONF_LIMIT_BYTES) {
             Ok(bytes) => Text::Bytes(bytes),
             Err(error) if error.is_not_found() => Text::Missing,
@@ -121,7 +238,7 @@ impl ConfigFaults {
 }
 
 /// A configuration file.
-enum Text {
+pub(super) enum Text {
     Bytes(Vec<u8>),
     Missing,
     /// It cannot be read, or is a link to a place outside.
@@ -131,7 +248,7 @@ enum Text {
 /// True for a line that is empty, a comment, or a name and a value. More forms are taken than a server takes.
 ///
 /// Source: `src/backend/utils/misc/guc-file.l`.
-fn is_setting(line: &[u8]) -> bool {
+pub(super) fn is_setting(line: &[u8]) -> bool {
     let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r');
     let in_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || *byte >= 0x80;
     let after = |bytes: &'_ [u8], is_in: &dyn Fn(&u8) -> bool| bytes.iter().take_while(|byte| is_in(byte)).count();

@@ -26,6 +26,7 @@ pub mod reset;
 pub mod running;
 pub mod server_files;
 pub mod server_process;
+mod server_settings;
 pub mod settings;
 pub mod slru_files;
 pub mod state_files;

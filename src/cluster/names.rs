@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::name_gaps::NameGap;
 use crate::parsers::catalog::{ClassRow, DatabaseRow, NamedRow, Persistence, RelKind};
-use crate::types::{Oid, RelFileLocator};
+use crate::types::{Lsn, Oid, RelFileLocator};
 
 /// Most relations that are kept, in all databases together.
 pub(super) const MAX_RELATIONS: usize = 1 << 24;
@@ -54,17 +54,26 @@ impl fmt::Display for NameDoubt {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Trust {
     pub(super) doubt: Option<NameDoubt>,
+    pub(super) age: RowAge,
+}
+
+/// What shows how old a row of a catalog is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RowAge {
     /// Transaction that inserted the row; kept in the row even when it is frozen.
-    pub(super) xmin: u32,
+    pub xmin: u32,
+    /// LSN of its page: the row was there before anything that WAL says later.
+    pub page_lsn: Lsn,
 }
 
 impl Trust {
     /// Source of the comparison of transaction ids: `TransactionIdPrecedes`, `src/backend/access/transam/transam.c`.
     pub(super) fn is_better_than(self, other: Self) -> bool {
         // Ids up to 2 belong to the server itself and precede all others.
-        let newer = match (self.xmin > 2, other.xmin > 2) {
-            (true, true) => self.xmin.wrapping_sub(other.xmin).cast_signed() > 0,
-            _ => self.xmin > other.xmin,
+        let (own, of_other) = (self.age.xmin, other.age.xmin);
+        let newer = match (own > 2, of_other > 2) {
+            (true, true) => own.wrapping_sub(of_other).cast_signed() > 0,
+            _ => own > of_other,
         };
         if self.doubt == other.doubt { newer } else { self.doubt < other.doubt }
     }
@@ -92,7 +101,7 @@ pub struct RelationName {
     pub persistence: Option<Persistence>,
     /// Why the name may be wrong; `None` when its row is committed and its page is sound.
     pub doubt: Option<NameDoubt>,
-    pub(super) xmin: u32,
+    pub(super) age: RowAge,
 }
 
 impl RelationName {
@@ -116,7 +125,7 @@ impl RelationName {
         if temporary(self) != temporary(other) {
             return temporary(other);
         }
-        let trust = |name: &Self| Trust { doubt: name.doubt, xmin: name.xmin };
+        let trust = |name: &Self| Trust { doubt: name.doubt, age: name.age };
         trust(self).is_better_than(trust(other))
     }
 }
@@ -138,8 +147,8 @@ fn after_dot<'a>(text: &'a str, word: &str) -> Option<&'a str> {
 pub struct DatabaseHome {
     /// Tablespace of its catalogs.
     pub spc_oid: Oid,
-    /// Transaction that inserted the row.
-    pub xmin: u32,
+    /// How old the row is.
+    pub age: RowAge,
     /// Nothing tried to delete the row or to replace it. A server removes the directory only once the deletion is on disk.
     ///
     /// Source: `dropdb` and `movedb`, `src/backend/commands/dbcommands.c`, which wait for a checkpoint.
@@ -151,8 +160,8 @@ pub struct DatabaseHome {
 pub struct TablespaceRow {
     /// Its name, as stored.
     pub name: Arc<str>,
-    /// Transaction that inserted the row.
-    pub xmin: u32,
+    /// How old the row is.
+    pub age: RowAge,
     /// The row was committed, and nothing speaks against it.
     pub is_certain: bool,
 }
@@ -258,12 +267,11 @@ impl RelationNames {
         self.tablespaces.iter().filter(|(_, row)| row.is_certain).map(|(oid, row)| (*oid, row))
     }
 
-    /// Relations with a name from a committed row that nothing speaks against, sorted, each with the transaction that
-    /// inserted the row.
+    /// Relations with a name from a committed row that nothing speaks against, sorted, each with the age of the row.
     #[must_use]
-    pub fn certain(&self) -> Vec<(RelFileLocator, &RelationName, u32)> {
+    pub fn certain(&self) -> Vec<(RelFileLocator, &RelationName, RowAge)> {
         let certain = self.relations.iter().filter(|(_, name)| name.is_certain());
-        let mut found: Vec<_> = certain.map(|(rel, name)| (*rel, name, name.xmin)).collect();
+        let mut found: Vec<_> = certain.map(|(rel, name)| (*rel, name, name.age)).collect();
         found.sort_unstable_by_key(|(rel, ..)| *rel);
         found
     }
@@ -338,7 +346,7 @@ impl RelationNames {
             owner_oid: None,
             persistence: Some(row.persistence),
             doubt: Some(NameDoubt::RowInWal),
-            xmin: 0,
+            age: RowAge::default(),
         };
         self.relations.insert(rel, name);
     }
@@ -356,7 +364,7 @@ impl RelationNames {
     }
 
     pub(super) fn add_tablespace(&mut self, oid: Oid, name: Arc<str>, trust: Trust) {
-        self.tablespaces.insert(oid, TablespaceRow { name, xmin: trust.xmin, is_certain: trust.doubt.is_none() });
+        self.tablespaces.insert(oid, TablespaceRow { name, age: trust.age, is_certain: trust.doubt.is_none() });
     }
 
     /// Adds a name, or keeps the better one of two. Two sound names of two relations are a contradiction.
@@ -403,7 +411,7 @@ mod tests {
             owner_oid: None,
             persistence: Some(Persistence::Permanent),
             doubt,
-            xmin,
+            age: RowAge { xmin, page_lsn: Lsn::INVALID },
         }
     }
 

@@ -10,7 +10,7 @@ use serde::de::{DeserializeSeed, Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::name_gaps::NameGap;
-use super::names::{RelationName, RelationNames};
+use super::names::{RelationName, RelationNames, RowAge};
 use super::open::{AccessError, Links, ReadFile};
 use crate::parsers::catalog::{Persistence, RelKind};
 use crate::types::{Oid, RelFileLocator};
@@ -192,7 +192,7 @@ impl List {
             owner_oid: entry.owner_oid,
             persistence: persistence.map(Persistence::from_code),
             doubt: None,
-            xmin: 0,
+            age: RowAge::default(),
         };
         self.names.add(RelFileLocator { spc_oid, db_oid, rel_number }, name, &mut self.gaps);
         Ok(())

@@ -71,24 +71,12 @@ impl Settings {
     }
 
     fn add_file(&mut self, text: &str) {
-        for line in text.lines() {
-            let line = line.trim_start();
-            let end = line.find(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '.').unwrap_or(line.len());
-            let (name, rest) = line.split_at(end);
-            if name.is_empty() {
-                continue;
-            }
+        for (name, value) in text.lines().filter_map(assignment) {
             if name.starts_with("include") {
                 self.includes = self.includes.saturating_add(1);
-                continue;
+            } else {
+                self.values.insert(name, value.to_owned());
             }
-            let rest = rest.trim_start();
-            let value = rest.strip_prefix('=').unwrap_or(rest).trim_start();
-            let value = match value.strip_prefix('\'') {
-                Some(quoted) => quoted.split('\'').next().unwrap_or_default(),
-                None => value.split(|c: char| c == '#' || c.is_whitespace()).next().unwrap_or_default(),
-            };
-            self.values.insert(name.to_ascii_lowercase(), value.to_owned());
         }
     }
 
@@ -101,6 +89,23 @@ impl Settings {
             }
         }
     }
+}
+
+/// Name in lower case and value, quotes removed, of a line that has a name.
+pub(super) fn assignment(line: &str) -> Option<(String, &str)> {
+    let line = line.trim_start();
+    let end = line.find(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '.').unwrap_or(line.len());
+    let (name, rest) = line.split_at(end);
+    if name.is_empty() {
+        return None;
+    }
+    let rest = rest.trim_start();
+    let value = rest.strip_prefix('=').unwrap_or(rest).trim_start();
+    let value = match value.strip_prefix('\'') {
+        Some(quoted) => quoted.split('\'').next().unwrap_or_default(),
+        None => value.split(|c: char| c == '#' || c.is_whitespace()).next().unwrap_or_default(),
+    };
+    Some((name.to_ascii_lowercase(), value))
 }
 
 #[cfg(test)]

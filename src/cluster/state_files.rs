@@ -64,6 +64,17 @@ pub fn state_faults(directory: &DataDir, control: Option<&ControlFile>) -> Vec<S
     faults
 }
 
+/// How many prepared transactions a start takes from files, which it does before it replays.
+pub(super) fn prepared_xacts(directory: &DataDir, control: Option<&ControlFile>) -> usize {
+    let of = Path::new("pg_twophase");
+    let path = directory.root().join(of);
+    let is_sound = |name: &String| {
+        let read = read_small(&path.join(name), Links::Refuse, MAX_STATE_BYTES);
+        is_prepared(directory, control, name) && read.is_ok_and(|bytes| check_twophase(&bytes).is_ok())
+    };
+    entries(directory.root(), of, &mut Vec::new()).iter().filter(|name| is_sound(name)).count()
+}
+
 /// Names of entries, sorted; none where there is no such directory.
 fn entries(root: &Path, of: &Path, failed: &mut Vec<(PathBuf, StateFile, AccessError)>) -> Vec<String> {
     let path = root.join(of);
@@ -86,6 +97,22 @@ fn entries(root: &Path, of: &Path, failed: &mut Vec<(PathBuf, StateFile, AccessE
             Vec::new()
         }
     }
+}
+
+/// The file of a prepared transaction, relative to the data directory.
+///
+/// Source: `TwoPhaseFilePath`, `src/backend/access/transam/twophase.c`.
+#[must_use]
+pub fn prepared_file(directory: &DataDir, control: &ControlFile, xid: u32) -> PathBuf {
+    let next = control.checkpoint.next_full_xid;
+    let low = next & u64::from(u32::MAX);
+    let epoch = (next >> 32).saturating_sub(u64::from(u64::from(xid) >= low));
+    let name = if directory.major().facts().prepares_by_full_xid {
+        format!("{:016X}", epoch << 32 | u64::from(xid))
+    } else {
+        format!("{xid:08X}")
+    };
+    Path::new("pg_twophase").join(name)
 }
 
 /// True for a file that a start reads: of a transaction from before the checkpoint. It removes those of later ones.

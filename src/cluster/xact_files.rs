@@ -2,12 +2,14 @@
 //! transactions each multixact stands for.
 
 use std::num::NonZeroU64;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::data_dir::DataDir;
 use super::server_files::FileFault;
 use super::slru_files::{SlruFault, SlruFiles, SlruPage};
+use super::xact_log::{SLRU_PAGES_PER_SEGMENT, XactLog};
 use crate::parsers::control::ControlFile;
+use crate::parsers::heap::XactStatus;
 use crate::parsers::wal::version::XlogFormat;
 
 /// Transactions in one byte.
@@ -33,6 +35,28 @@ const GROUP_BYTES: u64 = 20;
 
 /// So many multixacts are not all being made when a checkpoint comes.
 const MANY_MULTIS: u64 = 1024;
+
+/// How transactions ended, by `pg_xact`.
+#[derive(Debug)]
+pub struct XactStates(XactLog);
+
+impl XactStates {
+    /// Nothing is read yet.
+    #[must_use]
+    pub fn new(directory: &DataDir, control: &ControlFile) -> Self {
+        let pages = control.slru_pages_per_segment.unwrap_or(SLRU_PAGES_PER_SEGMENT);
+        Self(XactLog::new(directory.root(), control.geometry.block_size, pages))
+    }
+
+    /// The file, relative to the data directory, that says of a transaction that it did not commit; `None` where it did, and where
+    /// nothing is known of it.
+    #[must_use]
+    pub fn not_committed(&mut self, xid: u32) -> Option<PathBuf> {
+        let status = self.0.status(xid, &mut Vec::new());
+        let is_committed = matches!(status, XactStatus::Committed | XactStatus::Unknown);
+        (!is_committed).then(|| self.0.file_of(xid))
+    }
+}
 
 /// Examines `pg_xact` from the oldest transaction of a table to the last one before the checkpoint, in order.
 ///

@@ -104,6 +104,11 @@ impl XactLog {
         StatusBits { segment: page / self.pages_per_segment, page, at, shift: (xid % XACTS_PER_BYTE) << 1 }
     }
 
+    /// The file of a transaction, relative to the data directory.
+    pub(super) fn file_of(&self, xid: u32) -> PathBuf {
+        Path::new("pg_xact").join(format!("{:04X}", self.locate(xid).segment))
+    }
+
     fn path(&self, segment: u32) -> PathBuf {
         self.directory.join(format!("{segment:04X}"))
     }

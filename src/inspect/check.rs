@@ -1,8 +1,10 @@
 //! A whole check of a cluster, stage by stage: open, read the double write buffer, find files and names, open WAL, scan,
 //! judge, and say what was found.
 
+mod commits;
 mod files;
 mod links;
+mod prepared;
 mod prove;
 mod scan;
 
@@ -160,6 +162,7 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
     let input = ProofInput {
         cluster: &cluster,
         files: &files,
+        names: &names,
         wal: &wal,
         dwb: &source.set,
         slots: &slots,
@@ -189,7 +192,7 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
         named: &named,
         impossible: &impossible,
         proofs: &proofs,
-        obstacle: server_files.obstacle,
+        obstacle: server_files.obstacle.max(proofs.obstacle),
     };
     let mut report = judge(&cluster, &view, scanned, slots, &mut donors, told.coverage, request, watch);
     report.outlook.refused_by = cluster.server.refuses_start();

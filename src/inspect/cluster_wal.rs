@@ -24,7 +24,7 @@ pub struct WalSources {
     pub unknown_versions: Vec<UnknownVersionSegment>,
     /// Files of `pg_wal`, or the directory, that the system does not let this user open.
     pub denied: Vec<DeniedFile>,
-    /// The same together with WAL from elsewhere, where that was given.
+    /// The same together with WAL from elsewhere, where that was given, and with what is in `pg_wal` and no server reads there.
     pub all: Option<WalSet>,
     /// Names that show how far WAL had been written.
     pub marks: WalMarks,
@@ -52,7 +52,7 @@ impl WalSources {
             options
         };
         let mut sources = Self::default();
-        match WalSet::open(&[data_dir.to_owned()], options()) {
+        match WalSet::open(&[data_dir.to_owned()], WalSetOptions { as_server: true, ..options() }) {
             Ok(set) => {
                 sources.unknown_versions = set.unknown_versions().to_vec();
                 sources.denied = set.denied().to_vec();
@@ -80,7 +80,8 @@ impl WalSources {
                 .iter()
                 .for_each(|(directory, error)| coverage.skip(SkippedPart::file(*directory), error));
         }
-        if !elsewhere.is_empty() {
+        let leaves_out = sources.own.as_ref().is_some_and(WalSet::leaves_out);
+        if leaves_out || !elsewhere.is_empty() {
             let mut paths = vec![data_dir.to_owned()];
             paths.extend_from_slice(elsewhere);
             let all = WalSet::open(&paths, options())?;

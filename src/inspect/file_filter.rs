@@ -27,6 +27,12 @@ pub struct FileFilter {
 }
 
 impl FileFilter {
+    /// True when it lets everything pass.
+    #[must_use]
+    pub const fn takes_all(&self) -> bool {
+        self.databases.is_empty() && self.relations.is_empty() && self.forks.is_empty() && self.paths.is_empty()
+    }
+
     /// True when names are needed.
     #[must_use]
     pub fn needs_names(&self) -> bool {

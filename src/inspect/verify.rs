@@ -1,5 +1,6 @@
 //! Every page of every relation file, judged by itself; and, where that is asked for, what replay makes of the damaged ones.
 
+mod links;
 mod replay;
 mod tar;
 
@@ -10,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 pub use self::replay::ReplaySummary;
 
+use self::links::{link_findings, paths_of};
 use self::replay::{HeldPage, MAX_DAMAGED, ReplayCluster, ReplayWal, beyond_room};
 use super::error::{InspectError, open_data_dir};
 use super::file_filter::{FileFilter, Selection};
@@ -20,9 +22,9 @@ use crate::analysis::error_words::ErrorWords;
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::{DamagedPages, FindingKind};
 use crate::analysis::page_check::{PageCondition, PageDamage};
-use crate::analysis::page_links::LinkReport;
 use crate::analysis::page_scan::{PageCounts, PageScan, PartialPage, ScanOptions, scan_pages};
 use crate::analysis::segment_check::segment_findings;
+use crate::analysis::server_files::{self, ServerFilesInput};
 use crate::analysis::skipped::SkippedPart;
 use crate::analysis::table_links::TableLinkInput;
 use crate::analysis::verdict::answer::Answer;
@@ -32,13 +34,12 @@ use crate::analysis::verdict::replay::Replay;
 use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::name_gaps::NameGap;
-use crate::cluster::names::{RelationName, RelationNames};
-use crate::cluster::relation_path::RelationPaths;
+use crate::cluster::names::RelationNames;
 use crate::cluster::relation_walk::{RelationFile, relations_of};
 use crate::cluster::running::ServerSign;
 use crate::cluster::tar_backup::TarBackup;
-use crate::parsers::control::{ChecksumState, DbState};
-use crate::types::{ForkNumber, Geometry, Lsn, PageId, RelFileLocator};
+use crate::parsers::control::{ChecksumState, ControlFile, DbState};
+use crate::types::{ForkNumber, Lsn, PageId, RelFileLocator};
 
 /// Whose pages are judged.
 #[derive(Clone, Debug)]
@@ -272,12 +273,25 @@ impl<'a> DirectoryVerification<'a> {
                 checksums: page_rules.checksums == ChecksumRule::Damage,
                 names: self.names.read(directory),
                 only_until: None,
-                was_stopped: true,
+                was_stopped: control.is_some_and(ControlFile::was_shut_down),
             };
             input.add_to(&mut scan, &mut report.coverage);
         }
         let found = link_findings(directory, &mut self.names, &scan, page_rules.geometry);
         report.findings.extend(found);
+        if is_clean && !server.may_be_running() && self.request.files.takes_all() {
+            let names = self.names.read(directory);
+            let input = ServerFilesInput {
+                directory,
+                names,
+                paths: &paths_of(directory, page_rules.geometry),
+                relations: &walk.files,
+                replays: false,
+                is_settled: control.is_some_and(ControlFile::was_shut_down),
+                signals: &signs.signals,
+            };
+            report.findings.extend(server_files::examine(input, &mut report.coverage).findings);
+        }
         report.conclude(&scan, &plan, &healed_cuts, is_clean);
         let gaps = self.names.gaps().iter().map(|gap| Finding::note(FindingKind::Names(ErrorWords::of_other(gap))));
         report.findings.extend(gaps);
@@ -289,22 +303,6 @@ impl<'a> DirectoryVerification<'a> {
         let names = filter.needs_names().then(|| self.names.read(&self.directory));
         Selection::new(filter, self.directory.root(), files, names, coverage)
     }
-}
-
-/// Findings about what pages of indexes say of each other. Where replay follows, only what holds before it.
-fn link_findings(directory: &DataDir, names: &mut LazyNames, scan: &PageScan, geometry: Geometry) -> Vec<Finding> {
-    if scan.links == LinkReport::default() {
-        return Vec::new();
-    }
-    let catalog = directory.control().trusted().map_or(0, |control| control.prefix.catalog_version_no);
-    let paths = RelationPaths::new(directory.major(), catalog, geometry.rel_segment_blocks);
-    let names = names.read(directory);
-    let exists = |rel| names.get(rel).is_some_and(RelationName::is_certain);
-    let locate = |page: PageId| {
-        let (path, at) = paths.path_and_block(page);
-        (path.display().to_string(), u64::from(at) * u64::from(geometry.block_size))
-    };
-    scan.links.findings(&|link| link.is_settled, &exists, &locate)
 }
 
 impl Plan<'_> {
@@ -524,9 +522,9 @@ fn unlogged(files: &[RelationFile]) -> HashSet<RelFileLocator> {
 
 /// True after a clean shutdown.
 fn is_clean(directory: &DataDir, signs: &RecoverySigns) -> bool {
-    let clean = |state| [DbState::SHUT_DOWN, DbState::SHUT_DOWN_IN_RECOVERY].contains(&state);
-    let control = directory.control().trusted();
-    signs.backup_label.is_none() && control.is_some_and(|control| clean(control.prefix.state))
+    let clean =
+        |control: &ControlFile| control.was_shut_down() || control.prefix.state == DbState::SHUT_DOWN_IN_RECOVERY;
+    signs.backup_label.is_none() && directory.control().trusted().is_some_and(clean)
 }
 
 impl VerifyReport {

@@ -121,6 +121,7 @@ pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], 
             .to_owned(),
         Start::ClosedToReplay => "unknown: replay stops if it comes to a file of a relation that the server cannot open (see the problems)"
             .to_owned(),
+        Start::EndsAtTarget => "unknown: recovery ends where a setting says, not where WAL ends (see the problems)".to_owned(),
         Start::WalDenied => {
             "unknown: WAL that a start may need is there, and this user may not open it".to_owned()
         }

@@ -368,7 +368,7 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
         }
         NextStep::Start { is_proven: false } => Words::new(
             "Nothing was found that has to be repaired. That does not prove that all is well: read the doubts, \
-             where there are any; without data checksums, a torn page whose halves fit together goes unnoticed. Copy the data directory \
+             where there are any; in a cluster without data checksums, a torn page whose halves fit together goes unnoticed. Copy the data directory \
              before the server is started, and compare what matters with a backup or a standby.",
         )
         .with(start_command(context.data_dir)),

@@ -7,7 +7,7 @@ use nom::error::context;
 use super::decode::{ParseStep, decode_at, le_u8, le_u32, take};
 use super::error::{ParseError, ParseErrorKind};
 use super::heap::TupleHeader;
-use crate::types::Oid;
+use crate::types::{Lsn, Oid};
 
 /// OID of `pg_tablespace`, a shared catalog. Source: `src/include/catalog/pg_tablespace.h`.
 pub const PG_TABLESPACE_OID: Oid = 1213;
@@ -119,6 +119,8 @@ pub struct RowBytes<'a> {
     pub tuple: &'a [u8],
     /// Its decoded header.
     pub header: TupleHeader,
+    /// LSN of its page.
+    pub page_lsn: Lsn,
 }
 
 impl<'a> RowBytes<'a> {
@@ -401,7 +403,13 @@ mod tests {
     use crate::parsers::wal::version::Major;
 
     fn row(tuple: &[u8]) -> RowBytes<'_> {
-        RowBytes { catalog: "pg_class", base: 0x4000, tuple, header: TupleHeader::decode(0, tuple).unwrap() }
+        RowBytes {
+            catalog: "pg_class",
+            base: 0x4000,
+            tuple,
+            header: TupleHeader::decode(0, tuple).unwrap(),
+            page_lsn: Lsn(0),
+        }
     }
 
     fn tuple(data_offset: u8, infomask: u16, length: usize) -> Vec<u8> {

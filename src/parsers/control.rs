@@ -338,6 +338,15 @@ pub struct ControlFile {
 }
 
 impl ControlFile {
+    /// The server was stopped in order: the state says so, and the last checkpoint is its own redo point. A server whose redo
+    /// point lies before the checkpoint replays, whatever the state says.
+    ///
+    /// Source: `InitWalRecovery`, `src/backend/access/transam/xlogrecovery.c`.
+    #[must_use]
+    pub fn was_shut_down(&self) -> bool {
+        self.prefix.state == DbState::SHUT_DOWN && self.checkpoint.redo_lsn >= self.checkpoint_lsn
+    }
+
     /// Decodes the file, layout by `pg_control_version`; `None` when that version is not one of ours.
     ///
     /// # Errors

@@ -18,6 +18,9 @@ pub const LAYOUT_VERSION: u16 = 4;
 /// Source: `PD_VALID_FLAG_BITS`, `src/include/storage/bufpage.h`.
 pub const VALID_FLAGS: u16 = 0x0007;
 
+/// `PD_ALL_VISIBLE`, the same file.
+const ALL_VISIBLE: u16 = 0x0004;
+
 /// Header of a data page: 24 bytes at offset 0, little-endian.
 ///
 /// | bytes  | field                 | C type       | meaning                                        |
@@ -81,6 +84,15 @@ impl PageHeader {
     #[must_use]
     pub const fn is_new(&self) -> bool {
         self.upper == 0
+    }
+
+    /// True when the page says that all of its rows are visible to everybody (`PD_ALL_VISIBLE`). A bit of the visibility map is
+    /// set only for such a page.
+    ///
+    /// Source: `visibilitymap_set`, `src/backend/access/heap/visibilitymap.c`.
+    #[must_use]
+    pub const fn is_all_visible(&self) -> bool {
+        self.flags & ALL_VISIBLE != 0
     }
 
     /// Page size that the header names, in bytes.

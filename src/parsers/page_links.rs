@@ -35,6 +35,19 @@ const HASH_VERSION: u32 = 4;
 const HASH_SPARES: usize = 98;
 const HASH_GROUPS_OF_ONE_PHASE: u32 = 10;
 
+/// `SPGIST_LEAF`, `tupstate` and `SPGIST_LIVE`, `src/include/access/spgist_private.h`.
+const SPGIST_LEAF: u16 = 0x04;
+const SPGIST_STATE: u32 = 0x03;
+const SPGIST_LIVE: u32 = 0;
+
+/// `BRIN_PAGETYPE_META`, `src/include/access/brin_page.h`; `BRIN_META_MAGIC`, the same file.
+const BRIN_META: u16 = 0xF091;
+const BRIN_MAGIC: u32 = 0xA810_9CFA;
+
+/// Bytes of an item pointer, and of the header of an index tuple.
+const ITEM_POINTER_BYTES: usize = 6;
+const INDEX_TUPLE_HEADER: usize = 8;
+
 /// The access methods whose pages name each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexFamily {
@@ -46,6 +59,10 @@ pub enum IndexFamily {
     Gist,
     /// Hash.
     Hash,
+    /// SP-GiST.
+    SpGist,
+    /// BRIN.
+    Brin,
 }
 
 impl IndexFamily {
@@ -98,6 +115,11 @@ impl PageLinks {
         }
     }
 
+    /// A page that names these one level further down, and no siblings; `None` where it names none.
+    fn naming(family: IndexFamily, children: Vec<BlockNumber>) -> Option<Self> {
+        (!children.is_empty()).then(|| Self { children, ..Self::none(family, 0) })
+    }
+
     /// Reads them from a sound page of a main fork; `None` for pages that name no others.
     ///
     /// | access method | special space                                                                      |
@@ -106,9 +128,12 @@ impl PageLinks {
     /// | hash          | 0..4 left (overflow pages only), 4..8 right, 8..12 bucket, 12..14 flags            |
     /// | GiST          | 8..12 right, 12..14 flags                                                          |
     /// | GIN           | 0..4 right, 6..8 flags                                                             |
+    /// | SP-GiST       | 0..2 flags                                                                         |
+    /// | BRIN          | 6..8 kind of page                                                                  |
     ///
-    /// Source: `BTPageOpaqueData`, `HashPageOpaqueData`, `GISTPageOpaqueData`, `GinPageOpaqueData` below
-    /// `src/include/access/`. Children are the block numbers of the items' first six bytes.
+    /// Source: `BTPageOpaqueData`, `HashPageOpaqueData`, `GISTPageOpaqueData`, `GinPageOpaqueData`, `SpGistPageOpaqueData`,
+    /// `BrinSpecialSpace` below `src/include/access/`. Children are the block numbers of the items' first six bytes, but for
+    /// SP-GiST and BRIN.
     #[must_use]
     pub fn of(header: &PageHeader, page: &[u8], fork: ForkNumber) -> Option<Self> {
         let special = page.get(usize::from(header.special)..).filter(|special| [8, 16].contains(&special.len()))?;
@@ -161,6 +186,16 @@ impl PageLinks {
                     _ => Vec::new(),
                 };
                 Some(Self { right: some(u32_at(0)), children, ..Self::none(IndexFamily::Gin, group) })
+            }
+            PageKind::SpGist if u16_at(0) & SPGIST_LEAF == 0 => {
+                Self::naming(IndexFamily::SpGist, items(header, page, 0).flat_map(spgist_children).collect())
+            }
+            PageKind::BrinOther if u16_at(6) == BRIN_META => {
+                Self::naming(IndexFamily::Brin, brin_last_map(page).into_iter().collect())
+            }
+            PageKind::BrinOther => {
+                let end = usize::from(header.special);
+                Self::naming(IndexFamily::Brin, brin_summaries(page.get(..end).unwrap_or_default()))
             }
             _ => None,
         }
@@ -226,6 +261,56 @@ fn posting_trees(header: &PageHeader, page: &[u8]) -> Vec<BlockNumber> {
 /// Source: `PostingItem` and `GinDataPageGetPostingItem`, `src/include/access/ginblock.h`.
 fn posting_children(page: &[u8], count: usize) -> Vec<BlockNumber> {
     page.get(32..).unwrap_or_default().chunks_exact(10).take(count).filter_map(block_id).collect()
+}
+
+/// Pages that the nodes of an inner tuple of SP-GiST lead to.
+///
+/// 0..4 bits: 0..2 state, 3..16 number of nodes, 16..32 bytes of the prefix, which is stored padded to 8; 4..6 bytes of the tuple;
+/// from 8 on the prefix and the nodes, each an index tuple: 0..6 item pointer (offset 0: leads nowhere), 6..8 bytes in its lowest
+/// 13 bits.
+///
+/// Source: `SpGistInnerTupleData` and `SGITITERATE`, `src/include/access/spgist_private.h`.
+fn spgist_children(tuple: &[u8]) -> Vec<BlockNumber> {
+    let Ok((_, bits)) = le_u32(tuple) else { return Vec::new() };
+    if bits & SPGIST_STATE != SPGIST_LIVE {
+        return Vec::new();
+    }
+    let nodes = (bits >> 3 & 0x1FFF) as usize;
+    let prefix = ((bits >> 16) as usize).next_multiple_of(8);
+    let size = tuple.get(4..).and_then(|bytes| le_u16(bytes).ok()).map_or(0, |(_, size)| usize::from(size));
+    let mut rest = tuple.get(..size).and_then(|tuple| tuple.get(8..)?.get(prefix..)).unwrap_or_default();
+    let mut children = Vec::new();
+    for _ in 0..nodes {
+        let Some(info) = rest.get(ITEM_POINTER_BYTES..).and_then(|bytes| le_u16(bytes).ok()) else { break };
+        children.extend(item_pointer(rest));
+        let bytes = usize::from(info.1 & 0x1FFF);
+        rest = rest.get(bytes.max(INDEX_TUPLE_HEADER)..).unwrap_or_default();
+    }
+    children
+}
+
+/// The block of an item pointer that leads somewhere: its offset is not 0.
+fn item_pointer(bytes: &[u8]) -> Option<BlockNumber> {
+    let (_, offset) = le_u16(bytes.get(4..)?).ok()?;
+    block_id(bytes).filter(|block| offset != 0 && *block != NO_BLOCK)
+}
+
+/// The last page of the range map, which the metapage of BRIN names: 24..28 magic, 36..40 block.
+///
+/// Source: `BrinMetaPageData`, `src/include/access/brin_page.h`.
+fn brin_last_map(page: &[u8]) -> Option<BlockNumber> {
+    let u32_at = |at: usize| page.get(at..).and_then(|bytes| le_u32(bytes).ok()).map(|(_, value)| value);
+    u32_at(36).filter(|block| u32_at(24) == Some(BRIN_MAGIC) && *block != 0)
+}
+
+/// Pages with the summaries of ranges, by a page of the range map: item pointers from byte 24 on.
+///
+/// Source: `RevmapContents`, `src/include/access/brin_page.h`.
+fn brin_summaries(page: &[u8]) -> Vec<BlockNumber> {
+    let mut named: Vec<BlockNumber> =
+        page.get(24..).unwrap_or_default().chunks_exact(ITEM_POINTER_BYTES).filter_map(item_pointer).collect();
+    named.dedup();
+    named
 }
 
 /// Where the first page of each bucket of a hash index is.
@@ -322,6 +407,54 @@ mod tests {
         assert_eq!((last.right, last.children), (None, vec![77, 5]));
         let leaf = links(&index_page(&special([0, 0, 0], 1, 0), &[77, 5])).unwrap();
         assert_eq!((leaf.left, leaf.children, leaf.child_group), (None, vec![], None));
+    }
+
+    /// A page of SP-GiST with one inner tuple of this state, which has a prefix of 5 bytes and leads to these blocks and offsets.
+    fn spgist_page(state: u32, flags: u16, nodes: &[(u32, u16)]) -> Vec<u8> {
+        let mut tuple = (state | u32::try_from(nodes.len()).unwrap() << 3 | 5 << 16).to_le_bytes().to_vec();
+        let size = 16 + nodes.len() * 16;
+        tuple.extend(u16::try_from(size).unwrap().to_le_bytes());
+        tuple.resize(16, 0);
+        for (block, offset) in nodes {
+            tuple.extend(u16::try_from(block >> 16).unwrap().to_le_bytes());
+            tuple.extend(u16::try_from(block & 0xFFFF).unwrap().to_le_bytes());
+            tuple.extend(offset.to_le_bytes());
+            tuple.extend(16_u16.to_le_bytes());
+            tuple.extend([0; 8]);
+        }
+        let mut page = index_page(&[flags.to_le_bytes(), [0; 2], [0; 2], [0x82, 0xFF]].concat(), &[]);
+        let at = 8184 - size;
+        page[at..8184].copy_from_slice(&tuple);
+        let pointer = u32::try_from(at).unwrap() | 1 << 15 | u32::try_from(size).unwrap() << 17;
+        page[24..28].copy_from_slice(&pointer.to_le_bytes());
+        page[12..14].copy_from_slice(&28_u16.to_le_bytes());
+        page[14..16].copy_from_slice(&u16::try_from(at).unwrap().to_le_bytes());
+        page
+    }
+
+    #[test]
+    fn inner_tuple_of_spgist_names_where_its_nodes_lead() {
+        let nodes = [(7, 1), (NO_BLOCK, 0), (0x1_0002, 9)];
+        let found = links(&spgist_page(0, 0, &nodes)).unwrap();
+        assert_eq!((found.family, found.children), (IndexFamily::SpGist, vec![7, 0x1_0002]));
+        assert_eq!(links(&spgist_page(3, 0, &nodes)), None, "a placeholder");
+        assert_eq!(links(&spgist_page(0, 4, &nodes)), None, "a leaf");
+    }
+
+    #[test]
+    fn brin_names_the_end_of_its_map_and_the_pages_with_summaries() {
+        let special = |kind: u16| [[0; 6].as_slice(), &kind.to_le_bytes()].concat();
+        let mut meta = index_page(&special(0xF091), &[]);
+        meta[24..28].copy_from_slice(&BRIN_MAGIC.to_le_bytes());
+        meta[36..40].copy_from_slice(&3_u32.to_le_bytes());
+        assert_eq!(links(&meta).unwrap().children, vec![3]);
+        meta[24] = 0;
+        assert_eq!(links(&meta), None);
+        let mut map = index_page(&special(0xF092), &[]);
+        // Twice block 5, an entry that leads nowhere, block 0x10006.
+        map[24..48].copy_from_slice(&[0, 0, 5, 0, 1, 0, 0, 0, 5, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 6, 0, 1, 0]);
+        assert_eq!(links(&map).unwrap().children, vec![5, 0x1_0006]);
+        assert_eq!(links(&index_page(&special(0xF093), &[])), None, "summaries");
     }
 
     #[test]

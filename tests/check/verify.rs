@@ -70,6 +70,9 @@ const BLOCK_SIZE_AT: usize = 224;
 /// Offset of `data_checksum_version`.
 const CHECKSUMS_AT: usize = 264;
 
+/// Nothing but relation files: the rest of the directory is not that of a whole cluster.
+const ONE_DATABASE: [&str; 2] = ["--database", "5"];
+
 #[test]
 fn damaged_pages_are_those_of_the_independent_reader_and_of_the_fault_injector() {
     let expected_failures = BTreeMap::from([
@@ -221,23 +224,23 @@ fn filters_choose_files() {
 #[test]
 fn cut_files_and_lost_segments_are_found() {
     let (_keep, data) = small_clean();
-    assert_eq!(verify(&data, &[]).status, 0);
+    assert_eq!(verify(&data, &ONE_DATABASE).status, 0);
     let path = data.join("base/5/1249");
     let content = fs::read(&path).unwrap();
     fs::write(&path, &content[..content.len() - 3000]).unwrap();
-    let ran = verify(&data, &[]);
+    let ran = verify(&data, &ONE_DATABASE);
     // Of a catalog: also names are missing.
     assert_eq!((ran.status, kinds(&ran)), (1, BTreeSet::from(["names", "partial_page"].map(str::to_owned))));
     // A segment file after one that is not full.
     fs::write(&path, &content).unwrap();
     fs::write(data.join("base/5/1249.2"), vec![0; BLOCK]).unwrap();
-    let ran = verify(&data, &[]);
+    let ran = verify(&data, &ONE_DATABASE);
     assert_eq!((ran.status, kinds(&ran)), (1, BTreeSet::from(["missing_pages", "names"].map(str::to_owned))));
     let missing = ran.of_type("finding").into_iter().filter(|finding| finding["kind"] == "missing_pages");
     assert_eq!(missing.count(), 2, "the first is short, the second is missing");
     assert_eq!(verify(&data, &["--relation", "1259"]).status, 0, "another relation was asked for");
     fs::write(data.join("base/5/1249.2"), "").unwrap();
-    assert_eq!(verify(&data, &[]).status, 0, "an empty segment is what a truncation leaves");
+    assert_eq!(verify(&data, &ONE_DATABASE).status, 0, "an empty segment is what a truncation leaves");
 }
 
 #[test]
@@ -365,7 +368,7 @@ fn checksums_count_as_damage_only_while_they_are_on() {
         (9, 2, "unknown_checksums", 0, 1.into()),
     ] {
         change_control(&data, CHECKSUMS_AT, &code.to_le_bytes());
-        let ran = verify(&data, &[]);
+        let ran = verify(&data, &ONE_DATABASE);
         let summary = summary(&ran);
         assert_eq!((ran.status, &summary["damaged"]), (status, &damaged.into()), "{code}: {}", ran.stdout);
         assert_eq!(summary["checksums_not_judged"], not_judged, "{code}");

@@ -343,6 +343,7 @@ impl WalTail {
         if copy.data().join(NEVER_WRITTEN).exists() {
             copy.cut(NEVER_WRITTEN, 0);
         }
+        write_commits(copy, self.xid as usize);
         self.xid += 1;
     }
 
@@ -422,4 +423,20 @@ impl Body {
         }
         [&bytes[..], &self.data, &self.main].concat()
     }
+}
+
+/// Writes what a checkpoint writes of `pg_xact`: transactions before `next` that the file has as running are committed.
+fn write_commits(copy: &ClusterCopy, next: usize) {
+    const FILE: &str = "pg_xact/0000";
+    if !copy.data().join(FILE).exists() {
+        return;
+    }
+    let mut file = copy.read(FILE);
+    for xid in 3..next.min(file.len() * 4) {
+        let shift = xid % 4 * 2;
+        if file[xid / 4] >> shift & 3 == 0 {
+            file[xid / 4] |= 1 << shift;
+        }
+    }
+    copy.write(FILE, &file);
 }

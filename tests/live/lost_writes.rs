@@ -95,3 +95,96 @@ fn writes_that_were_lost_or_misplaced_are_seen_by_wal() {
         }
     }
 }
+
+/// Tables without an index, never vacuumed; others that lost pages by the server's own hand, and one that no WAL knows.
+const BARE: &str = "
+    create table bare (i int, v text); alter table bare set (autovacuum_enabled = off);
+    insert into bare select i, repeat('x', 300) from generate_series(1, 2000) i;
+    create table cut as select * from bare; delete from cut where i > 300; vacuum cut;
+    create table emptied as select * from bare; truncate emptied;
+    create table moved as select * from bare; vacuum full moved; create table dropped as select * from bare; drop table dropped;
+    create unlogged table u as select * from bare; checkpoint;
+    create table later as select * from bare; delete from later where i > 10; drop table moved; checkpoint;
+    vacuum later; truncate bare; insert into bare select i, repeat('z', 300) from generate_series(1, 2000) i; checkpoint;
+    create table last as select * from bare; drop table emptied;";
+
+#[test]
+fn content_that_a_table_lost_is_seen_by_wal() {
+    let Some((bins, client)) = all_programs() else { return };
+    for (bin, mode) in bins.iter().flat_map(|bin| [(bin, "fast"), (bin, "immediate")]) {
+        let is_before = |major: u32| version_of(bin).first().is_some_and(|own| *own < major);
+        let keep = if is_before(13) { "wal_keep_segments = 60" } else { "wal_keep_size = 1GB" };
+        let server = Server::create_with(bin.clone(), client.clone(), &["-k"], keep);
+        assert!(server.launch(&[]), "{}", server.log());
+        for statement in BARE.split(';').filter(|statement| !statement.trim().is_empty()) {
+            server.sql(statement);
+        }
+        server.sql("begin; create table undone as select * from bare; checkpoint; rollback");
+        let path = server.sql("select pg_relation_filepath('bare')").trim().to_owned();
+        let rows = server.sql("select count(*) from bare");
+        server.stop(mode);
+        let what = format!("{}, {mode}", bin.display());
+        let sound = told(&server.data());
+        assert!(sound.1.is_empty() && sound.2.is_empty() && sound.0 == 0, "{what}: {sound:?}");
+
+        let blocks = fs::metadata(server.data().join(&path)).unwrap().len() / PAGE as u64;
+        assert!(blocks > 80, "{blocks}");
+        let wrong = |blocks: std::ops::Range<u64>| -> Vec<WrongPage> {
+            blocks.map(|block| (path.clone(), block, vec!["lost_content".to_owned()])).collect()
+        };
+        for (zeroed, expected) in [(None, wrong(50..blocks)), (Some(20), wrong(20..22))] {
+            let copy = server.copy();
+            let file = OpenOptions::new().write(true).open(copy.data().join(&path)).unwrap();
+            match zeroed {
+                None => file.set_len(50 * PAGE as u64).unwrap(),
+                Some(block) => file.write_all_at(&[0; 2 * PAGE], block * PAGE as u64).unwrap(),
+            }
+            let (status, pages, _) = told(&copy.data());
+            // After a crash, pages without an LSN cannot show whether WAL lost its end.
+            let is_certain = mode == "fast";
+            assert_eq!((status, pages), (if is_certain { 1 } else { 2 }, expected), "{what}");
+            // The server notices nothing, and has fewer rows.
+            assert!(copy.launch(&[]), "{what}: {}", copy.log());
+            assert_ne!(copy.sql("select count(*) from bare"), rows, "{what}");
+        }
+    }
+}
+
+#[test]
+fn prepared_transaction_whose_file_is_gone_is_named() {
+    const XACTS: &str = "select string_agg(gid, ' ' order by gid) from pg_prepared_xacts";
+    let Some((bins, client)) = all_programs() else { return };
+    for (bin, mode) in bins.iter().flat_map(|bin| [(bin, "fast"), (bin, "immediate")]) {
+        let is_before_13 = version_of(bin).first().is_some_and(|own| *own < 13);
+        let keep = if is_before_13 { "wal_keep_segments = 60" } else { "wal_keep_size = 1GB" };
+        let settings = format!("{keep}\nmax_prepared_transactions = 10");
+        let server = Server::create_with(bin.clone(), client.clone(), &["-k"], &settings);
+        assert!(server.launch(&[]), "{}", server.log());
+        server.sql("create table t (i int)");
+        for gid in ["kept", "lost", "committed", "undone", "early"] {
+            server.sql(&format!("begin; insert into t values (1); prepare transaction '{gid}'"));
+        }
+        let what = format!("{}, {mode}", bin.display());
+        let file_of_lost = server.sql("select transaction from pg_prepared_xacts where gid = 'lost'");
+        let xid: u32 = file_of_lost.trim().parse().unwrap();
+        server.sql("commit prepared 'early'");
+        server.sql("checkpoint");
+        server.sql("commit prepared 'committed'");
+        server.sql("rollback prepared 'undone'");
+        server.sql("begin; insert into t values (1); prepare transaction 'later'");
+        server.stop(mode);
+
+        let found = |data: &Path| {
+            let ran = dwbinspect(&["check", arg(data), "--format", "ndjson"]);
+            let named = ran.of_type("finding").into_iter().filter(|found| found["kind"] == "prepared_missing");
+            (ran.status, named.map(|found| found["file"].as_str().unwrap().to_owned()).collect::<Vec<_>>())
+        };
+        assert_eq!(found(&server.data()), (0, vec![]), "{what}");
+        let names = [format!("pg_twophase/{xid:08X}"), format!("pg_twophase/{xid:016X}")];
+        let name = names.into_iter().find(|name| server.data().join(name).exists()).unwrap();
+        fs::remove_file(server.data().join(&name)).unwrap();
+        assert_eq!(found(&server.data()), (1, vec![name]), "{what}");
+        assert!(server.launch(&[]), "{what}: {}", server.log());
+        assert_eq!(server.sql(XACTS).trim(), "kept later", "{what}");
+    }
+}

@@ -4,12 +4,15 @@ mod check;
 mod closed_files;
 #[path = "../common/mod.rs"]
 mod common;
+mod configuration;
 mod crashes;
 mod differential_checksums;
 mod differential_waldump;
 mod donors;
 mod likely_causes;
+mod lost_commits;
 mod lost_files;
+mod lost_maps;
 mod lost_writes;
 mod mariadb;
 mod predictions;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -171,4 +172,53 @@ fn newest_before(newest: &str, back: usize, data: &Path) -> PathBuf {
     let at =
         all.iter().position(|path| path.ends_with(newest)).expect("the newest segment of the archive is in pg_wal");
     all[at - back].clone()
+}
+
+#[test]
+fn segment_under_a_name_that_no_server_takes_is_missed() {
+    let Some((bins, client)) = all_programs() else { return };
+    for bin in bins {
+        let server = Server::create_with(bin.clone(), client.clone(), &["-k"], "checkpoint_timeout = 1h");
+        assert!(server.launch(&[]), "{}", server.log());
+        server.sql("create table t (i int); insert into t select generate_series(1, 100); checkpoint;");
+        // The end of the segment before is between two records, so that nothing in it is cut off.
+        server.sql("select pg_switch_wal()");
+        server.sql("insert into t values (101)");
+        server.stop("immediate");
+        let what = bin.display();
+        let sound = told(&server.data(), None);
+        assert_eq!((sound.status, sound.doubts), (0, BTreeSet::new()), "{what}: {}", sound.sentences);
+
+        let recycled = |path: &PathBuf| fs::read(path).unwrap()[..8].iter().all(|byte| *byte == 0);
+        let last = segments(&server.data()).into_iter().rfind(|path| !recycled(path)).unwrap();
+        let name = last.file_name().unwrap().to_str().unwrap().to_owned();
+        let lost: BTreeSet<String> = BTreeSet::from(["end_missing".to_owned()]);
+        for suffix in ["partial", "gz", "zst"] {
+            let copy = server.copy();
+            let path = copy.data().join("pg_wal").join(&name);
+            let bytes = fs::read(&path).unwrap();
+            let packed = match suffix {
+                "gz" => {
+                    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+                    encoder.write_all(&bytes).unwrap();
+                    encoder.finish().unwrap()
+                }
+                "zst" => zstd::encode_all(&bytes[..], 1).unwrap(),
+                _ => bytes,
+            };
+            fs::write(path.with_extension(suffix), packed).unwrap();
+            fs::remove_file(&path).unwrap();
+            let found = told(&copy.data(), None);
+            assert_eq!((found.status, &found.doubts), (2, &lost), "{what}, {suffix}: {}", found.sentences);
+            assert_eq!(found.step["step"], "bring_rest_of_wal", "{what}, {suffix}");
+            assert!(copy.launch(&[]), "{}", copy.log());
+            assert_eq!(rows(&copy), 100, "{what}, {suffix}: the server gives up what it does not find");
+
+            let archive = tempfile::tempdir().unwrap();
+            let copy = server.copy();
+            fs::rename(copy.data().join("pg_wal").join(&name), archive.path().join(&name)).unwrap();
+            let found = told(&copy.data(), Some(archive.path()));
+            assert_eq!((found.status, &found.doubts), (2, &lost), "{what}, archive: {}", found.sentences);
+        }
+    }
 }

@@ -58,10 +58,23 @@ fn clean_shutdown_with_a_record_after_the_checkpoint_is_not_one() {
     let (mut scene, _) = torn_after_redo(|scene| {
         scene.wal.noop(100);
     });
-    let redo = scene.checkpoint();
     // "Shut down", but the checkpoint is one of a running server.
-    scene.copy.set_control(&[(ControlField::State, 1), (ControlField::Redo, redo)]);
+    let redo = scene.wal.next_start();
+    scene.checkpoint_from(redo);
+    scene.copy.set_control(&[(ControlField::State, 1)]);
     assert_unproven(&scene, "not_a_shutdown_checkpoint");
+}
+
+#[test]
+fn server_replays_from_a_redo_point_before_the_checkpoint_whatever_the_state_says() {
+    let (mut scene, slot) = torn_after_redo(|scene| {
+        scene.wal.noop(100);
+    });
+    scene.checkpoint();
+    scene.copy.set_control(&[(ControlField::State, 1)]);
+    let checked = scene.check();
+    assert_eq!(checked.summary["recovery"], "crash");
+    Row::of(&checked, scene.key).assert_restores(slot);
 }
 
 #[test]

@@ -82,6 +82,7 @@ impl Answer {
             | Start::WalDenied
             | Start::UnusualBuild
             | Start::ClosedToReplay
+            | Start::EndsAtTarget
             | Start::WalFromElsewhere
             | Start::SomePagesOnly => Self::Uncertain,
         }

@@ -51,6 +51,7 @@ pub(super) struct Gathered {
     pub(super) newest_xid: Option<u32>,
     /// Checkpoint records: start, and where replay from it begins.
     pub(super) checkpoints: Vec<(Lsn, Lsn)>,
+    pub(super) shutdowns: Vec<Lsn>,
     /// Ends of backups: redo point of the backup, and end of the record.
     pub(super) backup_ends: Vec<(Lsn, Lsn)>,
     /// Records that say that from then on less was logged (`wal_level` minimal).
@@ -306,6 +307,9 @@ impl<'a> Gather<'a> {
         }
         if let Ok(Some(XlogPayload::ParameterChange(ParameterChange { wal_level: 0, .. }))) = payload {
             self.gathered.minimal_from.push(record.start_lsn);
+        }
+        if matches!(payload, Ok(Some(XlogPayload::CheckpointShutdown(_)))) {
+            self.gathered.shutdowns.push(record.start_lsn);
         }
         if let Ok(Some(XlogPayload::CheckpointShutdown(checkpoint) | XlogPayload::CheckpointOnline(checkpoint))) =
             payload

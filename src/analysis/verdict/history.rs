@@ -50,6 +50,8 @@ pub struct WalHistory {
     pub newest_xid: Option<u32>,
     /// Checkpoint records: start, and where replay from it begins.
     checkpoints: Vec<(Lsn, Lsn)>,
+    /// Starts of those that a shutdown, or the end of recovery, wrote.
+    shutdowns: Vec<Lsn>,
     /// Ends of backups: redo point of the backup, and end of the record.
     backup_ends: Vec<(Lsn, Lsn)>,
     /// Records that say that from then on less was logged than replay of single pages needs (`wal_level` minimal).
@@ -178,6 +180,7 @@ impl WalHistory {
         }
         self.newest_xid = newer_xid(self.newest_xid, gathered.newest_xid);
         self.checkpoints.extend(gathered.checkpoints);
+        self.shutdowns.extend(gathered.shutdowns);
         self.backup_ends.extend(gathered.backup_ends);
         self.minimal_from.extend(gathered.minimal_from);
         if let Some((whole, part)) = self.needed.as_mut().zip(gathered.needed) {
@@ -250,6 +253,12 @@ impl WalHistory {
     #[must_use]
     pub fn has_checkpoint(&self, start_lsn: Lsn, redo_lsn: Lsn) -> bool {
         self.checkpoints.contains(&(start_lsn, redo_lsn))
+    }
+
+    /// True when the record at `start_lsn` is that of the checkpoint of a shutdown, or of the end of recovery.
+    #[must_use]
+    pub fn has_shutdown(&self, start_lsn: Lsn) -> bool {
+        self.shutdowns.contains(&start_lsn)
     }
 
     /// End of the record that ends the backup with this redo point.

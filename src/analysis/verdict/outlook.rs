@@ -15,6 +15,8 @@ use crate::types::Lsn;
 pub enum Obstacle {
     /// Nothing for certain: only a server that was built in a certain way starts.
     Build,
+    /// Nothing for certain: recovery ends where a setting says.
+    Target,
     /// Replay, if it comes to a relation that the server cannot open.
     Replay,
     /// Checkpoints, also that of the next shutdown.
@@ -54,6 +56,8 @@ pub enum Start {
     UnusualBuild,
     /// Not known: replay may come to a relation that the server cannot open.
     ClosedToReplay,
+    /// Not known: recovery ends where a setting says.
+    EndsAtTarget,
     /// Not known: WAL that the start needs is missing, and the server fetches WAL from elsewhere.
     WalFromElsewhere,
     /// It will not begin: WAL that the start needs is missing.
@@ -110,6 +114,7 @@ impl Start {
             | Self::WalDenied
             | Self::UnusualBuild
             | Self::ClosedToReplay
+            | Self::EndsAtTarget
             | Self::WalFromElsewhere => "unknown",
             Self::CannotBegin | Self::Refused => "cannot_begin",
             Self::NotUsable { .. } => "not_usable",
@@ -250,6 +255,7 @@ impl Outlook {
         {
             outlook.start = match obstacle {
                 Obstacle::Build => Start::UnusualBuild,
+                Obstacle::Target => Start::EndsAtTarget,
                 Obstacle::Replay => Start::ClosedToReplay,
                 Obstacle::Start => Start::Refused,
                 _ => Start::NotUsable { obstacle },

@@ -6,6 +6,7 @@ use std::ops::Range;
 use rustc_hash::FxHashSet;
 
 use super::compare::Comparison;
+use super::outlook::Obstacle;
 use super::symptom::Symptom;
 use crate::analysis::staleness::Confidence;
 use crate::types::{Lsn, PageId};
@@ -24,6 +25,8 @@ pub struct Disproof {
     pub lacks: Option<Lsn>,
     /// No record that names the page gave it its LSN.
     pub is_foreign: bool,
+    /// There is no page, or it is all zero: that is what it was found to be.
+    pub absent: Option<Comparison>,
 }
 
 /// The proofs of pages.
@@ -33,6 +36,8 @@ pub struct Proofs {
     pub whole: FxHashSet<PageId>,
     /// Pages that are not.
     pub wrong: BTreeMap<PageId, Disproof>,
+    /// What does not work for what was found besides pages.
+    pub obstacle: Option<Obstacle>,
 }
 
 /// How the proofs went.
@@ -65,6 +70,9 @@ impl Disproof {
     }
 
     fn comparison(&self) -> Comparison {
+        if let Some(absent) = self.absent {
+            return absent;
+        }
         match self.bytes() {
             0 if self.is_foreign => Comparison::Damaged,
             0 => Comparison::DiskOlder,
@@ -80,7 +88,10 @@ impl Disproof {
     }
 
     fn symptoms(&self) -> Vec<Symptom> {
-        let Self { page_lsn, differs, lacks, is_foreign } = self;
+        let Self { page_lsn, differs, lacks, is_foreign, absent } = self;
+        if let (Some(_), Some(record_lsn)) = (absent, lacks) {
+            return vec![Symptom::LostContent { record_lsn: *record_lsn }];
+        }
         if *is_foreign {
             // What another page lacks says nothing.
             return vec![Symptom::LsnOfNoRecord { page_lsn: *page_lsn }];

@@ -14,7 +14,7 @@ use crate::analysis::wal::walk::WalkEnd;
 use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::control_file::ControlRead;
 use crate::cluster::wal::{DeniedFile, UnknownVersionSegment, WalReadError, WalSegmentFile, WalSet};
-use crate::parsers::control::{ControlFile, DbState};
+use crate::parsers::control::ControlFile;
 use crate::parsers::wal::end::{EndOfWal, EndReason};
 use crate::parsers::wal::version::UnknownMagic;
 use crate::types::{Lsn, TimelineId};
@@ -136,7 +136,7 @@ impl Replay {
                 Recovery::AfterReset
             }
             None if control.is_in_archive_recovery() || asked_for => Recovery::Archive,
-            None if control.prefix.state == DbState::SHUT_DOWN => Recovery::None,
+            None if control.was_shut_down() => Recovery::None,
             None => Recovery::Crash,
         };
         if control.backup_start_lsn.is_valid() {
@@ -318,7 +318,7 @@ impl Replay {
             let least_lsn = control.min_recovery_lsn;
             self.doubts.push(Doubt::EndsBeforeConsistency { end_lsn, least_lsn });
         }
-        if self.recovery == Recovery::None && control.checkpoint.redo_lsn != control.checkpoint_lsn {
+        if self.recovery == Recovery::None && !history.has_shutdown(control.checkpoint_lsn) {
             self.doubts.push(Doubt::NotAShutdownCheckpoint);
         }
     }

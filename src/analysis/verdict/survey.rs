@@ -347,6 +347,9 @@ impl Context<'_> {
             PageRead::Whole if subject.is_zero => Some(Comparison::Zeroed),
             _ => None,
         };
+        if let Some(disproof) = self.proofs.wrong.get(&page).filter(|found| found.absent.is_some() && !settled) {
+            return absent.map(|_| disproof.judgement());
+        }
         if let (Some(word), Some(link)) = (absent, named) {
             let is_proven = link.is_settled && self.checksums;
             let strength = if is_proven { Confidence::Proven } else { Confidence::Likely };

@@ -10,7 +10,7 @@ use crate::analysis::page_check::PageFlaw;
 use crate::analysis::page_links::{BrokenLink, LinkFault};
 use crate::types::{BlockNumber, Lsn};
 
-/// What a page of an index names that cannot have been, see [`BrokenLink::is_impossible`].
+/// What a page of an index names, of it or of its table, that cannot have been, see [`BrokenLink::is_impossible`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImpossibleLinks {
     /// The first of the named blocks.
@@ -45,6 +45,11 @@ pub enum Symptom {
     FileMissingByCatalog,
     /// The page is all zero, and replay or an image shows that it had content.
     ZeroedContent,
+    /// The file ends before the page, or the page is all zero, and a record from before the redo point changed it.
+    LostContent {
+        /// Start of the newest such record.
+        record_lsn: Lsn,
+    },
     /// A change from before the redo point is not on disk.
     LostWrite,
     /// But for its checksum the page equals an image.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::doubt::{Doubt, WalWitness};
 use super::replay::{Recovery, Replay, run_of};
-use crate::analysis::wal::tail::{Tail, ends_in_last_file, failed_until, judge_tail};
+use crate::analysis::wal::tail::{Tail, ends_in_last_file, failed_until, judge_tail, read_again};
 use crate::cluster::wal::{WalReadError, WalSegmentFile, WalSet};
 use crate::cluster::wal_marks::WalMarks;
 use crate::parsers::wal::end::{EndOfWal, EndReason};
@@ -61,6 +61,11 @@ fn going_on(replay: &Replay, all: &WalSet, end: &EndOfWal) -> Result<Option<WalW
             let next = all.segments().get(run.end).map(|file| file.start_lsn);
             next.unwrap_or(end.at)
         }
+        // Files that end between two records look complete; the next file tells.
+        Tail::Complete => match read_again(all, &run, end)?.last_record {
+            Some(last) if end.last_record.is_some_and(|known| last > known) => last,
+            _ => return Ok(None),
+        },
         _ => return Ok(None),
     };
     let file = all.segments().iter().find(|file| file.start_lsn <= lsn && lsn < end_of(all, file));

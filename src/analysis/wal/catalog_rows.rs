@@ -14,7 +14,7 @@ use crate::parsers::image::ImageDecoder;
 use crate::parsers::page::{PageHeader, line_pointer_faults, page_faults};
 use crate::parsers::wal::heap_row::{RowPlace, RowWrite};
 use crate::parsers::wal::record::Record;
-use crate::types::{GLOBAL_TABLESPACE_OID, RelFileLocator};
+use crate::types::{GLOBAL_TABLESPACE_OID, Lsn, RelFileLocator};
 
 /// Longest row that is kept, in bytes. One of `pg_class` takes about 200, its list of privileges included.
 const MAX_ROW_BYTES: usize = 2048;
@@ -194,7 +194,7 @@ impl CatalogRows {
             Catalog::Namespace => "pg_namespace",
             Catalog::Database => "pg_database",
         };
-        let row = RowBytes { catalog: name, base: 0, tuple, header };
+        let row = RowBytes { catalog: name, base: 0, tuple, header, page_lsn: Lsn::INVALID };
         match catalog {
             Catalog::Class => {
                 let class = ClassRow::decode(self.layout, &row).ok();

@@ -332,8 +332,11 @@ pub fn still_fails(set: &WalSet, run: &Range<usize>, at: Lsn, last_record: Optio
     }
 }
 
-/// Reads again from the last good record on: where WAL ends now.
-fn read_again(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<EndOfWal, WalReadError> {
+/// Reads again from the last good record on: where WAL ends now, or in another set.
+///
+/// # Errors
+/// When a segment cannot be read.
+pub fn read_again(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<EndOfWal, WalReadError> {
     let geometry = set.geometry();
     let page = u64::from(geometry.wal_block_size).max(1);
     let context = end.last_record.unwrap_or(failure_lsn(end));

@@ -25,11 +25,13 @@ use crate::output::words::cluster::checksum_words;
 ///
 /// Checks the checksum of each page if the cluster has checksums, its header, its line pointers, and that a page without
 /// a header is all zero; of heap pages without a checksum also the tuples. Checks that files end with a whole page, that
-/// no segment is missing or short, and that index pages which name each other (siblings and children of B-trees, right
-/// links of GIN and GiST, chains of hash buckets) exist and agree. After a crash, and in a base backup, pages that recovery
-/// will repair count as damaged too: --replay and --wal tell them from real damage. Files of temporary relations are not
-/// read; a server removes them when it starts. The archives of a base backup in tar format are read as they are, plain or
-/// compressed; there, relations have no names, and links between index pages are not followed.
+/// no segment is missing or short, and that index pages which name each other (siblings and children of B-trees, children
+/// and right links of GIN and GiST, children of SP-GiST, maps of BRIN, chains of hash buckets) exist and agree. After a crash, and in a base backup, pages that recovery
+/// will repair count as damaged too: --replay and --wal tell them from real damage. Of a whole cluster that was shut
+/// down in order, visibility maps are compared with their tables, and the files beside the pages are examined too, as by
+/// check: relations and databases that are missing, transaction status, what a start needs. Files of temporary relations are not read; a server removes them when it
+/// starts. The archives of a base backup in tar format are read as they are, plain or compressed; there, relations
+/// have no names, and links between index pages are not followed.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{EXAMPLES}\n{EXIT_STATUS}"))]
 pub struct VerifyArgs {

@@ -132,8 +132,7 @@ impl DonorFacts {
 /// True when the server was stopped in order, and the other fields agree: a single wrong bit must not make it so.
 fn is_stopped(control: &ControlFile) -> bool {
     match control.prefix.state {
-        // The last checkpoint is that of the shutdown, whose redo point is its own record.
-        DbState::SHUT_DOWN => control.checkpoint_lsn == control.checkpoint.redo_lsn,
+        DbState::SHUT_DOWN => control.was_shut_down(),
         // A primary sets no such address.
         DbState::SHUT_DOWN_IN_RECOVERY => {
             control.min_recovery_lsn.is_valid() && control.min_recovery_lsn >= control.checkpoint.redo_lsn

@@ -44,6 +44,14 @@ pub(super) struct SegmentCandidate {
     pub origin: Origin,
 }
 
+impl SegmentCandidate {
+    /// Not a file of `pg_wal` whose name or form no server takes there.
+    pub(super) fn is_read_by_server(&self) -> bool {
+        let is_plain = |name: &SegmentName| !name.partial && !name.lower_case && self.codecs.is_empty();
+        !self.origin.in_pg_wal || self.name.as_ref().is_some_and(is_plain)
+    }
+}
+
 /// A file that begins like a segment of a version that is not read here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownVersionSegment {

@@ -28,6 +28,8 @@ pub struct WalSetOptions<'a> {
     /// Makes an empty temporary file, for what can be read only once: compressed archives and standard input. Called once
     /// at most.
     pub scratch: &'a dyn Fn() -> io::Result<File>,
+    /// Of a `pg_wal` only what a server reads there: no file that is compressed, partial or under another name.
+    pub as_server: bool,
     /// What the path `-` stands for.
     pub stdin: Option<&'a mut (dyn Read + Send)>,
     /// A FIFO that is named is read, to its end: the set is opened only once.
@@ -60,6 +62,7 @@ impl<'a> WalSetOptions<'a> {
             system_identifier: None,
             control: None,
             scratch,
+            as_server: false,
             stdin: None,
             fifos: false,
             spill_bytes: DEFAULT_SPILL_BYTES,

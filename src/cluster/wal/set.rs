@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use super::bytes::{SegmentBytes, WalReadError};
-use super::candidates::{DeniedFile, UnknownVersionSegment};
+use super::candidates::{DeniedFile, SegmentCandidate, UnknownVersionSegment};
 use super::choose::{Chosen, ChosenSet, Common, WalAccess, WalSegmentFile, choose};
 use super::copies::Interrupted;
 use super::error::WalSetError;
@@ -30,6 +30,7 @@ pub struct WalSet {
     history: Option<TimelineHistory>,
     scratch: Option<File>,
     window_bytes: u32,
+    leaves_out: bool,
 }
 
 impl WalSet {
@@ -42,7 +43,13 @@ impl WalSet {
     pub fn open(paths: &[PathBuf], options: WalSetOptions<'_>) -> Result<Self, WalSetError> {
         let (timeline, system_identifier) = (options.timeline, options.system_identifier);
         let (window_bytes, watch) = (options.window_bytes, options.watch);
-        let (candidates, scratch) = read_sources(paths, options)?;
+        let as_server = options.as_server;
+        let (mut candidates, scratch) = read_sources(paths, options)?;
+        let found = candidates.list.len();
+        if as_server {
+            candidates.list.retain(SegmentCandidate::is_read_by_server);
+        }
+        let leaves_out = candidates.list.len() < found;
         let access = WalAccess { scratch: scratch.as_ref(), window_bytes, watch };
         let Chosen { notes, control, unknown_versions, denied, set } =
             choose(candidates, access, system_identifier, timeline).map_err(|Interrupted| WalSetError::Interrupted)?;
@@ -60,6 +67,7 @@ impl WalSet {
             history,
             scratch,
             window_bytes,
+            leaves_out,
         })
     }
 
@@ -135,6 +143,12 @@ impl WalSet {
     #[must_use]
     pub fn denied(&self) -> &[DeniedFile] {
         &self.denied
+    }
+
+    /// There are segments in `pg_wal` that no server reads there, which were left out: see [`WalSetOptions::as_server`].
+    #[must_use]
+    pub const fn leaves_out(&self) -> bool {
+        self.leaves_out
     }
 
     /// Everything odd, in the order in which it was found.

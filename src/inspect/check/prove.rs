@@ -5,27 +5,31 @@ use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use super::commits::LostCommits;
 use super::files::RelationFiles;
+use super::prepared::missing_prepared;
 use super::{Cluster, Scope, Stage, Told, Watch};
 use rustc_hash::FxHashMap;
 
 use crate::analysis::error_words::ErrorWords;
 use crate::analysis::page_check::PageCondition;
 use crate::analysis::page_mask::{differences, sequence_values_differ};
-use crate::analysis::provable::{Provable, WalBounds, WalPages};
+use crate::analysis::provable::{CommittedXact, OnCommits, Provable, WalBounds, WalPages};
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::analysis::slot_facts::WritePath;
 use crate::analysis::verdict::compare::Comparison;
+use crate::analysis::verdict::outlook::Obstacle;
 use crate::analysis::verdict::proof::{Disproof, ProofReport, Proofs};
 use crate::analysis::verdict::slots::{SlotRef, slots_of};
 use crate::cluster::dwb_files::DwbSet;
+use crate::cluster::names::{RelationName, RelationNames};
 use crate::cluster::open::{Links, read_small};
 use crate::cluster::page_source::{PageRead, PageSource, RelationPages};
 use crate::cluster::wal::WalSet;
 use crate::inspect::cluster_wal::WalSources;
 use crate::inspect::replay_server::ReplayOptions;
 use crate::parsers::control::WAL_LEVEL_MINIMAL;
-use crate::parsers::page::PageHeader;
+use crate::parsers::page::{PageHeader, is_all_zero};
 use crate::rebuild::{
     BaseBytes, BuiltPage, NotBuilt, RebuildError, ReplayReport, ReplayRequest, SandboxOptions, ServerProgram,
     WantedPage, replay,
@@ -35,6 +39,9 @@ use crate::types::{ForkNumber, Lsn, PageId, RelFileLocator};
 /// Pages that are built at once: so many are held in memory.
 const BATCH_PAGES: usize = 8192;
 
+/// Pages that are not there, or all zero, that are listed.
+const MAX_ABSENT: usize = 10_000;
+
 /// Most bytes of a control file that are read.
 const MAX_CONTROL_BYTES: u64 = 64 * 1024;
 
@@ -42,6 +49,7 @@ const MAX_CONTROL_BYTES: u64 = 64 * 1024;
 pub(super) struct ProofInput<'a> {
     pub(super) cluster: &'a Cluster<'a>,
     pub(super) files: &'a RelationFiles,
+    pub(super) names: &'a RelationNames,
     pub(super) wal: &'a WalSources,
     pub(super) dwb: &'a DwbSet,
     pub(super) slots: &'a [SlotRef],
@@ -55,8 +63,14 @@ pub(super) struct ProofInput<'a> {
 /// Finds pages that lack what WAL says they had, and where that is asked for, proves all pages that can be proven. Where pages
 /// have checksums, nothing needs this proof.
 pub(super) fn prove(input: &ProofInput<'_>, told: &mut Told) -> (Proofs, Option<ProofReport>) {
-    let mut prover =
-        Prover { input, pages: open_pages(input), proofs: Proofs::default(), report: ProofReport::default() };
+    let mut prover = Prover {
+        input,
+        pages: open_pages(input),
+        proofs: Proofs::default(),
+        report: ProofReport::default(),
+        absent_pages: 0,
+        has_more_absent: false,
+    };
     // Of a cluster whose control file cannot be trusted, nothing is known.
     prover.report.is_needless = input.cluster.control.is_some() && !input.cluster.lacks_checksums();
     match input.options.filter(|_| !prover.report.is_needless) {
@@ -70,6 +84,9 @@ pub(super) fn prove(input: &ProofInput<'_>, told: &mut Told) -> (Proofs, Option<
                 told.coverage.skip(SkippedPart::LostWrites, why);
             }
         }
+    }
+    if prover.has_more_absent {
+        told.coverage.skip(SkippedPart::MorePagesNeeded, SkipReason::TooManyMissing { limit: MAX_ABSENT });
     }
     let Prover { proofs, mut report, .. } = prover;
     (report.whole, report.wrong) = (proofs.whole.len() as u64, proofs.wrong.len() as u64);
@@ -103,6 +120,8 @@ struct Prover<'a> {
     pages: RelationPages,
     proofs: Proofs,
     report: ProofReport,
+    absent_pages: usize,
+    has_more_absent: bool,
 }
 
 /// What a built page says of the one on disk.
@@ -125,10 +144,11 @@ impl Prover<'_> {
         let end_lsn = if input.cluster.lacks_checksums() { Lsn(u64::MAX) } else { redo_lsn };
         let bounds = self.bounds(end_lsn);
         let progress = ProofProgress::new(Stage::Wal, input.watch, wal_bytes(set));
-        let known = self.read_wal(set, bounds, SkippedPart::LostWrites, &progress, told)?;
+        let known = self.read_all(set, bounds, SkippedPart::LostWrites, &progress, told)?;
         if progress.is_broken_off() {
             return Err(SkipReason::Interrupted(Lacking::Pages));
         }
+        self.find_prepared(set, &known, redo_lsn, &progress, told)?;
         let is_wanted = |page: PageId| match input.scope {
             Scope::DwbPages => !slots_of(input.slots, page).is_empty(),
             scope => scope.takes(page),
@@ -144,10 +164,51 @@ impl Prover<'_> {
         Ok(())
     }
 
+    /// Reports prepared transactions whose file is gone. WAL is read once more, and to its end, only if there seem to be any.
+    fn find_prepared(
+        &self,
+        set: &WalSet,
+        known: &WalPages,
+        redo_lsn: Lsn,
+        progress: &ProofProgress<'_>,
+        told: &mut Told,
+    ) -> Result<(), SkipReason> {
+        let cluster = self.input.cluster;
+        // While a backup was made, one may have ended after its redo point.
+        let Some(control) = cluster.control.filter(|_| cluster.signs.backup_label.is_none()) else { return Ok(()) };
+        let missing = |known: &WalPages| missing_prepared(cluster.directory, control, redo_lsn, known.prepared());
+        if !missing(known).is_empty() {
+            let (bounds, part) = (self.bounds(Lsn(u64::MAX)), SkippedPart::LostWrites);
+            let all = self.read_wal(set, bounds, part, progress, (&mut |_| {}, told))?;
+            told.findings.extend(missing(&all));
+        }
+        Ok(())
+    }
+
     fn bounds(&self, end_lsn: Lsn) -> WalBounds {
         let cluster = self.input.cluster;
         let is_minimal = cluster.control.is_none_or(|control| control.wal_level == WAL_LEVEL_MINIMAL);
         WalBounds { redo_lsn: cluster.replay.redo_lsn, end_lsn, is_minimal }
+    }
+
+    /// Reads WAL, and looks its commits up.
+    fn read_all(
+        &mut self,
+        set: &WalSet,
+        bounds: WalBounds,
+        part: SkippedPart,
+        progress: &ProofProgress<'_>,
+        told: &mut Told,
+    ) -> Result<WalPages, SkipReason> {
+        let cluster = self.input.cluster;
+        let mut lost = cluster.control.map(|control| LostCommits::new(cluster.directory, control));
+        let mut look_up = |commits: &[CommittedXact]| lost.iter_mut().for_each(|lost| lost.look_up(commits));
+        let known = self.read_wal(set, bounds, part, progress, (&mut look_up, told))?;
+        if let Some(found) = lost.and_then(LostCommits::finding) {
+            self.proofs.obstacle = Some(Obstacle::Commits);
+            told.findings.push(found);
+        }
+        Ok(known)
     }
 
     fn read_wal(
@@ -156,15 +217,28 @@ impl Prover<'_> {
         bounds: WalBounds,
         part: SkippedPart,
         progress: &ProofProgress<'_>,
-        told: &mut Told,
+        (on_commits, told): (OnCommits<'_>, &mut Told),
     ) -> Result<WalPages, SkipReason> {
         let open = || -> Box<dyn PageSource + Send> { Box::new(open_pages(self.input)) };
-        let (jobs, coverage) = (self.input.jobs, &mut told.coverage);
-        Ok(WalPages::read(set, bounds, &open, jobs, (part, &|bytes| progress.read(bytes)), coverage)?)
+        let (jobs, told) = (self.input.jobs, (on_commits, &mut told.coverage));
+        Ok(WalPages::read(set, bounds, &open, jobs, (part, &|bytes| progress.read(bytes)), told)?)
     }
 
-    /// Notes what the LSN of a page shows without replay; false unless the page is as it was when WAL was read.
+    /// Notes what the LSN of a page shows without replay; false unless the page is as it was when WAL was read, and is there.
     fn compare_lsn(&mut self, provable: &Provable, buffer: &mut [u8]) -> bool {
+        if provable.lacks.is_some() {
+            let absent = match self.pages.read_page(provable.page, buffer) {
+                Ok(PageRead::BeyondEnd) => Some(Comparison::BeyondEnd),
+                Ok(PageRead::Whole) if is_all_zero(buffer) => Some(Comparison::Zeroed),
+                _ => None,
+            };
+            if absent.is_some() {
+                if !self.may_be_undone(provable.page, buffer) {
+                    self.note_absent(provable, absent);
+                }
+                return false;
+            }
+        }
         if !self.read_page(provable.page, provable.page_lsn, buffer) {
             return false;
         }
@@ -172,6 +246,16 @@ impl Prover<'_> {
             self.disprove(provable, Vec::new());
         }
         true
+    }
+
+    /// True when the relation is empty and the catalog does not know it: it may be of a transaction that was undone. That is logged
+    /// and not synced, and cuts the file at once.
+    ///
+    /// Source: `RecordTransactionAbort`, `src/backend/access/transam/xact.c`; `mdunlinkfork`, `src/backend/storage/smgr/md.c`.
+    fn may_be_undone(&self, page: PageId, buffer: &mut [u8]) -> bool {
+        let is_known = self.input.names.get(page.rel).is_some_and(RelationName::is_certain);
+        let first = PageId { block: 0, ..page };
+        !is_known && !matches!(self.pages.read_page(first, buffer), Ok(PageRead::Whole))
     }
 
     /// WAL holds all changes of the page. What cannot be examined is reported where pages are judged.
@@ -194,9 +278,12 @@ impl Prover<'_> {
         };
         let progress = ProofProgress::new(Stage::Proof, input.watch, wal_bytes(set));
         let bounds = self.bounds(Lsn(u64::MAX));
-        let known = self.read_wal(set, bounds, SkippedPart::ProofByReplay, &progress, told)?;
+        let known = self.read_all(set, bounds, SkippedPart::ProofByReplay, &progress, told)?;
         if progress.is_broken_off() {
             return Err(SkipReason::Interrupted(Lacking::Pages));
+        }
+        if let Some(redo_lsn) = input.cluster.replay.redo_lsn {
+            self.find_prepared(set, &known, redo_lsn, &progress, told)?;
         }
         let mut tasks = self.choose(&known);
         // Pages of one batch need WAL from the first base of them on.
@@ -211,7 +298,14 @@ impl Prover<'_> {
         let is_same = |slot: &SlotRef| slot.is_verified && slot.comparison == Some(Comparison::Identical);
         for slot in self.input.slots.iter().filter(|slot| is_same(slot)) {
             let (page, page_lsn) = (slot.page, slot.page_lsn);
-            all.entry(page).or_insert(Provable { page, page_lsn, base_lsn: None, lacks: None, is_foreign: false });
+            all.entry(page).or_insert(Provable {
+                page,
+                page_lsn,
+                base_lsn: None,
+                lacks: None,
+                is_foreign: false,
+                is_beyond_end: false,
+            });
         }
         let mut buffer = vec![0; self.input.files.block_size];
         let mut logged: Option<((RelFileLocator, ForkNumber), bool)> = None;
@@ -382,7 +476,19 @@ impl Prover<'_> {
 
     fn disprove(&mut self, provable: &Provable, differs: Vec<Range<usize>>) {
         let Provable { page_lsn, lacks, is_foreign, .. } = *provable;
-        let disproof = Disproof { page_lsn, differs, lacks, is_foreign };
+        let disproof = Disproof { page_lsn, differs, lacks, is_foreign, absent: None };
+        self.proofs.wrong.insert(provable.page, disproof);
+    }
+
+    /// Notes a page that is not there, or all zero; of many only so many, and that there are more.
+    fn note_absent(&mut self, provable: &Provable, absent: Option<Comparison>) {
+        if self.absent_pages >= MAX_ABSENT {
+            self.has_more_absent = true;
+            return;
+        }
+        self.absent_pages = self.absent_pages.saturating_add(1);
+        let Provable { page_lsn, lacks, .. } = *provable;
+        let disproof = Disproof { page_lsn, differs: Vec::new(), lacks, is_foreign: false, absent };
         self.proofs.wrong.insert(provable.page, disproof);
     }
 }

@@ -389,8 +389,10 @@ impl WalSource {
 
     /// Says that a run could not be read. What a running server has left of it is read next.
     fn note_unread(&mut self, run: &Range<usize>, error: WalReadError) {
-        if !(error.is_gone() && self.go_on_after_recycled(run)) {
+        if !error.is_gone() {
             self.coverage.skip(SkippedPart::Wal, error);
+        } else if !self.go_on_after_recycled(run) {
+            self.coverage.skip(SkippedPart::Wal, SkipReason::Recycled);
         }
     }
 

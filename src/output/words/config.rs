@@ -14,6 +14,24 @@ impl fmt::Display for ConfigFault {
             Self::RecoveryConf => f.write_str(
                 "servers from 12 on do not start while it is there: its settings belong into postgresql.conf",
             ),
+            Self::IncludeMissing { line } => {
+                write!(f, "line {line} includes a file or directory that is not there")
+            }
+            Self::Prepared { allowed, prepared } => {
+                write!(
+                    f,
+                    "max_prepared_transactions is {allowed}, and prepared transactions in pg_twophase are {prepared}"
+                )
+            }
+            Self::RecoveryTarget { setting } => write!(f, "{setting} says where recovery ends"),
+            Self::RecoveryTargets => f.write_str("sets more than one target of recovery, and servers take one"),
+            Self::TooLow { setting, value, needed } => {
+                write!(f, "{setting} is {value}, and recovery needs at least {needed}, as pg_control has it")
+            }
+            Self::NotAChild { newest, own } => write!(
+                f,
+                "recovery follows timeline {newest}, whose history does not have the last checkpoint on timeline {own}"
+            ),
             Self::NoRestoreCommand => f.write_str("asks for recovery from an archive, and restore_command is not set"),
         }
     }

@@ -87,6 +87,11 @@ impl fmt::Display for Symptom {
             Self::ZeroedContent => {
                 f.write_str("the page is all zero, although replay or an image shows that it had content")
             }
+            Self::LostContent { record_lsn } => write!(
+                f,
+                "nothing is left of the page, yet the record at {record_lsn} from before the redo point changed it, and nothing \
+                 in WAL removed it since"
+            ),
             Self::LostWrite => {
                 f.write_str("a change from before the redo point is missing on disk: a write was lost")
             }
@@ -120,8 +125,8 @@ impl fmt::Display for Symptom {
             Self::Layout(fault) => write!(f, "{fault}; no server leaves a page in this state"),
             Self::ImpossibleLinks(ImpossibleLinks { first, count }) => write!(
                 f,
-                "it names {} of its index whose files would have to be gone together with all files before them, and hardly \
-                 anything names pages of those: {first}{}",
+                "it names {} whose files would have to be gone together with all files before them, and hardly anything names \
+                 pages of those: {first}{}",
                 if *count == 1 { "a page".to_owned() } else { format!("{count} pages") },
                 if *count == 1 { "" } else { " and others" }
             ),
@@ -191,6 +196,9 @@ impl fmt::Display for LayoutFault {
             }
             Self::Chain { item, next } => {
                 write!(f, "entry {item} leads on to item {next}, which is not an entry, or to which another leads, too")
+            }
+            Self::Rows { item } => {
+                write!(f, "entry {item} leads to what cannot be a row, or holds a broken list of rows")
             }
             Self::Misplaced { count } => {
                 write!(f, "{count} rows point to the location of another such row as their own")

@@ -3,8 +3,9 @@
 use std::fmt;
 
 use crate::analysis::finding_kind::{
-    DamagedPages, FindingKind, MissingPages, PidHolder, Resync, Unrecognized, WalChange, WalDamage, WalRemark,
+    DamagedPages, FindingKind, PidHolder, Resync, Unrecognized, WalChange, WalDamage, WalRemark,
 };
+use crate::analysis::page_links::LinkFault;
 use crate::analysis::verdict::outlook::Obstacle;
 use crate::analysis::wal::clock::SetBack;
 use crate::cluster::access_modes::OpenedBy;
@@ -34,6 +35,16 @@ impl fmt::Display for FindingKind {
             | Self::MultixactFile(why)
             | Self::StateFile { why, .. }
             | Self::DatabaseVersion(why) => why.fmt(f),
+            Self::CommitsLost { count, xid, record_lsn } => {
+                write!(
+                    f,
+                    "transactions that WAL committed before the redo point and that are not committed here: {count}, the first: \
+                     {xid}, by the record at {record_lsn}"
+                )
+            }
+            Self::PreparedMissing { record_lsn } => {
+                write!(f, "missing, though the record at {record_lsn} prepared its transaction, and nothing ended it")
+            }
             Self::Configuration(fault) => fault.fmt(f),
             Self::DataDirMode { mode, .. } => write!(f, "permissions {mode:04o}"),
             Self::ClosedFiles { uid, mode, owner, count, .. } => {
@@ -276,6 +287,12 @@ impl FindingKind {
                 "a prepared transaction, which is lost with all that it changed when the file goes: servers of 10 and 11 remove it at the \
                  start, later ones refuse to start"
             }
+            Self::CommitsLost { .. } => {
+                "the file, or a page of it, is older than the rest: a start takes their changes for undone, without a word"
+            }
+            Self::PreparedMissing { .. } => {
+                "a start loses the transaction without a word: whoever prepared it can neither commit nor roll it back"
+            }
             Self::StateFile { of: StateFile::Slot, .. } => {
                 "no server starts with it: a replication slot; without its directory the server starts and the slot is gone, so that a standby \
                  or a subscriber may have to be made anew"
@@ -285,6 +302,12 @@ impl FindingKind {
             }
             Self::Configuration(ConfigFault::NoSettings) => {
                 "in order where the configuration is kept elsewhere, as Debian does (/etc/postgresql); else no server starts from here"
+            }
+            Self::Configuration(ConfigFault::Prepared { .. }) => {
+                "a start changes nothing, and the server says so: raise max_prepared_transactions first"
+            }
+            Self::Configuration(ConfigFault::RecoveryTarget { .. }) => {
+                "what WAL has after that is not replayed, and a server may refuse to start where WAL ends before it"
             }
             Self::Configuration(_) => "a start changes nothing, and the server says so: put it right first",
             Self::DataDirMode { opens_to_group: true, .. } => {
@@ -433,6 +456,9 @@ impl FindingKind {
             Self::ChecksumsChanging(_) => "pages may lack theirs: wrong checksums are counted but not judged",
             Self::Names(_) => "names of relations may be missing or outdated; verdicts on pages do not depend on them",
             Self::NamesIncomplete { .. } => "some relations are shown as numbers",
+            Self::Link { fault: LinkFault::NotAllVisible, .. } => {
+                "the table's page is older than the map, and changes of it may be lost: index-only scans show rows that are gone"
+            }
             Self::Link { .. } => "the index is damaged: searches through it miss rows or fail; REINDEX rebuilds it",
             Self::BrokenLinks { .. } => "amcheck tells more about each index",
             Self::LinksUncertain { .. } => {
@@ -505,73 +531,6 @@ impl FindingKind {
             }
             Self::BeforeFirstRedo { .. } => "start at a redo point, or read more WAL before it, to have their cause",
             Self::HintsSoFar { .. } => "a later change of the same page would make them hint_then_changed",
-        }
-    }
-}
-
-/// What follows the number of the process.
-impl fmt::Display for PidHolder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Nobody => f.write_str(", which is gone"),
-            Self::Other { command } => write!(f, ", now \"{command}\", which is not a server of this directory"),
-            Self::Zombie { command, parent } => {
-                write!(f, " (\"{command}\"), which has ended, but its parent has not collected it")?;
-                parent.as_ref().map_or(Ok(()), |(pid, name)| write!(f, ", process {pid} (\"{name}\")"))
-            }
-        }
-    }
-}
-
-impl fmt::Display for DamagedPages {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Judged { count } | Self::Harmless { count } => write!(f, "damaged pages: {count}"),
-            Self::Scanned { count, pages, .. } => write!(f, "{count} of {pages} pages are damaged"),
-            Self::Replayed { count, pages, real_damage, unknown } => {
-                let healed = count.saturating_sub(*real_damage).saturating_sub(*unknown);
-                write!(
-                    f,
-                    "{count} of {pages} pages are damaged: {healed} healed in replay, {real_damage} real damage, {unknown} \
-                     unknown"
-                )
-            }
-        }
-    }
-}
-
-impl fmt::Display for MissingPages {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Segments { first, last, later, size_bytes } => {
-                if first == last {
-                    write!(f, "segment {first} is missing or empty")?;
-                } else {
-                    write!(f, "segments {first} to {last} are missing or empty")?;
-                }
-                write!(f, ", while {later} has {size_bytes} bytes")
-            }
-            Self::EndOfSegment { size_bytes, missing_bytes } => {
-                write!(f, "ends at {size_bytes:#X}, {missing_bytes} bytes short, though later segments follow")
-            }
-        }
-    }
-}
-
-impl fmt::Display for WalDamage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Gap { reason, at, from, resumed: Some(resumed) } => {
-                write!(f, "{reason} at {at}; nothing could be read from {from} to {resumed}")
-            }
-            Self::Gap { reason, at, from, resumed: None } => {
-                write!(f, "{reason} at {at}; nothing could be read from {from} on")
-            }
-            Self::Further(count) => write!(f, "{count} further damaged stretches"),
-            Self::RecordsFollow { end, first_lsn, .. } => write!(f, "{end}; valid records follow from {first_lsn} on"),
-            Self::BeforeKnownEnd { end, known_lsn } => {
-                write!(f, "{end}; pg_control shows that there was WAL at {known_lsn}")
-            }
         }
     }
 }

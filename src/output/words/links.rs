@@ -35,6 +35,7 @@ impl fmt::Display for LinkFault {
             Self::BeyondEnd => f.write_str("the file ends before it"),
             Self::Deleted => f.write_str("it is a deleted page"),
             Self::OtherKind => f.write_str("it is a page of another kind"),
+            Self::NotAllVisible => f.write_str("it is not marked all-visible"),
             Self::OtherSibling { found: Some(found) } => write!(f, "it links to block {found} on that side"),
             Self::OtherSibling { found: None } => f.write_str("it links to no page on that side"),
             Self::OtherGroup { found, expected } => {

@@ -11,6 +11,7 @@ mod doubt;
 mod evidence;
 mod fate;
 pub mod finding;
+mod finding_parts;
 mod innodb;
 mod links;
 pub mod page_action;

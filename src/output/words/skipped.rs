@@ -163,6 +163,9 @@ impl fmt::Display for SkipReason {
             Self::NoRecordOfRelation => f.write_str("no record that was read refers to this relation"),
             Self::NoRecordInRange => f.write_str("no record lies in this range"),
             Self::NoSegmentInRange => f.write_str("no WAL segment of this range is there"),
+            Self::Recycled => f.write_str(
+                "a server renamed or removed its last segments after they were listed and before they were read",
+            ),
             Self::RemovedBeforeRead { bytes } => {
                 write!(f, "{} of WAL removed before it was read, and not counted", size(*bytes))
             }

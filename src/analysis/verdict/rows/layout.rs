@@ -9,6 +9,7 @@ use strum::{IntoStaticStr, VariantNames};
 use crate::parsers::heap::{TupleHeader, page_tuples};
 use crate::parsers::page::{LinePointerState, PageHeader, line_pointers};
 use crate::parsers::page_kind::PageKind;
+use crate::parsers::table_pointers::broken_rows;
 use crate::types::{BlockNumber, ForkNumber};
 
 /// Items are aligned to 8 bytes.
@@ -82,6 +83,11 @@ pub enum LayoutFault {
         /// Where it leads.
         next: usize,
     },
+    /// An entry of an index leads to what cannot be a row, or its list of rows is broken.
+    Rows {
+        /// Item number of the entry, or number of the list on a page of lists, from 1.
+        item: usize,
+    },
     /// Rows that were never updated name each other's location as their own.
     Misplaced {
         /// How many.
@@ -110,8 +116,9 @@ pub fn layout_fault(page: &[u8], block: BlockNumber) -> Option<LayoutFault> {
         kind,
         PageKind::Heap | PageKind::Btree | PageKind::Hash | PageKind::Gist | PageKind::SpGist | PageKind::GinEntry
     );
+    let rows = || broken_rows(&header, page).map(|item| LayoutFault::Rows { item });
     if !is_known {
-        return None;
+        return rows();
     }
     fill(&header, page)
         .or_else(|| lengths(&header, page, kind))
@@ -121,6 +128,7 @@ pub fn layout_fault(page: &[u8], block: BlockNumber) -> Option<LayoutFault> {
                 .flatten()
         })
         .or_else(|| (kind == PageKind::SpGist).then(|| marks(&header, page).or_else(|| chain(&header, page))).flatten())
+        .or_else(rows)
         .or_else(|| (kind == PageKind::Heap).then(|| misplaced(&header, page, block)).flatten())
 }
 
@@ -301,7 +309,9 @@ mod tests {
         assert_eq!(layout_fault(&wrong, 7), Some(LayoutFault::Length { item: 2, pointer: 16, own: 24 }));
 
         // Leaf pages have the size after two bits of state; inner ones have that of a live tuple after four bytes.
-        let spgist = |flags: u8, head: [u8; 8]| page(8168, &[flags, 0, 0, 0, 0, 0, 0x82, 0xFF], &[(8168, 16, &head)]);
+        let spgist = |flags: u8, head: [u8; 8]| {
+            page(8168, &[flags, 0, 0, 0, 0, 0, 0x82, 0xFF], &[(8168, 16, &[&head[..], &[0, 0, 1, 0]].concat())])
+        };
         let length = |own: usize| Some(LayoutFault::Length { item: 1, pointer: 16, own });
         assert_eq!(layout_fault(&spgist(4, [16 << 2, 0, 0, 0, 0, 0, 0, 0]), 7), None);
         assert_eq!(layout_fault(&spgist(4, [24 << 2, 0, 0, 0, 0, 0, 0, 0]), 7), length(24));
@@ -313,8 +323,9 @@ mod tests {
     #[test]
     fn spgist_counts_its_marks_and_links_its_entries_in_chains() {
         let leaf = |redirects: u8, placeholders: u8, heads: [(u8, u8); 3]| {
-            let heads: Vec<[u8; 8]> =
-                heads.iter().map(|(state, next)| [state | 16 << 2, 0, 0, 0, *next, 0, 0, 0]).collect();
+            // Each with item 1 of block 0 as its row.
+            let heads: Vec<[u8; 12]> =
+                heads.iter().map(|(state, next)| [state | 16 << 2, 0, 0, 0, *next, 0, 0, 0, 0, 0, 1, 0]).collect();
             let at = [8168, 8152, 8136];
             let items: Vec<_> = heads.iter().zip(at).map(|(head, at)| (at, 16, head.as_slice())).collect();
             layout_fault(&page(8136, &[4, 0, redirects, 0, placeholders, 0, 0x82, 0xFF], &items), 7)

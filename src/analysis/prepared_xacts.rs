@@ -1,0 +1,72 @@
+//! Transactions that were prepared for a commit in two phases and have not ended.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use crate::parsers::wal::names::{RM_XACT, type_key};
+use crate::parsers::wal::record::Record;
+use crate::parsers::wal::xact_end::XactEnd;
+use crate::types::Lsn;
+
+/// Types of records: `XLOG_XACT_PREPARE`, `XLOG_XACT_COMMIT_PREPARED`, `XLOG_XACT_ABORT_PREPARED`, `src/include/access/xact.h`.
+const PREPARE: u8 = 0x10;
+const COMMIT_PREPARED: u8 = 0x30;
+const ABORT_PREPARED: u8 = 0x40;
+
+/// Transactions that are kept; of more nothing is said. `max_prepared_transactions` is far lower.
+const MAX_XACTS: usize = 65_536;
+
+/// What records say of them, from some record on.
+#[derive(Debug, Default)]
+pub struct PreparedXacts {
+    /// The record that prepared each, start and end.
+    open: BTreeMap<u32, Range<Lsn>>,
+    /// Those that were prepared before these records, and ended.
+    ended: BTreeSet<u32>,
+    /// Any that was prepared before these records may have ended.
+    is_unclear: bool,
+}
+
+impl PreparedXacts {
+    /// Adds the next record. The transaction that one prepares stands in its header.
+    ///
+    /// Source: `EndPrepare`, `src/backend/access/transam/twophase.c`.
+    pub(super) fn add(&mut self, record: &Record<'_>) {
+        match type_key(RM_XACT, record.header.info) {
+            PREPARE if self.open.len() < MAX_XACTS => {
+                self.open.insert(record.header.xid, record.start_lsn..record.end_lsn);
+            }
+            COMMIT_PREPARED | ABORT_PREPARED => match XactEnd::of(record) {
+                Ok(Some(XactEnd { xid: Some(xid), .. })) => {
+                    if self.open.remove(&xid).is_none() && self.ended.len() < MAX_XACTS {
+                        self.ended.insert(xid);
+                    }
+                }
+                _ => self.forget(),
+            },
+            _ => {}
+        }
+    }
+
+    /// Adds what later records say.
+    pub(super) fn append(&mut self, next: Self) {
+        if next.is_unclear || next.ended.len() >= MAX_XACTS {
+            self.forget();
+        }
+        for xid in &next.ended {
+            self.open.remove(xid);
+        }
+        self.open.extend(next.open);
+    }
+
+    /// After a gap, or a record that was not understood, any of those so far may have ended.
+    pub(super) fn forget(&mut self) {
+        self.open.clear();
+        self.is_unclear = true;
+    }
+
+    /// The transactions that have not ended, each with the start and the end of the record that prepared it.
+    pub fn open(&self) -> impl Iterator<Item = (u32, Range<Lsn>)> {
+        self.open.iter().map(|(xid, record)| (*xid, record.clone()))
+    }
+}

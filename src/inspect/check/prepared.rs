@@ -1,0 +1,30 @@
+//! Prepared transactions whose file is gone, which no start notices: WAL shows that they were not ended.
+
+use crate::analysis::finding::Finding;
+use crate::analysis::finding_kind::FindingKind;
+use crate::analysis::prepared_xacts::PreparedXacts;
+use crate::cluster::data_dir::DataDir;
+use crate::cluster::server_files::is_missing;
+use crate::cluster::state_files::prepared_file;
+use crate::parsers::control::ControlFile;
+use crate::types::Lsn;
+
+/// Those whose file a checkpoint had written before the redo point, and that is not there.
+///
+/// Source: `CheckPointTwoPhase`, `src/backend/access/transam/twophase.c`.
+pub(super) fn missing_prepared(
+    directory: &DataDir,
+    control: &ControlFile,
+    redo_lsn: Lsn,
+    prepared: &PreparedXacts,
+) -> Vec<Finding> {
+    let is_gone = |xid| Some(prepared_file(directory, control, xid)).filter(|file| is_missing(directory, file));
+    prepared
+        .open()
+        .filter(|(_, record)| record.end <= redo_lsn)
+        .filter_map(|(xid, record)| {
+            let file = is_gone(xid)?.display().to_string();
+            Some(Finding::problem(FindingKind::PreparedMissing { record_lsn: record.start }).in_file(&file))
+        })
+        .collect()
+}

@@ -1,0 +1,165 @@
+//! Settings with which servers refuse to start: what `check` foretells is compared with what the server does.
+
+use std::fs;
+
+use super::server_files::told;
+use crate::common::live::Server;
+
+/// What a change of a copy leads to.
+struct Case<'a> {
+    /// Files that are made or written anew; a name that ends with `/` is a directory.
+    files: &'a [(&'a str, &'a str)],
+    /// Lines that are added to `postgresql.conf`.
+    settings: &'a str,
+    /// The file with the problem.
+    refused: Option<&'a str>,
+}
+
+fn compare(server: &Server, cases: &[Case<'_>]) {
+    for case in cases {
+        let copy = server.copy();
+        for (name, text) in case.files {
+            let path = copy.data().join(name);
+            if name.ends_with('/') { fs::create_dir_all(&path) } else { fs::write(&path, text) }.unwrap();
+        }
+        copy.configure(&format!("{}\n", case.settings));
+        let what = format!("{} {:?}", case.settings, case.files);
+        let (status, start, problems, _) = told(&copy.data());
+        let is_up = copy.launch(&[]);
+        assert_eq!(is_up, case.refused.is_none(), "{what}: {}", copy.log());
+        match case.refused {
+            None => assert_eq!((status, problems.len()), (0, 0), "{what}: {start} {problems:?}"),
+            Some(file) => {
+                assert_eq!((status, start.as_str()), (1, "cannot_begin"), "{what}: {problems:?}");
+                assert_eq!(problems, [("configuration".to_owned(), file.to_owned())], "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn includes_that_are_missing_are_foretold() {
+    let Some(server) = Server::start("") else { return };
+    server.stop("fast");
+    let main = Some("postgresql.conf");
+    let (dir, file) = [("d/", ""), ("d/a.conf", "include 'b'"), ("d/b", "max_connections = 30")].split_at(1);
+    compare(
+        &server,
+        &[
+            Case { files: &[], settings: "include 'none.conf'", refused: main },
+            Case { files: &[], settings: "INCLUDE = none", refused: main },
+            Case { files: &[], settings: "include_if_exists 'none.conf'", refused: None },
+            Case { files: &[], settings: "include_dir 'none'", refused: main },
+            Case { files: dir, settings: "include_dir 'd'", refused: None },
+            Case { files: &[dir, file].concat(), settings: "include_dir 'd'\ninclude 'd/a.conf'", refused: None },
+            Case { files: &[dir, &file[..1]].concat(), settings: "include_dir d", refused: Some("d/a.conf") },
+            Case {
+                files: &[dir, &[("d/a.conf", "a b c")]].concat(),
+                settings: "include_dir d",
+                refused: Some("d/a.conf"),
+            },
+        ],
+    );
+}
+
+#[test]
+fn more_prepared_transactions_than_the_server_takes_are_foretold() {
+    let Some(server) = Server::start("max_prepared_transactions = 2") else { return };
+    for name in ["a", "b"] {
+        server.sql(&format!("begin; create table {name} (i int); prepare transaction '{name}';"));
+    }
+    server.sql("checkpoint");
+    let main = Some("postgresql.conf");
+    let lower = [("x.conf", "max_prepared_transactions = 1")];
+    let auto = |text| [("postgresql.auto.conf", text)];
+    for mode in ["immediate", "fast"] {
+        server.stop(mode);
+        compare(
+            &server,
+            &[
+                Case { files: &[], settings: "", refused: None },
+                Case { files: &[], settings: "max_prepared_transactions = 1", refused: main },
+                Case { files: &[], settings: "Max_Prepared_Transactions '0'", refused: main },
+                Case {
+                    files: &[],
+                    settings: "max_prepared_transactions 1\nmax_prepared_transactions=2",
+                    refused: None,
+                },
+                Case { files: &lower, settings: "include_if_exists 'x.conf'", refused: main },
+                Case { files: &auto("max_prepared_transactions = 1"), settings: "", refused: main },
+                Case {
+                    files: &auto("max_prepared_transactions = 3"),
+                    settings: "max_prepared_transactions = 0",
+                    refused: None,
+                },
+            ],
+        );
+        if mode == "immediate" {
+            assert!(server.launch(&[]), "{}", server.log());
+        }
+    }
+    // Nothing sets it.
+    let copy = server.copy();
+    let conf = copy.data().join("postgresql.conf");
+    let text =
+        fs::read_to_string(&conf).unwrap().replace("\nmax_prepared_transactions", "\n#max_prepared_transactions");
+    fs::write(&conf, text).unwrap();
+    compare(&copy, &[Case { files: &[], settings: "", refused: main }]);
+}
+
+#[test]
+fn settings_of_recovery_that_the_server_refuses_are_foretold() {
+    let Some(server) = Server::start("max_connections = 50\nmax_wal_senders = 5") else { return };
+    server.stop("fast");
+    let main = Some("postgresql.conf");
+    let standby = &[("standby.signal", "")];
+    compare(
+        &server,
+        &[
+            Case { files: standby, settings: "", refused: None },
+            Case { files: standby, settings: "max_connections = 60", refused: None },
+            Case { files: standby, settings: "max_connections = 49", refused: main },
+            Case { files: standby, settings: "max_connections = 49\nhot_standby = on", refused: main },
+            Case { files: standby, settings: "max_worker_processes = 7", refused: main },
+            Case { files: standby, settings: "max_wal_senders = 4", refused: main },
+            Case { files: standby, settings: "max_locks_per_transaction = 63", refused: main },
+            Case { files: &[], settings: "max_connections = 49", refused: None },
+            Case { files: &[], settings: "recovery_target = 'immediate'", refused: None },
+            Case { files: &[], settings: "recovery_target = 'immediate'\nrecovery_target_xid = '1000'", refused: main },
+            Case { files: &[], settings: "recovery_target_name = ''\nrecovery_target_xid = '1000'", refused: None },
+            Case { files: standby, settings: "recovery_target_timeline = 'latest'", refused: None },
+        ],
+    );
+    // It ends before the target, and no server starts.
+    let recovery = "restore_command = 'false'\n";
+    for (target, is_usual) in
+        [("", true), ("recovery_target_xid = '100000'", false), ("recovery_target_name 'x'", false)]
+    {
+        let copy = server.copy();
+        fs::write(copy.data().join("recovery.signal"), "").unwrap();
+        copy.configure(&format!("{recovery}{target}\n"));
+        let (status, start, problems, _) = told(&copy.data());
+        assert_eq!(copy.launch(&[]), is_usual, "{target}: {}", copy.log());
+        let expected = if is_usual { (0, "completes", 0) } else { (2, "unknown", 1) };
+        assert_eq!((status, start.as_str(), problems.len()), expected, "{target}: {problems:?}");
+    }
+}
+
+#[test]
+fn timeline_that_the_checkpoint_is_not_on_is_foretold() {
+    let Some(server) = Server::start("") else { return };
+    server.stop("fast");
+    let early = [("standby.signal", ""), ("pg_wal/00000002.history", "1\t0/100000\tx\n")];
+    let late = [("standby.signal", ""), ("pg_wal/00000002.history", "1\tF/1000000\tx\n")];
+    let file = Some("pg_wal/00000002.history");
+    compare(
+        &server,
+        &[
+            Case { files: &early, settings: "", refused: file },
+            Case { files: &early, settings: "recovery_target_timeline = latest", refused: file },
+            Case { files: &early, settings: "recovery_target_timeline = 'current'", refused: None },
+            Case { files: &early[1..], settings: "", refused: None },
+            Case { files: &late, settings: "", refused: None },
+        ],
+    );
+}

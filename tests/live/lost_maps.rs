@@ -1,0 +1,90 @@
+//! Clusters that were stopped in order, with writes that were lost: no replay follows, and only pages that speak of others tell.
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use crate::common::live::{Server, all_programs, version_of};
+use crate::common::{arg, dwbinspect};
+
+const PAGE: usize = 8192;
+
+/// A table whose map gets bits after its last rows, and indexes of several pages that have no siblings.
+const BEFORE: &str = "
+    create table m (i int primary key, v text); alter table m set (autovacuum_enabled = off);
+    insert into m select i, 'x' from generate_series(1, 15) i;
+    create table o (i int, v text) with (fillfactor = 10);
+    insert into o select i, md5(i::text) || repeat('y', 200) from generate_series(1, 3000) i;
+    create index o_spgist on o using spgist (v); create index o_brin on o using brin (i) with (pages_per_range = 1);
+    vacuum o; checkpoint;";
+const AFTER: &str = "insert into m select i, 'z' from generate_series(16, 21) i; vacuum m; checkpoint;";
+
+/// Status, and file and offset of each finding of these kinds.
+fn found(command: &str, data: &Path, kind: &str) -> (i32, Vec<(String, u64)>) {
+    let ran = dwbinspect(&[command, arg(data), "--format", "ndjson"]);
+    let of_kind = ran.of_type("finding").into_iter().filter(|finding| finding["kind"] == kind);
+    let place = |finding: serde_json::Value| {
+        (finding["path"].as_str().unwrap().to_owned(), finding["offset"].as_u64().unwrap())
+    };
+    (ran.status, of_kind.map(place).collect())
+}
+
+#[test]
+fn pages_that_a_sound_stop_does_not_explain_are_named() {
+    let Some((bins, client)) = all_programs() else { return };
+    for (bin, has_checksums) in bins.iter().flat_map(|bin| [(bin, true), (bin, false)]) {
+        let is_before = |major: u32| version_of(bin).first().is_some_and(|own| *own < major);
+        let mut initdb = if has_checksums { vec!["-k"] } else { vec![] };
+        if !is_before(18) && !has_checksums {
+            initdb.push("--no-data-checksums");
+        }
+        let server = Server::create_with(bin.clone(), client.clone(), &initdb, "");
+        assert!(server.launch(&[]), "{}", server.log());
+        let what = format!("{}, checksums {has_checksums}", bin.display());
+        server.sql(BEFORE);
+        let path_of = |name: &str| server.sql(&format!("select pg_relation_filepath('{name}')")).trim().to_owned();
+        let [table, spgist, brin] = ["m", "o_spgist", "o_brin"].map(path_of);
+        let mut old = vec![0; PAGE];
+        fs::File::open(server.data().join(&table)).unwrap().read_exact_at(&mut old, 0).unwrap();
+        for statement in AFTER.split(';').filter(|statement| !statement.trim().is_empty()) {
+            server.sql(statement);
+        }
+        server.stop("fast");
+        for command in ["check", "verify"] {
+            let ran = dwbinspect(&[command, arg(&server.data()), "--format", "ndjson"]);
+            assert_eq!(ran.status, 0, "{what}, {command}: {}", ran.stdout);
+        }
+
+        let copy = server.copy();
+        let file = OpenOptions::new().write(true).open(copy.data().join(&table)).unwrap();
+        file.write_all_at(&old, 0).unwrap();
+        for command in ["check", "verify"] {
+            let told = found(command, &copy.data(), "map_ahead");
+            assert_eq!(told, (1, vec![(table.clone(), 0)]), "{what}, {command}");
+        }
+        assert!(copy.launch(&[]), "{what}: {}", copy.log());
+        // The index has rows that the table lost, and the map keeps the server from looking.
+        let count = |settings: &str| copy.sql(&format!("set {settings} = off; select count(*) from m where i > 0"));
+        assert_eq!((count("enable_seqscan").trim(), count("enable_indexonlyscan").trim()), ("21", "15"), "{what}");
+
+        for path in [&spgist, &brin] {
+            let copy = server.copy();
+            let file = OpenOptions::new().write(true).open(copy.data().join(path)).unwrap();
+            let last = file.metadata().unwrap().len() - PAGE as u64;
+            file.write_all_at(&[0; PAGE], last).unwrap();
+            assert_eq!(found("verify", &copy.data(), "named_page_zeroed"), (1, vec![(path.clone(), last)]), "{what}");
+            file.set_len(last).unwrap();
+            assert_eq!(found("verify", &copy.data(), "named_page_missing"), (1, vec![(path.clone(), last)]), "{what}");
+            let ran = dwbinspect(&["check", arg(&copy.data()), "--format", "ndjson"]);
+            let pages = ran.of_type("page");
+            let page =
+                pages.iter().find(|page| page["path"] == **path).unwrap_or_else(|| panic!("{what}: {}", ran.stdout));
+            assert_eq!(page["block"], last / PAGE as u64, "{what}");
+            assert_eq!(
+                (ran.status, pages.len(), &page["damage_codes"][0]),
+                (1, 1, &"named_page_missing".into()),
+                "{what}"
+            );
+        }
+    }
+}
