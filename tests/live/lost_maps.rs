@@ -24,7 +24,8 @@ fn found(command: &str, data: &Path, kind: &str) -> (i32, Vec<(String, u64)>) {
     let ran = dwbinspect(&[command, arg(data), "--format", "ndjson"]);
     let of_kind = ran.of_type("finding").into_iter().filter(|finding| finding["kind"] == kind);
     let place = |finding: serde_json::Value| {
-        (finding["path"].as_str().unwrap().to_owned(), finding["offset"].as_u64().unwrap())
+        let offset = finding["offset"].as_str().unwrap().trim_start_matches("0x");
+        (finding["file"].as_str().unwrap().to_owned(), u64::from_str_radix(offset, 16).unwrap())
     };
     (ran.status, of_kind.map(place).collect())
 }
@@ -58,10 +59,11 @@ fn pages_that_a_sound_stop_does_not_explain_are_named() {
         let copy = server.copy();
         let file = OpenOptions::new().write(true).open(copy.data().join(&table)).unwrap();
         file.write_all_at(&old, 0).unwrap();
-        for command in ["check", "verify"] {
-            let told = found(command, &copy.data(), "map_ahead");
-            assert_eq!(told, (1, vec![(table.clone(), 0)]), "{what}, {command}");
-        }
+        assert_eq!(found("verify", &copy.data(), "map_ahead"), (1, vec![(table.clone(), 0)]), "{what}");
+        let (status, told) = found("check", &copy.data(), "map_ahead");
+        // Without checksums WAL from before the checkpoint, where it is there, shows that the page itself is wrong.
+        let is_told = told == [(table.clone(), 0)] || (told.is_empty() && !has_checksums);
+        assert!(status == 1 && is_told, "{what}: {status}, {told:?}");
         assert!(copy.launch(&[]), "{what}: {}", copy.log());
         // The index has rows that the table lost, and the map keeps the server from looking.
         let count = |settings: &str| copy.sql(&format!("set {settings} = off; select count(*) from m where i > 0"));
@@ -80,11 +82,10 @@ fn pages_that_a_sound_stop_does_not_explain_are_named() {
             let page =
                 pages.iter().find(|page| page["path"] == **path).unwrap_or_else(|| panic!("{what}: {}", ran.stdout));
             assert_eq!(page["block"], last / PAGE as u64, "{what}");
-            assert_eq!(
-                (ran.status, pages.len(), &page["damage_codes"][0]),
-                (1, 1, &"named_page_missing".into()),
-                "{what}"
-            );
+            // WAL from before the checkpoint, where it is there, shows it first.
+            let is_known = |code: &serde_json::Value| code == "named_page_missing" || code == "lost_content";
+            assert!(page["damage_codes"].as_array().unwrap().iter().all(is_known), "{what}: {page}");
+            assert_eq!((ran.status, pages.len()), (1, 1), "{what}");
         }
     }
 }
