@@ -80,6 +80,8 @@ pub enum FindingKind {
     TablespaceMissing { name: String, relations: u64 },
     /// The first file of a relation that the catalog has is missing.
     RelationFileMissing { name: String },
+    /// The init fork of an unlogged relation is missing, or has no page, and an index has some.
+    InitForkMissing { name: String, is_empty: bool },
     /// More such files than are named one by one.
     MoreRelationFiles { count: u64 },
     /// A state in `pg_control` with which no server starts.
@@ -475,6 +477,7 @@ impl FindingKind {
                 | Self::DatabaseMissing { .. }
                 | Self::TablespaceMissing { .. }
                 | Self::RelationFileMissing { .. }
+                | Self::InitForkMissing { .. }
                 | Self::MoreRelationFiles { .. }
         )
     }

@@ -13,14 +13,14 @@ use crate::cluster::access_modes::{ClosedFiles, OpenedBy, access_modes};
 use crate::cluster::config_files::{ConfigFault, config_faults};
 use crate::cluster::control_file::CONTROL_PATH;
 use crate::cluster::data_dir::DataDir;
-use crate::cluster::names::{RelationNames, RowAge};
+use crate::cluster::names::{RelationName, RelationNames, RowAge};
 use crate::cluster::relation_path::RelationPaths;
 use crate::cluster::relation_walk::RelationFile;
 use crate::cluster::server_files::{FileFault, database_version, is_missing, server_directory, usable_map};
 use crate::cluster::slru_files::SlruFault;
 use crate::cluster::state_files::{StateFile, StateFileFault, state_faults};
 use crate::cluster::xact_files::{continues_page_of_members, multixact_faults, xact_faults};
-use crate::parsers::catalog::FIRST_NORMAL_OID;
+use crate::parsers::catalog::{FIRST_NORMAL_OID, RelKind};
 use crate::parsers::control::ControlFile;
 use crate::parsers::control_layout::Field;
 use crate::parsers::filenode_map::FilenodeMap;
@@ -338,6 +338,18 @@ impl ServerFiles {
                 missing.push((rel, name.to_string(), is_of_system(name.oid)));
             }
         }
+        let mut without_init = Vec::new();
+        // One that was stopped in order has the main fork too. After a crash that is made anew.
+        for (rel, name, age) in names.unlogged() {
+            let is_known = maps.iter().any(|(_, db_oid, _)| *db_oid == rel.db_oid);
+            if !is_known || !is_before_redo(control, age) {
+                continue;
+            }
+            if was_stopped && is_gone(rel) {
+                missing.push((rel, name.to_string(), false));
+            }
+            without_init.extend(init_fork_fault(directory, &paths.segment_file(rel, ForkNumber::Init, 0), name));
+        }
         if missing.iter().any(|(.., is_catalog)| *is_catalog) {
             self.hinder(Obstacle::Connections);
         }
@@ -354,7 +366,8 @@ impl ServerFiles {
             let found = if was_stopped || relations > 0 { Finding::problem(kind) } else { Finding::note(kind) };
             self.findings.push(found.in_file(&paths.tablespace(spc_oid).display().to_string()));
         }
-        let further = missing.len().saturating_sub(MAX_NAMED);
+        let further = [missing.len(), without_init.len()].map(|count| count.saturating_sub(MAX_NAMED)).into_iter().sum::<usize>();
+        self.findings.extend(without_init.into_iter().take(MAX_NAMED));
         for (rel, name, _) in missing.into_iter().take(MAX_NAMED) {
             let file = paths.segment_file(rel, ForkNumber::Main, 0).display().to_string();
             self.findings.push(Finding::problem(FindingKind::RelationFileMissing { name }).in_file(&file));
@@ -364,4 +377,17 @@ impl ServerFiles {
             self.findings.push(Finding::problem(FindingKind::MoreRelationFiles { count }));
         }
     }
+}
+
+/// What is wrong with the init fork of an unlogged relation, of which recovery makes its main fork. That of a table has no page, that
+/// of an index has.
+fn init_fork_fault(directory: &DataDir, file: &Path, name: &RelationName) -> Option<Finding> {
+    let metadata = directory.root().join(file).symlink_metadata();
+    let is_empty = match metadata {
+        Ok(metadata) if name.kind == Some(RelKind::INDEX) && metadata.len() == 0 => true,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
+        _ => return None,
+    };
+    let kind = FindingKind::InitForkMissing { name: name.to_string(), is_empty };
+    Some(Finding::problem(kind).in_file(&file.display().to_string()))
 }

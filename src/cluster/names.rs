@@ -111,6 +111,12 @@ impl RelationName {
         self.doubt.is_none() && self.persistence == Some(Persistence::Permanent)
     }
 
+    /// True for kinds of relations that have files.
+    fn has_files(&self) -> bool {
+        let kinds = [RelKind::TABLE, RelKind::INDEX, RelKind::TOAST, RelKind::SEQUENCE, RelKind::MATERIALIZED_VIEW];
+        self.kind.is_some_and(|kind| kinds.contains(&kind))
+    }
+
     /// True for `relation`, `schema.relation` and `database.schema.relation`; names themselves may hold dots.
     fn is_called(&self, text: &str) -> bool {
         let schema = self.schema.as_deref().unwrap_or("?");
@@ -270,8 +276,18 @@ impl RelationNames {
     /// Relations with a name from a committed row that nothing speaks against, sorted, each with the age of the row.
     #[must_use]
     pub fn certain(&self) -> Vec<(RelFileLocator, &RelationName, RowAge)> {
-        let certain = self.relations.iter().filter(|(_, name)| name.is_certain());
-        let mut found: Vec<_> = certain.map(|(rel, name)| (*rel, name, name.age)).collect();
+        self.sorted(RelationName::is_certain)
+    }
+
+    /// The same of unlogged relations, which recovery makes anew of their init forks.
+    #[must_use]
+    pub fn unlogged(&self) -> Vec<(RelFileLocator, &RelationName, RowAge)> {
+        self.sorted(|name| name.doubt.is_none() && name.persistence == Some(Persistence::Unlogged) && name.has_files())
+    }
+
+    fn sorted(&self, takes: impl Fn(&RelationName) -> bool) -> Vec<(RelFileLocator, &RelationName, RowAge)> {
+        let taken = self.relations.iter().filter(|(_, name)| takes(name));
+        let mut found: Vec<_> = taken.map(|(rel, name)| (*rel, name, name.age)).collect();
         found.sort_unstable_by_key(|(rel, ..)| *rel);
         found
     }

@@ -372,3 +372,48 @@ fn configuration_that_the_server_refuses_is_named() {
         );
     }
 }
+
+#[test]
+fn init_forks_of_unlogged_relations_are_missed() {
+    for server in servers("") {
+        assert!(server.launch(&[]), "{}", server.log());
+        server.sql("create unlogged table u (i serial primary key, v text); insert into u (v) select 'x' from generate_series(1, 500);");
+        server.sql("create unlogged table turned (i int); alter table turned set logged; create table t (i int); alter table t set unlogged;");
+        server.sql("create unlogged table dropped (i int); drop table dropped; create view w as select 1; checkpoint; checkpoint");
+        let [table, index] = ["u", "u_pkey"].map(|name| line(&server, &format!("select pg_relation_filepath('{name}')")));
+        server.stop("fast");
+        is_sound(&server.data(), "without_replay");
+        let crashed = server.copy();
+        assert!(crashed.launch(&[]), "{}", crashed.log());
+        crashed.sql("checkpoint");
+        crashed.stop("immediate");
+        is_sound(&crashed.data(), "completes");
+
+        for (of, start) in [(&server, "without_replay"), (&crashed, "completes")] {
+            let expected = |path: &str| (1, start.to_owned(), vec![("init_fork_missing".to_owned(), path.to_owned())]);
+            let told = |data: &Path| {
+                let (status, start, problems, _) = told(data);
+                (status, start, problems)
+            };
+            let copy = of.copy();
+            let file = format!("{table}_init");
+            fs::remove_file(copy.data().join(&file)).unwrap();
+            assert_eq!(told(&copy.data()), expected(&file));
+            assert!(copy.launch(&[]), "{}", copy.log());
+            // An empty table is what a crash leaves of it.
+            assert_eq!(line(&copy, "select count(*) from u"), "500");
+
+            let copy = of.copy();
+            let file = format!("{index}_init");
+            fs::write(copy.data().join(&file), []).unwrap();
+            assert_eq!(told(&copy.data()), expected(&file));
+            assert!(copy.launch(&[]), "{}", copy.log());
+            let add = ["-XAtq", "-h", arg(copy.host()), "-U", "postgres", "-c", "insert into u (v) values ('y')"];
+            assert_eq!(copy.run("psql", &add).status.success(), start == "without_replay", "{}", copy.log());
+        }
+
+        let copy = server.copy();
+        fs::remove_file(copy.data().join(&table)).unwrap();
+        assert_eq!(told(&copy.data()).2, [("relation_file_missing".to_owned(), table.clone())]);
+    }
+}

@@ -58,6 +58,9 @@ pub struct RepairArgs {
     #[arg(short = 'n', long, hide_short_help = true)]
     dry_run: bool,
     /// Save the plan as JSON; with --apply: carry out this saved plan, or only the selected part of it
+    ///
+    /// With --apply the cluster is judged anew, and nothing is written where the answer is not that of the plan. So give
+    /// again what the plan was made with: --wal, --donor, --rebuild.
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
     /// Only these pages

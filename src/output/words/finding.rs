@@ -68,6 +68,12 @@ impl fmt::Display for FindingKind {
                     "tablespace {name}: its directory is missing, or the link leads nowhere; relations in it: {relations}"
                 )
             }
+            Self::InitForkMissing { name, is_empty: true } => {
+                write!(f, "empty: the init fork of the unlogged index {name}")
+            }
+            Self::InitForkMissing { name, is_empty: false } => {
+                write!(f, "missing: the init fork of the unlogged {name}")
+            }
             Self::RelationFileMissing { name } => write!(f, "missing: the first file of {name}"),
             Self::MoreRelationFiles { count } => {
                 write!(f, "further relations in the catalog whose first file is missing: {count}")
@@ -341,6 +347,12 @@ impl FindingKind {
             }
             Self::RelationFileMissing { .. } | Self::MoreRelationFiles { .. } => {
                 "what it held is lost, unless the file is brought back: a start does not notice, only whoever reads it"
+            }
+            Self::InitForkMissing { is_empty: true, .. } => {
+                "after a crash servers make an index without a page of it, and whoever uses its table fails: REINDEX makes both anew"
+            }
+            Self::InitForkMissing { is_empty: false, .. } => {
+                "after a crash servers keep what is in its files, torn pages too, instead of emptying it: TRUNCATE or drop the table"
             }
             Self::UnknownState(_) => "no server starts with this state",
             Self::UnknownChecksums { .. } => "no server writes this value",
