@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
@@ -230,6 +230,18 @@ impl Server {
     /// Stops the server; `mode` as pg_ctl takes it.
     pub fn stop(&self, mode: &str) {
         self.must("pg_ctl", &["stop", "-w", "-m", mode, "-D", text(&self.data())]);
+        // Majors up to 14 do not wait for the process that gathers statistics.
+        let ends = Instant::now() + Duration::from_secs(10);
+        while self.has_process() && Instant::now() < ends {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// True when a process works in the data directory.
+    fn has_process(&self) -> bool {
+        let data = self.data().canonicalize().expect("data directory");
+        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+        processes.filter_map(|entry| fs::read_link(entry.path().join("cwd")).ok()).any(|cwd| cwd == data)
     }
 
     /// Runs one of the server's programs, which must succeed.
