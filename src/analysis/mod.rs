@@ -3,7 +3,6 @@
 #![cfg_attr(test, allow(clippy::arithmetic_side_effects))]
 
 pub mod batches;
-pub mod block_set;
 pub mod cluster_condition;
 pub mod cluster_report;
 pub mod dwb_format;

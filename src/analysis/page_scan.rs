@@ -9,9 +9,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use roaring::RoaringBitmap;
 use rustc_hash::FxHashSet;
 
-use super::block_set::BlockSet;
 use super::finding::Coverage;
 use super::in_order::in_order;
 use super::page_check::{PageCondition, PageDamage};
@@ -166,7 +166,7 @@ pub struct PageScan {
     /// The highest block of its table that the pages of each fork speak of: of an index, or of a visibility map.
     pub reach: BTreeMap<(RelFileLocator, ForkNumber), BlockNumber>,
     /// Sound pages of tables that are not marked all-visible, where links are followed.
-    pub unmarked: BlockSet,
+    pub unmarked: BTreeMap<RelFileLocator, RoaringBitmap>,
     /// The user broke off: counts and list cover a part of the files only.
     pub interrupted: bool,
 }
@@ -246,7 +246,7 @@ pub fn scan_pages(
         scan.notable.extend(done.notable);
         scan.zeroed.extend(done.zeroed);
         for (rel, blocks) in done.unmarked {
-            scan.unmarked.add(rel, blocks);
+            scan.unmarked.entry(rel).or_default().insert_range(blocks);
         }
         for (rel, fork, highest) in done.reach {
             let known = scan.reach.entry((rel, fork)).or_default();

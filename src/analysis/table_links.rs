@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::Path;
 
-use super::block_set::BlockSet;
+use roaring::RoaringBitmap;
+
 use super::finding::Coverage;
 use super::page_check::PageCondition;
 use super::page_links::{BrokenLink, LinkFault, LinkRole, NamedBy, impossible_blocks};
@@ -75,7 +76,7 @@ impl TableLinkInput<'_> {
                         found.push(link);
                     }
                 };
-                let unmarked = is_compared.then_some(&scan.unmarked);
+                let unmarked = scan.unmarked.get(&table).filter(|_| is_compared);
                 let table = Table { rel: table, end, zeroed, unmarked };
                 self.read_again((*rel, *fork), &table, &mut named, coverage);
             }
@@ -173,7 +174,7 @@ struct Table<'a> {
     end: u64,
     zeroed: &'a [Range<BlockNumber>],
     /// Pages that are not marked all-visible, where a map is compared with them.
-    unmarked: Option<&'a BlockSet>,
+    unmarked: Option<&'a RoaringBitmap>,
 }
 
 impl Table<'_> {
@@ -183,7 +184,7 @@ impl Table<'_> {
         } else if self.zeroed.iter().any(|blocks| blocks.contains(&block)) {
             Some(LinkFault::Zeroed)
         } else {
-            self.unmarked.filter(|pages| pages.holds(self.rel, block)).map(|_| LinkFault::NotAllVisible)
+            self.unmarked.filter(|pages| pages.contains(block)).map(|_| LinkFault::NotAllVisible)
         }
     }
 }
