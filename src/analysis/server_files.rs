@@ -366,7 +366,8 @@ impl ServerFiles {
             let found = if was_stopped || relations > 0 { Finding::problem(kind) } else { Finding::note(kind) };
             self.findings.push(found.in_file(&paths.tablespace(spc_oid).display().to_string()));
         }
-        let further = [missing.len(), without_init.len()].map(|count| count.saturating_sub(MAX_NAMED)).into_iter().sum::<usize>();
+        let further =
+            [missing.len(), without_init.len()].map(|count| count.saturating_sub(MAX_NAMED)).into_iter().sum::<usize>();
         self.findings.extend(without_init.into_iter().take(MAX_NAMED));
         for (rel, name, _) in missing.into_iter().take(MAX_NAMED) {
             let file = paths.segment_file(rel, ForkNumber::Main, 0).display().to_string();

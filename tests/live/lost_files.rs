@@ -380,7 +380,8 @@ fn init_forks_of_unlogged_relations_are_missed() {
         server.sql("create unlogged table u (i serial primary key, v text); insert into u (v) select 'x' from generate_series(1, 500);");
         server.sql("create unlogged table turned (i int); alter table turned set logged; create table t (i int); alter table t set unlogged;");
         server.sql("create unlogged table dropped (i int); drop table dropped; create view w as select 1; checkpoint; checkpoint");
-        let [table, index] = ["u", "u_pkey"].map(|name| line(&server, &format!("select pg_relation_filepath('{name}')")));
+        let [table, index] =
+            ["u", "u_pkey"].map(|name| line(&server, &format!("select pg_relation_filepath('{name}')")));
         server.stop("fast");
         is_sound(&server.data(), "without_replay");
         let crashed = server.copy();
