@@ -6,6 +6,14 @@ use crate::cluster::running::ServerSign;
 use crate::parsers::control::{ControlFile, DbState};
 use crate::types::Lsn;
 
+/// A server was stopped in it or crashed; no recovery, standby or backup, whose catalogs may be older than its files.
+#[must_use]
+pub fn is_settled(control: Option<&ControlFile>, signs: &RecoverySigns, server: &ServerSign) -> bool {
+    let states = [DbState::SHUT_DOWN, DbState::IN_PRODUCTION];
+    let by_state = control.is_some_and(|control| states.contains(&control.prefix.state));
+    by_state && signs.backup_label.is_none() && signs.signals.is_empty() && !server.may_be_running()
+}
+
 /// What happened to a cluster, and what a start will do.
 #[derive(Clone, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantNames)]
 #[strum(serialize_all = "snake_case")]

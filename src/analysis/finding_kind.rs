@@ -2,6 +2,7 @@
 
 use strum::{IntoStaticStr, VariantNames};
 
+use super::checksum_witness::ChecksumsContradict;
 use super::dwb_format::ring_finding::RingFinding;
 use super::error_words::ErrorWords;
 use super::innodb::finding::InnodbFinding;
@@ -184,6 +185,8 @@ pub enum FindingKind {
     NotShutDown,
     /// Data checksums are off.
     ChecksumsOff,
+    /// Data checksums are off by `pg_control`, and pages have right ones.
+    ChecksumsContradict(ChecksumsContradict),
     /// Data checksums are being turned on or off.
     ChecksumsChanging(ChecksumState),
     /// A gap in the names of relations.

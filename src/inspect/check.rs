@@ -26,7 +26,7 @@ use super::examination::Examination;
 use super::next::not_a_crash_tear;
 use super::rebuild::{BuiltPages, build};
 use super::replay_server::ReplayOptions;
-use crate::analysis::cluster_condition::ClusterCondition;
+use crate::analysis::cluster_condition::{ClusterCondition, is_settled};
 use crate::analysis::dwb_report::DwbReport;
 use crate::analysis::error_words::ErrorWords;
 use crate::analysis::finding::{Coverage, Finding};
@@ -55,7 +55,7 @@ use crate::cluster::names::{RelationName, RelationNames};
 use crate::cluster::page_source::RelationPages;
 use crate::cluster::running::ServerSign;
 use crate::output::shell::quoted;
-use crate::parsers::control::{ControlFile, DbState};
+use crate::parsers::control::ControlFile;
 use crate::repair::blocker::{Overrides, find_blockers};
 use crate::types::{PageId, RelFileLocator};
 
@@ -134,7 +134,7 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
     let BufferRead { dwb, mut slots, mut rows } = buffer;
     let files = RelationFiles::find(directory, &mut told.coverage, &mut told.findings);
     let names = read_names(directory, &mut told.findings);
-    let cluster = Cluster::look_at(directory, source.set.is_from_description());
+    let mut cluster = Cluster::look_at(directory, source.set.is_from_description());
     let input = ServerFilesInput {
         directory,
         names: &names,
@@ -157,7 +157,7 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
     let mut wal = WalSources::open(of_cluster, &elsewhere, (findings, coverage), &copies)?;
     wal.has_archive = !request.wal.is_empty();
     follow_timelines(&mut donors, cluster.control, &wal)?;
-    let mut scanned = scan(&cluster, (&files, &names), &mut slots, request, watch, &mut told);
+    let mut scanned = scan(&mut cluster, (&files, &names), &mut slots, request, watch, &mut told);
 
     let input = ProofInput {
         cluster: &cluster,
@@ -294,6 +294,8 @@ struct Cluster<'a> {
     signs: RecoverySigns,
     /// What recovery will do, as far as that is known before WAL is read.
     replay: Replay,
+    /// Pages have checksums that are enforced, by `pg_control` or by the pages themselves.
+    has_checksums: bool,
 }
 
 impl<'a> Cluster<'a> {
@@ -306,19 +308,18 @@ impl<'a> Cluster<'a> {
             // A start may write slots into data files first, by rules that were never compared with a server.
             replay.doubts.push(Doubt::LayoutNotSeen);
         }
-        Self { directory, control, server, signs, replay }
+        let has_checksums = control.is_some_and(|control| control.checksums.is_enforced());
+        Self { directory, control, server, signs, replay, has_checksums }
     }
 
     /// A server was stopped in it or crashed; no recovery, standby or backup, whose catalogs may be older than its files.
     fn is_settled(&self) -> bool {
-        let states = [DbState::SHUT_DOWN, DbState::IN_PRODUCTION];
-        let by_state = self.control.is_some_and(|control| states.contains(&control.prefix.state));
-        by_state && self.signs.backup_label.is_none() && self.signs.signals.is_empty() && !self.server.may_be_running()
+        is_settled(self.control, &self.signs, &self.server)
     }
 
     /// Pages carry no checksums that are enforced.
     fn lacks_checksums(&self) -> bool {
-        self.control.is_some_and(|control| !control.checksums.is_enforced())
+        self.control.is_some() && !self.has_checksums
     }
 }
 
@@ -373,6 +374,7 @@ fn judge(
         scope: request.scope,
         cluster: ClusterInput {
             control: cluster.control,
+            has_checksums: cluster.has_checksums,
             replay: &cluster.replay,
             lowest_wal_lsn: source.facts.lowest_wal_lsn,
             pages,

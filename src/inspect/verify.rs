@@ -1,6 +1,7 @@
 //! Every page of every relation file, judged by itself; and, where that is asked for, what replay makes of the damaged ones.
 
 mod links;
+mod names;
 mod replay;
 mod tar;
 
@@ -12,11 +13,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub use self::replay::ReplaySummary;
 
 use self::links::{link_findings, paths_of};
+use self::names::LazyNames;
 use self::replay::{HeldPage, MAX_DAMAGED, ReplayCluster, ReplayWal, beyond_room};
 use super::error::{InspectError, open_data_dir};
 use super::file_filter::{FileFilter, Selection};
 use super::page_rules::{ChecksumRule, PageRules};
-use crate::analysis::cluster_condition::ClusterCondition;
+use crate::analysis::checksum_witness::ChecksumWitness;
+use crate::analysis::cluster_condition::{ClusterCondition, is_settled};
 use crate::analysis::cluster_report::inspect_directory;
 use crate::analysis::error_words::ErrorWords;
 use crate::analysis::finding::{Coverage, Finding};
@@ -33,8 +36,6 @@ use crate::analysis::verdict::fate::ReplayFate;
 use crate::analysis::verdict::replay::Replay;
 use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::data_dir::DataDir;
-use crate::cluster::name_gaps::NameGap;
-use crate::cluster::names::RelationNames;
 use crate::cluster::relation_walk::{RelationFile, relations_of};
 use crate::cluster::running::ServerSign;
 use crate::cluster::tar_backup::TarBackup;
@@ -114,36 +115,9 @@ pub struct VerifyReport {
     pub answer: Answer,
 }
 
-/// Names of relations, read when the first is needed.
-#[derive(Default)]
-struct LazyNames(Option<(RelationNames, Vec<NameGap>)>);
-
-impl LazyNames {
-    fn read(&mut self, directory: &DataDir) -> &RelationNames {
-        &self.0.get_or_insert_with(|| RelationNames::read(directory)).0
-    }
-
-    /// A question mark follows a name that may be wrong.
-    fn of(&mut self, directory: &DataDir, rel: RelFileLocator) -> Option<String> {
-        self.read(directory).full_name(rel)
-    }
-
-    fn database_of(&mut self, directory: &DataDir, rel: RelFileLocator) -> Option<String> {
-        self.read(directory).database_of(rel).map(str::to_owned)
-    }
-
-    /// None are known.
-    fn none() -> Self {
-        Self(Some((RelationNames::default(), Vec::new())))
-    }
-
-    fn gaps(&self) -> &[NameGap] {
-        self.0.as_ref().map_or(&[], |(_, gaps)| gaps)
-    }
-}
-
 /// What is scanned and how.
 struct Plan<'a> {
+    checksum_witness: Option<&'a ChecksumWitness>,
     jobs: usize,
     files: &'a [RelationFile],
     page_rules: &'a PageRules,
@@ -251,7 +225,9 @@ impl<'a> DirectoryVerification<'a> {
             ReplayWal::open(&own, more, &cluster, &mut report.findings, &mut report.coverage)
         };
         let wal = more_wal.map(|more| open(more, &mut report)).transpose()?;
+        let witness = ChecksumWitness::of(control, directory.major(), is_settled(control, &signs, &server));
         let plan = Plan {
+            checksum_witness: witness.as_ref(),
             jobs: self.request.jobs,
             files: &files,
             page_rules: &page_rules,
@@ -263,6 +239,7 @@ impl<'a> DirectoryVerification<'a> {
         let mut held = Held { pages: wal.is_some().then(Vec::new), beyond: 0 };
         let mut shown = Shown { directory, names: &mut self.names, plan: &plan, visit };
         let mut scan = scan(directory, watch, &mut shown, &mut held, &mut report);
+        report.findings.extend(witness.as_ref().and_then(ChecksumWitness::finding));
         cluster.newest = scan.counts.newest.map(|(lsn, page)| (lsn, plan.witness(page)));
         let healed_cuts = show_held(&mut shown, held, &scan, wal.as_ref().zip(Some(&cluster)), watch, &mut report);
         if is_clean && !scan.reach.is_empty() {
@@ -411,7 +388,10 @@ fn scan(
         geometry: plan.page_rules.geometry,
         read_again: plan.read_again,
         interrupted: &interrupted,
-        notable: &|_, _| false,
+        notable: &|page, bytes| {
+            plan.checksum_witness.inspect(|witness| witness.look(page.block, bytes));
+            false
+        },
         links_at: plan.links_at,
         progress: &|bytes| {
             let before = done.fetch_add(bytes, Ordering::Relaxed);

@@ -126,6 +126,11 @@ impl Server {
         self.directory.disable_cleanup(true);
     }
 
+    /// Where its programs are.
+    pub fn bin(&self) -> &Path {
+        &self.bin
+    }
+
     /// Where clients reach the server.
     pub fn host(&self) -> &Path {
         self.directory.path()

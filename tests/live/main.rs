@@ -1,6 +1,7 @@
 //! What servers and their own tools say, compared with the programs; skipped where none is installed.
 
 mod check;
+mod checksums_denied;
 mod closed_files;
 #[path = "../common/mod.rs"]
 mod common;

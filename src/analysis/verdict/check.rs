@@ -105,7 +105,7 @@ pub fn check(input: CheckInput<'_>, watch: StageWatch<'_>) -> CheckReport {
         staleness,
         donors,
         block_size: cluster.block_size,
-        checksums: cluster.has_checksums(),
+        checksums: cluster.has_checksums,
         lowest_wal_lsn: cluster.lowest_wal_lsn,
         replay: &replay,
         history: &history,

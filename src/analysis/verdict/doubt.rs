@@ -251,6 +251,8 @@ pub enum Doubt {
         /// Where WAL ends.
         end_lsn: Lsn,
     },
+    /// `pg_control` says that data checksums are off, and pages carry those that a server computed since its last start.
+    ChecksumsContradict,
     /// The double write buffer is of a later time than `pg_control`.
     DwbNewerThanControl,
     /// The bytes are read by a description that was never compared with files of a server.

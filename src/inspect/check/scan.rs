@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::files::RelationFiles;
 use super::{CheckRequest, Cluster, KnownDamage, Scope, Stage, Told, Watch};
+use crate::analysis::checksum_witness::ChecksumWitness;
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::page_check::PageCondition;
@@ -40,8 +41,10 @@ pub(super) struct Scanned {
     pub zeroed: Vec<(RelFileLocator, Range<BlockNumber>)>,
     /// What pages of indexes say of each other.
     pub links: LinkReport,
-    /// Files that lack pages, as a doubt about what those would have told.
+    /// Files that lack pages, and checksums that should not be there, as doubts.
     pub incomplete: Vec<Doubt>,
+    /// Pages have checksums although `pg_control` denies it.
+    contradict: Option<Finding>,
 }
 
 impl Scanned {
@@ -62,8 +65,9 @@ impl Scanned {
 }
 
 /// Reads the relation files, as far as the request wants them. Slots whose page was seen with the same bytes are marked.
+/// Where pages have checksums although `pg_control` denies it, they are read once more and judged by these.
 pub(super) fn scan(
-    cluster: &Cluster<'_>,
+    cluster: &mut Cluster<'_>,
     (files, names): (&RelationFiles, &RelationNames),
     slots: &mut [SlotRef],
     request: &CheckRequest,
@@ -80,15 +84,48 @@ pub(super) fn scan(
         (Scope::DwbPages, _) | (Scope::All, None) => return Scanned::default(),
         (Scope::All, Some(rules)) => rules,
     };
+    let before = told.coverage.clone();
+    let mut scanned = scan_once(cluster, (files, names), rules, slots, (request, watch), &mut told.coverage);
+    if let Some(contradicts) = scanned.contradict.take() {
+        cluster.has_checksums = true;
+        told.coverage = before;
+        let rules = PageRules { checksums: ChecksumRule::Damage, ..*rules };
+        scanned = scan_once(cluster, (files, names), &rules, slots, (request, watch), &mut told.coverage);
+        scanned.incomplete.push(Doubt::ChecksumsContradict);
+        told.findings.retain(|finding| finding.kind != FindingKind::ChecksumsOff);
+        told.findings.push(contradicts);
+    }
+    if rules.by_control {
+        let found = segment_findings(&files.walk.files, files.geometry, |_| true);
+        scanned.incomplete.extend(doubt_of_segments(&found));
+        told.findings.extend(found);
+    }
+    scanned
+}
+
+/// Reads the relation files by these rules.
+fn scan_once(
+    cluster: &Cluster<'_>,
+    (files, names): (&RelationFiles, &RelationNames),
+    rules: &PageRules,
+    slots: &mut [SlotRef],
+    (request, watch): (&CheckRequest, &dyn Watch),
+    coverage: &mut Coverage,
+) -> Scanned {
     // On pages without checksums the transactions themselves tell.
     let late_from = cluster
         .control
         .filter(|_| cluster.lacks_checksums())
         .and_then(|control| u32::try_from(control.checkpoint.next_full_xid & 0xFFFF_FFFF).ok());
     let unchanged = Unchanged::new(slots);
+    let off_by_control = cluster.control.filter(|_| !cluster.has_checksums);
+    let witness = ChecksumWitness::of(off_by_control, cluster.directory.major(), cluster.is_settled());
     let odd = Mutex::new(Vec::new());
     let notable = |page: PageId, bytes: &[u8]| {
         unchanged.look(page, bytes);
+        if let Some(witness) = &witness {
+            witness.look(page.block, bytes);
+        }
         if cluster.lacks_checksums() && breaks_layout(page, bytes, names) {
             odd.lock().unwrap_or_else(PoisonError::into_inner).push(page);
         }
@@ -98,7 +135,8 @@ pub(super) fn scan(
         watch.found(&KnownDamage { page, names, blocks: files.blocks_of(page.rel, page.fork) });
     };
     let watch = ScanWatch { watch, found: &found };
-    let mut scanned = read_pages(cluster, (files, names), rules, &notable, request.jobs, &watch, &mut told.coverage);
+    let mut scanned = read_pages(cluster, (files, names), rules, &notable, request.jobs, &watch, coverage);
+    scanned.contradict = witness.as_ref().and_then(ChecksumWitness::finding);
     let odd = odd.into_inner().unwrap_or_else(PoisonError::into_inner);
     if let Some(unproven) = scanned.files.as_mut().and_then(|files| files.unproven.as_mut()) {
         *unproven = unproven.saturating_sub(odd.len() as u64);
@@ -108,11 +146,6 @@ pub(super) fn scan(
     }
     let is_same = unchanged.finish();
     Unchanged::note(slots, &is_same);
-    if rules.by_control {
-        let found = segment_findings(&files.walk.files, files.geometry, |_| true);
-        scanned.incomplete.extend(doubt_of_segments(&found));
-        told.findings.extend(found);
-    }
     scanned
 }
 

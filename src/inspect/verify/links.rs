@@ -1,6 +1,6 @@
 //! Links between pages of indexes, as findings.
 
-use super::LazyNames;
+use super::names::LazyNames;
 use crate::analysis::finding::Finding;
 use crate::analysis::page_links::LinkReport;
 use crate::analysis::page_scan::PageScan;

@@ -11,8 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 
+use super::names::LazyNames;
 use super::replay::{HeldPage, MAX_DAMAGED, ReplayCluster, ReplayWal};
-use super::{Held, LazyNames, Plan, Shown, VerifyReport, VerifyRequest, VisitDamaged, WatchBytes, is_clean, show_held};
+use super::{Held, Plan, Shown, VerifyReport, VerifyRequest, VisitDamaged, WatchBytes, is_clean, show_held};
 use crate::analysis::cluster_report::inspect_directory;
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::FindingKind;
@@ -297,6 +298,7 @@ impl Pass {
         };
         let wal = more_wal.map(|more| open(more, &mut report)).transpose()?;
         let plan = Plan {
+            checksum_witness: None,
             jobs: request.jobs,
             files: &files,
             page_rules: &page_rules,

@@ -177,6 +177,9 @@ impl fmt::Display for Doubt {
                  {end_lsn}",
                 AndMore(*more)
             ),
+            Self::ChecksumsContradict => f.write_str(
+                "pg_control says that data checksums are off, and the pages say that it is not of this cluster or was changed",
+            ),
             Self::DwbNewerThanControl => {
                 f.write_str("the double write buffer is newer than pg_control: they are not of the same cluster state")
             }

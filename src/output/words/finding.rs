@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::analysis::checksum_witness::ChecksumsContradict;
 use crate::analysis::finding_kind::{
     DamagedPages, FindingKind, PidHolder, Resync, Unrecognized, WalChange, WalDamage, WalRemark,
 };
@@ -163,6 +164,10 @@ impl fmt::Display for FindingKind {
             Self::MissingPages(pages) => pages.fmt(f),
             Self::NotShutDown => f.write_str("the cluster was not shut down cleanly"),
             Self::ChecksumsOff => f.write_str("data checksums are off"),
+            Self::ChecksumsContradict(ChecksumsContradict { right, newer }) => write!(
+                f,
+                "says that data checksums are off, but {right} of {newer} pages that were changed since the redo point carry right ones"
+            ),
             Self::ChecksumsChanging(state) => write!(f, "data checksums are {state}"),
             Self::Names(error) => error.fmt(f),
             Self::NamesIncomplete { gaps, first } => {
@@ -464,6 +469,9 @@ impl FindingKind {
             }
             Self::ChecksumsOff => {
                 "only headers, line pointers and tuples could be checked, and most damage shows in none of them"
+            }
+            Self::ChecksumsContradict(_) => {
+                "it was changed, or is of another cluster or time; check judges pages by their checksums all the same"
             }
             Self::ChecksumsChanging(_) => "pages may lack theirs: wrong checksums are counted but not judged",
             Self::Names(_) => "names of relations may be missing or outdated; verdicts on pages do not depend on them",

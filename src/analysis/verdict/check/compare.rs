@@ -40,7 +40,7 @@ pub(super) fn compare(
     slots.retain(|slot| scope.takes(slot.page));
     let rules = CompareRules {
         block_size: cluster.block_size,
-        checksums: cluster.has_checksums(),
+        checksums: cluster.has_checksums,
         redo_lsn: cluster.replay.redo_lsn,
         jobs,
     };

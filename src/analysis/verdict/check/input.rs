@@ -71,6 +71,8 @@ impl Scope {
 pub struct ClusterInput<'a> {
     /// The control file, if its CRC is right.
     pub control: Option<&'a ControlFile>,
+    /// Pages have checksums that are enforced.
+    pub has_checksums: bool,
     /// What recovery will do, as far as it is known before WAL is read.
     pub replay: &'a Replay,
     /// Lowest number that can be a WAL address.
@@ -85,14 +87,6 @@ pub struct ClusterInput<'a> {
     pub uses_dwb: bool,
     /// What does not work for want of other files than those with pages and WAL.
     pub obstacle: Option<Obstacle>,
-}
-
-impl ClusterInput<'_> {
-    /// Pages have checksums that are enforced.
-    #[must_use]
-    pub fn has_checksums(&self) -> bool {
-        self.control.is_some_and(|control| control.checksums.is_enforced())
-    }
 }
 
 /// The double write buffer.

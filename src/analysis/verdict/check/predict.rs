@@ -17,7 +17,7 @@ pub(super) fn predict(pages: &[PageReport], replay: &Replay, cluster: &ClusterIn
         scope,
         may_be_running: cluster.may_be_running,
         has_dwb: cluster.uses_dwb,
-        checksums: cluster.has_checksums(),
+        checksums: cluster.has_checksums,
         obstacle: cluster.obstacle,
     };
     Outlook::of(pages, replay, given)

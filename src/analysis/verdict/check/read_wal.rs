@@ -81,7 +81,7 @@ impl WalRead {
         let WalQuestion { interest, first_touches, zeroed, needed } = question;
         let mut history = WalHistory::new(&interest);
         // Where no checksum protects pages, what records put into them is kept.
-        history.changes = (!cluster.has_checksums()).then(|| ChangeLog::of(interest.pages().len()));
+        history.changes = (!cluster.has_checksums).then(|| ChangeLog::of(interest.pages().len()));
         let mut replay = cluster.replay.clone();
         if cluster.may_be_running {
             replay.doubts.push(Doubt::MayBeRunning);

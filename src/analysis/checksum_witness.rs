@@ -1,0 +1,79 @@
+//! Whether pages contradict a `pg_control` by which data checksums are off.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::finding::Finding;
+use super::finding_kind::FindingKind;
+use crate::cluster::control_file::CONTROL_PATH;
+use crate::parsers::checksum::page_checksum;
+use crate::parsers::control::{ChecksumState, ControlFile};
+use crate::parsers::page::PageHeader;
+use crate::parsers::wal::version::Major;
+use crate::types::{BlockNumber, Lsn};
+
+/// Fewer pages with a right checksum prove nothing.
+const LEAST_RIGHT: u64 = 3;
+
+/// Of so many pages one with a right checksum is enough. By chance one of 65,536 is right.
+const OF_NEWER: u64 = 16;
+
+/// Counts pages with right checksums that were changed after a checkpoint on a server that should not compute any.
+///
+/// Checksums can only be turned off on a stopped cluster up to 18 (`src/bin/pg_checksums/pg_checksums.c`). Its pages keep what
+/// `pd_checksum` held, and no server computes it again: whatever changes a page, its LSN to begin with, makes the old one
+/// wrong.
+#[derive(Debug)]
+pub struct ChecksumWitness {
+    since: Lsn,
+    newer: AtomicU64,
+    right: AtomicU64,
+}
+
+/// Pages that carry checksums nobody should have computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChecksumsContradict {
+    /// Pages that were changed since the redo point and have a right checksum.
+    pub right: u64,
+    /// Pages that were changed since the redo point.
+    pub newer: u64,
+}
+
+impl ChecksumWitness {
+    /// Nothing was seen yet. `None` where checksums are not off by `pg_control`, or can have been on since the redo point: on
+    /// standbys, whose restartpoints may be of before a start, and from 19 on, where they are turned off while servers run.
+    /// `is_settled`: by [`is_settled`](super::cluster_condition::is_settled).
+    #[must_use]
+    pub fn of(control: Option<&ControlFile>, major: Major, is_settled: bool) -> Option<Self> {
+        let control = control.filter(|control| control.checksums == ChecksumState::Off)?;
+        let is_sure = is_settled && major < Major::V19 && !control.is_in_archive_recovery();
+        let since = control.checkpoint.redo_lsn;
+        is_sure.then_some(Self { since, newer: AtomicU64::new(0), right: AtomicU64::new(0) })
+    }
+
+    /// Looks at a sound page of a logged relation, from any thread.
+    pub fn look(&self, block: BlockNumber, page: &[u8]) {
+        let Ok(header) = PageHeader::decode(0, page) else { return };
+        if header.lsn > self.since {
+            self.newer.fetch_add(1, Ordering::Relaxed);
+            // A server that computes checksums never stores 0.
+            if header.checksum != 0 && page_checksum(page, block) == header.checksum {
+                self.right.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// What the pages say, when they contradict `pg_control`.
+    #[must_use]
+    pub fn finish(&self) -> Option<ChecksumsContradict> {
+        let (newer, right) = (self.newer.load(Ordering::Relaxed), self.right.load(Ordering::Relaxed));
+        (right >= LEAST_RIGHT && right.saturating_mul(OF_NEWER) >= newer)
+            .then_some(ChecksumsContradict { right, newer })
+    }
+
+    /// The same, as a finding.
+    #[must_use]
+    pub fn finding(&self) -> Option<Finding> {
+        let kind = FindingKind::ChecksumsContradict(self.finish()?);
+        Some(Finding::problem(kind).in_file(CONTROL_PATH))
+    }
+}
