@@ -40,12 +40,12 @@ pub struct ChecksumsContradict {
 
 impl ChecksumWitness {
     /// Nothing was seen yet. `None` where checksums are not off by `pg_control`, or can have been on since the redo point: on
-    /// standbys, whose restartpoints may be of before a start, and from 19 on, where they are turned off while servers run.
+    /// standbys, whose restartpoints may be of before a start, and where servers turn them off while they run.
     /// `is_settled`: by [`is_settled`](super::cluster_condition::is_settled).
     #[must_use]
     pub fn of(control: Option<&ControlFile>, major: Major, is_settled: bool) -> Option<Self> {
         let control = control.filter(|control| control.checksums == ChecksumState::Off)?;
-        let is_sure = is_settled && major < Major::V19 && !control.is_in_archive_recovery();
+        let is_sure = is_settled && !major.facts().checksums_change_online && !control.is_in_archive_recovery();
         let since = control.checkpoint.redo_lsn;
         is_sure.then_some(Self { since, newer: AtomicU64::new(0), right: AtomicU64::new(0) })
     }

@@ -46,6 +46,8 @@ pub struct MajorFacts {
     /// Redo of BRIN `INSERT` and `UPDATE` dies when their page is not there. Servers of 10 to 15 read stray memory of
     /// their own and go on; those from 16 on end with a segmentation fault.
     pub dies_without_brin_page: bool,
+    /// Data checksums can be turned on and off while the server runs.
+    pub checksums_change_online: bool,
     /// Length of `pg_filenode.map`.
     pub filenode_map: MapLayout,
     /// Crash recovery lists the directories of statistics, and fails where one is missing; also it gets to its end without
@@ -199,7 +201,7 @@ majors! {
         btree_delete_names_table: true, freezes_by_plans: false, updates_in_place_change: false,
         completion_target: 0.5, keeps_two_checkpoints: true,
         hints_force_images: true, marks_redo_points: false,
-        filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: true, refuses_recovery_conf: false, opens_to_group: false, recovery_lists_databases: false,
+        checksums_change_online: false, filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: true, refuses_recovery_conf: false, opens_to_group: false, recovery_lists_databases: false,
         replay_settings: PLAIN_TO_11,
     }
     /// 11.
@@ -212,7 +214,7 @@ majors! {
         btree_delete_names_table: true, freezes_by_plans: false, updates_in_place_change: false,
         completion_target: 0.5, keeps_two_checkpoints: false,
         hints_force_images: true, marks_redo_points: false,
-        filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: true, refuses_recovery_conf: false, opens_to_group: true, recovery_lists_databases: true,
+        checksums_change_online: false, filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: true, refuses_recovery_conf: false, opens_to_group: true, recovery_lists_databases: true,
         replay_settings: PLAIN_TO_11,
     }
     /// 12.
@@ -225,7 +227,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: false, updates_in_place_change: false,
         completion_target: 0.5, keeps_two_checkpoints: false,
         hints_force_images: true, marks_redo_points: false,
-        filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: false, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
+        checksums_change_online: false, filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: false, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
         replay_settings: PLAIN_12,
     }
     /// 13.
@@ -238,7 +240,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: false, updates_in_place_change: false,
         completion_target: 0.5, keeps_two_checkpoints: false,
         hints_force_images: true, marks_redo_points: false,
-        filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: false, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
+        checksums_change_online: false, filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: false, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
         replay_settings: PLAIN_TO_14,
     }
     /// 14.
@@ -251,7 +253,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: false, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: true, marks_redo_points: false,
-        filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: false, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
+        checksums_change_online: false, filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: false, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
         replay_settings: PLAIN_TO_14,
     }
     /// 15.
@@ -264,7 +266,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: false, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: false, marks_redo_points: false,
-        filenode_map: MapLayout::Bytes512, resets_stats_files: false, prepares_by_full_xid: false, removes_bad_prepared: false, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
+        checksums_change_online: false, filenode_map: MapLayout::Bytes512, resets_stats_files: false, prepares_by_full_xid: false, removes_bad_prepared: false, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
         replay_settings: PLAIN_TO_17,
     }
     /// 16.
@@ -277,7 +279,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: true, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: false, marks_redo_points: false,
-        filenode_map: MapLayout::Bytes524, resets_stats_files: false, prepares_by_full_xid: false, removes_bad_prepared: false, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
+        checksums_change_online: false, filenode_map: MapLayout::Bytes524, resets_stats_files: false, prepares_by_full_xid: false, removes_bad_prepared: false, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
         replay_settings: PLAIN_TO_17,
     }
     /// 17.
@@ -290,7 +292,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: true, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: false, marks_redo_points: true,
-        filenode_map: MapLayout::Bytes524, resets_stats_files: false, prepares_by_full_xid: true, removes_bad_prepared: false, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
+        checksums_change_online: false, filenode_map: MapLayout::Bytes524, resets_stats_files: false, prepares_by_full_xid: true, removes_bad_prepared: false, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
         replay_settings: PLAIN_TO_17,
     }
     /// 18. The development tree of 19 had its magic too, until October 2025.
@@ -303,7 +305,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: true, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: false, marks_redo_points: true,
-        filenode_map: MapLayout::Bytes524, resets_stats_files: false, prepares_by_full_xid: true, removes_bad_prepared: false, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
+        checksums_change_online: false, filenode_map: MapLayout::Bytes524, resets_stats_files: false, prepares_by_full_xid: true, removes_bad_prepared: false, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
         replay_settings: PLAIN_SINCE_18,
     }
     /// Development tree of 19 since January 2026.
@@ -316,7 +318,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: true, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: false, marks_redo_points: true,
-        filenode_map: MapLayout::Bytes524, resets_stats_files: false, prepares_by_full_xid: true, removes_bad_prepared: false, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
+        checksums_change_online: true, filenode_map: MapLayout::Bytes524, resets_stats_files: false, prepares_by_full_xid: true, removes_bad_prepared: false, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
         replay_settings: PLAIN_SINCE_18,
     }
 }
