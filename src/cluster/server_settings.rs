@@ -13,7 +13,7 @@ use super::settings::{CONF_LIMIT_BYTES, FILES, Settings, assignment};
 /// Source: `CONF_FILE_MAX_DEPTH`, `src/include/utils/conffiles.h`.
 const MAX_DEPTH: usize = 10;
 
-/// Files that are read in all.
+/// Files that are read in all, and lines that include some.
 const MAX_FILES: usize = 1000;
 
 /// What the files set. Nothing is known of a setting unless all of them were read.
@@ -141,6 +141,7 @@ impl ServerSettings {
             self.is_partial = true;
             return true;
         }
+        self.files = self.files.saturating_add(1);
         let path = from.parent().unwrap_or(Path::new("")).join(value);
         let files = if how == "include_dir" {
             match fs::read_dir(root.join(&path)).map(Iterator::collect::<Result<Vec<_>, _>>) {
@@ -210,6 +211,12 @@ mod tests {
         settings.command_line = vec!["postgres".to_owned(), "-N".to_owned(), "--Port=6".to_owned()];
         assert_eq!((settings.number("port", None), settings.number("max_connections", Some(1))), (None, None));
         assert_eq!(settings.number("max_wal_senders", Some(1)), Some(1));
+    }
+
+    #[test]
+    fn lines_that_include_something_are_counted() {
+        let (settings, faults) = of(&"include 'none'\n".repeat(100_000));
+        assert!(faults.len() < MAX_FILES && settings.number("port", Some(1)).is_none(), "{}", faults.len());
     }
 
     #[test]

@@ -188,7 +188,10 @@ impl PageLinks {
                 Some(Self { right: some(u32_at(0)), children, ..Self::none(IndexFamily::Gin, group) })
             }
             PageKind::SpGist if u16_at(0) & SPGIST_LEAF == 0 => {
-                Self::naming(IndexFamily::SpGist, items(header, page, 0).flat_map(spgist_children).collect())
+                // Items that share bytes cannot name more than fit on a page.
+                let most = page.len() / INDEX_TUPLE_HEADER;
+                let children = items(header, page, 0).flat_map(spgist_children).take(most);
+                Self::naming(IndexFamily::SpGist, children.collect())
             }
             PageKind::BrinOther if u16_at(6) == BRIN_META => {
                 Self::naming(IndexFamily::Brin, brin_last_map(page).into_iter().collect())
@@ -430,6 +433,17 @@ mod tests {
         page[12..14].copy_from_slice(&28_u16.to_le_bytes());
         page[14..16].copy_from_slice(&u16::try_from(at).unwrap().to_le_bytes());
         page
+    }
+
+    #[test]
+    fn items_of_spgist_that_share_their_bytes_name_no_more_than_fit_on_a_page() {
+        let mut page = spgist_page(0, 0, &[(5, 1); 300]);
+        let pointer = page[24..28].to_vec();
+        for index in 0..500 {
+            page[24 + 4 * index..28 + 4 * index].copy_from_slice(&pointer);
+        }
+        page[12..14].copy_from_slice(&(24_u16 + 4 * 500).to_le_bytes());
+        assert_eq!(links(&page).unwrap().children.len(), 8192 / 8);
     }
 
     #[test]

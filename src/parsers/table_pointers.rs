@@ -1,6 +1,8 @@
 //! Blocks of a table that pages beside it speak of: the rows that entries of an index lead to, and the bits of a visibility map;
 //! and entries that lead to no row.
 
+use std::cell::Cell;
+
 use super::decode::{u16_at, u32_at};
 use super::page::{LinePointer, LinePointerState, PageHeader, line_pointers};
 use super::page_kind::PageKind;
@@ -55,7 +57,7 @@ pub fn for_each_table_block(
         map_blocks(page, block, on_block);
     } else {
         let mut on_row = |_, row: Option<BlockNumber>| row.into_iter().for_each(&mut *on_block);
-        IndexPage { header, page, fork }.for_each_row(&mut on_row);
+        IndexPage::new(header, page, fork).for_each_row(&mut on_row);
     }
 }
 
@@ -72,7 +74,7 @@ pub fn broken_rows(header: &PageHeader, page: &[u8]) -> Option<usize> {
             first = first.or(Some(index.saturating_add(1)));
         }
     };
-    IndexPage { header, page, fork: ForkNumber::Main }.for_each_row(&mut on_row);
+    IndexPage::new(header, page, ForkNumber::Main).for_each_row(&mut on_row);
     first
 }
 
@@ -84,9 +86,22 @@ struct IndexPage<'a> {
     header: &'a PageHeader,
     page: &'a [u8],
     fork: ForkNumber,
+    /// Bytes that further lists of rows may have.
+    left: Cell<usize>,
 }
 
-impl IndexPage<'_> {
+impl<'a> IndexPage<'a> {
+    const fn new(header: &'a PageHeader, page: &'a [u8], fork: ForkNumber) -> Self {
+        Self { header, page, fork, left: Cell::new(page.len()) }
+    }
+
+    /// False for a list that must share its bytes with others, so that hostile pages cost no more than others.
+    fn takes(&self, bytes: usize) -> bool {
+        let left = self.left.get().checked_sub(bytes);
+        self.left.set(left.unwrap_or_default());
+        left.is_some()
+    }
+
     fn for_each_row(&self, on_row: &mut OnRow<'_>) {
         let special = self.page.get(usize::from(self.header.special)..).unwrap_or_default();
         let flags = u16_at(special, 12).unwrap_or_default();
@@ -126,6 +141,7 @@ impl IndexPage<'_> {
         let list = list.map_or(&[][..], |list| list.as_chunks::<{ Row::SIZE }>().0);
         let rows = || list.iter().take(count).map(|row| self.row(Some(row.as_slice())));
         if list.len() < count
+            || !self.takes(count.saturating_mul(Row::SIZE))
             || !rows().is_sorted_by(|one, next| one.is_some() && one < next)
             || rows().any(|row| row.is_none())
         {
@@ -223,6 +239,7 @@ impl IndexPage<'_> {
     fn gin_list(&self, index: usize, list: &[u8], on_row: &mut OnRow<'_>) -> Option<usize> {
         let first = self.row(Some(list));
         let length = u16_at(list, 6).map(usize::from);
+        let length = length.filter(|length| self.takes(*length));
         let distances = length.and_then(|length| list.get(8..8_usize.checked_add(length)?));
         let (Some(first), Some(distances)) = (first, distances) else {
             on_row(index, None);
@@ -363,6 +380,22 @@ mod tests {
         let mut none = one;
         none[4] = 0;
         assert_eq!(rows(&page(&LEAF, &[&none, &list])), (vec![7, 7], Some(1)));
+    }
+
+    #[test]
+    fn lists_that_share_their_bytes_are_walked_once() {
+        // 500 rows of block 7, from byte 16 of the entry on.
+        let mut list = vec![0, 0, 16, 0, 0xF4, 0x21, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0];
+        list.extend((1..=500_u16).flat_map(|item| [[0, 0], [7, 0], item.to_le_bytes()].concat()));
+        list.resize(list.len().next_multiple_of(8), 0);
+        let mut shared = page(&LEAF, &[&list]);
+        let (pointers, pointer) = (1000, shared[24..28].to_vec());
+        for index in 0..pointers {
+            shared[24 + 4 * index..28 + 4 * index].copy_from_slice(&pointer);
+        }
+        shared[12..14].copy_from_slice(&u16::try_from(24 + 4 * pointers).unwrap().to_le_bytes());
+        let (blocks, broken) = rows(&shared);
+        assert_eq!((blocks.len(), broken), (1000, Some(3)), "two such lists fit on a page");
     }
 
     #[test]
