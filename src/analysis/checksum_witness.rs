@@ -38,6 +38,21 @@ pub struct ChecksumsContradict {
     pub newer: u64,
 }
 
+impl ChecksumsContradict {
+    /// So many pages have right ones that those with wrong ones are damaged. Of fewer, a redo point that is too old may be the
+    /// reason: then the others were written without checksums.
+    #[must_use]
+    pub const fn are_most(&self) -> bool {
+        self.right.saturating_mul(2) >= self.newer
+    }
+
+    /// As a finding.
+    #[must_use]
+    pub fn finding(self) -> Finding {
+        Finding::problem(FindingKind::ChecksumsContradict(self)).in_file(CONTROL_PATH)
+    }
+}
+
 impl ChecksumWitness {
     /// Nothing was seen yet. `None` where checksums are not off by `pg_control`, or can have been on since the redo point: on
     /// standbys, whose restartpoints may be of before a start, and where servers turn them off while they run.
@@ -73,7 +88,21 @@ impl ChecksumWitness {
     /// The same, as a finding.
     #[must_use]
     pub fn finding(&self) -> Option<Finding> {
-        let kind = FindingKind::ChecksumsContradict(self.finish()?);
-        Some(Finding::problem(kind).in_file(CONTROL_PATH))
+        self.finish().map(ChecksumsContradict::finding)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_right_checksums_contradict_and_do_not_condemn_the_others() {
+        let of = |right: u64, newer: u64| {
+            let witness = ChecksumWitness { since: Lsn(1), newer: AtomicU64::new(newer), right: AtomicU64::new(right) };
+            witness.finish().map(|found| found.are_most())
+        };
+        assert_eq!([of(2, 2), of(3, 49), of(3, 48), of(3, 7)], [None, None, Some(false), Some(false)]);
+        assert_eq!([of(3, 6), of(900, 1000)], [Some(true); 2]);
     }
 }

@@ -30,8 +30,8 @@ const MAX_PAGES: usize = 4_000_000;
 /// Changes of files that are kept. After that, nothing is known of what came before.
 const MAX_FILE_EVENTS: usize = 1_000_000;
 
-/// Commits that are handed over of one segment of WAL; one of 16 MiB has no more.
-const MAX_COMMITS: usize = 500_000;
+/// Commits that are handed over of one segment of WAL; one of 16 MiB has no more, with subtransactions of 4 bytes each.
+const MAX_COMMITS: usize = 4_000_000;
 
 /// A transaction that a record before the redo point commits, or a subtransaction of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +59,8 @@ pub struct Provable {
     pub base_lsn: Option<Lsn>,
     /// Start of the newest record that ends after its LSN, yet not after the redo point, and moves its LSN.
     pub lacks: Option<Lsn>,
+    /// The newest transaction with a record that a page past the end lacks; 0 where there is none.
+    pub lacks_of: u32,
     /// WAL around its LSN was read, and no record there that ends at it names the page: the LSN is of another page.
     pub is_foreign: bool,
     /// The file ends before it. Then any record up to the redo point that names it is one that it lacks: the block had been added to
@@ -72,6 +74,7 @@ struct Touched {
     page_lsn: Lsn,
     base_lsn: Lsn,
     lacks: Lsn,
+    lacks_of: u32,
     /// A record that names the page ends at its LSN.
     has_record: bool,
     is_beyond_end: bool,
@@ -93,6 +96,8 @@ pub struct WalPages {
     prepared: PreparedXacts,
     /// Of one segment, until they are handed over.
     commits: Vec<CommittedXact>,
+    /// A commit could not be read, or there was no room for it.
+    has_more_commits: bool,
     /// There was no room for all pages.
     is_full: bool,
     /// Less was logged for a time than all changes of pages (`wal_level` minimal).
@@ -156,7 +161,10 @@ impl WalPages {
         }
         if all.is_full || all.touched.len() >= MAX_PAGES {
             all.is_full = true;
-            coverage.skip(part, SkipReason::TooManyToProve { limit: MAX_PAGES });
+            coverage.skip_once(part.clone(), SkipReason::TooManyToProve { limit: MAX_PAGES });
+        }
+        if all.has_more_commits {
+            coverage.skip_once(part, SkipReason::CommitsNotLookedUp);
         }
         Ok(all)
     }
@@ -174,6 +182,9 @@ impl WalPages {
                 (Some(known), Some(later)) => {
                     known.base_lsn = known.base_lsn.max(later.base_lsn);
                     known.lacks = known.lacks.max(later.lacks);
+                    if later.lacks_of != 0 {
+                        known.lacks_of = later.lacks_of;
+                    }
                     known.has_record |= later.has_record;
                 }
                 // It went away meanwhile.
@@ -185,6 +196,7 @@ impl WalPages {
         }
         self.databases.extend(next.databases);
         self.prepared.append(next.prepared);
+        self.has_more_commits |= next.has_more_commits;
         self.file_events = self.file_events.saturating_add(next.file_events);
         self.unclear_lsn = self.unclear_lsn.max(next.unclear_lsn);
     }
@@ -198,8 +210,14 @@ impl WalPages {
     /// True when the page that a record at `lsn` changed may be another one now, or none.
     #[must_use]
     pub fn is_removed_since(&self, page: PageId, lsn: Lsn) -> bool {
+        lsn < self.unclear_lsn || self.has_removal_since(page, lsn)
+    }
+
+    /// True when a record after `lsn` removes the page.
+    #[must_use]
+    pub fn has_removal_since(&self, page: PageId, lsn: Lsn) -> bool {
         let own = self.files.get(&page.rel).into_iter().flatten();
-        lsn < self.unclear_lsn || own.chain(&self.databases).any(|event| event.start_lsn > lsn && event.removes(page))
+        own.chain(&self.databases).any(|event| event.start_lsn > lsn && event.removes(page))
     }
 
     /// True for a page with an LSN from the midst of what was read, where no record gave it that. Nothing is said of one that
@@ -226,6 +244,7 @@ impl WalPages {
                 page_lsn: touched.page_lsn,
                 base_lsn: still(page, touched.base_lsn),
                 lacks: still(page, touched.lacks),
+                lacks_of: touched.lacks_of,
                 is_foreign: self.is_foreign(page, &touched),
                 is_beyond_end: touched.is_beyond_end,
             })
@@ -268,6 +287,9 @@ impl PartOfWal {
         if known.is_beyond_end {
             if record.end_lsn <= self.redo_lsn {
                 known.lacks = record.start_lsn;
+                if record.header.xid != 0 {
+                    known.lacks_of = record.header.xid;
+                }
             }
             return;
         }
@@ -287,12 +309,19 @@ impl PartOfWal {
     /// Source: `DELAY_CHKPT_START`, `src/include/storage/proc.h`.
     #[inline(never)]
     fn add_commits(&mut self, record: &Record<'_>) {
-        let room = MAX_COMMITS.saturating_sub(self.found.commits.len());
-        if record.end_lsn > self.redo_lsn || room == 0 {
+        if record.end_lsn > self.redo_lsn {
             return;
         }
-        // What an end of a transaction that cannot be read means is said where pages are judged.
-        let Ok(Some(XactEnd { committed: true, xid: Some(xid), subxids, .. })) = XactEnd::of(record) else { return };
+        let (xid, subxids) = match XactEnd::of(record) {
+            Ok(Some(XactEnd { committed: true, xid: Some(xid), subxids, .. })) => (xid, subxids),
+            Ok(_) => return,
+            Err(_) => {
+                self.found.has_more_commits = true;
+                return;
+            }
+        };
+        let room = MAX_COMMITS.saturating_sub(self.found.commits.len());
+        self.found.has_more_commits |= subxids.len() >= room;
         let record_lsn = record.start_lsn;
         let all = [xid].into_iter().chain(subxids).take(room);
         self.found.commits.extend(all.map(|xid| CommittedXact { xid, record_lsn }));

@@ -183,10 +183,10 @@ impl ServerFiles {
             match by {
                 OpenedBy::Start => self.hinder(Obstacle::Start),
                 OpenedBy::Connections => self.hinder(Obstacle::Connections),
-                OpenedBy::Relations if replays => self.hinder(Obstacle::Replay),
+                OpenedBy::Relations | OpenedBy::Replay if replays => self.hinder(Obstacle::Replay),
                 OpenedBy::Checkpoints if replays => self.hinder(Obstacle::Start),
                 OpenedBy::Checkpoints => self.hinder(Obstacle::Checkpoints),
-                OpenedBy::Relations | OpenedBy::Later => {}
+                OpenedBy::Relations | OpenedBy::Replay | OpenedBy::Later => {}
             }
             let kind = FindingKind::ClosedFiles { by, uid, mode, owner: found.owner, count };
             let found = Finding::problem(kind);
@@ -283,14 +283,23 @@ impl ServerFiles {
             self.fault(&file, &fault, Some(obstacle), FindingKind::XactFile, coverage);
         }
         let (offsets, members) = multixact_faults(directory, control);
+        // Replay makes a file that is missing, if a record of it comes.
+        let of_start = |found: &SlruFault| match &found.fault {
+            FileFault::Access(error) if error.is_not_found() && replays => Obstacle::Replay,
+            _ => Obstacle::Start,
+        };
         // A start looks up where the members of the next multixact begin.
         let offsets = offsets.into_iter().map(|found| {
             let is_refused = !matches!(found.fault, FileFault::PageZero { .. });
-            (found, is_refused.then_some(Obstacle::Start))
+            let obstacle = is_refused.then(|| of_start(&found));
+            (found, obstacle)
         });
         // It goes on in the page where the next members come to stand.
         let is_read = continues_page_of_members(control);
-        let members = members.into_iter().map(|found| (found, is_read.then_some(Obstacle::Start)));
+        let members = members.into_iter().map(|found| {
+            let obstacle = is_read.then(|| of_start(&found));
+            (found, obstacle)
+        });
         for (SlruFault { file, fault }, obstacle) in offsets.chain(members) {
             self.fault(&file, &fault, obstacle, FindingKind::MultixactFile, coverage);
         }

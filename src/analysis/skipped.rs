@@ -333,6 +333,8 @@ pub enum SkipReason {
         /// The limit.
         limit: usize,
     },
+    /// Commits in WAL that could not be read, or for which there was no room, were not looked up in `pg_xact`.
+    CommitsNotLookedUp,
     /// Pages are encrypted, and the key is not at hand.
     Encrypted {
         /// How many.

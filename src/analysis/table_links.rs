@@ -95,9 +95,12 @@ impl TableLinkInput<'_> {
         for link in found.iter().filter(|link| link.fault == LinkFault::BeyondEnd) {
             beyond.entry(link.page.rel).or_default().push(link.page.block);
         }
+        let file_blocks = self.geometry.rel_segment_blocks;
         for (table, named) in beyond {
-            let far =
-                impossible_blocks(named, self.end_of(table).unwrap_or_default(), self.geometry.rel_segment_blocks);
+            let end = self.end_of(table).unwrap_or_default();
+            // Whole files may be gone from there on, of which an index that leaves most rows out names a few pages.
+            let may_lack_files = end > 0 && end.checked_rem(u64::from(file_blocks)) == Some(0);
+            let far = if may_lack_files { BTreeSet::new() } else { impossible_blocks(named, end, file_blocks) };
             for link in found.iter_mut().filter(|link| link.page.rel == table && far.contains(&link.page.block)) {
                 link.is_impossible = true;
             }

@@ -6,15 +6,18 @@ use std::fs::{self, FileType, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use super::config_files::ConfigFaults;
 use super::data_dir::DataDir;
 use super::relation_walk::RelationFile;
-use super::settings::Settings;
-use super::state_files::is_prepared;
+use super::server_settings::ServerSettings;
+use super::state_files::{is_prepared, prepared_xacts};
+use super::xact_files::files_of_start;
+use crate::parsers::control::ControlFile;
+use crate::parsers::wal::timeline::WalSegment;
 use crate::types::RelFileLocator;
 
 /// Directories that a server lists, and for what.
-const DIRECTORIES: [(&str, OpenedBy); 16] = [
-    ("", OpenedBy::Start),
+const DIRECTORIES: [(&str, OpenedBy); 15] = [
     ("global", OpenedBy::Start),
     ("pg_commit_ts", OpenedBy::Start),
     ("pg_logical", OpenedBy::Start),
@@ -32,14 +35,8 @@ const DIRECTORIES: [(&str, OpenedBy); 16] = [
     ("pg_xact", OpenedBy::Start),
 ];
 
-/// Directories whose files a server opens: for what it reads them, and for what it writes them.
-const WITH_FILES: [(&str, OpenedBy, OpenedBy); 5] = [
-    ("pg_multixact/members", OpenedBy::Later, OpenedBy::Later),
-    ("pg_multixact/offsets", OpenedBy::Start, OpenedBy::Start),
-    ("pg_subtrans", OpenedBy::Checkpoints, OpenedBy::Checkpoints),
-    ("pg_wal", OpenedBy::Start, OpenedBy::Checkpoints),
-    ("pg_xact", OpenedBy::Start, OpenedBy::Start),
-];
+/// Directories whose numbered files a server opens.
+const WITH_FILES: [&str; 5] = ["pg_multixact/members", "pg_multixact/offsets", "pg_subtrans", "pg_wal", "pg_xact"];
 
 /// Files: for what a server reads them, and for what it writes them.
 const FILES: [(&str, OpenedBy, Option<OpenedBy>); 9] = [
@@ -55,13 +52,15 @@ const FILES: [(&str, OpenedBy, Option<OpenedBy>); 9] = [
 ];
 
 /// Configuration, which may be kept elsewhere: then what is here is of no use.
-const CONFIGURATION: [&str; 2] = ["postgresql.conf", "pg_hba.conf"];
+const MAIN: &str = "postgresql.conf";
+const HBA: &str = "pg_hba.conf";
 
 /// Those whose owners are asked who the owner of the cluster is.
 const VOTERS: [&str; 6] = ["", "global", "base", "pg_wal", "pg_xact", "global/pg_control"];
 
-/// Permissions: to list a directory and to go into it, to read a file, to write either.
+/// Permissions: to list a directory and to go into it, to go into it alone, to read a file, to write either.
 const LIST: u32 = 5;
+const ENTER: u32 = 1;
 const READ: u32 = 4;
 const WRITE: u32 = 2;
 
@@ -72,6 +71,8 @@ pub enum OpenedBy {
     Later,
     /// Whoever reads a relation, and replay that comes to it.
     Relations,
+    /// Replay, if it comes to it.
+    Replay,
     /// Every connection to a database.
     Connections,
     /// Checkpoints, also the one at the end of replay.
@@ -124,21 +125,29 @@ pub fn access_modes(
     }
     let owner = votes.iter().max_by_key(|(_, count)| **count).map_or(own.uid(), |(uid, _)| *uid);
     let mut look = Look { root, group: own.gid(), found: AccessModes { owner, ..AccessModes::default() } };
+    if own.uid() == owner {
+        look.at(Path::new(""), (LIST, OpenedBy::Start), Some(OpenedBy::Later));
+    } else {
+        // Whatever its group may do, a server starts in a directory of its own alone.
+        look.close(Path::new(""), &own, OpenedBy::Start);
+    }
     for (name, by) in DIRECTORIES {
         // Where nothing can be made anew, it takes a while until that is missed.
         let written_by = if name == "pg_logical" { OpenedBy::Checkpoints } else { OpenedBy::Later };
         look.at(Path::new(name), (LIST, by), Some(written_by));
     }
-    for (name, read_by, written_by) in WITH_FILES {
-        let written_by = if replays && name == "pg_wal" { OpenedBy::Start } else { written_by };
+    let control = directory.control().trusted();
+    let numbered = Numbered::new(directory, control, replays);
+    for name in WITH_FILES {
         for path in look.entries(name, FileType::is_file).iter().filter(|path| is_numbered(path)) {
+            let (read_by, written_by) = numbered.opened_by(name, path);
             look.at(path, (READ, read_by), Some(written_by));
         }
     }
     let is_removed = directory.major().facts().removes_bad_prepared;
     for path in look.entries("pg_twophase", FileType::is_file) {
         let name = path.file_name().and_then(OsStr::to_str);
-        if name.is_some_and(|name| is_prepared(directory, directory.control().trusted(), name)) {
+        if name.is_some_and(|name| is_prepared(directory, control, name)) {
             look.at(&path, (READ, if is_removed { OpenedBy::Later } else { OpenedBy::Start }), None);
         }
     }
@@ -148,8 +157,10 @@ pub fn access_modes(
         look.at(&slot, (LIST, OpenedBy::Start), Some(OpenedBy::Later));
         look.at(&slot.join("state"), (READ | WRITE, OpenedBy::Start), None);
     }
-    let is_here = Settings::read(root).get("config_file").is_none();
-    let configuration = CONFIGURATION.into_iter().filter(|_| is_here).map(|name| (name, OpenedBy::Start, None));
+    // What is wrong in the settings is said elsewhere.
+    let settings = ServerSettings::read(root, &mut ConfigFaults::default());
+    let is_used = |name: &&str| !settings.may_have_main && (*name != HBA || settings.get("hba_file").is_none());
+    let configuration = [MAIN, HBA].into_iter().filter(is_used).map(|name| (name, OpenedBy::Start, None));
     for (name, read_by, written_by) in FILES.into_iter().chain(configuration) {
         look.at(Path::new(name), (READ, read_by), written_by);
     }
@@ -159,11 +170,9 @@ pub fn access_modes(
     let are_listed = directory.major().facts().recovery_lists_databases;
     let of_databases = if are_listed { of_base } else { OpenedBy::Connections };
     for database in look.entries("base", FileType::is_dir) {
-        look.at(&database, (LIST, of_databases), Some(OpenedBy::Later));
-        for name in ["PG_VERSION", "pg_filenode.map"] {
-            look.at(&database.join(name), (READ, OpenedBy::Connections), None);
-        }
+        look.database(&database, of_databases);
     }
+    look.tablespaces(if replays && are_listed { OpenedBy::Start } else { OpenedBy::Relations });
     look.at(Path::new("global/pg_filenode.map"), (READ, OpenedBy::Connections), None);
     for file in relations {
         let by = if is_catalog(file.rel) { OpenedBy::Connections } else { OpenedBy::Relations };
@@ -179,6 +188,58 @@ fn is_numbered(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.as_encoded_bytes().iter().all(u8::is_ascii_hexdigit))
 }
 
+/// What a start does with files of which there is one after another.
+struct Numbered<'a> {
+    control: Option<&'a ControlFile>,
+    replays: bool,
+    /// Those of `pg_xact` and `pg_multixact/offsets` that a start reads, where that is known.
+    read_by_start: Option<Vec<PathBuf>>,
+}
+
+impl<'a> Numbered<'a> {
+    fn new(directory: &DataDir, control: Option<&'a ControlFile>, replays: bool) -> Self {
+        // It also asks how each prepared transaction ended.
+        let control_alone = control.filter(|_| prepared_xacts(directory, control) == 0);
+        let read_by_start = control_alone.map(|control| files_of_start(directory, control));
+        Self { control, replays, read_by_start }
+    }
+
+    /// For what a server reads a file in this directory, and for what it writes it.
+    ///
+    /// Sources: `TrimCLOG`, `src/backend/access/transam/clog.c`; `TrimMultiXact`, `src/backend/access/transam/multixact.c`;
+    /// `XLogFileRead`, `src/backend/access/transam/xlogrecovery.c`.
+    fn opened_by(&self, directory: &str, path: &Path) -> (OpenedBy, OpenedBy) {
+        match directory {
+            "pg_multixact/members" => (OpenedBy::Later, OpenedBy::Later),
+            "pg_subtrans" => (OpenedBy::Checkpoints, OpenedBy::Checkpoints),
+            "pg_wal" => self.wal(path),
+            // Of the others, those that ask how a transaction ended.
+            _ => match &self.read_by_start {
+                Some(read) if !read.iter().any(|file| file == path) => (OpenedBy::Relations, OpenedBy::Relations),
+                _ => (OpenedBy::Start, OpenedBy::Start),
+            },
+        }
+    }
+
+    /// Replay reads segments from the redo point on, and writes the one in which WAL ends, which is not known yet.
+    fn wal(&self, path: &Path) -> (OpenedBy, OpenedBy) {
+        let number = |control: &ControlFile| {
+            let size = control.geometry.wal_segment_size;
+            let redo = WalSegment::holding(control.checkpoint.tli, control.checkpoint.redo_lsn, size)?;
+            let own = WalSegment::from_file_name(path.file_name()?.to_str()?, size)?;
+            Some((own.number, redo.number))
+        };
+        match self.control.and_then(number) {
+            Some((segment, redo)) if segment < redo => (OpenedBy::Later, OpenedBy::Later),
+            Some((segment, redo)) if self.replays && segment > redo => (OpenedBy::Replay, OpenedBy::Replay),
+            Some((segment, redo)) if segment > redo => (OpenedBy::Later, OpenedBy::Later),
+            Some(_) if self.replays => (OpenedBy::Start, OpenedBy::Replay),
+            Some(_) => (OpenedBy::Start, OpenedBy::Checkpoints),
+            None => (OpenedBy::Start, if self.replays { OpenedBy::Start } else { OpenedBy::Checkpoints }),
+        }
+    }
+}
+
 struct Look<'a> {
     root: &'a Path,
     group: u32,
@@ -187,10 +248,11 @@ struct Look<'a> {
 
 impl Look<'_> {
     /// What is in a directory, as far as it can be listed: what cannot is said elsewhere.
-    fn entries(&self, directory: &str, is_wanted: fn(&FileType) -> bool) -> Vec<PathBuf> {
+    fn entries(&self, directory: impl AsRef<Path>, is_wanted: fn(&FileType) -> bool) -> Vec<PathBuf> {
+        let directory = directory.as_ref();
         let listed = fs::read_dir(self.root.join(directory)).into_iter().flatten().flatten();
         let wanted = listed.filter(|entry| entry.file_type().is_ok_and(|kind| is_wanted(&kind)));
-        wanted.map(|entry| Path::new(directory).join(entry.file_name())).collect()
+        wanted.map(|entry| directory.join(entry.file_name())).collect()
     }
 
     /// What is not there is a finding of its own, if it is one. `written_by`: for what it is written besides.
@@ -201,6 +263,34 @@ impl Look<'_> {
             Some(by) if !self.allows(&metadata, WRITE) => by,
             _ => return,
         };
+        self.close(path, &metadata, by);
+    }
+
+    /// A directory of a database, and what a connection reads in it.
+    fn database(&mut self, database: &Path, listed_by: OpenedBy) {
+        self.at(database, (LIST, listed_by), Some(OpenedBy::Later));
+        for name in ["PG_VERSION", "pg_filenode.map"] {
+            self.at(&database.join(name), (READ, OpenedBy::Connections), None);
+        }
+    }
+
+    /// The directory of each tablespace, which may lie elsewhere, those of majors in it, and those of databases in these.
+    fn tablespaces(&mut self, listed_by: OpenedBy) {
+        for tablespace in self.entries("pg_tblspc", |kind| kind.is_symlink() || kind.is_dir()) {
+            self.at(&tablespace, (ENTER, listed_by), None);
+            let majors = self.entries(&tablespace, FileType::is_dir).into_iter();
+            let is_of_server =
+                |path: &PathBuf| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"PG_"));
+            for of_major in majors.filter(is_of_server) {
+                self.at(&of_major, (LIST, listed_by), Some(OpenedBy::Later));
+                for database in self.entries(&of_major, FileType::is_dir) {
+                    self.database(&database, listed_by);
+                }
+            }
+        }
+    }
+
+    fn close(&mut self, path: &Path, metadata: &Metadata, by: OpenedBy) {
         let (uid, mode) = (metadata.uid(), metadata.mode() & 0o7777);
         let new = || ClosedFiles { first: path.to_owned(), uid, mode, count: 0 };
         let closed = self.found.closed.entry(by).or_insert_with(new);

@@ -40,6 +40,25 @@ pub(super) enum SlruPage {
 }
 
 impl SlruFiles<'_> {
+    /// The file of a value, relative to the data directory.
+    pub(super) fn file_of(&self, value: u64, control: &ControlFile) -> PathBuf {
+        let per_segment = u64::from(control.slru_pages_per_segment.unwrap_or(SLRU_PAGES_PER_SEGMENT));
+        let page = value / self.per_page;
+        self.file(self.in_round(page).checked_div(per_segment).unwrap_or_default())
+    }
+
+    fn file(&self, segment: u64) -> PathBuf {
+        let digits = if self.is_wide { 15 } else { 4 };
+        self.of.join(format!("{segment:0digits$X}"))
+    }
+
+    /// Number of a page since numbers last came round.
+    fn in_round(&self, page: u64) -> u64 {
+        // Other numbers come round after 2^32.
+        let values = if self.is_wide { u64::MAX } else { 1 << 32 };
+        page.checked_rem(values.div_ceil(self.per_page.get())).unwrap_or_default()
+    }
+
     /// Examines the files in order. After one at the beginning that is missing nothing is said of those before it: a server may
     /// have removed them since. `judge` says what is wrong with a page of this number at this offset, if anything is.
     pub(super) fn faults(
@@ -51,20 +70,16 @@ impl SlruFiles<'_> {
         let mut faults = Vec::new();
         let page_bytes = u64::from(control.geometry.block_size);
         let per_segment = u64::from(control.slru_pages_per_segment.unwrap_or(SLRU_PAGES_PER_SEGMENT));
-        // Other numbers come round after 2^32.
-        let values = if self.is_wide { u64::MAX } else { 1 << 32 };
-        let digits = if self.is_wide { 15 } else { 4 };
-        let per_round = NonZeroU64::new(values.div_ceil(self.per_page.get()));
-        let (Some(per_segment), Some(per_round)) = (NonZeroU64::new(per_segment), per_round) else { return faults };
+        let Some(per_segment) = NonZeroU64::new(per_segment) else { return faults };
         let (oldest, last) = self.values;
         let (mut page, last_page) = (oldest / self.per_page, last / self.per_page);
         let mut has_begun = false;
         let mut buf = vec![0; usize::try_from(page_bytes).unwrap_or_default()];
         while page <= last_page {
-            let in_round = page % per_round;
+            let in_round = self.in_round(page);
             let segment = in_round / per_segment;
             let segment_end = page.saturating_sub(in_round % per_segment).saturating_add(per_segment.get());
-            let file = self.of.join(format!("{segment:0digits$X}"));
+            let file = self.file(segment);
             let read = match ReadFile::open(&directory.root().join(&file), Links::Refuse) {
                 Ok(read) => read,
                 Err(error) => {
@@ -78,7 +93,7 @@ impl SlruFiles<'_> {
             has_begun = true;
             let pages = page..segment_end.min(last_page.saturating_add(1));
             let fault = pages.into_iter().find_map(|page| {
-                let offset = (page % per_round % per_segment).saturating_mul(page_bytes);
+                let offset = (self.in_round(page) % per_segment).saturating_mul(page_bytes);
                 match read.read_at(&mut buf, offset) {
                     Ok(filled) if filled < buf.len() => judge(SlruPage::Cut, page, offset),
                     Ok(_) if buf.iter().all(|byte| *byte == 0) => judge(SlruPage::Zero, page, offset),

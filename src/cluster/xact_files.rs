@@ -98,6 +98,34 @@ pub fn xact_faults(directory: &DataDir, control: &ControlFile) -> Vec<SlruFault>
     files.faults(directory, control, &judge)
 }
 
+/// Files that a start reads: of the next transaction, the next multixact and the oldest one.
+///
+/// Sources: `TrimCLOG`, `src/backend/access/transam/clog.c`; `TrimMultiXact` and `SetOffsetVacuumLimit`,
+/// `src/backend/access/transam/multixact.c`.
+#[must_use]
+pub(super) fn files_of_start(directory: &DataDir, control: &ControlFile) -> Vec<PathBuf> {
+    let checkpoint = &control.checkpoint;
+    let page_bytes = u64::from(control.geometry.block_size);
+    let mut files = Vec::new();
+    if let Some(per_page) = NonZeroU64::new(page_bytes.saturating_mul(XACTS_PER_BYTE)) {
+        let xacts = SlruFiles { of: Path::new("pg_xact"), per_page, values: (0, 0), is_wide: false };
+        files.push(xacts.file_of(checkpoint.next_full_xid, control));
+    }
+    if let Some(per_page) = multis_per_page(directory, control) {
+        let offsets = SlruFiles { of: Path::new("pg_multixact/offsets"), per_page, values: (0, 0), is_wide: false };
+        let multis = [checkpoint.next_multi, checkpoint.oldest_multi];
+        files.extend(multis.map(|multi| offsets.file_of(u64::from(multi), control)));
+    }
+    files
+}
+
+/// Places of members on one page of `pg_multixact/offsets`.
+fn multis_per_page(directory: &DataDir, control: &ControlFile) -> Option<NonZeroU64> {
+    let is_wide = directory.major().facts().xlog == XlogFormat::Since19;
+    let multi_bytes = if is_wide { MULTI_BYTES } else { MULTI_BYTES_TO_18 };
+    NonZeroU64::new(u64::from(control.geometry.block_size).checked_div(multi_bytes)?)
+}
+
 /// True when the next members come after others in their page, so that a start reads the page.
 ///
 /// Source: `TrimMultiXact`, `src/backend/access/transam/multixact.c`.
@@ -117,9 +145,8 @@ pub fn multixact_faults(directory: &DataDir, control: &ControlFile) -> (Vec<Slru
     let page_bytes = u64::from(control.geometry.block_size);
     let members_per_page = page_bytes.checked_div(GROUP_BYTES).unwrap_or_default().saturating_mul(MEMBERS_PER_GROUP);
     let is_wide = directory.major().facts().xlog == XlogFormat::Since19;
-    let multis_per_page = if is_wide { page_bytes / MULTI_BYTES } else { page_bytes / MULTI_BYTES_TO_18 };
     let (Some(per_page), Some(members_per_page)) =
-        (NonZeroU64::new(multis_per_page), NonZeroU64::new(members_per_page))
+        (multis_per_page(directory, control), NonZeroU64::new(members_per_page))
     else {
         return Default::default();
     };
@@ -140,7 +167,9 @@ pub fn multixact_faults(directory: &DataDir, control: &ControlFile) -> (Vec<Slru
     let offsets = offsets.faults(directory, control, &judge);
     // Of the members only the last file is certain: where those of the oldest multixact begin stands in the other files.
     let last = checkpoint.next_multi_offset.checked_sub(1);
-    let Some(last) = last.filter(|_| oldest < next) else { return (offsets, Vec::new()) };
+    // A start goes on in its page also where no multixact is in use.
+    let is_needed = |_: &u64| oldest < next || continues_page_of_members(control);
+    let Some(last) = last.filter(is_needed) else { return (offsets, Vec::new()) };
     let cut = |what: SlruPage, _: u64, offset: u64| match what {
         SlruPage::Cut => Some(FileFault::PageCut { offset }),
         SlruPage::Zero => None,

@@ -201,7 +201,7 @@ fn plan_of(request: &CrashReportRequest, examined: &Examination) -> Result<PlanS
 
 fn planned_bytes(examined: &Examination, plan: &Plan) -> Vec<PlannedBytes> {
     let mut disk = disk_reader(examined);
-    let checksums = examined.checksums().is_some_and(crate::parsers::control::ChecksumState::is_written);
+    let checksums = examined.writes_checksums();
     let mut of_step = |step: &PlanStep| {
         let before = step.page.page_id().and_then(&mut disk).ok_or("the page cannot be read");
         let before = before.map(|bytes| sha256_text(&bytes)).map_err(str::to_owned);

@@ -8,6 +8,7 @@ use super::rebuild::BuiltPages;
 use crate::analysis::cluster_condition::ClusterCondition;
 use crate::analysis::dwb_report::DwbReport;
 use crate::analysis::finding::{Coverage, Finding};
+use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::page_scan::ScannedFiles;
 use crate::analysis::slot_row::SlotRow;
 use crate::analysis::verdict::answer::Answer;
@@ -147,6 +148,14 @@ impl Examination {
     pub fn checksums(&self) -> Option<ChecksumState> {
         let control = self.source.directory.as_ref().and_then(|directory| directory.control().trusted());
         control.map(|control| control.checksums)
+    }
+
+    /// Pages get checksums when they are written: a server computes them by `pg_control`, or pages have them although it denies
+    /// that. A right one is in order in either case.
+    #[must_use]
+    pub fn writes_checksums(&self) -> bool {
+        let is_denied = |finding: &Finding| matches!(finding.kind, FindingKind::ChecksumsContradict(_));
+        self.checksums().is_some_and(ChecksumState::is_written) || self.findings.iter().any(is_denied)
     }
 
     /// Pages that nothing proves to be whole, for want of checksums, if all pages were read.

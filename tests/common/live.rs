@@ -277,7 +277,8 @@ impl Server {
         at.into_iter().find(|path| path.exists()).unwrap_or_else(|| PathBuf::from(name))
     }
 
-    fn command(&self, program: &str, args: &[&str]) -> Command {
+    /// A program of the server, as its user, that is not run yet.
+    pub fn command(&self, program: &str, args: &[&str]) -> Command {
         let mut command = Command::new(self.program(program));
         command.args(args).env("LC_ALL", "C").env("TZ", "UTC").current_dir(self.directory.path());
         if program == "pg_ctl" {

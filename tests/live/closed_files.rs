@@ -7,7 +7,7 @@ use std::process::Command;
 
 use rustix::process::geteuid;
 
-use super::lost_files::{connects, is_sound, line, servers};
+use super::lost_files::{connects, directory_of_server, is_sound, line, servers};
 use super::server_files::told;
 use crate::common::arg;
 use crate::common::live::Server;
@@ -127,11 +127,104 @@ fn files_of_another_user_are_named_and_a_copy_of_another_user_is_not() {
             assert!(steps.contains(&format!("chown -hR {owner} ")), "{steps}");
             assert!(!copy.launch(&[]), "{path}: {}", copy.log());
         }
+        // What its group may do does not help.
+        let copy = stopped.copy();
+        set_mode(&copy.data(), 0o750);
+        let group = fs::metadata(copy.data()).unwrap().gid();
+        chown(copy.data(), Some(0), Some(group)).unwrap();
+        let (status, start, problems, _) = told(&copy.data());
+        assert_eq!((status > 0, start.as_str()), (true, "cannot_begin"), "{problems:?}");
+        assert!(problems.contains(&("closed_files".to_owned(), String::new())), "{problems:?}");
+        assert!(!copy.launch(&[]), "{}", copy.log());
         // Root copied all, as one does to look at a cluster elsewhere.
         for (of, start) in [(&server, "completes"), (&stopped, "without_replay")] {
             let copy = of.copy();
             assert!(Command::new("chown").args(["-hR", "0:0", arg(&copy.data())]).status().unwrap().success());
             is_sound(&copy.data(), start);
         }
+    }
+}
+
+#[test]
+fn segments_of_wal_are_needed_as_far_as_replay_comes() {
+    for server in servers("wal_level = replica") {
+        assert!(server.launch(&[]), "{}", server.log());
+        server.sql("create table t (i int); select pg_create_physical_replication_slot('s', true)");
+        for _ in 0..2 {
+            server.sql("insert into t values (1)");
+            server.sql("select pg_switch_wal()");
+        }
+        server.sql("checkpoint");
+        for _ in 0..2 {
+            server.sql("insert into t values (1)");
+            server.sql("select pg_switch_wal()");
+        }
+        server.sql("insert into t values (1)");
+        let last = line(&server, "select pg_walfile_name(pg_current_wal_insert_lsn())");
+        let redo = line(&server, "select pg_walfile_name(redo_lsn) from pg_control_checkpoint()");
+        server.stop("immediate");
+        is_sound(&server.data(), "completes");
+        let mut segments: Vec<String> = fs::read_dir(server.data().join("pg_wal"))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| name.len() == 24 && *name <= last)
+            .collect();
+        segments.sort();
+        let first = segments.first().unwrap();
+        assert!(*first < redo && redo < last, "{segments:?} {redo}");
+        let next = &segments[segments.iter().position(|name| *name == redo).unwrap() + 1];
+        assert!(*next < last, "{segments:?} {redo}");
+        for (segment, mode, start, starts) in [
+            // Nobody opens what is older than the redo point.
+            (first, 0o000, "completes", true),
+            (first, 0o400, "completes", true),
+            (&redo, 0o000, "cannot_begin", false),
+            // Replay comes to it, which nothing but WAL says.
+            (next, 0o000, "unknown", false),
+            (next, 0o400, "unknown", true),
+        ] {
+            let copy = server.copy();
+            let path = format!("pg_wal/{segment}");
+            set_mode(&copy.data().join(&path), mode);
+            let (status, foretold, problems, _) = told(&copy.data());
+            assert_eq!((status > 0, foretold.as_str()), (true, start), "{path} {mode:o}: {problems:?}");
+            assert!(problems.contains(&("closed_files".to_owned(), path.clone())), "{problems:?}");
+            assert_eq!(copy.launch(&[]), starts, "{path} {mode:o}: {}", copy.log());
+        }
+    }
+}
+
+#[test]
+fn directory_of_a_tablespace_is_looked_at() {
+    for server in servers("") {
+        assert!(server.launch(&[]), "{}", server.log());
+        let major: u32 = line(&server, "show server_version_num").parse::<u32>().unwrap() / 10_000;
+        let place = directory_of_server(&server, "place");
+        server.sql(&format!("create tablespace there location '{}'", place.display()));
+        server.sql("create table t tablespace there as select 1 i; checkpoint; insert into t values (2)");
+        let link = line(&server, "select 'pg_tblspc/' || oid from pg_tablespace where spcname = 'there'");
+        server.stop("immediate");
+        is_sound(&server.data(), "completes");
+        let stopped = server.copy();
+        set_mode(&place, 0o000);
+        let (status, start, problems, _) = told(&server.data());
+        let crashed = if major > 10 { "cannot_begin" } else { "unknown" };
+        assert_eq!((status > 0, start.as_str()), (true, crashed), "{major} {problems:?}");
+        assert!(problems.contains(&("closed_files".to_owned(), link.clone())), "{problems:?}");
+        let is_up = server.launch(&[]);
+        assert!(!is_up || crashed == "unknown", "{}", server.log());
+        if is_up {
+            server.stop("immediate");
+        }
+        set_mode(&place, 0o700);
+        assert!(stopped.launch(&[]), "{}", stopped.log());
+        stopped.stop("fast");
+        is_sound(&stopped.data(), "without_replay");
+        set_mode(&place, 0o000);
+        let (status, start, problems, _) = told(&stopped.data());
+        assert_eq!((status > 0, start.as_str()), (true, "without_replay"), "{major} {problems:?}");
+        assert!(problems.contains(&("closed_files".to_owned(), link)), "{problems:?}");
+        assert!(stopped.launch(&[]) && connects(&stopped, "postgres"), "{}", stopped.log());
+        set_mode(&place, 0o700);
     }
 }

@@ -1,8 +1,10 @@
 //! Pages that a disk did not write, or wrote to another place: each is whole, and WAL tells.
 
 use std::fs::{self, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::process::Stdio;
 
 use serde_json::Value;
 
@@ -147,6 +149,61 @@ fn content_that_a_table_lost_is_seen_by_wal() {
             assert!(copy.launch(&[]), "{what}: {}", copy.log());
             assert_ne!(copy.sql("select count(*) from bare"), rows, "{what}");
         }
+    }
+}
+
+/// A table of more pages than are listed, most of which the server removes after the checkpoint; and one whose transaction ends after
+/// it.
+const REMOVED: &str = "
+    create table big (i int) with (fillfactor = 10); alter table big set (autovacuum_enabled = off);
+    insert into big select i from generate_series(1, 300000) i; checkpoint;";
+
+#[test]
+fn what_comes_after_the_checkpoint_decides_about_pages_that_are_not_there() {
+    let Some((bins, client)) = all_programs() else { return };
+    for bin in bins {
+        let is_before_13 = version_of(&bin).first().is_some_and(|own| *own < 13);
+        let keep = if is_before_13 { "wal_keep_segments = 60" } else { "wal_keep_size = 1GB" };
+        let settings = format!("{keep}\nmax_wal_size = 2GB\ncheckpoint_timeout = 1h");
+        let server = Server::create_with(bin.clone(), client.clone(), &["-k"], &settings);
+        assert!(server.launch(&[]), "{}", server.log());
+        for statement in REMOVED.split(';').filter(|statement| !statement.trim().is_empty()) {
+            server.sql(statement);
+        }
+        let path = server.sql("select pg_relation_filepath('big')").trim().to_owned();
+        let blocks = || fs::metadata(server.data().join(&path)).unwrap().len() / PAGE as u64;
+        assert!(blocks() > 11_000, "{}", blocks());
+        server.sql("delete from big where i > 1000");
+        server.sql("vacuum big");
+        assert!(blocks() < 100, "{}", blocks());
+        // One session all along: another one's checkpoint comes before it commits.
+        let mut session =
+            server.command("psql", &["-XAtq", "-h", arg(server.host()), "-U", "postgres", "-d", "postgres"]);
+        let mut session = session.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut answers = BufReader::new(session.stdout.take().unwrap()).lines();
+        let mut ask = |sql: &str| {
+            writeln!(session.stdin.as_mut().unwrap(), "{sql}").unwrap();
+            answers.next().unwrap().unwrap()
+        };
+        let born = ask(
+            "begin; create table born as select i from generate_series(1, 1000) i; select pg_relation_filepath('born');",
+        );
+        server.sql("checkpoint");
+        assert_eq!(ask("commit; select 'done';"), "done");
+        drop(session.stdin.take());
+        session.wait().unwrap();
+        server.stop("immediate");
+        let what = bin.display().to_string();
+        let sound = told(&server.data());
+        assert!(sound.1.is_empty() && sound.2.is_empty() && sound.0 == 0, "{what}: {sound:?}");
+        // The catalog on disk does not know yet that its transaction committed.
+        let copy = server.copy();
+        fs::File::create(copy.data().join(&born)).unwrap();
+        let (status, pages, _) = told(&copy.data());
+        assert!(status > 0, "{what}: {pages:?}");
+        assert!(pages.iter().all(|(file, ..)| *file == born) && !pages.is_empty(), "{what}: {pages:?}");
+        assert!(copy.launch(&[]), "{what}: {}", copy.log());
+        assert_ne!(copy.sql("select count(*) from born").trim(), "1000", "{what}");
     }
 }
 

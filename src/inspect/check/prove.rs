@@ -9,7 +9,7 @@ use super::commits::LostCommits;
 use super::files::RelationFiles;
 use super::prepared::missing_prepared;
 use super::{Cluster, Scope, Stage, Told, Watch};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::analysis::error_words::ErrorWords;
 use crate::analysis::page_check::PageCondition;
@@ -68,8 +68,7 @@ pub(super) fn prove(input: &ProofInput<'_>, told: &mut Told) -> (Proofs, Option<
         pages: open_pages(input),
         proofs: Proofs::default(),
         report: ProofReport::default(),
-        absent_pages: 0,
-        has_more_absent: false,
+        absent: Vec::new(),
     };
     // Of a cluster whose control file cannot be trusted, nothing is known.
     prover.report.is_needless = input.cluster.control.is_some() && !input.cluster.lacks_checksums();
@@ -84,9 +83,6 @@ pub(super) fn prove(input: &ProofInput<'_>, told: &mut Told) -> (Proofs, Option<
                 told.coverage.skip(SkippedPart::LostWrites, why);
             }
         }
-    }
-    if prover.has_more_absent {
-        told.coverage.skip(SkippedPart::MorePagesNeeded, SkipReason::TooManyMissing { limit: MAX_ABSENT });
     }
     let Prover { proofs, mut report, .. } = prover;
     (report.whole, report.wrong) = (proofs.whole.len() as u64, proofs.wrong.len() as u64);
@@ -120,8 +116,8 @@ struct Prover<'a> {
     pages: RelationPages,
     proofs: Proofs,
     report: ProofReport,
-    absent_pages: usize,
-    has_more_absent: bool,
+    /// Pages that lack a record since they are not there, or all zero; not yet looked for in the WAL after the redo point.
+    absent: Vec<(Provable, Comparison)>,
 }
 
 /// What a built page says of the one on disk.
@@ -148,7 +144,7 @@ impl Prover<'_> {
         if progress.is_broken_off() {
             return Err(SkipReason::Interrupted(Lacking::Pages));
         }
-        self.find_prepared(set, &known, redo_lsn, &progress, told)?;
+        self.find_prepared(set, &known, redo_lsn, told)?;
         let is_wanted = |page: PageId| match input.scope {
             Scope::DwbPages => !slots_of(input.slots, page).is_empty(),
             scope => scope.takes(page),
@@ -161,28 +157,76 @@ impl Prover<'_> {
                 self.compare_lsn(&provable, &mut buffer);
             }
         }
-        Ok(())
+        self.settle_absent(set, told)
     }
 
     /// Reports prepared transactions whose file is gone. WAL is read once more, and to its end, only if there seem to be any.
-    fn find_prepared(
-        &self,
-        set: &WalSet,
-        known: &WalPages,
-        redo_lsn: Lsn,
-        progress: &ProofProgress<'_>,
-        told: &mut Told,
-    ) -> Result<(), SkipReason> {
+    fn find_prepared(&self, set: &WalSet, known: &WalPages, redo_lsn: Lsn, told: &mut Told) -> Result<(), SkipReason> {
         let cluster = self.input.cluster;
         // While a backup was made, one may have ended after its redo point.
         let Some(control) = cluster.control.filter(|_| cluster.signs.backup_label.is_none()) else { return Ok(()) };
         let missing = |known: &WalPages| missing_prepared(cluster.directory, control, redo_lsn, known.prepared());
         if !missing(known).is_empty() {
-            let (bounds, part) = (self.bounds(Lsn(u64::MAX)), SkippedPart::LostWrites);
-            let all = self.read_wal(set, bounds, part, progress, (&mut |_| {}, told))?;
+            let all = self.read_to_the_end(set, &mut |_| {}, told)?;
             told.findings.extend(missing(&all));
         }
         Ok(())
+    }
+
+    /// Decides what pages that are not there mean, of many only of so many. WAL is read once more, and to its end, only if there
+    /// are any: it may remove them, and tell that a transaction that wrote them committed.
+    fn settle_absent(&mut self, set: &WalSet, told: &mut Told) -> Result<(), SkipReason> {
+        let absent = std::mem::take(&mut self.absent);
+        if absent.is_empty() {
+            return Ok(());
+        }
+        let writers: FxHashSet<u32> = absent.iter().map(|(page, _)| page.lacks_of).collect();
+        let mut committed: FxHashSet<u32> = FxHashSet::default();
+        // What was committed before is in the catalog on disk.
+        let redo_lsn = self.input.cluster.replay.redo_lsn.unwrap_or_default();
+        let mut look_up = |commits: &[CommittedXact]| {
+            let late = commits.iter().filter(|commit| commit.record_lsn >= redo_lsn).map(|commit| commit.xid);
+            committed.extend(late.filter(|xid| writers.contains(xid)));
+        };
+        let all = self.read_to_the_end(set, &mut look_up, told)?;
+        let mut buffer = vec![0; self.input.files.block_size];
+        let has_committed = absent.iter().filter(|(page, _)| committed.contains(&page.lacks_of));
+        let has_committed: FxHashSet<RelFileLocator> = has_committed.map(|(page, _)| page.page.rel).collect();
+        let mut listed = 0_usize;
+        for (provable, comparison) in absent {
+            let page = provable.page;
+            let is_removed = provable.lacks.is_some_and(|lsn| all.has_removal_since(page, lsn));
+            if is_removed || !has_committed.contains(&page.rel) && self.may_be_undone(page, &mut buffer) {
+                continue;
+            }
+            if listed >= MAX_ABSENT {
+                told.coverage.skip(SkippedPart::MorePagesNeeded, SkipReason::TooManyMissing { limit: MAX_ABSENT });
+                break;
+            }
+            listed = listed.saturating_add(1);
+            let Provable { page_lsn, lacks, .. } = provable;
+            let absent = Some(comparison);
+            let disproof = Disproof { page_lsn, differs: Vec::new(), lacks, is_foreign: false, absent };
+            self.proofs.wrong.insert(page, disproof);
+        }
+        Ok(())
+    }
+
+    /// Reads WAL once more, to its end, and shows all its commits.
+    fn read_to_the_end(
+        &self,
+        set: &WalSet,
+        on_commits: OnCommits<'_>,
+        told: &mut Told,
+    ) -> Result<WalPages, SkipReason> {
+        let end = Lsn(u64::MAX);
+        let bounds = WalBounds { redo_lsn: Some(end), ..self.bounds(end) };
+        let progress = ProofProgress::new(Stage::Wal, self.input.watch, wal_bytes(set));
+        let all = self.read_wal(set, bounds, SkippedPart::LostWrites, &progress, (on_commits, told))?;
+        if progress.is_broken_off() {
+            return Err(SkipReason::Interrupted(Lacking::Pages));
+        }
+        Ok(all)
     }
 
     fn bounds(&self, end_lsn: Lsn) -> WalBounds {
@@ -232,10 +276,8 @@ impl Prover<'_> {
                 Ok(PageRead::Whole) if is_all_zero(buffer) => Some(Comparison::Zeroed),
                 _ => None,
             };
-            if absent.is_some() {
-                if !self.may_be_undone(provable.page, buffer) {
-                    self.note_absent(provable, absent);
-                }
+            if let Some(absent) = absent {
+                self.absent.push((*provable, absent));
                 return false;
             }
         }
@@ -283,9 +325,10 @@ impl Prover<'_> {
             return Err(SkipReason::Interrupted(Lacking::Pages));
         }
         if let Some(redo_lsn) = input.cluster.replay.redo_lsn {
-            self.find_prepared(set, &known, redo_lsn, &progress, told)?;
+            self.find_prepared(set, &known, redo_lsn, told)?;
         }
         let mut tasks = self.choose(&known);
+        self.settle_absent(set, told)?;
         // Pages of one batch need WAL from the first base of them on.
         tasks.sort_by_key(|task| (self.starts_at(task), task.provable.page));
         self.build(set, &tasks, options, &progress)
@@ -303,6 +346,7 @@ impl Prover<'_> {
                 page_lsn,
                 base_lsn: None,
                 lacks: None,
+                lacks_of: 0,
                 is_foreign: false,
                 is_beyond_end: false,
             });
@@ -477,18 +521,6 @@ impl Prover<'_> {
     fn disprove(&mut self, provable: &Provable, differs: Vec<Range<usize>>) {
         let Provable { page_lsn, lacks, is_foreign, .. } = *provable;
         let disproof = Disproof { page_lsn, differs, lacks, is_foreign, absent: None };
-        self.proofs.wrong.insert(provable.page, disproof);
-    }
-
-    /// Notes a page that is not there, or all zero; of many only so many, and that there are more.
-    fn note_absent(&mut self, provable: &Provable, absent: Option<Comparison>) {
-        if self.absent_pages >= MAX_ABSENT {
-            self.has_more_absent = true;
-            return;
-        }
-        self.absent_pages = self.absent_pages.saturating_add(1);
-        let Provable { page_lsn, lacks, .. } = *provable;
-        let disproof = Disproof { page_lsn, differs: Vec::new(), lacks, is_foreign: false, absent };
         self.proofs.wrong.insert(provable.page, disproof);
     }
 }

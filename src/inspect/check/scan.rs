@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::files::RelationFiles;
 use super::{CheckRequest, Cluster, KnownDamage, Scope, Stage, Told, Watch};
-use crate::analysis::checksum_witness::ChecksumWitness;
+use crate::analysis::checksum_witness::{ChecksumWitness, ChecksumsContradict};
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::page_check::PageCondition;
@@ -44,7 +44,7 @@ pub(super) struct Scanned {
     /// Files that lack pages, and checksums that should not be there, as doubts.
     pub incomplete: Vec<Doubt>,
     /// Pages have checksums although `pg_control` denies it.
-    contradict: Option<Finding>,
+    contradict: Option<ChecksumsContradict>,
 }
 
 impl Scanned {
@@ -87,13 +87,15 @@ pub(super) fn scan(
     let before = told.coverage.clone();
     let mut scanned = scan_once(cluster, (files, names), rules, slots, (request, watch), &mut told.coverage);
     if let Some(contradicts) = scanned.contradict.take() {
-        cluster.has_checksums = true;
-        told.coverage = before;
-        let rules = PageRules { checksums: ChecksumRule::Damage, ..*rules };
-        scanned = scan_once(cluster, (files, names), &rules, slots, (request, watch), &mut told.coverage);
+        if contradicts.are_most() {
+            cluster.has_checksums = true;
+            told.coverage = before;
+            let rules = PageRules { checksums: ChecksumRule::Damage, ..*rules };
+            scanned = scan_once(cluster, (files, names), &rules, slots, (request, watch), &mut told.coverage);
+            told.findings.retain(|finding| finding.kind != FindingKind::ChecksumsOff);
+        }
         scanned.incomplete.push(Doubt::ChecksumsContradict);
-        told.findings.retain(|finding| finding.kind != FindingKind::ChecksumsOff);
-        told.findings.push(contradicts);
+        told.findings.push(contradicts.finding());
     }
     if rules.by_control {
         let found = segment_findings(&files.walk.files, files.geometry, |_| true);
@@ -136,7 +138,7 @@ fn scan_once(
     };
     let watch = ScanWatch { watch, found: &found };
     let mut scanned = read_pages(cluster, (files, names), rules, &notable, request.jobs, &watch, coverage);
-    scanned.contradict = witness.as_ref().and_then(ChecksumWitness::finding);
+    scanned.contradict = witness.as_ref().and_then(ChecksumWitness::finish);
     let odd = odd.into_inner().unwrap_or_else(PoisonError::into_inner);
     if let Some(unproven) = scanned.files.as_mut().and_then(|files| files.unproven.as_mut()) {
         *unproven = unproven.saturating_sub(odd.len() as u64);

@@ -144,7 +144,7 @@ impl<'a> Session<'a> {
         let material = Material {
             system_identifier: self.control.prefix.system_identifier,
             redo_lsn: self.control.checkpoint.redo_lsn,
-            checksums: self.control.checksums.is_written(),
+            checksums: self.examined.writes_checksums(),
             pages: self.reports(),
             fetch: &fetch,
             disk: &disk,
@@ -251,7 +251,7 @@ impl<'a> Session<'a> {
     /// What a journal holds of a step: its entry, the old and the new bytes, read now.
     fn bytes_of_step(&self, step: &PlanStep) -> Result<(JournalEntry, Vec<u8>, Vec<u8>), FillError> {
         let block_size = self.examined.block_size;
-        let checksums = self.control.checksums.is_written();
+        let checksums = self.examined.writes_checksums();
         let changed = |change| FillError::Changed { path: step.path.clone(), block: step.page.block, change };
         let page = step.page.page_id().ok_or_else(|| changed(StepChange::NoSuchFork))?;
         let report = self.reports().iter().find(|report| report.page == page);

@@ -44,7 +44,10 @@ impl fmt::Display for FindingKind {
                 )
             }
             Self::PreparedMissing { record_lsn } => {
-                write!(f, "missing, though the record at {record_lsn} prepared its transaction, and nothing ended it")
+                write!(
+                    f,
+                    "missing, though the record at {record_lsn} prepared its transaction, and nothing in the WAL at hand ended it"
+                )
             }
             Self::Configuration(fault) => fault.fmt(f),
             Self::DataDirMode { mode, .. } => write!(f, "permissions {mode:04o}"),
@@ -336,6 +339,9 @@ impl FindingKind {
             Self::ClosedFiles { by: OpenedBy::Relations, .. } => {
                 "replay stops if it comes to it; else the server starts, and whoever reads the relation fails"
             }
+            Self::ClosedFiles { by: OpenedBy::Replay, .. } => {
+                "replay stops if it comes to it, and the server does not start"
+            }
             Self::UnusualBuild { .. } => {
                 "no server starts that was built otherwise, and nothing else here shows that this one was built so"
             }
@@ -470,8 +476,12 @@ impl FindingKind {
             Self::ChecksumsOff => {
                 "only headers, line pointers and tuples could be checked, and most damage shows in none of them"
             }
+            Self::ChecksumsContradict(found) if found.are_most() => {
+                "it was changed, or is of another cluster or time; a check of the whole cluster judges pages by their checksums all \
+                 the same"
+            }
             Self::ChecksumsContradict(_) => {
-                "it was changed, or is of another cluster or time; check judges pages by their checksums all the same"
+                "it was changed, or is of another cluster or time; too few pages have right ones to call the others damaged"
             }
             Self::ChecksumsChanging(_) => "pages may lack theirs: wrong checksums are counted but not judged",
             Self::Names(_) => "names of relations may be missing or outdated; verdicts on pages do not depend on them",

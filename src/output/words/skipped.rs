@@ -224,6 +224,7 @@ impl fmt::Display for SkipReason {
             }
             Self::NoWalToReplay => f.write_str("there is no WAL"),
             Self::NotReplayed(error) => write!(f, "{error}"),
+            Self::CommitsNotLookedUp => f.write_str("not all commits in WAL could be looked up in pg_xact"),
             Self::TooManyToProve { limit } => {
                 write!(f, "{limit} pages that WAL names are examined, and there is no room for more")
             }

@@ -12,6 +12,11 @@ const SYSTEM_PAGE: u16 = 6;
 /// Flag of a table that is temporary, and of one whose tablespace was discarded.
 const TEMPORARY_OR_DISCARDED: u32 = 0x01 | 0x20;
 
+/// All flags that a table can have.
+///
+/// Source: `DICT_TF2_BITS`, `storage/innobase/include/dict0mem.h`.
+const KNOWN_FLAGS: u32 = 0x7F;
+
 /// The tablespace of temporary tables in MySQL 8 and later, which a start makes anew.
 const TEMPORARY_SPACE: u32 = 0xFFFF_FFFD;
 
@@ -58,7 +63,10 @@ impl TablesRow {
             return Some(Self::Child(be_u32_at(field(fields.len().checked_sub(1)?)?, 0)?));
         }
         let (name, space_id) = (field(0)?, be_u32_at(field(9)?, 0)?);
-        let flags = field(7).and_then(|flags| be_u32_at(flags, 0)).unwrap_or_default();
+        // Old servers left anything in the flags of tables that are not compact.
+        let is_compact = field(4).and_then(|columns| be_u32_at(columns, 0)).is_some_and(|columns| columns >> 31 == 1);
+        let flags = field(7).and_then(|flags| be_u32_at(flags, 0));
+        let flags = flags.filter(|flags| is_compact || *flags <= KNOWN_FLAGS).unwrap_or_default();
         if record.is_deleted || space_id == 0 || flags & TEMPORARY_OR_DISCARDED != 0 {
             return Some(Self::Other);
         }
