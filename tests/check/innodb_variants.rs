@@ -185,7 +185,9 @@ fn slots_are_no_damaged_pages_where_their_header_is_lost() {
             assert_eq!(damaged(&after), damaged(&before), "{case}");
             assert_eq!(after.status, 2, "{case}: the slots were not examined");
             assert_eq!(after.of_type("summary")[0]["doublewrite_pages"], 128, "{case}");
-            assert_eq!(start_of(&data), "unknown", "{case}");
+            // MySQL 5.6 reads the page before anything else.
+            let start = if case == "mysql56" && garbage > 0 { "refuses" } else { "unknown" };
+            assert_eq!(start_of(&data), start, "{case}");
         }
     }
 }

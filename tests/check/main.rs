@@ -13,6 +13,7 @@ mod innodb_hostile;
 mod innodb_innochecksum;
 mod innodb_lost_files;
 mod innodb_redo;
+mod innodb_refusals;
 mod innodb_variants;
 mod interruption;
 mod page_at;

@@ -3,6 +3,7 @@
 use super::slot::{SlotFacts, SlotId};
 use crate::cluster::innodb::redo_log::Family;
 use crate::parsers::innodb::InnodbLsn;
+use crate::parsers::innodb::layout::TRX_SYSTEM_PAGE;
 use crate::parsers::innodb::page_check::PageState;
 
 /// What a start does with a page.
@@ -78,6 +79,8 @@ pub enum RecoveryReason {
     DetectedWithoutImage,
     /// Page 0 goes by other rules, and without it the tablespace is not opened.
     PageZero,
+    /// The server reads the page before it puts any image back.
+    ReadBeforeImages,
     /// Two files claim the tablespace.
     TwoFiles,
     /// The checkpoint of the redo log is unknown.
@@ -112,7 +115,7 @@ pub enum RecoveryReason {
 
 impl RecoveryReason {
     /// All of them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::NoWholeImage,
         Self::ImageOlderThanCheckpoint,
         Self::OlderImagesIgnored,
@@ -122,6 +125,7 @@ impl RecoveryReason {
         Self::DamagedSlotFirst,
         Self::DetectedWithoutImage,
         Self::PageZero,
+        Self::ReadBeforeImages,
         Self::TwoFiles,
         Self::CheckpointUnknown,
         Self::FamilyUnknown,
@@ -152,6 +156,7 @@ impl RecoveryReason {
             Self::DamagedSlotFirst => "damaged_slot_first",
             Self::DetectedWithoutImage => "detected_without_image",
             Self::PageZero => "page_zero",
+            Self::ReadBeforeImages => "read_before_images",
             Self::TwoFiles => "two_files",
             Self::CheckpointUnknown => "checkpoint_unknown",
             Self::FamilyUnknown => "family_unknown",
@@ -283,7 +288,8 @@ impl Prediction {
         let is_opened =
             case.role != SpaceRole::Other || !prediction.reasons.contains(&RecoveryReason::TablespaceNotOpened);
         // A page of zeros that was never written needs no image. One that a slot names was written, or was being written.
-        let is_lost = !case.is_zero || !case.slots.is_empty();
+        let is_read_early = prediction.reasons.contains(&RecoveryReason::ReadBeforeImages);
+        let is_lost = !case.is_zero || !case.slots.is_empty() || is_read_early;
         if prediction.on_start == OnStart::Kept && is_lost && is_opened {
             prediction.reasons.push(RecoveryReason::ReplayMayStop);
         }
@@ -292,6 +298,15 @@ impl Prediction {
 
     /// MySQL reads all slots in order, whatever their LSN: the first that names the page decides.
     fn of_mysql(case: &PageCase<'_>) -> Self {
+        if case.role == SpaceRole::System && case.page_no == TRX_SYSTEM_PAGE {
+            let reason = [RecoveryReason::ReadBeforeImages];
+            // What others do with it, and MySQL 5.6 with one of zeros, nobody has seen.
+            return match case.family {
+                Family::Mysql8 => Self::new(OnStart::RefusesToStart, None, &reason),
+                Family::Mysql56 if !case.is_zero => Self::new(OnStart::RefusesToStart, None, &reason),
+                _ => Self::new(OnStart::Kept, None, &reason).likely(),
+            };
+        }
         let opens_all = case.family == Family::Mysql56;
         if !case.is_opened && !opens_all {
             let has_any = !case.slots.is_empty() || case.entry_lsn.is_some();
@@ -452,6 +467,29 @@ mod tests {
             is_misplaced: false,
             slots,
             entry_lsn: None,
+        }
+    }
+
+    /// As MySQL 9.7.4 and 5.6.24 did with page 5 of the system tablespace, torn or of zeros, although a whole image was there.
+    #[test]
+    fn mysql_reads_the_page_of_transactions_before_it_restores_it() {
+        use OnStart::{Kept, RefusesToStart, Restored};
+        let image = slot(3, 500);
+        let slots = [&image];
+        let of = |family, is_zero, page_no| {
+            let role = SpaceRole::System;
+            Prediction::of(&PageCase { family, role, is_zero, ..case(&slots, page_no, 400) })
+        };
+        for (family, torn, zero) in [
+            (Family::Mysql8, RefusesToStart, RefusesToStart),
+            (Family::Mysql57, Kept, Kept),
+            (Family::Mysql56, RefusesToStart, Kept),
+            (Family::Mariadb, Restored, Restored),
+        ] {
+            assert_eq!((of(family, false, 5).on_start, of(family, true, 5).on_start), (torn, zero), "{family:?}");
+            assert_eq!(of(family, false, 6).on_start, Restored, "{family:?}");
+            let may_stop = |prediction: Prediction| prediction.reasons.contains(&RecoveryReason::ReplayMayStop);
+            assert_eq!((may_stop(of(family, false, 5)), may_stop(of(family, true, 5))), (torn == Kept, zero == Kept));
         }
     }
 

@@ -16,6 +16,7 @@ use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::cluster::innodb::redo_log::Family;
 use crate::cluster::innodb::tablespace::PageReader;
 use crate::inspect::error::InspectError;
+use crate::parsers::innodb::layout::TRX_SYSTEM_PAGE;
 use crate::parsers::innodb::page_check::PageState;
 use crate::parsers::innodb::{InnodbLsn, InnodbPageId};
 
@@ -100,7 +101,7 @@ pub fn innodb_check(
     let redo = Redo::of(&source, &mut findings, &mut coverage, &|| watch.at(InnodbStage::Buffer, 0, 0));
     let content = source.read_buffer(request.jobs, &mut coverage, &|| watch.at(InnodbStage::Buffer, 0, 0))?;
     note_buffer(&source, &content, &mut findings);
-    let wants_zero = |page| content.names(page);
+    let wants_zero = |page| content.names(page) || page == TRX_SYSTEM;
     let told = |done, total, found: &[FoundPage]| {
         watch.found(&source, found);
         watch.at(InnodbStage::Scan, done, total)
@@ -191,9 +192,10 @@ fn note_pages(pages: &[InnodbPage], own_slots: usize, findings: &mut Vec<Finding
         };
         findings.push(about(Finding::problem, finding, None));
     }
-    let zero = count(&|page| page.state == PageState::Empty);
+    let has_image = |page: &InnodbPage| !page.candidates.is_empty() || !page.entries.is_empty();
+    let zero = count(&|page| page.state == PageState::Empty && has_image(page));
     if zero > 0 {
-        let wrong = count(&|page| page.state == PageState::Empty && page.is_wrong());
+        let wrong = count(&|page| page.state == PageState::Empty && has_image(page) && page.is_wrong());
         let severity = if wrong > 0 { Finding::problem } else { Finding::note };
         findings.push(about(severity, InnodbFinding::InnodbZeroPages { count: zero, wrong }, None));
     }
@@ -216,6 +218,9 @@ const MAY_STOP: [RecoveryReason; 2] = [RecoveryReason::ReplayMayStop, RecoveryRe
 
 /// The first page of the system tablespace.
 const SYSTEM_PAGE_0: InnodbPageId = InnodbPageId { space_id: 0, page_no: 0 };
+
+/// The page of transactions, which every server writes: also where no image names it, one of zeros is lost.
+const TRX_SYSTEM: InnodbPageId = InnodbPageId { space_id: 0, page_no: TRX_SYSTEM_PAGE };
 
 /// True when pages are missing that replay may need.
 const fn lacks_pages(reason: &SkipReason) -> bool {

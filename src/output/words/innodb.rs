@@ -222,6 +222,7 @@ impl fmt::Display for RecoveryReason {
             Self::DamagedSlotFirst => "a damaged slot names the page: the server gives up where page and slot are damaged",
             Self::DetectedWithoutImage => "the page is listed as being written, without an image (DETECT_ONLY)",
             Self::PageZero => "page 0 is restored by other rules, when files are opened, and without it no page of the tablespace is restored",
+            Self::ReadBeforeImages => "MySQL reads this page before it puts any image back, and stops where it is not whole",
             Self::TwoFiles => "two files claim the tablespace",
             Self::CheckpointUnknown => "the checkpoint of the redo log is unknown",
             Self::FamilyUnknown => "which server wrote the directory is unknown",
