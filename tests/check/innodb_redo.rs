@@ -99,7 +99,10 @@ fn start_is_unknown_where_the_log_is_damaged_cut_or_missing_after_the_checkpoint
             let kept = fs::read(&path).unwrap();
             damage.apply(&path);
             let found = innodb("check", &data);
-            assert_eq!(start_of(&data), "unknown", "{case}: {file} {index}");
+            // "Missing redo log file": of the last one nobody knows.
+            let is_between = file.ends_with("redo80") && matches!(damage, Removed);
+            let start = if is_between { "refuses" } else { "unknown" };
+            assert_eq!(start_of(&data), start, "{case}: {file} {index}");
             assert!(found.status > 0, "{case}: {file} {index}");
             assert!(!of_redo(&found).is_empty() || found.status == 2, "{case}: {file} {index}");
             for page in found.of_type("page") {

@@ -63,6 +63,8 @@ pub enum InnodbFinding {
     InnodbNoCheckpoint,
     /// A checkpoint block of the redo log has a wrong checksum.
     InnodbDamagedCheckpoint,
+    /// The header of a file of the redo log is damaged, or not all there.
+    InnodbRedoHeader,
     /// The redo log ends with bytes that no server wrote, or has more after its end.
     InnodbRedoDamaged {
         /// LSN up to which it is whole.

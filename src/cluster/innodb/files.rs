@@ -14,6 +14,9 @@ const MAX_DEPTH: usize = 4;
 /// Directory of the redo log in MySQL 8.0.30 and later.
 const REDO_DIRECTORY: &str = "#innodb_redo";
 
+/// How names of the files in it begin.
+const REDO_NAME: &str = "#ib_redo";
+
 /// Directory of temporary tablespaces, which a start makes anew.
 const TEMPORARY_DIRECTORY: &str = "#innodb_temp";
 
@@ -44,7 +47,7 @@ pub struct InnodbFiles {
     pub links: Vec<PathBuf>,
     /// Files of the doublewrite buffer.
     pub doublewrite: Vec<(DoublewriteName, PathBuf)>,
-    /// Files of the redo log in a directory of their own.
+    /// Files of the redo log in a directory of their own, in the order of their numbers.
     pub redo_directory: Vec<PathBuf>,
     /// The first file of the redo log in other servers.
     pub redo_file: Option<PathBuf>,
@@ -79,7 +82,7 @@ impl InnodbFiles {
         files.spaces.sort_by(|one, other| one.as_os_str().as_bytes().cmp(other.as_os_str().as_bytes()));
         files.links.sort();
         files.doublewrite.sort();
-        files.redo_directory.sort();
+        files.redo_directory.sort_by_key(|path| (redo_number(path), path.clone()));
         Ok(files)
     }
 
@@ -213,7 +216,14 @@ fn is_undo(name: &str) -> bool {
 }
 
 fn is_redo_name(name: &str) -> bool {
-    numbered(name, "#ib_redo")
+    numbered(name, REDO_NAME)
+}
+
+/// Number of a file in the directory of the redo log.
+#[must_use]
+pub fn redo_number(path: &Path) -> u64 {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.trim_start_matches(REDO_NAME).parse().unwrap_or(u64::MAX)
 }
 
 /// Number of a file of the system tablespace.

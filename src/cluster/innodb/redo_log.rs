@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
-use super::files::InnodbFiles;
+use super::files::{InnodbFiles, redo_number};
 use crate::cluster::open::{AccessError, Links, ReadFile};
 use crate::parsers::innodb::InnodbLsn;
 use crate::parsers::innodb::redo::{
     Checkpoint, REDO_HEAD_BYTES, RedoFormat, RedoHeader, checkpoints, is_latest_certain, latest,
 };
+use crate::parsers::innodb::redo_block::REDO_HEADER_BYTES;
 
 /// What the redo log says.
 #[derive(Debug, Default)]
@@ -22,10 +23,33 @@ pub struct RedoLog {
     pub checkpoint: Option<(Checkpoint, String)>,
     /// Both checkpoint blocks that are written in turn are there: no newer checkpoint can be lost.
     pub is_checkpoint_certain: bool,
+    /// Files whose header is not all there or has a wrong checksum.
+    pub bad_headers: Vec<String>,
+    /// Files that the next one does not go on from.
+    pub gaps: Vec<RedoGap>,
     /// Checkpoint blocks with a wrong checksum: file and offset.
     pub damaged: Vec<(String, u64)>,
     /// Files that could not be read.
     pub skipped: Vec<AccessError>,
+}
+
+/// A file of a log in a directory of its own that ends before the next one begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RedoGap {
+    /// Its name.
+    pub file: String,
+    /// LSN up to which it has the log.
+    pub end_lsn: InnodbLsn,
+    /// A file after it is missing, by the numbers in their names.
+    pub is_file_missing: bool,
+}
+
+/// A file of the log whose start was read.
+struct Head {
+    number: u64,
+    name: String,
+    header: RedoHeader,
+    end_lsn: InnodbLsn,
 }
 
 impl RedoLog {
@@ -34,15 +58,28 @@ impl RedoLog {
     pub fn read(data_dir: &Path, files: &InnodbFiles) -> Self {
         let mut log = Self::default();
         let mut found: Vec<(Checkpoint, String)> = Vec::new();
+        let mut heads = Vec::new();
         if files.redo_directory.is_empty() {
             if let Some(path) = &files.redo_file {
-                log.add(&data_dir.join(path), None, &mut found);
+                heads.extend(log.add(&data_dir.join(path), None, &mut found));
             }
         } else {
             for path in &files.redo_directory {
-                log.add(path, Some(RedoFormat::Directory), &mut found);
+                heads.extend(log.add(path, Some(RedoFormat::Directory), &mut found));
             }
+            log.gaps = gaps(&heads);
         }
+        // What a damaged header says counts only where there is no other.
+        let best = |head: &&Head| head.header.has_right_checksum;
+        if let Some(head) = heads.iter().find(best).or(heads.first()) {
+            log.format_word = head.header.format;
+            log.format = Some(match files.redo_directory.is_empty() {
+                true => RedoFormat::of_word(log.format_word),
+                false => RedoFormat::Directory,
+            });
+        }
+        let creator = |head: &Head| head.header.creator.clone();
+        log.creator = heads.iter().filter(best).find_map(creator).or_else(|| heads.iter().find_map(creator));
         let blocks: Vec<Checkpoint> = found.iter().map(|(checkpoint, _)| *checkpoint).collect();
         log.checkpoint = latest(&blocks).and_then(|best| {
             let (_, file) = found.iter().find(|(checkpoint, _)| *checkpoint == best)?;
@@ -57,22 +94,43 @@ impl RedoLog {
         log
     }
 
-    fn add(&mut self, path: &Path, format: Option<RedoFormat>, found: &mut Vec<(Checkpoint, String)>) {
+    fn add(&mut self, path: &Path, format: Option<RedoFormat>, found: &mut Vec<(Checkpoint, String)>) -> Option<Head> {
         let mut head = vec![0; REDO_HEAD_BYTES];
-        let read = ReadFile::open(path, Links::Refuse).and_then(|file| file.read_at(&mut head, 0));
-        match read {
-            Ok(filled) => head.truncate(filled),
-            Err(error) => return self.skipped.push(error),
-        }
-        let Some(header) = RedoHeader::decode(&head) else { return };
-        let format = format.unwrap_or(RedoFormat::of_word(header.format));
-        if self.format.is_none() {
-            self.format = Some(format);
-            self.format_word = header.format;
-        }
-        self.creator = self.creator.take().or(header.creator);
+        let opened = ReadFile::open(path, Links::Refuse);
+        let read = opened.and_then(|file| Ok((file.read_at(&mut head, 0)?, file.size_bytes())));
+        let (filled, size_bytes) = match read {
+            Ok(read) => read,
+            Err(error) => {
+                self.skipped.push(error);
+                return None;
+            }
+        };
+        head.truncate(filled);
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let header = RedoHeader::decode(&head);
+        let format = format.or(header.as_ref().map(|header| RedoFormat::of_word(header.format)));
+        let has_checksum = format.is_none_or(RedoFormat::has_header_checksum);
+        if has_checksum && !header.as_ref().is_some_and(|header| header.has_right_checksum) {
+            self.bad_headers.push(name.clone());
+        }
+        let (header, format) = (header?, format?);
         found.extend(checkpoints(format, &head).into_iter().map(|checkpoint| (checkpoint, name.clone())));
+        let bytes = size_bytes.saturating_sub(REDO_HEADER_BYTES);
+        let end_lsn = InnodbLsn(header.start_lsn.0.saturating_add(bytes));
+        Some(Head { number: redo_number(path), name, header, end_lsn })
+    }
+
+    /// True when servers do not start with such files, wherever the checkpoint is: MySQL 9.7.4 ("Invalid redo log header checksum",
+    /// "Missing redo log file") and MariaDB 10.11.19 ("Invalid log header checksum").
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        !self.bad_headers.is_empty() || self.gaps.iter().any(|gap| gap.is_file_missing)
+    }
+
+    /// True when every file is as a server leaves it, as far as headers tell.
+    #[must_use]
+    pub fn has_whole_files(&self) -> bool {
+        self.bad_headers.is_empty() && self.gaps.is_empty()
     }
 
     /// Where recovery starts, if that is known.
@@ -80,6 +138,18 @@ impl RedoLog {
     pub fn checkpoint_lsn(&self) -> Option<InnodbLsn> {
         self.checkpoint.as_ref().map(|(checkpoint, _)| checkpoint.lsn)
     }
+}
+
+/// Where files in the order of their numbers do not go on from one another. One whose header is damaged tells nothing but its number.
+fn gaps(heads: &[Head]) -> Vec<RedoGap> {
+    let gap = |two: &[Head]| {
+        let [one, next] = two else { return None };
+        let is_file_missing = one.number.checked_add(1) != Some(next.number);
+        let are_known = one.header.has_right_checksum && next.header.has_right_checksum;
+        let is_gap = is_file_missing || (are_known && one.end_lsn != next.header.start_lsn);
+        is_gap.then(|| RedoGap { file: one.name.clone(), end_lsn: one.end_lsn, is_file_missing })
+    };
+    heads.windows(2).filter_map(gap).collect()
 }
 
 /// Servers whose recovery goes by the same rules.

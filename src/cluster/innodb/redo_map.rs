@@ -60,7 +60,9 @@ impl RedoMap {
         let mut map = Self { parts, header_bytes, ring: None };
         map.ring = match format {
             RedoFormat::Directory => None,
-            RedoFormat::MariadbPhysical => map.parts.first().map(|first| (first.start_lsn, 0)),
+            RedoFormat::MariadbPhysical => {
+                map.parts.first().filter(|first| first.bytes > 0).map(|first| (first.start_lsn, 0))
+            }
             RedoFormat::Block | RedoFormat::Old => {
                 let start = block_start(checkpoint.lsn);
                 let inside = checkpoint.lsn.0.saturating_sub(start.0);
@@ -162,7 +164,7 @@ impl RedoMap {
 }
 
 impl Part {
-    /// Opens a file; `None` where it is no longer than its header.
+    /// Opens a file; `None` where it has no header.
     fn open(path: &Path, header_bytes: u64) -> Result<Option<Self>, AccessError> {
         let file = ReadFile::open(path, Links::Refuse)?;
         let mut head = vec![0; REDO_HEAD_BYTES];
@@ -171,7 +173,7 @@ impl Part {
         let Some(header) = RedoHeader::decode(&head) else { return Ok(None) };
         let bytes = file.size_bytes().saturating_sub(header_bytes);
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Ok((bytes > 0).then_some(Self { file, name, start_lsn: header.start_lsn, bytes }))
+        Ok(Some(Self { file, name, start_lsn: header.start_lsn, bytes }))
     }
 }
 

@@ -260,6 +260,7 @@ fn start_of(
     let has_damaged_entries_or_slots = has_bad_entries || damaged_on_both_sides(source, content) > 0;
     if (has_damaged_entries_or_slots && trust != BufferTrust::SwitchedOff)
         || any(&|page| page.prediction.on_start == OnStart::RefusesToStart)
+        || source.log.is_refused()
     {
         InnodbStart::Refuses
     } else if matches!(source.family, Family::MariadbOld | Family::Unknown)

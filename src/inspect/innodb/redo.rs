@@ -14,6 +14,8 @@ use crate::parsers::innodb::InnodbLsn;
 #[derive(Debug)]
 pub struct Redo {
     extent: Option<RedoExtent>,
+    /// Each file is as a server leaves it.
+    has_whole_files: bool,
 }
 
 impl Redo {
@@ -24,10 +26,11 @@ impl Redo {
         coverage: &mut Coverage,
         watch: &dyn Fn() -> ControlFlow<()>,
     ) -> Self {
+        let has_whole_files = source.log.has_whole_files();
         let extent = RedoExtent::follow(&source.root, &source.files, &source.log, watch);
         let Some(found) = &extent else {
             coverage.skip(SkippedPart::RedoLog, SkipReason::CheckpointNotFound);
-            return Self { extent };
+            return Self { extent, has_whole_files };
         };
         let end_lsn = found.end;
         let finding = match &found.stop {
@@ -55,7 +58,7 @@ impl Redo {
                 None => finding,
             });
         }
-        Self { extent }
+        Self { extent, has_whole_files }
     }
 
     /// True when the log reaches as far as the pages and images that are there. Says so where it does not.
@@ -72,6 +75,6 @@ impl Redo {
             let finding = InnodbFinding::InnodbRedoBehind { end_lsn, newest_lsn };
             findings.push(about(Finding::problem, finding, None));
         }
-        behind.is_none() && extent.is_whole()
+        behind.is_none() && extent.is_whole() && self.has_whole_files
     }
 }

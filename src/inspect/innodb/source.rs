@@ -219,6 +219,15 @@ impl InnodbSource {
             let finding = InnodbFinding::InnodbTrailingBytes { bytes: file.trailing_bytes };
             findings.push(about(Finding::note, finding, Some(&file.name)));
         }
+        for file in &self.log.bad_headers {
+            findings.push(about(Finding::problem, InnodbFinding::InnodbRedoHeader, Some(file)).at(0));
+        }
+        // Those after the checkpoint are met where the log is followed.
+        let is_before = |lsn| self.checkpoint().is_none_or(|checkpoint| lsn <= checkpoint);
+        for gap in self.log.gaps.iter().filter(|gap| is_before(gap.end_lsn)) {
+            let finding = InnodbFinding::InnodbRedoMissing { end_lsn: gap.end_lsn };
+            findings.push(about(Finding::problem, finding, Some(&gap.file)));
+        }
         if self.log.checkpoint.is_none() {
             findings.push(about(Finding::problem, InnodbFinding::InnodbNoCheckpoint, None));
         }

@@ -38,6 +38,9 @@ impl fmt::Display for InnodbFinding {
             Self::InnodbPageZero => f.write_str("page 0 is damaged; the tablespace is known from other pages"),
             Self::InnodbNoCheckpoint => f.write_str("the checkpoint of the redo log is unknown"),
             Self::InnodbDamagedCheckpoint => f.write_str("a checkpoint block has a wrong checksum"),
+            Self::InnodbRedoHeader => {
+                f.write_str("the header of this file of the redo log is damaged, or not all there")
+            }
             Self::InnodbRedoDamaged { end_lsn, goes_on: true } => {
                 write!(f, "the redo log is damaged after LSN {end_lsn}, and goes on after that")
             }
@@ -111,6 +114,7 @@ impl InnodbFinding {
             Self::InnodbDamagedCheckpoint => {
                 "the other block was used; a crash in the middle of a checkpoint leaves one"
             }
+            Self::InnodbRedoHeader => "the server tests it before it replays anything, and does not start",
             Self::InnodbRedoDamaged { goes_on: true, .. } | Self::InnodbRedoMissing { .. } => {
                 "a start replays nothing from there on, if it begins at all: what was committed after is lost"
             }

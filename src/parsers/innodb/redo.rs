@@ -8,6 +8,9 @@ use crate::parsers::decode::{be_u32_at, be_u64_at};
 /// Bytes at the start of a redo file that can have header and checkpoints.
 pub const REDO_HEAD_BYTES: usize = 16384;
 
+/// Offset of the checksum of a header.
+const CHECKSUM_AT: usize = 508;
+
 /// `Phys`.
 const MARIADB_PHYSICAL: u32 = 0x5068_7973;
 
@@ -37,6 +40,12 @@ impl RedoFormat {
         }
     }
 
+    /// Headers of its files have a checksum.
+    #[must_use]
+    pub const fn has_header_checksum(self) -> bool {
+        !matches!(self, Self::Old)
+    }
+
     /// Offsets of the two checkpoint blocks.
     const fn checkpoints_at(self) -> [usize; 2] {
         match self {
@@ -55,6 +64,8 @@ pub struct RedoHeader {
     pub start_lsn: InnodbLsn,
     /// Which server made it, as it names itself; `None` where it does not.
     pub creator: Option<String>,
+    /// The checksum is right that headers have in all formats but the oldest: CRC-32C of the first 508 bytes, after them.
+    pub has_right_checksum: bool,
 }
 
 impl RedoHeader {
@@ -68,8 +79,15 @@ impl RedoHeader {
         // MySQL 5.6 has four blanks here.
         let is_name = !text.is_empty() && text.iter().all(|byte| (0x20..0x7F).contains(byte));
         let creator = is_name.then(|| String::from_utf8_lossy(text).into_owned());
-        Some(Self { format: be_u32_at(head, 0)?, start_lsn: InnodbLsn(be_u64_at(head, 8)?), creator })
+        let has_right_checksum = has_crc(head);
+        let start_lsn = InnodbLsn(be_u64_at(head, 8)?);
+        Some(Self { format: be_u32_at(head, 0)?, start_lsn, creator, has_right_checksum })
     }
+}
+
+/// True for 512 bytes or more with the CRC-32C of the first 508 after them.
+fn has_crc(block: &[u8]) -> bool {
+    block.get(..CHECKSUM_AT).is_some_and(|bytes| Some(crc32c(bytes)) == be_u32_at(block, CHECKSUM_AT))
 }
 
 /// A checkpoint block.
@@ -190,6 +208,22 @@ mod tests {
         assert!(is_latest_certain(&checkpoints(RedoFormat::Block, &head)));
         head[1536 + 8] ^= 1;
         assert!(!is_latest_certain(&checkpoints(RedoFormat::Block, &head)), "9 may not be the last");
+    }
+
+    /// The header of a file that MySQL 9.7.4 wrote.
+    #[test]
+    fn header_counts_with_its_checksum() {
+        let mut head = vec![0; 512];
+        head[..4].copy_from_slice(&6_u32.to_be_bytes());
+        head[4..16].copy_from_slice(&[0x62, 0x5A, 0x1F, 0xF8, 0, 0, 0, 0, 0x02, 0x29, 0xC0, 0]);
+        head[16..27].copy_from_slice(b"MySQL 9.7.4");
+        head[48..52].copy_from_slice(&[0, 0, 0, 0x08]);
+        head[508..].copy_from_slice(&[0x5C, 0xA5, 0xB0, 0x32]);
+        assert!(RedoHeader::decode(&head).unwrap().has_right_checksum);
+        head[300] ^= 1;
+        assert!(!RedoHeader::decode(&head).unwrap().has_right_checksum);
+        assert!(!RedoHeader::decode(&[0; 512]).unwrap().has_right_checksum);
+        assert!(!RedoHeader::decode(&[0; 48]).unwrap().has_right_checksum);
     }
 
     #[test]
