@@ -128,3 +128,32 @@ fn damage_of_a_log_is_told_with_its_place() {
     let text = dwbinspect(&["innodb", "check", arg(&data)]).stdout;
     assert!(text.contains("the redo log is damaged after LSN 37428748"), "{text}");
 }
+
+/// MySQL 9.7.4 writes checkpoints into the file that has their LSN: those of other files are old ones, and no crash of it left anything
+/// in doubt where they were few.
+#[test]
+fn checkpoint_is_certain_where_no_block_is_lost_that_a_newer_one_can_be_in() {
+    let (_kept, data) = copy_of("mysql97");
+    let file = |number: u32| data.join(format!("#innodb_redo/#ib_redo{number}"));
+    let is_certain = || {
+        let findings = innodb("check", &data).of_type("finding");
+        let kinds = ["innodb_checkpoint_uncertain", "innodb_no_checkpoint"];
+        !findings.iter().any(|finding| kinds.iter().any(|kind| finding["kind"] == *kind))
+    };
+    for number in (64..88).filter(|number| file(*number).exists()) {
+        // The checkpoint is in `#ib_redo76`.
+        if number < 76 {
+            [512, 1536].map(|at| write_at(&file(number), &[0x5A; 512], at));
+        }
+    }
+    assert!(is_certain(), "old ones alone are lost");
+    for (number, at) in [(76, 512), (76, 1536), (77, 512), (88, 1536)] {
+        let kept = fs::read(file(number)).unwrap();
+        for lost in [0, 0x5A] {
+            write_at(&file(number), &[lost; 512], at);
+            assert!(!is_certain(), "{number} {at}");
+        }
+        fs::write(file(number), kept).unwrap();
+    }
+    assert!(is_certain());
+}

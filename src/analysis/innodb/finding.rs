@@ -95,7 +95,7 @@ pub enum InnodbFinding {
     InnodbDoublewriteOff,
     /// Files or slots of the doublewrite buffer are missing.
     InnodbBufferIncomplete,
-    /// One checkpoint block alone is valid.
+    /// A checkpoint block is lost that a newer checkpoint may have been in.
     InnodbCheckpointUncertain,
     /// The rules of the server, a MariaDB before 10.5, are not known here.
     InnodbUnknownRules,

@@ -101,7 +101,7 @@ pub enum RecoveryReason {
     BufferIncomplete,
     /// Nothing in the doublewrite buffer is as new as the pages.
     BufferNotInUse,
-    /// One checkpoint block alone is valid: a newer one may be lost.
+    /// A checkpoint block is lost that a newer checkpoint may have been in.
     CheckpointUncertain,
     /// The redo log from the checkpoint on is not whole, or was not followed to its end.
     RedoNotWhole,

@@ -6,7 +6,7 @@ use super::files::{InnodbFiles, redo_number};
 use crate::cluster::open::{AccessError, Links, ReadFile};
 use crate::parsers::innodb::InnodbLsn;
 use crate::parsers::innodb::redo::{
-    Checkpoint, REDO_HEAD_BYTES, RedoFormat, RedoHeader, checkpoints, is_latest_certain, latest,
+    Checkpoint, REDO_HEAD_BYTES, RedoFormat, RedoHeader, checkpoints, has_both_checkpoints, is_latest_certain, latest,
 };
 use crate::parsers::innodb::redo_block::REDO_HEADER_BYTES;
 
@@ -21,7 +21,7 @@ pub struct RedoLog {
     pub creator: Option<String>,
     /// The newest valid checkpoint, and the file that it is in.
     pub checkpoint: Option<(Checkpoint, String)>,
-    /// Both checkpoint blocks that are written in turn are there: no newer checkpoint can be lost.
+    /// Every checkpoint block is there that a newer checkpoint can have been in.
     pub is_checkpoint_certain: bool,
     /// Files whose header is not all there or has a wrong checksum.
     pub bad_headers: Vec<String>,
@@ -50,6 +50,7 @@ struct Head {
     name: String,
     header: RedoHeader,
     end_lsn: InnodbLsn,
+    has_both_checkpoints: bool,
 }
 
 impl RedoLog {
@@ -85,7 +86,15 @@ impl RedoLog {
             let (_, file) = found.iter().find(|(checkpoint, _)| *checkpoint == best)?;
             Some((best, file.clone()))
         });
-        log.is_checkpoint_certain = is_latest_certain(&blocks);
+        log.is_checkpoint_certain = match &log.checkpoint {
+            // A newer one is in the same file or a later one.
+            Some((_, file)) if log.format == Some(RedoFormat::Directory) => {
+                log.has_whole_files()
+                    && log.skipped.is_empty()
+                    && heads.iter().skip_while(|head| head.name != *file).all(|head| head.has_both_checkpoints)
+            }
+            _ => is_latest_certain(&blocks),
+        };
         log.damaged = found
             .into_iter()
             .filter(|(checkpoint, _)| !checkpoint.is_valid)
@@ -117,7 +126,8 @@ impl RedoLog {
         found.extend(checkpoints(format, &head).into_iter().map(|checkpoint| (checkpoint, name.clone())));
         let bytes = size_bytes.saturating_sub(REDO_HEADER_BYTES);
         let end_lsn = InnodbLsn(header.start_lsn.0.saturating_add(bytes));
-        Some(Head { number: redo_number(path), name, header, end_lsn })
+        let has_both_checkpoints = has_both_checkpoints(&head);
+        Some(Head { number: redo_number(path), name, header, end_lsn, has_both_checkpoints })
     }
 
     /// True when servers do not start with such files, wherever the checkpoint is: MySQL 9.7.4 ("Invalid redo log header checksum",

@@ -61,7 +61,7 @@ impl fmt::Display for InnodbFinding {
             Self::InnodbDoublewriteOff => f.write_str("the option file turns the doublewrite buffer off"),
             Self::InnodbBufferIncomplete => f.write_str("files or slots of the doublewrite buffer are missing"),
             Self::InnodbCheckpointUncertain => {
-                f.write_str("one checkpoint block alone is valid: a newer checkpoint may be lost")
+                f.write_str("a checkpoint block is damaged or missing that a newer checkpoint may have been in")
             }
             Self::InnodbUnknownRules => f.write_str("the rules of MariaDB before 10.5 are not known here"),
             Self::InnodbHeaderCopyUsed => {
@@ -247,7 +247,7 @@ impl fmt::Display for RecoveryReason {
             Self::DamageUnseen => {
                 "the server does not see this damage: it is told to use no checksums, or the page looks as if it was never written"
             }
-            Self::CheckpointUncertain => "one checkpoint block alone is valid: a newer checkpoint may be lost",
+            Self::CheckpointUncertain => "a checkpoint block is damaged or missing that a newer checkpoint may have been in",
             Self::RedoNotWhole => "the redo log is not whole, or was not read to its end",
             Self::WrongPageNumber => "the page is whole and is one of another place: what recovery does with such a page is not known here",
             Self::NotVerifiable => "the image cannot be tested here",

@@ -147,6 +147,12 @@ pub fn latest(checkpoints: &[Checkpoint]) -> Option<Checkpoint> {
     valid.copied().max_by_key(|checkpoint| (checkpoint.number, checkpoint.lsn))
 }
 
+/// True when both checkpoint blocks of a file of MySQL 8.0.30 and later have a right checksum, as one has that was never used.
+#[must_use]
+pub fn has_both_checkpoints(head: &[u8]) -> bool {
+    RedoFormat::Directory.checkpoints_at().into_iter().all(|at| head.get(at..).is_some_and(has_crc))
+}
+
 /// True when the checkpoint cannot have been superseded by one whose block is lost: servers write two blocks in turn, and both
 /// are there and valid. With one block alone a newer checkpoint may have been in the other.
 #[must_use]
@@ -224,6 +230,21 @@ mod tests {
         assert!(!RedoHeader::decode(&head).unwrap().has_right_checksum);
         assert!(!RedoHeader::decode(&[0; 512]).unwrap().has_right_checksum);
         assert!(!RedoHeader::decode(&[0; 48]).unwrap().has_right_checksum);
+    }
+
+    /// A file that MySQL 9.7.4 has not written a checkpoint to: both blocks are zeros with their checksum.
+    #[test]
+    fn unused_checkpoint_blocks_have_a_checksum_too() {
+        let mut head = vec![0; 2048];
+        assert!(!has_both_checkpoints(&head));
+        for at in [512, 1536] {
+            head[at + 508..at + 512].copy_from_slice(&[0xEC, 0x57, 0xA9, 0xC3]);
+        }
+        assert!(has_both_checkpoints(&head));
+        assert!(checkpoints(RedoFormat::Directory, &head).iter().all(|checkpoint| !checkpoint.is_valid));
+        assert!(!has_both_checkpoints(&head[..2047]));
+        head[1536] ^= 1;
+        assert!(!has_both_checkpoints(&head));
     }
 
     #[test]
