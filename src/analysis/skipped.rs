@@ -363,8 +363,8 @@ pub enum SkipReason {
     },
     /// The dictionary of MySQL or MariaDB names a file that is not there.
     NamedFileMissing {
-        /// The tablespace in it.
-        space_id: u32,
+        /// The tablespace in it, where that is named too.
+        space_id: Option<u32>,
     },
     /// The dictionary of MySQL or MariaDB could not be read: a page of it, or its first.
     DictionaryNotRead {

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::Path;
 
+use pgforensics::parsers::innodb::checksum::page_crc32;
 use serde_json::Value;
 
 use crate::common::{arg, dwbinspect};
@@ -106,4 +107,26 @@ fn page_of_another_tablespace_is_damaged() {
         assert_eq!(more[0]["damage_code"], "wrong_tablespace", "{case}");
         assert_ne!(start_of(&data), "nothing_against", "{case}");
     }
+}
+
+/// Of general tablespaces and undo logs made by hand MySQL 9.7.4 names the path alone, and it did not start without them.
+#[test]
+fn lost_file_is_named_where_its_row_has_no_number() {
+    let (_kept, data) = copy_of("mysql97");
+    forget_what_is_lost(&data);
+    // The row of a table becomes one without a number: the bit of a null, in the byte after the one with the length of the path.
+    let (dictionary, at) = (data.join("mysql.ibd"), 93 * 16384);
+    let mut page = fs::read(&dictionary).unwrap()[at..][..16384].to_vec();
+    let path = page.windows(20).position(|bytes| bytes == b"./sys/sys_config.ibd").expect("the row");
+    page[path - 25 - 5 - 1] |= 1;
+    let sum = page_crc32(&page).to_be_bytes();
+    page[..4].copy_from_slice(&sum);
+    page[16384 - 8..16384 - 4].copy_from_slice(&sum);
+    write_at(&dictionary, &page, at as u64);
+    assert!(skipped(&data, "named_file_missing").is_empty());
+    assert_eq!(start_of(&data), "nothing_against");
+    let (name, away) = (data.join("sys/sys_config.ibd"), data.join("away"));
+    fs::rename(&name, &away).unwrap();
+    assert_eq!(skipped(&data, "named_file_missing"), ["sys/sys_config.ibd"]);
+    assert_eq!(start_of(&data), "unknown");
 }

@@ -1,6 +1,7 @@
 //! Files of tablespaces that are lost without a trace but in the dictionary.
 
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::{Component, Path, PathBuf};
 
 use super::source::InnodbSource;
 use crate::analysis::finding::Coverage;
@@ -19,7 +20,11 @@ const INTERMEDIATE: &str = "#sql";
 pub fn note_missing_files(source: &InnodbSource, coverage: &mut Coverage) {
     let mut missing: Vec<NamedFile> = Vec::new();
     let mut takes = |file: NamedFile| {
-        if missing.len() <= MAX_NAMED && source.spaces.get(file.space_id).is_none() && !is_intermediate(&file.path) {
+        let is_found = match file.space_id {
+            Some(id) => source.spaces.get(id).is_some(),
+            None => is_examined(source, &file.path),
+        };
+        if missing.len() <= MAX_NAMED && !is_found && !is_intermediate(&file.path) {
             missing.push(file);
         }
     };
@@ -31,7 +36,8 @@ pub fn note_missing_files(source: &InnodbSource, coverage: &mut Coverage) {
         let path = file.path.strip_prefix("./").unwrap_or(&file.path);
         let is_empty = |(name, why): &(PathBuf, NoSpace)| name == Path::new(path) && matches!(why, NoSpace::Empty);
         let is_emptied = source.spaces.unknown.iter().any(is_empty);
-        let is_known = at.strip_prefix(&source.root).is_ok() && at.symlink_metadata().is_ok() && !is_emptied;
+        let is_inside = at.strip_prefix(&source.root).is_ok_and(|inside| !leads_out(inside));
+        let is_known = is_inside && at.symlink_metadata().is_ok() && !is_emptied;
         if is_known || at.with_extension("isl").symlink_metadata().is_ok() {
             continue;
         }
@@ -54,6 +60,26 @@ pub fn note_missing_files(source: &InnodbSource, coverage: &mut Coverage) {
         Err(DictionaryFault::NotFound) => coverage.skip(part, SkipReason::DictionaryNotRead { page_no: None }),
         Err(DictionaryFault::Access(error)) => coverage.skip_once(part, error),
     }
+}
+
+/// True for the file of a tablespace that was found, by its path as the server has it. Of a path out of the data directory the name
+/// alone counts where the option file told the directory: a copy of it may be examined.
+fn is_examined(source: &InnodbSource, path: &str) -> bool {
+    let path = path.strip_prefix("./").unwrap_or(path);
+    let is_elsewhere = leads_out(path);
+    let real = is_elsewhere.then(|| fs::canonicalize(source.root.join(path)).ok()).flatten();
+    let is_it = |found: &Path| {
+        let is_named = is_elsewhere && leads_out(found) && found.file_name() == Path::new(path).file_name();
+        found == Path::new(path)
+            || (real.is_some() && fs::canonicalize(source.root.join(found)).ok() == real)
+            || (real.is_none() && is_named)
+    };
+    source.spaces.all.iter().flat_map(|space| &space.files).any(|file| is_it(&file.path))
+}
+
+/// True for a path that may lead out of the data directory.
+fn leads_out(path: impl AsRef<Path>) -> bool {
+    path.as_ref().components().any(|part| !matches!(part, Component::Normal(_) | Component::CurDir))
 }
 
 fn is_intermediate(path: &str) -> bool {

@@ -192,11 +192,15 @@ impl fmt::Display for SkipReason {
             Self::TablespaceShort { pages, declared } => {
                 write!(f, "{pages} pages are there, and page 0 says {declared}: the end of the file is missing")
             }
-            Self::NamedFileMissing { space_id } => write!(
-                f,
-                "the dictionary names it for tablespace {space_id}, and it is not there, or empty: it is lost, or its table was dropped or discarded \
-                 shortly before the server ended"
-            ),
+            Self::NamedFileMissing { space_id } => {
+                f.write_str("the dictionary names it")?;
+                if let Some(space_id) = space_id {
+                    write!(f, " for tablespace {space_id}")?;
+                }
+                f.write_str(
+                    ", and it is not there, or empty: it is lost, or its table was dropped or discarded shortly before the server ended",
+                )
+            }
             Self::DictionaryNotRead { page_no: Some(page_no) } => write!(
                 f,
                 "page {page_no} of the dictionary is damaged: whether all tables have their files is not known"

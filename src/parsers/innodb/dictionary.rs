@@ -17,6 +17,9 @@ const TEMPORARY_OR_DISCARDED: u32 = 0x01 | 0x20;
 /// Source: `DICT_TF2_BITS`, `storage/innobase/include/dict0mem.h`.
 const KNOWN_FLAGS: u32 = 0x7F;
 
+/// The number that the dictionary of MySQL 8 and later gives to the system tablespace; its own is 1.
+const SYSTEM_NUMBER: u64 = 2;
+
 /// The tablespace of temporary tables in MySQL 8 and later, which a start makes anew.
 const TEMPORARY_SPACE: u32 = 0xFFFF_FFFD;
 
@@ -25,8 +28,8 @@ const TEMPORARY_SPACE: u32 = 0xFFFF_FFFD;
 pub struct NamedFile {
     /// Path as the server has it, relative to the data directory or not.
     pub path: String,
-    /// Tablespace that is in it.
-    pub space_id: u32,
+    /// Tablespace that is in it; `None` where only another table of the dictionary says so.
+    pub space_id: Option<u32>,
 }
 
 /// Page of the root of `SYS_TABLES`, from the page with the roots.
@@ -71,7 +74,7 @@ impl TablesRow {
             return Some(Self::Other);
         }
         let path = format!("{}.ibd", std::str::from_utf8(name).ok()?);
-        Some(Self::File(NamedFile { path, space_id }))
+        Some(Self::File(NamedFile { path, space_id: Some(space_id) }))
     }
 }
 
@@ -108,8 +111,13 @@ impl FilesRow {
             return None;
         }
         if is_id_null {
-            let is_dictionary = (number, file, path) == (1, 1, "mysql.ibd");
-            return Some(if is_dictionary { Self::Dictionary } else { Self::Other });
+            // Of general tablespaces, and of undo logs that a user made.
+            let named = || Self::File(NamedFile { path: path.to_owned(), space_id: None });
+            return Some(match (number, file, path) {
+                (1, 1, "mysql.ibd") => Self::Dictionary,
+                _ if record.is_deleted || number <= SYSTEM_NUMBER => Self::Other,
+                _ => named(),
+            });
         }
         let id_bytes = usize::from(page.before(record, length_bytes.checked_add(1)?)?);
         let id_at = PATH_AT.checked_add(length)?;
@@ -118,6 +126,45 @@ impl FilesRow {
         if record.is_deleted || space_id == TEMPORARY_SPACE || space_id == 0 {
             return Some(Self::Other);
         }
-        Some(Self::File(NamedFile { path: path.to_owned(), space_id }))
+        Some(Self::File(NamedFile { path: path.to_owned(), space_id: Some(space_id) }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows that MySQL 9.7.4 wrote: of the system tablespace, of `CREATE TABLESPACE gts1 ADD DATAFILE 'gts1.ibd'`, and of a table.
+    #[test]
+    fn general_tablespaces_are_named_without_their_number() {
+        let rows: [(&[u8], u8, &str, Option<FilesRow>); 3] = [
+            (&[0x07, 0x01], 2, "ibdata1", Some(FilesRow::Other)),
+            (
+                &[0x08, 0x01],
+                7,
+                "gts1.ibd",
+                Some(FilesRow::File(NamedFile { path: "gts1.ibd".to_owned(), space_id: None })),
+            ),
+            (
+                &[0x05, 0x0D, 0x00],
+                9,
+                "./w/plain.ibdid=3;",
+                Some(FilesRow::File(NamedFile { path: "./w/plain.ibd".to_owned(), space_id: Some(3) })),
+            ),
+        ];
+        for (before, number, text, expected) in rows {
+            let mut page = vec![0; 200];
+            page[24..26].copy_from_slice(&17855_u16.to_be_bytes());
+            page[42] = 0x80;
+            page.extend(before);
+            page.extend([0; 5]);
+            let record = IndexRecord { origin: page.len(), is_deleted: false };
+            page.extend([0, 0, 0, 0, 0, 0, 0, number, 0, 0, 0, 1]);
+            page.extend([0; 13]);
+            page.extend(text.as_bytes());
+            assert_eq!(FilesRow::decode(&IndexPage::of(&page).unwrap(), record), expected, "{text}");
+            let dropped = FilesRow::decode(&IndexPage::of(&page).unwrap(), IndexRecord { is_deleted: true, ..record });
+            assert_eq!(dropped, Some(FilesRow::Other), "{text}");
+        }
     }
 }
