@@ -89,3 +89,14 @@ fn damaged_header_or_missing_file_of_the_redo_log_stops_a_start() {
         assert_eq!(start_of(data), "nothing_against", "{case}: {file}: as before");
     }
 }
+
+/// MySQL 9.7.4 and 5.6.24 did not start, MariaDB 10.11.19 did.
+#[test]
+fn two_files_of_a_tablespace_stop_mysql() {
+    for (case, start) in [("mysql97", "refuses"), ("mysql56", "may_stop"), ("mariadb1011", "nothing_against")] {
+        let (_kept, data) = sound(case);
+        fs::copy(data.join("shop/archive.ibd"), data.join("shop/copy.ibd")).unwrap();
+        assert_eq!(start_of(&data), start, "{case}");
+        assert!(has_problem(&data, "innodb_two_files"), "{case}");
+    }
+}

@@ -261,6 +261,7 @@ fn start_of(
     if (has_damaged_entries_or_slots && trust != BufferTrust::SwitchedOff)
         || any(&|page| page.prediction.on_start == OnStart::RefusesToStart)
         || source.log.is_refused()
+        || (source.family == Family::Mysql8 && source.has_two_files())
     {
         InnodbStart::Refuses
     } else if matches!(source.family, Family::MariadbOld | Family::Unknown)
@@ -274,6 +275,8 @@ fn start_of(
         || any(&|page| page.page == SYSTEM_PAGE_0 && page.state.is_damaged())
         || coverage.skipped.iter().any(|skipped| lacks_pages(&skipped.reason))
         || source.lacks_page_0()
+        // MariaDB takes one of them.
+        || (source.family != Family::Mariadb && source.spaces.all.iter().any(|space| space.has_rival))
         || source.spaces.all.iter().any(|space| space.page_0 == PageState::Empty && !is_page_0_restored(space.id))
     {
         InnodbStart::MayStop

@@ -138,6 +138,16 @@ impl InnodbSource {
             && self.spaces.unknown.iter().any(|(_, why)| matches!(why, NoSpace::Empty))
     }
 
+    /// True when two files claim one tablespace in a whole page 0 each. MySQL 9.7.4 did not start with them; 5.6.24 not where it had to
+    /// recover.
+    #[must_use]
+    pub fn has_two_files(&self) -> bool {
+        let mut whole: Vec<u32> =
+            self.spaces.all.iter().filter(|space| space.page_0.is_sound()).map(|space| space.id).collect();
+        whole.sort_unstable();
+        whole.windows(2).any(|two| matches!(two, [one, other] if one == other))
+    }
+
     /// What a page's own bytes say; `None` when there is no such page or it cannot be read.
     pub fn look_up(
         &self,
