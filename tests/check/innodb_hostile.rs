@@ -190,6 +190,37 @@ fn damaged_page_zero_does_not_hide_a_tablespace() {
     }
 }
 
+/// No older checksum is of the bytes with the first number of the tablespace in page 0. MySQL 9.7.4 and MariaDB 10.11.19 did not start with
+/// another one in `ibdata1`.
+#[test]
+fn page_zero_with_two_numbers_alone_is_damaged() {
+    for (case, file) in [
+        ("mysql97", "mysql.ibd"),
+        ("mysql97", "shop/orders.ibd"),
+        ("mysql97", "ibdata1"),
+        ("mysql56", "shop/orders.ibd"),
+        ("mysql56", "ibdata1"),
+        ("mariadb1011-crc32", "shop/orders.ibd"),
+        ("mariadb1011-crc32", "ibdata1"),
+    ] {
+        let (_kept, data) = copy_of(case);
+        let verify = || dwbinspect(&["innodb", "verify", "--format", "ndjson", arg(&data)]);
+        let before = verify().of_type("damaged_page");
+        let mut bytes = fs::read(data.join(file)).unwrap();
+        bytes[37] ^= 4;
+        fs::write(data.join(file), bytes).unwrap();
+        let after = verify();
+        let found = after.of_type("damaged_page");
+        let more: Vec<_> = found.iter().filter(|page| !before.contains(page)).collect();
+        assert_eq!(more.len(), 1, "{case} {file}: {more:?}");
+        assert_eq!((&more[0]["path"], &more[0]["page_no"]), (&file.into(), &0.into()), "{case} {file}");
+        assert_eq!(more[0]["damage_code"], "wrong_tablespace", "{case} {file}");
+        assert!(has_kind(&after, "innodb_page_zero"), "{case} {file}");
+        let check = dwbinspect(&["innodb", "check", "--format", "ndjson", arg(&data)]);
+        assert_ne!(check.of_type("summary")[0]["start"], "nothing_against", "{case} {file}");
+    }
+}
+
 #[test]
 fn what_lies_elsewhere_is_said_and_not_followed() {
     let (kept, data) = copy_of("mariadb1011");

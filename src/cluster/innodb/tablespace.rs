@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use super::files::InnodbFiles;
 use crate::cluster::open::{AccessError, Links, ReadFile};
-use crate::parsers::innodb::DEFAULT_PAGE_BYTES;
 use crate::parsers::innodb::compressed::{FullCrc32Size, unpack_full_crc32};
 use crate::parsers::innodb::flags::{SpaceFlags, second_space_id};
 use crate::parsers::innodb::page::PageHeader;
 use crate::parsers::innodb::page_check::PageState;
+use crate::parsers::innodb::{DEFAULT_PAGE_BYTES, InnodbPageId};
 
 /// Pages after the first that are asked for the space id where page 0 is damaged.
 const MAX_VOTERS: u64 = 64;
@@ -203,7 +203,8 @@ impl Tablespaces {
         }
         self.page_bytes = flags.page_bytes;
         self.locked_by = file.locked_by();
-        let page_0 = page_0_of(&flags);
+        let page = file.bytes_at(0, flags.physical_bytes()).ok().flatten().unwrap_or_default();
+        let page_0 = PageState::at(&page, &flags, InnodbPageId { space_id: 0, page_no: 0 });
         self.add(Tablespace::of_files(0, flags, page_0, parts));
     }
 
@@ -215,8 +216,11 @@ impl Tablespaces {
         // Flags of zeros are those of old tables; in a page 0 that is damaged they tell nothing.
         let usual = self.get(0).map_or(SpaceFlags::plain(self.page_bytes), |system| system.flags);
         let mut flags = stored.unwrap_or(usual);
+        let page_of = |flags: &SpaceFlags| {
+            Ok(file.bytes_at(0, flags.physical_bytes()).map_err(NoSpace::Access)?.unwrap_or_default())
+        };
         let page_0_of = |flags: &SpaceFlags| {
-            let page = file.bytes_at(0, flags.physical_bytes()).map_err(NoSpace::Access)?.unwrap_or_default();
+            let page = page_of(flags)?;
             Ok(if page.is_empty() { PageState::Empty } else { PageState::of(&page, flags) })
         };
         let mut page_0 = page_0_of(&flags)?;
@@ -230,14 +234,27 @@ impl Tablespaces {
             }
         }
         let stored_id = PageHeader::decode(0, &head).ok().map(|header| header.space_id);
-        let made = |id, flags| Tablespace::of_files(id, flags, page_0, vec![(relative.to_owned(), file.size_bytes())]);
+        let second_id = second_space_id(&head);
+        let page = page_of(&flags)?;
+        let made = |space_id| {
+            let at = InnodbPageId { space_id, page_no: 0 };
+            let page_0 = if page.is_empty() { PageState::Empty } else { PageState::at(&page, &flags, at) };
+            Tablespace::of_files(space_id, flags, page_0, vec![(relative.to_owned(), file.size_bytes())])
+        };
         match (page_0, stored_id) {
-            (PageState::Sound(_) | PageState::Unverifiable(_), Some(id)) if stored.is_some() => Ok(made(id, flags)),
+            (PageState::Sound(_) | PageState::Unverifiable(_), Some(id))
+                if stored.is_some() && second_id == Some(id) =>
+            {
+                Ok(made(id))
+            }
             _ => {
                 let voted = vote(&file, &flags).map_err(NoSpace::Access)?;
-                let twice = stored_id.filter(|id| *id > 0 && second_space_id(&head) == Some(*id) && stored.is_some());
-                match voted.or(twice) {
-                    Some(id) => Ok(made(id, flags)),
+                // The older checksums are of the second number in page 0, and not of the first.
+                let is_summed = !page_0.is_damaged() && page_0 != PageState::Empty;
+                let second =
+                    second_id.filter(|id| *id > 0 && stored.is_some() && (is_summed || stored_id == Some(*id)));
+                match voted.or(second) {
+                    Some(id) => Ok(made(id)),
                     None if page_0 == PageState::Empty => Err(NoSpace::Empty),
                     None => Err(NoSpace::Unknown),
                 }

@@ -29,7 +29,7 @@ pub struct SpaceFlags {
 const FLAGS_AT: usize = 54;
 
 /// Offset of the second copy of the space id in page 0.
-const SPACE_ID_AT: usize = 38;
+pub const SPACE_ID_AT: usize = 38;
 
 impl SpaceFlags {
     /// Decodes flags. Bit 4 tells the two ways to read them apart: no legal size of a compressed page sets it.

@@ -4,7 +4,7 @@ use super::checksum::{
     Algorithm, NO_CHECKSUM, full_crc32, page_crc32, page_innodb, page_innodb_old, zip_crc32, zip_innodb,
 };
 use super::compressed::{FullCrc32Size, PageCodec, Unpacked, unpack_mariadb, unpack_mysql};
-use super::flags::SpaceFlags;
+use super::flags::{SPACE_ID_AT, SpaceFlags};
 use super::page::PageType;
 use crate::parsers::decode::{be_u16_at, be_u32_at, be_u64_at};
 use crate::parsers::innodb::InnodbPageId;
@@ -122,8 +122,8 @@ impl PageState {
         Self::of_image(page, flags, flags.is_mysql_encrypted)
     }
 
-    /// The same of the page at this place: one that is whole must have its number and its tablespace. Of the system tablespace the
-    /// latter is not asked: servers before MySQL 4.1 had something else there.
+    /// The same of the page at this place: one that is whole must have its number and its tablespace, page 0 in both places. Of other
+    /// pages of the system tablespace the latter is not asked: servers before MySQL 4.1 had something else there.
     ///
     /// Source: `buf_page_io_complete`, `storage/innobase/buf/buf0buf.cc`.
     #[must_use]
@@ -139,7 +139,10 @@ impl PageState {
         // With `full_crc32` the tablespace is inside of what is compressed or encrypted; a key has a version, which is there.
         let is_hidden = flags.is_full_crc32
             && (matches!(FullCrc32Size::of(page), FullCrc32Size::Compressed(_)) || be_u32_at(page, 0) != Some(0));
-        match differs(34, place.space_id).filter(|_| place.space_id != 0 && !is_hidden) {
+        let is_first = place.page_no == 0;
+        let in_header = differs(34, place.space_id).filter(|_| (place.space_id != 0 || is_first) && !is_hidden);
+        let after_header = differs(SPACE_ID_AT, place.space_id).filter(|_| is_first && !is_hidden);
+        match in_header.or(after_header) {
             Some(found) => Self::Damaged(PageFault::WrongTablespace { found, expected: place.space_id }),
             None => state,
         }
