@@ -355,3 +355,26 @@ fn start_is_unknown_where_pages_could_not_be_examined() {
         assert!(check.of_type("skipped").iter().any(|one| one["what"] == "ibdata1"), "{case}: and nothing says so");
     }
 }
+
+/// MySQL 9.7.4 with `innodb_checksum_algorithm=none` wrote images over pages that were damaged themselves: nothing in them shows that.
+#[test]
+fn image_without_a_checksum_is_no_proof() {
+    for case in ["mysql97", "mysql56", "mariadb1011-crc32"] {
+        let (_kept, data) = copy_of(case);
+        let before = innodb("check", &data);
+        let restored = |page: &Value| page["verdict"] == "server_restores";
+        let page = before.of_type("page").into_iter().find(restored).expect("a page");
+        let chosen = &page["candidates"][page["chosen"].as_u64().unwrap() as usize];
+        let at = slot_offset(&data, chosen);
+        let buffer = data.join(chosen["file"].as_str().unwrap());
+        for place in [0, 16384 - 8] {
+            write_at(&buffer, &0xDEAD_BEEF_u32.to_be_bytes(), at + place);
+        }
+        write_at(&buffer, &noise(200), at + 5000);
+        let after = innodb("check", &data);
+        let is_it = |other: &&Value| (&other["space_id"], &other["page_no"]) == (&page["space_id"], &page["page_no"]);
+        let found = after.of_type("page").iter().find(is_it).cloned().expect("the page");
+        assert_eq!((&found["verdict"], &found["on_start"]), (&"restore_unproven".into(), &"restored".into()), "{case}");
+        assert!(found["reason_codes"].as_array().unwrap().contains(&"image_without_checksum".into()), "{found}");
+    }
+}

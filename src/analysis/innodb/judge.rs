@@ -14,6 +14,7 @@ use crate::analysis::verdict::sectors::{MapImage, SectorMarks, TearMap, map_tear
 use crate::cluster::innodb::doublewrite::{Doublewrite, DoublewriteLayout};
 use crate::cluster::innodb::redo_log::Family;
 use crate::cluster::innodb::tablespace::{DICTIONARY_SPACE, PageReader, Tablespace, Tablespaces};
+use crate::parsers::innodb::checksum::Algorithm;
 use crate::parsers::innodb::page::PageHeader;
 use crate::parsers::innodb::page_check::PageState;
 use crate::parsers::innodb::{InnodbLsn, InnodbPageId};
@@ -421,6 +422,10 @@ impl JudgeContext<'_> {
         if let Some(chosen) = chosen {
             if self.checkpoint.is_some_and(|checkpoint| chosen.lsn < checkpoint) {
                 prediction.reasons.push(RecoveryReason::ImageOlderThanCheckpoint);
+            }
+            if matches!(chosen.state.algorithm(), Some(Algorithm::None | Algorithm::ZipNone)) {
+                prediction.reasons.push(RecoveryReason::ImageWithoutChecksum);
+                prediction.sureness = Sureness::Likely;
             }
             if found.state.is_damaged() && found.lsn > chosen.lsn {
                 prediction.reasons.push(RecoveryReason::ImageOlderThanPage);

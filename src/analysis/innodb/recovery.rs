@@ -87,6 +87,8 @@ pub enum RecoveryReason {
     CheckpointUnknown,
     /// The server's family is unknown.
     FamilyUnknown,
+    /// The image has no checksum: whether it is whole is not known.
+    ImageWithoutChecksum,
     /// The page in the file has a higher LSN than the image.
     ImageOlderThanPage,
     /// The page stays damaged. The server stops where replay, or the undoing of transactions, needs it.
@@ -115,7 +117,7 @@ pub enum RecoveryReason {
 
 impl RecoveryReason {
     /// All of them.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::NoWholeImage,
         Self::ImageOlderThanCheckpoint,
         Self::OlderImagesIgnored,
@@ -129,6 +131,7 @@ impl RecoveryReason {
         Self::TwoFiles,
         Self::CheckpointUnknown,
         Self::FamilyUnknown,
+        Self::ImageWithoutChecksum,
         Self::ImageOlderThanPage,
         Self::ReplayMayStop,
         Self::BufferNotFound,
@@ -160,6 +163,7 @@ impl RecoveryReason {
             Self::TwoFiles => "two_files",
             Self::CheckpointUnknown => "checkpoint_unknown",
             Self::FamilyUnknown => "family_unknown",
+            Self::ImageWithoutChecksum => "image_without_checksum",
             Self::ImageOlderThanPage => "image_older_than_page",
             Self::ReplayMayStop => "replay_may_stop",
             Self::BufferNotFound => "buffer_not_found",

@@ -213,8 +213,9 @@ fn note_trust(trust: BufferTrust, findings: &mut Vec<Finding>) {
 }
 
 /// What of a page replay may stop at: it stays damaged, or becomes one from before the checkpoint, to which what comes after does
-/// not fit.
-const MAY_STOP: [RecoveryReason; 2] = [RecoveryReason::ReplayMayStop, RecoveryReason::ImageOlderThanCheckpoint];
+/// not fit, or one that nothing shows to be whole.
+const MAY_STOP: [RecoveryReason; 3] =
+    [RecoveryReason::ReplayMayStop, RecoveryReason::ImageOlderThanCheckpoint, RecoveryReason::ImageWithoutChecksum];
 
 /// The first page of the system tablespace.
 const SYSTEM_PAGE_0: InnodbPageId = InnodbPageId { space_id: 0, page_no: 0 };

@@ -230,6 +230,7 @@ impl fmt::Display for RecoveryReason {
             Self::TwoFiles => "two files claim the tablespace",
             Self::CheckpointUnknown => "the checkpoint of the redo log is unknown",
             Self::FamilyUnknown => "which server wrote the directory is unknown",
+            Self::ImageWithoutChecksum => "the image has no checksum (innodb_checksum_algorithm=none): whether it is whole is not known",
             Self::ImageOlderThanPage => "the header of the page has a higher LSN than the image: another version was being written",
             Self::ReplayMayStop => "the page stays as it is: the server does not start if replay needs it, or the undoing of transactions",
             Self::BufferNotFound => {
