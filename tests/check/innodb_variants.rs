@@ -378,3 +378,26 @@ fn image_without_a_checksum_is_no_proof() {
         assert!(found["reason_codes"].as_array().unwrap().contains(&"image_without_checksum".into()), "{found}");
     }
 }
+
+/// MySQL 9.7.4 makes four blocks of 8192 bytes in the file without images, the first two of LRU batches and the others of the flush list.
+#[test]
+fn file_without_images_that_was_cut_is_incomplete() {
+    let (_kept, data) = copy_of("mysql97-detect");
+    let path = data.join("#ib_16384_0.bdblwr");
+    let kept = fs::read(&path).unwrap();
+    let is_incomplete = || {
+        let found = innodb("check", &data).of_type("finding");
+        found.iter().any(|finding| finding["kind"] == "innodb_buffer_incomplete")
+    };
+    assert!(kept.len() == 4 * 8192 && !is_incomplete());
+    for bytes in [0, 100, 8192, 2 * 8192, 3 * 8192, 4 * 8192 - 1] {
+        fs::write(&path, &kept[..bytes]).unwrap();
+        assert!(is_incomplete(), "{bytes}");
+    }
+    // A server with more buffer pools made more of both, and the blocks of the flush list are gone.
+    let lru: Vec<u8> = kept.chunks(8192).find(|block| block[8..11] != [0; 3]).unwrap().to_vec();
+    let flush_type = lru[10];
+    assert!(flush_type <= 1);
+    fs::write(&path, lru.repeat(4)).unwrap();
+    assert!(is_incomplete());
+}

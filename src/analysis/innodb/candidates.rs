@@ -14,6 +14,9 @@ use crate::parsers::innodb::layout::{LEGACY_BATCH_SLOTS, MAX_SEGMENTS, is_filled
 use crate::parsers::innodb::page_check::PageState;
 use crate::parsers::innodb::{InnodbLsn, InnodbPageId};
 
+/// Number of the flush list, as what wrote the pages of a block.
+const FLUSH_LIST: u8 = 1;
+
 /// A page that an entry without an image names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryFacts {
@@ -149,7 +152,8 @@ impl BufferContent {
         let newest = content.slots.iter().filter(|slot| slot.state.is_sound()).max_by_key(|slot| slot.lsn);
         let algorithm = newest.and_then(|slot| slot.state.algorithm());
         content.is_without_checksums = matches!(algorithm, Some(Algorithm::None | Algorithm::ZipNone));
-        content.is_complete = doublewrite.is_complete() && coverage.skipped.len() == skipped_before;
+        let are_blocks_lost = content.are_blocks_lost(doublewrite);
+        content.is_complete = doublewrite.is_complete() && !are_blocks_lost && coverage.skipped.len() == skipped_before;
         content
     }
 
@@ -167,6 +171,15 @@ impl BufferContent {
                 _ => false,
             }
         })
+    }
+
+    /// True when a block of LRU batches is in the second half of its file, or one of the flush list in the first: the file had more.
+    fn are_blocks_lost(&self, doublewrite: &Doublewrite) -> bool {
+        let is_second = |entry: &EntryFacts| {
+            let blocks = doublewrite.entries.get(entry.file).map_or(0, |file| file.blocks);
+            entry.block.saturating_mul(2) >= blocks
+        };
+        self.entries.iter().any(|entry| entry.is_sound && is_second(entry) != (entry.flush_type == FLUSH_LIST))
     }
 
     fn read_entries(&mut self, doublewrite: &Doublewrite, coverage: &mut Coverage) {

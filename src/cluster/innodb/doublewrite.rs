@@ -18,6 +18,9 @@ pub const MAX_SLOTS: u64 = 1 << 17;
 /// Blocks of a file without images that are read; servers make at most some hundred.
 pub const MAX_DETECT_BLOCKS: u64 = 4096;
 
+/// Blocks of a file without images that servers make at least: two for each buffer pool, and never fewer.
+const LEAST_DETECT_BLOCKS: u64 = 4;
+
 /// Where slots lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DoublewriteLayout {
@@ -123,6 +126,8 @@ pub struct EntryFile {
     pub name: String,
     /// Blocks.
     pub blocks: u64,
+    /// Its size is one that a server makes.
+    pub is_whole: bool,
     file: ReadFile,
 }
 
@@ -184,8 +189,12 @@ impl Doublewrite {
             match ReadFile::open(path, Links::Refuse) {
                 Ok(file) if name.kind == DoublewriteKind::Images => found.add_file(label, name.number, file),
                 Ok(file) => {
-                    let blocks = file.size_bytes().div_ceil(DetectBlock::SIZE as u64).min(MAX_DETECT_BLOCKS);
-                    found.entries.push(EntryFile { name: label, blocks, file });
+                    let blocks = file.size_bytes().div_ceil(DetectBlock::SIZE as u64);
+                    let is_whole = file.size_bytes().is_multiple_of(DetectBlock::SIZE as u64)
+                        && (LEAST_DETECT_BLOCKS..=MAX_DETECT_BLOCKS).contains(&blocks)
+                        && blocks.is_multiple_of(2);
+                    let blocks = blocks.min(MAX_DETECT_BLOCKS);
+                    found.entries.push(EntryFile { name: label, blocks, is_whole, file });
                 }
                 Err(error) => found.skipped.push(error),
             }
@@ -207,7 +216,9 @@ impl Doublewrite {
     /// Every slot that the server has can be read: no file is missing or cut off, as far as names and sizes show it.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        let is_readable = self.skipped.is_empty() && self.files.iter().all(|file| file.further_slots == 0);
+        let is_readable = self.skipped.is_empty()
+            && self.files.iter().all(|file| file.further_slots == 0)
+            && self.entries.iter().all(|file| file.is_whole);
         is_readable
             && match self.layout {
                 DoublewriteLayout::Files => {
