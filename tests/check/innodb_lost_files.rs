@@ -109,6 +109,14 @@ fn page_of_another_tablespace_is_damaged() {
     }
 }
 
+/// Writes a page with the checksum `crc32`, which every server of these takes.
+fn write_page(path: &Path, mut page: Vec<u8>, at: u64) {
+    let sum = page_crc32(&page).to_be_bytes();
+    page[..4].copy_from_slice(&sum);
+    page[16384 - 8..16384 - 4].copy_from_slice(&sum);
+    write_at(path, &page, at);
+}
+
 /// Of general tablespaces and undo logs made by hand MySQL 9.7.4 names the path alone, and it did not start without them.
 #[test]
 fn lost_file_is_named_where_its_row_has_no_number() {
@@ -119,14 +127,28 @@ fn lost_file_is_named_where_its_row_has_no_number() {
     let mut page = fs::read(&dictionary).unwrap()[at..][..16384].to_vec();
     let path = page.windows(20).position(|bytes| bytes == b"./sys/sys_config.ibd").expect("the row");
     page[path - 25 - 5 - 1] |= 1;
-    let sum = page_crc32(&page).to_be_bytes();
-    page[..4].copy_from_slice(&sum);
-    page[16384 - 8..16384 - 4].copy_from_slice(&sum);
-    write_at(&dictionary, &page, at as u64);
+    write_page(&dictionary, page, at as u64);
     assert!(skipped(&data, "named_file_missing").is_empty());
     assert_eq!(start_of(&data), "nothing_against");
     let (name, away) = (data.join("sys/sys_config.ibd"), data.join("away"));
     fs::rename(&name, &away).unwrap();
     assert_eq!(skipped(&data, "named_file_missing"), ["sys/sys_config.ibd"]);
     assert_eq!(start_of(&data), "unknown");
+}
+
+/// Before MySQL 8 no dictionary names files of undo logs: MySQL 5.6.24 and MariaDB 10.11.19 did not start without one.
+#[test]
+fn lost_file_of_undo_logs_is_known_from_rollback_segments() {
+    for case in ["mysql56", "mariadb1011-crc32"] {
+        let (_kept, data) = copy_of(case);
+        let ibdata = data.join("ibdata1");
+        let mut page = fs::read(&ibdata).unwrap()[5 * 16384..][..16384].to_vec();
+        // The fifth rollback segment is in the system tablespace.
+        assert_eq!(page[56 + 4 * 8..][..4], [0; 4], "{case}");
+        page[56 + 4 * 8 + 3] = 77;
+        write_page(&ibdata, page, 5 * 16384);
+        assert_eq!(skipped(&data, "named_file_missing"), ["undo077"], "{case}");
+        forget_what_is_lost(&data);
+        assert_eq!(start_of(&data), "unknown", "{case}");
+    }
 }

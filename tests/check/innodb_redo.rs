@@ -158,3 +158,15 @@ fn checkpoint_is_certain_where_no_block_is_lost_that_a_newer_one_can_be_in() {
     }
     assert!(is_certain());
 }
+
+/// MySQL 5.6.24 has two files or more, and did not start with one: the log of this directory was in the first alone.
+#[test]
+fn second_file_of_an_older_log_is_missed_wherever_the_log_ends() {
+    let (_kept, data) = copy_of("mysql56");
+    let first = data.join("ib_logfile0");
+    let at = 2_000_000_u64.next_multiple_of(512);
+    Damage::Zeros(at, 4_194_304 - at as usize).apply(&first);
+    fs::remove_file(data.join("ib_logfile1")).unwrap();
+    assert!(of_redo(&innodb("check", &data)).iter().any(|finding| finding["kind"] == "innodb_redo_missing"));
+    assert_eq!(start_of(&data), "unknown");
+}

@@ -130,6 +130,13 @@ impl RedoLog {
         Some(Head { number: redo_number(path), name, header, end_lsn, has_both_checkpoints })
     }
 
+    /// True for a log that need not have `ib_logfile1`: `innodb_log_files_in_group` is at least 2, but for MariaDB 10.2 and later.
+    #[must_use]
+    pub fn may_have_one_file(&self) -> bool {
+        let is_mariadb = self.creator.as_deref().is_some_and(|creator| creator.starts_with("MariaDB"));
+        is_mariadb || !matches!(self.format_word & 0x7FFF_FFFF, 0..=6) || self.format == Some(RedoFormat::Directory)
+    }
+
     /// True when servers do not start with such files, wherever the checkpoint is: MySQL 9.7.4 ("Invalid redo log header checksum",
     /// "Missing redo log file") and MariaDB 10.11.19 ("Invalid log header checksum").
     #[must_use]

@@ -30,6 +30,8 @@ pub struct RedoMap {
     parts: Vec<Part>,
     /// Bytes of a file that are its header.
     header_bytes: u64,
+    /// Files that a server makes at least.
+    least_files: usize,
     /// For a log that is written over and over: an LSN, and where its byte is among those after the headers. `None` where each file
     /// tells its own.
     ring: Option<(InnodbLsn, u64)>,
@@ -57,7 +59,8 @@ impl RedoMap {
         for path in paths(data_dir, files) {
             parts.extend(Part::open(&path, header_bytes)?);
         }
-        let mut map = Self { parts, header_bytes, ring: None };
+        let least_files = if log.may_have_one_file() { 1 } else { 2 };
+        let mut map = Self { parts, header_bytes, least_files, ring: None };
         map.ring = match format {
             RedoFormat::Directory => None,
             RedoFormat::MariadbPhysical => {
@@ -103,10 +106,11 @@ impl RedoMap {
         lsn.0.checked_sub(origin.0)?.checked_div(self.capacity())
     }
 
-    /// True when the files are of one size, as servers make those of a log that is written over and over.
+    /// True when the files are of one size and as many as servers make of a log that is written over and over.
     #[must_use]
     pub fn has_even_files(&self) -> bool {
-        self.ring.is_none() || self.parts.windows(2).all(|two| matches!(two, [one, next] if one.bytes == next.bytes))
+        let are_even = self.parts.windows(2).all(|two| matches!(two, [one, next] if one.bytes == next.bytes));
+        self.ring.is_none() || (are_even && self.parts.len() >= self.least_files)
     }
 
     /// True for an LSN at which a log that is written over and over goes on at the start of its first file.

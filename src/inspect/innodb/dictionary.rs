@@ -7,8 +7,10 @@ use super::source::InnodbSource;
 use crate::analysis::finding::Coverage;
 use crate::analysis::skipped::{SkipReason, SkippedPart};
 use crate::cluster::innodb::dictionary::{DictionaryFault, named_files};
-use crate::cluster::innodb::tablespace::{DICTIONARY_SPACE, NoSpace, Tablespace};
+use crate::cluster::innodb::redo_log::Family;
+use crate::cluster::innodb::tablespace::{DICTIONARY_SPACE, NoSpace, PageReader, Tablespace};
 use crate::parsers::innodb::dictionary::NamedFile;
+use crate::parsers::innodb::layout::{TRX_SYSTEM_PAGE, rollback_spaces};
 
 /// Files that are named one by one.
 const MAX_NAMED: usize = 1000;
@@ -50,6 +52,7 @@ pub fn note_missing_files(source: &InnodbSource, coverage: &mut Coverage) {
     if is_cut {
         coverage.skip(SkippedPart::RestOfTablespaces, SkipReason::TooManyMissing { limit: MAX_NAMED });
     }
+    note_missing_undo(source, coverage);
     let name = source.spaces.get(DICTIONARY_SPACE).or_else(|| source.spaces.get(0)).map(Tablespace::name);
     let part = SkippedPart::file(name.as_deref().unwrap_or("ibdata1"));
     match read {
@@ -59,6 +62,28 @@ pub fn note_missing_files(source: &InnodbSource, coverage: &mut Coverage) {
         }
         Err(DictionaryFault::NotFound) => coverage.skip(part, SkipReason::DictionaryNotRead { page_no: None }),
         Err(DictionaryFault::Access(error)) => coverage.skip_once(part, error),
+    }
+}
+
+/// Says which files of undo logs rollback segments name that are not there. In MySQL 8 and later the dictionary names them.
+fn note_missing_undo(source: &InnodbSource, coverage: &mut Coverage) {
+    if source.family == Family::Mysql8 {
+        return;
+    }
+    let Some(system) = source.spaces.get(0) else { return };
+    let page = PageReader::new(&source.root).page(system, TRX_SYSTEM_PAGE).ok().flatten().unwrap_or_default();
+    if !source.doublewrite.state_of(&page, system, TRX_SYSTEM_PAGE).is_sound() {
+        let reason = SkipReason::DictionaryNotRead { page_no: Some(TRX_SYSTEM_PAGE) };
+        return coverage.skip(SkippedPart::file(system.name()), reason);
+    }
+    // In MySQL 5.7 the first ones after that of the system tablespace are of temporary tables.
+    let ignored = if source.family == Family::Mysql57 { 1..=32 } else { 128..=128 };
+    let named = rollback_spaces(&page, ignored);
+    for space_id in named.into_iter().filter(|id| source.spaces.get(*id).is_none()) {
+        // Servers make them first of all, and name each by its number.
+        let name = format!("undo{space_id:03}");
+        let reason = SkipReason::NamedFileMissing { space_id: Some(space_id) };
+        coverage.skip(SkippedPart::file(name), reason);
     }
 }
 

@@ -193,7 +193,7 @@ impl fmt::Display for SkipReason {
                 write!(f, "{pages} pages are there, and page 0 says {declared}: the end of the file is missing")
             }
             Self::NamedFileMissing { space_id } => {
-                f.write_str("the dictionary names it")?;
+                f.write_str("the dictionary or a rollback segment names it")?;
                 if let Some(space_id) = space_id {
                     write!(f, " for tablespace {space_id}")?;
                 }
@@ -203,7 +203,7 @@ impl fmt::Display for SkipReason {
             }
             Self::DictionaryNotRead { page_no: Some(page_no) } => write!(
                 f,
-                "page {page_no} of the dictionary is damaged: whether all tables have their files is not known"
+                "page {page_no} of the dictionary, or of transactions, is damaged: whether all files are there is not known"
             ),
             Self::DictionaryNotRead { page_no: None } => {
                 f.write_str("no row of the dictionary was found in it: whether all tables have their files is not known")
