@@ -20,12 +20,14 @@ const REDO_NAME: &str = "#ib_redo";
 /// Directory of temporary tablespaces, which a start makes anew.
 const TEMPORARY_DIRECTORY: &str = "#innodb_temp";
 
-/// What belongs to a data directory and is elsewhere. But for `doublewrite` paths are as the server has them, relative to the data
+/// What belongs to a data directory and is elsewhere. But for `doublewrite` and `data_home` paths are as the server has them, relative to the data
 /// directory or not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Elsewhere {
     /// Directory of the doublewrite buffer.
     pub doublewrite: Option<PathBuf>,
+    /// Directory where it may be as well as in the data directory, where none is told.
+    pub data_home: Option<PathBuf>,
     /// Files of the system tablespace in their order.
     pub system: Vec<PathBuf>,
     /// Directory of undo tablespaces.
@@ -68,14 +70,11 @@ impl InnodbFiles {
         let listing = fs::read_dir(data_dir).map_err(|source| AccessError::io("list", data_dir, source))?;
         files.directory(data_dir, Path::new(""), listing, 0);
         if let Some(directory) = &elsewhere.doublewrite {
-            let listing = fs::read_dir(directory).map_err(|source| AccessError::io("list", directory, source))?;
             files.doublewrite.clear();
-            for entry in listing {
-                match entry {
-                    Ok(entry) => drop(files.doublewrite_file(&entry.file_name().to_string_lossy(), entry.path())),
-                    Err(source) => files.skipped.push(AccessError::io("list", directory, source)),
-                }
-            }
+            files.doublewrite_files(directory)?;
+        } else if let Some(home) = &elsewhere.data_home {
+            let found = files.doublewrite_files(home);
+            files.skipped.extend(found.err());
         }
         files.system.sort_by_key(|path| system_number(path));
         files.add_elsewhere(data_dir, elsewhere);
@@ -181,6 +180,18 @@ impl InnodbFiles {
             return depth == 0 && self.doublewrite_file(name, root.join(path));
         }
         true
+    }
+
+    /// Takes the files of the doublewrite buffer in a directory.
+    fn doublewrite_files(&mut self, directory: &Path) -> Result<(), AccessError> {
+        let listing = fs::read_dir(directory).map_err(|source| AccessError::io("list", directory, source))?;
+        for entry in listing {
+            match entry {
+                Ok(entry) => drop(self.doublewrite_file(&entry.file_name().to_string_lossy(), entry.path())),
+                Err(source) => self.skipped.push(AccessError::io("list", directory, source)),
+            }
+        }
+        Ok(())
     }
 
     fn doublewrite_file(&mut self, name: &str, path: PathBuf) -> bool {

@@ -71,7 +71,11 @@ impl InnodbRequest {
     /// the option file.
     #[must_use]
     pub fn elsewhere(&self, settings: &DirectorySettings) -> Elsewhere {
-        let named = settings.directory().map(|directory| self.data_dir.join(directory));
+        let named = settings.doublewrite.as_ref().map(|directory| self.data_dir.join(directory));
+        let home_dir = settings.data_home.as_ref().map(|directory| self.data_dir.join(directory));
+        // It may be the data directory by another name.
+        let real = |path: &Path| path.canonicalize().ok();
+        let is_other = |home: &PathBuf| real(home).is_none() || real(home) != real(&self.data_dir);
         let path = |text: &Option<String>| text.as_deref().map(PathBuf::from);
         let home = settings.data_home.as_deref().map(Path::new);
         let in_home = |file: &str| home.map_or_else(|| PathBuf::from(file), |home| home.join(file));
@@ -81,6 +85,7 @@ impl InnodbRequest {
         }
         Elsewhere {
             doublewrite: self.doublewrite_dir.clone().or(named),
+            data_home: home_dir.filter(is_other),
             system,
             undo: path(&settings.undo),
             redo: path(&settings.redo),

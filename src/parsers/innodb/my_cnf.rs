@@ -8,7 +8,7 @@ const SERVER_GROUPS: [&str; 4] = ["mysqld", "server", "mariadb", "mariadbd"];
 pub struct DirectorySettings {
     /// `innodb_doublewrite_dir`.
     pub doublewrite: Option<String>,
-    /// `innodb_data_home_dir`, where the system tablespace is, and images if the other is not set.
+    /// `innodb_data_home_dir`, where the system tablespace is.
     pub data_home: Option<String>,
     /// Files of the system tablespace in their order, by `innodb_data_file_path`.
     pub system_files: Vec<String>,
@@ -66,12 +66,6 @@ impl DirectorySettings {
             _ => {}
         }
     }
-
-    /// The directory of the doublewrite buffer; `None`: the data directory.
-    #[must_use]
-    pub fn directory(&self) -> Option<&str> {
-        self.doublewrite.as_deref().or(self.data_home.as_deref())
-    }
 }
 
 /// A value without its quotation marks and the remark after it.
@@ -94,13 +88,13 @@ mod tests {
         let text = "# innodb_doublewrite_dir=/no\n[client]\ninnodb_doublewrite_dir=/no\n[mysqld]\n\
                     innodb-data-home-dir = /home # where\nINNODB_DOUBLEWRITE_DIR=\"/dw #1\"\n!includedir /etc/x/\n";
         let found = DirectorySettings::parse(text);
-        assert_eq!((found.directory(), found.data_home.as_deref()), (Some("/dw #1"), Some("/home")));
+        assert_eq!((found.doublewrite.as_deref(), found.data_home.as_deref()), (Some("/dw #1"), Some("/home")));
         assert!(found.has_includes);
         let later =
             DirectorySettings::parse("[mysqld-8.0]\nloose_innodb_doublewrite_dir=/a\ninnodb_doublewrite_dir='/b'\n");
-        assert_eq!(later.directory(), Some("/b"));
+        assert_eq!(later.doublewrite.as_deref(), Some("/b"));
         let emptied = DirectorySettings::parse("[mysqld]\ninnodb_doublewrite_dir=/a\ninnodb_doublewrite_dir=\n");
-        assert_eq!(emptied.directory(), None);
+        assert_eq!(emptied.doublewrite, None);
         assert_eq!(
             DirectorySettings::parse("[mysql]\ninnodb_data_home_dir=/a\n\0[=]\n="),
             DirectorySettings::default()
