@@ -152,3 +152,14 @@ fn lost_file_of_undo_logs_is_known_from_rollback_segments() {
         assert_eq!(start_of(&data), "unknown", "{case}");
     }
 }
+
+/// MySQL 9.7.4 did not start without the directory `mysql`, of which the dictionary names no tablespace.
+#[test]
+fn lost_directory_of_mysql_is_named() {
+    let (_kept, data) = copy_of("mysql97");
+    forget_what_is_lost(&data);
+    fs::remove_dir_all(data.join("mysql")).unwrap();
+    assert_eq!(start_of(&data), "unknown");
+    let check = innodb("check", &data);
+    assert!(check.status == 2 && check.of_type("skipped").iter().any(|one| one["what"] == "mysql"), "{}", check.stdout);
+}

@@ -258,6 +258,12 @@ impl InnodbSource {
             let lost = AccessError::io("find", &self.root.join("ibdata1"), std::io::ErrorKind::NotFound.into());
             coverage.skip(SkippedPart::file("ibdata1"), lost);
         }
+        // Its tables of logs are files there in every server of this kind.
+        let of_mysql = self.root.join("mysql");
+        if self.family == Family::Mysql8 && !of_mysql.is_dir() {
+            let lost = AccessError::io("find", &of_mysql, std::io::ErrorKind::NotFound.into());
+            coverage.skip(SkippedPart::file("mysql"), lost);
+        }
         let errors = self.files.skipped.iter().chain(&self.log.skipped);
         for error in errors {
             coverage.skip(SkippedPart::DataFiles, error);
