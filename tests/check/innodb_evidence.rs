@@ -479,3 +479,29 @@ fn older_mariadb_has_no_prediction() {
         assert_ne!(page["verdict"], "server_restores", "{page}");
     }
 }
+
+/// A file of another page size, which MySQL does not read, hides no images.
+#[test]
+fn file_of_another_page_size_hides_nothing() {
+    let (_kept, data) = copy_of("mysql97");
+    let whole = pages(&check(&data, &[]));
+    fs::write(data.join("#ib_4096_0.dblwr"), []).unwrap();
+    let ran = check(&data, &[]);
+    assert!(has_kind(&ran, "innodb_other_page_size"), "{}", ran.stdout);
+    assert_eq!(pages(&ran), whole);
+}
+
+/// The first four of the last eight bytes of a page repeat its checksum.
+#[test]
+fn trailer_with_another_checksum_is_told_as_such() {
+    let (_kept, data) = copy_of("mysql97");
+    let path = data.join("shop/archive.ibd");
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[4 * 16384 - 8] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let check = check(&data, &[]);
+    let page =
+        check.of_type("page").into_iter().find(|page| page["path"] == "shop/archive.ibd" && page["page_no"] == 3);
+    let page = page.expect("the page");
+    assert!(page["damage"].as_str().unwrap().contains("the trailer has another one"), "{page}");
+}

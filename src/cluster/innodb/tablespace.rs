@@ -121,14 +121,15 @@ pub struct Tablespaces {
 }
 
 impl Tablespaces {
-    /// Reads page 0 of each file. The page size is that of the names of the doublewrite buffer's files, else that of the
-    /// system tablespace.
+    /// Reads page 0 of each file. The page size is that of the system tablespace where its page 0 is whole, else that of the names of
+    /// the doublewrite buffer's files.
     #[must_use]
     pub fn find(data_dir: &Path, files: &InnodbFiles) -> Self {
         let mut found = Self { page_bytes: DEFAULT_PAGE_BYTES, ..Self::default() };
         let named = files.doublewrite.first().map(|(name, _)| name.page_bytes);
         found.add_system(data_dir, files, named);
-        if let Some(page_bytes) = named {
+        let is_told = found.get(0).is_some_and(|system| system.page_0.is_sound());
+        if let Some(page_bytes) = named.filter(|_| !is_told) {
             found.page_bytes = page_bytes;
         }
         for path in &files.spaces {

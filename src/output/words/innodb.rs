@@ -273,6 +273,9 @@ impl fmt::Display for PageCodec {
 impl fmt::Display for PageFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Checksum { stored, computed } if stored == computed => {
+                write!(f, "checksum {stored:#010x} is right in the header, and the trailer has another one")
+            }
             Self::Checksum { stored, computed } => {
                 write!(f, "checksum {stored:#010x} is wrong, crc32 gives {computed:#010x}")
             }
