@@ -198,7 +198,7 @@ impl fmt::Display for SkipReason {
                     write!(f, " for tablespace {space_id}")?;
                 }
                 f.write_str(
-                    ", and it is not there, or empty: it is lost, or its table was dropped or discarded shortly before the server ended",
+                    ", and it is not there, or empty: it is lost, or its table was discarded, or dropped shortly before the server ended",
                 )
             }
             Self::DictionaryNotRead { page_no: Some(page_no) } => write!(
