@@ -214,7 +214,7 @@ fn files_elsewhere_are_not_taken_for_an_empty_buffer() {
         fs::write(&cnf, format!("[client]\nport=1\n[mysqld]\ninnodb-doublewrite-dir = \"{}\"\n", elsewhere.display()))
             .unwrap();
         let named = check(&data, &["--my-cnf", arg(&cnf)]);
-        assert_eq!((pages(&named), named.status), (whole, given.status), "{case}");
+        assert_eq!((pages(&named), named.status), (whole.clone(), given.status), "{case}");
         fs::write(&cnf, "[mysqld]\ninnodb_data_home_dir=../fast disk\n").unwrap();
         fs::rename(data.join("ibdata1"), elsewhere.join("ibdata1")).unwrap();
         assert_eq!(check(&data, &["--my-cnf", arg(&cnf)]).status, given.status, "{case}");
