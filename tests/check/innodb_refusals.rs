@@ -41,13 +41,16 @@ fn damaged_page_of_transactions_stops_mysql() {
     }
 }
 
+/// A fixture, the file that is damaged, the damage, and the kind of the problem that it must bring.
+type Damaged<'a> = (&'a str, String, &'a dyn Fn(&Path), Option<&'a str>);
+
 /// MySQL 9.7.4: "Invalid redo log header checksum", "Missing redo log file"; MariaDB 10.11.19: "Invalid log header checksum". It did start
 /// without the first file, with an old body that was damaged, and with an empty spare file.
 #[test]
 fn damaged_header_or_missing_file_of_the_redo_log_stops_a_start() {
     // The checkpoint of MySQL is in `#ib_redo76`; the files are 64 to 88.
     let redo = |number: u32| format!("#innodb_redo/#ib_redo{number}");
-    let cases: [(&str, String, &dyn Fn(&Path), Option<&str>); 11] = [
+    let cases: [Damaged<'_>; 11] = [
         ("mysql97", redo(64), &|path| write_at(path, &[0x5A; 4], 100), Some("innodb_redo_header")),
         ("mysql97", redo(88), &|path| write_at(path, &[0x5A; 4], 100), Some("innodb_redo_header")),
         ("mysql97", redo(64), &|path| write_at(path, &[0; 2048], 0), Some("innodb_redo_header")),
