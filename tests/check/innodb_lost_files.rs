@@ -8,6 +8,7 @@ use pgforensics::parsers::innodb::checksum::page_crc32;
 use serde_json::Value;
 
 use crate::common::{arg, dwbinspect};
+use crate::innodb_redo::{append_to_log, append_to_mariadb_log};
 use crate::innodb_variants::{copy_of, forget_what_is_lost, innodb, noise, start_of, write_at};
 
 const CASES: [&str; 6] =
@@ -49,6 +50,45 @@ fn file_that_the_dictionary_names_and_that_is_gone_is_named() {
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(words.contains("shop/archive.ibd") && words.contains("it is not there"), "{case}: {text}");
     }
+}
+
+/// Servers started after a crash in which tables had been dropped and the dictionary in its file was older.
+#[test]
+fn table_whose_file_the_redo_log_deletes_is_not_missed() {
+    let (_kept, data) = copy_of("mysql97");
+    forget_what_is_lost(&data);
+    fs::remove_file(data.join("shop/archive.ibd")).unwrap();
+    let record = |space_id: u8| [&[0xA3, space_id, 0, 0, 19][..], b"./shop/archive.ibd\0"].concat();
+    append_to_log(&data, &record(3));
+    assert_eq!(skipped(&data, "named_file_missing"), ["shop/archive.ibd"]);
+    assert_eq!(start_of(&data), "unknown");
+    append_to_log(&data, &record(4));
+    assert!(skipped(&data, "named_file_missing").is_empty());
+    assert!(innodb("verify", &data).of_type("skipped").is_empty());
+    assert_eq!(start_of(&data), "nothing_against");
+}
+
+/// MariaDB 10.11.19 was killed after it had made tables whose pages it had not written yet, and the dictionary named them; it started.
+#[test]
+fn file_whose_pages_the_redo_log_makes_may_be_empty() {
+    let (_kept, data) = copy_of("mariadb1011");
+    forget_what_is_lost(&data);
+    let path = data.join("shop/archive.ibd");
+    let file = fs::read(&path).unwrap();
+    let space_id = file[37];
+    fs::write(&path, vec![0; file.len()]).unwrap();
+    // Page 0 of another tablespace, page 1 of this one, page 0 of this one are made.
+    append_to_mariadb_log(&data, &[0x12, space_id + 1, 0, 0x12, space_id, 1]);
+    assert_eq!(skipped(&data, "named_file_missing"), ["shop/archive.ibd"]);
+    assert_ne!(start_of(&data), "nothing_against");
+    append_to_mariadb_log(&data, &[0x12, space_id, 0]);
+    assert!(skipped(&data, "named_file_missing").is_empty());
+    assert_eq!(start_of(&data), "nothing_against");
+    // Dropped, the same table needs no file.
+    fs::remove_file(&path).unwrap();
+    assert_eq!(skipped(&data, "named_file_missing"), ["shop/archive.ibd"]);
+    append_to_mariadb_log(&data, &[&[0x90, 8, space_id, 0][..], b"./shop/archive.ibd##"].concat());
+    assert!(skipped(&data, "named_file_missing").is_empty());
 }
 
 #[test]

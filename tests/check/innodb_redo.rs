@@ -8,6 +8,8 @@
 use std::fs::{self, OpenOptions};
 use std::path::Path;
 
+use pgforensics::parsers::crc::crc32c;
+use pgforensics::parsers::innodb::redo_mtr::{MTR_TRAILER_BYTES, Mtr};
 use serde_json::Value;
 
 use crate::common::{Ran, arg, dwbinspect};
@@ -169,4 +171,52 @@ fn second_file_of_an_older_log_is_missed_wherever_the_log_ends() {
     fs::remove_file(data.join("ib_logfile1")).unwrap();
     assert!(of_redo(&innodb("check", &data)).iter().any(|finding| finding["kind"] == "innodb_redo_missing"));
     assert_eq!(start_of(&data), "unknown");
+}
+
+/// Puts a mini-transaction at the end of the redo log of `mysql97`, and signs its block. It is the first of the block then.
+pub fn append_to_log(data: &Path, records: &[u8]) {
+    let path = data.join("#innodb_redo/#ib_redo88");
+    let mut block = fs::read(&path).unwrap()[95_744..96_256].to_vec();
+    block[79..79 + records.len()].copy_from_slice(records);
+    let length = u16::try_from(79 + records.len()).unwrap();
+    block[4..6].copy_from_slice(&length.to_be_bytes());
+    block[6..8].copy_from_slice(&79_u16.to_be_bytes());
+    let sum = crc32c(&block[..508]);
+    block[508..].copy_from_slice(&sum.to_be_bytes());
+    write_at(&path, &block, 95_744);
+}
+
+/// Puts a mini-transaction at the end of the redo log of `mariadb1011`.
+pub fn append_to_mariadb_log(data: &Path, records: &[u8]) {
+    let path = data.join("ib_logfile0");
+    let log = fs::read(&path).unwrap();
+    let (mut at, mut turn) = (2_868_644, None);
+    while let Mtr::Whole { record_bytes, sequence_bit } = Mtr::read(&log[at..]) {
+        if *turn.get_or_insert(sequence_bit) != sequence_bit {
+            break;
+        }
+        at += record_bytes + MTR_TRAILER_BYTES;
+    }
+    let sum = crc32c(records).to_be_bytes();
+    write_at(&path, &[records, &[turn.unwrap()], &sum, &[0]].concat(), at as u64);
+}
+
+/// MySQL 9.7.4 left torn page 101 of `shop/archive` (tablespace 4), which its redo log did not change, and restored those of what it did.
+#[test]
+fn pages_are_restored_where_the_redo_log_changes_their_tablespace() {
+    let (_kept, data) = copy_of("mysql97");
+    let on_start = || {
+        let pages = innodb("check", &data).of_type("page");
+        let page = pages.into_iter().find(|page| page["space_id"] == 4 && page["page_no"] == 101).unwrap();
+        (page["on_start"].clone(), page["on_start_certainty"].clone())
+    };
+    assert_eq!(on_start(), ("kept".into(), "likely".into()));
+    // A file is made anew, a counter is written: no page is changed.
+    append_to_log(&data, &[0x80 | 62, 4, 7, 1]);
+    assert_eq!(on_start(), ("kept".into(), "likely".into()));
+    // One byte of page 7, at offset 1000, of tablespaces 5 and 4.
+    append_to_log(&data, &[0x80 | 1, 5, 7, 3, 0xE8, 1]);
+    assert_eq!(on_start(), ("kept".into(), "likely".into()));
+    append_to_log(&data, &[0x80 | 1, 4, 7, 3, 0xE8, 1]);
+    assert_eq!(on_start(), ("restored".into(), "by_rule".into()));
 }

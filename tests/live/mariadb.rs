@@ -311,3 +311,28 @@ fn large_pages_without_an_image_stay_torn() {
     let tables = [("orders", ""), ("packed", "page_compressed=1")];
     assert_found_and_foretold(65536, &["--innodb-checksum-algorithm=strict_full_crc32"], &tables, true);
 }
+
+/// The dictionary in its file is older than the redo log, which deletes the file; the server starts.
+#[test]
+fn table_that_was_dropped_before_the_crash_is_not_missed() {
+    let Some(mut server) = Mariadb::new(16384, &["--innodb-flush-log-at-trx-commit=1"]) else { return };
+    assert!(server.start(), "{}", server.log());
+    let tables = |sql: &str| (1..=3).map(|number| sql.replace('#', &number.to_string())).collect::<String>();
+    server.sql(&format!("create database shop; use shop; {}", tables("create table t# (id int) engine=innodb;")));
+    server.sql("set global innodb_max_dirty_pages_pct_lwm = 0; set global innodb_max_dirty_pages_pct = 0; do sleep(1)");
+    server.sql("set global innodb_max_dirty_pages_pct = 99; set global innodb_max_dirty_pages_pct_lwm = 98");
+    server.sql(&format!("use shop; {}", tables("drop table t#;")));
+    server.kill();
+    let data = server.data();
+    let (ran, _, summary) = check(&data);
+    assert!(ran.of_type("skipped").is_empty() && ran.status == 0, "{}", ran.stdout);
+    assert_eq!(summary["start"], "nothing_against");
+    // A file that no log deletes is missed.
+    let names = |ran: &Ran| ran.of_type("skipped").iter().filter(|one| one["cause"] == "named_file_missing").count();
+    assert!(server.start(), "{}", server.log());
+    server.sql(&format!("use shop; {}", tables("create table t# (id int) engine=innodb;")));
+    server.sql("set global innodb_max_dirty_pages_pct_lwm = 0; set global innodb_max_dirty_pages_pct = 0; do sleep(1)");
+    server.kill();
+    fs::remove_file(data.join("shop/t2.ibd")).expect("remove");
+    assert_eq!(names(&check(&data).0), 1);
+}

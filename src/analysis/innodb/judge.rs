@@ -5,8 +5,9 @@ use std::path::Path;
 
 use super::candidates::BufferContent;
 use super::compare::{InnodbComparison, compare};
-use super::recovery::{OnStart, PageCase, Prediction, RecoveryReason, SpaceRole, Sureness, is_page_0_lost, opening};
-use super::scan::FoundPage;
+use super::opened::{OpenedSpaces, RedoFacts, opening};
+use super::recovery::{OnStart, PageCase, Prediction, RecoveryReason, SpaceRole, Sureness, is_page_0_lost};
+use super::scan::{FoundPage, ScanReport};
 use super::slot::{SlotFacts, SlotId};
 use crate::analysis::finding::Coverage;
 use crate::analysis::skipped::SkippedPart;
@@ -138,24 +139,28 @@ pub enum BufferTrust {
 }
 
 impl BufferTrust {
-    /// What speaks against a buffer. `newest_on_disk`: highest LSN of a whole page in the data files.
+    /// What speaks against a buffer. `scan`: of the data files.
     #[must_use]
     pub fn of(
         doublewrite: &Doublewrite,
         content: &BufferContent,
         checkpoint: Option<InnodbLsn>,
-        newest_on_disk: InnodbLsn,
+        scan: &ScanReport,
         is_off: bool,
     ) -> Self {
         let has_current = checkpoint.is_none_or(|checkpoint| content.newest_lsn() >= Some(checkpoint));
+        let newest_on_disk = scan.newest_lsn.iter().copied().max().unwrap_or_default();
         let is_written_since = checkpoint.is_some_and(|checkpoint| newest_on_disk > checkpoint);
+        // A new instance has never used it. What was being written where a page is damaged is not known.
+        let may_be_unused = checkpoint.is_some() && scan.counts.damaged == 0;
+        let is_empty = content.newest_lsn().is_none();
         if matches!(doublewrite.layout, DoublewriteLayout::Elsewhere | DoublewriteLayout::Missing) {
             Self::NotFound
         } else if is_off {
             Self::SwitchedOff
         } else if !content.is_complete {
             Self::Incomplete
-        } else if content.newest_lsn().is_none() || (is_written_since && !has_current) {
+        } else if (is_empty && !may_be_unused) || (is_written_since && !has_current) {
             Self::NotInUse
         } else {
             Self::Complete
@@ -190,23 +195,10 @@ pub struct JudgeContext<'a> {
     pub checkpoint: Option<InnodbLsn>,
     /// No newer checkpoint can be lost.
     pub is_checkpoint_certain: bool,
-    /// All of the redo log is there that the server wrote after the checkpoint, as far as that can be seen.
-    pub is_redo_whole: bool,
+    /// The redo log from there on.
+    pub redo: &'a RedoFacts,
     /// Whether the buffer is all that the server has.
     pub trust: BufferTrust,
-}
-
-/// Numbers of the tablespaces that have been changed after the checkpoint, as far as anything shows it: recovery opens them.
-/// `newest_lsn`: of the whole pages of each tablespace.
-#[must_use]
-pub fn opened_spaces(context: &JudgeContext<'_>, newest_lsn: &[InnodbLsn]) -> BTreeSet<u32> {
-    let Some(checkpoint) = context.checkpoint else { return BTreeSet::new() };
-    let by_pages = context.spaces.all.iter().zip(newest_lsn);
-    let by_pages = by_pages.filter(|(_, lsn)| **lsn > checkpoint).map(|(space, _)| space.id);
-    let sound = context.content.slots.iter().filter(|slot| slot.state.is_sound() && slot.lsn > checkpoint);
-    let by_slots = sound.filter_map(|slot| slot.space_id);
-    let entries = context.content.entries.iter().filter(|entry| entry.is_sound && entry.lsn > checkpoint);
-    by_pages.chain(by_slots).chain(entries.map(|entry| entry.page.space_id)).collect()
 }
 
 /// What a tablespace is for.
@@ -220,6 +212,12 @@ fn role_of(space: &Tablespace) -> SpaceRole {
 }
 
 impl JudgeContext<'_> {
+    /// Tablespaces that recovery opens. `scan`: of the data files.
+    #[must_use]
+    pub fn opened_spaces(&self, scan: &ScanReport) -> OpenedSpaces {
+        OpenedSpaces::find(self.spaces, self.content, self.redo, self.checkpoint, &scan.newest_lsn)
+    }
+
     /// The word for a slot and the page that it names, with the LSN of that page.
     ///
     /// `image`: bytes of the slot.
@@ -266,7 +264,7 @@ impl JudgeContext<'_> {
     pub fn judge(
         &self,
         found: &FoundPage,
-        opened: &BTreeSet<u32>,
+        opened: &OpenedSpaces,
         reader: &mut PageReader<'_>,
         coverage: &mut Coverage,
     ) -> Option<InnodbPage> {
@@ -352,7 +350,7 @@ impl JudgeContext<'_> {
         &self,
         found: &FoundPage,
         space: &Tablespace,
-        opened: &BTreeSet<u32>,
+        opened: &OpenedSpaces,
         (slots, entries): (&[&SlotFacts], &[InnodbLsn]),
         is_unseen: bool,
     ) -> Prediction {
@@ -364,8 +362,8 @@ impl JudgeContext<'_> {
         let first = InnodbPageId { space_id: space.id, page_no: 0 };
         let of_page_0: Vec<&SlotFacts> = self.content.slots_of(first).collect();
         let is_page_0_lost = found.page_no != 0 && is_page_0_lost(role, space.page_0, &of_page_0, self.checkpoint);
-        let is_named = opened.contains(&space.id) || self.checkpoint.is_none();
-        let opening = opening(self.family, role, is_named, !opened.is_empty());
+        let by_rule = self.checkpoint.is_none().then_some(Sureness::ByRule);
+        let opening = by_rule.or_else(|| opening(self.family, role, space.id, opened));
         let case = PageCase {
             family: self.family,
             checkpoint: self.checkpoint,
@@ -396,7 +394,7 @@ impl JudgeContext<'_> {
             prediction.reasons.push(RecoveryReason::CheckpointUncertain);
             prediction.sureness = Sureness::Likely;
         }
-        if self.checkpoint.is_some() && !self.is_redo_whole {
+        if self.checkpoint.is_some() && !self.redo.is_whole {
             prediction.reasons.push(RecoveryReason::RedoNotWhole);
             prediction.sureness = Sureness::Likely;
         }

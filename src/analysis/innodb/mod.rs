@@ -6,6 +6,7 @@ pub mod candidates;
 pub mod compare;
 pub mod finding;
 pub mod judge;
+pub mod opened;
 pub mod recovery;
 pub mod scan;
 pub mod slot;

@@ -401,25 +401,6 @@ fn usable_by_mariadb<'a>(slots: &[&'a SlotFacts], checkpoint: InnodbLsn) -> Opti
     slots.iter().rfind(|slot| is_loaded_by_mariadb(slot, checkpoint)).copied()
 }
 
-/// Whether recovery examines the pages of a tablespace, as far as anything shows it; `None` where nothing does. `is_named`: something
-/// of it is newer than the checkpoint; `is_any_named`: something of any is.
-///
-/// MySQL 9.7.4 was seen to examine undo logs and the dictionary where other tablespaces had been changed, and not where none had been.
-#[must_use]
-pub fn opening(family: Family, role: SpaceRole, is_named: bool, is_any_named: bool) -> Option<Sureness> {
-    let is_always = match family {
-        Family::Mysql8 => role == SpaceRole::System,
-        _ => role != SpaceRole::Other,
-    };
-    if is_named || is_always {
-        Some(Sureness::ByRule)
-    } else if role != SpaceRole::Other && is_any_named {
-        Some(Sureness::Likely)
-    } else {
-        None
-    }
-}
-
 /// True when MariaDB does not open a tablespace because of its page 0, so that none of its pages is restored.
 ///
 /// `slots`: those that name page 0.
@@ -569,27 +550,16 @@ mod tests {
         }
     }
 
-    /// As MySQL 9.7.4 did with torn pages of each, where nothing of them was newer than the checkpoint.
+    /// MySQL 9.7.4 left the pages of what it did not examine, and stopped all the same where one of undo logs or of the dictionary was damaged.
     #[test]
-    fn mysql_examines_undo_logs_and_dictionary_where_anything_was_changed() {
-        use Sureness::{ByRule, Likely};
-        for (role, idle, busy) in [
-            (SpaceRole::System, Some(ByRule), Some(ByRule)),
-            (SpaceRole::Undo, None, Some(Likely)),
-            (SpaceRole::Dictionary, None, Some(Likely)),
-            (SpaceRole::Other, None, None),
-        ] {
-            let opened = |is_named, is_any| opening(Family::Mysql8, role, is_named, is_any);
-            assert_eq!((opened(false, false), opened(false, true)), (idle, busy), "{role:?}");
-            assert_eq!(opened(true, true), Some(ByRule), "{role:?}");
-            let expected = idle.is_some();
-            // It stopped all the same where a damaged page of undo logs or of the dictionary stayed.
+    fn what_mysql_does_not_examine_stays() {
+        for role in [SpaceRole::System, SpaceRole::Undo, SpaceRole::Dictionary, SpaceRole::Other] {
+            let is_opened = role == SpaceRole::System;
             let image = slot(3, 300);
             let slots = [&image];
-            let is_opened = expected;
             let prediction =
                 Prediction::of(&PageCase { family: Family::Mysql8, role, is_opened, ..case(&slots, 7, 400) });
-            assert_eq!(prediction.on_start == OnStart::Restored, expected, "{role:?}");
+            assert_eq!(prediction.on_start == OnStart::Restored, is_opened, "{role:?}");
             let may_stop = prediction.reasons.contains(&RecoveryReason::ReplayMayStop);
             assert_eq!(may_stop, matches!(role, SpaceRole::Undo | SpaceRole::Dictionary), "{role:?}");
         }

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use super::files::InnodbFiles;
+use super::redo_changes::RedoChanges;
 use super::redo_log::RedoLog;
 use super::redo_map::{RedoMap, RedoPlace};
 use crate::cluster::open::AccessError;
@@ -53,12 +54,16 @@ pub enum RedoStop {
 /// What of the log is there.
 #[derive(Debug)]
 pub struct RedoExtent {
+    /// The checkpoint.
+    pub start: InnodbLsn,
     /// LSN of the first byte that a start cannot replay.
     pub end: InnodbLsn,
     /// Why.
     pub stop: RedoStop,
     /// Where that is, if a file has it.
     pub place: Option<RedoPlace>,
+    /// What it was seen to do.
+    pub changes: RedoChanges,
 }
 
 impl RedoExtent {
@@ -71,7 +76,13 @@ impl RedoExtent {
         watch: &dyn Fn() -> ControlFlow<()>,
     ) -> Option<Self> {
         let (checkpoint, _) = log.checkpoint.as_ref()?;
-        let nothing = |stop| Self { end: checkpoint.lsn, stop, place: None };
+        let nothing = |stop| Self {
+            start: checkpoint.lsn,
+            end: checkpoint.lsn,
+            stop,
+            place: None,
+            changes: RedoChanges::default(),
+        };
         let is_physical = log.format == Some(RedoFormat::MariadbPhysical);
         if is_physical && log.format_word & ENCRYPTED != 0 {
             return Some(nothing(RedoStop::NotTestable));
@@ -82,12 +93,14 @@ impl RedoExtent {
             Err(error) => return Some(nothing(RedoStop::Unreadable(error))),
         };
         let walk = Walk { map: &map, first: checkpoint.lsn, watch };
-        let found = if is_physical { walk.mini_transactions() } else { walk.blocks() };
+        let mut changes = RedoChanges::default();
+        let found = if is_physical { walk.mini_transactions(&mut changes) } else { walk.blocks(&mut changes) };
+        changes.search();
         let (end, mut stop) = found.unwrap_or_else(|error| (checkpoint.lsn, RedoStop::Unreadable(error)));
         if matches!(stop, RedoStop::Ended) && checkpoint.end_lsn.is_some_and(|needed| end < needed) {
             stop = RedoStop::Damaged;
         }
-        Some(Self { end, stop, place: map.place(end) })
+        Some(Self { start: checkpoint.lsn, end, stop, place: map.place(end), changes })
     }
 
     /// True when all that the server wrote is there, as far as the log itself tells.
@@ -107,7 +120,7 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     /// Where a log of blocks ends, and why.
-    fn blocks(&self) -> Result<(InnodbLsn, RedoStop), AccessError> {
+    fn blocks(&self, changes: &mut RedoChanges) -> Result<(InnodbLsn, RedoStop), AccessError> {
         if !self.map.has_even_files() {
             return Ok((self.first, RedoStop::Missing));
         }
@@ -125,8 +138,12 @@ impl Walk<'_> {
             }
             for block in buf.get(..filled).unwrap_or_default().chunks_exact(REDO_BLOCK_BYTES) {
                 match RedoBlock::decode(block) {
-                    RedoBlock::Whole { number, length, is_tested: has_sum } if number == block_number(start) => {
+                    RedoBlock::Whole { number, length, first_group, is_tested: has_sum }
+                        if number == block_number(start) =>
+                    {
                         is_tested &= has_sum;
+                        let before = usize::try_from(self.first.0.saturating_sub(start.0)).unwrap_or(usize::MAX);
+                        changes.meet_block(block, length, first_group, before);
                         end = block_end(start, length);
                         start = next_block(start);
                         if length < REDO_BLOCK_BYTES as u64 {
@@ -174,7 +191,7 @@ impl Walk<'_> {
     }
 
     /// Where a log of mini-transactions ends, and why.
-    fn mini_transactions(&self) -> Result<(InnodbLsn, RedoStop), AccessError> {
+    fn mini_transactions(&self, changes: &mut RedoChanges) -> Result<(InnodbLsn, RedoStop), AccessError> {
         let capacity = self.map.capacity();
         let mut lsn = self.first;
         let mut buf = vec![0; window(capacity)];
@@ -192,6 +209,8 @@ impl Walk<'_> {
                 let stop = match Mtr::read(buf.get(at..).unwrap_or_default()) {
                     Mtr::Whole { record_bytes, sequence_bit } => {
                         if self.is_of_this_turn(lsn, record_bytes, sequence_bit) {
+                            changes
+                                .meet_mtr(buf.get(at..).and_then(|rest| rest.get(..record_bytes)).unwrap_or_default());
                             let length = record_bytes.saturating_add(MTR_TRAILER_BYTES);
                             at = at.saturating_add(length);
                             lsn = InnodbLsn(lsn.0.saturating_add(length as u64));

@@ -9,7 +9,8 @@ use super::verify::note_scan;
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::innodb::candidates::BufferContent;
 use crate::analysis::innodb::finding::InnodbFinding;
-use crate::analysis::innodb::judge::{BufferTrust, InnodbPage, InnodbVerdict, JudgeContext, opened_spaces};
+use crate::analysis::innodb::judge::{BufferTrust, InnodbPage, InnodbVerdict, JudgeContext};
+use crate::analysis::innodb::opened::RedoFacts;
 use crate::analysis::innodb::recovery::{InnodbStart, OnStart, RecoveryReason};
 use crate::analysis::innodb::scan::{FoundPage, ScanReport, scan};
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
@@ -33,8 +34,8 @@ pub struct InnodbExamination {
     pub pages: Vec<InnodbPage>,
     /// Other pages that the doublewrite buffer names, if that was asked for.
     pub whole: Vec<InnodbPage>,
-    /// The redo log, from its checkpoint on, is all there, as far as that can be seen.
-    pub is_redo_whole: bool,
+    /// The redo log from its checkpoint on.
+    pub redo: RedoFacts,
     /// Whether the server starts.
     pub start: InnodbStart,
     /// What was found.
@@ -47,7 +48,7 @@ impl InnodbExamination {
     /// What its pages were judged by.
     #[must_use]
     pub fn context(&self) -> JudgeContext<'_> {
-        self.source.context(&self.content, &self.scan.newest_lsn, self.is_redo_whole)
+        self.source.context(&self.content, &self.scan, &self.redo)
     }
 
     /// Pages with a verdict.
@@ -97,8 +98,8 @@ pub fn innodb_check(
     let source = InnodbSource::open(request)?;
     let (mut findings, mut coverage) = (Vec::new(), Coverage::default());
     source.notes(&mut findings, &mut coverage);
-    note_missing_files(&source, &mut coverage);
     let redo = Redo::of(&source, &mut findings, &mut coverage, &|| watch.at(InnodbStage::Buffer, 0, 0));
+    note_missing_files(&source, &|| &redo, &mut coverage);
     let content = source.read_buffer(request.jobs, &mut coverage, &|| watch.at(InnodbStage::Buffer, 0, 0))?;
     note_buffer(&source, &content, &mut findings);
     let wants_zero = |page| content.names(page) || page == TRX_SYSTEM;
@@ -108,10 +109,10 @@ pub fn innodb_check(
     };
     let scan = scan(&source.scan_request(&|_| true, &wants_zero, request.jobs), &mut coverage, &told);
     note_scan(&source, &scan, &mut findings, &mut coverage);
-    let is_redo_whole = redo.is_whole(&content, &scan.newest_lsn, &mut findings);
-    let context = source.context(&content, &scan.newest_lsn, is_redo_whole);
+    let redo = redo.facts(&content, &scan.newest_lsn, &mut findings);
+    let context = source.context(&content, &scan, &redo);
     note_trust(context.trust, &mut findings);
-    let opened = opened_spaces(&context, &scan.newest_lsn);
+    let opened = context.opened_spaces(&scan);
     let mut reader = PageReader::new(&source.root);
     let mut judge = |found: &FoundPage, coverage: &mut Coverage| context.judge(found, &opened, &mut reader, coverage);
     let mut pages = Vec::new();
@@ -135,7 +136,7 @@ pub fn innodb_check(
     }
     let start = start_of(&source, &content, &context, &pages, &coverage);
     note_pages(&pages, damaged_on_both_sides(&source, &content), &mut findings);
-    Ok(InnodbExamination { source, content, scan, pages, whole, is_redo_whole, start, findings, coverage })
+    Ok(InnodbExamination { source, content, scan, pages, whole, redo, start, findings, coverage })
 }
 
 fn note_buffer(source: &InnodbSource, content: &BufferContent, findings: &mut Vec<Finding>) {
@@ -267,7 +268,7 @@ fn start_of(
         InnodbStart::Refuses
     } else if matches!(source.family, Family::MariadbOld | Family::Unknown)
         || trust != BufferTrust::Complete
-        || !context.is_redo_whole
+        || !context.redo.is_whole
         || any(&|page| page.prediction.on_start == OnStart::Unknown)
     {
         InnodbStart::Unknown
@@ -301,8 +302,8 @@ pub fn innodb_page(
     let source = InnodbSource::open(request)?;
     let (mut findings, mut coverage) = (Vec::new(), Coverage::default());
     source.notes(&mut findings, &mut coverage);
-    note_missing_files(&source, &mut coverage);
     let redo = Redo::of(&source, &mut findings, &mut coverage, &|| watch(0, 0));
+    note_missing_files(&source, &|| &redo, &mut coverage);
     let wanted = source.space_named(space).ok_or_else(|| InspectError::NoSuchTablespace(space.to_owned()))?;
     let Some(space_id) = source.spaces.all.get(wanted).map(|space| space.id) else {
         return Err(InspectError::NoSuchTablespace(space.to_owned()));
@@ -316,10 +317,10 @@ pub fn innodb_page(
         scan(&source.scan_request(&takes, &|_| false, request.jobs), &mut coverage, &|done, total, _: &[FoundPage]| {
             watch(done, total)
         });
-    let is_redo_whole = redo.is_whole(&content, &scan.newest_lsn, &mut findings);
-    let context = source.context(&content, &scan.newest_lsn, is_redo_whole);
+    let redo = redo.facts(&content, &scan.newest_lsn, &mut findings);
+    let context = source.context(&content, &scan, &redo);
     note_trust(context.trust, &mut findings);
-    let opened = opened_spaces(&context, &scan.newest_lsn);
+    let opened = context.opened_spaces(&scan);
     let mut reader = PageReader::new(&source.root);
     let found = source.look_up(page, &mut reader, &mut coverage);
     let found = found.ok_or(InspectError::NoSuchInnodbPage(page))?;
@@ -327,7 +328,7 @@ pub fn innodb_page(
     let pages: Vec<InnodbPage> = judged.into_iter().collect();
     let start = start_of(&source, &content, &context, &pages, &coverage);
     note_pages(&pages, damaged_on_both_sides(&source, &content), &mut findings);
-    Ok(InnodbExamination { source, content, scan, pages, whole: Vec::new(), is_redo_whole, start, findings, coverage })
+    Ok(InnodbExamination { source, content, scan, pages, whole: Vec::new(), redo, start, findings, coverage })
 }
 
 impl InnodbSource {

@@ -6,6 +6,7 @@ use super::source::{InnodbSource, about};
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::innodb::candidates::BufferContent;
 use crate::analysis::innodb::finding::InnodbFinding;
+use crate::analysis::innodb::opened::RedoFacts;
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::cluster::innodb::redo_extent::{RedoExtent, RedoStop};
 use crate::parsers::innodb::InnodbLsn;
@@ -19,18 +20,23 @@ pub struct Redo {
 }
 
 impl Redo {
-    /// Follows the log, until `watch` breaks it off, and says where it is not as a server leaves it.
+    /// Follows the log, until `watch` breaks it off.
+    pub fn follow(source: &InnodbSource, watch: &dyn Fn() -> ControlFlow<()>) -> Self {
+        let extent = RedoExtent::follow(&source.root, &source.files, &source.log, watch);
+        Self { extent, has_whole_files: source.log.has_whole_files() }
+    }
+
+    /// The same, and says where it is not as a server leaves it.
     pub fn of(
         source: &InnodbSource,
         findings: &mut Vec<Finding>,
         coverage: &mut Coverage,
         watch: &dyn Fn() -> ControlFlow<()>,
     ) -> Self {
-        let has_whole_files = source.log.has_whole_files();
-        let extent = RedoExtent::follow(&source.root, &source.files, &source.log, watch);
-        let Some(found) = &extent else {
+        let redo = Self::follow(source, watch);
+        let Some(found) = &redo.extent else {
             coverage.skip(SkippedPart::RedoLog, SkipReason::CheckpointNotFound);
-            return Self { extent, has_whole_files };
+            return redo;
         };
         let end_lsn = found.end;
         let finding = match &found.stop {
@@ -58,14 +64,26 @@ impl Redo {
                 None => finding,
             });
         }
-        Self { extent, has_whole_files }
+        redo
     }
 
-    /// True when the log reaches as far as the pages and images that are there. Says so where it does not.
+    /// True for a tablespace whose file the log deletes.
+    #[must_use]
+    pub fn deletes(&self, space_id: u32) -> bool {
+        self.extent.as_ref().is_some_and(|extent| extent.changes.deleted.contains(&space_id))
+    }
+
+    /// True for a tablespace whose pages the log makes from the first on.
+    #[must_use]
+    pub fn makes(&self, space_id: u32) -> bool {
+        self.extent.as_ref().is_some_and(|extent| extent.changes.made.contains(&space_id))
+    }
+
+    /// What is known of the log. It is not whole where it does not reach as far as the pages and images that are there, and that is said.
     ///
     /// Servers write a page, and its image, after the log of its changes.
-    pub fn is_whole(&self, content: &BufferContent, newest_lsn: &[InnodbLsn], findings: &mut Vec<Finding>) -> bool {
-        let Some(extent) = &self.extent else { return false };
+    pub fn facts(self, content: &BufferContent, newest_lsn: &[InnodbLsn], findings: &mut Vec<Finding>) -> RedoFacts {
+        let Some(extent) = self.extent else { return RedoFacts::default() };
         let end_lsn = extent.end;
         let is_end_known =
             matches!(extent.stop, RedoStop::Ended | RedoStop::GoesOn | RedoStop::Damaged | RedoStop::Missing);
@@ -75,6 +93,7 @@ impl Redo {
             let finding = InnodbFinding::InnodbRedoBehind { end_lsn, newest_lsn };
             findings.push(about(Finding::problem, finding, None));
         }
-        behind.is_none() && extent.is_whole() && self.has_whole_files
+        let is_whole = behind.is_none() && extent.is_whole() && self.has_whole_files;
+        RedoFacts { is_whole, is_any: end_lsn > extent.start, changed: extent.changes.changed }
     }
 }

@@ -11,7 +11,8 @@ use crate::analysis::innodb::candidates::{BufferContent, EntryFacts};
 use crate::analysis::innodb::compare::{InnodbComparison, compare_entry};
 use crate::analysis::innodb::finding::InnodbFinding;
 use crate::analysis::innodb::judge::{BufferTrust, JudgeContext};
-use crate::analysis::innodb::scan::{FoundPage, ScanRequest};
+use crate::analysis::innodb::opened::RedoFacts;
+use crate::analysis::innodb::scan::{FoundPage, ScanReport, ScanRequest};
 use crate::analysis::skipped::{SkipReason, SkippedPart};
 use crate::cluster::innodb::doublewrite::{Doublewrite, DoublewriteLayout};
 use crate::cluster::innodb::files::InnodbFiles;
@@ -91,16 +92,14 @@ impl InnodbSource {
         if coverage.is_interrupted() { Err(InspectError::BufferInterrupted) } else { Ok(content) }
     }
 
-    /// What pages are judged by. `newest_lsn`: of the whole pages of each tablespace that was read. `is_redo_whole`: all of the redo
-    /// log is there.
+    /// What pages are judged by. `scan`: of the tablespaces that were read. `redo`: the log from the checkpoint on.
     #[must_use]
     pub fn context<'a>(
         &'a self,
         content: &'a BufferContent,
-        newest_lsn: &[InnodbLsn],
-        is_redo_whole: bool,
+        scan: &ScanReport,
+        redo: &'a RedoFacts,
     ) -> JudgeContext<'a> {
-        let newest = newest_lsn.iter().copied().max().unwrap_or_default();
         JudgeContext {
             root: &self.root,
             spaces: &self.spaces,
@@ -109,12 +108,12 @@ impl InnodbSource {
             family: self.family,
             checkpoint: self.checkpoint(),
             is_checkpoint_certain: self.log.is_checkpoint_certain,
-            is_redo_whole,
+            redo,
             trust: BufferTrust::of(
                 &self.doublewrite,
                 content,
                 self.checkpoint(),
-                newest,
+                scan,
                 self.settings.is_doublewrite_off,
             ),
         }

@@ -203,7 +203,7 @@ impl fmt::Display for SkipReason {
             }
             Self::DictionaryNotRead { page_no: Some(page_no) } => write!(
                 f,
-                "page {page_no} of the dictionary, or of transactions, is damaged: whether all files are there is not known"
+                "page {page_no} of the dictionary, or of transactions, is damaged, or older than the page that leads to it: whether all files are there is not known"
             ),
             Self::DictionaryNotRead { page_no: None } => {
                 f.write_str("no row of the dictionary was found in it: whether all tables have their files is not known")

@@ -12,9 +12,9 @@ pub const REDO_BLOCK_BYTES: usize = 512;
 pub const REDO_HEADER_BYTES: u64 = 2048;
 
 /// Bytes at the start of a block that hold no records.
-const BLOCK_HEADER_BYTES: u64 = 12;
+const BLOCK_HEADER_BYTES: usize = 12;
 
-/// Offset of the checksum.
+/// Offset of the checksum, and end of the records.
 const CHECKSUM_AT: usize = 508;
 
 /// What a block is.
@@ -30,6 +30,8 @@ pub enum RedoBlock {
         number: u32,
         /// Bytes of it that are written, header and checksum included; the block is full with 512.
         length: u64,
+        /// Offset in it of the first mini-transaction that begins in it; 0 where none does.
+        first_group: usize,
         /// It has a checksum, which fits.
         is_tested: bool,
     },
@@ -38,26 +40,34 @@ pub enum RedoBlock {
 impl RedoBlock {
     /// Examines a block of 512 bytes.
     ///
-    /// Source: `log_block_get_hdr_no`, `log_block_get_data_len`, `log_block_calc_checksum`, `storage/innobase/include/log0log.ic`.
+    /// Source: `log_block_get_hdr_no`, `log_block_get_data_len`, `log_block_get_first_rec_group`, `log_block_calc_checksum`, `storage/innobase/include/log0log.ic`.
     #[must_use]
     pub fn decode(block: &[u8]) -> Self {
         if block.len() == REDO_BLOCK_BYTES && block.iter().all(|byte| *byte == 0) {
             return Self::Empty;
         }
-        let fields =
-            (be_u32_at(block, 0), be_u16_at(block, 4), be_u32_at(block, CHECKSUM_AT), block.get(..CHECKSUM_AT));
-        let (Some(number), Some(length), Some(stored), Some(summed)) = fields else { return Self::Damaged };
+        let head = (be_u32_at(block, 0), be_u16_at(block, 4), be_u16_at(block, 6));
+        let (Some(number), Some(length), Some(first_group)) = head else { return Self::Damaged };
+        let sum = (be_u32_at(block, CHECKSUM_AT), block.get(..CHECKSUM_AT));
+        let (Some(stored), Some(summed)) = sum else { return Self::Damaged };
         let is_tested = stored == crc32c(summed) || stored == old_sum(summed);
         // The highest bit says that the block is encrypted.
         let length = u64::from(length & 0x7FFF);
         let is_length =
-            length == REDO_BLOCK_BYTES as u64 || (BLOCK_HEADER_BYTES..=CHECKSUM_AT as u64).contains(&length);
+            length == REDO_BLOCK_BYTES as u64 || (BLOCK_HEADER_BYTES as u64..=CHECKSUM_AT as u64).contains(&length);
         if !is_length || !(is_tested || stored == NO_CHECKSUM) {
             return Self::Damaged;
         }
         // The highest bit was set in the first block of a write.
-        Self::Whole { number: number & 0x7FFF_FFFF, length, is_tested }
+        Self::Whole { number: number & 0x7FFF_FFFF, length, first_group: first_group.into(), is_tested }
     }
+}
+
+/// The records of a whole block with this length, from an offset in it on.
+#[must_use]
+pub fn block_records(block: &[u8], length: u64, from: usize) -> &[u8] {
+    let end = usize::try_from(length).unwrap_or(CHECKSUM_AT).min(CHECKSUM_AT);
+    block.get(from.max(BLOCK_HEADER_BYTES)..end).unwrap_or_default()
 }
 
 /// Where the block begins that holds an LSN.
@@ -78,7 +88,7 @@ pub const fn block_number(start: InnodbLsn) -> u32 {
 #[must_use]
 pub const fn block_end(start: InnodbLsn, length: u64) -> InnodbLsn {
     let is_full = length == REDO_BLOCK_BYTES as u64;
-    InnodbLsn(start.0.saturating_add(length).saturating_add(if is_full { BLOCK_HEADER_BYTES } else { 0 }))
+    InnodbLsn(start.0.saturating_add(length).saturating_add(if is_full { BLOCK_HEADER_BYTES as u64 } else { 0 }))
 }
 
 /// The checksum of blocks before MySQL 5.7.
@@ -108,7 +118,8 @@ mod tests {
     #[test]
     fn blocks_by_checksum_and_length() {
         assert_eq!(RedoBlock::decode(&[0; 512]), RedoBlock::Empty);
-        let whole = |length| RedoBlock::Whole { number: 77160, length, is_tested: true };
+        let first_group = 0x0707;
+        let whole = |length| RedoBlock::Whole { number: 77160, length, first_group, is_tested: true };
         assert_eq!(RedoBlock::decode(&block(77160, 79)), whole(79));
         assert_eq!(RedoBlock::decode(&block(0x8000_0000 | 77160, 0x8000 | 512)), whole(512));
         for wrong in [0, 11, 509, 511, 513, 0x7FFF] {
@@ -118,7 +129,8 @@ mod tests {
         torn[300] ^= 1;
         assert_eq!(RedoBlock::decode(&torn), RedoBlock::Damaged);
         torn[508..].copy_from_slice(&NO_CHECKSUM.to_be_bytes());
-        assert_eq!(RedoBlock::decode(&torn), RedoBlock::Whole { number: 77160, length: 512, is_tested: false });
+        let untested = RedoBlock::Whole { number: 77160, length: 512, first_group, is_tested: false };
+        assert_eq!(RedoBlock::decode(&torn), untested);
         for length in 0..512 {
             assert_eq!(RedoBlock::decode(&block(1, 512)[..length]), RedoBlock::Damaged, "{length}");
         }

@@ -12,6 +12,15 @@ pub const MAX_MTR_BYTES: usize = 1 << 20;
 /// Bytes after the records: one that ends them, and a checksum.
 pub const MTR_TRAILER_BYTES: usize = 5;
 
+/// High half of the first byte of a record that tells of the deletion of a file.
+const FILE_DELETE: u8 = 0x90;
+
+/// The same of one that makes a page.
+const INIT_PAGE: u8 = 0x10;
+
+/// Bit of the first byte: after a record of a page, this one is of the same page, which it does not name.
+const SAME_PAGE: u8 = 0x80;
+
 /// What stands at a place in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mtr {
@@ -109,23 +118,73 @@ pub fn search(bytes: &[u8], max_summed: u64) -> impl Iterator<Item = Option<(usi
     })
 }
 
+/// What a record tells of a tablespace as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpaceChange {
+    /// Its file is deleted.
+    Deleted(u32),
+    /// Its page 0 is made, whatever the file holds there.
+    Made(u32),
+}
+
+/// Calls `met` with what the records of a mini-transaction tell of tablespaces as a whole.
+///
+/// After the first byte, and the length where that does not tell it, come the numbers of the tablespace and of a page. The high half of the
+/// first byte is 9 for the deletion of a file, where no record of a page is before it: else its high bit says that the page is the same as
+/// before. It is 1 for a page that is made.
+///
+/// Source: `mrec_type_t`, `mfile_type_t`, `storage/innobase/include/mtr0types.h`; `recv_sys_t::parse`, `storage/innobase/log/log0recv.cc` of
+/// MariaDB.
+pub fn space_changes(records: &[u8], met: &mut dyn FnMut(SpaceChange)) {
+    let mut at: usize = 0;
+    let mut is_after_page = false;
+    while let Some(Step::Record { next }) = step(records, at) {
+        let record = records.get(at..next).unwrap_or_default();
+        let first = record.first().copied().unwrap_or_default();
+        let is_same_page = first & SAME_PAGE != 0 && is_after_page;
+        is_after_page |= first & SAME_PAGE == 0;
+        match (first & 0xF0, page_of(record)) {
+            (FILE_DELETE, Some((space_id, _))) if !is_same_page => met(SpaceChange::Deleted(space_id)),
+            (INIT_PAGE, Some((space_id, 0))) => met(SpaceChange::Made(space_id)),
+            _ => {}
+        }
+        at = next;
+    }
+}
+
+/// Tablespace and page that a record names.
+fn page_of(record: &[u8]) -> Option<(u32, u32)> {
+    let after = record.get(1..)?;
+    let length_bytes = if record.first()? & 0x0F == 0 { varint(after)?.1 } else { 0 };
+    let fields = after.get(length_bytes..)?;
+    let (space_id, bytes) = varint(fields)?;
+    let (page_no, _) = varint(fields.get(bytes..)?)?;
+    Some((space_id, page_no))
+}
+
 /// Bytes of a record after its first byte, where that does not tell: the number of variable length included.
+fn extended(bytes: &[u8]) -> Option<usize> {
+    let (number, _) = varint(bytes)?;
+    usize::try_from(number).ok()?.checked_add(15)
+}
+
+/// A number of variable length, and how many bytes it has.
 ///
 /// Source: `mlog_decode_varint`, `storage/innobase/include/mtr0log.h` of MariaDB.
-fn extended(bytes: &[u8]) -> Option<usize> {
+fn varint(bytes: &[u8]) -> Option<(u32, usize)> {
     const MIN_2: u32 = 1 << 7;
     const MIN_3: u32 = MIN_2 + (1 << 14);
     const MIN_4: u32 = MIN_3 + (1 << 21);
     let byte = |at: usize| bytes.get(at).copied().map(u32::from);
     let first = byte(0)?;
-    let number = match first {
-        0..0x80 => first,
-        0x80..0xC0 => MIN_2.saturating_add((first & 0x3F) << 8 | byte(1)?),
-        0xC0..0xE0 => MIN_3.saturating_add((first & 0x1F) << 16 | byte(1)? << 8 | byte(2)?),
-        0xE0..0xF0 => MIN_4.saturating_add((first & 0x0F) << 24 | byte(1)? << 16 | byte(2)? << 8 | byte(3)?),
+    Some(match first {
+        0..0x80 => (first, 1),
+        0x80..0xC0 => (MIN_2.saturating_add((first & 0x3F) << 8 | byte(1)?), 2),
+        0xC0..0xE0 => (MIN_3.saturating_add((first & 0x1F) << 16 | byte(1)? << 8 | byte(2)?), 3),
+        0xE0..0xF0 => (MIN_4.saturating_add((first & 0x0F) << 24 | byte(1)? << 16 | byte(2)? << 8 | byte(3)?), 4),
+        0xF0 => (be_u32_at(bytes, 1)?, 5),
         _ => return None,
-    };
-    usize::try_from(number).ok()?.checked_add(15)
+    })
 }
 
 #[cfg(test)]
@@ -169,5 +228,32 @@ mod tests {
         assert_eq!(search(&dense, 10_000).filter(Option::is_none).count(), 3998);
         assert_eq!(Mtr::read(&[0, 0x9C]), Mtr::End);
         assert_eq!(Mtr::read(&vec![0x3F; MAX_MTR_BYTES + 100]), Mtr::Broken);
+    }
+    /// A record of a deletion tells of a file only where no page is before it: after one, its high bit says that the page is the same.
+    #[test]
+    fn what_happens_to_tablespaces() {
+        use SpaceChange::{Deleted, Made};
+        let changes = |records: &[u8]| {
+            let mut changes = Vec::new();
+            space_changes(records, &mut |change| changes.push(change));
+            changes
+        };
+        // 8 bytes follow the first: tablespace 9, page 0, a path.
+        let short = [&[0x98, 9, 0][..], b"w/a.ib"].concat();
+        // 19 bytes, 4 more than 15, so that a number of its own tells.
+        let long = [&[0x90, 4, 0x81, 0x10, 0][..], b"w/another.ibd##"].concat();
+        let other = 128 + 0x110;
+        assert_eq!(changes(&short), [Deleted(9)]);
+        assert_eq!(changes(&long), [Deleted(other)]);
+        assert_eq!(changes(&[&short[..], &long].concat()), [Deleted(9), Deleted(other)]);
+        let page = [0x34, 9, 1, 2, 3];
+        assert_eq!(changes(&[&page[..], &short].concat()), []);
+        assert_eq!(changes(&[&short[..], &page].concat()), [Deleted(9)]);
+        // Pages 0 and 1 are made; a byte of the latter is written.
+        assert_eq!(changes(&[0x12, 9, 0, 0x12, 9, 1, 0xB2, 9, 0]), [Made(9)]);
+        assert_eq!(changes(&[0x13, 0x81, 0x10, 0]), [Made(other)]);
+        for length in 0..short.len() {
+            assert_eq!(changes(&short[..length]), [], "{length}");
+        }
     }
 }

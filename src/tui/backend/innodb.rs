@@ -13,7 +13,6 @@ use super::{WorkError, hand_over, lock};
 use crate::analysis::finding::Coverage;
 use crate::analysis::innodb::batches::batches;
 use crate::analysis::innodb::compare::InnodbComparison;
-use crate::analysis::innodb::judge::opened_spaces;
 use crate::analysis::innodb::slot::{SlotFacts, SlotId};
 use crate::cluster::innodb::tablespace::PageReader;
 use crate::inspect::error::InspectError;
@@ -168,7 +167,7 @@ impl InnodbBackend {
         let listed = target.listed.and_then(|at| survey.examined.pages.get(at)).cloned();
         let page = listed.or_else(|| {
             let context = survey.examined.context();
-            let opened = opened_spaces(&context, &survey.examined.scan.newest_lsn);
+            let opened = context.opened_spaces(&survey.examined.scan);
             let found = source.look_up(target.page, &mut reader, &mut coverage)?;
             context.judge(&found, &opened, &mut reader, &mut coverage)
         });
