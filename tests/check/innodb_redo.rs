@@ -220,3 +220,22 @@ fn pages_are_restored_where_the_redo_log_changes_their_tablespace() {
     append_to_log(&data, &[0x80 | 1, 4, 7, 3, 0xE8, 1]);
     assert_eq!(on_start(), ("restored".into(), "by_rule".into()));
 }
+
+/// MariaDB 10.11.19 did not open `shop/orders` (tablespace 1, 704 pages) with a damaged page 0, and restored it where its redo log had been made
+/// to write the size of the tablespace.
+#[test]
+fn page_0_is_restored_by_mariadb_where_the_redo_log_has_the_size() {
+    let (_kept, data) = copy_of("mariadb1011");
+    write_at(&data.join("shop/orders.ibd"), &noise(64), 8192);
+    let on_start = || {
+        let page = innodb("check", &data).of_type("page").into_iter().find(|page| page["page_no"] == 0).unwrap();
+        assert_eq!((&page["space_id"], &page["on_start_certainty"]), (&1.into(), &"likely".into()));
+        page["on_start"].clone()
+    };
+    assert_eq!(on_start(), "kept");
+    // Pages that are in use, at byte 50 of page 0.
+    append_to_mariadb_log(&data, &[0x37, 1, 0, 50, 0, 0, 2, 0xC0]);
+    assert_eq!(on_start(), "kept");
+    append_to_mariadb_log(&data, &[0x37, 1, 0, 46, 0, 0, 2, 0xC0]);
+    assert_eq!(on_start(), "restored");
+}

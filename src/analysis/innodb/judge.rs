@@ -361,7 +361,9 @@ impl JudgeContext<'_> {
         let role = role_of(space);
         let first = InnodbPageId { space_id: space.id, page_no: 0 };
         let of_page_0: Vec<&SlotFacts> = self.content.slots_of(first).collect();
-        let is_page_0_lost = found.page_no != 0 && is_page_0_lost(role, space.page_0, &of_page_0, self.checkpoint);
+        let is_sized = self.redo.sized.contains(&space.id);
+        let is_page_0_lost =
+            found.page_no != 0 && is_page_0_lost(role, space.page_0, is_sized, &of_page_0, self.checkpoint);
         let by_rule = self.checkpoint.is_none().then_some(Sureness::ByRule);
         let opening = by_rule.or_else(|| opening(self.family, role, space.id, opened));
         let case = PageCase {
@@ -369,6 +371,7 @@ impl JudgeContext<'_> {
             checkpoint: self.checkpoint,
             page_no: found.page_no,
             role,
+            is_sized,
             is_page_0_lost,
             is_opened: opening.is_some(),
             is_zero: found.state == PageState::Empty,
@@ -379,7 +382,9 @@ impl JudgeContext<'_> {
             entry_lsn: entries.iter().max().copied(),
         };
         let mut prediction = Prediction::of(&case);
-        if opening == Some(Sureness::Likely) {
+        // What a server opens without a whole page 0 was seen, and is no rule.
+        let needs_page_0 = self.family == Family::Mariadb && role == SpaceRole::Other && space.page_0.is_damaged();
+        if opening == Some(Sureness::Likely) || needs_page_0 {
             prediction.sureness = Sureness::Likely;
         }
         if space.has_rival {

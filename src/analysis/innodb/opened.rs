@@ -17,6 +17,8 @@ pub struct RedoFacts {
     pub is_any: bool,
     /// Tablespaces that it changes, those that were seen.
     pub changed: BTreeSet<u32>,
+    /// Those whose size it writes.
+    pub sized: BTreeSet<u32>,
 }
 
 /// Tablespaces that have been changed after the checkpoint, as far as anything shows it.

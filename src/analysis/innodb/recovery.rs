@@ -232,6 +232,8 @@ pub struct PageCase<'a> {
     pub page_no: u32,
     /// What its tablespace is for.
     pub role: SpaceRole,
+    /// The redo log writes the size of the tablespace.
+    pub is_sized: bool,
     /// Page 0 of the tablespace is lost to MariaDB (see [`is_page_0_lost`]), and this is another page.
     pub is_page_0_lost: bool,
     /// Something shows that recovery opens the tablespace.
@@ -364,7 +366,9 @@ impl Prediction {
                 let of_page_0 = |on_start, slot| Self::new(on_start, slot, &[RecoveryReason::PageZero]).likely();
                 return match (case.role, case.is_zero) {
                     (SpaceRole::Undo, true) => of_page_0(OnStart::RefusesToStart, None),
-                    (SpaceRole::Other | SpaceRole::Dictionary, false) => of_page_0(OnStart::Kept, None),
+                    (SpaceRole::Other | SpaceRole::Dictionary, false) if !case.is_sized => {
+                        of_page_0(OnStart::Kept, None)
+                    }
                     _ => of_page_0(OnStart::Restored, Some(slot)),
                 };
             }
@@ -403,16 +407,23 @@ fn usable_by_mariadb<'a>(slots: &[&'a SlotFacts], checkpoint: InnodbLsn) -> Opti
 
 /// True when MariaDB does not open a tablespace because of its page 0, so that none of its pages is restored.
 ///
-/// `slots`: those that name page 0.
+/// `slots`: those that name page 0. `is_sized`: the redo log writes the size of the tablespace; 10.11.19 was seen to open such a one, and no
+/// other, with a damaged page 0 whose image it had.
 #[must_use]
-pub fn is_page_0_lost(role: SpaceRole, page_0: PageState, slots: &[&SlotFacts], checkpoint: Option<InnodbLsn>) -> bool {
+pub fn is_page_0_lost(
+    role: SpaceRole,
+    page_0: PageState,
+    is_sized: bool,
+    slots: &[&SlotFacts],
+    checkpoint: Option<InnodbLsn>,
+) -> bool {
     let has_image = checkpoint.is_some_and(|checkpoint| usable_by_mariadb(slots, checkpoint).is_some());
     match (role, page_0) {
         (_, PageState::Sound(_) | PageState::Unverifiable(_)) => false,
         (SpaceRole::System, _) | (SpaceRole::Undo, PageState::Damaged(_)) => !has_image,
         (SpaceRole::Undo, PageState::Empty) => true,
         (SpaceRole::Dictionary | SpaceRole::Other, PageState::Empty) => !has_image,
-        (SpaceRole::Dictionary | SpaceRole::Other, PageState::Damaged(_)) => true,
+        (SpaceRole::Dictionary | SpaceRole::Other, PageState::Damaged(_)) => !(has_image && is_sized),
     }
 }
 
@@ -444,6 +455,7 @@ mod tests {
             checkpoint: Some(InnodbLsn(checkpoint)),
             page_no,
             role: SpaceRole::Other,
+            is_sized: false,
             is_page_0_lost: false,
             is_opened: true,
             is_zero: false,
@@ -498,26 +510,28 @@ mod tests {
     #[test]
     fn mariadb_goes_by_other_rules_for_page_0() {
         let image = slot(3, 500);
-        for (role, is_zero, on_start, loses_others) in [
-            (SpaceRole::System, false, OnStart::Restored, false),
-            (SpaceRole::System, true, OnStart::Restored, false),
-            (SpaceRole::Undo, false, OnStart::Restored, false),
-            (SpaceRole::Undo, true, OnStart::RefusesToStart, true),
-            (SpaceRole::Other, false, OnStart::Kept, true),
-            (SpaceRole::Other, true, OnStart::Restored, false),
+        for (role, is_zero, is_sized, on_start, loses_others) in [
+            (SpaceRole::System, false, false, OnStart::Restored, false),
+            (SpaceRole::System, true, false, OnStart::Restored, false),
+            (SpaceRole::Undo, false, false, OnStart::Restored, false),
+            (SpaceRole::Undo, true, false, OnStart::RefusesToStart, true),
+            (SpaceRole::Other, false, false, OnStart::Kept, true),
+            (SpaceRole::Other, false, true, OnStart::Restored, false),
+            (SpaceRole::Other, true, false, OnStart::Restored, false),
         ] {
+            let what = format!("{role:?} {is_zero} {is_sized}");
             let slots = [&image];
-            let prediction = Prediction::of(&PageCase { role, is_zero, ..case(&slots, 0, 400) });
-            assert_eq!((prediction.on_start, prediction.sureness), (on_start, Sureness::Likely), "{role:?} {is_zero}");
+            let prediction = Prediction::of(&PageCase { role, is_zero, is_sized, ..case(&slots, 0, 400) });
+            assert_eq!((prediction.on_start, prediction.sureness), (on_start, Sureness::Likely), "{what}");
             let fault = crate::parsers::innodb::page_check::PageFault::CompressedSize { bytes: 0 };
             let page_0 = if is_zero { PageState::Empty } else { PageState::Damaged(fault) };
-            let checkpoint = Some(InnodbLsn(400));
-            assert_eq!(is_page_0_lost(role, page_0, &slots, checkpoint), loses_others, "{role:?} {is_zero}");
+            let is_lost = |checkpoint| is_page_0_lost(role, page_0, is_sized, &slots, Some(InnodbLsn(checkpoint)));
+            assert_eq!(is_lost(400), loses_others, "{what}");
             let other = Prediction::of(&PageCase { is_page_0_lost: loses_others, ..case(&slots, 7, 400) });
             let expected = if loses_others { OnStart::Kept } else { OnStart::Restored };
-            assert_eq!(other.on_start, expected, "{role:?} {is_zero}");
+            assert_eq!(other.on_start, expected, "{what}");
             // Without an image that counts nothing is restored, whatever the tablespace is.
-            assert!(is_page_0_lost(role, page_0, &slots, Some(InnodbLsn(600))), "{role:?} {is_zero}");
+            assert!(is_lost(600), "{what}");
         }
     }
 

@@ -21,6 +21,8 @@ pub struct RedoChanges {
     pub deleted: BTreeSet<u32>,
     /// Those whose page 0 it makes, of a log of mini-transactions: their files may be empty.
     pub made: BTreeSet<u32>,
+    /// Those whose size it writes, of a log of mini-transactions.
+    pub sized: BTreeSet<u32>,
     /// Records of blocks that were not searched yet.
     records: Vec<u8>,
 }
@@ -45,6 +47,7 @@ impl RedoChanges {
             let (spaces, space_id) = match change {
                 SpaceChange::Deleted(space_id) => (&mut self.deleted, space_id),
                 SpaceChange::Made(space_id) => (&mut self.made, space_id),
+                SpaceChange::Sized(space_id) => (&mut self.sized, space_id),
             };
             if spaces.len() < MAX_SPACES {
                 spaces.insert(space_id);

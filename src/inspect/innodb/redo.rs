@@ -94,6 +94,11 @@ impl Redo {
             findings.push(about(Finding::problem, finding, None));
         }
         let is_whole = behind.is_none() && extent.is_whole() && self.has_whole_files;
-        RedoFacts { is_whole, is_any: end_lsn > extent.start, changed: extent.changes.changed }
+        RedoFacts {
+            is_whole,
+            is_any: end_lsn > extent.start,
+            changed: extent.changes.changed,
+            sized: extent.changes.sized,
+        }
     }
 }
