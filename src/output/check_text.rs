@@ -157,13 +157,18 @@ pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], 
                 (\"WAL ends before end of online backup\")"
                 .to_owned(),
         },
-        Start::Stops { page, lsn } => match pages.get(*page).map(|report| &report.verdict.on_start) {
+        Start::Stops { page, lsn, may_stop_before } => match pages.get(*page).map(|report| &report.verdict.on_start) {
             Some(OnStart::Dies { record, .. }) => format!(
-                "the server will NOT start: at {lsn} ({record}) replay crashes with a segmentation fault, since it \
+                "the server will NOT start: at {lsn} ({record}) {}replay crashes with a segmentation fault, since it \
                  expects {} to be there",
+                if *may_stop_before { "at the latest " } else { "" },
                 page_at(page)
             ),
-            _ => format!("the server will NOT start: replay stops at {lsn}, where it reads {}", page_at(page)),
+            _ => format!(
+                "the server will NOT start: replay stops at {lsn}{}, where it reads {}",
+                if *may_stop_before { " at the latest" } else { "" },
+                page_at(page)
+            ),
         },
         Start::InvalidPages { page } => format!(
             "the server will NOT start: replay skips records of {}, which is not there, and for that stops with \"WAL \

@@ -300,7 +300,8 @@ fn contradiction(on_start: &Value, start: &Start) -> Option<String> {
         "stops" => {
             let (high, low) = at.split_once('/').unwrap_or_default();
             let short = format!("redo at {high}/{:X} ", u32::from_str_radix(low, 16).unwrap_or(0));
-            let says = [short, format!("redo at {at} ")].iter().any(|redo| start.log.contains(redo.as_str()));
+            let says = on_start["may_stop_before"] == true
+                || [short, format!("redo at {at} ")].iter().any(|redo| start.log.contains(redo.as_str()));
             start.is_up || !(says || start.log.contains("terminated by signal"))
         }
         "invalid_pages" => start.is_up || !start.log.contains("WAL contains references to invalid pages"),

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use rustix::process::geteuid;
 
-use super::lost_files::{connects, directory_of_server, is_sound, line, servers};
+use super::lost_files::{connects, crash_and_stop, directory_of_server, is_sound, line, servers};
 use super::server_files::told;
 use crate::common::arg;
 use crate::common::live::Server;
@@ -25,12 +25,7 @@ fn clusters(server: Server) -> (Server, Server, String, String) {
          create database other; select pg_create_physical_replication_slot('s'); checkpoint; insert into t values (0);",
     );
     let [changed, other] = ["t", "o"].map(|table| line(&server, &format!("select pg_relation_filepath('{table}')")));
-    server.stop("immediate");
-    is_sound(&server.data(), "completes");
-    let stopped = server.copy();
-    assert!(stopped.launch(&[]), "{}", stopped.log());
-    stopped.stop("fast");
-    is_sound(&stopped.data(), "without_replay");
+    let stopped = crash_and_stop(&server);
     (server, stopped, changed, other)
 }
 

@@ -24,6 +24,17 @@ pub fn line(server: &Server, sql: &str) -> String {
     server.sql(sql).trim().to_owned()
 }
 
+/// Kills the server, and gives the cluster after recovery and a stop in order; both are found to be sound.
+pub fn crash_and_stop(server: &Server) -> Server {
+    server.stop("immediate");
+    is_sound(&server.data(), "completes");
+    let stopped = server.copy();
+    assert!(stopped.launch(&[]), "{}", stopped.log());
+    stopped.stop("fast");
+    is_sound(&stopped.data(), "without_replay");
+    stopped
+}
+
 /// A directory that the server may write into.
 pub fn directory_of_server(server: &Server, name: &str) -> PathBuf {
     let path = server.host().join(name);
@@ -54,12 +65,7 @@ fn database_and_tablespace_that_are_gone_are_named() {
         let nothing_in = line(&server, "select 'pg_tblspc/' || oid from pg_tablespace where spcname = 'empty'");
         // Both take directories away before their own commit is on disk.
         server.sql("drop database dropped; alter database moved set tablespace used; create database late;");
-        server.stop("immediate");
-        is_sound(&server.data(), "completes");
-        let stopped = server.copy();
-        assert!(stopped.launch(&[]), "{}", stopped.log());
-        stopped.stop("fast");
-        is_sound(&stopped.data(), "without_replay");
+        let stopped = crash_and_stop(&server);
 
         for (of, sound) in [(&server, "completes"), (&stopped, "without_replay")] {
             let copy = of.copy();
@@ -157,12 +163,7 @@ fn entries_and_bits_of_pages_that_are_gone_are_evidence() {
              insert into keyed select i, repeat('z', 250) from generate_series(8001, 9000) i; delete from keyed where i = 5;
              begin; insert into seen select i, repeat('y', 300) from generate_series(1, 4000) i; rollback;",
         );
-        server.stop("immediate");
-        is_sound(&server.data(), "completes");
-        let stopped = server.copy();
-        assert!(stopped.launch(&[]), "{}", stopped.log());
-        stopped.stop("fast");
-        is_sound(&stopped.data(), "without_replay");
+        let stopped = crash_and_stop(&server);
 
         let evident = files.iter().chain([&toast]);
         for file in evident {
@@ -268,12 +269,7 @@ fn state_that_the_server_refuses_is_named() {
         let major: u32 = line(&server, "show server_version_num").parse::<u32>().unwrap() / 10_000;
         let prepared = fs::read_dir(server.data().join("pg_twophase")).unwrap().next().unwrap().unwrap().file_name();
         let prepared = format!("pg_twophase/{}", prepared.to_str().unwrap());
-        server.stop("immediate");
-        is_sound(&server.data(), "completes");
-        let stopped = server.copy();
-        assert!(stopped.launch(&[]), "{}", stopped.log());
-        stopped.stop("fast");
-        is_sound(&stopped.data(), "without_replay");
+        let stopped = crash_and_stop(&server);
         let (slot, origins) = ("pg_replslot/standby/state", "pg_logical/replorigin_checkpoint");
         let cases = [
             (prepared.as_str(), &["byte", "magic", "short"][..], "state_file"),

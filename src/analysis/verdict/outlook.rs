@@ -77,6 +77,9 @@ pub enum Start {
         page: usize,
         /// The record that reads it.
         lsn: Lsn,
+        /// It may stop before: replay comes to a page whose image in the server's own double write buffer may be gone by then, or that
+        /// it changes without seeing the damage.
+        may_stop_before: bool,
     },
     /// Replay passes over records of a page that is not there, and stops once the cluster would be consistent.
     InvalidPages {
@@ -202,10 +205,13 @@ impl Outlook {
         };
         let mut stops: Option<(Lsn, usize)> = None;
         let mut may_stop: Option<(Lsn, usize)> = None;
+        // Where replay comes to pages that the server takes from its own buffer.
+        let mut from_dwb: Option<Lsn> = None;
         for (index, page) in pages.iter().enumerate() {
             match &page.verdict.on_start {
                 OnStart::Read { lsn } => match page.server_takes.filter(|_| given.has_dwb && page.server_rejects) {
                     Some(candidate) => {
+                        from_dwb = Some(from_dwb.map_or(*lsn, |first| first.min(*lsn)));
                         let judged = page.verdict.candidates.get(candidate);
                         let safe = judged.is_some_and(|judged| judged.outcome == CandidateOutcome::Safe);
                         if safe { &mut outlook.server_restores } else { &mut outlook.server_guesses }.push(index);
@@ -238,7 +244,12 @@ impl Outlook {
             _ if !replay.can_begin => Start::CannotBegin,
             Recovery::None | Recovery::AfterReset => Start::WithoutReplay,
             recovery => match (stops, outlook.passed_over.first()) {
-                (Some((lsn, page)), _) => Start::Stops { page, lsn },
+                (Some((lsn, page)), _) => {
+                    let is_before = |first: Lsn| first < lsn;
+                    let may_stop_before =
+                        from_dwb.is_some_and(is_before) || may_stop.is_some_and(|(first, _)| is_before(first));
+                    Start::Stops { page, lsn, may_stop_before }
+                }
                 (None, Some(page)) if recovery != Recovery::Crash => Start::InvalidPages { page: *page },
                 _ if replay.backup.as_ref().is_some_and(Backup::cannot_end) => Start::BackupIncomplete,
                 _ if !outlook.server_restores.is_empty() || !outlook.server_guesses.is_empty() => Start::DependsOnDwb,

@@ -319,6 +319,7 @@ pub fn outlook_value(outlook: &Outlook) -> Value {
     json!({
         "start": outlook.start.name(),
         "stops_at": lsn,
+        "may_stop_before": matches!(outlook.start, Start::Stops { may_stop_before: true, .. }),
         "server_restores": outlook.server_restores.len(),
         "server_guesses": outlook.server_guesses.len(),
         "unnoticed": outlook.unnoticed.len(),
