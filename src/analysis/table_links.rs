@@ -9,7 +9,9 @@ use std::ops::Range;
 use std::path::Path;
 
 use roaring::RoaringBitmap;
+use thiserror::Error;
 
+use super::error_words::ErrorWords;
 use super::finding::Coverage;
 use super::page_check::PageCondition;
 use super::page_links::{BrokenLink, LinkFault, LinkRole, NamedBy, impossible_blocks};
@@ -19,11 +21,25 @@ use crate::cluster::names::{RelationName, RelationNames};
 use crate::cluster::open::open_inside;
 use crate::cluster::relation_walk::RelationFile;
 use crate::parsers::page::PageHeader;
+use crate::parsers::page_kind::PageKind;
 use crate::parsers::table_pointers::for_each_table_block;
 use crate::types::{BlockNumber, ForkNumber, Geometry, Lsn, PageId, RelFileLocator};
 
 /// Blocks that are kept, of all tables together.
 const MAX_NAMED: usize = 10_000;
+
+/// Pages of a table that are looked at for its kind.
+const MAX_KINDS: BlockNumber = 8;
+
+/// The catalog takes for a table what is none.
+#[derive(Debug, Error)]
+#[error(
+    "by the catalog {named_by} belongs to table {table}, whose file is not one of a table: what it says of rows is not compared"
+)]
+struct NotATable {
+    table: RelFileLocator,
+    named_by: RelFileLocator,
+}
 
 /// What is compared.
 pub struct TableLinkInput<'a> {
@@ -76,6 +92,12 @@ impl TableLinkInput<'_> {
                         found.push(link);
                     }
                 };
+                if table != *rel && !self.has_rows(table) {
+                    let error = NotATable { table, named_by: *rel };
+                    let reason = SkipReason::NameGap(ErrorWords::of_other(&error));
+                    coverage.skip_once(SkippedPart::RelationNames, reason);
+                    continue;
+                }
                 let unmarked = scan.unmarked.get(&table).filter(|_| is_compared);
                 let table = Table { rel: table, end, zeroed, unmarked };
                 self.read_again((*rel, *fork), &table, &mut named, coverage);
@@ -121,6 +143,22 @@ impl TableLinkInput<'_> {
             if blocks == 0 { 0 } else { first_block(file, self.geometry).saturating_add(blocks) }
         });
         ends.max()
+    }
+
+    /// False where pages of what the catalog takes for a table are those of something else, so that a page of the catalog is torn.
+    fn has_rows(&self, table: RelFileLocator) -> bool {
+        let Some(file) = self.files_of(table, ForkNumber::Main).first() else { return true };
+        let Ok(opened) = open_inside(self.root, &file.path) else { return true };
+        let block_size = u64::from(self.geometry.block_size);
+        let mut buf = vec![0; usize::try_from(block_size).unwrap_or_default()];
+        let mut kind_of = |block: BlockNumber| {
+            let filled = opened.read_at(&mut buf, u64::from(block).saturating_mul(block_size)).ok()?;
+            let is_sound = filled == buf.len()
+                && PageCondition::of(&buf, ForkNumber::Main, block, self.checksums) == PageCondition::Sound;
+            let header = PageHeader::decode(0, &buf).ok().filter(|_| is_sound)?;
+            Some(PageKind::of(&header, &buf, ForkNumber::Main)).filter(|kind| *kind != PageKind::New)
+        };
+        (0..MAX_KINDS).find_map(&mut kind_of).is_none_or(|kind| kind == PageKind::Heap)
     }
 
     fn read_again(

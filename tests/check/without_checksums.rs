@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use crate::common::edit::{Key, PAGE, page_lsn, same_page, slot_at, slot_offset};
+use crate::common::edit::{ClusterCopy, Key, PAGE, page_lsn, same_page, slot_at, slot_offset};
 use crate::common::truth::{Checked, check_with, page_of};
 use crate::common::{arg, copy_tree, dwbinspect, unpack};
 use serde_json::Value;
@@ -126,4 +126,33 @@ fn page_that_neither_wal_nor_an_image_speaks_of_is_examined_too() {
     let [page] = torn.as_slice() else { panic!("{torn:?}") };
     assert_eq!((&page["block"], &page["disk"], &page["strength"]), (&1.into(), &"torn".into(), &"likely".into()));
     assert_eq!(still_unproven, unproven - 1);
+}
+
+/// A torn page of the catalog can make another index the table of an index: what its entries lead to is no row there. Here the file of
+/// `pgbench_accounts` holds pages of its primary key.
+#[test]
+fn file_that_is_none_of_a_table_lacks_no_pages() {
+    let copy = ClusterCopy::of("nochecksums");
+    let missing = |checked: &Checked| {
+        let is_missing = |row: &&Value| {
+            row["path"] == "base/5/16399" && row["damage"][0].as_str().unwrap().contains("leads to a row in it")
+        };
+        checked.pages.iter().filter(is_missing).count()
+    };
+    let index = copy.read("base/5/16407");
+    let table = copy.read("base/5/16399");
+    // Cut short, it lacks pages that its index names, and its visibility map would.
+    copy.remove("base/5/16399_vm");
+    copy.write("base/5/16399", &table[..8 * PAGE]);
+    let checked = check_with(copy.data(), &[]);
+    assert!(missing(&checked) > 100, "{}", checked.summary);
+    copy.write("base/5/16399", &index[..8 * PAGE]);
+    let checked = check_with(copy.data(), &[]);
+    let told = checked.ran.of_type("skipped");
+    let is_told = |one: &Value| {
+        let reason = one["reason"].as_str().unwrap();
+        one["cause"] == "name_gap" && reason.contains("belongs to table 1663/5/16399, whose file is not one of a table")
+    };
+    assert!(told.iter().any(is_told), "{told:?}");
+    assert_eq!((missing(&checked), checked.ran.status), (0, 2));
 }
