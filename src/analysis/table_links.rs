@@ -9,7 +9,6 @@ use std::ops::Range;
 use std::path::Path;
 
 use roaring::RoaringBitmap;
-use thiserror::Error;
 
 use super::error_words::ErrorWords;
 use super::finding::Coverage;
@@ -17,6 +16,7 @@ use super::page_check::PageCondition;
 use super::page_links::{BrokenLink, LinkFault, LinkRole, NamedBy, impossible_blocks};
 use super::page_scan::{PageScan, first_block, readable_bytes};
 use super::skipped::{SkipReason, SkippedPart};
+use crate::cluster::name_gaps::NameGap;
 use crate::cluster::names::{RelationName, RelationNames};
 use crate::cluster::open::open_inside;
 use crate::cluster::relation_walk::RelationFile;
@@ -30,16 +30,6 @@ const MAX_NAMED: usize = 10_000;
 
 /// Pages of a table that are looked at for its kind.
 const MAX_KINDS: BlockNumber = 8;
-
-/// The catalog takes for a table what is none.
-#[derive(Debug, Error)]
-#[error(
-    "by the catalog {named_by} belongs to table {table}, whose file is not one of a table: what it says of rows is not compared"
-)]
-struct NotATable {
-    table: RelFileLocator,
-    named_by: RelFileLocator,
-}
 
 /// What is compared.
 pub struct TableLinkInput<'a> {
@@ -93,7 +83,7 @@ impl TableLinkInput<'_> {
                     }
                 };
                 if table != *rel && !self.has_rows(table) {
-                    let error = NotATable { table, named_by: *rel };
+                    let error = NameGap::NotATable { table, index: *rel };
                     let reason = SkipReason::NameGap(ErrorWords::of_other(&error));
                     coverage.skip_once(SkippedPart::RelationNames, reason);
                     continue;

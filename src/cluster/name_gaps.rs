@@ -68,6 +68,16 @@ pub enum NameGap {
         /// Where it ends.
         error: ParseError,
     },
+    /// The catalog takes for a table what is none.
+    #[error(
+        "by the catalog {index} belongs to table {table}, whose file is not one of a table: what it says of rows is not compared"
+    )]
+    NotATable {
+        /// What its file is taken for.
+        table: RelFileLocator,
+        /// An index on it.
+        index: RelFileLocator,
+    },
     /// A page whose names are not used.
     #[error("{} block {block}: {fault}; its names are not used", path.display())]
     Page {

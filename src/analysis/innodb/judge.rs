@@ -382,7 +382,7 @@ impl JudgeContext<'_> {
             entry_lsn: entries.iter().max().copied(),
         };
         let mut prediction = Prediction::of(&case);
-        // What a server opens without a whole page 0 was seen, and is no rule.
+        // What a server opens without a whole page 0 is known from its behaviour alone.
         let needs_page_0 = self.family == Family::Mariadb && role == SpaceRole::Other && space.page_0.is_damaged();
         if opening == Some(Sureness::Likely) || needs_page_0 {
             prediction.sureness = Sureness::Likely;
