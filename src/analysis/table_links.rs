@@ -82,7 +82,7 @@ impl TableLinkInput<'_> {
                         found.push(link);
                     }
                 };
-                if table != *rel && !self.has_rows(table) {
+                if table != *rel && !self.checksums && !self.has_rows(table) {
                     let error = NameGap::NotATable { table, index: *rel };
                     let reason = SkipReason::NameGap(ErrorWords::of_other(&error));
                     coverage.skip_once(SkippedPart::RelationNames, reason);
@@ -135,7 +135,8 @@ impl TableLinkInput<'_> {
         ends.max()
     }
 
-    /// False where pages of what the catalog takes for a table are those of something else, so that a page of the catalog is torn.
+    /// False where all pages of what the catalog takes for a table are those of something else, as far as they were looked at. Without
+    /// checksums a page of the catalog may be torn unseen.
     fn has_rows(&self, table: RelFileLocator) -> bool {
         let Some(file) = self.files_of(table, ForkNumber::Main).first() else { return true };
         let Ok(opened) = open_inside(self.root, &file.path) else { return true };
@@ -148,7 +149,8 @@ impl TableLinkInput<'_> {
             let header = PageHeader::decode(0, &buf).ok().filter(|_| is_sound)?;
             Some(PageKind::of(&header, &buf, ForkNumber::Main)).filter(|kind| *kind != PageKind::New)
         };
-        (0..MAX_KINDS).find_map(&mut kind_of).is_none_or(|kind| kind == PageKind::Heap)
+        let kinds: BTreeSet<PageKind> = (0..MAX_KINDS).filter_map(&mut kind_of).collect();
+        kinds.is_empty() || kinds.contains(&PageKind::Heap)
     }
 
     fn read_again(

@@ -8,7 +8,7 @@ use pgforensics::parsers::innodb::checksum::page_crc32;
 use serde_json::Value;
 
 use crate::common::{arg, dwbinspect};
-use crate::innodb_redo::{append_to_log, append_to_mariadb_log};
+use crate::innodb_redo::{append_to_log, append_to_mariadb_log, append_to_old_log};
 use crate::innodb_variants::{copy_of, forget_what_is_lost, innodb, noise, start_of, write_at};
 
 const CASES: [&str; 6] =
@@ -66,6 +66,19 @@ fn table_whose_file_the_redo_log_deletes_is_not_missed() {
     assert!(skipped(&data, "named_file_missing").is_empty());
     assert!(innodb("verify", &data).of_type("skipped").is_empty());
     assert_eq!(start_of(&data), "nothing_against");
+}
+
+/// These servers delete the file before the drop is committed, and a rollback keeps the table.
+#[test]
+fn deletion_in_the_log_of_an_older_server_excuses_no_file() {
+    let (_kept, data) = copy_of("mysql56");
+    forget_what_is_lost(&data);
+    let path = data.join("shop/archive.ibd");
+    let space_id = fs::read(&path).unwrap()[37];
+    fs::remove_file(path).unwrap();
+    append_to_old_log(&data, &[&[0xA3, space_id, 0, 0, 19][..], b"./shop/archive.ibd\0"].concat());
+    assert_eq!(skipped(&data, "named_file_missing"), ["shop/archive.ibd"]);
+    assert!(innodb("check", &data).of_type("finding").iter().all(|one| one["kind"] != "innodb_redo_damaged"));
 }
 
 /// MariaDB 10.11.19 was killed after it had made tables whose pages it had not written yet, and the dictionary named them; it started.

@@ -173,17 +173,33 @@ fn second_file_of_an_older_log_is_missed_wherever_the_log_ends() {
     assert_eq!(start_of(&data), "unknown");
 }
 
-/// Puts a mini-transaction at the end of the redo log of `mysql97`, and signs its block. It is the first of the block then.
-pub fn append_to_log(data: &Path, records: &[u8]) {
-    let path = data.join("#innodb_redo/#ib_redo88");
-    let mut block = fs::read(&path).unwrap()[95_744..96_256].to_vec();
-    block[79..79 + records.len()].copy_from_slice(records);
-    let length = u16::try_from(79 + records.len()).unwrap();
-    block[4..6].copy_from_slice(&length.to_be_bytes());
-    block[6..8].copy_from_slice(&79_u16.to_be_bytes());
+/// Changes a block of a redo log, and signs it.
+fn sign_block(path: &Path, at: usize, change: &dyn Fn(&mut [u8])) {
+    let mut block = fs::read(path).unwrap()[at..at + 512].to_vec();
+    change(&mut block);
     let sum = crc32c(&block[..508]);
     block[508..].copy_from_slice(&sum.to_be_bytes());
-    write_at(&path, &block, 95_744);
+    write_at(path, &block, at as u64);
+}
+
+/// Puts a mini-transaction where the last block of a log ends, `written` bytes into it. It is the first of the block then.
+fn append_to_block(path: &Path, at: usize, written: usize, records: &[u8]) {
+    sign_block(path, at, &|block| {
+        let end = written + records.len();
+        block[written..end].copy_from_slice(records);
+        block[4..6].copy_from_slice(&u16::try_from(end).unwrap().to_be_bytes());
+        block[6..8].copy_from_slice(&u16::try_from(written).unwrap().to_be_bytes());
+    });
+}
+
+/// Puts a mini-transaction at the end of the redo log of `mysql97`.
+pub fn append_to_log(data: &Path, records: &[u8]) {
+    append_to_block(&data.join("#innodb_redo/#ib_redo88"), 95_744, 79, records);
+}
+
+/// The same for `mysql56`.
+pub fn append_to_old_log(data: &Path, records: &[u8]) {
+    append_to_block(&data.join("ib_logfile1"), 846_336, 317, records);
 }
 
 /// Puts a mini-transaction at the end of the redo log of `mariadb1011`.
@@ -201,7 +217,8 @@ pub fn append_to_mariadb_log(data: &Path, records: &[u8]) {
     write_at(&path, &[records, &[turn.unwrap()], &sum, &[0]].concat(), at as u64);
 }
 
-/// MySQL 9.7.4 left torn page 101 of `shop/archive` (tablespace 4), which its redo log did not change, and restored those of what it did.
+/// MySQL 9.7.4 left torn page 101 of `shop/archive` (tablespace 4), which its redo log did not change, and restored it where a record of the
+/// tablespace had been put into the log.
 #[test]
 fn pages_are_restored_where_the_redo_log_changes_their_tablespace() {
     let (_kept, data) = copy_of("mysql97");
@@ -211,14 +228,19 @@ fn pages_are_restored_where_the_redo_log_changes_their_tablespace() {
         (page["on_start"].clone(), page["on_start_certainty"].clone())
     };
     assert_eq!(on_start(), ("kept".into(), "likely".into()));
-    // A file is made anew, a counter is written: no page is changed.
+    // A counter is written, a file is made: no page is changed.
     append_to_log(&data, &[0x80 | 62, 4, 7, 1]);
+    assert_eq!(on_start(), ("kept".into(), "likely".into()));
+    append_to_log(&data, &[0x80 | 33, 4, 0, 1]);
     assert_eq!(on_start(), ("kept".into(), "likely".into()));
     // One byte of page 7, at offset 1000, of tablespaces 5 and 4.
     append_to_log(&data, &[0x80 | 1, 5, 7, 3, 0xE8, 1]);
     assert_eq!(on_start(), ("kept".into(), "likely".into()));
     append_to_log(&data, &[0x80 | 1, 4, 7, 3, 0xE8, 1]);
     assert_eq!(on_start(), ("restored".into(), "by_rule".into()));
+    // In a block that is said to be encrypted the same bytes are no record.
+    sign_block(&data.join("#innodb_redo/#ib_redo88"), 95_744, &|block| block[4] |= 0x80);
+    assert_eq!(on_start(), ("kept".into(), "likely".into()));
 }
 
 /// MariaDB 10.11.19 did not open `shop/orders` (tablespace 1, 704 pages) with a damaged page 0, and restored it where its redo log had been made

@@ -151,16 +151,13 @@ impl BufferTrust {
         let has_current = checkpoint.is_none_or(|checkpoint| content.newest_lsn() >= Some(checkpoint));
         let newest_on_disk = scan.newest_lsn.iter().copied().max().unwrap_or_default();
         let is_written_since = checkpoint.is_some_and(|checkpoint| newest_on_disk > checkpoint);
-        // A new instance has never used it. What was being written where a page is damaged is not known.
-        let may_be_unused = checkpoint.is_some() && scan.counts.damaged == 0;
-        let is_empty = content.newest_lsn().is_none();
         if matches!(doublewrite.layout, DoublewriteLayout::Elsewhere | DoublewriteLayout::Missing) {
             Self::NotFound
         } else if is_off {
             Self::SwitchedOff
         } else if !content.is_complete {
             Self::Incomplete
-        } else if (is_empty && !may_be_unused) || (is_written_since && !has_current) {
+        } else if content.newest_lsn().is_none() || (is_written_since && !has_current) {
             Self::NotInUse
         } else {
             Self::Complete

@@ -138,12 +138,14 @@ impl Walk<'_> {
             }
             for block in buf.get(..filled).unwrap_or_default().chunks_exact(REDO_BLOCK_BYTES) {
                 match RedoBlock::decode(block) {
-                    RedoBlock::Whole { number, length, first_group, is_tested: has_sum }
+                    RedoBlock::Whole { number, length, first_group, is_encrypted, is_tested: has_sum }
                         if number == block_number(start) =>
                     {
                         is_tested &= has_sum;
                         let before = usize::try_from(self.first.0.saturating_sub(start.0)).unwrap_or(usize::MAX);
-                        changes.meet_block(block, length, first_group, before);
+                        if !is_encrypted {
+                            changes.meet_block(block, length, first_group, before);
+                        }
                         end = block_end(start, length);
                         start = next_block(start);
                         if length < REDO_BLOCK_BYTES as u64 {

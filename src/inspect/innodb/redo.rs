@@ -9,6 +9,7 @@ use crate::analysis::innodb::finding::InnodbFinding;
 use crate::analysis::innodb::opened::RedoFacts;
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::cluster::innodb::redo_extent::{RedoExtent, RedoStop};
+use crate::cluster::innodb::redo_log::Family;
 use crate::parsers::innodb::InnodbLsn;
 
 /// The redo log, followed from the checkpoint on.
@@ -17,13 +18,16 @@ pub struct Redo {
     extent: Option<RedoExtent>,
     /// Each file is as a server leaves it.
     has_whole_files: bool,
+    /// The server deletes files once the drop of their tables is committed.
+    deletes_after_commit: bool,
 }
 
 impl Redo {
     /// Follows the log, until `watch` breaks it off.
     pub fn follow(source: &InnodbSource, watch: &dyn Fn() -> ControlFlow<()>) -> Self {
         let extent = RedoExtent::follow(&source.root, &source.files, &source.log, watch);
-        Self { extent, has_whole_files: source.log.has_whole_files() }
+        let deletes_after_commit = matches!(source.family, Family::Mysql8 | Family::Mariadb);
+        Self { extent, has_whole_files: source.log.has_whole_files(), deletes_after_commit }
     }
 
     /// The same, and says where it is not as a server leaves it.
@@ -67,10 +71,12 @@ impl Redo {
         redo
     }
 
-    /// True for a tablespace whose file the log deletes.
+    /// True for a tablespace whose file the log deletes, of a server that does so once the drop is committed. MySQL 5.6 and 5.7 do it before,
+    /// and recovery may bring the table back without its file.
     #[must_use]
     pub fn deletes(&self, space_id: u32) -> bool {
-        self.extent.as_ref().is_some_and(|extent| extent.changes.deleted.contains(&space_id))
+        self.deletes_after_commit
+            && self.extent.as_ref().is_some_and(|extent| extent.changes.deleted.contains(&space_id))
     }
 
     /// True for a tablespace whose pages the log makes from the first on.

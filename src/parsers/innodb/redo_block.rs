@@ -17,6 +17,9 @@ const BLOCK_HEADER_BYTES: usize = 12;
 /// Offset of the checksum, and end of the records.
 const CHECKSUM_AT: usize = 508;
 
+/// Bit of the length that says that records are encrypted.
+const ENCRYPTED: u16 = 0x8000;
+
 /// What a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RedoBlock {
@@ -32,6 +35,8 @@ pub enum RedoBlock {
         length: u64,
         /// Offset in it of the first mini-transaction that begins in it; 0 where none does.
         first_group: usize,
+        /// Its records are encrypted.
+        is_encrypted: bool,
         /// It has a checksum, which fits.
         is_tested: bool,
     },
@@ -51,15 +56,15 @@ impl RedoBlock {
         let sum = (be_u32_at(block, CHECKSUM_AT), block.get(..CHECKSUM_AT));
         let (Some(stored), Some(summed)) = sum else { return Self::Damaged };
         let is_tested = stored == crc32c(summed) || stored == old_sum(summed);
-        // The highest bit says that the block is encrypted.
-        let length = u64::from(length & 0x7FFF);
+        let is_encrypted = length & ENCRYPTED != 0;
+        let length = u64::from(length & !ENCRYPTED);
         let is_length =
             length == REDO_BLOCK_BYTES as u64 || (BLOCK_HEADER_BYTES as u64..=CHECKSUM_AT as u64).contains(&length);
         if !is_length || !(is_tested || stored == NO_CHECKSUM) {
             return Self::Damaged;
         }
         // The highest bit was set in the first block of a write.
-        Self::Whole { number: number & 0x7FFF_FFFF, length, first_group: first_group.into(), is_tested }
+        Self::Whole { number: number & 0x7FFF_FFFF, length, first_group: first_group.into(), is_encrypted, is_tested }
     }
 }
 
@@ -119,9 +124,15 @@ mod tests {
     fn blocks_by_checksum_and_length() {
         assert_eq!(RedoBlock::decode(&[0; 512]), RedoBlock::Empty);
         let first_group = 0x0707;
-        let whole = |length| RedoBlock::Whole { number: 77160, length, first_group, is_tested: true };
-        assert_eq!(RedoBlock::decode(&block(77160, 79)), whole(79));
-        assert_eq!(RedoBlock::decode(&block(0x8000_0000 | 77160, 0x8000 | 512)), whole(512));
+        let whole = |length, is_encrypted| RedoBlock::Whole {
+            number: 77160,
+            length,
+            first_group,
+            is_encrypted,
+            is_tested: true,
+        };
+        assert_eq!(RedoBlock::decode(&block(77160, 79)), whole(79, false));
+        assert_eq!(RedoBlock::decode(&block(0x8000_0000 | 77160, 0x8000 | 512)), whole(512, true));
         for wrong in [0, 11, 509, 511, 513, 0x7FFF] {
             assert_eq!(RedoBlock::decode(&block(77160, wrong)), RedoBlock::Damaged, "{wrong}");
         }
@@ -129,7 +140,8 @@ mod tests {
         torn[300] ^= 1;
         assert_eq!(RedoBlock::decode(&torn), RedoBlock::Damaged);
         torn[508..].copy_from_slice(&NO_CHECKSUM.to_be_bytes());
-        let untested = RedoBlock::Whole { number: 77160, length: 512, first_group, is_tested: false };
+        let untested =
+            RedoBlock::Whole { number: 77160, length: 512, first_group, is_encrypted: false, is_tested: false };
         assert_eq!(RedoBlock::decode(&torn), untested);
         for length in 0..512 {
             assert_eq!(RedoBlock::decode(&block(1, 512)[..length]), RedoBlock::Damaged, "{length}");

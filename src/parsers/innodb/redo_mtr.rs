@@ -281,6 +281,7 @@ mod tests {
         assert_eq!(Mtr::read(&[0, 0x9C]), Mtr::End);
         assert_eq!(Mtr::read(&vec![0x3F; MAX_MTR_BYTES + 100]), Mtr::Broken);
     }
+
     /// A record of a deletion tells of a file only where no page is before it: after one, its high bit says that the page is the same.
     #[test]
     fn what_happens_to_tablespaces() {

@@ -102,6 +102,7 @@ mod tests {
         }
         assert_eq!(changed_space(&[]), None);
     }
+
     /// As MySQL 9.7.4 wrote it for `drop table w.d74719`, whose tablespace was 100, and the same where other bytes are.
     #[test]
     fn tablespace_whose_file_is_deleted() {
