@@ -45,7 +45,11 @@ fn sum_of_skipped_tests() {
     let after = fs::read_to_string(&list).unwrap_or_default();
     assert_eq!(after, before, "the list of what was really skipped");
     // Not the macros: what they print is caught with the output of a test that passes.
-    std::io::stderr().lock().write_all(sum_of(&before).as_bytes()).expect("standard error");
+    let mut told = sum_of(&before);
+    if !std::env::args().any(|argument| argument == "--include-ignored") {
+        told += "Left out: tests that take long, those with live servers among them. `cargo test-all` runs them, too.\n";
+    }
+    std::io::stderr().lock().write_all(told.as_bytes()).expect("standard error");
     if std::env::var_os("KEEP_SKIPPED").is_none() && list.exists() {
         fs::remove_file(&list).expect("list");
     }

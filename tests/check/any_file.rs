@@ -183,7 +183,7 @@ fn try_cluster(archive: &str) {
 
 macro_rules! clusters {
     ($($name:ident: $archive:literal,)*) => {
-        $(#[test] fn $name() { try_cluster($archive); })*
+        $(#[test] #[ignore = "long: `cargo test-all` runs it"] fn $name() { try_cluster($archive); })*
     };
 }
 

@@ -226,6 +226,7 @@ fn server_of_the_first_layout_never_reads_its_buffer() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn pages_without_an_image_are_the_only_ones_that_a_scan_adds() {
     for case in DWB_CASES {
         let data = cluster(case);
@@ -243,6 +244,7 @@ fn pages_without_an_image_are_the_only_ones_that_a_scan_adds() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn all_lists_every_page_that_a_slot_holds_once() {
     for case in DWB_CASES {
         let checked = check_with(&cluster(case), &["--dwb-only", "--all"]);
@@ -299,6 +301,7 @@ fn input_that_cannot_be_checked() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn sizes_of_pg_control_are_held_against_the_pages() {
     let copy = common::edit::ClusterCopy::of("checkpoint");
     // Offsets of blcksz, relseg_size, xlog_blcksz and xlog_seg_size in version 1901.
@@ -336,6 +339,7 @@ fn sizes_of_pg_control_are_held_against_the_pages() {
 
 /// With `--dwb-only` every page and image is read to be compared; else most were compared while all pages were read.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn pages_are_compared_alike_however_they_are_read() {
     let both = |data: &Path| {
         let (alone, together) = (check(data).summary, check_with(data, &[]).summary);
@@ -369,6 +373,7 @@ fn pages_are_compared_alike_however_they_are_read() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn number_of_threads_changes_nothing() {
     for case in DWB_CASES {
         let told = |jobs: &str| {

@@ -36,6 +36,7 @@ fn list(value: &Value) -> &[Value] {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn report_says_what_check_and_repair_say() {
     for case in ["checkpoint", "clean", "nochecksums", "reva"] {
         let data = cluster(case);

@@ -155,6 +155,7 @@ fn slots_and_pages_are_those_of_the_independent_reader() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn kept_answers_of_the_independent_reader_are_what_it_says() {
     let reader = unpack::fixtures().join("oracle/innodb_dwb.py");
     for case in CASES {

@@ -143,6 +143,7 @@ fn edits(data: &Path) -> Vec<(PathBuf, Edit)> {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn missing_evidence_makes_no_answer_safer() {
     thread::scope(|scope| {
         let as_they_are = CASES.map(|case| (case, false));
@@ -420,6 +421,7 @@ fn image_that_does_not_tell_its_tablespace_may_be_of_the_page() {
 
 /// Servers fill slots from the first on, so that zeros before images are of somebody else.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn slots_of_zeros_before_images_leave_the_buffer_in_doubt() {
     for case in CASES {
         let (_kept, data) = copy_of(case);

@@ -78,6 +78,7 @@ fn list(directory: &Path, found: &mut Vec<PathBuf>) {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn files_cut_at_every_odd_length() {
     for (case, name) in [("mysql97", "#ib_16384_1.dblwr"), ("mysql56", "ibdata1"), ("mariadb1011", "shop/orders.ibd")] {
         for length in [0, 1, 37, 54, 127, 16_383, 16_385, 90_000, 1_100_000] {
@@ -103,6 +104,7 @@ fn file_that_ends_inside_a_page_is_a_finding_at_its_offset() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn huge_files_of_holes_end_soon() {
     let (_kept, data) = copy_of("mysql97");
     for name in ["#ib_16384_0.dblwr", "shop/orders.ibd", "undo_001"] {
@@ -193,6 +195,7 @@ fn damaged_page_zero_does_not_hide_a_tablespace() {
 /// No older checksum is of the bytes with the first number of the tablespace in page 0. MySQL 9.7.4 and MariaDB 10.11.19 did not start with
 /// another one in `ibdata1`.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn page_zero_with_two_numbers_alone_is_damaged() {
     for (case, file) in [
         ("mysql97", "mysql.ibd"),

@@ -21,6 +21,7 @@ fn skipped(data: &Path, cause: &str) -> Vec<Value> {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn file_that_the_dictionary_names_and_that_is_gone_is_named() {
     for case in CASES {
         let (_kept, data) = copy_of(case);
@@ -105,6 +106,7 @@ fn file_whose_pages_the_redo_log_makes_may_be_empty() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn start_is_unknown_without_a_file_that_the_dictionary_names() {
     for (case, dictionary, page_no) in
         [("mysql97", "mysql.ibd", 93), ("mysql56", "ibdata1", 8), ("mariadb1011", "ibdata1", 8)]

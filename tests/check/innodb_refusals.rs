@@ -27,6 +27,7 @@ fn has_problem(data: &Path, kind: &str) -> bool {
 
 /// "Unable to read page [page id: space=0, page number=5]", and of zeros "Failed to initialize the doublewrite extents".
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn damaged_page_of_transactions_stops_mysql() {
     for (case, torn, zero) in
         [("mysql97", "refuses", "refuses"), ("mysql56", "refuses", "unknown"), ("mariadb1011", "may_stop", "unknown")]
@@ -47,6 +48,7 @@ type Damaged<'a> = (&'a str, String, &'a dyn Fn(&Path), Option<&'a str>);
 /// MySQL 9.7.4: "Invalid redo log header checksum", "Missing redo log file"; MariaDB 10.11.19: "Invalid log header checksum". It did start
 /// without the first file, with an old body that was damaged, and with an empty spare file.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn damaged_header_or_missing_file_of_the_redo_log_stops_a_start() {
     // The checkpoint of MySQL is in `#ib_redo76`; the files are 64 to 88.
     let redo = |number: u32| format!("#innodb_redo/#ib_redo{number}");

@@ -109,6 +109,7 @@ fn is_always(stage: &Stage) -> bool {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn a_check_of_a_crashed_cluster_at_every_stage() {
     let all: Vec<Stage> = Stage::iter().filter(is_always).collect();
     assert_eq!(stages_broken_off("evict", Scope::All), all);
@@ -122,6 +123,7 @@ fn a_check_of_a_clean_cluster_at_every_stage() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn a_check_of_the_pages_in_the_double_write_buffer_at_every_stage() {
     let reached = stages_broken_off("evict", Scope::DwbPages);
     assert!([Stage::Read, Stage::Slots, Stage::Wal, Stage::Pages].iter().all(|stage| reached.contains(stage)));

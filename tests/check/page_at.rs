@@ -87,6 +87,7 @@ const PHASES: [&str; 4] = [
 ];
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn pages_are_those_of_the_stopped_server() {
     for settings in ["full_page_writes = on", "full_page_writes = off\nwal_log_hints = off"] {
         let Some(server) = Server::start(settings) else { return };
@@ -204,6 +205,7 @@ fn by_command(server: &Server, stops: &[Stopped], table: RelFileLocator) {
 
 /// Changes of an unlogged table are in no record: what a copy has of it says nothing of later moments.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn unlogged_pages_are_refused_though_a_donor_has_them() {
     let Some(server) = Server::start("") else { return };
     server.sql("create unlogged table u as select i from generate_series(1, 100) i; create table l as select 1 i;");
@@ -275,6 +277,7 @@ fn moments_without_wal_are_refused() {
 
 /// Pages whose records are partly in the gap are refused, all others are those of the fixture's truth.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn damaged_pages_are_built_as_they_were_at_the_end() {
     for (name, donors, least) in [("pg15_fpwoff", true, 20), ("pg15_fpwon_gap", false, 14)] {
         let case = case(name);
@@ -318,6 +321,7 @@ fn damaged_pages_are_built_as_they_were_at_the_end() {
 
 /// What a change should show, by what the record is known to do: its action was compared with pg_waldump elsewhere.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn changes_are_those_of_the_records() {
     let case = case("pg15_fpwoff");
     let (cluster, archive) = (case.join("cluster"), case.join("archive"));

@@ -228,6 +228,7 @@ fn some_pages(waldump: &Waldump) -> BTreeSet<PageId> {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn records_are_those_of_pg_waldump() {
     let mut compared: BTreeMap<&'static str, usize> = BTreeMap::new();
     let (mut pages, mut ended) = (0, 0);

@@ -72,6 +72,7 @@ fn lsn(value: &Value) -> u64 {
 
 /// A page is healed exactly where a check of the same cluster asks nobody to act; the record is the one that the check names.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn every_page_of_every_cluster_is_judged_as_a_check_does() {
     let (mut healed, mut real) = (0, 0);
     for (case, data) in clusters() {
@@ -156,6 +157,7 @@ fn between_records(path: &Path, bytes: &[u8]) -> usize {
 
 /// A missing or broken segment never makes a page better off: what was settled before it stays, the rest is unknown.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn gap_leaves_later_pages_unknown_and_names_the_segment() {
     let (_kept, copy) = copy(&cluster("evict"));
     let data = copy.as_path();
@@ -263,6 +265,7 @@ fn control_file_that_cannot_be_trusted_leaves_every_page_unknown() {
 
 /// A label decides where replay begins; the server reads the checkpoint that it names first.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn label_that_names_no_checkpoint_of_the_wal_proves_nothing() {
     let data = cluster("evict");
     let redo = summary(&verify(&data, &["--replay"]))["redo_lsn"].as_str().unwrap().to_owned();

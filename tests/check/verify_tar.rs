@@ -87,6 +87,7 @@ fn data_of(archive: &Path, member: &str) -> usize {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn archives_give_the_answer_of_the_unpacked_files() {
     for case in ["evict", "tablespace", "nochecksums", "clean", "reva"] {
         let (_kept, data, archives) = packed(case);
@@ -106,6 +107,7 @@ fn archives_give_the_answer_of_the_unpacked_files() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn compression_changes_nothing() {
     let (kept, _, archives) = packed("tablespace");
     let expected = answer(&verify(&archives, &["--replay"]));
@@ -228,6 +230,7 @@ fn archive_of_a_tablespace_that_is_missing_is_told() {
 
 /// The control file comes last and may disagree with what the first pages seemed to say.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn control_file_decides_whatever_the_first_pages_say() {
     let (_kept, _, archives) = packed("nochecksums");
     let path = archives.join("base.tar");

@@ -72,6 +72,7 @@ fn seen(checked: &Checked, keys: &BTreeSet<Key>) -> BTreeSet<Key> {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn whole_versions_are_no_torn_pages() {
     // The oldest version since the redo point is what stands on disk when no later write arrived.
     for choice in [0, 1] {
@@ -84,6 +85,7 @@ fn whole_versions_are_no_torn_pages() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn two_versions_in_one_page_are_seen_by_wal_alone() {
     // Head or tail of each version over the one before it, broken at 4 KiB or elsewhere.
     let tear = |number: usize, versions: &BTreeMap<u64, Vec<u8>>| {
@@ -104,6 +106,7 @@ fn two_versions_in_one_page_are_seen_by_wal_alone() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn page_that_neither_wal_nor_an_image_speaks_of_is_examined_too() {
     // pg_depend_depender_index of template1, as the second half of it never arrived: entries without a length. Nothing writes there.
     const TORN: (&str, u64) = ("base/1/2673", 1);

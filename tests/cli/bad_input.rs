@@ -347,6 +347,7 @@ fn file_of_another_kind_is_not_taken_for_a_buffer() {
 
 /// Bytes flipped and files cut at many places: never a panic, never a run that does not end, always a documented status.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn random_damage_never_breaks_the_tool() {
     let (_keep, data) = small_copy("wrapped");
     let files = ["pg_dwbuf/dwbuf_000", "global/pg_control", "postmaster.pid", "PG_VERSION", "postgresql.conf"];
@@ -430,6 +431,7 @@ fn directory_that_was_named_for_its_wal_and_holds_none_is_refused() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn backup_label_without_a_redo_point_is_no_missing_wal() {
     let place = tempfile::tempdir().unwrap();
     let data = place.path().join("data");

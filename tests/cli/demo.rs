@@ -7,6 +7,7 @@ use crate::common;
 use crate::common::{arg, cluster, dwbinspect};
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn printed_commands_answer_as_for_the_fixture() {
     let temporary = tempfile::tempdir().unwrap();
     let directory = temporary.path().join("a demo");

@@ -92,6 +92,7 @@ fn assert_run_as_owner(what: &str, (status, lines): &(i32, Vec<Value>)) {
 const CASES: [(&str, &str); 3] = [("evict", "depends_on_dwb"), ("checkpoint", "stops"), ("clean", "without_replay")];
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn wal_that_may_not_be_opened_is_not_missing() {
     for (case, start) in CASES {
         let closed = Closed::of(case);
@@ -145,6 +146,7 @@ fn wal_that_may_not_be_opened_is_not_missing() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn other_files_that_may_not_be_opened_make_no_step_wrong() {
     for (case, _) in CASES {
         let closed = Closed::of(case);

@@ -20,6 +20,7 @@ fn with_pgdata(program: &str, pgdata: &Path, args: &[&str]) -> Ran {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn data_directory_by_option_or_environment() {
     let data = cluster("checkpoint");
     for (command, rest) in [
@@ -218,6 +219,7 @@ fn verbose_is_the_evidence() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn missing_control_file_or_wal_is_answered_with_what_to_do() {
     let place = tempfile::tempdir().unwrap();
     for (name, lost, step) in [("control", "global/pg_control", "bring_control"), ("wal", "pg_wal", "bring_wal")] {
@@ -241,6 +243,7 @@ fn bring_wal(args: &[&str]) -> (Value, Value) {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn wal_that_an_archive_holds_is_copied_by_the_command_that_is_named() {
     let place = tempfile::tempdir().unwrap();
     let (data, archive) = (place.path().join("data of 'mine'"), place.path().join("arch ive"));

@@ -44,6 +44,7 @@ CHECKPOINT;
 ";
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn each_kind_of_relation_has_its_step_and_the_commands_work() {
     let Some(server) = Server::start("") else { return };
     server.sql(TABLES);
@@ -127,6 +128,7 @@ fn each_kind_of_relation_has_its_step_and_the_commands_work() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn replay_that_stops_is_answered_with_a_way_past_that_works() {
     let Some(server) = Server::start("full_page_writes = off") else { return };
     server.sql(TABLES);
@@ -149,6 +151,7 @@ fn replay_that_stops_is_answered_with_a_way_past_that_works() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn damage_under_full_page_writes_is_no_tear_of_the_crash() {
     let Some(server) = Server::start("") else { return };
     server.sql(TABLES);

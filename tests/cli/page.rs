@@ -151,6 +151,7 @@ fn page_without_checksum_is_proven_whole_only_by_an_image() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn verdict_is_that_of_check() {
     for case in ["checkpoint", "evict", "tablespace", "nochecksums"] {
         let data = cluster(case);

@@ -137,6 +137,7 @@ fn played(page: &str, server: impl Fn(u32) -> bool) -> (String, usize, Vec<Strin
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn every_command_prints_what_the_book_says() {
     let mut all = 0;
     for name in pages() {

@@ -121,6 +121,7 @@ impl Checker {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn every_line_has_the_documented_fields() {
     let mut checker = Checker { documented: documented(), seen: BTreeMap::new() };
     for case in ["checkpoint", "evict", "tablespace", "nochecksums", "reva", "clean"] {

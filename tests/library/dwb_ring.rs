@@ -459,6 +459,7 @@ fn random_case(seed: &mut u64) -> Case {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn random_buffers_are_chosen_as_the_second_reader_does() {
     let mut seed = 0x9E37_79B9_7F4A_7C15;
     let mut written = 0;

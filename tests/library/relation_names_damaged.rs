@@ -330,6 +330,7 @@ fn every_length_of_a_catalog() {
 
 /// Bytes changed at many places of everything that is read: never a panic, and nothing lost without a word.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn random_damage_never_breaks_the_reading() {
     let mut state = 0x2545_F491_4F6C_DD1D_u64;
     let mut random = move |below: usize| {

@@ -183,6 +183,7 @@ fn open_file_or_program_that_cannot_be_seen_leaves_it_open_unless_another_tells(
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn process_with_more_open_files_than_are_examined_is_not_ruled_out() {
     let machine = Machine::new();
     let process = machine.process(84, "db", &machine.data());

@@ -48,6 +48,7 @@ fn verdicts<'a>(pages: &'a [Value], verdict: &str) -> Vec<&'a Value> {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn with_full_page_writes_replay_heals_every_torn_page() {
     let Some(tearing) = crash_in_a_checkpoint("full_page_writes = on", Plan { seed: 11, tears: 450 }) else { return };
     let data = tearing.server.data();
@@ -66,6 +67,7 @@ fn with_full_page_writes_replay_heals_every_torn_page() {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn without_full_page_writes_the_record_that_stops_replay_is_foretold() {
     let Some(tearing) = crash_in_a_checkpoint("full_page_writes = off", Plan { seed: 12, tears: 450 }) else { return };
     let data = tearing.server.data();
@@ -145,6 +147,7 @@ fn is_sound(server: &Server) {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn pages_are_repaired_from_images_in_wal_where_nothing_is_lost() {
     let Some(tearing) = crash_with_images_from_before() else { return };
     let copy = tearing.server.copy();
@@ -179,6 +182,7 @@ fn pages_are_repaired_from_images_in_wal_where_nothing_is_lost() {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn a_server_that_runs_keeps_repair_away() {
     let Some(server) = Server::start("") else { return };
     let ran = dwbinspect(&["repair", arg(&server.data()), "--apply", "--allow-other-user"]);

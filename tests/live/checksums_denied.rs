@@ -30,6 +30,7 @@ fn work(server: &Server, table: &str) {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn pages_with_checksums_are_judged_by_them_whatever_pg_control_says() {
     for server in servers(SETTINGS).filter(|server| version_of(server.bin())[0] < 19) {
         let what = server.bin().display().to_string();
@@ -77,6 +78,7 @@ fn pages_with_checksums_are_judged_by_them_whatever_pg_control_says() {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn checksums_that_a_server_turned_off_are_no_contradiction() {
     for server in servers(SETTINGS).filter(|server| version_of(server.bin())[0] < 19) {
         let what = server.bin().display().to_string();

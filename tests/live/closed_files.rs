@@ -30,6 +30,7 @@ fn clusters(server: Server) -> (Server, Server, String, String) {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn data_directory_that_others_may_read_is_not_started_in() {
     for server in servers("") {
         assert!(server.launch(&[]), "{}", server.log());
@@ -53,6 +54,7 @@ fn data_directory_that_others_may_read_is_not_started_in() {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn what_the_server_cannot_open_is_named() {
     for server in servers("max_replication_slots = 3\nwal_level = replica") {
         let (server, stopped, changed, other) = clusters(server);
@@ -105,6 +107,7 @@ fn what_the_server_cannot_open_is_named() {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn files_of_another_user_are_named_and_a_copy_of_another_user_is_not() {
     if !geteuid().is_root() {
         return crate::common::skipped("only root gives files away");
@@ -141,6 +144,7 @@ fn files_of_another_user_are_named_and_a_copy_of_another_user_is_not() {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn segments_of_wal_are_needed_as_far_as_replay_comes() {
     for server in servers("wal_level = replica") {
         assert!(server.launch(&[]), "{}", server.log());
@@ -190,6 +194,7 @@ fn segments_of_wal_are_needed_as_far_as_replay_comes() {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn directory_of_a_tablespace_is_looked_at() {
     for server in servers("") {
         assert!(server.launch(&[]), "{}", server.log());

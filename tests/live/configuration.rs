@@ -38,6 +38,7 @@ fn compare(server: &Server, cases: &[Case<'_>]) {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn includes_that_are_missing_are_foretold() {
     let Some(server) = Server::start("") else { return };
     server.stop("fast");
@@ -63,6 +64,7 @@ fn includes_that_are_missing_are_foretold() {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn more_prepared_transactions_than_the_server_takes_are_foretold() {
     let Some(server) = Server::start("max_prepared_transactions = 2") else { return };
     for name in ["a", "b"] {
@@ -108,6 +110,7 @@ fn more_prepared_transactions_than_the_server_takes_are_foretold() {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn settings_of_recovery_that_the_server_refuses_are_foretold() {
     let Some(server) = Server::start("max_connections = 50\nmax_wal_senders = 5") else { return };
     server.stop("fast");
@@ -146,6 +149,7 @@ fn settings_of_recovery_that_the_server_refuses_are_foretold() {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn timeline_that_the_checkpoint_is_not_on_is_foretold() {
     let Some(server) = Server::start("") else { return };
     server.stop("fast");

@@ -40,6 +40,7 @@ fn request(directory: &Path, bin: PathBuf) -> Request {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn variants_of_a_crash_are_judged_without_a_wrong_answer() {
     let Some(bin) = live::find_programs() else { return skipped("no PostgreSQL server is installed here") };
     if std::process::Command::new("cc").arg("--version").output().is_err() {
@@ -69,6 +70,7 @@ fn variants_of_a_crash_are_judged_without_a_wrong_answer() {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn a_campaign_that_is_stopped_ends_its_servers_and_removes_its_clusters() {
     let Some(bin) = live::find_programs() else { return skipped("no PostgreSQL server is installed here") };
     if std::process::Command::new("cc").arg("--version").output().is_err() {
@@ -115,6 +117,7 @@ fn entry(kind: u32, path: &Path, offset: u64, before: &[u8], after: &[u8]) -> Ve
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn only_what_no_sync_has_followed_may_be_lost() {
     const WRITE: u32 = 1;
     const SYNC: u32 = 2;
@@ -184,6 +187,7 @@ fn only_what_no_sync_has_followed_may_be_lost() {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn lost_wal_is_what_was_there_before() {
     let directory = tempfile::tempdir().unwrap();
     let data = fs::canonicalize(directory.path()).unwrap();

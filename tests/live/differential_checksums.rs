@@ -102,6 +102,7 @@ fn pg_checksums(server: &Server) -> (BTreeSet<(String, u64, u64, u64)>, u64) {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn damage_is_found_where_pg_checksums_finds_it() {
     let Some(server) = Server::start("") else { return };
     server.sql(WORKLOAD);
@@ -183,6 +184,7 @@ fn damage_is_found_where_pg_checksums_finds_it() {
 
 /// Pages that a crash leaves are whole, since the system did not go down.
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn crashed_and_running_clusters_give_no_false_alarm() {
     let Some(server) = Server::start("shared_buffers = 2MB\nbgwriter_delay = 10ms\ncheckpoint_timeout = 30s") else {
         return;

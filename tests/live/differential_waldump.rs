@@ -69,6 +69,7 @@ fn lsn_text(lsn: u64) -> String {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn statistics_over_random_ranges_and_intervals() {
     let Some(server) = Server::start("wal_level = logical") else { return };
     let first = lsn(server.sql("select pg_current_wal_insert_lsn()").trim());
@@ -130,6 +131,7 @@ fn statistics_over_random_ranges_and_intervals() {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn ready_pages_are_what_the_server_wrote() {
     let Some(server) = Server::start("full_page_writes = on") else { return };
     server.sql(
@@ -170,6 +172,7 @@ fn ready_pages_are_what_the_server_wrote() {
 /// Peak memory of a finished child would need another process; the address space limit says it as well: with far less
 /// than the record's length to use, a record of 60 MB is still counted.
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn very_long_records_do_not_need_their_length_in_memory() {
     let Some(server) = Server::start("wal_level = logical") else { return };
     server.sql("select pg_logical_emit_message(false, 'test', repeat('x', 60000000));");

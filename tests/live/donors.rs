@@ -134,6 +134,7 @@ fn follow(standby: &Server, server: &Server) {
 
 /// Plain, tar and compressed tar, with the WAL of the backup in another archive or inside.
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn base_backups_in_each_form() {
     let forms: [&[&str]; 5] = [
         &["-Fp", "-X", "stream"],
@@ -155,6 +156,7 @@ fn base_backups_in_each_form() {
 
 /// A standby that follows, stopped in order: what it replayed after its last restartpoint is in its pages, too.
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn a_stopped_standby() {
     let standby = |server: &Server| {
         let standby = server.base_backup(&["-R", "-X", "stream"]);
@@ -174,6 +176,7 @@ fn a_stopped_standby() {
 
 /// One that was promoted went on to another timeline, on which the cluster never was.
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn a_promoted_standby_is_of_another_timeline() {
     let promoted = |server: &Server| {
         let standby = server.base_backup(&["-R", "-X", "stream"]);
@@ -192,6 +195,7 @@ fn a_promoted_standby_is_of_another_timeline() {
 
 /// The other way round: the donor is of the timeline that the cluster came from.
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn a_backup_from_before_a_promotion() {
     let Some(primary) = Server::start("") else { return };
     primary.sql(FILL);
@@ -224,6 +228,7 @@ fn a_backup_from_before_a_promotion() {
 /// Files that were copied while the server wrote them, without a label: proven only as far as WAL goes. While its server runs,
 /// a directory is not used at all.
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn a_copy_of_a_running_server() {
     let copied = |server: &Server| -> PathBuf {
         let copy = server.host().join("copy");

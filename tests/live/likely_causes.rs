@@ -48,6 +48,7 @@ const WORK: &str = "
     SELECT count(*) FROM hinted;";
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn likely_cause_of_each_relation_is_the_work_that_was_done() {
     let Some(bin) = find_programs() else { return common::skipped("no PostgreSQL server is installed here") };
     // With checksums, so that hint bits write images.

@@ -23,6 +23,7 @@ fn keep_wal(bin: &Path) -> &'static str {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn older_transaction_status_is_seen_by_the_commits_in_wal() {
     let Some((bins, client)) = all_programs() else { return };
     for (bin, mode) in bins.iter().flat_map(|bin| [(bin, "fast"), (bin, "immediate")]) {
@@ -56,6 +57,7 @@ fn older_transaction_status_is_seen_by_the_commits_in_wal() {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn what_is_missing_of_a_transaction_that_is_newer_than_an_open_one_is_named() {
     let Some((bins, client)) = all_programs() else { return };
     for bin in bins {

@@ -50,6 +50,7 @@ pub fn is_sound(data: &Path, start: &str) {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn database_and_tablespace_that_are_gone_are_named() {
     for server in servers("") {
         assert!(server.launch(&[]), "{}", server.log());
@@ -137,6 +138,7 @@ fn verified(data: &Path, file: &str) -> (i32, Vec<String>) {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn entries_and_bits_of_pages_that_are_gone_are_evidence() {
     for server in servers("max_wal_size = 2GB\ncheckpoint_timeout = 1h") {
         assert!(server.launch(&[]), "{}", server.log());
@@ -199,6 +201,7 @@ fn entries_and_bits_of_pages_that_are_gone_are_evidence() {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn lists_of_rows_are_evidence_of_every_page() {
     for server in servers("max_wal_size = 2GB\ncheckpoint_timeout = 1h") {
         assert!(server.launch(&[]), "{}", server.log());
@@ -254,6 +257,7 @@ fn spoil(path: &Path, how: &str) {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn state_that_the_server_refuses_is_named() {
     for server in servers("max_prepared_transactions = 2\nwal_level = replica\nmax_replication_slots = 3") {
         assert!(server.launch(&[]), "{}", server.log());
@@ -349,6 +353,7 @@ fn state_that_the_server_refuses_is_named() {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn configuration_that_the_server_refuses_is_named() {
     for server in servers("") {
         assert!(server.launch(&[]), "{}", server.log());
@@ -396,6 +401,7 @@ fn configuration_that_the_server_refuses_is_named() {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn init_forks_of_unlogged_relations_are_missed() {
     for server in servers("") {
         assert!(server.launch(&[]), "{}", server.log());

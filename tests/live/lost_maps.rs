@@ -31,6 +31,7 @@ fn found(command: &str, data: &Path, kind: &str) -> (i32, Vec<(String, u64)>) {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn pages_that_a_sound_stop_does_not_explain_are_named() {
     let Some((bins, client)) = all_programs() else { return };
     for (bin, has_checksums) in bins.iter().flat_map(|bin| [(bin, true), (bin, false)]) {

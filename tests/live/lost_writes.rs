@@ -46,6 +46,7 @@ fn told(data: &Path) -> (i32, Vec<WrongPage>, Vec<Value>) {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn writes_that_were_lost_or_misplaced_are_seen_by_wal() {
     let Some((bins, client)) = all_programs() else { return };
     for (bin, has_checksums) in bins.iter().flat_map(|bin| [(bin, true), (bin, false)]) {
@@ -111,6 +112,7 @@ const BARE: &str = "
     create table last as select * from bare; drop table emptied;";
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn content_that_a_table_lost_is_seen_by_wal() {
     let Some((bins, client)) = all_programs() else { return };
     for (bin, mode) in bins.iter().flat_map(|bin| [(bin, "fast"), (bin, "immediate")]) {
@@ -159,6 +161,7 @@ const REMOVED: &str = "
     insert into big select i from generate_series(1, 300000) i; checkpoint;";
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn what_comes_after_the_checkpoint_decides_about_pages_that_are_not_there() {
     let Some((bins, client)) = all_programs() else { return };
     for bin in bins {
@@ -208,6 +211,7 @@ fn what_comes_after_the_checkpoint_decides_about_pages_that_are_not_there() {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn prepared_transaction_whose_file_is_gone_is_named() {
     const XACTS: &str = "select string_agg(gid, ' ' order by gid) from pg_prepared_xacts";
     let Some((bins, client)) = all_programs() else { return };

@@ -290,12 +290,14 @@ fn assert_found_and_foretold(page_bytes: usize, options: &[&str], tables: &[(&st
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn pages_with_full_crc32_are_found_and_restored() {
     let tables = [("orders", ""), ("items", "row_format=compact")];
     assert_found_and_foretold(16384, &["--innodb-checksum-algorithm=full_crc32"], &tables, false);
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn small_pages_in_each_form_are_found_and_restored() {
     let tables = [("orders", ""), ("packed", "page_compressed=1"), ("zip", "row_format=compressed key_block_size=2")];
     assert_found_and_foretold(
@@ -307,6 +309,7 @@ fn small_pages_in_each_form_are_found_and_restored() {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn large_pages_without_an_image_stay_torn() {
     let tables = [("orders", ""), ("packed", "page_compressed=1")];
     assert_found_and_foretold(65536, &["--innodb-checksum-algorithm=strict_full_crc32"], &tables, true);
@@ -314,6 +317,7 @@ fn large_pages_without_an_image_stay_torn() {
 
 /// The dictionary in its file is older than the redo log, which deletes the file; the server starts.
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn table_that_was_dropped_before_the_crash_is_not_missed() {
     let Some(mut server) = Mariadb::new(16384, &["--innodb-flush-log-at-trx-commit=1"]) else { return };
     assert!(server.start(), "{}", server.log());

@@ -41,6 +41,7 @@ fn told(server: &Server, pid: u32) -> (i32, Value, String) {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn number_of_any_process_of_the_user_keeps_a_server_from_starting() {
     let Some(server) = crashed() else { return };
     let user = geteuid().is_root().then_some(NOBODY);
@@ -102,6 +103,7 @@ fn comes_up(server: &Server, data: &Path) -> (bool, String) {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn base_backup_is_in_order_when_its_wal_is_complete() {
     let Some(server) = Server::start("") else { return };
     server.sql("create table t as select i, repeat('x', 100) v from generate_series(1, 20000) i; checkpoint;");
@@ -164,6 +166,7 @@ fn base_backup_is_in_order_when_its_wal_is_complete() {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn backup_in_tar_format_is_told_how_to_be_looked_at() {
     let Some(server) = Server::start("") else { return };
     let space = server.data().with_file_name("a space");

@@ -122,6 +122,7 @@ fn redo(summary: &Value) -> u64 {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn replay_proves_whole_pages_and_finds_torn_and_lost_ones() {
     let Some(crashed) = crashed() else { return };
     let data = crashed.server.data();
@@ -181,6 +182,7 @@ fn replay_proves_whole_pages_and_finds_torn_and_lost_ones() {
 /// Pages that were written since the last checkpoint, torn between that and the version of the checkpoint. The WAL of everything that
 /// was done to them since is there, and the database itself was made in it.
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn records_since_the_redo_point_show_torn_rows() {
     let settings =
         "full_page_writes = off\nmax_wal_size = 1GB\nshared_buffers = 512kB\nwal_keep_size = 1GB\nautovacuum = off";
@@ -235,6 +237,7 @@ fn records_since_the_redo_point_show_torn_rows() {
 
 /// A page that was written with hint bits, between two images of it: its end is that of the newer, its LSN that of the older one.
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn hint_bits_that_a_later_image_has_too_make_no_page_torn() {
     let Some(server) = Server::create("wal_log_hints = on\nautovacuum = off\nwal_keep_size = 1GB") else { return };
     server.must("pg_checksums", &["--disable", "-D", arg(&server.data())]);
@@ -250,6 +253,7 @@ fn hint_bits_that_a_later_image_has_too_make_no_page_torn() {
 
 /// The same between a page of a base backup and an image in WAL. A row fills a sector, so that the hint is all that a sector shows.
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn hint_bits_set_since_a_backup_make_no_page_torn() {
     let Some(server) = Server::create("autovacuum = off") else { return };
     server.must("pg_checksums", &["--disable", "-D", arg(&server.data())]);
@@ -268,6 +272,7 @@ fn hint_bits_set_since_a_backup_make_no_page_torn() {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn without_a_server_all_else_is_as_before() {
     let data = unpack::data_dir("dwb/nochecksums").unwrap();
     let (_, pages, plain) = check(&data, &[]);
@@ -288,6 +293,7 @@ fn without_a_server_all_else_is_as_before() {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn pages_with_checksums_need_no_proof() {
     let data: PathBuf = unpack::data_dir("dwb/evict").unwrap();
     let (status, pages, plain) = check(&data, &[]);

@@ -328,6 +328,7 @@ fn compare_all(case: &Case, from_wal: bool, what: &str) {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn every_page_of_every_major_is_built_as_the_server_wrote_it() {
     let Some((bins, client)) = all_programs() else { return };
     for bin in bins {
@@ -342,6 +343,7 @@ fn every_page_of_every_major_is_built_as_the_server_wrote_it() {
 
 /// WAL carries images of the pages after each record, which the server compares while it replays: a second witness.
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn server_itself_finds_no_difference_from_the_images_of_consistency_checks() {
     let Some((bins, client)) = all_programs() else { return };
     let variant =

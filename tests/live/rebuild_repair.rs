@@ -25,6 +25,7 @@ fn spoil_half(path: &Path, block: u64) {
 const SUMS: &str = "SELECT count(*), sum(id), md5(string_agg(v, ',' ORDER BY id)) FROM t";
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn rotten_pages_of_a_stock_cluster_come_back_as_they_were() {
     let Some(server) = Server::create("") else { return };
     let archive = server.keep_archive();
@@ -100,6 +101,7 @@ const CHANGES_BEFORE_THE_CRASH: &str = "UPDATE t SET v = repeat('y', 95) WHERE i
 
 /// Pages that rotted before the last checkpoint, of a server that was killed: replay goes over them as they come back.
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn rotten_pages_of_a_crashed_cluster_come_back_and_recovery_passes() {
     let Some(server) = Server::create("full_page_writes = off\nmax_wal_size = 4GB\ncheckpoint_timeout = 1h\n") else {
         return;

@@ -139,6 +139,7 @@ fn as_ours(kind: &str, shown: &str) -> String {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn every_type_is_shown_as_the_server_shows_it() {
     let Some(server) = Server::start("timezone = 'UTC'") else { return };
     server.sql("CREATE DOMAIN small_number AS int; CREATE DOMAIN inner_domain AS text; CREATE DOMAIN double_domain AS inner_domain;");
@@ -201,6 +202,7 @@ fn every_type_is_shown_as_the_server_shows_it() {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn heads_dropped_added_compressed_and_outside_values() {
     let Some(server) = Server::start("default_toast_compression = 'pglz'") else { return };
     server.sql(
@@ -266,6 +268,7 @@ fn heads_dropped_added_compressed_and_outside_values() {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn entries_of_a_btree_are_those_that_pageinspect_lists() {
     let Some(server) = Server::start("") else { return };
     server.sql(

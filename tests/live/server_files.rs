@@ -29,6 +29,7 @@ fn path_of(server: &Server, sql: &str) -> String {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn what_the_server_does_without_a_file_is_foretold() {
     let Some(server) = Server::start("") else { return };
     server.sql(
@@ -79,6 +80,7 @@ fn what_the_server_does_without_a_file_is_foretold() {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn map_that_the_server_refuses_is_named() {
     let Some(server) = Server::start("") else { return };
     server.stop("fast");
@@ -113,6 +115,7 @@ fn set_control(data: &Path, at: usize, bytes: &[u8]) {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn control_file_that_the_server_refuses_is_not_started_from() {
     let Some(server) = Server::start("") else { return };
     server.stop("fast");
@@ -141,6 +144,7 @@ fn control_file_that_the_server_refuses_is_not_started_from() {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn transactions_whose_ends_are_lost_are_not_passed_over() {
     let Some(server) = Server::start("full_page_writes = on") else { return };
     server.sql("create table t as select i from generate_series(1, 1000) i; checkpoint; insert into t values (0);");

@@ -8,6 +8,7 @@ use crate::common::crash::{
 use crate::common::tear::Plan;
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn full_page_writes_repair_a_torn_checkpoint() {
     let Some(tearing) = crash_in_a_checkpoint("full_page_writes = on", Plan { seed: 1, tears: 450 }) else { return };
     let (tears, kinds) = look(&tearing);
@@ -18,6 +19,7 @@ fn full_page_writes_repair_a_torn_checkpoint() {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn a_torn_checkpoint_without_full_page_writes_stays_damaged() {
     let Some(tearing) = crash_in_a_checkpoint("full_page_writes = off", Plan { seed: 2, tears: 450 }) else { return };
     let (tears, kinds) = look(&tearing);
@@ -33,6 +35,7 @@ fn a_torn_checkpoint_without_full_page_writes_stays_damaged() {
 
 /// A completed checkpoint would move the start of recovery past the images of the torn pages.
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn no_checkpoint_completes_over_torn_pages() {
     let Some(tearing) = crash_in_a_checkpoint("full_page_writes = on", Plan { seed: 3, tears: 10_000 }) else { return };
     let (_, kinds) = look(&tearing);
@@ -42,6 +45,7 @@ fn no_checkpoint_completes_over_torn_pages() {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn synced_pages_are_whole() {
     let settings = "full_page_writes = on\nfsync = on\nsynchronous_commit = off\nshared_buffers = 64MB";
     let Some((tearing, load)) = start_under_load(settings, Plan { seed: 4, tears: 800 }) else { return };
@@ -59,6 +63,7 @@ fn synced_pages_are_whole() {
 
 /// Clients write pages to have room for others, and read them again; a file is cut off and grows again.
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn pages_torn_by_clients_are_read_whole_until_the_crash() {
     let settings = "full_page_writes = on\nshared_buffers = 2MB";
     let Some((tearing, load)) = start_under_load(settings, Plan { seed: 5, tears: 2000 }) else { return };

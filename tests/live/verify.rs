@@ -113,6 +113,7 @@ fn bad_after_start(loaded: &Loaded, backup: &Path) -> BTreeSet<(String, u64)> {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn torn_pages_of_a_base_backup_heal_and_rotten_ones_do_not() {
     let Some(loaded) = Loaded::start() else { return };
     let backup = loaded.backup("backup", &["-X", "stream", "--max-rate", "8M"]);
@@ -177,6 +178,7 @@ fn torn_pages_of_a_base_backup_heal_and_rotten_ones_do_not() {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn files_of_a_crashed_server_are_judged_as_the_server_will_find_them() {
     let Some(loaded) = Loaded::start() else { return };
     let server = &loaded.server;
@@ -227,6 +229,7 @@ fn unpack(archive: &Path, into: &Path) {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn backup_in_tar_format_is_judged_as_the_unpacked_one() {
     let Some(loaded) = Loaded::start() else { return };
     let tar = loaded.backup("tar", &["-F", "t", "-X", "stream", "--max-rate", "8M"]);

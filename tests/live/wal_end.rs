@@ -66,6 +66,7 @@ fn rows(server: &Server) -> u64 {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn wal_that_was_written_and_is_gone_is_missed() {
     let Some((bins, client)) = all_programs() else { return };
     for bin in bins {
@@ -175,6 +176,7 @@ fn newest_before(newest: &str, back: usize, data: &Path) -> PathBuf {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn segment_under_a_name_that_no_server_takes_is_missed() {
     let Some((bins, client)) = all_programs() else { return };
     for bin in bins {

@@ -126,6 +126,7 @@ fn percent(one: f64, other: f64) -> f64 {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn images_under_another_max_wal_size_are_those_of_a_server_with_it() {
     let Some(bin) = programs() else { return };
     let _alone = alone();
@@ -156,6 +157,7 @@ fn images_under_another_max_wal_size_are_those_of_a_server_with_it() {
 }
 
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn images_under_another_compression_take_what_a_server_with_it_stores() {
     let Some(bin) = programs() else { return };
     let _alone = alone();
@@ -185,6 +187,7 @@ fn images_under_another_compression_take_what_a_server_with_it_stores() {
 
 /// Each image that a server compresses with pglz comes out of our compressor with the same bytes.
 #[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn pglz_images_of_a_live_server_come_out_byte_for_byte() {
     let Some((bins, client)) = all_programs() else { return };
     let _alone = alone();

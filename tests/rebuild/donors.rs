@@ -66,6 +66,7 @@ fn rot(case: &RebuildCase, path: &str, block: u64) {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn pages_that_nothing_changed_since_come_back_from_the_donor() {
     let case = RebuildCase::sound("pg15_fpwoff");
     let pages = unchanged(&case, 2);
@@ -92,6 +93,7 @@ fn pages_that_nothing_changed_since_come_back_from_the_donor() {
 
 /// The truth counts the records of each page since the donor: with any of them the donor is not the page.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn pages_that_records_changed_since_are_never_restored_from_the_donor() {
     for name in ["pg15_fpwoff", "pg15_fpwon_gap"] {
         let case = RebuildCase::of(name);
@@ -121,6 +123,7 @@ fn pages_that_records_changed_since_are_never_restored_from_the_donor() {
 
 /// Zeros where the donor has content are damage, unless the relation was cut off there since.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn pages_overwritten_with_zeros_are_found() {
     let case = RebuildCase::sound("pg15_fpwoff");
     let pages = unchanged(&case, 1);
@@ -153,6 +156,7 @@ impl Numbers {
 /// Evidence that goes missing in the donor, or is wrong there, makes no page safe that was not, and none that is written
 /// gets other bytes.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn whatever_happens_to_a_file_of_the_donor_makes_nothing_safer() {
     let case = RebuildCase::of("pg15_fpwoff");
     let pages = unchanged(&case, 1);
@@ -212,6 +216,7 @@ fn whatever_happens_to_a_file_of_the_donor_makes_nothing_safer() {
 
 /// The donor as an archive: the same pages, and no more of them when the archive is cut, damaged or made to deceive.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn archives_give_the_same_pages_or_fewer() {
     let case = RebuildCase::sound("pg15_fpwoff");
     let pages = unchanged(&case, 1);
@@ -257,6 +262,7 @@ fn archives_give_the_same_pages_or_fewer() {
 
 /// What the donor is not: each is said, and nothing is examined.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn what_is_not_a_copy_of_the_cluster_is_refused() {
     let refused = |case: &RebuildCase, what: &str| {
         let ran = check(case);
@@ -347,6 +353,7 @@ fn a_snapshot_proves_no_page_that_wal_does_not() {
 
 /// Without checksums in the donor nothing proves its pages; without WAL from its redo point on nothing proves them complete.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn missing_evidence_takes_the_proof_away() {
     let ask = |case: &RebuildCase| {
         let rows = verdicts(&check(case));
@@ -390,6 +397,7 @@ fn pages_of_unlogged_relations_are_not_taken() {
 
 /// `page` and the plan of `repair` take donors, too.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn one_page_and_the_plan() {
     let case = RebuildCase::sound("pg15_fpwoff");
     rot(&case, "base/5/1255", 10);

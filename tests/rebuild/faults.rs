@@ -170,6 +170,7 @@ fn cases(calls: &BTreeMap<String, usize>) -> Vec<(String, &'static str, usize)> 
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn every_fault_while_a_sandbox_is_made_used_and_removed() {
     let scene = Scene::new();
     let Some(bin) = real_server(&scene) else { return };

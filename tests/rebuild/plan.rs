@@ -165,6 +165,7 @@ fn with_a_donor_every_page_can_be_rebuilt() {
 
 /// Taking a segment away never makes a plan that was not there, and never one that claims another end.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn a_missing_segment_never_makes_a_page_rebuildable() {
     let case = Case::load("pg15_fpwon_gap");
     let whole = case.check_all();
@@ -202,6 +203,7 @@ fn a_missing_segment_never_makes_a_page_rebuildable() {
 
 /// Without `pg_control`, or with less of it, nothing is known of the end up to which a page would be rebuilt.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn without_pg_control_nothing_is_rebuildable() {
     let case = Case::load("pg15_fpwoff");
     let temporary = tempfile::tempdir().unwrap();

@@ -26,6 +26,7 @@ fn ending() -> [Signal; 3] {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn a_signal_while_the_server_runs_ends_both_and_leaves_nothing() {
     let scene = Scene::new();
     let patient = "trap '' INT TERM HUP; sleep 200 & while :; do sleep 1; done";
@@ -68,6 +69,7 @@ fn a_signal_while_the_sandbox_is_made_leaves_nothing() {
 
 /// With a real server, from the first moment on to the end.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn a_signal_at_any_moment_leaves_nothing() {
     let scene = Scene::new();
     let Some(bin) = real_server(&scene) else { return };
@@ -104,6 +106,7 @@ fn a_signal_at_any_moment_leaves_nothing() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn a_tool_that_is_killed_leaves_a_directory_that_names_it() {
     let scene = Scene::new();
     // The program that it started ends by itself.
@@ -122,6 +125,7 @@ fn a_tool_that_is_killed_leaves_a_directory_that_names_it() {
 
 /// What else a program may do that says it is a server.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn a_server_that_does_not_replay_builds_nothing() {
     let scene = Scene::new();
     let garbage = "find . -type f ! -name started | while read f; do head -c 9000 /dev/urandom > \"$f\"; done";
@@ -173,6 +177,7 @@ fn pages_that_are_not_what_replay_makes_of_them_are_not_taken() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn a_sandbox_that_does_not_fit_is_refused_and_a_full_disk_builds_nothing() {
     let scene = Scene::new();
     let Some(real) = real_server(&scene) else { return };

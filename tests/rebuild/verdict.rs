@@ -107,6 +107,7 @@ fn a_gap_in_the_archive_leaves_four_pages_as_they_are() {
 
 /// The whole way: plan, apply, check, undo.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn rebuilt_pages_are_written_with_a_journal_and_taken_back() {
     let case = RebuildCase::of("pg15_fpwoff");
     if !has_server(&case) {
@@ -152,6 +153,7 @@ fn rebuilt_pages_are_written_with_a_journal_and_taken_back() {
 
 /// Whatever is taken away of archive or donor: no page becomes provable by it, and none is built that is not the true one.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn missing_evidence_never_brings_a_wrong_page() {
     for name in ["pg15_fpwoff", "pg15_fpwon_gap"] {
         let case = RebuildCase::of(name);

@@ -75,6 +75,7 @@ fn steps(copy: &Copy, args: &[&str]) -> Vec<Value> {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn every_cluster_is_repaired_to_the_intended_pages_and_back() {
     for case in DWB_CASES {
         let copy = Copy::of(case);
@@ -168,6 +169,7 @@ fn saved_plan_is_carried_out_as_it_was_edited() {
 type Edit<'a> = &'a dyn Fn(&mut Value);
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn hostile_plans_are_refused_and_write_nothing() {
     let copy = Copy::of("checkpoint");
     let path = copy.temporary.path().join("plan.json");
@@ -213,6 +215,7 @@ fn hostile_plans_are_refused_and_write_nothing() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn selection_narrows_the_plan() {
     let copy = Copy::of("checkpoint");
     assert_eq!(steps(&copy, &["--page", "base/5/1259:0"]).len(), 1);
@@ -226,6 +229,7 @@ fn selection_narrows_the_plan() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn selection_narrows_a_saved_plan() {
     let copy = Copy::of("checkpoint");
     let path = copy.temporary.path().join("plan.json");
@@ -261,6 +265,7 @@ fn selection_narrows_a_saved_plan() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn what_an_edited_plan_says_drives_no_terminal() {
     let copy = Copy::of("checkpoint");
     let path = copy.temporary.path().join("plan.json");
@@ -314,6 +319,7 @@ fn what_an_edited_plan_says_drives_no_terminal() {
 type Replace = fn(&Path, &Path);
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn what_could_not_be_looked_at_is_told() {
     let link: Replace = |path, aside| {
         fs::rename(path, aside).expect("move");
@@ -369,6 +375,7 @@ fn journal_is_refused_where_it_does_harm() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn undo_refuses_pages_that_changed_and_damaged_journals() {
     let copy = Copy::of("checkpoint");
     assert_eq!(copy.apply().status, 0);

@@ -299,22 +299,26 @@ fn assert_rest_untouched(crashed: &Crashed) {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn every_fault_while_pages_are_repaired() {
     every_fault(Phase::Apply);
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn every_fault_while_a_repair_is_resumed() {
     every_fault(Phase::Resume);
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn every_fault_while_a_repair_is_undone() {
     every_fault(Phase::Undo);
 }
 
 /// While pages are written, their file is swapped in a loop for something else of the same name.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn files_that_are_swapped_meanwhile_are_not_written_through() {
     let expected = Expected::new();
     let crashed = Crashed::new();
@@ -369,6 +373,7 @@ fn files_that_are_swapped_meanwhile_are_not_written_through() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn of_two_repairs_at_once_one_writes() {
     let expected = Expected::new();
     let crashed = Crashed::new();
@@ -426,6 +431,7 @@ fn read_only_file_systems_are_told_before_anything_is_written() {
 
 /// Half of a plan, a report or a page under its name would be taken for all of it.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn nothing_stays_of_a_new_file_that_cannot_be_written_whole() {
     if !can_trace() {
         return skipped("strace cannot inject faults here");

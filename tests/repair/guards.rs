@@ -104,6 +104,7 @@ fn other_owner() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn killed_at_any_time_it_is_finished_or_taken_back() {
     let (_kept, data) = copy_of("checkpoint");
     let pages = |data: &Path| -> Vec<Vec<u8>> {
@@ -156,6 +157,7 @@ fn process_named(name: &str, directory: &Path, program: &Path) -> std::process::
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 #[cfg(target_os = "linux")]
 fn server_that_the_pid_file_says_nothing_of() {
     let _alone = crate::alone_with_processes();
@@ -235,6 +237,7 @@ fn clean_shutdown_without_its_checkpoint_record_does_not_start() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn quiet_gives_the_same_status_and_prints_nothing() {
     let (_kept, data) = copy_of("checkpoint");
     for args in [

@@ -61,6 +61,7 @@ fn assert_both_fail(request: &RepairRequest, plan: &Plan, words: &str) {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn what_forbids_a_repair_is_met_by_its_rehearsal() {
     let (_kept, data) = copy_of("checkpoint");
     let plan = plan_of(&data);
@@ -172,6 +173,7 @@ fn give_away(path: &Path) {
 
 /// File modes say nothing to root: then the test runs itself once more as another user.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn modes_of_files_and_directories_are_met_by_the_rehearsal() {
     let _alone = crate::alone_with_processes();
     let data = match std::env::var_os(AS_NOBODY) {

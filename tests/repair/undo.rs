@@ -85,6 +85,7 @@ impl Repaired {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn server_that_was_started_since_forbids_undo_and_resume() {
     let every_flag = ["--allow-shut-down", "--allow-standby", "--skip-changed", "--allow-old-journal"];
     let edits: [(&str, usize, &[u8]); 4] = [
@@ -368,6 +369,7 @@ fn writers(data: &Path, place: &Path) -> [(&'static str, Vec<String>, PathBuf); 
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn nothing_new_is_made_in_what_belongs_to_the_cluster() {
     let (keep, data) = copy_of("checkpoint");
     // WAL, a tablespace and a directory of the administrator's own, all outside; a tablespace whose disk is not mounted.
@@ -396,6 +398,7 @@ fn nothing_new_is_made_in_what_belongs_to_the_cluster() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn where_a_tablespace_is_must_be_known_before_anything_is_written() {
     let (keep, data) = copy_of("checkpoint");
     let elsewhere = keep.path().join("elsewhere");
@@ -427,6 +430,7 @@ fn limited(blocks: usize, args: &[&str]) -> Ran {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn limit_on_the_size_of_files_is_told_and_nothing_is_lost() {
     let whole = files(&Repaired::new().data);
     let (keep, data) = copy_of("checkpoint");

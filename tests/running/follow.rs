@@ -18,6 +18,7 @@ fn sums(rows: &[Value]) -> Vec<u64> {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn lines_of_a_followed_server_add_up_to_its_archive() {
     let Some((bins, client)) = all_programs() else { return };
     for bin in bins {
@@ -74,6 +75,7 @@ fn lines_of_a_followed_server_add_up_to_its_archive() {
 /// A standby is promoted while it is followed: what is counted goes from its first timeline into the second, without a record
 /// twice or lost, and over files that were recycled.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn promotion_is_followed_into_the_new_timeline() {
     let Some((bins, client)) = all_programs() else { return };
     for bin in bins {

@@ -25,6 +25,7 @@ fn run_before_wal_is_recycled(args: &[&str]) -> Ran {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn wal_of_a_running_server_is_never_called_damaged() {
     // Little WAL is kept, so that segments are given new names all the time.
     let settings = "wal_keep_size = 0\nmax_wal_size = 4MB\nmin_wal_size = 2MB\nsynchronous_commit = on\n";

@@ -80,6 +80,7 @@ fn undone_repair_begins_anew() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn step_and_key_are_in_view_everywhere() {
     let keys = ["2", "3", "4", "p", "p", "p", "p", "5", "6", "?", "esc", "g", "esc", "1", "/", "esc", ":", "esc"];
     for size in [(60, 16), (80, 24), (120, 40), (200, 60)] {

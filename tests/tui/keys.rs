@@ -192,6 +192,7 @@ fn window(state: &State) -> std::ops::Range<usize> {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn every_key_does_what_the_table_says() {
     // A copy: a key that writes by mistake must not reach the cluster that all tests share.
     let (_temporary, data) = copy_of("checkpoint");
@@ -264,6 +265,7 @@ fn copied_commands_run() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn no_key_is_silent() {
     let (_temporary, data) = copy_of("checkpoint");
     let fresh = Driven::open(&data, FINE, SMALL);
@@ -454,6 +456,7 @@ fn page_0_of_pg_class(data: &Path) -> Vec<u8> {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn marked_page_is_rehearsed_repaired_and_taken_back() {
     let (_temporary, data) = copy_of("checkpoint");
     let before = page_0_of_pg_class(&data);
@@ -671,6 +674,7 @@ fn journal_is_chosen_and_guards_are_allowed_before_anything_is_written() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn reopened_screen_knows_the_journal_and_takes_the_repair_back_after_a_rehearsal() {
     let (_temporary, data) = copy_of("checkpoint");
     let before = page_0_of_pg_class(&data);
@@ -725,6 +729,7 @@ fn reopened_screen_knows_the_journal_and_takes_the_repair_back_after_a_rehearsal
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn undo_of_a_directory_that_was_moved_is_allowed_by_its_flag_alone() {
     let (_temporary, data) = copy_of("checkpoint");
     let before = page_0_of_pg_class(&data);

@@ -88,6 +88,7 @@ fn compare(name: &str, data: &Path) -> usize {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn every_cluster() {
     let mut repairs = 0;
     for case in DWB_CASES {
@@ -101,6 +102,7 @@ fn every_cluster() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn states_that_a_repair_refuses() {
     let states: [(&str, MakeState); 3] =
         [("shut down", make_shut_down), ("standby", make_standby), ("base backup", make_base_backup)];

@@ -203,6 +203,7 @@ fn answer_of_before_pages_were_written_is_not_shown() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn journal_elsewhere_is_found_by_its_name() {
     let (kept, data) = copy_of("checkpoint");
     let file = data.join("base/5/1259");

@@ -71,6 +71,7 @@ fn databases_are_told_apart() {
 
 /// The first command of the first step, whole: lines that belong together have only blanks between them.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn commands_and_the_heading_of_the_list_stay_on_the_smallest_screen() {
     let mut clusters: Vec<(String, PathBuf)> =
         DWB_CASES.iter().map(|case| ((*case).to_owned(), common::cluster(case))).collect();

@@ -44,6 +44,7 @@ fn assert_picture(name: String, screen: &Driven) {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn every_view_of_a_crash() {
     let sizes =
         [((60, 16), "60x16"), (SMALL, "80x24"), ((120, 40), "120x40"), (LARGE, "140x45"), ((200, 60), "200x60")];
@@ -119,6 +120,7 @@ const GUIDED: [(&str, &[&str]); 3] =
     [("guided_triage", &["?", "1", "home", "W"]), ("guided_page", &["j", "enter"]), ("guided_plan", &["6"])];
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn colours_of_every_view_on_dark_and_light() {
     short_paths();
     for (size, word) in [((60, 16), "60x16"), (SMALL, "80x24"), ((120, 40), "120x40"), ((200, 60), "200x60")] {
@@ -166,6 +168,7 @@ fn first_picture_is_there_before_any_work() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn counts_and_words_are_those_of_check() {
     short_paths();
     for case in DWB_CASES {
@@ -203,6 +206,7 @@ fn counts_and_words_are_those_of_check() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn batches_of_the_screen_are_those_of_the_command() {
     short_paths();
     for case in DWB_CASES {

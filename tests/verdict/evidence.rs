@@ -123,6 +123,7 @@ fn bit_flipped(bytes: &[u8]) -> Option<Vec<u8>> {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn segment_that_is_missing() {
     for case in ["aligned", "checkpoint", "evict", "reva", "tablespace", "wrapped"] {
         let whole = Whole::of(case);
@@ -136,6 +137,7 @@ fn segment_that_is_missing() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn segment_that_is_damaged() {
     for case in ["checkpoint", "wrapped"] {
         let whole = Whole::of(case);
@@ -152,6 +154,7 @@ fn segment_that_is_damaged() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn several_segments_that_are_missing() {
     let whole = Whole::of("checkpoint");
     let segments = whole.segments();
@@ -170,6 +173,7 @@ fn several_segments_that_are_missing() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn control_file_and_headers_that_are_damaged() {
     for case in ["aligned", "checkpoint", "evict", "nochecksums", "reva", "tablespace", "wrapped"] {
         let whole = Whole::of(case);
@@ -185,6 +189,7 @@ fn control_file_and_headers_that_are_damaged() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn other_files_that_are_missing() {
     for (case, names) in [
         // pg_class, its map, the transaction log, the init fork of an unlogged table, the configuration.
@@ -202,6 +207,7 @@ fn other_files_that_are_missing() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn slots_that_are_missing() {
     // Those of the torn pages, by their place in the reports: the next best image is never taken for as good.
     for case in ["checkpoint", "evict", "tablespace", "wrapped"] {

@@ -58,6 +58,7 @@ fn with_pages_of_wal(more: impl FnOnce(&mut Scene)) -> (Scene, u32, u64) {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn hole_in_wal_that_was_never_synced_keeps_the_images_before_it() {
     for content in [Unwritten::Zero, Unwritten::Recycled] {
         for (offset, length) in [(0, SECTOR), (2 * SECTOR, SECTOR), (0, 4096), (4096, 4096), (0, WAL_PAGE)] {
@@ -84,6 +85,7 @@ fn hole_in_wal_that_was_never_synced_keeps_the_images_before_it() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn hole_in_wal_that_had_been_synced_proves_nothing() {
     type LsnWitness = fn(&mut Scene, u64);
     let witnesses: [(&str, LsnWitness); 5] = [

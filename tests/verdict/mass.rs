@@ -50,6 +50,7 @@ fn every_page_of_a_clean_shutdown_gets_back_what_it_was() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn every_page_of_a_crashed_cluster_gets_back_what_it_was_or_newer() {
     for (case, slots) in [("evict", 1019), ("checkpoint", 3057), ("wrapped", 127)] {
         let copy = ClusterCopy::of(case);

@@ -82,6 +82,7 @@ fn assert_in_order(what: &str, records: impl Fn(&mut Scene)) {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn page_that_replay_builds_or_removes_need_not_be_there() {
     assert_in_order("built", |scene| {
         scene.wal.init(scene.key);

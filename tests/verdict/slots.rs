@@ -89,6 +89,7 @@ fn with_changed_image(change: impl FnOnce(&mut [u8])) -> (Checked, Scene, u32) {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn image_with_broken_structure_is_never_restored() {
     let first_tuple = |image: &[u8]| usize::from(u16::from_le_bytes([image[24], image[25]]) & 0x7FFF);
     for (what, change) in [

@@ -253,6 +253,7 @@ fn postmaster_pid_that_makes_no_sense_leaves_nothing_proven() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn damaged_page_of_a_cluster_without_checksums_is_found_only_by_evidence() {
     let without_checksums = |scene: &Scene| scene.copy.set_control(&[(ControlField::ChecksumVersion, 0)]);
     // Front and back are two images that are there.

@@ -106,6 +106,7 @@ fn make_unreadable(copy: &ClusterCopy, name: &str, way: usize) {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn witnesses_that_cannot_be_read_are_missed() {
     for (way, case) in ["evict", "checkpoint", "wrapped"].into_iter().enumerate() {
         let cut = without_tail(case);
@@ -119,6 +120,7 @@ fn witnesses_that_cannot_be_read_are_missed() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn witnesses_whose_lsn_is_zeroed_are_missed() {
     for case in ["evict", "checkpoint", "wrapped"] {
         let cut = without_tail(case);
@@ -130,6 +132,7 @@ fn witnesses_whose_lsn_is_zeroed_are_missed() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn relation_directory_that_is_a_link_is_not_read_from_outside() {
     for directory in ["base", "base/5", "global"] {
         let cut = without_tail("evict");

@@ -27,6 +27,7 @@ fn sums_of_pg_waldump(major: u32) -> (u64, u64, u64) {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn figures_are_those_of_the_commands_that_stand_alone() {
     for major in [10, 13, 16, 18, 19] {
         let data = unpack::unpack(&format!("wal/pg{major}")).unwrap().join(format!("pg{major}"));

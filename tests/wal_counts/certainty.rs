@@ -85,6 +85,7 @@ fn none_is_surer(whole: &BTreeMap<String, String>, rest: &BTreeMap<String, Strin
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn no_figure_is_surer_when_wal_is_missing() {
     for major in [13, 18] {
         let segments = segments(major);

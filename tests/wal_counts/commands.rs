@@ -111,6 +111,7 @@ fn number_of_threads_changes_nothing() {
 
 /// With `--resync` records are read one after the other: where there is no damage, several threads list the same.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn threads_list_what_reading_in_order_does() {
     for major in 10..=19 {
         for format in ["text", "json", "csv"] {
@@ -158,6 +159,7 @@ fn threads_list_nothing_after_damage() {
 /// Reading on after damage is done in order, record by record: where there is none, several threads say the same, and
 /// where there is, they end at the same place for the same reason.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn threads_verify_what_reading_in_order_does() {
     let run_of = |data: &std::path::Path, args: &[&str]| {
         let ran = walfpi(&[&["verify", "--format", "ndjson"], args, &[arg(data)]].concat());
@@ -597,6 +599,7 @@ fn damage_is_found_by_records_after_it_in_the_same_page() {
 
 /// Whatever is lost inside WAL, the records after it tell: no control file is needed.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn damage_inside_wal_is_always_found() {
     for major in [10, 13, 15, 18] {
         let (_keep, data) = copy_of(major);

@@ -176,6 +176,7 @@ fn formats_hold_the_same_rows() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn number_of_threads_changes_nothing() {
     for major in [10, 16, 18] {
         let (data, out) = (data(major), tempfile::tempdir().unwrap());

@@ -94,6 +94,7 @@ fn merged(all: &[PathBuf], ends: &[usize], by: &str, out: &Path) -> Ran {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn parts_add_up_to_what_one_process_counts() {
     for major in [10, 13, 16, 17, 19] {
         let (all, out) = (segments(major), tempfile::tempdir().unwrap());
@@ -116,6 +117,7 @@ fn parts_add_up_to_what_one_process_counts() {
 /// Text as well, and every split into two and three parts: an interval, a hint that is changed later and a transaction may
 /// reach over any of them.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn every_split_adds_up() {
     for (major, by) in [(10, "relation,cause"), (13, "cause"), (16, "cause"), (17, "xid,cause"), (19, "relation,cause")]
     {
@@ -146,6 +148,7 @@ fn every_split_adds_up() {
 
 /// Checkpoint intervals, hints, and simulated redo points reach over any split; settings are asked for when all is there.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn every_split_is_replayed_as_one() {
     const ASKED: [&[&str]; 3] = [
         &[],
@@ -230,6 +233,7 @@ fn touches_that_do_not_belong_together_are_refused_or_named() {
 
 /// A sample is that of one process, whatever the split: its images, their sizes, and those that cannot be unpacked.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn samples_of_parts_are_that_of_one_process() {
     for major in [10, 15, 18] {
         let (all, out) = (segments(major), tempfile::tempdir().unwrap());
@@ -298,6 +302,7 @@ fn samples_that_do_not_belong_together_are_refused() {
 /// Relations that are counted alone: the same as in one process, those that only some parts have and those that none has
 /// included.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn parts_of_some_relations_add_up() {
     for major in [10, 13, 16, 19] {
         let (all, out) = (segments(major), tempfile::tempdir().unwrap());

@@ -31,6 +31,7 @@ fn number(cell: &str) -> u64 {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn figures_are_those_of_stats_and_what_if() {
     for major in [10, 16, 18] {
         let temporary = tempfile::tempdir().unwrap();

@@ -184,6 +184,7 @@ fn spacing<'a>(rows: &'a [Value], setting: &str, field: &str, value: u64) -> &'a
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn kept_checkpoints_avoid_the_images_that_a_plain_simulation_avoids() {
     for major in MAJORS {
         let (records, ran) = (printed(major), whatif(major, &[]));

@@ -10,6 +10,7 @@ use crate::common::{arg, run};
 const CUTS: usize = 4;
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn cut_between_two_records_is_damage_and_no_end() {
     for major in [10, 13, 16, 18] {
         let fixture = Fixture::load(major);

@@ -97,6 +97,7 @@ fn bounds(row: &Value) -> (u64, u64) {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn hidden_redo_point_begins_a_row_of_its_own_in_every_answer() {
     let cases = cases();
     let majors: BTreeSet<u32> = cases.iter().map(|case| case.major).collect();
@@ -206,6 +207,7 @@ fn same_blocks(case: &Case, (after, before): (u64, u64), name: &str) {
 
 /// Lines of WAL that is followed, in which the segments of an archive arrive one by one.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn followed_wal_has_the_same_rows() {
     for case in cases() {
         let directory = tempfile::tempdir().unwrap();
@@ -251,6 +253,7 @@ fn followed_wal_has_the_same_rows() {
 
 /// Parts that are cut anywhere, so that a hidden redo point lies in another one than the image that shows it.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn parts_show_what_one_process_shows() {
     let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
     for case in cases() {

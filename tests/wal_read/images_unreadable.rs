@@ -56,6 +56,7 @@ fn hole_outside_the_page_is_damage_at_its_offset_in_every_command() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn image_that_cannot_be_unpacked_is_a_finding_of_all_that_unpack_it() {
     for (major, compressed) in [(13, 0x02), (15, 0x04)] {
         let mut fixture = Fixture::load(major);

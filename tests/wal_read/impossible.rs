@@ -26,6 +26,7 @@ const OF_CHECKPOINTS: [&[&str]; 10] = [
 ];
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn impossible_redo_point_is_a_finding_and_begins_no_interval() {
     for major in [10, 18] {
         let sound = Fixture::load(major);
@@ -69,6 +70,7 @@ fn with_time(major: u32, us: i64) -> (tempfile::TempDir, u64) {
 const YEAR_US: i64 = 365 * 86_400 * 1_000_000;
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn impossible_time_is_a_finding_and_is_not_used() {
     for major in [10, 15, 18] {
         let sound = write(&Fixture::load(major));
@@ -99,6 +101,7 @@ fn impossible_time_is_a_finding_and_is_not_used() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn where_the_clock_goes_back_by_years_no_duration_is_told() {
     for major in [10, 15, 18] {
         // Commits after it tell a time 40 years before; of a time years before all others the same is true.
@@ -127,6 +130,7 @@ fn where_the_clock_goes_back_by_years_no_duration_is_told() {
 /// WAL is followed while it comes page by page. A line that is given out before a right time contradicts the wrong one has a
 /// duration that can be right, or none; later lines have none, and it is said once, at once.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn no_line_of_followed_wal_has_the_duration_of_a_wrong_clock() {
     const PIECE: usize = 256 << 10;
     let mut lasting = 0;

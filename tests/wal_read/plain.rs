@@ -94,6 +94,7 @@ fn wal_of(major: u32) -> (Vec<u8>, Lsn, ReaderOptions) {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn both_paths_read_the_same_records_of_every_major() {
     for major in 10..=19 {
         let (bytes, first, whole) = wal_of(major);

@@ -111,6 +111,7 @@ fn sizes_without_compression_are_those_that_follow_from_pg_waldump() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn sample_is_the_same_with_any_number_of_threads_and_near_the_truth() {
     for major in [13, 19] {
         let all = recompress(major, SampleSize::All, 3);

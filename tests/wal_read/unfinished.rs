@@ -72,6 +72,7 @@ fn zero(bytes: &mut [u8], from: u64, to: u64) {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn unfinished_record_in_the_last_page_is_no_damage() {
     for major in [10, 13, 15, 16, 18] {
         let scene = Scene::of(major);
@@ -89,6 +90,7 @@ fn unfinished_record_in_the_last_page_is_no_damage() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn the_same_elsewhere_is_damage() {
     for major in [10, 13, 15, 16, 18] {
         let scene = Scene::of(major);

@@ -23,6 +23,7 @@ const COMMANDS: [&[&str]; 12] = [
 ];
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn no_line_is_wider_than_the_screen() {
     for major in [10, 18] {
         let directory = tempfile::tempdir().unwrap();
