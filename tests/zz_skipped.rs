@@ -47,7 +47,8 @@ fn sum_of_skipped_tests() {
     // Not the macros: what they print is caught with the output of a test that passes.
     let mut told = sum_of(&before);
     if !std::env::args().any(|argument| argument == "--include-ignored") {
-        told += "Left out: tests that take long, those with live servers among them. `cargo test-all` runs them, too.\n";
+        told +=
+            "Left out: tests that take long, those with live servers among them. `cargo test-all` runs them, too.\n";
     }
     std::io::stderr().lock().write_all(told.as_bytes()).expect("standard error");
     if std::env::var_os("KEEP_SKIPPED").is_none() && list.exists() {

@@ -66,6 +66,7 @@ fn number(value: &Value) -> usize {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn every_visible_torn_write_is_told_and_nothing_else() {
     for case in DWB_CASES {
         let checked = check(&cluster(case));
@@ -87,6 +88,7 @@ fn every_visible_torn_write_is_told_and_nothing_else() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn tear_is_where_the_write_was_cut() {
     for case in DWB_CASES {
         let data = cluster(case);
@@ -121,6 +123,7 @@ fn tear_is_where_the_write_was_cut() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn image_that_is_to_be_put_back_is_what_the_server_meant_to_write() {
     for case in DWB_CASES {
         let data = cluster(case);

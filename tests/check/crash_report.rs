@@ -123,6 +123,7 @@ fn report_says_what_check_and_repair_say() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn planned_bytes_are_those_that_a_repair_writes_and_journals_are_seen() {
     let (_keep, data) = copy_of("checkpoint");
     let (text, _) = report(&data, &[]);

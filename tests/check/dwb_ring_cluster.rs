@@ -120,6 +120,7 @@ fn no_image_of_it_is_ever_called_proven() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn repair_writes_nothing_of_it_unasked() {
     let (_kept, data) = cluster_with("evict", &slots_of("evict", 3), 0);
     let examined = examine(&data);

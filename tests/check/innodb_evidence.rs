@@ -175,6 +175,7 @@ fn missing_evidence_makes_no_answer_safer() {
 
 /// The files of the doublewrite buffer are where `innodb_doublewrite_dir` says, and the old area in `ibdata1` is empty.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn files_elsewhere_are_not_taken_for_an_empty_buffer() {
     for case in ["mysql97", "mysql97-detect"] {
         let (kept, data) = copy_of(case);
@@ -282,6 +283,7 @@ fn option_file_that_includes_others_is_not_all_that_the_server_reads() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn start_without_doublewrite_promises_no_image() {
     for case in CASES {
         let (kept, data) = copy_of(case);
@@ -311,6 +313,7 @@ fn start_without_doublewrite_promises_no_image() {
 
 /// The same pages, checkpoint and verdicts wherever the option file says that the files are.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn files_that_the_option_file_names_elsewhere_are_examined() {
     for case in CASES {
         let (kept, data) = copy_of(case);

@@ -47,6 +47,7 @@ fn next(state: &mut u64) -> u64 {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn bytes_overwritten_everywhere() {
     let mut state = 19;
     for case in ["mysql97-detect", "mariadb1011-compressed", "mysql56"] {

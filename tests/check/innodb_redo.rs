@@ -44,6 +44,7 @@ fn of_redo(ran: &Ran) -> Vec<Value> {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn logs_of_servers_that_were_killed_are_whole() {
     for case in CASES {
         let (_kept, data) = copy_of(case);

@@ -97,6 +97,7 @@ fn damaged_header_or_missing_file_of_the_redo_log_stops_a_start() {
 
 /// MySQL 9.7.4 and 5.6.24 did not start, MariaDB 10.11.19 did.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn two_files_of_a_tablespace_stop_mysql() {
     for (case, start) in [("mysql97", "refuses"), ("mysql56", "may_stop"), ("mariadb1011", "nothing_against")] {
         let (_kept, data) = sound(case);

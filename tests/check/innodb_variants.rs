@@ -58,6 +58,7 @@ fn slot_offset(data: &Path, candidate: &Value) -> u64 {
 /// page. MySQL 5.6, 5.7 and 9.7 restore it, and so does MariaDB with `full_crc32`. With `crc32` MariaDB takes it for one that was never
 /// written, and stopped where replay needed it.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn page_that_was_torn_between_zeros_is_damaged() {
     for case in ["mysql97", "mysql56", "mariadb1011", "mariadb1011-crc32"] {
         let (_kept, data) = copy_of(case);
@@ -254,6 +255,7 @@ pub fn noise(length: usize) -> Vec<u8> {
 
 /// The pages of a file that nothing of is left, not even its number, are missing to replay as those that were cut off.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn file_of_noise_may_stop_a_start() {
     for case in ["mysql97", "mysql56", "mariadb1011"] {
         let (_kept, data) = copy_of(case);
@@ -270,6 +272,7 @@ fn file_of_noise_may_stop_a_start() {
 
 /// MySQL 9.7.4 did not start where its redo log named a file of which nothing but zeros was left.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn emptied_file_is_a_lost_table() {
     for case in ["mysql97", "mysql56", "mariadb1011"] {
         let (_kept, data) = copy_of(case);

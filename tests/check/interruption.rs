@@ -116,6 +116,7 @@ fn a_check_of_a_crashed_cluster_at_every_stage() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn a_check_of_a_clean_cluster_at_every_stage() {
     // No page is damaged, so that none is judged.
     let all_but_judging: Vec<Stage> = Stage::iter().filter(is_always).filter(|stage| *stage != Stage::Pages).collect();

@@ -406,6 +406,7 @@ fn directory_without_relations() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn lists_are_cut_in_text_and_whole_in_json() {
     let (_keep, data) = copy("evict");
     let path = data.join("base/5/16399");

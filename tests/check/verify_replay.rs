@@ -111,6 +111,7 @@ fn every_page_of_every_cluster_is_judged_as_a_check_does() {
 
 /// Where no WAL is missing, the words do not depend on where it lies.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn wal_of_an_archive_is_as_good_as_that_of_the_directory() {
     let data = cluster("evict");
     let before = fates(&verify(&data, &["--replay"]));
@@ -236,6 +237,7 @@ fn nothing_replays_after_a_clean_shutdown() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn wal_of_another_cluster_proves_nothing() {
     let (_kept, data) = copy(&cluster("evict"));
     fs::remove_dir_all(data.join("pg_wal")).unwrap();

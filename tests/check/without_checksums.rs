@@ -134,6 +134,7 @@ fn page_that_neither_wal_nor_an_image_speaks_of_is_examined_too() {
 /// A torn page of the catalog can make another index the table of an index: what its entries lead to is no row there. Here the file of
 /// `pgbench_accounts` holds pages of its primary key.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn file_that_is_none_of_a_table_lacks_no_pages() {
     let copy = ClusterCopy::of("nochecksums");
     let missing = |checked: &Checked| {

@@ -107,6 +107,7 @@ fn batch_of_each_cluster() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn filters_take_what_they_say() {
     let path = cluster("tablespace");
     let all = dwbinspect(&["dump", "--format", "ndjson", arg(&path)]).of_type("slot");

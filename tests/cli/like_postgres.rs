@@ -51,6 +51,7 @@ fn data_directory_by_option_or_environment() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn environment_alone_never_names_what_is_written_into() {
     let place = tempfile::tempdir().unwrap();
     let data = place.path().join("data");
@@ -138,6 +139,7 @@ fn commit_is_that_of_git_or_of_a_packed_crate() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn relations_go_by_name_in_every_filter() {
     let data = cluster("evict");
     for command in ["dump", "verify", "repair"] {
@@ -288,6 +290,7 @@ fn wal_that_an_archive_holds_is_copied_by_the_command_that_is_named() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn verdict_and_next_step_come_last_and_commands_are_whole() {
     let place = tempfile::tempdir().unwrap();
     let data = place.path().join("a data directory with a long name, spaces and a quote's sign");

@@ -138,6 +138,7 @@ fn data_directory_of_a_newer_major_is_refused_by_every_command() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn control_file_of_an_unknown_version_proves_nothing() {
     let copy = crashed();
     set_control_version(&copy);
@@ -266,6 +267,7 @@ fn wal_that_is_missing_is_missing_whatever_the_version_of_other_wal() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn control_file_of_a_newer_version_is_not_to_be_replaced() {
     // Its CRC is right; then as a version whose CRC is not found, which does not make it damaged.
     for (is_signed, words) in [(true, "The file is whole"), (false, "Probably it is only newer than this program")] {

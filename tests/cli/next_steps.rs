@@ -170,6 +170,7 @@ fn damage_under_full_page_writes_is_no_tear_of_the_crash() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn server_after_a_complete_repair_is_said_to_start() {
     let place = tempfile::tempdir().unwrap();
     let data = place.path().join("data");

@@ -21,6 +21,7 @@ fn row(ran: &Ran) -> Value {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn relation_goes_by_name_numbers_or_path() {
     let data = cluster("checkpoint");
     let inside = data.join("base/5/1259");

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::fs::{StatVfsMountFlags, statvfs};
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
 
@@ -62,6 +63,17 @@ pub fn all_programs() -> Option<(Vec<PathBuf>, PathBuf)> {
     Some((bins, client?))
 }
 
+/// Where clusters are made: in memory where there is room for those of all tests at once and programs may run there. To write a cluster
+/// to a disk and remove it again cost the system ten times the work where it was measured.
+pub fn place_of_clusters() -> PathBuf {
+    const ROOM: u64 = 4 << 30;
+    let memory = Path::new("/dev/shm");
+    let fits = statvfs(memory).is_ok_and(|memory| {
+        memory.f_bavail.saturating_mul(memory.f_frsize) >= ROOM && !memory.f_flag.contains(StatVfsMountFlags::NOEXEC)
+    });
+    if fits { memory.to_owned() } else { std::env::temp_dir() }
+}
+
 impl Server {
     /// Makes a cluster with checksums and 1 MB segments and starts it. `None`, said loudly, when there is no server.
     pub fn start(settings: &str) -> Option<Self> {
@@ -86,7 +98,7 @@ impl Server {
 
     /// Makes a cluster with the programs in `bin`, and those in `client` where `bin` lacks one; not started.
     pub fn create_with(bin: PathBuf, client: PathBuf, initdb: &[&str], settings: &str) -> Self {
-        Self::create_in(&std::env::temp_dir(), bin, client, initdb, settings)
+        Self::create_in(&place_of_clusters(), bin, client, initdb, settings)
     }
 
     /// Makes a cluster as [`Self::create_with`] does, in a new directory below `parent`, where all copies of it will be.

@@ -8,7 +8,6 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
-use rustix::fs::{StatVfsMountFlags, statvfs};
 use serde_json::Value;
 
 pub mod crash;
@@ -55,16 +54,9 @@ pub fn cluster(case: &str) -> PathBuf {
     unpack::data_dir(&format!("dwb/{case}")).expect("unpack fixture")
 }
 
-/// A directory for copies of clusters, removed with them: in memory where there is room for those of all tests at once and programs may
-/// run there. To write a cluster to a disk and remove it again cost the system ten times the work where it was measured.
+/// A directory for copies of clusters, removed with them.
 pub fn temporary() -> tempfile::TempDir {
-    const ROOM: u64 = 4 << 30;
-    let memory = Path::new("/dev/shm");
-    let fits = statvfs(memory).is_ok_and(|memory| {
-        memory.f_bavail.saturating_mul(memory.f_frsize) >= ROOM && !memory.f_flag.contains(StatVfsMountFlags::NOEXEC)
-    });
-    let made = if fits { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
-    made.expect("temporary directory")
+    tempfile::tempdir_in(live::place_of_clusters()).expect("temporary directory")
 }
 
 /// A copy of the parts of a cluster that `pg_dwbinspect info` and `dump` read, to be damaged by a test.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::common::live::{Server, all_programs, version_of};
-use crate::common::{arg, dwbinspect};
+use crate::common::{arg, dwbinspect, temporary};
 
 /// Of a check: status, codes of doubts, and the first step.
 struct Told {
@@ -216,7 +216,7 @@ fn segment_under_a_name_that_no_server_takes_is_missed() {
             assert!(copy.launch(&[]), "{}", copy.log());
             assert_eq!(rows(&copy), 100, "{what}, {suffix}: the server gives up what it does not find");
 
-            let archive = tempfile::tempdir().unwrap();
+            let archive = temporary();
             let copy = server.copy();
             fs::rename(copy.data().join("pg_wal").join(&name), archive.path().join(&name)).unwrap();
             let found = told(&copy.data(), Some(archive.path()));

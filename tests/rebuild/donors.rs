@@ -326,6 +326,7 @@ fn what_is_wrong_with_the_donors_page_is_said() {
 
 /// Hard links and links of tablespaces: a file of the cluster is not a copy of itself.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn a_link_to_the_file_of_the_cluster_is_not_a_copy() {
     let case = RebuildCase::sound("pg15_fpwoff");
     let name = "base/5/1255";
@@ -339,6 +340,7 @@ fn a_link_to_the_file_of_the_cluster_is_not_a_copy() {
 
 /// Files of a running server count as far as WAL goes, whatever their pg_control says.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn a_snapshot_proves_no_page_that_wal_does_not() {
     let case = RebuildCase::sound("pg15_fpwoff");
     rot(&case, "base/5/1255", 10);
@@ -386,6 +388,7 @@ const CHECKSUM_VERSION: usize = 252;
 
 /// A relation that is unlogged has no WAL that would say what changed since.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn pages_of_unlogged_relations_are_not_taken() {
     let case = RebuildCase::sound("pg15_fpwoff");
     rot(&case, "base/5/1255", 10);

@@ -264,6 +264,7 @@ fn each_page_stops_at_its_own_end() {
 
 /// After replay the server writes into the next segment, and must leave alone the one that shows how far it came.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn replay_may_end_at_the_end_of_a_segment() {
     let case = Case::open("pg15_fpwoff");
     let Some(server) = case.server() else { return };

@@ -55,6 +55,7 @@ fn a_signal_before_pages_are_written_leaves_the_cluster_as_it_was() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn a_signal_while_the_sandbox_is_made_leaves_nothing() {
     let scene = Scene::new();
     let bin = scene.fake("exec sleep 200");
@@ -157,6 +158,7 @@ fn a_server_that_does_not_replay_builds_nothing() {
 
 /// The server replays, and then somebody else writes into its files.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn pages_that_are_not_what_replay_makes_of_them_are_not_taken() {
     let scene = Scene::new();
     let Some(bin) = real_server(&scene) else { return };

@@ -431,6 +431,7 @@ fn undo_refuses_pages_that_changed_and_damaged_journals() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn journal_of_another_cluster_is_refused() {
     let (one, other) = (Copy::of("checkpoint"), Copy::of("evict"));
     assert_eq!(one.apply().status, 0);

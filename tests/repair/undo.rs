@@ -479,6 +479,7 @@ fn limit_on_the_size_of_files_is_told_and_nothing_is_lost() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn bind_mount_of_a_part_of_the_data_is_the_data() {
     let (keep, data) = copy_of("checkpoint");
     let mount = keep.path().join("mount");

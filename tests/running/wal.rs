@@ -62,6 +62,7 @@ fn recovery_of(data: &Path) -> (String, Vec<Value>) {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn clean_stop_after_a_segment_switch_is_told_from_a_reset() {
     let Some(server) = Server::create("wal_level = minimal\nmax_wal_senders = 0\nwal_keep_size = 0\n") else { return };
     let was_reset = |server: &Server| {

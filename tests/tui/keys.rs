@@ -483,6 +483,7 @@ fn marked_page_is_rehearsed_repaired_and_taken_back() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn page_that_changed_since_the_plan_is_not_written() {
     let (_temporary, data) = copy_of("checkpoint");
     let mut driven = Driven::open(&data, FINE, SMALL);
@@ -502,6 +503,7 @@ fn page_that_changed_since_the_plan_is_not_written() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn guards_of_the_command_hold() {
     let (_temporary, data) = copy_of("checkpoint");
     fs::write(data.join("recovery.signal"), "").expect("write");
@@ -588,6 +590,7 @@ fn leaving_with_marks_is_asked_about_once() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn unproven_page_takes_its_own_words_and_mark() {
     let (_temporary, data) = copy_of("checkpoint");
     // Without WAL nothing proves an image.
@@ -630,6 +633,7 @@ fn unproven_page_takes_its_own_words_and_mark() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn journal_is_chosen_and_guards_are_allowed_before_anything_is_written() {
     let (kept, data) = copy_of("checkpoint");
     let mut driven = Driven::open(&data, FINE, (140, 45));
@@ -752,6 +756,7 @@ fn undo_of_a_directory_that_was_moved_is_allowed_by_its_flag_alone() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn undo_is_refused_where_something_else_has_changed_a_page() {
     let (_temporary, data) = copy_of("checkpoint");
     let mut driven = Driven::open(&data, FINE, SMALL);

@@ -244,6 +244,7 @@ fn crash_report_of_files_that_changed_since_is_not_written() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn demo_is_gone_however_it_is_left() {
     let temporary = tempfile::tempdir().expect("temporary directory");
     let environment = [("TMPDIR", arg(temporary.path()))];
@@ -479,6 +480,7 @@ fn crash_is_rehearsed_repaired_checked_again_and_taken_back() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn guided_mode_leads_from_the_first_key_to_a_repaired_cluster() {
     let (_kept, data) = copy_of("checkpoint");
     let mut session = Session::start("pg_dwbinspect", &["tui", "--guide", arg(&data)]);
@@ -559,6 +561,7 @@ fn palette_filter_bookmarks_and_mouse_lead_about() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn journal_elsewhere_is_named_at_leaving_and_found_by_that_command() {
     let (kept, data) = copy_of("checkpoint");
     let journal = kept.path().join("kept");

@@ -143,6 +143,7 @@ fn colours_of_every_view_on_dark_and_light() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn triage_and_batches_of_every_cluster() {
     for case in DWB_CASES {
         let mut screen = Driven::of(case, SMALL);

@@ -68,6 +68,7 @@ fn windows_have_the_figures_of_stats() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn records_are_those_of_the_stretch_and_each_can_be_opened() {
     let data = cluster("checkpoint");
     let mut screen = Driven::open(&data, FINE, (200, 60));
@@ -143,6 +144,7 @@ fn nothing_but_ascii_where_that_is_wanted() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn every_level_at_every_size() {
     for (size, word) in [((60, 16), "60x16"), ((80, 24), "80x24"), ((120, 40), "120x40"), ((200, 60), "200x60")] {
         screen::short_paths();

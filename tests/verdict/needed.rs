@@ -195,6 +195,7 @@ fn map_of(scene: &Scene) -> Key {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn replay_dies_of_a_brin_insert_without_its_page_even_when_the_index_goes_later() {
     for (loss, word) in LOSSES {
         for is_removed in [false, true] {

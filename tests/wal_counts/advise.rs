@@ -89,6 +89,7 @@ fn figures_are_those_of_the_commands_that_stand_alone() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn majors_up_to_14_are_offered_their_own_compression_alone() {
     for (major, others) in [(13, 0), (14, 0), (15, 2), (18, 2)] {
         let data = unpack::unpack(&format!("wal/pg{major}")).unwrap().join(format!("pg{major}"));

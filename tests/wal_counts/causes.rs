@@ -133,6 +133,7 @@ fn records_that_always_have_an_image_are_forced_whatever_the_lsn() {
 /// A segment less never makes another cause certain: what it was in whole WAL, or what depends on the redo point that is
 /// missing.
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn after_a_gap_a_cause_is_the_same_or_unknown() {
     let mut unknown_of: BTreeMap<(String, String), usize> = BTreeMap::new();
     for major in 11..=19 {
@@ -249,6 +250,7 @@ fn hint_images_are_told_by_what_became_of_the_page() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn redo_point_of_a_running_checkpoint_is_found_by_its_images() {
     let Some(server) = Server::start(QUIET) else { return };
     let major = server.sql("SHOW server_version_num").trim().parse::<u32>().unwrap() / 10_000;
@@ -313,6 +315,7 @@ fn redo_point_of_a_running_checkpoint_is_found_by_its_images() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn without_full_page_writes_images_are_forced_or_of_a_backup() {
     let Some(server) = Server::start(&format!("full_page_writes = off\n{QUIET}")) else { return };
     let major = server.sql("SHOW server_version_num").trim().parse::<u32>().unwrap() / 10_000;

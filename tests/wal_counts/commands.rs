@@ -307,6 +307,7 @@ fn raw_pages_are_those_of_pg_waldump() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn ready_pages_carry_the_records_end_and_their_checksum() {
     use pgforensics::parsers::checksum::page_checksum;
     use pgforensics::parsers::page::PageHeader;

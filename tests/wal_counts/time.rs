@@ -136,6 +136,7 @@ fn decay_is_by_as_many_records_where_an_interval_is_shorter_than_a_second() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn buckets_hold_the_records_that_were_written_in_them() {
     for major in 10..=19 {
         let rows = intervals(major);

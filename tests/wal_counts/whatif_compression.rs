@@ -35,6 +35,7 @@ fn section_is_there_by_default_and_alone_when_asked_for() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn sample_says_how_many_and_how_far_off_it_may_be() {
     let ran = whatif(&["--section", "compression", "--sample", "100", "--format", "ndjson"]);
     let pglz = row(&ran, "pglz");

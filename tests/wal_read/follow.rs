@@ -401,6 +401,7 @@ fn status_and_counts_are_those_of_all_that_was_said() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn time_to_begin_at_is_found_once() {
     let (_keep, directory, _) = first_segments("archive", 9);
     let whole = run("pg_walfpi", &["stats", "--since", "1s", "--format", "ndjson", arg(&directory)]);

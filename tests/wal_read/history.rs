@@ -75,6 +75,7 @@ fn open(major: u32) -> WalSet {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn threads_gather_what_a_slow_reading_finds() {
     for major in 10..=19 {
         let (slow, set) = (slow(major), open(major));

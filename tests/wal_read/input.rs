@@ -47,6 +47,7 @@ fn pg_wal_and_its_segments_may_be_links() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn archive_of_any_codec_gives_the_same_bytes() {
     let expected = originals(18);
     let temporary = tempfile::tempdir().unwrap();
@@ -115,6 +116,7 @@ fn records_over_runs_are_those_of_the_plain_files() {
 }
 
 #[test]
+#[ignore = "long: `cargo test-all` runs it"]
 fn tar_in_any_order_plain_or_compressed_gives_the_same_bytes() {
     let expected = originals(18);
     let temporary = tempfile::tempdir().unwrap();
