@@ -92,6 +92,8 @@ impl Driven {
 
     /// A screen with this backend before any work is done.
     pub fn on(backend: ClusterBackend, look: Look, size: (u16, u16)) -> Self {
+        // What keys write goes into the current directory.
+        short_paths();
         let backend = Arc::new(backend);
         let (sender, events) = channel();
         let state = State::new(backend.subject(), look, size);
