@@ -18,6 +18,9 @@ const NOBODY: u32 = 65_534;
 /// Starts a program that may take 4 GB of address space: a server that reads damaged pages can ask for any amount, and would get it.
 const LIMITED: &str = "ulimit -v 4194304 && exec \"$0\" \"$@\"";
 
+/// How long a server that recovers is waited for.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 /// A cluster that the test made.
 pub struct Server {
     bin: PathBuf,
@@ -186,7 +189,16 @@ impl Server {
         let mut command = self.command("sh", &["-c", LIMITED, text(&self.program("pg_ctl"))]);
         command.args(["start", "-w", "-t", "120", "-D", text(&data), "-l", text(&log)]);
         command.stdout(Stdio::null()).stderr(Stdio::null()).envs(environment.iter().map(|(name, value)| (name, value)));
-        command.status().expect("pg_ctl runs").success()
+        let is_up = command.status().expect("pg_ctl runs").success();
+        // It counts as started once it answers questions: while it recovers up to a target, it may still give up.
+        let until = Instant::now() + PATIENCE;
+        while is_up && data.join("recovery.signal").exists() && Instant::now() < until {
+            if !data.join("postmaster.pid").exists() {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        is_up
     }
 
     /// What the server has said so far.
