@@ -204,10 +204,8 @@ pub fn append_to_old_log(data: &Path, records: &[u8]) {
     append_to_block(&data.join("ib_logfile1"), 846_336, 317, records);
 }
 
-/// Puts a mini-transaction at the end of the redo log of `mariadb1011`.
-pub fn append_to_mariadb_log(data: &Path, records: &[u8]) {
-    let path = data.join("ib_logfile0");
-    let log = fs::read(&path).unwrap();
+/// Where the redo log of `mariadb1011` ends, and the bit of its last turn.
+fn end_of_mariadb_log(log: &[u8]) -> (usize, u8) {
     let (mut at, mut turn) = (2_868_644, None);
     while let Mtr::Whole { record_bytes, sequence_bit } = Mtr::read(&log[at..]) {
         if *turn.get_or_insert(sequence_bit) != sequence_bit {
@@ -215,8 +213,45 @@ pub fn append_to_mariadb_log(data: &Path, records: &[u8]) {
         }
         at += record_bytes + MTR_TRAILER_BYTES;
     }
+    (at, turn.unwrap())
+}
+
+/// Puts a mini-transaction at the end of the redo log of `mariadb1011`.
+pub fn append_to_mariadb_log(data: &Path, records: &[u8]) {
+    let path = data.join("ib_logfile0");
+    let (at, turn) = end_of_mariadb_log(&fs::read(&path).unwrap());
     let sum = crc32c(records).to_be_bytes();
-    write_at(&path, &[records, &[turn.unwrap()], &sum, &[0]].concat(), at as u64);
+    write_at(&path, &[records, &[turn], &sum, &[0]].concat(), at as u64);
+}
+
+/// MariaDB 10.11.19, killed under load, left after its last record no byte of zero but what its buffer had held: the bytes that the log has two
+/// writes of 4096 bytes before, up to the end of the write. After them the file had zeros.
+#[test]
+fn what_the_buffer_of_the_server_held_before_is_no_damage() {
+    let (_kept, data) = copy_of("mariadb1011");
+    forget_what_is_lost(&data);
+    let path = data.join("ib_logfile0");
+    let mut log = fs::read(&path).unwrap();
+    let (end, _) = end_of_mariadb_log(&log);
+    let next = end.next_multiple_of(4096);
+    let is_left = |distance: &usize| Mtr::read(&log[end - distance..next - distance]) == Mtr::Broken;
+    let distance = (8192..).step_by(4096).find(is_left).unwrap();
+    log.copy_within(end - distance..next - distance, end);
+    for after in [log[next..].to_vec(), vec![0; log.len() - next]] {
+        log[next..].copy_from_slice(&after);
+        fs::write(&path, &log).unwrap();
+        let ran = innodb("check", &data);
+        assert!(of_redo(&ran).is_empty(), "{}", ran.stdout);
+        assert_eq!(start_of(&data), "nothing_against");
+        // Bytes that no earlier write had may have been a record.
+        for at in [end, end + 20] {
+            log[at] ^= 0x42;
+            fs::write(&path, &log).unwrap();
+            assert_eq!(of_redo(&innodb("check", &data)).len(), 1, "{at}");
+            assert_eq!(start_of(&data), "unknown", "{at}");
+            log[at] ^= 0x42;
+        }
+    }
 }
 
 /// MySQL 9.7.4 left torn page 101 of `shop/archive` (tablespace 4), which its redo log did not change, and restored it where a record of the

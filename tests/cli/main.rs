@@ -3,12 +3,12 @@
 mod bad_input;
 #[path = "../common/mod.rs"]
 mod common;
+mod conventions;
 mod demo;
 mod denied;
 mod dump;
 mod help;
 mod info;
-mod like_postgres;
 mod newer_major;
 mod next_steps;
 mod page;

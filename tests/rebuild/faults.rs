@@ -1,10 +1,11 @@
-//! Rebuilds while system calls of the tool fail, are interrupted, or are where it is killed: no answer becomes safer, what is
-//! examined keeps its bytes, and neither a sandbox nor a server is left that nobody names.
+//! Rebuilds while system calls of the tool or of the server that replays fail, are interrupted, lie, or are where it is killed: no answer
+//! becomes safer, what is examined keeps its bytes, and neither a sandbox nor a server is left that nobody names.
 //!
 //! Each system call meets each fault at one of its numbers; `EVERY_FAULT=10` takes every tenth of all numbers, which takes long.
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,7 +17,7 @@ use assert_cmd::cargo::cargo_bin;
 use serde_json::Value;
 
 use crate::common::{arg, skipped};
-use crate::scene::{Ended, PREFIX, Scene, Small, real_server};
+use crate::scene::{Ended, PREFIX, Scene, Small, open_directory, real_server};
 
 /// System calls that write, make or remove something.
 const CALLS: &str = "write,pwrite64,writev,pwritev,fsync,fdatasync,ftruncate,fallocate,mkdir,mkdirat,lchown,fchown,rename,\
@@ -24,6 +25,21 @@ const CALLS: &str = "write,pwrite64,writev,pwritev,fsync,fdatasync,ftruncate,fal
 
 /// What happens at a system call, in the words of `strace`.
 const FAULTS: [&str; 6] = ["signal=KILL", "error=EIO", "error=ENOSPC", "error=EINTR", "signal=INT", "signal=TERM"];
+
+/// System calls with which the server that replays writes, and what happens at them; two of them say that they did what they did not do.
+const FAULTS_OF_SERVER: [(&str, &str); 11] = [
+    ("pwrite64", "error=EIO"),
+    ("pwrite64", "error=ENOSPC"),
+    ("pwrite64", "retval=4096"),
+    ("pwrite64", "retval=8192"),
+    ("pwrite64", "signal=KILL"),
+    ("pread64", "error=EIO"),
+    ("pread64", "retval=0"),
+    ("write", "error=ENOSPC"),
+    ("write", "signal=KILL"),
+    ("openat", "error=EMFILE"),
+    ("unlink", "error=EROFS"),
+];
 
 /// How long a server may go on that lost who started it: until its replay is done.
 const LAST_REPLAY: Duration = Duration::from_secs(60);
@@ -109,7 +125,9 @@ fn assert_no_safer(answers: &Answers, ended: &Ended, fault: &str, what: &str) {
     }
     assert_ne!(ended.status.code(), Some(0), "{what}");
     let is_ended_by_signal = fault.starts_with("signal=") && ended.status.signal().is_some();
-    let is_told = ended.has("finding", "kind", "not_rebuilt") || ended.has("skipped", "code", "interrupted");
+    let is_told = ended.has("finding", "kind", "not_rebuilt")
+        || ended.has("skipped", "code", "interrupted")
+        || ended.lines.iter().any(|line| line["build_failure"].is_string());
     assert!(is_ended_by_signal || is_told || !ended.errors.is_empty(), "{what}: nothing is told of it");
     if ended.has("skipped", "code", "interrupted") {
         assert_eq!(ended.status.code(), Some(2), "{what}");
@@ -207,6 +225,65 @@ fn every_fault_while_a_sandbox_is_made_used_and_removed() {
     });
     let (all, reached, changed) = (cases.len(), reached.into_inner(), changed.into_inner());
     assert!(all >= 30 && reached * 10 >= all * 9 && changed * 2 >= all, "{all} faults, {reached} met, {changed} told");
+}
+
+/// The server that replays, under `strace`; the tool is not traced.
+fn traced_server(scene: &Scene, real: &Path, log: &Path, fault: Option<&str>) -> Ended {
+    let inject = fault.map_or(String::new(), |fault| format!("-e inject={fault}"));
+    let calls = "trace=pwrite64,pread64,write,openat,unlink";
+    let script = format!(
+        "exec strace -A -f --seccomp-bpf -qq -o '{}' -e {calls} {inject} '{}' \"$@\"",
+        log.display(),
+        real.display()
+    );
+    // The server runs more than once.
+    if log.exists() {
+        fs::remove_file(log).unwrap();
+    }
+    let mut ended = scene.check(scene.fake(&script));
+    ended.lines = without_paths(scene, &ended.lines);
+    ended
+}
+
+/// No page is taken from a server that did not write it.
+#[test]
+#[ignore = "long: `cargo test-all` runs it"]
+fn every_fault_while_the_server_replays() {
+    let scene = Scene::new();
+    let Some(bin) = real_server(&scene) else { return };
+    if !can_trace(&scene) {
+        return skipped("strace cannot inject faults here");
+    }
+    let real = bin.join("postgres");
+    let mut answers = Answers::of(&scene, &bin, &scene.bin.path().join("strace"));
+    // Where whoever runs the server may write.
+    let logs = open_directory();
+    fs::set_permissions(logs.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let log = logs.path().join("log");
+    // It says another minor version.
+    let whole = traced_server(&scene, &real, &log, None);
+    assert_eq!(whole.verdicts(), answers.whole.verdicts(), "{}", whole.errors);
+    answers.whole = whole;
+    let text = fs::read_to_string(&log).unwrap();
+    let count = |call: &str| text.lines().filter(|line| line.contains(&format!(" {call}("))).count();
+    let (mut all, mut reached, mut changed) = (0, 0, 0);
+    for (call, fault) in FAULTS_OF_SERVER {
+        let count = count(call);
+        assert!(count > 0, "{call}");
+        let middle = count.div_ceil(4);
+        let numbers = if std::env::var_os("EVERY_FAULT").is_some() { 1..=count } else { middle..=middle };
+        for number in numbers {
+            let what = format!("{call} number {number} of {count} of the server, {fault}");
+            let ended = traced_server(&scene, &real, &log, Some(&format!("{call}:{fault}:when={number}")));
+            let told = fs::read_to_string(&log).unwrap();
+            all += 1;
+            reached += usize::from(told.contains("INJECTED") || told.contains("SIG"));
+            changed += usize::from(ended.lines != answers.whole.lines);
+            assert_no_safer(&answers, &ended, fault, &what);
+            scene.assert_nothing_happened(&what);
+        }
+    }
+    assert!(all > 8 && reached * 10 >= all * 8 && changed * 4 >= all, "{all} faults, {reached} met, {changed} told");
 }
 
 #[test]

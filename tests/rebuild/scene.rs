@@ -24,7 +24,7 @@ pub const PREFIX: &str = "pgforensics-rebuild-";
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A directory that everybody may enter: root runs a server as another user.
-fn open_directory() -> TempDir {
+pub fn open_directory() -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
     directory

@@ -26,6 +26,15 @@ const MTR_SEARCH_BYTES: usize = 1 << 20;
 /// server held before.
 const WRITE_BYTES: u64 = 4096;
 
+/// Bytes that they write at once at least.
+const LEAST_WRITE_BYTES: u64 = 512;
+
+/// Bytes of writes before the end among which what the buffer held before is looked for: it is not long ago that it was written.
+const LEFT_OVER_SEARCH_BYTES: u64 = 4 << 20;
+
+/// Bytes after the end that are enough to be no chance when they are those of an earlier write.
+const LEAST_LEFT_OVER_BYTES: u64 = 16;
+
 /// Bytes of which such a search computes checksums, one and the same counted as often as it is part of one.
 const MAX_SUMMED_BYTES: u64 = 4 << 30;
 
@@ -230,8 +239,10 @@ impl Walk<'_> {
                 let stop = match (stop, self.following(lsn)?) {
                     (_, Following::ThisTurn) => RedoStop::GoesOn,
                     (_, Following::Unknown) => RedoStop::Damaged,
-                    (_, Following::TurnBefore) => RedoStop::Ended,
-                    (stop, Following::Nothing) => stop,
+                    // All of what was written is full of records, and older ones follow.
+                    (RedoStop::Damaged, Following::TurnBefore) if self.is_end_of_write(lsn) => RedoStop::Ended,
+                    (RedoStop::Damaged, _) if self.is_left_over(lsn)? => RedoStop::Ended,
+                    (stop, Following::TurnBefore | Following::Nothing) => stop,
                 };
                 return Ok((lsn, stop));
             }
@@ -242,6 +253,37 @@ impl Walk<'_> {
     fn is_of_this_turn(&self, lsn: InnodbLsn, record_bytes: usize, sequence_bit: u8) -> bool {
         let at = InnodbLsn(lsn.0.saturating_add(record_bytes as u64));
         self.map.turn(at).is_some_and(|turn| turn & 1 == u64::from(sequence_bit == 0))
+    }
+
+    /// True for a place at which a write can have ended.
+    fn is_end_of_write(&self, end: InnodbLsn) -> bool {
+        self.map.place(end).is_some_and(|place| place.offset.is_multiple_of(LEAST_WRITE_BYTES))
+    }
+
+    /// True when what follows the end, up to the end of a write, is what an earlier write had at the same place: a server that does not put a
+    /// byte of zero after its records leaves there what its buffer held before, so there never was a record.
+    fn is_left_over(&self, end: InnodbLsn) -> Result<bool, AccessError> {
+        let Some(place) = self.map.place(end) else { return Ok(false) };
+        let least_end = place.offset.saturating_add(LEAST_LEFT_OVER_BYTES);
+        let rest = least_end.next_multiple_of(LEAST_WRITE_BYTES).saturating_sub(place.offset);
+        let mut after = vec![0; usize::try_from(rest).unwrap_or_default()];
+        if self.map.read(end, &mut after)? < after.len() {
+            return Ok(false);
+        }
+        let mut earlier = vec![0; after.len()];
+        let furthest = self.map.capacity().min(LEFT_OVER_SEARCH_BYTES);
+        let mut distance = LEAST_WRITE_BYTES;
+        while distance < furthest {
+            let Some(start) = end.0.checked_sub(distance) else { break };
+            if self.map.read(InnodbLsn(start), &mut earlier)? < earlier.len() {
+                break;
+            }
+            if earlier == after {
+                return Ok(true);
+            }
+            distance = distance.saturating_add(LEAST_WRITE_BYTES);
+        }
+        Ok(false)
     }
 
     /// What follows the place where the log seems to end.
@@ -282,7 +324,7 @@ impl Walk<'_> {
 enum Following {
     /// More of the log.
     ThisTurn,
-    /// What was written when the log was here the last time, of which the end of the log may have overwritten a part.
+    /// What was written when the log was here the last time.
     TurnBefore,
     /// Neither.
     Nothing,
