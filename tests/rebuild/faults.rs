@@ -170,9 +170,14 @@ fn can_trace(scene: &Scene) -> bool {
     can.args(["-e", "inject=fsync:error=EIO:when=1", "true"]).output().is_ok_and(|output| output.status.success())
 }
 
+/// Of how many numbers of a system call one is tried, where not only one is.
+fn every_fault() -> Option<usize> {
+    std::env::var("EVERY_FAULT").ok().and_then(|text| text.parse().ok())
+}
+
 /// The faults to be tried: system call, fault, number of the call.
 fn cases(calls: &BTreeMap<String, usize>) -> Vec<(String, &'static str, usize)> {
-    let every: Option<usize> = std::env::var("EVERY_FAULT").ok().and_then(|text| text.parse().ok());
+    let every = every_fault();
     let mut cases = Vec::new();
     for (call, count) in calls {
         for fault in FAULTS {
@@ -264,15 +269,12 @@ fn every_fault_while_the_server_replays() {
     let whole = traced_server(&scene, &real, &log, None);
     assert_eq!(whole.verdicts(), answers.whole.verdicts(), "{}", whole.errors);
     answers.whole = whole;
-    let text = fs::read_to_string(&log).unwrap();
-    let count = |call: &str| text.lines().filter(|line| line.contains(&format!(" {call}("))).count();
+    let counts = calls(&log);
     let (mut all, mut reached, mut changed) = (0, 0, 0);
     for (call, fault) in FAULTS_OF_SERVER {
-        let count = count(call);
-        assert!(count > 0, "{call}");
-        let middle = count.div_ceil(4);
-        let numbers = if std::env::var_os("EVERY_FAULT").is_some() { 1..=count } else { middle..=middle };
-        for number in numbers {
+        let count = counts[call];
+        let (first, step) = every_fault().map_or((count.div_ceil(4), count), |step| (1, step));
+        for number in (first..=count).step_by(step) {
             let what = format!("{call} number {number} of {count} of the server, {fault}");
             let ended = traced_server(&scene, &real, &log, Some(&format!("{call}:{fault}:when={number}")));
             let told = fs::read_to_string(&log).unwrap();
