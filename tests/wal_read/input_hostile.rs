@@ -191,6 +191,33 @@ fn files_that_vanish_shrink_or_are_forbidden_are_said() {
     }
 }
 
+/// Opens `pg_wal` while a server is between two renames or two new segments: `at_first` are the files of these names not
+/// there, and a moment later `then` those. True when no gap was said in one of several times.
+fn has_no_gap_while_changing(at_first: &[usize], then: impl Fn(&Path) + Sync) -> bool {
+    (0..20).any(|_| {
+        let (_temporary, place) = archive(|files| at_first.iter().for_each(|&index| drop(files.remove(&nth(index)))));
+        let place_of_server = place.with_file_name("pg_wal");
+        fs::rename(&place, &place_of_server).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(std::time::Duration::from_millis(25));
+                then(&place_of_server);
+            });
+            !has(&open_in_place(&place_of_server), NoteKind::Gap, NoteLevel::Problem)
+        })
+    })
+}
+
+#[test]
+fn segment_that_a_listing_missed_is_no_gap() {
+    // The second was given a new name before the first.
+    assert!(has_no_gap_while_changing(&[1], |place| fs::remove_file(place.join(nth(0))).unwrap()));
+    // A new one was made after its place was listed, and the next one before.
+    assert!(has_no_gap_while_changing(&[8], |place| fs::write(place.join(nth(8)), &many()[&nth(8)]).unwrap()));
+    // What is missing stays missing.
+    assert!(!has_no_gap_while_changing(&[4], |_| {}));
+}
+
 #[test]
 fn names_that_contradict_the_content_are_said() {
     let (_temporary, place) = archive(|files| {

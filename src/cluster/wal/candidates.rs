@@ -45,6 +45,13 @@ pub(super) struct SegmentCandidate {
 }
 
 impl SegmentCandidate {
+    /// Number of the segment whose WAL it holds; `None` where its name is that of another, or it is not known.
+    pub(super) fn written_number(&self) -> Option<u64> {
+        let header = self.header?;
+        let number = header.start_lsn.0.checked_div(u64::from(header.segment_size))?;
+        (self.name.as_ref()?.segment(header.segment_size)?.number == number).then_some(number)
+    }
+
     /// Not a file of `pg_wal` whose name or form no server takes there.
     pub(super) fn is_read_by_server(&self) -> bool {
         let is_plain = |name: &SegmentName| !name.partial && !name.lower_case && self.codecs.is_empty();
@@ -93,6 +100,7 @@ impl DeniedFile {
 }
 
 /// Everything that the sources gave.
+#[derive(Clone)]
 pub(super) struct Candidates {
     /// What is odd.
     pub notes: Notes,

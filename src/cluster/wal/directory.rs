@@ -1,16 +1,18 @@
 //! Directories that hold segments: `pg_wal`, and archives as archivers lay them out.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, DirEntry};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use super::candidates::Origin;
+use super::candidates::{Origin, SegmentCandidate};
 use super::error::WalSetError;
 use super::names::{
     NameKind, history_id_of_directory, is_ignored_directory, is_segment_directory, kind_of_name, without_codec,
 };
 use super::notes::{NoteKind, NoteLevel};
-use super::paths::PathSource;
+use super::paths::{MAX_LOOKS, PAUSE, PathSource};
 use crate::cluster::open::{AccessError, Links};
 
 /// Endings of archives, without what stands for compression.
@@ -21,6 +23,9 @@ const MAX_DEPTH: usize = 4;
 
 /// Entries that are looked through for segments below one directory.
 const MAX_ENTRIES: usize = 100_000;
+
+/// When a directory with segments missing is not listed once more.
+const LOOKS_LIMIT: Duration = Duration::from_secs(1);
 
 /// What becomes of directories of segments below the one that is listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,8 +55,23 @@ impl PathSource<'_, '_> {
     /// # Errors
     /// When it cannot be listed, or the scratch file cannot be written.
     pub(super) fn list(&mut self, directory: &Path, origin: Origin, below: Below) -> Result<(), WalSetError> {
-        let entries = fs::read_dir(directory).map_err(|error| AccessError::io("list", directory, error))?;
-        self.list_entries(directory, entries, origin, below, MAX_DEPTH)
+        let read_dir = || fs::read_dir(directory).map_err(|error| AccessError::io("list", directory, error));
+        if !origin.in_pg_wal {
+            return self.list_entries(directory, read_dir()?, origin, below, MAX_DEPTH);
+        }
+        // A running server renames segments while they are listed, in any order, and writes new ones: one may be missed
+        // between two that are met. What is missing is missing each time.
+        let (before, started) = (self.found.clone(), Instant::now());
+        for look in 1.. {
+            self.list_entries(directory, read_dir()?, origin, below, MAX_DEPTH)?;
+            let added = self.found.list.get(before.list.len()..).unwrap_or_default();
+            if look == MAX_LOOKS || started.elapsed() > LOOKS_LIMIT || !has_gap(added) {
+                break;
+            }
+            *self.found = before.clone();
+            std::thread::sleep(PAUSE);
+        }
+        Ok(())
     }
 
     fn list_entries(
@@ -205,6 +225,12 @@ pub fn holds_no_wal(directory: &Path) -> bool {
     let mut left = MAX_ENTRIES;
     let has_archive = entries.flatten().take(MAX_ENTRIES).any(|entry| is_archive(&entry.file_name().to_string_lossy()));
     !has_archive && find_segment(directory, MAX_DEPTH, &mut left).is_none() && left > 0
+}
+
+/// True where segments are missing between others. Those that wait to be written again under the name of another are none.
+fn has_gap(candidates: &[SegmentCandidate]) -> bool {
+    let numbers: BTreeSet<u64> = candidates.iter().filter_map(SegmentCandidate::written_number).collect();
+    numbers.iter().zip(numbers.iter().skip(1)).any(|(&one, &next)| next.saturating_sub(one) > 1)
 }
 
 /// The name of a segment below a directory; at most `left` entries are looked at. What cannot be listed says so when it is

@@ -184,7 +184,7 @@ impl fmt::Display for SetNote {
 }
 
 /// Collects notes, so many of each kind.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Notes {
     kept: Vec<SetNote>,
     counts: BTreeMap<(NoteKind, NoteLevel), u64>,

@@ -27,9 +27,9 @@ use crate::parsers::wal::page::PageHeader;
 use crate::parsers::wal::version::Major;
 use crate::types::Lsn;
 
-/// How often, and after which pause, files are looked for again where one has vanished.
-const MAX_LOOKS: usize = 10;
-const PAUSE: Duration = Duration::from_millis(10);
+/// How often, and after which pause, files are looked for again where one has vanished or is missing.
+pub(super) const MAX_LOOKS: usize = 10;
+pub(super) const PAUSE: Duration = Duration::from_millis(10);
 
 /// Paths that the user named.
 pub(super) struct PathSource<'i, 'o> {
