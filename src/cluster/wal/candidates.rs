@@ -48,8 +48,8 @@ impl SegmentCandidate {
     /// Number of the segment whose WAL it holds; `None` where its name is that of another, or it is not known.
     pub(super) fn written_number(&self) -> Option<u64> {
         let header = self.header?;
-        let number = header.start_lsn.0.checked_div(u64::from(header.segment_size))?;
-        (self.name.as_ref()?.segment(header.segment_size)?.number == number).then_some(number)
+        let named = self.name.as_ref()?.segment(header.segment_size)?;
+        (named.number == header.number()).then_some(named.number)
     }
 
     /// Not a file of `pg_wal` whose name or form no server takes there.

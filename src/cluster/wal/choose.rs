@@ -242,8 +242,7 @@ impl Chooser<'_> {
             };
             return Some(Numbered { candidate, segment, wrong_name: false });
         };
-        let content =
-            WalSegment { tli: header.tli, number: header.start_lsn.0.checked_div(u64::from(size)).unwrap_or_default() };
+        let content = WalSegment { tli: header.tli, number: header.number() };
         let Some(name) = &candidate.name else {
             return Some(Numbered { candidate, segment: content, wrong_name: false });
         };

@@ -24,7 +24,7 @@ const MAX_DEPTH: usize = 4;
 /// Entries that are looked through for segments below one directory.
 const MAX_ENTRIES: usize = 100_000;
 
-/// When a directory with segments missing is not listed once more.
+/// Time after which a directory with segments missing is not listed again.
 const LOOKS_LIMIT: Duration = Duration::from_secs(1);
 
 /// What becomes of directories of segments below the one that is listed.

@@ -20,6 +20,13 @@ pub(super) struct SegmentHeader {
     pub block_size: u32,
 }
 
+impl SegmentHeader {
+    /// Number of the segment whose WAL it begins, within all WAL of its timeline.
+    pub(super) fn number(&self) -> u64 {
+        self.start_lsn.0.checked_div(u64::from(self.segment_size)).unwrap_or_default()
+    }
+}
+
 /// A sound header of a second page whose first page is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SecondPage {
