@@ -23,7 +23,7 @@ use crate::parsers::image::ImageError;
 use crate::parsers::wal::end::EndOfWal;
 use crate::parsers::wal::payload::PgTimestamp;
 use crate::parsers::wal::reader::Aborted;
-use crate::types::{BlockNumber, Lsn, RelFileLocator};
+use crate::types::{BlockNumber, Lsn, RelFileLocator, TimelineId};
 
 /// What was found. The variant gives the code, the fields what the words need.
 #[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
@@ -46,6 +46,9 @@ pub enum FindingKind {
     ControlCrc { stored: u32, computed: u32 },
     /// `PG_VERSION` and `pg_control` are of different versions.
     VersionsDisagree { control_version: u32, major: u32 },
+    /// The least LSN that recovery must reach, by `pg_control`, is not on the timeline that it has there.
+    #[strum(serialize = "minimum_elsewhere")]
+    MinimumElsewhere { lsn: Lsn, tli: TimelineId },
     /// A directory that the server needs is not there.
     #[strum(serialize = "server_directory")]
     ServerDirectory { needed_for: Obstacle, why: ErrorWords },
@@ -55,6 +58,8 @@ pub enum FindingKind {
     XactFile(ErrorWords),
     /// `pg_multixact` does not say which transactions multixacts stand for.
     MultixactFile(ErrorWords),
+    /// Something has the name of a file that a server writes, and is none.
+    NotAFile(ErrorWords),
     /// A server refuses a file that it reads at its start.
     #[strum(serialize = "state_file")]
     StateFile { of: StateFile, why: ErrorWords },
@@ -473,6 +478,7 @@ impl FindingKind {
                 | Self::FilenodeMap(_)
                 | Self::XactFile(_)
                 | Self::MultixactFile(_)
+                | Self::NotAFile(_)
                 | Self::StateFile { .. }
                 | Self::PreparedMissing { .. }
                 | Self::CommitsLost { .. }

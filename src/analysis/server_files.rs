@@ -10,10 +10,13 @@ use super::skipped::SkippedPart;
 use super::verdict::outlook::Obstacle;
 use super::verdict::xid::is_newer_xid;
 use crate::cluster::access_modes::{ClosedFiles, OpenedBy, access_modes};
+use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::config_files::{ConfigFault, config_faults};
 use crate::cluster::control_file::CONTROL_PATH;
 use crate::cluster::data_dir::DataDir;
+use crate::cluster::minimum::is_on_other_timeline;
 use crate::cluster::names::{RelationName, RelationNames, RowAge};
+use crate::cluster::not_files::{NotAFile, not_databases, not_files};
 use crate::cluster::relation_path::RelationPaths;
 use crate::cluster::relation_walk::RelationFile;
 use crate::cluster::server_files::{FileFault, database_version, is_missing, server_directory, usable_map};
@@ -72,13 +75,13 @@ pub struct ServerFilesInput<'a> {
     /// catalogs may be older than their files.
     pub is_settled: bool,
     /// Files that change what recovery does.
-    pub signals: &'a [&'static str],
+    pub signs: &'a RecoverySigns,
 }
 
 /// Examines modes, directories, maps, versions of databases, and whether each relation has its first file.
 #[must_use]
 pub fn examine(input: ServerFilesInput<'_>, coverage: &mut Coverage) -> ServerFiles {
-    let ServerFilesInput { directory, names, paths, relations, replays, is_settled, signals } = input;
+    let ServerFilesInput { directory, names, paths, relations, replays, is_settled, signs } = input;
     let mut files = ServerFiles::default();
     let control = directory.control().trusted();
     files.modes(directory, names, relations, replays);
@@ -87,13 +90,19 @@ pub fn examine(input: ServerFilesInput<'_>, coverage: &mut Coverage) -> ServerFi
         // The finding about the state itself is made where `pg_control` is examined.
         files.hinder(Obstacle::Start);
     }
+    if let Some(control) = control.filter(|control| is_on_other_timeline(directory, control, signs)) {
+        files.hinder(Obstacle::Start);
+        let (lsn, tli) = (control.min_recovery_lsn, control.min_recovery_timeline);
+        files.findings.push(Finding::problem(FindingKind::MinimumElsewhere { lsn, tli }).in_file(CONTROL_PATH));
+    }
     files.directories(directory, replays, coverage);
     for StateFileFault { file, of, fault } in state_faults(directory, control) {
-        let is_removed = of == StateFile::Prepared && directory.major().facts().removes_bad_prepared;
+        let is_unread = matches!(fault, FileFault::XactUnknown { .. });
+        let is_removed = of == StateFile::Prepared && directory.major().facts().removes_bad_prepared && !is_unread;
         let kind = |why| FindingKind::StateFile { of, why };
         files.fault(&file, &fault, (!is_removed).then_some(Obstacle::Start), kind, coverage);
     }
-    files.configuration(directory, signals, coverage);
+    files.configuration(directory, &signs.signals, replays, coverage);
     let shared = files.map(directory, Path::new("global"), coverage);
     let is_old = |age: RowAge| control.is_some_and(|control| is_before_redo(control, age));
     let was_stopped = control.is_some_and(ControlFile::was_shut_down);
@@ -125,6 +134,10 @@ pub fn examine(input: ServerFilesInput<'_>, coverage: &mut Coverage) -> ServerFi
     if is_settled && let Some(control) = control {
         files.transactions(directory, control, replays, coverage);
         files.relations(directory, names, paths, control, &maps);
+    }
+    files.not_files(directory, replays, coverage);
+    if replays && directory.major().facts().recovery_lists_databases {
+        files.not_databases(directory, coverage);
     }
     files
 }
@@ -218,6 +231,8 @@ impl ServerFiles {
                 if blocks == usual_blocks || has_shown() { blocks } else { usual_blocks },
             ),
             (Field::IndexMaxKeys.name(), control.index_max_keys, USUAL_INDEX_KEYS),
+            (Field::Float4ByVal.name(), control.float4_by_val.map_or(1, u32::from), 1),
+            (Field::Float8ByVal.name(), u32::from(control.float8_by_val), 1),
         ] {
             if found != usual {
                 self.hinder(Obstacle::Build);
@@ -228,7 +243,7 @@ impl ServerFiles {
     }
 
     /// Settings that are not here may be elsewhere; what is here and keeps a server from starting is a problem.
-    fn configuration(&mut self, directory: &DataDir, signals: &[&str], coverage: &mut Coverage) {
+    fn configuration(&mut self, directory: &DataDir, signals: &[&str], replays: bool, coverage: &mut Coverage) {
         let found = config_faults(directory, signals);
         for error in &found.skipped {
             coverage.skip_once(SkippedPart::file(error.to_string()), error);
@@ -239,6 +254,12 @@ impl ServerFiles {
                 ConfigFault::NoSettings => Finding::note(kind),
                 ConfigFault::RecoveryTarget { .. } => {
                     self.hinder(Obstacle::Target);
+                    Finding::problem(kind)
+                }
+                // Without replay there are no more than in files.
+                ConfigFault::FewerPrepared { .. } if !replays => continue,
+                ConfigFault::FewerPrepared { .. } => {
+                    self.hinder(Obstacle::Replay);
                     Finding::problem(kind)
                 }
                 _ => {
@@ -302,6 +323,27 @@ impl ServerFiles {
         });
         for (SlruFault { file, fault }, obstacle) in offsets.chain(members) {
             self.fault(&file, &fault, obstacle, FindingKind::MultixactFile, coverage);
+        }
+    }
+
+    /// Recovery lists whatever has the name of the directory of a database.
+    ///
+    /// Source: `ResetUnloggedRelationsInTablespaceDir`, `src/backend/storage/file/reinit.c`.
+    fn not_databases(&mut self, directory: &DataDir, coverage: &mut Coverage) {
+        for (name, fault) in not_databases(directory) {
+            let kind = |why| FindingKind::ServerDirectory { needed_for: Obstacle::Start, why };
+            self.fault(&name, &fault, Some(Obstacle::Start), kind, coverage);
+        }
+    }
+
+    /// Whether a start comes to write them is known only where it asks for what is in them, which is examined before.
+    fn not_files(&mut self, directory: &DataDir, replays: bool, coverage: &mut Coverage) {
+        let needed_for = if replays { Obstacle::Replay } else { Obstacle::Checkpoints };
+        for NotAFile { path, fault, stops_start } in not_files(directory) {
+            let name = path.display().to_string();
+            if !self.findings.iter().any(|finding| finding.file.as_ref() == Some(&name)) {
+                self.fault(&path, &fault, stops_start.then_some(needed_for), FindingKind::NotAFile, coverage);
+            }
         }
     }
 

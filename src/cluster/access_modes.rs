@@ -10,8 +10,9 @@ use super::config_files::ConfigFaults;
 use super::data_dir::DataDir;
 use super::relation_walk::RelationFile;
 use super::server_settings::ServerSettings;
+use super::slru_files::is_numbered;
 use super::state_files::{is_prepared, prepared_xacts};
-use super::xact_files::files_of_start;
+use super::xact_files::{continues_page_of_members, files_of_start};
 use crate::parsers::control::ControlFile;
 use crate::parsers::wal::timeline::WalSegment;
 use crate::types::RelFileLocator;
@@ -36,7 +37,8 @@ const DIRECTORIES: [(&str, OpenedBy); 15] = [
 ];
 
 /// Directories whose numbered files a server opens.
-const WITH_FILES: [&str; 5] = ["pg_multixact/members", "pg_multixact/offsets", "pg_subtrans", "pg_wal", "pg_xact"];
+const WITH_FILES: [&str; 6] =
+    ["pg_commit_ts", "pg_multixact/members", "pg_multixact/offsets", "pg_subtrans", "pg_wal", "pg_xact"];
 
 /// Files: for what a server reads them, and for what it writes them.
 const FILES: [(&str, OpenedBy, Option<OpenedBy>); 9] = [
@@ -139,7 +141,9 @@ pub fn access_modes(
     let control = directory.control().trusted();
     let numbered = Numbered::new(directory, control, replays);
     for name in WITH_FILES {
-        for path in look.entries(name, FileType::is_file).iter().filter(|path| is_numbered(path)) {
+        for path in
+            look.entries(name, FileType::is_file).iter().filter(|path| path.file_name().is_some_and(is_numbered))
+        {
             let (read_by, written_by) = numbered.opened_by(name, path);
             look.at(path, (READ, read_by), Some(written_by));
         }
@@ -183,11 +187,6 @@ pub fn access_modes(
     look.found
 }
 
-/// The server made it, not somebody who left a note.
-fn is_numbered(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name.as_encoded_bytes().iter().all(u8::is_ascii_hexdigit))
-}
-
 /// What a start does with files of which there is one after another.
 struct Numbered<'a> {
     control: Option<&'a ControlFile>,
@@ -210,7 +209,12 @@ impl<'a> Numbered<'a> {
     /// `XLogFileRead`, `src/backend/access/transam/xlogrecovery.c`.
     fn opened_by(&self, directory: &str, path: &Path) -> (OpenedBy, OpenedBy) {
         match directory {
-            "pg_multixact/members" => (OpenedBy::Later, OpenedBy::Later),
+            "pg_multixact/members" if self.control.is_none_or(continues_page_of_members) => {
+                (OpenedBy::Start, OpenedBy::Replay)
+            }
+            "pg_multixact/members" => (OpenedBy::Replay, OpenedBy::Replay),
+            // Whether commits have times is a setting, or WAL says it.
+            "pg_commit_ts" => (OpenedBy::Replay, OpenedBy::Replay),
             "pg_subtrans" => (OpenedBy::Checkpoints, OpenedBy::Checkpoints),
             "pg_wal" => self.wal(path),
             // Of the others, those that ask how a transaction ended.

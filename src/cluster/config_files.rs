@@ -4,12 +4,14 @@
 use std::path::{Path, PathBuf};
 
 use super::data_dir::DataDir;
+use super::minimum::history_file;
 use super::open::{AccessError, Links, read_small};
 use super::server_settings::ServerSettings;
 use super::settings::{CONF_LIMIT_BYTES, FILES};
-use super::state_files::prepared_xacts;
+use super::state_files::{kept_slots, prepared_xacts};
 use crate::parsers::control::ControlFile;
 use crate::parsers::wal::timeline::TimelineHistory;
+use crate::parsers::wal::version::XlogFormat;
 use crate::types::TimelineId;
 
 /// A server of this data directory does not start.
@@ -19,6 +21,8 @@ pub enum ConfigFault {
     NoSettings,
     /// There is no `pg_hba.conf`, and the settings name no other.
     NoHba,
+    /// `pg_hba.conf` is no file, or a link that leads nowhere.
+    HbaUnreadable,
     /// A line is not a setting.
     Setting {
         /// The line, from 1.
@@ -44,6 +48,35 @@ pub enum ConfigFault {
         allowed: u32,
         /// Sound files of `pg_twophase`.
         prepared: usize,
+    },
+    /// Before the crash the server took more prepared transactions, and WAL may have as many.
+    FewerPrepared {
+        /// `max_prepared_transactions`.
+        allowed: u32,
+        /// Its value in `pg_control`.
+        before: u32,
+    },
+    /// There are more replication slots than the server takes.
+    Slots {
+        /// `max_replication_slots`.
+        allowed: u32,
+        /// Sound slots of `pg_replslot`.
+        slots: usize,
+    },
+    /// A replication slot needs a higher `wal_level`.
+    SlotLevel {
+        /// The least that it takes.
+        needed: &'static str,
+    },
+    /// A file or directory that a setting names is not there.
+    PathMissing {
+        /// The setting.
+        setting: &'static str,
+    },
+    /// `wal_level` is minimal, and a setting asks for more.
+    MinimalLevel {
+        /// The setting.
+        setting: &'static str,
     },
     /// Recovery ends where a setting says, not where WAL ends.
     RecoveryTarget {
@@ -91,6 +124,12 @@ const HBA_KINDS: [&str; 9] = [
 const RECOVERY_TARGETS: [&str; 5] =
     ["recovery_target", "recovery_target_time", "recovery_target_xid", "recovery_target_name", "recovery_target_lsn"];
 
+/// `max_replication_slots` and `max_wal_senders` where nothing sets them.
+///
+/// Source: `src/backend/utils/misc/guc_parameters.dat`, the same in all majors.
+const DEFAULT_SLOTS: u32 = 10;
+const DEFAULT_SENDERS: u32 = 10;
+
 /// What is wrong, with the file, and files that cannot be read.
 #[derive(Debug, Default)]
 pub struct ConfigFaults {
@@ -114,15 +153,22 @@ pub fn config_faults(directory: &DataDir, signals: &[&str]) -> ConfigFaults {
         match found.read(&root.join(file)) {
             Text::Bytes(bytes) => hba_fault(&bytes).into_iter().for_each(|fault| found.add(file, fault)),
             Text::Missing => found.add(file, ConfigFault::NoHba),
+            // A link to another file is for the server to follow.
+            Text::Unknown if !leads_to_a_file(&root.join(file)) => found.add(file, ConfigFault::HbaUnreadable),
             Text::Unknown => {}
         }
     }
     let prepared = prepared_xacts(directory, directory.control().trusted());
-    if let Some(allowed) = settings.number("max_prepared_transactions", Some(0))
-        && usize::try_from(allowed).is_ok_and(|allowed| allowed < prepared)
-    {
-        found.add(Path::new(FILES[0]), ConfigFault::Prepared { allowed, prepared });
+    let before = directory.control().trusted().and_then(|control| u32::try_from(control.max_prepared_xacts).ok());
+    if let Some(allowed) = settings.number("max_prepared_transactions", Some(0)) {
+        if usize::try_from(allowed).is_ok_and(|allowed| allowed < prepared) {
+            found.add(Path::new(FILES[0]), ConfigFault::Prepared { allowed, prepared });
+        } else if let Some(before) = before.filter(|before| *before > allowed) {
+            found.add(Path::new(FILES[0]), ConfigFault::FewerPrepared { allowed, before });
+        }
     }
+    found.replication(&settings, directory);
+    found.named_paths(&settings, root);
     let asks = |names: &[&str]| signals.iter().any(|signal| names.contains(signal));
     let has_conf = !directory.major().facts().refuses_recovery_conf;
     let is_asked = asks(if has_conf { &["recovery.conf"] } else { &["recovery.signal", "standby.signal"] });
@@ -168,6 +214,19 @@ pub fn config_faults(directory: &DataDir, signals: &[&str]) -> ConfigFaults {
     found
 }
 
+/// True for what servers take for "on", abbreviations apart.
+fn is_true(value: &str) -> bool {
+    ["on", "true", "yes", "1"].iter().any(|name| value.trim().eq_ignore_ascii_case(name))
+}
+
+/// False of a directory or a device, and of a link that leads nowhere; what cannot be examined may be a file.
+fn leads_to_a_file(path: &Path) -> bool {
+    match path.metadata() {
+        Ok(metadata) => metadata.is_file(),
+        Err(error) => error.kind() != std::io::ErrorKind::NotFound,
+    }
+}
+
 impl ConfigFaults {
     /// Each once, however often a file is included.
     pub(super) fn add(&mut self, file: &Path, fault: ConfigFault) {
@@ -177,14 +236,60 @@ impl ConfigFaults {
         }
     }
 
+    /// Files without which no server starts whose settings name them. Relative names are those of the data directory.
+    ///
+    /// Sources: `SelectConfigFiles`, `src/backend/utils/misc/guc.c`; `be_tls_init`, `src/backend/libpq/be-secure-openssl.c`.
+    fn named_paths(&mut self, settings: &ServerSettings, root: &Path) {
+        let is_on = |name| settings.get(name).is_some_and(|value| is_true(value));
+        let of_tls = [("ssl_cert_file", "server.crt"), ("ssl_key_file", "server.key")];
+        let of_tls = of_tls.into_iter().filter(|_| is_on("ssl")).map(|(setting, usual)| (setting, Some(usual)));
+        for (setting, usual) in [("data_directory", None), ("hba_file", None)].into_iter().chain(of_tls) {
+            let named = settings.get(setting).or(usual.filter(|_| settings.is_known(setting)));
+            if let Some(path) = named.filter(|path| !path.is_empty() && !path.contains(char::REPLACEMENT_CHARACTER))
+                && root.join(path).metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+            {
+                self.add(Path::new(FILES[0]), ConfigFault::PathMissing { setting });
+            }
+        }
+    }
+
+    /// Settings that a server refuses for its replication slots, or for each other.
+    ///
+    /// Sources: `RestoreSlotFromDisk`, `src/backend/replication/slot.c`; `PostmasterMain`, `src/backend/postmaster/postmaster.c`.
+    fn replication(&mut self, settings: &ServerSettings, directory: &DataDir) {
+        let slots = kept_slots(directory.root());
+        if let Some(allowed) = settings.number("max_replication_slots", Some(DEFAULT_SLOTS))
+            && usize::try_from(allowed).is_ok_and(|allowed| allowed < slots.len())
+        {
+            self.add(Path::new(FILES[0]), ConfigFault::Slots { allowed, slots: slots.len() });
+        }
+        if !settings.is_known("wal_level") {
+            return;
+        }
+        let level = settings.get("wal_level").unwrap_or("replica").to_ascii_lowercase();
+        let (is_minimal, is_logical) = (level == "minimal", level == "logical");
+        // 19 decodes at this level too.
+        let decodes = is_logical || directory.major().facts().xlog == XlogFormat::Since19;
+        if is_minimal && !slots.is_empty() {
+            self.add(Path::new(FILES[0]), ConfigFault::SlotLevel { needed: "replica" });
+        } else if slots.contains(&true) && !decodes {
+            self.add(Path::new(FILES[0]), ConfigFault::SlotLevel { needed: "logical" });
+        }
+        let senders = settings.number("max_wal_senders", Some(DEFAULT_SENDERS)).unwrap_or_default();
+        let archives = settings.get("archive_mode");
+        let archives = archives.is_some_and(|value| is_true(value) || value.eq_ignore_ascii_case("always"));
+        for (setting, is_set) in [("max_wal_senders", senders > 0), ("archive_mode", archives)] {
+            if is_minimal && is_set {
+                self.add(Path::new(FILES[0]), ConfigFault::MinimalLevel { setting });
+            }
+        }
+    }
+
     /// Settings that are lower than `pg_control` has them, where recovery is to serve queries.
     ///
     /// Source: `CheckRequiredParameterValues`, `src/backend/access/transam/xlogrecovery.c`.
     fn too_low(&mut self, settings: &ServerSettings, directory: &DataDir, control: &ControlFile) {
-        let serves = settings.get("hot_standby").map(str::to_ascii_lowercase);
-        if !serves.is_none_or(|value| ["on", "true", "yes", "1"].contains(&value.as_str()))
-            || !settings.is_known("hot_standby")
-        {
+        if !settings.get("hot_standby").is_none_or(is_true) || !settings.is_known("hot_standby") {
             return;
         }
         // What later majors take where nothing sets it was not seen.
@@ -214,14 +319,13 @@ impl ConfigFaults {
         }
         let own = control.checkpoint.tli;
         let first = own.max(control.min_recovery_timeline);
-        let file = |tli: TimelineId| Path::new("pg_wal").join(format!("{:08X}.history", tli.0));
-        let is_there = |tli: &TimelineId| root.join(file(*tli)).symlink_metadata().is_ok();
+        let is_there = |tli: &TimelineId| root.join(history_file(*tli)).symlink_metadata().is_ok();
         let after = |tli: &TimelineId| tli.0.checked_add(1).map(TimelineId).filter(is_there);
         let Some(newest) = std::iter::successors(after(&first), after).last() else { return };
-        let Text::Bytes(bytes) = self.read(&root.join(file(newest))) else { return };
+        let Text::Bytes(bytes) = self.read(&root.join(history_file(newest))) else { return };
         let history = TimelineHistory::parse(newest, &String::from_utf8_lossy(&bytes));
         if history.is_ok_and(|history| history.tli_at(control.checkpoint_lsn) != own) {
-            self.add(&file(newest), ConfigFault::NotAChild { newest, own });
+            self.add(&history_file(newest), ConfigFault::NotAChild { newest, own });
         }
     }
 

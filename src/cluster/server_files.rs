@@ -60,6 +60,12 @@ pub enum FileFault {
         /// Offset of the page in the file.
         offset: u64,
     },
+    /// Nothing says how the transaction ended that it is of.
+    #[error("of transaction {xid}, for which pg_xact has no file")]
+    XactUnknown {
+        /// The transaction.
+        xid: u32,
+    },
     /// A server refuses what it holds.
     #[error(transparent)]
     State(StateFault),

@@ -1,5 +1,6 @@
 //! Files of pages that a server numbers by a counter that comes round: whether those are there that it may look into.
 
+use std::ffi::OsStr;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +18,11 @@ pub struct SlruFault {
     pub file: PathBuf,
     /// What.
     pub fault: FileFault,
+}
+
+/// The server made it, not somebody who left a note.
+pub(super) fn is_numbered(name: &OsStr) -> bool {
+    name.as_encoded_bytes().iter().all(u8::is_ascii_hexdigit)
 }
 
 /// One directory of such files.

@@ -5,9 +5,12 @@ use std::path::{Path, PathBuf};
 
 use super::data_dir::DataDir;
 use super::open::{AccessError, Links, read_small};
-use super::server_files::FileFault;
+use super::server_files::{FileFault, is_missing};
+use super::xact_log::{SLRU_PAGES_PER_SEGMENT, XactLog};
 use crate::parsers::control::ControlFile;
-use crate::parsers::state_files::{MAX_STATE_BYTES, StateFault, check_origins, check_slot, check_twophase};
+use crate::parsers::state_files::{
+    MAX_STATE_BYTES, StateFault, check_origins, check_slot, check_twophase, is_logical_slot,
+};
 
 /// Which file a start does not get past.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,10 +45,14 @@ pub fn state_faults(directory: &DataDir, control: Option<&ControlFile>) -> Vec<S
             faults.push(StateFileFault { file, of, fault });
         }
     };
-    let mut failed = Vec::new();
+    let (mut failed, mut unknown) = (Vec::new(), Vec::new());
     for name in entries(root, Path::new("pg_twophase"), &mut failed) {
-        if is_prepared(directory, control, &name) {
-            check(Path::new("pg_twophase").join(name), StateFile::Prepared, check_twophase);
+        let is_read = is_prepared(directory, control, &name);
+        let file = Path::new("pg_twophase").join(&name);
+        if let Some(xid) = unknown_xact(directory, control, &name) {
+            unknown.push(StateFileFault { file, of: StateFile::Prepared, fault: FileFault::XactUnknown { xid } });
+        } else if is_read {
+            check(file, StateFile::Prepared, check_twophase);
         }
     }
     for name in entries(root, Path::new("pg_replslot"), &mut failed) {
@@ -60,6 +67,7 @@ pub fn state_faults(directory: &DataDir, control: Option<&ControlFile>) -> Vec<S
     if root.join(origins).symlink_metadata().is_ok() {
         check(origins.to_owned(), StateFile::Origins, check_origins);
     }
+    faults.extend(unknown);
     faults.extend(failed.into_iter().map(|(file, of, error)| StateFileFault { file, of, fault: error.into() }));
     faults
 }
@@ -73,6 +81,14 @@ pub(super) fn prepared_xacts(directory: &DataDir, control: Option<&ControlFile>)
         is_prepared(directory, control, name) && read.is_ok_and(|bytes| check_twophase(&bytes).is_ok())
     };
     entries(directory.root(), of, &mut Vec::new()).iter().filter(|name| is_sound(name)).count()
+}
+
+/// Sound replication slots that a start takes from files: for each whether it is a logical one.
+pub(super) fn kept_slots(root: &Path) -> Vec<bool> {
+    let of = Path::new("pg_replslot");
+    let names = entries(root, of, &mut Vec::new()).into_iter().filter(|name| !name.ends_with(".tmp"));
+    let states = names.map(|name| read_small(&root.join(of).join(name).join("state"), Links::Refuse, MAX_STATE_BYTES));
+    states.flatten().filter(|bytes| check_slot(bytes).is_ok()).filter_map(|bytes| is_logical_slot(&bytes)).collect()
 }
 
 /// Names of entries, sorted; none where there is no such directory.
@@ -115,16 +131,37 @@ pub fn prepared_file(directory: &DataDir, control: &ControlFile, xid: u32) -> Pa
     Path::new("pg_twophase").join(name)
 }
 
+/// The transaction of a file in `pg_twophase`, sound or not, for which `pg_xact` has no file. A start asks there how it ended, before it looks whether
+/// it is one of those to come.
+///
+/// Source: `ProcessTwoPhaseBuffer`, `src/backend/access/transam/twophase.c`.
+fn unknown_xact(directory: &DataDir, control: Option<&ControlFile>, name: &str) -> Option<u32> {
+    let (control, xid) = (control?, prepared_xid(directory, name)?);
+    let xid = u32::try_from(xid & u64::from(u32::MAX)).ok()?;
+    let pages = control.slru_pages_per_segment.unwrap_or(SLRU_PAGES_PER_SEGMENT);
+    let file = XactLog::new(directory.root(), control.geometry.block_size, pages).file_of(xid);
+    is_missing(directory, &file).then_some(xid)
+}
+
+/// The number that the name of a file in `pg_twophase` is.
+fn prepared_xid(directory: &DataDir, name: &str) -> Option<u64> {
+    let digits = if directory.major().facts().prepares_by_full_xid { 16 } else { 8 };
+    let is_name = name.len() == digits && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'A'..=b'F'));
+    u64::from_str_radix(name, 16).ok().filter(|_| is_name)
+}
+
 /// True for a file that a start reads: of a transaction from before the checkpoint. It removes those of later ones.
 ///
 /// Source: `restoreTwoPhaseData` and `ProcessTwoPhaseBuffer`, `src/backend/access/transam/twophase.c`.
 pub(super) fn is_prepared(directory: &DataDir, control: Option<&ControlFile>, name: &str) -> bool {
-    let digits = if directory.major().facts().prepares_by_full_xid { 16 } else { 8 };
-    let is_name = name.len() == digits && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'A'..=b'F'));
-    let Some(xid) = u64::from_str_radix(name, 16).ok().filter(|_| is_name) else { return false };
+    let Some(xid) = prepared_xid(directory, name) else { return false };
     control.is_none_or(|control| {
         let next = control.checkpoint.next_full_xid;
         let low = |value: u64| u32::try_from(value & u64::from(u32::MAX)).unwrap_or_default();
-        if digits == 16 { xid < next } else { low(xid).wrapping_sub(low(next)).cast_signed() < 0 }
+        if directory.major().facts().prepares_by_full_xid {
+            xid < next
+        } else {
+            low(xid).wrapping_sub(low(next)).cast_signed() < 0
+        }
     })
 }

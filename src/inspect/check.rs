@@ -142,7 +142,7 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
         relations: &files.walk.files,
         replays: cluster.replay.recovery.replays(),
         is_settled: cluster.is_settled(),
-        signals: &cluster.signs.signals,
+        signs: &cluster.signs,
     };
     let server_files = server_files::examine(input, &mut told.coverage);
     told.findings.extend(server_files.findings);

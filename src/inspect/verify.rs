@@ -265,7 +265,7 @@ impl<'a> DirectoryVerification<'a> {
                 relations: &walk.files,
                 replays: false,
                 is_settled: control.is_some_and(ControlFile::was_shut_down),
-                signals: &signs.signals,
+                signs: &signs,
             };
             report.findings.extend(server_files::examine(input, &mut report.coverage).findings);
         }

@@ -321,7 +321,7 @@ pub struct ControlFile {
     pub toast_max_chunk_size: u32,
     /// Bytes of a large-object chunk.
     pub lo_block_size: u32,
-    /// `float4` passed by value, up to 12.
+    /// `float4` passed by value, up to 12. Servers refuse a byte other than 0 and 1 here.
     pub float4_by_val: Option<bool>,
     /// `float8` passed by value.
     pub float8_by_val: bool,
@@ -503,8 +503,8 @@ impl ControlFile {
             index_max_keys: u32_at(Field::IndexMaxKeys)?,
             toast_max_chunk_size: u32_at(Field::ToastMaxChunkSize)?,
             lo_block_size: u32_at(Field::Loblksize)?,
-            float4_by_val: at.maybe(Field::Float4ByVal, le_u8)?.map(|byte| byte != 0),
-            float8_by_val: bool_at(Field::Float8ByVal)?,
+            float4_by_val: at.maybe(Field::Float4ByVal, le_u8)?.map(|byte| byte == 1),
+            float8_by_val: at.need(Field::Float8ByVal, le_u8)? == 1,
             checksums: ChecksumState::from_code(u32_at(Field::DataChecksumVersion)?),
             default_char_signedness: at.maybe(Field::DefaultCharSignedness, le_u8)?.map(|byte| byte != 0),
             mock_authentication_nonce: at.need(Field::MockAuthenticationNonce, nonce)?,

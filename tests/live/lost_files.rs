@@ -1,7 +1,7 @@
 //! Files and directories of the server that go missing or are damaged, on every major there is: what `check` foretells is what the server does.
 
-use std::fs;
-use std::os::unix::fs::{FileExt, MetadataExt, chown, symlink};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
 use super::server_files::told;
@@ -348,6 +348,122 @@ fn state_that_the_server_refuses_is_named() {
             fs::remove_file(data.join(origins)).unwrap();
             assert_eq!(told(&data).0, 0, "{:?}", told(&data));
             assert!(copy.launch(&[]), "{}", copy.log());
+        }
+    }
+}
+
+/// Puts something in the place of a file, made or not.
+fn replace(path: &Path, how: &str) {
+    let owner = fs::metadata(path.parent().unwrap()).unwrap();
+    if path.symlink_metadata().is_ok() && how != "closed" {
+        fs::remove_file(path).unwrap();
+    }
+    match how {
+        "directory" => fs::create_dir(path).unwrap(),
+        "leads nowhere" => return symlink("/nonexistent/file", path).unwrap(),
+        "closed" => {
+            if path.symlink_metadata().is_err() {
+                fs::write(path, [0; 8192]).unwrap();
+            }
+            fs::set_permissions(path, Permissions::from_mode(0)).unwrap();
+        }
+        _ => fs::write(path, how).unwrap(),
+    }
+    chown(path, Some(owner.uid()), Some(owner.gid())).unwrap();
+}
+
+/// What stands where the server would write a file stops its start, its replay or its checkpoints; `check` never says then that all is well.
+#[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
+fn what_is_not_the_file_that_the_server_writes_is_named() {
+    for server in servers("track_commit_timestamp = on\nmax_prepared_transactions = 2") {
+        assert!(server.launch(&[]), "{}", server.log());
+        server.sql(
+            "create table t as select 1 i; checkpoint;
+             begin; select * from t for share; savepoint s; select * from t for update; commit; insert into t values (2);",
+        );
+        server.stop("immediate");
+        is_sound(&server.data(), "completes");
+        let segment = |name: &str| {
+            let files = fs::read_dir(server.data().join(name)).into_iter().flatten().flatten();
+            let mut names: Vec<_> = files.map(|entry| entry.file_name().into_string().unwrap()).collect();
+            names.retain(|name| {
+                name.len() == 24 || name.len() < 16 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+            });
+            names.sort();
+            format!("{name}/{}", names.first().map_or("0000", String::as_str))
+        };
+        let numbered = ["pg_commit_ts", "pg_multixact/members", "pg_subtrans", "pg_notify"].map(segment);
+        let mut cases: Vec<(String, &str)> =
+            numbered.iter().flat_map(|file| ["directory", "leads nowhere"].map(|how| (file.clone(), how))).collect();
+        cases.extend(["pg_commit_ts", "pg_multixact/members"].map(|name| (segment(name), "closed")));
+        cases.extend([
+            ("pg_hba.conf".to_owned(), "directory"),
+            ("pg_hba.conf".to_owned(), "leads nowhere"),
+            ("pg_logical/replorigin_checkpoint.tmp".to_owned(), "directory"),
+            ("base/1234567".to_owned(), "leads nowhere"),
+            ("base/1234567".to_owned(), "a note"),
+            (segment("pg_wal"), "directory"),
+        ]);
+        for (file, how) in cases {
+            let copy = server.copy();
+            replace(&copy.data().join(&file), how);
+            let (status, start, problems, _) = told(&copy.data());
+            let starts = copy.launch(&[]);
+            // Some of them are not looked at by every major.
+            assert!(status > 0 && start != "completes", "{file} {how}: {status} {start} {problems:?} {}", copy.log());
+            assert!(start != "cannot_begin" || !starts, "{file} {how}: {problems:?}");
+            if starts {
+                copy.stop("immediate");
+            }
+        }
+    }
+}
+
+/// Settings that a start refuses for what the cluster holds, or for each other.
+#[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
+fn settings_that_do_not_fit_what_is_there_are_named() {
+    for server in servers("max_prepared_transactions = 2\nwal_level = logical\nmax_replication_slots = 3") {
+        assert!(server.launch(&[]), "{}", server.log());
+        let major: u32 = line(&server, "show server_version_num").parse::<u32>().unwrap() / 10_000;
+        server.sql(
+            "create table t as select 1 i; select pg_create_physical_replication_slot('standby', true);
+             select pg_create_logical_replication_slot('logical', 'pgoutput'); checkpoint;
+             begin; insert into t values (2); prepare transaction 'one'; begin; insert into t values (3); prepare transaction 'two'",
+        );
+        let stopped = crash_and_stop(&server);
+        let refused = "cannot_begin";
+        let cases = [
+            ("max_replication_slots = 0", refused),
+            ("max_replication_slots = 1", refused),
+            ("max_replication_slots = 2", ""),
+            ("wal_level = minimal\nmax_wal_senders = 0", refused),
+            // 19 decodes at this level, too.
+            ("wal_level = replica", if major < 19 { refused } else { "" }),
+            ("data_directory = '/nonexistent'", refused),
+            ("hba_file = '/nonexistent'", refused),
+            ("ssl = on", refused),
+            ("max_prepared_transactions = 1", "unknown"),
+        ];
+        for (of, sound) in [(&server, "completes"), (&stopped, "without_replay")] {
+            for (setting, expected) in cases {
+                let copy = of.copy();
+                spoil(&copy.data().join("postgresql.conf"), &format!("\n{setting}\n"));
+                let (status, start, problems, _) = told(&copy.data());
+                let starts = copy.launch(&[]);
+                // After recovery both are files.
+                let expected = match expected {
+                    "" => sound,
+                    "unknown" if sound != "completes" => refused,
+                    expected => expected,
+                };
+                assert_eq!((status > 0, start.as_str()), (expected != sound, expected), "{setting}: {problems:?}");
+                assert_eq!(starts, expected == sound, "{setting}: {}", copy.log());
+                if starts {
+                    copy.stop("immediate");
+                }
+            }
         }
     }
 }

@@ -10,6 +10,7 @@ impl fmt::Display for ConfigFault {
             Self::NoSettings | Self::NoHba => f.write_str("not in the data directory"),
             Self::Setting { line } => write!(f, "line {line} is not a setting"),
             Self::HbaLine { line } => write!(f, "line {line} begins with no kind of connection"),
+            Self::HbaUnreadable => f.write_str("not a file, or a link that leads nowhere"),
             Self::HbaEmpty => f.write_str("no line allows or rejects anything"),
             Self::RecoveryConf => f.write_str(
                 "servers from 12 on do not start while it is there: its settings belong into postgresql.conf",
@@ -22,6 +23,22 @@ impl fmt::Display for ConfigFault {
                     f,
                     "max_prepared_transactions is {allowed}, and prepared transactions in pg_twophase are {prepared}"
                 )
+            }
+            Self::FewerPrepared { allowed, before } => {
+                write!(
+                    f,
+                    "max_prepared_transactions is {allowed}, and was {before} before: replay fails where more are prepared at one time"
+                )
+            }
+            Self::Slots { allowed, slots } => {
+                write!(f, "max_replication_slots is {allowed}, and replication slots in pg_replslot are {slots}")
+            }
+            Self::SlotLevel { needed } => {
+                write!(f, "wal_level is lower than {needed}, which a replication slot in pg_replslot needs")
+            }
+            Self::PathMissing { setting } => write!(f, "{setting} names what is not there"),
+            Self::MinimalLevel { setting } => {
+                write!(f, "wal_level is minimal, with which no server starts that has {setting} set")
             }
             Self::RecoveryTarget { setting } => write!(f, "{setting} says where recovery ends"),
             Self::RecoveryTargets => f.write_str("sets more than one target of recovery, and servers take one"),

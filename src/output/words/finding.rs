@@ -30,10 +30,17 @@ impl fmt::Display for FindingKind {
             Self::VersionsDisagree { control_version, major } => {
                 write!(f, "version {control_version} is not what major {major} writes")
             }
+            Self::MinimumElsewhere { lsn, tli } => {
+                write!(
+                    f,
+                    "recovery must reach {lsn} on timeline {tli}, and the history of its timeline does not have that there"
+                )
+            }
             Self::ServerDirectory { why, .. }
             | Self::FilenodeMap(why)
             | Self::XactFile(why)
             | Self::MultixactFile(why)
+            | Self::NotAFile(why)
             | Self::StateFile { why, .. }
             | Self::DatabaseVersion(why) => why.fmt(f),
             Self::CommitsLost { count, xid, record_lsn } => {
@@ -283,6 +290,9 @@ impl FindingKind {
             Self::ControlSizes(_) => "nothing in this file can be trusted; it is not used to judge pages, slots or WAL",
             Self::ControlCrc { .. } => "nothing in this file can be trusted; it is not used to judge slots",
             Self::VersionsDisagree { .. } => "PG_VERSION and pg_control do not belong together",
+            Self::MinimumElsewhere { .. } => {
+                "no server starts with it (\"does not contain minimum recovery point\"): the file, or a history in pg_wal, is of another moment"
+            }
             Self::ServerDirectory { needed_for: Obstacle::Start, .. } => {
                 "the server does not start without this directory"
             }
@@ -296,6 +306,9 @@ impl FindingKind {
             Self::MultixactFile(_) => {
                 "rows that several transactions locked or changed cannot be read, or are read wrongly; without the files of offsets no \
                  server starts"
+            }
+            Self::NotAFile(_) => {
+                "a server fails where it comes to write a file of this name, at its start or in a checkpoint: move away what stands there"
             }
             Self::StateFile { of: StateFile::Prepared, .. } => {
                 "a prepared transaction, which is lost with all that it changed when the file goes: servers of 10 and 11 remove it at the \
@@ -322,6 +335,9 @@ impl FindingKind {
             }
             Self::Configuration(ConfigFault::RecoveryTarget { .. }) => {
                 "what WAL has after that is not replayed, and a server may refuse to start where WAL ends before it"
+            }
+            Self::Configuration(ConfigFault::FewerPrepared { .. }) => {
+                "the server says so when replay comes to it, and ends: set it as it was, at least until the next clean shutdown"
             }
             Self::Configuration(_) => "a start changes nothing, and the server says so: put it right first",
             Self::DataDirMode { opens_to_group: true, .. } => {
