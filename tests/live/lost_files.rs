@@ -400,7 +400,6 @@ fn what_is_not_the_file_that_the_server_writes_is_named() {
         cases.extend([
             ("pg_hba.conf".to_owned(), "directory"),
             ("pg_hba.conf".to_owned(), "leads nowhere"),
-            ("pg_logical/replorigin_checkpoint.tmp".to_owned(), "directory"),
             ("base/1234567".to_owned(), "leads nowhere"),
             ("base/1234567".to_owned(), "a note"),
             (segment("pg_wal"), "directory"),
