@@ -110,6 +110,25 @@ fn record_at_the_redo_point_that_is_damaged_proves_nothing() {
     assert!(checked.has_doubt("no_record_at_redo"), "{}", checked.doubts());
 }
 
+/// Servers of 17 and 18 did not start with any of these bytes changed, and did with those of `xlp_rem_len`.
+#[test]
+fn damaged_header_of_the_segment_with_the_redo_point_stops_a_start() {
+    let (scene, _) = torn_before_redo(|scene| {
+        scene.wal.noop(8);
+    });
+    scene.wal.write(&scene.copy);
+    let redo = scene.copy.control(ControlField::Redo);
+    let file = segment_of(redo);
+    let sound = std::fs::read(scene.copy.data().join(&file)).unwrap();
+    for offset in (0..16).chain(24..40) {
+        scene.copy.patch(&file, offset, &[sound[usize::try_from(offset).unwrap()] ^ 0x55]);
+        let checked = scene.check_as_it_is(&[]);
+        let start = checked.summary["on_start"]["start"].as_str().unwrap().to_owned();
+        assert_eq!((checked.ran.status > 0, start.as_str()), (true, "cannot_begin"), "byte {offset}: {}", checked.doubts());
+        scene.copy.patch(&file, offset, &sound[usize::try_from(offset).unwrap()..][..1]);
+    }
+}
+
 #[test]
 fn hole_after_the_redo_point_proves_nothing() {
     let mut hole = 0;

@@ -136,6 +136,8 @@ pub enum Doubt {
     NoRecordAtRedo {
         /// The redo point.
         redo_lsn: Lsn,
+        /// The header that the segment begins with is damaged, which a server reads before the record.
+        is_headless: bool,
     },
     /// A cluster that was shut down has WAL after the checkpoint of the shutdown.
     WalAfterShutdown {

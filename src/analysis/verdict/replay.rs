@@ -175,8 +175,11 @@ impl Replay {
             return Ok(());
         };
         let part = history.read(set, &run, (redo_lsn, Lsn(u64::MAX)), interest, jobs, watch)?;
-        if part.extent.first_lsn != Some(redo_lsn) {
-            self.doubts.push(Doubt::NoRecordAtRedo { redo_lsn });
+        // Wherever in a segment a server begins, it looks at the header of the segment first.
+        let holding = set.segments().iter().take_while(|file| file.start_lsn <= redo_lsn).last();
+        let is_headless = holding.is_some_and(|file| file.is_headless);
+        if is_headless || part.extent.first_lsn != Some(redo_lsn) {
+            self.doubts.push(Doubt::NoRecordAtRedo { redo_lsn, is_headless });
             return Ok(());
         }
         self.can_begin = true;

@@ -48,6 +48,8 @@ pub struct WalSegmentFile {
     pub named: bool,
     /// Found in the `pg_wal` of a server, which removes segments that it does not need any more.
     pub in_pg_wal: bool,
+    /// The header that it begins with is damaged: no server reads any record of it.
+    pub is_headless: bool,
     pub(super) stored_at: StoredAt,
 }
 
@@ -72,6 +74,7 @@ pub(super) struct Numbered {
     pub candidate: SegmentCandidate,
     pub segment: WalSegment,
     wrong_name: bool,
+    is_headless: bool,
 }
 
 impl Numbered {
@@ -240,11 +243,11 @@ impl Chooser<'_> {
                 problem(format!("its second page is that of a segment at {}; left out", second.first_lsn));
                 return None;
             };
-            return Some(Numbered { candidate, segment, wrong_name: false });
+            return Some(Numbered { candidate, segment, wrong_name: false, is_headless: true });
         };
         let content = WalSegment { tli: header.tli, number: header.number() };
         let Some(name) = &candidate.name else {
-            return Some(Numbered { candidate, segment: content, wrong_name: false });
+            return Some(Numbered { candidate, segment: content, wrong_name: false, is_headless: false });
         };
         let fits = named.is_some_and(|named| named.number == content.number && named.tli >= content.tli);
         if let Some(named) = named.filter(|_| fits) {
@@ -252,14 +255,14 @@ impl Chooser<'_> {
                 let what = "name in lower case, which a server does not find; used";
                 notes.add(NoteLevel::Note, NoteKind::WrongName, &candidate.label, what);
             }
-            return Some(Numbered { candidate, segment: named, wrong_name: false });
+            return Some(Numbered { candidate, segment: named, wrong_name: false, is_headless: false });
         }
         // No file holds WAL of a later timeline than its name says: the first page is damaged, the name is not.
         if let Some(named) = named.filter(|named| named.number == content.number) {
             let what =
                 format!("its first page is of timeline {}, later than its name says; the name is used", header.tli);
             notes.add(NoteLevel::Problem, NoteKind::FirstPageDamaged, &candidate.label, what);
-            return Some(Numbered { candidate, segment: named, wrong_name: false });
+            return Some(Numbered { candidate, segment: named, wrong_name: false, is_headless: true });
         }
         let holds = format!("holds WAL from {} of timeline {}", header.start_lsn, header.tli);
         if candidate.origin.in_pg_wal && named.is_some_and(|named| content.number < named.number) {
@@ -268,7 +271,7 @@ impl Chooser<'_> {
             return None;
         }
         problem(format!("its name is that of other WAL: {holds}, and is used as such"));
-        Some(Numbered { candidate, segment: content, wrong_name: true })
+        Some(Numbered { candidate, segment: content, wrong_name: true, is_headless: false })
     }
 
     /// One file for each segment of the timeline, in order; `None` without any.
@@ -330,7 +333,7 @@ impl Chooser<'_> {
 
     fn segment_file(&mut self, numbered: Numbered, size: u32) -> Option<WalSegmentFile> {
         let partial = numbered.is_partial();
-        let Numbered { candidate, segment, .. } = numbered;
+        let Numbered { candidate, segment, is_headless, .. } = numbered;
         let start_lsn: Lsn = segment.start_lsn(size)?;
         let expected = u64::from(size);
         let label = &candidate.label;
@@ -359,6 +362,7 @@ impl Chooser<'_> {
             partial,
             named: candidate.origin.named,
             in_pg_wal: candidate.origin.in_pg_wal,
+            is_headless,
             stored_at: candidate.stored_at,
             label: candidate.label,
         })

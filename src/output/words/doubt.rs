@@ -101,7 +101,11 @@ impl fmt::Display for Doubt {
             Self::WalUnreadable { error } => write!(f, "WAL cannot be read: {error}"),
             Self::WalEndUnreadable { error } => write!(f, "WAL cannot be read to its end: {error}"),
             Self::NoWalAtRedo { redo_lsn } => write!(f, "WAL from the redo point {redo_lsn} on is missing"),
-            Self::NoRecordAtRedo { redo_lsn } => {
+            Self::NoRecordAtRedo { redo_lsn, is_headless: true } => write!(
+                f,
+                "the segment with the redo point {redo_lsn} begins with a damaged page header: no server reads a record of it"
+            ),
+            Self::NoRecordAtRedo { redo_lsn, .. } => {
                 write!(f, "there is no valid record at the redo point {redo_lsn}")
             }
             Self::WalAfterShutdown { redo_lsn, end_lsn } => write!(

@@ -17,7 +17,8 @@ pub const BKP_REMOVABLE: u16 = 0x0004;
 /// The page replaces the missing rest of a record that a crash cut off (`XLP_FIRST_IS_OVERWRITE_CONTRECORD`).
 pub const FIRST_IS_OVERWRITE_CONTRECORD: u16 = 0x0008;
 
-const ALL_FLAGS: u16 = FIRST_IS_CONTRECORD | LONG_HEADER | BKP_REMOVABLE | FIRST_IS_OVERWRITE_CONTRECORD;
+/// All flags that there are.
+pub const ALL_FLAGS: u16 = FIRST_IS_CONTRECORD | LONG_HEADER | BKP_REMOVABLE | FIRST_IS_OVERWRITE_CONTRECORD;
 
 /// Header at the start of every WAL page, little-endian: 24 bytes, or 40 when flag [`LONG_HEADER`] is set.
 ///
