@@ -128,15 +128,26 @@ pub fn access_modes(
     let owner = votes.iter().max_by_key(|(_, count)| **count).map_or(own.uid(), |(uid, _)| *uid);
     let mut look = Look { root, group: own.gid(), found: AccessModes { owner, ..AccessModes::default() } };
     if own.uid() == owner {
-        look.at(Path::new(""), (LIST, OpenedBy::Start), Some(OpenedBy::Later));
+        // Its first act is to make `postmaster.pid`.
+        look.at(Path::new(""), (LIST, OpenedBy::Start), Some(OpenedBy::Start));
     } else {
         // Whatever its group may do, a server starts in a directory of its own alone.
         look.close(Path::new(""), &own, OpenedBy::Start);
     }
     for (name, by) in DIRECTORIES {
         // Where nothing can be made anew, it takes a while until that is missed.
-        let written_by = if name == "pg_logical" { OpenedBy::Checkpoints } else { OpenedBy::Later };
+        let written_by = match name {
+            "pg_logical" => OpenedBy::Checkpoints,
+            // After replay each transaction that is still prepared gets a file.
+            "pg_twophase" => OpenedBy::Replay,
+            _ => OpenedBy::Later,
+        };
         look.at(Path::new(name), (LIST, by), Some(written_by));
+    }
+    if replays && directory.major().facts().resets_stats_files {
+        for name in ["pg_stat", "pg_stat_tmp"] {
+            look.at(Path::new(name), (LIST, OpenedBy::Start), None);
+        }
     }
     let control = directory.control().trusted();
     let numbered = Numbered::new(directory, control, replays);

@@ -79,14 +79,15 @@ fn names_in(root: &Path, of: &Path) -> impl Iterator<Item = OsString> + use<> {
     fs::read_dir(root.join(of)).into_iter().flatten().flatten().map(|entry| entry.file_name())
 }
 
-/// What has the name of the directory of a database in `base` and is neither one nor a link to one, with its path relative to the data
-/// directory.
+/// What is in `base` under the name of a database or in `pg_tblspc`, and is neither a directory nor a link to one, with its path relative to
+/// the data directory. A tablespace whose link leads nowhere is passed over.
 #[must_use]
 pub fn not_databases(directory: &DataDir) -> Vec<(PathBuf, FileFault)> {
-    let base = Path::new("base");
+    let root = directory.root();
     let is_oid = |name: &OsString| name.as_encoded_bytes().iter().all(u8::is_ascii_digit);
-    let mut names: Vec<OsString> = names_in(directory.root(), base).filter(is_oid).collect();
-    names.sort_unstable();
-    let paths = names.into_iter().map(|name| base.join(name));
-    paths.filter_map(|path| server_directory(directory, &path).err().map(|fault| (path, fault))).collect()
+    let databases = names_in(root, Path::new("base")).filter(is_oid).map(|name| Path::new("base").join(name));
+    let tablespaces = names_in(root, Path::new("pg_tblspc")).map(|name| Path::new("pg_tblspc").join(name));
+    let mut paths: Vec<PathBuf> = databases.chain(tablespaces.filter(|path| root.join(path).exists())).collect();
+    paths.sort_unstable();
+    paths.into_iter().filter_map(|path| server_directory(directory, &path).err().map(|fault| (path, fault))).collect()
 }

@@ -60,6 +60,7 @@ fn what_the_server_cannot_open_is_named() {
         let (server, stopped, changed, other) = clusters(server);
         // What a start brings after a crash and after a stop.
         let cases = [
+            ("", 0o500, "cannot_begin", "cannot_begin"),
             ("global", 0o000, "cannot_begin", "cannot_begin"),
             ("pg_xact", 0o000, "cannot_begin", "cannot_begin"),
             ("pg_notify", 0o000, "cannot_begin", "cannot_begin"),

@@ -402,6 +402,7 @@ fn what_is_not_the_file_that_the_server_writes_is_named() {
             ("pg_hba.conf".to_owned(), "leads nowhere"),
             ("base/1234567".to_owned(), "leads nowhere"),
             ("base/1234567".to_owned(), "a note"),
+            ("pg_tblspc/note".to_owned(), "a note"),
             (segment("pg_wal"), "directory"),
         ]);
         for (file, how) in cases {

@@ -124,7 +124,12 @@ fn damaged_header_of_the_segment_with_the_redo_point_stops_a_start() {
         scene.copy.patch(&file, offset, &[sound[usize::try_from(offset).unwrap()] ^ 0x55]);
         let checked = scene.check_as_it_is(&[]);
         let start = checked.summary["on_start"]["start"].as_str().unwrap().to_owned();
-        assert_eq!((checked.ran.status > 0, start.as_str()), (true, "cannot_begin"), "byte {offset}: {}", checked.doubts());
+        assert_eq!(
+            (checked.ran.status > 0, start.as_str()),
+            (true, "cannot_begin"),
+            "byte {offset}: {}",
+            checked.doubts()
+        );
         scene.copy.patch(&file, offset, &sound[usize::try_from(offset).unwrap()..][..1]);
     }
 }
