@@ -410,8 +410,10 @@ fn what_is_not_the_file_that_the_server_writes_is_named() {
             replace(&copy.data().join(&file), how);
             let (status, start, problems, _) = told(&copy.data());
             let starts = copy.launch(&[]);
-            // Some of them are not looked at by every major.
-            assert!(status > 0 && start != "completes", "{file} {how}: {status} {start} {problems:?} {}", copy.log());
+            // 10 passes over notes where later ones list databases.
+            let is_foretold = status > 0 && start != "completes";
+            let is_passed_over = starts && how == "a note";
+            assert!(is_foretold || is_passed_over, "{file} {how}: {status} {start} {problems:?} {}", copy.log());
             assert!(start != "cannot_begin" || !starts, "{file} {how}: {problems:?}");
             if starts {
                 copy.stop("immediate");
