@@ -96,7 +96,7 @@ pub fn examine(input: ServerFilesInput<'_>, coverage: &mut Coverage) -> ServerFi
         files.findings.push(Finding::problem(FindingKind::MinimumElsewhere { lsn, tli }).in_file(CONTROL_PATH));
     }
     files.directories(directory, replays, coverage);
-    for StateFileFault { file, of, fault } in state_faults(directory, control) {
+    for StateFileFault { file, of, fault } in state_faults(directory, control, replays) {
         let is_unread = matches!(fault, FileFault::XactUnknown { .. });
         let is_removed = of == StateFile::Prepared && directory.major().facts().removes_bad_prepared && !is_unread;
         let kind = |why| FindingKind::StateFile { of, why };

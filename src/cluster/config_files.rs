@@ -21,7 +21,7 @@ pub enum ConfigFault {
     NoSettings,
     /// There is no `pg_hba.conf`, and the settings name no other.
     NoHba,
-    /// `pg_hba.conf` is no file, or a link that leads nowhere.
+    /// `pg_hba.conf` is something other than a file. A link that leads nowhere is one, too.
     HbaUnreadable,
     /// A line is not a setting.
     Setting {

@@ -11,6 +11,7 @@ use crate::parsers::control::ControlFile;
 use crate::parsers::state_files::{
     MAX_STATE_BYTES, StateFault, check_origins, check_slot, check_twophase, is_logical_slot,
 };
+use crate::parsers::wal::version::XlogFormat;
 
 /// Which file a start does not get past.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,9 +35,9 @@ pub struct StateFileFault {
     pub fault: FileFault,
 }
 
-/// Examines all of them. A directory that is not there is no fault here.
+/// Examines all of them. A directory that is not there is no fault here. `replays`: a start replays WAL.
 #[must_use]
-pub fn state_faults(directory: &DataDir, control: Option<&ControlFile>) -> Vec<StateFileFault> {
+pub fn state_faults(directory: &DataDir, control: Option<&ControlFile>, replays: bool) -> Vec<StateFileFault> {
     let mut faults = Vec::new();
     let root = directory.root();
     let mut check = |file: PathBuf, of: StateFile, check: fn(&[u8]) -> Result<(), StateFault>| {
@@ -49,7 +50,7 @@ pub fn state_faults(directory: &DataDir, control: Option<&ControlFile>) -> Vec<S
     for name in entries(root, Path::new("pg_twophase"), &mut failed) {
         let is_read = is_prepared(directory, control, &name);
         let file = Path::new("pg_twophase").join(&name);
-        if let Some(xid) = unknown_xact(directory, control, &name) {
+        if let Some(xid) = unknown_xact(directory, control, &name, replays) {
             unknown.push(StateFileFault { file, of: StateFile::Prepared, fault: FileFault::XactUnknown { xid } });
         } else if is_read {
             check(file, StateFile::Prepared, check_twophase);
@@ -132,11 +133,15 @@ pub fn prepared_file(directory: &DataDir, control: &ControlFile, xid: u32) -> Pa
 }
 
 /// The transaction of a file in `pg_twophase`, sound or not, for which `pg_xact` has no file. A start asks there how it ended, before it looks whether
-/// it is one of those to come.
+/// it is one of those to come; where 19 replays, it takes the missing file for zeros.
 ///
 /// Source: `ProcessTwoPhaseBuffer`, `src/backend/access/transam/twophase.c`.
-fn unknown_xact(directory: &DataDir, control: Option<&ControlFile>, name: &str) -> Option<u32> {
+fn unknown_xact(directory: &DataDir, control: Option<&ControlFile>, name: &str, replays: bool) -> Option<u32> {
     let (control, xid) = (control?, prepared_xid(directory, name)?);
+    if replays && directory.major().facts().xlog == XlogFormat::Since19 && !is_prepared(directory, Some(control), name)
+    {
+        return None;
+    }
     let xid = u32::try_from(xid & u64::from(u32::MAX)).ok()?;
     let pages = control.slru_pages_per_segment.unwrap_or(SLRU_PAGES_PER_SEGMENT);
     let file = XactLog::new(directory.root(), control.geometry.block_size, pages).file_of(xid);

@@ -337,7 +337,7 @@ fn state_that_the_server_refuses_is_named() {
         assert_eq!((status, start.as_str(), problems.len()), (1, "cannot_begin", 1), "{problems:?}");
         assert!(!frozen.launch(&[]), "{}", frozen.log());
         // What the server removes or does not need.
-        for directory in [&server, &stopped] {
+        for (directory, replays) in [(&server, true), (&stopped, false)] {
             let copy = directory.copy();
             let data = copy.data();
             fs::create_dir(data.join("pg_replslot/half.tmp")).unwrap();
@@ -348,6 +348,14 @@ fn state_that_the_server_refuses_is_named() {
             fs::remove_file(data.join(origins)).unwrap();
             assert_eq!(told(&data).0, 0, "{:?}", told(&data));
             assert!(copy.launch(&[]), "{}", copy.log());
+            // Nothing says how this one ended; where 19 replays, that is as good as not ended, and it is one to come.
+            let copy = directory.copy();
+            let unknown = format!("{:0width$X}", 0xFFFF_FFF0_u32, width = prepared.len() - "pg_twophase/".len());
+            fs::write(copy.data().join("pg_twophase").join(unknown), "x").unwrap();
+            let (status, start, problems, _) = told(&copy.data());
+            let is_refused = major < 19 || !replays;
+            assert_eq!((status > 0, start == "cannot_begin"), (is_refused, is_refused), "{problems:?}");
+            assert_eq!(copy.launch(&[]), !is_refused, "{}", copy.log());
         }
     }
 }
