@@ -240,7 +240,7 @@ impl ConfigFaults {
     ///
     /// Sources: `SelectConfigFiles`, `src/backend/utils/misc/guc.c`; `be_tls_init`, `src/backend/libpq/be-secure-openssl.c`.
     fn named_paths(&mut self, settings: &ServerSettings, root: &Path) {
-        let is_on = |name| settings.get(name).is_some_and(|value| is_true(value));
+        let is_on = |name| settings.get(name).is_some_and(is_true);
         let of_tls = [("ssl_cert_file", "server.crt"), ("ssl_key_file", "server.key")];
         let of_tls = of_tls.into_iter().filter(|_| is_on("ssl")).map(|(setting, usual)| (setting, Some(usual)));
         for (setting, usual) in [("data_directory", None), ("hba_file", None)].into_iter().chain(of_tls) {
