@@ -373,7 +373,7 @@ fn replace(path: &Path, how: &str) {
             if path.symlink_metadata().is_err() {
                 fs::write(path, [0; 8192]).unwrap();
             }
-            fs::set_permissions(path, Permissions::from_mode(0)).unwrap();
+            fs::set_permissions(path, Permissions::from_mode(0o000)).unwrap();
         }
         _ => fs::write(path, how).unwrap(),
     }
