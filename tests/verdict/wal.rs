@@ -134,6 +134,22 @@ fn damaged_header_of_the_segment_with_the_redo_point_stops_a_start() {
     }
 }
 
+/// As servers of 10 and 17 did: "requested timeline 1 does not contain minimum recovery point".
+#[test]
+fn minimum_recovery_point_on_another_timeline_stops_a_start() {
+    let (scene, _) = torn_before_redo(|_| {});
+    scene.wal.write(&scene.copy);
+    let redo = scene.copy.control(ControlField::Redo);
+    scene.copy.set_control(&[(ControlField::MinRecoveryPoint, redo)]);
+    for (timeline, is_refused) in [(0, true), (1, false)] {
+        scene.copy.set_control(&[(ControlField::MinRecoveryTimeline, timeline)]);
+        let checked = scene.check_as_it_is(&[]);
+        let start = checked.summary["on_start"]["start"].as_str().unwrap().to_owned();
+        let is_named = checked.ran.of_type("finding").iter().any(|found| found["kind"] == "minimum_elsewhere");
+        assert_eq!((start == "cannot_begin", is_named), (is_refused, is_refused), "timeline {timeline}: {start}");
+    }
+}
+
 #[test]
 fn hole_after_the_redo_point_proves_nothing() {
     let mut hole = 0;
