@@ -27,7 +27,7 @@ use crate::parsers::catalog::{FIRST_NORMAL_OID, RelKind};
 use crate::parsers::control::ControlFile;
 use crate::parsers::control_layout::Field;
 use crate::parsers::filenode_map::FilenodeMap;
-use crate::types::{DEFAULT_TABLESPACE_OID, ForkNumber, GLOBAL_TABLESPACE_OID, Oid, RelFileLocator};
+use crate::types::{DEFAULT_TABLESPACE_OID, ForkNumber, GLOBAL_TABLESPACE_OID, Oid, PageId, RelFileLocator};
 
 /// Missing files that are named one by one.
 const MAX_NAMED: usize = 20;
@@ -56,6 +56,19 @@ pub struct ServerFiles {
     pub findings: Vec<Finding>,
     /// The worst of what does not work for that.
     pub obstacle: Option<Obstacle>,
+    /// What is missing unless WAL since the redo point removes it.
+    pub unless_removed: Vec<UnlessRemoved>,
+}
+
+/// Something that is missing unless WAL since the redo point removes it.
+#[derive(Debug)]
+pub struct UnlessRemoved {
+    /// What is said then.
+    pub finding: Finding,
+    /// What does not work then.
+    pub obstacle: Option<Obstacle>,
+    /// A page of it; of a database any page.
+    pub page: PageId,
 }
 
 /// What is examined.
@@ -74,6 +87,8 @@ pub struct ServerFilesInput<'a> {
     /// The files are those of a server that was stopped or crashed, not of a standby, a backup or a recovery that was cut off, whose
     /// catalogs may be older than their files.
     pub is_settled: bool,
+    /// WAL tells what recovery did with files since the redo point.
+    pub is_replayed: bool,
     /// Files that change what recovery does.
     pub signs: &'a RecoverySigns,
 }
@@ -81,7 +96,7 @@ pub struct ServerFilesInput<'a> {
 /// Examines modes, directories, maps, versions of databases, and whether each relation has its first file.
 #[must_use]
 pub fn examine(input: ServerFilesInput<'_>, coverage: &mut Coverage) -> ServerFiles {
-    let ServerFilesInput { directory, names, paths, relations, replays, is_settled, signs } = input;
+    let ServerFilesInput { directory, names, paths, relations, replays, is_settled, is_replayed, signs } = input;
     let mut files = ServerFiles::default();
     let control = directory.control().trusted();
     files.modes(directory, names, relations, replays);
@@ -111,11 +126,17 @@ pub fn examine(input: ServerFilesInput<'_>, coverage: &mut Coverage) -> ServerFi
         let of = paths.directory(home.spc_oid, oid);
         if is_missing(directory, &of) {
             // One that was dropped or moved away has a row that somebody tried to delete.
-            if is_settled && (home.was_never_deleted || was_stopped) {
-                files.hinder(Obstacle::Connections);
+            if home.was_never_deleted || was_stopped {
                 let name = names.database(oid).unwrap_or_default().to_owned();
-                let found = Finding::problem(FindingKind::DatabaseMissing { name });
-                files.findings.push(found.in_file(&of.display().to_string()));
+                let finding = Finding::problem(FindingKind::DatabaseMissing { name });
+                let finding = finding.in_file(&of.display().to_string());
+                if is_settled {
+                    files.hinder(Obstacle::Connections);
+                    files.findings.push(finding);
+                } else if is_replayed {
+                    let rel = RelFileLocator { spc_oid: home.spc_oid, db_oid: oid, rel_number: 0 };
+                    files.unless_removed(finding, Some(Obstacle::Connections), rel);
+                }
             }
             continue;
         }
@@ -131,11 +152,11 @@ pub fn examine(input: ServerFilesInput<'_>, coverage: &mut Coverage) -> ServerFi
             files.fault(&file, &fault, Some(Obstacle::Connections), FindingKind::DatabaseVersion, coverage);
         }
     }
-    if is_settled && let Some(control) = control {
+    if let Some(control) = control.filter(|_| is_settled || is_replayed) {
         files.transactions(directory, control, replays, coverage);
-        files.relations(directory, names, paths, control, &maps);
+        files.relations((directory, names, paths), control, &maps, is_settled);
     }
-    files.not_files(directory, replays, coverage);
+    files.not_files(directory, coverage);
     if replays && directory.major().facts().recovery_lists_databases {
         files.not_databases(directory, coverage);
     }
@@ -336,13 +357,13 @@ impl ServerFiles {
         }
     }
 
-    /// Whether a start comes to write them is known only where it asks for what is in them, which is examined before.
-    fn not_files(&mut self, directory: &DataDir, replays: bool, coverage: &mut Coverage) {
-        let needed_for = if replays { Obstacle::Replay } else { Obstacle::Checkpoints };
+    /// Whether a server comes to write them, at its start or later, is known only where it asks for what is in them, which is
+    /// examined before.
+    fn not_files(&mut self, directory: &DataDir, coverage: &mut Coverage) {
         for NotAFile { path, fault, stops_start } in not_files(directory) {
             let name = path.display().to_string();
             if !self.findings.iter().any(|finding| finding.file.as_ref() == Some(&name)) {
-                self.fault(&path, &fault, stops_start.then_some(needed_for), FindingKind::NotAFile, coverage);
+                self.fault(&path, &fault, stops_start.then_some(Obstacle::Replay), FindingKind::NotAFile, coverage);
             }
         }
     }
@@ -361,11 +382,10 @@ impl ServerFiles {
     /// Relations whose catalog row is older than replay, and catalogs that a map names, without their first file.
     fn relations(
         &mut self,
-        directory: &DataDir,
-        names: &RelationNames,
-        paths: &RelationPaths,
+        (directory, names, paths): (&DataDir, &RelationNames, &RelationPaths),
         control: &ControlFile,
         maps: &[(Oid, Oid, Option<FilenodeMap>)],
+        is_settled: bool,
     ) {
         let mut missing: Vec<(RelFileLocator, String, bool)> = Vec::new();
         let is_gone = |rel| is_missing(directory, &paths.segment_file(rel, ForkNumber::Main, 0));
@@ -401,7 +421,7 @@ impl ServerFiles {
             }
             without_init.extend(init_fork_fault(directory, &paths.segment_file(rel, ForkNumber::Init, 0), name));
         }
-        if missing.iter().any(|(.., is_catalog)| *is_catalog) {
+        if is_settled && missing.iter().any(|(.., is_catalog)| *is_catalog) {
             self.hinder(Obstacle::Connections);
         }
         for (spc_oid, row) in names.certain_tablespaces().filter(|(_, row)| is_before_redo(control, row.age)) {
@@ -417,18 +437,42 @@ impl ServerFiles {
             let found = if was_stopped || relations > 0 { Finding::problem(kind) } else { Finding::note(kind) };
             self.findings.push(found.in_file(&paths.tablespace(spc_oid).display().to_string()));
         }
+        let of_file = |rel, name| {
+            let file = paths.segment_file(rel, ForkNumber::Main, 0).display().to_string();
+            Finding::problem(FindingKind::RelationFileMissing { name }).in_file(&file)
+        };
+        if !is_settled {
+            for (rel, name, is_catalog) in std::mem::take(&mut missing) {
+                self.unless_removed(of_file(rel, name), is_catalog.then_some(Obstacle::Connections), rel);
+            }
+        }
         let further =
             [missing.len(), without_init.len()].map(|count| count.saturating_sub(MAX_NAMED)).into_iter().sum::<usize>();
         self.findings.extend(without_init.into_iter().take(MAX_NAMED));
-        for (rel, name, _) in missing.into_iter().take(MAX_NAMED) {
-            let file = paths.segment_file(rel, ForkNumber::Main, 0).display().to_string();
-            self.findings.push(Finding::problem(FindingKind::RelationFileMissing { name }).in_file(&file));
-        }
-        if further > 0 {
-            let count = u64::try_from(further).unwrap_or(u64::MAX);
-            self.findings.push(Finding::problem(FindingKind::MoreRelationFiles { count }));
-        }
+        self.findings.extend(missing.into_iter().take(MAX_NAMED).map(|(rel, name, _)| of_file(rel, name)));
+        self.findings.extend(more_files(further));
     }
+
+    fn unless_removed(&mut self, finding: Finding, obstacle: Option<Obstacle>, rel: RelFileLocator) {
+        let page = PageId { rel, fork: ForkNumber::Main, block: 0 };
+        self.unless_removed.push(UnlessRemoved { finding, obstacle, page });
+    }
+
+    /// Says what of it is missing for certain, of many files so many one by one.
+    pub fn settle(&mut self, is_removed: impl Fn(PageId) -> bool) {
+        let missing = std::mem::take(&mut self.unless_removed);
+        let missing: Vec<UnlessRemoved> = missing.into_iter().filter(|found| !is_removed(found.page)).collect();
+        self.obstacle = missing.iter().filter_map(|found| found.obstacle).chain(self.obstacle).max();
+        let further = missing.len().saturating_sub(MAX_NAMED);
+        self.findings.extend(missing.into_iter().take(MAX_NAMED).map(|found| found.finding));
+        self.findings.extend(more_files(further));
+    }
+}
+
+/// That there are more than those that are named.
+fn more_files(further: usize) -> Option<Finding> {
+    let count = u64::try_from(further).unwrap_or(u64::MAX);
+    (count > 0).then(|| Finding::problem(FindingKind::MoreRelationFiles { count }))
 }
 
 /// What is wrong with the init fork of an unlogged relation, of which recovery makes its main fork. That of a table has no page, that

@@ -225,7 +225,11 @@ impl<'a> Numbered<'a> {
             }
             "pg_multixact/members" => (OpenedBy::Replay, OpenedBy::Replay),
             // Whether commits have times is a setting, or WAL says it.
-            "pg_commit_ts" => (OpenedBy::Replay, OpenedBy::Replay),
+            "pg_commit_ts" if self.replays => (OpenedBy::Replay, OpenedBy::Replay),
+            "pg_commit_ts" if self.control.is_none_or(|control| control.track_commit_timestamp) => {
+                (OpenedBy::Start, OpenedBy::Checkpoints)
+            }
+            "pg_commit_ts" => (OpenedBy::Later, OpenedBy::Later),
             "pg_subtrans" => (OpenedBy::Checkpoints, OpenedBy::Checkpoints),
             "pg_wal" => self.wal(path),
             // Of the others, those that ask how a transaction ended.

@@ -16,7 +16,7 @@ pub use crate::analysis::verdict::check::{Scope, Stage};
 
 use self::files::RelationFiles;
 use self::links::{impossible_namers, link_findings, named_but_absent};
-use self::prove::{ProofInput, prove};
+use self::prove::{ProofInput, prove, settle_missing};
 use self::scan::{Scanned, scan};
 use super::cluster_wal::{WalSources, refuse_without_wal};
 use super::donors::{follow_timelines, open_donors};
@@ -26,7 +26,7 @@ use super::examination::Examination;
 use super::next::not_a_crash_tear;
 use super::rebuild::{BuiltPages, build};
 use super::replay_server::ReplayOptions;
-use crate::analysis::cluster_condition::{ClusterCondition, is_settled};
+use crate::analysis::cluster_condition::{ClusterCondition, is_replayed, is_settled};
 use crate::analysis::dwb_report::DwbReport;
 use crate::analysis::error_words::ErrorWords;
 use crate::analysis::finding::{Coverage, Finding};
@@ -142,10 +142,10 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
         relations: &files.walk.files,
         replays: cluster.replay.recovery.replays(),
         is_settled: cluster.is_settled(),
+        is_replayed: is_replayed(cluster.control, &cluster.signs, &cluster.server),
         signs: &cluster.signs,
     };
-    let server_files = server_files::examine(input, &mut told.coverage);
-    told.findings.extend(server_files.findings);
+    let mut server_files = server_files::examine(input, &mut told.coverage);
     let Told { findings, coverage } = &mut told;
     let redo_lsn = cluster.replay.redo_lsn;
     let mut donors = open_donors(&request.donors, directory, cluster.control)?;
@@ -171,6 +171,8 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
         jobs: request.jobs,
         watch,
     };
+    settle_missing(&input, &mut server_files, &mut told);
+    told.findings.append(&mut server_files.findings);
     let (proofs, proof) = prove(&input, &mut told);
     scanned.take_proofs(&proofs);
 

@@ -265,6 +265,8 @@ impl<'a> DirectoryVerification<'a> {
                 relations: &walk.files,
                 replays: false,
                 is_settled: control.is_some_and(ControlFile::was_shut_down),
+                // What is missing then is settled by WAL, which is not read here.
+                is_replayed: false,
                 signs: &signs,
             };
             report.findings.extend(server_files::examine(input, &mut report.coverage).findings);

@@ -119,7 +119,7 @@ pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], 
         Start::UnusualBuild => "unknown: only a server that was built with the values in pg_control starts, and the usual ones were not (see the \
             problems)"
             .to_owned(),
-        Start::ClosedToReplay => "unknown: the server starts or not by what replay comes to: a file that it cannot open or that is missing, or more than a setting allows (see the problems)"
+        Start::ClosedToReplay => "unknown: the server starts or not by what it comes to on the way: a file that it cannot open, that is missing or that is none, or more than a setting allows (see the problems)"
             .to_owned(),
         Start::EndsAtTarget => "unknown: recovery ends where a setting says, not where WAL ends (see the problems)".to_owned(),
         Start::WalDenied => {

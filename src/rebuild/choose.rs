@@ -38,11 +38,6 @@ const MAP_HEADER_BYTES: u32 = 24;
 /// Source: `HEAPBLOCKS_PER_BYTE`, `src/backend/access/heap/visibilitymap.c`.
 const BLOCKS_PER_MAP_BYTE: u32 = 4;
 
-/// Forks that a Storage `TRUNCATE` cuts (`SMGR_TRUNCATE_*`, `src/include/catalog/storage_xlog.h`).
-const TRUNCATE_HEAP: i32 = 1;
-const TRUNCATE_VM: i32 = 2;
-const TRUNCATE_FSM: i32 = 4;
-
 /// Takes the records that are kept, in order.
 pub trait KeptSink {
     /// Takes the bytes of a record that starts here.
@@ -360,15 +355,16 @@ impl<'a, S: KeptSink> Chooser<'a, S> {
                 continue;
             };
             let block = wanted.page.block;
+            let is_cut_fork = LifeCycle::cuts(flags, wanted.page.fork);
             let (is_changed, is_cut) = match wanted.page.fork {
-                ForkNumber::Main => (flags & TRUNCATE_HEAP != 0 && block >= keeps, true),
+                ForkNumber::Main => (is_cut_fork && block >= keeps, true),
                 ForkNumber::Vm => {
                     let first = keeps / self.heap_blocks_per_map;
                     let is_whole = keeps.is_multiple_of(self.heap_blocks_per_map);
-                    (flags & TRUNCATE_VM != 0 && block >= first, block > first || is_whole)
+                    (is_cut_fork && block >= first, block > first || is_whole)
                 }
                 // Which blocks of the free space map go depends on its shape.
-                ForkNumber::Fsm => (flags & TRUNCATE_FSM != 0, true),
+                ForkNumber::Fsm => (is_cut_fork, true),
                 ForkNumber::Init => (false, false),
             };
             if !is_changed {

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use crate::common::live::{Server, all_programs, version_of};
-use crate::common::{arg, dwbinspect};
+use crate::common::{arg, dwbinspect, skipped};
 
 const PAGE: usize = 8192;
 
@@ -89,4 +89,26 @@ fn pages_that_a_sound_stop_does_not_explain_are_named() {
             assert_eq!((ran.status, pages.len()), (1, 1), "{what}");
         }
     }
+}
+
+#[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
+fn truncated_map_does_not_excuse_a_damaged_table() {
+    let Some(server) = Server::start("") else { return };
+    if server.sql("select count(*) from pg_available_extensions where name = 'pg_visibility'").trim() == "0" {
+        return skipped("pg_visibility is not installed");
+    }
+    server.sql(
+        "create extension pg_visibility; create table t as select i from generate_series(1, 1000) i; vacuum t; checkpoint;
+         select pg_truncate_visibility_map('t');",
+    );
+    let table = server.sql("select pg_relation_filepath('t')").trim().to_owned();
+    server.stop("immediate");
+    let path = server.data().join(table);
+    let file = OpenOptions::new().write(true).open(&path).unwrap();
+    file.write_all_at(&[0xA5; 512], PAGE as u64 + 4096).unwrap();
+    let ran = dwbinspect(&["check", arg(&server.data()), "--format", "ndjson"]);
+    let pages = ran.of_type("page");
+    assert_eq!((ran.status, pages.len()), (1, 1), "{}", ran.stdout);
+    assert_ne!(pages[0]["verdict"], "leave", "{}", ran.stdout);
 }

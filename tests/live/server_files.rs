@@ -4,7 +4,10 @@ use std::fs;
 use std::path::Path;
 
 use crate::common::live::Server;
-use crate::common::{arg, dwbinspect};
+use crate::common::{arg, dwbinspect, edit_control};
+
+/// Offset of the state in `pg_control`.
+const STATE: usize = 16;
 
 /// Status, how a start goes, and the kinds of problems with their files.
 pub fn told(data: &Path) -> (i32, String, Vec<(String, String)>, String) {
@@ -191,5 +194,56 @@ fn transactions_whose_ends_are_lost_are_not_passed_over() {
         if is_up && damage != "none" && std::ptr::eq(of, &server) {
             assert_ne!(count(&copy), "1001", "{damage}");
         }
+    }
+}
+
+#[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
+fn file_that_is_lost_is_missed_after_a_start_that_failed() {
+    let Some(server) = Server::start("") else { return };
+    server.sql(
+        "create table kept as select i from generate_series(1, 1000) i; create table dropped as select 1 i;
+         create database other; create database passing; checkpoint;",
+    );
+    let table = path_of(&server, "select pg_relation_filepath('kept')");
+    let catalog = path_of(&server, "select pg_relation_filepath('pg_class')");
+    let database = path_of(&server, "select 'base/' || oid from pg_database where datname = 'other'");
+    for statement in ["drop table dropped", "drop database passing", "insert into kept values (0)"] {
+        server.sql(statement);
+    }
+    server.stop("immediate");
+    // Replay is done, and the checkpoint after it fails: what was dropped has no file any more, and may still have a row.
+    let moved = server.host().join("snapshots");
+    let needed = server.data().join("pg_logical/snapshots");
+    fs::rename(&needed, &moved).unwrap();
+    assert!(!server.launch(&[]), "{}", server.log());
+    fs::rename(&moved, &needed).unwrap();
+    let info = dwbinspect(&["info", arg(&server.data())]);
+    assert!(info.stdout.contains("in crash recovery"), "{}", info.stdout);
+    let sound = told(&server.data());
+    assert_eq!((sound.0, sound.1.as_str(), sound.2.len()), (0, "completes", 0), "{sound:?}");
+
+    let cases = [
+        (&table, "relation_file_missing", "completes"),
+        (&catalog, "relation_file_missing", "not_usable"),
+        (&database, "database_missing", "not_usable"),
+    ];
+    for (path, kind, start) in cases {
+        let copy = server.copy();
+        let gone = copy.data().join(path);
+        if gone.is_dir() { fs::remove_dir_all(&gone) } else { fs::remove_file(&gone) }.unwrap();
+        let (status, foretold, problems, _) = told(&copy.data());
+        assert!(status > 0 && problems.contains(&(kind.to_owned(), path.to_owned())), "{path}: {problems:?}");
+        assert_eq!(foretold, start, "{path}: {problems:?}");
+        assert!(copy.launch(&[]), "{path}: {}", copy.log());
+    }
+    // Every state says the same of it.
+    for state in [3_i32, 5] {
+        let copy = server.copy();
+        fs::remove_file(copy.data().join(&table)).unwrap();
+        edit_control(&copy.data(), STATE, &state.to_le_bytes());
+        let (status, _, problems, _) = told(&copy.data());
+        let missing = ("relation_file_missing".to_owned(), table.clone());
+        assert!(status > 0 && problems.contains(&missing), "{state}: {problems:?}");
     }
 }

@@ -136,9 +136,10 @@ impl FileEvent {
     pub fn removes(&self, page: PageId) -> bool {
         match &self.what {
             LifeCycle::Created { rel, fork_code } => *rel == page.rel && *fork_code == page.fork.code(),
-            LifeCycle::Truncated { rel, keeps_blocks, .. } => {
+            LifeCycle::Truncated { rel, keeps_blocks, flags } => {
                 // How much the maps lose follows from the main fork; any loss counts for all of their pages.
-                *rel == page.rel && (page.fork != ForkNumber::Main || page.block >= *keeps_blocks)
+                let is_in_reach = page.fork != ForkNumber::Main || page.block >= *keeps_blocks;
+                *rel == page.rel && is_in_reach && LifeCycle::cuts(*flags, page.fork)
             }
             LifeCycle::Dropped { rels, .. } => rels.contains(&page.rel),
             LifeCycle::DatabaseCreated { db_oid, spc_oid, copied_from } => {
@@ -156,7 +157,8 @@ impl FileEvent {
     /// Source: `visibilitymap_prepare_truncate`, `src/backend/access/heap/visibilitymap.c`.
     #[must_use]
     pub fn is_replayed_on(&self, page: PageId) -> bool {
-        page.fork == ForkNumber::Vm && matches!(self.what, LifeCycle::Truncated { .. })
+        page.fork == ForkNumber::Vm
+            && matches!(self.what, LifeCycle::Truncated { flags, .. } if LifeCycle::cuts(flags, page.fork))
     }
 
     /// True when replay of this record brings the page into being by copying its whole database.
@@ -179,6 +181,7 @@ impl FileEvent {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::types::RelFileLocator;
 
     /// What servers did that were killed and started without the page: 10 to 15 went on, 16 to 19devel died.
     #[test]
@@ -196,5 +199,22 @@ mod tests {
         assert!(!of(17, 0x10, 1).dies_without_page(Some(V19)) && !of(10, 0x10, 0).dies_without_page(Some(V19)));
         // Better warned for nothing.
         assert!(of(17, 0x10, 0).dies_without_page(None));
+    }
+
+    /// Truncations of the visibility map alone, as `pg_truncate_visibility_map` logs them, and of all forks.
+    #[test]
+    fn truncation_removes_pages_of_the_forks_that_it_cuts() {
+        let rel = RelFileLocator { spc_oid: 1663, db_oid: 5, rel_number: 16384 };
+        let event = |keeps_blocks, flags| FileEvent {
+            start_lsn: Lsn(8),
+            end_lsn: Lsn(16),
+            what: LifeCycle::Truncated { rel, keeps_blocks, flags },
+        };
+        let page = |fork, block| PageId { rel, fork, block };
+        let (map_alone, all) = (event(0, 2), event(3, 7));
+        assert!(!map_alone.removes(page(ForkNumber::Main, 0)) && !map_alone.ends(page(ForkNumber::Main, 9)));
+        assert!(map_alone.removes(page(ForkNumber::Vm, 0)) && !map_alone.removes(page(ForkNumber::Fsm, 0)));
+        assert!(!all.removes(page(ForkNumber::Main, 2)) && all.ends(page(ForkNumber::Main, 3)));
+        assert!(all.removes(page(ForkNumber::Vm, 0)) && all.removes(page(ForkNumber::Fsm, 2)));
     }
 }

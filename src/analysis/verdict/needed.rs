@@ -105,6 +105,7 @@ impl Needed {
     fn apply(&mut self, what: &LifeCycle) {
         match what {
             LifeCycle::Created { .. } | LifeCycle::DatabaseCreated { copied_from: None, .. } => {}
+            LifeCycle::Truncated { flags, .. } if !LifeCycle::cuts(*flags, ForkNumber::Main) => {}
             LifeCycle::Truncated { rel, keeps_blocks, .. } => {
                 let from = *keeps_blocks;
                 self.forget(|other, fork_code| (other == *rel && fork_code == 0).then_some(from));

@@ -17,7 +17,7 @@ pub enum Obstacle {
     Build,
     /// Nothing for certain: recovery ends where a setting says.
     Target,
-    /// Replay, if it comes to a relation that the server cannot open.
+    /// Replay, or a start without it, if it comes to a file that the server cannot open.
     Replay,
     /// Checkpoints, also that of the next shutdown.
     Checkpoints,
@@ -54,7 +54,7 @@ pub enum Start {
     WalDenied,
     /// Not known: `pg_control` is that of a server that was not built as usual.
     UnusualBuild,
-    /// Not known: replay may come to a relation that the server cannot open.
+    /// Not known: the server may come to a file that it cannot open.
     ClosedToReplay,
     /// Not known: recovery ends where a setting says.
     EndsAtTarget,

@@ -137,6 +137,8 @@ pub(super) struct WalAccess<'a> {
     pub window_bytes: u32,
     /// Told how far copies are compared.
     pub watch: WatchOpen<'a>,
+    /// A segment under the name of another is left out: see [`WalSetOptions::as_server`].
+    pub by_name: bool,
 }
 
 /// Chooses one file for each segment. `system_identifier`: of the wanted cluster; `timeline`: the wanted one.
@@ -147,7 +149,8 @@ pub(super) fn choose(
     timeline: Option<TimelineId>,
 ) -> Result<Chosen, Interrupted> {
     let Candidates { notes, list, histories, control, data_major, unknown_versions, denied, .. } = candidates;
-    let mut chooser = Chooser { notes, candidates: list, histories, unknown_versions, denied, access };
+    let mut chooser =
+        Chooser { notes, candidates: list, histories, unknown_versions, denied, access, by_name: access.by_name };
     let common = chooser.agree(control.as_ref(), data_major, system_identifier);
     let chosen = common.map(|common| chooser.choose(&common, timeline)).transpose()?.flatten();
     let set = common.zip(chosen).filter(|(_, (segments, ..))| !segments.is_empty());
@@ -167,6 +170,8 @@ struct Chooser<'a> {
     unknown_versions: Vec<UnknownVersionSegment>,
     denied: Vec<DeniedFile>,
     access: WalAccess<'a>,
+    /// Only what a server finds under its name.
+    by_name: bool,
 }
 
 impl Chooser<'_> {
@@ -268,6 +273,10 @@ impl Chooser<'_> {
         if candidate.origin.in_pg_wal && named.is_some_and(|named| content.number < named.number) {
             let what = format!("renamed for later use and not written since: still {holds}; left out");
             notes.add(NoteLevel::Note, NoteKind::Leftover, &candidate.label, what);
+            return None;
+        }
+        if self.by_name {
+            problem(format!("its name is that of other WAL: {holds}; no server reads it as such, left out"));
             return None;
         }
         problem(format!("its name is that of other WAL: {holds}, and is used as such"));

@@ -9,7 +9,7 @@ use super::candidates::{DeniedFile, SegmentCandidate, UnknownVersionSegment};
 use super::choose::{Chosen, ChosenSet, Common, WalAccess, WalSegmentFile, choose};
 use super::copies::Interrupted;
 use super::error::WalSetError;
-use super::notes::SetNote;
+use super::notes::{NoteKind, NoteLevel, SetNote};
 use super::options::WalSetOptions;
 use super::sources::read_sources;
 use crate::parsers::control::ControlFile;
@@ -49,13 +49,15 @@ impl WalSet {
         if as_server {
             candidates.list.retain(SegmentCandidate::is_read_by_server);
         }
-        let leaves_out = candidates.list.len() < found;
-        let access = WalAccess { scratch: scratch.as_ref(), window_bytes, watch };
+        let leaves_compressed_out = candidates.list.len() < found;
+        let access = WalAccess { scratch: scratch.as_ref(), window_bytes, watch, by_name: as_server };
         let Chosen { notes, control, unknown_versions, denied, set } =
             choose(candidates, access, system_identifier, timeline).map_err(|Interrupted| WalSetError::Interrupted)?;
         let Some(ChosenSet { common, segments, timeline, history }) = set else {
             return Err(WalSetError::NoWal { notes, unknown_versions, denied });
         };
+        let is_misnamed = |note: &SetNote| note.kind == NoteKind::WrongName && note.level == NoteLevel::Problem;
+        let leaves_out = leaves_compressed_out || as_server && notes.iter().any(is_misnamed);
         Ok(Self {
             segments,
             notes,

@@ -15,6 +15,7 @@ use crate::analysis::error_words::ErrorWords;
 use crate::analysis::page_check::PageCondition;
 use crate::analysis::page_mask::{differences, sequence_values_differ};
 use crate::analysis::provable::{CommittedXact, OnCommits, Provable, WalBounds, WalPages};
+use crate::analysis::server_files::ServerFiles;
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::analysis::slot_facts::WritePath;
 use crate::analysis::verdict::compare::Comparison;
@@ -63,13 +64,7 @@ pub(super) struct ProofInput<'a> {
 /// Finds pages that lack what WAL says they had, and where that is asked for, proves all pages that can be proven. Where pages
 /// have checksums, nothing needs this proof.
 pub(super) fn prove(input: &ProofInput<'_>, told: &mut Told) -> (Proofs, Option<ProofReport>) {
-    let mut prover = Prover {
-        input,
-        pages: open_pages(input),
-        proofs: Proofs::default(),
-        report: ProofReport::default(),
-        absent: Vec::new(),
-    };
+    let mut prover = Prover::new(input);
     // Of a cluster whose control file cannot be trusted, nothing is known.
     prover.report.is_needless = input.cluster.control.is_some() && !input.cluster.lacks_checksums();
     match input.options.filter(|_| !prover.report.is_needless) {
@@ -87,6 +82,20 @@ pub(super) fn prove(input: &ProofInput<'_>, told: &mut Told) -> (Proofs, Option<
     let Prover { proofs, mut report, .. } = prover;
     (report.whole, report.wrong) = (proofs.whole.len() as u64, proofs.wrong.len() as u64);
     (proofs, input.options.map(|_| report))
+}
+
+/// Settles by WAL what is missing unless WAL removes it, which is read for that only if there is any. What cannot be read removes nothing.
+pub(super) fn settle_missing(input: &ProofInput<'_>, files: &mut ServerFiles, told: &mut Told) {
+    if files.unless_removed.is_empty() {
+        return;
+    }
+    let prover = Prover::new(input);
+    let known = prover.wal().map(|set| prover.read_to_the_end(set, &mut |_| {}, told)).transpose();
+    let known = known.unwrap_or_else(|why| {
+        told.coverage.skip(SkippedPart::LostWrites, why);
+        None
+    });
+    files.settle(|page| known.as_ref().is_some_and(|known| known.has_removal_since(page, Lsn(0))));
 }
 
 fn open_pages(input: &ProofInput<'_>) -> RelationPages {
@@ -127,11 +136,21 @@ enum Finding {
     Differs(Vec<Range<usize>>),
 }
 
-impl Prover<'_> {
+impl<'a> Prover<'a> {
+    fn new(input: &'a ProofInput<'a>) -> Self {
+        let (pages, proofs, report) = (open_pages(input), Proofs::default(), ProofReport::default());
+        Self { input, pages, proofs, report, absent: Vec::new() }
+    }
+
+    /// All WAL that there is, named or in `pg_wal`.
+    fn wal(&self) -> Option<&'a WalSet> {
+        self.input.wal.all.as_ref().or(self.input.wal.own.as_ref())
+    }
+
     /// Finds pages that are older than WAL before the redo point, and those with an LSN that is not theirs.
     fn find_lost_writes(&mut self, told: &mut Told) -> Result<(), SkipReason> {
         let input = self.input;
-        let set = input.wal.all.as_ref().or(input.wal.own.as_ref());
+        let set = self.wal();
         let (Some(set), Some(redo_lsn)) = (set, input.cluster.replay.redo_lsn) else { return Ok(()) };
         if input.cluster.server.may_be_running() {
             return Ok(());

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::page_action::file_words;
 use crate::analysis::staleness::BatchVerdict;
 use crate::analysis::verdict::candidate::ImageSource;
 use crate::analysis::verdict::content::Ahead;
@@ -54,9 +55,7 @@ impl fmt::Display for FileEvent {
         let at = self.start_lsn;
         match &self.what {
             LifeCycle::Created { .. } => write!(f, "the file is created at {at}"),
-            LifeCycle::Truncated { keeps_blocks, .. } => {
-                write!(f, "the relation is truncated to {keeps_blocks} blocks at {at}")
-            }
+            what @ LifeCycle::Truncated { .. } => write!(f, "{} at {at}", file_words(what)),
             LifeCycle::Dropped { committed: true, .. } => write!(f, "the relation is dropped by the commit at {at}"),
             LifeCycle::Dropped { committed: false, .. } => {
                 write!(f, "the relation's creation is undone by the abort at {at}")

@@ -7,6 +7,7 @@ use crate::analysis::verdict::events::{BlockEvent, Touch};
 use crate::analysis::verdict::page_history::{Mark, WalGap};
 use crate::analysis::wal::page_action::{ActionKind, Counted, PageAction};
 use crate::parsers::wal::lifecycle::LifeCycle;
+use crate::types::ForkNumber;
 
 impl fmt::Display for PageAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -123,7 +124,10 @@ pub fn event_words(event: &BlockEvent) -> String {
 pub fn file_words(what: &LifeCycle) -> String {
     match what {
         LifeCycle::Created { .. } => "the file is created".to_owned(),
-        LifeCycle::Truncated { keeps_blocks, .. } => format!("the relation is truncated to {keeps_blocks} blocks"),
+        LifeCycle::Truncated { keeps_blocks, flags, .. } if LifeCycle::cuts(*flags, ForkNumber::Main) => {
+            format!("the relation is truncated to {keeps_blocks} blocks")
+        }
+        LifeCycle::Truncated { .. } => "a map of the relation is cut off, the relation itself is not".to_owned(),
         LifeCycle::Dropped { committed: true, .. } => "the relation is dropped by a commit".to_owned(),
         LifeCycle::Dropped { committed: false, .. } => "the relation's creation is undone by an abort".to_owned(),
         LifeCycle::DatabaseCreated { copied_from: Some((db_oid, _)), .. } => {

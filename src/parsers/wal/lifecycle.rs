@@ -14,7 +14,7 @@ use super::version::{DatabaseRecords, Major};
 use super::xact_end::XactHead;
 use crate::parsers::decode::{ParseStep, decode_at, invalid, le_i32, le_u32, take};
 use crate::parsers::error::ParseError;
-use crate::types::{BlockNumber, Oid, RelFileLocator};
+use crate::types::{BlockNumber, ForkNumber, Oid, RelFileLocator};
 
 /// A change of files that a record describes without block references.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +63,20 @@ pub enum LifeCycle {
 }
 
 impl LifeCycle {
+    /// True when a Storage `TRUNCATE` with these flags cuts that fork. `pg_truncate_visibility_map` and repairs of a map cut maps alone.
+    ///
+    /// Source: `SMGR_TRUNCATE_HEAP`, `SMGR_TRUNCATE_VM` and `SMGR_TRUNCATE_FSM`, `src/include/catalog/storage_xlog.h`.
+    #[must_use]
+    pub const fn cuts(flags: i32, fork: ForkNumber) -> bool {
+        let bit = match fork {
+            ForkNumber::Main => 1,
+            ForkNumber::Vm => 2,
+            ForkNumber::Fsm => 4,
+            ForkNumber::Init => 0,
+        };
+        flags & bit != 0
+    }
+
     /// Stable name for programs.
     #[must_use]
     pub const fn code(&self) -> &'static str {

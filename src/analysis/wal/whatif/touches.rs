@@ -274,7 +274,9 @@ impl<F: Full> TouchList<F> {
         let noted = match record.header.rmgr_id {
             RM_XLOG => XlogPayload::of(record).map(|payload| self.note_xlog(offset, payload)),
             RM_SMGR => LifeCycle::of(record).map(|change| {
-                if let Some(LifeCycle::Truncated { rel, keeps_blocks, .. }) = change {
+                if let Some(LifeCycle::Truncated { rel, keeps_blocks, flags }) = change
+                    && LifeCycle::cuts(flags, ForkNumber::Main)
+                {
                     self.event(offset, Event::Truncated { rel, keeps_blocks });
                 }
             }),
