@@ -9,12 +9,15 @@ use crate::types::Lsn;
 /// A server was stopped in it or crashed; no recovery, standby or backup, whose catalogs may be older than its files.
 #[must_use]
 pub fn is_settled(control: Option<&ControlFile>, signs: &RecoverySigns, server: &ServerSign) -> bool {
-    let states = [DbState::SHUT_DOWN, DbState::SHUTTING_DOWN, DbState::IN_PRODUCTION];
+    let states = [DbState::SHUT_DOWN, DbState::IN_PRODUCTION];
     let by_state = control.is_some_and(|control| states.contains(&control.prefix.state));
     by_state && signs.signals.is_empty() && is_no_backup(signs, server)
 }
 
 /// WAL at hand tells what recovery, perhaps one that was cut off, did with files since its redo point: it is neither settled nor a backup.
+/// Where the checkpoint after crash recovery fails, `pg_control` says "shutting down".
+///
+/// Source: `CreateCheckPoint`, `src/backend/access/transam/xlog.c`.
 #[must_use]
 pub fn is_replayed(control: Option<&ControlFile>, signs: &RecoverySigns, server: &ServerSign) -> bool {
     let by_state = control.is_some_and(|control| control.prefix.state.is_startable());

@@ -110,8 +110,6 @@ impl DbState {
     pub const SHUT_DOWN: Self = Self(1);
     /// A standby that was stopped cleanly; replay goes on from the redo point.
     pub const SHUT_DOWN_IN_RECOVERY: Self = Self(2);
-    /// A shutdown had begun and did not come to its end.
-    pub const SHUTTING_DOWN: Self = Self(3);
     /// Crash recovery was going on.
     pub const IN_CRASH_RECOVERY: Self = Self(4);
     /// Archive recovery was going on: a standby or a restored backup.

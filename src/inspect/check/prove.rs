@@ -95,7 +95,8 @@ pub(super) fn settle_missing(input: &ProofInput<'_>, files: &mut ServerFiles, to
         told.coverage.skip(SkippedPart::LostWrites, why);
         None
     });
-    files.settle(|page| known.as_ref().is_some_and(|known| known.has_removal_since(page, Lsn(0))));
+    let before_redo = Lsn(input.cluster.replay.redo_lsn.unwrap_or_default().0.saturating_sub(1));
+    files.settle(|page| known.as_ref().is_some_and(|known| known.has_removal_since(page, before_redo)));
 }
 
 fn open_pages(input: &ProofInput<'_>) -> RelationPages {
