@@ -102,6 +102,8 @@ pub struct WalPages {
     is_full: bool,
     /// Less was logged for a time than all changes of pages (`wal_level` minimal).
     is_minimal: bool,
+    /// From the redo point on, `full_page_writes` was switched off: pages may have been changed without an image.
+    pub lacks_images: bool,
 }
 
 /// How far WAL is read, and up to where pages must have what it says.
@@ -173,6 +175,7 @@ impl WalPages {
     fn append(&mut self, next: Self) {
         self.is_full |= next.is_full;
         self.is_minimal |= next.is_minimal;
+        self.lacks_images |= next.lacks_images;
         for (page, touched) in next.touched {
             if self.touched.len() >= MAX_PAGES && !self.touched.contains_key(&page) {
                 self.is_full = true;
@@ -381,9 +384,13 @@ impl Visitor for PartOfWal {
         }
         if record.header.rmgr_id == RM_XLOG {
             // One that is not understood may say so.
-            self.found.is_minimal |= XlogPayload::of(&{ *record }).map_or(true, |payload| {
+            let payload = XlogPayload::of(&{ *record });
+            let is_after_redo = record.start_lsn >= self.redo_lsn;
+            self.found.is_minimal |= payload.as_ref().map_or(true, |payload| {
                 matches!(payload, Some(XlogPayload::ParameterChange(ParameterChange { wal_level: 0, .. })))
             });
+            self.found.lacks_images |=
+                is_after_redo && matches!(payload, Err(_) | Ok(Some(XlogPayload::FullPageWritesChange(0))));
         }
         for (_, head) in record.block_heads() {
             self.add_block(record, &head);

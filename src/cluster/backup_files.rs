@@ -34,6 +34,8 @@ pub struct BackupLabel {
     pub start_time: Option<String>,
     /// "LABEL".
     pub label: Option<String>,
+    /// Its first two lines are in the form that servers demand, to the byte, and no line names another timeline.
+    pub is_well_formed: bool,
     /// "INCREMENTAL FROM LSN": such a directory cannot be started at all.
     pub incremental_from_lsn: Option<Lsn>,
 }
@@ -42,13 +44,13 @@ impl BackupLabel {
     /// True when it says what recovery needs. A server does not start with one that does not.
     #[must_use]
     pub const fn is_complete(&self) -> bool {
-        self.redo_lsn.is_some() && self.checkpoint_lsn.is_some()
+        self.is_well_formed && self.redo_lsn.is_some() && self.checkpoint_lsn.is_some()
     }
 
     /// Reads the lines that are known; what does not parse stays `None`.
     #[must_use]
     pub fn parse(text: &str) -> Self {
-        let mut label = Self::default();
+        let mut label = Self { is_well_formed: is_well_formed(text), ..Self::default() };
         for line in text.lines() {
             let Some((name, value)) = line.split_once(": ") else { continue };
             let owned = || Some(value.trim().to_owned());
@@ -70,6 +72,25 @@ impl BackupLabel {
         }
         label
     }
+}
+
+/// True for a label that a server takes: it looks for these lines in this order, and for nothing but a line feed at their ends.
+///
+/// Source: `read_backup_label`, `src/backend/access/transam/xlogrecovery.c`; servers of 10 to 18 that were started with others.
+fn is_well_formed(text: &str) -> bool {
+    let mut lines = text.split_inclusive('\n');
+    let mut value_of = |name: &str| lines.next()?.strip_suffix('\n')?.strip_prefix(name).map(str::trim_start);
+    let Some((lsn, file)) = value_of("START WAL LOCATION:").and_then(|value| value.split_once(' ')) else {
+        return false;
+    };
+    let Some(checkpoint) = value_of("CHECKPOINT LOCATION:") else { return false };
+    let segment = file.trim_start().strip_prefix("(file").map(str::trim_start).and_then(|file| file.strip_suffix(')'));
+    let Some((timeline, rest)) = segment.and_then(|name| name.split_at_checked(8)) else { return false };
+    let is_segment = (1..=16).contains(&rest.len()) && !rest.contains(char::is_whitespace);
+    let timeline = u32::from_str_radix(timeline, 16).ok();
+    let others = lines.filter_map(|line| line.strip_prefix("START TIMELINE:")).map(|value| value.trim().parse().ok());
+    let agree = timeline.is_some() && others.into_iter().all(|other: Option<u32>| other == timeline);
+    [lsn, checkpoint].iter().all(|lsn| lsn.parse::<Lsn>().is_ok()) && is_segment && agree
 }
 
 /// Signs of a backup, of a standby, or of a reset.
@@ -130,6 +151,31 @@ mod tests {
         assert_eq!(label.timeline, Some(TimelineId(3)));
         assert_eq!(label.checkpoint_lsn, Some(Lsn(0x200_0060)));
         assert_eq!((label.from.as_deref(), label.label.as_deref()), (Some("primary"), Some("nightly")));
+    }
+
+    #[test]
+    fn label_that_servers_refuse_is_not_complete() {
+        let label = "START WAL LOCATION: 0/2000028 (file 000000010000000000000002)\nCHECKPOINT LOCATION: 0/2000060\n\
+                     BACKUP METHOD: streamed\nSTART TIMELINE: 1\n";
+        assert!(BackupLabel::parse(label).is_complete());
+        let swapped = {
+            let mut lines: Vec<&str> = label.split_inclusive('\n').collect();
+            lines.swap(0, 1);
+            lines.concat()
+        };
+        for refused in [
+            label.replace('\n', "\r\n"),
+            label.replace(" (file 000000010000000000000002)", ""),
+            label.replace("file", "segment"),
+            label.replace("START TIMELINE: 1", "START TIMELINE: 2"),
+            label.replace("2000060\n", "2000060 \n"),
+            label.split_at(label.find("\nBACKUP").unwrap()).0.to_owned(),
+            format!("\n{label}"),
+            format!("\u{feff}{label}"),
+            swapped,
+        ] {
+            assert!(!BackupLabel::parse(&refused).is_complete(), "{refused:?}");
+        }
     }
 
     #[test]

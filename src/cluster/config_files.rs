@@ -7,7 +7,7 @@ use super::data_dir::DataDir;
 use super::minimum::history_file;
 use super::open::{AccessError, Links, read_small};
 use super::server_settings::ServerSettings;
-use super::settings::{CONF_LIMIT_BYTES, FILES};
+use super::settings::{CONF_LIMIT_BYTES, FILES, is_true};
 use super::state_files::{kept_slots, prepared_xacts};
 use crate::parsers::control::ControlFile;
 use crate::parsers::wal::timeline::TimelineHistory;
@@ -212,11 +212,6 @@ pub fn config_faults(directory: &DataDir, signals: &[&str]) -> ConfigFaults {
         }
     }
     found
-}
-
-/// True for what servers take for "on", abbreviations apart.
-fn is_true(value: &str) -> bool {
-    ["on", "true", "yes", "1"].iter().any(|name| value.trim().eq_ignore_ascii_case(name))
 }
 
 /// False of a directory or a device, and of a link that leads nowhere; what cannot be examined may be a file.

@@ -91,6 +91,12 @@ impl Settings {
     }
 }
 
+/// True for what servers take for "on", abbreviations apart.
+#[must_use]
+pub fn is_true(value: &str) -> bool {
+    ["on", "true", "yes", "1"].iter().any(|name| value.trim().eq_ignore_ascii_case(name))
+}
+
 /// Name in lower case and value, quotes removed, of a line that has a name.
 pub(super) fn assignment(line: &str) -> Option<(String, &str)> {
     let line = line.trim_start();

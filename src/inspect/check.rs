@@ -4,6 +4,7 @@
 mod commits;
 mod files;
 mod links;
+mod missing;
 mod prepared;
 mod prove;
 mod scan;
@@ -16,7 +17,8 @@ pub use crate::analysis::verdict::check::{Scope, Stage};
 
 use self::files::RelationFiles;
 use self::links::{impossible_namers, link_findings, named_but_absent};
-use self::prove::{ProofInput, prove, settle_missing};
+use self::missing::settle_missing;
+use self::prove::{ProofInput, prove};
 use self::scan::{Scanned, scan};
 use super::cluster_wal::{WalSources, refuse_without_wal};
 use super::donors::{follow_timelines, open_donors};
@@ -229,6 +231,7 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
         scanned,
         proof,
         built: BuiltPages::default(),
+        lacks_images: proofs.lacks_images,
     };
     if let Some(options) = &request.rebuild {
         build(&mut examined, options, request, watch);

@@ -21,7 +21,7 @@ use crate::cluster::dwb_files::{DwbFile, DwbSet};
 use crate::cluster::open::Links;
 use crate::cluster::relation_path::RelationPaths;
 use crate::cluster::relation_walk::relations_of;
-use crate::cluster::settings::Settings;
+use crate::cluster::settings::{Settings, is_true};
 use crate::cluster::tar_backup::TarBackup;
 use crate::parsers::dwb::Slot;
 
@@ -211,9 +211,17 @@ impl DwbSource {
     pub fn uses_dwb(&self) -> bool {
         let is_on = |name| {
             let value = self.settings.get(name).unwrap_or_default();
-            ["on", "true", "yes", "1", "double_writes"].contains(&value)
+            is_true(value) || value == "double_writes"
         };
         !self.set.files.is_empty() && (is_on("double_write_buffer") || is_on("io_torn_pages_protection"))
+    }
+
+    /// It may do so: there are files of the buffer, and the configuration does not say that it is off.
+    #[must_use]
+    pub fn may_use_dwb(&self) -> bool {
+        let names = ["double_write_buffer", "io_torn_pages_protection"];
+        let mut set = names.iter().filter_map(|name| self.settings.get(name)).peekable();
+        !self.set.files.is_empty() && (self.uses_dwb() || set.peek().is_none())
     }
 
     /// A note for a data directory without DWB files: nothing is wrong, but nothing was shown either.

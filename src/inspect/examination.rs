@@ -20,6 +20,7 @@ use crate::analysis::verdict::survey::PageReport;
 use crate::cluster::donor::Donor;
 use crate::cluster::names::RelationNames;
 use crate::cluster::relation_path::RelationPaths;
+use crate::cluster::settings::is_true;
 use crate::parsers::control::ChecksumState;
 use crate::repair::blocker::Blocker;
 use crate::types::{ForkNumber, PageId, RelFileLocator};
@@ -62,6 +63,8 @@ pub struct Examination {
     pub proof: Option<ProofReport>,
     /// Pages that were built by replay, where that was asked for.
     pub built: BuiltPages,
+    /// From the redo point on, `full_page_writes` was switched off, by WAL.
+    pub lacks_images: bool,
 }
 
 /// Damaged pages that a repair leaves, and what a start would do with them.
@@ -115,7 +118,10 @@ impl Examination {
     /// was changed since the redo point. A server with a double write buffer writes none.
     fn has_unseen_tears(&self) -> bool {
         let control = self.source.directory.as_ref().and_then(|directory| directory.control().trusted());
-        let has_images = !self.uses_dwb() && control.is_some_and(|control| control.checkpoint.full_page_writes != 0);
+        // With wal_level minimal a start with another setting leaves no record.
+        let is_off = self.source.settings.get("full_page_writes").is_some_and(|value| !is_true(value));
+        let by_control = control.is_some_and(|control| control.checkpoint.full_page_writes != 0);
+        let has_images = !self.source.may_use_dwb() && by_control && !is_off && !self.lacks_images;
         self.unproven_pages().is_some_and(|pages| pages > 0) && !has_images && self.report.replay.recovery.replays()
     }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
+use super::lost_files::servers;
 use crate::common::live::Server;
 use crate::common::{Ran, arg, dwbinspect};
 use rustix::process::{Pid, WaitId, WaitIdOptions, geteuid, waitid};
@@ -163,6 +164,42 @@ fn base_backup_is_in_order_when_its_wal_is_complete() {
     assert_eq!(ran.status, 1);
     let (is_up, log) = comes_up(&server, &cut);
     assert!(!is_up && log.contains("WAL ends before end of online backup"), "{log}");
+}
+
+#[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
+fn label_that_was_edited_is_refused_where_the_server_refuses_it() {
+    for server in servers("") {
+        assert!(server.launch(&[]), "{}", server.log());
+        let backup = base_backup(&server, "edited", &["-X", "stream"]);
+        let label = fs::read_to_string(backup.join("backup_label")).unwrap();
+        let (control, old) = (backup.join("global/pg_control"), backup.join("backup_label.old"));
+        let before = fs::read(&control).unwrap();
+        let mut swapped: Vec<&str> = label.split_inclusive('\n').collect();
+        swapped.swap(0, 1);
+        let edits = [
+            label.replace('\n', "\r\n"),
+            label.replace("(file ", "("),
+            swapped.concat(),
+            label.split_inclusive('\n').next().unwrap().to_owned(),
+            format!("\n{label}"),
+            label.clone(),
+        ];
+        for (index, edited) in edits.iter().enumerate() {
+            fs::write(backup.join("backup_label"), edited).unwrap();
+            let (ran, summary) = check(&backup);
+            let foretold = summary["on_start"]["start"] == "completes";
+            let (is_up, log) = comes_up(&server, &backup);
+            assert_eq!((foretold, ran.status == 0), (is_up, is_up), "{index}: {edited:?}: {}\n{log}", ran.stdout);
+            if is_up {
+                // The rest began anew from what it was.
+                break;
+            }
+            assert_eq!(fs::read(&control).unwrap(), before, "{log}");
+            assert!(!old.exists());
+        }
+        server.stop("immediate");
+    }
 }
 
 #[test]

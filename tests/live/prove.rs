@@ -302,3 +302,25 @@ fn pages_with_checksums_need_no_proof() {
     assert_eq!((&summary["proof"]["needless"], &summary["proven_whole"]), (&true.into(), &0.into()));
     assert_eq!(plain["unproven_pages"], summary["unproven_pages"]);
 }
+
+#[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
+fn images_that_were_switched_off_after_the_checkpoint_leave_pages_unproven() {
+    for (level, is_switched_off) in [("replica", true), ("minimal", true), ("replica", false)] {
+        let Some(server) = Server::create(&format!("wal_level = {level}\nmax_wal_senders = 0\n")) else { return };
+        server.must("pg_checksums", &["--disable", "-D", arg(&server.data())]);
+        assert!(server.launch(&[]), "{}", server.log());
+        server.sql("create table t as select i from generate_series(1, 10000) i; checkpoint;");
+        if is_switched_off {
+            server.sql("alter system set full_page_writes = off; select pg_reload_conf();");
+            while server.sql("show full_page_writes").trim() != "off" {}
+        }
+        server.sql("update t set i = -i where i % 100 = 0; select pg_switch_wal();");
+        server.stop("immediate");
+        let ran = dwbinspect(&["check", arg(&server.data()), "--format", "ndjson"]);
+        let summary = ran.of_type("summary").pop().unwrap();
+        assert_eq!(summary["on_start"]["start"], "completes", "{}", ran.stdout);
+        // A torn page would look the same.
+        assert_eq!(ran.status, if is_switched_off { 2 } else { 0 }, "{level}: {}", ran.stdout);
+    }
+}

@@ -38,6 +38,8 @@ pub struct Proofs {
     pub wrong: BTreeMap<PageId, Disproof>,
     /// What does not work for what was found besides pages.
     pub obstacle: Option<Obstacle>,
+    /// From the redo point on, `full_page_writes` was switched off.
+    pub lacks_images: bool,
 }
 
 /// How the proofs went.

@@ -15,7 +15,6 @@ use crate::analysis::error_words::ErrorWords;
 use crate::analysis::page_check::PageCondition;
 use crate::analysis::page_mask::{differences, sequence_values_differ};
 use crate::analysis::provable::{CommittedXact, OnCommits, Provable, WalBounds, WalPages};
-use crate::analysis::server_files::ServerFiles;
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::analysis::slot_facts::WritePath;
 use crate::analysis::verdict::compare::Comparison;
@@ -84,21 +83,6 @@ pub(super) fn prove(input: &ProofInput<'_>, told: &mut Told) -> (Proofs, Option<
     (proofs, input.options.map(|_| report))
 }
 
-/// Settles by WAL what is missing unless WAL removes it, which is read for that only if there is any. What cannot be read removes nothing.
-pub(super) fn settle_missing(input: &ProofInput<'_>, files: &mut ServerFiles, told: &mut Told) {
-    if files.unless_removed.is_empty() {
-        return;
-    }
-    let prover = Prover::new(input);
-    let known = prover.wal().map(|set| prover.read_to_the_end(set, &mut |_| {}, told)).transpose();
-    let known = known.unwrap_or_else(|why| {
-        told.coverage.skip(SkippedPart::LostWrites, why);
-        None
-    });
-    let before_redo = Lsn(input.cluster.replay.redo_lsn.unwrap_or_default().0.saturating_sub(1));
-    files.settle(|page| known.as_ref().is_some_and(|known| known.has_removal_since(page, before_redo)));
-}
-
 fn open_pages(input: &ProofInput<'_>) -> RelationPages {
     RelationPages::new(input.cluster.directory.root(), input.files.paths.clone())
 }
@@ -121,7 +105,7 @@ enum Base {
     Slot(usize),
 }
 
-struct Prover<'a> {
+pub(super) struct Prover<'a> {
     input: &'a ProofInput<'a>,
     pages: RelationPages,
     proofs: Proofs,
@@ -138,13 +122,13 @@ enum Finding {
 }
 
 impl<'a> Prover<'a> {
-    fn new(input: &'a ProofInput<'a>) -> Self {
+    pub(super) fn new(input: &'a ProofInput<'a>) -> Self {
         let (pages, proofs, report) = (open_pages(input), Proofs::default(), ProofReport::default());
         Self { input, pages, proofs, report, absent: Vec::new() }
     }
 
     /// All WAL that there is, named or in `pg_wal`.
-    fn wal(&self) -> Option<&'a WalSet> {
+    pub(super) fn wal(&self) -> Option<&'a WalSet> {
         self.input.wal.all.as_ref().or(self.input.wal.own.as_ref())
     }
 
@@ -233,7 +217,7 @@ impl<'a> Prover<'a> {
     }
 
     /// Reads WAL once more, to its end, and shows all its commits.
-    fn read_to_the_end(
+    pub(super) fn read_to_the_end(
         &self,
         set: &WalSet,
         on_commits: OnCommits<'_>,
@@ -272,6 +256,7 @@ impl<'a> Prover<'a> {
             self.proofs.obstacle = Some(Obstacle::Commits);
             told.findings.push(found);
         }
+        self.proofs.lacks_images |= known.lacks_images;
         Ok(known)
     }
 
