@@ -1,5 +1,7 @@
 //! What in the data directory says "restored backup", "standby" or "WAL was reset".
 
+use std::ffi::OsString;
+use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -102,6 +104,8 @@ pub struct RecoverySigns {
     pub signals: Vec<&'static str>,
     /// `pg_resetwal` was run, and no server since.
     pub wal_was_reset: bool,
+    /// `pg_wal` has the history of a later timeline than that of `pg_control`: recovery that is asked for follows the newest.
+    pub has_later_history: bool,
 }
 
 /// The signal file of this name, if there is one.
@@ -133,7 +137,18 @@ pub fn read_signs(data_dir: &Path, control: Option<&ControlFile>) -> RecoverySig
         backup_label,
         signals: SIGNALS.iter().filter(present).copied().collect(),
         wal_was_reset: control.is_some_and(|control| wal_was_reset(data_dir, control)),
+        has_later_history: control.is_some_and(|control| has_later_history(data_dir, control.timeline())),
     }
+}
+
+/// Source: `findNewestTimeLine`, `src/backend/access/transam/timeline.c`.
+fn has_later_history(data_dir: &Path, tli: TimelineId) -> bool {
+    let names = fs::read_dir(data_dir.join("pg_wal")).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let of_history = |name: OsString| {
+        let digits = name.to_str()?.strip_suffix(".history").filter(|digits| digits.len() == 8)?;
+        u32::from_str_radix(digits, 16).ok()
+    };
+    names.filter_map(of_history).any(|other| other > tli.0)
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ pub fn is_on_other_timeline(directory: &DataDir, control: &ControlFile, signs: &
         return lsn.is_valid();
     }
     let follows_own = signs.signals.is_empty() && signs.backup_label.is_none();
-    let target = tli.max(control.checkpoint.tli);
+    let target = control.timeline();
     let history = match read_small(&directory.root().join(history_file(target)), Links::Refuse, CONF_LIMIT_BYTES) {
         Ok(bytes) => TimelineHistory::parse(target, &String::from_utf8_lossy(&bytes)).ok(),
         // Then the server knows of no other.

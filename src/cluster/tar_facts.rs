@@ -128,7 +128,12 @@ impl TarFacts {
         });
         // Whether a server wrote such a file is in WAL, which is not read here: the worse is believed.
         let wal_was_reset = label.is_none() && control.trusted().is_some_and(|control| control.looks_reset());
-        RecoverySigns { backup_label: label, signals: self.signals.iter().copied().collect(), wal_was_reset }
+        RecoverySigns {
+            backup_label: label,
+            signals: self.signals.iter().copied().collect(),
+            wal_was_reset,
+            has_later_history: false,
+        }
     }
 
     /// Tablespaces that `tablespace_map` names.

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use super::error::InspectError;
 use crate::analysis::finding::{Coverage, Finding, Severity};
 use crate::analysis::skipped::SkippedPart;
-use crate::analysis::verdict::replay::Replay;
 use crate::analysis::wal::set_notes::{NeededWal, note_set};
 use crate::cluster::wal::{
     DeniedFile, UnknownVersionSegment, WalSet, WalSetError, WalSetOptions, WatchOpen, holds_no_wal,
@@ -47,7 +46,7 @@ impl WalSources {
         let options = || {
             let mut options = WalSetOptions::new(&scratch_file);
             options.system_identifier = control.map(|control| control.prefix.system_identifier);
-            options.timeline = control.map(Replay::timeline);
+            options.timeline = control.map(ControlFile::timeline);
             options.watch = watch;
             options
         };

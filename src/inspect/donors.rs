@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use super::cluster_wal::WalSources;
 use super::error::InspectError;
-use crate::analysis::verdict::replay::Replay;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::donor::{Donor, DonorHost};
 use crate::parsers::control::ControlFile;
@@ -32,7 +31,7 @@ pub fn follow_timelines(
     control: Option<&ControlFile>,
     wal: &WalSources,
 ) -> Result<(), InspectError> {
-    let Some(tli) = control.map(Replay::timeline) else { return Ok(()) };
+    let Some(tli) = control.map(ControlFile::timeline) else { return Ok(()) };
     let history = wal.all.as_ref().or(wal.own.as_ref()).and_then(|set| set.history());
     for donor in donors {
         let path = donor.path().to_owned();

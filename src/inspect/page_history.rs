@@ -23,6 +23,7 @@ use crate::cluster::names::RelationNames;
 use crate::cluster::page_source::{PageRead, PageSource, RelationPages};
 use crate::cluster::relation_path::RelationPaths;
 use crate::cluster::wal::WalSet;
+use crate::parsers::control::ControlFile;
 use crate::parsers::wal::version::Major;
 use crate::types::{Geometry, Lsn, PageId, TimelineId};
 
@@ -187,7 +188,7 @@ pub fn page_history(request: &HistoryRequest, watch: WatchWal<'_>) -> Result<Pag
     let elsewhere: Vec<PathBuf> =
         request.wal.iter().cloned().chain(donors.iter().filter_map(Donor::wal_path)).collect();
     let mut wal = WalRequest::of_cluster(request.data_dir.clone(), &elsewhere);
-    wal.timeline = control.map(Replay::timeline);
+    wal.timeline = control.map(ControlFile::timeline);
     let mut source = WalSource::open(&wal)?;
 
     let mut interest = Interest::default();

@@ -347,6 +347,15 @@ impl ControlFile {
         self.prefix.state == DbState::SHUT_DOWN && self.checkpoint.redo_lsn >= self.checkpoint_lsn
     }
 
+    /// The timeline that recovery follows unless it is asked for another: that of the checkpoint, or a later one that was already
+    /// replayed.
+    ///
+    /// Source: `InitWalRecovery`, `src/backend/access/transam/xlogrecovery.c`.
+    #[must_use]
+    pub fn timeline(&self) -> TimelineId {
+        self.checkpoint.tli.max(self.min_recovery_timeline)
+    }
+
     /// Decodes the file, layout by `pg_control_version`; `None` when that version is not one of ours.
     ///
     /// # Errors

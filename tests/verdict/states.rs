@@ -161,6 +161,20 @@ fn backup_proves_nothing_and_begins_where_its_label_says() {
 }
 
 #[test]
+fn recovery_that_goes_elsewhere_than_pg_control_proves_nothing() {
+    let (scene, slot) = torn_after_redo(|_| ());
+    scene.copy.write("standby.signal", b"");
+    Row::of(&scene.check(), scene.key).assert_restores(slot);
+    // It follows the newest timeline, of which no WAL is read here.
+    scene.copy.write("pg_wal/00000002.history", b"1\t0/1000000\tno recovery target specified\n");
+    assert_unproven(&scene, "other_signals");
+    scene.copy.remove("pg_wal/00000002.history");
+    Row::of(&scene.check(), scene.key).assert_restores(slot);
+    scene.copy.write("tablespace_map", b"16384 /elsewhere\n");
+    assert_unproven(&scene, "other_signals");
+}
+
+#[test]
 fn backup_label_that_cannot_be_read_leaves_nothing_known() {
     let (scene, _) = torn_after_redo(|_| ());
     fs::create_dir(scene.copy.data().join("backup_label")).unwrap();

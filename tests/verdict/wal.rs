@@ -110,7 +110,7 @@ fn record_at_the_redo_point_that_is_damaged_proves_nothing() {
     assert!(checked.has_doubt("no_record_at_redo"), "{}", checked.doubts());
 }
 
-/// Servers of 17 and 18 did not start with any of these bytes changed, and did with those of `xlp_rem_len`.
+/// Servers of 15 and 18 did not start with any of these bytes changed, and did with those of `xlp_rem_len`.
 #[test]
 fn damaged_header_of_the_segment_with_the_redo_point_stops_a_start() {
     let (scene, _) = torn_before_redo(|scene| {

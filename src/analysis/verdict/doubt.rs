@@ -100,6 +100,8 @@ pub enum Doubt {
     OtherSignals {
         /// Their names.
         names: Vec<&'static str>,
+        /// Recovery is asked for, and `pg_wal` has the history of a timeline later than that of `pg_control`.
+        has_later_history: bool,
     },
     /// `pg_wal` has no segment of this cluster.
     NoWal,

@@ -17,7 +17,7 @@ use crate::cluster::wal::{DeniedFile, UnknownVersionSegment, WalReadError, WalSe
 use crate::parsers::control::ControlFile;
 use crate::parsers::wal::end::{EndOfWal, EndReason};
 use crate::parsers::wal::version::UnknownMagic;
-use crate::types::{Lsn, TimelineId};
+use crate::types::Lsn;
 
 /// Kind of recovery that a start will bring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,18 +142,14 @@ impl Replay {
         if control.backup_start_lsn.is_valid() {
             replay.doubts.push(Doubt::BackupEndNotReached);
         }
-        if !signs.signals.is_empty() && !asked_for {
-            replay.doubts.push(Doubt::OtherSignals { names: signs.signals.clone() });
+        // Tablespaces are made as the map says, whether it fits what is here or not.
+        let changes = |name: &&&str| !asked_for || **name == "tablespace_map";
+        let names: Vec<&'static str> = signs.signals.iter().filter(changes).copied().collect();
+        let has_later_history = asked_for && signs.has_later_history;
+        if !names.is_empty() || has_later_history {
+            replay.doubts.push(Doubt::OtherSignals { names, has_later_history });
         }
         replay
-    }
-
-    /// The timeline that recovery follows: that of the checkpoint, or a later one that was already replayed.
-    ///
-    /// Source: `InitWalRecovery`, `src/backend/access/transam/xlogrecovery.c`.
-    #[must_use]
-    pub fn timeline(control: &ControlFile) -> TimelineId {
-        control.checkpoint.tli.max(control.min_recovery_timeline)
     }
 
     /// Reads WAL from the redo point to its end: sets the end, and adds to `history`.

@@ -99,20 +99,22 @@ impl ReplayWal {
     ) -> Result<Self, InspectError> {
         refuse_without_wal(elsewhere)?;
         let control = cluster.control.trusted();
-        let open = |paths: &[PathBuf]| {
+        let open = |paths: &[PathBuf], as_server: bool| {
             let mut options = WalSetOptions::new(&scratch_file);
             options.system_identifier = control.map(|control| control.prefix.system_identifier);
-            options.timeline = control.map(Replay::timeline);
+            options.timeline = control.map(ControlFile::timeline);
             options.control = control.filter(|_| cluster.is_archived).cloned();
+            options.as_server = as_server;
             WalSet::open(paths, options)
         };
-        let opened = match open(own) {
+        // Without WAL from elsewhere a start reads what it finds.
+        let opened = match open(own, elsewhere.is_empty() && !cluster.is_archived) {
             Ok(set) if elsewhere.is_empty() => Ok(set),
             Err(error @ (WalSetError::NoWal { .. } | WalSetError::Access(_))) if elsewhere.is_empty() => Err(error),
-            Ok(_) | Err(WalSetError::NoWal { .. }) => Ok(open(&[own, elsewhere].concat())?),
+            Ok(_) | Err(WalSetError::NoWal { .. }) => Ok(open(&[own, elsewhere].concat(), false)?),
             Err(error @ WalSetError::Access(_)) => {
                 coverage.skip(SkippedPart::PgWal, &error);
-                Ok(open(elsewhere)?)
+                Ok(open(elsewhere, false)?)
             }
             Err(error) => return Err(error.into()),
         };
@@ -198,7 +200,7 @@ impl ReplayWal {
                 .as_ref()
                 .map(WalSet::timeline)
                 .or(label.and_then(|label| label.timeline))
-                .or(control.map(Replay::timeline))
+                .or(control.map(ControlFile::timeline))
                 .unwrap_or_default(),
             segment_size: control.map_or(0, |control| control.geometry.wal_segment_size),
         };

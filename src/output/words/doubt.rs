@@ -84,7 +84,11 @@ impl fmt::Display for Doubt {
             ),
             Self::WalWasReset => f.write_str("pg_resetwal was run: WAL from before it says nothing about this cluster"),
             Self::BackupEndNotReached => f.write_str("a restored backup has not reached the end of the backup yet"),
-            Self::OtherSignals { names } => write!(f, "{} changes what recovery does", names.join(", ")),
+            Self::OtherSignals { names, has_later_history } => {
+                let history = has_later_history.then_some("the history of a later timeline in pg_wal");
+                let all: Vec<&str> = names.iter().copied().chain(history).collect();
+                write!(f, "{} changes what recovery does", all.join(", "))
+            }
             Self::NoWal => f.write_str("pg_wal holds no WAL of this cluster"),
             Self::WalOfUnknownVersion { magic, segments } => {
                 let noun = if *segments == 1 { "segment" } else { "segments" };
