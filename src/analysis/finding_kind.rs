@@ -88,6 +88,8 @@ pub enum FindingKind {
     RelationFileMissing { name: String },
     /// The init fork of an unlogged relation is missing, or has no page, and an index has some.
     InitForkMissing { name: String, is_empty: bool },
+    /// An init fork lies beside a permanent relation, which recovery empties for that.
+    InitForkOfPermanent { name: String },
     /// More such files than are named one by one.
     MoreRelationFiles { count: u64 },
     /// A state in `pg_control` with which no server starts.
@@ -487,6 +489,7 @@ impl FindingKind {
                 | Self::TablespaceMissing { .. }
                 | Self::RelationFileMissing { .. }
                 | Self::InitForkMissing { .. }
+                | Self::InitForkOfPermanent { .. }
                 | Self::MoreRelationFiles { .. }
         )
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::error_words::ErrorWords;
 use super::finding::{Coverage, Finding};
 use super::finding_kind::FindingKind;
-use super::skipped::SkippedPart;
+use super::skipped::{SkipReason, SkippedPart};
 use super::verdict::outlook::Obstacle;
 use super::verdict::xid::is_newer_xid;
 use crate::cluster::access_modes::{ClosedFiles, OpenedBy, access_modes};
@@ -23,7 +23,7 @@ use crate::cluster::server_files::{FileFault, database_version, is_missing, serv
 use crate::cluster::slru_files::SlruFault;
 use crate::cluster::state_files::{StateFile, StateFileFault, state_faults};
 use crate::cluster::xact_files::{continues_page_of_members, multixact_faults, xact_faults};
-use crate::parsers::catalog::{FIRST_NORMAL_OID, RelKind};
+use crate::parsers::catalog::{FIRST_NORMAL_OID, PG_CLASS_OID, RelKind};
 use crate::parsers::control::ControlFile;
 use crate::parsers::control_layout::Field;
 use crate::parsers::filenode_map::FilenodeMap;
@@ -154,7 +154,7 @@ pub fn examine(input: ServerFilesInput<'_>, coverage: &mut Coverage) -> ServerFi
     }
     if let Some(control) = control.filter(|_| is_settled || is_replayed) {
         files.transactions(directory, control, replays, coverage);
-        files.relations((directory, names, paths), control, &maps, is_settled);
+        files.relations((directory, names, paths), control, &maps, is_settled, coverage);
     }
     files.not_files(directory, coverage);
     if replays && directory.major().facts().recovery_lists_databases {
@@ -386,27 +386,60 @@ impl ServerFiles {
         control: &ControlFile,
         maps: &[(Oid, Oid, Option<FilenodeMap>)],
         is_settled: bool,
+        coverage: &mut Coverage,
     ) {
         let mut missing: Vec<(RelFileLocator, String, bool)> = Vec::new();
         let is_gone = |rel| is_missing(directory, &paths.segment_file(rel, ForkNumber::Main, 0));
+        let of_file = |rel, name| {
+            let file = paths.segment_file(rel, ForkNumber::Main, 0).display().to_string();
+            Finding::problem(FindingKind::RelationFileMissing { name }).in_file(&file)
+        };
         let was_stopped = control.was_shut_down();
         for (spc_oid, db_oid, map) in maps {
             let entries = map.iter().flat_map(|map| &map.entries);
-            // One that was rewritten may have its file from WAL alone.
-            for entry in entries.filter(|entry| was_stopped || entry.oid == entry.rel_number) {
+            for entry in entries {
                 let rel = RelFileLocator { spc_oid: *spc_oid, db_oid: *db_oid, rel_number: entry.rel_number };
-                if is_gone(rel) {
-                    let name = names.full_name(rel).unwrap_or_else(|| entry.oid.to_string());
+                if !is_gone(rel) {
+                    continue;
+                }
+                let name = names.full_name(rel).unwrap_or_else(|| entry.oid.to_string());
+                if was_stopped || entry.oid == entry.rel_number {
                     missing.push((rel, name, true));
+                } else {
+                    // One that was rewritten may have its file from WAL alone.
+                    self.unless_removed(of_file(rel, name), Some(Obstacle::Connections), rel);
                 }
             }
         }
-        for (rel, name, age) in names.certain() {
+        let certain = names.certain();
+        for (spc_oid, db_oid, map) in maps.iter().filter(|(_, db_oid, _)| *db_oid != 0) {
+            // Every database has some, and without any nothing is known of its files.
+            if names.iter().any(|(rel, _)| rel.db_oid == *db_oid) {
+                continue;
+            }
+            let entry = map.iter().flat_map(|map| &map.entries).find(|entry| entry.oid == PG_CLASS_OID);
+            let rel_number = entry.map_or(PG_CLASS_OID, |entry| entry.rel_number);
+            let rel = RelFileLocator { spc_oid: *spc_oid, db_oid: *db_oid, rel_number };
+            let file = paths.segment_file(rel, ForkNumber::Main, 0);
+            // Pages of zeros are those of a database that is being made, until replay fills them.
+            let has_bytes = directory.root().join(&file).metadata().is_ok_and(|metadata| metadata.len() > 0);
+            if was_stopped || !has_bytes {
+                coverage.skip_once(SkippedPart::file(file.display().to_string()), SkipReason::NoRowRead);
+            }
+        }
+        let mut with_init = Vec::new();
+        for (rel, name, age) in certain {
             // A database that no committed row names is being made or was given up.
             let is_known = rel.db_oid == 0 || maps.iter().any(|(_, db_oid, _)| *db_oid == rel.db_oid);
-            let is_named = missing.iter().any(|(other, ..)| *other == rel);
+            let is_named = missing.iter().any(|(other, ..)| *other == rel)
+                || self.unless_removed.iter().any(|found| found.page.rel == rel);
             if is_known && !is_named && is_before_redo(control, age) && is_gone(rel) {
                 missing.push((rel, name.to_string(), is_of_system(name.oid)));
+            }
+            let init = paths.segment_file(rel, ForkNumber::Init, 0);
+            if !was_stopped && !is_missing(directory, &init) {
+                let kind = FindingKind::InitForkOfPermanent { name: name.to_string() };
+                with_init.push(Finding::problem(kind).in_file(&init.display().to_string()));
             }
         }
         let mut without_init = Vec::new();
@@ -437,18 +470,20 @@ impl ServerFiles {
             let found = if was_stopped || relations > 0 { Finding::problem(kind) } else { Finding::note(kind) };
             self.findings.push(found.in_file(&paths.tablespace(spc_oid).display().to_string()));
         }
-        let of_file = |rel, name| {
-            let file = paths.segment_file(rel, ForkNumber::Main, 0).display().to_string();
-            Finding::problem(FindingKind::RelationFileMissing { name }).in_file(&file)
-        };
         if !is_settled {
             for (rel, name, is_catalog) in std::mem::take(&mut missing) {
                 self.unless_removed(of_file(rel, name), is_catalog.then_some(Obstacle::Connections), rel);
             }
         }
-        let further =
-            [missing.len(), without_init.len()].map(|count| count.saturating_sub(MAX_NAMED)).into_iter().sum::<usize>();
+        let further = [missing.len(), without_init.len(), with_init.len()]
+            .map(|count| count.saturating_sub(MAX_NAMED))
+            .into_iter()
+            .sum::<usize>();
+        if !with_init.is_empty() {
+            self.hinder(Obstacle::Commits);
+        }
         self.findings.extend(without_init.into_iter().take(MAX_NAMED));
+        self.findings.extend(with_init.into_iter().take(MAX_NAMED));
         self.findings.extend(missing.into_iter().take(MAX_NAMED).map(|(rel, name, _)| of_file(rel, name)));
         self.findings.extend(more_files(further));
     }

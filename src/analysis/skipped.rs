@@ -275,6 +275,8 @@ pub enum SkipReason {
     },
     /// `pg_control` says of data checksums what no server writes.
     UnknownChecksumState(ChecksumState),
+    /// No row of the catalog could be read, so that nothing is known of the files of its database.
+    NoRowRead,
     /// No file of such a database.
     NoSuchDatabase,
     /// No file of such a relation.

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use super::lost_files::line;
 use crate::common::live::Server;
 use crate::common::{arg, dwbinspect, edit_control};
 
@@ -247,4 +248,49 @@ fn file_that_is_lost_is_missed_after_a_start_that_failed() {
         let missing = ("relation_file_missing".to_owned(), table.clone());
         assert!(status > 0 && problems.contains(&missing), "{state}: {problems:?}");
     }
+}
+
+#[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
+fn rewritten_catalog_and_stray_init_fork_are_named() {
+    let Some(server) = Server::start("") else { return };
+    server.sql("create table t as select i from generate_series(1, 1000) i; vacuum full pg_class; checkpoint;");
+    let table = path_of(&server, "select pg_relation_filepath('t')");
+    let catalog = path_of(&server, "select pg_relation_filepath('pg_class')");
+    // WAL makes this one anew, whether it is there or not.
+    server.sql("vacuum full pg_type");
+    let replayed = path_of(&server, "select pg_relation_filepath('pg_type')");
+    server.stop("immediate");
+    let sound = told(&server.data());
+    assert_eq!((sound.0, sound.1.as_str(), sound.2.len()), (0, "completes", 0), "{sound:?}");
+
+    let copy = server.copy();
+    fs::remove_file(copy.data().join(replayed)).unwrap();
+    let found = told(&copy.data());
+    assert_eq!((found.0, found.1.as_str()), (0, "completes"), "{found:?}");
+    assert!(copy.launch(&[]) && connects(&copy), "{}", copy.log());
+
+    let copy = server.copy();
+    fs::remove_file(copy.data().join(&catalog)).unwrap();
+    fs::remove_file(copy.data().join(&table)).unwrap();
+    let (_, start, problems, _) = told(&copy.data());
+    assert!(problems.contains(&("relation_file_missing".to_owned(), catalog.clone())), "{problems:?}");
+    assert_eq!(start, "not_usable");
+    assert!(!copy.launch(&[]) || !connects(&copy), "{}", copy.log());
+
+    // Nothing names the table any more, which is said.
+    let copy = server.copy();
+    fs::write(copy.data().join(&catalog), "").unwrap();
+    fs::remove_file(copy.data().join(&table)).unwrap();
+    let (status, ..) = told(&copy.data());
+    assert_ne!(status, 0);
+
+    let copy = server.copy();
+    fs::write(copy.data().join(format!("{table}_init")), "").unwrap();
+    let (status, start, problems, _) = told(&copy.data());
+    let stray = ("init_fork_of_permanent".to_owned(), format!("{table}_init"));
+    assert!(problems.contains(&stray), "{problems:?}");
+    assert_eq!((status, start.as_str()), (1, "not_usable"));
+    assert!(copy.launch(&[]), "{}", copy.log());
+    assert_eq!(line(&copy, "select count(*) from t"), "0");
 }

@@ -85,6 +85,7 @@ impl fmt::Display for FindingKind {
             Self::InitForkMissing { name, is_empty: false } => {
                 write!(f, "missing: the init fork of the unlogged {name}")
             }
+            Self::InitForkOfPermanent { name } => write!(f, "an init fork lies beside {name}, which is permanent"),
             Self::RelationFileMissing { name } => write!(f, "missing: the first file of {name}"),
             Self::MoreRelationFiles { count } => {
                 write!(f, "further relations in the catalog whose first file is missing: {count}")
@@ -380,6 +381,9 @@ impl FindingKind {
             }
             Self::InitForkMissing { is_empty: false, .. } => {
                 "after a crash servers keep what is in its files, torn pages too, instead of emptying it: TRUNCATE or drop the table"
+            }
+            Self::InitForkOfPermanent { .. } => {
+                "recovery takes it for unlogged, and empties it: move the init fork out of the data directory before the start"
             }
             Self::UnknownState(_) => "no server starts with this state",
             Self::UnknownChecksums { .. } => "no server writes this value",

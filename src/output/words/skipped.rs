@@ -155,6 +155,9 @@ impl fmt::Display for SkipReason {
             Self::UnknownChecksumState(state) => {
                 write!(f, "pg_control says {state}: wrong checksums are counted but not judged")
             }
+            Self::NoRowRead => {
+                f.write_str("no row of it can be read, so nothing is known of the relations of its database")
+            }
             Self::NoSuchDatabase => f.write_str("no file of such a database is there"),
             Self::NoSuchRelation => f.write_str("no such file is there"),
             Self::NoPathFits => f.write_str("no relation file fits"),
