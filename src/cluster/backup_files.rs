@@ -7,6 +7,7 @@ use std::path::Path;
 
 use super::open::{AccessError, Links, read_small};
 use super::reset::wal_was_reset;
+use super::settings::Settings;
 use crate::parsers::control::ControlFile;
 use crate::types::{Lsn, TimelineId};
 
@@ -104,7 +105,8 @@ pub struct RecoverySigns {
     pub signals: Vec<&'static str>,
     /// `pg_resetwal` was run, and no server since.
     pub wal_was_reset: bool,
-    /// `pg_wal` has the history of a later timeline than that of `pg_control`: recovery that is asked for follows the newest.
+    /// `pg_wal` has the history of a later timeline than that of `pg_control`: recovery that is asked for follows the newest, where
+    /// no setting says otherwise.
     pub has_later_history: bool,
 }
 
@@ -143,6 +145,9 @@ pub fn read_signs(data_dir: &Path, control: Option<&ControlFile>) -> RecoverySig
 
 /// Source: `findNewestTimeLine`, `src/backend/access/transam/timeline.c`.
 fn has_later_history(data_dir: &Path, tli: TimelineId) -> bool {
+    if Settings::read(data_dir).get("recovery_target_timeline") == Some("current") {
+        return false;
+    }
     let names = fs::read_dir(data_dir.join("pg_wal")).into_iter().flatten().flatten().map(|entry| entry.file_name());
     let of_history = |name: OsString| {
         let digits = name.to_str()?.strip_suffix(".history").filter(|digits| digits.len() == 8)?;
