@@ -220,8 +220,8 @@ impl DwbSource {
     #[must_use]
     pub fn may_use_dwb(&self) -> bool {
         let names = ["double_write_buffer", "io_torn_pages_protection"];
-        let mut set = names.iter().filter_map(|name| self.settings.get(name)).peekable();
-        !self.set.files.is_empty() && (self.uses_dwb() || set.peek().is_none())
+        let says_nothing = names.iter().all(|name| self.settings.get(name).is_none());
+        self.uses_dwb() || !self.set.files.is_empty() && says_nothing
     }
 
     /// A note for a data directory without DWB files: nothing is wrong, but nothing was shown either.

@@ -27,6 +27,12 @@ fn connects(server: &Server) -> bool {
     server.run("psql", &given).status.success()
 }
 
+/// Removes a file or a directory with all that is in it.
+fn take_away(server: &Server, path: &str) {
+    let gone = server.data().join(path);
+    if gone.is_dir() { fs::remove_dir_all(&gone) } else { fs::remove_file(&gone) }.unwrap();
+}
+
 /// The path of a file that SQL gives.
 fn path_of(server: &Server, sql: &str) -> String {
     server.sql(sql).trim().to_owned()
@@ -63,8 +69,7 @@ fn what_the_server_does_without_a_file_is_foretold() {
     ];
     for (path, kind, start) in cases {
         let copy = server.copy();
-        let gone = copy.data().join(path);
-        if gone.is_dir() { fs::remove_dir_all(&gone) } else { fs::remove_file(&gone) }.unwrap();
+        take_away(&copy, path);
         let (status, foretold, problems, steps) = told(&copy.data());
         assert_eq!(foretold, start, "{path}: {problems:?}");
         assert!(status > 0 && problems.contains(&(kind.to_owned(), path.to_owned())), "{path}: {problems:?}");
@@ -232,8 +237,7 @@ fn file_that_is_lost_is_missed_after_a_start_that_failed() {
     ];
     for (path, kind, start) in cases {
         let copy = server.copy();
-        let gone = copy.data().join(path);
-        if gone.is_dir() { fs::remove_dir_all(&gone) } else { fs::remove_file(&gone) }.unwrap();
+        take_away(&copy, path);
         let (status, foretold, problems, _) = told(&copy.data());
         assert!(status > 0 && problems.contains(&(kind.to_owned(), path.to_owned())), "{path}: {problems:?}");
         assert_eq!(foretold, start, "{path}: {problems:?}");

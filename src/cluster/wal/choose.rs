@@ -149,8 +149,7 @@ pub(super) fn choose(
     timeline: Option<TimelineId>,
 ) -> Result<Chosen, Interrupted> {
     let Candidates { notes, list, histories, control, data_major, unknown_versions, denied, .. } = candidates;
-    let mut chooser =
-        Chooser { notes, candidates: list, histories, unknown_versions, denied, access, by_name: access.by_name };
+    let mut chooser = Chooser { notes, candidates: list, histories, unknown_versions, denied, access };
     let common = chooser.agree(control.as_ref(), data_major, system_identifier);
     let chosen = common.map(|common| chooser.choose(&common, timeline)).transpose()?.flatten();
     let set = common.zip(chosen).filter(|(_, (segments, ..))| !segments.is_empty());
@@ -170,8 +169,6 @@ struct Chooser<'a> {
     unknown_versions: Vec<UnknownVersionSegment>,
     denied: Vec<DeniedFile>,
     access: WalAccess<'a>,
-    /// Only what a server finds under its name.
-    by_name: bool,
 }
 
 impl Chooser<'_> {
@@ -275,7 +272,7 @@ impl Chooser<'_> {
             notes.add(NoteLevel::Note, NoteKind::Leftover, &candidate.label, what);
             return None;
         }
-        if self.by_name {
+        if self.access.by_name {
             problem(format!("its name is that of other WAL: {holds}; no server reads it as such, left out"));
             return None;
         }
