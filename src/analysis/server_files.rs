@@ -480,7 +480,7 @@ impl ServerFiles {
             .into_iter()
             .sum::<usize>();
         if !with_init.is_empty() {
-            self.hinder(Obstacle::Commits);
+            self.hinder(Obstacle::Contents);
         }
         self.findings.extend(without_init.into_iter().take(MAX_NAMED));
         self.findings.extend(with_init.into_iter().take(MAX_NAMED));

@@ -105,8 +105,8 @@ pub struct RecoverySigns {
     pub signals: Vec<&'static str>,
     /// `pg_resetwal` was run, and no server since.
     pub wal_was_reset: bool,
-    /// `pg_wal` has the history of a later timeline than that of `pg_control`: recovery that is asked for follows the newest, where
-    /// no setting says otherwise.
+    /// Recovery is asked for, and `pg_wal` has the history of a later timeline than that of `pg_control`: it follows the newest, where no
+    /// setting says otherwise.
     pub has_later_history: bool,
 }
 
@@ -135,17 +135,26 @@ pub fn read_signs(data_dir: &Path, control: Option<&ControlFile>) -> RecoverySig
         // One that cannot be examined may well be there.
         Err(error) => error.kind() != io::ErrorKind::NotFound,
     };
+    let signals: Vec<&'static str> = SIGNALS.iter().filter(present).copied().collect();
+    let follower = control.filter(|_| asks_for_recovery(&signals));
     RecoverySigns {
         backup_label,
-        signals: SIGNALS.iter().filter(present).copied().collect(),
+        signals,
         wal_was_reset: control.is_some_and(|control| wal_was_reset(data_dir, control)),
-        has_later_history: control.is_some_and(|control| has_later_history(data_dir, control.timeline())),
+        has_later_history: follower.is_some_and(|control| has_later_history(data_dir, control.timeline())),
     }
+}
+
+/// True when one of these signal files makes recovery go on beyond a crash, perhaps with WAL from elsewhere.
+#[must_use]
+pub fn asks_for_recovery(signals: &[&str]) -> bool {
+    signals.iter().any(|name| matches!(*name, "standby.signal" | "recovery.signal" | "recovery.conf"))
 }
 
 /// Source: `findNewestTimeLine`, `src/backend/access/transam/timeline.c`.
 fn has_later_history(data_dir: &Path, tli: TimelineId) -> bool {
-    if Settings::read(data_dir).get("recovery_target_timeline") == Some("current") {
+    let settings = Settings::read(data_dir);
+    if settings.is_complete() && settings.get("recovery_target_timeline") == Some("current") {
         return false;
     }
     let names = fs::read_dir(data_dir.join("pg_wal")).into_iter().flatten().flatten().map(|entry| entry.file_name());

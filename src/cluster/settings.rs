@@ -20,6 +20,8 @@ pub struct Settings {
     pub includes: usize,
     /// Files that are there but could not be read.
     pub skipped: Vec<AccessError>,
+    /// `postgresql.conf` was read.
+    has_main: bool,
 }
 
 impl Settings {
@@ -30,6 +32,7 @@ impl Settings {
         for name in FILES {
             if let Some(text) = settings.text_of(&data_dir.join(name)) {
                 settings.add_file(&text);
+                settings.has_main |= name == FILES[0];
             }
         }
         if let Some(text) = settings.text_of(&data_dir.join("postmaster.opts")) {
@@ -42,6 +45,12 @@ impl Settings {
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.values.get(name).map(String::as_str)
+    }
+
+    /// True when no other file can hold a setting.
+    #[must_use]
+    pub const fn is_complete(&self) -> bool {
+        self.has_main && self.includes == 0 && self.skipped.is_empty()
     }
 
     /// `double_write_buffer_size` in MB.

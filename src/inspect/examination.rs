@@ -21,7 +21,7 @@ use crate::cluster::donor::Donor;
 use crate::cluster::names::RelationNames;
 use crate::cluster::relation_path::RelationPaths;
 use crate::cluster::settings::is_true;
-use crate::parsers::control::ChecksumState;
+use crate::parsers::control::{ChecksumState, WAL_LEVEL_MINIMAL};
 use crate::repair::blocker::Blocker;
 use crate::types::{ForkNumber, PageId, RelFileLocator};
 
@@ -118,8 +118,11 @@ impl Examination {
     /// was changed since the redo point. A server with a double write buffer writes none.
     fn has_unseen_tears(&self) -> bool {
         let control = self.source.directory.as_ref().and_then(|directory| directory.control().trusted());
-        // With wal_level minimal a start with another setting leaves no record.
-        let is_off = self.source.settings.get("full_page_writes").is_some_and(|value| !is_true(value));
+        // With wal_level minimal a start with another setting leaves no record, and the settings alone tell.
+        let settings = &self.source.settings;
+        let is_minimal = control.is_none_or(|control| control.wal_level == WAL_LEVEL_MINIMAL);
+        let is_off = settings.get("full_page_writes").is_some_and(|value| !is_true(value))
+            || is_minimal && !settings.is_complete();
         let by_control = control.is_some_and(|control| control.checkpoint.full_page_writes != 0);
         let has_images = !self.source.may_use_dwb() && by_control && !is_off && !self.lacks_images;
         self.unproven_pages().is_some_and(|pages| pages > 0) && !has_images && self.report.replay.recovery.replays()

@@ -146,6 +146,10 @@ pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], 
             "the server starts, but takes committed transactions for undone, since files of pg_xact are missing or damaged"
                 .to_owned()
         }
+        Start::NotUsable { obstacle: Obstacle::Contents } => {
+            "the server starts, but recovery empties permanent relations, beside which init forks lie (see the problems)"
+                .to_owned()
+        }
         Start::NotUsable { .. } => "the server starts, but connections fail, since files of its catalogs are missing or \
             damaged (see the problems)"
             .to_owned(),

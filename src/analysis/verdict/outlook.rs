@@ -23,6 +23,8 @@ pub enum Obstacle {
     Checkpoints,
     /// Reading what was committed: it is taken for undone.
     Commits,
+    /// Reading what a relation held: recovery empties it.
+    Contents,
     /// Connections to one or all databases.
     Connections,
     /// The start itself.

@@ -11,7 +11,7 @@ use crate::analysis::error_words::ErrorWords;
 use crate::analysis::wal::segment::WatchRead;
 use crate::analysis::wal::tail::{Tail, ends_in_last_file, judge_tail};
 use crate::analysis::wal::walk::WalkEnd;
-use crate::cluster::backup_files::RecoverySigns;
+use crate::cluster::backup_files::{RecoverySigns, asks_for_recovery};
 use crate::cluster::control_file::ControlRead;
 use crate::cluster::wal::{DeniedFile, UnknownVersionSegment, WalReadError, WalSegmentFile, WalSet};
 use crate::parsers::control::ControlFile;
@@ -116,8 +116,7 @@ impl Replay {
         }
         replay.next_xid = u32::try_from(control.checkpoint.next_full_xid & 0xFFFF_FFFF).ok();
         replay.redo_lsn = Some(control.checkpoint.redo_lsn);
-        let asked_for =
-            signs.signals.iter().any(|name| matches!(*name, "standby.signal" | "recovery.signal" | "recovery.conf"));
+        let asked_for = asks_for_recovery(&signs.signals);
         replay.fetches_wal = asked_for;
         replay.recovery = match &signs.backup_label {
             Some(Ok(label)) if label.is_complete() => {
@@ -145,7 +144,7 @@ impl Replay {
         // Tablespaces are made as the map says, whether it fits what is here or not.
         let changes = |name: &&&str| !asked_for || **name == "tablespace_map";
         let names: Vec<&'static str> = signs.signals.iter().filter(changes).copied().collect();
-        let has_later_history = asked_for && signs.has_later_history;
+        let has_later_history = signs.has_later_history;
         if !names.is_empty() || has_later_history {
             replay.doubts.push(Doubt::OtherSignals { names, has_later_history });
         }
