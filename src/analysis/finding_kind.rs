@@ -52,6 +52,12 @@ pub enum FindingKind {
     /// A directory that the server needs is not there.
     #[strum(serialize = "server_directory")]
     ServerDirectory { needed_for: Obstacle, why: ErrorWords },
+    /// Something else stands where recovery lists a directory.
+    #[strum(serialize = "not_a_directory")]
+    NotADirectory(ErrorWords),
+    /// No server can read the history of its timeline.
+    #[strum(serialize = "history_file")]
+    HistoryFile(ErrorWords),
     /// A server refuses a `pg_filenode.map`.
     FilenodeMap(ErrorWords),
     /// `pg_xact` does not say how transactions ended.
@@ -477,6 +483,8 @@ impl FindingKind {
         matches!(
             self,
             Self::ServerDirectory { .. }
+                | Self::NotADirectory(_)
+                | Self::HistoryFile(_)
                 | Self::FilenodeMap(_)
                 | Self::XactFile(_)
                 | Self::MultixactFile(_)

@@ -14,9 +14,10 @@ use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::config_files::{ConfigFault, config_faults};
 use crate::cluster::control_file::CONTROL_PATH;
 use crate::cluster::data_dir::DataDir;
+use crate::cluster::history_file::history_fault;
 use crate::cluster::minimum::is_on_other_timeline;
 use crate::cluster::names::{RelationName, RelationNames, RowAge};
-use crate::cluster::not_files::{NotAFile, not_databases, not_files};
+use crate::cluster::not_files::{NotAFile, NotFiles, not_databases, not_files};
 use crate::cluster::relation_path::RelationPaths;
 use crate::cluster::relation_walk::RelationFile;
 use crate::cluster::server_files::{FileFault, database_version, is_missing, server_directory, usable_map};
@@ -110,10 +111,12 @@ pub fn examine(input: ServerFilesInput<'_>, coverage: &mut Coverage) -> ServerFi
         let (lsn, tli) = (control.min_recovery_lsn, control.min_recovery_timeline);
         files.findings.push(Finding::problem(FindingKind::MinimumElsewhere { lsn, tli }).in_file(CONTROL_PATH));
     }
+    if let Some((file, fault)) = control.and_then(|control| history_fault(directory, control)) {
+        files.fault(&file, &fault, Some(Obstacle::Start), FindingKind::HistoryFile, coverage);
+    }
     files.directories(directory, replays, coverage);
     for StateFileFault { file, of, fault } in state_faults(directory, control, replays) {
-        let is_unread = matches!(fault, FileFault::XactUnknown { .. });
-        let is_removed = of == StateFile::Prepared && directory.major().facts().removes_bad_prepared && !is_unread;
+        let is_removed = of == StateFile::Prepared && directory.major().facts().removes_bad_prepared;
         let kind = |why| FindingKind::StateFile { of, why };
         files.fault(&file, &fault, (!is_removed).then_some(Obstacle::Start), kind, coverage);
     }
@@ -352,15 +355,18 @@ impl ServerFiles {
     /// Source: `ResetUnloggedRelationsInTablespaceDir`, `src/backend/storage/file/reinit.c`.
     fn not_databases(&mut self, directory: &DataDir, coverage: &mut Coverage) {
         for (name, fault) in not_databases(directory) {
-            let kind = |why| FindingKind::ServerDirectory { needed_for: Obstacle::Start, why };
-            self.fault(&name, &fault, Some(Obstacle::Start), kind, coverage);
+            self.fault(&name, &fault, Some(Obstacle::Start), FindingKind::NotADirectory, coverage);
         }
     }
 
     /// Whether a server comes to write them, at its start or later, is known only where it asks for what is in them, which is
     /// examined before.
     fn not_files(&mut self, directory: &DataDir, coverage: &mut Coverage) {
-        for NotAFile { path, fault, stops_start } in not_files(directory) {
+        let NotFiles { found, skipped } = not_files(directory);
+        for (path, error) in &skipped {
+            coverage.skip_once(SkippedPart::file(path.display().to_string()), error);
+        }
+        for NotAFile { path, fault, stops_start } in found {
             let name = path.display().to_string();
             if !self.findings.iter().any(|finding| finding.file.as_ref() == Some(&name)) {
                 self.fault(&path, &fault, stops_start.then_some(Obstacle::Replay), FindingKind::NotAFile, coverage);

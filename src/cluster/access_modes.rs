@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::config_files::ConfigFaults;
 use super::data_dir::DataDir;
+use super::open::list;
 use super::relation_walk::RelationFile;
 use super::server_settings::ServerSettings;
 use super::slru_files::is_numbered;
@@ -269,9 +270,8 @@ impl Look<'_> {
     /// What is in a directory, as far as it can be listed: what cannot is said elsewhere.
     fn entries(&self, directory: impl AsRef<Path>, is_wanted: fn(&FileType) -> bool) -> Vec<PathBuf> {
         let directory = directory.as_ref();
-        let listed = fs::read_dir(self.root.join(directory)).into_iter().flatten().flatten();
-        let wanted = listed.filter(|entry| entry.file_type().is_ok_and(|kind| is_wanted(&kind)));
-        wanted.map(|entry| directory.join(entry.file_name())).collect()
+        let listed = list(&self.root.join(directory)).unwrap_or_default();
+        listed.into_iter().filter(|(_, kind)| is_wanted(kind)).map(|(name, _)| directory.join(name)).collect()
     }
 
     /// What is not there is a finding of its own, if it is one. `written_by`: for what it is written besides.

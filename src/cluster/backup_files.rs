@@ -1,14 +1,13 @@
 //! What in the data directory says "restored backup", "standby" or "WAL was reset".
 
-use std::ffi::OsString;
-use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::open::{AccessError, Links, read_small};
+use super::open::{AccessError, Links, list, read_small};
 use super::reset::wal_was_reset;
 use super::settings::Settings;
 use crate::parsers::control::ControlFile;
+use crate::parsers::wal::timeline::TimelineHistory;
 use crate::types::{Lsn, TimelineId};
 
 /// Longest `backup_label` that is read, in bytes.
@@ -157,12 +156,9 @@ fn has_later_history(data_dir: &Path, tli: TimelineId) -> bool {
     if settings.is_complete() && settings.get("recovery_target_timeline") == Some("current") {
         return false;
     }
-    let names = fs::read_dir(data_dir.join("pg_wal")).into_iter().flatten().flatten().map(|entry| entry.file_name());
-    let of_history = |name: OsString| {
-        let digits = name.to_str()?.strip_suffix(".history").filter(|digits| digits.len() == 8)?;
-        u32::from_str_radix(digits, 16).ok()
-    };
-    names.filter_map(of_history).any(|other| other > tli.0)
+    // Without the list there is no WAL to prove anything by either.
+    let names = list(&data_dir.join("pg_wal")).unwrap_or_default();
+    names.iter().filter_map(|(name, _)| TimelineHistory::tli_of_file_name(name.to_str()?)).any(|other| other > tli)
 }
 
 #[cfg(test)]

@@ -4,13 +4,12 @@
 use std::path::{Path, PathBuf};
 
 use super::data_dir::DataDir;
-use super::minimum::history_file;
+use super::history_file::{history_path, read_history};
 use super::open::{AccessError, Links, read_small};
 use super::server_settings::ServerSettings;
 use super::settings::{CONF_LIMIT_BYTES, FILES, is_true};
 use super::state_files::{kept_slots, prepared_xacts};
 use crate::parsers::control::ControlFile;
-use crate::parsers::wal::timeline::TimelineHistory;
 use crate::parsers::wal::version::XlogFormat;
 use crate::types::TimelineId;
 
@@ -314,13 +313,12 @@ impl ConfigFaults {
         }
         let own = control.checkpoint.tli;
         let first = own.max(control.min_recovery_timeline);
-        let is_there = |tli: &TimelineId| root.join(history_file(*tli)).symlink_metadata().is_ok();
+        let is_there = |tli: &TimelineId| root.join(history_path(*tli)).symlink_metadata().is_ok();
         let after = |tli: &TimelineId| tli.0.checked_add(1).map(TimelineId).filter(is_there);
         let Some(newest) = std::iter::successors(after(&first), after).last() else { return };
-        let Text::Bytes(bytes) = self.read(&root.join(history_file(newest))) else { return };
-        let history = TimelineHistory::parse(newest, &String::from_utf8_lossy(&bytes));
-        if history.is_ok_and(|history| history.tli_at(control.checkpoint_lsn) != own) {
-            self.add(&history_file(newest), ConfigFault::NotAChild { newest, own });
+        let history = read_history(root, newest);
+        if history.is_ok_and(|found| found.is_some_and(|history| history.tli_at(control.checkpoint_lsn) != own)) {
+            self.add(&history_path(newest), ConfigFault::NotAChild { newest, own });
         }
     }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::backup_files::{RecoverySigns, read_signs};
 use super::control_file::{CONTROL_PATH, ControlRead, read_control};
-use super::open::{AccessError, Links, kind_of, read_small};
+use super::open::{AccessError, Links, kind_of, list, read_small};
 use super::running::{ServerSign, look_for_server};
 use crate::parsers::control_layout::ControlLayout;
 use crate::parsers::wal::version::Major;
@@ -117,16 +117,12 @@ impl DataDir {
     pub fn own_directories(&self) -> Result<Vec<PathBuf>, AccessError> {
         let mut own = vec![self.root.clone()];
         for directory in ["", "base", "pg_tblspc"].map(|name| self.root.join(name)) {
-            let failed = |source| AccessError::io("list", &directory, source);
-            let entries = match std::fs::read_dir(&directory) {
-                Ok(entries) => entries,
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound && directory != self.root => continue,
-                Err(error) => return Err(failed(error)),
+            let entries = match list(&directory) {
+                Err(error) if error.is_not_found() && directory != self.root => continue,
+                listed => listed?,
             };
-            for entry in entries {
-                let entry = entry.map_err(failed)?;
-                let path = entry.path();
-                let kind = entry.file_type().map_err(|source| AccessError::io("examine", &path, source))?;
+            for (name, kind) in entries {
+                let path = directory.join(name);
                 if kind.is_symlink() {
                     let leads_to = std::fs::read_link(&path);
                     own.push(directory.join(leads_to.map_err(|source| AccessError::io("read link", &path, source))?));

@@ -13,6 +13,7 @@ pub mod data_dir;
 pub mod donor;
 pub mod dwb_files;
 pub mod file_digest;
+pub mod history_file;
 pub mod innodb;
 pub mod minimum;
 pub mod name_gaps;

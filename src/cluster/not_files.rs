@@ -1,11 +1,11 @@
 //! What stands where a server writes a file and is none.
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::FileType;
 use std::path::{Path, PathBuf};
 
 use super::data_dir::DataDir;
-use super::open::{Links, ReadFile};
+use super::open::{AccessError, Links, ReadFile, list};
 use super::server_files::{FileFault, server_directory};
 use super::slru_files::is_numbered;
 
@@ -44,25 +44,45 @@ pub struct NotAFile {
     pub stops_start: bool,
 }
 
+/// What was found.
+#[derive(Debug, Default)]
+pub struct NotFiles {
+    /// What is no file, in order.
+    pub found: Vec<NotAFile>,
+    /// Directories that cannot be listed, relative to the data directory.
+    pub skipped: Vec<(PathBuf, AccessError)>,
+}
+
 /// Looks for them. Where a server comes to write such a file it fails, which for most is at the latest when a checkpoint ends.
 ///
 /// Sources: `SlruPhysicalWritePage`, `src/backend/access/transam/slru.c`; `CheckPointReplicationOrigin`,
 /// `src/backend/replication/logical/origin.c`; servers of 10 to 18 that were started so.
 #[must_use]
-pub fn not_files(directory: &DataDir) -> Vec<NotAFile> {
+pub fn not_files(directory: &DataDir) -> NotFiles {
     let root = directory.root();
     // Replay opens each segment of WAL in its turn, and the next one when WAL goes on.
     let numbered =
         SLRU_DIRECTORIES.map(|of| (of, &SLRU_NAME_LENGTHS[..])).into_iter().chain([("pg_wal", &[WAL_NAME_LENGTH][..])]);
-    let mut paths = Vec::new();
+    let (mut paths, mut skipped) = (Vec::new(), Vec::new());
+    let mut entries = |of: &str| match list(&root.join(of)) {
+        Ok(entries) => entries,
+        Err(error) => {
+            // Whether a directory has to be there is examined elsewhere.
+            if !error.is_not_found() && !error.is_no_directory() {
+                skipped.push((PathBuf::from(of), error));
+            }
+            Vec::new()
+        }
+    };
     for (of, lengths) in numbered {
-        let names = names_in(root, Path::new(of)).filter(|name| is_numbered(name) && lengths.contains(&name.len()));
-        paths.extend(names.map(|name| Path::new(of).join(name)));
+        let is_wanted =
+            |(name, kind): &(OsString, FileType)| !kind.is_file() && is_numbered(name) && lengths.contains(&name.len());
+        paths.extend(entries(of).into_iter().filter(is_wanted).map(|(name, _)| Path::new(of).join(name)));
     }
     paths.retain(|path| !root.join(path).metadata().is_ok_and(|found| found.is_file()));
     // Of these a link that leads nowhere is removed with its name.
     let slots =
-        names_in(root, Path::new("pg_replslot")).map(|name| Path::new("pg_replslot").join(name).join("state.tmp"));
+        entries("pg_replslot").into_iter().map(|(name, _)| Path::new("pg_replslot").join(name).join("state.tmp"));
     let remade = REMADE_FILES.map(PathBuf::from).into_iter().chain(slots);
     paths.extend(remade.filter(|path| root.join(path).symlink_metadata().is_ok_and(|found| found.is_dir())));
     paths.sort_unstable();
@@ -71,12 +91,7 @@ pub fn not_files(directory: &DataDir) -> Vec<NotAFile> {
         let stops_start = !path.ends_with("pg_internal.init");
         Some(NotAFile { path, fault, stops_start })
     };
-    paths.into_iter().filter_map(not_a_file).collect()
-}
-
-/// Names of the entries of a directory, relative to the data directory, as far as it can be listed.
-fn names_in(root: &Path, of: &Path) -> impl Iterator<Item = OsString> + use<> {
-    fs::read_dir(root.join(of)).into_iter().flatten().flatten().map(|entry| entry.file_name())
+    NotFiles { found: paths.into_iter().filter_map(not_a_file).collect(), skipped }
 }
 
 /// What is in `base` under the name of a database or in `pg_tblspc`, and is neither a directory nor a link to one, with its path relative to
@@ -84,10 +99,15 @@ fn names_in(root: &Path, of: &Path) -> impl Iterator<Item = OsString> + use<> {
 #[must_use]
 pub fn not_databases(directory: &DataDir) -> Vec<(PathBuf, FileFault)> {
     let root = directory.root();
-    let is_oid = |name: &OsString| name.as_encoded_bytes().iter().all(u8::is_ascii_digit);
-    let databases = names_in(root, Path::new("base")).filter(is_oid).map(|name| Path::new("base").join(name));
-    let tablespaces = names_in(root, Path::new("pg_tblspc")).map(|name| Path::new("pg_tblspc").join(name));
-    let mut paths: Vec<PathBuf> = databases.chain(tablespaces.filter(|path| root.join(path).exists())).collect();
-    paths.sort_unstable();
-    paths.into_iter().filter_map(|path| server_directory(directory, &path).err().map(|fault| (path, fault))).collect()
+    // That one of them cannot be listed is said where relations are looked for.
+    let entries = |of: &str| {
+        let of = Path::new(of);
+        let listed = list(&root.join(of)).unwrap_or_default();
+        listed.into_iter().filter(|(_, kind)| !kind.is_dir()).map(|(name, _)| of.join(name)).collect::<Vec<PathBuf>>()
+    };
+    let is_oid =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.as_encoded_bytes().iter().all(u8::is_ascii_digit));
+    let databases = entries("base").into_iter().filter(is_oid);
+    let paths = databases.chain(entries("pg_tblspc").into_iter().filter(|path| root.join(path).exists()));
+    paths.filter_map(|path| server_directory(directory, &path).err().map(|fault| (path, fault))).collect()
 }

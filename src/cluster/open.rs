@@ -1,6 +1,7 @@
 //! Opening and reading files that may be anything, may shrink and may vanish.
 
-use std::fs::{File, FileType, OpenOptions};
+use std::ffi::OsString;
+use std::fs::{self, File, FileType, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -69,6 +70,12 @@ impl AccessError {
     #[must_use]
     pub fn is_denied(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)
+    }
+
+    /// True when something else stands where a directory was to be listed.
+    #[must_use]
+    pub fn is_no_directory(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotADirectory)
     }
 
     /// True when the file does not exist, as against one that cannot be read.
@@ -194,6 +201,22 @@ pub fn open_fifo(path: &Path) -> Result<File, AccessError> {
     }
     let kind = kind_of(metadata.file_type()).unwrap_or("file");
     Err(AccessError::NotRegular { path: path.to_owned(), kind })
+}
+
+/// Names of the entries of a directory in order, each with what it is itself: a link is not followed.
+///
+/// # Errors
+/// When it cannot be listed to its end, or the system does not tell what an entry is.
+pub fn list(directory: &Path) -> Result<Vec<(OsString, FileType)>, AccessError> {
+    let failed = |source| AccessError::io("list", directory, source);
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let kind = entry.file_type().map_err(|source| AccessError::io("examine", &entry.path(), source))?;
+        found.push((entry.file_name(), kind));
+    }
+    found.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+    Ok(found)
 }
 
 /// Makes sure that a path is a directory itself, not a link to one.

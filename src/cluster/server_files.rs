@@ -8,6 +8,7 @@ use super::open::{AccessError, Links, linked_directory, read_small, real_directo
 use crate::parsers::error::ParseError;
 use crate::parsers::filenode_map::{FilenodeMap, FilenodeMapFault};
 use crate::parsers::state_files::StateFault;
+use crate::parsers::wal::timeline::HistoryError;
 
 /// Longest `pg_filenode.map` that is read, in bytes.
 const MAP_LIMIT_BYTES: u64 = 4096;
@@ -60,6 +61,9 @@ pub enum FileFault {
         /// Offset of the page in the file.
         offset: u64,
     },
+    /// It is no history of a timeline.
+    #[error(transparent)]
+    History(HistoryError),
     /// Nothing says how the transaction ended that it is of.
     #[error("of transaction {xid}, for which pg_xact has no file")]
     XactUnknown {

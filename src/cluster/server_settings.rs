@@ -1,11 +1,10 @@
 //! Settings that a start of the data directory would read, with the files that they include.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use super::config_files::{ConfigFault, ConfigFaults, Text, is_setting};
-use super::open::{Links, read_small};
+use super::open::{Links, list, read_small};
 use super::settings::{CONF_LIMIT_BYTES, FILES, Settings, assignment};
 
 /// Depth of files that include others, as servers have it.
@@ -144,19 +143,16 @@ impl ServerSettings {
         self.files = self.files.saturating_add(1);
         let path = from.parent().unwrap_or(Path::new("")).join(value);
         let files = if how == "include_dir" {
-            match fs::read_dir(root.join(&path)).map(Iterator::collect::<Result<Vec<_>, _>>) {
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => return false,
-                Err(_) | Ok(Err(_)) => {
+            match list(&root.join(&path)) {
+                Err(error) if error.is_not_found() => return false,
+                Err(_) => {
                     self.is_partial = true;
                     return true;
                 }
-                Ok(Ok(entries)) => {
-                    let names = entries.iter().map(|entry| entry.file_name());
-                    let names = names.filter_map(|name| name.into_string().ok());
-                    let mut names: Vec<String> =
-                        names.filter(|name| name.ends_with(".conf") && !name.starts_with('.')).collect();
-                    names.sort_unstable();
-                    names.iter().map(|name| path.join(name)).collect::<Vec<PathBuf>>()
+                Ok(entries) => {
+                    let names = entries.into_iter().filter_map(|(name, _)| name.into_string().ok());
+                    let settings = names.filter(|name| name.ends_with(".conf") && !name.starts_with('.'));
+                    settings.map(|name| path.join(name)).collect::<Vec<PathBuf>>()
                 }
             }
         } else {

@@ -1,10 +1,9 @@
 //! Files that a server reads whole at its start: prepared transactions, replication slots, replication origins.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::data_dir::DataDir;
-use super::open::{AccessError, Links, read_small};
+use super::open::{AccessError, Links, list, read_small};
 use super::server_files::{FileFault, is_missing};
 use super::xact_log::{SLRU_PAGES_PER_SEGMENT, XactLog};
 use crate::parsers::control::ControlFile;
@@ -18,6 +17,8 @@ use crate::parsers::wal::version::XlogFormat;
 pub enum StateFile {
     /// A transaction that was prepared for a commit in two phases.
     Prepared,
+    /// One of a transaction for which `pg_xact` has no file.
+    PreparedUnknown,
     /// A replication slot.
     Slot,
     /// How far replication origins came.
@@ -51,7 +52,11 @@ pub fn state_faults(directory: &DataDir, control: Option<&ControlFile>, replays:
         let is_read = is_prepared(directory, control, &name);
         let file = Path::new("pg_twophase").join(&name);
         if let Some(xid) = unknown_xact(directory, control, &name, replays) {
-            unknown.push(StateFileFault { file, of: StateFile::Prepared, fault: FileFault::XactUnknown { xid } });
+            unknown.push(StateFileFault {
+                file,
+                of: StateFile::PreparedUnknown,
+                fault: FileFault::XactUnknown { xid },
+            });
         } else if is_read {
             check(file, StateFile::Prepared, check_twophase);
         }
@@ -96,18 +101,9 @@ pub(super) fn kept_slots(root: &Path) -> Vec<bool> {
 fn entries(root: &Path, of: &Path, failed: &mut Vec<(PathBuf, StateFile, AccessError)>) -> Vec<String> {
     let path = root.join(of);
     let kind = if of.ends_with("pg_twophase") { StateFile::Prepared } else { StateFile::Slot };
-    let listed = fs::read_dir(&path).and_then(|entries| {
-        let names = entries.map(|entry| Ok(entry?.file_name().into_string().ok()));
-        names.collect::<Result<Vec<Option<String>>, std::io::Error>>()
-    });
-    match listed {
-        Ok(names) => {
-            let mut names: Vec<String> = names.into_iter().flatten().collect();
-            names.sort_unstable();
-            names
-        }
-        Err(source) => {
-            let error = AccessError::io("list", &path, source);
+    match list(&path) {
+        Ok(entries) => entries.into_iter().filter_map(|(name, _)| name.into_string().ok()).collect(),
+        Err(error) => {
             if !error.is_not_found() {
                 failed.push((of.to_owned(), kind, error));
             }

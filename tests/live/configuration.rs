@@ -1,7 +1,9 @@
 //! Settings with which servers refuse to start: what `check` foretells is compared with what the server does.
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt, chown};
 
+use super::lost_files::{crash_and_stop, is_sound, line, servers};
 use super::server_files::told;
 use crate::common::live::Server;
 
@@ -113,6 +115,27 @@ fn more_prepared_transactions_than_the_server_takes_are_foretold() {
 
 #[test]
 #[ignore = "long, with a live server: `cargo test-all` runs it"]
+fn minimal_wal_level_with_settings_that_need_more_is_foretold() {
+    let Some(server) = Server::start("") else { return };
+    server.stop("fast");
+    let main = Some("postgresql.conf");
+    let case = |settings, refused| Case { files: &[], settings, refused };
+    compare(
+        &server,
+        &[
+            case("wal_level = minimal\nmax_wal_senders = 3\narchive_mode = off", main),
+            case("wal_level = 'Minimal'\nmax_wal_senders = 0\narchive_mode = on", main),
+            case("wal_level = minimal\nmax_wal_senders = 0\narchive_mode = Always", main),
+            case("wal_level = minimal\nmax_wal_senders = 0\narchive_mode = off", None),
+            case("wal_level = replica\nmax_wal_senders = 3\narchive_mode = on", None),
+            // Where nothing sets `max_wal_senders` there are ten.
+            case("wal_level = minimal", main),
+        ],
+    );
+}
+
+#[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn settings_of_recovery_that_the_server_refuses_are_foretold() {
     let Some(server) = Server::start("max_connections = 50\nmax_wal_senders = 5") else { return };
     server.stop("fast");
@@ -176,4 +199,60 @@ fn timeline_that_the_checkpoint_is_not_on_is_foretold() {
     let (status, _, problems, _) = told(&copy.data());
     assert_eq!((status, problems.len()), (2, 0), "{problems:?}");
     assert!(copy.launch(&[]), "{}", copy.log());
+}
+
+/// Ends recovery at once, so that the server goes on in timeline 2.
+fn promote(server: &Server) {
+    let programs = server.run("postgres", &["--version"]);
+    let version = String::from_utf8_lossy(&programs.stdout).into_owned();
+    let is_old = ["(PostgreSQL) 10.", "(PostgreSQL) 11."].iter().any(|old| version.contains(old));
+    let command = "restore_command = 'false'\n";
+    let signal = server.data().join(if is_old { "recovery.conf" } else { "recovery.signal" });
+    fs::write(&signal, if is_old { command } else { "" }).unwrap();
+    let owner = fs::metadata(server.data()).unwrap();
+    chown(&signal, Some(owner.uid()), Some(owner.gid())).unwrap();
+    if !is_old {
+        server.configure(command);
+    }
+    assert!(server.launch(&[]), "{}", server.log());
+    while line(server, "select pg_is_in_recovery()") == "t" {}
+}
+
+#[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
+fn history_that_the_server_cannot_read_is_named() {
+    for server in servers("") {
+        promote(&server);
+        server.sql("create table t as select 1; checkpoint; create table u as select 1;");
+        let history = "pg_wal/00000002.history";
+        assert!(server.data().join(history).is_file(), "{}", server.log());
+        let stopped = crash_and_stop(&server);
+        for (server, sound) in [(&server, "completes"), (&stopped, "without_replay")] {
+            let text = fs::read_to_string(server.data().join(history)).unwrap();
+            let latin = [text.trim_end().as_bytes(), b" \xe9\n"].concat();
+            for bytes in [Some(latin.as_slice()), Some(b""), Some(b"# nothing\n\n"), None] {
+                let copy = server.copy();
+                let path = copy.data().join(history);
+                bytes.map_or_else(|| fs::remove_file(&path), |bytes| fs::write(&path, bytes)).unwrap();
+                is_sound(&copy.data(), sound);
+                assert!(copy.launch(&[]), "{bytes:?}: {}", copy.log());
+            }
+            for bytes in [Some(b"what\n".as_slice()), Some(b"1\n"), Some(b"2\t0/1000000\tx\n"), Some(b"1 x\n"), None] {
+                let copy = server.copy();
+                let path = copy.data().join(history);
+                match bytes {
+                    Some(bytes) => fs::write(&path, bytes).unwrap(),
+                    None => {
+                        fs::remove_file(&path).unwrap();
+                        fs::create_dir(&path).unwrap();
+                    }
+                }
+                let (status, start, problems, steps) = told(&copy.data());
+                assert!(problems.contains(&("history_file".to_owned(), history.to_owned())), "{problems:?}");
+                assert!(status > 0 && start == "cannot_begin", "{bytes:?}: {start}");
+                assert!(!steps.contains("\"start\""), "{steps}");
+                assert!(!copy.launch(&[]), "{bytes:?}: {}", copy.log());
+            }
+        }
+    }
 }

@@ -8,13 +8,14 @@ use std::path::{Path, PathBuf};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::directory::{HISTORY_LIMIT_BYTES, INCREMENTAL_PREFIX, refuse_own};
+use super::directory::{INCREMENTAL_PREFIX, refuse_own};
 use super::facts::{DonorFacts, compare, trusted};
 use super::refusal::DonorRefusal;
 use super::{DonorGap, DonorHost, DonorRead};
 use crate::cluster::backup_files::{BackupLabel, LABEL_LIMIT_BYTES};
 use crate::cluster::control_file::{CONTROL_PATH, ControlRead};
 use crate::cluster::data_dir::VERSION_LIMIT_BYTES;
+use crate::cluster::history_file::HISTORY_LIMIT_BYTES;
 use crate::cluster::open::AccessError;
 use crate::cluster::relation_path::{RelationFileName, tablespace_version_directory};
 use crate::cluster::tar_backup::TarBackup;
@@ -217,7 +218,7 @@ impl Said {
             }
             _ if name.starts_with("pg_wal/") => match TimelineHistory::tli_of_file_name(base_name) {
                 Some(tli) if self.histories.len() < MAX_HISTORIES => {
-                    let read = member.read_small(HISTORY_LIMIT_BYTES)?.map(text);
+                    let read = member.read_small(HISTORY_LIMIT_BYTES as u64)?.map(text);
                     let history = read.and_then(|text| TimelineHistory::parse(tli, &text).ok());
                     self.histories.extend(history.map(|history| (tli, history)));
                 }

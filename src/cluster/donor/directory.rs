@@ -1,6 +1,7 @@
 //! A donor that is a data directory.
 
-use std::fs::{self, Metadata};
+use std::ffi::OsString;
+use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -9,14 +10,12 @@ use super::refusal::DonorRefusal;
 use super::{DonorGap, DonorHost, DonorRead};
 use crate::cluster::control_file::{CONTROL_PATH, read_control};
 use crate::cluster::data_dir::{DataDir, NotADataDir};
-use crate::cluster::open::{AccessError, Links, read_small};
+use crate::cluster::history_file::read_history;
+use crate::cluster::open::{AccessError, list};
 use crate::cluster::page_source::{PageRead, PageSource, RelationPages};
 use crate::cluster::relation_path::RelationPaths;
 use crate::parsers::wal::timeline::TimelineHistory;
 use crate::types::{ForkNumber, PageId, RelFileLocator, TimelineId};
-
-/// Longest history file that is read, in bytes.
-pub(super) const HISTORY_LIMIT_BYTES: u64 = 1 << 20;
 
 /// How the name of a file begins that has changed blocks only.
 ///
@@ -67,9 +66,7 @@ impl DonorDirectory {
 
     /// The history of a timeline, if the donor has it.
     pub(super) fn history(&self, tli: TimelineId) -> Option<TimelineHistory> {
-        let path = self.root.join("pg_wal").join(format!("{:08X}.history", tli.0));
-        let bytes = read_small(&path, Links::Refuse, HISTORY_LIMIT_BYTES).ok()?;
-        TimelineHistory::parse(tli, &String::from_utf8_lossy(&bytes)).ok()
+        read_history(&self.root, tli).ok()?
     }
 
     pub(super) fn read_page(&self, page: PageId) -> Result<DonorRead, AccessError> {
@@ -129,20 +126,12 @@ pub(super) fn refuse_own(path: &Path, host: &Path) -> Result<(), DonorRefusal> {
 fn has_incremental_files(root: &Path) -> Result<bool, AccessError> {
     let mut directories = vec![root.join("global")];
     let base = root.join("base");
-    for entry in list(&base)? {
-        directories.push(entry.map_err(|source| AccessError::io("list", &base, source))?.path());
-    }
+    directories.extend(list(&base)?.into_iter().map(|(name, _)| base.join(name)));
     for directory in directories.iter().filter(|directory| directory.is_dir()) {
-        for entry in list(directory)? {
-            let entry = entry.map_err(|source| AccessError::io("list", directory, source))?;
-            if entry.file_name().as_encoded_bytes().starts_with(INCREMENTAL_PREFIX.as_bytes()) {
-                return Ok(true);
-            }
+        let is_incremental = |name: &OsString| name.as_encoded_bytes().starts_with(INCREMENTAL_PREFIX.as_bytes());
+        if list(directory)?.iter().any(|(name, _)| is_incremental(name)) {
+            return Ok(true);
         }
     }
     Ok(false)
-}
-
-fn list(directory: &Path) -> Result<fs::ReadDir, AccessError> {
-    fs::read_dir(directory).map_err(|source| AccessError::io("list", directory, source))
 }

@@ -9,13 +9,11 @@ use super::codec::{Codec, Stream, fill, peel};
 use super::first_page::{FirstPage, SecondPage, SegmentHeader};
 use super::names::SegmentName;
 use super::notes::{NoteKind, NoteLevel, Notes};
+use crate::cluster::history_file::HISTORY_LIMIT_BYTES;
 use crate::parsers::control::ControlFile;
 use crate::parsers::wal::timeline::{TimelineHistory, WalSegment};
 use crate::parsers::wal::version::{Major, UnknownMagic};
 use crate::types::TimelineId;
-
-/// Longest history file that is read, in bytes: room for a thousand timelines.
-pub(super) const HISTORY_LIMIT_BYTES: usize = 128 * 1024;
 
 /// History files that are kept, those of the newest timelines.
 const MAX_HISTORIES: usize = 64;
@@ -244,5 +242,5 @@ fn history_text(source: Stream<'_>, window_bytes: u32) -> io::Result<String> {
         return Err(io::Error::other(format!("longer than {HISTORY_LIMIT_BYTES} bytes")));
     }
     text.truncate(filled);
-    String::from_utf8(text).map_err(io::Error::other)
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }

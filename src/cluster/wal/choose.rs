@@ -332,7 +332,7 @@ impl Chooser<'_> {
             return Some(TimelineHistory::root(target));
         }
         let what = format!("without the history of timeline {target} only segments of that timeline itself are used");
-        let name = format!("{:08X}.history", target.0);
+        let name = TimelineHistory::file_name(target);
         self.notes.add(NoteLevel::Note, NoteKind::MissingHistory, &name, what);
         None
     }

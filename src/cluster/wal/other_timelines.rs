@@ -93,8 +93,8 @@ impl OtherTimelines<'_> {
             Why::Covered => format!("{which} left out: timeline {tli} is not the one that is read, {target}"),
             Why::NoHistory => format!(
                 "{which} not examined: whether timeline {target} continues timeline {tli} is unknown without \
-                 {:08X}.history",
-                target.0
+                 {}",
+                TimelineHistory::file_name(target)
             ),
             Why::UpToSwitch => format!(
                 "{which} not examined: the history of timeline {target} leaves timeline {tli} inside, and the segment of \

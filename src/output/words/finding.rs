@@ -37,6 +37,8 @@ impl fmt::Display for FindingKind {
                 )
             }
             Self::ServerDirectory { why, .. }
+            | Self::NotADirectory(why)
+            | Self::HistoryFile(why)
             | Self::FilenodeMap(why)
             | Self::XactFile(why)
             | Self::MultixactFile(why)
@@ -298,6 +300,12 @@ impl FindingKind {
                 "the server does not start without this directory"
             }
             Self::ServerDirectory { .. } => "the server starts, but no checkpoint ends without this directory",
+            Self::NotADirectory(_) => {
+                "a start that replays WAL lists whatever has the name of a database or lies in pg_tblspc, and fails: move it away"
+            }
+            Self::HistoryFile(_) => {
+                "every start reads it, and fails: bring it back from the archive, a standby or a backup"
+            }
             Self::FilenodeMap(_) => {
                 "the server starts, but fails to open its catalogs: no connection works, in global to any database"
             }
@@ -314,6 +322,10 @@ impl FindingKind {
             Self::StateFile { of: StateFile::Prepared, .. } => {
                 "a prepared transaction, which is lost with all that it changed when the file goes: servers of 10 and 11 remove it at the \
                  start, later ones refuse to start"
+            }
+            Self::StateFile { of: StateFile::PreparedUnknown, .. } => {
+                "a start asks pg_xact how the transaction ended, and fails: bring back the file of pg_xact, or move this one away if it is a left-over from \
+                 long ago"
             }
             Self::CommitsLost { .. } => {
                 "the file, or a page of it, is older than the rest: a start takes their changes for undone, without a word"

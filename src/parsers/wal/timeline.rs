@@ -129,6 +129,14 @@ impl TimelineHistory {
         Self { tli, ancestors: Vec::new() }
     }
 
+    /// The name of the file that holds the history of a timeline: `00000002.history`.
+    ///
+    /// Source: `TLHistoryFileName`, `src/include/access/xlog_internal.h`.
+    #[must_use]
+    pub fn file_name(tli: TimelineId) -> String {
+        format!("{:08X}.history", tli.0)
+    }
+
     /// The timeline whose history a file of this name holds: `00000002.history`.
     #[must_use]
     pub fn tli_of_file_name(name: &str) -> Option<TimelineId> {
