@@ -213,14 +213,21 @@ impl WalPages {
     /// True when the page that a record at `lsn` changed may be another one now, or none.
     #[must_use]
     pub fn is_removed_since(&self, page: PageId, lsn: Lsn) -> bool {
-        lsn < self.unclear_lsn || self.has_removal_since(page, lsn)
+        lsn < self.unclear_lsn || self.removals_of(page).any(|event| event.start_lsn > lsn)
     }
 
-    /// True when a record after `lsn` removes the page.
+    /// True when a record after `lsn` removed the page before the redo point, or one removes it that replay from there comes to: what follows a gap
+    /// removes nothing.
     #[must_use]
-    pub fn has_removal_since(&self, page: PageId, lsn: Lsn) -> bool {
+    pub fn removes_since(&self, page: PageId, lsn: Lsn, redo_lsn: Lsn) -> bool {
+        let replayed = self.stretches.iter().find(|stretch| stretch.start <= redo_lsn && redo_lsn <= stretch.end);
+        let end_lsn = replayed.map_or(redo_lsn, |stretch| stretch.end);
+        self.removals_of(page).any(|event| event.start_lsn > lsn && event.start_lsn < end_lsn)
+    }
+
+    fn removals_of(&self, page: PageId) -> impl Iterator<Item = &FileEvent> {
         let own = self.files.get(&page.rel).into_iter().flatten();
-        own.chain(&self.databases).any(|event| event.start_lsn > lsn && event.removes(page))
+        own.chain(&self.databases).filter(move |event| event.removes(page))
     }
 
     /// True for a page with an LSN from the midst of what was read, where no record gave it that. Nothing is said of one that
@@ -228,12 +235,11 @@ impl WalPages {
     fn is_foreign(&self, page: PageId, touched: &Touched) -> bool {
         let lsn = touched.page_lsn;
         let around = self.stretches.iter().find(|stretch| stretch.start < lsn && lsn <= stretch.end);
-        let own = self.files.get(&page.rel).into_iter().flatten();
         let is_settled = |event: &FileEvent| event.end_lsn < lsn;
         let is_known = page.fork == ForkNumber::Main && !touched.has_record && !self.is_full && !self.is_minimal;
         is_known
             && around.is_some_and(|stretch| self.unclear_lsn <= stretch.start)
-            && own.chain(&self.databases).filter(|event| event.removes(page)).all(is_settled)
+            && self.removals_of(page).all(is_settled)
     }
 
     /// The pages that are there and that a record names, by identity.

@@ -209,14 +209,17 @@ fn file_that_is_lost_is_missed_after_a_start_that_failed() {
     let Some(server) = Server::start("") else { return };
     server.sql(
         "create table kept as select i from generate_series(1, 1000) i; create table dropped as select 1 i;
-         create database other; create database passing; checkpoint;",
+         create table late as select 1 i; create database other; create database passing; checkpoint;",
     );
+    let late = path_of(&server, "select pg_relation_filepath('late')");
     let table = path_of(&server, "select pg_relation_filepath('kept')");
     let catalog = path_of(&server, "select pg_relation_filepath('pg_class')");
     let database = path_of(&server, "select 'base/' || oid from pg_database where datname = 'other'");
     for statement in ["drop table dropped", "drop database passing", "insert into kept values (0)"] {
         server.sql(statement);
     }
+    let between = line(&server, "select pg_walfile_name(pg_switch_wal() + 1)");
+    server.sql("insert into kept values (0); select pg_switch_wal(); drop table late;");
     server.stop("immediate");
     // Replay is done, and the checkpoint after it fails: what was dropped has no file any more, and may still have a row.
     let moved = server.host().join("snapshots");
@@ -251,6 +254,11 @@ fn file_that_is_lost_is_missed_after_a_start_that_failed() {
         let (status, _, problems, _) = told(&copy.data());
         let missing = ("relation_file_missing".to_owned(), table.clone());
         assert!(status > 0 && problems.contains(&missing), "{state}: {problems:?}");
+        // What replay does not come to removes nothing.
+        fs::remove_file(copy.data().join("pg_wal").join(&between)).unwrap();
+        let (_, _, problems, _) = told(&copy.data());
+        let missing = ("relation_file_missing".to_owned(), late.clone());
+        assert!(problems.contains(&missing), "{state}: {problems:?}");
     }
 }
 

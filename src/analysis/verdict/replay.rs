@@ -171,7 +171,8 @@ impl Replay {
         };
         let part = history.read(set, &run, (redo_lsn, Lsn(u64::MAX)), interest, jobs, watch)?;
         // Wherever in a segment a server begins, it looks at the header of the segment first.
-        let holding = set.segments().iter().take_while(|file| file.start_lsn <= redo_lsn).last();
+        let files = set.segments().get(run.clone()).unwrap_or_default();
+        let holding = files.iter().take_while(|file| file.start_lsn <= redo_lsn).last();
         let is_headless = holding.is_some_and(|file| file.is_headless);
         if is_headless || part.extent.first_lsn != Some(redo_lsn) {
             self.doubts.push(Doubt::NoRecordAtRedo { redo_lsn, is_headless });

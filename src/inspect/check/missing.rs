@@ -17,6 +17,7 @@ pub(super) fn settle_missing(input: &ProofInput<'_>, files: &mut ServerFiles, to
         told.coverage.skip(SkippedPart::LostWrites, why);
         None
     });
-    let before_redo = Lsn(input.cluster.replay.redo_lsn.unwrap_or_default().0.saturating_sub(1));
-    files.settle(|page| known.as_ref().is_some_and(|known| known.has_removal_since(page, before_redo)));
+    let redo_lsn = input.cluster.replay.redo_lsn.unwrap_or_default();
+    let before_redo = Lsn(redo_lsn.0.saturating_sub(1));
+    files.settle(|page| known.as_ref().is_some_and(|known| known.removes_since(page, before_redo, redo_lsn)));
 }

@@ -199,7 +199,7 @@ impl<'a> Prover<'a> {
         let mut listed = 0_usize;
         for (provable, comparison) in absent {
             let page = provable.page;
-            let is_removed = provable.lacks.is_some_and(|lsn| all.has_removal_since(page, lsn));
+            let is_removed = provable.lacks.is_some_and(|lsn| all.removes_since(page, lsn, redo_lsn));
             if is_removed || !has_committed.contains(&page.rel) && self.may_be_undone(page, &mut buffer) {
                 continue;
             }
