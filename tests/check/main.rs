@@ -4,6 +4,7 @@ mod any_file;
 mod check;
 #[path = "../common/mod.rs"]
 mod common;
+mod control_build;
 mod crash_report;
 mod dwb_ring_cluster;
 mod hole;

@@ -77,6 +77,7 @@ fn what_the_server_cannot_open_is_named() {
             (&changed, 0o000, "unknown", "without_replay"),
             (&changed, 0o400, "unknown", "without_replay"),
             (&other, 0o000, "unknown", "without_replay"),
+            ("pg_twophase", 0o500, "unknown", "without_replay"),
         ];
         for (of, is_crash) in [(&server, true), (&stopped, false)] {
             for (path, mode, crashed, clean) in cases {
@@ -103,6 +104,48 @@ fn what_the_server_cannot_open_is_named() {
             set_mode(&copy.data().join(path), mode);
             is_sound(&copy.data(), "without_replay");
             assert!(copy.launch(&[]) && connects(&copy, "postgres"), "{path}: {}", copy.log());
+        }
+    }
+}
+
+/// Up to 14 recovery empties these directories; later servers have no use for them.
+#[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
+fn closed_directories_of_statistics_count_where_recovery_empties_them() {
+    for server in servers("") {
+        let (server, stopped, ..) = clusters(server);
+        let major: u32 = fs::read_to_string(server.data().join("PG_VERSION")).unwrap().trim().parse().unwrap();
+        for name in ["pg_stat", "pg_stat_tmp"] {
+            for (of, is_refused) in [(&server, major < 15), (&stopped, false)] {
+                let copy = of.copy();
+                set_mode(&copy.data().join(name), 0o000);
+                let (status, start, problems, _) = told(&copy.data());
+                assert_eq!(
+                    (status > 0, start == "cannot_begin"),
+                    (is_refused, is_refused),
+                    "{major} {name}: {problems:?}"
+                );
+                // What the last run counted is read from one of them, and without it the server goes on.
+                assert_eq!(copy.launch(&[]), !is_refused, "{major} {name}: {}", copy.log());
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
+fn closed_times_of_commits_stop_a_start() {
+    for server in servers("track_commit_timestamp = on") {
+        assert!(server.launch(&[]), "{}", server.log());
+        server.sql("create table t as select 1 i; checkpoint; insert into t values (2)");
+        let stopped = crash_and_stop(&server);
+        for (of, start) in [(&server, "unknown"), (&stopped, "cannot_begin")] {
+            let copy = of.copy();
+            set_mode(&copy.data().join("pg_commit_ts/0000"), 0o000);
+            let (status, foretold, problems, _) = told(&copy.data());
+            assert_eq!((status > 0, foretold.as_str()), (true, start), "{problems:?}");
+            assert_eq!(problems, [("closed_files".to_owned(), "pg_commit_ts/0000".to_owned())]);
+            assert!(!copy.launch(&[]), "{start}: {}", copy.log());
         }
     }
 }

@@ -297,6 +297,19 @@ fn rewritten_catalog_and_stray_init_fork_are_named() {
     let (status, ..) = told(&copy.data());
     assert_ne!(status, 0);
 
+    // After a clean shutdown no database is in the making, whose pages would be zeros too.
+    let copy = server.copy();
+    assert!(copy.launch(&[]), "{}", copy.log());
+    copy.stop("fast");
+    assert_eq!(told(&copy.data()).0, 0);
+    let length = fs::metadata(copy.data().join(&catalog)).unwrap().len();
+    fs::write(copy.data().join(&catalog), vec![0; usize::try_from(length).unwrap()]).unwrap();
+    fs::remove_file(copy.data().join(&table)).unwrap();
+    let ran = dwbinspect(&["check", arg(&copy.data()), "--format", "ndjson"]);
+    let is_told = ran.of_type("skipped").iter().any(|skipped| skipped["cause"] == "no_row_read");
+    assert!(ran.status == 2 && is_told, "{}", ran.stdout);
+    assert!(copy.launch(&[]) && !connects(&copy), "{}", copy.log());
+
     let copy = server.copy();
     fs::write(copy.data().join(format!("{table}_init")), "").unwrap();
     let (status, start, problems, _) = told(&copy.data());

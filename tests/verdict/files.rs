@@ -1,10 +1,12 @@
 //! Relation files: unlogged tables, maps, pages of zeros, files that are missing, cut or not to be read.
 
-use std::os::unix::fs::PermissionsExt;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
 
 use super::scene::{Row, Scene, torn_after_redo, torn_before_redo};
 use crate::common::edit::{DWB_FILE, Key, PAGE, page_lsn, same_page, sealed, set_page_lsn, torn};
 use crate::common::skipped;
+use crate::common::truth::Checked;
 
 /// A page of the unlogged table `scratch` whose write was cut.
 const SCRATCH: Key = Key::main(16_418, 5);
@@ -35,6 +37,58 @@ fn table_without_its_init_fork_is_not_known_to_be_unlogged() {
     let row = Row::of(&scene.check(), SCRATCH);
     row.assert_verdict("restore_unproven");
     assert!(row.says("no_page_lsn"), "{row}");
+}
+
+/// Servers of 10 to 18 fail where they come to write it, at the start or later.
+#[test]
+fn what_has_the_name_of_a_file_and_is_none_leaves_the_start_unknown() {
+    let named = |checked: &Checked, name: &str| {
+        let findings = checked.ran.of_type("finding");
+        findings.iter().any(|found| found["kind"] == "not_a_file" && found["file"] == name)
+    };
+    for is_stopped in [false, true] {
+        let mut scene = Scene::new();
+        scene.wal.noop(8);
+        scene.wal.write(&scene.copy);
+        if is_stopped {
+            scene.wal.shut_down(&scene.copy);
+        }
+        let sound = scene.check();
+        // Of this cluster nothing better is known after a stop: pages of an unlogged table are torn.
+        let usual = if is_stopped { "unknown" } else { "depends_on_dwb" };
+        assert_eq!(sound.summary["on_start"]["start"], usual, "{}", sound.doubts());
+        for name in [
+            "pg_notify/0000",
+            "pg_serial/0000",
+            "pg_subtrans/0FFF",
+            "pg_commit_ts/0000",
+            "pg_wal/0000000100000000000000F0",
+        ] {
+            for is_link in [false, true] {
+                let path = scene.copy.data().join(name);
+                let aside = scene.copy.beside("aside");
+                if path.exists() {
+                    scene.copy.move_out(name, &aside);
+                }
+                if is_link { symlink("/nonexistent/file", &path) } else { fs::create_dir(&path) }.unwrap();
+                let checked = scene.check();
+                let start = checked.summary["on_start"]["start"].as_str().unwrap();
+                assert!(named(&checked, name), "{name}: {}", checked.ran.stdout);
+                assert!(checked.ran.status > 0 && start == "unknown", "{name} {is_link} {is_stopped}: {start}");
+                if is_link { fs::remove_file(&path) } else { fs::remove_dir(&path) }.unwrap();
+                if aside.exists() {
+                    fs::rename(&aside, &path).unwrap();
+                }
+            }
+        }
+        // No server asks for these.
+        for name in ["pg_notify/note", "pg_wal/note", "pg_subtrans/1234567"] {
+            let path = scene.copy.data().join(name);
+            fs::create_dir(&path).unwrap();
+            assert!(!named(&scene.check(), name), "{name}");
+            fs::remove_dir(&path).unwrap();
+        }
+    }
 }
 
 #[test]

@@ -150,6 +150,51 @@ fn minimum_recovery_point_on_another_timeline_stops_a_start() {
     }
 }
 
+/// As a server of 15 does: its history has the minimum on timeline 1 where the next one began after it.
+#[test]
+fn history_decides_on_which_timeline_the_minimum_lies() {
+    let (scene, _) = torn_before_redo(|_| {});
+    scene.wal.write(&scene.copy);
+    let redo = scene.copy.control(ControlField::Redo);
+    scene.copy.set_control(&[(ControlField::MinRecoveryPoint, redo), (ControlField::MinRecoveryTimeline, 2)]);
+    for (switch, is_refused) in [(redo + 8, true), (redo, true), (redo - 1, false), (redo - 8, false)] {
+        let text = format!("1\t{:X}/{:X}\tpromoted\n", switch >> 32, switch & 0xFFFF_FFFF);
+        scene.copy.write("pg_wal/00000002.history", text.as_bytes());
+        let checked = scene.check_as_it_is(&[]);
+        let is_named = checked.ran.of_type("finding").iter().any(|found| found["kind"] == "minimum_elsewhere");
+        assert_eq!(is_named, is_refused, "{text}");
+        let start = checked.summary["on_start"]["start"].as_str().unwrap();
+        assert!(checked.ran.status > 0 && (!is_refused || start == "cannot_begin"), "{text}: {start}");
+    }
+}
+
+/// A server opens a segment by its name, and finds in this one another address than it looks for.
+#[test]
+fn segment_under_the_name_of_the_next_one_is_not_replayed() {
+    let (mut scene, slot) = torn_before_redo(|scene| {
+        scene.wal.noop(8);
+    });
+    scene.wal.fill_segment();
+    let late = scene.wal.end();
+    scene.wal.init(scene.key);
+    scene.wal.noop(8);
+    let row = scene.row();
+    row.assert_verdict("heals_in_replay");
+    let name = segment_of(late);
+    let held = scene.copy.read(&name);
+    scene.copy.remove(&name);
+    // After it, one of before would have that name until it is written again; before it, nothing has.
+    for (other, verdict, is_named) in [(late + SEGMENT, "restore", false), (late - SEGMENT, "restore_unproven", true)] {
+        scene.copy.write(&segment_of(other), &held);
+        let checked = scene.check_as_it_is(&[]);
+        let row = Row::of(&checked, scene.key);
+        assert_eq!((row.verdict(), row.chosen_slot()), (verdict, Some(slot.into())), "{row}");
+        let findings = checked.ran.of_type("finding");
+        assert_eq!(findings.iter().any(|found| found["kind"] == "wal_wrong_name"), is_named, "{findings:#?}");
+        scene.copy.undo(&segment_of(other));
+    }
+}
+
 #[test]
 fn hole_after_the_redo_point_proves_nothing() {
     let mut hole = 0;
