@@ -18,7 +18,7 @@ use crate::cluster::wal::{WalReadError, WalSet};
 use crate::parsers::page::PageHeader;
 use crate::parsers::wal::block::{BlockHead, Keep};
 use crate::parsers::wal::lifecycle::LifeCycle;
-use crate::parsers::wal::names::{RM_DBASE, RM_SMGR, RM_XACT, RM_XLOG, surely_sets_lsn};
+use crate::parsers::wal::names::{RM_BTREE, RM_DBASE, RM_HEAP, RM_SMGR, RM_XACT, RM_XLOG, surely_sets_lsn};
 use crate::parsers::wal::payload::{ParameterChange, XlogPayload};
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::xact_end::XactEnd;
@@ -78,6 +78,10 @@ struct Touched {
     /// A record that names the page ends at its LSN.
     has_record: bool,
     is_beyond_end: bool,
+    /// A record from the redo point on names it.
+    is_in_replay: bool,
+    /// The first of these neither has an image of it nor builds it.
+    begins_without_image: bool,
 }
 
 /// What WAL says of all pages that are there.
@@ -102,7 +106,7 @@ pub struct WalPages {
     is_full: bool,
     /// Less was logged for a time than all changes of pages (`wal_level` minimal).
     is_minimal: bool,
-    /// From the redo point on, `full_page_writes` was switched off: pages may have been changed without an image.
+    /// From the redo point on pages were changed without an image of what they were: a record says so, or shows it.
     pub lacks_images: bool,
 }
 
@@ -161,6 +165,7 @@ impl WalPages {
                 coverage.skip_once(SkippedPart::Wal, error);
             }
         }
+        all.lacks_images |= all.touched.values().flatten().any(|touched| touched.begins_without_image);
         if all.is_full || all.touched.len() >= MAX_PAGES {
             all.is_full = true;
             coverage.skip_once(part.clone(), SkipReason::TooManyToProve { limit: MAX_PAGES });
@@ -189,6 +194,10 @@ impl WalPages {
                         known.lacks_of = later.lacks_of;
                     }
                     known.has_record |= later.has_record;
+                    if !known.is_in_replay {
+                        known.is_in_replay = later.is_in_replay;
+                        known.begins_without_image = later.begins_without_image;
+                    }
                 }
                 // It went away meanwhile.
                 (known, _) => *known = known.and(touched),
@@ -303,6 +312,9 @@ impl PartOfWal {
             return;
         }
         let builds = head.will_init() || head.has_image_to_apply(record.major);
+        if record.start_lsn >= self.redo_lsn && !std::mem::replace(&mut known.is_in_replay, true) {
+            known.begins_without_image = !builds && takes_image(record.header.rmgr_id, page.fork);
+        }
         known.has_record |= record.end_lsn == known.page_lsn;
         if record.end_lsn <= known.page_lsn {
             if builds {
@@ -376,6 +388,15 @@ fn is_change(record: &Record<'_>, fork: ForkNumber, builds: bool) -> bool {
     let (rmgr_id, info) = (record.header.rmgr_id, record.header.info);
     let is_table = fork == ForkNumber::Main && rmgr_id != RM_XLOG;
     is_table && (builds || surely_sets_lsn(record.major, rmgr_id, info, fork))
+}
+
+/// True for a record that takes an image of a page when it is the first one since the redo point, unless `full_page_writes` is off or a double
+/// write buffer stands in for images.
+///
+/// Sources: `XLogRecordAssemble`, `src/backend/access/transam/xloginsert.c`; `XLogRegisterBuffer` in `src/backend/access/heap/heapam.c` and
+/// `src/backend/access/nbtree/`.
+const fn takes_image(rmgr_id: u8, fork: ForkNumber) -> bool {
+    matches!((rmgr_id, fork), (RM_HEAP | RM_BTREE, ForkNumber::Main))
 }
 
 impl Visitor for PartOfWal {

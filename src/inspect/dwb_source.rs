@@ -25,6 +25,9 @@ use crate::cluster::settings::{Settings, is_true};
 use crate::cluster::tar_backup::TarBackup;
 use crate::parsers::dwb::Slot;
 
+/// Settings by which a server uses its double write buffer, of two revisions of the patch.
+const DWB_SETTINGS: [&str; 2] = ["double_write_buffer", "io_torn_pages_protection"];
+
 /// A slot as it is read again.
 pub struct SeenSlot<'a> {
     /// Its file.
@@ -209,19 +212,19 @@ impl DwbSource {
     /// The configuration says that the server writes pages into the double write buffer first.
     #[must_use]
     pub fn uses_dwb(&self) -> bool {
-        let is_on = |name| {
-            let value = self.settings.get(name).unwrap_or_default();
-            is_true(value) || value == "double_writes"
-        };
-        !self.set.files.is_empty() && (is_on("double_write_buffer") || is_on("io_torn_pages_protection"))
+        !self.set.files.is_empty() && self.is_dwb_set()
     }
 
-    /// It may do so: there are files of the buffer, and the configuration does not say that it is off.
+    /// It may have done so: the configuration says so, whatever became of the buffer, or says nothing of it where there are files of one.
     #[must_use]
     pub fn may_use_dwb(&self) -> bool {
-        let names = ["double_write_buffer", "io_torn_pages_protection"];
-        let says_nothing = names.iter().all(|name| self.settings.get(name).is_none());
-        self.uses_dwb() || !self.set.files.is_empty() && says_nothing
+        let says_nothing = DWB_SETTINGS.iter().all(|name| self.settings.get(name).is_none());
+        self.is_dwb_set() || !self.set.files.is_empty() && says_nothing
+    }
+
+    fn is_dwb_set(&self) -> bool {
+        let values = DWB_SETTINGS.iter().filter_map(|name| self.settings.get(name));
+        values.into_iter().any(|value| is_true(value) || value == "double_writes")
     }
 
     /// A note for a data directory without DWB files: nothing is wrong, but nothing was shown either.

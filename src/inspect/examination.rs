@@ -63,7 +63,7 @@ pub struct Examination {
     pub proof: Option<ProofReport>,
     /// Pages that were built by replay, where that was asked for.
     pub built: BuiltPages,
-    /// From the redo point on, `full_page_writes` was switched off, by WAL.
+    /// From the redo point on pages were changed without an image of what they were, by WAL.
     pub lacks_images: bool,
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::common::edit::{ClusterCopy, Key, PAGE, page_lsn, same_page, slot_at, slot_offset};
 use crate::common::truth::{Checked, check_with, page_of};
-use crate::common::{arg, copy_tree, dwbinspect, unpack};
+use crate::common::{arg, copy_of, copy_tree, dwbinspect, unpack};
 use serde_json::Value;
 
 /// The redo point of `nochecksums-mixed`.
@@ -159,4 +159,31 @@ fn file_that_is_none_of_a_table_lacks_no_pages() {
     };
     assert!(told.iter().any(is_told), "{told:?}");
     assert_eq!((missing(&checked), checked.ran.status), (0, 2));
+}
+
+/// The server used its double write buffer, whatever became of that and of the settings since: WAL has no image of the pages that it changed.
+#[test]
+fn pages_that_wal_has_no_image_of_are_unproven_whatever_the_settings_say() {
+    let (keep, data) = copy_of("nochecksums");
+    let status = || dwbinspect(&["check", arg(&data)]).status;
+    let journal = keep.path().join("journal");
+    dwbinspect(&["repair", arg(&data), "--apply", "--journal", arg(&journal)]);
+    assert!(check_with(&data, &[]).pages.iter().all(|page| page["verdict"] == "leave"));
+    let conf = data.join("postgresql.conf");
+    let sound = fs::read_to_string(&conf).unwrap();
+    let setting = "double_write_buffer=on";
+    assert!(sound.contains(setting));
+    for is_lost in [false, true] {
+        if is_lost {
+            fs::remove_dir_all(data.join("pg_dwbuf")).unwrap();
+        }
+        for said in [Some(setting), Some("double_write_buffer=off"), Some(""), None] {
+            match said {
+                Some(said) => fs::write(&conf, sound.replace(setting, said)).unwrap(),
+                None => fs::remove_file(&conf).unwrap(),
+            }
+            assert_eq!(status(), 2, "{said:?}, lost: {is_lost}");
+        }
+        fs::write(&conf, &sound).unwrap();
+    }
 }

@@ -38,7 +38,7 @@ pub struct Proofs {
     pub wrong: BTreeMap<PageId, Disproof>,
     /// What does not work for what was found besides pages.
     pub obstacle: Option<Obstacle>,
-    /// From the redo point on, `full_page_writes` was switched off.
+    /// From the redo point on pages were changed without an image of what they were, by WAL.
     pub lacks_images: bool,
 }
 
