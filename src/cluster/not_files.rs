@@ -47,7 +47,7 @@ pub struct NotAFile {
 /// What was found.
 #[derive(Debug, Default)]
 pub struct NotFiles {
-    /// What is no file, in order.
+    /// What stands there instead of files, in order.
     pub found: Vec<NotAFile>,
     /// Directories that cannot be listed, relative to the data directory.
     pub skipped: Vec<(PathBuf, AccessError)>,

@@ -61,7 +61,7 @@ pub enum FileFault {
         /// Offset of the page in the file.
         offset: u64,
     },
-    /// It is no history of a timeline.
+    /// It cannot be read as the history of a timeline.
     #[error(transparent)]
     History(HistoryError),
     /// Nothing says how the transaction ended that it is of.

@@ -12,6 +12,7 @@ mod evidence;
 mod fate;
 pub mod finding;
 mod finding_parts;
+mod finding_why;
 mod innodb;
 mod links;
 pub mod page_action;
