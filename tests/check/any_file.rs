@@ -197,6 +197,7 @@ clusters! {
     tablespace: "dwb/tablespace",
     wrapped: "dwb/wrapped",
     brin: "cases/brin",
+    copy_without_wal: "cases/copy-without-wal",
     map_leave: "cases/map-leave",
     nochecksums_mixed: "cases/nochecksums-mixed",
     nochecksums_stops: "cases/nochecksums-stops",

@@ -21,6 +21,7 @@ mod page_at;
 mod page_history;
 mod page_links;
 mod predictions;
+mod unlogged_copies;
 mod verify;
 mod verify_replay;
 mod verify_tar;

@@ -170,6 +170,9 @@ impl Chain {
 pub fn judge(page: PageId, candidate: Candidate, evidence: &CandidateEvidence<'_>) -> Judged {
     let mut chain = Chain { steps: Vec::new(), lost: Vec::new() };
     judge_image(&candidate, evidence, &mut chain);
+    if page.fork == ForkNumber::Main && evidence.history.may_lack_copies(candidate.page_lsn) {
+        chain.add(Weight::Missing, Statement::CopiesUnlogged { page_lsn: candidate.page_lsn });
+    }
     if page.fork == ForkNumber::Fsm {
         chain.add(Weight::Supports, Statement::FreeSpaceMap);
         if matches!(candidate.source, ImageSource::Dwb { is_verified: false, .. }) {

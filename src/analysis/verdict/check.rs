@@ -39,7 +39,6 @@ use super::zeroed::{MAX_ZEROED, ZeroedPages};
 use crate::analysis::finding::Coverage;
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::cluster::donor::Donor;
-use crate::parsers::control::WAL_LEVEL_MINIMAL;
 use crate::types::{BlockNumber, ForkNumber, PageId, RelFileLocator};
 
 /// What the check found.
@@ -111,7 +110,6 @@ pub fn check(input: CheckInput<'_>, watch: StageWatch<'_>) -> CheckReport {
         history: &history,
         interest: &interest,
         wal_names: wal_names.as_ref(),
-        is_minimal: cluster.control.is_some_and(|control| control.wal_level == WAL_LEVEL_MINIMAL),
         dwb_doubts: &staleness.doubts(),
         exists: names.exists,
         proofs: scan.proofs,

@@ -171,6 +171,11 @@ pub enum Statement {
         /// Where replay begins.
         redo_lsn: Lsn,
     },
+    /// Rows may have come into the page since without a record.
+    CopiesUnlogged {
+        /// LSN of the image.
+        page_lsn: Lsn,
+    },
     /// WAL between the image's LSN and the redo point is not all there.
     WalUntilRedoMissing {
         /// LSN of the image.

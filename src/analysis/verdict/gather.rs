@@ -17,6 +17,7 @@ use super::xid::newer_xid;
 use super::zeroed::ZeroedPages;
 use crate::analysis::wal::page_action::{ActionKind, PageAction};
 use crate::analysis::wal::segment::Visitor;
+use crate::parsers::control::WAL_LEVEL_MINIMAL;
 use crate::parsers::image::{BlockImage, ImageDecoder};
 use crate::parsers::page::PageHeader;
 use crate::parsers::restore::ready_page;
@@ -54,8 +55,8 @@ pub(super) struct Gathered {
     pub(super) shutdowns: Vec<Lsn>,
     /// Ends of backups: redo point of the backup, and end of the record.
     pub(super) backup_ends: Vec<(Lsn, Lsn)>,
-    /// Records that say that from then on less was logged (`wal_level` minimal).
-    pub(super) minimal_from: Vec<Lsn>,
+    /// Records of changed settings: start, and whether from then on less was logged (`wal_level` minimal).
+    pub(super) levels: Vec<(Lsn, bool)>,
     pub(super) needed: Option<Needed>,
     pub(super) first_touches: Option<FirstTouches>,
     pub(super) zeroed: Option<ZeroedPages>,
@@ -305,8 +306,8 @@ impl<'a> Gather<'a> {
         if let Ok(Some(XlogPayload::BackupEnd { start_lsn })) = payload {
             self.gathered.backup_ends.push((start_lsn, record.end_lsn));
         }
-        if let Ok(Some(XlogPayload::ParameterChange(ParameterChange { wal_level: 0, .. }))) = payload {
-            self.gathered.minimal_from.push(record.start_lsn);
+        if let Ok(Some(XlogPayload::ParameterChange(ParameterChange { wal_level, .. }))) = payload {
+            self.gathered.levels.push((record.start_lsn, wal_level == WAL_LEVEL_MINIMAL));
         }
         if matches!(payload, Ok(Some(XlogPayload::CheckpointShutdown(_)))) {
             self.gathered.shutdowns.push(record.start_lsn);

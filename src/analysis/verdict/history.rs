@@ -54,8 +54,10 @@ pub struct WalHistory {
     shutdowns: Vec<Lsn>,
     /// Ends of backups: redo point of the backup, and end of the record.
     backup_ends: Vec<(Lsn, Lsn)>,
-    /// Records that say that from then on less was logged than replay of single pages needs (`wal_level` minimal).
-    minimal_from: Vec<Lsn>,
+    /// Records of changed settings: start, and whether from then on less was logged than replay of single pages needs (`wal_level` minimal).
+    levels: Vec<(Lsn, bool)>,
+    /// The server logged less at last, by its control file.
+    pub is_minimal: bool,
     /// What replay needs on disk; collected only where it is asked for.
     pub needed: Option<Needed>,
     /// Which transaction came to which page when; collected only where it is asked for.
@@ -182,7 +184,7 @@ impl WalHistory {
         self.checkpoints.extend(gathered.checkpoints);
         self.shutdowns.extend(gathered.shutdowns);
         self.backup_ends.extend(gathered.backup_ends);
-        self.minimal_from.extend(gathered.minimal_from);
+        self.levels.extend(gathered.levels);
         if let Some((whole, part)) = self.needed.as_mut().zip(gathered.needed) {
             whole.append(part);
         }
@@ -237,10 +239,20 @@ impl WalHistory {
         self.full_from
     }
 
-    /// True when a record between the two addresses says that less was logged from then on (`wal_level` minimal).
+    /// True when between the two addresses less was logged than replay of single pages needs (`wal_level` minimal), for certain.
     #[must_use]
     pub fn is_minimal_between(&self, from: Lsn, to: Lsn) -> bool {
-        self.minimal_from.iter().any(|lsn| (from..to).contains(lsn))
+        self.is_minimal || self.levels.iter().any(|(lsn, is_minimal)| *is_minimal && (from..to).contains(lsn))
+    }
+
+    /// True when after this address rows may have been put into a page without a record and without a new LSN: up to 12, `COPY` into a table of
+    /// the same transaction with `wal_level` minimal. What was set before the first record about it is unknown.
+    ///
+    /// Source: `HEAP_INSERT_SKIP_WAL`, `src/backend/access/heap/heapam.c` of these majors; a server of 12 that did so.
+    #[must_use]
+    pub fn may_lack_copies(&self, after: Lsn) -> bool {
+        let is_old = self.major.is_none_or(|major| major.facts().copies_without_wal);
+        is_old && (self.is_minimal || self.levels.iter().any(|(lsn, _)| *lsn >= after))
     }
 
     /// The stretches of WAL that were read without a gap.

@@ -348,6 +348,7 @@ fn is_sound(judged: &Judged) -> bool {
             statement,
             Statement::LacksChanges { .. }
                 | Statement::WalUntilRedoMissing { .. }
+                | Statement::CopiesUnlogged { .. }
                 | Statement::WalSinceMissing { .. }
                 | Statement::DonorCheckpointMissing { .. }
                 | Statement::ImageOfOlderPage(_)
@@ -377,7 +378,7 @@ fn plan_from(
     if let Some(checkpoint_lsn) = missing_checkpoint(&base.base, history) {
         return Err(NotRebuildable::UnreadableWal { at: checkpoint_lsn });
     }
-    if history.is_minimal_between(base.from, until) {
+    if history.is_minimal_between(base.from, until) || history.may_lack_copies(base.from) {
         return Err(NotRebuildable::MinimalWal);
     }
     if let Some(inner) = broken_chain(page, base.from, evidence, until) {

@@ -62,8 +62,6 @@ pub struct Context<'a> {
     pub interest: &'a Interest,
     /// Which segments of WAL there are.
     pub wal_names: Option<&'a WalNames>,
-    /// The server wrote less into WAL than is needed to build pages anew (`wal_level` minimal).
-    pub is_minimal: bool,
     /// What keeps images of the double write buffer from being trusted.
     pub dwb_doubts: &'a [Doubt],
     /// Whether the catalog has a relation with these files, beyond doubt.
@@ -261,7 +259,7 @@ impl Context<'_> {
             return Err(NotRebuildable::PageCutOff);
         }
         let (until, names) = target?;
-        if self.is_minimal {
+        if self.history.is_minimal {
             return Err(NotRebuildable::MinimalWal);
         }
         let evidence = RebuildEvidence {

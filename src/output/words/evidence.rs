@@ -150,6 +150,10 @@ impl fmt::Display for Statement {
             Self::UnchangedUntilRedo { page_lsn, redo_lsn } => {
                 write!(f, "no record between its LSN {page_lsn} and the redo point {redo_lsn} changes the page")
             }
+            Self::CopiesUnlogged { page_lsn } => write!(
+                f,
+                "with wal_level minimal this major logs no COPY into a table of the same transaction: rows may have come since its LSN {page_lsn}"
+            ),
             Self::WalUntilRedoMissing { page_lsn, redo_lsn } => write!(
                 f,
                 "its LSN {page_lsn} is before the redo point {redo_lsn}, and some WAL between the two is missing"

@@ -19,6 +19,7 @@ use crate::analysis::verdict::slots::{SlotRef, Suspicion, slots_of};
 use crate::analysis::verdict::unchecked::FirstTouches;
 use crate::analysis::verdict::wal_end::doubt_of_end;
 use crate::analysis::verdict::zeroed::ZeroedPages;
+use crate::parsers::control::WAL_LEVEL_MINIMAL;
 use crate::types::{PageId, RelFileLocator};
 
 /// What is asked of WAL.
@@ -80,6 +81,7 @@ impl WalRead {
     pub(super) fn nothing(cluster: &ClusterInput<'_>, question: WalQuestion) -> Self {
         let WalQuestion { interest, first_touches, zeroed, needed } = question;
         let mut history = WalHistory::new(&interest);
+        history.is_minimal = cluster.control.is_some_and(|control| control.wal_level == WAL_LEVEL_MINIMAL);
         // Where no checksum protects pages, what records put into them is kept.
         history.changes = (!cluster.has_checksums).then(|| ChangeLog::of(interest.pages().len()));
         let mut replay = cluster.replay.clone();
