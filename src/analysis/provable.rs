@@ -15,12 +15,14 @@ use super::wal::segment::{Visitor, WatchRead};
 use super::wal::stretch::Stretch;
 use crate::cluster::page_source::{PageRead, PageSource};
 use crate::cluster::wal::{WalReadError, WalSet};
+use crate::parsers::control::WAL_LEVEL_MINIMAL;
 use crate::parsers::page::PageHeader;
 use crate::parsers::wal::block::{BlockHead, Keep};
 use crate::parsers::wal::lifecycle::LifeCycle;
 use crate::parsers::wal::names::{RM_BTREE, RM_DBASE, RM_HEAP, RM_SMGR, RM_XACT, RM_XLOG, surely_sets_lsn};
 use crate::parsers::wal::payload::{ParameterChange, XlogPayload};
 use crate::parsers::wal::record::Record;
+use crate::parsers::wal::version::Major;
 use crate::parsers::wal::xact_end::XactEnd;
 use crate::types::{ForkNumber, Lsn, PageId, RelFileLocator};
 
@@ -106,6 +108,8 @@ pub struct WalPages {
     is_full: bool,
     /// Less was logged for a time than all changes of pages (`wal_level` minimal).
     is_minimal: bool,
+    /// There is a record of changed settings: what was set before it is unknown.
+    has_settings: bool,
     /// From the redo point on pages were changed without an image of what they were: a record says so, or shows it.
     pub lacks_images: bool,
 }
@@ -180,6 +184,7 @@ impl WalPages {
     fn append(&mut self, next: Self) {
         self.is_full |= next.is_full;
         self.is_minimal |= next.is_minimal;
+        self.has_settings |= next.has_settings;
         self.lacks_images |= next.lacks_images;
         for (page, touched) in next.touched {
             if self.touched.len() >= MAX_PAGES && !self.touched.contains_key(&page) {
@@ -211,6 +216,15 @@ impl WalPages {
         self.has_more_commits |= next.has_more_commits;
         self.file_events = self.file_events.saturating_add(next.file_events);
         self.unclear_lsn = self.unclear_lsn.max(next.unclear_lsn);
+    }
+
+    /// True when rows may be in pages without a record, and without a new LSN: see [`WalHistory::may_lack_copies`].
+    ///
+    /// [`WalHistory::may_lack_copies`]: super::verdict::history::WalHistory::may_lack_copies
+    #[must_use]
+    pub fn may_lack_copies(&self, major: Option<Major>) -> bool {
+        let is_old = major.is_none_or(|major| major.facts().copies_without_wal);
+        is_old && (self.is_minimal || self.has_settings)
     }
 
     /// Transactions that were prepared and have not ended.
@@ -413,9 +427,15 @@ impl Visitor for PartOfWal {
             // One that is not understood may say so.
             let payload = XlogPayload::of(&{ *record });
             let is_after_redo = record.start_lsn >= self.redo_lsn;
-            self.found.is_minimal |= payload.as_ref().map_or(true, |payload| {
-                matches!(payload, Some(XlogPayload::ParameterChange(ParameterChange { wal_level: 0, .. })))
-            });
+            let (is_minimal, has_settings) = match payload {
+                Ok(Some(XlogPayload::ParameterChange(ParameterChange { wal_level, .. }))) => {
+                    (wal_level == WAL_LEVEL_MINIMAL, true)
+                }
+                Ok(_) => (false, false),
+                Err(_) => (true, true),
+            };
+            self.found.is_minimal |= is_minimal;
+            self.found.has_settings |= has_settings;
             self.found.lacks_images |=
                 is_after_redo && matches!(payload, Err(_) | Ok(Some(XlogPayload::FullPageWritesChange(0))));
         }

@@ -387,6 +387,8 @@ pub enum SkipReason {
     ServerMayRun,
     /// There is no WAL.
     NoWalToReplay,
+    /// Rows may have come into pages without a record.
+    CopiesUnlogged,
     /// No server replayed.
     NotReplayed(ErrorWords),
     /// There was no room for what later WAL says of the rows.

@@ -8,6 +8,8 @@ use crate::common::{arg, copy_tree, dwbinspect, edit_control, temporary, unpack}
 
 /// Offset of `wal_level` in `pg_control` of 12.
 const WAL_LEVEL: usize = 172;
+/// The same of `data_checksum_version`.
+const CHECKSUMS: usize = 252;
 
 /// The cluster with a byte of its table's only page changed.
 fn damaged() -> (tempfile::TempDir, PathBuf) {
@@ -47,4 +49,17 @@ fn image_from_before_rows_that_copy_did_not_log_is_not_put_back() {
     // The level alone makes the difference.
     edit_control(&data, WAL_LEVEL, &1_u32.to_le_bytes());
     assert_eq!(judged(&data).0, "restore");
+}
+
+#[test]
+fn page_with_rows_that_copy_did_not_log_is_not_disproven_by_replay() {
+    let temporary = temporary();
+    let data = temporary.path().join("data");
+    copy_tree(&unpack::data_dir("cases/copy-without-wal").expect("unpack fixture"), &data);
+    edit_control(&data, CHECKSUMS, &0_u32.to_le_bytes());
+    let ran = dwbinspect(&["check", "--prove", arg(&data), "--format", "ndjson"]);
+    assert_eq!((ran.status, ran.of_type("page").len()), (2, 0), "{}", ran.stdout);
+    let skipped = ran.of_type("skipped");
+    let is_said = |row: &serde_json::Value| row["cause"] == "copies_unlogged" && row["part"] == "proof_by_replay";
+    assert!(skipped.iter().any(is_said), "{skipped:#?}");
 }

@@ -334,6 +334,9 @@ impl<'a> Prover<'a> {
         }
         let mut tasks = self.choose(&known);
         self.settle_absent(set, told)?;
+        if known.may_lack_copies(set.major()) {
+            return Err(SkipReason::CopiesUnlogged);
+        }
         // Pages of one batch need WAL from the first base of them on.
         tasks.sort_by_key(|task| (self.starts_at(task), task.provable.page));
         self.build(set, &tasks, options, &progress)

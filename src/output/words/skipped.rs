@@ -230,6 +230,9 @@ impl fmt::Display for SkipReason {
                 f.write_str("a server may be running on the data directory, and pages change while they are read")
             }
             Self::NoWalToReplay => f.write_str("there is no WAL"),
+            Self::CopiesUnlogged => f.write_str(
+                "with wal_level minimal this major logs no COPY into a table of the same transaction, so that WAL does not say what pages must be",
+            ),
             Self::NotReplayed(error) => write!(f, "{error}"),
             Self::CommitsNotLookedUp => f.write_str("not all commits in WAL could be looked up in pg_xact"),
             Self::TooManyToProve { limit } => {
