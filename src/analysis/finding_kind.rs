@@ -90,6 +90,11 @@ pub enum FindingKind {
     DatabaseMissing { name: String },
     /// What the server put into a tablespace is missing. `relations`: how many there the catalogs certainly have.
     TablespaceMissing { name: String, relations: u64 },
+    /// Replay cannot make a tablespace of WAL.
+    #[strum(serialize = "tablespace_of_wal")]
+    TablespaceOfWal { record_lsn: Lsn, location: String, why: TablespaceFault },
+    /// A directory stands where servers have the link of a tablespace, and recovery ends over it.
+    TablespaceNoLink,
     /// The first file of a relation that the catalog has is missing.
     RelationFileMissing { name: String },
     /// The init fork of an unlogged relation is missing, or has no page, and an index has some.
@@ -295,6 +300,22 @@ pub enum Unrecognized {
     Further(u64),
 }
 
+/// Why replay cannot make a tablespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TablespaceFault {
+    /// There is nothing where it shall lie.
+    Missing,
+    /// What is there is no directory.
+    NotADirectory,
+    /// The directory belongs to another user than the cluster, who may not change its permissions.
+    OtherOwner {
+        /// The user.
+        uid: u32,
+    },
+    /// In place of its link there is a directory with something in it.
+    NoLink,
+}
+
 /// Damaged pages, and what becomes of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DamagedPages {
@@ -495,6 +516,8 @@ impl FindingKind {
                 | Self::DatabaseVersion(_)
                 | Self::DatabaseMissing { .. }
                 | Self::TablespaceMissing { .. }
+                | Self::TablespaceOfWal { .. }
+                | Self::TablespaceNoLink
                 | Self::RelationFileMissing { .. }
                 | Self::InitForkMissing { .. }
                 | Self::InitForkOfPermanent { .. }

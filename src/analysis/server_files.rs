@@ -159,7 +159,7 @@ pub fn examine(input: ServerFilesInput<'_>, coverage: &mut Coverage) -> ServerFi
         files.transactions(directory, control, replays, coverage);
         files.relations((directory, names, paths), control, &maps, is_settled, coverage);
     }
-    files.not_files(directory, coverage);
+    files.not_files(directory, replays, coverage);
     if replays && directory.major().facts().recovery_lists_databases {
         files.not_databases(directory, coverage);
     }
@@ -342,7 +342,8 @@ impl ServerFiles {
         // It goes on in the page where the next members come to stand.
         let is_read = continues_page_of_members(control);
         let members = members.into_iter().map(|found| {
-            let obstacle = is_read.then(|| of_start(&found));
+            // Replay writes into them where a multixact comes.
+            let obstacle = if is_read { Some(of_start(&found)) } else { replays.then_some(Obstacle::Replay) };
             (found, obstacle)
         });
         for (SlruFault { file, fault }, obstacle) in offsets.chain(members) {
@@ -361,8 +362,8 @@ impl ServerFiles {
 
     /// Whether a server comes to write them, at its start or later, is known only where it asks for what is in them, which is
     /// examined before.
-    fn not_files(&mut self, directory: &DataDir, coverage: &mut Coverage) {
-        let NotFiles { found, skipped } = not_files(directory);
+    fn not_files(&mut self, directory: &DataDir, replays: bool, coverage: &mut Coverage) {
+        let NotFiles { found, skipped } = not_files(directory, replays);
         for (path, error) in &skipped {
             coverage.skip_once(SkippedPart::file(path.display().to_string()), error);
         }

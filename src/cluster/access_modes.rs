@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::config_files::ConfigFaults;
 use super::data_dir::DataDir;
+use super::history_file::history_path;
 use super::open::list;
 use super::relation_walk::RelationFile;
 use super::server_settings::ServerSettings;
@@ -16,7 +17,7 @@ use super::state_files::{is_prepared, prepared_xacts};
 use super::xact_files::{continues_page_of_members, files_of_start};
 use crate::parsers::control::ControlFile;
 use crate::parsers::wal::timeline::WalSegment;
-use crate::types::RelFileLocator;
+use crate::types::{RelFileLocator, TimelineId};
 
 /// Directories that a server lists, and for what.
 const DIRECTORIES: [(&str, OpenedBy); 15] = [
@@ -42,13 +43,14 @@ const WITH_FILES: [&str; 6] =
     ["pg_commit_ts", "pg_multixact/members", "pg_multixact/offsets", "pg_subtrans", "pg_wal", "pg_xact"];
 
 /// Files: for what a server reads them, and for what it writes them.
-const FILES: [(&str, OpenedBy, Option<OpenedBy>); 9] = [
+const FILES: [(&str, OpenedBy, Option<OpenedBy>); 10] = [
     ("PG_VERSION", OpenedBy::Start, None),
     ("backup_label", OpenedBy::Start, None),
     ("global/pg_control", OpenedBy::Start, Some(OpenedBy::Start)),
     ("pg_logical/replorigin_checkpoint", OpenedBy::Start, Some(OpenedBy::Checkpoints)),
     ("postmaster.opts", OpenedBy::Start, Some(OpenedBy::Start)),
     ("postmaster.pid", OpenedBy::Start, None),
+    ("recovery.conf", OpenedBy::Start, None),
     ("recovery.signal", OpenedBy::Start, None),
     ("standby.signal", OpenedBy::Start, None),
     ("tablespace_map", OpenedBy::Start, None),
@@ -139,8 +141,9 @@ pub fn access_modes(
         // Where nothing can be made anew, it takes a while until that is missed.
         let written_by = match name {
             "pg_logical" => OpenedBy::Checkpoints,
-            // After replay each transaction that is still prepared gets a file.
+            // After replay each transaction that is still prepared gets a file; replay writes maps anew in the other.
             "pg_twophase" => OpenedBy::Replay,
+            "global" if replays => OpenedBy::Replay,
             _ => OpenedBy::Later,
         };
         look.at(Path::new(name), (LIST, by), Some(written_by));
@@ -180,15 +183,20 @@ pub fn access_modes(
     for (name, read_by, written_by) in FILES.into_iter().chain(configuration) {
         look.at(Path::new(name), (READ, read_by), written_by);
     }
+    if let Some(control) = control.filter(|control| control.timeline() > TimelineId(1)) {
+        look.at(&history_path(control.timeline()), (READ, OpenedBy::Start), None);
+    }
     // Recovery lists them, since unlogged relations are emptied.
     let of_base = if replays { OpenedBy::Start } else { OpenedBy::Connections };
     look.at(Path::new("base"), (LIST, of_base), Some(OpenedBy::Later));
     let are_listed = directory.major().facts().recovery_lists_databases;
     let of_databases = if are_listed { of_base } else { OpenedBy::Connections };
+    // Files of unlogged relations are removed in it and made anew, and those of dropped ones removed.
+    let written_by = if replays { OpenedBy::Replay } else { OpenedBy::Later };
     for database in look.entries("base", FileType::is_dir) {
-        look.database(&database, of_databases);
+        look.database(&database, of_databases, written_by);
     }
-    look.tablespaces(if replays && are_listed { OpenedBy::Start } else { OpenedBy::Relations });
+    look.tablespaces(written_by, if replays && are_listed { OpenedBy::Start } else { OpenedBy::Relations });
     look.at(Path::new("global/pg_filenode.map"), (READ, OpenedBy::Connections), None);
     for file in relations {
         let by = if is_catalog(file.rel) { OpenedBy::Connections } else { OpenedBy::Relations };
@@ -286,15 +294,15 @@ impl Look<'_> {
     }
 
     /// A directory of a database, and what a connection reads in it.
-    fn database(&mut self, database: &Path, listed_by: OpenedBy) {
-        self.at(database, (LIST, listed_by), Some(OpenedBy::Later));
+    fn database(&mut self, database: &Path, listed_by: OpenedBy, written_by: OpenedBy) {
+        self.at(database, (LIST, listed_by), Some(written_by));
         for name in ["PG_VERSION", "pg_filenode.map"] {
             self.at(&database.join(name), (READ, OpenedBy::Connections), None);
         }
     }
 
     /// The directory of each tablespace, which may lie elsewhere, those of majors in it, and those of databases in these.
-    fn tablespaces(&mut self, listed_by: OpenedBy) {
+    fn tablespaces(&mut self, written_by: OpenedBy, listed_by: OpenedBy) {
         for tablespace in self.entries("pg_tblspc", |kind| kind.is_symlink() || kind.is_dir()) {
             self.at(&tablespace, (ENTER, listed_by), None);
             let majors = self.entries(&tablespace, FileType::is_dir).into_iter();
@@ -303,7 +311,7 @@ impl Look<'_> {
             for of_major in majors.filter(is_of_server) {
                 self.at(&of_major, (LIST, listed_by), Some(OpenedBy::Later));
                 for database in self.entries(&of_major, FileType::is_dir) {
-                    self.database(&database, listed_by);
+                    self.database(&database, listed_by, written_by);
                 }
             }
         }

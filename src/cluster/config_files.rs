@@ -3,13 +3,16 @@
 
 use std::path::{Path, PathBuf};
 
+use super::control_file::CONTROL_PATH;
 use super::data_dir::DataDir;
+use super::hba_file::hba_fault;
 use super::history_file::{history_path, read_history};
 use super::open::{AccessError, Links, read_small};
+use super::recovery_conf::recovery_conf_faults;
 use super::server_settings::ServerSettings;
 use super::settings::{CONF_LIMIT_BYTES, FILES, is_true};
-use super::state_files::{kept_slots, prepared_xacts};
-use crate::parsers::control::ControlFile;
+use super::state_files::{kept_origins, kept_slots, prepared_xacts};
+use crate::parsers::control::{ControlFile, WAL_LEVEL_MINIMAL};
 use crate::parsers::wal::version::XlogFormat;
 use crate::types::TimelineId;
 
@@ -27,7 +30,7 @@ pub enum ConfigFault {
         /// The line, from 1.
         line: usize,
     },
-    /// A line of `pg_hba.conf` begins with no kind of connection.
+    /// A line of `pg_hba.conf` is none that a server takes.
     HbaLine {
         /// The line, from 1.
         line: usize,
@@ -102,20 +105,25 @@ pub enum ConfigFault {
     },
     /// Recovery from an archive is asked for, and no setting says how to fetch from it.
     NoRestoreCommand,
+    /// A line of `recovery.conf` sets what cannot be set there, or to what it cannot be.
+    RecoverySetting {
+        /// The line, from 1.
+        line: usize,
+    },
+    /// Something other than a file stands in its place.
+    NotAFile,
+    /// Recovery beyond a crash is asked for, and WAL has less than that needs.
+    MinimalWal,
+    /// There are more replication origins than the server takes.
+    Origins {
+        /// The setting.
+        setting: &'static str,
+        /// Its value.
+        allowed: u32,
+        /// Origins of `pg_logical/replorigin_checkpoint`.
+        origins: usize,
+    },
 }
-
-/// First words of the lines of `pg_hba.conf`.
-const HBA_KINDS: [&str; 9] = [
-    "local",
-    "host",
-    "hostssl",
-    "hostnossl",
-    "hostgssenc",
-    "hostnogssenc",
-    "include",
-    "include_if_exists",
-    "include_dir",
-];
 
 /// Settings that say where recovery ends, of which servers from 12 on take one.
 ///
@@ -150,7 +158,9 @@ pub fn config_faults(directory: &DataDir, signals: &[&str]) -> ConfigFaults {
     if settings.is_known("hba_file") && settings.get("hba_file").is_none() {
         let file = Path::new("pg_hba.conf");
         match found.read(&root.join(file)) {
-            Text::Bytes(bytes) => hba_fault(&bytes).into_iter().for_each(|fault| found.add(file, fault)),
+            Text::Bytes(bytes) => {
+                hba_fault(&bytes, root, directory.major()).into_iter().for_each(|fault| found.add(file, fault))
+            }
             Text::Missing => found.add(file, ConfigFault::NoHba),
             // A link to another file is for the server to follow.
             Text::Unknown if !leads_to_a_file(&root.join(file)) => found.add(file, ConfigFault::HbaUnreadable),
@@ -173,6 +183,7 @@ pub fn config_faults(directory: &DataDir, signals: &[&str]) -> ConfigFaults {
     let is_asked = asks(if has_conf { &["recovery.conf"] } else { &["recovery.signal", "standby.signal"] });
     let mut own = None;
     if has_conf && is_asked {
+        recovery_conf_faults(root, &mut found);
         own = Some(ServerSettings::of_recovery_conf(root, &mut found));
     }
     let (targets, file) = match &own {
@@ -192,6 +203,7 @@ pub fn config_faults(directory: &DataDir, signals: &[&str]) -> ConfigFaults {
         found.add(file, ConfigFault::RecoveryTarget { setting });
     }
     if let Some(control) = directory.control().trusted().filter(|_| is_asked) {
+        found.minimal_wal(&settings, directory, control);
         found.too_low(&settings, directory, control);
         let alone = |name| settings.is_known(name) && settings.get(name).is_none_or(str::is_empty);
         let is_latest = settings.is_known(timeline) && settings.get(timeline).is_none_or(|value| value == "latest");
@@ -257,13 +269,22 @@ impl ConfigFaults {
         {
             self.add(Path::new(FILES[0]), ConfigFault::Slots { allowed, slots: slots.len() });
         }
+        let facts = directory.major().facts();
+        let setting = if facts.has_origin_setting { "max_active_replication_origins" } else { "max_replication_slots" };
+        let origins = kept_origins(directory.root());
+        if let Some(allowed) = settings.number(setting, Some(DEFAULT_SLOTS))
+            // With none it does not read them.
+            && usize::try_from(allowed).is_ok_and(|allowed| (1..origins).contains(&allowed))
+        {
+            self.add(Path::new(FILES[0]), ConfigFault::Origins { setting, allowed, origins });
+        }
         if !settings.is_known("wal_level") {
             return;
         }
         let level = settings.get("wal_level").unwrap_or("replica").to_ascii_lowercase();
         let (is_minimal, is_logical) = (level == "minimal", level == "logical");
         // 19 decodes at this level too.
-        let decodes = is_logical || directory.major().facts().xlog == XlogFormat::Since19;
+        let decodes = is_logical || facts.xlog == XlogFormat::Since19;
         if is_minimal && !slots.is_empty() {
             self.add(Path::new(FILES[0]), ConfigFault::SlotLevel { needed: "replica" });
         } else if slots.contains(&true) && !decodes {
@@ -272,10 +293,23 @@ impl ConfigFaults {
         let senders = settings.number("max_wal_senders", Some(DEFAULT_SENDERS)).unwrap_or_default();
         let archives = settings.get("archive_mode");
         let archives = archives.is_some_and(|value| is_true(value) || value.eq_ignore_ascii_case("always"));
-        for (setting, is_set) in [("max_wal_senders", senders > 0), ("archive_mode", archives)] {
+        // Majors before 17 do not know it, and refuse it for that.
+        let summarizes = settings.get("summarize_wal").is_some_and(is_true);
+        for (setting, is_set) in
+            [("max_wal_senders", senders > 0), ("archive_mode", archives), ("summarize_wal", summarizes)]
+        {
             if is_minimal && is_set {
                 self.add(Path::new(FILES[0]), ConfigFault::MinimalLevel { setting });
             }
+        }
+    }
+
+    /// Sources: `CheckRequiredParameterValues`, `src/backend/access/transam/xlogrecovery.c`; servers of 12 and 18 that were started so.
+    fn minimal_wal(&mut self, settings: &ServerSettings, directory: &DataDir, control: &ControlFile) {
+        let serves = settings.is_known("hot_standby") && settings.get("hot_standby").is_none_or(is_true);
+        let is_refused = directory.major().facts().refuses_minimal_wal || serves;
+        if control.wal_level == WAL_LEVEL_MINIMAL && is_refused {
+            self.add(Path::new(CONTROL_PATH), ConfigFault::MinimalWal);
         }
     }
 
@@ -375,27 +409,6 @@ pub(super) fn is_setting(line: &[u8]) -> bool {
     }
 }
 
-/// What a server refuses `pg_hba.conf` for, by the first words of its lines.
-///
-/// Source: `load_hba` and `parse_hba_line`, `src/backend/libpq/hba.c`.
-fn hba_fault(bytes: &[u8]) -> Option<ConfigFault> {
-    let (mut entries, mut continues) = (0_usize, false);
-    for (index, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
-        let is_first = !std::mem::replace(&mut continues, line.trim_ascii_end().ends_with(b"\\"));
-        let line = line.trim_ascii();
-        if !is_first || line.is_empty() || line.starts_with(b"#") {
-            continue;
-        }
-        let word = line.split(|byte| byte.is_ascii_whitespace() || *byte == b',').next().unwrap_or_default();
-        let word = word.strip_prefix(b"\"").and_then(|word| word.strip_suffix(b"\"")).unwrap_or(word);
-        if !HBA_KINDS.iter().any(|kind| kind.as_bytes() == word) {
-            return Some(ConfigFault::HbaLine { line: index.saturating_add(1) });
-        }
-        entries = entries.saturating_add(1);
-    }
-    (entries == 0).then_some(ConfigFault::HbaEmpty)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -433,12 +446,5 @@ mod tests {
         ] {
             assert!(!is_setting(line.as_bytes()), "{line}");
         }
-    }
-
-    #[test]
-    fn first_words_of_hba_lines() {
-        assert_eq!(hba_fault(b"# x\nlocal all all trust\n\"host\" all all \\\n 1.2.3.4/32 md5\n"), None);
-        assert_eq!(hba_fault(b"local all all trust\n\ngarbage\n"), Some(ConfigFault::HbaLine { line: 3 }));
-        assert_eq!(hba_fault(b"# nothing\n"), Some(ConfigFault::HbaEmpty));
     }
 }

@@ -30,8 +30,19 @@ const SLRU_NAME_LENGTHS: [usize; 4] = [4, 5, 6, 15];
 /// Source: `XLOG_FNAME_LEN`, `src/include/access/xlog_internal.h`.
 const WAL_NAME_LENGTH: usize = 24;
 
-/// Files that a server makes anew or removes, whatever is in them.
-const REMADE_FILES: [&str; 2] = ["global/pg_internal.init", "pg_logical/replorigin_checkpoint.tmp"];
+/// Files that a server makes anew, renames or removes, whatever is in them.
+const REMADE_FILES: [&str; 7] = [
+    "backup_label.old",
+    "global/pg_internal.init",
+    "pg_logical/replorigin_checkpoint.tmp",
+    "pg_wal/RECOVERYHISTORY",
+    "pg_wal/RECOVERYXLOG",
+    "recovery.done",
+    "tablespace_map.old",
+];
+
+/// Directories that a server makes where they are missing, and cannot where a link is that leads nowhere.
+const REMADE_DIRECTORIES: [&str; 2] = ["pg_wal/archive_status", "pg_wal/summaries"];
 
 /// Something that has the name of a file of the server and is none: a directory, a device, a link that leads nowhere.
 #[derive(Debug)]
@@ -58,7 +69,7 @@ pub struct NotFiles {
 /// Sources: `SlruPhysicalWritePage`, `src/backend/access/transam/slru.c`; `CheckPointReplicationOrigin`,
 /// `src/backend/replication/logical/origin.c`; servers of 10 to 18 that were started so.
 #[must_use]
-pub fn not_files(directory: &DataDir) -> NotFiles {
+pub fn not_files(directory: &DataDir, replays: bool) -> NotFiles {
     let root = directory.root();
     // Replay opens each segment of WAL in its turn, and the next one when WAL goes on.
     let numbered =
@@ -85,10 +96,13 @@ pub fn not_files(directory: &DataDir) -> NotFiles {
         entries("pg_replslot").into_iter().map(|(name, _)| Path::new("pg_replslot").join(name).join("state.tmp"));
     let remade = REMADE_FILES.map(PathBuf::from).into_iter().chain(slots);
     paths.extend(remade.filter(|path| root.join(path).symlink_metadata().is_ok_and(|found| found.is_dir())));
+    let is_broken = |path: &&str| root.join(path).is_symlink() && !root.join(path).exists();
+    paths.extend(REMADE_DIRECTORIES.into_iter().filter(is_broken).map(PathBuf::from));
     paths.sort_unstable();
     let not_a_file = |path: PathBuf| {
         let fault = ReadFile::open(&root.join(&path), Links::Follow).err()?.into();
-        let stops_start = !path.ends_with("pg_internal.init");
+        // After a clean shutdown it is of no use.
+        let stops_start = replays || !path.ends_with("pg_internal.init");
         Some(NotAFile { path, fault, stops_start })
     };
     NotFiles { found: paths.into_iter().filter_map(not_a_file).collect(), skipped }

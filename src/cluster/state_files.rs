@@ -8,9 +8,12 @@ use super::server_files::{FileFault, is_missing};
 use super::xact_log::{SLRU_PAGES_PER_SEGMENT, XactLog};
 use crate::parsers::control::ControlFile;
 use crate::parsers::state_files::{
-    MAX_STATE_BYTES, StateFault, check_origins, check_slot, check_twophase, is_logical_slot,
+    MAX_STATE_BYTES, StateFault, check_origins, check_slot, check_twophase, count_origins, is_logical_slot,
 };
 use crate::parsers::wal::version::XlogFormat;
+
+/// How far replication origins came, relative to the data directory.
+const ORIGINS_PATH: &str = "pg_logical/replorigin_checkpoint";
 
 /// Which file a start does not get past.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +72,7 @@ pub fn state_faults(directory: &DataDir, control: Option<&ControlFile>, replays:
             check(slot.join("state"), StateFile::Slot, check_slot);
         }
     }
-    let origins = Path::new("pg_logical/replorigin_checkpoint");
+    let origins = Path::new(ORIGINS_PATH);
     if root.join(origins).symlink_metadata().is_ok() {
         check(origins.to_owned(), StateFile::Origins, check_origins);
     }
@@ -95,6 +98,12 @@ pub(super) fn kept_slots(root: &Path) -> Vec<bool> {
     let names = entries(root, of, &mut Vec::new()).into_iter().filter(|name| !name.ends_with(".tmp"));
     let states = names.map(|name| read_small(&root.join(of).join(name).join("state"), Links::Refuse, MAX_STATE_BYTES));
     states.flatten().filter(|bytes| check_slot(bytes).is_ok()).filter_map(|bytes| is_logical_slot(&bytes)).collect()
+}
+
+/// How many replication origins a start takes from their file.
+pub(super) fn kept_origins(root: &Path) -> usize {
+    let read = read_small(&root.join(ORIGINS_PATH), Links::Refuse, MAX_STATE_BYTES);
+    read.ok().filter(|bytes| check_origins(bytes).is_ok()).map_or(0, |bytes| count_origins(&bytes))
 }
 
 /// Names of entries, sorted; none where there is no such directory.

@@ -14,6 +14,9 @@ const SLOT_MAGIC: u32 = 0x0105_1CA1;
 const ORIGIN_MAGIC: u32 = 0x1257_DADE;
 const ORIGIN_BYTES: usize = 16;
 
+/// Those of its magic and its CRC.
+const LEAST_ORIGIN_BYTES: usize = 8;
+
 /// Longest such file that is read, in bytes: the largest that a server reads is 1 GiB, one of 64 MiB has millions of locks.
 pub const MAX_STATE_BYTES: u64 = 64 << 20;
 
@@ -121,7 +124,7 @@ pub fn is_logical_slot(bytes: &[u8]) -> Option<bool> {
 /// # Errors
 /// What a server refuses it for.
 pub fn check_origins(bytes: &[u8]) -> Result<(), StateFault> {
-    const LEAST: usize = 8;
+    const LEAST: usize = LEAST_ORIGIN_BYTES;
     match u32_at(bytes, 0) {
         Some(ORIGIN_MAGIC) => {}
         Some(found) => return Err(StateFault::Magic { found }),
@@ -133,6 +136,12 @@ pub fn check_origins(bytes: &[u8]) -> Result<(), StateFault> {
         return Err(StateFault::Length { found: bytes.len(), expected });
     }
     ends_with_crc(bytes)
+}
+
+/// How many origins a file has that [`check_origins`] takes.
+#[must_use]
+pub fn count_origins(bytes: &[u8]) -> usize {
+    bytes.len().saturating_sub(LEAST_ORIGIN_BYTES).checked_div(ORIGIN_BYTES).unwrap_or_default()
 }
 
 fn ends_with_crc(bytes: &[u8]) -> Result<(), StateFault> {

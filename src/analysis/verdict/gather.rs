@@ -23,14 +23,18 @@ use crate::parsers::page::PageHeader;
 use crate::parsers::restore::ready_page;
 use crate::parsers::wal::block::{BlockRef, Keep};
 use crate::parsers::wal::lifecycle::LifeCycle;
-use crate::parsers::wal::names::{RM_DBASE, RM_HEAP, RM_HEAP2, RM_SMGR, RM_XACT, RM_XLOG, is_hint};
+use crate::parsers::wal::names::{RM_DBASE, RM_HEAP, RM_HEAP2, RM_SMGR, RM_TBLSPC, RM_XACT, RM_XLOG, is_hint};
 use crate::parsers::wal::payload::{ParameterChange, XlogPayload};
 use crate::parsers::wal::record::Record;
+use crate::parsers::wal::tablespace::TablespaceCreated;
 use crate::parsers::wal::xact_end::XactEnd;
 use crate::types::{BlockNumber, ForkNumber, Lsn, RelFileLocator};
 
 /// Ends of transactions that are gathered before they must be put together with the others.
 const MAX_ENDS: usize = 100_000;
+
+/// Tablespaces that are kept of one segment.
+const MAX_TABLESPACES: usize = 1000;
 
 /// Bytes of changes that are gathered before they must be put together with the others.
 const MAX_CHANGE_BYTES: usize = 32 << 20;
@@ -57,6 +61,8 @@ pub(super) struct Gathered {
     pub(super) backup_ends: Vec<(Lsn, Lsn)>,
     /// Records of changed settings: start, and whether from then on less was logged (`wal_level` minimal).
     pub(super) levels: Vec<(Lsn, bool)>,
+    /// Tablespaces that were made.
+    pub(super) tablespaces: Vec<TablespaceCreated>,
     pub(super) needed: Option<Needed>,
     pub(super) first_touches: Option<FirstTouches>,
     pub(super) zeroed: Option<ZeroedPages>,
@@ -160,6 +166,7 @@ impl<'a> Gather<'a> {
         let mut known = true;
         match record.header.rmgr_id {
             RM_XLOG => self.note_checkpoint(&{ *record }),
+            RM_TBLSPC => self.note_tablespace(&{ *record }),
             RM_SMGR | RM_XACT | RM_DBASE => {
                 known = self.add_files(&{ *record });
                 self.note_end(&{ *record });
@@ -297,6 +304,15 @@ impl<'a> Gather<'a> {
         // Those up to 2 are not transactions, and records come in bunches of one.
         if xid > 2 && self.gathered.newest_xid != Some(xid) {
             self.gathered.newest_xid = newer_xid(self.gathered.newest_xid, Some(xid));
+        }
+    }
+
+    #[inline(never)]
+    fn note_tablespace(&mut self, record: &Record<'_>) {
+        if let Ok(Some(made)) = TablespaceCreated::of(record)
+            && self.gathered.tablespaces.len() < MAX_TABLESPACES
+        {
+            self.gathered.tablespaces.push(made);
         }
     }
 

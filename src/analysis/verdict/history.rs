@@ -21,6 +21,7 @@ use crate::analysis::wal::walk::WalkEnd;
 use crate::cluster::wal::{WalReadError, WalSet};
 use crate::parsers::wal::block::Keep;
 use crate::parsers::wal::lifecycle::LifeCycle;
+use crate::parsers::wal::tablespace::TablespaceCreated;
 use crate::parsers::wal::version::Major;
 use crate::types::{ForkNumber, Lsn, PageId, RelFileLocator};
 
@@ -56,6 +57,8 @@ pub struct WalHistory {
     backup_ends: Vec<(Lsn, Lsn)>,
     /// Records of changed settings: start, and whether from then on less was logged than replay of single pages needs (`wal_level` minimal).
     levels: Vec<(Lsn, bool)>,
+    /// Tablespaces that were made.
+    tablespaces: Vec<TablespaceCreated>,
     /// The server logged less at last, by its control file.
     pub is_minimal: bool,
     /// What replay needs on disk; collected only where it is asked for.
@@ -185,6 +188,7 @@ impl WalHistory {
         self.shutdowns.extend(gathered.shutdowns);
         self.backup_ends.extend(gathered.backup_ends);
         self.levels.extend(gathered.levels);
+        self.tablespaces.extend(gathered.tablespaces);
         if let Some((whole, part)) = self.needed.as_mut().zip(gathered.needed) {
             whole.append(part);
         }
@@ -253,6 +257,12 @@ impl WalHistory {
     pub fn may_lack_copies(&self, after: Lsn) -> bool {
         let is_old = self.major.is_none_or(|major| major.facts().copies_without_wal);
         is_old && (self.is_minimal || self.levels.iter().any(|(lsn, _)| *lsn >= after))
+    }
+
+    /// Tablespaces that records make.
+    #[must_use]
+    pub fn tablespaces(&self) -> &[TablespaceCreated] {
+        &self.tablespaces
     }
 
     /// The stretches of WAL that were read without a gap.

@@ -9,7 +9,7 @@ impl fmt::Display for ConfigFault {
         match self {
             Self::NoSettings | Self::NoHba => f.write_str("not in the data directory"),
             Self::Setting { line } => write!(f, "line {line} is not a setting"),
-            Self::HbaLine { line } => write!(f, "line {line} begins with no kind of connection"),
+            Self::HbaLine { line } => write!(f, "line {line} is none that a server takes: check the kind of connection, the address and the method"),
             Self::HbaUnreadable => f.write_str("not a file, or a link that leads nowhere"),
             Self::HbaEmpty => f.write_str("no line allows or rejects anything"),
             Self::RecoveryConf => f.write_str(
@@ -49,6 +49,16 @@ impl fmt::Display for ConfigFault {
                 f,
                 "recovery follows timeline {newest}, whose history does not have the last checkpoint on timeline {own}"
             ),
+            Self::RecoverySetting { line } => {
+                write!(f, "line {line} sets what cannot be set there, or to what it cannot be")
+            }
+            Self::NotAFile => f.write_str("not a file"),
+            Self::MinimalWal => f.write_str(
+                "wal_level was minimal at the last checkpoint, and recovery from an archive or as a standby needs more in WAL",
+            ),
+            Self::Origins { setting, allowed, origins } => {
+                write!(f, "{setting} is {allowed}, and replication origins in pg_logical/replorigin_checkpoint are {origins}")
+            }
             Self::NoRestoreCommand => f.write_str("asks for recovery from an archive, and restore_command is not set"),
         }
     }

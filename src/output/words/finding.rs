@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::analysis::checksum_witness::ChecksumsContradict;
-use crate::analysis::finding_kind::{FindingKind, Unrecognized, WalChange, WalRemark};
+use crate::analysis::finding_kind::{FindingKind, TablespaceFault, Unrecognized, WalChange, WalRemark};
 use crate::analysis::wal::clock::SetBack;
 use crate::parsers::wal::payload::PgTimestamp;
 
@@ -38,6 +38,16 @@ impl fmt::Display for FindingKind {
             | Self::NotAFile(why)
             | Self::StateFile { why, .. }
             | Self::DatabaseVersion(why) => why.fmt(f),
+            Self::TablespaceOfWal { record_lsn, location, why } => {
+                write!(f, "the record at {record_lsn} makes this tablespace in {location}, ")?;
+                match why {
+                    TablespaceFault::Missing => f.write_str("which is not there"),
+                    TablespaceFault::NotADirectory => f.write_str("which is no directory"),
+                    TablespaceFault::OtherOwner { uid } => write!(f, "which belongs to another user, {uid}"),
+                    TablespaceFault::NoLink => f.write_str("and in place of its link there is a directory with files"),
+                }
+            }
+            Self::TablespaceNoLink => f.write_str("a directory, where servers have a link"),
             Self::CommitsLost { count, xid, record_lsn } => {
                 write!(
                     f,

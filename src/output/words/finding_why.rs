@@ -127,6 +127,13 @@ impl FindingKind {
             Self::TablespaceMissing { .. } => {
                 "a start does not notice; all relations in it fail when they are read: mount what is missing, or set the link anew"
             }
+            Self::TablespaceOfWal { .. } => {
+                "replay ends there, and no server starts: make the directory, empty, for the user that the server runs as"
+            }
+            Self::TablespaceNoLink => {
+                "a copy that followed the links: recovery from a backup or of a standby ends over it. Move it elsewhere and set a link to it, or set \
+                 allow_in_place_tablespaces"
+            }
             Self::RelationFileMissing { .. } | Self::MoreRelationFiles { .. } => {
                 "what it held is lost, unless the file is brought back: a start does not notice, only whoever reads it"
             }

@@ -15,6 +15,7 @@ pub mod reader;
 pub mod record;
 pub mod record_time;
 pub mod scan;
+pub mod tablespace;
 pub mod timeline;
 pub mod version;
 pub mod xact_end;

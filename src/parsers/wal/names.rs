@@ -41,6 +41,8 @@ pub const RM_XACT: u8 = 1;
 pub const RM_SMGR: u8 = 2;
 /// Id of the resource manager Database.
 pub const RM_DBASE: u8 = 4;
+/// Id of the resource manager Tablespace.
+pub const RM_TBLSPC: u8 = 5;
 /// Id of the resource manager Heap2.
 pub const RM_HEAP2: u8 = 9;
 /// Id of the resource manager Heap.

@@ -1,0 +1,82 @@
+//! Whether replay can make the tablespaces that WAL has after the redo point, and go on with those that are there.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::analysis::finding::Finding;
+use crate::analysis::finding_kind::{FindingKind, TablespaceFault};
+use crate::analysis::verdict::check::CheckReport;
+use crate::analysis::verdict::outlook::{Obstacle, Outlook, StartConditions};
+use crate::analysis::verdict::replay::Recovery;
+use crate::cluster::data_dir::DataDir;
+use crate::cluster::open::list;
+use crate::cluster::settings::{Settings, is_true};
+use crate::parsers::wal::tablespace::TablespaceCreated;
+
+/// Adds what replay dies of to the outlook, and says what it is.
+///
+/// Sources: `create_tablespace_directories` and `remove_tablespace_symlink`, `src/backend/commands/tablespace.c`;
+/// `CheckTablespaceDirectory`, `src/backend/access/transam/xlogrecovery.c`; servers of 10 to 19 that were started so.
+pub(super) fn settle_tablespaces(directory: &DataDir, report: &mut CheckReport) -> Vec<Finding> {
+    let replay = &report.replay;
+    let Some(redo_lsn) = replay.redo_lsn.filter(|_| replay.recovery.replays()) else { return Vec::new() };
+    let made = report.history.tablespaces().iter().filter(|made| made.record_lsn >= redo_lsn);
+    let mut found: Vec<Finding> = made.filter_map(|made| fault_of(directory, made)).collect();
+    if matches!(replay.recovery, Recovery::Archive | Recovery::Backup) {
+        found.extend(real_tablespaces(directory));
+    }
+    if !found.is_empty() {
+        let given = report.outlook.given;
+        let obstacle = given.obstacle.max(Some(Obstacle::Start));
+        report.outlook = Outlook::of(&report.pages, &report.replay, StartConditions { obstacle, ..given });
+    }
+    found
+}
+
+fn path_of(made: &TablespaceCreated) -> PathBuf {
+    Path::new("pg_tblspc").join(made.spc_oid.to_string())
+}
+
+fn fault_of(directory: &DataDir, made: &TablespaceCreated) -> Option<Finding> {
+    let path = path_of(made);
+    // One that lies in the data directory, as tests of the server have them, has no other place.
+    if !made.location.is_absolute() {
+        return None;
+    }
+    let location = made.location.metadata();
+    let owner = directory.root().metadata().map(|root| root.uid()).ok();
+    let link = directory.root().join(&path);
+    let is_in_use = || {
+        fs::symlink_metadata(&link).is_ok_and(|link| link.is_dir()) && list(&link).is_ok_and(|held| !held.is_empty())
+    };
+    let why = match location {
+        Err(error) if error.kind() == ErrorKind::NotFound => TablespaceFault::Missing,
+        Ok(found) if !found.is_dir() => TablespaceFault::NotADirectory,
+        Ok(found) if owner.is_some_and(|owner| owner != found.uid()) => {
+            TablespaceFault::OtherOwner { uid: found.uid() }
+        }
+        _ if is_in_use() => TablespaceFault::NoLink,
+        _ => return None,
+    };
+    let location = made.location.display().to_string();
+    let kind = FindingKind::TablespaceOfWal { record_lsn: made.record_lsn, location, why };
+    Some(Finding::problem(kind).in_file(&path.display().to_string()))
+}
+
+/// Directories where servers have links: copies that followed them.
+fn real_tablespaces(directory: &DataDir) -> Vec<Finding> {
+    let settings = Settings::read(directory.root());
+    if settings.get("allow_in_place_tablespaces").is_some_and(is_true) {
+        return Vec::new();
+    }
+    let of = Path::new("pg_tblspc");
+    let is_number = |name: &OsString| name.as_encoded_bytes().iter().all(u8::is_ascii_digit);
+    // That it cannot be listed is said where relations are looked for.
+    let held = list(&directory.root().join(of)).unwrap_or_default();
+    let real = held.into_iter().filter(|(name, kind)| kind.is_dir() && is_number(name));
+    real.map(|(name, _)| Finding::problem(FindingKind::TablespaceNoLink).in_file(&of.join(name).display().to_string()))
+        .collect()
+}
