@@ -90,6 +90,12 @@ pub enum FindingKind {
     DatabaseMissing { name: String },
     /// What the server put into a tablespace is missing. `relations`: how many there the catalogs certainly have.
     TablespaceMissing { name: String, relations: u64 },
+    /// Replay copies a database from the files of another one as they are now.
+    #[strum(serialize = "database_copied")]
+    DatabaseCopied { record_lsn: Lsn, source: String, is_missing: bool },
+    /// The first file of an index or a sequence has no page.
+    #[strum(serialize = "relation_file_empty")]
+    RelationFileEmpty { name: String },
     /// Replay cannot make a tablespace of WAL.
     #[strum(serialize = "tablespace_of_wal")]
     TablespaceOfWal { record_lsn: Lsn, location: String, why: TablespaceFault },
@@ -516,6 +522,8 @@ impl FindingKind {
                 | Self::DatabaseVersion(_)
                 | Self::DatabaseMissing { .. }
                 | Self::TablespaceMissing { .. }
+                | Self::DatabaseCopied { .. }
+                | Self::RelationFileEmpty { .. }
                 | Self::TablespaceOfWal { .. }
                 | Self::TablespaceNoLink
                 | Self::RelationFileMissing { .. }

@@ -434,7 +434,7 @@ impl ServerFiles {
                 coverage.skip_once(SkippedPart::file(file.display().to_string()), SkipReason::NoRowRead);
             }
         }
-        let mut with_init = Vec::new();
+        let (mut with_init, mut empty) = (Vec::new(), Vec::new());
         for (rel, name, age) in certain {
             // A database that no committed row names is being made or was given up.
             let is_known = rel.db_oid == 0 || maps.iter().any(|(_, db_oid, _)| *db_oid == rel.db_oid);
@@ -442,6 +442,24 @@ impl ServerFiles {
                 || self.unless_removed.iter().any(|found| found.page.rel == rel);
             if is_known && !is_named && is_before_redo(control, age) && is_gone(rel) {
                 missing.push((rel, name.to_string(), is_of_system(name.oid)));
+            }
+            let main = paths.segment_file(rel, ForkNumber::Main, 0);
+            let has_pages = matches!(name.kind, Some(RelKind::INDEX | RelKind::SEQUENCE));
+            if is_known
+                && has_pages
+                && is_before_redo(control, age)
+                && directory.root().join(&main).metadata().is_ok_and(|file| file.is_file() && file.len() == 0)
+            {
+                let kind = FindingKind::RelationFileEmpty { name: name.to_string() };
+                let finding = Finding::problem(kind).in_file(&main.display().to_string());
+                let obstacle = is_of_system(name.oid).then_some(Obstacle::Connections);
+                // Until the next checkpoint one that was dropped has an empty file.
+                if was_stopped {
+                    self.obstacle = self.obstacle.max(obstacle);
+                    empty.push(finding);
+                } else {
+                    self.unless_removed(finding, obstacle, rel);
+                }
             }
             let init = paths.segment_file(rel, ForkNumber::Init, 0);
             if !was_stopped && !is_missing(directory, &init) {
@@ -482,7 +500,7 @@ impl ServerFiles {
                 self.unless_removed(of_file(rel, name), is_catalog.then_some(Obstacle::Connections), rel);
             }
         }
-        let further = [missing.len(), without_init.len(), with_init.len()]
+        let further = [missing.len(), without_init.len(), with_init.len(), empty.len()]
             .map(|count| count.saturating_sub(MAX_NAMED))
             .into_iter()
             .sum::<usize>();
@@ -491,6 +509,7 @@ impl ServerFiles {
         }
         self.findings.extend(without_init.into_iter().take(MAX_NAMED));
         self.findings.extend(with_init.into_iter().take(MAX_NAMED));
+        self.findings.extend(empty.into_iter().take(MAX_NAMED));
         self.findings.extend(missing.into_iter().take(MAX_NAMED).map(|(rel, name, _)| of_file(rel, name)));
         self.findings.extend(more_files(further));
     }

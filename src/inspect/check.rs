@@ -4,11 +4,11 @@
 mod commits;
 mod files;
 mod links;
+mod made_in_replay;
 mod missing;
 mod prepared;
 mod prove;
 mod scan;
-mod tablespaces;
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -18,10 +18,10 @@ pub use crate::analysis::verdict::check::{Scope, Stage};
 
 use self::files::RelationFiles;
 use self::links::{impossible_namers, link_findings, named_but_absent};
+use self::made_in_replay::settle_made;
 use self::missing::settle_missing;
 use self::prove::{ProofInput, prove};
 use self::scan::{Scanned, scan};
-use self::tablespaces::settle_tablespaces;
 use super::cluster_wal::{WalSources, refuse_without_wal};
 use super::donors::{follow_timelines, open_donors};
 use super::dwb_source::DwbSource;
@@ -201,11 +201,11 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
         obstacle: server_files.obstacle.max(proofs.obstacle),
     };
     let mut report = judge(&cluster, &view, scanned, slots, &mut donors, told.coverage, request, watch);
-    let of_tablespaces = settle_tablespaces(directory, &mut report);
+    let made = settle_made(directory, (&names, &files.paths), &mut report);
     report.outlook.refused_by = cluster.server.refuses_start();
 
     let mut findings = told.findings;
-    findings.extend(of_tablespaces);
+    findings.extend(made);
     findings.extend(link_findings(&links, &named, &report, unchecked, &has_name, &|page| files.locate(page)));
     findings.extend(cluster_findings(&cluster, &report, &source));
     let coverage = std::mem::take(&mut report.coverage);

@@ -17,6 +17,7 @@ use crate::analysis::slot_facts::WritePath;
 use crate::analysis::staleness::{BatchReason, BatchVerdict};
 use crate::cluster::donor::DonorKind;
 use crate::parsers::dwb::Knowledge;
+use crate::parsers::wal::names::RM_SEQUENCE;
 use crate::types::{ForkNumber, Lsn, PageId};
 
 /// Records that an image lacks and that are named one by one; the others are counted.
@@ -170,6 +171,9 @@ impl Chain {
 pub fn judge(page: PageId, candidate: Candidate, evidence: &CandidateEvidence<'_>) -> Judged {
     let mut chain = Chain { steps: Vec::new(), lost: Vec::new() };
     judge_image(&candidate, evidence, &mut chain);
+    if candidate.marks.is_sequence() && !is_set_later(&candidate, evidence) {
+        chain.add(Weight::Missing, Statement::Open(OpenQuestion::SequenceValue));
+    }
     if page.fork == ForkNumber::Main && evidence.history.may_lack_copies(candidate.page_lsn) {
         chain.add(Weight::Missing, Statement::CopiesUnlogged { page_lsn: candidate.page_lsn });
     }
@@ -271,6 +275,20 @@ fn judge_image(candidate: &Candidate, evidence: &CandidateEvidence<'_>, chain: &
     }
     for question in &candidate.open {
         chain.add(Weight::Missing, Statement::Open(question.clone()));
+    }
+}
+
+/// True when a record after the image sets the sequence: to a value that has not been handed out by then, and replay writes it, or wrote it. All
+/// that is handed out between two records changes the page without a record, and without a new LSN.
+///
+/// Source: `nextval_internal` and `seq_redo`, `src/backend/commands/sequence.c`.
+fn is_set_later(candidate: &Candidate, evidence: &CandidateEvidence<'_>) -> bool {
+    let mut sets = evidence.events.iter().filter(|event| event.rmgr_id == RM_SEQUENCE);
+    let redo_lsn = evidence.replay.redo_lsn.filter(|_| evidence.replay.recovery.replays());
+    let is_replayed = |event: &BlockEvent| redo_lsn.is_some_and(|redo_lsn| event.start_lsn >= redo_lsn);
+    match &candidate.source {
+        ImageSource::Rebuilt(rebuilt) => sets.any(|event| event.start_lsn >= rebuilt.from || is_replayed(event)),
+        _ => sets.any(is_replayed),
     }
 }
 

@@ -366,6 +366,8 @@ pub enum OpenQuestion {
         /// Some of these blocks.
         blocks: Vec<BlockNumber>,
     },
+    /// It is a page of a sequence, which hands out values without a record.
+    SequenceValue,
     /// The record that its LSN names gave a page of another fork or relation the same LSN.
     SameLsnAsOtherFork {
         /// Start of the record.

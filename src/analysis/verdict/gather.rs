@@ -33,8 +33,8 @@ use crate::types::{BlockNumber, ForkNumber, Lsn, RelFileLocator};
 /// Ends of transactions that are gathered before they must be put together with the others.
 const MAX_ENDS: usize = 100_000;
 
-/// Tablespaces that are kept of one segment.
-const MAX_TABLESPACES: usize = 1000;
+/// Tablespaces and copies of databases that are kept of one segment.
+const MAX_MADE: usize = 1000;
 
 /// Bytes of changes that are gathered before they must be put together with the others.
 const MAX_CHANGE_BYTES: usize = 32 << 20;
@@ -310,7 +310,7 @@ impl<'a> Gather<'a> {
     #[inline(never)]
     fn note_tablespace(&mut self, record: &Record<'_>) {
         if let Ok(Some(made)) = TablespaceCreated::of(record)
-            && self.gathered.tablespaces.len() < MAX_TABLESPACES
+            && self.gathered.tablespaces.len() < MAX_MADE
         {
             self.gathered.tablespaces.push(made);
         }
@@ -366,7 +366,9 @@ impl<'a> Gather<'a> {
                 }
             }
             LifeCycle::DatabaseCreated { db_oid, .. } | LifeCycle::DatabaseDropped { db_oid, .. } => {
-                if self.interest.has_database(db_oid) {
+                let is_copy = matches!(what, LifeCycle::DatabaseCreated { copied_from: Some(_), .. });
+                let has_room = self.gathered.databases.len() < MAX_MADE;
+                if self.interest.has_database(db_oid) || is_copy && has_room {
                     self.gathered.databases.push(event(what));
                 }
             }

@@ -259,6 +259,11 @@ impl WalHistory {
         is_old && (self.is_minimal || self.levels.iter().any(|(lsn, _)| *lsn >= after))
     }
 
+    /// What records do with whole databases.
+    pub fn databases(&self) -> impl Iterator<Item = &FileEvent> {
+        self.databases.iter()
+    }
+
     /// Tablespaces that records make.
     #[must_use]
     pub fn tablespaces(&self) -> &[TablespaceCreated] {

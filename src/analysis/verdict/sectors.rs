@@ -4,8 +4,9 @@ use std::hash::{DefaultHasher, Hasher};
 use std::ops::Range;
 
 use crate::analysis::slot_facts::SECTOR_BYTES;
-use crate::parsers::page::is_all_zero;
-use crate::types::Lsn;
+use crate::parsers::page::{PageHeader, is_all_zero};
+use crate::parsers::page_kind::PageKind;
+use crate::types::{ForkNumber, Lsn};
 
 /// Bytes that most machines write to a disk in one piece when they write more than a sector.
 pub const WIDE_SECTOR_BYTES: usize = 4096;
@@ -16,7 +17,11 @@ const ZERO_MARK: u64 = 0;
 /// One mark a sector of 512 bytes: equal marks, equal bytes. `pd_checksum` (bytes 8 and 9) is left out, since only the
 /// copy of a page that goes to disk carries it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SectorMarks(Box<[u64]>);
+pub struct SectorMarks {
+    sectors: Box<[u64]>,
+    /// The page is one of a sequence.
+    is_sequence: bool,
+}
 
 impl SectorMarks {
     /// Marks of a page.
@@ -30,43 +35,52 @@ impl SectorMarks {
             checksum.fill(0);
         }
         let first_mark = (!first.is_empty()).then(|| mark(head));
-        Self(first_mark.into_iter().chain(rest.chunks(SECTOR_BYTES).map(mark)).collect())
+        let sectors = first_mark.into_iter().chain(rest.chunks(SECTOR_BYTES).map(mark)).collect();
+        let header = PageHeader::decode(0, page).ok();
+        let kind = header.map(|header| PageKind::of(&header, page, ForkNumber::Main));
+        Self { sectors, is_sequence: kind == Some(PageKind::Sequence) }
     }
 
     /// Marks of a page every byte of which counts.
     #[must_use]
     pub fn of_all_bytes(page: &[u8]) -> Self {
-        Self(page.chunks(SECTOR_BYTES).map(mark).collect())
+        Self { sectors: page.chunks(SECTOR_BYTES).map(mark).collect(), is_sequence: false }
     }
 
     /// Marks of a page of `length` bytes that is all zero.
     #[must_use]
     pub fn zero(length: usize) -> Self {
-        Self(vec![ZERO_MARK; length.div_ceil(SECTOR_BYTES)].into())
+        Self { sectors: vec![ZERO_MARK; length.div_ceil(SECTOR_BYTES)].into(), is_sequence: false }
+    }
+
+    /// True for a page of a sequence.
+    #[must_use]
+    pub const fn is_sequence(&self) -> bool {
+        self.is_sequence
     }
 
     /// Number of sectors.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.sectors.len()
     }
 
     /// True for a page of no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.sectors.is_empty()
     }
 
     /// True when sector `at` of both is the same.
     #[must_use]
     pub fn same(&self, other: &Self, at: usize) -> bool {
-        self.0.get(at).is_some_and(|own| other.0.get(at) == Some(own))
+        self.sectors.get(at).is_some_and(|own| other.sectors.get(at) == Some(own))
     }
 
     /// True when sector `at` is all zero.
     #[must_use]
     pub fn is_zero(&self, at: usize) -> bool {
-        self.0.get(at) == Some(&ZERO_MARK)
+        self.sectors.get(at) == Some(&ZERO_MARK)
     }
 
     /// Sectors that are the same in both.

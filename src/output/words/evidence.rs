@@ -306,6 +306,9 @@ impl fmt::Display for OpenQuestion {
                 let blocks: Vec<String> = blocks.iter().map(ToString::to_string).collect();
                 ambiguous(f, lsn, &format!("block {}", blocks.join(", ")))
             }
+            Self::SequenceValue => f.write_str(
+                "a sequence hands out up to 32 values, and moves its page on, without a record and without a new LSN: it may hand them out again",
+            ),
             Self::SameLsnAsOtherFork { lsn } => ambiguous(f, lsn, "a page of another fork"),
         }
     }

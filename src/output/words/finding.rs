@@ -38,6 +38,11 @@ impl fmt::Display for FindingKind {
             | Self::NotAFile(why)
             | Self::StateFile { why, .. }
             | Self::DatabaseVersion(why) => why.fmt(f),
+            Self::DatabaseCopied { record_lsn, source, is_missing } => {
+                write!(f, "the record at {record_lsn} has replay remove this database and copy it from {source}")?;
+                if *is_missing { f.write_str(", which is not there") } else { Ok(()) }
+            }
+            Self::RelationFileEmpty { name } => write!(f, "the first file of {name} has no page"),
             Self::TablespaceOfWal { record_lsn, location, why } => {
                 write!(f, "the record at {record_lsn} makes this tablespace in {location}, ")?;
                 match why {

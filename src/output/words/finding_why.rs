@@ -127,6 +127,17 @@ impl FindingKind {
             Self::TablespaceMissing { .. } => {
                 "a start does not notice; all relations in it fail when they are read: mount what is missing, or set the link anew"
             }
+            Self::DatabaseCopied { is_missing: true, .. } => {
+                "the server starts, and the database is empty, without a word: bring the other directory back before the start, or the whole \
+                 cluster from a copy of one moment"
+            }
+            Self::DatabaseCopied { .. } => {
+                "what the other one came to since, and damage in it, is in this one then; that pages of it heal in replay does not help the copy, which is made \
+                 before. Make a standby anew rather than start it over this"
+            }
+            Self::RelationFileEmpty { .. } => {
+                "every index and every sequence has a page: whoever uses it fails. REINDEX makes an index anew; of a sequence the value is lost"
+            }
             Self::TablespaceOfWal { .. } => {
                 "replay ends there, and no server starts: make the directory, empty, for the user that the server runs as"
             }

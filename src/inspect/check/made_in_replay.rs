@@ -1,4 +1,4 @@
-//! Whether replay can make the tablespaces that WAL has after the redo point, and go on with those that are there.
+//! What replay makes of things outside WAL: tablespaces in directories that somebody else keeps, databases copied from what is there now.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,15 +12,23 @@ use crate::analysis::verdict::check::CheckReport;
 use crate::analysis::verdict::outlook::{Obstacle, Outlook, StartConditions};
 use crate::analysis::verdict::replay::Recovery;
 use crate::cluster::data_dir::DataDir;
+use crate::cluster::names::RelationNames;
 use crate::cluster::open::list;
+use crate::cluster::relation_path::RelationPaths;
+use crate::cluster::server_files::is_missing;
 use crate::cluster::settings::{Settings, is_true};
+use crate::parsers::wal::lifecycle::LifeCycle;
 use crate::parsers::wal::tablespace::TablespaceCreated;
 
-/// Adds what replay dies of to the outlook, and says what it is.
+/// Adds what comes of it to the outlook, and says what it is.
 ///
-/// Sources: `create_tablespace_directories` and `remove_tablespace_symlink`, `src/backend/commands/tablespace.c`;
+/// Sources: `dbase_redo`, `src/backend/commands/dbcommands.c`; `create_tablespace_directories` and `remove_tablespace_symlink`, `src/backend/commands/tablespace.c`;
 /// `CheckTablespaceDirectory`, `src/backend/access/transam/xlogrecovery.c`; servers of 10 to 19 that were started so.
-pub(super) fn settle_tablespaces(directory: &DataDir, report: &mut CheckReport) -> Vec<Finding> {
+pub(super) fn settle_made(
+    directory: &DataDir,
+    (names, paths): (&RelationNames, &RelationPaths),
+    report: &mut CheckReport,
+) -> Vec<Finding> {
     let replay = &report.replay;
     let Some(redo_lsn) = replay.redo_lsn.filter(|_| replay.recovery.replays()) else { return Vec::new() };
     let made = report.history.tablespaces().iter().filter(|made| made.record_lsn >= redo_lsn);
@@ -28,9 +36,25 @@ pub(super) fn settle_tablespaces(directory: &DataDir, report: &mut CheckReport) 
     if matches!(replay.recovery, Recovery::Archive | Recovery::Backup) {
         found.extend(real_tablespaces(directory));
     }
-    if !found.is_empty() {
+    let mut obstacle = (!found.is_empty()).then_some(Obstacle::Start);
+    for event in report.history.databases().filter(|event| event.start_lsn >= redo_lsn) {
+        if let LifeCycle::DatabaseCreated { db_oid, spc_oid, copied_from: Some(source) } = event.what {
+            let (from_db, from_spc) = source;
+            let from = paths.directory(from_spc, from_db);
+            let is_missing = is_missing(directory, &from);
+            // Nobody changes this one.
+            if !is_missing && names.database(from_db) == Some("template0") {
+                continue;
+            }
+            obstacle = obstacle.max(Some(if is_missing { Obstacle::Connections } else { Obstacle::Replay }));
+            let source = from.display().to_string();
+            let kind = FindingKind::DatabaseCopied { record_lsn: event.start_lsn, source, is_missing };
+            found.push(Finding::problem(kind).in_file(&paths.directory(spc_oid, db_oid).display().to_string()));
+        }
+    }
+    if obstacle.is_some() {
         let given = report.outlook.given;
-        let obstacle = given.obstacle.max(Some(Obstacle::Start));
+        let obstacle = given.obstacle.max(obstacle);
         report.outlook = Outlook::of(&report.pages, &report.replay, StartConditions { obstacle, ..given });
     }
     found
