@@ -62,6 +62,8 @@ pub(super) fn recovery_conf_faults(root: &Path, found: &mut ConfigFaults) {
             }
             name => !NAMES.contains(&name),
         };
+        // Names have one case here.
+        let is_wrong = is_wrong || !line.trim_start().starts_with(&name);
         if is_wrong {
             return found.add(file, ConfigFault::RecoverySetting { line: at });
         }

@@ -256,3 +256,92 @@ fn history_that_the_server_cannot_read_is_named() {
         }
     }
 }
+
+#[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
+fn more_that_a_server_refuses_is_foretold() {
+    let Some(server) = Server::start("max_replication_slots = 3") else { return };
+    for name in ["a", "b"] {
+        server.sql(&format!(
+            "select pg_replication_origin_create('{name}'); select pg_replication_origin_advance('{name}', '0/1000000');"
+        ));
+    }
+    server.stop("fast");
+    let main = Some("postgresql.conf");
+    let hba = Some("pg_hba.conf");
+    compare(
+        &server,
+        &[
+            Case { files: &[], settings: "max_replication_slots = 1", refused: main },
+            Case { files: &[], settings: "max_replication_slots = 2", refused: None },
+            Case { files: &[], settings: "max_replication_slots = 0", refused: None },
+            Case { files: &[("pg_hba.conf", "local all all trusu\n")], settings: "", refused: hba },
+            Case { files: &[("pg_hba.conf", "local all all\n")], settings: "", refused: hba },
+            Case {
+                files: &[("pg_hba.conf", "local all all trust\nhost all all 10.0.0.1 trust\n")],
+                settings: "",
+                refused: hba,
+            },
+            Case {
+                files: &[("pg_hba.conf", "local all all trust\nhost all all 10.0.0.1/64 trust\n")],
+                settings: "",
+                refused: hba,
+            },
+            Case {
+                files: &[(
+                    "pg_hba.conf",
+                    "local all, \"x y\" all \\\n trust # x\nhost all +all samehost scram-sha-256\nhost all all ::1/128 md5\n\
+                     host all all 10.0.0.0 255.0.0.0 ident map=x\nhost all all .example.com reject\n",
+                )],
+                settings: "",
+                refused: None,
+            },
+        ],
+    );
+}
+
+#[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
+fn recovery_over_minimal_wal_is_foretold() {
+    for server in servers("wal_level = minimal\nmax_wal_senders = 0") {
+        assert!(server.launch(&[]), "{}", server.log());
+        let major: u32 = line(&server, "show server_version_num").parse::<u32>().unwrap() / 10_000;
+        server.stop("fast");
+        let signal = if major < 12 { "recovery.conf" } else { "standby.signal" };
+        compare(&server, &[Case { files: &[], settings: "wal_level = replica", refused: None }]);
+        // Where nobody may read, older servers wait for WAL.
+        for settings in ["hot_standby = on", "hot_standby = off"].into_iter().take(if major < 14 { 1 } else { 2 }) {
+            let copy = server.copy();
+            copy.configure(&format!("wal_level = replica\n{settings}\n"));
+            fs::write(copy.data().join(signal), "standby_mode = on\n").unwrap();
+            let (status, start, problems, _) = told(&copy.data());
+            assert_eq!((status > 0, start.as_str()), (true, "cannot_begin"), "{major} {settings}: {problems:?}");
+            assert_eq!(problems, [("configuration".to_owned(), "global/pg_control".to_owned())]);
+            assert!(!copy.launch(&[]), "{major} {settings}: {}", copy.log());
+        }
+    }
+}
+
+#[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
+fn recovery_conf_that_the_server_refuses_is_foretold() {
+    for server in servers("") {
+        assert!(server.launch(&[]), "{}", server.log());
+        let major: u32 = line(&server, "show server_version_num").parse::<u32>().unwrap() / 10_000;
+        server.stop("fast");
+        if major >= 12 {
+            continue;
+        }
+        let refused = Some("recovery.conf");
+        for (text, refused) in [
+            ("", refused),
+            ("standby_mode = maybe\n", refused),
+            ("standby_mode = off\n", refused),
+            ("standby_mode = on\nnonsense = 1\n", refused),
+            ("Standby_Mode = on\n", refused),
+            ("standby_mode = 'tru'\n", None),
+        ] {
+            compare(&server, &[Case { files: &[("recovery.conf", text)], settings: "", refused }]);
+        }
+    }
+}

@@ -15,6 +15,7 @@ mod lost_commits;
 mod lost_files;
 mod lost_maps;
 mod lost_writes;
+mod made_in_replay;
 mod mariadb;
 mod predictions;
 mod prove;
