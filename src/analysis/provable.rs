@@ -119,6 +119,8 @@ pub struct WalPages {
 pub struct WalBounds {
     /// Where replay begins: what came before it was on disk when the checkpoint ended.
     pub redo_lsn: Option<Lsn>,
+    /// The same, also where all of WAL is read as if it came before.
+    pub replay_from: Option<Lsn>,
     /// Records that end after it are not read.
     pub end_lsn: Lsn,
     /// The server logs less than all changes of pages (`wal_level` minimal).
@@ -157,6 +159,7 @@ impl WalPages {
                 pages: open(),
                 buffer: vec![0; block_size],
                 redo_lsn: bounds.redo_lsn.unwrap_or_default(),
+                replay_from: bounds.replay_from.unwrap_or_default(),
                 found: Self::default(),
             };
             let walk = collect_run(&stretch, jobs, watch, begin, |part| {
@@ -248,6 +251,12 @@ impl WalPages {
         self.removals_of(page).any(|event| event.start_lsn > lsn && event.start_lsn < end_lsn)
     }
 
+    /// True when a record from the redo point on names the page, which has its file.
+    #[must_use]
+    pub fn is_in_replay(&self, page: PageId) -> bool {
+        self.touched.get(&page).copied().flatten().is_some_and(|touched| touched.is_in_replay)
+    }
+
     fn removals_of(&self, page: PageId) -> impl Iterator<Item = &FileEvent> {
         let own = self.files.get(&page.rel).into_iter().flatten();
         own.chain(&self.databases).filter(move |event| event.removes(page))
@@ -291,6 +300,7 @@ struct PartOfWal {
     pages: Box<dyn PageSource + Send>,
     buffer: Vec<u8>,
     redo_lsn: Lsn,
+    replay_from: Lsn,
     found: WalPages,
 }
 
@@ -316,6 +326,11 @@ impl PartOfWal {
             }
         });
         let Some(known) = known else { return };
+        let builds = head.will_init() || head.has_image_to_apply(record.major);
+        if record.start_lsn >= self.replay_from && !std::mem::replace(&mut known.is_in_replay, true) {
+            known.begins_without_image =
+                !known.is_beyond_end && !builds && takes_image(record.header.rmgr_id, page.fork);
+        }
         if known.is_beyond_end {
             if record.end_lsn <= self.redo_lsn {
                 known.lacks = record.start_lsn;
@@ -324,10 +339,6 @@ impl PartOfWal {
                 }
             }
             return;
-        }
-        let builds = head.will_init() || head.has_image_to_apply(record.major);
-        if record.start_lsn >= self.redo_lsn && !std::mem::replace(&mut known.is_in_replay, true) {
-            known.begins_without_image = !builds && takes_image(record.header.rmgr_id, page.fork);
         }
         known.has_record |= record.end_lsn == known.page_lsn;
         if record.end_lsn <= known.page_lsn {

@@ -70,6 +70,8 @@ pub struct UnlessRemoved {
     pub obstacle: Option<Obstacle>,
     /// A page of it; of a database any page.
     pub page: PageId,
+    /// Nor is it where replay comes to this page.
+    pub or_touched: bool,
 }
 
 /// What is examined.
@@ -458,7 +460,9 @@ impl ServerFiles {
                     self.obstacle = self.obstacle.max(obstacle);
                     empty.push(finding);
                 } else {
-                    self.unless_removed(finding, obstacle, rel);
+                    let page = PageId { rel, fork: ForkNumber::Main, block: 0 };
+                    // `CREATE INDEX CONCURRENTLY` fills the file in a later transaction.
+                    self.unless_removed.push(UnlessRemoved { finding, obstacle, page, or_touched: true });
                 }
             }
             let init = paths.segment_file(rel, ForkNumber::Init, 0);
@@ -516,13 +520,14 @@ impl ServerFiles {
 
     fn unless_removed(&mut self, finding: Finding, obstacle: Option<Obstacle>, rel: RelFileLocator) {
         let page = PageId { rel, fork: ForkNumber::Main, block: 0 };
-        self.unless_removed.push(UnlessRemoved { finding, obstacle, page });
+        self.unless_removed.push(UnlessRemoved { finding, obstacle, page, or_touched: false });
     }
 
     /// Says what of it is missing for certain, of many files so many one by one.
-    pub fn settle(&mut self, is_removed: impl Fn(PageId) -> bool) {
+    pub fn settle(&mut self, is_removed: impl Fn(PageId) -> bool, is_in_replay: impl Fn(PageId) -> bool) {
         let missing = std::mem::take(&mut self.unless_removed);
-        let missing: Vec<UnlessRemoved> = missing.into_iter().filter(|found| !is_removed(found.page)).collect();
+        let is_excused = |found: &UnlessRemoved| is_removed(found.page) || found.or_touched && is_in_replay(found.page);
+        let missing: Vec<UnlessRemoved> = missing.into_iter().filter(|found| !is_excused(found)).collect();
         self.obstacle = missing.iter().filter_map(|found| found.obstacle).chain(self.obstacle).max();
         let further = missing.len().saturating_sub(MAX_NAMED);
         self.findings.extend(missing.into_iter().take(MAX_NAMED).map(|found| found.finding));

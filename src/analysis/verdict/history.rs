@@ -249,6 +249,12 @@ impl WalHistory {
         self.is_minimal || self.levels.iter().any(|(lsn, is_minimal)| *is_minimal && (from..to).contains(lsn))
     }
 
+    /// True when a record from this address on says that less was logged after it.
+    #[must_use]
+    pub fn is_minimal_from(&self, from: Lsn) -> bool {
+        self.levels.iter().any(|(lsn, is_minimal)| *is_minimal && *lsn >= from)
+    }
+
     /// True when after this address rows may have been put into a page without a record and without a new LSN: up to 12, `COPY` into a table of
     /// the same transaction with `wal_level` minimal. What was set before the first record about it is unknown.
     ///

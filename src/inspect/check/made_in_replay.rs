@@ -11,6 +11,7 @@ use crate::analysis::finding_kind::{FindingKind, TablespaceFault};
 use crate::analysis::verdict::check::CheckReport;
 use crate::analysis::verdict::outlook::{Obstacle, Outlook, StartConditions};
 use crate::analysis::verdict::replay::Recovery;
+use crate::cluster::config_files::ConfigFault;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::names::RelationNames;
 use crate::cluster::open::list;
@@ -51,6 +52,11 @@ pub(super) fn settle_made(
             let kind = FindingKind::DatabaseCopied { record_lsn: event.start_lsn, source, is_missing };
             found.push(Finding::problem(kind).in_file(&paths.directory(spc_oid, db_oid).display().to_string()));
         }
+    }
+    if replay.fetches_wal && report.history.is_minimal_from(redo_lsn) {
+        obstacle = obstacle.max(Some(Obstacle::Start));
+        let kind = FindingKind::Configuration(ConfigFault::MinimalWal);
+        found.push(Finding::problem(kind).in_file("pg_wal"));
     }
     if obstacle.is_some() {
         let given = report.outlook.given;

@@ -19,5 +19,9 @@ pub(super) fn settle_missing(input: &ProofInput<'_>, files: &mut ServerFiles, to
     });
     let redo_lsn = input.cluster.replay.redo_lsn.unwrap_or_default();
     let before_redo = Lsn(redo_lsn.0.saturating_sub(1));
-    files.settle(|page| known.as_ref().is_some_and(|known| known.removes_since(page, before_redo, redo_lsn)));
+    let known = known.as_ref();
+    files.settle(
+        |page| known.is_some_and(|known| known.removes_since(page, before_redo, redo_lsn)),
+        |page| known.is_some_and(|known| known.is_in_replay(page)),
+    );
 }

@@ -236,7 +236,7 @@ impl<'a> Prover<'a> {
     fn bounds(&self, end_lsn: Lsn) -> WalBounds {
         let cluster = self.input.cluster;
         let is_minimal = cluster.control.is_none_or(|control| control.wal_level == WAL_LEVEL_MINIMAL);
-        WalBounds { redo_lsn: cluster.replay.redo_lsn, end_lsn, is_minimal }
+        WalBounds { redo_lsn: cluster.replay.redo_lsn, replay_from: cluster.replay.redo_lsn, end_lsn, is_minimal }
     }
 
     /// Reads WAL, and looks its commits up.

@@ -54,7 +54,7 @@ impl fmt::Display for ConfigFault {
             }
             Self::NotAFile => f.write_str("not a file"),
             Self::MinimalWal => f.write_str(
-                "wal_level was minimal at the last checkpoint, and recovery from an archive or as a standby needs more in WAL",
+                "wal_level was minimal when WAL was written, and recovery from an archive or as a standby needs more in it",
             ),
             Self::Origins { setting, allowed, origins } => {
                 write!(f, "{setting} is {allowed}, and replication origins in pg_logical/replorigin_checkpoint are {origins}")

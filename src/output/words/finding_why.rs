@@ -136,7 +136,8 @@ impl FindingKind {
                  before. Make a standby anew rather than start it over this"
             }
             Self::RelationFileEmpty { .. } => {
-                "every index and every sequence has a page: whoever uses it fails. REINDEX makes an index anew; of a sequence the value is lost"
+                "every index and every sequence has a page, unless CREATE INDEX CONCURRENTLY was broken off: whoever uses it fails. REINDEX makes an index anew; of a sequence the \
+                 value is lost"
             }
             Self::TablespaceOfWal { .. } => {
                 "replay ends there, and no server starts: make the directory, empty, for the user that the server runs as"

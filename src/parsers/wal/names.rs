@@ -96,16 +96,22 @@ pub const fn is_hint(rmgr_id: u8, info: u8) -> bool {
 /// True for a record that is sure to set the LSN of each page of this fork that it names and does not build.
 ///
 /// Others may or may not: an image for hint bits that was not needed; Heap2 `VISIBLE`, and what does the same from 19 on,
-/// which set the LSN of the table's page under some settings only; Hash, which names pages that it only locks; bits of maps.
+/// which set the LSN of the table's page under some settings only; Hash but for `INSERT`, which names pages that it only locks; bits of maps.
+///
+/// Sources: `heap_multi_insert`, `src/backend/access/heap/heapam.c`; `_hash_doinsert`, `src/backend/access/hash/hashinsert.c`.
 #[must_use]
 pub fn surely_sets_lsn(major: Major, rmgr_id: u8, info: u8, fork: ForkNumber) -> bool {
     /// `XLOG_HEAP_OPMASK` and `XLOG_HEAP2_VISIBLE`, `src/include/access/heapam_xlog.h`.
     const HEAP_OPERATION: u8 = 0x70;
     const VISIBLE: u8 = 0x40;
+    const MULTI_INSERT: u8 = 0x50;
+    /// `XLOG_HASH_INSERT`, `src/include/access/hash_xlog.h`.
+    const HASH_INSERT: u8 = 0x20;
     let may_be_visible = major.facts().prune == PruneRecords::Since19 || info & HEAP_OPERATION == VISIBLE;
     match rmgr_id {
-        RM_XLOG | RM_HASH | FIRST_CUSTOM_RMGR.. => false,
-        RM_HEAP2 if may_be_visible => false,
+        RM_XLOG | FIRST_CUSTOM_RMGR.. => false,
+        RM_HASH if type_key(rmgr_id, info) != HASH_INSERT => false,
+        RM_HEAP2 if may_be_visible && info & HEAP_OPERATION != MULTI_INSERT => false,
         _ => fork == ForkNumber::Main,
     }
 }
