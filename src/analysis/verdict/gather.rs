@@ -33,7 +33,7 @@ use crate::types::{BlockNumber, ForkNumber, Lsn, RelFileLocator};
 /// Ends of transactions that are gathered before they must be put together with the others.
 const MAX_ENDS: usize = 100_000;
 
-/// Tablespaces and copies of databases that are kept of one segment.
+/// Tablespaces and databases that are kept of one segment, whoever asks for them.
 const MAX_MADE: usize = 1000;
 
 /// Bytes of changes that are gathered before they must be put together with the others.
@@ -366,9 +366,8 @@ impl<'a> Gather<'a> {
                 }
             }
             LifeCycle::DatabaseCreated { db_oid, .. } | LifeCycle::DatabaseDropped { db_oid, .. } => {
-                let is_copy = matches!(what, LifeCycle::DatabaseCreated { copied_from: Some(_), .. });
-                let has_room = self.gathered.databases.len() < MAX_MADE;
-                if self.interest.has_database(db_oid) || is_copy && has_room {
+                // What becomes of copies counts, whoever asks.
+                if self.interest.has_database(db_oid) || self.gathered.databases.len() < MAX_MADE {
                     self.gathered.databases.push(event(what));
                 }
             }

@@ -1,5 +1,6 @@
 //! What replay makes of things outside WAL: tablespaces in directories that somebody else keeps, databases copied from what is there now.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
 use std::io::ErrorKind;
@@ -20,6 +21,10 @@ use crate::cluster::server_files::is_missing;
 use crate::cluster::settings::{Settings, is_true};
 use crate::parsers::wal::lifecycle::LifeCycle;
 use crate::parsers::wal::tablespace::TablespaceCreated;
+use crate::types::{Lsn, Oid};
+
+/// So many of each kind are named; of one more the same is to be said.
+const MAX_NAMED: usize = 50;
 
 /// Adds what comes of it to the outlook, and says what it is.
 ///
@@ -33,25 +38,24 @@ pub(super) fn settle_made(
     let replay = &report.replay;
     let Some(redo_lsn) = replay.redo_lsn.filter(|_| replay.recovery.replays()) else { return Vec::new() };
     let made = report.history.tablespaces().iter().filter(|made| made.record_lsn >= redo_lsn);
-    let mut found: Vec<Finding> = made.filter_map(|made| fault_of(directory, made)).collect();
+    let mut found: Vec<Finding> = made.filter_map(|made| fault_of(directory, made)).take(MAX_NAMED).collect();
     if matches!(replay.recovery, Recovery::Archive | Recovery::Backup) {
         found.extend(real_tablespaces(directory));
     }
     let mut obstacle = (!found.is_empty()).then_some(Obstacle::Start);
-    for event in report.history.databases().filter(|event| event.start_lsn >= redo_lsn) {
-        if let LifeCycle::DatabaseCreated { db_oid, spc_oid, copied_from: Some(source) } = event.what {
-            let (from_db, from_spc) = source;
-            let from = paths.directory(from_spc, from_db);
-            let is_missing = is_missing(directory, &from);
-            // Nobody changes this one.
-            if !is_missing && names.database(from_db) == Some("template0") {
-                continue;
-            }
-            obstacle = obstacle.max(Some(if is_missing { Obstacle::Connections } else { Obstacle::Replay }));
-            let source = from.display().to_string();
-            let kind = FindingKind::DatabaseCopied { record_lsn: event.start_lsn, source, is_missing };
-            found.push(Finding::problem(kind).in_file(&paths.directory(spc_oid, db_oid).display().to_string()));
+    for copy in copies(report, redo_lsn) {
+        let (from_db, from_spc) = copy.source;
+        let from = paths.directory(from_spc, from_db);
+        let is_missing = is_missing(directory, &from);
+        // Nobody changes this one.
+        if !is_missing && names.database(from_db) == Some("template0") {
+            continue;
         }
+        obstacle = obstacle.max(Some(if is_missing { Obstacle::Connections } else { Obstacle::Replay }));
+        let source = from.display().to_string();
+        let kind = FindingKind::DatabaseCopied { record_lsn: copy.record_lsn, source, is_missing };
+        let (db_oid, spc_oid) = copy.made;
+        found.push(Finding::problem(kind).in_file(&paths.directory(spc_oid, db_oid).display().to_string()));
     }
     if replay.fetches_wal && report.history.is_minimal_from(redo_lsn) {
         obstacle = obstacle.max(Some(Obstacle::Start));
@@ -64,6 +68,37 @@ pub(super) fn settle_made(
         report.outlook = Outlook::of(&report.pages, &report.replay, StartConditions { obstacle, ..given });
     }
     found
+}
+
+/// A database that replay copies and that stays, by its number and that of its tablespace.
+struct Copy {
+    record_lsn: Lsn,
+    made: (Oid, Oid),
+    source: (Oid, Oid),
+}
+
+/// Those whose source replay does not make itself.
+fn copies(report: &CheckReport, redo_lsn: Lsn) -> Vec<Copy> {
+    let mut made: BTreeSet<(Oid, Oid)> = BTreeSet::new();
+    let mut copies: BTreeMap<(Oid, Oid), Copy> = BTreeMap::new();
+    for event in report.history.databases().filter(|event| event.start_lsn >= redo_lsn) {
+        match &event.what {
+            LifeCycle::DatabaseCreated { db_oid, spc_oid, copied_from } => {
+                let own = (*db_oid, *spc_oid);
+                made.insert(own);
+                if let Some(source) = copied_from.filter(|source| !made.contains(source)) {
+                    copies.insert(own, Copy { record_lsn: event.start_lsn, made: own, source });
+                }
+            }
+            LifeCycle::DatabaseDropped { db_oid, spc_oids } => {
+                for spc_oid in spc_oids {
+                    copies.remove(&(*db_oid, *spc_oid));
+                }
+            }
+            _ => {}
+        }
+    }
+    copies.into_values().take(MAX_NAMED).collect()
 }
 
 fn path_of(made: &TablespaceCreated) -> PathBuf {
