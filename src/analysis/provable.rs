@@ -19,7 +19,7 @@ use crate::parsers::control::WAL_LEVEL_MINIMAL;
 use crate::parsers::page::PageHeader;
 use crate::parsers::wal::block::{BlockHead, Keep};
 use crate::parsers::wal::lifecycle::LifeCycle;
-use crate::parsers::wal::names::{RM_BTREE, RM_DBASE, RM_HEAP, RM_SMGR, RM_XACT, RM_XLOG, surely_sets_lsn};
+use crate::parsers::wal::names::{RM_BTREE, RM_DBASE, RM_HEAP, RM_SMGR, RM_XACT, RM_XLOG, is_hint, surely_sets_lsn};
 use crate::parsers::wal::payload::{ParameterChange, XlogPayload};
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::version::Major;
@@ -84,6 +84,8 @@ struct Touched {
     is_in_replay: bool,
     /// The first of these neither has an image of it nor builds it.
     begins_without_image: bool,
+    /// One of these makes it as the first page of a new file.
+    is_made_in_replay: bool,
 }
 
 /// What WAL says of all pages that are there.
@@ -202,6 +204,7 @@ impl WalPages {
                         known.lacks_of = later.lacks_of;
                     }
                     known.has_record |= later.has_record;
+                    known.is_made_in_replay |= later.is_made_in_replay;
                     if !known.is_in_replay {
                         known.is_in_replay = later.is_in_replay;
                         known.begins_without_image = later.begins_without_image;
@@ -251,10 +254,11 @@ impl WalPages {
         self.removals_of(page).any(|event| event.start_lsn > lsn && event.start_lsn < end_lsn)
     }
 
-    /// True when a record from the redo point on names the page, which has its file.
+    /// True when a record from the redo point on builds the page without regard to what it was, as those do that fill a new file. An image in the
+    /// record of a change shows that the page was there before.
     #[must_use]
-    pub fn is_in_replay(&self, page: PageId) -> bool {
-        self.touched.get(&page).copied().flatten().is_some_and(|touched| touched.is_in_replay)
+    pub fn is_made_in_replay(&self, page: PageId) -> bool {
+        self.touched.get(&page).copied().flatten().is_some_and(|touched| touched.is_made_in_replay)
     }
 
     fn removals_of(&self, page: PageId) -> impl Iterator<Item = &FileEvent> {
@@ -327,9 +331,12 @@ impl PartOfWal {
         });
         let Some(known) = known else { return };
         let builds = head.will_init() || head.has_image_to_apply(record.major);
-        if record.start_lsn >= self.replay_from && !std::mem::replace(&mut known.is_in_replay, true) {
-            known.begins_without_image =
-                !known.is_beyond_end && !builds && takes_image(record.header.rmgr_id, page.fork);
+        if record.start_lsn >= self.replay_from {
+            let (rmgr_id, info) = (record.header.rmgr_id, record.header.info);
+            known.is_made_in_replay |= head.will_init() || builds && rmgr_id == RM_XLOG && !is_hint(rmgr_id, info);
+            if !std::mem::replace(&mut known.is_in_replay, true) {
+                known.begins_without_image = !known.is_beyond_end && !builds && takes_image(rmgr_id, page.fork);
+            }
         }
         if known.is_beyond_end {
             if record.end_lsn <= self.redo_lsn {

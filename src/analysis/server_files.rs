@@ -70,8 +70,8 @@ pub struct UnlessRemoved {
     pub obstacle: Option<Obstacle>,
     /// A page of it; of a database any page.
     pub page: PageId,
-    /// Nor is it where replay comes to this page.
-    pub or_touched: bool,
+    /// Nor is it where replay makes this page.
+    pub or_made: bool,
 }
 
 /// What is examined.
@@ -462,7 +462,7 @@ impl ServerFiles {
                 } else {
                     let page = PageId { rel, fork: ForkNumber::Main, block: 0 };
                     // `CREATE INDEX CONCURRENTLY` fills the file in a later transaction.
-                    self.unless_removed.push(UnlessRemoved { finding, obstacle, page, or_touched: true });
+                    self.unless_removed.push(UnlessRemoved { finding, obstacle, page, or_made: true });
                 }
             }
             let init = paths.segment_file(rel, ForkNumber::Init, 0);
@@ -520,13 +520,13 @@ impl ServerFiles {
 
     fn unless_removed(&mut self, finding: Finding, obstacle: Option<Obstacle>, rel: RelFileLocator) {
         let page = PageId { rel, fork: ForkNumber::Main, block: 0 };
-        self.unless_removed.push(UnlessRemoved { finding, obstacle, page, or_touched: false });
+        self.unless_removed.push(UnlessRemoved { finding, obstacle, page, or_made: false });
     }
 
     /// Says what of it is missing for certain, of many files so many one by one.
-    pub fn settle(&mut self, is_removed: impl Fn(PageId) -> bool, is_in_replay: impl Fn(PageId) -> bool) {
+    pub fn settle(&mut self, is_removed: impl Fn(PageId) -> bool, is_made: impl Fn(PageId) -> bool) {
         let missing = std::mem::take(&mut self.unless_removed);
-        let is_excused = |found: &UnlessRemoved| is_removed(found.page) || found.or_touched && is_in_replay(found.page);
+        let is_excused = |found: &UnlessRemoved| is_removed(found.page) || found.or_made && is_made(found.page);
         let missing: Vec<UnlessRemoved> = missing.into_iter().filter(|found| !is_excused(found)).collect();
         self.obstacle = missing.iter().filter_map(|found| found.obstacle).chain(self.obstacle).max();
         let further = missing.len().saturating_sub(MAX_NAMED);

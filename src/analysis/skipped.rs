@@ -320,6 +320,11 @@ pub enum SkipReason {
         /// Why, in words.
         why: String,
     },
+    /// Records about tablespaces and databases could not be read, or there was no room for them.
+    MadeNotFollowed {
+        /// Start of the first.
+        from: Lsn,
+    },
     /// There was no room for further records.
     NoRoomForRecords {
         /// Start of the first that was left out.

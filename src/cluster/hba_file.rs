@@ -101,14 +101,12 @@ fn is_entry(fields: &[String], root: &Path, major: Major) -> bool {
                 // Not an address that is understood here.
                 (Err(_), _) => 4,
             },
-            // A mask has a field of its own.
-            None if address.parse::<IpAddr>().is_ok() => {
-                if field(4).is_none_or(|mask| mask.parse::<IpAddr>().is_err()) {
-                    return false;
-                }
-                5
-            }
-            None => 4,
+            // A mask has a field of its own, also of an address in a form that is not understood here.
+            None => match (address.parse::<IpAddr>(), field(4).map(str::parse::<IpAddr>)) {
+                (_, Some(Ok(_))) => 5,
+                (Ok(_), _) => return false,
+                (Err(_), _) => 4,
+            },
         },
         (_, None) => return false,
     };

@@ -201,13 +201,7 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
         obstacle: server_files.obstacle.max(proofs.obstacle),
     };
     let mut report = judge(&cluster, &view, scanned, slots, &mut donors, told.coverage, request, watch);
-    if let Some(redo_lsn) = report.replay.redo_lsn.filter(|_| report.replay.recovery.replays())
-        && report.history.may_lack_copies(redo_lsn)
-    {
-        // Replay may overwrite rows that no record has, or cut them off.
-        report.coverage.skip_once(SkippedPart::Wal, SkipReason::CopiesUnlogged);
-    }
-    let made = settle_made(directory, (&names, &files.paths), &mut report);
+    let made = settle_made(directory, &source.settings, (&names, &files.paths), &mut report);
     report.outlook.refused_by = cluster.server.refuses_start();
 
     let mut findings = told.findings;

@@ -146,6 +146,11 @@ impl Server {
         &self.bin
     }
 
+    /// Major version of the server, by its directory; one under development is later than any.
+    pub fn major(&self) -> u32 {
+        version_of(&self.bin).first().copied().unwrap_or(u32::MAX)
+    }
+
     /// Where clients reach the server.
     pub fn host(&self) -> &Path {
         self.directory.path()

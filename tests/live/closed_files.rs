@@ -34,7 +34,7 @@ fn clusters(server: Server) -> (Server, Server, String, String) {
 fn data_directory_that_others_may_read_is_not_started_in() {
     for server in servers("") {
         assert!(server.launch(&[]), "{}", server.log());
-        let major: u32 = line(&server, "show server_version_num").parse::<u32>().unwrap() / 10_000;
+        let major = server.major();
         server.stop("fast");
         for mode in [0o700, 0o750, 0o755, 0o710, 0o770, 0o701] {
             let copy = server.copy();
@@ -114,7 +114,7 @@ fn what_the_server_cannot_open_is_named() {
 fn closed_directories_of_statistics_count_where_recovery_empties_them() {
     for server in servers("") {
         let (server, stopped, ..) = clusters(server);
-        let major: u32 = fs::read_to_string(server.data().join("PG_VERSION")).unwrap().trim().parse().unwrap();
+        let major = server.major();
         for name in ["pg_stat", "pg_stat_tmp"] {
             for (of, is_refused) in [(&server, major < 15), (&stopped, false)] {
                 let copy = of.copy();
@@ -242,7 +242,7 @@ fn segments_of_wal_are_needed_as_far_as_replay_comes() {
 fn directory_of_a_tablespace_is_looked_at() {
     for server in servers("") {
         assert!(server.launch(&[]), "{}", server.log());
-        let major: u32 = line(&server, "show server_version_num").parse::<u32>().unwrap() / 10_000;
+        let major = server.major();
         let place = directory_of_server(&server, "place");
         server.sql(&format!("create tablespace there location '{}'", place.display()));
         server.sql("create table t tablespace there as select 1 i; checkpoint; insert into t values (2)");

@@ -270,7 +270,7 @@ fn state_that_the_server_refuses_is_named() {
              begin; select * from t for share; savepoint s; select * from t for update; commit; checkpoint;
              begin; insert into t values (3); prepare transaction 'late';",
         );
-        let major: u32 = line(&server, "show server_version_num").parse::<u32>().unwrap() / 10_000;
+        let major = server.major();
         let prepared = fs::read_dir(server.data().join("pg_twophase")).unwrap().next().unwrap().unwrap().file_name();
         let prepared = format!("pg_twophase/{}", prepared.to_str().unwrap());
         let stopped = crash_and_stop(&server);
@@ -436,7 +436,7 @@ fn what_is_not_the_file_that_the_server_writes_is_named() {
 fn settings_that_do_not_fit_what_is_there_are_named() {
     for server in servers("max_prepared_transactions = 2\nwal_level = logical\nmax_replication_slots = 3") {
         assert!(server.launch(&[]), "{}", server.log());
-        let major: u32 = line(&server, "show server_version_num").parse::<u32>().unwrap() / 10_000;
+        let major = server.major();
         server.sql(
             "create table t as select 1 i; select pg_create_physical_replication_slot('standby', true);
              select pg_create_logical_replication_slot('logical', 'pgoutput'); checkpoint;
@@ -483,7 +483,7 @@ fn settings_that_do_not_fit_what_is_there_are_named() {
 fn configuration_that_the_server_refuses_is_named() {
     for server in servers("") {
         assert!(server.launch(&[]), "{}", server.log());
-        let major: u32 = line(&server, "show server_version_num").parse::<u32>().unwrap() / 10_000;
+        let major = server.major();
         server.stop("fast");
         let (conf, hba) = ("postgresql.conf", "pg_hba.conf");
         let cases = [

@@ -8,6 +8,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
+use super::lost_files::{line, servers};
 use crate::common::live::{Server, all_programs, version_of};
 use crate::common::{arg, dwbinspect};
 
@@ -95,6 +96,36 @@ fn writes_that_were_lost_or_misplaced_are_seen_by_wal() {
             assert!(copy.launch(&[]), "{what}: {}", copy.log());
             // The server notices nothing, and has other rows.
             assert_ne!(copy.sql(ROWS), rows, "{what}, {code}");
+        }
+    }
+}
+
+/// Records that name pages which they do not change, of the same kind as these, are no proof.
+#[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
+fn lost_rows_of_copy_and_entries_of_a_hash_index_are_seen_by_wal() {
+    for server in servers("full_page_writes = off") {
+        assert!(server.launch(&[]), "{}", server.log());
+        server.sql("create table t (i int, v text); insert into t select i, 'v' from generate_series(1, 20) i; create index h on t using hash (i); checkpoint;");
+        let files = ["t", "h"].map(|name| line(&server, &format!("select pg_relation_filepath('{name}')")));
+        let read = |path: &String| fs::read(server.data().join(path)).unwrap();
+        let old = files.each_ref().map(read);
+        server.sql("copy t from program 'printf \"21\\tv\\n22\\tv\\n\"'");
+        server.sql("checkpoint");
+        let new = files.each_ref().map(read);
+        server.stop("immediate");
+        let sound = told(&server.data());
+        assert!(sound.1.is_empty() && sound.2.is_empty() && sound.0 == 0, "{}: {sound:?}", server.major());
+        for ((path, old), new) in files.iter().zip(old).zip(new) {
+            let mut pages = old.chunks(PAGE).zip(new.chunks(PAGE)).enumerate();
+            let (block, (page, _)) =
+                pages.find(|(block, (old, new))| (*path == files[0] || *block > 0) && old != new).unwrap();
+            let copy = server.copy();
+            let file = OpenOptions::new().write(true).open(copy.data().join(path)).unwrap();
+            file.write_all_at(page, (block * PAGE) as u64).unwrap();
+            let (status, pages, _) = told(&copy.data());
+            let expected = (path.clone(), block as u64, vec!["lacks_record".to_owned()]);
+            assert!(status == 1 && pages.contains(&expected), "{} {path}: {pages:?}", server.major());
         }
     }
 }

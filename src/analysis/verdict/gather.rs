@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 use super::change_log::PageChange;
 use super::events::{BlockEvent, FileEvent, Touch};
 use super::interest::Interest;
+use super::made::Made;
 use super::needed::Needed;
 use super::next_change::NextChange;
 use super::sectors::SectorMarks;
@@ -26,15 +27,11 @@ use crate::parsers::wal::lifecycle::LifeCycle;
 use crate::parsers::wal::names::{RM_DBASE, RM_HEAP, RM_HEAP2, RM_SMGR, RM_TBLSPC, RM_XACT, RM_XLOG, is_hint};
 use crate::parsers::wal::payload::{ParameterChange, XlogPayload};
 use crate::parsers::wal::record::Record;
-use crate::parsers::wal::tablespace::TablespaceCreated;
 use crate::parsers::wal::xact_end::XactEnd;
 use crate::types::{BlockNumber, ForkNumber, Lsn, RelFileLocator};
 
 /// Ends of transactions that are gathered before they must be put together with the others.
 const MAX_ENDS: usize = 100_000;
-
-/// Tablespaces and databases that are kept of one segment, whoever asks for them.
-const MAX_MADE: usize = 1000;
 
 /// Bytes of changes that are gathered before they must be put together with the others.
 const MAX_CHANGE_BYTES: usize = 32 << 20;
@@ -61,8 +58,8 @@ pub(super) struct Gathered {
     pub(super) backup_ends: Vec<(Lsn, Lsn)>,
     /// Records of changed settings: start, and whether from then on less was logged (`wal_level` minimal).
     pub(super) levels: Vec<(Lsn, bool)>,
-    /// Tablespaces that were made.
-    pub(super) tablespaces: Vec<TablespaceCreated>,
+    /// Tablespaces and databases that were made.
+    pub(super) made: Made,
     pub(super) needed: Option<Needed>,
     pub(super) first_touches: Option<FirstTouches>,
     pub(super) zeroed: Option<ZeroedPages>,
@@ -309,11 +306,10 @@ impl<'a> Gather<'a> {
 
     #[inline(never)]
     fn note_tablespace(&mut self, record: &Record<'_>) {
-        if let Ok(Some(made)) = TablespaceCreated::of(record)
-            && self.gathered.tablespaces.len() < MAX_MADE
-        {
-            self.gathered.tablespaces.push(made);
+        if record.is_cut() && self.keep == Keep::Heads {
+            self.is_incomplete = true;
         }
+        self.gathered.made.add_tablespace(record);
     }
 
     #[inline(never)]
@@ -346,7 +342,12 @@ impl<'a> Gather<'a> {
         let what = match LifeCycle::of(record) {
             Ok(None) => return true,
             Ok(Some(what)) => what,
-            Err(_) => return false,
+            Err(_) => {
+                if record.header.rmgr_id == RM_DBASE {
+                    self.gathered.made.leave_out(record.start_lsn);
+                }
+                return false;
+            }
         };
         if let Some(needed) = &mut self.gathered.needed {
             needed.add_files(record.start_lsn, &what);
@@ -366,8 +367,8 @@ impl<'a> Gather<'a> {
                 }
             }
             LifeCycle::DatabaseCreated { db_oid, .. } | LifeCycle::DatabaseDropped { db_oid, .. } => {
-                // What becomes of copies counts, whoever asks.
-                if self.interest.has_database(db_oid) || self.gathered.databases.len() < MAX_MADE {
+                self.gathered.made.add_database(event(what.clone()));
+                if self.interest.has_database(db_oid) {
                     self.gathered.databases.push(event(what));
                 }
             }

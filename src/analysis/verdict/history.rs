@@ -8,6 +8,7 @@ use super::change_log::ChangeLog;
 use super::events::{BlockEvent, FileEvent, Touch};
 use super::gather::{Gather, Gathered};
 use super::interest::Interest;
+use super::made::Made;
 use super::needed::Needed;
 use super::next_change::NextChange;
 use super::unchecked::FirstTouches;
@@ -21,7 +22,6 @@ use crate::analysis::wal::walk::WalkEnd;
 use crate::cluster::wal::{WalReadError, WalSet};
 use crate::parsers::wal::block::Keep;
 use crate::parsers::wal::lifecycle::LifeCycle;
-use crate::parsers::wal::tablespace::TablespaceCreated;
 use crate::parsers::wal::version::Major;
 use crate::types::{ForkNumber, Lsn, PageId, RelFileLocator};
 
@@ -57,8 +57,7 @@ pub struct WalHistory {
     backup_ends: Vec<(Lsn, Lsn)>,
     /// Records of changed settings: start, and whether from then on less was logged than replay of single pages needs (`wal_level` minimal).
     levels: Vec<(Lsn, bool)>,
-    /// Tablespaces that were made.
-    tablespaces: Vec<TablespaceCreated>,
+    made: Made,
     /// The server logged less at last, by its control file.
     pub is_minimal: bool,
     /// What replay needs on disk; collected only where it is asked for.
@@ -188,7 +187,7 @@ impl WalHistory {
         self.shutdowns.extend(gathered.shutdowns);
         self.backup_ends.extend(gathered.backup_ends);
         self.levels.extend(gathered.levels);
-        self.tablespaces.extend(gathered.tablespaces);
+        self.made.append(gathered.made);
         if let Some((whole, part)) = self.needed.as_mut().zip(gathered.needed) {
             whole.append(part);
         }
@@ -265,15 +264,10 @@ impl WalHistory {
         is_old && (self.is_minimal || self.levels.iter().any(|(lsn, _)| *lsn >= after))
     }
 
-    /// What records do with whole databases.
-    pub fn databases(&self) -> impl Iterator<Item = &FileEvent> {
-        self.databases.iter()
-    }
-
-    /// Tablespaces that records make.
+    /// Tablespaces and databases that records make.
     #[must_use]
-    pub fn tablespaces(&self) -> &[TablespaceCreated] {
-        &self.tablespaces
+    pub const fn made(&self) -> &Made {
+        &self.made
     }
 
     /// The stretches of WAL that were read without a gap.

@@ -24,6 +24,7 @@ pub mod identity;
 pub mod images;
 pub mod interest;
 pub mod judge;
+pub mod made;
 pub mod missing_wal;
 pub mod needed;
 pub mod next_change;

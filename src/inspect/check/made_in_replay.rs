@@ -1,30 +1,24 @@
 //! What replay makes of things outside WAL: tablespaces in directories that somebody else keeps, databases copied from what is there now.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::fs;
-use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::analysis::finding::Finding;
 use crate::analysis::finding_kind::{FindingKind, TablespaceFault};
+use crate::analysis::skipped::{SkipReason, SkippedPart};
 use crate::analysis::verdict::check::CheckReport;
 use crate::analysis::verdict::outlook::{Obstacle, Outlook, StartConditions};
 use crate::analysis::verdict::replay::Recovery;
 use crate::cluster::config_files::ConfigFault;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::names::RelationNames;
-use crate::cluster::open::list;
+use crate::cluster::open::{AccessError, list, real_directory};
 use crate::cluster::relation_path::RelationPaths;
 use crate::cluster::server_files::is_missing;
 use crate::cluster::settings::{Settings, is_true};
-use crate::parsers::wal::lifecycle::LifeCycle;
+use crate::parsers::catalog::FIRST_NORMAL_OID;
 use crate::parsers::wal::tablespace::TablespaceCreated;
-use crate::types::{Lsn, Oid};
-
-/// So many of each kind are named; of one more the same is to be said.
-const MAX_NAMED: usize = 50;
 
 /// Adds what comes of it to the outlook, and says what it is.
 ///
@@ -32,23 +26,36 @@ const MAX_NAMED: usize = 50;
 /// `CheckTablespaceDirectory`, `src/backend/access/transam/xlogrecovery.c`; servers of 10 to 19 that were started so.
 pub(super) fn settle_made(
     directory: &DataDir,
+    settings: &Settings,
     (names, paths): (&RelationNames, &RelationPaths),
     report: &mut CheckReport,
 ) -> Vec<Finding> {
-    let replay = &report.replay;
+    let (replay, made) = (&report.replay, report.history.made());
     let Some(redo_lsn) = replay.redo_lsn.filter(|_| replay.recovery.replays()) else { return Vec::new() };
-    let made = report.history.tablespaces().iter().filter(|made| made.record_lsn >= redo_lsn);
-    let mut found: Vec<Finding> = made.filter_map(|made| fault_of(directory, made)).take(MAX_NAMED).collect();
+    if report.history.may_lack_copies(redo_lsn) {
+        // Replay may overwrite rows that no record has, or cut them off.
+        report.coverage.skip_once(SkippedPart::Wal, SkipReason::CopiesUnlogged);
+    }
+    if let Some(from) = made.left_out() {
+        report.coverage.skip_once(SkippedPart::Wal, SkipReason::MadeNotFollowed { from });
+    }
+    let mut found: Vec<Finding> = Vec::new();
+    for made in made.tablespaces(redo_lsn) {
+        match fault_of(directory, made) {
+            Ok(fault) => found.extend(fault),
+            Err(error) => report.coverage.skip_once(SkippedPart::file(made.location.display().to_string()), &error),
+        }
+    }
     if matches!(replay.recovery, Recovery::Archive | Recovery::Backup) {
-        found.extend(real_tablespaces(directory));
+        found.extend(real_tablespaces(directory, settings));
     }
     let mut obstacle = (!found.is_empty()).then_some(Obstacle::Start);
-    for copy in copies(report, redo_lsn) {
+    for copy in made.copies(redo_lsn) {
         let (from_db, from_spc) = copy.source;
         let from = paths.directory(from_spc, from_db);
         let is_missing = is_missing(directory, &from);
         // Nobody changes this one.
-        if !is_missing && names.database(from_db) == Some("template0") {
+        if !is_missing && from_db < FIRST_NORMAL_OID && names.database(from_db) == Some("template0") {
             continue;
         }
         obstacle = obstacle.max(Some(if is_missing { Obstacle::Connections } else { Obstacle::Replay }));
@@ -70,70 +77,32 @@ pub(super) fn settle_made(
     found
 }
 
-/// A database that replay copies and that stays, by its number and that of its tablespace.
-struct Copy {
-    record_lsn: Lsn,
-    made: (Oid, Oid),
-    source: (Oid, Oid),
-}
-
-/// Those whose source replay does not make itself.
-fn copies(report: &CheckReport, redo_lsn: Lsn) -> Vec<Copy> {
-    let mut made: BTreeSet<(Oid, Oid)> = BTreeSet::new();
-    let mut copies: BTreeMap<(Oid, Oid), Copy> = BTreeMap::new();
-    for event in report.history.databases().filter(|event| event.start_lsn >= redo_lsn) {
-        match &event.what {
-            LifeCycle::DatabaseCreated { db_oid, spc_oid, copied_from } => {
-                let own = (*db_oid, *spc_oid);
-                made.insert(own);
-                if let Some(source) = copied_from.filter(|source| !made.contains(source)) {
-                    copies.insert(own, Copy { record_lsn: event.start_lsn, made: own, source });
-                }
-            }
-            LifeCycle::DatabaseDropped { db_oid, spc_oids } => {
-                for spc_oid in spc_oids {
-                    copies.remove(&(*db_oid, *spc_oid));
-                }
-            }
-            _ => {}
-        }
-    }
-    copies.into_values().take(MAX_NAMED).collect()
-}
-
-fn path_of(made: &TablespaceCreated) -> PathBuf {
-    Path::new("pg_tblspc").join(made.spc_oid.to_string())
-}
-
-fn fault_of(directory: &DataDir, made: &TablespaceCreated) -> Option<Finding> {
-    let path = path_of(made);
+/// What keeps a server from making it there.
+fn fault_of(directory: &DataDir, made: &TablespaceCreated) -> Result<Option<Finding>, AccessError> {
     // One that lies in the data directory, as tests of the server have them, has no other place.
     if !made.location.is_absolute() {
-        return None;
+        return Ok(None);
     }
-    let location = made.location.metadata();
-    let owner = directory.root().metadata().map(|root| root.uid()).ok();
+    let examined = |path: &Path| path.metadata().map_err(|source| AccessError::io("examine", path, source));
+    let path = Path::new("pg_tblspc").join(made.spc_oid.to_string());
     let link = directory.root().join(&path);
-    let is_in_use = || {
-        fs::symlink_metadata(&link).is_ok_and(|link| link.is_dir()) && list(&link).is_ok_and(|held| !held.is_empty())
-    };
-    let why = match location {
-        Err(error) if error.kind() == ErrorKind::NotFound => TablespaceFault::Missing,
+    let why = match examined(&made.location) {
+        Err(error) if error.is_not_found() => TablespaceFault::Missing,
+        Err(error) => return Err(error),
         Ok(found) if !found.is_dir() => TablespaceFault::NotADirectory,
-        Ok(found) if owner.is_some_and(|owner| owner != found.uid()) => {
+        Ok(found) if found.uid() != examined(directory.root())?.uid() => {
             TablespaceFault::OtherOwner { uid: found.uid() }
         }
-        _ if is_in_use() => TablespaceFault::NoLink,
-        _ => return None,
+        Ok(_) if real_directory(&link).is_ok() && !list(&link)?.is_empty() => TablespaceFault::NoLink,
+        Ok(_) => return Ok(None),
     };
     let location = made.location.display().to_string();
     let kind = FindingKind::TablespaceOfWal { record_lsn: made.record_lsn, location, why };
-    Some(Finding::problem(kind).in_file(&path.display().to_string()))
+    Ok(Some(Finding::problem(kind).in_file(&path.display().to_string())))
 }
 
 /// Directories where servers have links: copies that followed them.
-fn real_tablespaces(directory: &DataDir) -> Vec<Finding> {
-    let settings = Settings::read(directory.root());
+fn real_tablespaces(directory: &DataDir, settings: &Settings) -> Vec<Finding> {
     if settings.get("allow_in_place_tablespaces").is_some_and(is_true) {
         return Vec::new();
     }

@@ -22,6 +22,6 @@ pub(super) fn settle_missing(input: &ProofInput<'_>, files: &mut ServerFiles, to
     let known = known.as_ref();
     files.settle(
         |page| known.is_some_and(|known| known.removes_since(page, before_redo, redo_lsn)),
-        |page| known.is_some_and(|known| known.is_in_replay(page)),
+        |page| known.is_some_and(|known| known.is_made_in_replay(page)),
     );
 }

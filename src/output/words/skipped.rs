@@ -174,6 +174,9 @@ impl fmt::Display for SkipReason {
             }
             Self::TooManyMissing { limit } => write!(f, "{limit} missing pages are listed, and no more are looked for"),
             Self::NotRebuilt { why } => f.write_str(why),
+            Self::MadeNotFollowed { from } => {
+                write!(f, "what records make of tablespaces and databases was not followed from {from} on: one cannot be read, or there are too many")
+            }
             Self::NoRoomForRecords { from } => {
                 write!(f, "there are too many records; those from {from} on were left out")
             }

@@ -13,6 +13,11 @@ use crate::parsers::decode::{decode_at, le_u32};
 use crate::parsers::error::ParseError;
 use crate::types::{Lsn, Oid};
 
+/// Bytes of a path of which nothing is read after them.
+///
+/// Source: `MAXPGPATH`, `src/include/pg_config_manual.h`.
+const MAX_PATH_BYTES: usize = 1024;
+
 /// A tablespace that replay makes: Tablespace `CREATE`.
 ///
 /// | bytes | field     | type          |
@@ -44,8 +49,8 @@ impl TablespaceCreated {
         let base = record.main_data_lsn().0;
         let buf = record.main_data();
         let spc_oid = decode_at("xl_tblspc_create_rec", base, buf, |i| context("ts_id", le_u32).parse(i))?;
-        let path = buf.get(4..).unwrap_or_default().split(|byte| *byte == 0).next().unwrap_or_default();
-        let location = PathBuf::from(OsString::from_vec(path.to_vec()));
+        let path = buf.iter().skip(4).take(MAX_PATH_BYTES).copied().take_while(|byte| *byte != 0).collect();
+        let location = PathBuf::from(OsString::from_vec(path));
         Ok(Some(Self { record_lsn: record.start_lsn, spc_oid, location }))
     }
 }
