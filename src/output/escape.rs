@@ -1,8 +1,12 @@
 //! Names and bytes from disk, made harmless for a terminal.
 
-/// Characters that turn the direction of text round, or take no room: they make a name look like another one.
+/// Characters that end a line, turn the direction of text round, or take no room: they make a name look like another one.
 const fn misleads(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+    matches!(
+        c,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
+    )
 }
 
 /// The text with control characters and those that mislead written as escapes, so that a hostile name cannot drive a
@@ -49,7 +53,9 @@ mod tests {
     #[test]
     fn terminal_sequences_are_disarmed() {
         assert_eq!(printable("a\u{1b}[2Jb\n\u{e9}"), "a\\u{1b}[2Jb\\n\u{e9}");
-        assert_eq!(printable("x\u{202e}y"), "x\\u{202e}y");
+        for c in ['\u{202e}', '\u{2028}', '\u{2029}', '\u{2066}', '\u{61c}', '\u{9b}', '\u{e0041}'] {
+            assert_eq!(printable(&format!("x{c}y")), format!("x\\u{{{:x}}}y", u32::from(c)));
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use serde_json::Value;
 
 use super::closing::Closing;
+use super::escape::printable;
 use super::json::wal::{GROUP_KEYS, Naming, group_row, grouping_name};
 use super::wal_columns::{COUNTS, rounded};
 use crate::analysis::verdict::answer::Answer;
@@ -180,7 +181,8 @@ fn label_set(labels: &[(&str, Cow<'_, str>)]) -> String {
     format!("{{{}}}", labels.collect::<Vec<_>>().join(","))
 }
 
-/// The value of a label between quotation marks.
+/// The value of a label between quotation marks. A line end has an escape of its own there.
 fn escaped(value: &str) -> String {
-    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+    let lines: Vec<String> = value.split('\n').map(printable).collect();
+    lines.join("\n").replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

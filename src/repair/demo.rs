@@ -49,8 +49,15 @@ impl DemoCluster {
     /// Unpacks it into an empty or new directory, where it stays.
     ///
     /// # Errors
-    /// When something is in the directory, it lies inside a data directory, or the system refuses.
+    /// When something is in the directory, it is a link, it lies inside a data directory, or the system refuses.
     pub fn at(directory: &Path) -> Result<Self, OutsideError> {
+        // Without the slash at its end, which would follow the link.
+        let itself: PathBuf = directory.components().collect();
+        if itself.symlink_metadata().is_ok_and(|found| found.is_symlink()) {
+            return Err(
+                AccessError::io("unpack the demo into", directory, io::Error::other("it is a symbolic link")).into()
+            );
+        }
         drop(ExportDir::create_empty(directory, &[])?);
         Ok(Self { temporary: None, data_dir: unpack_into(directory)? })
     }

@@ -137,14 +137,21 @@ impl HeldDir {
 
     /// True when nothing is in it.
     pub(super) fn is_empty(&self) -> Result<bool, AccessError> {
-        let failed = |error| self.failed("list", Path::new(""), error);
-        for entry in rustix::fs::Dir::read_from(&self.handle).map_err(failed)? {
+        Ok(!self.has_name(Path::new("."), |_| true)?)
+    }
+
+    /// True when a directory that is found from this one has something in it whose name is like that.
+    pub(super) fn has_name(&self, directory: &Path, is_like: impl Fn(&[u8]) -> bool) -> Result<bool, AccessError> {
+        let failed = |error| self.failed("list", directory, error);
+        let opened = retry_on_intr(|| rustix::fs::openat(&self.handle, directory, DIRECTORY, Mode::empty()));
+        for entry in rustix::fs::Dir::new(opened.map_err(failed)?).map_err(failed)? {
             let entry = entry.map_err(failed)?;
-            if ![&b"."[..], b".."].contains(&entry.file_name().to_bytes()) {
-                return Ok(false);
+            let name = entry.file_name().to_bytes();
+            if ![&b"."[..], b".."].contains(&name) && is_like(name) {
+                return Ok(true);
             }
         }
-        Ok(true)
+        Ok(false)
     }
 
     /// Bytes that are free for this user.

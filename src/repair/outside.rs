@@ -103,15 +103,36 @@ pub(super) fn check(held: &HeldDir, new: Option<&Path>, protected: &[PathBuf]) -
                 return Err(inside(path));
             }
         }
+        let data = || fs::canonicalize(held.path().join(&above)).unwrap_or_else(|_| real.clone());
         match at("PG_VERSION") {
-            Ok(_) => return Err(inside(&fs::canonicalize(held.path().join(&above)).unwrap_or(real))),
+            Ok(_) => return Err(inside(&data())),
             Err((_, Errno::NOENT)) => {}
             Err(failure) => return Err(failed(failure)),
+        }
+        match held.has_name(if above.as_os_str().is_empty() { Path::new(".") } else { &above }, is_of_tablespace) {
+            Ok(false) => {}
+            Ok(true) => return Err(inside(&data())),
+            // A server makes the directory of a tablespace accessible to its owner alone: whoever may pass it may list it.
+            Err(error) if error.is_denied() => {}
+            Err(error) => return Err(unclear(error)),
         }
         below = Some(here);
         above.push("..");
     }
     Err(unclear(AccessError::io("find the top of", held.path(), Errno::LOOP.into())))
+}
+
+/// True for the name of the directory that a server makes in a tablespace: `PG_15_202209061`, by its major and the version of its
+/// catalogs.
+///
+/// Source: `TABLESPACE_VERSION_DIRECTORY`, `src/include/common/relpath.h`.
+fn is_of_tablespace(name: &[u8]) -> bool {
+    let Some(rest) = name.strip_prefix(b"PG_") else { return false };
+    let mut parts = rest.splitn(2, |byte| *byte == b'_');
+    let is_number = |part: Option<&[u8]>| {
+        part.is_some_and(|part| !part.is_empty() && part.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.'))
+    };
+    is_number(parts.next()) && is_number(parts.next())
 }
 
 fn look_at(path: &Path) -> Result<Protected, AccessError> {
@@ -177,14 +198,20 @@ mod tests {
     fn what_belongs_to_the_data_is_refused_by_whatever_name() {
         let temporary = tempfile::tempdir().unwrap();
         let path = |name: &str| temporary.path().join(name);
-        for name in ["data/base", "beside", "other/pg_wal", "mount"] {
+        for name in
+            ["data/base", "beside", "other/pg_wal", "mount", "space/PG_15_202209061/5", "space/mine", "PG_notes"]
+        {
             fs::create_dir_all(path(name)).unwrap();
         }
         fs::write(path("other/PG_VERSION"), "15\n").unwrap();
         symlink(path("data/base"), path("link")).unwrap();
         let protected = [path("data"), path("mount/disk/space")];
         assert_eq!(refused(&path("beside"), &protected), None);
-        for inside in ["data", "data/base", "link", "other", "other/pg_wal", "beside/../data"] {
+        let inside = ["data", "data/base", "link", "other", "other/pg_wal", "beside/../data"];
+        // A tablespace of any cluster is told by what a server makes in it.
+        for inside in
+            inside.into_iter().chain(["space", "space/mine", "space/PG_15_202209061", "space/PG_15_202209061/5"])
+        {
             assert_eq!(refused(&path(inside), &protected), Some(true), "{inside}");
         }
         // A tablespace whose disk is not mounted: its path is refused, and what is made below it, but nothing else.

@@ -46,6 +46,15 @@ fn what_is_there_stays_as_it_is() {
     }
     assert_eq!(look(), before);
     assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 1);
+    // A link is not followed, wherever it leads.
+    let (empty, link) = (temporary.path().join("empty"), temporary.path().join("link"));
+    fs::create_dir(&empty).unwrap();
+    std::os::unix::fs::symlink(&empty, &link).unwrap();
+    for directory in [link.clone(), link.join(""), link.join(".")] {
+        let put = dwbinspect(&["demo", arg(&directory)]);
+        assert!(put.status == 2 && put.stderr.contains("symbolic link"), "{}", put.stderr);
+    }
+    assert_eq!(fs::read_dir(&empty).unwrap().count(), 0);
     // Without a terminal there is no screen, and what to do instead is said.
     let put = dwbinspect(&["demo"]);
     assert!(put.status == 2 && put.stderr.contains("pg_dwbinspect demo DIR"), "{}", put.stderr);

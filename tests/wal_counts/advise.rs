@@ -135,3 +135,28 @@ fn wal_that_was_not_read_whole_is_never_a_clean_answer() {
     assert!(status > 0 && status == expected, "{status} {expected}");
     assert!(!rows(&advice, "findings").is_empty());
 }
+
+/// Steady commits for longer than the finest steps of time reach: see `fixtures/field/README.md`.
+#[test]
+#[ignore = "long: `cargo test-all` runs it"]
+fn steady_commits_keep_their_times() {
+    let data = unpack::unpack("field/wal-steady").unwrap();
+    let path = data.join("pg_wal");
+    let path = path.to_str().unwrap();
+    let (advice, _) = json_of(&["advise", "--no-compression", path]);
+    let summary = &advice["summary"];
+    for field in ["first_time", "last_time", "peak_time"] {
+        let time = summary[field].as_str().unwrap();
+        assert!(("2026-11-27T08:20:00Z".."2026-11-27T08:25:00Z").contains(&time), "{field} {time}");
+    }
+    let rate = summary["combined_bytes"].as_f64().unwrap() / summary["duration_s"].as_f64().unwrap();
+    assert!((150_000.0..250_000.0).contains(&rate), "{rate}");
+
+    let (since, _) = json_of(&["stats", "--by", "since-redo", path]);
+    let spans = rows(&since, "since_redo");
+    let counted: u64 = spans.iter().map(|span| span["fpi_count"].as_u64().unwrap()).sum();
+    // The WAL before the first redo point has no interval to be counted in.
+    let left_out = summary["since_redo_left_out_images"].as_u64().unwrap();
+    assert_eq!(counted + left_out, summary["fpi_count"].as_u64().unwrap());
+    assert!(left_out * 20 < counted && spans[2]["fpi_count"].as_u64() > Some(0), "{since}");
+}

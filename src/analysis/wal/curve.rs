@@ -53,10 +53,11 @@ impl TimeCurve {
             self.coarsen();
         }
         self.add(entering, &next.unknown);
-        let first = entering.map_or(i64::MIN, |time| self.step_of(time));
         for (step, tally) in &next.points {
-            // The time itself is not kept: the start of its step is in the same step here, which is as wide or wider.
+            // The time itself is not kept: the start of its step is in the same step here, which is as wide or wider. Both
+            // numbers are of steps as wide as they are now: each one that is added can make them wider.
             let own = step.saturating_mul(next.width_us).div_euclid(self.width_us.max(1));
+            let first = entering.map_or(i64::MIN, |time| self.step_of(time));
             self.add_step(own.max(first), tally);
         }
     }
@@ -273,6 +274,8 @@ pub(super) fn shares_of(sums: &[Tally]) -> Vec<Option<f64>> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn tally(records: u64, record_bytes: u64, fpi_bytes: u64) -> Tally {
@@ -337,6 +340,52 @@ mod tests {
         second.add(at(4_000), &tally(4, 1, 1));
         first.append(&second, at(10_000));
         assert_eq!(first.steps().map(|(time, tally)| (time.0, tally.records)).collect::<Vec<_>>(), [(10_000_000, 7)]);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// Parts of any lengths, put together in any grouping, give the curve of the whole; its steps lie inside the times told.
+        #[test]
+        fn any_grouping_gives_one_curve_inside_the_times_of_its_input(
+            start_us in 500_000_000_000_000..900_000_000_000_000_i64,
+            gaps in prop::collection::vec(prop_oneof![8 => 0..400_000_i64, 1 => 0..90_000_000_i64], 1..4000),
+            cuts in prop::collection::vec((any::<prop::sample::Index>(), any::<bool>()), 0..12),
+        ) {
+            let times: Vec<PgTimestamp> = gaps
+                .iter()
+                .scan(start_us, |now, gap| {
+                    *now += gap;
+                    Some(PgTimestamp(*now))
+                })
+                .collect();
+            let of = |times: &[PgTimestamp]| {
+                let mut curve = TimeCurve::default();
+                times.iter().for_each(|time| curve.add(Some(*time), &tally(1, 2, 3)));
+                curve
+            };
+            let whole = of(&times);
+            let mut cuts: Vec<(usize, bool)> = cuts.iter().map(|(at, joins)| (at.index(times.len()), *joins)).collect();
+            cuts.sort_unstable();
+            cuts.push((times.len(), false));
+            // Each part, with the time at its start; some are joined to the part before them first.
+            let (mut parts, mut from): (Vec<(TimeCurve, Option<PgTimestamp>)>, usize) = (Vec::new(), 0);
+            for (to, joins) in cuts {
+                let entering = from.checked_sub(1).map(|before| times[before]);
+                let part = of(&times[from..to]);
+                match parts.last_mut().filter(|_| joins) {
+                    Some((before, _)) => before.append(&part, entering),
+                    None => parts.push((part, entering)),
+                }
+                from = to;
+            }
+            let mut joined = TimeCurve::default();
+            parts.iter().for_each(|(part, entering)| joined.append(part, *entering));
+            prop_assert_eq!(&joined, &whole);
+            let (first, last) = (times[0].0, times[times.len() - 1].0);
+            prop_assert!(joined.steps().all(|(step, _)| step.0 > first - joined.width_us() && step.0 <= last));
+            prop_assert_eq!(joined.steps().map(|(_, tally)| tally.records).sum::<u64>(), times.len() as u64);
+        }
     }
 
     #[test]

@@ -1,8 +1,10 @@
-//! Rows as CSV, after a line of names. What does not apply is empty.
+//! Rows as CSV, after a line of names. What does not apply is empty; characters that control something or mislead are
+//! written as escapes.
 
 use std::io::{self, Write};
 
 use super::{Cell, Column};
+use crate::output::escape::printable;
 
 /// Writes the names.
 pub(super) fn write_header(out: &mut dyn Write, columns: &[Column]) -> io::Result<()> {
@@ -20,10 +22,13 @@ pub(super) fn write_row(out: &mut dyn Write, cells: &[Cell<'_>]) -> io::Result<(
             Cell::Null => {}
             Cell::Int(number) => write!(out, "{number}")?,
             Cell::Bool(value) => write!(out, "{value}")?,
-            Cell::Text(text) if text.contains(['"', ',', '\n', '\r']) => {
-                write!(out, "\"{}\"", text.replace('"', "\"\""))?;
+            Cell::Text(text) => {
+                let text = printable(text);
+                match text.contains(['"', ',']) {
+                    true => write!(out, "\"{}\"", text.replace('"', "\"\""))?,
+                    false => out.write_all(text.as_bytes())?,
+                }
             }
-            Cell::Text(text) => out.write_all(text.as_bytes())?,
         }
     }
     out.write_all(b"\n")
