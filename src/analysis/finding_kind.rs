@@ -2,6 +2,7 @@
 
 use strum::{IntoStaticStr, VariantNames};
 
+use super::belonging::{Contradiction, RowAhead};
 use super::checksum_witness::ChecksumsContradict;
 use super::dwb_format::ring_finding::RingFinding;
 use super::error_words::ErrorWords;
@@ -44,6 +45,12 @@ pub enum FindingKind {
     ControlSizes(SizeFault),
     /// The CRC of `pg_control` is wrong.
     ControlCrc { stored: u32, computed: u32 },
+    /// Files do not belong together. The code is that of the cause.
+    Belonging(Contradiction),
+    /// Rows of one relation name transactions that were never handed out. `next`: the next one, by `pg_control`.
+    RowXid { rows: RowAhead, next: u32 },
+    /// Rows of one relation name multixacts that were never made. `next`: the next one, by `pg_control`.
+    RowMultixact { rows: RowAhead, next: u32 },
     /// `PG_VERSION` and `pg_control` are of different versions.
     VersionsDisagree { control_version: u32, major: u32 },
     /// The least LSN that recovery must reach, by `pg_control`, is not on the timeline that it has there.
@@ -500,6 +507,7 @@ impl FindingKind {
             Self::Wal(remark) => remark.kind().name(),
             Self::Ring(found) => found.code(),
             Self::Innodb(found) => found.into(),
+            Self::Belonging(found) => found.code(),
             _ => self.into(),
         }
     }
@@ -536,11 +544,12 @@ impl FindingKind {
     /// The codes of all findings that there can be.
     pub fn codes() -> impl Iterator<Item = &'static str> {
         use strum::IntoEnumIterator;
-        let by_part = ["link", "wal", "ring", "innodb"];
+        let by_part = ["link", "wal", "ring", "innodb", "belonging"];
         let own = Self::VARIANTS.iter().copied().filter(move |name| !by_part.contains(name));
         own.chain(LinkFault::iter().map(LinkFault::code))
             .chain(NoteKind::iter().map(NoteKind::name))
             .chain(RingFinding::VARIANTS.iter().copied())
             .chain(InnodbFinding::VARIANTS.iter().copied())
+            .chain(Contradiction::VARIANTS.iter().copied())
     }
 }

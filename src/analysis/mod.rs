@@ -3,6 +3,7 @@
 #![cfg_attr(test, allow(clippy::arithmetic_side_effects))]
 
 pub mod batches;
+pub mod belonging;
 pub mod checksum_witness;
 pub mod cluster_condition;
 pub mod cluster_report;

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 
+use super::history_file::{history_path, read_history};
 use super::open::{AccessError, Links, list, read_small};
 use super::reset::wal_was_reset;
 use super::settings::Settings;
@@ -107,6 +108,8 @@ pub struct RecoverySigns {
     /// Recovery is asked for, and `pg_wal` has the history of a later timeline than that of `pg_control`: it follows the newest, where no
     /// setting says otherwise.
     pub has_later_history: bool,
+    /// Recovery is asked for by a signal file and follows the newest timeline: its history, where `pg_wal` has it.
+    pub newest_history: Option<TimelineHistory>,
 }
 
 /// The signal file of this name, if there is one.
@@ -136,11 +139,13 @@ pub fn read_signs(data_dir: &Path, control: Option<&ControlFile>) -> RecoverySig
     };
     let signals: Vec<&'static str> = SIGNALS.iter().filter(present).copied().collect();
     let follower = control.filter(|_| asks_for_recovery(&signals));
+    let by_signal = signals.iter().any(|name| matches!(*name, "standby.signal" | "recovery.signal"));
     RecoverySigns {
         backup_label,
         signals,
         wal_was_reset: control.is_some_and(|control| wal_was_reset(data_dir, control)),
         has_later_history: follower.is_some_and(|control| has_later_history(data_dir, control.timeline())),
+        newest_history: control.filter(|_| by_signal).and_then(|control| newest_history(data_dir, control)),
     }
 }
 
@@ -159,6 +164,19 @@ fn has_later_history(data_dir: &Path, tli: TimelineId) -> bool {
     // Without the list there is no WAL to prove anything by either.
     let names = list(&data_dir.join("pg_wal")).unwrap_or_default();
     names.iter().filter_map(|(name, _)| TimelineHistory::tli_of_file_name(name.to_str()?)).any(|other| other > tli)
+}
+
+/// The newest timeline whose history is in `pg_wal`, each after the one before. An archive may have later ones.
+///
+/// Source: `findNewestTimeLine`, `src/backend/access/transam/timeline.c`.
+fn newest_history(data_dir: &Path, control: &ControlFile) -> Option<TimelineHistory> {
+    if Settings::read(data_dir).get("recovery_target_timeline").is_some_and(|value| value != "latest") {
+        return None;
+    }
+    let first = control.checkpoint.tli.max(control.min_recovery_timeline);
+    let is_there = |tli: &TimelineId| data_dir.join(history_path(*tli)).symlink_metadata().is_ok();
+    let after = |tli: &TimelineId| tli.0.checked_add(1).map(TimelineId).filter(is_there);
+    read_history(data_dir, std::iter::successors(after(&first), after).last()?).ok()?
 }
 
 #[cfg(test)]

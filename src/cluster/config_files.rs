@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use super::control_file::CONTROL_PATH;
 use super::data_dir::DataDir;
 use super::hba_file::hba_fault;
-use super::history_file::{history_path, read_history};
 use super::open::{AccessError, Links, read_small};
 use super::recovery_conf::recovery_conf_faults;
 use super::server_settings::ServerSettings;
@@ -14,7 +13,6 @@ use super::settings::{CONF_LIMIT_BYTES, FILES, is_true};
 use super::state_files::{kept_origins, kept_slots, prepared_xacts};
 use crate::parsers::control::{ControlFile, WAL_LEVEL_MINIMAL};
 use crate::parsers::wal::version::XlogFormat;
-use crate::types::TimelineId;
 
 /// A server of this data directory does not start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,13 +93,6 @@ pub enum ConfigFault {
         value: u32,
         /// Its value in `pg_control`.
         needed: u32,
-    },
-    /// Recovery follows the newest timeline, whose history leads past the last checkpoint on another timeline.
-    NotAChild {
-        /// The timeline that recovery follows.
-        newest: TimelineId,
-        /// That of the checkpoint.
-        own: TimelineId,
     },
     /// Recovery from an archive is asked for, and no setting says how to fetch from it.
     NoRestoreCommand,
@@ -205,12 +196,6 @@ pub fn config_faults(directory: &DataDir, signals: &[&str]) -> ConfigFaults {
     if let Some(control) = directory.control().trusted().filter(|_| is_asked) {
         found.minimal_wal(&settings, directory, control);
         found.too_low(&settings, directory, control);
-        let alone = |name| settings.is_known(name) && settings.get(name).is_none_or(str::is_empty);
-        let is_latest = settings.is_known(timeline) && settings.get(timeline).is_none_or(|value| value == "latest");
-        // An archive may have other histories, and a label names another checkpoint.
-        if is_latest && !has_conf && alone("restore_command") && !asks(&["recovery.conf"]) {
-            found.not_a_child(root, control);
-        }
     }
     if directory.major().facts().refuses_recovery_conf {
         if signals.contains(&"recovery.conf") {
@@ -335,24 +320,6 @@ impl ConfigFaults {
             {
                 self.add(Path::new(FILES[0]), ConfigFault::TooLow { setting, value, needed });
             }
-        }
-    }
-
-    /// The newest timeline whose history is in `pg_wal`, each after the one before.
-    ///
-    /// Source: `findNewestTimeLine`, `src/backend/access/transam/timeline.c`.
-    fn not_a_child(&mut self, root: &Path, control: &ControlFile) {
-        if root.join("backup_label").symlink_metadata().is_ok() {
-            return;
-        }
-        let own = control.checkpoint.tli;
-        let first = own.max(control.min_recovery_timeline);
-        let is_there = |tli: &TimelineId| root.join(history_path(*tli)).symlink_metadata().is_ok();
-        let after = |tli: &TimelineId| tli.0.checked_add(1).map(TimelineId).filter(is_there);
-        let Some(newest) = std::iter::successors(after(&first), after).last() else { return };
-        let history = read_history(root, newest);
-        if history.is_ok_and(|found| found.is_some_and(|history| history.tli_at(control.checkpoint_lsn) != own)) {
-            self.add(&history_path(newest), ConfigFault::NotAChild { newest, own });
         }
     }
 

@@ -4,6 +4,7 @@
 
 pub mod access_modes;
 pub mod backup_files;
+pub mod backup_manifest;
 pub mod catalog;
 mod catalog_file;
 pub mod columns;
@@ -38,6 +39,7 @@ pub mod state_files;
 pub mod tar_backup;
 pub mod tar_facts;
 pub mod tar_members;
+pub mod upgrade_signs;
 pub mod wal;
 pub mod wal_marks;
 pub mod xact_files;

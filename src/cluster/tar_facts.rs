@@ -133,6 +133,7 @@ impl TarFacts {
             signals: self.signals.iter().copied().collect(),
             wal_was_reset,
             has_later_history: false,
+            newest_history: None,
         }
     }
 

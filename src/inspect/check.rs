@@ -30,6 +30,7 @@ use super::examination::Examination;
 use super::next::not_a_crash_tear;
 use super::rebuild::{BuiltPages, build};
 use super::replay_server::ReplayOptions;
+use crate::analysis::belonging::{Belonging, BelongingInput};
 use crate::analysis::cluster_condition::{ClusterCondition, is_replayed, is_settled};
 use crate::analysis::dwb_report::DwbReport;
 use crate::analysis::error_words::ErrorWords;
@@ -163,6 +164,11 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
     follow_timelines(&mut donors, cluster.control, &wal)?;
     let mut scanned = scan(&mut cluster, (&files, &names), &mut slots, request, watch, &mut told);
 
+    let belonging = belongs(&cluster, (&files, &names), &scanned);
+    told.findings.extend(belonging.findings.iter().cloned());
+    let causes = belonging.contradictions.iter().cloned().map(Box::new);
+    scanned.incomplete.extend(causes.map(|cause| Doubt::NotOneCluster { cause }));
+
     let input = ProofInput {
         cluster: &cluster,
         files: &files,
@@ -198,7 +204,7 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
         named: &named,
         impossible: &impossible,
         proofs: &proofs,
-        obstacle: server_files.obstacle.max(proofs.obstacle),
+        obstacle: server_files.obstacle.max(proofs.obstacle).max(belonging.obstacle()),
     };
     let mut report = judge(&cluster, &view, scanned, slots, &mut donors, told.coverage, request, watch);
     let made = settle_made(directory, &source.settings, (&names, &files.paths), &mut report);
@@ -241,6 +247,22 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
         build(&mut examined, options, request, watch);
     }
     Ok(examined)
+}
+
+/// Whether the files belong together, as far as the control file can be trusted.
+fn belongs(cluster: &Cluster<'_>, (files, names): (&RelationFiles, &RelationNames), scanned: &Scanned) -> Belonging {
+    let Some(control) = cluster.control else { return Belonging::default() };
+    let input = BelongingInput {
+        directory: cluster.directory,
+        control,
+        signs: &cluster.signs,
+        server: &cluster.server,
+        names,
+        files: &files.walk.files,
+        newest: scanned.newest,
+        counters: scanned.counters,
+    };
+    Belonging::examine(&input, &|page| files.locate(page))
 }
 
 /// What a request names besides the directory, as arguments of a command.

@@ -18,6 +18,7 @@ use self::replay::{HeldPage, MAX_DAMAGED, ReplayCluster, ReplayWal, beyond_room}
 use super::error::{InspectError, open_data_dir};
 use super::file_filter::{FileFilter, Selection};
 use super::page_rules::{ChecksumRule, PageRules};
+use crate::analysis::belonging::{Belonging, BelongingInput, CounterWitness};
 use crate::analysis::checksum_witness::ChecksumWitness;
 use crate::analysis::cluster_condition::{ClusterCondition, is_settled};
 use crate::analysis::cluster_report::inspect_directory;
@@ -238,10 +239,25 @@ impl<'a> DirectoryVerification<'a> {
         };
         let mut held = Held { pages: wal.is_some().then(Vec::new), beyond: 0 };
         let mut shown = Shown { directory, names: &mut self.names, plan: &plan, visit };
-        let mut scan = scan(directory, watch, &mut shown, &mut held, &mut report);
+        let counters = control.filter(|_| !server.may_be_running());
+        let counters = CounterWitness::of(counters);
+        let mut scan = scan(directory, watch, &mut shown, counters.as_ref(), &mut held, &mut report);
         report.findings.extend(witness.as_ref().and_then(ChecksumWitness::finding));
         cluster.newest = scan.counts.newest.map(|(lsn, page)| (lsn, plan.witness(page)));
         let healed_cuts = show_held(&mut shown, held, &scan, wal.as_ref().zip(Some(&cluster)), watch, &mut report);
+        if let Some(control) = control.filter(|_| self.request.files.takes_all()) {
+            let input = BelongingInput {
+                directory,
+                control,
+                signs: &signs,
+                server: &server,
+                names: shown.names.read(directory),
+                files: &walk.files,
+                newest: scan.counts.newest,
+                counters: counters.as_ref().map(CounterWitness::finish).unwrap_or_default(),
+            };
+            report.findings.extend(Belonging::examine(&input, &|page| plan.locate(page)).findings);
+        }
         if is_clean && !scan.reach.is_empty() {
             let input = TableLinkInput {
                 root: directory.root(),
@@ -318,6 +334,14 @@ impl Plan<'_> {
         LsnWitness::InFile { path, block: page.block }
     }
 
+    /// File of a page, and its offset there.
+    fn locate(&self, page: PageId) -> (String, u64) {
+        let geometry = self.page_rules.geometry;
+        let block = page.block.checked_rem(geometry.rel_segment_blocks).unwrap_or_default();
+        let LsnWitness::InFile { path, .. } = self.witness(page) else { return (String::new(), 0) };
+        (path, u64::from(block).saturating_mul(u64::from(geometry.block_size)))
+    }
+
     /// The page that a file ends inside of.
     fn cut_page(&self, partial: &PartialPage) -> HeldPage {
         let mut bytes = partial.bytes.clone();
@@ -378,6 +402,7 @@ fn scan(
     directory: &DataDir,
     watch: WatchBytes<'_>,
     shown: &mut Shown<'_>,
+    counters: Option<&CounterWitness>,
     held: &mut Held,
     report: &mut VerifyReport,
 ) -> PageScan {
@@ -392,6 +417,7 @@ fn scan(
         interrupted: &interrupted,
         notable: &|page, bytes| {
             plan.checksum_witness.inspect(|witness| witness.look(page.block, bytes));
+            counters.inspect(|counters| counters.look(page, bytes));
             false
         },
         links_at: plan.links_at,

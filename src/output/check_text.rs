@@ -150,6 +150,10 @@ pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], 
             "the server starts, but recovery empties permanent relations, beside which init forks lie (see the problems)"
                 .to_owned()
         }
+        Start::NotUsable { obstacle: Obstacle::Belonging } => {
+            "do not start: the files do not belong together, and rows that the server shows would be wrong or missing (see the problems)"
+                .to_owned()
+        }
         Start::NotUsable { .. } => "the server starts, but connections fail, since files of its catalogs are missing or \
             damaged (see the problems)"
             .to_owned(),

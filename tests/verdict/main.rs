@@ -6,6 +6,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod evidence;
+mod field_belonging;
 mod files;
 mod hole;
 mod mass;

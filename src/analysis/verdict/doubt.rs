@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use strum::{IntoStaticStr, VariantNames};
 
+use crate::analysis::belonging::Contradiction;
 use crate::analysis::error_words::{ErrorCause, ErrorWords};
 use crate::analysis::finding_kind::MissingPages;
 use crate::analysis::skipped::Skipped;
@@ -259,6 +260,11 @@ pub enum Doubt {
     ChecksumsContradict,
     /// The double write buffer is of a later time than `pg_control`.
     DwbNewerThanControl,
+    /// Files of the cluster do not belong together.
+    NotOneCluster {
+        /// Why.
+        cause: Box<Contradiction>,
+    },
     /// The bytes are read by a description that was never compared with files of a server.
     LayoutNotSeen,
 }
@@ -307,6 +313,12 @@ impl Doubt {
                 | Self::EndsBeforeConsistency { .. }
                 | Self::PageAfterEnd { .. }
         )
+    }
+
+    /// True when pages are newer than the checkpoint of a shutdown.
+    #[must_use]
+    pub fn is_of_other_time(&self) -> bool {
+        matches!(self, Self::NotOneCluster { cause } if matches!(**cause, Contradiction::PageAfterShutdown { .. }))
     }
 
     /// An address up to which WAL had been written, where that is known: past the end that replay will find.

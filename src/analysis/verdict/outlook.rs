@@ -27,6 +27,8 @@ pub enum Obstacle {
     Contents,
     /// Connections to one or all databases.
     Connections,
+    /// Trust in any row: the files do not belong together.
+    Belonging,
     /// The start itself.
     Start,
 }

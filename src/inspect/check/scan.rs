@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::files::RelationFiles;
 use super::{CheckRequest, Cluster, KnownDamage, Scope, Stage, Told, Watch};
+use crate::analysis::belonging::{CounterWitness, Counters};
 use crate::analysis::checksum_witness::{ChecksumWitness, ChecksumsContradict};
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::FindingKind;
@@ -43,6 +44,8 @@ pub(super) struct Scanned {
     pub links: LinkReport,
     /// Files that lack pages, and checksums that should not be there, as doubts.
     pub incomplete: Vec<Doubt>,
+    /// Rows that name transactions or multixacts which were never handed out.
+    pub counters: Counters,
     /// Pages have checksums although `pg_control` denies it.
     contradict: Option<ChecksumsContradict>,
 }
@@ -123,7 +126,11 @@ fn scan_once(
     let off_by_control = cluster.control.filter(|_| !cluster.has_checksums);
     let witness = ChecksumWitness::of(off_by_control, cluster.directory.major(), cluster.is_settled());
     let odd = Mutex::new(Vec::new());
+    let counters = CounterWitness::of(cluster.control);
     let notable = |page: PageId, bytes: &[u8]| {
+        if let Some(counters) = &counters {
+            counters.look(page, bytes);
+        }
         unchanged.look(page, bytes);
         if let Some(witness) = &witness {
             witness.look(page.block, bytes);
@@ -138,6 +145,7 @@ fn scan_once(
     };
     let watch = ScanWatch { watch, found: &found };
     let mut scanned = read_pages(cluster, (files, names), rules, &notable, request.jobs, &watch, coverage);
+    scanned.counters = counters.as_ref().map(CounterWitness::finish).unwrap_or_default();
     scanned.contradict = witness.as_ref().and_then(ChecksumWitness::finish);
     let odd = odd.into_inner().unwrap_or_else(PoisonError::into_inner);
     if let Some(unproven) = scanned.files.as_mut().and_then(|files| files.unproven.as_mut()) {

@@ -45,10 +45,6 @@ impl fmt::Display for ConfigFault {
             Self::TooLow { setting, value, needed } => {
                 write!(f, "{setting} is {value}, and recovery needs at least {needed}, as pg_control has it")
             }
-            Self::NotAChild { newest, own } => write!(
-                f,
-                "recovery follows timeline {newest}, whose history does not have the last checkpoint on timeline {own}"
-            ),
             Self::RecoverySetting { line } => {
                 write!(f, "line {line} sets what cannot be set there, or to what it cannot be")
             }

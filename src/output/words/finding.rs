@@ -16,6 +16,9 @@ impl fmt::Display for FindingKind {
             Self::ServerUnclear { sign, .. } | Self::ServerRunning { sign } | Self::PidFileUnclear { sign } => {
                 f.write_str(sign)
             }
+            Self::Belonging(cause) => cause.fmt(f),
+            Self::RowXid { rows, next } => write!(f, "{rows}, and pg_control has {next} as the next transaction"),
+            Self::RowMultixact { rows, next } => write!(f, "{rows}, and pg_control has {next} as the next multixact"),
             Self::ControlSizes(fault) => fault.fmt(f),
             Self::ControlCrc { stored, computed } => {
                 write!(f, "CRC is {stored:#010x}, the bytes give {computed:#010x}")

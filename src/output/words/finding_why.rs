@@ -32,6 +32,13 @@ impl FindingKind {
                 "a running server cannot be ruled out; once you know that none runs, remove the file: no server \
                  starts while it is there"
             }
+            Self::Belonging(cause) => cause.why(),
+            Self::RowXid { .. } => {
+                "the server takes the row for one that is not there yet, or VACUUM fails over it: the row is damaged"
+            }
+            Self::RowMultixact { .. } => {
+                "VACUUM and updates of the row fail (\"has not been created yet\"): the row is damaged"
+            }
             Self::ControlSizes(_) => "nothing in this file can be trusted; it is not used to judge pages, slots or WAL",
             Self::ControlCrc { .. } => "nothing in this file can be trusted; it is not used to judge slots",
             Self::VersionsDisagree { .. } => "PG_VERSION and pg_control do not belong together",

@@ -1,6 +1,7 @@
 //! Words for what was found and judged: one file for each family of enums. Their codes, which programs compare, are where
 //! the enums are defined.
 
+mod belonging;
 pub mod certainty;
 
 pub mod cluster;

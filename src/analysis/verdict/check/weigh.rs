@@ -53,6 +53,10 @@ pub(super) fn doubts_of_cluster(replay: &Replay, sources: DoubtSources<'_>, cove
         doubts.extend(more);
         coverage.append_once(unread);
     }
+    // After a shutdown no WAL is missing, however new a page is: it is of another time.
+    if doubts.iter().any(Doubt::is_of_other_time) {
+        doubts.retain(|doubt| !matches!(doubt, Doubt::PageAfterEnd { .. }));
+    }
     if !doubts.iter().any(|doubt| matches!(doubt, Doubt::SomethingUnread { .. })) {
         doubts.extend(Doubt::of_unread(&coverage.skipped));
     }

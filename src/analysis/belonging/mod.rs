@@ -1,0 +1,218 @@
+//! Whether the files of a data directory belong together: to one cluster, one history and one time. Asked before any verdict,
+//! since WAL and images prove nothing about pages that are not of their cluster and time.
+
+mod counters;
+mod label;
+
+use std::collections::BTreeSet;
+
+use strum::{IntoStaticStr, VariantNames};
+
+pub use self::counters::{CounterWitness, Counters, RowAhead};
+
+use super::finding::Finding;
+use super::finding_kind::FindingKind;
+use super::verdict::outlook::Obstacle;
+use crate::cluster::backup_files::RecoverySigns;
+use crate::cluster::backup_manifest::MANIFEST_NAME;
+use crate::cluster::control_file::CONTROL_PATH;
+use crate::cluster::data_dir::DataDir;
+use crate::cluster::names::RelationNames;
+use crate::cluster::relation_walk::RelationFile;
+use crate::cluster::running::ServerSign;
+use crate::cluster::upgrade_signs::UpgradeSigns;
+use crate::parsers::control::ControlFile;
+use crate::types::{DEFAULT_TABLESPACE_OID, Lsn, Oid, PageId, TimelineId};
+
+/// Databases without a row that are named one by one.
+const MAX_NAMED: usize = 20;
+
+/// Why files do not belong together.
+#[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case")]
+pub enum Contradiction {
+    /// A base backup whose `backup_label` is gone: recovery would begin too late.
+    LabelGone {
+        /// Where recovery has to begin, by the manifest.
+        start_lsn: Lsn,
+        /// The timeline that the backup began on.
+        timeline: TimelineId,
+        /// Where it would begin now.
+        redo_lsn: Lsn,
+        /// Name of the WAL file that holds `start_lsn`, where the segment size is known.
+        wal_file: Option<String>,
+    },
+    /// A page is newer than the checkpoint of a shutdown, after which the server wrote nothing.
+    PageAfterShutdown {
+        /// Its LSN.
+        page_lsn: Lsn,
+        /// The checkpoint.
+        checkpoint_lsn: Lsn,
+        /// What speaks for `pg_upgrade --link`.
+        upgrade: UpgradeSigns,
+    },
+    /// Rows of several relations name transactions that the counter has not handed out.
+    XidsAhead {
+        /// What the rows say.
+        rows: RowAhead,
+        /// The next one, by `pg_control`.
+        next: u32,
+    },
+    /// Rows of several relations name multixacts that the counter has not handed out.
+    MultixactsAhead {
+        /// What the rows say.
+        rows: RowAhead,
+        /// The next one, by `pg_control`.
+        next: u32,
+    },
+    /// A directory below `base/` holds relations, and no row of `pg_database` names it.
+    DatabaseUnknown {
+        /// Its number.
+        oid: Oid,
+    },
+    /// Recovery is asked for and follows a timeline that was left before the last checkpoint.
+    TimelineForked {
+        /// The timeline that recovery follows.
+        newest: TimelineId,
+        /// That of the checkpoint.
+        own: TimelineId,
+        /// Where the newest one left it; `None` where it never was on it.
+        fork_lsn: Option<Lsn>,
+    },
+}
+
+impl Contradiction {
+    /// Stable name for programs.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        self.into()
+    }
+
+    /// As a finding. `path_of` gives the file of a page, and the block there.
+    #[must_use]
+    pub fn finding(&self, path_of: &dyn Fn(PageId) -> (String, u64), first: Option<PageId>) -> Finding {
+        let finding = Finding::problem(FindingKind::Belonging(self.clone()));
+        match self {
+            Self::LabelGone { .. } => finding.in_file(MANIFEST_NAME),
+            Self::PageAfterShutdown { .. } => match first.map(path_of) {
+                Some((path, offset)) => finding.in_file(&path).at(offset),
+                None => finding,
+            },
+            Self::XidsAhead { rows, .. } | Self::MultixactsAhead { rows, .. } => {
+                let (path, offset) = path_of(rows.page);
+                finding.in_file(&path).at(offset)
+            }
+            Self::DatabaseUnknown { oid } => finding.in_file(&format!("base/{oid}")),
+            Self::TimelineForked { .. } => finding.in_file(CONTROL_PATH),
+        }
+    }
+}
+
+/// What is compared with each other.
+pub struct BelongingInput<'a> {
+    /// The data directory.
+    pub directory: &'a DataDir,
+    /// `pg_control`, if it can be trusted.
+    pub control: &'a ControlFile,
+    /// Files that change what recovery does.
+    pub signs: &'a RecoverySigns,
+    /// What shows a running server.
+    pub server: &'a ServerSign,
+    /// Names by the catalogs.
+    pub names: &'a RelationNames,
+    /// Files of relations.
+    pub files: &'a [RelationFile],
+    /// The newest LSN of a sound page of a logged relation.
+    pub newest: Option<(Lsn, PageId)>,
+    /// What rows say of the counters, after a shutdown.
+    pub counters: Counters,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Belonging {
+    /// Causes, each of which takes every proof away.
+    pub contradictions: Vec<Contradiction>,
+    /// The same, and rows of one relation alone, as findings.
+    pub findings: Vec<Finding>,
+}
+
+impl Belonging {
+    /// Compares.
+    #[must_use]
+    pub fn examine(input: &BelongingInput<'_>, path_of: &dyn Fn(PageId) -> (String, u64)) -> Self {
+        let mut found = Self::default();
+        let &BelongingInput { directory, control, signs, server, names, files, newest, ref counters } = input;
+        if server.may_be_running() {
+            return found;
+        }
+        found.contradictions.extend(label::label_gone(directory, control, signs, server));
+        found.contradictions.extend(timeline_forked(control, signs));
+        let mut first = None;
+        let is_stopped = control.was_shut_down() && signs.backup_label.is_none() && !signs.wal_was_reset;
+        if is_stopped {
+            if let Some((page_lsn, page)) = newest.filter(|(lsn, _)| *lsn > control.checkpoint_lsn) {
+                first = Some(page);
+                let upgrade = UpgradeSigns::of(directory.root(), files);
+                let checkpoint_lsn = control.checkpoint_lsn;
+                found.contradictions.push(Contradiction::PageAfterShutdown { page_lsn, checkpoint_lsn, upgrade });
+            }
+            found.contradictions.extend(unknown_databases(names, files));
+        }
+        let next = u32::try_from(control.checkpoint.next_full_xid & u64::from(u32::MAX)).unwrap_or_default();
+        if let Some(rows) = counters.xids {
+            if rows.relations > 1 {
+                found.contradictions.push(Contradiction::XidsAhead { rows, next });
+            } else {
+                let (path, offset) = path_of(rows.page);
+                found.findings.push(Finding::problem(FindingKind::RowXid { rows, next }).in_file(&path).at(offset));
+            }
+        }
+        if let Some(rows) = counters.multis {
+            let next = control.checkpoint.next_multi;
+            if rows.relations > 1 {
+                found.contradictions.push(Contradiction::MultixactsAhead { rows, next });
+            } else {
+                let (path, offset) = path_of(rows.page);
+                let finding = Finding::problem(FindingKind::RowMultixact { rows, next });
+                found.findings.push(finding.in_file(&path).at(offset));
+            }
+        }
+        found.findings.extend(found.contradictions.iter().map(|found| found.finding(path_of, first)));
+        found
+    }
+
+    /// What does not work for it.
+    #[must_use]
+    pub fn obstacle(&self) -> Option<Obstacle> {
+        let of = |found: &Contradiction| match found {
+            Contradiction::TimelineForked { .. } => Obstacle::Start,
+            _ => Obstacle::Belonging,
+        };
+        self.contradictions.iter().map(of).max()
+    }
+}
+
+/// Directories with relations that no row names. Where no row of `pg_database` was read, nothing is said.
+fn unknown_databases(names: &RelationNames, files: &[RelationFile]) -> Vec<Contradiction> {
+    if names.homes().next().is_none() {
+        return Vec::new();
+    }
+    let of_base = files.iter().filter(|file| file.rel.spc_oid == DEFAULT_TABLESPACE_OID && file.rel.db_oid != 0);
+    let databases: BTreeSet<Oid> = of_base.map(|file| file.rel.db_oid).collect();
+    let unknown = databases.into_iter().filter(|oid| names.database(*oid).is_none());
+    unknown.take(MAX_NAMED).map(|oid| Contradiction::DatabaseUnknown { oid }).collect()
+}
+
+/// Source: `readRecoverySignalFile` and "requested timeline %u is not a child of this server's history",
+/// `src/backend/access/transam/xlogrecovery.c`.
+fn timeline_forked(control: &ControlFile, signs: &RecoverySigns) -> Option<Contradiction> {
+    let history = signs.newest_history.as_ref()?;
+    let own = control.checkpoint.tli;
+    // A label names another checkpoint.
+    if signs.backup_label.is_some() || history.tli_at(control.checkpoint_lsn) == own {
+        return None;
+    }
+    let fork = history.ancestors.iter().find(|ancestor| ancestor.tli == own).map(|ancestor| ancestor.switch_lsn);
+    Some(Contradiction::TimelineForked { newest: history.tli, own, fork_lsn: fork })
+}

@@ -1,0 +1,96 @@
+//! `backup_manifest`, as far as it says what a base backup was when it was made.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::Path;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, SeqAccess, Visitor};
+
+use crate::types::{Lsn, TimelineId};
+
+/// Its name in the data directory.
+pub const MANIFEST_NAME: &str = "backup_manifest";
+
+/// Longest manifest that is read, in bytes: of some ten million files.
+const LIMIT_BYTES: u64 = 2 << 30;
+
+/// What a manifest says.
+///
+/// Source: `src/backend/backup/backup_manifest.c`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BackupManifest {
+    /// `backup_label` is among its files.
+    pub lists_label: bool,
+    /// Where the WAL begins that recovery needs: the least "Start-LSN".
+    pub start_lsn: Lsn,
+    /// Timeline of that range.
+    pub timeline: TimelineId,
+}
+
+#[derive(Deserialize)]
+struct Text {
+    #[serde(rename = "Files")]
+    files: Files,
+    #[serde(rename = "WAL-Ranges")]
+    ranges: Vec<Range>,
+}
+
+#[derive(Deserialize)]
+struct Range {
+    #[serde(rename = "Timeline")]
+    timeline: u32,
+    #[serde(rename = "Start-LSN")]
+    start_lsn: String,
+}
+
+/// The list of files, of which one is looked for and none is kept.
+struct Files {
+    lists_label: bool,
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    #[serde(rename = "Path")]
+    path: Option<String>,
+}
+
+impl<'de> Deserialize<'de> for Files {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Each;
+        impl<'de> Visitor<'de> for Each {
+            type Value = Files;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of files")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Files, A::Error> {
+                let mut lists_label = false;
+                while let Some(entry) = list.next_element::<Entry>()? {
+                    lists_label |= entry.path.as_deref() == Some("backup_label");
+                }
+                Ok(Files { lists_label })
+            }
+        }
+        deserializer.deserialize_seq(Each)
+    }
+}
+
+impl BackupManifest {
+    /// Reads the manifest of a data directory; `None` where there is none that can be read. It is left behind by every restored
+    /// backup, so what cannot be read says nothing.
+    #[must_use]
+    pub fn read(data_dir: &Path) -> Option<Self> {
+        let file = File::open(data_dir.join(MANIFEST_NAME)).ok()?;
+        Self::of(BufReader::new(file.take(LIMIT_BYTES)))
+    }
+
+    fn of(text: impl Read) -> Option<Self> {
+        let Text { files, ranges } = serde_json::from_reader(text).ok()?;
+        let starts = ranges.iter().filter_map(|range| Some((range.start_lsn.parse::<Lsn>().ok()?, range.timeline)));
+        let (start_lsn, timeline) = starts.min()?;
+        Some(Self { lists_label: files.lists_label, start_lsn, timeline: TimelineId(timeline) })
+    }
+}

@@ -1,0 +1,92 @@
+//! Why files do not belong together.
+
+use std::fmt;
+
+use crate::analysis::belonging::{Contradiction, RowAhead};
+
+impl fmt::Display for Contradiction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LabelGone { start_lsn, timeline, redo_lsn, wal_file } => {
+                let file = wal_file.as_ref().map(|name| format!(" (file {name})")).unwrap_or_default();
+                write!(
+                    f,
+                    "a base backup whose backup_label is gone: recovery has to begin at {start_lsn}{file} on timeline {timeline}, \
+                     and would begin at {redo_lsn}"
+                )
+            }
+            Self::PageAfterShutdown { page_lsn, checkpoint_lsn, upgrade } => {
+                write!(
+                    f,
+                    "a page has LSN {page_lsn}, and the cluster was shut down at {checkpoint_lsn}: another server, or this one \
+                     at another time, wrote it"
+                )?;
+                if upgrade.has_old_control {
+                    f.write_str("; global/pg_control.old speaks for pg_upgrade --link")?;
+                }
+                match upgrade.linked_files {
+                    0 => Ok(()),
+                    count => write!(f, "; another directory shares {count} of the relation files"),
+                }
+            }
+            Self::XidsAhead { rows, next } => write!(f, "{rows}, and pg_control has {next} as the next transaction"),
+            Self::MultixactsAhead { rows, next } => write!(f, "{rows}, and pg_control has {next} as the next multixact"),
+            Self::DatabaseUnknown { oid } => {
+                write!(f, "the directory holds relations, and pg_database has no database {oid}")
+            }
+            Self::TimelineForked { newest, own, fork_lsn } => {
+                write!(f, "the last checkpoint is on timeline {own}, and recovery follows timeline {newest}, which ")?;
+                match fork_lsn {
+                    Some(lsn) => write!(f, "left it at {lsn}, before the checkpoint"),
+                    None => f.write_str("never was on it"),
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Display for RowAhead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { page, item, value, newest, rows, relations } = self;
+        write!(f, "block {} item {item} names {value}", page.block)?;
+        match rows {
+            1 => Ok(()),
+            _ => write!(f, ", {rows} rows of {relations} relation(s) name numbers up to {newest}"),
+        }
+    }
+}
+
+impl Contradiction {
+    /// Why it matters, and what to do.
+    #[must_use]
+    pub const fn why(&self) -> &'static str {
+        match self {
+            Self::LabelGone { .. } => {
+                "do not start: rows committed before the end of the backup would be missing. Put backup_label back (START WAL \
+                 LOCATION as above, CHECKPOINT LOCATION of the first checkpoint with that redo point) with all WAL from there, or \
+                 restore the backup again"
+            }
+            Self::PageAfterShutdown { .. } => {
+                "do not start: a server would show wrong rows. No WAL is missing; base/ and pg_control are of different times, or \
+                 another server (as after pg_upgrade --link) has changed the files. Use files of one time, from a backup"
+            }
+            Self::XidsAhead { .. } => {
+                "do not start: these rows count as not there, and their numbers would be handed out again. pg_control is of another \
+                 time or cluster, or pg_resetwal guessed it: find the right one, or on a copy run pg_resetwal with -x above the \
+                 newest number, -o above the highest OID, then dump"
+            }
+            Self::MultixactsAhead { .. } => {
+                "do not start: pg_control and the tables are of different times. Use files of one time, or on a copy run \
+                 pg_resetwal with -m above the newest number, then dump"
+            }
+            Self::DatabaseUnknown { .. } => {
+                "no server shows this database: base/ and global/ may be of different clusters, or CREATE DATABASE was cut off. \
+                 Only global/, pg_control, pg_wal and pg_xact of the same cluster and time bring it back"
+            }
+            Self::TimelineForked { .. } => {
+                "no server starts (\"requested timeline is not a child of this server's history\"): run pg_rewind or take a new base \
+                 backup. Rows written here after the fork are nowhere else"
+            }
+        }
+    }
+}
