@@ -21,6 +21,7 @@ use crate::parsers::control::{ChecksumState, DbState, SizeFault};
 use crate::parsers::dwb::HeaderFault;
 use crate::parsers::error::ParseError;
 use crate::parsers::image::ImageError;
+use crate::parsers::page_kind::PageKind;
 use crate::parsers::wal::end::EndOfWal;
 use crate::parsers::wal::payload::PgTimestamp;
 use crate::parsers::wal::reader::Aborted;
@@ -103,6 +104,12 @@ pub enum FindingKind {
     /// The first file of an index or a sequence has no page.
     #[strum(serialize = "relation_file_empty")]
     RelationFileEmpty { name: String },
+    /// A sound page is of another kind than its relation; `further`: more such pages than are named one by one.
+    #[strum(serialize = "page_of_other_kind")]
+    PageOfOtherKind { name: String, block: BlockNumber, kind: PageKind, further: usize },
+    /// The first page of an index or of a sequence is all zero.
+    #[strum(serialize = "first_page_zeroed")]
+    FirstPageZeroed { name: String },
     /// Replay cannot make a tablespace of WAL.
     #[strum(serialize = "tablespace_of_wal")]
     TablespaceOfWal { record_lsn: Lsn, location: String, why: TablespaceFault },

@@ -14,6 +14,7 @@ pub mod finding;
 pub mod finding_kind;
 pub mod in_order;
 pub mod innodb;
+pub mod other_kind;
 pub mod page_check;
 pub mod page_diff;
 pub mod page_links;

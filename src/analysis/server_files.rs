@@ -1,6 +1,7 @@
 //! What is missing or damaged of the files that a server needs besides pages, WAL and `pg_control`, and what does not work
 //! for that.
 
+use std::io::Read;
 use std::path::Path;
 
 use super::error_words::ErrorWords;
@@ -450,9 +451,13 @@ impl ServerFiles {
             if is_known
                 && has_pages
                 && is_before_redo(control, age)
-                && directory.root().join(&main).metadata().is_ok_and(|file| file.is_file() && file.len() == 0)
+                && let Some(lack) = first_page_lack(&directory.root().join(&main), control.geometry.block_size)
             {
-                let kind = FindingKind::RelationFileEmpty { name: name.to_string() };
+                let name_of = name.to_string();
+                let kind = match lack {
+                    FirstPageLack::NoPage => FindingKind::RelationFileEmpty { name: name_of },
+                    FirstPageLack::Zero => FindingKind::FirstPageZeroed { name: name_of },
+                };
                 let finding = Finding::problem(kind).in_file(&main.display().to_string());
                 let obstacle = is_of_system(name.oid).then_some(Obstacle::Connections);
                 // Until the next checkpoint one that was dropped has an empty file.
@@ -539,6 +544,26 @@ impl ServerFiles {
 fn more_files(further: usize) -> Option<Finding> {
     let count = u64::try_from(further).unwrap_or(u64::MAX);
     (count > 0).then(|| Finding::problem(FindingKind::MoreRelationFiles { count }))
+}
+
+/// Why a file has no first page.
+enum FirstPageLack {
+    /// It has no bytes.
+    NoPage,
+    /// The page is all zero.
+    Zero,
+}
+
+/// What a file lacks of its first page. One that cannot be read or ends inside the page is reported where pages are read.
+fn first_page_lack(file: &Path, block_size: u32) -> Option<FirstPageLack> {
+    let metadata = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
+    if metadata.len() == 0 {
+        return Some(FirstPageLack::NoPage);
+    }
+    // Every page of an index or a sequence that was filled has a header that is not zero.
+    let mut page = vec![0xFF; usize::try_from(block_size.min(1 << 15)).ok()?];
+    std::fs::File::open(file).ok()?.read_exact(&mut page).ok()?;
+    page.iter().all(|byte| *byte == 0).then_some(FirstPageLack::Zero)
 }
 
 /// What is wrong with the init fork of an unlogged relation, of which recovery makes its main fork. That of a table has no page, that

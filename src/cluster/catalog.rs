@@ -26,6 +26,9 @@ use crate::types::{DEFAULT_TABLESPACE_OID, GLOBAL_TABLESPACE_OID, Geometry, Oid,
 /// Most databases, tablespaces and schemas of one database that are kept.
 const MAX_LABELS: usize = 1 << 20;
 
+/// Source: `HEAP_TABLE_AM_OID`, `src/include/catalog/pg_am.dat`.
+const HEAP_METHOD_OID: Oid = 2;
+
 impl RelationNames {
     /// Reads the names of all relations in all databases, and what stood in the way.
     ///
@@ -334,6 +337,8 @@ impl Reader {
                 oid: Some(oid),
                 kind: Some(kind),
                 access_method_oid: Some(access_method_oid).filter(|_| kind == RelKind::INDEX),
+                // 11 and older have no access methods of tables, and 0 there.
+                is_heap: kind != RelKind::INDEX && [0, HEAP_METHOD_OID].contains(&access_method_oid),
                 owner_oid: owners.get(&oid).copied(),
                 persistence: Some(persistence),
                 doubt: doubts.into_iter().max().flatten(),

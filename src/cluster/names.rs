@@ -95,6 +95,8 @@ pub struct RelationName {
     pub kind: Option<RelKind>,
     /// Access method, of an index; `None` when a list of names does not say.
     pub access_method_oid: Option<Oid>,
+    /// A table, TOAST table or materialised view that certainly is a heap.
+    pub is_heap: bool,
     /// OID of the table that an index or a TOAST table is of, where it is known.
     pub owner_oid: Option<Oid>,
     /// Permanent, unlogged or temporary; `None` when a list of names does not say.
@@ -359,6 +361,7 @@ impl RelationNames {
             oid: Some(row.oid),
             kind: Some(row.kind),
             access_method_oid: Some(row.access_method_oid).filter(|_| row.kind == RelKind::INDEX),
+            is_heap: false,
             owner_oid: None,
             persistence: Some(row.persistence),
             doubt: Some(NameDoubt::RowInWal),
@@ -424,6 +427,7 @@ mod tests {
             oid: Some(oid),
             kind: None,
             access_method_oid: None,
+            is_heap: false,
             owner_oid: None,
             persistence: Some(Persistence::Permanent),
             doubt,

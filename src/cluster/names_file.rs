@@ -189,6 +189,7 @@ impl List {
             oid: entry.oid,
             kind: kind.map(RelKind),
             access_method_oid: entry.access_method_oid.filter(|_| kind == Some(RelKind::INDEX.0)),
+            is_heap: false,
             owner_oid: entry.owner_oid,
             persistence: persistence.map(Persistence::from_code),
             doubt: None,

@@ -25,6 +25,7 @@ use crate::analysis::cluster_report::inspect_directory;
 use crate::analysis::error_words::ErrorWords;
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::{DamagedPages, FindingKind};
+use crate::analysis::other_kind::KindWitness;
 use crate::analysis::page_check::{PageCondition, PageDamage};
 use crate::analysis::page_scan::{PageCounts, PageScan, PartialPage, ScanOptions, scan_pages};
 use crate::analysis::segment_check::segment_findings;
@@ -37,6 +38,7 @@ use crate::analysis::verdict::fate::ReplayFate;
 use crate::analysis::verdict::replay::Replay;
 use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::data_dir::DataDir;
+use crate::cluster::names::RelationNames;
 use crate::cluster::relation_walk::{RelationFile, relations_of};
 use crate::cluster::running::ServerSign;
 use crate::cluster::tar_backup::TarBackup;
@@ -118,6 +120,7 @@ pub struct VerifyReport {
 
 /// What is scanned and how.
 struct Plan<'a> {
+    kinds: Option<&'a KindWitness<'a>>,
     checksum_witness: Option<&'a ChecksumWitness>,
     jobs: usize,
     files: &'a [RelationFile],
@@ -227,7 +230,12 @@ impl<'a> DirectoryVerification<'a> {
         };
         let wal = more_wal.map(|more| open(more, &mut report)).transpose()?;
         let witness = ChecksumWitness::of(control, directory.major(), is_settled(control, &signs, &server));
+        // Of a running server the files may be older than its catalogs.
+        let names = if server.may_be_running() { RelationNames::default() } else { RelationNames::read(directory).0 };
+        let kinds = KindWitness::new(&names);
         let plan = Plan {
+            // Without checksums a page may be torn, which replay heals.
+            kinds: (page_rules.checksums == ChecksumRule::Damage || is_clean).then_some(&kinds),
             checksum_witness: witness.as_ref(),
             jobs: self.request.jobs,
             files: &files,
@@ -244,6 +252,8 @@ impl<'a> DirectoryVerification<'a> {
         let mut scan = scan(directory, watch, &mut shown, counters.as_ref(), &mut held, &mut report);
         report.findings.extend(witness.as_ref().and_then(ChecksumWitness::finding));
         cluster.newest = scan.counts.newest.map(|(lsn, page)| (lsn, plan.witness(page)));
+        let paths = paths_of(directory, page_rules.geometry);
+        let block_bytes = u64::from(page_rules.geometry.block_size);
         let healed_cuts = show_held(&mut shown, held, &scan, wal.as_ref().zip(Some(&cluster)), watch, &mut report);
         if let Some(control) = control.filter(|_| self.request.files.takes_all()) {
             let input = BelongingInput {
@@ -287,6 +297,10 @@ impl<'a> DirectoryVerification<'a> {
             };
             report.findings.extend(server_files::examine(input, &mut report.coverage).findings);
         }
+        report.findings.extend(kinds.findings(|page| {
+            let (path, index) = paths.path_and_block(page);
+            (path.display().to_string(), u64::from(index).saturating_mul(block_bytes))
+        }));
         report.conclude(&scan, &plan, &healed_cuts, is_clean);
         let gaps = self.names.gaps().iter().map(|gap| Finding::note(FindingKind::Names(ErrorWords::of_other(gap))));
         report.findings.extend(gaps);
@@ -416,6 +430,7 @@ fn scan(
         read_again: plan.read_again,
         interrupted: &interrupted,
         notable: &|page, bytes| {
+            plan.kinds.inspect(|kinds| kinds.look(page, bytes));
             plan.checksum_witness.inspect(|witness| witness.look(page.block, bytes));
             counters.inspect(|counters| counters.look(page, bytes));
             false

@@ -61,6 +61,28 @@ pub enum PageKind {
     Unknown,
 }
 
+/// True for the metapage of an index: block 0, and no other, of every access method but GiST. That of a B-tree or hash index has
+/// its magic at offset 24 too.
+///
+/// Source: `BTP_META`, `LH_META_PAGE`, `GIN_META`, `BRIN_PAGETYPE_META`, `SPGIST_META` and the magic numbers in
+/// `src/include/access/{nbtree,hash,ginblock,brin_page,spgist_private}.h`.
+#[must_use]
+pub fn is_metapage(kind: PageKind, page: &[u8]) -> bool {
+    let from_end = |back: usize| {
+        let at = page.len().checked_sub(back)?;
+        le_u16(page.get(at..)?).ok().map(|(_, flags)| flags)
+    };
+    let magic = || page.get(24..).and_then(|bytes| le_u32(bytes).ok()).map(|(_, magic)| magic);
+    match kind {
+        PageKind::BtreeOther => from_end(4).is_some_and(|flags| flags & 0x08 != 0) && magic() == Some(0x0005_3162),
+        PageKind::HashOther => from_end(4).is_some_and(|flags| flags & 0x08 != 0) && magic() == Some(0x0644_0640),
+        PageKind::GinOther => from_end(2).is_some_and(|flags| flags & 0x08 != 0),
+        PageKind::BrinOther => from_end(2) == Some(0xF091),
+        PageKind::SpGistMeta => true,
+        _ => false,
+    }
+}
+
 impl PageKind {
     /// Judges a page by its header and last bytes. Heap pages have no mark of their own, so `Heap` means "no special
     /// space, main or init fork".

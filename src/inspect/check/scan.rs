@@ -11,6 +11,7 @@ use crate::analysis::belonging::{CounterWitness, Counters};
 use crate::analysis::checksum_witness::{ChecksumWitness, ChecksumsContradict};
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::FindingKind;
+use crate::analysis::other_kind::KindWitness;
 use crate::analysis::page_check::PageCondition;
 use crate::analysis::page_links::LinkReport;
 use crate::analysis::page_scan::{ScanOptions, ScannedFiles, scan_pages};
@@ -46,6 +47,8 @@ pub(super) struct Scanned {
     pub incomplete: Vec<Doubt>,
     /// Rows that name transactions or multixacts which were never handed out.
     pub counters: Counters,
+    /// Pages of another kind than their relation.
+    other_kinds: Vec<Finding>,
     /// Pages have checksums although `pg_control` denies it.
     contradict: Option<ChecksumsContradict>,
 }
@@ -100,6 +103,7 @@ pub(super) fn scan(
         scanned.incomplete.push(Doubt::ChecksumsContradict);
         told.findings.push(contradicts.finding());
     }
+    told.findings.append(&mut scanned.other_kinds);
     if rules.by_control {
         let found = segment_findings(&files.walk.files, files.geometry, |_| true);
         scanned.incomplete.extend(doubt_of_segments(&found));
@@ -127,11 +131,17 @@ fn scan_once(
     let witness = ChecksumWitness::of(off_by_control, cluster.directory.major(), cluster.is_settled());
     let odd = Mutex::new(Vec::new());
     let counters = CounterWitness::of(cluster.control);
+    let kinds = KindWitness::new(names);
+    // Without checksums a page may be torn, which replay heals.
+    let is_whole = cluster.has_checksums || !cluster.replay.recovery.replays();
     let notable = |page: PageId, bytes: &[u8]| {
         if let Some(counters) = &counters {
             counters.look(page, bytes);
         }
         unchanged.look(page, bytes);
+        if is_whole {
+            kinds.look(page, bytes);
+        }
         if let Some(witness) = &witness {
             witness.look(page.block, bytes);
         }
@@ -154,6 +164,7 @@ fn scan_once(
     for page in odd {
         scanned.suspects.entry(page).or_insert(Suspicion::Differs);
     }
+    scanned.other_kinds = kinds.findings(|page| files.locate(page));
     let is_same = unchanged.finish();
     Unchanged::note(slots, &is_same);
     scanned

@@ -298,6 +298,7 @@ impl Pass {
         };
         let wal = more_wal.map(|more| open(more, &mut report)).transpose()?;
         let plan = Plan {
+            kinds: None,
             checksum_witness: None,
             jobs: request.jobs,
             files: &files,

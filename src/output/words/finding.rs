@@ -45,6 +45,12 @@ impl fmt::Display for FindingKind {
                 write!(f, "the record at {record_lsn} has replay remove this database and copy it from {source}")?;
                 if *is_missing { f.write_str(", which is not there") } else { Ok(()) }
             }
+            Self::PageOfOtherKind { name, block, kind, further } => {
+                let kind = kind.name();
+                write!(f, "block {block} of {name} holds a page of another kind of relation ({kind})")?;
+                if *further > 0 { write!(f, "; {further} more such pages are not listed") } else { Ok(()) }
+            }
+            Self::FirstPageZeroed { name } => write!(f, "the first page of {name} is all zero"),
             Self::RelationFileEmpty { name } => write!(f, "the first file of {name} has no page"),
             Self::TablespaceOfWal { record_lsn, location, why } => {
                 write!(f, "the record at {record_lsn} makes this tablespace in {location}, ")?;

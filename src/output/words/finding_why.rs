@@ -142,6 +142,14 @@ impl FindingKind {
                 "what the other one came to since, and damage in it, is in this one then; that pages of it heal in replay does not help the copy, which is made \
                  before. Make a standby anew rather than start it over this"
             }
+            Self::PageOfOtherKind { .. } => {
+                "a write went to the wrong file, or the file was copied over another one. Queries that read the page fail or return wrong rows. Rebuild an \
+                 index with REINDEX; restore a table or a sequence from a backup"
+            }
+            Self::FirstPageZeroed { .. } => {
+                "every use of the relation fails, and over a catalog index every connection. Rebuild an index with REINDEX (of a catalog: in single-user \
+                 mode with ignore_system_indexes); the value of a sequence is lost: use setval"
+            }
             Self::RelationFileEmpty { .. } => {
                 "every index and every sequence has a page, unless CREATE INDEX CONCURRENTLY was broken off: whoever uses it fails. REINDEX makes an index anew; of a sequence the \
                  value is lost"
