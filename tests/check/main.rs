@@ -10,6 +10,7 @@ mod dwb_ring_cluster;
 mod hole;
 mod innodb;
 mod innodb_evidence;
+mod innodb_field;
 mod innodb_hostile;
 mod innodb_innochecksum;
 mod innodb_lost_files;

@@ -99,6 +99,8 @@ pub struct BufferContent {
     pub is_without_checksums: bool,
     /// Numbers of pages that whole images hold whose tablespace cannot be told.
     unnamed: BTreeSet<u32>,
+    /// Numbers of pages that whole encrypted images hold whose tablespace cannot be told.
+    encrypted: BTreeSet<u32>,
     /// Indexes of slots by page.
     by_page: BTreeMap<InnodbPageId, Vec<usize>>,
     /// Indexes of entries by page.
@@ -130,6 +132,8 @@ impl BufferContent {
             if let Some(facts) = facts {
                 if let Some(page) = facts.page() {
                     content.by_page.entry(page).or_default().push(content.slots.len());
+                } else if facts.is_encrypted() && facts.state.is_sound() {
+                    content.encrypted.insert(facts.page_no);
                 } else if facts.state.is_sound() {
                     content.unnamed.insert(facts.page_no);
                 }
@@ -143,9 +147,7 @@ impl BufferContent {
             coverage.skip(SkippedPart::RestOfDoubleWriteBuffer, SkipReason::Interrupted(Lacking::Images));
         }
         let is_overwritten = content.has_zeros_before_images(doublewrite);
-        // Of several files in use none stays empty: one that is was overwritten with zeros.
-        let is_used = |counts: &SlotCounts| counts.empty < counts.all;
-        let is_emptied = content.counts.iter().any(is_used) && !content.counts.iter().all(is_used);
+        let is_emptied = content.has_emptied_file(doublewrite);
         if is_wanted && (is_overwritten || is_emptied) {
             coverage.skip(SkippedPart::DoubleWriteBuffer, SkipReason::SlotsOfZeros);
         }
@@ -171,6 +173,16 @@ impl BufferContent {
                 _ => false,
             }
         })
+    }
+
+    /// True when a file of flush list batches is all zero while another file is in use. Servers flush from that list from the first write
+    /// on; a file of LRU batches, of an odd number, stays as it was made, all zero, until the buffer pool is full.
+    ///
+    /// Source: `Double_write::create_v2`, `storage/innobase/buf/buf0dblwr.cc`; seen in MySQL 9.7.4.
+    fn has_emptied_file(&self, doublewrite: &Doublewrite) -> bool {
+        let is_used = |counts: &SlotCounts| counts.empty < counts.all;
+        let mut files = doublewrite.files.iter().zip(&self.counts);
+        self.counts.iter().any(is_used) && files.any(|(file, counts)| !is_used(counts) && file.number.is_multiple_of(2))
     }
 
     /// True when a block of LRU batches is in the second half of its file, or one of the flush list in the first: the file had more.
@@ -232,6 +244,12 @@ impl BufferContent {
     #[must_use]
     pub fn has_unnamed(&self, page_no: u32) -> bool {
         self.unnamed.contains(&page_no)
+    }
+
+    /// True when a whole encrypted image of a page with this number does not tell its tablespace.
+    #[must_use]
+    pub fn has_encrypted(&self, page_no: u32) -> bool {
+        self.encrypted.contains(&page_no)
     }
 
     /// True when a slot or an entry names the page.

@@ -352,6 +352,16 @@ impl JudgeContext<'_> {
         is_unseen: bool,
     ) -> Prediction {
         if !found.state.is_damaged() && found.state != PageState::Empty {
+            let is_newer = self.redo.end_lsn.is_some_and(|end| found.lsn > end);
+            if is_newer && matches!(self.family, Family::Mariadb | Family::MariadbOld | Family::Unknown) {
+                let (on_start, sureness) = (OnStart::Unknown, Sureness::Likely);
+                return Prediction {
+                    on_start,
+                    sureness,
+                    chosen: None,
+                    reasons: vec![RecoveryReason::PageNewerThanLog],
+                };
+            }
             let (on_start, sureness) = (OnStart::Untouched, Sureness::ByRule);
             return Prediction { on_start, sureness, chosen: None, reasons: Vec::new() };
         }
@@ -407,6 +417,15 @@ impl JudgeContext<'_> {
             prediction.reasons.push(RecoveryReason::ImageWithoutTablespace);
             prediction.sureness = Sureness::Likely;
         }
+        // A server that has the key was seen to restore the page. A tablespace of which a plain image is there is not encrypted.
+        let has_plain = slots.iter().any(|slot| slot.state.is_sound());
+        let may_be_encrypted = space.flags.is_full_crc32 && self.content.has_encrypted(found.page_no);
+        if may_be_encrypted && !has_plain && prediction.on_start == OnStart::Kept {
+            let rests_on_buffer = [RecoveryReason::NoWholeImage, RecoveryReason::ReplayMayStop];
+            prediction.reasons.retain(|known| !rests_on_buffer.contains(known));
+            prediction.reasons.push(RecoveryReason::EncryptedImage);
+            (prediction.on_start, prediction.sureness) = (OnStart::Unknown, Sureness::Likely);
+        }
         if let Some(reason) = self.trust.reason() {
             // MariaDB 10.11.19 was seen to take images also where it is told to write none.
             let may_ignore = self.trust == BufferTrust::SwitchedOff && self.family != Family::Mariadb;
@@ -439,7 +458,8 @@ impl JudgeContext<'_> {
             return InnodbVerdict::Whole;
         }
         if !page.candidates.iter().any(|candidate| candidate.facts.state.is_sound()) {
-            let is_unnamed = page.prediction.reasons.contains(&RecoveryReason::ImageWithoutTablespace);
+            let unnamed = [RecoveryReason::ImageWithoutTablespace, RecoveryReason::EncryptedImage];
+            let is_unnamed = page.prediction.reasons.iter().any(|reason| unnamed.contains(reason));
             let is_certain = self.trust == BufferTrust::Complete && !is_unnamed;
             return if is_certain { InnodbVerdict::NoImage } else { InnodbVerdict::Unknown };
         }

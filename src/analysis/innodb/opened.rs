@@ -13,6 +13,8 @@ use crate::parsers::innodb::InnodbLsn;
 pub struct RedoFacts {
     /// All of it is there that the server wrote, as far as that can be seen.
     pub is_whole: bool,
+    /// LSN up to which it is there, where that is known.
+    pub end_lsn: Option<InnodbLsn>,
     /// Something was written after the checkpoint.
     pub is_any: bool,
     /// Tablespaces that it changes, those that were seen.

@@ -97,6 +97,10 @@ pub enum RecoveryReason {
     BufferNotFound,
     /// A whole compressed image of a page with this number does not tell its tablespace.
     ImageWithoutTablespace,
+    /// A whole encrypted image of a page with this number is there: which tablespace it is of stands in what is encrypted.
+    EncryptedImage,
+    /// The page is newer than the end of the redo log: MariaDB 10.11.10 and later write older images over such pages.
+    PageNewerThanLog,
     /// The doublewrite buffer is turned off.
     DoublewriteOff,
     /// Files or slots of the doublewrite buffer are missing.
@@ -117,7 +121,7 @@ pub enum RecoveryReason {
 
 impl RecoveryReason {
     /// All of them.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 28] = [
         Self::NoWholeImage,
         Self::ImageOlderThanCheckpoint,
         Self::OlderImagesIgnored,
@@ -136,6 +140,8 @@ impl RecoveryReason {
         Self::ReplayMayStop,
         Self::BufferNotFound,
         Self::ImageWithoutTablespace,
+        Self::EncryptedImage,
+        Self::PageNewerThanLog,
         Self::DoublewriteOff,
         Self::BufferIncomplete,
         Self::BufferNotInUse,
@@ -168,6 +174,8 @@ impl RecoveryReason {
             Self::ReplayMayStop => "replay_may_stop",
             Self::BufferNotFound => "buffer_not_found",
             Self::ImageWithoutTablespace => "image_without_tablespace",
+            Self::EncryptedImage => "encrypted_image",
+            Self::PageNewerThanLog => "page_newer_than_log",
             Self::DoublewriteOff => "doublewrite_off",
             Self::BufferIncomplete => "buffer_incomplete",
             Self::BufferNotInUse => "buffer_not_in_use",

@@ -7,6 +7,7 @@ use crate::analysis::in_order::in_order;
 use crate::analysis::skipped::{SkipReason, SkippedPart};
 use crate::cluster::innodb::doublewrite::{Doublewrite, MAX_SLOTS};
 use crate::cluster::innodb::tablespace::Tablespaces;
+use crate::parsers::decode::be_u32_at;
 use crate::parsers::innodb::compressed::{FullCrc32Size, unpack_full_crc32};
 use crate::parsers::innodb::flags::SpaceFlags;
 use crate::parsers::innodb::layout::SlotPart;
@@ -48,6 +49,12 @@ impl SlotFacts {
     #[must_use]
     pub fn page(&self) -> Option<InnodbPageId> {
         self.space_id.map(|space_id| InnodbPageId { space_id, page_no: self.page_no })
+    }
+
+    /// True for an image whose tablespace stands in what is encrypted. That of a compressed one may be inside of either.
+    #[must_use]
+    pub const fn is_encrypted(&self) -> bool {
+        self.space_id.is_none() && self.page_type.0 & PageType::FULL_CRC32_COMPRESSED == 0
     }
 
     /// Judges the bytes of a slot; `None` when it was never written.
@@ -95,6 +102,13 @@ impl Named {
             let inner = inner.and_then(|plain| PageHeader::decode(0, &plain).ok());
             let space_id = inner.map(|inner| inner.space_id);
             return Self { space_id, has_plain_id: false, state, length: bytes.len() };
+        }
+        // The version of the key comes first, and everything after the type of the page is encrypted.
+        if has_full_crc32 && be_u32_at(bytes, 0).is_some_and(|key_version| key_version != 0) {
+            let state = PageState::of(bytes, &full);
+            if state.is_sound() {
+                return Self { space_id: None, has_plain_id: false, state, length: bytes.len() };
+            }
         }
         let space_id = Some(header.space_id);
         let made = |state, length| Self { space_id, has_plain_id: true, state, length };

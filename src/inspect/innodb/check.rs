@@ -151,7 +151,8 @@ fn note_buffer(source: &InnodbSource, content: &BufferContent, findings: &mut Ve
         let finding = about(Finding::problem, InnodbFinding::InnodbDamagedEntries, Some(&block.file));
         findings.push(finding.at(block.offset));
     }
-    let is_current = |lsn: &InnodbLsn| checkpoint.is_some_and(|checkpoint| *lsn >= checkpoint);
+    // After a clean shutdown the newest page has just the LSN of the checkpoint.
+    let is_current = |lsn: &InnodbLsn| checkpoint.is_some_and(|checkpoint| *lsn > checkpoint);
     let sound = content.slots.iter().filter(|slot| slot.state.is_sound()).map(|slot| slot.lsn);
     let current: Vec<InnodbLsn> = sound.filter(is_current).collect();
     if let Some(newest_lsn) = current.iter().max() {

@@ -102,6 +102,7 @@ impl Redo {
         let is_whole = behind.is_none() && extent.is_whole() && self.has_whole_files;
         RedoFacts {
             is_whole,
+            end_lsn: is_end_known.then_some(end_lsn),
             is_any: end_lsn > extent.start,
             changed: extent.changes.changed,
             sized: extent.changes.sized,

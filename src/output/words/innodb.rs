@@ -122,7 +122,8 @@ impl InnodbFinding {
                 "a start takes this for the end of the log and says nothing: whether anything was committed after is unknown"
             }
             Self::InnodbRedoBehind { .. } => {
-                "servers write a page after the log of its changes: the end of the log is lost, or the pages are from a later time"
+                "servers write a page after the log of its changes: the end of the log is lost, or the pages are from a later time. \
+                 MariaDB 10.11.10 and later write older images over such pages: start only on a copy"
             }
             Self::InnodbNoDoublewrite { expects_files: true } => {
                 "the server keeps images in files, which innodb_doublewrite_dir or innodb_data_home_dir may name elsewhere: \
@@ -193,7 +194,7 @@ impl fmt::Display for InnodbVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Unknown => {
-                "whether an image is there is unknown: not all of the doublewrite buffer was found and read"
+                "whether an image is there is unknown: not all of the doublewrite buffer was found and read, or an image does not tell its page"
             }
             Self::NoImage => "no whole image is there",
             Self::RestoreUnproven => {
@@ -238,6 +239,12 @@ impl fmt::Display for RecoveryReason {
             }
             Self::ImageWithoutTablespace => {
                 "a whole compressed image of a page with this number does not tell its tablespace: it may be of this page"
+            }
+            Self::EncryptedImage => {
+                "a whole encrypted image of a page with this number is there: whether it is of this page only a server with the key can tell"
+            }
+            Self::PageNewerThanLog => {
+                "the page is newer than the end of the redo log: MariaDB 10.11.10 and later write an older image over such a page"
             }
             Self::DoublewriteOff => "the option file turns the doublewrite buffer off: a start may not use images",
             Self::BufferIncomplete => "files or slots of the doublewrite buffer are missing",
