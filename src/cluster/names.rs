@@ -193,6 +193,20 @@ impl RelationNames {
         self.relations.get(&rel)
     }
 
+    /// OID of the table that a relation is, or that it belongs to: an index of a TOAST table to the table with the values.
+    #[must_use]
+    pub fn table_of(&self, rel: RelFileLocator) -> Option<Oid> {
+        let name = self.get(rel)?;
+        let owner_of = |oid: Oid| {
+            let is_named =
+                |(other, name): &(&RelFileLocator, &RelationName)| other.db_oid == rel.db_oid && name.oid == Some(oid);
+            self.relations.iter().find(is_named).and_then(|(_, name)| name.owner_oid)
+        };
+        let Some(owner) = name.owner_oid else { return name.oid };
+        // An index of a TOAST table has one more step.
+        Some(owner_of(owner).unwrap_or(owner))
+    }
+
     /// `database.schema.relation`; a question mark follows a name that may be wrong.
     #[must_use]
     pub fn full_name(&self, rel: RelFileLocator) -> Option<String> {

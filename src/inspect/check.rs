@@ -432,7 +432,7 @@ fn judge(
             witnesses,
             proofs,
         },
-        names: NameInput { exists: &exists, called: &called },
+        names: NameInput { exists: &exists, called: &called, table_of: &|rel| names.table_of(rel) },
         will_rebuild: request.rebuild.is_some(),
         coverage,
     };

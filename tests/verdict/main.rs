@@ -7,6 +7,8 @@
 mod common;
 mod evidence;
 mod field_belonging;
+mod exchange;
+mod field_whole_table;
 mod files;
 mod hole;
 mod mass;

@@ -8,6 +8,7 @@ mod judge;
 mod predict;
 mod progress;
 mod read_wal;
+mod tables;
 mod weigh;
 
 use std::cell::RefCell;
@@ -25,6 +26,7 @@ use self::judge::{Suspects, judge_pages};
 use self::predict::{name_slots, predict};
 use self::progress::CheckProgress;
 use self::read_wal::{WalQuestion, WalRead, read_wal};
+use self::tables::weigh_tables;
 use self::weigh::{DoubtSources, doubts_of_cluster};
 use super::history::WalHistory;
 use super::interest::Interest;
@@ -137,6 +139,7 @@ pub fn check(input: CheckInput<'_>, watch: StageWatch<'_>) -> CheckReport {
     };
     replay.doubts = doubts_of_cluster(&replay, sources, &mut coverage);
     pages.iter_mut().for_each(|page| page.weigh(&replay.doubts));
+    weigh_tables(&mut pages, &names);
 
     let outlook = predict(&pages, &replay, &cluster, scope);
     let slots = name_slots(slots, &pages, &history);

@@ -247,6 +247,16 @@ pub enum Doubt {
         /// How many more there are.
         more: usize,
     },
+    /// Pages of a table, its indexes or its TOAST table stay as they are, so that pages put back beside them would be of
+    /// another time. A doubt about the pages of that table alone.
+    TableStaysBehind {
+        /// What the relation of the first of them is called.
+        relation: String,
+        /// The first of them.
+        page: PageId,
+        /// How many more there are.
+        more: usize,
+    },
     /// Damaged pages of which not even an LSN is left, neither on disk nor in the double write buffer.
     SilentPages {
         /// The first of them.

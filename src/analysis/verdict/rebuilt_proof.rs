@@ -74,6 +74,7 @@ impl CheckReport {
         };
         let mut judged = judge(page, candidate(page, &plan, built, events), &evidence);
         judged.weigh(&self.replay.doubts);
+        judged.weigh(report.left_beside.as_slice());
         let count = report.verdict.candidates.len();
         if let Some(tear) = &mut report.tear {
             tear.make_room(count);

@@ -115,6 +115,8 @@ pub struct PageReport {
     pub rebuild: Option<Result<RebuildPlan, NotRebuildable>>,
     /// Something about the cluster as a whole keeps every image from being called safe.
     pub is_doubtful: bool,
+    /// Pages of the same table that stay as they are, where this one would be of another time than they.
+    pub left_beside: Option<Doubt>,
     /// Why the page was not built, where that was asked for.
     pub build_failure: Option<BuildFailure>,
     /// Donors without the page.
@@ -136,10 +138,16 @@ impl PageReport {
     /// Weighs what is doubtful about the whole cluster, and says of a page without a proven image whether it can be built.
     pub(super) fn weigh(&mut self, doubts: &[Doubt]) {
         self.verdict.weigh(doubts);
-        self.is_doubtful = doubts.iter().any(Doubt::forbids_restore);
+        self.is_doubtful |= doubts.iter().any(Doubt::forbids_restore);
         if let Some(rebuild) = &self.rebuild {
             self.verdict.add_rebuild(rebuild);
         }
+    }
+
+    /// Weighs that other pages of the table stay as they are. What is built later is weighed by it too.
+    pub(super) fn weigh_left_beside(&mut self, doubt: Doubt) {
+        self.weigh(std::slice::from_ref(&doubt));
+        self.left_beside = Some(doubt);
     }
 
     /// True when the page can be built by replay and was not yet, and no doubt about the cluster would keep it from being
@@ -238,6 +246,7 @@ impl Context<'_> {
             stand_in,
             rebuild,
             is_doubtful: false,
+            left_beside: None,
             build_failure: None,
             donor_gaps,
         })

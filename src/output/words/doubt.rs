@@ -179,6 +179,13 @@ impl fmt::Display for Doubt {
                 "{file}: {missing}, so its pages cannot show whether more WAL had been written{}",
                 AndMore(*more)
             ),
+            Self::TableStaysBehind { relation, page, more } => write!(
+                f,
+                "block {} of {relation}{} cannot be put back: the table, its indexes and its TOAST table would be of two \
+                 different times",
+                page.block,
+                AndMore(*more)
+            ),
             Self::SilentPages { witness, more, end_lsn } => write!(
                 f,
                 "nothing is left of {witness}{}, not even an LSN, so it cannot show whether WAL had been written past \

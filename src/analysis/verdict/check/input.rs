@@ -18,7 +18,7 @@ use crate::cluster::page_source::PageSource;
 use crate::cluster::wal::{DeniedFile, UnknownVersionSegment, WalSet};
 use crate::cluster::wal_marks::WalMarks;
 use crate::parsers::control::ControlFile;
-use crate::types::{BlockNumber, Lsn, PageId, RelFileLocator};
+use crate::types::{BlockNumber, Lsn, Oid, PageId, RelFileLocator};
 
 /// What the check works on.
 pub struct CheckInput<'a> {
@@ -153,4 +153,6 @@ pub struct NameInput<'a> {
     pub exists: &'a dyn Fn(RelFileLocator) -> bool,
     /// What a relation is called: its name, or numbers where it has none.
     pub called: &'a dyn Fn(RelFileLocator) -> String,
+    /// OID of the table that a relation is, or that an index or a TOAST table belongs to; `None` where it is not known.
+    pub table_of: &'a dyn Fn(RelFileLocator) -> Option<Oid>,
 }
