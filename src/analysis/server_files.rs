@@ -123,7 +123,7 @@ pub fn examine(input: ServerFilesInput<'_>, coverage: &mut Coverage) -> ServerFi
         let kind = |why| FindingKind::StateFile { of, why };
         files.fault(&file, &fault, (!is_removed).then_some(Obstacle::Start), kind, coverage);
     }
-    files.configuration(directory, &signs.signals, replays, coverage);
+    files.configuration(directory, &signs.signals, coverage);
     let shared = files.map(directory, Path::new("global"), coverage);
     let is_old = |age: RowAge| control.is_some_and(|control| is_before_redo(control, age));
     let was_stopped = control.is_some_and(ControlFile::was_shut_down);
@@ -269,8 +269,8 @@ impl ServerFiles {
         }
     }
 
-    /// Settings that are not here may be elsewhere; what is here and keeps a server from starting is a problem.
-    fn configuration(&mut self, directory: &DataDir, signals: &[&str], replays: bool, coverage: &mut Coverage) {
+    /// Settings that change what data is there after a start. The server judges all others when it starts.
+    fn configuration(&mut self, directory: &DataDir, signals: &[&str], coverage: &mut Coverage) {
         let found = config_faults(directory, signals);
         for error in &found.skipped {
             coverage.skip_once(SkippedPart::file(error.to_string()), error);
@@ -278,15 +278,8 @@ impl ServerFiles {
         for (file, fault) in found.faults {
             let kind = FindingKind::Configuration(fault);
             let finding = match fault {
-                ConfigFault::NoSettings => Finding::note(kind),
                 ConfigFault::RecoveryTarget { .. } => {
                     self.hinder(Obstacle::Target);
-                    Finding::problem(kind)
-                }
-                // Without replay there are no more than in files.
-                ConfigFault::FewerPrepared { .. } if !replays => continue,
-                ConfigFault::FewerPrepared { .. } => {
-                    self.hinder(Obstacle::Replay);
                     Finding::problem(kind)
                 }
                 _ => {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-use super::config_files::{ConfigFault, ConfigFaults, Text, is_setting};
+use super::config_files::{ConfigFaults, Text};
 use super::open::{Links, list, read_small};
 use super::settings::{CONF_LIMIT_BYTES, FILES, Settings, assignment};
 
@@ -21,8 +21,6 @@ pub(super) struct ServerSettings {
     values: BTreeMap<String, String>,
     /// Words of the command line of the last start, which go before the files.
     command_line: Vec<String>,
-    /// `postgresql.conf` is here.
-    pub has_main: bool,
     /// `postgresql.conf` may be here or is kept elsewhere.
     pub may_have_main: bool,
     /// Something that the files include was not read.
@@ -47,13 +45,11 @@ impl ServerSettings {
         for name in FILES {
             let is_main = name == FILES[0];
             if is_main && is_elsewhere {
-                settings.has_main = root.join(name).symlink_metadata().is_ok();
                 settings.is_partial = true;
                 continue;
             }
             match found.read(&root.join(name)) {
                 Text::Bytes(bytes) => {
-                    settings.has_main |= is_main;
                     settings.add(root, Path::new(name), &bytes, 0, found);
                 }
                 Text::Missing => settings.is_partial |= is_main,
@@ -91,39 +87,21 @@ impl ServerSettings {
         self.values.get(name).filter(|_| self.is_known(name)).map(String::as_str)
     }
 
-    /// A whole number, `default` where nothing sets it; `None` where that is not known or cannot be understood.
-    pub fn number(&self, name: &str, default: Option<u32>) -> Option<u32> {
-        if !self.is_known(name) {
-            return None;
-        }
-        let Some(text) = self.get(name) else { return default };
-        let text = text.trim();
-        // Servers take one that begins with a zero for octal or hexadecimal.
-        text.parse().ok().filter(|_| text == "0" || text.starts_with(|c: char| matches!(c, '1'..='9')))
-    }
-
     fn add(&mut self, root: &Path, file: &Path, bytes: &[u8], depth: usize, found: &mut ConfigFaults) {
         self.files = self.files.saturating_add(1);
-        let mut is_wrong = false;
-        for (index, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
-            let at = index.saturating_add(1);
-            if !is_setting(line) && !std::mem::replace(&mut is_wrong, true) {
-                found.add(file, ConfigFault::Setting { line: at });
-            }
+        for line in bytes.split(|byte| *byte == b'\n') {
             let line = String::from_utf8_lossy(line);
             let Some((name, value)) = assignment(&line) else { continue };
             match name.as_str() {
                 "include" | "include_if_exists" | "include_dir" => {
-                    if !self.include(root, (file, &name, value), depth, found) {
-                        found.add(file, ConfigFault::IncludeMissing { line: at });
-                    }
+                    self.include(root, (file, &name, value), depth, found);
                 }
                 _ => drop(self.values.insert(name, value.to_owned())),
             }
         }
     }
 
-    /// False for a file or directory that is not there and must be.
+    /// Reads what a line includes. A missing file sets nothing.
     ///
     /// Source: `ParseConfigFile` and `ParseConfigDirectory`, `src/backend/utils/misc/guc-file.l`.
     fn include(
@@ -132,22 +110,22 @@ impl ServerSettings {
         (from, how, value): (&Path, &str, &str),
         depth: usize,
         found: &mut ConfigFaults,
-    ) -> bool {
+    ) {
         let is_inside = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
         let is_plain = !value.is_empty() && !value.contains('\\') && Path::new(value).components().all(is_inside);
         let is_plain = is_plain && !value.contains(char::REPLACEMENT_CHARACTER);
         if !is_plain || depth >= MAX_DEPTH || self.files >= MAX_FILES {
             self.is_partial = true;
-            return true;
+            return;
         }
         self.files = self.files.saturating_add(1);
         let path = from.parent().unwrap_or(Path::new("")).join(value);
         let files = if how == "include_dir" {
             match list(&root.join(&path)) {
-                Err(error) if error.is_not_found() => return false,
+                Err(error) if error.is_not_found() => return,
                 Err(_) => {
                     self.is_partial = true;
-                    return true;
+                    return;
                 }
                 Ok(entries) => {
                     let names = entries.into_iter().filter_map(|(name, _)| name.into_string().ok());
@@ -165,12 +143,10 @@ impl ServerSettings {
             }
             match found.read(&root.join(&file)) {
                 Text::Bytes(bytes) => self.add(root, &file, &bytes, depth.saturating_add(1), found),
-                Text::Missing if how == "include" => return false,
                 Text::Missing => {}
                 Text::Unknown => self.is_partial = true,
             }
         }
-        true
     }
 }
 
@@ -178,47 +154,32 @@ impl ServerSettings {
 mod tests {
     use super::*;
 
-    fn of(text: &str) -> (ServerSettings, Vec<(PathBuf, ConfigFault)>) {
-        let (mut settings, mut found) = (ServerSettings::default(), ConfigFaults::default());
-        settings.add(Path::new("/nowhere"), Path::new("a/x.conf"), text.as_bytes(), 0, &mut found);
-        (settings, found.faults)
+    fn of(text: &str) -> ServerSettings {
+        let mut settings = ServerSettings::default();
+        settings.add(Path::new("/nowhere"), Path::new("a/x.conf"), text.as_bytes(), 0, &mut ConfigFaults::default());
+        settings
     }
 
     #[test]
-    fn the_last_line_wins_and_what_is_not_understood_is_not_known() {
-        let (settings, faults) =
-            of("Max_Connections 5\nMAX_CONNECTIONS='8'\nport=010\nwork_mem = 4MB\nmax_wal_senders = ' 7 '\n");
-        let number = |name| settings.number(name, Some(64));
-        assert_eq!(faults, []);
-        assert_eq!(
-            (number("max_connections"), number("max_wal_senders"), number("max_files")),
-            (Some(8), Some(7), Some(64))
-        );
-        assert_eq!((number("port"), number("work_mem")), (None, None));
+    fn the_last_line_wins() {
+        let settings = of("Recovery_Target_Xid 5\nRECOVERY_TARGET_XID='8'\nx = = 3\n");
+        assert_eq!((settings.get("recovery_target_xid"), settings.get("port")), (Some("8"), None));
+        assert!(settings.is_known("port"));
     }
 
     #[test]
     fn what_is_elsewhere_or_on_the_command_line_leaves_all_open() {
         for text in ["include '/none'", "include '../none'", "INCLUDE_DIR ''", "include 'a\\b'"] {
-            let (settings, faults) = of(text);
-            assert_eq!((settings.number("port", Some(1)), faults), (None, Vec::new()), "{text}");
+            assert!(!of(text).is_known("port"), "{text}");
         }
-        let (mut settings, _) = of("port = 5\nmax_connections = 3");
+        let mut settings = of("port = 5\nmax_connections = 3");
         settings.command_line = vec!["postgres".to_owned(), "-N".to_owned(), "--Port=6".to_owned()];
-        assert_eq!((settings.number("port", None), settings.number("max_connections", Some(1))), (None, None));
-        assert_eq!(settings.number("max_wal_senders", Some(1)), Some(1));
+        assert_eq!((settings.get("port"), settings.get("max_connections")), (None, None));
+        assert!(settings.is_known("max_wal_senders"));
     }
 
     #[test]
     fn lines_that_include_something_are_counted() {
-        let (settings, faults) = of(&"include 'none'\n".repeat(100_000));
-        assert!(faults.len() < MAX_FILES && settings.number("port", Some(1)).is_none(), "{}", faults.len());
-    }
-
-    #[test]
-    fn what_is_not_there_and_must_be_is_a_fault() {
-        let (_, faults) = of("\nInclude 'none'\ninclude_if_exists none\ninclude_dir 'nowhere'\n");
-        let at = |line| (PathBuf::from("a/x.conf"), ConfigFault::IncludeMissing { line });
-        assert_eq!(faults, [at(2), at(4)]);
+        assert!(!of(&"include 'none'\n".repeat(100_000)).is_known("port"));
     }
 }

@@ -7,9 +7,7 @@ use super::open::{AccessError, Links, list, read_small};
 use super::server_files::{FileFault, is_missing};
 use super::xact_log::{SLRU_PAGES_PER_SEGMENT, XactLog};
 use crate::parsers::control::ControlFile;
-use crate::parsers::state_files::{
-    MAX_STATE_BYTES, StateFault, check_origins, check_slot, check_twophase, count_origins, is_logical_slot,
-};
+use crate::parsers::state_files::{MAX_STATE_BYTES, StateFault, check_origins, check_slot, check_twophase};
 use crate::parsers::wal::version::XlogFormat;
 
 /// How far replication origins came, relative to the data directory.
@@ -90,20 +88,6 @@ pub(super) fn prepared_xacts(directory: &DataDir, control: Option<&ControlFile>)
         is_prepared(directory, control, name) && read.is_ok_and(|bytes| check_twophase(&bytes).is_ok())
     };
     entries(directory.root(), of, &mut Vec::new()).iter().filter(|name| is_sound(name)).count()
-}
-
-/// Sound replication slots that a start takes from files: for each whether it is a logical one.
-pub(super) fn kept_slots(root: &Path) -> Vec<bool> {
-    let of = Path::new("pg_replslot");
-    let names = entries(root, of, &mut Vec::new()).into_iter().filter(|name| !name.ends_with(".tmp"));
-    let states = names.map(|name| read_small(&root.join(of).join(name).join("state"), Links::Refuse, MAX_STATE_BYTES));
-    states.flatten().filter(|bytes| check_slot(bytes).is_ok()).filter_map(|bytes| is_logical_slot(&bytes)).collect()
-}
-
-/// How many replication origins a start takes from their file.
-pub(super) fn kept_origins(root: &Path) -> usize {
-    let read = read_small(&root.join(ORIGINS_PATH), Links::Refuse, MAX_STATE_BYTES);
-    read.ok().filter(|bytes| check_origins(bytes).is_ok()).map_or(0, |bytes| count_origins(&bytes))
 }
 
 /// Names of entries, sorted; none where there is no such directory.

@@ -102,21 +102,6 @@ pub fn check_slot(bytes: &[u8]) -> Result<(), StateFault> {
     agree(stored, covered)
 }
 
-/// True when a replication slot is a logical one, false of a physical one; `None` where it does not outlive the server, or is cut short.
-///
-/// | bytes  | field         | meaning                            |
-/// |--------|---------------|------------------------------------|
-/// | 16..80 | `name`        | ends with a zero                   |
-/// | 80..84 | `database`    | OID, 0 of a physical slot          |
-/// | 84..88 | `persistency` | 0: kept; others go with the server |
-///
-/// Source: `ReplicationSlotPersistentData`, `src/include/replication/slot.h`.
-#[must_use]
-pub fn is_logical_slot(bytes: &[u8]) -> Option<bool> {
-    let (database, persistency) = (u32_at(bytes, 80)?, u32_at(bytes, 84)?);
-    (persistency == 0).then_some(database != 0)
-}
-
 /// What is wrong with `pg_logical/replorigin_checkpoint`: its magic, 16 bytes for each origin, the CRC of all before.
 ///
 /// Source: `StartupReplicationOrigin`, `src/backend/replication/logical/origin.c`.
@@ -136,12 +121,6 @@ pub fn check_origins(bytes: &[u8]) -> Result<(), StateFault> {
         return Err(StateFault::Length { found: bytes.len(), expected });
     }
     ends_with_crc(bytes)
-}
-
-/// How many origins a file has that [`check_origins`] takes.
-#[must_use]
-pub fn count_origins(bytes: &[u8]) -> usize {
-    bytes.len().saturating_sub(LEAST_ORIGIN_BYTES).checked_div(ORIGIN_BYTES).unwrap_or_default()
 }
 
 fn ends_with_crc(bytes: &[u8]) -> Result<(), StateFault> {

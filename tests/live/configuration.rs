@@ -43,99 +43,6 @@ fn compare(server: &Server, cases: &[Case<'_>]) {
 
 #[test]
 #[ignore = "long, with a live server: `cargo test-all` runs it"]
-fn includes_that_are_missing_are_foretold() {
-    let Some(server) = Server::start("") else { return };
-    server.stop("fast");
-    let main = Some("postgresql.conf");
-    let (dir, file) = [("d/", ""), ("d/a.conf", "include 'b'"), ("d/b", "max_connections = 30")].split_at(1);
-    compare(
-        &server,
-        &[
-            Case { files: &[], settings: "include 'none.conf'", refused: main },
-            Case { files: &[], settings: "INCLUDE = none", refused: main },
-            Case { files: &[], settings: "include_if_exists 'none.conf'", refused: None },
-            Case { files: &[], settings: "include_dir 'none'", refused: main },
-            Case { files: dir, settings: "include_dir 'd'", refused: None },
-            Case { files: &[dir, file].concat(), settings: "include_dir 'd'\ninclude 'd/a.conf'", refused: None },
-            Case { files: &[dir, &file[..1]].concat(), settings: "include_dir d", refused: Some("d/a.conf") },
-            Case {
-                files: &[dir, &[("d/a.conf", "a b c")]].concat(),
-                settings: "include_dir d",
-                refused: Some("d/a.conf"),
-            },
-        ],
-    );
-}
-
-#[test]
-#[ignore = "long, with a live server: `cargo test-all` runs it"]
-fn more_prepared_transactions_than_the_server_takes_are_foretold() {
-    let Some(server) = Server::start("max_prepared_transactions = 2") else { return };
-    for name in ["a", "b"] {
-        server.sql(&format!("begin; create table {name} (i int); prepare transaction '{name}';"));
-    }
-    server.sql("checkpoint");
-    let main = Some("postgresql.conf");
-    let lower = [("x.conf", "max_prepared_transactions = 1")];
-    let auto = |text| [("postgresql.auto.conf", text)];
-    for mode in ["immediate", "fast"] {
-        server.stop(mode);
-        compare(
-            &server,
-            &[
-                Case { files: &[], settings: "", refused: None },
-                Case { files: &[], settings: "max_prepared_transactions = 1", refused: main },
-                Case { files: &[], settings: "Max_Prepared_Transactions '0'", refused: main },
-                Case {
-                    files: &[],
-                    settings: "max_prepared_transactions 1\nmax_prepared_transactions=2",
-                    refused: None,
-                },
-                Case { files: &lower, settings: "include_if_exists 'x.conf'", refused: main },
-                Case { files: &auto("max_prepared_transactions = 1"), settings: "", refused: main },
-                Case {
-                    files: &auto("max_prepared_transactions = 3"),
-                    settings: "max_prepared_transactions = 0",
-                    refused: None,
-                },
-            ],
-        );
-        if mode == "immediate" {
-            assert!(server.launch(&[]), "{}", server.log());
-        }
-    }
-    // Nothing sets it.
-    let copy = server.copy();
-    let conf = copy.data().join("postgresql.conf");
-    let text =
-        fs::read_to_string(&conf).unwrap().replace("\nmax_prepared_transactions", "\n#max_prepared_transactions");
-    fs::write(&conf, text).unwrap();
-    compare(&copy, &[Case { files: &[], settings: "", refused: main }]);
-}
-
-#[test]
-#[ignore = "long, with a live server: `cargo test-all` runs it"]
-fn minimal_wal_level_with_settings_that_need_more_is_foretold() {
-    let Some(server) = Server::start("") else { return };
-    server.stop("fast");
-    let main = Some("postgresql.conf");
-    let case = |settings, refused| Case { files: &[], settings, refused };
-    compare(
-        &server,
-        &[
-            case("wal_level = minimal\nmax_wal_senders = 3\narchive_mode = off", main),
-            case("wal_level = 'Minimal'\nmax_wal_senders = 0\narchive_mode = on", main),
-            case("wal_level = minimal\nmax_wal_senders = 0\narchive_mode = Always", main),
-            case("wal_level = minimal\nmax_wal_senders = 0\narchive_mode = off", None),
-            case("wal_level = replica\nmax_wal_senders = 3\narchive_mode = on", None),
-            // Where nothing sets `max_wal_senders` there are ten.
-            case("wal_level = minimal", main),
-        ],
-    );
-}
-
-#[test]
-#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn settings_of_recovery_that_the_server_refuses_are_foretold() {
     let Some(server) = Server::start("max_connections = 50\nmax_wal_senders = 5") else { return };
     server.stop("fast");
@@ -146,11 +53,6 @@ fn settings_of_recovery_that_the_server_refuses_are_foretold() {
         &[
             Case { files: standby, settings: "", refused: None },
             Case { files: standby, settings: "max_connections = 60", refused: None },
-            Case { files: standby, settings: "max_connections = 49", refused: main },
-            Case { files: standby, settings: "max_connections = 49\nhot_standby = on", refused: main },
-            Case { files: standby, settings: "max_worker_processes = 7", refused: main },
-            Case { files: standby, settings: "max_wal_senders = 4", refused: main },
-            Case { files: standby, settings: "max_locks_per_transaction = 63", refused: main },
             Case { files: &[], settings: "max_connections = 49", refused: None },
             Case { files: &[], settings: "recovery_target = 'immediate'", refused: None },
             Case { files: &[], settings: "recovery_target = 'immediate'\nrecovery_target_xid = '1000'", refused: main },
@@ -262,49 +164,6 @@ fn history_that_the_server_cannot_read_is_named() {
 
 #[test]
 #[ignore = "long, with a live server: `cargo test-all` runs it"]
-fn more_that_a_server_refuses_is_foretold() {
-    let Some(server) = Server::start("max_replication_slots = 3") else { return };
-    for name in ["a", "b"] {
-        server.sql(&format!(
-            "select pg_replication_origin_create('{name}'); select pg_replication_origin_advance('{name}', '0/1000000');"
-        ));
-    }
-    server.stop("fast");
-    let main = Some("postgresql.conf");
-    let hba = Some("pg_hba.conf");
-    compare(
-        &server,
-        &[
-            Case { files: &[], settings: "max_replication_slots = 1", refused: main },
-            Case { files: &[], settings: "max_replication_slots = 2", refused: None },
-            Case { files: &[], settings: "max_replication_slots = 0", refused: None },
-            Case { files: &[("pg_hba.conf", "local all all trusu\n")], settings: "", refused: hba },
-            Case { files: &[("pg_hba.conf", "local all all\n")], settings: "", refused: hba },
-            Case {
-                files: &[("pg_hba.conf", "local all all trust\nhost all all 10.0.0.1 trust\n")],
-                settings: "",
-                refused: hba,
-            },
-            Case {
-                files: &[("pg_hba.conf", "local all all trust\nhost all all 10.0.0.1/64 trust\n")],
-                settings: "",
-                refused: hba,
-            },
-            Case {
-                files: &[(
-                    "pg_hba.conf",
-                    "local all, \"x y\" all \\\n trust # x\nhost all +all samehost scram-sha-256\nhost all all ::1/128 md5\n\
-                     host all all 10.0.0.0 255.0.0.0 ident map=x\nhost all all .example.com reject\n",
-                )],
-                settings: "",
-                refused: None,
-            },
-        ],
-    );
-}
-
-#[test]
-#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn recovery_over_minimal_wal_is_foretold() {
     for server in servers("wal_level = minimal\nmax_wal_senders = 0") {
         assert!(server.launch(&[]), "{}", server.log());
@@ -321,26 +180,6 @@ fn recovery_over_minimal_wal_is_foretold() {
             assert_eq!((status > 0, start.as_str()), (true, "cannot_begin"), "{major} {settings}: {problems:?}");
             assert_eq!(problems, [("configuration".to_owned(), "global/pg_control".to_owned())]);
             assert!(!copy.launch(&[]), "{major} {settings}: {}", copy.log());
-        }
-    }
-}
-
-#[test]
-#[ignore = "long, with a live server: `cargo test-all` runs it"]
-fn recovery_conf_that_the_server_refuses_is_foretold() {
-    for server in servers("").filter(|server| server.major() < 12) {
-        assert!(server.launch(&[]), "{}", server.log());
-        server.stop("fast");
-        let refused = Some("recovery.conf");
-        for (text, refused) in [
-            ("", refused),
-            ("standby_mode = maybe\n", refused),
-            ("standby_mode = off\n", refused),
-            ("standby_mode = on\nnonsense = 1\n", refused),
-            ("Standby_Mode = on\n", refused),
-            ("standby_mode = 'tru'\n", None),
-        ] {
-            compare(&server, &[Case { files: &[("recovery.conf", text)], settings: "", refused }]);
         }
     }
 }

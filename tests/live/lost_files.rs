@@ -406,8 +406,6 @@ fn what_is_not_the_file_that_the_server_writes_is_named() {
             numbered.iter().flat_map(|file| ["directory", "leads nowhere"].map(|how| (file.clone(), how))).collect();
         cases.extend(["pg_commit_ts", "pg_multixact/members"].map(|name| (segment(name), "closed")));
         cases.extend([
-            ("pg_hba.conf".to_owned(), "directory"),
-            ("pg_hba.conf".to_owned(), "leads nowhere"),
             ("base/1234567".to_owned(), "leads nowhere"),
             ("base/1234567".to_owned(), "a note"),
             ("pg_tblspc/note".to_owned(), "a note"),
@@ -427,102 +425,6 @@ fn what_is_not_the_file_that_the_server_writes_is_named() {
                 copy.stop("immediate");
             }
         }
-    }
-}
-
-/// Settings that a start refuses for what the cluster holds, or for each other.
-#[test]
-#[ignore = "long, with a live server: `cargo test-all` runs it"]
-fn settings_that_do_not_fit_what_is_there_are_named() {
-    for server in servers("max_prepared_transactions = 2\nwal_level = logical\nmax_replication_slots = 3") {
-        assert!(server.launch(&[]), "{}", server.log());
-        let major = server.major();
-        server.sql(
-            "create table t as select 1 i; select pg_create_physical_replication_slot('standby', true);
-             select pg_create_logical_replication_slot('logical', 'pgoutput'); checkpoint;
-             begin; insert into t values (2); prepare transaction 'one'; begin; insert into t values (3); prepare transaction 'two'",
-        );
-        let stopped = crash_and_stop(&server);
-        let refused = "cannot_begin";
-        let cases = [
-            ("max_replication_slots = 0", refused),
-            ("max_replication_slots = 1", refused),
-            ("max_replication_slots = 2", ""),
-            ("wal_level = minimal\nmax_wal_senders = 0", refused),
-            // 19 decodes at this level, too.
-            ("wal_level = replica", if major < 19 { refused } else { "" }),
-            ("data_directory = '/nonexistent'", refused),
-            ("hba_file = '/nonexistent'", refused),
-            ("ssl = on", refused),
-            ("max_prepared_transactions = 1", "unknown"),
-        ];
-        for (of, sound) in [(&server, "completes"), (&stopped, "without_replay")] {
-            for (setting, expected) in cases {
-                let copy = of.copy();
-                spoil(&copy.data().join("postgresql.conf"), &format!("\n{setting}\n"));
-                let (status, start, problems, _) = told(&copy.data());
-                let starts = copy.launch(&[]);
-                // After recovery both are files.
-                let expected = match expected {
-                    "" => sound,
-                    "unknown" if sound != "completes" => refused,
-                    expected => expected,
-                };
-                assert_eq!((status > 0, start.as_str()), (expected != sound, expected), "{setting}: {problems:?}");
-                assert_eq!(starts, expected == sound, "{setting}: {}", copy.log());
-                if starts {
-                    copy.stop("immediate");
-                }
-            }
-        }
-    }
-}
-
-#[test]
-#[ignore = "long, with a live server: `cargo test-all` runs it"]
-fn configuration_that_the_server_refuses_is_named() {
-    for server in servers("") {
-        assert!(server.launch(&[]), "{}", server.log());
-        let major = server.major();
-        server.stop("fast");
-        let (conf, hba) = ("postgresql.conf", "pg_hba.conf");
-        let cases = [
-            (conf, "\nwork_mem = = 3\n"),
-            (conf, "\nwork_mem = 'open\n"),
-            (conf, "\n<<<<<<< HEAD\n"),
-            ("postgresql.auto.conf", "\nwork_mem\n"),
-            (hba, "\ngarbage\n"),
-            (hba, "gone"),
-            ("recovery.conf", "new"),
-            ("recovery.signal", "new"),
-        ];
-        for (file, how) in cases {
-            if how == "new" && major < 12 {
-                continue;
-            }
-            let copy = server.copy();
-            let path = copy.data().join(file);
-            if how == "new" {
-                fs::write(&path, "").unwrap()
-            } else {
-                spoil(&path, how)
-            }
-            let (status, start, problems, _) = told(&copy.data());
-            assert_eq!((status > 0, start.as_str()), (true, "cannot_begin"), "{file} {how}: {problems:?}");
-            assert!(problems.contains(&("configuration".to_owned(), file.to_owned())), "{file}: {problems:?}");
-            assert!(!copy.launch(&[]), "{file} {how}: {}", copy.log());
-        }
-        // Elsewhere, or of no use to the server.
-        let copy = server.copy();
-        let data = copy.data();
-        fs::remove_file(data.join("pg_ident.conf")).unwrap();
-        fs::remove_file(data.join("postgresql.auto.conf")).unwrap();
-        fs::rename(data.join(conf), copy.host().join("elsewhere.conf")).unwrap();
-        is_sound(&data, "without_replay");
-        let ran = dwbinspect(&["check", arg(&data), "--format", "ndjson"]);
-        assert!(
-            ran.of_type("finding").iter().any(|found| found["kind"] == "configuration" && found["severity"] == "note")
-        );
     }
 }
 

@@ -19,6 +19,10 @@ use crate::output::closing::Closing;
 /// Compares every image of the double write buffer with its page, checks every page of every relation, and looks for
 /// missing pages that replay needs. For each damaged page it says what happened, which image is right, and whether
 /// pg_control and WAL prove that putting the image back is safe. Nothing is written.
+///
+/// check examines what holds data, and what recovery reads of it. Settings, authentication, TLS, sockets, libraries and limits are
+/// the server's to judge: a start that fails over them says so at once and changes nothing. Status 0 means: everything that
+/// holds data was examined, nothing is damaged, missing or foreign, recovery runs to its end and loses nothing.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{EXAMPLES}\n{EXIT_STATUS}"))]
 pub struct CheckArgs {

@@ -32,6 +32,10 @@ use crate::output::words::cluster::checksum_words;
 /// check: relations and databases that are missing, transaction status, what a start needs. Files of temporary relations are not read; a server removes them when it
 /// starts. The archives of a base backup in tar format are read as they are, plain or compressed; there, relations
 /// have no names, and links between index pages are not followed.
+///
+/// check examines what holds data, and what recovery reads of it. Settings, authentication, TLS, sockets, libraries and limits are
+/// the server's to judge: a start that fails over them says so at once and changes nothing. verify examines the same data without
+/// WAL and start.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{EXAMPLES}\n{EXIT_STATUS}"))]
 pub struct VerifyArgs {

@@ -89,17 +89,8 @@ impl FindingKind {
             Self::StateFile { of: StateFile::Origins, .. } => {
                 "no server starts with it: how far changes from elsewhere came; without it a subscriber applies changes again"
             }
-            Self::Configuration(ConfigFault::NoSettings) => {
-                "in order where the configuration is kept elsewhere, as Debian does (/etc/postgresql); else no server starts from here"
-            }
-            Self::Configuration(ConfigFault::Prepared { .. }) => {
-                "a start changes nothing, and the server says so: raise max_prepared_transactions first"
-            }
             Self::Configuration(ConfigFault::RecoveryTarget { .. }) => {
                 "what WAL has after that is not replayed, and a server may refuse to start where WAL ends before it"
-            }
-            Self::Configuration(ConfigFault::FewerPrepared { .. }) => {
-                "the server says so when replay comes to it, and ends: set it as it was, at least until the next clean shutdown"
             }
             Self::Configuration(_) => "a start changes nothing, and the server says so: put it right first",
             Self::DataDirMode { opens_to_group: true, .. } => {

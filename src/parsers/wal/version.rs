@@ -59,12 +59,8 @@ pub struct MajorFacts {
     pub removes_bad_prepared: bool,
     /// With `wal_level` minimal it logs no rows of `COPY` into a table of the same transaction, and they keep the LSN of the page.
     pub copies_without_wal: bool,
-    /// Lines of `pg_hba.conf` may include other files.
-    pub hba_includes: bool,
     /// No recovery beyond a crash over WAL of `wal_level` minimal; before, only one that serves queries was refused.
     pub refuses_minimal_wal: bool,
-    /// How many replication origins it takes is a setting of its own.
-    pub has_origin_setting: bool,
     /// It does not start where there is a `recovery.conf`; what that held are settings.
     pub refuses_recovery_conf: bool,
     /// A data directory may be open to its group for reading.
@@ -209,7 +205,7 @@ majors! {
         btree_delete_names_table: true, freezes_by_plans: false, updates_in_place_change: false,
         completion_target: 0.5, keeps_two_checkpoints: true,
         hints_force_images: true, marks_redo_points: false,
-        checksums_change_online: false, filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: true, copies_without_wal: true, hba_includes: false, refuses_minimal_wal: false, has_origin_setting: false, refuses_recovery_conf: false, opens_to_group: false, recovery_lists_databases: false,
+        checksums_change_online: false, filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: true, copies_without_wal: true, refuses_minimal_wal: false, refuses_recovery_conf: false, opens_to_group: false, recovery_lists_databases: false,
         replay_settings: PLAIN_TO_11,
     }
     /// 11.
@@ -222,7 +218,7 @@ majors! {
         btree_delete_names_table: true, freezes_by_plans: false, updates_in_place_change: false,
         completion_target: 0.5, keeps_two_checkpoints: false,
         hints_force_images: true, marks_redo_points: false,
-        checksums_change_online: false, filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: true, copies_without_wal: true, hba_includes: false, refuses_minimal_wal: false, has_origin_setting: false, refuses_recovery_conf: false, opens_to_group: true, recovery_lists_databases: true,
+        checksums_change_online: false, filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: true, copies_without_wal: true, refuses_minimal_wal: false, refuses_recovery_conf: false, opens_to_group: true, recovery_lists_databases: true,
         replay_settings: PLAIN_TO_11,
     }
     /// 12.
@@ -235,7 +231,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: false, updates_in_place_change: false,
         completion_target: 0.5, keeps_two_checkpoints: false,
         hints_force_images: true, marks_redo_points: false,
-        checksums_change_online: false, filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: false, copies_without_wal: true, hba_includes: false, refuses_minimal_wal: false, has_origin_setting: false, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
+        checksums_change_online: false, filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: false, copies_without_wal: true, refuses_minimal_wal: false, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
         replay_settings: PLAIN_12,
     }
     /// 13.
@@ -248,7 +244,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: false, updates_in_place_change: false,
         completion_target: 0.5, keeps_two_checkpoints: false,
         hints_force_images: true, marks_redo_points: false,
-        checksums_change_online: false, filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: false, copies_without_wal: false, hba_includes: false, refuses_minimal_wal: false, has_origin_setting: false, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
+        checksums_change_online: false, filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: false, copies_without_wal: false, refuses_minimal_wal: false, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
         replay_settings: PLAIN_TO_14,
     }
     /// 14.
@@ -261,7 +257,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: false, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: true, marks_redo_points: false,
-        checksums_change_online: false, filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: false, copies_without_wal: false, hba_includes: false, refuses_minimal_wal: true, has_origin_setting: false, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
+        checksums_change_online: false, filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: false, copies_without_wal: false, refuses_minimal_wal: true, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
         replay_settings: PLAIN_TO_14,
     }
     /// 15.
@@ -274,7 +270,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: false, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: false, marks_redo_points: false,
-        checksums_change_online: false, filenode_map: MapLayout::Bytes512, resets_stats_files: false, prepares_by_full_xid: false, removes_bad_prepared: false, copies_without_wal: false, hba_includes: false, refuses_minimal_wal: true, has_origin_setting: false, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
+        checksums_change_online: false, filenode_map: MapLayout::Bytes512, resets_stats_files: false, prepares_by_full_xid: false, removes_bad_prepared: false, copies_without_wal: false, refuses_minimal_wal: true, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
         replay_settings: PLAIN_TO_17,
     }
     /// 16.
@@ -287,7 +283,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: true, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: false, marks_redo_points: false,
-        checksums_change_online: false, filenode_map: MapLayout::Bytes524, resets_stats_files: false, prepares_by_full_xid: false, removes_bad_prepared: false, copies_without_wal: false, hba_includes: true, refuses_minimal_wal: true, has_origin_setting: false, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
+        checksums_change_online: false, filenode_map: MapLayout::Bytes524, resets_stats_files: false, prepares_by_full_xid: false, removes_bad_prepared: false, copies_without_wal: false, refuses_minimal_wal: true, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
         replay_settings: PLAIN_TO_17,
     }
     /// 17.
@@ -300,7 +296,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: true, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: false, marks_redo_points: true,
-        checksums_change_online: false, filenode_map: MapLayout::Bytes524, resets_stats_files: false, prepares_by_full_xid: true, removes_bad_prepared: false, copies_without_wal: false, hba_includes: true, refuses_minimal_wal: true, has_origin_setting: false, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
+        checksums_change_online: false, filenode_map: MapLayout::Bytes524, resets_stats_files: false, prepares_by_full_xid: true, removes_bad_prepared: false, copies_without_wal: false, refuses_minimal_wal: true, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
         replay_settings: PLAIN_TO_17,
     }
     /// 18. The development tree of 19 had its magic too, until October 2025.
@@ -313,7 +309,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: true, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: false, marks_redo_points: true,
-        checksums_change_online: false, filenode_map: MapLayout::Bytes524, resets_stats_files: false, prepares_by_full_xid: true, removes_bad_prepared: false, copies_without_wal: false, hba_includes: true, refuses_minimal_wal: true, has_origin_setting: true, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
+        checksums_change_online: false, filenode_map: MapLayout::Bytes524, resets_stats_files: false, prepares_by_full_xid: true, removes_bad_prepared: false, copies_without_wal: false, refuses_minimal_wal: true, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
         replay_settings: PLAIN_SINCE_18,
     }
     /// Development tree of 19 since January 2026.
@@ -326,7 +322,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: true, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: false, marks_redo_points: true,
-        checksums_change_online: true, filenode_map: MapLayout::Bytes524, resets_stats_files: false, prepares_by_full_xid: true, removes_bad_prepared: false, copies_without_wal: false, hba_includes: true, refuses_minimal_wal: true, has_origin_setting: true, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
+        checksums_change_online: true, filenode_map: MapLayout::Bytes524, resets_stats_files: false, prepares_by_full_xid: true, removes_bad_prepared: false, copies_without_wal: false, refuses_minimal_wal: true, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
         replay_settings: PLAIN_SINCE_18,
     }
 }
