@@ -9,7 +9,6 @@ use super::open::{AccessError, Links, read_small};
 use super::server_settings::ServerSettings;
 use super::settings::{CONF_LIMIT_BYTES, FILES, is_true};
 use crate::parsers::control::{ControlFile, WAL_LEVEL_MINIMAL};
-use crate::parsers::wal::version::XlogFormat;
 
 /// Settings of recovery that change what data is there after a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,8 +6,8 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod evidence;
-mod field_belonging;
 mod exchange;
+mod field_belonging;
 mod field_whole_table;
 mod files;
 mod hole;
