@@ -225,6 +225,11 @@ pub enum SkipReason {
     SegmentsMissing,
     /// It lies past the end of a segment, where no server reads.
     PastSegmentEnd,
+    /// Keys of an encrypting access method lie in this directory: without them encrypted pages and damaged ones look alike.
+    MayBeEncrypted {
+        /// Name of the directory.
+        keys: &'static str,
+    },
     /// The file has no bytes.
     FileEmpty,
     /// Neither header nor slots are those of a double write buffer.

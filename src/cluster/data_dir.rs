@@ -62,6 +62,16 @@ pub struct DataDir {
     control: ControlRead,
 }
 
+/// Directories in which servers keep the keys of encrypted relations: Percona's `pg_tde`, EDB's `pg_encryption`.
+const KEY_DIRECTORIES: [&str; 2] = ["pg_tde", "pg_encryption"];
+
+/// The directory with keys of encrypted relations, if there is one.
+#[must_use]
+pub fn encryption_keys(directory: &DataDir) -> Option<&'static str> {
+    let is_there = |name: &&str| directory.root().join(name).symlink_metadata().is_ok();
+    KEY_DIRECTORIES.into_iter().find(is_there)
+}
+
 impl DataDir {
     /// Opens a data directory: reads `PG_VERSION` and the control file.
     ///

@@ -30,14 +30,14 @@ use crate::analysis::page_check::{PageCondition, PageDamage};
 use crate::analysis::page_scan::{PageCounts, PageScan, PartialPage, ScanOptions, scan_pages};
 use crate::analysis::segment_check::segment_findings;
 use crate::analysis::server_files::{self, ServerFilesInput};
-use crate::analysis::skipped::SkippedPart;
+use crate::analysis::skipped::{SkipReason, SkippedPart};
 use crate::analysis::table_links::TableLinkInput;
 use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::doubt::LsnWitness;
 use crate::analysis::verdict::fate::ReplayFate;
 use crate::analysis::verdict::replay::Replay;
 use crate::cluster::backup_files::RecoverySigns;
-use crate::cluster::data_dir::DataDir;
+use crate::cluster::data_dir::{DataDir, encryption_keys};
 use crate::cluster::names::RelationNames;
 use crate::cluster::relation_walk::{RelationFile, relations_of};
 use crate::cluster::running::ServerSign;
@@ -197,6 +197,9 @@ impl<'a> DirectoryVerification<'a> {
         let walk = relations_of(directory);
         for error in &walk.skipped {
             coverage.skip(SkippedPart::RelationFiles, error);
+        }
+        if let Some(keys) = encryption_keys(directory) {
+            coverage.skip(SkippedPart::RelationFiles, SkipReason::MayBeEncrypted { keys });
         }
         let selection = self.select(&walk.files, &mut coverage)?;
         let directory = &self.directory;

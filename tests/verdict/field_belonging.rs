@@ -7,10 +7,11 @@ fn examined(case: &str) -> (Vec<String>, usize, [i32; 2], String) {
     let data = unpack::unpack(&format!("field/{case}")).expect("unpack fixture").join("data");
     let check = dwbinspect(&["check", "--format", "ndjson", arg(&data)]);
     let verify = dwbinspect(&["verify", "--format", "ndjson", arg(&data)]);
-    let codes = check.of_type("finding").iter().map(|found| found["code"].as_str().unwrap().to_owned()).collect();
+    let codes = check.of_type("finding").iter().map(|found| found["kind"].as_str().unwrap().to_owned()).collect();
     let proven = |page: &&serde_json::Value| page["verdict"] == "restore" || page["verdict"] == "rebuild";
     let proven = check.of_type("page").iter().filter(proven).count();
-    let start = check.of_type("summary").first().map(|found| found["startup"].to_string()).unwrap_or_default();
+    let start =
+        check.of_type("summary").first().map(|found| found["on_start"]["start"].to_string()).unwrap_or_default();
     (codes, proven, [check.status, verify.status], start)
 }
 
@@ -55,7 +56,35 @@ fn one_row_with_a_multixact_of_the_future_is_named_by_block_and_item() {
     assert_eq!(statuses, [1, 1]);
     let data = unpack::unpack("field/heap_tuple_multixact_future").unwrap().join("data");
     let verify = dwbinspect(&["verify", "--format", "ndjson", arg(&data)]);
-    let found = verify.of_type("finding").into_iter().find(|found| found["code"] == "row_multixact").unwrap();
-    assert_eq!((found["file"].as_str(), found["offset"].as_u64()), (Some("base/5/16384"), Some(24_576)), "{found}");
-    assert!(found["message"].to_string().contains("block 3 item 5 names 3430008"), "{found}");
+    let found = verify.of_type("finding").into_iter().find(|found| found["kind"] == "row_multixact").unwrap();
+    assert_eq!((found["file"].as_str(), found["offset"].as_str()), (Some("base/5/16384"), Some("0x6000")), "{found}");
+    assert!(found["what"].to_string().contains("block 3 item 5 names 3430008"), "{found}");
+}
+
+#[test]
+fn page_of_a_table_in_an_index_is_damage() {
+    let (codes, proven, statuses, _) = examined("misplaced_write_other_kind");
+    assert!(codes.iter().any(|code| code == "page_of_other_kind"), "{codes:?}");
+    assert_eq!((proven, statuses), (0, [1, 1]));
+}
+
+#[test]
+fn zeroed_metapage_of_an_index_is_damage() {
+    let (codes, proven, statuses, _) = examined("zero_metapage_catalog_index");
+    assert!(codes.iter().any(|code| code == "first_page_zeroed"), "{codes:?}");
+    assert_eq!((proven, statuses), (0, [1, 1]));
+}
+
+#[test]
+fn encrypted_relations_are_not_examined_and_nothing_is_proven() {
+    let place = unpack::unpack("field/pg_tde_encrypted_relation").expect("unpack fixture");
+    let (data, archive) = (place.join("data"), place.join("arch"));
+    let ran = dwbinspect(&["check", "--format", "ndjson", "--wal", arg(&archive), arg(&data)]);
+    assert_eq!(ran.status, 2);
+    let pages = ran.of_type("page");
+    assert!(!pages.iter().any(|page| page["verdict"] == "restore" || page["verdict"] == "rebuild"), "{pages:?}");
+    for file in ["base/5/16384", "base/5/16390"] {
+        let skipped = ran.of_type("skipped");
+        assert!(skipped.iter().any(|skip| skip.to_string().contains(file)), "{file}: {skipped:?}");
+    }
 }

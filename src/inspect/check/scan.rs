@@ -23,6 +23,7 @@ use crate::analysis::verdict::proof::Proofs;
 use crate::analysis::verdict::rows::layout::layout_fault;
 use crate::analysis::verdict::slots::{SlotRef, Suspicion, Unchanged};
 use crate::analysis::verdict::unchecked::shows_late_transaction;
+use crate::cluster::data_dir::encryption_keys;
 use crate::cluster::names::RelationNames;
 use crate::inspect::page_rules::{ChecksumRule, PageRules};
 use crate::parsers::page_kind::access_method_name;
@@ -104,12 +105,37 @@ pub(super) fn scan(
         told.findings.push(contradicts.finding());
     }
     told.findings.append(&mut scanned.other_kinds);
+    if let Some(keys) = encryption_keys(cluster.directory) {
+        leave_encrypted(&mut scanned, files, keys, &mut told.coverage);
+    }
     if rules.by_control {
         let found = segment_findings(&files.walk.files, files.geometry, |_| true);
         scanned.incomplete.extend(doubt_of_segments(&found));
         told.findings.extend(found);
     }
     scanned
+}
+
+/// Pages of a relation that fail all alike are not judged: without the keys nothing can be said of them.
+fn leave_encrypted(scanned: &mut Scanned, files: &RelationFiles, keys: &'static str, coverage: &mut Coverage) {
+    let mut bad: BTreeMap<(RelFileLocator, ForkNumber), u64> = BTreeMap::new();
+    for page in scanned.suspects.keys() {
+        *bad.entry((page.rel, page.fork)).or_default() += 1;
+    }
+    let zeroed = |rel| {
+        let of_rel = scanned.zeroed.iter().filter(|(zeroed, _)| *zeroed == rel);
+        of_rel.map(|(_, blocks)| u64::from(blocks.end.saturating_sub(blocks.start))).sum::<u64>()
+    };
+    bad.retain(|(rel, fork), count| {
+        *fork == ForkNumber::Main && count.saturating_add(zeroed(*rel)) >= files.blocks_of(*rel, *fork)
+    });
+    scanned.suspects.retain(|page, _| !bad.contains_key(&(page.rel, page.fork)));
+    for (rel, fork) in bad.into_keys() {
+        let (path, _) = files.locate(PageId { rel, fork, block: 0 });
+        coverage.skip(SkippedPart::file(path), SkipReason::MayBeEncrypted { keys });
+    }
+    // Relations with a few pages that look damaged may be encrypted, too.
+    coverage.skip(SkippedPart::RelationFiles, SkipReason::MayBeEncrypted { keys });
 }
 
 /// Reads the relation files by these rules.

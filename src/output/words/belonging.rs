@@ -30,7 +30,9 @@ impl fmt::Display for Contradiction {
                 }
             }
             Self::XidsAhead { rows, next } => write!(f, "{rows}, and pg_control has {next} as the next transaction"),
-            Self::MultixactsAhead { rows, next } => write!(f, "{rows}, and pg_control has {next} as the next multixact"),
+            Self::MultixactsAhead { rows, next } => {
+                write!(f, "{rows}, and pg_control has {next} as the next multixact")
+            }
             Self::DatabaseUnknown { oid } => {
                 write!(f, "the directory holds relations, and pg_database has no database {oid}")
             }

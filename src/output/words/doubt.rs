@@ -192,7 +192,7 @@ impl fmt::Display for Doubt {
                  {end_lsn}",
                 AndMore(*more)
             ),
-            Self::NotOneCluster { cause } => write!(f, "files do not belong together: {cause}"),
+            Self::NotOneCluster { cause } => write!(f, "the files do not belong together (problem {})", cause.code()),
             Self::ChecksumsContradict => f.write_str(
                 "pg_control says that data checksums are off, and the pages say that it is not of this cluster or was changed",
             ),

@@ -122,6 +122,9 @@ impl fmt::Display for SkipReason {
             }
             Self::DamagedWal => f.write_str("damaged, or after damage: no record of it was read"),
             Self::SegmentsMissing => f.write_str("its segments are missing"),
+            Self::MayBeEncrypted { keys } => {
+                write!(f, "encrypted, or damaged as a whole: {keys}/ holds keys that are not used here")
+            }
             Self::PastSegmentEnd => f.write_str("past the end of a segment, where no server reads"),
             Self::FileEmpty => f.write_str("the file is empty"),
             Self::NotADwb => f.write_str(
