@@ -88,3 +88,28 @@ fn encrypted_relations_are_not_examined_and_nothing_is_proven() {
         assert!(skipped.iter().any(|skip| skip.to_string().contains(file)), "{file}: {skipped:?}");
     }
 }
+
+/// Verdicts of the pages of a check with a donor and an archive, and what is said of them.
+fn with_donor(case: &str, archive: &str) -> (i32, Vec<serde_json::Value>) {
+    let place = unpack::unpack(&format!("field/{case}")).expect("unpack fixture");
+    let (data, donor, archive) = (place.join("data"), place.join("donor"), place.join(archive));
+    let args = ["check", "--format", "ndjson", "--donor", arg(&donor), "--wal", arg(&archive), arg(&data)];
+    let ran = dwbinspect(&args);
+    (ran.status, ran.of_type("page"))
+}
+
+#[test]
+fn donor_that_went_its_own_way_proves_nothing() {
+    let (status, pages) = with_donor("diverged_clone_proven", "archprod");
+    assert_ne!(status, 0);
+    assert!(pages.iter().all(|page| page["verdict"] != "restore" && page["verdict"] != "rebuild"), "{pages:?}");
+    assert!(pages.iter().any(|page| page.to_string().contains("donor_checkpoint_differs")), "{pages:?}");
+}
+
+#[test]
+fn donor_that_is_not_of_one_moment_proves_nothing() {
+    let (status, pages) = with_donor("donor_rsync_stopped_midway", "arch");
+    assert_ne!(status, 0);
+    assert!(pages.iter().all(|page| page["verdict"] != "restore" && page["verdict"] != "rebuild"), "{pages:?}");
+    assert!(pages.iter().any(|page| page.to_string().contains("donor_older_than_disk")), "{pages:?}");
+}

@@ -17,6 +17,7 @@ use crate::analysis::slot_facts::WritePath;
 use crate::analysis::staleness::{BatchReason, BatchVerdict};
 use crate::cluster::donor::DonorKind;
 use crate::parsers::dwb::Knowledge;
+use crate::parsers::wal::checkpoint::CheckPoint;
 use crate::parsers::wal::names::RM_SEQUENCE;
 use crate::types::{ForkNumber, Lsn, PageId};
 
@@ -64,6 +65,8 @@ pub enum ImageSource {
         redo_lsn: Lsn,
         /// Start of the checkpoint record with that redo point.
         checkpoint_lsn: Lsn,
+        /// The last checkpoint by the donor's `pg_control`: where its record starts, and the copy of that record.
+        control_checkpoint: (Lsn, CheckPoint),
         /// Its pages have checksums, so that a page of it is as a server wrote it.
         is_checked: bool,
     },

@@ -8,6 +8,7 @@ use super::candidate::{Candidate, CandidateEvidence, Chain, ImageSource, MAX_NAM
 use super::events::{BlockEvent, Touch};
 use super::evidence::{NamedRecord, Statement, Weight};
 use crate::cluster::donor::DonorKind;
+use crate::parsers::wal::checkpoint::CheckPoint;
 use crate::parsers::wal::names::RM_HEAP2;
 use crate::types::{ForkNumber, Lsn, PageId};
 
@@ -23,12 +24,15 @@ struct DonorPage {
     kind: DonorKind,
     redo_lsn: Lsn,
     checkpoint_lsn: Lsn,
+    control_checkpoint: (Lsn, CheckPoint),
 }
 
 impl DonorPage {
     fn of(candidate: &Candidate) -> Option<Self> {
-        let ImageSource::Donor { kind, redo_lsn, checkpoint_lsn, .. } = candidate.source else { return None };
-        Some(Self { page_lsn: candidate.page_lsn, kind, redo_lsn, checkpoint_lsn })
+        let ImageSource::Donor { kind, redo_lsn, checkpoint_lsn, control_checkpoint, .. } = candidate.source else {
+            return None;
+        };
+        Some(Self { page_lsn: candidate.page_lsn, kind, redo_lsn, checkpoint_lsn, control_checkpoint })
     }
 
     /// True when the page is older than the donor, so that only the donor says what is in it.
@@ -108,6 +112,16 @@ pub(super) fn judge_donor_change(
     let replays = evidence.replay.recovery.replays();
     if replays && page_lsn >= redo_lsn && !is_map {
         return chain.add(Weight::Supports, Statement::NotBeforeRedo { page_lsn, redo_lsn });
+    }
+    let (checkpoint_lsn, copy) = donor.control_checkpoint;
+    if evidence.history.contradicts_checkpoint(checkpoint_lsn, &copy) {
+        return chain.add(Weight::Against, Statement::DonorCheckpointDiffers { checkpoint_lsn });
+    }
+    // What the page on disk had before the redo point of the donor, the donor should have.
+    let is_lacking = |disk: &Lsn| page_lsn < *disk && *disk <= donor.holds_until();
+    if let Some(disk_lsn) = evidence.disk_lsn.filter(is_lacking) {
+        return chain
+            .add(Weight::Against, Statement::DonorOlderThanDisk { page_lsn, disk_lsn, donor_lsn: donor.redo_lsn });
     }
     judge_redo(donor, evidence, chain);
     let held = donor.holds_until();

@@ -232,6 +232,15 @@ pub enum Statement {
         /// Where it should be.
         checkpoint_lsn: Lsn,
     },
+    /// The page on disk is newer than that of the donor and older than its redo point: the donor should have it, and lacks it.
+    DonorOlderThanDisk {
+        /// LSN of the page in the donor.
+        page_lsn: Lsn,
+        /// LSN of the damaged page.
+        disk_lsn: Lsn,
+        /// Redo point of the donor.
+        donor_lsn: Lsn,
+    },
     /// The donor is the copy of a running or crashed server, and whether its files are of one moment is unknown.
     DonorOfOneMomentUnknown {
         /// LSN of the page.

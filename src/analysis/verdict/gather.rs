@@ -23,6 +23,7 @@ use crate::parsers::image::{BlockImage, ImageDecoder};
 use crate::parsers::page::PageHeader;
 use crate::parsers::restore::ready_page;
 use crate::parsers::wal::block::{BlockRef, Keep};
+use crate::parsers::wal::checkpoint::CheckPoint;
 use crate::parsers::wal::lifecycle::LifeCycle;
 use crate::parsers::wal::names::{RM_DBASE, RM_HEAP, RM_HEAP2, RM_SMGR, RM_TBLSPC, RM_XACT, RM_XLOG, is_hint};
 use crate::parsers::wal::payload::{ParameterChange, XlogPayload};
@@ -52,7 +53,7 @@ pub(super) struct Gathered {
     /// Newest transaction that any record carries.
     pub(super) newest_xid: Option<u32>,
     /// Checkpoint records: start, and where replay from it begins.
-    pub(super) checkpoints: Vec<(Lsn, Lsn)>,
+    pub(super) checkpoints: Vec<(Lsn, CheckPoint)>,
     pub(super) shutdowns: Vec<Lsn>,
     /// Ends of backups: redo point of the backup, and end of the record.
     pub(super) backup_ends: Vec<(Lsn, Lsn)>,
@@ -327,7 +328,7 @@ impl<'a> Gather<'a> {
         if let Ok(Some(XlogPayload::CheckpointShutdown(checkpoint) | XlogPayload::CheckpointOnline(checkpoint))) =
             payload
         {
-            self.gathered.checkpoints.push((record.start_lsn, checkpoint.redo_lsn));
+            self.gathered.checkpoints.push((record.start_lsn, checkpoint));
             // The next transaction has not been handed out yet.
             let next = u32::try_from(checkpoint.next_full_xid & 0xFFFF_FFFF).ok();
             self.gathered.newest_xid = newer_xid(self.gathered.newest_xid, next.map(|next| next.wrapping_sub(1)));

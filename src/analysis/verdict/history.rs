@@ -21,6 +21,7 @@ use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::walk::WalkEnd;
 use crate::cluster::wal::{WalReadError, WalSet};
 use crate::parsers::wal::block::Keep;
+use crate::parsers::wal::checkpoint::CheckPoint;
 use crate::parsers::wal::lifecycle::LifeCycle;
 use crate::parsers::wal::version::Major;
 use crate::types::{ForkNumber, Lsn, PageId, RelFileLocator};
@@ -50,7 +51,7 @@ pub struct WalHistory {
     /// Newest transaction that any record carries.
     pub newest_xid: Option<u32>,
     /// Checkpoint records: start, and where replay from it begins.
-    checkpoints: Vec<(Lsn, Lsn)>,
+    checkpoints: Vec<(Lsn, CheckPoint)>,
     /// Starts of those that a shutdown, or the end of recovery, wrote.
     shutdowns: Vec<Lsn>,
     /// Ends of backups: redo point of the backup, and end of the record.
@@ -279,7 +280,15 @@ impl WalHistory {
     /// True when the record at `start_lsn` is that of a checkpoint with this redo point.
     #[must_use]
     pub fn has_checkpoint(&self, start_lsn: Lsn, redo_lsn: Lsn) -> bool {
-        self.checkpoints.contains(&(start_lsn, redo_lsn))
+        self.checkpoints.iter().any(|(start, checkpoint)| (*start, checkpoint.redo_lsn) == (start_lsn, redo_lsn))
+    }
+
+    /// True when the record at `start_lsn` is a checkpoint other than `copy`, which a `pg_control` has of it: the two are of
+    /// different lines of history.
+    #[must_use]
+    pub fn contradicts_checkpoint(&self, start_lsn: Lsn, copy: &CheckPoint) -> bool {
+        let key = |of: &CheckPoint| (of.redo_lsn, of.time_s, of.next_full_xid, of.next_oid, of.next_multi);
+        self.checkpoints.iter().any(|(start, found)| *start == start_lsn && key(found) != key(copy))
     }
 
     /// True when the record at `start_lsn` is that of the checkpoint of a shutdown, or of the end of recovery.

@@ -409,10 +409,18 @@ fn plan_from(
 
 /// The checkpoint that shows what a donor holds, where WAL does not have it.
 fn missing_checkpoint(base: &RebuildBase, history: &WalHistory) -> Option<Lsn> {
-    let RebuildBase::Candidate { source: ImageSource::Donor { redo_lsn, checkpoint_lsn, .. }, page_lsn, .. } = base
+    let RebuildBase::Candidate {
+        source: ImageSource::Donor { redo_lsn, checkpoint_lsn, control_checkpoint, .. },
+        page_lsn,
+        ..
+    } = base
     else {
         return None;
     };
+    let (control_lsn, copy) = control_checkpoint;
+    if history.contradicts_checkpoint(*control_lsn, copy) {
+        return Some(*control_lsn);
+    }
     (page_lsn < redo_lsn && !history.has_checkpoint(*checkpoint_lsn, *redo_lsn)).then_some(*checkpoint_lsn)
 }
 

@@ -5,6 +5,7 @@ use super::refusal::DonorRefusal;
 use crate::cluster::backup_files::BackupLabel;
 use crate::cluster::control_file::ControlRead;
 use crate::parsers::control::{ChecksumState, ControlFile, DbState};
+use crate::parsers::wal::checkpoint::CheckPoint;
 use crate::parsers::wal::version::Major;
 use crate::types::{Lsn, TimelineId};
 
@@ -48,6 +49,8 @@ pub struct DonorFacts {
     pub redo_lsn: Lsn,
     /// Start of the checkpoint record with that redo point.
     pub checkpoint_lsn: Lsn,
+    /// The last checkpoint by its `pg_control`: where its record starts, and the copy of that record.
+    pub control_checkpoint: (Lsn, CheckPoint),
     /// Timeline at the redo point.
     pub timeline: TimelineId,
     /// The newest timeline that its pages may be of.
@@ -121,6 +124,7 @@ impl DonorFacts {
             kind,
             redo_lsn,
             checkpoint_lsn,
+            control_checkpoint: (control.checkpoint_lsn, control.checkpoint),
             timeline,
             newest_timeline: newest.max(timeline),
             checksums: control.checksums,

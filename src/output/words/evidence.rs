@@ -197,6 +197,11 @@ impl fmt::Display for Statement {
                 "WAL has no checkpoint with the donor's redo point at {checkpoint_lsn}, where the donor names one: it is of \
                  another line of history"
             ),
+            Self::DonorOlderThanDisk { page_lsn, disk_lsn, donor_lsn } => write!(
+                f,
+                "the damaged page has LSN {disk_lsn}, before the donor's redo point {donor_lsn}, and the donor has an older page, \
+                 {page_lsn}: its files are not of one moment"
+            ),
             Self::DonorOfOneMomentUnknown { page_lsn, donor_lsn } => write!(
                 f,
                 "the donor was copied from a running or crashed server: that all of its files are of one moment, and so                  have every change from before {donor_lsn}, is unproven, so WAL from its LSN {page_lsn} on is needed"
