@@ -79,8 +79,8 @@ impl<'de> Deserialize<'de> for Files {
 }
 
 impl BackupManifest {
-    /// Reads the manifest of a data directory; `None` where there is none that can be read. It is left behind by every restored
-    /// backup, so what cannot be read says nothing.
+    /// Reads the manifest of a data directory; `None` where there is none that can be read. Every restored backup keeps
+    /// it, so what cannot be read says nothing.
     #[must_use]
     pub fn read(data_dir: &Path) -> Option<Self> {
         let file = File::open(data_dir.join(MANIFEST_NAME)).ok()?;

@@ -66,7 +66,7 @@ pub enum ImageSource {
         /// Start of the checkpoint record with that redo point.
         checkpoint_lsn: Lsn,
         /// The last checkpoint by the donor's `pg_control`: where its record starts, and the copy of that record.
-        control_checkpoint: (Lsn, CheckPoint),
+        control_checkpoint: Box<(Lsn, CheckPoint)>,
         /// Its pages have checksums, so that a page of it is as a server wrote it.
         is_checked: bool,
     },

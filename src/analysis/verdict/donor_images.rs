@@ -97,7 +97,7 @@ impl Context<'_> {
             kind: facts.kind,
             redo_lsn: facts.redo_lsn,
             checkpoint_lsn: facts.checkpoint_lsn,
-            control_checkpoint: facts.control_checkpoint,
+            control_checkpoint: Box::new(facts.control_checkpoint),
             is_checked,
         };
         let sectors_matching = marks.matching(&disk.marks);

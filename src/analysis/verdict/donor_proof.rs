@@ -29,10 +29,16 @@ struct DonorPage {
 
 impl DonorPage {
     fn of(candidate: &Candidate) -> Option<Self> {
-        let ImageSource::Donor { kind, redo_lsn, checkpoint_lsn, control_checkpoint, .. } = candidate.source else {
+        let ImageSource::Donor { kind, redo_lsn, checkpoint_lsn, ref control_checkpoint, .. } = candidate.source else {
             return None;
         };
-        Some(Self { page_lsn: candidate.page_lsn, kind, redo_lsn, checkpoint_lsn, control_checkpoint })
+        Some(Self {
+            page_lsn: candidate.page_lsn,
+            kind,
+            redo_lsn,
+            checkpoint_lsn,
+            control_checkpoint: **control_checkpoint,
+        })
     }
 
     /// True when the page is older than the donor, so that only the donor says what is in it.

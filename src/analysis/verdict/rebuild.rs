@@ -417,7 +417,7 @@ fn missing_checkpoint(base: &RebuildBase, history: &WalHistory) -> Option<Lsn> {
     else {
         return None;
     };
-    let (control_lsn, copy) = control_checkpoint;
+    let (control_lsn, copy) = &**control_checkpoint;
     if history.contradicts_checkpoint(*control_lsn, copy) {
         return Some(*control_lsn);
     }

@@ -23,7 +23,7 @@ struct Left {
     more: usize,
 }
 
-/// Counts pages that stay behind against the other pages of their table.
+/// Counts pages that no replay brings against the other pages of their table.
 pub(super) fn weigh_tables(pages: &mut [PageReport], names: &NameInput<'_>) {
     let mut known: BTreeMap<RelFileLocator, Whole> = BTreeMap::new();
     let mut whole_of = |rel: RelFileLocator| {
