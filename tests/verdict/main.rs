@@ -6,7 +6,6 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod evidence;
-mod exchange;
 mod field_belonging;
 mod field_whole_table;
 mod files;
