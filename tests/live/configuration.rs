@@ -33,9 +33,10 @@ fn compare(server: &Server, cases: &[Case<'_>]) {
             None => assert_eq!((status, problems.len()), (0, 0), "{what}: {start} {problems:?}"),
             Some(file) => {
                 // A later timeline leaves more unknown than that.
-                let expected = if file.ends_with(".history") { 2 } else { 1 };
+                let (expected, code) =
+                    if file.ends_with(".history") { (2, "timeline_forked") } else { (1, "configuration") };
                 assert_eq!((status, start.as_str()), (expected, "cannot_begin"), "{what}: {problems:?}");
-                assert_eq!(problems, [("configuration".to_owned(), file.to_owned())], "{what}");
+                assert_eq!(problems, [(code.to_owned(), file.to_owned())], "{what}");
             }
         }
     }

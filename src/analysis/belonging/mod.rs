@@ -15,13 +15,13 @@ use super::finding_kind::FindingKind;
 use super::verdict::outlook::Obstacle;
 use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::backup_manifest::MANIFEST_NAME;
-use crate::cluster::control_file::CONTROL_PATH;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::names::RelationNames;
 use crate::cluster::relation_walk::RelationFile;
 use crate::cluster::running::ServerSign;
 use crate::cluster::upgrade_signs::UpgradeSigns;
 use crate::parsers::control::ControlFile;
+use crate::parsers::wal::timeline::TimelineHistory;
 use crate::types::{DEFAULT_TABLESPACE_OID, Lsn, Oid, PageId, TimelineId};
 
 /// Databases without a row that are named one by one.
@@ -103,7 +103,9 @@ impl Contradiction {
                 finding.in_file(&path).at(offset)
             }
             Self::DatabaseUnknown { oid } => finding.in_file(&format!("base/{oid}")),
-            Self::TimelineForked { .. } => finding.in_file(CONTROL_PATH),
+            Self::TimelineForked { newest, .. } => {
+                finding.in_file(&format!("pg_wal/{}", TimelineHistory::file_name(*newest)))
+            }
         }
     }
 }
