@@ -170,7 +170,9 @@ fn has_later_history(data_dir: &Path, tli: TimelineId) -> bool {
 ///
 /// Source: `findNewestTimeLine`, `src/backend/access/transam/timeline.c`.
 fn newest_history(data_dir: &Path, control: &ControlFile) -> Option<TimelineHistory> {
-    if Settings::read(data_dir).get("recovery_target_timeline").is_some_and(|value| value != "latest") {
+    let settings = Settings::read(data_dir);
+    // Settings that are elsewhere may name another timeline: then a doubt alone is told.
+    if !settings.is_complete() || settings.get("recovery_target_timeline").is_some_and(|value| value != "latest") {
         return None;
     }
     let first = control.checkpoint.tli.max(control.min_recovery_timeline);

@@ -107,6 +107,10 @@ pub(super) fn judge_donor_change(
     chain: &mut Chain,
 ) {
     let Some(donor) = DonorPage::of(candidate) else { return };
+    let (checkpoint_lsn, copy) = donor.control_checkpoint;
+    if evidence.history.contradicts_checkpoint(checkpoint_lsn, &copy) {
+        return chain.add(Weight::Against, Statement::DonorCheckpointDiffers { checkpoint_lsn });
+    }
     let Some(redo_lsn) = evidence.replay.redo_lsn else {
         return chain.add(Weight::Missing, Statement::RedoPointUnknown);
     };
@@ -118,10 +122,6 @@ pub(super) fn judge_donor_change(
     let replays = evidence.replay.recovery.replays();
     if replays && page_lsn >= redo_lsn && !is_map {
         return chain.add(Weight::Supports, Statement::NotBeforeRedo { page_lsn, redo_lsn });
-    }
-    let (checkpoint_lsn, copy) = donor.control_checkpoint;
-    if evidence.history.contradicts_checkpoint(checkpoint_lsn, &copy) {
-        return chain.add(Weight::Against, Statement::DonorCheckpointDiffers { checkpoint_lsn });
     }
     // What the page on disk had before the redo point of the donor, the donor should have.
     let is_lacking = |disk: &Lsn| page_lsn < *disk && *disk <= donor.holds_until();
