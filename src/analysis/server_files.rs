@@ -58,6 +58,8 @@ pub struct ServerFiles {
     pub findings: Vec<Finding>,
     /// The worst of what does not work for that.
     pub obstacle: Option<Obstacle>,
+    /// What does not work for want of these pages.
+    pub of_pages: Vec<(PageId, Obstacle)>,
     /// What is missing unless WAL since the redo point removes it.
     pub unless_removed: Vec<UnlessRemoved>,
 }
@@ -453,12 +455,12 @@ impl ServerFiles {
                 };
                 let finding = Finding::problem(kind).in_file(&main.display().to_string());
                 let obstacle = is_of_system(name.oid).then_some(Obstacle::Connections);
+                let page = PageId { rel, fork: ForkNumber::Main, block: 0 };
                 // Until the next checkpoint one that was dropped has an empty file.
                 if was_stopped {
-                    self.obstacle = self.obstacle.max(obstacle);
+                    self.of_pages.extend(obstacle.map(|obstacle| (page, obstacle)));
                     empty.push(finding);
                 } else {
-                    let page = PageId { rel, fork: ForkNumber::Main, block: 0 };
                     // `CREATE INDEX CONCURRENTLY` fills the file in a later transaction.
                     self.unless_removed.push(UnlessRemoved { finding, obstacle, page, or_made: true });
                 }
@@ -526,7 +528,12 @@ impl ServerFiles {
         let missing = std::mem::take(&mut self.unless_removed);
         let is_excused = |found: &UnlessRemoved| is_removed(found.page) || found.or_made && is_made(found.page);
         let missing: Vec<UnlessRemoved> = missing.into_iter().filter(|found| !is_excused(found)).collect();
-        self.obstacle = missing.iter().filter_map(|found| found.obstacle).chain(self.obstacle).max();
+        for UnlessRemoved { obstacle, page, or_made, .. } in &missing {
+            match obstacle {
+                Some(obstacle) if *or_made => self.of_pages.push((*page, *obstacle)),
+                _ => self.obstacle = self.obstacle.max(*obstacle),
+            }
+        }
         let further = missing.len().saturating_sub(MAX_NAMED);
         self.findings.extend(missing.into_iter().take(MAX_NAMED).map(|found| found.finding));
         self.findings.extend(more_files(further));

@@ -205,6 +205,7 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
         impossible: &impossible,
         proofs: &proofs,
         obstacle: server_files.obstacle.max(proofs.obstacle).max(belonging.obstacle()),
+        of_pages: &server_files.of_pages,
     };
     let mut report = judge(&cluster, &view, scanned, slots, &mut donors, told.coverage, request, watch);
     let made = settle_made(directory, &source.settings, (&names, &files.paths), &mut report);
@@ -366,6 +367,7 @@ struct JudgedView<'a> {
     impossible: &'a BTreeMap<PageId, ImpossibleLinks>,
     proofs: &'a Proofs,
     obstacle: Option<Obstacle>,
+    of_pages: &'a [(PageId, Obstacle)],
 }
 
 #[allow(clippy::too_many_arguments, reason = "what the stages before gave, put together only here")]
@@ -379,7 +381,7 @@ fn judge(
     request: &CheckRequest,
     watch: &dyn Watch,
 ) -> CheckReport {
-    let &JudgedView { pages, source, dwb, wal, names, files, named, impossible, proofs, obstacle } = view;
+    let &JudgedView { pages, source, dwb, wal, names, files, named, impossible, proofs, obstacle, of_pages } = view;
     let exists = |rel| names.get(rel).is_some_and(RelationName::is_certain);
     let called = |rel: RelFileLocator| names.full_name(rel).unwrap_or_else(|| rel.to_string());
     let witness_of = |page: PageId| LsnWitness::InFile {
@@ -413,6 +415,7 @@ fn judge(
             may_be_running: cluster.server.may_be_running(),
             uses_dwb: source.uses_dwb(),
             obstacle,
+            of_pages,
         },
         dwb: DwbInput { set: &source.set, staleness: &dwb.staleness, slots },
         wal: WalInput {

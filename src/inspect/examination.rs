@@ -82,7 +82,9 @@ impl Examination {
     pub fn without(&self, is_repaired: impl Fn(PageId) -> bool) -> Remaining {
         let report = &self.report;
         let pages: Vec<PageReport> = report.pages.iter().filter(|page| !is_repaired(page.page)).cloned().collect();
-        let mut outlook = Outlook::of(&pages, &report.replay, report.outlook.given);
+        let mut given = report.outlook.given.clone();
+        given.of_pages.retain(|(page, _)| !is_repaired(*page));
+        let mut outlook = Outlook::of(&pages, &report.replay, given);
         outlook.refused_by = report.outlook.refused_by;
         Remaining { pages, outlook }
     }

@@ -264,6 +264,10 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
         NextStep::LookAtProblems => Words::new(
             "No page has to be repaired. Look into the problems that are listed before the server is started.",
         ),
+        NextStep::KeepStopped => Words::new(
+            "Do not start the server: the problems above say why, and nothing here repairs them. Bring the files that \
+             belong together back, or restore a base backup with its WAL.",
+        ),
         NextStep::BringControl { is_outdated: true } => Words::new(
             "Do not start the server yet: pg_control is older than the WAL beside it (see the doubts), and a start would pass over that \
              WAL, which loses what was committed there. Bring the pg_control back that belongs to the other files. Do not run \
@@ -345,6 +349,12 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
         }
         NextStep::Rebuild { kind, relations } => rebuild(*kind, relations, context),
         NextStep::Salvage { kind, relations } => salvage(*kind, relations, context),
+        NextStep::BlankMapsOfReplay { pages } => Words::new(format!(
+            "Do not start the server yet: replay stops at {} of visibility maps. Overwrite with zeros what has no image; \
+             that costs no row (VACUUM fills the maps again):",
+            count(*pages)
+        ))
+        .with_repair(&format!("{dir} --blank-maps"), false, context),
         NextStep::BlankMaps { pages } => Words::new(format!(
             "So that base backups work, blank {} of maps before the server is started; this loses nothing (or start \
              it, VACUUM the tables, then CHECKPOINT):",

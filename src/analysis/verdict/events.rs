@@ -3,7 +3,9 @@
 use super::sectors::SectorMarks;
 use crate::analysis::wal::page_action::PageAction;
 use crate::parsers::wal::lifecycle::LifeCycle;
-use crate::parsers::wal::names::{RM_BRIN, RecordTypeName, is_hint, record_type_name, rmgr_name};
+use crate::parsers::wal::block::BlockRef;
+use crate::parsers::wal::names::{RM_BRIN, RM_HEAP, RM_HEAP2, RecordTypeName, is_hint, record_type_name, rmgr_name};
+use crate::parsers::wal::record::Record;
 use crate::parsers::wal::version::Major;
 use crate::types::{BlockNumber, ForkNumber, Lsn, PageId};
 
@@ -17,6 +19,24 @@ pub(super) const fn takes_page_for_granted(rmgr_id: u8, info: u8, block_id: u8) 
     const INSERT: u8 = 0x10;
     const UPDATE: u8 = 0x20;
     rmgr_id == RM_BRIN && block_id == 0 && info & INIT_PAGE == 0 && matches!(info & OPERATION, INSERT | UPDATE)
+}
+
+/// True for records that name a visibility map page to clear bits of it. Where the record was cut, its flags are not known.
+///
+/// Source: `heap_xlog_delete` and its kin, `src/backend/access/heap/heapam_xlog.c` of 17.11, 18.6 and 19.
+pub(super) fn clears_map_bits(record: &Record<'_>, block: &BlockRef<'_>) -> bool {
+    const OPERATION: u8 = 0x70;
+    const MULTI_INSERT: u8 = 0x50;
+    const LOCK_UPDATED: u8 = 0x60;
+    const SETS_ALL_FROZEN: u8 = 0x20;
+    if block.fork() != Some(ForkNumber::Vm) {
+        return false;
+    }
+    match (record.header.rmgr_id, record.header.info & OPERATION) {
+        (RM_HEAP, _) | (RM_HEAP2, LOCK_UPDATED) => true,
+        (RM_HEAP2, MULTI_INSERT) => record.main_data().first().is_none_or(|flags| flags & SETS_ALL_FROZEN == 0),
+        _ => false,
+    }
 }
 
 /// What a record does to a page.
@@ -75,6 +95,9 @@ pub struct BlockEvent {
     pub partners: Box<[(u8, BlockNumber)]>,
     /// The record changes a page of another fork or relation, too, and gives it the same LSN.
     pub has_other_fork: bool,
+    /// Redo clears bits of this visibility map page, and stops at one that it cannot read; where it sets bits, it takes such
+    /// a page for an empty one.
+    pub clears_map: bool,
     /// What its payload says it does inside the page; known only where that was asked for.
     pub action: Option<Box<PageAction>>,
 }
@@ -93,8 +116,8 @@ impl BlockEvent {
         matches!(self.touch, Touch::Image { .. } | Touch::Init)
     }
 
-    /// True when redo reads the page, and so fails on one that it cannot read. A visibility map page that cannot be read
-    /// is taken for an empty one.
+    /// True when redo reads the page, and so fails on one that it cannot read; of the visibility map only where the record
+    /// clears bits.
     #[must_use]
     pub const fn reads(&self) -> bool {
         matches!(self.touch, Touch::Change)

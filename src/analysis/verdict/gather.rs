@@ -6,7 +6,7 @@ use std::ops::Range;
 use rustc_hash::FxHashMap;
 
 use super::change_log::PageChange;
-use super::events::{BlockEvent, FileEvent, Touch};
+use super::events::{BlockEvent, FileEvent, Touch, clears_map_bits};
 use super::interest::Interest;
 use super::made::Made;
 use super::needed::Needed;
@@ -216,6 +216,9 @@ impl<'a> Gather<'a> {
                             .or_insert_with(|| NextChange::of(record, &block, touch == Touch::Change));
                     }
                 }
+                // Its flags come last.
+                self.is_incomplete |=
+                    page.fork == ForkNumber::Vm && record.is_cut() && self.keep == Keep::Heads;
                 self.push(index, record, touch, Some(&block));
             }
             let is_heap = matches!(record.header.rmgr_id, RM_HEAP | RM_HEAP2);
@@ -266,6 +269,7 @@ impl<'a> Gather<'a> {
             block_id: own.map_or(0, |own| own.block_id),
             partners,
             has_other_fork,
+            clears_map: own.is_some_and(|own| clears_map_bits(record, own)),
             action: self.gathered.ends.as_ref().and_then(|_| action(record, own)).map(Box::new),
         };
         self.gathered.events.push((index, event));

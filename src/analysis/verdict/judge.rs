@@ -7,6 +7,7 @@ use super::doubt::Doubt;
 use super::events::{BlockEvent, FileEvent, Touch};
 use super::evidence::{NamedRecord, Statement, Weight};
 use super::rebuild::{BuildFailure, NotRebuildable, RebuildPlan};
+use super::replay::Recovery;
 use crate::types::{ForkNumber, Lsn, PageId};
 
 /// What to do about a page.
@@ -84,6 +85,11 @@ pub enum Reason {
     MapTakenForEmpty {
         /// Which map.
         fork: ForkNumber,
+    },
+    /// Replay reads the page of a visibility map and stops at it.
+    MapStopsReplay {
+        /// A page of zeros does not stop it; it does where replay has to come to a consistent state first.
+        may_be_blank: bool,
     },
     /// There is no image of the page.
     NoImageAnywhere,
@@ -212,6 +218,8 @@ pub struct PageVerdict {
     pub on_start: OnStart,
     /// What the page is, when an image was looked for; `None` when replay or its state settles the page.
     by_image: Option<PageFacts>,
+    /// Of a map page that stops replay: whether a page of zeros there does not.
+    can_be_blank: Option<bool>,
 }
 
 impl PageVerdict {
@@ -234,7 +242,7 @@ impl PageVerdict {
     pub(super) fn add_candidate(&mut self, judged: Judged) {
         self.candidates.push(judged);
         if let Some(subject) = &self.by_image {
-            (self.verdict, self.chosen, self.reasons) = choose(subject, &self.candidates);
+            (self.verdict, self.chosen, self.reasons) = choose(subject, self.can_be_blank, &self.candidates);
         }
     }
 
@@ -265,7 +273,7 @@ impl PageVerdict {
         }
         self.candidates.iter_mut().for_each(|judged| judged.weigh(doubts));
         if let Some(subject) = &self.by_image {
-            (self.verdict, self.chosen, self.reasons) = choose(subject, &self.candidates);
+            (self.verdict, self.chosen, self.reasons) = choose(subject, self.can_be_blank, &self.candidates);
         }
     }
 }
@@ -284,11 +292,13 @@ pub fn judge_page(subject: &PageFacts, candidates: Vec<Candidate>, evidence: &Ca
         in_replay(subject, evidence)
     };
     let by_image = settled.is_none().then_some(*subject);
+    let stops = page.fork == ForkNumber::Vm && matches!(on_start, OnStart::Read { .. });
+    let can_be_blank = stops.then_some(evidence.replay.recovery == Recovery::Crash);
     let (verdict, chosen, reasons) = match settled {
         Some((verdict, reason)) => (verdict, None, vec![reason]),
-        None => choose(subject, &candidates),
+        None => choose(subject, can_be_blank, &candidates),
     };
-    PageVerdict { verdict, chosen, candidates, reasons, on_start, by_image }
+    PageVerdict { verdict, chosen, candidates, reasons, on_start, by_image, can_be_blank }
 }
 
 /// The first record that replay will meet which overwrites or reads the page.
@@ -296,6 +306,12 @@ fn first_in_replay<'a>(evidence: &CandidateEvidence<'a>) -> Option<&'a BlockEven
     let replay = evidence.replay;
     let redo_lsn = replay.redo_lsn.filter(|_| replay.recovery.replays() && replay.can_begin)?;
     evidence.events.iter().find(|event| event.start_lsn >= redo_lsn && (event.heals() || event.reads()))
+}
+
+/// The record that reads this visibility map page and stops at damage, before any other overwrites the page.
+fn map_read_in_replay<'a>(subject: &PageFacts, evidence: &CandidateEvidence<'a>) -> Option<&'a BlockEvent> {
+    let first = first_in_replay(evidence).filter(|_| subject.page.fork == ForkNumber::Vm)?;
+    first.clears_map.then_some(first)
 }
 
 /// A verdict that replay gives by itself.
@@ -349,6 +365,15 @@ fn on_start(subject: &PageFacts, evidence: &CandidateEvidence<'_>) -> OnStart {
     if subject.is_unlogged || in_replay(subject, evidence).is_some() {
         return OnStart::Harmless;
     }
+    if let Some(clears) = map_read_in_replay(subject, evidence) {
+        return match clears.start_lsn {
+            // As good as an empty one, and without a backup replay does not ask for it at its end.
+            _ if (subject.is_zero || subject.is_cut) && replay.recovery == Recovery::Crash => OnStart::Harmless,
+            lsn if subject.is_zero || subject.is_cut => OnStart::PassedOver { lsn },
+            lsn if subject.server_rejects => OnStart::Read { lsn },
+            lsn => OnStart::Unnoticed { lsn },
+        };
+    }
     match first_in_replay(evidence) {
         // Unreadable map pages are taken for empty ones, and empty ones are made where there are none.
         Some(_) if is_map && (subject.server_rejects || subject.is_zero || subject.is_cut) => OnStart::Harmless,
@@ -391,7 +416,13 @@ fn stands_at(subject: &PageFacts, evidence: &CandidateEvidence<'_>, redo_lsn: Ls
 }
 
 /// Chooses among the images: of the safe ones the newest, else the best of the others.
-fn choose(subject: &PageFacts, candidates: &[Judged]) -> (Verdict, Option<usize>, Vec<Reason>) {
+///
+/// `can_be_blank`: of a map page that stops replay, whether a page of zeros there does not.
+fn choose(
+    subject: &PageFacts,
+    can_be_blank: Option<bool>,
+    candidates: &[Judged],
+) -> (Verdict, Option<usize>, Vec<Reason>) {
     let newest = |outcome: CandidateOutcome| {
         let fits = candidates.iter().enumerate().filter(|(_, judged)| judged.outcome == outcome);
         fits.max_by_key(|(index, judged)| (judged.candidate.page_lsn, nearness(judged), *index)).map(|(index, _)| index)
@@ -409,6 +440,9 @@ fn choose(subject: &PageFacts, candidates: &[Judged]) -> (Verdict, Option<usize>
         let is_rebuilt = candidates.get(index).is_some_and(|judged| judged.rebuilt().is_some());
         let verdict = if is_rebuilt { Verdict::Rebuild } else { Verdict::Restore };
         return (verdict, Some(index), of(index, &|weight| weight == Weight::Supports));
+    }
+    if let Some(may_be_blank) = can_be_blank {
+        return (Verdict::NoImage, None, vec![Reason::MapStopsReplay { may_be_blank }]);
     }
     if is_map && subject.server_rejects {
         return (Verdict::Leave, None, vec![Reason::MapTakenForEmpty { fork: subject.page.fork }]);

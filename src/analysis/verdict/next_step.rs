@@ -9,7 +9,7 @@ use super::compare::Comparison;
 use super::doubt::Doubt;
 use super::judge::{OnStart, Verdict};
 use super::missing_wal::MissingSegments;
-use super::outlook::{Outlook, Start};
+use super::outlook::{Obstacle, Outlook, Start};
 use super::rebuild::NotRebuildable;
 use super::replay::{Recovery, Replay};
 use super::survey::PageReport;
@@ -226,6 +226,13 @@ pub enum NextStep {
         /// The relations.
         relations: Vec<Affected>,
     },
+    /// Damaged pages of maps stop replay, which pages of zeros do not.
+    BlankMapsOfReplay {
+        /// How many.
+        pages: usize,
+    },
+    /// Nothing here repairs what keeps the server from working.
+    KeepStopped,
     /// Damaged pages of maps keep base backups from being made.
     BlankMaps {
         /// How many.
@@ -394,7 +401,20 @@ pub fn next_steps(
     if !outlook.maps.is_empty() {
         steps.push(NextStep::BlankMaps { pages: outlook.maps.len() });
     }
-    if steps.is_empty() && outlook.start == Start::SomePagesOnly {
+    let in_replay = pages.iter().filter(|page| page.keeps_replay_as_map() && page.can_be_blank()).count();
+    if in_replay > 0 {
+        steps.push(NextStep::BlankMapsOfReplay { pages: in_replay });
+    }
+    let is_hopeless = matches!(
+        outlook.start,
+        Start::Stops { .. }
+            | Start::InvalidPages { .. }
+            | Start::Refused
+            | Start::NotUsable { obstacle: Obstacle::Belonging }
+    );
+    if steps.is_empty() && is_hopeless {
+        steps.push(NextStep::KeepStopped);
+    } else if steps.is_empty() && outlook.start == Start::SomePagesOnly {
         steps.push(NextStep::CheckAll);
     } else if steps.is_empty() && setting.has_problems {
         steps.push(NextStep::LookAtProblems);

@@ -8,7 +8,7 @@ use super::judge::OnStart;
 use super::replay::{Recovery, Replay};
 use super::survey::PageReport;
 use crate::parsers::wal::version::UnknownMagic;
-use crate::types::Lsn;
+use crate::types::{Lsn, PageId};
 
 /// What a missing or damaged file of the server keeps from working. The worst comes last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -155,7 +155,7 @@ fn unknown_wal(replay: &Replay) -> Start {
 }
 
 /// What a prediction rests on besides pages and WAL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartConditions {
     /// Which pages were examined.
     pub scope: Scope,
@@ -167,6 +167,8 @@ pub struct StartConditions {
     pub checksums: bool,
     /// What does not work for want of other files than those with pages and WAL.
     pub obstacle: Option<Obstacle>,
+    /// What does not work for want of these pages.
+    pub of_pages: Vec<(PageId, Obstacle)>,
 }
 
 /// The prediction, with the pages by what becomes of them (indexes in the report).
@@ -196,6 +198,8 @@ impl Outlook {
     /// Foresees a start.
     #[must_use]
     pub fn of(pages: &[PageReport], replay: &Replay, given: StartConditions) -> Self {
+        let StartConditions { scope, may_be_running, has_dwb, .. } = given;
+        let obstacle = given.of_pages.iter().map(|(_, obstacle)| *obstacle).chain(given.obstacle).max();
         let mut outlook = Self {
             start: Start::Completes,
             server_restores: Vec::new(),
@@ -213,7 +217,7 @@ impl Outlook {
         let mut from_dwb: Option<Lsn> = None;
         for (index, page) in pages.iter().enumerate() {
             match &page.verdict.on_start {
-                OnStart::Read { lsn } => match page.server_takes.filter(|_| given.has_dwb && page.server_rejects) {
+                OnStart::Read { lsn } => match page.server_takes.filter(|_| has_dwb && page.server_rejects) {
                     Some(candidate) => {
                         from_dwb = Some(from_dwb.map_or(*lsn, |first| first.min(*lsn)));
                         let judged = page.verdict.candidates.get(candidate);
@@ -236,7 +240,7 @@ impl Outlook {
             }
         }
         outlook.start = match replay.recovery {
-            _ if given.may_be_running => Start::Running,
+            _ if may_be_running => Start::Running,
             Recovery::Unknown => unknown_control(replay),
             // What such a server does is known from its description alone, and its WAL is not read.
             _ if replay.doubts.contains(&Doubt::LayoutNotSeen) => Start::Unknown,
@@ -265,7 +269,7 @@ impl Outlook {
         };
         let works = matches!(outlook.start, Start::Completes | Start::WithoutReplay);
         let is_open = matches!(outlook.start, Start::DependsOnDwb | Start::MayStop { .. } | Start::SomePagesOnly);
-        if let Some(obstacle) = given.obstacle
+        if let Some(obstacle) = obstacle
             && (works || is_open)
         {
             outlook.start = match obstacle {
@@ -277,7 +281,7 @@ impl Outlook {
             };
         } else if works && replay.doubts.iter().any(Doubt::is_of_unread) {
             outlook.start = Start::NotAllRead;
-        } else if works && given.scope != Scope::All {
+        } else if works && scope != Scope::All {
             outlook.start = Start::SomePagesOnly;
         }
         outlook

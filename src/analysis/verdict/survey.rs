@@ -169,11 +169,17 @@ impl PageReport {
             && self.build_failure.as_ref().is_some_and(BuildFailure::is_of_all)
     }
 
+    /// True for a page of a visibility map that stops replay, where a page of zeros does not.
+    #[must_use]
+    pub fn keeps_replay_as_map(&self) -> bool {
+        self.verdict.reasons.contains(&Reason::MapStopsReplay { may_be_blank: true })
+    }
+
     /// True for a damaged page of a map that nothing better is known for than a page of zeros: servers take it for one.
     #[must_use]
     pub fn can_be_blank(&self) -> bool {
         let is_map = matches!(self.page.fork, ForkNumber::Fsm | ForkNumber::Vm);
-        let is_left = self.verdict.verdict == Verdict::Leave;
+        let is_left = self.verdict.verdict == Verdict::Leave || self.keeps_replay_as_map();
         self.is_wrong && is_map && is_left && self.server_rejects && !self.is_cut && !self.is_unlogged
     }
 }

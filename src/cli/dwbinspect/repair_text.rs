@@ -197,7 +197,7 @@ pub(super) fn write_applied(
     write_command(out, "to undo it", &format!("{PROGRAM} undo {root} {undo}{}", overrides.arguments()))?;
     let remaining: Vec<_> =
         examined.report.pages.iter().filter(|page| !repair.has_repaired(page.page)).cloned().collect();
-    let given = StartConditions { may_be_running: false, ..examined.report.outlook.given };
+    let given = StartConditions { may_be_running: false, ..examined.report.outlook.given.clone() };
     let outlook = Outlook::of(&remaining, &examined.report.replay, given);
     let label = |page: crate::types::PageId| page_title(&examined.called(page), page);
     write_steps(out, layout, plan)?;

@@ -70,7 +70,7 @@ pub(super) fn settle_made(
         found.push(Finding::problem(kind).in_file("pg_wal"));
     }
     if obstacle.is_some() {
-        let given = report.outlook.given;
+        let given = report.outlook.given.clone();
         let obstacle = given.obstacle.max(obstacle);
         report.outlook = Outlook::of(&report.pages, &report.replay, StartConditions { obstacle, ..given });
     }

@@ -34,6 +34,14 @@ impl fmt::Display for Reason {
                      rewritten, base backups and pg_checksums report it"
                 )
             }
+            Self::MapStopsReplay { may_be_blank } => {
+                f.write_str("replay clears bits of this visibility map page, and stops where it cannot read it; ")?;
+                f.write_str(if *may_be_blank {
+                    "a page of zeros does not stop it, and costs no row"
+                } else {
+                    "nor does a page of zeros help: the backup would not become consistent"
+                })
+            }
             Self::NoImageAnywhere => f.write_str("neither the double write buffer nor WAL holds an image of this page"),
             Self::ImageUnusable { source, why } => {
                 write!(f, "{source} cannot be used: ")?;

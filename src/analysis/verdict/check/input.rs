@@ -87,6 +87,8 @@ pub struct ClusterInput<'a> {
     pub uses_dwb: bool,
     /// What does not work for want of other files than those with pages and WAL.
     pub obstacle: Option<Obstacle>,
+    /// What does not work for want of these pages.
+    pub of_pages: &'a [(PageId, Obstacle)],
 }
 
 /// The double write buffer.

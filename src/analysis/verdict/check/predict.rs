@@ -19,6 +19,7 @@ pub(super) fn predict(pages: &[PageReport], replay: &Replay, cluster: &ClusterIn
         has_dwb: cluster.uses_dwb,
         checksums: cluster.has_checksums,
         obstacle: cluster.obstacle,
+        of_pages: cluster.of_pages.to_vec(),
     };
     Outlook::of(pages, replay, given)
 }
