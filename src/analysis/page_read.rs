@@ -322,8 +322,8 @@ impl Judge<'_> {
                     if condition == PageCondition::Zeroed && self.follows_links(page) {
                         done.note_zeroed(page.rel, page.block..page.block.saturating_add(1));
                     }
-                    let is_compared = self.options.links_at.is_some() && is_shown;
-                    if let Some(header) = header.filter(|_| is_compared) {
+                    let redo_lsn = self.options.links_at.filter(|_| is_shown);
+                    if let Some((header, redo_lsn)) = header.zip(redo_lsn) {
                         let mut highest = None;
                         for_each_table_block(&header, bytes, page.fork, page.block, &mut |block| {
                             highest = highest.max(Some(block));
@@ -332,6 +332,7 @@ impl Judge<'_> {
                         if page.fork == ForkNumber::Main
                             && usize::from(header.special) == bytes.len()
                             && !header.is_all_visible()
+                            && header.lsn <= redo_lsn
                         {
                             extend(&mut done.unmarked, page.rel, page.block..page.block.saturating_add(1));
                         }

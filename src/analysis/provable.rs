@@ -261,6 +261,13 @@ impl WalPages {
         self.touched.get(&page).copied().flatten().is_some_and(|touched| touched.is_made_in_replay)
     }
 
+    /// True when a record from the redo point on names the page. `is_whole`: one that gives it anew, at first.
+    #[must_use]
+    pub fn is_in_replay(&self, page: PageId, is_whole: bool) -> bool {
+        let touched = self.touched.get(&page).copied().flatten();
+        touched.is_some_and(|touched| touched.is_in_replay && !(is_whole && touched.begins_without_image))
+    }
+
     fn removals_of(&self, page: PageId) -> impl Iterator<Item = &FileEvent> {
         let own = self.files.get(&page.rel).into_iter().flatten();
         own.chain(&self.databases).filter(move |event| event.removes(page))

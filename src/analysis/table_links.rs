@@ -2,7 +2,8 @@
 //!
 //! While all pages are read, only the highest such block is kept of each index and map. Where a table ends before it, or has
 //! pages of zeros up to there, the index or map is read once more. Most pages of zeros were never used, and nothing names them.
-//! After a shutdown in order every map is read once more: a bit of it is set only with, or after, the mark on the page.
+//! Every map is read once more: a bit of it is set only with, or after, the mark on the page, and cleared with it. So a page of a
+//! map and one of a table that are both of before the redo point agree, also after a crash.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -43,8 +44,13 @@ pub struct TableLinkInput<'a> {
     pub checksums: bool,
     /// What each index is on, and which relations certainly are.
     pub names: &'a RelationNames,
-    /// Only pages that no replay changes are believed: the others may be newer than the table, as in a backup.
-    pub only_until: Option<Lsn>,
+    /// Where replay begins: what pages said then was on disk.
+    pub redo_lsn: Lsn,
+    /// The files are of one moment. In a backup only pages that no replay changes are believed: others may be newer than the
+    /// table.
+    pub is_settled: bool,
+    /// Compares nothing but marks and maps.
+    pub only_marks: bool,
     /// The server was stopped in order: nothing comes after what the pages say.
     pub was_stopped: bool,
 }
@@ -73,8 +79,11 @@ impl TableLinkInput<'_> {
             // A table without any file is a finding of its own.
             let Some(end) = self.end_of(table) else { continue };
             let zeroed = zeroed.get(&table).map_or(&[][..], Vec::as_slice);
-            let is_compared = self.was_stopped && *fork == ForkNumber::Vm;
-            if is_compared || u64::from(*highest) >= end || zeroed.iter().any(|blocks| blocks.start <= *highest) {
+            let is_map = *fork == ForkNumber::Vm;
+            if self.only_marks && !is_map {
+                continue;
+            }
+            if is_map || u64::from(*highest) >= end || zeroed.iter().any(|blocks| blocks.start <= *highest) {
                 let mut named = |link: BrokenLink| {
                     if seen.len() >= MAX_NAMED {
                         is_full |= !seen.contains(&link.page);
@@ -88,7 +97,7 @@ impl TableLinkInput<'_> {
                     coverage.skip_once(SkippedPart::RelationNames, reason);
                     continue;
                 }
-                let unmarked = scan.unmarked.get(&table).filter(|_| is_compared);
+                let unmarked = scan.unmarked.get(&table).filter(|_| is_map);
                 let table = Table { rel: table, end, zeroed, unmarked };
                 self.read_again((*rel, *fork), &table, &mut named, coverage);
             }
@@ -186,14 +195,19 @@ impl TableLinkInput<'_> {
                 }
                 let is_sound = PageCondition::of(&buf, fork, block, self.checksums) == PageCondition::Sound;
                 let Some(header) = PageHeader::decode(0, &buf).ok().filter(|_| is_sound) else { continue };
-                if self.only_until.is_some_and(|until| header.lsn > until) {
+                let is_of_redo = header.lsn <= self.redo_lsn;
+                if !is_of_redo && !self.is_settled {
                     continue;
                 }
                 let by = NamedBy { page: PageId { rel, fork, block }, role };
                 for_each_table_block(&header, &buf, fork, block, &mut |block| {
                     let Some(fault) = table.fault_of(block) else { return };
+                    let is_mark = fault == LinkFault::NotAllVisible;
+                    if is_mark && !is_of_redo || !is_mark && self.only_marks {
+                        return;
+                    }
                     let page = PageId { rel: table.rel, fork: ForkNumber::Main, block };
-                    named(BrokenLink { page, by, fault, is_settled: self.was_stopped, is_impossible: false });
+                    named(BrokenLink { page, by, fault, is_settled: self.was_stopped || is_mark, is_impossible: false });
                 });
             }
         }

@@ -19,7 +19,7 @@ pub use crate::analysis::verdict::check::{Scope, Stage};
 use self::files::RelationFiles;
 use self::links::{impossible_namers, link_findings, named_but_absent};
 use self::made_in_replay::settle_made;
-use self::missing::settle_missing;
+use self::missing::settle;
 use self::prove::{ProofInput, prove};
 use self::scan::{Scanned, scan};
 use super::cluster_wal::{WalSources, refuse_without_wal};
@@ -181,7 +181,7 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
         jobs: request.jobs,
         watch,
     };
-    settle_missing(&input, &mut server_files, &mut told);
+    settle(&input, &mut server_files, &mut scanned.links.broken, &mut told);
     told.findings.append(&mut server_files.findings);
     let (proofs, proof) = prove(&input, &mut told);
     scanned.take_proofs(&proofs);

@@ -271,14 +271,16 @@ impl<'a> DirectoryVerification<'a> {
             };
             report.findings.extend(Belonging::examine(&input, &|page| plan.locate(page)).findings);
         }
-        if is_clean && !scan.reach.is_empty() {
+        if let Some(redo_lsn) = plan.links_at.filter(|_| !scan.reach.is_empty()) {
             let input = TableLinkInput {
                 root: directory.root(),
                 files: &walk.files,
                 geometry: page_rules.geometry,
                 checksums: page_rules.checksums == ChecksumRule::Damage,
                 names: self.names.read(directory),
-                only_until: None,
+                redo_lsn,
+                is_settled: is_clean,
+                only_marks: !is_clean,
                 was_stopped: control.is_some_and(ControlFile::was_shut_down),
             };
             input.add_to(&mut scan, &mut report.coverage);

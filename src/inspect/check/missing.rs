@@ -1,14 +1,18 @@
-//! What is missing unless WAL since the redo point removes it.
+//! What WAL from the redo point on excuses: files that it removes, and bits of visibility maps that it clears.
 
 use super::Told;
 use super::prove::{ProofInput, Prover};
+use crate::analysis::page_links::{BrokenLink, LinkFault};
 use crate::analysis::server_files::ServerFiles;
 use crate::analysis::skipped::SkippedPart;
 use crate::types::Lsn;
 
-/// Settles by WAL what is missing unless WAL removes it, which is read for that only if there is any. What cannot be read removes nothing.
-pub(super) fn settle_missing(input: &ProofInput<'_>, files: &mut ServerFiles, told: &mut Told) {
-    if files.unless_removed.is_empty() {
+/// Settles by WAL what is missing unless WAL removes it, and which marks of pages and bits of maps replay puts in order. WAL is
+/// read for that only if there is any. What cannot be read settles nothing.
+pub(super) fn settle(input: &ProofInput<'_>, files: &mut ServerFiles, broken: &mut Vec<BrokenLink>, told: &mut Told) {
+    let is_mark = |link: &BrokenLink| link.fault == LinkFault::NotAllVisible;
+    let replays = input.cluster.replay.recovery.replays();
+    if files.unless_removed.is_empty() && !(replays && broken.iter().any(is_mark)) {
         return;
     }
     let prover = Prover::new(input);
@@ -20,8 +24,12 @@ pub(super) fn settle_missing(input: &ProofInput<'_>, files: &mut ServerFiles, to
     let redo_lsn = input.cluster.replay.redo_lsn.unwrap_or_default();
     let before_redo = Lsn(redo_lsn.0.saturating_sub(1));
     let known = known.as_ref();
-    files.settle(
-        |page| known.is_some_and(|known| known.removes_since(page, before_redo, redo_lsn)),
-        |page| known.is_some_and(|known| known.is_made_in_replay(page)),
-    );
+    let is_removed = |page| known.is_some_and(|known| known.removes_since(page, before_redo, redo_lsn));
+    files.settle(is_removed, |page| known.is_some_and(|known| known.is_made_in_replay(page)));
+    if replays {
+        let is_replayed = |page, is_whole| known.is_some_and(|known| known.is_in_replay(page, is_whole));
+        broken.retain(|link| {
+            !is_mark(link) || !(is_removed(link.page) || is_replayed(link.page, false) || is_replayed(link.namer(), true))
+        });
+    }
 }

@@ -268,7 +268,9 @@ fn read_pages(
             geometry: rules.geometry,
             checksums: options.checksums,
             names,
-            only_until: (!cluster.is_settled()).then_some(redo_lsn),
+            redo_lsn,
+            is_settled: cluster.is_settled(),
+            only_marks: false,
             was_stopped: !cluster.replay.recovery.replays(),
         };
         input.add_to(&mut found, coverage);
