@@ -2,7 +2,7 @@
 
 use strum::{IntoStaticStr, VariantNames};
 
-use super::belonging::{Contradiction, RowAhead};
+use super::belonging::{Contradiction, RowAhead, WrongRows};
 use super::checksum_witness::ChecksumsContradict;
 use super::dwb_format::ring_finding::RingFinding;
 use super::error_words::ErrorWords;
@@ -52,6 +52,8 @@ pub enum FindingKind {
     RowXid { rows: RowAhead, next: u32 },
     /// Rows of one relation name multixacts that were never made. `next`: the next one, by `pg_control`.
     RowMultixact { rows: RowAhead, next: u32 },
+    /// Rows of a relation that are wrong by themselves.
+    RowFault { name: String, rows: WrongRows },
     /// `PG_VERSION` and `pg_control` are of different versions.
     VersionsDisagree { control_version: u32, major: u32 },
     /// The least LSN that recovery must reach, by `pg_control`, is not on the timeline that it has there.

@@ -175,7 +175,7 @@ pub fn examine(input: ServerFilesInput<'_>, coverage: &mut Coverage) -> ServerFi
 fn is_before_redo(control: &ControlFile, RowAge { xmin: xid, page_lsn }: RowAge) -> bool {
     // Ids up to 2 belong to the server itself.
     let oldest = control.checkpoint.oldest_active_xid;
-    let next = u32::try_from(control.checkpoint.next_full_xid & u64::from(u32::MAX)).unwrap_or_default();
+    let next = control.checkpoint.next_xid();
     let bound = if oldest > 2 { oldest } else { next };
     // What a row names was made before the row.
     let was_there = page_lsn.is_valid() && page_lsn <= control.checkpoint.redo_lsn;

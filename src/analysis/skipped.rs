@@ -230,6 +230,11 @@ pub enum SkipReason {
         /// Name of the directory.
         keys: &'static str,
     },
+    /// Files of relations are missing or begin with zeros, unless WAL removes or makes them, which was not read.
+    UnlessWalRemoves {
+        /// How many.
+        count: usize,
+    },
     /// The file has no bytes.
     FileEmpty,
     /// Neither header nor slots are those of a double write buffer.

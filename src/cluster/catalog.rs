@@ -131,6 +131,7 @@ struct Pending {
     access_method_oid: Oid,
     toast_oid: Oid,
     persistence: Persistence,
+    oldest: (u32, u32),
     trust: Trust,
 }
 
@@ -326,7 +327,7 @@ impl Reader {
         let called: Arc<str> = database.name.clone().unwrap_or_else(|| database.oid.to_string().into());
         let owners = self.owners(&pending);
         let mut unknown = 0_u64;
-        for Pending { rel, oid, namespace_oid, name, kind, access_method_oid, persistence, trust, .. } in pending {
+        for Pending { rel, oid, namespace_oid, name, kind, access_method_oid, persistence, oldest, trust, .. } in pending {
             let schema = schemas.get(&namespace_oid);
             unknown = unknown.saturating_add(u64::from(schema.is_none()));
             let doubts = [trust.doubt, database.doubt, schema.and_then(|label| label.trust.doubt)];
@@ -341,6 +342,7 @@ impl Reader {
                 is_heap: kind != RelKind::INDEX && [0, HEAP_METHOD_OID].contains(&access_method_oid),
                 owner_oid: owners.get(&oid).copied(),
                 persistence: Some(persistence),
+                oldest,
                 doubt: doubts.into_iter().max().flatten(),
                 age: trust.age,
             };
@@ -409,6 +411,7 @@ impl Reader {
                     access_method_oid,
                     toast_oid,
                     persistence,
+                    oldest: (row.frozen_xid, row.min_multi),
                     trust,
                 });
             } else {

@@ -1,7 +1,7 @@
 //! The columns of a relation, from the catalogs of a stopped data directory: names and types for values on its pages. A help to
 //! the reader, never the base of a decision.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use super::catalog::Reader;
@@ -17,6 +17,9 @@ use crate::types::{Oid, RelFileLocator};
 
 /// Most rows of `pg_attribute` that are kept: those of the relation, and of the two catalogs.
 const MAX_ROWS: usize = 8192;
+
+/// Most columns of one database whose shape is kept.
+const MAX_SHAPES: usize = 4_000_000;
 
 /// Longest row that is kept, in bytes.
 const MAX_ROW_BYTES: usize = 4096;
@@ -139,6 +142,46 @@ impl RelationColumns {
         let columns = attributes.iter().map(|row| column(row, &types)).collect();
         Ok(Self { columns, doubt: doubt.max(name.doubt) })
     }
+}
+
+/// Lengths and alignments of the columns of many relations, each from the first column on without a gap.
+pub type Shapes = HashMap<RelFileLocator, Vec<ColumnShape>>;
+
+/// Reads those of all certain tables, from the certain rows of `pg_attribute` of each database.
+#[must_use]
+pub fn table_shapes(dir: &DataDir, names: &RelationNames) -> Shapes {
+    let mut reader = Reader::new(dir, dir.major().facts().catalog, &mut Vec::new());
+    let mut shapes = Shapes::new();
+    let tables = || names.iter().filter(|(_, name)| name.is_heap && name.is_certain());
+    let catalogs: BTreeMap<Oid, RelFileLocator> =
+        tables().filter(|(_, name)| name.oid == Some(PG_ATTRIBUTE_OID)).map(|(rel, _)| (rel.db_oid, rel)).collect();
+    // The columns of relations that all databases share are in each of them.
+    let shared_in = catalogs.keys().next().copied();
+    for (db_oid, pg_attribute) in catalogs {
+        let of_itself = kept_rows(&mut reader, pg_attribute, "pg_attribute", &|data| {
+            relation_of(data).is_some_and(|of| of == PG_ATTRIBUTE_OID)
+        });
+        let of_itself: Vec<&[u8]> = of_itself.iter().map(|row| row.data.as_slice()).collect();
+        let Some(layout) = AttributeLayout::of(&of_itself) else { continue };
+        let mut by_oid: HashMap<Oid, BTreeMap<u16, ColumnShape>> = HashMap::new();
+        let mut room = MAX_SHAPES;
+        reader.live_rows(pg_attribute, "pg_attribute", &mut Vec::new(), &mut |row, trust| {
+            let decoded = AttributeRow::decode(&layout, row.header.user_data(row.tuple));
+            let number = decoded.and_then(|row| u16::try_from(row.head.number).ok()).filter(|number| *number > 0);
+            if let Some((row, number)) = decoded.zip(number).filter(|_| trust.doubt.is_none() && room > 0) {
+                room = room.saturating_sub(1);
+                by_oid.entry(row.head.rel_oid).or_default().insert(number, row.shape);
+            }
+            Ok(())
+        });
+        let is_here = |rel: RelFileLocator| rel.db_oid == db_oid || rel.db_oid == 0 && shared_in == Some(db_oid);
+        for (rel, name) in tables().filter(|(rel, _)| is_here(*rel)) {
+            let Some(columns) = name.oid.and_then(|oid| by_oid.get(&oid)) else { continue };
+            let whole = columns.iter().zip(1_u16..).take_while(|((number, _), expected)| **number == *expected);
+            shapes.insert(rel, whole.map(|((_, shape), _)| *shape).collect());
+        }
+    }
+    shapes
 }
 
 /// The live rows of a catalog that are wanted.

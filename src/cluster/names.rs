@@ -101,6 +101,8 @@ pub struct RelationName {
     pub owner_oid: Option<Oid>,
     /// Permanent, unlogged or temporary; `None` when a list of names does not say.
     pub persistence: Option<Persistence>,
+    /// What its rows may name at least: `relfrozenxid` and `relminmxid`; zeros where that is not known.
+    pub oldest: (u32, u32),
     /// Why the name may be wrong; `None` when its row is committed and its page is sound.
     pub doubt: Option<NameDoubt>,
     pub(super) age: RowAge,
@@ -378,6 +380,7 @@ impl RelationNames {
             is_heap: false,
             owner_oid: None,
             persistence: Some(row.persistence),
+            oldest: (0, 0),
             doubt: Some(NameDoubt::RowInWal),
             age: RowAge::default(),
         };

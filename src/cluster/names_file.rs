@@ -192,6 +192,7 @@ impl List {
             is_heap: false,
             owner_oid: entry.owner_oid,
             persistence: persistence.map(Persistence::from_code),
+            oldest: (0, 0),
             doubt: None,
             age: RowAge::default(),
         };

@@ -261,7 +261,7 @@ fn belongs(cluster: &Cluster<'_>, (files, names): (&RelationFiles, &RelationName
         names,
         files: &files.walk.files,
         newest: scanned.newest,
-        counters: scanned.counters,
+        counters: scanned.counters.clone(),
     };
     Belonging::examine(&input, &|page| files.locate(page))
 }

@@ -21,7 +21,7 @@ use super::file_filter::{FileFilter, Selection};
 use super::page_rules::{ChecksumRule, PageRules};
 use crate::analysis::belonging::{Belonging, BelongingInput, CounterWitness};
 use crate::analysis::checksum_witness::ChecksumWitness;
-use crate::analysis::cluster_condition::{ClusterCondition, is_settled};
+use crate::analysis::cluster_condition::{ClusterCondition, is_replayed, is_settled};
 use crate::analysis::cluster_report::inspect_directory;
 use crate::analysis::error_words::ErrorWords;
 use crate::analysis::finding::{Coverage, Finding};
@@ -236,9 +236,10 @@ impl<'a> DirectoryVerification<'a> {
         // Of a running server the files may be older than its catalogs.
         let names = if server.may_be_running() { RelationNames::default() } else { RelationNames::read(directory).0 };
         let kinds = KindWitness::new(&names);
+        // Without checksums a page may be torn, which replay heals.
+        let is_whole = page_rules.checksums == ChecksumRule::Damage || is_clean;
         let plan = Plan {
-            // Without checksums a page may be torn, which replay heals.
-            kinds: (page_rules.checksums == ChecksumRule::Damage || is_clean).then_some(&kinds),
+            kinds: is_whole.then_some(&kinds),
             checksum_witness: witness.as_ref(),
             jobs: self.request.jobs,
             files: &files,
@@ -251,12 +252,10 @@ impl<'a> DirectoryVerification<'a> {
         let mut held = Held { pages: wal.is_some().then(Vec::new), beyond: 0 };
         let mut shown = Shown { directory, names: &mut self.names, plan: &plan, visit };
         let counters = control.filter(|_| !server.may_be_running());
-        let counters = CounterWitness::of(counters);
-        let mut scan = scan(directory, watch, &mut shown, counters.as_ref(), &mut held, &mut report);
+        let counters = CounterWitness::of(directory, counters, &names, is_whole);
+        let mut scan = scan(directory, watch, &mut shown, &counters, &mut held, &mut report);
         report.findings.extend(witness.as_ref().and_then(ChecksumWitness::finding));
         cluster.newest = scan.counts.newest.map(|(lsn, page)| (lsn, plan.witness(page)));
-        let paths = paths_of(directory, page_rules.geometry);
-        let block_bytes = u64::from(page_rules.geometry.block_size);
         let healed_cuts = show_held(&mut shown, held, &scan, wal.as_ref().zip(Some(&cluster)), watch, &mut report);
         if let Some(control) = control.filter(|_| self.request.files.takes_all()) {
             let input = BelongingInput {
@@ -267,7 +266,7 @@ impl<'a> DirectoryVerification<'a> {
                 names: shown.names.read(directory),
                 files: &walk.files,
                 newest: scan.counts.newest,
-                counters: counters.as_ref().map(CounterWitness::finish).unwrap_or_default(),
+                counters: counters.finish(),
             };
             report.findings.extend(Belonging::examine(&input, &|page| plan.locate(page)).findings);
         }
@@ -287,25 +286,28 @@ impl<'a> DirectoryVerification<'a> {
         }
         let found = link_findings(directory, &mut self.names, &scan, page_rules.geometry);
         report.findings.extend(found);
-        if is_clean && !server.may_be_running() && self.request.files.takes_all() {
+        if !server.may_be_running() && self.request.files.takes_all() {
             let names = self.names.read(directory);
+            let paths = paths_of(directory, page_rules.geometry);
             let input = ServerFilesInput {
                 directory,
                 names,
-                paths: &paths_of(directory, page_rules.geometry),
+                paths: &paths,
                 relations: &walk.files,
-                replays: false,
-                is_settled: control.is_some_and(ControlFile::was_shut_down),
-                // What is missing then is settled by WAL, which is not read here.
-                is_replayed: false,
+                replays: !is_clean,
+                is_settled: is_settled(control, &signs, &server),
+                is_replayed: is_replayed(control, &signs, &server),
                 signs: &signs,
             };
-            report.findings.extend(server_files::examine(input, &mut report.coverage).findings);
+            let found = server_files::examine(input, &mut report.coverage);
+            report.findings.extend(found.findings);
+            if let Some(first) = found.unless_removed.first() {
+                let path = paths.path_and_block(first.page).0.display().to_string();
+                let count = found.unless_removed.len();
+                report.coverage.skip(SkippedPart::file(path), SkipReason::UnlessWalRemoves { count });
+            }
         }
-        report.findings.extend(kinds.findings(|page| {
-            let (path, index) = paths.path_and_block(page);
-            (path.display().to_string(), u64::from(index).saturating_mul(block_bytes))
-        }));
+        report.findings.extend(kinds.findings(|page| plan.locate(page)));
         report.conclude(&scan, &plan, &healed_cuts, is_clean);
         let gaps = self.names.gaps().iter().map(|gap| Finding::note(FindingKind::Names(ErrorWords::of_other(gap))));
         report.findings.extend(gaps);
@@ -359,7 +361,7 @@ fn scan(
     directory: &DataDir,
     watch: WatchBytes<'_>,
     shown: &mut Shown<'_>,
-    counters: Option<&CounterWitness>,
+    counters: &CounterWitness,
     held: &mut Held,
     report: &mut VerifyReport,
 ) -> PageScan {
@@ -375,7 +377,7 @@ fn scan(
         notable: &|page, bytes| {
             plan.kinds.inspect(|kinds| kinds.look(page, bytes));
             plan.checksum_witness.inspect(|witness| witness.look(page.block, bytes));
-            counters.inspect(|counters| counters.look(page, bytes));
+            counters.look(page, bytes);
             false
         },
         links_at: plan.links_at,

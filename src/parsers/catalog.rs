@@ -48,6 +48,8 @@ pub const NAME_SIZE: usize = 64;
 /// | `pg_class.relisshared`      | 109           | 113            | 117        |
 /// | `pg_class.relpersistence`   | 110           | 114            | 118        |
 /// | `pg_class.relkind`          | 111           | 115            | 119        |
+/// | `pg_class.relfrozenxid`     | 128; 132 in 11 | 132           | 136        |
+/// | `pg_class.relminmxid`       | 132; 136 in 11 | 136           | 140        |
 /// | `pg_database.dattablespace` | 220..224      | 12–14 224..228; since 15 92..96 ||
 ///
 /// Source: `src/include/catalog/{pg_class,pg_namespace,pg_database,pg_tablespace}.h` of each major.
@@ -60,7 +62,21 @@ pub struct CatalogLayout {
     filenode: usize,
     tablespace: usize,
     is_shared: usize,
+    frozen_xid: usize,
     database_tablespace: usize,
+}
+
+const fn to_11(frozen_xid: usize) -> CatalogLayout {
+    CatalogLayout {
+        oid_in_header: true,
+        name: 0,
+        namespace: 64,
+        filenode: 84,
+        tablespace: 88,
+        is_shared: 109,
+        frozen_xid,
+        database_tablespace: 220,
+    }
 }
 
 const fn since_12(is_shared: usize, database_tablespace: usize) -> CatalogLayout {
@@ -71,20 +87,17 @@ const fn since_12(is_shared: usize, database_tablespace: usize) -> CatalogLayout
         filenode: 88,
         tablespace: 92,
         is_shared,
+        // Nine flags, two counts and `relrewrite` stand between.
+        frozen_xid: is_shared.saturating_add(19),
         database_tablespace,
     }
 }
 
-/// Rows of majors 10 and 11.
-pub static TO_11: CatalogLayout = CatalogLayout {
-    oid_in_header: true,
-    name: 0,
-    namespace: 64,
-    filenode: 84,
-    tablespace: 88,
-    is_shared: 109,
-    database_tablespace: 220,
-};
+/// Rows of major 10.
+pub static IN_10: CatalogLayout = to_11(128);
+
+/// Rows of major 11.
+pub static IN_11: CatalogLayout = to_11(132);
 
 /// Rows of majors 12 to 14.
 pub static TO_14: CatalogLayout = since_12(113, 224);
@@ -299,6 +312,10 @@ pub struct ClassRow {
     pub persistence: Persistence,
     /// Kind.
     pub kind: RelKind,
+    /// Transactions before this one are no longer named by rows; 0 where that means nothing.
+    pub frozen_xid: u32,
+    /// The same of multixacts.
+    pub min_multi: u32,
 }
 
 impl ClassRow {
@@ -321,6 +338,8 @@ impl ClassRow {
             is_shared: row.u8_at("relisshared", layout.is_shared)? != 0,
             persistence: Persistence::from_code(row.u8_at("relpersistence", after_shared(1))?),
             kind: RelKind(row.u8_at("relkind", after_shared(2))?),
+            frozen_xid: row.u32_at("relfrozenxid", layout.frozen_xid)?,
+            min_multi: row.u32_at("relminmxid", layout.frozen_xid.saturating_add(4))?,
         })
     }
 }

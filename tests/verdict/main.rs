@@ -7,6 +7,7 @@
 mod common;
 mod evidence;
 mod field_belonging;
+mod field_rows;
 mod field_whole_table;
 mod files;
 mod hole;

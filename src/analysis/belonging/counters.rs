@@ -1,17 +1,25 @@
-//! Whether rows name transactions and multixacts that `pg_control` says were never handed out.
+//! What rows say of counters and bounds: transactions and multixacts that `pg_control` says were never handed out, or that
+//! `pg_class` says no row names any more, and columns that do not fit into their row.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
 
+use crate::analysis::finding::Finding;
+use crate::analysis::finding_kind::FindingKind;
+use crate::analysis::verdict::content::FIRST_NORMAL_XID;
 use crate::analysis::verdict::xid::is_newer_xid;
+use crate::cluster::columns::{Shapes, table_shapes};
+use crate::cluster::data_dir::DataDir;
+use crate::cluster::names::RelationNames;
 use crate::parsers::control::ControlFile;
 use crate::parsers::heap::{TupleHeader, infomask, page_tuples};
 use crate::parsers::page::PageHeader;
 use crate::parsers::page_kind::PageKind;
+use crate::parsers::tuple::columns::{ColumnShape, first_misfit};
 use crate::types::{ForkNumber, PageId, RelFileLocator};
 
-/// Numbers up to 2 belong to the server itself.
-const FIRST_NORMAL_XID: u32 = 3;
+/// Relations whose rows are named one by one.
+const MAX_NAMED: usize = 20;
 
 /// Rows that are ahead of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,21 +38,77 @@ pub struct RowAhead {
     pub relations: usize,
 }
 
+/// What is wrong with a row by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowFault {
+    /// It names a transaction from before `relfrozenxid`.
+    FrozenXid {
+        /// The transaction.
+        xid: u32,
+        /// `relfrozenxid`.
+        oldest: u32,
+    },
+    /// It names a multixact from before `relminmxid`.
+    OldMultixact {
+        /// The multixact.
+        multi: u32,
+        /// `relminmxid`.
+        oldest: u32,
+    },
+    /// A column does not fit into it.
+    Column {
+        /// Its number, from 1.
+        number: usize,
+    },
+}
+
+/// Rows of one relation that are wrong by themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WrongRows {
+    /// Page of the first of them.
+    pub page: PageId,
+    /// Its item, from 1.
+    pub item: usize,
+    /// What is wrong with that one.
+    pub fault: RowFault,
+    /// How many rows of the relation.
+    pub rows: u64,
+    /// Further relations with such rows that are not named one by one.
+    pub further: usize,
+}
+
 /// What rows say of both counters.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Rows ahead of the next transaction.
     pub xids: Option<RowAhead>,
     /// Rows ahead of the next multixact.
     pub multis: Option<RowAhead>,
+    /// Rows that are wrong by themselves, of the first relations in order.
+    pub wrong: Vec<WrongRows>,
 }
 
-/// Looks for such rows while pages are read.
+/// Looks at rows while pages are read.
 #[derive(Debug)]
 pub struct CounterWitness {
-    next_xid: u32,
-    next_multi: u32,
-    seen: Mutex<[Tally; 2]>,
+    /// The next transaction and multixact after a shutdown; later replay moves them on.
+    next: Option<(u32, u32)>,
+    /// What is known of each table whose pages are whole.
+    tables: HashMap<RelFileLocator, TableBounds>,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Debug, Default)]
+struct TableBounds {
+    /// `relfrozenxid` and `relminmxid`, where replay does not move them on.
+    oldest: Option<(u32, u32)>,
+    shapes: Vec<ColumnShape>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    ahead: [Tally; 2],
+    wrong: BTreeMap<RelFileLocator, WrongRows>,
 }
 
 #[derive(Debug, Default)]
@@ -54,39 +118,52 @@ struct Tally {
 }
 
 impl CounterWitness {
-    /// Nothing was seen yet. `None` where the counters are not those of a shutdown: replay moves them on.
+    /// Nothing was seen yet. `is_whole`: pages that pass their checks are as the server wrote them.
     #[must_use]
-    pub fn of(control: Option<&ControlFile>) -> Option<Self> {
-        let control = control.filter(|control| control.was_shut_down())?;
-        let next_xid = u32::try_from(control.checkpoint.next_full_xid & u64::from(u32::MAX)).unwrap_or_default();
-        Some(Self { next_xid, next_multi: control.checkpoint.next_multi, seen: Mutex::default() })
+    pub fn of(dir: &DataDir, control: Option<&ControlFile>, names: &RelationNames, is_whole: bool) -> Self {
+        let stopped = control.filter(|control| control.was_shut_down());
+        let next = stopped.map(|control| (control.checkpoint.next_xid(), control.checkpoint.next_multi));
+        let mut tables: HashMap<RelFileLocator, TableBounds> = HashMap::new();
+        if is_whole {
+            let shapes: Shapes = table_shapes(dir, names);
+            for (rel, shapes) in shapes {
+                let oldest = names.get(rel).map(|name| name.oldest).filter(|_| stopped.is_some());
+                tables.insert(rel, TableBounds { oldest, shapes });
+            }
+        }
+        Self { next, tables, seen: Mutex::default() }
     }
 
     /// Looks at a sound page of a logged relation, from any thread.
     pub fn look(&self, page: PageId, bytes: &[u8]) {
+        let table = self.tables.get(&page.rel);
+        if page.fork != ForkNumber::Main || self.next.is_none() && table.is_none() {
+            return;
+        }
         let Ok(header) = PageHeader::decode(0, bytes) else { return };
-        if page.fork != ForkNumber::Main || PageKind::of(&header, bytes, page.fork) != PageKind::Heap {
+        if PageKind::of(&header, bytes, page.fork) != PageKind::Heap {
             return;
         }
         for tuple in page_tuples(&header, bytes) {
             let Ok(row) = TupleHeader::decode(0, tuple.bytes) else { continue };
-            let is_ahead = |xid: u32| xid >= FIRST_NORMAL_XID && !is_newer_xid(self.next_xid, xid);
-            if !row.has(infomask::XMIN_COMMITTED | infomask::XMIN_INVALID) && is_ahead(row.xmin) {
-                self.add(0, page, tuple.item, row.xmin);
-            } else if row.has(infomask::XMAX_INVALID) {
-            } else if !row.has(infomask::XMAX_IS_MULTI) {
-                if is_ahead(row.xmax) {
-                    self.add(0, page, tuple.item, row.xmax);
+            if let Some((next_xid, next_multi)) = self.next {
+                let is_ahead = |xid: &u32| *xid >= FIRST_NORMAL_XID && !is_newer_xid(next_xid, *xid);
+                for xid in [xmin_of(&row), xmax_of(&row)].into_iter().flatten().filter(is_ahead) {
+                    self.add(0, page, tuple.item, xid);
                 }
-            } else if !is_upgraded_lock(&row) && !is_newer_xid(self.next_multi, row.xmax) {
-                self.add(1, page, tuple.item, row.xmax);
+                if let Some(multi) = multi_of(&row).filter(|multi| !is_newer_xid(next_multi, *multi)) {
+                    self.add(1, page, tuple.item, multi);
+                }
+            }
+            if let Some(fault) = table.and_then(|table| table.fault_of(&row, tuple.bytes)) {
+                self.add_wrong(page, tuple.item, fault);
             }
         }
     }
 
     fn add(&self, which: usize, page: PageId, item: usize, value: u32) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(tally) = seen.get_mut(which) else { return };
+        let Some(tally) = seen.ahead.get_mut(which) else { return };
         tally.relations.insert(page.rel);
         let new = RowAhead { page, item, value, newest: value, rows: 0, relations: 0 };
         let first = tally.first.get_or_insert(new);
@@ -97,19 +174,81 @@ impl CounterWitness {
         first.rows = first.rows.saturating_add(1);
     }
 
+    fn add_wrong(&self, page: PageId, item: usize, fault: RowFault) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = WrongRows { page, item, fault, rows: 0, further: 0 };
+        let first = seen.wrong.entry(page.rel).or_insert(new);
+        if (page, item) < (first.page, first.item) {
+            (first.page, first.item, first.fault) = (page, item, fault);
+        }
+        first.rows = first.rows.saturating_add(1);
+    }
+
     /// What the rows say.
     #[must_use]
     pub fn finish(&self) -> Counters {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let of = |tally: &Tally| tally.first.map(|rows| RowAhead { relations: tally.relations.len(), ..rows });
-        let [xids, multis] = &*seen;
-        Counters { xids: of(xids), multis: of(multis) }
+        let [xids, multis] = &seen.ahead;
+        let further = seen.wrong.len().saturating_sub(MAX_NAMED);
+        let wrong = seen.wrong.values().take(MAX_NAMED).map(|rows| WrongRows { further, ..*rows }).collect();
+        Counters { xids: of(xids), multis: of(multis), wrong }
     }
 }
 
-/// A lock of a server up to 9.2, whose multixacts nobody looks up.
+impl Counters {
+    /// Rows that are wrong by themselves, as findings. `path_of` gives the file of a page, and its offset there.
+    pub fn findings(&self, names: &RelationNames, path_of: &dyn Fn(PageId) -> (String, u64)) -> Vec<Finding> {
+        let of = |rows: &WrongRows| {
+            let (path, offset) = path_of(rows.page);
+            let name = names.full_name(rows.page.rel).unwrap_or_default();
+            Finding::problem(FindingKind::RowFault { name, rows: *rows }).in_file(&path).at(offset)
+        };
+        self.wrong.iter().map(of).collect()
+    }
+}
+
+impl TableBounds {
+    /// The first fault of a row. Rows of transactions that were given up may have columns that the table never got.
+    ///
+    /// Source: `heap_prepare_freeze_tuple`, `src/backend/access/heap/heapam.c`; `check_tuple_attribute`,
+    /// `contrib/amcheck/verify_heapam.c`.
+    fn fault_of(&self, row: &TupleHeader, tuple: &[u8]) -> Option<RowFault> {
+        if let Some((oldest, oldest_multi)) = self.oldest.filter(|_| !row.has(infomask::XMIN_INVALID)) {
+            let is_older = |xid: &u32| oldest >= FIRST_NORMAL_XID && is_newer_xid(oldest, *xid);
+            let named = [xmin_of(row), xmax_of(row)].into_iter().flatten().filter(|xid| *xid >= FIRST_NORMAL_XID);
+            if let Some(xid) = { named }.find(is_older) {
+                return Some(RowFault::FrozenXid { xid, oldest });
+            }
+            let is_older = |multi: &u32| oldest_multi > 0 && is_newer_xid(oldest_multi, *multi);
+            if let Some(multi) = multi_of(row).filter(is_older) {
+                return Some(RowFault::OldMultixact { multi, oldest: oldest_multi });
+            }
+        }
+        if usize::from(row.attribute_count()) > self.shapes.len() {
+            return None;
+        }
+        first_misfit(row, tuple, &self.shapes).map(|index| RowFault::Column { number: index.saturating_add(1) })
+    }
+}
+
+/// The transaction that inserted a row, unless the row is frozen.
+const fn xmin_of(row: &TupleHeader) -> Option<u32> {
+    if row.has(infomask::XMIN_COMMITTED | infomask::XMIN_INVALID) { None } else { Some(row.xmin) }
+}
+
+/// The transaction that deleted or locked a row.
+const fn xmax_of(row: &TupleHeader) -> Option<u32> {
+    let is_none = row.has(infomask::XMAX_INVALID) || row.has(infomask::XMAX_IS_MULTI);
+    if is_none { None } else { Some(row.xmax) }
+}
+
+/// The multixact that deleted or locked a row. Nobody looks up those of a server up to 9.2.
 ///
 /// Source: `HEAP_LOCKED_UPGRADED`, `src/include/access/htup_details.h`.
-const fn is_upgraded_lock(row: &TupleHeader) -> bool {
-    row.has(infomask::XMAX_IS_MULTI | infomask::XMAX_LOCK_ONLY) && row.infomask & infomask::LOCK_MASK == 0
+const fn multi_of(row: &TupleHeader) -> Option<u32> {
+    let is_upgraded =
+        row.has(infomask::XMAX_IS_MULTI | infomask::XMAX_LOCK_ONLY) && row.infomask & infomask::LOCK_MASK == 0;
+    let is_multi = row.has(infomask::XMAX_IS_MULTI) && !row.has(infomask::XMAX_INVALID);
+    if is_multi && !is_upgraded { Some(row.xmax) } else { None }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use strum::{IntoStaticStr, VariantNames};
 
-pub use self::counters::{CounterWitness, Counters, RowAhead};
+pub use self::counters::{CounterWitness, Counters, RowAhead, RowFault, WrongRows};
 
 use super::finding::Finding;
 use super::finding_kind::FindingKind;
@@ -161,7 +161,7 @@ impl Belonging {
             }
             found.contradictions.extend(unknown_databases(names, files));
         }
-        let next = u32::try_from(control.checkpoint.next_full_xid & u64::from(u32::MAX)).unwrap_or_default();
+        let next = control.checkpoint.next_xid();
         if let Some(rows) = counters.xids {
             if rows.relations > 1 {
                 found.contradictions.push(Contradiction::XidsAhead { rows, next });
@@ -180,6 +180,7 @@ impl Belonging {
                 found.findings.push(finding.in_file(&path).at(offset));
             }
         }
+        found.findings.extend(counters.findings(names, path_of));
         found.findings.extend(found.contradictions.iter().map(|found| found.finding(path_of, first)));
         found
     }

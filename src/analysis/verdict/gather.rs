@@ -334,8 +334,8 @@ impl<'a> Gather<'a> {
         {
             self.gathered.checkpoints.push((record.start_lsn, checkpoint));
             // The next transaction has not been handed out yet.
-            let next = u32::try_from(checkpoint.next_full_xid & 0xFFFF_FFFF).ok();
-            self.gathered.newest_xid = newer_xid(self.gathered.newest_xid, next.map(|next| next.wrapping_sub(1)));
+            let newest = checkpoint.next_xid().wrapping_sub(1);
+            self.gathered.newest_xid = newer_xid(self.gathered.newest_xid, Some(newest));
         }
     }
 

@@ -114,7 +114,7 @@ impl Replay {
         if control.is_from_description() {
             replay.doubts.push(Doubt::LayoutNotSeen);
         }
-        replay.next_xid = u32::try_from(control.checkpoint.next_full_xid & 0xFFFF_FFFF).ok();
+        replay.next_xid = Some(control.checkpoint.next_xid());
         replay.redo_lsn = Some(control.checkpoint.redo_lsn);
         let asked_for = asks_for_recovery(&signs.signals);
         replay.fetches_wal = asked_for;

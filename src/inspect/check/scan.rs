@@ -151,19 +151,17 @@ fn scan_once(
     let late_from = cluster
         .control
         .filter(|_| cluster.lacks_checksums())
-        .and_then(|control| u32::try_from(control.checkpoint.next_full_xid & 0xFFFF_FFFF).ok());
+        .map(|control| control.checkpoint.next_xid());
     let unchanged = Unchanged::new(slots);
     let off_by_control = cluster.control.filter(|_| !cluster.has_checksums);
     let witness = ChecksumWitness::of(off_by_control, cluster.directory.major(), cluster.is_settled());
     let odd = Mutex::new(Vec::new());
-    let counters = CounterWitness::of(cluster.control);
     let kinds = KindWitness::new(names);
     // Without checksums a page may be torn, which replay heals.
     let is_whole = cluster.has_checksums || !cluster.replay.recovery.replays();
+    let counters = CounterWitness::of(cluster.directory, cluster.control, names, is_whole);
     let notable = |page: PageId, bytes: &[u8]| {
-        if let Some(counters) = &counters {
-            counters.look(page, bytes);
-        }
+        counters.look(page, bytes);
         unchanged.look(page, bytes);
         if is_whole {
             kinds.look(page, bytes);
@@ -181,7 +179,7 @@ fn scan_once(
     };
     let watch = ScanWatch { watch, found: &found };
     let mut scanned = read_pages(cluster, (files, names), rules, &notable, request.jobs, &watch, coverage);
-    scanned.counters = counters.as_ref().map(CounterWitness::finish).unwrap_or_default();
+    scanned.counters = counters.finish();
     scanned.contradict = witness.as_ref().and_then(ChecksumWitness::finish);
     let odd = odd.into_inner().unwrap_or_else(PoisonError::into_inner);
     if let Some(unproven) = scanned.files.as_mut().and_then(|files| files.unproven.as_mut()) {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::analysis::belonging::{Contradiction, RowAhead};
+use crate::analysis::belonging::{Contradiction, RowAhead, RowFault, WrongRows};
 
 impl fmt::Display for Contradiction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -54,6 +54,43 @@ impl fmt::Display for RowAhead {
         match rows {
             1 => Ok(()),
             _ => write!(f, ", {rows} rows of {relations} relation(s) name numbers up to {newest}"),
+        }
+    }
+}
+
+impl fmt::Display for WrongRows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { page, item, fault, rows, further } = self;
+        write!(f, "block {} item {item} ", page.block)?;
+        match fault {
+            RowFault::FrozenXid { xid, oldest } => write!(f, "names transaction {xid}, and relfrozenxid is {oldest}")?,
+            RowFault::OldMultixact { multi, oldest } => {
+                write!(f, "names multixact {multi}, and relminmxid is {oldest}")?;
+            }
+            RowFault::Column { number } => write!(f, "ends before its column {number} does")?,
+        }
+        if *rows > 1 {
+            write!(f, "; {rows} rows of this relation are wrong")?;
+        }
+        if *further > 0 {
+            write!(f, "; {further} further relations have such rows")?;
+        }
+        Ok(())
+    }
+}
+
+impl RowFault {
+    /// Why it matters.
+    #[must_use]
+    pub const fn why(&self) -> &'static str {
+        match self {
+            Self::FrozenXid { .. } => {
+                "VACUUM fails over the row (\"found xmin from before relfrozenxid\"), and pg_xact may no longer hold its outcome"
+            }
+            Self::OldMultixact { .. } => "VACUUM fails over the row (\"found multixact from before relminmxid\")",
+            Self::Column { .. } => {
+                "the row is damaged: reading that column fails or ends the server process; dump the table without this ctid"
+            }
         }
     }
 }

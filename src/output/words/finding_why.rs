@@ -39,6 +39,7 @@ impl FindingKind {
             Self::RowMultixact { .. } => {
                 "VACUUM and updates of the row fail (\"has not been created yet\"): the row is damaged"
             }
+            Self::RowFault { rows, .. } => rows.fault.why(),
             Self::ControlSizes(_) => "nothing in this file can be trusted; it is not used to judge pages, slots or WAL",
             Self::ControlCrc { .. } => "nothing in this file can be trusted; it is not used to judge slots",
             Self::VersionsDisagree { .. } => "PG_VERSION and pg_control do not belong together",
@@ -286,7 +287,8 @@ impl FindingKind {
             Self::Names(_) => "names of relations may be missing or outdated; verdicts on pages do not depend on them",
             Self::NamesIncomplete { .. } => "some relations are shown as numbers",
             Self::Link { fault: LinkFault::NotAllVisible, .. } => {
-                "the table's page is older than the map, and changes of it may be lost: index-only scans show rows that are gone"
+                "map and table are of different times: index-only scans show rows that are gone. Where the table is right, \
+                 pg_truncate_visibility_map() and VACUUM rebuild the map"
             }
             Self::Link { .. } => "the index is damaged: searches through it miss rows or fail; REINDEX rebuilds it",
             Self::BrokenLinks { .. } => "amcheck tells more about each index",

@@ -235,6 +235,14 @@ impl fmt::Display for SkipReason {
             Self::ServerMayRun => {
                 f.write_str("a server may be running on the data directory, and pages change while they are read")
             }
+            Self::UnlessWalRemoves { count: 1 } => {
+                f.write_str("it is missing, or begins with zeros, unless WAL removes it: `check` reads WAL for that")
+            }
+            Self::UnlessWalRemoves { count } => write!(
+                f,
+                "it and {} others are missing, or begin with zeros, unless WAL removes them: `check` reads WAL for that",
+                count.saturating_sub(1)
+            ),
             Self::NoWalToReplay => f.write_str("there is no WAL"),
             Self::CopiesUnlogged => f.write_str(
                 "with wal_level minimal this major logs no COPY into a table of the same transaction, so that WAL does not say what pages must be",

@@ -97,6 +97,15 @@ pub fn row_columns<'a>(header: &TupleHeader, tuple: &'a [u8], shapes: &[ColumnSh
     columns(header.user_data(tuple), shapes, usize::from(count), &is_null)
 }
 
+/// The first column, from 0, that does not fit into the row; `None` when all do.
+#[must_use]
+pub fn first_misfit(header: &TupleHeader, tuple: &[u8], shapes: &[ColumnShape]) -> Option<usize> {
+    let mut rest = Rest { data: header.user_data(tuple), at: 0, is_lost: false };
+    let stored = shapes.iter().take(usize::from(header.attribute_count())).enumerate();
+    let mut there = stored.filter(|(index, _)| !u16::try_from(*index).is_ok_and(|index| header.is_null(tuple, index)));
+    there.find_map(|(index, shape)| matches!(rest.take(*shape), Stored::Unreadable(_)).then_some(index))
+}
+
 /// The columns in `data`, of which the first `count` are there. Offsets in `data` are aligned as those in the tuple are:
 /// it begins at a multiple of 8.
 #[must_use]
