@@ -13,7 +13,6 @@ use super::verdict::outlook::Obstacle;
 use super::wal::clock::SetBack;
 use super::wal::hidden_redo::HiddenRedo;
 use super::wal::walk::DamageReason;
-use crate::cluster::access_modes::OpenedBy;
 use crate::cluster::config_files::ConfigFault;
 use crate::cluster::state_files::StateFile;
 use crate::cluster::wal::NoteKind;
@@ -88,10 +87,8 @@ pub enum FindingKind {
     /// The configuration keeps a server from starting, or may be elsewhere.
     #[strum(serialize = "configuration")]
     Configuration(ConfigFault),
-    /// No server starts with these permissions of the data directory.
-    DataDirMode { mode: u32, opens_to_group: bool },
-    /// The owner of the cluster cannot open files. `uid`, `mode`: of the first one.
-    ClosedFiles { by: OpenedBy, uid: u32, mode: u32, owner: u32, count: u64 },
+    /// Owners and permissions of a file and of some others differ from those of most.
+    OddModes { found: (u32, u32), usual: (u32, u32), count: usize },
     /// `pg_control` is that of a server that was not built as usual, and nothing else shows that.
     UnusualBuild { field: &'static str, found: u32, usual: u32 },
     /// `PG_VERSION` of a database is missing or of another major.

@@ -9,7 +9,9 @@ use rustc_hash::FxHashMap;
 use super::finding::Coverage;
 use super::prepared_xacts::PreparedXacts;
 use super::skipped::{SkipReason, SkippedPart};
+use super::verdict::content::FIRST_NORMAL_XID;
 use super::verdict::events::FileEvent;
+use super::verdict::xid::is_newer_xid;
 use super::wal::collect::collect_run;
 use super::wal::segment::{Visitor, WatchRead};
 use super::wal::stretch::Stretch;
@@ -114,6 +116,21 @@ pub struct WalPages {
     has_settings: bool,
     /// From the redo point on pages were changed without an image of what they were: a record says so, or shows it.
     pub lacks_images: bool,
+    /// The newest transaction of a record that ends before the redo point, and the start of that record.
+    pub newest: Option<(u32, Lsn)>,
+    /// Checkpoints, by their record.
+    pub checkpoints: Vec<CheckpointSeen>,
+}
+
+/// What a checkpoint record says that only grows in one history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckpointSeen {
+    /// Start of the record.
+    pub record_lsn: Lsn,
+    /// Seconds since 1970.
+    pub time_s: i64,
+    /// The next transaction, with its epoch.
+    pub next_full_xid: u64,
 }
 
 /// How far WAL is read, and up to where pages must have what it says.
@@ -191,6 +208,10 @@ impl WalPages {
         self.is_minimal |= next.is_minimal;
         self.has_settings |= next.has_settings;
         self.lacks_images |= next.lacks_images;
+        self.checkpoints.extend(next.checkpoints);
+        if let Some((xid, lsn)) = next.newest {
+            self.note_newest(xid, lsn);
+        }
         for (page, touched) in next.touched {
             if self.touched.len() >= MAX_PAGES && !self.touched.contains_key(&page) {
                 self.is_full = true;
@@ -222,6 +243,12 @@ impl WalPages {
         self.has_more_commits |= next.has_more_commits;
         self.file_events = self.file_events.saturating_add(next.file_events);
         self.unclear_lsn = self.unclear_lsn.max(next.unclear_lsn);
+    }
+
+    fn note_newest(&mut self, xid: u32, lsn: Lsn) {
+        if self.newest.is_none_or(|(newest, _)| is_newer_xid(xid, newest)) {
+            self.newest = Some((xid, lsn));
+        }
     }
 
     /// True when rows may be in pages without a record, and without a new LSN: see [`WalHistory::may_lack_copies`].
@@ -441,6 +468,9 @@ const fn takes_image(rmgr_id: u8, fork: ForkNumber) -> bool {
 impl Visitor for PartOfWal {
     #[inline(always)]
     fn record(&mut self, record: &Record<'_>) {
+        if record.header.xid >= FIRST_NORMAL_XID && record.end_lsn <= self.redo_lsn {
+            self.found.note_newest(record.header.xid, record.start_lsn);
+        }
         if matches!(record.header.rmgr_id, RM_SMGR | RM_XACT | RM_DBASE) {
             self.add_files(record);
         }
@@ -452,6 +482,10 @@ impl Visitor for PartOfWal {
             // One that is not understood may say so.
             let payload = XlogPayload::of(&{ *record });
             let is_after_redo = record.start_lsn >= self.redo_lsn;
+            if let Ok(Some(XlogPayload::CheckpointShutdown(found) | XlogPayload::CheckpointOnline(found))) = payload {
+                let (time_s, next_full_xid) = (found.time_s, found.next_full_xid);
+                self.found.checkpoints.push(CheckpointSeen { record_lsn: record.start_lsn, time_s, next_full_xid });
+            }
             let (is_minimal, has_settings) = match payload {
                 Ok(Some(XlogPayload::ParameterChange(ParameterChange { wal_level, .. }))) => {
                     (wal_level == WAL_LEVEL_MINIMAL, true)

@@ -10,7 +10,7 @@ use super::finding_kind::FindingKind;
 use super::skipped::{SkipReason, SkippedPart};
 use super::verdict::outlook::Obstacle;
 use super::verdict::xid::is_newer_xid;
-use crate::cluster::access_modes::{ClosedFiles, OpenedBy, access_modes};
+use crate::cluster::access_modes::odd_modes;
 use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::config_files::{ConfigFault, config_faults};
 use crate::cluster::control_file::CONTROL_PATH;
@@ -105,7 +105,11 @@ pub fn examine(input: ServerFilesInput<'_>, coverage: &mut Coverage) -> ServerFi
     let ServerFilesInput { directory, names, paths, relations, replays, is_settled, is_replayed, signs } = input;
     let mut files = ServerFiles::default();
     let control = directory.control().trusted();
-    files.modes(directory, names, relations, replays);
+    if let Some(odd) = odd_modes(directory, relations) {
+        let file = odd.first.display().to_string();
+        let kind = FindingKind::OddModes { found: odd.found, usual: odd.usual, count: odd.count };
+        files.findings.push(Finding::note(kind).in_file(&file));
+    }
     files.build(control, relations);
     if control.is_some_and(|control| !control.prefix.state.is_startable()) {
         // The finding about the state itself is made where `pg_control` is examined.
@@ -208,33 +212,6 @@ impl ServerFiles {
         }
         self.obstacle = self.obstacle.max(obstacle);
         self.findings.push(Finding::problem(kind(ErrorWords::of_other(fault))).in_file(&file));
-    }
-
-    /// Whoever examines the files may be allowed more or less than the server.
-    fn modes(&mut self, directory: &DataDir, names: &RelationNames, relations: &[RelationFile], replays: bool) {
-        let is_catalog = |rel: RelFileLocator| {
-            names.get(rel).map_or(rel.rel_number < FIRST_NORMAL_OID, |name| is_of_system(name.oid))
-        };
-        let found = access_modes(directory, relations, replays, &is_catalog);
-        if let Some(mode) = found.open_to_others {
-            self.hinder(Obstacle::Start);
-            let opens_to_group = directory.major().facts().opens_to_group;
-            self.findings.push(Finding::problem(FindingKind::DataDirMode { mode, opens_to_group }));
-        }
-        for (by, ClosedFiles { first, uid, mode, count }) in found.closed {
-            match by {
-                OpenedBy::Start => self.hinder(Obstacle::Start),
-                OpenedBy::Connections => self.hinder(Obstacle::Connections),
-                OpenedBy::Relations | OpenedBy::Replay if replays => self.hinder(Obstacle::Replay),
-                OpenedBy::Checkpoints if replays => self.hinder(Obstacle::Start),
-                OpenedBy::Checkpoints => self.hinder(Obstacle::Checkpoints),
-                OpenedBy::Relations | OpenedBy::Replay | OpenedBy::Later => {}
-            }
-            let kind = FindingKind::ClosedFiles { by, uid, mode, owner: found.owner, count };
-            let found = Finding::problem(kind);
-            let is_inside = first.components().next().is_some();
-            self.findings.push(if is_inside { found.in_file(&first.display().to_string()) } else { found });
-        }
     }
 
     /// Servers that were built as usual refuse other values. A relation of several files shows that a server had such a segment size.

@@ -207,7 +207,13 @@ impl TableLinkInput<'_> {
                         return;
                     }
                     let page = PageId { rel: table.rel, fork: ForkNumber::Main, block };
-                    named(BrokenLink { page, by, fault, is_settled: self.was_stopped || is_mark, is_impossible: false });
+                    named(BrokenLink {
+                        page,
+                        by,
+                        fault,
+                        is_settled: self.was_stopped || is_mark,
+                        is_impossible: false,
+                    });
                 });
             }
         }

@@ -327,7 +327,9 @@ impl Reader {
         let called: Arc<str> = database.name.clone().unwrap_or_else(|| database.oid.to_string().into());
         let owners = self.owners(&pending);
         let mut unknown = 0_u64;
-        for Pending { rel, oid, namespace_oid, name, kind, access_method_oid, persistence, oldest, trust, .. } in pending {
+        for Pending { rel, oid, namespace_oid, name, kind, access_method_oid, persistence, oldest, trust, .. } in
+            pending
+        {
             let schema = schemas.get(&namespace_oid);
             unknown = unknown.saturating_add(u64::from(schema.is_none()));
             let doubts = [trust.doubt, database.doubt, schema.and_then(|label| label.trust.doubt)];

@@ -447,6 +447,7 @@ mod tests {
             is_heap: false,
             owner_oid: None,
             persistence: Some(Persistence::Permanent),
+            oldest: (0, 0),
             doubt,
             age: RowAge { xmin, page_lsn: Lsn::INVALID },
         }

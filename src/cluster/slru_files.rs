@@ -46,13 +46,6 @@ pub(super) enum SlruPage {
 }
 
 impl SlruFiles<'_> {
-    /// The file of a value, relative to the data directory.
-    pub(super) fn file_of(&self, value: u64, control: &ControlFile) -> PathBuf {
-        let per_segment = u64::from(control.slru_pages_per_segment.unwrap_or(SLRU_PAGES_PER_SEGMENT));
-        let page = value / self.per_page;
-        self.file(self.in_round(page).checked_div(per_segment).unwrap_or_default())
-    }
-
     fn file(&self, segment: u64) -> PathBuf {
         let digits = if self.is_wide { 15 } else { 4 };
         self.of.join(format!("{segment:0digits$X}"))

@@ -79,17 +79,6 @@ pub fn state_faults(directory: &DataDir, control: Option<&ControlFile>, replays:
     faults
 }
 
-/// How many prepared transactions a start takes from files, which it does before it replays.
-pub(super) fn prepared_xacts(directory: &DataDir, control: Option<&ControlFile>) -> usize {
-    let of = Path::new("pg_twophase");
-    let path = directory.root().join(of);
-    let is_sound = |name: &String| {
-        let read = read_small(&path.join(name), Links::Refuse, MAX_STATE_BYTES);
-        is_prepared(directory, control, name) && read.is_ok_and(|bytes| check_twophase(&bytes).is_ok())
-    };
-    entries(directory.root(), of, &mut Vec::new()).iter().filter(|name| is_sound(name)).count()
-}
-
 /// Names of entries, sorted; none where there is no such directory.
 fn entries(root: &Path, of: &Path, failed: &mut Vec<(PathBuf, StateFile, AccessError)>) -> Vec<String> {
     let path = root.join(of);

@@ -98,27 +98,6 @@ pub fn xact_faults(directory: &DataDir, control: &ControlFile) -> Vec<SlruFault>
     files.faults(directory, control, &judge)
 }
 
-/// Files that a start reads: of the next transaction, the next multixact and the oldest one.
-///
-/// Sources: `TrimCLOG`, `src/backend/access/transam/clog.c`; `TrimMultiXact` and `SetOffsetVacuumLimit`,
-/// `src/backend/access/transam/multixact.c`.
-#[must_use]
-pub(super) fn files_of_start(directory: &DataDir, control: &ControlFile) -> Vec<PathBuf> {
-    let checkpoint = &control.checkpoint;
-    let page_bytes = u64::from(control.geometry.block_size);
-    let mut files = Vec::new();
-    if let Some(per_page) = NonZeroU64::new(page_bytes.saturating_mul(XACTS_PER_BYTE)) {
-        let xacts = SlruFiles { of: Path::new("pg_xact"), per_page, values: (0, 0), is_wide: false };
-        files.push(xacts.file_of(checkpoint.next_full_xid, control));
-    }
-    if let Some(per_page) = multis_per_page(directory, control) {
-        let offsets = SlruFiles { of: Path::new("pg_multixact/offsets"), per_page, values: (0, 0), is_wide: false };
-        let multis = [checkpoint.next_multi, checkpoint.oldest_multi];
-        files.extend(multis.map(|multi| offsets.file_of(u64::from(multi), control)));
-    }
-    files
-}
-
 /// Places of members on one page of `pg_multixact/offsets`.
 fn multis_per_page(directory: &DataDir, control: &ControlFile) -> Option<NonZeroU64> {
     let is_wide = directory.major().facts().xlog == XlogFormat::Since19;

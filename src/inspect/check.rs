@@ -169,11 +169,12 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
     let causes = belonging.contradictions.iter().cloned().map(Box::new);
     scanned.incomplete.extend(causes.map(|cause| Doubt::NotOneCluster { cause }));
 
-    let input = ProofInput {
+    let mut input = ProofInput {
         cluster: &cluster,
         files: &files,
         names: &names,
         wal: &wal,
+        own_only: false,
         dwb: &source.set,
         slots: &slots,
         scope: request.scope,
@@ -181,9 +182,21 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
         jobs: request.jobs,
         watch,
     };
+    let before = (told.findings.len(), told.coverage.clone());
+    let (mut proofs, mut proof) = prove(&input, &mut told);
+    if let Some(cause) = proofs.diverged.take() {
+        told.findings.truncate(before.0);
+        told.coverage = before.1;
+        told.findings.push(Finding::problem(FindingKind::Belonging(cause.clone())));
+        scanned.incomplete.push(Doubt::NotOneCluster { cause: Box::new(cause) });
+        input.own_only = true;
+        (proofs, proof) = prove(&input, &mut told);
+    }
     settle(&input, &mut server_files, &mut scanned.links.broken, &mut told);
+    if input.own_only {
+        (wal.all, wal.has_archive) = (None, false);
+    }
     told.findings.append(&mut server_files.findings);
-    let (proofs, proof) = prove(&input, &mut told);
     scanned.take_proofs(&proofs);
 
     let (links, scanned_files) = (std::mem::take(&mut scanned.links), scanned.files);

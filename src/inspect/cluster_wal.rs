@@ -83,7 +83,7 @@ impl WalSources {
         if leaves_out || !elsewhere.is_empty() {
             let mut paths = vec![data_dir.to_owned()];
             paths.extend_from_slice(elsewhere);
-            let all = WalSet::open(&paths, options())?;
+            let all = WalSet::open(&paths, WalSetOptions { undisputed: true, ..options() })?;
             sources.all = Some(all);
         }
         if let Some(set) = sources.all.as_ref().or(sources.own.as_ref()) {

@@ -39,11 +39,6 @@ pub fn steps_for(examined: &Examination, pages: &[PageReport], outlook: &Outlook
         missing_end: missing_end(examined, replay),
         has_archive: examined.wal.has_archive,
         denied_files: denied_files(examined),
-        has_wrong_mode: examined.findings.iter().any(|found| matches!(found.kind, FindingKind::DataDirMode { .. })),
-        closed_to: examined.findings.iter().find_map(|found| match found.kind {
-            FindingKind::ClosedFiles { owner, .. } => Some(owner),
-            _ => None,
-        }),
         lacks_files: examined.findings.iter().any(|finding| finding.kind.is_of_server_files()),
         has_problems: examined.findings.iter().any(|finding| {
             finding.severity == Severity::Problem && !matches!(finding.kind, FindingKind::DamagedPages(_))

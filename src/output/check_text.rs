@@ -62,6 +62,7 @@ pub fn write_outlook(
         write_fact(out, layout, "replay", &words)?;
     }
     write_fact(out, layout, "if started now", &start_sentence(replay, outlook, pages, label))?;
+    write_fact(out, layout, "settings", "not examined (the server checks them when it starts)")?;
     for doubt in &replay.doubts {
         write_fact(out, layout, "doubt", &doubt.to_string())?;
     }

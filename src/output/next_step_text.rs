@@ -241,20 +241,6 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
         ))
         .with(format!("ps -fp {pid}"))
         .with(format!("rm {}", quoted(&format!("{}/postmaster.pid", context.data_dir)))),
-        NextStep::GiveAccess { data_dir, owner } => {
-            let data = quoted(context.data_dir);
-            let mut words = Words::new(
-                "Let the user of the server open the cluster, where a server is to start in it: what the problems name was copied without \
-                 its owner and mode, or changed since. What lies in tablespaces outside needs the same. Then run this again.",
-            );
-            if *data_dir {
-                words = words.with(format!("chmod 0700 {data}"));
-            }
-            if let Some(owner) = owner {
-                words = words.with(format!("chown -hR {owner} {data}")).with(format!("chmod -R u+rwX {data}"));
-            }
-            words.with(format!("pg_dwbinspect check {dir}"))
-        }
         NextStep::BringFiles => Words::new(
             "Bring back the files and directories that the problems name, from the copy of this cluster that is nearest in \
              time; a map or a relation file of another time does not fit, so take what it holds from a backup instead. \

@@ -456,7 +456,7 @@ mod tests {
         let mut bytes = tuple(32, 0x0008, 32 + 112);
         bytes[28..32].copy_from_slice(&16_384_u32.to_le_bytes());
         bytes[32] = b't';
-        let layout = &TO_11;
+        let layout = &IN_11;
         let decoded = NamedRow::decode(layout, &row(&bytes)).unwrap();
         assert_eq!((decoded.oid, decoded.name.text().as_str()), (16_384, "t"));
         bytes[20] = 0;

@@ -2,7 +2,6 @@
 
 mod check;
 mod checksums_denied;
-mod closed_files;
 #[path = "../common/mod.rs"]
 mod common;
 mod configuration;

@@ -4,7 +4,12 @@ use crate::common::edit::ClusterCopy;
 use crate::common::{Ran, arg, dwbinspect, unpack};
 
 fn examined(command: &str, case: &str) -> Ran {
-    dwbinspect(&[command, "--format", "ndjson", arg(&unpack::data_dir(&format!("field/{case}")).expect("unpack fixture"))])
+    dwbinspect(&[
+        command,
+        "--format",
+        "ndjson",
+        arg(&unpack::data_dir(&format!("field/{case}")).expect("unpack fixture")),
+    ])
 }
 
 /// The server 18.6: "invalid page in block 0 of relation base/5/16384_vm" in redo of `Heap/DELETE`. A page of zeros passes.

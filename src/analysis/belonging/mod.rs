@@ -3,12 +3,14 @@
 
 mod counters;
 mod label;
+mod seam;
 
 use std::collections::BTreeSet;
 
 use strum::{IntoStaticStr, VariantNames};
 
 pub use self::counters::{CounterWitness, Counters, RowAhead, RowFault, WrongRows};
+pub use self::seam::{SeamFault, SeamInput};
 
 use super::finding::Finding;
 use super::finding_kind::FindingKind;
@@ -70,6 +72,13 @@ pub enum Contradiction {
         /// Its number.
         oid: Oid,
     },
+    /// WAL from elsewhere is of another history: a clone, or a recovery to another point.
+    WalDiverged {
+        /// The record that shows it.
+        record_lsn: Lsn,
+        /// What shows it.
+        what: SeamFault,
+    },
     /// Recovery is asked for and follows a timeline that was left before the last checkpoint.
     TimelineForked {
         /// The timeline that recovery follows.
@@ -102,6 +111,7 @@ impl Contradiction {
                 let (path, offset) = path_of(rows.page);
                 finding.in_file(&path).at(offset)
             }
+            Self::WalDiverged { .. } => finding,
             Self::DatabaseUnknown { oid } => finding.in_file(&format!("base/{oid}")),
             Self::TimelineForked { newest, .. } => {
                 finding.in_file(&format!("pg_wal/{}", TimelineHistory::file_name(*newest)))

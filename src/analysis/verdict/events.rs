@@ -2,8 +2,8 @@
 
 use super::sectors::SectorMarks;
 use crate::analysis::wal::page_action::PageAction;
-use crate::parsers::wal::lifecycle::LifeCycle;
 use crate::parsers::wal::block::BlockRef;
+use crate::parsers::wal::lifecycle::LifeCycle;
 use crate::parsers::wal::names::{RM_BRIN, RM_HEAP, RM_HEAP2, RecordTypeName, is_hint, record_type_name, rmgr_name};
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::version::Major;

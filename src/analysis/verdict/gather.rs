@@ -217,8 +217,7 @@ impl<'a> Gather<'a> {
                     }
                 }
                 // Its flags come last.
-                self.is_incomplete |=
-                    page.fork == ForkNumber::Vm && record.is_cut() && self.keep == Keep::Heads;
+                self.is_incomplete |= page.fork == ForkNumber::Vm && record.is_cut() && self.keep == Keep::Heads;
                 self.push(index, record, touch, Some(&block));
             }
             let is_heap = matches!(record.header.rmgr_id, RM_HEAP | RM_HEAP2);

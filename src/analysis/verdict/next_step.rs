@@ -129,13 +129,6 @@ pub enum NextStep {
         /// The process.
         pid: i32,
     },
-    /// The server cannot open files of the cluster.
-    GiveAccess {
-        /// The permissions of the data directory itself are in the way.
-        data_dir: bool,
-        /// The user to whom the others are to belong.
-        owner: Option<u32>,
-    },
     /// Files or directories of the server that are missing or damaged are to be brought back.
     BringFiles,
     /// No page has to be repaired, and problems are listed.
@@ -291,10 +284,6 @@ pub struct Setting {
     pub has_archive: bool,
     /// Files that the system does not let this user open.
     pub denied_files: usize,
-    /// No server starts with the permissions of the data directory.
-    pub has_wrong_mode: bool,
-    /// The owner of the cluster, who cannot open files of it.
-    pub closed_to: Option<u32>,
     /// Files of the server are missing or damaged, other than those with pages and WAL.
     pub lacks_files: bool,
     /// Problems are listed that are not about damaged pages.
@@ -340,9 +329,6 @@ pub fn next_steps(
     if setting.denied_files > 0 {
         steps.push(NextStep::RunAsOwner { files: setting.denied_files });
         return steps;
-    }
-    if setting.has_wrong_mode || setting.closed_to.is_some() {
-        steps.push(NextStep::GiveAccess { data_dir: setting.has_wrong_mode, owner: setting.closed_to });
     }
     match outlook.start {
         Start::CannotBegin | Start::WalFromElsewhere => {

@@ -8,6 +8,7 @@ use rustc_hash::FxHashSet;
 use super::compare::Comparison;
 use super::outlook::Obstacle;
 use super::symptom::Symptom;
+use crate::analysis::belonging::Contradiction;
 use crate::analysis::staleness::Confidence;
 use crate::types::{Lsn, PageId};
 
@@ -38,6 +39,8 @@ pub struct Proofs {
     pub wrong: BTreeMap<PageId, Disproof>,
     /// What does not work for what was found besides pages.
     pub obstacle: Option<Obstacle>,
+    /// WAL from elsewhere is of another history.
+    pub diverged: Option<Contradiction>,
     /// From the redo point on pages were changed without an image of what they were, by WAL.
     pub lacks_images: bool,
 }

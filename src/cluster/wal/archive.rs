@@ -194,9 +194,11 @@ impl<'l, 'c> Archive<'l, 'c> {
                 return Wanted::Nothing;
             }
             NameKind::History(tli) => Wanted::History(label, tli),
-            NameKind::Segment(name) => {
-                Wanted::Segment(label, name, Origin { in_pg_wal: parent == "pg_wal", named: false })
-            }
+            NameKind::Segment(name) => Wanted::Segment(
+                label,
+                name,
+                Origin { in_pg_wal: parent == "pg_wal", is_of_cluster: false, named: false },
+            ),
         };
         if let MemberKind::Other(kind) = member.kind {
             let (Wanted::History(label, _) | Wanted::Segment(label, ..)) = &found else { return Wanted::Nothing };

@@ -23,6 +23,8 @@ const MAX_HISTORIES: usize = 64;
 pub(super) struct Origin {
     /// Found where a server keeps its WAL: files with older content are normal there.
     pub in_pg_wal: bool,
+    /// Found in the `pg_wal` of a data directory that was named before anything else.
+    pub is_of_cluster: bool,
     /// Named by the user, not found in a directory.
     pub named: bool,
 }

@@ -139,6 +139,8 @@ pub(super) struct WalAccess<'a> {
     pub watch: WatchOpen<'a>,
     /// A segment under the name of another is left out: see [`WalSetOptions::as_server`].
     pub by_name: bool,
+    /// Copies that contradict each other are left out: see [`WalSetOptions::undisputed`].
+    pub undisputed: bool,
 }
 
 /// Chooses one file for each segment. `system_identifier`: of the wanted cluster; `timeline`: the wanted one.
@@ -312,7 +314,10 @@ impl Chooser<'_> {
         if !rivals.is_empty() {
             let timelines = history.as_ref().map(TimelineHistory::timelines).unwrap_or_default();
             let copies = Copies::new(*common, timelines, self.access, &rivals);
-            copies.settle(&mut best, rivals, &mut self.notes)?;
+            let disputed_from = copies.settle(&mut best, rivals, &mut self.notes)?;
+            if let Some(from) = disputed_from.filter(|_| self.access.undisputed) {
+                best.retain(|number, copy| *number < from || copy.candidate.origin.is_of_cluster);
+            }
         }
         let first_used = best.keys().next().copied().unwrap_or(u64::MAX);
         let other_timelines = OtherTimelines { target, history: history.as_ref(), size };

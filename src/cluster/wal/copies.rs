@@ -94,13 +94,15 @@ impl<'a> Copies<'a> {
         flow
     }
 
-    /// Settles which copy of each segment is used. `best`: the better one by appearance; `rivals`: all others.
+    /// Settles which copy of each segment is used. `best`: the better one by appearance; `rivals`: all others. Gives the first
+    /// segment of which two copies from elsewhere contradict each other.
     pub(super) fn settle(
         &self,
         best: &mut BTreeMap<u64, Numbered>,
         rivals: BTreeMap<u64, Vec<Numbered>>,
         notes: &mut Notes,
-    ) -> Result<(), Interrupted> {
+    ) -> Result<Option<u64>, Interrupted> {
+        let mut disputed_from = None;
         let mut compared = self.compare_all(best, &rivals);
         for (number, others) in rivals {
             for (index, other) in others.into_iter().enumerate() {
@@ -111,7 +113,10 @@ impl<'a> Copies<'a> {
                     after: number.checked_add(1).and_then(|after| best.get(&after)),
                 };
                 let label = used.candidate.label.clone();
-                let used = self.better(used, other, &beside, neighbours, notes);
+                let (used, is_disputed) = self.better(used, other, &beside, neighbours, notes);
+                if is_disputed && !used.candidate.origin.is_of_cluster {
+                    disputed_from.get_or_insert(number);
+                }
                 if self.advance(0).is_break() {
                     return Err(Interrupted);
                 }
@@ -122,7 +127,7 @@ impl<'a> Copies<'a> {
                 best.insert(number, used);
             }
         }
-        Ok(())
+        Ok(disputed_from)
     }
 
     /// Compares each of `rivals` with the one in `best`, several at a time.
@@ -221,7 +226,8 @@ impl<'a> Copies<'a> {
         }
     }
 
-    /// The better of two copies; says how they differ, if they do inside WAL.
+    /// The better of two copies, and whether records of both hold where they differ; says how they differ, if they do inside WAL.
+    /// Where both hold, that of the cluster is the better one.
     fn better(
         &self,
         used: Numbered,
@@ -229,16 +235,22 @@ impl<'a> Copies<'a> {
         compared: &Compared,
         neighbours: Neighbours<'_>,
         notes: &mut Notes,
-    ) -> Numbered {
-        let Some(offset) = compared.differs_at else { return used };
+    ) -> (Numbered, bool) {
+        let Some(offset) = compared.differs_at else { return (used, false) };
         let size = self.common.segment_size;
         let start = used.segment.start_lsn(size).unwrap_or_default();
         let at = start.advanced_by(offset);
         let (used_holds, other_holds) = (self.holds(&used, neighbours), self.holds(&other, neighbours));
-        let other_wins = match other_holds.to.cmp(&used_holds.to) {
-            std::cmp::Ordering::Greater => true,
-            std::cmp::Ordering::Less => false,
-            std::cmp::Ordering::Equal => compared.used_failed.is_some() && compared.other_failed.is_none(),
+        let both_hold = used_holds.to > at && other_holds.to > at;
+        let is_of_cluster = |copy: &Numbered| copy.candidate.origin.is_of_cluster;
+        let other_wins = match (is_of_cluster(&used), is_of_cluster(&other)) {
+            (true, false) if both_hold => false,
+            (false, true) if both_hold => true,
+            _ => match other_holds.to.cmp(&used_holds.to) {
+                std::cmp::Ordering::Greater => true,
+                std::cmp::Ordering::Less => false,
+                std::cmp::Ordering::Equal => compared.used_failed.is_some() && compared.other_failed.is_none(),
+            },
         };
         let (used, left, used_holds, left_holds, left_failed) = if other_wins {
             (other, used, other_holds, used_holds, &compared.used_failed)
@@ -279,7 +291,7 @@ impl<'a> Copies<'a> {
             );
             say(NoteLevel::Problem, NoteKind::CopiesDiffer, what);
         }
-        used
+        (used, both_hold)
     }
 
     /// How far the records of a copy hold, read with its neighbours: the first and the last record may reach into them.

@@ -44,7 +44,7 @@ impl OnceSource<'_, '_> {
     }
 
     fn add_concatenated(&mut self, mut stream: Stream<'_>) -> Result<(), WalSetError> {
-        let origin = Origin { in_pg_wal: false, named: true };
+        let origin = Origin { in_pg_wal: false, is_of_cluster: false, named: true };
         let mut segment_size = None;
         let mut at = 0_u64;
         for number in 1_u64.. {

@@ -30,6 +30,9 @@ pub struct WalSetOptions<'a> {
     pub scratch: &'a dyn Fn() -> io::Result<File>,
     /// Of a `pg_wal` only what a server reads there: no file that is compressed, partial or under another name.
     pub as_server: bool,
+    /// Where copies differ and records of both hold after that, none of them is used, nor what follows; those in the `pg_wal` of
+    /// the cluster are.
+    pub undisputed: bool,
     /// What the path `-` stands for.
     pub stdin: Option<&'a mut (dyn Read + Send)>,
     /// A FIFO that is named is read, to its end: the set is opened only once.
@@ -63,6 +66,7 @@ impl<'a> WalSetOptions<'a> {
             control: None,
             scratch,
             as_server: false,
+            undisputed: false,
             stdin: None,
             fifos: false,
             spill_bytes: DEFAULT_SPILL_BYTES,

@@ -49,7 +49,7 @@ impl PathSource<'_, '_> {
         match path.metadata() {
             Ok(metadata) if metadata.is_dir() => self.add_directory(path),
             Ok(metadata) if metadata.file_type().is_fifo() && self.fifos => self.add_fifo(path),
-            Ok(_) => self.add_file(path, Links::Follow, Origin { in_pg_wal: false, named: true }),
+            Ok(_) => self.add_file(path, Links::Follow, Origin { in_pg_wal: false, is_of_cluster: false, named: true }),
             Err(error) if error.kind() == ErrorKind::NotFound => self.add_pattern(path, error),
             Err(error) => Err(AccessError::io("examine", path, error).into()),
         }
@@ -80,7 +80,9 @@ impl PathSource<'_, '_> {
                         self.add_directory(&path)?;
                     }
                 }
-                Ok(path) => self.add_file(&path, Links::Follow, Origin { in_pg_wal: false, named: true })?,
+                Ok(path) => {
+                    self.add_file(&path, Links::Follow, Origin { in_pg_wal: false, is_of_cluster: false, named: true })?
+                }
                 Err(error) => {
                     let label = error.path().display().to_string();
                     self.found.notes.add(NoteLevel::Skipped, NoteKind::Unreadable, &label, error.error());
@@ -99,7 +101,7 @@ impl PathSource<'_, '_> {
                 let is_pg_wal = is_called_so(path)
                     || fs::canonicalize(path).is_ok_and(|real| is_called_so(&real))
                     || path.join("archive_status").symlink_metadata().is_ok_and(|found| found.is_dir());
-                self.list(path, Origin { in_pg_wal: is_pg_wal, named: false }, Below::Read)
+                self.list(path, Origin { in_pg_wal: is_pg_wal, is_of_cluster: false, named: false }, Below::Read)
             }
             Err(error) => Err(WalSetError::DataDir(error)),
         }
@@ -129,7 +131,11 @@ impl PathSource<'_, '_> {
                 self.found.notes.add(NoteLevel::Problem, NoteKind::Control, &label, format!("not used: {why}"));
             }
         }
-        self.list(&data.root().join("pg_wal"), Origin { in_pg_wal: true, named: false }, Below::Say)
+        self.list(
+            &data.root().join("pg_wal"),
+            Origin { in_pg_wal: true, is_of_cluster: self.found.list.is_empty(), named: false },
+            Below::Say,
+        )
     }
 
     pub(super) fn add_file(&mut self, path: &Path, links: Links, origin: Origin) -> Result<(), WalSetError> {

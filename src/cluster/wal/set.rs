@@ -43,14 +43,14 @@ impl WalSet {
     pub fn open(paths: &[PathBuf], options: WalSetOptions<'_>) -> Result<Self, WalSetError> {
         let (timeline, system_identifier) = (options.timeline, options.system_identifier);
         let (window_bytes, watch) = (options.window_bytes, options.watch);
-        let as_server = options.as_server;
+        let (as_server, undisputed) = (options.as_server, options.undisputed);
         let (mut candidates, scratch) = read_sources(paths, options)?;
         let found = candidates.list.len();
         if as_server {
             candidates.list.retain(SegmentCandidate::is_read_by_server);
         }
         let leaves_compressed_out = candidates.list.len() < found;
-        let access = WalAccess { scratch: scratch.as_ref(), window_bytes, watch, by_name: as_server };
+        let access = WalAccess { scratch: scratch.as_ref(), window_bytes, watch, by_name: as_server, undisputed };
         let Chosen { notes, control, unknown_versions, denied, set } =
             choose(candidates, access, system_identifier, timeline).map_err(|Interrupted| WalSetError::Interrupted)?;
         let Some(ChosenSet { common, segments, timeline, history }) = set else {

@@ -31,6 +31,11 @@ impl LostCommits {
         }
     }
 
+    /// The first that is not there.
+    pub(super) fn first(&self) -> Option<CommittedXact> {
+        self.first.as_ref().map(|(commit, _)| *commit)
+    }
+
     /// What was found.
     pub(super) fn finding(self) -> Option<Finding> {
         let (CommittedXact { xid, record_lsn }, file) = self.first?;

@@ -29,7 +29,8 @@ pub(super) fn settle(input: &ProofInput<'_>, files: &mut ServerFiles, broken: &m
     if replays {
         let is_replayed = |page, is_whole| known.is_some_and(|known| known.is_in_replay(page, is_whole));
         broken.retain(|link| {
-            !is_mark(link) || !(is_removed(link.page) || is_replayed(link.page, false) || is_replayed(link.namer(), true))
+            !is_mark(link)
+                || !(is_removed(link.page) || is_replayed(link.page, false) || is_replayed(link.namer(), true))
         });
     }
 }

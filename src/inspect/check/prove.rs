@@ -11,6 +11,7 @@ use super::prepared::missing_prepared;
 use super::{Cluster, Scope, Stage, Told, Watch};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::analysis::belonging::SeamInput;
 use crate::analysis::error_words::ErrorWords;
 use crate::analysis::page_check::PageCondition;
 use crate::analysis::page_mask::{differences, sequence_values_differ};
@@ -51,6 +52,8 @@ pub(super) struct ProofInput<'a> {
     pub(super) files: &'a RelationFiles,
     pub(super) names: &'a RelationNames,
     pub(super) wal: &'a WalSources,
+    /// WAL from elsewhere is left out.
+    pub(super) own_only: bool,
     pub(super) dwb: &'a DwbSet,
     pub(super) slots: &'a [SlotRef],
     pub(super) scope: Scope,
@@ -129,7 +132,8 @@ impl<'a> Prover<'a> {
 
     /// All WAL that there is, named or in `pg_wal`.
     pub(super) fn wal(&self) -> Option<&'a WalSet> {
-        self.input.wal.all.as_ref().or(self.input.wal.own.as_ref())
+        let all = self.input.wal.all.as_ref().filter(|_| !self.input.own_only);
+        all.or(self.input.wal.own.as_ref())
     }
 
     /// Finds pages that are older than WAL before the redo point, and those with an LSN that is not theirs.
@@ -252,6 +256,15 @@ impl<'a> Prover<'a> {
         let mut lost = cluster.control.map(|control| LostCommits::new(cluster.directory, control));
         let mut look_up = |commits: &[CommittedXact]| lost.iter_mut().for_each(|lost| lost.look_up(commits));
         let known = self.read_wal(set, bounds, part, progress, (&mut look_up, told))?;
+        if let (Some(all), own) = (&self.input.wal.all, &self.input.wal.own) {
+            let lost = lost.as_ref().and_then(LostCommits::first);
+            let (own, next_xid) = (own.as_ref(), cluster.replay.next_xid);
+            let seam = SeamInput { own, known: &known, next_xid, lost };
+            self.proofs.diverged = seam.examine().filter(|_| std::ptr::eq(all, set));
+        }
+        if self.proofs.diverged.is_some() {
+            return Err(SkipReason::WalDiverged);
+        }
         if let Some(found) = lost.and_then(LostCommits::finding) {
             self.proofs.obstacle = Some(Obstacle::Commits);
             told.findings.push(found);
@@ -320,7 +333,7 @@ impl<'a> Prover<'a> {
         if input.cluster.server.may_be_running() {
             return Err(SkipReason::ServerMayRun);
         }
-        let Some(set) = input.wal.all.as_ref().or(input.wal.own.as_ref()) else {
+        let Some(set) = self.wal() else {
             return Err(SkipReason::NoWalToReplay);
         };
         let progress = ProofProgress::new(Stage::Proof, input.watch, wal_bytes(set));

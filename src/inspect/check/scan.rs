@@ -148,10 +148,7 @@ fn scan_once(
     coverage: &mut Coverage,
 ) -> Scanned {
     // On pages without checksums the transactions themselves tell.
-    let late_from = cluster
-        .control
-        .filter(|_| cluster.lacks_checksums())
-        .map(|control| control.checkpoint.next_xid());
+    let late_from = cluster.control.filter(|_| cluster.lacks_checksums()).map(|control| control.checkpoint.next_xid());
     let unchanged = Unchanged::new(slots);
     let off_by_control = cluster.control.filter(|_| !cluster.has_checksums);
     let witness = ChecksumWitness::of(off_by_control, cluster.directory.major(), cluster.is_settled());

@@ -105,6 +105,7 @@ impl ReplayWal {
             options.timeline = control.map(ControlFile::timeline);
             options.control = control.filter(|_| cluster.is_archived).cloned();
             options.as_server = as_server;
+            options.undisputed = !as_server;
             WalSet::open(paths, options)
         };
         // Without WAL from elsewhere a start reads what it finds.

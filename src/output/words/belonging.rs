@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::analysis::belonging::{Contradiction, RowAhead, RowFault, WrongRows};
+use crate::analysis::belonging::{Contradiction, RowAhead, RowFault, SeamFault, WrongRows};
 
 impl fmt::Display for Contradiction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -35,6 +35,23 @@ impl fmt::Display for Contradiction {
             }
             Self::DatabaseUnknown { oid } => {
                 write!(f, "the directory holds relations, and pg_database has no database {oid}")
+            }
+            Self::WalDiverged { record_lsn, what } => {
+                write!(f, "WAL from elsewhere is of another history, by its record at {record_lsn}: ")?;
+                match what {
+                    SeamFault::Xid { xid, next } => {
+                        write!(f, "it is of transaction {xid}, and the next one at the checkpoint was {next}")
+                    }
+                    SeamFault::Commit { xid } => {
+                        write!(f, "it commits transaction {xid}, and pg_xact does not have that")
+                    }
+                    SeamFault::NextXid { before, after } => {
+                        write!(f, "its next transaction is {after}, and that of the checkpoint before it {before}")
+                    }
+                    SeamFault::Time { seconds } => {
+                        write!(f, "it is {seconds} s older than the checkpoint before it")
+                    }
+                }
             }
             Self::TimelineForked { newest, own, fork_lsn } => {
                 write!(f, "the last checkpoint is on timeline {own}, and recovery follows timeline {newest}, which ")?;
@@ -121,6 +138,10 @@ impl Contradiction {
             Self::DatabaseUnknown { .. } => {
                 "no server shows this database: base/ and global/ may be of different clusters, or CREATE DATABASE was cut off. \
                  Only global/, pg_control, pg_wal and pg_xact of the same cluster and time bring it back"
+            }
+            Self::WalDiverged { .. } => {
+                "that WAL is not used, and proves nothing: another copy of the cluster wrote it, or pg_xact is of another time. Name the \
+                 archive that this cluster itself wrote"
             }
             Self::TimelineForked { .. } => {
                 "no server starts (\"requested timeline is not a child of this server's history\"): run pg_rewind or take a new base \

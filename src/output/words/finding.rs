@@ -77,16 +77,9 @@ impl fmt::Display for FindingKind {
                 )
             }
             Self::Configuration(fault) => fault.fmt(f),
-            Self::DataDirMode { mode, .. } => write!(f, "permissions {mode:04o}"),
-            Self::ClosedFiles { uid, mode, owner, count, .. } => {
-                write!(
-                    f,
-                    "permissions {mode:04o}, owner {uid}: user {owner}, to whom the cluster belongs, cannot open it as a server must"
-                )?;
-                match count.saturating_sub(1) {
-                    0 => Ok(()),
-                    more => write!(f, "; {more} more like it"),
-                }
+            Self::OddModes { found: (uid, mode), usual: (usual_uid, usual_mode), count } => {
+                write!(f, "user {uid}, mode {mode:04o}; most have user {usual_uid}, mode {usual_mode:04o}")?;
+                if *count > 1 { write!(f, " ({count} differ)") } else { Ok(()) }
             }
             Self::UnusualBuild { field, found, usual } => write!(f, "{field} is {found}, usually {usual}"),
             Self::DatabaseMissing { name } => write!(f, "missing: the directory of database {name}"),

@@ -3,7 +3,6 @@
 use crate::analysis::finding_kind::{DamagedPages, FindingKind, PidHolder, Resync, Unrecognized, WalDamage};
 use crate::analysis::page_links::LinkFault;
 use crate::analysis::verdict::outlook::Obstacle;
-use crate::cluster::access_modes::OpenedBy;
 use crate::cluster::config_files::ConfigFault;
 use crate::cluster::state_files::StateFile;
 
@@ -94,24 +93,7 @@ impl FindingKind {
                 "what WAL has after that is not replayed, and a server may refuse to start where WAL ends before it"
             }
             Self::Configuration(_) => "a start changes nothing, and the server says so: put it right first",
-            Self::DataDirMode { opens_to_group: true, .. } => {
-                "a server starts in a data directory of mode 0700 or 0750 alone"
-            }
-            Self::DataDirMode { .. } => "a server of this major starts in a data directory of mode 0700 alone",
-            Self::ClosedFiles { by: OpenedBy::Start, .. } => "the server does not start",
-            Self::ClosedFiles { by: OpenedBy::Checkpoints, .. } => {
-                "no checkpoint ends, nor does a start that replays WAL"
-            }
-            Self::ClosedFiles { by: OpenedBy::Later, .. } => "the server starts, and fails when it comes to need it",
-            Self::ClosedFiles { by: OpenedBy::Connections, .. } => {
-                "the server starts, unless replay comes to it, but connections fail"
-            }
-            Self::ClosedFiles { by: OpenedBy::Relations, .. } => {
-                "replay stops if it comes to it; else the server starts, and whoever reads the relation fails"
-            }
-            Self::ClosedFiles { by: OpenedBy::Replay, .. } => {
-                "replay stops if it comes to it, and the server does not start"
-            }
+            Self::OddModes { .. } => "a server may not be able to open it: it runs as the owner of the data directory",
             Self::UnusualBuild { .. } => {
                 "no server starts that was built otherwise, and nothing else here shows that this one was built so"
             }

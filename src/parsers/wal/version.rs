@@ -63,8 +63,6 @@ pub struct MajorFacts {
     pub refuses_minimal_wal: bool,
     /// It does not start where there is a `recovery.conf`; what that held are settings.
     pub refuses_recovery_conf: bool,
-    /// A data directory may be open to its group for reading.
-    pub opens_to_group: bool,
     /// Crash recovery fails over a directory of a database that it cannot list.
     pub recovery_lists_databases: bool,
     /// Settings under which it replays a sandbox in the plainest way, beyond those that every major has.
@@ -205,7 +203,7 @@ majors! {
         btree_delete_names_table: true, freezes_by_plans: false, updates_in_place_change: false,
         completion_target: 0.5, keeps_two_checkpoints: true,
         hints_force_images: true, marks_redo_points: false,
-        checksums_change_online: false, filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: true, copies_without_wal: true, refuses_minimal_wal: false, refuses_recovery_conf: false, opens_to_group: false, recovery_lists_databases: false,
+        checksums_change_online: false, filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: true, copies_without_wal: true, refuses_minimal_wal: false, refuses_recovery_conf: false, recovery_lists_databases: false,
         replay_settings: PLAIN_TO_11,
     }
     /// 11.
@@ -218,7 +216,7 @@ majors! {
         btree_delete_names_table: true, freezes_by_plans: false, updates_in_place_change: false,
         completion_target: 0.5, keeps_two_checkpoints: false,
         hints_force_images: true, marks_redo_points: false,
-        checksums_change_online: false, filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: true, copies_without_wal: true, refuses_minimal_wal: false, refuses_recovery_conf: false, opens_to_group: true, recovery_lists_databases: true,
+        checksums_change_online: false, filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: true, copies_without_wal: true, refuses_minimal_wal: false, refuses_recovery_conf: false, recovery_lists_databases: true,
         replay_settings: PLAIN_TO_11,
     }
     /// 12.
@@ -231,7 +229,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: false, updates_in_place_change: false,
         completion_target: 0.5, keeps_two_checkpoints: false,
         hints_force_images: true, marks_redo_points: false,
-        checksums_change_online: false, filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: false, copies_without_wal: true, refuses_minimal_wal: false, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
+        checksums_change_online: false, filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: false, copies_without_wal: true, refuses_minimal_wal: false, refuses_recovery_conf: true, recovery_lists_databases: true,
         replay_settings: PLAIN_12,
     }
     /// 13.
@@ -244,7 +242,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: false, updates_in_place_change: false,
         completion_target: 0.5, keeps_two_checkpoints: false,
         hints_force_images: true, marks_redo_points: false,
-        checksums_change_online: false, filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: false, copies_without_wal: false, refuses_minimal_wal: false, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
+        checksums_change_online: false, filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: false, copies_without_wal: false, refuses_minimal_wal: false, refuses_recovery_conf: true, recovery_lists_databases: true,
         replay_settings: PLAIN_TO_14,
     }
     /// 14.
@@ -257,7 +255,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: false, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: true, marks_redo_points: false,
-        checksums_change_online: false, filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: false, copies_without_wal: false, refuses_minimal_wal: true, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
+        checksums_change_online: false, filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: false, copies_without_wal: false, refuses_minimal_wal: true, refuses_recovery_conf: true, recovery_lists_databases: true,
         replay_settings: PLAIN_TO_14,
     }
     /// 15.
@@ -270,7 +268,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: false, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: false, marks_redo_points: false,
-        checksums_change_online: false, filenode_map: MapLayout::Bytes512, resets_stats_files: false, prepares_by_full_xid: false, removes_bad_prepared: false, copies_without_wal: false, refuses_minimal_wal: true, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
+        checksums_change_online: false, filenode_map: MapLayout::Bytes512, resets_stats_files: false, prepares_by_full_xid: false, removes_bad_prepared: false, copies_without_wal: false, refuses_minimal_wal: true, refuses_recovery_conf: true, recovery_lists_databases: true,
         replay_settings: PLAIN_TO_17,
     }
     /// 16.
@@ -283,7 +281,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: true, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: false, marks_redo_points: false,
-        checksums_change_online: false, filenode_map: MapLayout::Bytes524, resets_stats_files: false, prepares_by_full_xid: false, removes_bad_prepared: false, copies_without_wal: false, refuses_minimal_wal: true, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
+        checksums_change_online: false, filenode_map: MapLayout::Bytes524, resets_stats_files: false, prepares_by_full_xid: false, removes_bad_prepared: false, copies_without_wal: false, refuses_minimal_wal: true, refuses_recovery_conf: true, recovery_lists_databases: true,
         replay_settings: PLAIN_TO_17,
     }
     /// 17.
@@ -296,7 +294,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: true, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: false, marks_redo_points: true,
-        checksums_change_online: false, filenode_map: MapLayout::Bytes524, resets_stats_files: false, prepares_by_full_xid: true, removes_bad_prepared: false, copies_without_wal: false, refuses_minimal_wal: true, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
+        checksums_change_online: false, filenode_map: MapLayout::Bytes524, resets_stats_files: false, prepares_by_full_xid: true, removes_bad_prepared: false, copies_without_wal: false, refuses_minimal_wal: true, refuses_recovery_conf: true, recovery_lists_databases: true,
         replay_settings: PLAIN_TO_17,
     }
     /// 18. The development tree of 19 had its magic too, until October 2025.
@@ -309,7 +307,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: true, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: false, marks_redo_points: true,
-        checksums_change_online: false, filenode_map: MapLayout::Bytes524, resets_stats_files: false, prepares_by_full_xid: true, removes_bad_prepared: false, copies_without_wal: false, refuses_minimal_wal: true, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
+        checksums_change_online: false, filenode_map: MapLayout::Bytes524, resets_stats_files: false, prepares_by_full_xid: true, removes_bad_prepared: false, copies_without_wal: false, refuses_minimal_wal: true, refuses_recovery_conf: true, recovery_lists_databases: true,
         replay_settings: PLAIN_SINCE_18,
     }
     /// Development tree of 19 since January 2026.
@@ -322,7 +320,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: true, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: false, marks_redo_points: true,
-        checksums_change_online: true, filenode_map: MapLayout::Bytes524, resets_stats_files: false, prepares_by_full_xid: true, removes_bad_prepared: false, copies_without_wal: false, refuses_minimal_wal: true, refuses_recovery_conf: true, opens_to_group: true, recovery_lists_databases: true,
+        checksums_change_online: true, filenode_map: MapLayout::Bytes524, resets_stats_files: false, prepares_by_full_xid: true, removes_bad_prepared: false, copies_without_wal: false, refuses_minimal_wal: true, refuses_recovery_conf: true, recovery_lists_databases: true,
         replay_settings: PLAIN_SINCE_18,
     }
 }
