@@ -230,8 +230,6 @@ pub enum SkipReason {
         /// Name of the directory.
         keys: &'static str,
     },
-    /// WAL from elsewhere is of another history.
-    WalDiverged,
     /// Files of relations are missing or begin with zeros, unless WAL removes or makes them, which was not read.
     UnlessWalRemoves {
         /// How many.

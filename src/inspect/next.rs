@@ -5,8 +5,10 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
 use super::examination::Examination;
+use crate::analysis::cluster_condition::ClusterCondition;
 use crate::analysis::finding::{Finding, Severity};
 use crate::analysis::finding_kind::FindingKind;
+use crate::analysis::skipped::SkippedPart;
 use crate::analysis::verdict::doubt::Doubt;
 use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::verdict::missing_wal::{MissingSegments, WalNames};
@@ -39,6 +41,7 @@ pub fn steps_for(examined: &Examination, pages: &[PageReport], outlook: &Outlook
         missing_end: missing_end(examined, replay),
         has_archive: examined.wal.has_archive,
         denied_files: denied_files(examined),
+        is_shut_down: is_shut_down(examined),
         lacks_files: examined.findings.iter().any(|finding| finding.kind.is_of_server_files()),
         has_problems: examined.findings.iter().any(|finding| {
             finding.severity == Severity::Problem && !matches!(finding.kind, FindingKind::DamagedPages(_))
@@ -61,6 +64,7 @@ fn archived_segments(examined: &Examination, replay: &Replay) -> Vec<ArchivedSeg
     let run = run_of(all, redo_lsn).unwrap_or_default();
     let needed = |file: &&WalSegmentFile| file.start_lsn.advanced_by(u64::from(size)) > redo_lsn;
     let is_own = |file: &WalSegmentFile| own.iter().any(|one| one.label == file.label);
+    let is_cut = |file: &WalSegmentFile| file.partial || file.size_bytes.is_some_and(|bytes| bytes < u64::from(size));
     let archived = |file: &WalSegmentFile| {
         let name = file.segment.file_name(size)?;
         // A file that is there is never to be overwritten, whatever it holds.
@@ -69,7 +73,12 @@ fn archived_segments(examined: &Examination, replay: &Replay) -> Vec<ArchivedSeg
             file.plain_path(size).filter(|path| !is_there && path.file_name().is_some_and(|last| *last == *name));
         Some(ArchivedSegment { path: path.map(Path::to_owned), name })
     };
-    all.segments()[run].iter().filter(needed).filter(|file| !is_own(file)).filter_map(archived).collect()
+    all.segments()[run]
+        .iter()
+        .filter(needed)
+        .filter(|file| !is_own(file) && !is_cut(file))
+        .filter_map(archived)
+        .collect()
 }
 
 /// Segments after the end of WAL that were written, and that are neither in `pg_wal` nor elsewhere.
@@ -80,6 +89,29 @@ fn missing_end(examined: &Examination, replay: &Replay) -> MissingSegments {
         return MissingSegments::default();
     };
     WalNames::of(set).missing(end, written)
+}
+
+/// True after a clean shutdown that no page is newer than, where nothing asks for more WAL.
+fn is_shut_down(examined: &Examination) -> bool {
+    let control = examined.source.directory.as_ref().and_then(|directory| directory.control().trusted());
+    control.is_some_and(ControlFile::was_shut_down)
+        && examined.state == ClusterCondition::ShutDown
+        && examined.scanned.is_some()
+        && examined.report.replay.doubts.iter().all(is_of_lost_wal)
+        && examined.report.pages.is_empty()
+        && examined.coverage.skipped.iter().all(|skipped| skipped.what == SkippedPart::PgWal)
+}
+
+/// True for a doubt that says no more than that WAL of the checkpoint is gone.
+const fn is_of_lost_wal(doubt: &Doubt) -> bool {
+    matches!(
+        doubt,
+        Doubt::NoWal
+            | Doubt::NoWalAtRedo { .. }
+            | Doubt::NoRecordAtRedo { .. }
+            | Doubt::EndsBeforeCheckpoint { .. }
+            | Doubt::SomethingUnread { .. }
+    )
 }
 
 /// Files of the cluster that the system does not let this user open.

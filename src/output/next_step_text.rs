@@ -13,7 +13,7 @@ use crate::analysis::verdict::next_step::{
     Affected, ArchivedSegment, Lost, NamedRelation, NextStep, Owner, Rebuilt, UnknownVersion,
 };
 use crate::repair::blocker::Blocker;
-use crate::types::BlockNumber;
+use crate::types::{BlockNumber, ForkNumber, PageId};
 
 /// Rows of a page that are named when nothing says how many there are: as many as fit without a byte of data.
 ///
@@ -24,6 +24,9 @@ const fn most_items(block_size: usize) -> usize {
 
 /// Runs of blocks that are named one by one.
 const MAX_RUNS: usize = 6;
+
+/// Pages that a command names one by one.
+const MAX_NAMED: usize = 16;
 
 /// Files that one command copies.
 const MAX_COPIED: usize = 32;
@@ -242,9 +245,9 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
         .with(format!("ps -fp {pid}"))
         .with(format!("rm {}", quoted(&format!("{}/postmaster.pid", context.data_dir)))),
         NextStep::BringFiles => Words::new(
-            "Bring back the files and directories that the problems name, from the copy of this cluster that is nearest in \
-             time; a map or a relation file of another time does not fit, so take what it holds from a backup instead. \
-             Then run this again. Do not start the server before that.",
+            "Bring back the files and directories that the problems name, as they were at this time: an older map, relation \
+             file or pg_xact does not fit, and an older pg_xact takes committed rows away. What is gone for good has to come from a \
+             backup with its WAL. Then run this again. Do not start the server before that.",
         )
         .with(format!("pg_dwbinspect check {dir}")),
         NextStep::LookAtProblems => Words::new(
@@ -318,18 +321,30 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
         ))
         .with(format!("pg_dwbinspect check --wal ARCHIVE {dir}")),
         NextStep::Decide { pages } => Words::new(format!(
-            "Decide about {}: there is an image, but a part of its proof is missing. This shows what is missing, \
-             page by page:",
-            count(*pages)
+            "Decide about {}: there is an image, but a part of its proof is missing. The first command shows what is missing, \
+             page by page; the others put the images back. Work on a copy with archiving off:",
+            count(pages.len())
         ))
-        .with(format!("pg_dwbinspect check --explain {dir}")),
+        .with(format!("pg_dwbinspect check --explain {dir}"))
+        .with_repair(&format!("{dir} --allow-unproven {}", names_of(pages)), true, context),
+        NextStep::RebuildDoubtful { pages } => Words::new(format!(
+            "Do not start the server yet: {} can be rebuilt from older copies and WAL, but a doubt stays (see the doubts). \
+             Work on a copy with archiving off, and compare the rows afterwards. This shows the plan; with --apply it is carried out:",
+            count(pages.len())
+        ))
+        .with_repair(&format!("{dir} --rebuild --allow-unproven {}", names_of(pages)), true, context),
+        NextStep::ResetAfterShutdown => Words::new(
+            "If that WAL is gone for good: the cluster was shut down cleanly and no page is newer, so no change is lost with it. \
+             Standbys and archives need a new base backup after this. On a copy, as its owner:",
+        )
+        .with("pg_resetwal -D COPY"),
         NextStep::LookIntoArchive { pages } => Words::new(format!(
             "Look for images of {} in archived WAL, and for older copies of the cluster: base backups, snapshots, stopped \
              standbys. With all WAL since then a page can be put back or rebuilt without loss.",
             count(*pages)
         ))
         .with(format!("pg_dwbinspect check --wal ARCHIVE --donor BACKUP {dir}")),
-        NextStep::GetPast { relations } => get_past(relations, context.data_dir),
+        NextStep::GetPast { relations } => get_past(relations),
         NextStep::CopyFirst => {
             Words::new("Make a copy of the data directory before the server is started: replay may stop half way.")
         }
@@ -389,15 +404,27 @@ fn newer_release(unknown: UnknownVersion) -> String {
     }
 }
 
+/// Pages as `repair` takes them; of many all.
+fn names_of(pages: &[PageId]) -> String {
+    if pages.len() > MAX_NAMED {
+        return "all".to_owned();
+    }
+    let fork = |page: &PageId| if page.fork == ForkNumber::Main { String::new() } else { format!("_{}", page.fork) };
+    let one = |page: &PageId| format!("{}{}:{}", page.rel, fork(page), page.block);
+    pages.iter().map(one).collect::<Vec<_>>().join(",")
+}
+
 /// How a server is started although replay cannot read a page.
-fn get_past(relations: &[String], data_dir: &str) -> Words {
+fn get_past(relations: &[String]) -> Words {
     Words::new(format!(
         "Replay stops at pages of {}, and there is no image to replace them. Restoring a base backup with its WAL loses \
-         nothing: prefer that. Otherwise copy the data directory, then let the server treat every page that it cannot \
-         read as empty: everything on such a page is lost, including what replay would have changed.",
+         nothing: prefer that. Otherwise copy the data directory and start the copy with archiving off: first so that pages whose \
+         checksum alone is wrong are read as they are. Where that does not help, every page that cannot be read is treated as empty: \
+         everything on it is lost, including what replay would have changed.",
         relations.join(", ")
     ))
-    .with(format!("pg_ctl start -D {} -o '-c zero_damaged_pages=on'", quoted(data_dir)))
+    .with("pg_ctl start -D COPY -o '-c archive_mode=off -c ignore_checksum_failure=on'")
+    .with("pg_ctl start -D COPY -o '-c archive_mode=off -c zero_damaged_pages=on'")
 }
 
 /// Blocks, as `4, 7-9`.
@@ -461,7 +488,7 @@ fn sql_name(subject: &NamedRelation) -> &str {
 /// A statement about the relation in its database.
 fn in_psql(subject: &NamedRelation, verb: &str, rest: &str) -> String {
     let database = subject.database.as_deref().unwrap_or("DATABASE");
-    let statement = format!("{verb} {}{rest}", sql_name(subject));
+    let statement = if verb.is_empty() { rest.to_owned() } else { format!("{verb} {}{rest}", sql_name(subject)) };
     format!("psql -d {} -c {}", quoted(database), quoted(&statement))
 }
 
@@ -474,18 +501,37 @@ fn tids(affected: &Affected, context: StepContext<'_>) -> String {
     format!("{}{more}", list.join(", "))
 }
 
+/// Statement that reads the rows of all pages but these: a branch for each range, since a scan by several ranges reads all pages.
+fn rest_of(affected: &Affected) -> String {
+    let firsts = affected.blocks.iter().map(|(first, _)| Some(*first)).chain([None]);
+    let lasts = [None].into_iter().chain(affected.blocks.iter().map(|(_, last)| Some(*last)));
+    let name = sql_name(&affected.subject);
+    let branch = |(after, before): (Option<BlockNumber>, Option<BlockNumber>)| {
+        let after = after.map(|block| format!("ctid >= '({},0)'", block.saturating_add(1)));
+        let before = before.filter(|block| *block > 0).map(|block| format!("ctid < '({block},0)'"));
+        if after.is_none() && before.is_none() {
+            return None;
+        }
+        let all: Vec<String> = after.into_iter().chain(before).collect();
+        Some(format!("SELECT * FROM {name} WHERE {}", all.join(" AND ")))
+    };
+    let branches: Vec<String> = lasts.zip(firsts).filter_map(branch).collect();
+    format!("COPY ({}) TO STDOUT", branches.join(" UNION ALL "))
+}
+
 fn salvage(kind: Lost, relations: &[Affected], context: StepContext<'_>) -> Words {
     let sentence = match kind {
         Lost::Catalogs => {
             "These are system catalogs: what the rows of these pages described can no longer be used, and nothing \
-             can rebuild them. Restore the cluster from a backup; without one, dump what can still be read, database \
-             by database, and restore that into a new cluster."
+             can rebuild them. Restore the cluster from a backup. Without one, dump what can still be read, database \
+             by database, into a new cluster; where pg_class, pg_attribute, pg_proc or pg_type lost rows of the system itself, \
+             nobody can connect, and no dump works."
         }
         Lost::Tables => {
-            "These are tables: the rows with these ctids are at risk, unless a backup or a standby has them. What is \
-             in whole pages can be read, from version 14 on by ranges of ctid. SET zero_damaged_pages = on makes the \
-             server treat the page as empty: its rows are gone for good, and the indexes of the table have to be \
-             rebuilt. pg_surgery removes single rows, but only from a page that can be read."
+            "These are tables: the rows with these ctids are at risk, unless a backup or a standby has them. The commands read \
+             what is in whole pages (from version 14 on). SET ignore_checksum_failure = on reads pages whose checksum alone is wrong. \
+             SET zero_damaged_pages = on, the last resort, treats a page as empty: its rows are gone for good, and the indexes of the \
+             table have to be rebuilt. Work on a copy with archiving off."
         }
         Lost::Toast => {
             "These hold long values of tables: values with a chunk in these ctids are lost, unless a backup has \
@@ -512,6 +558,9 @@ fn salvage(kind: Lost, relations: &[Affected], context: StepContext<'_>) -> Word
             Lost::Catalogs | Lost::Sequences => String::new(),
         };
         words.items.push(format!("{}{of} ({}){ctid}", one.subject.name, blocks(one)));
+        if kind == Lost::Tables && one.blocks.len() <= MAX_RUNS {
+            words.commands.push(in_psql(&one.subject, "", &rest_of(one)));
+        }
         if kind == Lost::Sequences {
             words.commands.push(in_psql(&one.subject, "ALTER SEQUENCE", " RESTART WITH NUMBER"));
         }

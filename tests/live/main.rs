@@ -25,4 +25,5 @@ mod server_files;
 mod tear;
 mod verify;
 mod wal_end;
+mod ways_out;
 mod whatif;

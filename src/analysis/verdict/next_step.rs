@@ -190,9 +190,16 @@ pub enum NextStep {
     },
     /// Images that are not proven.
     Decide {
-        /// Pages.
-        pages: usize,
+        /// The pages.
+        pages: Vec<PageId>,
     },
+    /// Pages that can be built by replay, though a doubt stays.
+    RebuildDoubtful {
+        /// The pages.
+        pages: Vec<PageId>,
+    },
+    /// WAL is gone that a server needs after a clean shutdown, and with it no change.
+    ResetAfterShutdown,
     /// Older WAL may hold an image.
     LookIntoArchive {
         /// Pages.
@@ -284,6 +291,8 @@ pub struct Setting {
     pub has_archive: bool,
     /// Files that the system does not let this user open.
     pub denied_files: usize,
+    /// The cluster was shut down cleanly, and no page is newer than that.
+    pub is_shut_down: bool,
     /// Files of the server are missing or damaged, other than those with pages and WAL.
     pub lacks_files: bool,
     /// Problems are listed that are not about damaged pages.
@@ -311,7 +320,9 @@ pub fn next_steps(
     let is_unproven = |page: &&PageReport| {
         page.verdict.verdict == Verdict::RestoreUnproven && !page.can_be_rebuilt() && !page.can_be_tried_again()
     };
-    let unproven = pages.iter().filter(is_unproven).count();
+    let unproven: Vec<PageId> = pages.iter().filter(is_unproven).map(|page| page.page).collect();
+    let is_doubtful = |page: &&PageReport| page.can_be_rebuilt_unproven() && !belongs_elsewhere(replay);
+    let doubtful: Vec<PageId> = pages.iter().filter(is_doubtful).map(|page| page.page).collect();
     let stand_ins = pages.iter().filter(|page| page.stand_in.is_some()).count();
     let mut steps: Vec<NextStep> = outlook.refused_by.map(|pid| NextStep::LookAtProcess { pid }).into_iter().collect();
     let is_known = !matches!(outlook.start, Start::CannotBegin | Start::WalFromElsewhere | Start::Unknown);
@@ -331,6 +342,10 @@ pub fn next_steps(
         return steps;
     }
     match outlook.start {
+        Start::CannotBegin if setting.is_shut_down && setting.archived.is_empty() => {
+            steps.push(NextStep::BringWal { archived: Vec::new(), was_sought: setting.has_archive });
+            steps.push(NextStep::ResetAfterShutdown);
+        }
         Start::CannotBegin | Start::WalFromElsewhere => {
             steps.push(NextStep::BringWal { archived: setting.archived.clone(), was_sought: setting.has_archive });
         }
@@ -346,13 +361,16 @@ pub fn next_steps(
     if lacks_end && !matches!(outlook.start, Start::CannotBegin | Start::BackupIncomplete) {
         steps.push(NextStep::BringRestOfWal { archived: setting.archived, missing: setting.missing_end });
     }
+    // What is missing decides about doubts, too.
+    let comes_first = !steps.is_empty();
     for (pages, step) in [
         (stand_ins, NextStep::MakeStandIns { pages: stand_ins }),
         (safe, NextStep::Repair { pages: safe }),
         (rebuildable, NextStep::RebuildPages { pages: rebuildable }),
         (again, NextStep::RebuildAgain { pages: again }),
+        (if comes_first { 0 } else { doubtful.len() }, NextStep::RebuildDoubtful { pages: doubtful }),
         // While it is not known where replay begins or ends nothing can be decided.
-        (if is_known { unproven } else { 0 }, NextStep::Decide { pages: unproven }),
+        (if is_known { unproven.len() } else { 0 }, NextStep::Decide { pages: unproven }),
     ] {
         if pages > 0 {
             steps.push(step);
@@ -412,6 +430,11 @@ pub fn next_steps(
     steps
 }
 
+/// The files are of several clusters or times: nothing is to be built from them.
+fn belongs_elsewhere(replay: &Replay) -> bool {
+    replay.doubts.iter().any(|doubt| matches!(doubt, Doubt::NotOneCluster { .. }))
+}
+
 /// Pages that could be built if segments of WAL were there, and these segments.
 fn missing_segments(pages: &[PageReport]) -> (usize, MissingSegments) {
     let mut all = MissingSegments::default();
@@ -461,7 +484,7 @@ fn affected(pages: &[PageReport], subject: &dyn Fn(RelFileLocator) -> NamedRelat
     for report in pages {
         let is_lost = matches!(report.verdict.verdict, Verdict::NoImage | Verdict::LosesChanges);
         let is_there = report.disk != Comparison::DroppedRelation;
-        let has_hope = report.can_be_rebuilt() || report.can_be_tried_again();
+        let has_hope = report.can_be_rebuilt() || report.can_be_tried_again() || report.can_be_rebuilt_unproven();
         if is_lost && is_there && !has_hope && report.stand_in.is_none() && has_content(report.page) {
             by_relation.entry(report.page.rel).or_default().push(report);
         }

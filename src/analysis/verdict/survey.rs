@@ -161,6 +161,13 @@ impl PageReport {
         matches!(self.rebuild, Some(Ok(_))) && is_wanted && !self.is_doubtful && !is_tried
     }
 
+    /// True when the page can be built by replay and was not yet, and a doubt about the cluster keeps it from being proven.
+    #[must_use]
+    pub fn can_be_rebuilt_unproven(&self) -> bool {
+        let is_wanted = self.verdict.verdict != Verdict::Leave;
+        matches!(self.rebuild, Some(Ok(_))) && is_wanted && self.is_doubtful && self.build_failure.is_none()
+    }
+
     /// True when the page was to be built, and no replay took place for a reason that is none of the page's own.
     #[must_use]
     pub fn can_be_tried_again(&self) -> bool {

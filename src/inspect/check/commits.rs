@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
+use crate::analysis::belonging::{Contradiction, SeamInput};
 use crate::analysis::finding::Finding;
 use crate::analysis::finding_kind::FindingKind;
-use crate::analysis::provable::CommittedXact;
+use crate::analysis::provable::{CommittedXact, WalPages};
 use crate::cluster::data_dir::DataDir;
+use crate::cluster::wal::WalSet;
 use crate::cluster::xact_files::XactStates;
 use crate::parsers::control::ControlFile;
 
@@ -31,15 +33,21 @@ impl LostCommits {
         }
     }
 
-    /// The first that is not there.
-    pub(super) fn first(&self) -> Option<CommittedXact> {
-        self.first.as_ref().map(|(commit, _)| *commit)
-    }
-
     /// What was found.
     pub(super) fn finding(self) -> Option<Finding> {
         let (CommittedXact { xid, record_lsn }, file) = self.first?;
         let kind = FindingKind::CommitsLost { count: self.count, xid, record_lsn };
         Some(Finding::problem(kind).in_file(&file.display().to_string()))
     }
+}
+
+/// What shows that WAL from elsewhere, of all that is known, is of another history than `own`.
+pub(super) fn diverged(
+    own: Option<&WalSet>,
+    known: &WalPages,
+    next_xid: Option<u32>,
+    lost: Option<&LostCommits>,
+) -> Option<Contradiction> {
+    let lost = lost.and_then(|lost| lost.first.as_ref()).map(|(commit, _)| *commit);
+    SeamInput { own, known, next_xid, lost }.examine()
 }

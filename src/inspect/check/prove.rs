@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::commits::LostCommits;
+use super::commits::{LostCommits, diverged};
 use super::files::RelationFiles;
 use super::prepared::missing_prepared;
 use super::{Cluster, Scope, Stage, Told, Watch};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::analysis::belonging::SeamInput;
 use crate::analysis::error_words::ErrorWords;
 use crate::analysis::page_check::PageCondition;
 use crate::analysis::page_mask::{differences, sequence_values_differ};
@@ -256,14 +255,12 @@ impl<'a> Prover<'a> {
         let mut lost = cluster.control.map(|control| LostCommits::new(cluster.directory, control));
         let mut look_up = |commits: &[CommittedXact]| lost.iter_mut().for_each(|lost| lost.look_up(commits));
         let known = self.read_wal(set, bounds, part, progress, (&mut look_up, told))?;
-        if let (Some(all), own) = (&self.input.wal.all, &self.input.wal.own) {
-            let lost = lost.as_ref().and_then(LostCommits::first);
-            let (own, next_xid) = (own.as_ref(), cluster.replay.next_xid);
-            let seam = SeamInput { own, known: &known, next_xid, lost };
-            self.proofs.diverged = seam.examine().filter(|_| std::ptr::eq(all, set));
+        if !self.input.own_only && self.input.wal.all.is_some() {
+            let own = self.input.wal.own.as_ref();
+            self.proofs.diverged = diverged(own, &known, cluster.replay.next_xid, lost.as_ref());
         }
         if self.proofs.diverged.is_some() {
-            return Err(SkipReason::WalDiverged);
+            return Ok(WalPages::default());
         }
         if let Some(found) = lost.and_then(LostCommits::finding) {
             self.proofs.obstacle = Some(Obstacle::Commits);

@@ -235,7 +235,6 @@ impl fmt::Display for SkipReason {
             Self::ServerMayRun => {
                 f.write_str("a server may be running on the data directory, and pages change while they are read")
             }
-            Self::WalDiverged => f.write_str("the WAL from elsewhere is of another history"),
             Self::UnlessWalRemoves { count: 1 } => {
                 f.write_str("it is missing, or begins with zeros, unless WAL removes it: `check` reads WAL for that")
             }

@@ -1,0 +1,109 @@
+//! What `check` advises when evidence is gone: each command is carried out on a copy by the server of this machine.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::common::live::Server;
+use crate::common::{arg, dwbinspect};
+
+/// Entries of `next` of a check.
+fn next(data: &Path) -> Vec<Value> {
+    let ran = dwbinspect(&["check", "--format", "ndjson", arg(data)]);
+    ran.of_type("summary")[0]["next"].as_array().expect("steps").clone()
+}
+
+fn step<'a>(steps: &'a [Value], code: &str) -> &'a Value {
+    steps.iter().find(|step| step["step"] == code).unwrap_or_else(|| panic!("{code}: {steps:?}"))
+}
+
+fn table(settings: &str) -> Option<Server> {
+    let server = Server::start(settings)?;
+    server.sql("create table note (id int, words text); insert into note select n, repeat('x', 200) from generate_series(1, 2000) n; checkpoint;");
+    Some(server)
+}
+
+#[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
+fn without_wal_a_cluster_that_was_shut_down_loses_nothing_by_a_reset() {
+    let Some(server) = table("") else { return };
+    server.sql("update note set words = 'y' where id % 7 = 0");
+    let before = server.sql("select count(*), count(*) filter (where words = 'y') from note");
+    server.stop("fast");
+    let copy = server.copy();
+    for entry in fs::read_dir(copy.data().join("pg_wal")).unwrap().flatten() {
+        if entry.file_type().unwrap().is_file() {
+            fs::remove_file(entry.path()).unwrap();
+        }
+    }
+    let steps = next(&copy.data());
+    assert_eq!(step(&steps, "reset_after_shutdown")["commands"][0], "pg_resetwal -D COPY");
+    assert!(!copy.copy().launch(&[]), "the server starts without WAL");
+    copy.must("pg_resetwal", &["-D", arg(&copy.data())]);
+    assert!(copy.launch(&[]), "{}", copy.log());
+    assert_eq!(copy.sql("select count(*), count(*) filter (where words = 'y') from note"), before);
+    // After a crash changes are in WAL alone.
+    assert!(server.launch(&[]));
+    server.stop("immediate");
+    for entry in fs::read_dir(server.data().join("pg_wal")).unwrap().flatten() {
+        if entry.file_type().unwrap().is_file() {
+            fs::remove_file(entry.path()).unwrap();
+        }
+    }
+    assert!(next(&server.data()).iter().all(|step| step["step"] != "reset_after_shutdown"));
+}
+
+#[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
+fn printed_statement_reads_every_row_of_whole_pages() {
+    let Some(server) = table("") else { return };
+    let of_page = server.sql("select count(*) from note where ctid >= '(3,0)' and ctid < '(4,0)'");
+    let path = server.sql("select pg_relation_filepath('note')");
+    server.sql("select pg_switch_wal(); checkpoint; select pg_switch_wal(); checkpoint;");
+    server.stop("fast");
+    let copy = server.copy();
+    let file = fs::OpenOptions::new().write(true).open(copy.data().join(path.trim())).unwrap();
+    file.write_all_at(&[0xEE; 64], 3 * 8192).unwrap();
+    // The segment of the checkpoint alone is needed, and an older one would give the page back.
+    let last = copy.must("pg_controldata", &[arg(&copy.data())]);
+    let last = last.lines().find_map(|line| line.strip_prefix("Latest checkpoint's REDO WAL file:")).unwrap().trim();
+    for entry in fs::read_dir(copy.data().join("pg_wal")).unwrap().flatten() {
+        if entry.file_type().unwrap().is_file() && entry.file_name().to_str().unwrap() < last {
+            fs::remove_file(entry.path()).unwrap();
+        }
+    }
+    let steps = next(&copy.data());
+    let command = step(&steps, "salvage_table")["commands"][0].as_str().unwrap().to_owned();
+    let statement = command.split_once(" -c ").unwrap().1.trim_matches('\'').replace("'\\''", "'");
+    assert!(copy.launch(&[]), "{}", copy.log());
+    let rows = copy.sql(&format!("{statement};")).lines().count();
+    assert_eq!(rows, 2000 - of_page.trim().parse::<usize>().unwrap());
+}
+
+/// "invalid page in block 3": the table comes back to the last row from the cluster's own `pg_wal`.
+#[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
+fn page_without_a_header_is_rebuilt_though_a_doubt_stays() {
+    let Some(bin) = crate::common::live::find_programs() else {
+        return crate::common::skipped("no PostgreSQL server is installed here");
+    };
+    let server = Server::create_with(bin.clone(), bin, &["--wal-segsize=1"], "wal_keep_size = 2GB");
+    assert!(server.launch(&[]), "{}", server.log());
+    server.sql("create table note (id int, words text); insert into note select n, repeat('x', 200) from generate_series(1, 2000) n; checkpoint; update note set words = 'y' where id % 7 = 0; update note set words = 'y' where id % 5 = 0;");
+    let before = server.sql("select sum(id), count(*) filter (where words = 'y') from note");
+    let path = server.sql("select pg_relation_filepath('note')");
+    server.stop("fast");
+    let copy = server.copy();
+    let file = fs::OpenOptions::new().write(true).open(copy.data().join(path.trim())).unwrap();
+    file.write_all_at(&[0xEE; 24], 3 * 8192).unwrap();
+    let steps = next(&copy.data());
+    let found = steps.iter().find(|step| step["step"] == "rebuild_doubtful" || step["step"] == "rebuild_pages");
+    let command = found.unwrap_or_else(|| panic!("{steps:?}"))["commands"].as_array().unwrap().last().unwrap().clone();
+    let words: Vec<&str> = command.as_str().unwrap().split(' ').skip(1).collect();
+    let ran = dwbinspect(&words);
+    assert_eq!(ran.status, 0, "{command}: {}{}", ran.stdout, ran.stderr);
+    assert!(copy.launch(&[]), "{}", copy.log());
+    assert_eq!(copy.sql("select sum(id), count(*) filter (where words = 'y') from note"), before);
+}
