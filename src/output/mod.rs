@@ -50,6 +50,7 @@ pub mod progress;
 pub mod prometheus;
 pub mod record_text;
 pub mod relation_columns;
+mod relation_steps;
 pub mod shell;
 pub mod sink;
 pub mod sql;

@@ -1,0 +1,157 @@
+//! What becomes of relations whose pages are lost, in words, with the statements that make them again or save what is whole.
+
+use super::next_step_text::{StepContext, Words};
+use super::shell::quoted;
+use crate::analysis::verdict::next_step::{Affected, Lost, NamedRelation, Owner, Rebuilt};
+use crate::types::BlockNumber;
+
+/// Rows of a page that are named when nothing says how many there are: as many as fit without a byte of data.
+///
+/// Source: `MaxHeapTuplesPerPage`, `src/include/access/htup_details.h`.
+pub(super) const fn most_items(block_size: usize) -> usize {
+    block_size.saturating_sub(24) / 28
+}
+
+/// Runs of blocks that are named one by one.
+pub(super) const MAX_RUNS: usize = 6;
+
+/// Blocks, as `4, 7-9`.
+fn blocks(affected: &Affected) -> String {
+    let one = |(first, last): &(BlockNumber, BlockNumber)| {
+        if first == last { first.to_string() } else { format!("{first}-{last}") }
+    };
+    let list: Vec<String> = affected.blocks.iter().take(MAX_RUNS).map(one).collect();
+    let more = if affected.blocks.len() > MAX_RUNS { ", …" } else { "" };
+    let noun = match affected.blocks[..] {
+        [(first, last)] if first == last => "block",
+        _ => "blocks",
+    };
+    format!("{noun} {}{more}", list.join(", "))
+}
+
+pub(super) fn rebuild(kind: Rebuilt, relations: &[Affected], context: StepContext<'_>) -> Words {
+    let sentence = match kind {
+        Rebuilt::SystemIndexes => {
+            "These are indexes of system catalogs, which the server needs to answer any query. No data is lost: \
+             rebuild them from their tables in single-user mode, where -P keeps system indexes from being used:"
+        }
+        Rebuilt::Indexes => {
+            "These are indexes. No data is lost: rebuild them from their tables once the server runs and every page \
+             of the table can be read. Until then queries through them fail or miss rows. A unique index cannot be \
+             rebuilt while its table holds duplicates."
+        }
+        Rebuilt::MaterializedViews => {
+            "These are materialized views. No data is lost: refresh them from their tables once the server runs."
+        }
+    };
+    let mut words = Words::new(sentence);
+    for one in relations {
+        let what = match &one.subject.owner {
+            Owner::Index { method, table } => {
+                let method = method.map_or_else(String::new, |method| format!("{method} "));
+                let table = table.as_ref().map_or_else(String::new, |table| format!(" of {table}"));
+                format!(", a {method}index{table}")
+            }
+            _ => String::new(),
+        };
+        words.items.push(format!("{} ({}){what}", one.subject.name, blocks(one)));
+        words.commands.push(match kind {
+            Rebuilt::Indexes => in_psql(&one.subject, "REINDEX INDEX", ""),
+            Rebuilt::MaterializedViews => in_psql(&one.subject, "REFRESH MATERIALIZED VIEW", ""),
+            Rebuilt::SystemIndexes => {
+                let database = one.subject.database.as_deref().unwrap_or("template1");
+                let statement = format!("REINDEX INDEX {}", sql_name(&one.subject));
+                let dir = quoted(context.data_dir);
+                format!("echo {} | postgres --single -P -D {dir} {}", quoted(&statement), quoted(database))
+            }
+        });
+    }
+    words
+}
+
+fn sql_name(subject: &NamedRelation) -> &str {
+    subject.sql_name.as_deref().unwrap_or(&subject.name)
+}
+
+/// A statement about the relation in its database.
+fn in_psql(subject: &NamedRelation, verb: &str, rest: &str) -> String {
+    let database = subject.database.as_deref().unwrap_or("DATABASE");
+    let statement = if verb.is_empty() { rest.to_owned() } else { format!("{verb} {}{rest}", sql_name(subject)) };
+    format!("psql -d {} -c {}", quoted(database), quoted(&statement))
+}
+
+/// Tuple identifiers of the blocks.
+fn tids(affected: &Affected, context: StepContext<'_>) -> String {
+    let most = most_items(context.block_size);
+    let one = |(first, last): &(BlockNumber, BlockNumber)| format!("({first},1)..({last},{most})");
+    let list: Vec<String> = affected.blocks.iter().take(MAX_RUNS).map(one).collect();
+    let more = if affected.blocks.len() > MAX_RUNS { ", …" } else { "" };
+    format!("{}{more}", list.join(", "))
+}
+
+/// Statement that reads the rows of all pages but these: a branch for each range, since a scan by several ranges reads all pages.
+fn rest_of(affected: &Affected) -> String {
+    let firsts = affected.blocks.iter().map(|(first, _)| Some(*first)).chain([None]);
+    let lasts = [None].into_iter().chain(affected.blocks.iter().map(|(_, last)| Some(*last)));
+    let name = sql_name(&affected.subject);
+    let branch = |(after, before): (Option<BlockNumber>, Option<BlockNumber>)| {
+        let after = after.map(|block| format!("ctid >= '({},0)'", block.saturating_add(1)));
+        let before = before.filter(|block| *block > 0).map(|block| format!("ctid < '({block},0)'"));
+        if after.is_none() && before.is_none() {
+            return None;
+        }
+        let all: Vec<String> = after.into_iter().chain(before).collect();
+        Some(format!("SELECT * FROM {name} WHERE {}", all.join(" AND ")))
+    };
+    let branches: Vec<String> = lasts.zip(firsts).filter_map(branch).collect();
+    format!("COPY ({}) TO STDOUT", branches.join(" UNION ALL "))
+}
+
+pub(super) fn salvage(kind: Lost, relations: &[Affected], context: StepContext<'_>) -> Words {
+    let sentence = match kind {
+        Lost::Catalogs => {
+            "These are system catalogs: what the rows of these pages described can no longer be used, and nothing \
+             can rebuild them. Restore the cluster from a backup. Without one, dump what can still be read, database \
+             by database, into a new cluster; where pg_class, pg_attribute, pg_proc or pg_type lost rows of the system itself, \
+             nobody can connect, and no dump works."
+        }
+        Lost::Tables => {
+            "These are tables: the rows with these ctids are at risk, unless a backup or a standby has them. The commands read \
+             what is in whole pages (from version 14 on). SET ignore_checksum_failure = on reads pages whose checksum alone is wrong. \
+             SET zero_damaged_pages = on, the last resort, treats a page as empty: its rows are gone for good, and the indexes of the \
+             table have to be rebuilt. Work on a copy with archiving off."
+        }
+        Lost::Toast => {
+            "These hold long values of tables: values with a chunk in these ctids are lost, unless a backup has \
+             them. The rows are there; reading such a value fails. Restore the values from a backup, or set them to \
+             NULL, row by row."
+        }
+        Lost::Sequences => {
+            "These are sequences: the last value is lost. Once the server runs, create the sequence again, or set it \
+             above every value that was handed out:"
+        }
+        Lost::Unknown => {
+            "The readable catalogs do not say what these are. If it is an index, REINDEX rebuilds it; if it is a \
+             table, the rows with these ctids are at risk."
+        }
+    };
+    let mut words = Words::new(sentence);
+    for one in relations {
+        let of = match &one.subject.owner {
+            Owner::Toast { table: Some(table) } => format!(" of {table}"),
+            _ => String::new(),
+        };
+        let ctid = match kind {
+            Lost::Tables | Lost::Toast | Lost::Unknown => format!(": ctid {}", tids(one, context)),
+            Lost::Catalogs | Lost::Sequences => String::new(),
+        };
+        words.items.push(format!("{}{of} ({}){ctid}", one.subject.name, blocks(one)));
+        if kind == Lost::Tables && one.blocks.len() <= MAX_RUNS {
+            words.commands.push(in_psql(&one.subject, "", &rest_of(one)));
+        }
+        if kind == Lost::Sequences {
+            words.commands.push(in_psql(&one.subject, "ALTER SEQUENCE", " RESTART WITH NUMBER"));
+        }
+    }
+    words
+}
