@@ -52,6 +52,7 @@ use crate::analysis::verdict::proof::Proofs;
 use crate::analysis::verdict::replay::Replay;
 use crate::analysis::verdict::slots::SlotRef;
 use crate::analysis::verdict::symptom::ImpossibleLinks;
+use crate::analysis::wal::last_checkpoint::LastCheckpoint;
 use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::donor::Donor;
@@ -59,6 +60,7 @@ use crate::cluster::dwb_files::DwbFile;
 use crate::cluster::names::{RelationName, RelationNames};
 use crate::cluster::page_source::RelationPages;
 use crate::cluster::running::ServerSign;
+use crate::cluster::wal::WalSet;
 use crate::output::shell::quoted;
 use crate::parsers::control::ControlFile;
 use crate::repair::blocker::{Overrides, find_blockers};
@@ -199,6 +201,7 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
     told.findings.append(&mut server_files.findings);
     scanned.take_proofs(&proofs);
 
+    let last_checkpoint = last_checkpoint(&cluster, wal.own.as_ref(), &scanned, request.jobs, &mut told.coverage);
     let (links, scanned_files) = (std::mem::take(&mut scanned.links), scanned.files);
     let has_name = |rel| names.get(rel).is_some_and(RelationName::is_certain);
     let unchecked = cluster.lacks_checksums();
@@ -256,11 +259,30 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
         proof,
         built: BuiltPages::default(),
         lacks_images: proofs.lacks_images,
+        last_checkpoint,
     };
     if let Some(options) = &request.rebuild {
         build(&mut examined, options, request, watch);
     }
     Ok(examined)
+}
+
+/// What `pg_wal` says of the last checkpoint, where `pg_control` does not.
+fn last_checkpoint(
+    cluster: &Cluster<'_>,
+    own: Option<&WalSet>,
+    scanned: &Scanned,
+    jobs: usize,
+    coverage: &mut Coverage,
+) -> Option<LastCheckpoint> {
+    // Of an unknown version, or of another machine, nothing is to be made anew.
+    let is_lost = cluster.control.is_none() && cluster.replay.doubts.contains(&Doubt::ControlNotTrusted);
+    let set = own.filter(|_| is_lost && cluster.signs.backup_label.is_none())?;
+    let newest = scanned.newest.map(|(lsn, _)| lsn);
+    LastCheckpoint::read(set, newest, jobs).unwrap_or_else(|error| {
+        coverage.skip_once(SkippedPart::PgWal, error);
+        None
+    })
 }
 
 /// Whether the files belong together, as far as the control file can be trusted.

@@ -17,6 +17,7 @@ use crate::analysis::verdict::fetch::ImageFiles;
 use crate::analysis::verdict::outlook::Outlook;
 use crate::analysis::verdict::proof::ProofReport;
 use crate::analysis::verdict::survey::PageReport;
+use crate::analysis::wal::last_checkpoint::LastCheckpoint;
 use crate::cluster::donor::Donor;
 use crate::cluster::names::RelationNames;
 use crate::cluster::relation_path::RelationPaths;
@@ -63,6 +64,8 @@ pub struct Examination {
     pub proof: Option<ProofReport>,
     /// Pages that were built by replay, where that was asked for.
     pub built: BuiltPages,
+    /// The last checkpoint in `pg_wal`, where `pg_control` cannot be used.
+    pub last_checkpoint: Option<LastCheckpoint>,
     /// From the redo point on pages were changed without an image of what they were, by WAL.
     pub lacks_images: bool,
 }

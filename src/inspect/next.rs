@@ -41,6 +41,7 @@ pub fn steps_for(examined: &Examination, pages: &[PageReport], outlook: &Outlook
         missing_end: missing_end(examined, replay),
         has_archive: examined.wal.has_archive,
         denied_files: denied_files(examined),
+        last_checkpoint: examined.last_checkpoint.clone().map(Box::new),
         is_shut_down: is_shut_down(examined),
         lacks_files: examined.findings.iter().any(|finding| finding.kind.is_of_server_files()),
         has_problems: examined.findings.iter().any(|finding| {

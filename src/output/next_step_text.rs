@@ -11,6 +11,7 @@ use super::shell::quoted;
 use super::text::{Layout, wrapped};
 use crate::analysis::verdict::missing_wal::MissingSegments;
 use crate::analysis::verdict::next_step::{ArchivedSegment, NextStep, UnknownVersion};
+use crate::analysis::wal::last_checkpoint::LastCheckpoint;
 use crate::repair::blocker::Blocker;
 use crate::types::{ForkNumber, PageId};
 
@@ -257,6 +258,7 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
              back from the latest backup of this cluster. Without it no image can be proven. Do not run pg_resetwal: \
              it gives up all changes that are only in WAL.",
         ),
+        NextStep::ResetByWal { last } => reset_by_wal(last),
         NextStep::UseNewerRelease { unknown } => Words::new(newer_release(*unknown)),
         NextStep::UseSameByteOrder => Words::new(
             "pg_control was written by a machine with the other byte order: look at the cluster on such a machine. No server of \
@@ -373,6 +375,24 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
         )
         .with(start_command(context.data_dir)),
     }
+}
+
+/// How `pg_control` is made anew, and what that costs.
+fn reset_by_wal(last: &LastCheckpoint) -> Words {
+    let LastCheckpoint { record_lsn, is_clean, checkpoint, .. } = last;
+    let costs = if *is_clean {
+        "It is that of a shutdown and nothing follows it: no change is lost with pg_control."
+    } else {
+        "The cluster was not shut down after it: what WAL has from the redo point on is given up, and pages of both times stay side \
+         by side. Dump the tables, compare what matters, and restore the dump into a new cluster."
+    };
+    Words::new(format!(
+        "If pg_control is gone for good: the last checkpoint in pg_wal is at {record_lsn}, with redo point {}. {costs} Data checksums \
+         are off after this, and standbys and archives need a new base backup. Run it on a copy with archiving off, as its owner:",
+        checkpoint.redo_lsn
+    ))
+    .with("touch COPY/global/pg_control")
+    .with(format!("pg_resetwal -D COPY {}", last.reset_arguments()))
 }
 
 /// What to do about a file in a version that is not known.

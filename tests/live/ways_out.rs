@@ -55,6 +55,44 @@ fn without_wal_a_cluster_that_was_shut_down_loses_nothing_by_a_reset() {
     assert!(next(&server.data()).iter().all(|step| step["step"] != "reset_after_shutdown"));
 }
 
+/// Carries out what is printed for a cluster whose `pg_control` is empty.
+fn reset_by_wal(copy: &Server) -> String {
+    fs::write(copy.data().join("global/pg_control"), b"").unwrap();
+    let steps = next(&copy.data());
+    let step = step(&steps, "reset_by_wal");
+    let command = step["commands"][1].as_str().unwrap();
+    let data = copy.data();
+    let words: Vec<&str> = command.split(' ').skip(1).map(|word| if word == "COPY" { arg(&data) } else { word }).collect();
+    copy.must("pg_resetwal", &words);
+    assert!(copy.launch(&[]), "{command}: {}", copy.log());
+    step["sentence"].as_str().unwrap().to_owned()
+}
+
+#[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
+fn without_pg_control_the_last_checkpoint_gives_the_arguments_of_a_reset() {
+    let Some(server) = table("") else { return };
+    server.sql("begin; select * from note where id = 1 for share; savepoint a; select * from note where id = 1 for update; update note set words = 'z' where id = 1; commit;");
+    let rows = "select count(*), sum(hashtext(words)::bigint) from note";
+    let before = server.sql(rows);
+    let next_xid: u64 = server.sql("select txid_current()").trim().parse().unwrap();
+    server.stop("fast");
+    let copy = server.copy();
+    assert!(reset_by_wal(&copy).contains("no change is lost"));
+    assert_eq!(copy.sql(rows), before);
+    assert!(copy.sql("select txid_current()").trim().parse::<u64>().unwrap() > next_xid);
+    copy.sql("vacuum (freeze) note; create table later (id int); insert into later select 1");
+    // After a crash the counters are those after the last record, and changes since the redo point are given up.
+    assert!(server.launch(&[]));
+    server.sql("checkpoint; insert into note select n, 'late' from generate_series(1, 50) n; create table newest (id int);");
+    // A number that nothing was logged of may be handed out again.
+    let next_xid: u64 = server.sql("select max(xmin::text::bigint) from pg_class").trim().parse().unwrap();
+    server.stop("immediate");
+    let copy = server.copy();
+    assert!(reset_by_wal(&copy).contains("is given up"));
+    assert!(copy.sql("select txid_current()").trim().parse::<u64>().unwrap() > next_xid);
+}
+
 #[test]
 #[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn printed_statement_reads_every_row_of_whole_pages() {

@@ -13,6 +13,7 @@ use super::outlook::{Obstacle, Outlook, Start};
 use super::rebuild::NotRebuildable;
 use super::replay::{Recovery, Replay};
 use super::survey::PageReport;
+use crate::analysis::wal::last_checkpoint::LastCheckpoint;
 use crate::parsers::wal::version::UnknownMagic;
 use crate::types::{BlockNumber, ForkNumber, PageId, RelFileLocator};
 
@@ -137,6 +138,11 @@ pub enum NextStep {
     BringControl {
         /// It is whole, and of before the WAL that is there: a start would pass over that.
         is_outdated: bool,
+    },
+    /// `pg_control` is gone for good: the last checkpoint in `pg_wal` says what a new one begins with.
+    ResetByWal {
+        /// The checkpoint.
+        last: Box<LastCheckpoint>,
     },
     /// A file is there, in a version that is newer than this program.
     UseNewerRelease {
@@ -291,6 +297,8 @@ pub struct Setting {
     pub has_archive: bool,
     /// Files that the system does not let this user open.
     pub denied_files: usize,
+    /// The last checkpoint in `pg_wal`, where `pg_control` cannot be used.
+    pub last_checkpoint: Option<Box<LastCheckpoint>>,
     /// The cluster was shut down cleanly, and no page is newer than that.
     pub is_shut_down: bool,
     /// Files of the server are missing or damaged, other than those with pages and WAL.
@@ -351,7 +359,10 @@ pub fn next_steps(
         }
         Start::BackupIncomplete => steps.push(NextStep::CompleteBackup),
         _ if setting.lacks_files => steps.push(NextStep::BringFiles),
-        Start::Unknown => steps.push(NextStep::BringControl { is_outdated: false }),
+        Start::Unknown => {
+            steps.push(NextStep::BringControl { is_outdated: false });
+            steps.extend(setting.last_checkpoint.clone().map(|last| NextStep::ResetByWal { last }));
+        }
         _ if replay.doubts.iter().any(|doubt| matches!(doubt, Doubt::WalAfterShutdown { .. })) => {
             steps.push(NextStep::BringControl { is_outdated: true });
         }

@@ -25,6 +25,7 @@ pub mod hidden_redo;
 pub mod image_log;
 pub mod interval;
 pub mod interval_rows;
+pub mod last_checkpoint;
 pub mod likely_cause;
 pub mod lost;
 pub mod overview;

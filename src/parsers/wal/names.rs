@@ -43,6 +43,8 @@ pub const RM_SMGR: u8 = 2;
 pub const RM_DBASE: u8 = 4;
 /// Id of the resource manager Tablespace.
 pub const RM_TBLSPC: u8 = 5;
+/// Id of the resource manager MultiXact.
+pub const RM_MULTIXACT: u8 = 6;
 /// Id of the resource manager Heap2.
 pub const RM_HEAP2: u8 = 9;
 /// Id of the resource manager Heap.
