@@ -81,6 +81,10 @@ pub enum FindingKind {
     /// Transactions that WAL committed before the redo point are not committed in `pg_xact`: how many, the first, its record.
     #[strum(serialize = "commits_lost")]
     CommitsLost { count: u64, xid: u32, record_lsn: Lsn },
+    /// `pg_commit_ts` lacks times of transactions that WAL committed before the redo point.
+    CommitTimesLost { count: u64, xid: u32, record_lsn: Lsn },
+    /// `pg_multixact` lacks multixacts that WAL made before the redo point.
+    MultixactsLost { count: u64, multi: u32, record_lsn: Lsn },
     /// A transaction was prepared before the redo point and not ended since, and its file is gone.
     #[strum(serialize = "prepared_missing")]
     PreparedMissing { record_lsn: Lsn },
@@ -533,6 +537,8 @@ impl FindingKind {
                 | Self::StateFile { .. }
                 | Self::PreparedMissing { .. }
                 | Self::CommitsLost { .. }
+                | Self::CommitTimesLost { .. }
+                | Self::MultixactsLost { .. }
                 | Self::DatabaseVersion(_)
                 | Self::DatabaseMissing { .. }
                 | Self::TablespaceMissing { .. }

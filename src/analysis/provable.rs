@@ -13,6 +13,7 @@ use super::verdict::content::FIRST_NORMAL_XID;
 use super::verdict::events::FileEvent;
 use super::verdict::xid::is_newer_xid;
 use super::wal::collect::collect_run;
+use super::wal::last_checkpoint::multixact_made;
 use super::wal::segment::{Visitor, WatchRead};
 use super::wal::stretch::Stretch;
 use crate::cluster::page_source::{PageRead, PageSource};
@@ -21,7 +22,9 @@ use crate::parsers::control::WAL_LEVEL_MINIMAL;
 use crate::parsers::page::PageHeader;
 use crate::parsers::wal::block::{BlockHead, Keep};
 use crate::parsers::wal::lifecycle::LifeCycle;
-use crate::parsers::wal::names::{RM_BTREE, RM_DBASE, RM_HEAP, RM_SMGR, RM_XACT, RM_XLOG, is_hint, surely_sets_lsn};
+use crate::parsers::wal::names::{
+    RM_BTREE, RM_DBASE, RM_HEAP, RM_MULTIXACT, RM_SMGR, RM_XACT, RM_XLOG, is_hint, surely_sets_lsn,
+};
 use crate::parsers::wal::payload::{ParameterChange, XlogPayload};
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::version::Major;
@@ -118,8 +121,21 @@ pub struct WalPages {
     pub lacks_images: bool,
     /// The newest transaction of a record that ends before the redo point, and the start of that record.
     pub newest: Option<(u32, Lsn)>,
+    /// Multixacts that records before the redo point make, with where their members begin.
+    pub multis: Vec<MultixactMade>,
     /// Checkpoints, by their record.
     pub checkpoints: Vec<CheckpointSeen>,
+}
+
+/// A multixact that a record makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MultixactMade {
+    /// Its number.
+    pub multi: u32,
+    /// Where its members begin.
+    pub offset: u64,
+    /// Start of the record.
+    pub record_lsn: Lsn,
 }
 
 /// What a checkpoint record says that only grows in one history.
@@ -209,6 +225,8 @@ impl WalPages {
         self.has_settings |= next.has_settings;
         self.lacks_images |= next.lacks_images;
         self.checkpoints.extend(next.checkpoints);
+        let room = MAX_COMMITS.saturating_sub(self.multis.len());
+        self.multis.extend(next.multis.into_iter().take(room));
         if let Some((xid, lsn)) = next.newest {
             self.note_newest(xid, lsn);
         }
@@ -477,6 +495,12 @@ impl Visitor for PartOfWal {
         if record.header.rmgr_id == RM_XACT {
             self.found.prepared.add(record);
             self.add_commits(record);
+        }
+        if record.header.rmgr_id == RM_MULTIXACT
+            && record.end_lsn <= self.redo_lsn
+            && let Some((multi, offset, _)) = multixact_made(record)
+        {
+            self.found.multis.push(MultixactMade { multi, offset, record_lsn: record.start_lsn });
         }
         if record.header.rmgr_id == RM_XLOG {
             // One that is not understood may say so.

@@ -110,6 +110,8 @@ pub struct RecoverySigns {
     pub has_later_history: bool,
     /// Recovery is asked for by a signal file and follows the newest timeline: its history, where `pg_wal` has it.
     pub newest_history: Option<TimelineHistory>,
+    /// It also looks for histories where `restore_command` fetches them.
+    pub fetches_histories: bool,
 }
 
 /// The signal file of this name, if there is one.
@@ -146,6 +148,7 @@ pub fn read_signs(data_dir: &Path, control: Option<&ControlFile>) -> RecoverySig
         wal_was_reset: control.is_some_and(|control| wal_was_reset(data_dir, control)),
         has_later_history: follower.is_some_and(|control| has_later_history(data_dir, control.timeline())),
         newest_history: control.filter(|_| by_signal).and_then(|control| newest_history(data_dir, control)),
+        fetches_histories: by_signal && fetches_histories(data_dir),
     }
 }
 
@@ -164,6 +167,13 @@ fn has_later_history(data_dir: &Path, tli: TimelineId) -> bool {
     // Without the list there is no WAL to prove anything by either.
     let names = list(&data_dir.join("pg_wal")).unwrap_or_default();
     names.iter().filter_map(|(name, _)| TimelineHistory::tli_of_file_name(name.to_str()?)).any(|other| other > tli)
+}
+
+/// True when recovery follows the newest timeline of all that `restore_command` finds.
+fn fetches_histories(data_dir: &Path) -> bool {
+    let settings = Settings::read(data_dir);
+    let is_latest = settings.get("recovery_target_timeline").is_none_or(|value| value == "latest");
+    is_latest && settings.get("restore_command").is_some_and(|value| !value.is_empty())
 }
 
 /// The newest timeline whose history is in `pg_wal`, each after the one before. An archive may have later ones.

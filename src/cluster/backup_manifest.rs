@@ -1,20 +1,20 @@
 //! `backup_manifest`, as far as it says what a base backup was when it was made.
 
 use std::fmt;
-use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, SeqAccess, Visitor};
 
+use super::open::{Links, ReadFile};
 use crate::types::{Lsn, TimelineId};
 
 /// Its name in the data directory.
 pub const MANIFEST_NAME: &str = "backup_manifest";
 
-/// Longest manifest that is read, in bytes: of some ten million files.
-const LIMIT_BYTES: u64 = 2 << 30;
+/// Longest manifest that is read, in bytes: of some million files.
+const LIMIT_BYTES: u64 = 256 << 20;
 
 /// What a manifest says.
 ///
@@ -83,8 +83,8 @@ impl BackupManifest {
     /// it, so what cannot be read says nothing.
     #[must_use]
     pub fn read(data_dir: &Path) -> Option<Self> {
-        let file = File::open(data_dir.join(MANIFEST_NAME)).ok()?;
-        Self::of(BufReader::new(file.take(LIMIT_BYTES)))
+        let file = ReadFile::open(&data_dir.join(MANIFEST_NAME), Links::Refuse).ok()?;
+        Self::of(BufReader::new(file.into_reader().take(LIMIT_BYTES)))
     }
 
     fn of(text: impl Read) -> Option<Self> {

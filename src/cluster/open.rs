@@ -136,6 +136,12 @@ impl ReadFile {
         Ok((metadata.dev(), metadata.ino()))
     }
 
+    /// The bytes from the beginning on.
+    #[must_use]
+    pub fn into_reader(self) -> impl std::io::Read {
+        self.file
+    }
+
     /// The path that the file was opened by.
     #[must_use]
     pub fn path(&self) -> &Path {

@@ -134,6 +134,7 @@ impl TarFacts {
             wal_was_reset,
             has_later_history: false,
             newest_history: None,
+            fetches_histories: false,
         }
     }
 

@@ -5,6 +5,7 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use super::data_dir::DataDir;
+use super::open::{Links, ReadFile};
 use super::server_files::FileFault;
 use super::slru_files::{SlruFault, SlruFiles, SlruPage};
 use super::xact_log::{SLRU_PAGES_PER_SEGMENT, XactLog};
@@ -26,6 +27,11 @@ const MANY_XACTS: u64 = 2048;
 /// Source: `MULTIXACT_OFFSETS_PER_PAGE`, `src/backend/access/transam/multixact.c`; of 19 `src/include/access/multixact_internal.h`.
 const MULTI_BYTES_TO_18: u64 = 4;
 const MULTI_BYTES: u64 = 8;
+
+/// Bytes of the time of a commit and of where it came from.
+///
+/// Source: `CommitTimestampEntry`, `src/backend/access/transam/commit_ts.c`.
+const TIME_BYTES: u64 = 10;
 
 /// Members in a group, and bytes of the group: a byte of flags for each, then the transactions.
 ///
@@ -55,6 +61,53 @@ impl XactStates {
         let status = self.0.status(xid, &mut Vec::new());
         let is_committed = matches!(status, XactStatus::Committed | XactStatus::Unknown);
         (!is_committed).then(|| self.0.file_of(xid))
+    }
+}
+
+/// Entries of `pg_multixact/offsets` and `pg_commit_ts`, looked up one by one.
+#[derive(Debug)]
+pub struct SlruEntries {
+    root: PathBuf,
+    of: &'static str,
+    page_bytes: u64,
+    entry_bytes: u64,
+    open: Option<(PathBuf, Option<ReadFile>)>,
+}
+
+impl SlruEntries {
+    /// Where the members of each multixact begin.
+    #[must_use]
+    pub fn of_multis(directory: &DataDir, control: &ControlFile) -> Self {
+        let is_wide = directory.major().facts().xlog == XlogFormat::Since19;
+        let entry_bytes = if is_wide { MULTI_BYTES } else { MULTI_BYTES_TO_18 };
+        Self::new(directory, control, "pg_multixact/offsets", entry_bytes)
+    }
+
+    /// When each transaction committed.
+    #[must_use]
+    pub fn of_times(directory: &DataDir, control: &ControlFile) -> Self {
+        Self::new(directory, control, "pg_commit_ts", TIME_BYTES)
+    }
+
+    fn new(directory: &DataDir, control: &ControlFile, of: &'static str, entry_bytes: u64) -> Self {
+        let page_bytes = u64::from(control.geometry.block_size);
+        Self { root: directory.root().to_owned(), of, page_bytes, entry_bytes, open: None }
+    }
+
+    /// The first bytes of an entry, at most 8, as a number, and its file; `None` where it cannot be read.
+    pub fn entry(&mut self, value: u32) -> Option<(u64, PathBuf)> {
+        let per_page = self.page_bytes.checked_div(self.entry_bytes).filter(|per_page| *per_page > 0)?;
+        let page = u64::from(value).checked_div(per_page)?;
+        let in_page = u64::from(value).checked_rem(per_page)?.saturating_mul(self.entry_bytes);
+        let pages = u64::from(SLRU_PAGES_PER_SEGMENT);
+        let path = Path::new(self.of).join(format!("{:04X}", page.checked_div(pages)?));
+        if self.open.as_ref().is_none_or(|(open, _)| *open != path) {
+            self.open = Some((path.clone(), ReadFile::open(&self.root.join(&path), Links::Refuse).ok()));
+        }
+        let at = page.checked_rem(pages)?.saturating_mul(self.page_bytes).saturating_add(in_page);
+        let bytes = usize::try_from(self.entry_bytes.min(8)).ok()?;
+        let read = self.open.as_ref()?.1.as_ref()?.bytes_at(at, bytes).ok()??;
+        Some((read.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)), path))
     }
 }
 

@@ -63,6 +63,7 @@ use crate::cluster::running::ServerSign;
 use crate::cluster::wal::WalSet;
 use crate::output::shell::quoted;
 use crate::parsers::control::ControlFile;
+use crate::parsers::wal::timeline::TimelineHistory;
 use crate::repair::blocker::{Overrides, find_blockers};
 use crate::types::{PageId, RelFileLocator};
 
@@ -166,7 +167,11 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
     follow_timelines(&mut donors, cluster.control, &wal)?;
     let mut scanned = scan(&mut cluster, (&files, &names), &mut slots, request, watch, &mut told);
 
-    let belonging = belongs(&cluster, (&files, &names), &scanned);
+    let later = wal.all.as_ref().map_or(&[][..], WalSet::later_histories);
+    let belonging = belongs(&cluster, (&files, &names), &scanned, later);
+    if cluster.signs.fetches_histories && !wal.has_archive {
+        scanned.incomplete.push(Doubt::HistoriesElsewhere);
+    }
     told.findings.extend(belonging.findings.iter().cloned());
     let causes = belonging.contradictions.iter().cloned().map(Box::new);
     scanned.incomplete.extend(causes.map(|cause| Doubt::NotOneCluster { cause }));
@@ -286,7 +291,12 @@ fn last_checkpoint(
 }
 
 /// Whether the files belong together, as far as the control file can be trusted.
-fn belongs(cluster: &Cluster<'_>, (files, names): (&RelationFiles, &RelationNames), scanned: &Scanned) -> Belonging {
+fn belongs(
+    cluster: &Cluster<'_>,
+    (files, names): (&RelationFiles, &RelationNames),
+    scanned: &Scanned,
+    archived: &[TimelineHistory],
+) -> Belonging {
     let Some(control) = cluster.control else { return Belonging::default() };
     let input = BelongingInput {
         directory: cluster.directory,
@@ -295,6 +305,7 @@ fn belongs(cluster: &Cluster<'_>, (files, names): (&RelationFiles, &RelationName
         server: &cluster.server,
         names,
         files: &files.walk.files,
+        archived,
         newest: scanned.newest,
         counters: scanned.counters.clone(),
     };

@@ -251,7 +251,7 @@ impl<'a> DirectoryVerification<'a> {
         };
         let mut held = Held { pages: wal.is_some().then(Vec::new), beyond: 0 };
         let mut shown = Shown { directory, names: &mut self.names, plan: &plan, visit };
-        let counters = control.filter(|_| !server.may_be_running());
+        let counters = control.filter(|_| !server.may_be_running() && signs.backup_label.is_none());
         let counters = CounterWitness::of(directory, counters, &names, is_whole);
         let mut scan = scan(directory, watch, &mut shown, &counters, &mut held, &mut report);
         report.findings.extend(witness.as_ref().and_then(ChecksumWitness::finding));
@@ -265,6 +265,7 @@ impl<'a> DirectoryVerification<'a> {
                 server: &server,
                 names: shown.names.read(directory),
                 files: &walk.files,
+                archived: &[],
                 newest: scan.counts.newest,
                 counters: counters.finish(),
             };

@@ -58,6 +58,44 @@ fn older_transaction_status_is_seen_by_the_commits_in_wal() {
 
 #[test]
 #[ignore = "long, with a live server: `cargo test-all` runs it"]
+fn older_multixacts_and_times_of_commits_are_seen_by_wal() {
+    let Some((bins, client)) = all_programs() else { return };
+    for (bin, mode) in bins.iter().flat_map(|bin| [(bin, "fast"), (bin, "immediate")]) {
+        let settings = format!("{}\ntrack_commit_timestamp = on", keep_wal(bin));
+        let server = Server::create_with(bin.clone(), client.clone(), &["-k"], &settings);
+        assert!(server.launch(&[]), "{}", server.log());
+        server.sql("create table t (i int primary key, n int); insert into t values (1, 0); checkpoint;");
+        let files = ["pg_multixact/offsets/0000", "pg_commit_ts/0000"];
+        let old = files.map(|file| fs::read(server.data().join(file)).unwrap_or_default());
+        // A lock of a transaction and one of its subtransactions make a multixact.
+        for row in 0..5 {
+            server.sql(&format!(
+                "begin; select * from t for key share; savepoint a; update t set n = {row}; rollback to a; commit; \
+                 begin; select * from t for key share; savepoint b; update t set n = {row}; commit"
+            ));
+        }
+        server.sql("checkpoint; insert into t values (2, 2)");
+        server.stop(mode);
+        let what = format!("{}, {mode}", bin.display());
+        let sound = told(&server.data());
+        assert_eq!((sound.0, sound.2), (0, vec![]), "{what}");
+        for (file, code, old) in
+            files.iter().zip(["multixacts_lost", "commit_times_lost"]).zip(old).map(|((file, code), old)| (file, code, old))
+        {
+            let path = server.data().join(file);
+            let newest = fs::read(&path).unwrap();
+            let mut bytes = old;
+            bytes.resize(newest.len(), 0);
+            fs::write(&path, bytes).unwrap();
+            let found = told(&server.data());
+            assert_eq!((found.0, found.2), (1, vec![(code.to_owned(), (*file).to_owned())]), "{what}");
+            fs::write(&path, newest).unwrap();
+        }
+    }
+}
+
+#[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
 fn what_is_missing_of_a_transaction_that_is_newer_than_an_open_one_is_named() {
     let Some((bins, client)) = all_programs() else { return };
     for bin in bins {

@@ -62,7 +62,8 @@ fn reset_by_wal(copy: &Server) -> String {
     let step = step(&steps, "reset_by_wal");
     let command = step["commands"][1].as_str().unwrap();
     let data = copy.data();
-    let words: Vec<&str> = command.split(' ').skip(1).map(|word| if word == "COPY" { arg(&data) } else { word }).collect();
+    let words: Vec<&str> =
+        command.split(' ').skip(1).map(|word| if word == "COPY" { arg(&data) } else { word }).collect();
     copy.must("pg_resetwal", &words);
     assert!(copy.launch(&[]), "{command}: {}", copy.log());
     step["sentence"].as_str().unwrap().to_owned()
@@ -84,7 +85,9 @@ fn without_pg_control_the_last_checkpoint_gives_the_arguments_of_a_reset() {
     copy.sql("vacuum (freeze) note; create table later (id int); insert into later select 1");
     // After a crash the counters are those after the last record, and changes since the redo point are given up.
     assert!(server.launch(&[]));
-    server.sql("checkpoint; insert into note select n, 'late' from generate_series(1, 50) n; create table newest (id int);");
+    server.sql(
+        "checkpoint; insert into note select n, 'late' from generate_series(1, 50) n; create table newest (id int);",
+    );
     // A number that nothing was logged of may be handed out again.
     let next_xid: u64 = server.sql("select max(xmin::text::bigint) from pg_class").trim().parse().unwrap();
     server.stop("immediate");

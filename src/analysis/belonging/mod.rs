@@ -24,7 +24,7 @@ use crate::cluster::running::ServerSign;
 use crate::cluster::upgrade_signs::UpgradeSigns;
 use crate::parsers::control::ControlFile;
 use crate::parsers::wal::timeline::TimelineHistory;
-use crate::types::{DEFAULT_TABLESPACE_OID, Lsn, Oid, PageId, TimelineId};
+use crate::types::{Lsn, Oid, PageId, TimelineId};
 
 /// Databases without a row that are named one by one.
 const MAX_NAMED: usize = 20;
@@ -134,6 +134,8 @@ pub struct BelongingInput<'a> {
     pub names: &'a RelationNames,
     /// Files of relations.
     pub files: &'a [RelationFile],
+    /// Histories of later timelines that WAL from elsewhere has.
+    pub archived: &'a [TimelineHistory],
     /// The newest LSN of a sound page of a logged relation.
     pub newest: Option<(Lsn, PageId)>,
     /// What rows say of the counters, after a shutdown.
@@ -154,12 +156,12 @@ impl Belonging {
     #[must_use]
     pub fn examine(input: &BelongingInput<'_>, path_of: &dyn Fn(PageId) -> (String, u64)) -> Self {
         let mut found = Self::default();
-        let &BelongingInput { directory, control, signs, server, names, files, newest, ref counters } = input;
+        let &BelongingInput { directory, control, signs, server, names, files, archived, newest, ref counters } = input;
         if server.may_be_running() {
             return found;
         }
         found.contradictions.extend(label::label_gone(directory, control, signs, server));
-        found.contradictions.extend(timeline_forked(control, signs));
+        found.contradictions.extend(timeline_forked(control, signs, archived));
         let mut first = None;
         let is_stopped = control.was_shut_down() && signs.backup_label.is_none() && !signs.wal_was_reset;
         if is_stopped {
@@ -211,17 +213,28 @@ fn unknown_databases(names: &RelationNames, files: &[RelationFile]) -> Vec<Contr
     if names.homes().next().is_none() {
         return Vec::new();
     }
-    let of_base = files.iter().filter(|file| file.rel.spc_oid == DEFAULT_TABLESPACE_OID && file.rel.db_oid != 0);
-    let databases: BTreeSet<Oid> = of_base.map(|file| file.rel.db_oid).collect();
+    let databases: BTreeSet<Oid> = files.iter().map(|file| file.rel.db_oid).filter(|oid| *oid != 0).collect();
     let unknown = databases.into_iter().filter(|oid| names.database(*oid).is_none());
     unknown.take(MAX_NAMED).map(|oid| Contradiction::DatabaseUnknown { oid }).collect()
 }
 
 /// Source: `readRecoverySignalFile` and "requested timeline %u is not a child of this server's history",
 /// `src/backend/access/transam/xlogrecovery.c`.
-fn timeline_forked(control: &ControlFile, signs: &RecoverySigns) -> Option<Contradiction> {
-    let history = signs.newest_history.as_ref()?;
+fn timeline_forked(
+    control: &ControlFile,
+    signs: &RecoverySigns,
+    archived: &[TimelineHistory],
+) -> Option<Contradiction> {
     let own = control.checkpoint.tli;
+    // The server asks for one after the other, until one is nowhere.
+    let mut newest = signs.newest_history.as_ref();
+    for history in archived.iter().filter(|_| signs.fetches_histories) {
+        let last = newest.map_or(own.max(control.min_recovery_timeline), |newest| newest.tli);
+        if last.0.checked_add(1) == Some(history.tli.0) {
+            newest = Some(history);
+        }
+    }
+    let history = newest?;
     // A label names another checkpoint.
     if signs.backup_label.is_some() || history.tli_at(control.checkpoint_lsn) == own {
         return None;

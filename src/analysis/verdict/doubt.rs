@@ -275,6 +275,8 @@ pub enum Doubt {
         /// Why.
         cause: Box<Contradiction>,
     },
+    /// Recovery follows the newest timeline, and looks for it where nobody looked here.
+    HistoriesElsewhere,
     /// The bytes are read by a description that was never compared with files of a server.
     LayoutNotSeen,
 }
@@ -283,7 +285,7 @@ impl Doubt {
     /// True when no image may be called safe because of it.
     #[must_use]
     pub const fn forbids_restore(&self) -> bool {
-        !matches!(self, Self::HoleAtEnd { .. })
+        !matches!(self, Self::HoleAtEnd { .. } | Self::HistoriesElsewhere)
     }
 
     /// That something was not read; `None` when everything was.

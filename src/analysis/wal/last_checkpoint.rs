@@ -151,26 +151,30 @@ impl Visitor for Seen {
             },
             // One that cannot be read may have handed out more.
             RM_MULTIXACT if record.is_cut() => self.is_unknown = true,
-            RM_MULTIXACT => self.multis = multis_after(record).or(self.multis),
+            RM_MULTIXACT => {
+                if let Some((multi, offset, count)) = multixact_made(record) {
+                    self.multis = Some((multi.wrapping_add(1), offset.saturating_add(u64::from(count))));
+                }
+            }
             _ => {}
         }
     }
 }
 
-/// The next multixact and offset after a record that makes one.
+/// Number, first member and count of members of the multixact that a record makes; `None` where it makes none, or is cut.
 ///
 /// Source: `xl_multixact_create`, `src/include/access/multixact.h`.
-fn multis_after(record: &Record<'_>) -> Option<(u32, u64)> {
+#[must_use]
+pub fn multixact_made(record: &Record<'_>) -> Option<(u32, u64, u32)> {
     const CREATE: u8 = 0x20;
-    if record.header.info & 0xF0 != CREATE {
+    if record.header.info & 0xF0 != CREATE || record.is_cut() {
         return None;
     }
     let data = record.main_data();
     let multi = u32_at(data, 0)?;
-    let (offset, count) = if record.major.facts().xlog == XlogFormat::Since19 {
-        (u64::from(u32_at(data, 8)?) | u64::from(u32_at(data, 12)?) << 32, u32_at(data, 16)?)
-    } else {
-        (u64::from(u32_at(data, 4)?), u32_at(data, 8)?)
-    };
-    Some((multi.wrapping_add(1), offset.saturating_add(u64::from(count))))
+    if record.major.facts().xlog == XlogFormat::Since19 {
+        let offset = u64::from(u32_at(data, 8)?) | u64::from(u32_at(data, 12)?) << 32;
+        return Some((multi, offset, u32_at(data, 16)?));
+    }
+    Some((multi, u64::from(u32_at(data, 4)?), u32_at(data, 8)?))
 }

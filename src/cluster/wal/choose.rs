@@ -126,6 +126,8 @@ pub(super) struct ChosenSet {
     pub segments: Vec<WalSegmentFile>,
     pub timeline: TimelineId,
     pub history: Option<TimelineHistory>,
+    /// Those of later timelines.
+    pub later_histories: Vec<TimelineHistory>,
 }
 
 /// How the bytes of segments are read.
@@ -155,7 +157,11 @@ pub(super) fn choose(
     let common = chooser.agree(control.as_ref(), data_major, system_identifier);
     let chosen = common.map(|common| chooser.choose(&common, timeline)).transpose()?.flatten();
     let set = common.zip(chosen).filter(|(_, (segments, ..))| !segments.is_empty());
-    let set = set.map(|(common, (segments, timeline, history))| ChosenSet { common, segments, timeline, history });
+    let set = set.map(|(common, (segments, timeline, history))| {
+        let later = std::mem::take(&mut chooser.histories).into_iter().filter(|(tli, _)| *tli > timeline);
+        let later_histories = later.map(|(_, (_, history))| history).collect();
+        ChosenSet { common, segments, timeline, history, later_histories }
+    });
     let Chooser { notes, unknown_versions, denied, .. } = chooser;
     Ok(Chosen { notes: notes.finish(), control, unknown_versions, denied, set })
 }

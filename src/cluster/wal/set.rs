@@ -28,6 +28,7 @@ pub struct WalSet {
     control: Option<ControlFile>,
     timeline: TimelineId,
     history: Option<TimelineHistory>,
+    later_histories: Vec<TimelineHistory>,
     scratch: Option<File>,
     window_bytes: u32,
     leaves_out: bool,
@@ -53,7 +54,7 @@ impl WalSet {
         let access = WalAccess { scratch: scratch.as_ref(), window_bytes, watch, by_name: as_server, undisputed };
         let Chosen { notes, control, unknown_versions, denied, set } =
             choose(candidates, access, system_identifier, timeline).map_err(|Interrupted| WalSetError::Interrupted)?;
-        let Some(ChosenSet { common, segments, timeline, history }) = set else {
+        let Some(ChosenSet { common, segments, timeline, history, later_histories }) = set else {
             return Err(WalSetError::NoWal { notes, unknown_versions, denied });
         };
         let is_misnamed = |note: &SetNote| note.kind == NoteKind::WrongName && note.level == NoteLevel::Problem;
@@ -67,6 +68,7 @@ impl WalSet {
             control,
             timeline,
             history,
+            later_histories,
             scratch,
             window_bytes,
             leaves_out,
@@ -103,6 +105,12 @@ impl WalSet {
     #[must_use]
     pub const fn timeline(&self) -> TimelineId {
         self.timeline
+    }
+
+    /// Histories of later timelines that were found, in order.
+    #[must_use]
+    pub fn later_histories(&self) -> &[TimelineHistory] {
+        &self.later_histories
     }
 
     /// Its history, of which all segments are; `None` when there is no history file, and all segments are of the

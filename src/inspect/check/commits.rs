@@ -5,15 +5,21 @@ use std::path::PathBuf;
 use crate::analysis::belonging::{Contradiction, SeamInput};
 use crate::analysis::finding::Finding;
 use crate::analysis::finding_kind::FindingKind;
-use crate::analysis::provable::{CommittedXact, WalPages};
+use crate::analysis::provable::{CommittedXact, MultixactMade, WalPages};
+use crate::analysis::verdict::content::FIRST_NORMAL_XID;
+use crate::analysis::verdict::xid::is_newer_xid;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::wal::WalSet;
-use crate::cluster::xact_files::XactStates;
+use crate::cluster::xact_files::{SlruEntries, XactStates};
 use crate::parsers::control::ControlFile;
 
 /// The commits that are not there.
 pub(super) struct LostCommits {
     states: XactStates,
+    /// `pg_commit_ts`, where commits have times, and the transactions between which they are kept.
+    times: Option<(SlruEntries, (u32, u32))>,
+    first_time: Option<(CommittedXact, PathBuf)>,
+    lost_times: u64,
     first: Option<(CommittedXact, PathBuf)>,
     count: u64,
 }
@@ -21,12 +27,24 @@ pub(super) struct LostCommits {
 impl LostCommits {
     /// None were looked for yet.
     pub(super) fn new(directory: &DataDir, control: &ControlFile) -> Self {
-        Self { states: XactStates::new(directory, control), first: None, count: 0 }
+        let kept = (control.checkpoint.oldest_commit_ts_xid, control.checkpoint.newest_commit_ts_xid);
+        let has_times = control.track_commit_timestamp && kept.0 >= FIRST_NORMAL_XID;
+        let times = has_times.then(|| (SlruEntries::of_times(directory, control), kept));
+        let states = XactStates::new(directory, control);
+        Self { states, times, first_time: None, lost_times: 0, first: None, count: 0 }
     }
 
     /// Looks these up. What `pg_xact` does not have at all, old transactions among it, is not counted.
     pub(super) fn look_up(&mut self, commits: &[CommittedXact]) {
         for commit in commits {
+            if let Some((times, (oldest, newest))) = &mut self.times
+                && !is_newer_xid(*oldest, commit.xid)
+                && !is_newer_xid(commit.xid, *newest)
+                && let Some((0, file)) = times.entry(commit.xid)
+            {
+                self.lost_times = self.lost_times.saturating_add(1);
+                self.first_time.get_or_insert((*commit, file));
+            }
             let Some(file) = self.states.not_committed(commit.xid) else { continue };
             self.count = self.count.saturating_add(1);
             self.first.get_or_insert((*commit, file));
@@ -34,11 +52,39 @@ impl LostCommits {
     }
 
     /// What was found.
-    pub(super) fn finding(self) -> Option<Finding> {
-        let (CommittedXact { xid, record_lsn }, file) = self.first?;
-        let kind = FindingKind::CommitsLost { count: self.count, xid, record_lsn };
-        Some(Finding::problem(kind).in_file(&file.display().to_string()))
+    pub(super) fn findings(self) -> Vec<Finding> {
+        let Self { first, count, first_time, lost_times, .. } = self;
+        let lost = first.map(|(CommittedXact { xid, record_lsn }, file)| {
+            Finding::problem(FindingKind::CommitsLost { count, xid, record_lsn }).in_file(&file.display().to_string())
+        });
+        let times = first_time.map(|(CommittedXact { xid, record_lsn }, file)| {
+            let kind = FindingKind::CommitTimesLost { count: lost_times, xid, record_lsn };
+            Finding::problem(kind).in_file(&file.display().to_string())
+        });
+        lost.into_iter().chain(times).collect()
     }
+
+    /// True when a commit is not in `pg_xact`.
+    pub(super) const fn is_any(&self) -> bool {
+        self.count > 0
+    }
+}
+
+/// Multixacts before the redo point that `pg_multixact` does not have, or has elsewhere: an older copy of it.
+pub(super) fn lost_multixacts(directory: &DataDir, control: &ControlFile, made: &[MultixactMade]) -> Option<Finding> {
+    let mut entries = SlruEntries::of_multis(directory, control);
+    let oldest = control.checkpoint.oldest_multi;
+    let (mut first, mut count) = (None, 0_u64);
+    for multi in made.iter().filter(|made| !is_newer_xid(oldest, made.multi)) {
+        let Some((_, file)) = entries.entry(multi.multi).filter(|(offset, _)| *offset != multi.offset) else {
+            continue;
+        };
+        count = count.saturating_add(1);
+        first.get_or_insert((*multi, file));
+    }
+    let (MultixactMade { multi, record_lsn, .. }, file) = first?;
+    let kind = FindingKind::MultixactsLost { count, multi, record_lsn };
+    Some(Finding::problem(kind).in_file(&file.display().to_string()))
 }
 
 /// What shows that WAL from elsewhere, of all that is known, is of another history than `own`.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::commits::{LostCommits, diverged};
+use super::commits::{LostCommits, diverged, lost_multixacts};
 use super::files::RelationFiles;
 use super::prepared::missing_prepared;
 use super::{Cluster, Scope, Stage, Told, Watch};
@@ -262,10 +262,12 @@ impl<'a> Prover<'a> {
         if self.proofs.diverged.is_some() {
             return Ok(WalPages::default());
         }
-        if let Some(found) = lost.and_then(LostCommits::finding) {
+        if lost.as_ref().is_some_and(LostCommits::is_any) {
             self.proofs.obstacle = Some(Obstacle::Commits);
-            told.findings.push(found);
         }
+        told.findings.extend(lost.into_iter().flat_map(LostCommits::findings));
+        let control = cluster.control;
+        told.findings.extend(control.and_then(|control| lost_multixacts(cluster.directory, control, &known.multis)));
         self.proofs.lacks_images |= known.lacks_images;
         Ok(known)
     }

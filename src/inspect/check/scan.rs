@@ -156,7 +156,8 @@ fn scan_once(
     let kinds = KindWitness::new(names);
     // Without checksums a page may be torn, which replay heals.
     let is_whole = cluster.has_checksums || !cluster.replay.recovery.replays();
-    let counters = CounterWitness::of(cluster.directory, cluster.control, names, is_whole);
+    let stopped = cluster.control.filter(|_| cluster.signs.backup_label.is_none());
+    let counters = CounterWitness::of(cluster.directory, stopped, names, is_whole);
     let notable = |page: PageId, bytes: &[u8]| {
         counters.look(page, bytes);
         unchanged.look(page, bytes);

@@ -193,6 +193,9 @@ impl fmt::Display for Doubt {
                 AndMore(*more)
             ),
             Self::NotOneCluster { cause } => write!(f, "the files do not belong together (problem {})", cause.code()),
+            Self::HistoriesElsewhere => f.write_str(
+                "recovery follows the newest timeline that restore_command finds, and that place was not examined: name it with --wal",
+            ),
             Self::ChecksumsContradict => f.write_str(
                 "pg_control says that data checksums are off, and the pages say that it is not of this cluster or was changed",
             ),

@@ -63,6 +63,15 @@ impl fmt::Display for FindingKind {
                 }
             }
             Self::TablespaceNoLink => f.write_str("a directory, where servers have a link"),
+            Self::CommitTimesLost { count, xid, record_lsn } => write!(
+                f,
+                "commits without a time that WAL has before the redo point: {count}, the first: {xid}, by the record at {record_lsn}"
+            ),
+            Self::MultixactsLost { count, multi, record_lsn } => write!(
+                f,
+                "multixacts that WAL made before the redo point and that are not here: {count}, the first: {multi}, by the record at \
+                 {record_lsn}"
+            ),
             Self::CommitsLost { count, xid, record_lsn } => {
                 write!(
                     f,

@@ -76,6 +76,12 @@ impl FindingKind {
                 "a start asks pg_xact how the transaction ended, and fails: bring back the file of pg_xact, or move this one away if it is a left-over from \
                  long ago"
             }
+            Self::CommitTimesLost { .. } => {
+                "the file, or a page of it, is older than the rest: times of commits are gone"
+            }
+            Self::MultixactsLost { .. } => {
+                "the file, or a page of it, is older than the rest: rows that several transactions locked or changed are read wrongly"
+            }
             Self::CommitsLost { .. } => {
                 "the file, or a page of it, is older than the rest: a start takes their changes for undone, without a word"
             }
