@@ -79,8 +79,11 @@ fn older_multixacts_and_times_of_commits_are_seen_by_wal() {
         let what = format!("{}, {mode}", bin.display());
         let sound = told(&server.data());
         assert_eq!((sound.0, sound.2), (0, vec![]), "{what}");
-        for (file, code, old) in
-            files.iter().zip(["multixacts_lost", "commit_times_lost"]).zip(old).map(|((file, code), old)| (file, code, old))
+        for (file, code, old) in files
+            .iter()
+            .zip(["multixacts_lost", "commit_times_lost"])
+            .zip(old)
+            .map(|((file, code), old)| (file, code, old))
         {
             let path = server.data().join(file);
             let newest = fs::read(&path).unwrap();

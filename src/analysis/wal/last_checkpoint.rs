@@ -79,16 +79,11 @@ impl LastCheckpoint {
     pub fn reset_arguments(&self) -> String {
         let of = &self.checkpoint;
         let (xid, epoch) = (of.next_xid(), of.next_full_xid >> 32);
-        let oldest = if self.major.is_some_and(|major| major >= Major::V14) {
-            format!(" -u {}", of.oldest_xid)
-        } else {
-            String::new()
-        };
-        let size = if self.major.is_some_and(|major| major >= Major::V11) {
-            format!(" --wal-segsize={}", self.segment_bytes >> 20)
-        } else {
-            String::new()
-        };
+        let facts = self.major.map(Major::facts);
+        let takes_oldest = facts.is_some_and(|facts| facts.reset_takes_oldest_xid);
+        let oldest = if takes_oldest { format!(" -u {}", of.oldest_xid) } else { String::new() };
+        let takes_size = facts.is_some_and(|facts| facts.reset_takes_size);
+        let size = if takes_size { format!(" --wal-segsize={}", self.segment_bytes >> 20) } else { String::new() };
         let multis = format!("-m {},{} -O {}", of.next_multi, of.oldest_multi.max(1), of.next_multi_offset);
         format!("-f -l {} -x {xid} -e {epoch}{oldest} -o {} {multis}{size}", self.next_file, of.next_oid)
     }

@@ -52,7 +52,7 @@ impl LostCommits {
     }
 
     /// What was found.
-    pub(super) fn findings(self) -> Vec<Finding> {
+    pub(super) fn findings(self, of_multis: Option<Finding>) -> Vec<Finding> {
         let Self { first, count, first_time, lost_times, .. } = self;
         let lost = first.map(|(CommittedXact { xid, record_lsn }, file)| {
             Finding::problem(FindingKind::CommitsLost { count, xid, record_lsn }).in_file(&file.display().to_string())
@@ -61,7 +61,7 @@ impl LostCommits {
             let kind = FindingKind::CommitTimesLost { count: lost_times, xid, record_lsn };
             Finding::problem(kind).in_file(&file.display().to_string())
         });
-        lost.into_iter().chain(times).collect()
+        lost.into_iter().chain(times).chain(of_multis).collect()
     }
 
     /// True when a commit is not in `pg_xact`.

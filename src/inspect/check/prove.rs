@@ -262,12 +262,10 @@ impl<'a> Prover<'a> {
         if self.proofs.diverged.is_some() {
             return Ok(WalPages::default());
         }
-        if lost.as_ref().is_some_and(LostCommits::is_any) {
-            self.proofs.obstacle = Some(Obstacle::Commits);
+        if let Some((lost, control)) = lost.zip(cluster.control) {
+            self.proofs.obstacle = lost.is_any().then_some(Obstacle::Commits);
+            told.findings.extend(lost.findings(lost_multixacts(cluster.directory, control, &known.multis)));
         }
-        told.findings.extend(lost.into_iter().flat_map(LostCommits::findings));
-        let control = cluster.control;
-        told.findings.extend(control.and_then(|control| lost_multixacts(cluster.directory, control, &known.multis)));
         self.proofs.lacks_images |= known.lacks_images;
         Ok(known)
     }
