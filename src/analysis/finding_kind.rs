@@ -51,6 +51,8 @@ pub enum FindingKind {
     RowXid { rows: RowAhead, next: u32 },
     /// Rows of one relation name multixacts that were never made. `next`: the next one, by `pg_control`.
     RowMultixact { rows: RowAhead, next: u32 },
+    /// `pg_wal` does not hold the checkpoint that `pg_control` names.
+    CheckpointMissing { lsn: Lsn },
     /// Rows of a relation that are wrong by themselves.
     RowFault { name: String, rows: WrongRows },
     /// `PG_VERSION` and `pg_control` are of different versions.

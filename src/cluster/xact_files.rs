@@ -1,11 +1,12 @@
 //! Whether the files of `pg_xact` and `pg_multixact` hold what a table may ask for: how every transaction ended, and which
 //! transactions each multixact stands for.
 
+use std::collections::HashMap;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use super::data_dir::DataDir;
-use super::open::{Links, ReadFile};
+use super::open::{Links, ReadFile, read_small};
 use super::server_files::FileFault;
 use super::slru_files::{SlruFault, SlruFiles, SlruPage};
 use super::xact_log::{SLRU_PAGES_PER_SEGMENT, XactLog};
@@ -61,6 +62,55 @@ impl XactStates {
         let status = self.0.status(xid, &mut Vec::new());
         let is_committed = matches!(status, XactStatus::Committed | XactStatus::Unknown);
         (!is_committed).then(|| self.0.file_of(xid))
+    }
+}
+
+/// Files of `pg_xact` that are held at once: those of the newest transactions.
+const MAX_XACT_FILES: u32 = 256;
+
+/// How transactions ended, by `pg_xact`, held in memory: 2 bits each of the newest 268 million.
+#[derive(Debug)]
+pub struct XactTable {
+    /// Files by their number.
+    files: HashMap<u32, Vec<u8>>,
+    xacts_per_file: u32,
+    oldest: u32,
+    next: u32,
+}
+
+impl XactTable {
+    /// Reads the files from the oldest transaction of a table to the last one before a shutdown.
+    #[must_use]
+    pub fn read(directory: &DataDir, control: &ControlFile) -> Self {
+        let pages = control.slru_pages_per_segment.unwrap_or(SLRU_PAGES_PER_SEGMENT);
+        let bytes = control.geometry.block_size.saturating_mul(pages);
+        let xacts_per_file = bytes.saturating_mul(4).max(1);
+        let (oldest, next) = (control.checkpoint.oldest_xid, control.checkpoint.next_xid());
+        let mut files = HashMap::new();
+        let last = next.wrapping_sub(1).checked_div(xacts_per_file).unwrap_or_default();
+        for number in (0..MAX_XACT_FILES).filter_map(|back| last.checked_sub(back)) {
+            let path = directory.root().join(format!("pg_xact/{number:04X}"));
+            if let Ok(bytes) = read_small(&path, Links::Refuse, u64::from(bytes)) {
+                files.insert(number, bytes);
+            }
+        }
+        Self { files, xacts_per_file, oldest, next }
+    }
+
+    /// True for a transaction that a table may name and that did not commit; false too where that is not known.
+    #[must_use]
+    pub fn is_undone(&self, xid: u32) -> bool {
+        // Numbers come round, so this is about distance.
+        let is_before = |other: u32| xid.wrapping_sub(other).cast_signed() < 0;
+        if u64::from(xid) < OWN_XIDS || is_before(self.oldest) || !is_before(self.next) {
+            return false;
+        }
+        let (number, rest) = (xid.checked_div(self.xacts_per_file), xid.checked_rem(self.xacts_per_file));
+        let bits = number
+            .and_then(|number| self.files.get(&number))
+            .zip(rest)
+            .and_then(|(bytes, rest)| Some(bytes.get(usize::try_from(rest / 4).ok()?)? >> (rest % 4 * 2)));
+        bits.is_some_and(|bits| matches!(XactStatus::from_bits(bits), XactStatus::Aborted | XactStatus::InProgress))
     }
 }
 

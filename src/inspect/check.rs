@@ -7,6 +7,7 @@ mod links;
 mod made_in_replay;
 mod missing;
 mod prepared;
+mod proof_progress;
 mod prove;
 mod scan;
 
@@ -200,6 +201,12 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
         (proofs, proof) = prove(&input, &mut told);
     }
     settle(&input, &mut server_files, &mut scanned.links.broken, &mut told);
+    let mut of_strangers = None;
+    if let Some(cause) = proofs.strangers.take() {
+        of_strangers = Some(Obstacle::Belonging);
+        told.findings.push(cause.finding(&|page| files.locate(page), None));
+        scanned.incomplete.push(Doubt::NotOneCluster { cause: Box::new(cause) });
+    }
     if input.own_only {
         (wal.all, wal.has_archive) = (None, false);
     }
@@ -225,7 +232,7 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
         named: &named,
         impossible: &impossible,
         proofs: &proofs,
-        obstacle: server_files.obstacle.max(proofs.obstacle).max(belonging.obstacle()),
+        obstacle: server_files.obstacle.max(proofs.obstacle).max(belonging.obstacle()).max(of_strangers),
         of_pages: &server_files.of_pages,
     };
     let mut report = judge(&cluster, &view, scanned, slots, &mut donors, told.coverage, request, watch);

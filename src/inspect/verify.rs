@@ -40,6 +40,7 @@ use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::data_dir::{DataDir, encryption_keys};
 use crate::cluster::names::RelationNames;
 use crate::cluster::relation_walk::{RelationFile, relations_of};
+use crate::cluster::reset::has_checkpoint;
 use crate::cluster::running::ServerSign;
 use crate::cluster::tar_backup::TarBackup;
 use crate::parsers::control::{ChecksumState, ControlFile, DbState};
@@ -270,6 +271,11 @@ impl<'a> DirectoryVerification<'a> {
                 counters: counters.finish(),
             };
             report.findings.extend(Belonging::examine(&input, &|page| plan.locate(page)).findings);
+            let is_asked = signs.backup_label.is_none() && !server.may_be_running();
+            if is_asked && has_checkpoint(directory.root(), control) == Some(false) {
+                let kind = FindingKind::CheckpointMissing { lsn: control.checkpoint_lsn };
+                report.findings.push(Finding::problem(kind).in_file("pg_wal"));
+            }
         }
         if let Some(redo_lsn) = plan.links_at.filter(|_| !scan.reach.is_empty()) {
             let input = TableLinkInput {

@@ -6,6 +6,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod evidence;
+mod exchange;
 mod field_belonging;
 mod field_rows;
 mod field_whole_table;

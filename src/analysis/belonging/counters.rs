@@ -11,6 +11,7 @@ use crate::analysis::verdict::xid::is_newer_xid;
 use crate::cluster::columns::{Shapes, table_shapes};
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::names::RelationNames;
+use crate::cluster::xact_files::XactTable;
 use crate::parsers::control::ControlFile;
 use crate::parsers::heap::{TupleHeader, infomask, page_tuples};
 use crate::parsers::page::PageHeader;
@@ -55,6 +56,11 @@ pub enum RowFault {
         /// `relminmxid`.
         oldest: u32,
     },
+    /// It says that a transaction committed, and `pg_xact` says that it did not.
+    Undone {
+        /// The transaction.
+        xid: u32,
+    },
     /// A column does not fit into it.
     Column {
         /// Its number, from 1.
@@ -84,6 +90,8 @@ pub struct Counters {
     pub xids: Option<RowAhead>,
     /// Rows ahead of the next multixact.
     pub multis: Option<RowAhead>,
+    /// Rows of several relations whose transactions committed, and not so by `pg_xact`.
+    pub undone: Option<RowAhead>,
     /// Rows that are wrong by themselves, of the first relations in order.
     pub wrong: Vec<WrongRows>,
 }
@@ -93,6 +101,8 @@ pub struct Counters {
 pub struct CounterWitness {
     /// The next transaction and multixact after a shutdown; later replay moves them on.
     next: Option<(u32, u32)>,
+    /// How transactions ended, after a shutdown.
+    ends: Option<XactTable>,
     /// What is known of each table whose pages are whole.
     tables: HashMap<RelFileLocator, TableBounds>,
     seen: Mutex<Seen>,
@@ -108,6 +118,7 @@ struct TableBounds {
 #[derive(Debug, Default)]
 struct Seen {
     ahead: [Tally; 2],
+    undone: Tally,
     wrong: BTreeMap<RelFileLocator, WrongRows>,
 }
 
@@ -115,6 +126,23 @@ struct Seen {
 struct Tally {
     first: Option<RowAhead>,
     relations: BTreeSet<RelFileLocator>,
+}
+
+impl Tally {
+    fn add(&mut self, page: PageId, item: usize, value: u32) {
+        self.relations.insert(page.rel);
+        let new = RowAhead { page, item, value, newest: value, rows: 0, relations: 0 };
+        let first = self.first.get_or_insert(new);
+        if (page, item) < (first.page, first.item) {
+            (first.page, first.item, first.value) = (page, item, value);
+        }
+        first.newest = if is_newer_xid(value, first.newest) { value } else { first.newest };
+        first.rows = first.rows.saturating_add(1);
+    }
+
+    fn finish(&self) -> Option<RowAhead> {
+        self.first.map(|rows| RowAhead { relations: self.relations.len(), ..rows })
+    }
 }
 
 impl CounterWitness {
@@ -131,7 +159,8 @@ impl CounterWitness {
                 tables.insert(rel, TableBounds { oldest, shapes });
             }
         }
-        Self { next, tables, seen: Mutex::default() }
+        let ends = stopped.map(|control| XactTable::read(dir, control));
+        Self { next, ends, tables, seen: Mutex::default() }
     }
 
     /// Looks at a sound page of a logged relation, from any thread.
@@ -155,6 +184,9 @@ impl CounterWitness {
                     self.add(1, page, tuple.item, multi);
                 }
             }
+            if let Some(xid) = self.ends.as_ref().and_then(|ends| undone_of(&row, ends)) {
+                self.add_undone(page, tuple.item, xid);
+            }
             if let Some(fault) = table.and_then(|table| table.fault_of(&row, tuple.bytes)) {
                 self.add_wrong(page, tuple.item, fault);
             }
@@ -163,15 +195,13 @@ impl CounterWitness {
 
     fn add(&self, which: usize, page: PageId, item: usize, value: u32) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(tally) = seen.ahead.get_mut(which) else { return };
-        tally.relations.insert(page.rel);
-        let new = RowAhead { page, item, value, newest: value, rows: 0, relations: 0 };
-        let first = tally.first.get_or_insert(new);
-        if (page, item) < (first.page, first.item) {
-            (first.page, first.item, first.value) = (page, item, value);
+        if let Some(tally) = seen.ahead.get_mut(which) {
+            tally.add(page, item, value);
         }
-        first.newest = if is_newer_xid(value, first.newest) { value } else { first.newest };
-        first.rows = first.rows.saturating_add(1);
+    }
+
+    fn add_undone(&self, page: PageId, item: usize, xid: u32) {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).undone.add(page, item, xid);
     }
 
     fn add_wrong(&self, page: PageId, item: usize, fault: RowFault) {
@@ -188,11 +218,17 @@ impl CounterWitness {
     #[must_use]
     pub fn finish(&self) -> Counters {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let of = |tally: &Tally| tally.first.map(|rows| RowAhead { relations: tally.relations.len(), ..rows });
         let [xids, multis] = &seen.ahead;
+        let undone = seen.undone.finish();
         let further = seen.wrong.len().saturating_sub(MAX_NAMED);
-        let wrong = seen.wrong.values().take(MAX_NAMED).map(|rows| WrongRows { further, ..*rows }).collect();
-        Counters { xids: of(xids), multis: of(multis), wrong }
+        let wrong = seen.wrong.values().take(MAX_NAMED).map(|rows| WrongRows { further, ..*rows });
+        // Rows of one relation alone are damaged themselves.
+        let single = undone.filter(|rows| rows.relations == 1).map(|RowAhead { page, item, value, rows, .. }| {
+            WrongRows { page, item, fault: RowFault::Undone { xid: value }, rows, further: 0 }
+        });
+        let wrong = wrong.chain(single).collect();
+        let undone = undone.filter(|rows| rows.relations > 1);
+        Counters { xids: xids.finish(), multis: multis.finish(), undone, wrong }
     }
 }
 
@@ -230,6 +266,14 @@ impl TableBounds {
         }
         first_misfit(row, tuple, &self.shapes).map(|index| RowFault::Column { number: index.saturating_add(1) })
     }
+}
+
+/// A transaction that committed by the hint bits of a row, and did not by `pg_xact`.
+fn undone_of(row: &TupleHeader, ends: &XactTable) -> Option<u32> {
+    let xmin = (row.has(infomask::XMIN_COMMITTED) && !row.has(infomask::XMIN_INVALID)).then_some(row.xmin);
+    let is_deleted = row.has(infomask::XMAX_COMMITTED) && !row.has(infomask::XMAX_IS_MULTI);
+    let xmax = (is_deleted && !row.has(infomask::XMAX_INVALID)).then_some(row.xmax);
+    xmin.into_iter().chain(xmax).find(|xid| ends.is_undone(*xid))
 }
 
 /// The transaction that inserted a row, unless the row is frozen.

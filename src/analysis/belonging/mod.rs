@@ -72,6 +72,20 @@ pub enum Contradiction {
         /// Its number.
         oid: Oid,
     },
+    /// A whole page has an LSN from the midst of WAL at hand, and no record ends there.
+    PageOfNoRecord {
+        /// The page.
+        page: PageId,
+        /// Its LSN.
+        page_lsn: Lsn,
+        /// How many such pages there are.
+        pages: usize,
+    },
+    /// Rows of several relations say that transactions committed, and `pg_xact` says of these that they did not.
+    XactOlder {
+        /// What the rows say.
+        rows: RowAhead,
+    },
     /// WAL from elsewhere is of another history: a clone, or a recovery to another point.
     WalDiverged {
         /// The record that shows it.
@@ -112,6 +126,14 @@ impl Contradiction {
                 finding.in_file(&path).at(offset)
             }
             Self::WalDiverged { .. } => finding,
+            Self::PageOfNoRecord { page, .. } => {
+                let (path, offset) = path_of(*page);
+                finding.in_file(&path).at(offset)
+            }
+            Self::XactOlder { rows } => {
+                let (path, offset) = path_of(rows.page);
+                finding.in_file(&path).at(offset)
+            }
             Self::DatabaseUnknown { oid } => finding.in_file(&format!("base/{oid}")),
             Self::TimelineForked { newest, .. } => {
                 finding.in_file(&format!("pg_wal/{}", TimelineHistory::file_name(*newest)))
@@ -192,6 +214,7 @@ impl Belonging {
                 found.findings.push(finding.in_file(&path).at(offset));
             }
         }
+        found.contradictions.extend(counters.undone.map(|rows| Contradiction::XactOlder { rows }));
         found.findings.extend(counters.findings(names, path_of));
         found.findings.extend(found.contradictions.iter().map(|found| found.finding(path_of, first)));
         found

@@ -318,18 +318,24 @@ pub fn next_steps(
     setting: Setting,
     subject: &dyn Fn(RelFileLocator) -> NamedRelation,
 ) -> Vec<NextStep> {
-    if outlook.start == Start::Running {
-        return vec![NextStep::StopServer];
+    match outlook.start {
+        Start::Running => return vec![NextStep::StopServer],
+        // Whatever is done about pages mixes files of different times.
+        Start::NotUsable { obstacle: Obstacle::Belonging } => return vec![NextStep::KeepStopped],
+        _ => {}
     }
     let count = |verdict: Verdict| pages.iter().filter(|page| page.verdict.verdict == verdict).count();
     let safe = count(Verdict::Restore).saturating_add(count(Verdict::Rebuild));
     let rebuildable = pages.iter().filter(|page| page.can_be_rebuilt()).count();
     let again = pages.iter().filter(|page| page.can_be_tried_again()).count();
     let is_unproven = |page: &&PageReport| {
-        page.verdict.verdict == Verdict::RestoreUnproven && !page.can_be_rebuilt() && !page.can_be_tried_again()
+        page.verdict.verdict == Verdict::RestoreUnproven
+            && !page.can_be_rebuilt()
+            && !page.can_be_tried_again()
+            && !belongs_elsewhere(replay)
     };
     let unproven: Vec<PageId> = pages.iter().filter(is_unproven).map(|page| page.page).collect();
-    let is_doubtful = |page: &&PageReport| page.can_be_rebuilt_unproven() && !belongs_elsewhere(replay);
+    let is_doubtful = |page: &&PageReport| page.can_be_rebuilt_unproven();
     let doubtful: Vec<PageId> = pages.iter().filter(is_doubtful).map(|page| page.page).collect();
     let stand_ins = pages.iter().filter(|page| page.stand_in.is_some()).count();
     let mut steps: Vec<NextStep> = outlook.refused_by.map(|pid| NextStep::LookAtProcess { pid }).into_iter().collect();

@@ -41,6 +41,8 @@ pub struct Proofs {
     pub obstacle: Option<Obstacle>,
     /// WAL from elsewhere is of another history.
     pub diverged: Option<Contradiction>,
+    /// Pages are of another history than WAL.
+    pub strangers: Option<Contradiction>,
     /// From the redo point on pages were changed without an image of what they were, by WAL.
     pub lacks_images: bool,
 }

@@ -139,6 +139,10 @@ impl PageReport {
     pub(super) fn weigh(&mut self, doubts: &[Doubt]) {
         self.verdict.weigh(doubts);
         self.is_doubtful |= doubts.iter().any(Doubt::forbids_restore);
+        if doubts.iter().any(|doubt| matches!(doubt, Doubt::NotOneCluster { .. })) {
+            // Nothing shows that the WAL is of this page.
+            self.rebuild = None;
+        }
         if let Some(rebuild) = &self.rebuild {
             self.verdict.add_rebuild(rebuild);
         }

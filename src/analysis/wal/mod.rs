@@ -33,6 +33,7 @@ pub mod page_action;
 pub mod page_writes;
 pub mod part_state;
 pub mod partial;
+pub mod record_ends;
 pub mod record_sheet;
 pub mod redo_points;
 pub mod relation_filter;

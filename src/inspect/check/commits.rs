@@ -8,10 +8,12 @@ use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::provable::{CommittedXact, MultixactMade, WalPages};
 use crate::analysis::verdict::content::FIRST_NORMAL_XID;
 use crate::analysis::verdict::xid::is_newer_xid;
+use crate::analysis::wal::record_ends::ends_among;
 use crate::cluster::data_dir::DataDir;
-use crate::cluster::wal::WalSet;
+use crate::cluster::wal::{WalReadError, WalSet};
 use crate::cluster::xact_files::{SlruEntries, XactStates};
 use crate::parsers::control::ControlFile;
+use crate::types::{Lsn, PageId};
 
 /// The commits that are not there.
 pub(super) struct LostCommits {
@@ -96,4 +98,23 @@ pub(super) fn diverged(
 ) -> Option<Contradiction> {
     let lost = lost.and_then(|lost| lost.first.as_ref()).map(|(commit, _)| *commit);
     SeamInput { own, known, next_xid, lost }.examine()
+}
+
+/// Of whole pages with an LSN that no record of them gave, those at whose LSN no record ends at all.
+pub(super) fn strangers(
+    set: &WalSet,
+    foreign: &[(PageId, Lsn)],
+    jobs: usize,
+) -> Result<Option<Contradiction>, WalReadError> {
+    if foreign.is_empty() {
+        return Ok(None);
+    }
+    let ends = ends_among(set, &foreign.iter().map(|(_, lsn)| *lsn).collect(), jobs)?;
+    let of_none: Vec<_> = foreign.iter().filter(|(_, lsn)| !ends.contains(lsn)).collect();
+    let first = of_none.first().copied();
+    Ok(first.map(|(page, page_lsn)| Contradiction::PageOfNoRecord {
+        page: *page,
+        page_lsn: *page_lsn,
+        pages: of_none.len(),
+    }))
 }

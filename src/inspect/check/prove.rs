@@ -2,12 +2,12 @@
 //! is built by replay up to its own LSN and compared with the disk.
 
 use std::collections::BTreeMap;
-use std::ops::{ControlFlow, Range};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::ops::Range;
 
-use super::commits::{LostCommits, diverged, lost_multixacts};
+use super::commits::{LostCommits, diverged, lost_multixacts, strangers};
 use super::files::RelationFiles;
 use super::prepared::missing_prepared;
+use super::proof_progress::{ProofProgress, wal_bytes};
 use super::{Cluster, Scope, Stage, Told, Watch};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -157,13 +157,18 @@ impl<'a> Prover<'a> {
             scope => scope.takes(page),
         };
         let mut buffer = vec![0; input.files.block_size];
+        let mut foreign = Vec::new();
         for provable in known.pages() {
             let is_suspect = provable.lacks.is_some() || provable.is_foreign;
             let page = provable.page;
             if is_suspect && is_wanted(page) && self.is_logged(page) {
-                self.compare_lsn(&provable, &mut buffer);
+                let is_there = self.compare_lsn(&provable, &mut buffer);
+                // Without checksums a torn page may show an LSN that it never had.
+                let is_foreign = is_there && provable.is_foreign && input.cluster.has_checksums;
+                foreign.extend(is_foreign.then_some((page, provable.page_lsn)));
             }
         }
+        self.proofs.strangers = strangers(set, &foreign, input.jobs)?;
         self.settle_absent(set, told)
     }
 
@@ -258,9 +263,9 @@ impl<'a> Prover<'a> {
         if !self.input.own_only && self.input.wal.all.is_some() {
             let own = self.input.wal.own.as_ref();
             self.proofs.diverged = diverged(own, &known, cluster.replay.next_xid, lost.as_ref());
-        }
-        if self.proofs.diverged.is_some() {
-            return Ok(WalPages::default());
+            if self.proofs.diverged.is_some() {
+                return Ok(WalPages::default());
+            }
         }
         if let Some((lost, control)) = lost.zip(cluster.control) {
             self.proofs.obstacle = lost.is_any().then_some(Obstacle::Commits);
@@ -559,41 +564,5 @@ impl Server {
         let (program, sandbox) = prepared.map_err(|error| not_replayed(&error))?;
         let control = read_small(&directory.control_path(), Links::Refuse, MAX_CONTROL_BYTES)?;
         Ok(Self { program, sandbox, control })
-    }
-}
-
-fn wal_bytes(set: &WalSet) -> u64 {
-    set.segments().len() as u64 * u64::from(set.geometry().wal_segment_size)
-}
-
-/// How far the proofs are, and whether somebody broke them off.
-struct ProofProgress<'a> {
-    stage: Stage,
-    watch: &'a dyn Watch,
-    total: u64,
-    done: AtomicU64,
-    broken_off: AtomicBool,
-}
-
-impl<'a> ProofProgress<'a> {
-    fn new(stage: Stage, watch: &'a dyn Watch, total: u64) -> Self {
-        Self { stage, watch, total, done: AtomicU64::new(0), broken_off: AtomicBool::new(false) }
-    }
-
-    /// So many bytes of WAL more were read.
-    fn read(&self, bytes: u64) -> ControlFlow<()> {
-        let done = self.done.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
-        let flow = self.watch.at(self.stage, done.min(self.total), self.total);
-        self.broken_off.fetch_or(flow.is_break(), Ordering::Relaxed);
-        flow
-    }
-
-    /// WAL is read again, or a server runs.
-    fn wait(&self) -> ControlFlow<()> {
-        self.read(0)
-    }
-
-    fn is_broken_off(&self) -> bool {
-        self.broken_off.load(Ordering::Relaxed)
     }
 }

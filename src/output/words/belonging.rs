@@ -36,6 +36,11 @@ impl fmt::Display for Contradiction {
             Self::DatabaseUnknown { oid } => {
                 write!(f, "the directory holds relations, and pg_database has no database {oid}")
             }
+            Self::PageOfNoRecord { page_lsn, pages, .. } => {
+                write!(f, "a whole page has LSN {page_lsn}, and no record of the WAL at hand ends there")?;
+                if *pages > 1 { write!(f, " ({pages} such pages)") } else { Ok(()) }
+            }
+            Self::XactOlder { rows } => write!(f, "{rows} as committed, and pg_xact says that they are not"),
             Self::WalDiverged { record_lsn, what } => {
                 write!(f, "WAL from elsewhere is of another history, by its record at {record_lsn}: ")?;
                 match what {
@@ -84,6 +89,9 @@ impl fmt::Display for WrongRows {
             RowFault::OldMultixact { multi, oldest } => {
                 write!(f, "names multixact {multi}, and relminmxid is {oldest}")?;
             }
+            RowFault::Undone { xid } => {
+                write!(f, "says that transaction {xid} committed, and pg_xact says that it did not")?
+            }
             RowFault::Column { number } => write!(f, "ends before its column {number} does")?,
         }
         if *rows > 1 {
@@ -105,6 +113,7 @@ impl RowFault {
                 "VACUUM fails over the row (\"found xmin from before relfrozenxid\"), and pg_xact may no longer hold its outcome"
             }
             Self::OldMultixact { .. } => "VACUUM fails over the row (\"found multixact from before relminmxid\")",
+            Self::Undone { .. } => "the row or pg_xact is damaged",
             Self::Column { .. } => {
                 "the row is damaged: reading that column fails or ends the server process; dump the table without this ctid"
             }
@@ -138,6 +147,13 @@ impl Contradiction {
             Self::DatabaseUnknown { .. } => {
                 "no server shows this database: base/ and global/ may be of different clusters, or CREATE DATABASE was cut off. \
                  Only global/, pg_control, pg_wal and pg_xact of the same cluster and time bring it back"
+            }
+            Self::PageOfNoRecord { .. } => {
+                "pages and WAL are of different histories: files of another cluster or time are among these, or WAL of a clone"
+            }
+            Self::XactOlder { .. } => {
+                "do not start: pg_xact is of another time or cluster, and committed rows would vanish. Bring back the pg_xact of this \
+                 time; an older one does not fit"
             }
             Self::WalDiverged { .. } => {
                 "that WAL is not used, and proves nothing: another copy of the cluster wrote it, or pg_xact is of another time. Name the \

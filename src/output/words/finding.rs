@@ -18,6 +18,9 @@ impl fmt::Display for FindingKind {
             }
             Self::Belonging(cause) => cause.fmt(f),
             Self::RowXid { rows, next } => write!(f, "{rows}, and pg_control has {next} as the next transaction"),
+            Self::CheckpointMissing { lsn } => {
+                write!(f, "the checkpoint that pg_control names, at {lsn}, is not there")
+            }
             Self::RowFault { name, rows } => write!(f, "{name}: {rows}"),
             Self::RowMultixact { rows, next } => write!(f, "{rows}, and pg_control has {next} as the next multixact"),
             Self::ControlSizes(fault) => fault.fmt(f),

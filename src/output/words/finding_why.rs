@@ -38,6 +38,9 @@ impl FindingKind {
             Self::RowMultixact { .. } => {
                 "VACUUM and updates of the row fail (\"has not been created yet\"): the row is damaged"
             }
+            Self::CheckpointMissing { .. } => {
+                "WAL is missing, or pg_wal and pg_control are of different times or clusters: `check` says more"
+            }
             Self::RowFault { rows, .. } => rows.fault.why(),
             Self::ControlSizes(_) => "nothing in this file can be trusted; it is not used to judge pages, slots or WAL",
             Self::ControlCrc { .. } => "nothing in this file can be trusted; it is not used to judge slots",
