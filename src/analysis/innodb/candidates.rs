@@ -252,6 +252,18 @@ impl BufferContent {
         self.encrypted.contains(&page_no)
     }
 
+    /// Pages of which there are encrypted images, by their numbers alone.
+    #[must_use]
+    pub fn encrypted_images(&self) -> u64 {
+        self.encrypted.len() as u64
+    }
+
+    /// True when a whole image of the page is older than this LSN.
+    #[must_use]
+    pub fn has_older(&self, page: InnodbPageId, lsn: InnodbLsn) -> bool {
+        self.slots_of(page).any(|slot| slot.state.is_sound() && slot.lsn < lsn)
+    }
+
     /// True when a slot or an entry names the page.
     #[must_use]
     pub fn names(&self, page: InnodbPageId) -> bool {

@@ -37,11 +37,10 @@ impl Step {
     /// What it is for.
     const fn sentence(self) -> &'static str {
         match self {
-            Self::Understand => "What a start would do, and which pages are damaged",
-            Self::Compare => "Page by page: what is on disk, what the image has, and what a start makes of it",
+            Self::Understand => "Which pages are damaged",
+            Self::Compare => "Page by page: what is on disk, and what the image has",
             Self::Act => {
-                "A start overwrites slots: first the directory is copied and images are saved, then a server is started on the \
-                 copy alone"
+                "Startup overwrites slots: copy the directory and save the images, then start a server only on the copy"
             }
         }
     }
