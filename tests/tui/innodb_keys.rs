@@ -43,7 +43,7 @@ const TABLE: &[KeyRow] = &[
     (&["h"], "nothing to hide is said", |s| s.message.is_some()),
     (&["l", "j", "enter"], "opens the page", |s| s.view == View::Page && s.page.wanted.is_some_and(|page| page.listed.is_some())),
     (&["l", "j", "enter", "esc"], "and goes back", |s| s.view == View::Triage && s.triage.selected == 1),
-    (&["s"], "by verdict", |s| s.triage.grouping == Grouping::Verdict),
+    (&["s"], "by image", |s| s.triage.grouping == Grouping::Held),
     (&["s", "s"], "page by page", |s| s.triage.grouping == Grouping::Page && s.triage.rows.rows.len() == 18),
     (&["s", "s", "s"], "by tablespace again", |s| s.triage.grouping == Grouping::Tablespace),
     (&["s", "s", "S", "}"], "the other way round, one down", |s| s.triage.is_reversed && s.triage.rows.page_at(0) == Some(17) && s.triage.selected == 1),
