@@ -34,7 +34,10 @@ pub fn innodb_steps(pages: &[InnodbPage], is_complete: bool, arguments: &str) ->
     )];
     let count = |helds: &[HeldImage]| wrong.iter().filter(|page| helds.contains(&page.held)).count();
     let groups: [(&[HeldImage], &str); 4] = [
-        (&[HeldImage::Newer, HeldImage::Same, HeldImage::Older], "the buffer holds a whole image; compare it with a backup"),
+        (
+            &[HeldImage::Newer, HeldImage::Same, HeldImage::Older],
+            "the buffer holds a whole image; compare it with a backup",
+        ),
         (&[HeldImage::Encrypted], "the image is encrypted; only a server with the key can read it"),
         (&[HeldImage::Missing, HeldImage::Unreadable], "no usable image; only a backup may have the contents"),
         (&[HeldImage::Unknown], "images are unknown; find the doublewrite buffer (--doublewrite-dir, --my-cnf)"),

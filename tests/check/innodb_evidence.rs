@@ -141,8 +141,7 @@ fn missing_evidence_makes_no_answer_safer() {
                 for (path, edit) in edits {
                     let bytes = fs::read(&path).expect("read");
                     edit.apply(&path, &bytes);
-                    let context =
-                        format!("{case} {} {edit:?}", path.strip_prefix(&data).expect("inside").display());
+                    let context = format!("{case} {} {edit:?}", path.strip_prefix(&data).expect("inside").display());
                     assert_not_safer(&context, (&whole, &listed), &check(&data, &[]));
                     fs::write(&path, bytes).expect("write");
                 }

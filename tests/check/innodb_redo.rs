@@ -7,6 +7,7 @@
 
 use std::fs;
 
+use pgforensics::parsers::crc::crc32c;
 use serde_json::Value;
 
 use crate::common::Ran;
@@ -84,4 +85,36 @@ fn log_that_ends_before_the_pages_is_a_problem() {
     let ran = innodb("check", &data);
     assert!(of_redo(&ran).iter().any(|one| one["kind"] == "innodb_redo_behind"), "{}", ran.stdout);
     assert_eq!(ran.status, 1);
+}
+
+/// `mariabackup --prepare` leaves a log of 12304 bytes: header, checkpoint blocks and the record of the checkpoint.
+///
+/// Source: `xtrabackup_prepare_func`, `extra/mariabackup/xtrabackup.cc` of MariaDB.
+#[test]
+fn log_of_a_prepared_backup_is_clean() {
+    let (_kept, data) = copy_of("mariadb1011");
+    let path = data.join("ib_logfile0");
+    let mut log = fs::read(&path).unwrap()[..12304].to_vec();
+    // Newer than every page.
+    let lsn = 1_000_000_000_u64.to_be_bytes();
+    log[8..16].copy_from_slice(&lsn);
+    let sum = crc32c(&log[..508]).to_be_bytes();
+    log[508..512].copy_from_slice(&sum);
+    for at in [4096, 8192] {
+        log[at..at + 8].copy_from_slice(&lsn);
+        log[at + 8..at + 16].copy_from_slice(&lsn);
+        let sum = crc32c(&log[at..at + 60]).to_be_bytes();
+        log[at + 60..at + 64].copy_from_slice(&sum);
+    }
+    log[12288..12291].copy_from_slice(&[0xFA, 0, 0]);
+    log[12291..12299].copy_from_slice(&lsn);
+    log[12299] = 1;
+    let sum = crc32c(&log[12288..12299]).to_be_bytes();
+    log[12300..12304].copy_from_slice(&sum);
+    fs::write(&path, log).unwrap();
+    let ran = innodb("check", &data);
+    let summary = ran.of_type("summary").remove(0);
+    assert_eq!((&summary["end_lsn"], &summary["shut_down_cleanly"]), (&"1000000016".into(), &true.into()));
+    let kinds: Vec<Value> = ran.of_type("finding").into_iter().map(|one| one["kind"].clone()).collect();
+    assert!(!kinds.contains(&"innodb_not_shut_down".into()) && of_redo(&ran).is_empty(), "{kinds:?}");
 }

@@ -11,8 +11,10 @@ use crate::analysis::finding::Coverage;
 use crate::analysis::skipped::SkippedPart;
 use crate::analysis::verdict::sectors::{MapImage, SectorMarks, TearMap, map_tear};
 use crate::cluster::innodb::doublewrite::{Doublewrite, DoublewriteLayout};
+use crate::cluster::innodb::redo_end::RedoEnd;
 use crate::cluster::innodb::redo_log::Family;
 use crate::cluster::innodb::tablespace::{PageReader, Tablespace, Tablespaces};
+use crate::parsers::innodb::checksum::Algorithm;
 use crate::parsers::innodb::layout::TRX_SYSTEM_PAGE;
 use crate::parsers::innodb::page::PageHeader;
 use crate::parsers::innodb::page_check::{PageState, Unverifiable};
@@ -147,17 +149,19 @@ pub enum BufferTrust {
 }
 
 impl BufferTrust {
-    /// What speaks against a buffer. `scan`: of the data files.
+    /// The state of a buffer. `scan`: of the data files. `end`: of the redo log.
     #[must_use]
     pub fn of(
         doublewrite: &Doublewrite,
         content: &BufferContent,
         checkpoint: Option<InnodbLsn>,
-        scan: &ScanReport,
+        (scan, end): (&ScanReport, Option<RedoEnd>),
         is_off: bool,
     ) -> Self {
         let has_current = checkpoint.is_none_or(|checkpoint| content.newest_lsn() >= Some(checkpoint));
         let newest_on_disk = scan.newest_lsn.iter().copied().max().unwrap_or_default();
+        // After a clean shutdown nothing has to be in the buffer.
+        let is_clean = end.is_some_and(|end| end.is_clean && newest_on_disk <= end.lsn);
         let is_written_since = checkpoint.is_some_and(|checkpoint| newest_on_disk > checkpoint);
         if matches!(doublewrite.layout, DoublewriteLayout::Elsewhere | DoublewriteLayout::Missing) {
             Self::NotFound
@@ -165,7 +169,7 @@ impl BufferTrust {
             Self::SwitchedOff
         } else if !content.is_complete {
             Self::Incomplete
-        } else if content.newest_lsn().is_none() || (is_written_since && !has_current) {
+        } else if !is_clean && (content.newest_lsn().is_none() || (is_written_since && !has_current)) {
             Self::NotInUse
         } else {
             Self::Complete
@@ -237,12 +241,7 @@ impl JudgeContext<'_> {
     }
 
     /// Compares a page with its images.
-    pub fn judge(
-        &self,
-        found: &FoundPage,
-        reader: &mut PageReader<'_>,
-        coverage: &mut Coverage,
-    ) -> Option<InnodbPage> {
+    pub fn judge(&self, found: &FoundPage, reader: &mut PageReader<'_>, coverage: &mut Coverage) -> Option<InnodbPage> {
         let space = self.spaces.all.get(found.space)?;
         let page = InnodbPageId { space_id: space.id, page_no: found.page_no };
         let (file, offset) = space.find(found.page_no)?;
@@ -343,6 +342,10 @@ impl JudgeContext<'_> {
         let newest = sound.max_by_key(|candidate| candidate.facts.lsn);
         let chosen = page.chosen().and_then(|chosen| page.candidates.get(chosen));
         if let Some(image) = chosen.or(newest) {
+            // Nothing shows that an image without a checksum is whole.
+            if matches!(image.facts.state.algorithm(), Some(Algorithm::None | Algorithm::ZipNone)) {
+                return HeldImage::Unreadable;
+            }
             return match image.facts.lsn.cmp(&page.disk_lsn) {
                 std::cmp::Ordering::Less => HeldImage::Older,
                 std::cmp::Ordering::Equal => HeldImage::Same,
@@ -354,7 +357,10 @@ impl JudgeContext<'_> {
         let is_full = space.flags.is_full_crc32;
         if page.candidates.iter().any(is_encrypted) || (is_full && self.content.has_encrypted(page_no)) {
             HeldImage::Encrypted
-        } else if (is_full && self.content.has_unnamed(page_no)) || space.has_rival || self.trust != BufferTrust::Complete {
+        } else if (is_full && self.content.has_unnamed(page_no))
+            || space.has_rival
+            || self.trust != BufferTrust::Complete
+        {
             HeldImage::Unknown
         } else if page.candidates.is_empty() {
             HeldImage::Missing

@@ -25,19 +25,12 @@ pub struct RedoLog {
     pub is_checkpoint_certain: bool,
     /// Files whose header is not all there or has a wrong checksum.
     pub bad_headers: Vec<String>,
-    /// Files that the next one does not go on from.
-    pub gaps: Vec<RedoGap>,
+    /// Files that end before the next one begins.
+    pub gaps: Vec<String>,
     /// Checkpoint blocks with a wrong checksum: file and offset.
     pub damaged: Vec<(String, u64)>,
     /// Files that could not be read.
     pub skipped: Vec<AccessError>,
-}
-
-/// A file of a log in a directory of its own that ends before the next one begins.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RedoGap {
-    /// Its name.
-    pub file: String,
 }
 
 /// A file of the log whose start was read.
@@ -147,13 +140,13 @@ impl RedoLog {
 }
 
 /// Where files in the order of their numbers do not go on from one another. One whose header is damaged tells nothing but its number.
-fn gaps(heads: &[Head]) -> Vec<RedoGap> {
+fn gaps(heads: &[Head]) -> Vec<String> {
     let gap = |two: &[Head]| {
         let [one, next] = two else { return None };
         let is_file_missing = one.number.checked_add(1) != Some(next.number);
         let are_known = one.header.has_right_checksum && next.header.has_right_checksum;
         let is_gap = is_file_missing || (are_known && one.end_lsn != next.header.start_lsn);
-        is_gap.then(|| RedoGap { file: one.name.clone() })
+        is_gap.then(|| one.name.clone())
     };
     heads.windows(2).filter_map(gap).collect()
 }

@@ -44,7 +44,7 @@ impl InnodbExamination {
     /// What its pages were judged by.
     #[must_use]
     pub fn context(&self) -> JudgeContext<'_> {
-        self.source.context(&self.content, &self.scan, self.end.map(|end| end.lsn))
+        self.source.context(&self.content, &self.scan, self.end)
     }
 
     /// Pages of which the buffer holds such an image.
@@ -116,7 +116,7 @@ pub fn innodb_check(
     let scan = scan(&source.scan_request(&|_| true, &wants, request.jobs), &mut coverage, &told);
     note_scan(&source, &scan, &mut findings, &mut coverage);
     note_newest(end, &content, &scan, &mut findings);
-    let context = source.context(&content, &scan, end.map(|end| end.lsn));
+    let context = source.context(&content, &scan, end);
     note_trust(context.trust, &mut findings);
     let mut reader = PageReader::new(&source.root);
     let mut judge = |found: &FoundPage, coverage: &mut Coverage| context.judge(found, &mut reader, coverage);
@@ -136,9 +136,8 @@ pub fn innodb_check(
         for page in content.pages() {
             let found = source.look_up(page, &mut lookup, &mut coverage);
             let is_listed = |page| pages.binary_search_by_key(&page, |listed: &InnodbPage| listed.page).is_ok();
-            let is_whole = |found: &FoundPage| {
-                !found.state.is_damaged() && found.state != PageState::Empty && !is_listed(page)
-            };
+            let is_whole =
+                |found: &FoundPage| !found.state.is_damaged() && found.state != PageState::Empty && !is_listed(page);
             whole.extend(found.filter(is_whole).and_then(|found| judge(&found, &mut coverage)));
         }
     }
@@ -265,12 +264,13 @@ pub fn innodb_page(
     // Without a current image, whether the buffer was in use at all shows in other tablespaces.
     let is_stale = source.checkpoint().is_some_and(|checkpoint| content.newest_lsn() < Some(checkpoint));
     let takes = |index| index == wanted || is_stale;
-    let scan =
-        scan(&source.scan_request(&takes, &|_, _, _| false, request.jobs), &mut coverage, &|done, total, _: &[FoundPage]| {
-            watch(done, total)
-        });
+    let scan = scan(
+        &source.scan_request(&takes, &|_, _, _| false, request.jobs),
+        &mut coverage,
+        &|done, total, _: &[FoundPage]| watch(done, total),
+    );
     note_newest(end, &content, &scan, &mut findings);
-    let context = source.context(&content, &scan, end.map(|end| end.lsn));
+    let context = source.context(&content, &scan, end);
     note_trust(context.trust, &mut findings);
     let mut reader = PageReader::new(&source.root);
     let found = source.look_up(page, &mut reader, &mut coverage);

@@ -15,6 +15,7 @@ use crate::analysis::innodb::scan::{FoundPage, ScanReport, ScanRequest, WantedPa
 use crate::analysis::skipped::{SkipReason, SkippedPart};
 use crate::cluster::innodb::doublewrite::{Doublewrite, DoublewriteLayout};
 use crate::cluster::innodb::files::InnodbFiles;
+use crate::cluster::innodb::redo_end::RedoEnd;
 use crate::cluster::innodb::redo_log::{Family, RedoLog};
 use crate::cluster::innodb::tablespace::{NoSpace, PageReader, Tablespaces};
 use crate::cluster::open::AccessError;
@@ -91,13 +92,13 @@ impl InnodbSource {
         if coverage.is_interrupted() { Err(InspectError::BufferInterrupted) } else { Ok(content) }
     }
 
-    /// What pages are judged by. `scan`: of the tablespaces that were read. `end_lsn`: the end of the log.
+    /// What pages are judged by. `scan`: of the tablespaces that were read. `end`: of the redo log.
     #[must_use]
     pub fn context<'a>(
         &'a self,
         content: &'a BufferContent,
         scan: &ScanReport,
-        end_lsn: Option<InnodbLsn>,
+        end: Option<RedoEnd>,
     ) -> JudgeContext<'a> {
         JudgeContext {
             root: &self.root,
@@ -106,12 +107,12 @@ impl InnodbSource {
             content,
             family: self.family,
             checkpoint: self.checkpoint(),
-            end_lsn,
+            end_lsn: end.map(|end| end.lsn),
             trust: BufferTrust::of(
                 &self.doublewrite,
                 content,
                 self.checkpoint(),
-                scan,
+                (scan, end),
                 self.settings.is_doublewrite_off,
             ),
         }
@@ -219,8 +220,8 @@ impl InnodbSource {
         for file in &self.log.bad_headers {
             findings.push(about(Finding::problem, InnodbFinding::InnodbRedoHeader, Some(file)).at(0));
         }
-        for gap in &self.log.gaps {
-            findings.push(about(Finding::problem, InnodbFinding::InnodbRedoMissing, Some(&gap.file)));
+        for file in &self.log.gaps {
+            findings.push(about(Finding::problem, InnodbFinding::InnodbRedoMissing, Some(file)));
         }
         if self.log.checkpoint.is_none() {
             findings.push(about(Finding::problem, InnodbFinding::InnodbNoCheckpoint, None));

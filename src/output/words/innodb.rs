@@ -11,10 +11,9 @@ use crate::parsers::innodb::page_check::PageFault;
 impl fmt::Display for InnodbFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::InnodbDamagedPages { count, with_image } => write!(
-                f,
-                "damaged pages: {count}; the doublewrite buffer holds a whole image of {with_image}"
-            ),
+            Self::InnodbDamagedPages { count, with_image } => {
+                write!(f, "damaged pages: {count}; the doublewrite buffer holds a whole image of {with_image}")
+            }
             Self::InnodbOlderImages { count } => write!(
                 f,
                 "whole pages newer than the end of the redo log, with an older image in the doublewrite buffer: {count}"
@@ -44,9 +43,7 @@ impl fmt::Display for InnodbFinding {
                 f,
                 "the server was not shut down cleanly: checkpoint at LSN {checkpoint_lsn}, end of the redo log at {end_lsn}"
             ),
-            Self::InnodbRedoMissing => {
-                f.write_str("the redo log continues in a file that is missing or too short")
-            }
+            Self::InnodbRedoMissing => f.write_str("the redo log continues in a file that is missing or too short"),
             Self::InnodbRedoBehind { end_lsn, newest_lsn } => {
                 write!(f, "the redo log ends at LSN {end_lsn}, and a page was written at LSN {newest_lsn}")
             }
@@ -103,9 +100,7 @@ impl InnodbFinding {
             }
             Self::InnodbEmptyFile => "its table was being made, or the file was emptied",
             Self::InnodbPageZero => "the server finds the tablespace by page 0",
-            Self::InnodbNoCheckpoint => {
-                "which images are older than the checkpoint is unknown"
-            }
+            Self::InnodbNoCheckpoint => "which images are older than the checkpoint is unknown",
             Self::InnodbDamagedCheckpoint => {
                 "the other block was used; a crash in the middle of a checkpoint leaves one"
             }

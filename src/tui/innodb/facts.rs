@@ -163,8 +163,7 @@ impl InnodbSurvey {
     pub fn page_text(&self, page: &InnodbPage) -> String {
         let (disk, held) = (page.disk.name(), page.held.name());
         let space = self.examined.source.spaces.all.get(page.space).map(Tablespace::name).unwrap_or_default();
-        format!("{space} {} {} {} {disk} {held}", page.path, page.page.page_no, page.page.space_id)
-            .to_lowercase()
+        format!("{space} {} {} {} {disk} {held}", page.path, page.page.page_no, page.page.space_id).to_lowercase()
     }
 
     /// Findings, and what was not examined.

@@ -43,7 +43,6 @@ pub fn view(state: &State, out: &mut Frame<'_>) {
     let mut lines = vec![frame::tabs(look, width, &tab_labels(), open, &state.subject.path)];
     let body = body(state);
     lines.extend(body.lines(state.body_rows(), look, state.list_columns()));
-    lines.extend(super::guide::lines(state));
     let range = body.shown_range(state.body_rows());
     lines.push(frame::status(look, width, &range, |width| status_words(state, width)));
     let bindings = INNODB_KEYS.iter().filter(|binding| applies(binding, state.view));
@@ -190,8 +189,9 @@ pub(super) fn waiting(state: &State) -> Vec<Line<'static>> {
 /// The style of what the buffer holds.
 pub(super) fn style_of(look: Look, held: HeldImage) -> Style {
     match held {
-        HeldImage::Newer | HeldImage::Same => look.good(),
-        HeldImage::Older | HeldImage::Encrypted | HeldImage::Unknown => look.doubt(),
+        HeldImage::Newer | HeldImage::Same | HeldImage::Older | HeldImage::Encrypted | HeldImage::Unknown => {
+            look.doubt()
+        }
         HeldImage::Missing | HeldImage::Unreadable => look.bad(),
     }
 }

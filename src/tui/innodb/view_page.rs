@@ -73,8 +73,8 @@ fn parts(state: &State) -> Line<'static> {
 /// `image A (#ib_16384_0.dblwr:3 at 12345)`.
 fn image_title(sheet: &InnodbPageSheet, at: usize) -> Option<String> {
     let image = sheet.images.get(at)?;
-    let taken = if image.is_chosen { ", taken" } else { "" };
-    Some(format!("image {} ({}{taken})", image.letter, image.title))
+    let first = if image.is_chosen { ", first" } else { "" };
+    Some(format!("image {} ({}{first})", image.letter, image.title))
 }
 
 /// The same, or its letter alone where it has no room.

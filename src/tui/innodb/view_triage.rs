@@ -9,6 +9,7 @@ use super::triage_rows::{Group, GroupKey, Grouping, Row};
 use super::view::{layout, style_of, waiting};
 use crate::analysis::innodb::judge::{HeldImage, InnodbPage};
 use crate::cluster::innodb::tablespace::Tablespace;
+use crate::output::check_text::letter as letter_of;
 use crate::output::innodb_text::{NOT_PREDICTED, write_innodb_page};
 use crate::tui::body::{Body, highlight};
 use crate::tui::export::text_of;
@@ -60,19 +61,20 @@ fn triage_head(state: &State, survey: &InnodbSurvey) -> Vec<Line<'static>> {
     let examined = &survey.examined;
     let mut head = fact(look, state.columns(), "startup", NOT_PREDICTED, look.faint());
     let damaged = survey.damaged;
-    let zero = examined.pages.len().saturating_sub(damaged);
+    let other = examined.pages.len().saturating_sub(damaged);
+    let wrong = examined.pages.iter().filter(|page| page.is_wrong()).count();
     let mut counts = format!("{} damaged", pages(damaged));
-    if zero > 0 {
-        counts.push_str(&format!(", {zero} all zero with an image"));
+    if other > 0 {
+        counts.push_str(&format!(", {other} zero-filled or newer than the log"));
     }
     let skipped = examined.coverage.skipped.len();
     counts.push_str(&format!("; {} read", pages(usize::try_from(examined.scan.counts.pages).unwrap_or(usize::MAX))));
     if skipped > 0 {
         counts.push_str(&format!("; {skipped} not examined (F)"));
     }
-    let style = match (damaged, skipped) {
-        (0, 0) => look.good(),
-        (0, _) => look.doubt(),
+    let style = match (wrong, skipped, examined.is_shut_down()) {
+        (0, 0, Some(true)) => look.good(),
+        (0, ..) => look.doubt(),
         _ => look.bad(),
     };
     head.extend(fact(look, state.columns(), "pages", &counts, style));
@@ -235,7 +237,9 @@ fn page_line(state: &State, at: usize, index: usize, [name, room, rest]: [usize;
     };
     let called = if is_below { look.fit(&called, name) } else { look.fit_end(&called, name) };
     let words = judged.map_or_else(String::new, |(survey, page)| {
-        image_words(survey, page)
+        let words = image_words(survey, page);
+        let has_room = columns(&words) <= rest;
+        if has_room { words } else { page.chosen().map_or_else(String::new, |at| letter_of(at).to_string()) }
     });
     let number = page_no(state, index).map_or_else(String::new, |number| number.to_string());
     let style = style(look, held);
@@ -254,7 +258,7 @@ fn image_words(survey: &InnodbSurvey, page: &InnodbPage) -> String {
     match chosen {
         Some(chosen) => format!("{} at {}", survey.slot_name(SlotLine::Slot(&chosen.facts)), chosen.facts.lsn),
         None if page.candidates.is_empty() => "no image".to_owned(),
-        None => format!("images that are not taken: {}", page.candidates.len()),
+        None => format!("other images: {}", page.candidates.len()),
     }
 }
 
