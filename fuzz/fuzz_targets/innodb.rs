@@ -6,7 +6,7 @@ use std::fs::OpenOptions;
 use std::ops::ControlFlow;
 
 use libfuzzer_sys::fuzz_target;
-use pgforensics::analysis::innodb::judge::InnodbVerdict;
+use pgforensics::analysis::innodb::judge::HeldImage;
 use pgforensics::inspect::innodb::check::{InnodbExamination, innodb_check};
 use pgforensics::inspect::innodb::source::InnodbRequest;
 use pgforensics::parsers::innodb::compressed::{
@@ -52,21 +52,20 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(what(&whole), what(&again), "threads");
     for page in &whole.pages {
         assert!(page.offset < system.len() as u64, "inside");
-        if page.verdict == InnodbVerdict::ServerRestores {
-            let chosen = page.chosen().and_then(|chosen| page.candidates.get(chosen)).expect("an image");
-            assert!(chosen.facts.state.is_sound() && chosen.since_checkpoint == Some(true));
+        if let Some(chosen) = page.taken.and(page.chosen()).and_then(|chosen| page.candidates.get(chosen)) {
+            assert!(chosen.facts.state.is_sound());
         }
     }
     write_buffer(&vec![0; buffer.len()]);
     let emptied = check(1).expect("as before");
     assert_eq!(emptied.scan.counts.damaged, whole.scan.counts.damaged);
     for page in &emptied.pages {
-        assert!(matches!(page.verdict, InnodbVerdict::Unknown | InnodbVerdict::Whole), "without images: {page:?}");
+        assert!(matches!(page.held, HeldImage::Unknown | HeldImage::Missing), "without images: {page:?}");
     }
     write_buffer(buffer);
     let _ = pgforensics_fuzz::file("ib_logfile0", &[]);
     let without_log = check(1).expect("as before");
-    assert!(without_log.pages.iter().all(|page| page.verdict != InnodbVerdict::ServerRestores), "without a checkpoint");
+    assert_eq!(without_log.is_shut_down(), None, "without a checkpoint");
 });
 
 fn read_page(page: &[u8], flags: &SpaceFlags) {
@@ -103,6 +102,6 @@ fn check(jobs: usize) -> Option<InnodbExamination> {
 
 /// All that is said.
 fn what(examined: &InnodbExamination) -> String {
-    let InnodbExamination { pages, whole, start, findings, coverage, .. } = examined;
-    format!("{pages:?} {whole:?} {start:?} {findings:?} {coverage:?} {:?}", examined.content.slots)
+    let InnodbExamination { pages, whole, end, findings, coverage, .. } = examined;
+    format!("{pages:?} {whole:?} {end:?} {findings:?} {coverage:?} {:?}", examined.content.slots)
 }

@@ -12,11 +12,11 @@ use super::json::wal::Row;
 use super::table::{Fit, plain_table, write_fitted};
 use super::text::{Layout, wrapped, write_fact};
 use crate::analysis::innodb::candidates::SlotCounts;
-use crate::analysis::innodb::judge::{InnodbPage, InnodbVerdict};
-use crate::analysis::innodb::recovery::{OnStart, Sureness};
+use crate::analysis::innodb::judge::{HeldImage, InnodbPage};
 use crate::analysis::innodb::scan::PageCounts;
 use crate::analysis::verdict::sectors::TearDirection;
 use crate::cluster::innodb::doublewrite::{Doublewrite, DoublewriteLayout};
+use crate::cluster::innodb::redo_end::RedoEnd;
 use crate::cluster::innodb::redo_log::{Family, RedoLog};
 use crate::cluster::innodb::tablespace::Tablespaces;
 use crate::parsers::innodb::page_check::PageState;
@@ -24,9 +24,8 @@ use crate::parsers::innodb::page_check::PageState;
 /// Pages that are described one by one.
 const MAX_PAGES: usize = 50;
 
-/// What is said wherever verdicts are: none is a proof.
-pub const NOTHING_PROVEN: &str = "Nothing here is proven: no redo log is replayed, and only after its replay is it known which version \
-                                  of a page is the right one.";
+/// The limit of every answer about pages.
+pub const NOT_PREDICTED: &str = "What the server does at startup is not predicted: its redo log is not replayed here.";
 
 /// What an instance is, and its doublewrite buffer.
 ///
@@ -263,7 +262,7 @@ fn write_more(out: &mut dyn Write, layout: Layout, count: usize) -> io::Result<(
     }
 }
 
-/// Pages with their verdicts, a line each.
+/// Pages with their images, a line each.
 ///
 /// # Errors
 /// When the output cannot be written to.
@@ -277,7 +276,7 @@ pub fn write_judged(
         return Ok(());
     }
     writeln!(out, "\n{}", layout.paint.heading("Pages"))?;
-    let mut table = plain_table(&["tablespace", "page", "disk", "verdict", "on start", "image"]);
+    let mut table = plain_table(&["tablespace", "page", "disk", "buffer holds", "first for the server"]);
     for page in pages.iter().take(MAX_PAGES) {
         let chosen = page.chosen().and_then(|chosen| page.candidates.get(chosen));
         let image = chosen.map_or_else(
@@ -290,8 +289,7 @@ pub fn write_judged(
             printable(&page.path),
             page.page.page_no.to_string(),
             page.disk.name().to_owned(),
-            page.verdict.name().to_owned(),
-            page.prediction.on_start.name().to_owned(),
+            page.held.name().to_owned(),
             image,
         ]);
     }
@@ -332,7 +330,7 @@ pub fn write_innodb_page(
             Some(false) => "older than the checkpoint",
             None => "checkpoint unknown",
         };
-        let taken = if chosen == Some(index) { "; the server takes it" } else { "" };
+        let taken = if chosen == Some(index) { "; first in the order of the server" } else { "" };
         let words = format!(
             "{}:{}, LSN {}, {}, {age}; disk: {}{taken}",
             slot_file(setting, facts.slot.0),
@@ -355,27 +353,36 @@ pub fn write_innodb_page(
         write_fact(out, layout, "tear", &words)?;
         write_fact(out, layout, "sectors of 512 bytes", &format!("{signs}  (.: of none)"))?;
     }
-    let is_likely = page.prediction.sureness == Sureness::Likely && page.prediction.on_start != OnStart::Unknown;
-    let sure = if is_likely { ", likely" } else { "" };
-    write_fact(out, layout, "on start", &format!("{}{sure}", page.prediction.on_start))?;
-    for reason in &page.prediction.reasons {
-        write_fact(out, layout, "", &reason.to_string())?;
+    if page.is_newer_than_log {
+        write_fact(out, layout, "redo log", "the page is newer than the end of the redo log")?;
     }
-    write_fact(out, layout, "verdict", &format!("{}: {}", page.verdict.name(), page.verdict))
+    write_fact(out, layout, "buffer holds", &format!("{}: {}", page.held.name(), page.held))
 }
 
-/// How many pages have each verdict, and that none of it is a proof.
+/// What the buffer holds of how many pages, the state of the redo log, and the limit of all answers.
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_verdicts(out: &mut dyn Write, layout: Layout, pages: &[&InnodbPage], start: &str) -> io::Result<()> {
-    writeln!(out, "\n{}", layout.paint.heading("Verdict"))?;
-    write_fact(out, layout, "start of the server", start)?;
-    for verdict in InnodbVerdict::ALL {
-        let count = pages.iter().filter(|page| page.verdict == verdict).count();
+pub fn write_held(
+    out: &mut dyn Write,
+    layout: Layout,
+    pages: &[&InnodbPage],
+    (end, is_shut_down): (Option<RedoEnd>, Option<bool>),
+) -> io::Result<()> {
+    writeln!(out, "\n{}", layout.paint.heading("Summary"))?;
+    let end = end.map_or_else(|| "unknown".to_owned(), |end| format!("LSN {}", end.lsn));
+    write_fact(out, layout, "end of redo log", &end)?;
+    let shut_down = match is_shut_down {
+        Some(true) => "yes: the redo log ends at its checkpoint",
+        Some(false) => "no",
+        None => "unknown",
+    };
+    write_fact(out, layout, "shut down cleanly", shut_down)?;
+    for held in HeldImage::ALL {
+        let count = pages.iter().filter(|page| page.held == held).count();
         if count > 0 {
-            write_fact(out, layout, verdict.name(), &format!("{count}: {verdict}"))?;
+            write_fact(out, layout, held.name(), &format!("{count}: {held}"))?;
         }
     }
-    wrapped(out, layout, "  ", 2, NOTHING_PROVEN)
+    wrapped(out, layout, "  ", 2, NOT_PREDICTED)
 }

@@ -9,7 +9,7 @@ use std::thread;
 use serde_json::Value;
 
 use crate::common::{Ran, arg, dwbinspect};
-use crate::innodb_variants::{copy_of, forget_what_is_lost};
+use crate::innodb_variants::copy_of;
 
 const CASES: [&str; 6] =
     ["mysql97", "mysql97-detect", "mysql56", "mariadb1011", "mariadb1011-crc32", "mariadb1011-compressed"];
@@ -33,16 +33,10 @@ fn has_kind(ran: &Ran, kind: &str) -> bool {
 
 /// The more of a promise, the higher.
 fn promise(page: &Value) -> usize {
-    let words = ["unknown", "no_image", "restore_unproven", "server_restores"];
-    words.iter().position(|word| page["verdict"] == *word).unwrap_or_else(|| panic!("{page}"))
-}
-
-/// The same of a start: of one that is unknown nothing is promised.
-fn start_promise(ran: &Ran) -> usize {
-    match ran.of_type("summary").remove(0)["start"].as_str().expect("a word") {
-        "unknown" | "refuses" => 0,
-        "may_stop" => 1,
-        "nothing_against" => 2,
+    match page["holds"].as_str().expect("a word") {
+        "unknown" | "encrypted" => 0,
+        "no_image" | "unreadable" => 1,
+        "older" | "same" | "newer" => 2,
         other => panic!("{other}"),
     }
 }
@@ -53,7 +47,8 @@ fn assert_not_safer(context: &str, whole: (&Ran, &Pages), ran: &Ran) {
     if ran.of_type("summary").is_empty() {
         return assert_eq!(ran.status, 2, "{context}: {}", ran.stderr);
     }
-    assert!(start_promise(ran) <= start_promise(whole.0), "{context}: start");
+    let shut_down = |ran: &Ran| ran.of_type("summary").remove(0)["shut_down_cleanly"].clone();
+    assert!(shut_down(ran) == shut_down(whole.0) || shut_down(ran).is_null(), "{context}");
     for (key, before) in whole.1 {
         let Some(after) = found.get(key) else {
             assert_eq!(
@@ -62,17 +57,7 @@ fn assert_not_safer(context: &str, whole: (&Ran, &Pages), ran: &Ran) {
             );
             continue;
         };
-        assert!(
-            promise(after) <= promise(before),
-            "{context}: {key:?}: {} was {}",
-            after["verdict"],
-            before["verdict"]
-        );
-        if after["verdict"] == "server_restores" {
-            let chosen = |page: &Value| page["candidates"][page["chosen"].as_u64().expect("chosen") as usize].clone();
-            let slot = |page: &Value| (chosen(page)["file"].clone(), chosen(page)["page_lsn"].clone());
-            assert_eq!(slot(after), slot(before), "{context}: {key:?}");
-        }
+        assert!(promise(after) <= promise(before), "{context}: {key:?}: {} was {}", after["holds"], before["holds"]);
     }
 }
 
@@ -146,25 +131,17 @@ fn edits(data: &Path) -> Vec<(PathBuf, Edit)> {
 #[ignore = "long: `cargo test-all` runs it"]
 fn missing_evidence_makes_no_answer_safer() {
     thread::scope(|scope| {
-        let as_they_are = CASES.map(|case| (case, false));
-        // Of these a start would go well.
-        let mended = ["mysql97", "mysql56", "mariadb1011"].map(|case| (case, true));
-        for (case, is_mended) in as_they_are.into_iter().chain(mended) {
+        for case in CASES {
             scope.spawn(move || {
                 let (_kept, data) = copy_of(case);
-                if is_mended {
-                    forget_what_is_lost(&data);
-                }
                 let whole = check(&data, &[]);
-                assert_eq!(start_promise(&whole) == 2, is_mended, "{case}");
                 let listed = pages(&whole);
                 let edits = edits(&data);
                 assert!(edits.len() > 10 && listed.len() > 2, "{case}: {}", edits.len());
                 for (path, edit) in edits {
                     let bytes = fs::read(&path).expect("read");
                     edit.apply(&path, &bytes);
-                    let context =
-                        format!("{case} {is_mended} {} {edit:?}", path.strip_prefix(&data).expect("inside").display());
+                    let context = format!("{case} {} {edit:?}", path.strip_prefix(&data).expect("inside").display());
                     assert_not_safer(&context, (&whole, &listed), &check(&data, &[]));
                     fs::write(&path, bytes).expect("write");
                 }
@@ -201,9 +178,8 @@ fn files_elsewhere_are_not_taken_for_an_empty_buffer() {
             let found = pages(&ran);
             assert!(found.len() >= 2, "{case} {removed:?}");
             for page in found.values() {
-                assert_eq!((&page["verdict"], &page["on_start"]), (&"unknown".into(), &"unknown".into()), "{page}");
+                assert_eq!(page["holds"], "unknown", "{page}");
             }
-            assert_eq!(ran.of_type("summary")[0]["start"], "unknown", "{case} {removed:?}");
             if let Some((path, hidden)) = &hidden {
                 fs::rename(hidden, path).unwrap();
             }
@@ -294,18 +270,8 @@ fn start_without_doublewrite_promises_no_image() {
         let listed = pages(&ran);
         assert_not_safer(case, (&whole, &pages(&whole)), &ran);
         assert!(has_kind(&ran, "innodb_doublewrite_off"), "{case}");
-        assert_eq!(ran.of_type("summary")[0]["start"], "unknown", "{case}");
         assert_eq!(listed.len(), pages(&whole).len(), "{case}");
-        for (key, page) in &listed {
-            // MariaDB 10.11.19 was started with this option, and took the images as without it.
-            if case.starts_with("mariadb") && page["on_start"] == "restored" {
-                assert_eq!(page["chosen"], pages(&whole)[key]["chosen"], "{case}: {page}");
-            } else {
-                assert_eq!((&page["on_start"], &page["chosen"]), (&"unknown".into(), &Value::Null), "{case}: {page}");
-            }
-            assert!(["unknown", "restore_unproven"].contains(&page["verdict"].as_str().unwrap()), "{page}");
-            assert!(page["reason_codes"].as_array().unwrap().contains(&"doublewrite_off".into()), "{page}");
-        }
+        assert!(listed.values().all(|page| page["holds"] != "no_image"), "{case}");
         fs::write(&cnf, "[mysqld]\ninnodb_doublewrite=DETECT_AND_RECOVER\n").unwrap();
         assert_eq!(pages(&check(&data, &["--my-cnf", arg(&cnf)])), pages(&whole), "{case}");
     }
@@ -320,7 +286,7 @@ fn files_that_the_option_file_names_elsewhere_are_examined() {
         let listed = pages(&check(&data, &[]));
         let facts = |ran: &Ran| {
             let summary = ran.of_type("summary").remove(0);
-            ["checkpoint_lsn", "start", "family", "sound", "damaged", "verdicts"].map(|name| summary[name].clone())
+            ["checkpoint_lsn", "end_lsn", "family", "sound", "damaged", "holds"].map(|name| summary[name].clone())
         };
         let whole = facts(&check(&data, &[]));
         let [home, undo, redo, more] = ["home", "undo files", "redo", "more"].map(|name| {
@@ -358,7 +324,7 @@ fn files_that_the_option_file_names_elsewhere_are_examined() {
         let ran = check(&data, &["--my-cnf", arg(&cnf)]);
         assert_eq!(facts(&ran), whole, "{case}: {}", ran.stdout);
         let what = |pages: &Pages| -> Vec<_> {
-            let fields = ["verdict", "on_start", "chosen", "reason_codes", "disk", "offset"];
+            let fields = ["holds", "chosen", "disk", "offset"];
             pages.iter().map(|(key, page)| (*key, fields.map(|name| page[name].clone()))).collect()
         };
         // A slot of the old buffer is named by the file that it is in.
@@ -414,11 +380,7 @@ fn image_that_does_not_tell_its_tablespace_may_be_of_the_page() {
     let found = pages(&check(&data, &[]));
     for key in changed.iter().filter(|key| listed[key]["disk"] != "zeroed") {
         let page = &found[key];
-        assert_eq!(page["verdict"], "unknown", "{page}");
-        let reasons = page["reason_codes"].as_array().unwrap();
-        assert!(reasons.contains(&"image_without_tablespace".into()), "{page}");
-        assert!(!reasons.contains(&"no_whole_image".into()), "{page}");
-        assert_eq!(page["on_start_certainty"], "likely", "{page}");
+        assert_eq!(page["holds"], "unknown", "{page}");
     }
 }
 
@@ -442,10 +404,7 @@ fn slots_of_zeros_before_images_leave_the_buffer_in_doubt() {
             assert!(has_kind(&ran, "innodb_buffer_incomplete"), "{context}");
             assert_not_safer(&context, (&whole, &pages(&whole)), &ran);
             for page in pages(&ran).values() {
-                assert!(
-                    ["unknown", "restore_unproven"].contains(&page["verdict"].as_str().unwrap()),
-                    "{context}: {page}"
-                );
+                assert_ne!(page["holds"], "no_image", "{context}: {page}");
             }
         }
     }
@@ -458,17 +417,15 @@ fn outdated_buffer_says_nothing_of_pages_without_an_image() {
     fs::remove_file(data.join("#ib_16384_0.bdblwr")).unwrap();
     let ran = check(&data, &[]);
     assert!(has_kind(&ran, "innodb_buffer_not_in_use"));
-    assert_eq!(ran.of_type("summary")[0]["start"], "unknown");
     let found = pages(&ran);
-    let (key, page) = found.iter().find(|(_, page)| page["verdict"] == "unknown").expect("a page without an image");
-    assert!(page["reason_codes"].as_array().unwrap().contains(&"buffer_not_in_use".into()), "{page}");
+    let (key, page) = found.iter().find(|(_, page)| page["holds"] == "unknown").expect("a page without an image");
     let one = dwbinspect(&["innodb", "page", "--format", "ndjson", arg(&data), &key.0.to_string(), &key.1.to_string()]);
     assert_eq!(&one.of_type("page")[0], page, "as check");
 }
 
 /// Rules of MariaDB before 10.5 are not guessed from those of later ones.
 #[test]
-fn older_mariadb_has_no_prediction() {
+fn older_mariadb_has_no_known_order() {
     let (_kept, data) = copy_of("mariadb1011-crc32");
     let path = data.join("ib_logfile0");
     let mut log = fs::read(&path).unwrap();
@@ -480,8 +437,7 @@ fn older_mariadb_has_no_prediction() {
     assert!(has_kind(&ran, "innodb_unknown_rules"));
     assert_eq!(ran.of_type("summary")[0]["family"], "mariadb_before_10_5");
     for page in pages(&ran).values() {
-        assert_eq!(page["on_start"], "unknown", "{page}");
-        assert_ne!(page["verdict"], "server_restores", "{page}");
+        assert!(page["chosen"].is_null(), "{page}");
     }
 }
 

@@ -28,6 +28,8 @@ fn clean_shutdown_raises_no_alarm() {
     let ran = innodb("check", &field("mysql97-clean-shutdown-false-alarm"));
     assert!(kinds(&ran).is_empty(), "{:?}", kinds(&ran));
     assert!(ran.of_type("page").is_empty());
+    let summary = ran.of_type("summary").remove(0);
+    assert_eq!((&summary["end_lsn"], &summary["shut_down_cleanly"]), (&"20764554".into(), &true.into()));
     assert_only_sys_config_is_missing(&ran);
 }
 
@@ -38,9 +40,10 @@ fn second_file_that_was_never_used_is_not_lost() {
     assert!(!kinds(&ran).contains(&"innodb_buffer_incomplete".into()));
     assert_only_sys_config_is_missing(&ran);
     let pages = ran.of_type("page");
-    let found: Vec<(u64, &Value)> =
-        pages.iter().map(|page| (page["page_no"].as_u64().expect("number"), &page["verdict"])).collect();
-    assert_eq!(found, [(5, &"server_restores".into()), (6, &"server_restores".into())]);
+    let numbers: Vec<u64> = pages.iter().map(|page| page["page_no"].as_u64().expect("number")).collect();
+    assert_eq!(numbers, [5, 6]);
+    assert!(pages.iter().all(|page| page["chosen"].is_u64()), "{pages:?}");
+    assert_eq!(ran.of_type("summary")[0]["shut_down_cleanly"], false);
 }
 
 /// The server, with its key, restored the pages of the encrypted table too.
@@ -48,18 +51,15 @@ fn second_file_that_was_never_used_is_not_lost() {
 fn pages_with_an_encrypted_image_are_not_judged() {
     let data = field("mariadb-encrypted-torn");
     let ran = innodb("check", &data);
-    assert_eq!(ran.status, 1);
+    assert_eq!(ran.status, 2, "images were not read");
+    assert!(ran.of_type("skipped").iter().any(|one| one["cause"] == "encrypted"), "{}", ran.stdout);
     let pages = ran.of_type("page");
     assert_eq!(pages.len(), 6);
     for page in &pages {
         let is_encrypted = page["path"] == "e/enc.ibd";
-        let reasons = page["reason_codes"].as_array().expect("reasons");
-        assert_eq!(reasons.contains(&"encrypted_image".into()), is_encrypted, "{page}");
-        if is_encrypted {
-            assert_eq!((&page["verdict"], &page["on_start"]), (&"unknown".into(), &"unknown".into()), "{page}");
-        } else {
-            assert_ne!(page["verdict"], "no_image", "{page}");
-        }
+        assert_eq!(page["holds"] == "encrypted", is_encrypted, "{page}");
+        assert_ne!(page["holds"], "no_image", "{page}");
+        assert!(!is_encrypted || page["chosen"].is_null(), "{page}");
     }
     for slot in innodb("dump", &data)
         .of_type("slot")
@@ -70,14 +70,18 @@ fn pages_with_an_encrypted_image_are_not_judged() {
     }
 }
 
-/// The server wrote older images over 43 whole pages, this one among them.
+/// The server wrote older images over 43 whole pages, page 10 among them.
 #[test]
-fn whole_page_that_is_newer_than_the_log_is_no_matter_of_nothing_to_do() {
+fn whole_pages_newer_than_the_log_are_listed_with_their_older_images() {
     let data = field("mariadb-newer-than-log");
     let ran = innodb("check", &data);
-    assert_eq!((ran.status, kinds(&ran).contains(&"innodb_redo_behind".into())), (1, true));
+    assert_eq!(ran.status, 1);
+    for kind in ["innodb_redo_behind", "innodb_older_images"] {
+        assert!(kinds(&ran).contains(&kind.into()), "{:?}", kinds(&ran));
+    }
+    let is_older = |page: &&Value| page["newer_than_log"] == true && page["holds"] == "older";
+    assert_eq!(ran.of_type("page").iter().filter(is_older).count(), 43);
     let ran = dwbinspect(&["innodb", "page", "--format", "ndjson", arg(&data), "s/o", "10"]);
     let page = ran.of_type("page").remove(0);
-    assert_eq!(page["on_start"], "unknown", "{page}");
-    assert_eq!(page["reason_codes"], serde_json::json!(["page_newer_than_log"]));
+    assert_eq!((&page["holds"], &page["page_checksum"]), (&"older".into(), &"good".into()), "{page}");
 }

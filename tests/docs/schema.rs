@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use pgforensics::analysis::cluster_condition::ClusterCondition;
 use pgforensics::analysis::finding_kind::FindingKind;
 use pgforensics::analysis::innodb::compare::InnodbComparison;
-use pgforensics::analysis::innodb::judge::InnodbVerdict;
-use pgforensics::analysis::innodb::recovery::{InnodbStart, OnStart, RecoveryReason};
+use pgforensics::analysis::innodb::judge::HeldImage;
 use pgforensics::analysis::page_rows::RowFate;
 use pgforensics::analysis::skipped::{SkipReason, SkippedPart};
 use pgforensics::analysis::verdict::compare::Comparison;
@@ -72,10 +71,7 @@ fn code_sets() -> BTreeMap<&'static str, Vec<&'static str>> {
         ("innodb_family", Family::ALL.map(Family::name).to_vec()),
         ("innodb_algorithm", Algorithm::ALL.map(Algorithm::name).to_vec()),
         ("innodb_comparison", InnodbComparison::ALL.map(InnodbComparison::name).to_vec()),
-        ("innodb_verdict", InnodbVerdict::ALL.map(InnodbVerdict::name).to_vec()),
-        ("innodb_on_start", OnStart::ALL.map(OnStart::name).to_vec()),
-        ("innodb_reason", RecoveryReason::ALL.map(RecoveryReason::code).to_vec()),
-        ("innodb_start", InnodbStart::ALL.map(InnodbStart::name).to_vec()),
+        ("innodb_held", HeldImage::ALL.map(HeldImage::name).to_vec()),
     ])
 }
 

@@ -112,6 +112,14 @@ impl Mariadb {
         }
     }
 
+    /// Shuts the server down cleanly, if it runs.
+    fn shut_down(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            self.client("shutdown;").wait().expect("wait");
+            child.wait().expect("wait");
+        }
+    }
+
     /// LSNs of the slots of the doublewrite buffer, as they are in the file now.
     fn slot_lsns(&self) -> Vec<[u8; 8]> {
         let file = fs::File::open(self.data().join("ibdata1")).expect("open");
@@ -255,7 +263,7 @@ fn recovered(log: &str) -> BTreeSet<PageId> {
     lines.map(|rest| (number(rest), number(rest.split("page number=").nth(1).expect("page number")))).collect()
 }
 
-fn assert_found_and_foretold(page_bytes: usize, options: &[&str], tables: &[(&str, &str)], with_others: bool) {
+fn assert_found(page_bytes: usize, options: &[&str], tables: &[(&str, &str)], with_others: bool) {
     let Some(mut server) = Mariadb::new(page_bytes, options) else { return };
     let before = crash_under_load(&mut server, tables);
     let data = server.data();
@@ -263,7 +271,7 @@ fn assert_found_and_foretold(page_bytes: usize, options: &[&str], tables: &[(&st
     let not_zero = |pages: &[Value]| -> BTreeSet<PageId> {
         pages.iter().filter(|page| page["disk"] != "zeroed").map(id_of).collect()
     };
-    assert!(not_zero(&pages).is_empty() && ran.status == 0, "a crash alone tears nothing: {}", ran.stdout);
+    assert!(not_zero(&pages).is_empty() && ran.status < 2, "a crash alone tears nothing: {}", ran.stdout);
     let mut torn = tear(&server, &before, |image| image == Some(true), 8);
     if with_others {
         torn.extend(tear(&server, &before, |image| image != Some(true), 2));
@@ -271,65 +279,35 @@ fn assert_found_and_foretold(page_bytes: usize, options: &[&str], tables: &[(&st
     assert!(torn.len() >= 4, "{torn:?}: {}", ran.stdout);
     let (_, pages, summary) = check(&data);
     assert_eq!(not_zero(&pages), torn);
-    let foretold =
-        |what: &str| -> BTreeSet<PageId> { pages.iter().filter(|page| page["on_start"] == what).map(id_of).collect() };
+    let first: BTreeSet<PageId> = pages.iter().filter(|page| page["chosen"].is_u64()).map(id_of).collect();
+    assert_eq!(summary["shut_down_cleanly"], false, "{summary}");
     let starts = server.start();
     let log = server.log();
-    // Of a page that was compressed with full_crc32 recovery leaves the file as it is, whatever replay does in memory.
-    let mut recovered = recovered(&log);
-    for page in pages.iter().filter(|page| page["reason_codes"][0] == "compressed_image_not_used") {
-        recovered.remove(&id_of(page));
-    }
-    assert_eq!(recovered, foretold("restored"), "{log}");
-    assert!(foretold("refuses_to_start").is_empty() && foretold("unknown").is_empty());
-    if !with_others {
-        assert!(starts && summary["start"] == "nothing_against", "{summary}: {log}");
-    } else if !starts {
-        assert_eq!(summary["start"], "may_stop", "{log}");
+    assert!(first.is_subset(&recovered(&log)), "{first:?}: {log}");
+    if starts {
+        server.shut_down();
+        let (_, _, summary) = check(&data);
+        assert_eq!(summary["shut_down_cleanly"], true, "{summary}");
     }
 }
 
 #[test]
 #[ignore = "long, with a live server: `cargo test-all` runs it"]
-fn pages_with_full_crc32_are_found_and_restored() {
+fn pages_with_full_crc32_are_found() {
     let tables = [("orders", ""), ("items", "row_format=compact")];
-    assert_found_and_foretold(16384, &["--innodb-checksum-algorithm=full_crc32"], &tables, false);
+    assert_found(16384, &["--innodb-checksum-algorithm=full_crc32"], &tables, false);
 }
 
 #[test]
 #[ignore = "long, with a live server: `cargo test-all` runs it"]
-fn small_pages_in_each_form_are_found_and_restored() {
+fn small_pages_in_each_form_are_found() {
     let tables = [("orders", ""), ("packed", "page_compressed=1"), ("zip", "row_format=compressed key_block_size=2")];
-    assert_found_and_foretold(
-        4096,
-        &["--innodb-checksum-algorithm=crc32", "--innodb-undo-tablespaces=2"],
-        &tables,
-        false,
-    );
+    assert_found(4096, &["--innodb-checksum-algorithm=crc32", "--innodb-undo-tablespaces=2"], &tables, false);
 }
 
 #[test]
 #[ignore = "long, with a live server: `cargo test-all` runs it"]
-fn large_pages_without_an_image_stay_torn() {
+fn large_pages_without_an_image_are_found() {
     let tables = [("orders", ""), ("packed", "page_compressed=1")];
-    assert_found_and_foretold(65536, &["--innodb-checksum-algorithm=strict_full_crc32"], &tables, true);
-}
-
-/// The dictionary in its file is older than the redo log, which deletes the file; the server starts.
-#[test]
-#[ignore = "long, with a live server: `cargo test-all` runs it"]
-fn table_that_was_dropped_before_the_crash_is_not_missed() {
-    let Some(mut server) = Mariadb::new(16384, &["--innodb-flush-log-at-trx-commit=1"]) else { return };
-    assert!(server.start(), "{}", server.log());
-    let tables = |sql: &str| (1..=3).map(|number| sql.replace('#', &number.to_string())).collect::<String>();
-    server.sql(&format!("create database shop; use shop; {}", tables("create table t# (id int) engine=innodb;")));
-    server.sql("set global innodb_max_dirty_pages_pct_lwm = 0; set global innodb_max_dirty_pages_pct = 0; do sleep(1)");
-    server.sql("set global innodb_max_dirty_pages_pct = 99; set global innodb_max_dirty_pages_pct_lwm = 98");
-    server.sql(&format!("use shop; {}", tables("drop table t#;")));
-    server.kill();
-    let data = server.data();
-    let (ran, ..) = check(&data);
-    let skipped = ran.of_type("skipped");
-    assert!(skipped.iter().all(|one| one["cause"] != "named_file_missing"), "{skipped:?}");
-    assert!(server.start(), "{}", server.log());
+    assert_found(65536, &["--innodb-checksum-algorithm=strict_full_crc32"], &tables, true);
 }

@@ -1,13 +1,12 @@
 //! Keys of the screen for MySQL and MariaDB: each does what the table says, or says why it does nothing.
 
 use pgforensics::tui::innodb::action::InnodbEffect as Effect;
-use pgforensics::tui::innodb::guide::{InnodbGuideStep as Step, next_key};
 use pgforensics::tui::innodb::keymap::INNODB_KEYS;
 use pgforensics::tui::innodb::state::{InnodbPart, InnodbState as State, InnodbView as View, SlotColumn};
 use pgforensics::tui::innodb::triage_rows::Grouping;
 
 use crate::common::screen::SMALL;
-use crate::innodb::{CASES, Driven, told};
+use crate::innodb::{Driven, told};
 
 /// Keys pressed one after the other from the triage, and what must hold then.
 type KeyRow = (&'static [&'static str], &'static str, fn(&State) -> bool);
@@ -43,7 +42,7 @@ const TABLE: &[KeyRow] = &[
     (&["h"], "nothing to hide is said", |s| s.message.is_some()),
     (&["l", "j", "enter"], "opens the page", |s| s.view == View::Page && s.page.wanted.is_some_and(|page| page.listed.is_some())),
     (&["l", "j", "enter", "esc"], "and goes back", |s| s.view == View::Triage && s.triage.selected == 1),
-    (&["s"], "by verdict", |s| s.triage.grouping == Grouping::Verdict),
+    (&["s"], "by image", |s| s.triage.grouping == Grouping::Held),
     (&["s", "s"], "page by page", |s| s.triage.grouping == Grouping::Page && s.triage.rows.rows.len() == 18),
     (&["s", "s", "s"], "by tablespace again", |s| s.triage.grouping == Grouping::Tablespace),
     (&["s", "s", "S", "}"], "the other way round, one down", |s| s.triage.is_reversed && s.triage.rows.page_at(0) == Some(17) && s.triage.selected == 1),
@@ -104,8 +103,6 @@ const TABLE: &[KeyRow] = &[
     (&["esc"], "nothing to go back to", |s| told(s, "q leaves")),
     (&["r"], "read again", |s| !s.is_reading && s.survey.is_some()),
     (&["4", "r"], "the page, too", |s| !s.is_reading && s.page.sheet.is_some()),
-    (&["W"], "guided", |s| s.is_guided),
-    (&["W", "W"], "and not", |s| !s.is_guided),
     (&["x"], "a key without meaning", |s| told(s, "is not a key here")),
 ];
 
@@ -154,42 +151,4 @@ fn keys_that_ask_for_something_outside() {
         asked(&["g", "1", "2", ":", "7", "esc", "4", "y"]),
         copied(&format!("page mysql97 {} {}", page.path, page.page.page_no))
     );
-}
-
-/// Keys of guided mode alone lead from the damage to a page, its image, what to do and out; wherever one is, the bar is whole.
-#[test]
-fn guide_leads_from_the_damage_to_what_is_to_be_done() {
-    for case in CASES {
-        for size in [(60, 16), SMALL, (120, 40), (200, 60)] {
-            let mut driven = Driven::of(case, size);
-            assert!(!driven.picture().contains("1 understand"));
-            driven.keys(&["W"]);
-            let mut steps = Vec::new();
-            for _ in 0..20 {
-                let (step, next, picture) = (Step::of(&driven.state), next_key(&driven.state), driven.picture());
-                assert!(picture.contains(&format!("{} {}", step as usize + 1, step.name())), "{case}\n{picture}");
-                assert!(picture.contains(&format!("next: {}  {}", next.key, next.words)), "{case}: cut\n{picture}");
-                assert_eq!(picture.lines().count(), usize::from(size.1), "{case}");
-                steps.extend(Some(step).filter(|step| steps.last() != Some(step)));
-                driven.keys(&[next.key]);
-                if next.key == "q" {
-                    break;
-                }
-            }
-            assert_eq!(steps, Step::ALL, "{case}\n{}", driven.picture());
-            assert_eq!(driven.asked, [Effect::Quit], "{case}");
-        }
-    }
-}
-
-#[test]
-fn guide_says_what_other_keys_led_to() {
-    let mut driven = Driven::of("mysql97", SMALL);
-    driven.keys(&["W"]);
-    for (keys, key) in
-        [(&["?"] as &[&str], "esc"), (&["esc", "2"], "1"), (&["1", "/", "x", "q"], "enter"), (&["enter"], "esc")]
-    {
-        driven.keys(keys);
-        assert_eq!(next_key(&driven.state).key, key, "{keys:?}\n{}", driven.picture());
-    }
 }

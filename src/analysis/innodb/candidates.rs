@@ -8,7 +8,6 @@ use crate::analysis::finding::Coverage;
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::cluster::innodb::doublewrite::{Doublewrite, DoublewriteLayout};
 use crate::cluster::innodb::tablespace::Tablespaces;
-use crate::parsers::innodb::checksum::Algorithm;
 use crate::parsers::innodb::detect_block::DetectBlock;
 use crate::parsers::innodb::layout::{LEGACY_BATCH_SLOTS, MAX_SEGMENTS, is_filled_in_turn};
 use crate::parsers::innodb::page_check::PageState;
@@ -95,8 +94,6 @@ pub struct BufferContent {
     pub damaged_blocks: Vec<DamagedBlock>,
     /// Every slot and entry was read that the server has, as far as anything shows it.
     pub is_complete: bool,
-    /// The newest whole image has no checksum: the server is told to use none.
-    pub is_without_checksums: bool,
     /// Numbers of pages that whole images hold whose tablespace cannot be told.
     unnamed: BTreeSet<u32>,
     /// Numbers of pages that whole encrypted images hold whose tablespace cannot be told.
@@ -151,9 +148,6 @@ impl BufferContent {
         if is_wanted && (is_overwritten || is_emptied) {
             coverage.skip(SkippedPart::DoubleWriteBuffer, SkipReason::SlotsOfZeros);
         }
-        let newest = content.slots.iter().filter(|slot| slot.state.is_sound()).max_by_key(|slot| slot.lsn);
-        let algorithm = newest.and_then(|slot| slot.state.algorithm());
-        content.is_without_checksums = matches!(algorithm, Some(Algorithm::None | Algorithm::ZipNone));
         let are_blocks_lost = content.are_blocks_lost(doublewrite);
         content.is_complete = doublewrite.is_complete() && !are_blocks_lost && coverage.skipped.len() == skipped_before;
         content
@@ -250,6 +244,18 @@ impl BufferContent {
     #[must_use]
     pub fn has_encrypted(&self, page_no: u32) -> bool {
         self.encrypted.contains(&page_no)
+    }
+
+    /// Pages of which there are encrypted images, by their numbers alone.
+    #[must_use]
+    pub fn encrypted_images(&self) -> u64 {
+        self.encrypted.len() as u64
+    }
+
+    /// True when a whole image of the page is older than this LSN.
+    #[must_use]
+    pub fn has_older(&self, page: InnodbPageId, lsn: InnodbLsn) -> bool {
+        self.slots_of(page).any(|slot| slot.state.is_sound() && slot.lsn < lsn)
     }
 
     /// True when a slot or an entry names the page.

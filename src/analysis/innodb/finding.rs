@@ -8,16 +8,19 @@ use crate::parsers::innodb::InnodbLsn;
 #[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case")]
 pub enum InnodbFinding {
-    /// Pages that fail their checks, with verdicts.
+    /// Pages that fail their checks, compared with the doublewrite buffer.
     InnodbDamagedPages {
         /// How many.
         count: usize,
-        /// Of them those that the server restores by its own rule.
-        server_restores: usize,
-        /// Of them those without a whole image.
-        no_image: usize,
+        /// Those of which the buffer holds a whole image.
+        with_image: usize,
     },
-    /// Pages that fail their checks, of a scan without verdicts.
+    /// Whole pages that are newer than the end of the redo log.
+    InnodbOlderImages {
+        /// How many of which the buffer holds an older image.
+        count: usize,
+    },
+    /// Pages that fail their checks, of a scan without images.
     InnodbBadPages {
         /// How many.
         count: u64,
@@ -28,13 +31,8 @@ pub enum InnodbFinding {
     InnodbZeroPages {
         /// How many.
         count: usize,
-        /// Of them those that stay zero although an image since the checkpoint is there.
+        /// Those with an image that is not known to be older than the checkpoint.
         wrong: usize,
-    },
-    /// The server does not start.
-    InnodbRefusesToStart {
-        /// Pages because of which.
-        pages: usize,
     },
     /// Slots with a damaged image.
     InnodbDamagedSlots {
@@ -65,18 +63,15 @@ pub enum InnodbFinding {
     InnodbDamagedCheckpoint,
     /// The header of a file of the redo log is damaged, or not all there.
     InnodbRedoHeader,
-    /// The redo log ends with bytes that no server wrote, or has more after its end.
-    InnodbRedoDamaged {
-        /// LSN up to which it is whole.
-        end_lsn: InnodbLsn,
-        /// More of it follows.
-        goes_on: bool,
-    },
-    /// The redo log goes on in a file that is missing or too short.
-    InnodbRedoMissing {
-        /// LSN up to which it is there.
+    /// The redo log has more after its checkpoint.
+    InnodbNotShutDown {
+        /// The checkpoint.
+        checkpoint_lsn: InnodbLsn,
+        /// End of the log.
         end_lsn: InnodbLsn,
     },
+    /// The redo log continues in a file that is missing or too short.
+    InnodbRedoMissing,
     /// Pages or images are newer than the end of the redo log.
     InnodbRedoBehind {
         /// LSN up to which the log is there.
@@ -118,11 +113,4 @@ pub enum InnodbFinding {
     },
     /// The server's family is unknown.
     InnodbUnknownServer,
-    /// Images are newer than the checkpoint: the server was not shut down cleanly, or is running.
-    InnodbSinceCheckpoint {
-        /// Slots.
-        slots: u64,
-        /// The newest LSN of them.
-        newest_lsn: InnodbLsn,
-    },
 }

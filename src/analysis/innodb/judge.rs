@@ -1,58 +1,64 @@
-//! Verdicts on pages: what the images in the doublewrite buffer are worth, and what a start makes of the page.
+//! Pages that fail their checks, and their images in the doublewrite buffer. Startup of the server is not predicted.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::candidates::BufferContent;
 use super::compare::{InnodbComparison, compare};
-use super::opened::{OpenedSpaces, RedoFacts, opening};
-use super::recovery::{OnStart, PageCase, Prediction, RecoveryReason, SpaceRole, Sureness, is_page_0_lost};
 use super::scan::{FoundPage, ScanReport};
 use super::slot::{SlotFacts, SlotId};
 use crate::analysis::finding::Coverage;
 use crate::analysis::skipped::SkippedPart;
 use crate::analysis::verdict::sectors::{MapImage, SectorMarks, TearMap, map_tear};
 use crate::cluster::innodb::doublewrite::{Doublewrite, DoublewriteLayout};
+use crate::cluster::innodb::redo_end::RedoEnd;
 use crate::cluster::innodb::redo_log::Family;
-use crate::cluster::innodb::tablespace::{DICTIONARY_SPACE, PageReader, Tablespace, Tablespaces};
+use crate::cluster::innodb::tablespace::{PageReader, Tablespace, Tablespaces};
 use crate::parsers::innodb::checksum::Algorithm;
+use crate::parsers::innodb::layout::TRX_SYSTEM_PAGE;
 use crate::parsers::innodb::page::PageHeader;
-use crate::parsers::innodb::page_check::PageState;
+use crate::parsers::innodb::page_check::{PageState, Unverifiable};
 use crate::parsers::innodb::{InnodbLsn, InnodbPageId};
 use crate::types::Lsn;
 
 /// Images that the sectors of a torn page are compared with, the newest ones.
 const MAX_MAPPED: usize = 32;
 
-/// What can be said of a page. Nothing is ever proven: whether an image is the version that the page needs is known only to
-/// who replays the redo log.
+/// What the doublewrite buffer holds of a page, by the LSN in the header of the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum InnodbVerdict {
-    /// Whether an image is there is unknown: the doublewrite buffer was not found, or not all of it was read.
+pub enum HeldImage {
+    /// Unknown: the buffer was not found, not all of it was read, or an image does not show its tablespace.
     Unknown,
-    /// No whole image is there.
-    NoImage,
-    /// A whole image is there, and the server does not use it, or it may not be the right one.
-    RestoreUnproven,
-    /// By its own rule the server writes this image over the page, and it is whole and not older than the checkpoint.
-    ServerRestores,
-    /// The page is whole.
-    Whole,
+    /// Nothing.
+    Missing,
+    /// Images that fail their checks, or that cannot be tested here.
+    Unreadable,
+    /// An encrypted image of a page with this number. Its tablespace is encrypted, too.
+    Encrypted,
+    /// An older image.
+    Older,
+    /// An image with the same LSN.
+    Same,
+    /// A newer image.
+    Newer,
 }
 
-impl InnodbVerdict {
+impl HeldImage {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Unknown, Self::NoImage, Self::RestoreUnproven, Self::ServerRestores, Self::Whole];
+    pub const ALL: [Self; 7] =
+        [Self::Unknown, Self::Missing, Self::Unreadable, Self::Encrypted, Self::Older, Self::Same, Self::Newer];
 
     /// Stable name for programs.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Unknown => "unknown",
-            Self::NoImage => "no_image",
-            Self::RestoreUnproven => "restore_unproven",
-            Self::ServerRestores => "server_restores",
-            Self::Whole => "whole",
+            Self::Missing => "no_image",
+            Self::Unreadable => "unreadable",
+            Self::Encrypted => "encrypted",
+            Self::Older => "older",
+            Self::Same => "same",
+            Self::Newer => "newer",
         }
     }
 }
@@ -68,7 +74,7 @@ pub struct InnodbCandidate {
     pub since_checkpoint: Option<bool>,
 }
 
-/// A page and its verdict.
+/// A page and its images.
 #[derive(Clone, Debug)]
 pub struct InnodbPage {
     /// Which page.
@@ -89,10 +95,12 @@ pub struct InnodbPage {
     pub candidates: Vec<InnodbCandidate>,
     /// LSNs of entries without an image that name it.
     pub entries: Vec<InnodbLsn>,
-    /// What a start does.
-    pub prediction: Prediction,
-    /// The verdict.
-    pub verdict: InnodbVerdict,
+    /// The slot that the server takes by the order of its own search, if it uses an image at all.
+    pub taken: Option<SlotId>,
+    /// What the doublewrite buffer holds of it.
+    pub held: HeldImage,
+    /// The page is whole, and newer than the end of the redo log.
+    pub is_newer_than_log: bool,
     /// Where the sectors of a torn page come from; indexes are those of `mapped`.
     pub tear: Option<TearMap>,
     /// Indexes of the candidates whose sectors were compared.
@@ -100,56 +108,60 @@ pub struct InnodbPage {
 }
 
 impl InnodbPage {
-    /// Index of the candidate that the server takes.
+    /// Index of the candidate that comes first in the order of the server.
     #[must_use]
     pub fn chosen(&self) -> Option<usize> {
-        let chosen = self.prediction.chosen?;
-        self.candidates.iter().position(|candidate| candidate.facts.slot == chosen)
+        let taken = self.taken?;
+        self.candidates.iter().position(|candidate| candidate.facts.slot == taken)
     }
 
-    /// True when something must be done or decided: a page of zeros that the server fills, or that only images from before the
-    /// checkpoint are of, is as a crash leaves it.
+    /// True for a damaged page, a whole one that is newer than the log, and a page of zeros with an image that is not known to be older
+    /// than the checkpoint. Other pages of zeros are as a crash leaves them.
     #[must_use]
     pub fn is_wrong(&self) -> bool {
         match self.state {
             PageState::Damaged(_) => true,
-            PageState::Empty => match self.prediction.on_start {
-                OnStart::RefusesToStart | OnStart::Unknown => true,
-                OnStart::Restored | OnStart::Untouched => false,
-                OnStart::Kept => self.candidates.iter().any(|candidate| candidate.since_checkpoint == Some(true)),
-            },
-            PageState::Sound(_) | PageState::Unverifiable(_) => false,
+            PageState::Empty => {
+                let is_current = |one: &InnodbCandidate| one.since_checkpoint != Some(false);
+                self.candidates.iter().any(is_current) || !self.entries.is_empty() || self.page == TRX_SYSTEM
+            }
+            PageState::Sound(_) | PageState::Unverifiable(_) => self.is_newer_than_log,
         }
     }
 }
 
+/// The page of transactions, which every server writes: filled with zeros, it is lost even without an image.
+pub const TRX_SYSTEM: InnodbPageId = InnodbPageId { space_id: 0, page_no: TRX_SYSTEM_PAGE };
+
 /// Whether what the doublewrite buffer holds is all that the server has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BufferTrust {
-    /// Nothing speaks against it.
+    /// Nothing rules it out.
     Complete,
     /// Files or slots are missing, or could not be read.
     Incomplete,
     /// The buffer was not found.
     NotFound,
-    /// The option file turns it off: a start may not read it, and pages may have been written without it.
+    /// The option file turns it off: pages may have been written without it.
     SwitchedOff,
     /// Pages were written after the checkpoint, and nothing in the buffer is as new: it is another one that was in use, or none.
     NotInUse,
 }
 
 impl BufferTrust {
-    /// What speaks against a buffer. `scan`: of the data files.
+    /// The state of a buffer. `scan`: of the data files. `end`: of the redo log.
     #[must_use]
     pub fn of(
         doublewrite: &Doublewrite,
         content: &BufferContent,
         checkpoint: Option<InnodbLsn>,
-        scan: &ScanReport,
+        (scan, end): (&ScanReport, Option<RedoEnd>),
         is_off: bool,
     ) -> Self {
         let has_current = checkpoint.is_none_or(|checkpoint| content.newest_lsn() >= Some(checkpoint));
         let newest_on_disk = scan.newest_lsn.iter().copied().max().unwrap_or_default();
+        // After a clean shutdown nothing has to be in the buffer.
+        let is_clean = end.is_some_and(|end| end.is_clean && newest_on_disk <= end.lsn);
         let is_written_since = checkpoint.is_some_and(|checkpoint| newest_on_disk > checkpoint);
         if matches!(doublewrite.layout, DoublewriteLayout::Elsewhere | DoublewriteLayout::Missing) {
             Self::NotFound
@@ -157,21 +169,10 @@ impl BufferTrust {
             Self::SwitchedOff
         } else if !content.is_complete {
             Self::Incomplete
-        } else if content.newest_lsn().is_none() || (is_written_since && !has_current) {
+        } else if !is_clean && (content.newest_lsn().is_none() || (is_written_since && !has_current)) {
             Self::NotInUse
         } else {
             Self::Complete
-        }
-    }
-
-    /// Why nothing is certain, as a reason of each page.
-    const fn reason(self) -> Option<RecoveryReason> {
-        match self {
-            Self::Complete => None,
-            Self::Incomplete => Some(RecoveryReason::BufferIncomplete),
-            Self::SwitchedOff => Some(RecoveryReason::DoublewriteOff),
-            Self::NotFound => Some(RecoveryReason::BufferNotFound),
-            Self::NotInUse => Some(RecoveryReason::BufferNotInUse),
         }
     }
 }
@@ -190,31 +191,13 @@ pub struct JudgeContext<'a> {
     pub family: Family,
     /// Where recovery starts.
     pub checkpoint: Option<InnodbLsn>,
-    /// No newer checkpoint can be lost.
-    pub is_checkpoint_certain: bool,
-    /// The redo log from there on.
-    pub redo: &'a RedoFacts,
+    /// End of the redo log, if that is known.
+    pub end_lsn: Option<InnodbLsn>,
     /// Whether the buffer is all that the server has.
     pub trust: BufferTrust,
 }
 
-/// What a tablespace is for.
-fn role_of(space: &Tablespace) -> SpaceRole {
-    match space.id {
-        0 => SpaceRole::System,
-        DICTIONARY_SPACE => SpaceRole::Dictionary,
-        _ if space.is_undo() => SpaceRole::Undo,
-        _ => SpaceRole::Other,
-    }
-}
-
 impl JudgeContext<'_> {
-    /// Tablespaces that recovery opens. `scan`: of the data files.
-    #[must_use]
-    pub fn opened_spaces(&self, scan: &ScanReport) -> OpenedSpaces {
-        OpenedSpaces::find(self.spaces, self.content, self.redo, self.checkpoint, &scan.newest_lsn)
-    }
-
     /// The word for a slot and the page that it names, with the LSN of that page.
     ///
     /// `image`: bytes of the slot.
@@ -257,14 +240,8 @@ impl JudgeContext<'_> {
         })
     }
 
-    /// Judges a page. `opened`: tablespaces that recovery opens.
-    pub fn judge(
-        &self,
-        found: &FoundPage,
-        opened: &OpenedSpaces,
-        reader: &mut PageReader<'_>,
-        coverage: &mut Coverage,
-    ) -> Option<InnodbPage> {
+    /// Compares a page with its images.
+    pub fn judge(&self, found: &FoundPage, reader: &mut PageReader<'_>, coverage: &mut Coverage) -> Option<InnodbPage> {
         let space = self.spaces.all.get(found.space)?;
         let page = InnodbPageId { space_id: space.id, page_no: found.page_no };
         let (file, offset) = space.find(found.page_no)?;
@@ -303,14 +280,6 @@ impl JudgeContext<'_> {
             torn.for_each(|candidate| candidate.comparison = InnodbComparison::Torn);
         }
         let tear = if found.state.is_damaged() { tear(&disk, found.lsn, &marks, &slots) } else { None };
-        let is_unseen = match self.family {
-            Family::Mysql8 | Family::Mysql57 | Family::Mysql56 => {
-                self.content.is_without_checksums && !PageState::has_two_lsns(&disk, &space.flags)
-            }
-            // MariaDB 10.11.19 leaves such a page as it is, and stops where replay needs it.
-            _ => PageState::is_begun(&disk, &space.flags),
-        };
-        let prediction = self.predict(found, space, opened, (&slots, &entries), is_unseen);
         let mut judged = InnodbPage {
             page,
             space: found.space,
@@ -321,13 +290,14 @@ impl JudgeContext<'_> {
             disk_lsn: found.lsn,
             candidates,
             entries,
-            prediction,
-            verdict: InnodbVerdict::Whole,
+            taken: self.taken(found, &slots).map(|slot| slot.slot),
+            held: HeldImage::Unknown,
+            is_newer_than_log: found.state.is_sound() && self.end_lsn.is_some_and(|end| found.lsn > end),
             tear,
             mapped: marks.into_iter().map(|(index, _)| index).collect(),
         };
         judged.disk = disk_word(&judged);
-        judged.verdict = self.verdict(&judged, space);
+        judged.held = self.held(&judged, space);
         Some(judged)
     }
 
@@ -343,133 +313,59 @@ impl JudgeContext<'_> {
         }
     }
 
-    fn predict(
-        &self,
-        found: &FoundPage,
-        space: &Tablespace,
-        opened: &OpenedSpaces,
-        (slots, entries): (&[&SlotFacts], &[InnodbLsn]),
-        is_unseen: bool,
-    ) -> Prediction {
-        if !found.state.is_damaged() && found.state != PageState::Empty {
-            let is_newer = self.redo.end_lsn.is_some_and(|end| found.lsn > end);
-            if is_newer && matches!(self.family, Family::Mariadb | Family::MariadbOld | Family::Unknown) {
-                let (on_start, sureness) = (OnStart::Unknown, Sureness::Likely);
-                return Prediction {
-                    on_start,
-                    sureness,
-                    chosen: None,
-                    reasons: vec![RecoveryReason::PageNewerThanLog],
-                };
+    /// The image that the search of the server reaches first. MySQL reads slots in order, and takes the newest of page 0; MariaDB takes
+    /// the last one that is not older than the checkpoint, and does not find the tablespace of compressed images with `full_crc32`.
+    ///
+    /// Source: `recv::Pages::recover`, `storage/innobase/buf/buf0dblwr.cc` of MySQL; `recv_dblwr_t::find_page`,
+    /// `storage/innobase/log/log0recv.cc` of MariaDB.
+    fn taken<'s>(&self, found: &FoundPage, slots: &[&'s SlotFacts]) -> Option<&'s SlotFacts> {
+        let mut sound = slots.iter().copied().filter(|slot| slot.state.is_sound());
+        match self.family {
+            Family::Mysql8 if found.page_no == 0 => sound.max_by_key(|slot| slot.lsn),
+            Family::Mysql8 | Family::Mysql57 | Family::Mysql56 => {
+                // The server does not treat a page of zeros as damaged, and passes over damaged images of it.
+                let is_zero = found.state == PageState::Empty;
+                let first = slots.iter().copied().find(|slot| slot.state.is_sound() || !is_zero);
+                first.filter(|slot| slot.state.is_sound())
             }
-            let (on_start, sureness) = (OnStart::Untouched, Sureness::ByRule);
-            return Prediction { on_start, sureness, chosen: None, reasons: Vec::new() };
-        }
-        let role = role_of(space);
-        let first = InnodbPageId { space_id: space.id, page_no: 0 };
-        let of_page_0: Vec<&SlotFacts> = self.content.slots_of(first).collect();
-        let is_sized = self.redo.sized.contains(&space.id);
-        let is_page_0_lost =
-            found.page_no != 0 && is_page_0_lost(role, space.page_0, is_sized, &of_page_0, self.checkpoint);
-        let by_rule = self.checkpoint.is_none().then_some(Sureness::ByRule);
-        let opening = by_rule.or_else(|| opening(self.family, role, space.id, opened));
-        let case = PageCase {
-            family: self.family,
-            checkpoint: self.checkpoint,
-            page_no: found.page_no,
-            role,
-            is_sized,
-            is_page_0_lost,
-            is_opened: opening.is_some(),
-            is_zero: found.state == PageState::Empty,
-            disk_lsn: found.lsn,
-            is_unseen: is_unseen && found.state.is_damaged(),
-            is_misplaced: found.state.is_misplaced(),
-            slots,
-            entry_lsn: entries.iter().max().copied(),
-        };
-        let mut prediction = Prediction::of(&case);
-        // What a server opens without a whole page 0 is known from its behaviour alone.
-        let needs_page_0 = self.family == Family::Mariadb && role == SpaceRole::Other && space.page_0.is_damaged();
-        if opening == Some(Sureness::Likely) || needs_page_0 {
-            prediction.sureness = Sureness::Likely;
-        }
-        if space.has_rival {
-            prediction.reasons.push(RecoveryReason::TwoFiles);
-            prediction.sureness = Sureness::Likely;
-        }
-        if self.checkpoint.is_none() && !prediction.reasons.contains(&RecoveryReason::CheckpointUnknown) {
-            prediction.reasons.push(RecoveryReason::CheckpointUnknown);
-            prediction.sureness = Sureness::Likely;
-        }
-        if self.checkpoint.is_some() && !self.is_checkpoint_certain {
-            prediction.reasons.push(RecoveryReason::CheckpointUncertain);
-            prediction.sureness = Sureness::Likely;
-        }
-        if self.checkpoint.is_some() && !self.redo.is_whole {
-            prediction.reasons.push(RecoveryReason::RedoNotWhole);
-            prediction.sureness = Sureness::Likely;
-        }
-        // Such an image tells the number of its page alone.
-        let may_have_other = space.flags.is_full_crc32 && self.content.has_unnamed(found.page_no);
-        if may_have_other && prediction.chosen.is_none() {
-            prediction.reasons.retain(|known| *known != RecoveryReason::NoWholeImage);
-            prediction.reasons.push(RecoveryReason::ImageWithoutTablespace);
-            prediction.sureness = Sureness::Likely;
-        }
-        // A server that has the key was seen to restore the page. A tablespace of which a plain image is there is not encrypted.
-        let has_plain = slots.iter().any(|slot| slot.state.is_sound());
-        let may_be_encrypted = space.flags.is_full_crc32 && self.content.has_encrypted(found.page_no);
-        if may_be_encrypted && !has_plain && prediction.on_start == OnStart::Kept {
-            let rests_on_buffer = [RecoveryReason::NoWholeImage, RecoveryReason::ReplayMayStop];
-            prediction.reasons.retain(|known| !rests_on_buffer.contains(known));
-            prediction.reasons.push(RecoveryReason::EncryptedImage);
-            (prediction.on_start, prediction.sureness) = (OnStart::Unknown, Sureness::Likely);
-        }
-        if let Some(reason) = self.trust.reason() {
-            // MariaDB 10.11.19 was seen to take images also where it is told to write none.
-            let may_ignore = self.trust == BufferTrust::SwitchedOff && self.family != Family::Mariadb;
-            if prediction.on_start == OnStart::Kept || may_ignore {
-                (prediction.on_start, prediction.chosen) = (OnStart::Unknown, None);
-                let rests_on_buffer = [RecoveryReason::NoWholeImage, RecoveryReason::ReplayMayStop];
-                prediction.reasons.retain(|known| !rests_on_buffer.contains(known));
+            Family::Mariadb => {
+                let checkpoint = self.checkpoint?;
+                sound.rfind(|slot| slot.lsn >= checkpoint && slot.has_plain_id)
             }
-            prediction.reasons.push(reason);
-            prediction.sureness = Sureness::Likely;
+            Family::MariadbOld | Family::Unknown => None,
         }
-        let chosen = prediction.chosen.and_then(|chosen| slots.iter().find(|slot| slot.slot == chosen));
-        if let Some(chosen) = chosen {
-            if self.checkpoint.is_some_and(|checkpoint| chosen.lsn < checkpoint) {
-                prediction.reasons.push(RecoveryReason::ImageOlderThanCheckpoint);
-            }
-            if matches!(chosen.state.algorithm(), Some(Algorithm::None | Algorithm::ZipNone)) {
-                prediction.reasons.push(RecoveryReason::ImageWithoutChecksum);
-                prediction.sureness = Sureness::Likely;
-            }
-            if found.state.is_damaged() && found.lsn > chosen.lsn {
-                prediction.reasons.push(RecoveryReason::ImageOlderThanPage);
-            }
-        }
-        prediction
     }
 
-    fn verdict(&self, page: &InnodbPage, space: &Tablespace) -> InnodbVerdict {
-        if !page.state.is_damaged() && page.state != PageState::Empty {
-            return InnodbVerdict::Whole;
-        }
-        if !page.candidates.iter().any(|candidate| candidate.facts.state.is_sound()) {
-            let unnamed = [RecoveryReason::ImageWithoutTablespace, RecoveryReason::EncryptedImage];
-            let is_unnamed = page.prediction.reasons.iter().any(|reason| unnamed.contains(reason));
-            let is_certain = self.trust == BufferTrust::Complete && !is_unnamed;
-            return if is_certain { InnodbVerdict::NoImage } else { InnodbVerdict::Unknown };
-        }
+    /// What the buffer holds: the image that the server takes counts, else the newest whole one.
+    fn held(&self, page: &InnodbPage, space: &Tablespace) -> HeldImage {
+        let sound = page.candidates.iter().filter(|candidate| candidate.facts.state.is_sound());
+        let newest = sound.max_by_key(|candidate| candidate.facts.lsn);
         let chosen = page.chosen().and_then(|chosen| page.candidates.get(chosen));
-        let is_current = chosen.is_some_and(|chosen| chosen.since_checkpoint == Some(true));
-        let is_ruled = page.prediction.sureness == Sureness::ByRule && page.prediction.on_start == OnStart::Restored;
-        if is_ruled && is_current && !space.has_rival {
-            InnodbVerdict::ServerRestores
+        if let Some(image) = chosen.or(newest) {
+            // Nothing shows that an image without a checksum is whole.
+            if matches!(image.facts.state.algorithm(), Some(Algorithm::None | Algorithm::ZipNone)) {
+                return HeldImage::Unreadable;
+            }
+            return match image.facts.lsn.cmp(&page.disk_lsn) {
+                std::cmp::Ordering::Less => HeldImage::Older,
+                std::cmp::Ordering::Equal => HeldImage::Same,
+                std::cmp::Ordering::Greater => HeldImage::Newer,
+            };
+        }
+        let page_no = page.page.page_no;
+        let is_encrypted = |one: &InnodbCandidate| one.facts.state == PageState::Unverifiable(Unverifiable::Encrypted);
+        let is_full = space.flags.is_full_crc32;
+        if page.candidates.iter().any(is_encrypted) || (is_full && self.content.has_encrypted(page_no)) {
+            HeldImage::Encrypted
+        } else if (is_full && self.content.has_unnamed(page_no))
+            || space.has_rival
+            || self.trust != BufferTrust::Complete
+        {
+            HeldImage::Unknown
+        } else if page.candidates.is_empty() {
+            HeldImage::Missing
         } else {
-            InnodbVerdict::RestoreUnproven
+            HeldImage::Unreadable
         }
     }
 }

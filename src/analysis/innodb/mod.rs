@@ -1,12 +1,10 @@
-//! Judgement of data directories of MySQL and MariaDB. Nothing is ever called proven: without replaying the redo log of
-//! InnoDB nobody knows which version of a page is the right one.
+//! Judgement of data directories of MySQL and MariaDB. What the server does at startup is not predicted: its redo log
+//! is not replayed here.
 
 pub mod batches;
 pub mod candidates;
 pub mod compare;
 pub mod finding;
 pub mod judge;
-pub mod opened;
-pub mod recovery;
 pub mod scan;
 pub mod slot;

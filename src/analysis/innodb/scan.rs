@@ -22,7 +22,7 @@ const CHUNK_BYTES: usize = 1 << 20;
 /// Damaged pages that are listed one by one.
 pub const MAX_DAMAGED: usize = 100_000;
 
-/// A page that is not what was written, or one of zeros that somebody asked for.
+/// A damaged page, or another one that was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FoundPage {
     /// Index of its tablespace.
@@ -138,7 +138,7 @@ pub struct ScanReport {
     pub by_space: Vec<PageCounts>,
     /// Newest LSN of a whole page of each tablespace.
     pub newest_lsn: Vec<InnodbLsn>,
-    /// Damaged pages, and pages of zeros that were asked for.
+    /// Damaged pages, and others that were asked for.
     pub found: Vec<FoundPage>,
     /// Files that end inside a page.
     pub partial: Vec<PartialFile>,
@@ -165,7 +165,7 @@ struct ChunkReport {
     failed: Option<SkipReason>,
 }
 
-/// Which tablespaces are read, and which pages of zeros are asked for.
+/// Which tablespaces are read, and which undamaged pages are asked for.
 pub struct ScanRequest<'a> {
     /// Data directory.
     pub root: &'a Path,
@@ -175,11 +175,14 @@ pub struct ScanRequest<'a> {
     pub doublewrite: &'a Doublewrite,
     /// Which tablespaces, by index.
     pub takes: &'a (dyn Fn(usize) -> bool + Sync),
-    /// Whether a page of zeros is asked for.
-    pub wants_zero: &'a (dyn Fn(InnodbPageId) -> bool + Sync),
+    /// Whether an undamaged page is asked for, by its state and the LSN in its header.
+    pub wants: &'a WantedPages<'a>,
     /// Threads.
     pub jobs: usize,
 }
+
+/// Which undamaged pages are asked for.
+pub type WantedPages<'a> = dyn Fn(InnodbPageId, PageState, InnodbLsn) -> bool + Sync + 'a;
 
 /// Who is told of the bytes done, of those in all, and of what was found just now; breaks the scan off.
 pub type ScanWatch<'a> = dyn Fn(u64, u64, &[FoundPage]) -> ControlFlow<()> + 'a;
@@ -329,13 +332,11 @@ fn read_chunk(request: &ScanRequest<'_>, chunk: Chunk<'_>, buf: &mut Vec<u8>) ->
         let (lsn, page_type) = header.map(|header| (header.lsn, header.page_type)).unwrap_or_default();
         report.counts.count(state, page_type, bytes);
         let id = InnodbPageId { space_id: space.id, page_no };
-        match state {
-            PageState::Sound(_) => report.newest_lsn = report.newest_lsn.max(lsn),
-            PageState::Damaged(_) => report.found.push(FoundPage { space: index, page_no, state, lsn }),
-            PageState::Empty if (request.wants_zero)(id) => {
-                report.found.push(FoundPage { space: index, page_no, state, lsn });
-            }
-            _ => {}
+        if state.is_sound() {
+            report.newest_lsn = report.newest_lsn.max(lsn);
+        }
+        if state.is_damaged() || (request.wants)(id, state, lsn) {
+            report.found.push(FoundPage { space: index, page_no, state, lsn });
         }
     }
     report

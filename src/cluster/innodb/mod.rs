@@ -3,8 +3,7 @@
 pub mod dictionary;
 pub mod doublewrite;
 pub mod files;
-pub mod redo_changes;
-pub mod redo_extent;
+pub mod redo_end;
 pub mod redo_log;
 pub mod redo_map;
 pub mod tablespace;

@@ -25,23 +25,12 @@ pub struct RedoLog {
     pub is_checkpoint_certain: bool,
     /// Files whose header is not all there or has a wrong checksum.
     pub bad_headers: Vec<String>,
-    /// Files that the next one does not go on from.
-    pub gaps: Vec<RedoGap>,
+    /// Files that end before the next one begins.
+    pub gaps: Vec<String>,
     /// Checkpoint blocks with a wrong checksum: file and offset.
     pub damaged: Vec<(String, u64)>,
     /// Files that could not be read.
     pub skipped: Vec<AccessError>,
-}
-
-/// A file of a log in a directory of its own that ends before the next one begins.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RedoGap {
-    /// Its name.
-    pub file: String,
-    /// LSN up to which it has the log.
-    pub end_lsn: InnodbLsn,
-    /// A file after it is missing, by the numbers in their names.
-    pub is_file_missing: bool,
 }
 
 /// A file of the log whose start was read.
@@ -137,13 +126,6 @@ impl RedoLog {
         is_mariadb || !matches!(self.format_word & 0x7FFF_FFFF, 0..=6) || self.format == Some(RedoFormat::Directory)
     }
 
-    /// True when servers do not start with such files, wherever the checkpoint is: MySQL 9.7.4 ("Invalid redo log header checksum",
-    /// "Missing redo log file") and MariaDB 10.11.19 ("Invalid log header checksum").
-    #[must_use]
-    pub fn is_refused(&self) -> bool {
-        !self.bad_headers.is_empty() || self.gaps.iter().any(|gap| gap.is_file_missing)
-    }
-
     /// True when every file is as a server leaves it, as far as headers tell.
     #[must_use]
     pub fn has_whole_files(&self) -> bool {
@@ -158,13 +140,13 @@ impl RedoLog {
 }
 
 /// Where files in the order of their numbers do not go on from one another. One whose header is damaged tells nothing but its number.
-fn gaps(heads: &[Head]) -> Vec<RedoGap> {
+fn gaps(heads: &[Head]) -> Vec<String> {
     let gap = |two: &[Head]| {
         let [one, next] = two else { return None };
         let is_file_missing = one.number.checked_add(1) != Some(next.number);
         let are_known = one.header.has_right_checksum && next.header.has_right_checksum;
         let is_gap = is_file_missing || (are_known && one.end_lsn != next.header.start_lsn);
-        is_gap.then(|| RedoGap { file: one.name.clone(), end_lsn: one.end_lsn, is_file_missing })
+        is_gap.then(|| one.name.clone())
     };
     heads.windows(2).filter_map(gap).collect()
 }

@@ -17,7 +17,6 @@ const MAX_FILES: usize = 100;
 #[derive(Debug)]
 struct Part {
     file: ReadFile,
-    name: String,
     /// LSN of the first byte after the header.
     start_lsn: InnodbLsn,
     /// Bytes after the header.
@@ -35,15 +34,6 @@ pub struct RedoMap {
     /// For a log that is written over and over: an LSN, and where its byte is among those after the headers. `None` where each file
     /// tells its own.
     ring: Option<(InnodbLsn, u64)>,
-}
-
-/// Where a byte of the log is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RedoPlace {
-    /// Name of the file.
-    pub file: String,
-    /// Offset in it.
-    pub offset: u64,
 }
 
 impl RedoMap {
@@ -140,13 +130,6 @@ impl RedoMap {
         None
     }
 
-    /// Where an LSN is; `None` where no file has it.
-    #[must_use]
-    pub fn place(&self, lsn: InnodbLsn) -> Option<RedoPlace> {
-        let (part, inside, _) = self.locate(lsn)?;
-        Some(RedoPlace { file: part.name.clone(), offset: self.header_bytes.saturating_add(inside) })
-    }
-
     /// Fills `buf` with the log from an LSN on, as far as files have it; returns the bytes read.
     ///
     /// # Errors
@@ -176,8 +159,7 @@ impl Part {
         head.truncate(filled);
         let Some(header) = RedoHeader::decode(&head) else { return Ok(None) };
         let bytes = file.size_bytes().saturating_sub(header_bytes);
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Ok(Some(Self { file, name, start_lsn: header.start_lsn, bytes }))
+        Ok(Some(Self { file, start_lsn: header.start_lsn, bytes }))
     }
 }
 

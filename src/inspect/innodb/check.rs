@@ -1,23 +1,20 @@
-//! Every damaged page of a directory against the doublewrite buffer, with a verdict each.
+//! The damaged pages of a directory, each with its images in the doublewrite buffer.
 
 use std::ops::ControlFlow;
 
 use super::dictionary::note_missing_files;
-use super::redo::Redo;
 use super::source::{InnodbRequest, InnodbSource, about};
 use super::verify::note_scan;
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::innodb::candidates::BufferContent;
 use crate::analysis::innodb::finding::InnodbFinding;
-use crate::analysis::innodb::judge::{BufferTrust, InnodbPage, InnodbVerdict, JudgeContext};
-use crate::analysis::innodb::opened::RedoFacts;
-use crate::analysis::innodb::recovery::{InnodbStart, OnStart, RecoveryReason};
+use crate::analysis::innodb::judge::{BufferTrust, HeldImage, InnodbPage, JudgeContext, TRX_SYSTEM};
 use crate::analysis::innodb::scan::{FoundPage, ScanReport, scan};
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
+use crate::cluster::innodb::redo_end::{NoEnd, RedoEnd};
 use crate::cluster::innodb::redo_log::Family;
 use crate::cluster::innodb::tablespace::PageReader;
 use crate::inspect::error::InspectError;
-use crate::parsers::innodb::layout::TRX_SYSTEM_PAGE;
 use crate::parsers::innodb::page_check::PageState;
 use crate::parsers::innodb::{InnodbLsn, InnodbPageId};
 
@@ -30,14 +27,13 @@ pub struct InnodbExamination {
     pub content: BufferContent,
     /// The page scan.
     pub scan: ScanReport,
-    /// Damaged pages, and pages of zeros that have an image, in the order of tablespaces and pages.
+    /// Damaged pages, pages of zeros that have an image, and whole pages newer than the redo log that have an older one, in the order of
+    /// tablespaces and pages.
     pub pages: Vec<InnodbPage>,
     /// Other pages that the doublewrite buffer names, if that was asked for.
     pub whole: Vec<InnodbPage>,
-    /// The redo log from its checkpoint on.
-    pub redo: RedoFacts,
-    /// Whether the server starts.
-    pub start: InnodbStart,
+    /// End of the redo log, if that is known.
+    pub end: Option<RedoEnd>,
     /// What was found.
     pub findings: Vec<Finding>,
     /// What was not examined.
@@ -48,13 +44,20 @@ impl InnodbExamination {
     /// What its pages were judged by.
     #[must_use]
     pub fn context(&self) -> JudgeContext<'_> {
-        self.source.context(&self.content, &self.scan, &self.redo)
+        self.source.context(&self.content, &self.scan, self.end)
     }
 
-    /// Pages with a verdict.
+    /// Pages of which the buffer holds such an image.
     #[must_use]
-    pub fn count(&self, verdict: InnodbVerdict) -> usize {
-        self.pages.iter().chain(&self.whole).filter(|page| page.verdict == verdict).count()
+    pub fn count(&self, held: HeldImage) -> usize {
+        self.pages.iter().chain(&self.whole).filter(|page| page.held == held).count()
+    }
+
+    /// True after a clean shutdown; `None` if the log does not show it.
+    #[must_use]
+    pub fn is_shut_down(&self) -> Option<bool> {
+        let is_known = self.source.log.is_checkpoint_certain && self.source.log.has_whole_files();
+        self.end.map(|end| end.is_clean).filter(|is_clean| !is_clean || is_known)
     }
 }
 
@@ -98,23 +101,25 @@ pub fn innodb_check(
     let source = InnodbSource::open(request)?;
     let (mut findings, mut coverage) = (Vec::new(), Coverage::default());
     source.notes(&mut findings, &mut coverage);
-    let redo = Redo::of(&source, &mut findings, &mut coverage, &|| watch.at(InnodbStage::Buffer, 0, 0));
-    note_missing_files(&source, &|| &redo, &mut coverage);
+    let end = end_of_log(&source, &mut findings, &mut coverage, &|| watch.at(InnodbStage::Buffer, 0, 0));
+    note_missing_files(&source, &mut coverage);
     let content = source.read_buffer(request.jobs, &mut coverage, &|| watch.at(InnodbStage::Buffer, 0, 0))?;
-    note_buffer(&source, &content, &mut findings);
-    let wants_zero = |page| content.names(page) || page == TRX_SYSTEM;
+    note_buffer(&source, &content, &mut findings, &mut coverage);
+    let wants = |page, state: PageState, lsn| match state {
+        PageState::Empty => content.names(page) || page == TRX_SYSTEM,
+        _ => is_overwritten(&source, state, lsn, end) && content.has_older(page, lsn),
+    };
     let told = |done, total, found: &[FoundPage]| {
         watch.found(&source, found);
         watch.at(InnodbStage::Scan, done, total)
     };
-    let scan = scan(&source.scan_request(&|_| true, &wants_zero, request.jobs), &mut coverage, &told);
+    let scan = scan(&source.scan_request(&|_| true, &wants, request.jobs), &mut coverage, &told);
     note_scan(&source, &scan, &mut findings, &mut coverage);
-    let redo = redo.facts(&content, &scan.newest_lsn, &mut findings);
-    let context = source.context(&content, &scan, &redo);
+    note_newest(end, &content, &scan, &mut findings);
+    let context = source.context(&content, &scan, end);
     note_trust(context.trust, &mut findings);
-    let opened = context.opened_spaces(&scan);
     let mut reader = PageReader::new(&source.root);
-    let mut judge = |found: &FoundPage, coverage: &mut Coverage| context.judge(found, &opened, &mut reader, coverage);
+    let mut judge = |found: &FoundPage, coverage: &mut Coverage| context.judge(found, &mut reader, coverage);
     let mut pages = Vec::new();
     let bytes_of = |pages: usize| (pages as u64).saturating_mul(source.doublewrite.page_bytes as u64);
     for (at, found) in scan.found.iter().enumerate() {
@@ -130,17 +135,66 @@ pub fn innodb_check(
         let mut lookup = PageReader::new(&source.root);
         for page in content.pages() {
             let found = source.look_up(page, &mut lookup, &mut coverage);
-            let is_whole = |found: &FoundPage| !found.state.is_damaged() && found.state != PageState::Empty;
+            let is_listed = |page| pages.binary_search_by_key(&page, |listed: &InnodbPage| listed.page).is_ok();
+            let is_whole =
+                |found: &FoundPage| !found.state.is_damaged() && found.state != PageState::Empty && !is_listed(page);
             whole.extend(found.filter(is_whole).and_then(|found| judge(&found, &mut coverage)));
         }
     }
-    let start = start_of(&source, &content, &context, &pages, &coverage);
-    note_pages(&pages, damaged_on_both_sides(&source, &content), &mut findings);
-    Ok(InnodbExamination { source, content, scan, pages, whole, redo, start, findings, coverage })
+    note_pages(&pages, &mut findings);
+    Ok(InnodbExamination { source, content, scan, pages, whole, end, findings, coverage })
 }
 
-fn note_buffer(source: &InnodbSource, content: &BufferContent, findings: &mut Vec<Finding>) {
-    let checkpoint = source.checkpoint();
+/// True for a whole page newer than the end of the log, which MariaDB 10.11.10 and later overwrite with older images.
+///
+/// Source: `recv_dblwr_t::find_page`, `storage/innobase/log/log0recv.cc` of MariaDB.
+fn is_overwritten(source: &InnodbSource, state: PageState, lsn: InnodbLsn, end: Option<RedoEnd>) -> bool {
+    let may_be = matches!(source.family, Family::Mariadb | Family::MariadbOld | Family::Unknown);
+    may_be && state.is_sound() && end.is_some_and(|end| lsn > end.lsn)
+}
+
+/// Finds the end of the redo log, and reports what the log shows.
+fn end_of_log(
+    source: &InnodbSource,
+    findings: &mut Vec<Finding>,
+    coverage: &mut Coverage,
+    watch: &dyn Fn() -> ControlFlow<()>,
+) -> Option<RedoEnd> {
+    let reason = match (RedoEnd::find(&source.root, &source.files, &source.log, watch), source.checkpoint()) {
+        (Some(Ok(end)), Some(checkpoint_lsn)) => {
+            if !end.is_clean {
+                let finding = InnodbFinding::InnodbNotShutDown { checkpoint_lsn, end_lsn: end.lsn };
+                findings.push(about(Finding::problem, finding, None));
+            }
+            return Some(end);
+        }
+        (Some(Err(NoEnd::Missing)), _) => {
+            findings.push(about(Finding::problem, InnodbFinding::InnodbRedoMissing, None));
+            return None;
+        }
+        (Some(Err(NoEnd::NotTestable)), _) => SkipReason::RedoNotTestable,
+        (Some(Err(NoEnd::Interrupted)), _) => SkipReason::Interrupted(Lacking::Pages),
+        (Some(Err(NoEnd::Unreadable(error))), _) => SkipReason::from(&error),
+        (Some(Ok(_)) | None, _) => SkipReason::CheckpointNotFound,
+    };
+    coverage.skip_once(SkippedPart::RedoLog, reason);
+    None
+}
+
+/// Reports pages and images that are newer than the end of the log. Servers write both after the log of their changes.
+fn note_newest(end: Option<RedoEnd>, content: &BufferContent, scan: &ScanReport, findings: &mut Vec<Finding>) {
+    let Some(RedoEnd { lsn: end_lsn, .. }) = end else { return };
+    let newest = scan.newest_lsn.iter().copied().chain(content.newest_lsn()).max();
+    if let Some(newest_lsn) = newest.filter(|newest| *newest > end_lsn) {
+        findings.push(about(Finding::problem, InnodbFinding::InnodbRedoBehind { end_lsn, newest_lsn }, None));
+    }
+}
+
+fn note_buffer(source: &InnodbSource, content: &BufferContent, findings: &mut Vec<Finding>, coverage: &mut Coverage) {
+    let encrypted = content.encrypted_images();
+    if encrypted > 0 {
+        coverage.skip(SkippedPart::DoubleWriteBuffer, SkipReason::Encrypted { pages: encrypted });
+    }
     for (file, counts) in source.doublewrite.files.iter().zip(&content.counts) {
         if counts.damaged > 0 {
             let finding = InnodbFinding::InnodbDamagedSlots { count: counts.damaged };
@@ -151,53 +205,25 @@ fn note_buffer(source: &InnodbSource, content: &BufferContent, findings: &mut Ve
         let finding = about(Finding::problem, InnodbFinding::InnodbDamagedEntries, Some(&block.file));
         findings.push(finding.at(block.offset));
     }
-    // After a clean shutdown the newest page has just the LSN of the checkpoint.
-    let is_current = |lsn: &InnodbLsn| checkpoint.is_some_and(|checkpoint| *lsn > checkpoint);
-    let sound = content.slots.iter().filter(|slot| slot.state.is_sound()).map(|slot| slot.lsn);
-    let current: Vec<InnodbLsn> = sound.filter(is_current).collect();
-    if let Some(newest_lsn) = current.iter().max() {
-        let slots = current.len() as u64;
-        let finding = InnodbFinding::InnodbSinceCheckpoint { slots, newest_lsn: *newest_lsn };
-        findings.push(about(Finding::note, finding, None));
-    }
 }
 
-/// Damaged slots that name themselves: the slots of the old buffer are pages of the system tablespace, and hold those until they are
-/// used. To the server page and image are damaged then; MySQL 5.6.24 gave up.
-fn damaged_on_both_sides(source: &InnodbSource, content: &BufferContent) -> usize {
-    if !matches!(source.family, Family::Mysql56 | Family::Mysql57) {
-        return 0;
-    }
-    let is_own = |page: InnodbPageId, offset: u64| {
-        let system = source.spaces.get(page.space_id).filter(|space| space.id == 0);
-        system.and_then(|space| space.find(page.page_no)).is_some_and(|(_, at)| at == offset)
-    };
-    let damaged = content.slots.iter().filter(|slot| slot.state.is_damaged());
-    damaged.filter(|slot| slot.page().is_some_and(|page| is_own(page, slot.offset))).count()
-}
-
-/// Counts of pages as findings: damaged ones are problems, zeros often are as a crash leaves them.
-fn note_pages(pages: &[InnodbPage], own_slots: usize, findings: &mut Vec<Finding>) {
+/// Reports pages that fail their checks, pages of zeros with an image, and whole pages newer than the log.
+fn note_pages(pages: &[InnodbPage], findings: &mut Vec<Finding>) {
     let count = |takes: &dyn Fn(&InnodbPage) -> bool| pages.iter().filter(|page| takes(page)).count();
-    let refusing = count(&|page| page.prediction.on_start == OnStart::RefusesToStart).saturating_add(own_slots);
-    if refusing > 0 {
-        let finding = InnodbFinding::InnodbRefusesToStart { pages: refusing };
-        findings.push(about(Finding::problem, finding, None));
-    }
     let damaged = count(&|page| page.state.is_damaged());
     if damaged > 0 {
-        let of = |verdict| count(&|page: &InnodbPage| page.state.is_damaged() && page.verdict == verdict);
-        let finding = InnodbFinding::InnodbDamagedPages {
-            count: damaged,
-            server_restores: of(InnodbVerdict::ServerRestores),
-            no_image: of(InnodbVerdict::NoImage),
-        };
-        findings.push(about(Finding::problem, finding, None));
+        let has_image = |page: &InnodbPage| page.candidates.iter().any(|candidate| candidate.facts.state.is_sound());
+        let with_image = count(&|page| page.state.is_damaged() && has_image(page));
+        findings.push(about(Finding::problem, InnodbFinding::InnodbDamagedPages { count: damaged, with_image }, None));
     }
-    let has_image = |page: &InnodbPage| !page.candidates.is_empty() || !page.entries.is_empty();
-    let zero = count(&|page| page.state == PageState::Empty && has_image(page));
+    let newer = count(&|page| page.is_newer_than_log && page.held == HeldImage::Older);
+    if newer > 0 {
+        findings.push(about(Finding::problem, InnodbFinding::InnodbOlderImages { count: newer }, None));
+    }
+    let is_known = |page: &InnodbPage| !page.candidates.is_empty() || page.is_wrong();
+    let zero = count(&|page| page.state == PageState::Empty && is_known(page));
     if zero > 0 {
-        let wrong = count(&|page| page.state == PageState::Empty && has_image(page) && page.is_wrong());
+        let wrong = count(&|page| page.state == PageState::Empty && page.is_wrong());
         let severity = if wrong > 0 { Finding::problem } else { Finding::note };
         findings.push(about(severity, InnodbFinding::InnodbZeroPages { count: zero, wrong }, None));
     }
@@ -214,82 +240,6 @@ fn note_trust(trust: BufferTrust, findings: &mut Vec<Finding>) {
     findings.push(about(Finding::problem, finding, None));
 }
 
-/// What of a page replay may stop at: it stays damaged, or becomes one from before the checkpoint, to which what comes after does
-/// not fit, or one that nothing shows to be whole.
-const MAY_STOP: [RecoveryReason; 3] =
-    [RecoveryReason::ReplayMayStop, RecoveryReason::ImageOlderThanCheckpoint, RecoveryReason::ImageWithoutChecksum];
-
-/// The first page of the system tablespace.
-const SYSTEM_PAGE_0: InnodbPageId = InnodbPageId { space_id: 0, page_no: 0 };
-
-/// The page of transactions, which every server writes: also where no image names it, one of zeros is lost.
-const TRX_SYSTEM: InnodbPageId = InnodbPageId { space_id: 0, page_no: TRX_SYSTEM_PAGE };
-
-/// True when pages are missing that replay may need.
-const fn lacks_pages(reason: &SkipReason) -> bool {
-    matches!(reason, SkipReason::TablespaceShort { .. } | SkipReason::UnknownTablespace)
-}
-
-/// True when pages, or where replay begins, were not examined, so that what replay meets is not known.
-const fn hides_replay(reason: &SkipReason) -> bool {
-    matches!(
-        reason,
-        SkipReason::Unreadable(_)
-            | SkipReason::CheckpointNotFound
-            | SkipReason::NamedFileMissing { .. }
-            | SkipReason::DictionaryNotRead { .. }
-            | SkipReason::OutsideDataDirectory { .. }
-            | SkipReason::Interrupted(Lacking::Pages)
-            | SkipReason::Encrypted { .. }
-            | SkipReason::UnknownCodec { .. }
-    )
-}
-
-/// Whether the server starts, as far as pages and the doublewrite buffer decide it.
-fn start_of(
-    source: &InnodbSource,
-    content: &BufferContent,
-    context: &JudgeContext<'_>,
-    pages: &[InnodbPage],
-    coverage: &Coverage,
-) -> InnodbStart {
-    let trust = context.trust;
-    let any = |takes: &dyn Fn(&InnodbPage) -> bool| pages.iter().any(takes);
-    let is_page_0_restored = |space_id: u32| {
-        let page_0 = InnodbPageId { space_id, page_no: 0 };
-        any(&|page| page.page == page_0 && page.prediction.on_start == OnStart::Restored)
-    };
-    let has_bad_entries = source.family == Family::Mysql8 && !content.damaged_blocks.is_empty();
-    let has_damaged_entries_or_slots = has_bad_entries || damaged_on_both_sides(source, content) > 0;
-    if (has_damaged_entries_or_slots && trust != BufferTrust::SwitchedOff)
-        || any(&|page| page.prediction.on_start == OnStart::RefusesToStart)
-        || source.log.is_refused()
-        || (source.family == Family::Mysql8 && source.has_two_files())
-    {
-        InnodbStart::Refuses
-    } else if matches!(source.family, Family::MariadbOld | Family::Unknown)
-        || trust != BufferTrust::Complete
-        || !context.redo.is_whole
-        || any(&|page| page.prediction.on_start == OnStart::Unknown)
-    {
-        InnodbStart::Unknown
-    } else if any(&|page| page.prediction.reasons.iter().any(|reason| MAY_STOP.contains(reason)))
-        // Its id and its flags are read before any image is.
-        || any(&|page| page.page == SYSTEM_PAGE_0 && page.state.is_damaged())
-        || coverage.skipped.iter().any(|skipped| lacks_pages(&skipped.reason))
-        || source.lacks_page_0()
-        // MariaDB takes one of them.
-        || (source.family != Family::Mariadb && source.spaces.all.iter().any(|space| space.has_rival))
-        || source.spaces.all.iter().any(|space| space.page_0 == PageState::Empty && !is_page_0_restored(space.id))
-    {
-        InnodbStart::MayStop
-    } else if coverage.skipped.iter().any(|skipped| hides_replay(&skipped.reason)) {
-        InnodbStart::Unknown
-    } else {
-        InnodbStart::NothingAgainst
-    }
-}
-
 /// One page, whatever it is, and the same of its directory as [`innodb_check`] needs for it: its tablespace alone is scanned.
 ///
 /// # Errors
@@ -303,8 +253,8 @@ pub fn innodb_page(
     let source = InnodbSource::open(request)?;
     let (mut findings, mut coverage) = (Vec::new(), Coverage::default());
     source.notes(&mut findings, &mut coverage);
-    let redo = Redo::of(&source, &mut findings, &mut coverage, &|| watch(0, 0));
-    note_missing_files(&source, &|| &redo, &mut coverage);
+    let end = end_of_log(&source, &mut findings, &mut coverage, &|| watch(0, 0));
+    note_missing_files(&source, &mut coverage);
     let wanted = source.space_named(space).ok_or_else(|| InspectError::NoSuchTablespace(space.to_owned()))?;
     let Some(space_id) = source.spaces.all.get(wanted).map(|space| space.id) else {
         return Err(InspectError::NoSuchTablespace(space.to_owned()));
@@ -314,22 +264,21 @@ pub fn innodb_page(
     // Without a current image, whether the buffer was in use at all shows in other tablespaces.
     let is_stale = source.checkpoint().is_some_and(|checkpoint| content.newest_lsn() < Some(checkpoint));
     let takes = |index| index == wanted || is_stale;
-    let scan =
-        scan(&source.scan_request(&takes, &|_| false, request.jobs), &mut coverage, &|done, total, _: &[FoundPage]| {
-            watch(done, total)
-        });
-    let redo = redo.facts(&content, &scan.newest_lsn, &mut findings);
-    let context = source.context(&content, &scan, &redo);
+    let scan = scan(
+        &source.scan_request(&takes, &|_, _, _| false, request.jobs),
+        &mut coverage,
+        &|done, total, _: &[FoundPage]| watch(done, total),
+    );
+    note_newest(end, &content, &scan, &mut findings);
+    let context = source.context(&content, &scan, end);
     note_trust(context.trust, &mut findings);
-    let opened = context.opened_spaces(&scan);
     let mut reader = PageReader::new(&source.root);
     let found = source.look_up(page, &mut reader, &mut coverage);
     let found = found.ok_or(InspectError::NoSuchInnodbPage(page))?;
-    let judged = context.judge(&found, &opened, &mut reader, &mut coverage);
+    let judged = context.judge(&found, &mut reader, &mut coverage);
     let pages: Vec<InnodbPage> = judged.into_iter().collect();
-    let start = start_of(&source, &content, &context, &pages, &coverage);
-    note_pages(&pages, damaged_on_both_sides(&source, &content), &mut findings);
-    Ok(InnodbExamination { source, content, scan, pages, whole: Vec::new(), redo, start, findings, coverage })
+    note_pages(&pages, &mut findings);
+    Ok(InnodbExamination { source, content, scan, pages, whole: Vec::new(), end, findings, coverage })
 }
 
 impl InnodbSource {

@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use super::redo::Redo;
 use super::source::InnodbSource;
 use crate::analysis::finding::Coverage;
 use crate::analysis::skipped::{SkipReason, SkippedPart};
@@ -19,13 +18,13 @@ const MAX_NAMED: usize = 1000;
 /// How tables begin, after the database, that exist only while a table is changed.
 const INTERMEDIATE: &str = "#sql";
 
-/// Says which files the dictionary names and nobody has found, and where it could not be read. The dictionary in its file may be older than
-/// the redo log: what that deletes is not missed, and what it makes may be empty. `redo`: gives the log.
-pub fn note_missing_files<'a>(source: &InnodbSource, redo: &dyn Fn() -> &'a Redo, coverage: &mut Coverage) {
+/// Reports files that the dictionary lists and that were not found, and pages of it that could not be read. The dictionary in its file may
+/// be older than the redo log, which is not read: a table that was dropped is reported too.
+pub fn note_missing_files(source: &InnodbSource, coverage: &mut Coverage) {
     let mut missing: Vec<NamedFile> = Vec::new();
     let mut takes = |file: NamedFile| {
         let is_found = match file.space_id {
-            Some(id) => source.spaces.get(id).is_some() || redo().deletes(id),
+            Some(id) => source.spaces.get(id).is_some(),
             None => is_examined(source, &file.path),
         };
         if missing.len() <= MAX_NAMED && !is_found && !is_intermediate(&file.path) {
@@ -40,9 +39,6 @@ pub fn note_missing_files<'a>(source: &InnodbSource, redo: &dyn Fn() -> &'a Redo
         let path = file.path.strip_prefix("./").unwrap_or(&file.path);
         let is_empty = |(name, why): &(PathBuf, NoSpace)| name == Path::new(path) && matches!(why, NoSpace::Empty);
         let is_emptied = source.spaces.unknown.iter().any(is_empty);
-        if is_emptied && file.space_id.is_some_and(|id| redo().makes(id)) {
-            continue;
-        }
         let is_inside = at.strip_prefix(&source.root).is_ok_and(|inside| !leads_out(inside));
         let is_known = is_inside && at.symlink_metadata().is_ok() && !is_emptied;
         if is_known || at.with_extension("isl").symlink_metadata().is_ok() {

@@ -7,11 +7,13 @@ use serde_json::{Map, Value, json};
 use super::check::InnodbExamination;
 use super::source::InnodbSource;
 use crate::analysis::innodb::compare::InnodbComparison;
-use crate::analysis::innodb::judge::{InnodbPage, InnodbVerdict};
+use crate::analysis::innodb::judge::{HeldImage, InnodbPage};
 use crate::analysis::innodb::scan::ScanReport;
 use crate::analysis::verdict::answer::Answer;
 use crate::output::closing::{Closing, begin};
-use crate::output::innodb_text::{write_innodb_page, write_instance, write_judged, write_scanned, write_verdicts};
+use crate::output::innodb_text::{
+    NOT_PREDICTED, write_held, write_innodb_page, write_instance, write_judged, write_scanned,
+};
 use crate::output::json::Item;
 use crate::output::json::innodb::{INNODB_PAGE_COLUMNS, SlotSetting, innodb_lsn_text};
 use crate::output::sink::{CsvShape, Machine};
@@ -47,7 +49,7 @@ pub fn write_check(
     closing.end(sink, count, fields(examined))
 }
 
-/// Writes an examination for people. `explain`: with the evidence for every verdict.
+/// Writes an examination for people. `explain`: with the evidence for every page.
 ///
 /// # Errors
 /// When the output cannot be written to.
@@ -72,13 +74,13 @@ pub fn write_check_text(
         }
     }
     closing.write_text(out, layout)?;
-    write_verdicts(out, layout, &pages, &examined.start.to_string())
+    write_held(out, layout, &pages, (examined.end, examined.is_shut_down()))
 }
 
 /// Fields of the last line of machine formats.
 fn fields(examined: &InnodbExamination) -> Map<String, Value> {
-    let verdicts: Map<String, Value> =
-        InnodbVerdict::ALL.iter().map(|verdict| (verdict.name().to_owned(), json!(examined.count(*verdict)))).collect();
+    let holds: Map<String, Value> =
+        HeldImage::ALL.iter().map(|held| (held.name().to_owned(), json!(examined.count(*held)))).collect();
     let by_word = |word: InnodbComparison| {
         let all = examined.pages.iter().chain(&examined.whole);
         all.filter(|page| page.disk == word).count()
@@ -90,9 +92,11 @@ fn fields(examined: &InnodbExamination) -> Map<String, Value> {
     for (name, value) in [
         ("family", json!(source.family.name())),
         ("checkpoint_lsn", json!(source.checkpoint().map(innodb_lsn_text))),
-        ("verdicts", Value::Object(verdicts)),
+        ("end_lsn", json!(examined.end.map(|end| innodb_lsn_text(end.lsn)))),
+        ("shut_down_cleanly", json!(examined.is_shut_down())),
+        ("holds", Value::Object(holds)),
         ("disk", Value::Object(words)),
-        ("start", json!(examined.start.name())),
+        ("startup", json!(NOT_PREDICTED)),
     ] {
         fields.insert(name.to_owned(), value);
     }

@@ -4,7 +4,6 @@ pub mod check;
 pub mod dictionary;
 #[cfg(feature = "tables")]
 pub mod document;
-pub mod redo;
 pub mod request;
 pub mod source;
 pub mod verify;

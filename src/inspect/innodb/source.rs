@@ -11,11 +11,11 @@ use crate::analysis::innodb::candidates::{BufferContent, EntryFacts};
 use crate::analysis::innodb::compare::{InnodbComparison, compare_entry};
 use crate::analysis::innodb::finding::InnodbFinding;
 use crate::analysis::innodb::judge::{BufferTrust, JudgeContext};
-use crate::analysis::innodb::opened::RedoFacts;
-use crate::analysis::innodb::scan::{FoundPage, ScanReport, ScanRequest};
+use crate::analysis::innodb::scan::{FoundPage, ScanReport, ScanRequest, WantedPages};
 use crate::analysis::skipped::{SkipReason, SkippedPart};
 use crate::cluster::innodb::doublewrite::{Doublewrite, DoublewriteLayout};
 use crate::cluster::innodb::files::InnodbFiles;
+use crate::cluster::innodb::redo_end::RedoEnd;
 use crate::cluster::innodb::redo_log::{Family, RedoLog};
 use crate::cluster::innodb::tablespace::{NoSpace, PageReader, Tablespaces};
 use crate::cluster::open::AccessError;
@@ -92,13 +92,13 @@ impl InnodbSource {
         if coverage.is_interrupted() { Err(InspectError::BufferInterrupted) } else { Ok(content) }
     }
 
-    /// What pages are judged by. `scan`: of the tablespaces that were read. `redo`: the log from the checkpoint on.
+    /// What pages are judged by. `scan`: of the tablespaces that were read. `end`: of the redo log.
     #[must_use]
     pub fn context<'a>(
         &'a self,
         content: &'a BufferContent,
         scan: &ScanReport,
-        redo: &'a RedoFacts,
+        end: Option<RedoEnd>,
     ) -> JudgeContext<'a> {
         JudgeContext {
             root: &self.root,
@@ -107,13 +107,12 @@ impl InnodbSource {
             content,
             family: self.family,
             checkpoint: self.checkpoint(),
-            is_checkpoint_certain: self.log.is_checkpoint_certain,
-            redo,
+            end_lsn: end.map(|end| end.lsn),
             trust: BufferTrust::of(
                 &self.doublewrite,
                 content,
                 self.checkpoint(),
-                scan,
+                (scan, end),
                 self.settings.is_doublewrite_off,
             ),
         }
@@ -123,10 +122,10 @@ impl InnodbSource {
     pub fn scan_request<'a>(
         &'a self,
         takes: &'a (dyn Fn(usize) -> bool + Sync),
-        wants_zero: &'a (dyn Fn(InnodbPageId) -> bool + Sync),
+        wants: &'a WantedPages<'a>,
         jobs: usize,
     ) -> ScanRequest<'a> {
-        ScanRequest { root: &self.root, spaces: &self.spaces, doublewrite: &self.doublewrite, takes, wants_zero, jobs }
+        ScanRequest { root: &self.root, spaces: &self.spaces, doublewrite: &self.doublewrite, takes, wants, jobs }
     }
 
     /// True when a file of a tablespace has no page with content, and the server writes page 0 when it makes a file. MySQL 9.7.4 did not
@@ -135,16 +134,6 @@ impl InnodbSource {
     pub fn lacks_page_0(&self) -> bool {
         matches!(self.family, Family::Mysql8 | Family::Mysql57 | Family::Mysql56)
             && self.spaces.unknown.iter().any(|(_, why)| matches!(why, NoSpace::Empty))
-    }
-
-    /// True when two files claim one tablespace in a whole page 0 each. MySQL 9.7.4 did not start with them; 5.6.24 not where it had to
-    /// recover.
-    #[must_use]
-    pub fn has_two_files(&self) -> bool {
-        let mut whole: Vec<u32> =
-            self.spaces.all.iter().filter(|space| space.page_0.is_sound()).map(|space| space.id).collect();
-        whole.sort_unstable();
-        whole.windows(2).any(|two| matches!(two, [one, other] if one == other))
     }
 
     /// What a page's own bytes say; `None` when there is no such page or it cannot be read.
@@ -231,11 +220,8 @@ impl InnodbSource {
         for file in &self.log.bad_headers {
             findings.push(about(Finding::problem, InnodbFinding::InnodbRedoHeader, Some(file)).at(0));
         }
-        // Those after the checkpoint are met where the log is followed.
-        let is_before = |lsn| self.checkpoint().is_none_or(|checkpoint| lsn <= checkpoint);
-        for gap in self.log.gaps.iter().filter(|gap| is_before(gap.end_lsn)) {
-            let finding = InnodbFinding::InnodbRedoMissing { end_lsn: gap.end_lsn };
-            findings.push(about(Finding::problem, finding, Some(&gap.file)));
+        for file in &self.log.gaps {
+            findings.push(about(Finding::problem, InnodbFinding::InnodbRedoMissing, Some(file)));
         }
         if self.log.checkpoint.is_none() {
             findings.push(about(Finding::problem, InnodbFinding::InnodbNoCheckpoint, None));

@@ -1,10 +1,8 @@
 //! Every page of every tablespace, judged by itself.
 
-use std::cell::LazyCell;
 use std::ops::ControlFlow;
 
 use super::dictionary::note_missing_files;
-use super::redo::Redo;
 use super::source::{InnodbRequest, InnodbSource, about};
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::innodb::finding::InnodbFinding;
@@ -37,10 +35,9 @@ pub fn innodb_verify(
     let source = InnodbSource::open(request)?;
     let (mut findings, mut coverage) = (Vec::new(), Coverage::default());
     source.notes(&mut findings, &mut coverage);
-    let redo = LazyCell::new(|| Redo::follow(&source, &|| watch(0, 0)));
-    note_missing_files(&source, &|| &*redo, &mut coverage);
+    note_missing_files(&source, &mut coverage);
     let told = |done, total, _: &[FoundPage]| watch(done, total);
-    let scan = scan(&source.scan_request(&|_| true, &|_| false, request.jobs), &mut coverage, &told);
+    let scan = scan(&source.scan_request(&|_| true, &|_, _, _| false, request.jobs), &mut coverage, &told);
     note_scan(&source, &scan, &mut findings, &mut coverage);
     if scan.counts.damaged > 0 {
         let finding = InnodbFinding::InnodbBadPages { count: scan.counts.damaged, pages: scan.counts.pages };

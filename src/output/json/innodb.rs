@@ -7,7 +7,6 @@ use crate::analysis::innodb::batches::{InnodbBatch, SlotAge};
 use crate::analysis::innodb::candidates::{EntryFacts, SlotCounts};
 use crate::analysis::innodb::compare::InnodbComparison;
 use crate::analysis::innodb::judge::{InnodbCandidate, InnodbPage};
-use crate::analysis::innodb::recovery::RecoveryReason;
 use crate::analysis::innodb::scan::FoundPage;
 use crate::analysis::innodb::slot::{SlotFacts, SlotId};
 use crate::cluster::innodb::doublewrite::{Doublewrite, SlotFile};
@@ -124,7 +123,7 @@ impl SlotSetting<'_> {
         ])
     }
 
-    /// A page with its verdict.
+    /// A page with its images.
     #[must_use]
     pub fn page_row(&self, page: &InnodbPage) -> Row {
         let space = self.spaces.all.get(page.space);
@@ -134,7 +133,6 @@ impl SlotSetting<'_> {
             PageState::Damaged(fault) => (Some(fault.code()), Some(fault.to_string())),
             _ => (None, None),
         };
-        let reasons = &page.prediction.reasons;
         row([
             ("space_id", json!(page.page.space_id)),
             ("page_no", json!(page.page.page_no)),
@@ -149,12 +147,9 @@ impl SlotSetting<'_> {
             ("tear", json!(tear(page))),
             ("candidates", json!(candidates)),
             ("entries", json!(page.entries.iter().copied().map(innodb_lsn_text).collect::<Vec<_>>())),
-            ("verdict", json!(page.verdict.name())),
+            ("holds", json!(page.held.name())),
             ("chosen", json!(chosen)),
-            ("on_start", json!(page.prediction.on_start.name())),
-            ("on_start_certainty", json!(page.prediction.sureness.name())),
-            ("reasons", json!(reasons.iter().map(ToString::to_string).collect::<Vec<_>>())),
-            ("reason_codes", json!(reasons.iter().copied().map(RecoveryReason::code).collect::<Vec<_>>())),
+            ("newer_than_log", json!(page.is_newer_than_log)),
         ])
     }
 
@@ -219,12 +214,9 @@ pub const INNODB_PAGE_COLUMNS: &[&str] = &[
     "damage_code",
     "disk",
     "disk_lsn",
-    "verdict",
+    "holds",
     "chosen",
-    "on_start",
-    "on_start_certainty",
-    "reasons",
-    "reason_codes",
+    "newer_than_log",
 ];
 
 /// Columns of a damaged page of a scan in CSV.

@@ -3,8 +3,7 @@
 use std::fmt;
 
 use crate::analysis::innodb::finding::InnodbFinding;
-use crate::analysis::innodb::judge::InnodbVerdict;
-use crate::analysis::innodb::recovery::{InnodbStart, OnStart, RecoveryReason};
+use crate::analysis::innodb::judge::HeldImage;
 use crate::cluster::innodb::redo_log::Family;
 use crate::parsers::innodb::compressed::{PageCodec, Unpacked};
 use crate::parsers::innodb::page_check::PageFault;
@@ -12,20 +11,19 @@ use crate::parsers::innodb::page_check::PageFault;
 impl fmt::Display for InnodbFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::InnodbDamagedPages { count, server_restores, no_image } => write!(
+            Self::InnodbDamagedPages { count, with_image } => {
+                write!(f, "damaged pages: {count}; the doublewrite buffer holds a whole image of {with_image}")
+            }
+            Self::InnodbOlderImages { count } => write!(
                 f,
-                "damaged pages: {count}; of these the server restores {server_restores} by its own rule; without a whole image: \
-                 {no_image}"
+                "whole pages newer than the end of the redo log, with an older image in the doublewrite buffer: {count}"
             ),
             Self::InnodbBadPages { count, pages } => write!(f, "damaged pages: {count} of {pages}"),
             Self::InnodbZeroPages { count, wrong: 0 } => write!(f, "pages of zeros that have an image: {count}"),
             Self::InnodbZeroPages { count, wrong } => write!(
                 f,
-                "pages of zeros that have an image: {count}; {wrong} stay zero although an image since the checkpoint is there"
+                "pages of zeros that have an image: {count}; {wrong} of them were written after the checkpoint"
             ),
-            Self::InnodbRefusesToStart { pages } => {
-                write!(f, "pages because of which the server does not start: {pages}")
-            }
             Self::InnodbDamagedSlots { count } => write!(f, "slots with a damaged image: {count}"),
             Self::InnodbDamagedEntries => f.write_str("a block of entries has a wrong checksum"),
             Self::InnodbPartialPage { have_bytes } => {
@@ -41,15 +39,11 @@ impl fmt::Display for InnodbFinding {
             Self::InnodbRedoHeader => {
                 f.write_str("the header of this file of the redo log is damaged, or not all there")
             }
-            Self::InnodbRedoDamaged { end_lsn, goes_on: true } => {
-                write!(f, "the redo log is damaged after LSN {end_lsn}, and goes on after that")
-            }
-            Self::InnodbRedoDamaged { end_lsn, goes_on: false } => {
-                write!(f, "the redo log ends at LSN {end_lsn} with bytes that no server wrote")
-            }
-            Self::InnodbRedoMissing { end_lsn } => {
-                write!(f, "the redo log goes on after LSN {end_lsn} in a file that is missing or too short")
-            }
+            Self::InnodbNotShutDown { checkpoint_lsn, end_lsn } => write!(
+                f,
+                "the server was not shut down cleanly: checkpoint at LSN {checkpoint_lsn}, end of the redo log at {end_lsn}"
+            ),
+            Self::InnodbRedoMissing => f.write_str("the redo log continues in a file that is missing or too short"),
             Self::InnodbRedoBehind { end_lsn, newest_lsn } => {
                 write!(f, "the redo log ends at LSN {end_lsn}, and a page was written at LSN {newest_lsn}")
             }
@@ -75,9 +69,6 @@ impl fmt::Display for InnodbFinding {
                 write!(f, "process {pid} holds a lock on the system tablespace, as a running server does")
             }
             Self::InnodbUnknownServer => f.write_str("which server wrote the directory is unknown"),
-            Self::InnodbSinceCheckpoint { slots, newest_lsn } => {
-                write!(f, "{slots} images are not older than the checkpoint, the newest at {newest_lsn}")
-            }
         }
     }
 }
@@ -88,42 +79,38 @@ impl InnodbFinding {
     pub const fn why(&self) -> &'static str {
         match self {
             Self::InnodbDamagedPages { .. } => {
-                "nothing here is proven: whether an image is the version that a page needs is known only after replay of \
-                 the redo log"
+                "which version of a page is the right one depends on the redo log, which is not replayed here"
+            }
+            Self::InnodbOlderImages { .. } => {
+                "MariaDB 10.11.10 and later write the older image over such a page at startup: start the server only on a copy"
             }
             Self::InnodbBadPages { .. } => "innodb check compares them with the doublewrite buffer",
             Self::InnodbZeroPages { wrong: 0, .. } => {
                 "a crash leaves pages that were allocated and not yet written; MariaDB makes zeros of freed pages of \
                  compressed tables"
             }
-            Self::InnodbZeroPages { .. } => "the server does not use these images: what the pages held is lost to it",
-            Self::InnodbRefusesToStart { .. } => "the server gives up before it replays the redo log: see each page",
+            Self::InnodbZeroPages { .. } => "the pages had content: compare them with a backup",
             Self::InnodbDamagedSlots { .. } => {
                 "a crash in the middle of a write of the buffer leaves one; the page itself was not being written then"
             }
-            Self::InnodbDamagedEntries => "the server refuses to load the file, and does not start",
+            Self::InnodbDamagedEntries => "the list shows which pages were being written: part of it is lost",
             Self::InnodbPartialPage { .. } => "the file was cut off, or its extension was interrupted",
             Self::InnodbTwoFiles { .. } => {
-                "one of them was copied in from elsewhere; slots are compared with the first, and nothing is certain of either"
+                "one of them was copied in from elsewhere; slots are compared with the first alone"
             }
             Self::InnodbEmptyFile => "its table was being made, or the file was emptied",
             Self::InnodbPageZero => "the server finds the tablespace by page 0",
-            Self::InnodbNoCheckpoint => {
-                "which images are current is unknown, and so is what a start does with most of them"
-            }
+            Self::InnodbNoCheckpoint => "which images are older than the checkpoint is unknown",
             Self::InnodbDamagedCheckpoint => {
                 "the other block was used; a crash in the middle of a checkpoint leaves one"
             }
-            Self::InnodbRedoHeader => "the server tests it before it replays anything, and does not start",
-            Self::InnodbRedoDamaged { goes_on: true, .. } | Self::InnodbRedoMissing { .. } => {
-                "a start replays nothing from there on, if it begins at all: what was committed after is lost"
+            Self::InnodbRedoHeader => "the server tests it before it replays anything",
+            Self::InnodbNotShutDown { .. } => {
+                "recovery replays the redo log at startup, which is not done here; a server that runs shows the same"
             }
-            Self::InnodbRedoDamaged { goes_on: false, .. } => {
-                "a start takes this for the end of the log and says nothing: whether anything was committed after is unknown"
-            }
+            Self::InnodbRedoMissing => "changes after that are lost unless the file is found",
             Self::InnodbRedoBehind { .. } => {
-                "servers write a page after the log of its changes: the end of the log is lost, or the pages are from a later time. \
-                 MariaDB 10.11.10 and later write older images over such pages: start only on a copy"
+                "servers write a page after the log of its changes: the end of the log is lost, or the pages are from a later time"
             }
             Self::InnodbNoDoublewrite { expects_files: true } => {
                 "the server keeps images in files, which innodb_doublewrite_dir or innodb_data_home_dir may name elsewhere: \
@@ -134,22 +121,17 @@ impl InnodbFinding {
                 "images may lie elsewhere, or the server ran with innodb_doublewrite=OFF: what is missing here proves nothing. \
                  Give --doublewrite-dir or --my-cnf"
             }
-            Self::InnodbDoublewriteOff => {
-                "whether a start uses images is unknown; pages were perhaps written without any"
-            }
+            Self::InnodbDoublewriteOff => "pages may have been written without an image",
             Self::InnodbBufferIncomplete => "images may be in what is missing: what is not found proves nothing",
             Self::InnodbCheckpointUncertain => "an image that counts as current may be older than the checkpoint",
-            Self::InnodbUnknownRules => "what a start does is unknown",
+            Self::InnodbUnknownRules => "which image the server takes is unknown",
             Self::InnodbHeaderCopyUsed => "page 5 of the system tablespace is damaged",
             Self::InnodbOtherPageSize { .. } => "the server does not read it",
             Self::InnodbTrailingBytes { .. } => "the file was cut off, or is of another server",
             Self::InnodbServerRunning { .. } => {
                 "files change while they are read, and nothing here is certain: stop the server, or read a copy"
             }
-            Self::InnodbUnknownServer => "what a start does is unknown",
-            Self::InnodbSinceCheckpoint { .. } => {
-                "the server was not shut down cleanly, or it is running: files that change while they are read give wrong answers"
-            }
+            Self::InnodbUnknownServer => "which image the server takes is unknown",
         }
     }
 }
@@ -167,98 +149,16 @@ impl fmt::Display for Family {
     }
 }
 
-impl fmt::Display for OnStart {
+impl fmt::Display for HeldImage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Untouched => "nothing to do",
-            Self::Restored => "the server writes the image over the page",
-            Self::Kept => "the server leaves the page as it is",
-            Self::RefusesToStart => "the server does not start",
-            Self::Unknown => "unknown",
-        })
-    }
-}
-
-impl fmt::Display for InnodbStart {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NothingAgainst => "nothing that was examined keeps it from starting",
-            Self::MayStop => "replay may stop at a page that is damaged, missing or outdated",
-            Self::Refuses => "it refuses to start",
-            Self::Unknown => "unknown",
-        })
-    }
-}
-
-impl fmt::Display for InnodbVerdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Unknown => {
-                "whether an image is there is unknown: not all of the doublewrite buffer was found and read, or an image does not tell its page"
-            }
-            Self::NoImage => "no whole image is there",
-            Self::RestoreUnproven => {
-                "a whole image is there; the server does not use it, or it may not be the right one"
-            }
-            Self::ServerRestores => {
-                "the server restores the page from an image that is whole and not older than the checkpoint"
-            }
-            Self::Whole => "the page is whole",
-        })
-    }
-}
-
-impl fmt::Display for RecoveryReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NoWholeImage => "no whole image names the page",
-            Self::ImageOlderThanCheckpoint => {
-                "the image is older than the checkpoint: changes between the two may not be in the redo log any more"
-            }
-            Self::OlderImagesIgnored => "MariaDB does not use images older than the checkpoint",
-            Self::ServerTakesOlderImage => "the server goes by the order of slots, and a newer image is there than the one that it takes",
-            Self::TablespaceNotOpened => {
-                "nothing shows a change of the tablespace after the checkpoint, and MySQL examines only tablespaces that \
-                 the redo log names"
-            }
-            Self::CompressedImageNotUsed => {
-                "MariaDB does not find the tablespace of a compressed image with full_crc32, and does not use it"
-            }
-            Self::DamagedSlotFirst => "a damaged slot names the page: the server gives up where page and slot are damaged",
-            Self::DetectedWithoutImage => "the page is listed as being written, without an image (DETECT_ONLY)",
-            Self::PageZero => "page 0 is restored by other rules, when files are opened, and without it no page of the tablespace is restored",
-            Self::ReadBeforeImages => "MySQL reads this page before it puts any image back, and stops where it is not whole",
-            Self::TwoFiles => "two files claim the tablespace",
-            Self::CheckpointUnknown => "the checkpoint of the redo log is unknown",
-            Self::FamilyUnknown => "which server wrote the directory is unknown",
-            Self::ImageWithoutChecksum => "the image has no checksum (innodb_checksum_algorithm=none): whether it is whole is not known",
-            Self::ImageOlderThanPage => "the header of the page has a higher LSN than the image: another version was being written",
-            Self::ReplayMayStop => "the page stays as it is: the server does not start if replay needs it, or the undoing of transactions",
-            Self::BufferNotFound => {
-                "the doublewrite buffer was not found: give --doublewrite-dir or --my-cnf, if it is elsewhere"
-            }
-            Self::ImageWithoutTablespace => {
-                "a whole compressed image of a page with this number does not tell its tablespace: it may be of this page"
-            }
-            Self::EncryptedImage => {
-                "a whole encrypted image of a page with this number is there: whether it is of this page only a server with the key can tell"
-            }
-            Self::PageNewerThanLog => {
-                "the page is newer than the end of the redo log: MariaDB 10.11.10 and later write an older image over such a page"
-            }
-            Self::DoublewriteOff => "the option file turns the doublewrite buffer off: a start may not use images",
-            Self::BufferIncomplete => "files or slots of the doublewrite buffer are missing",
-            Self::BufferNotInUse => {
-                "pages were written after the checkpoint, and nothing in the doublewrite buffer is as new: images may lie \
-                 elsewhere"
-            }
-            Self::DamageUnseen => {
-                "the server does not see this damage: it is told to use no checksums, or the page looks as if it was never written"
-            }
-            Self::CheckpointUncertain => "a checkpoint block is damaged or missing that a newer checkpoint may have been in",
-            Self::RedoNotWhole => "the redo log is not whole, or was not read to its end",
-            Self::WrongPageNumber => "the page is whole and is one of another place: what recovery does with such a page is not known here",
-            Self::NotVerifiable => "the image cannot be tested here",
+            Self::Unknown => "unknown: the buffer was not read completely, or an image does not show its tablespace",
+            Self::Missing => "no image",
+            Self::Unreadable => "only images that fail their checks or cannot be tested here",
+            Self::Encrypted => "an encrypted image, which is not judged here",
+            Self::Older => "a whole image, older than the page",
+            Self::Same => "a whole image with the LSN of the page",
+            Self::Newer => "a whole image, newer than the page",
         })
     }
 }

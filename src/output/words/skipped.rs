@@ -224,7 +224,7 @@ impl fmt::Display for SkipReason {
                 f.write_str("slots are all zero that a server fills before others: what was in them is lost")
             }
             Self::CheckpointNotFound => {
-                f.write_str("no checkpoint was found in it: what a start would replay, and whether it can, is unknown")
+                f.write_str("no checkpoint was found in it: which images are older is unknown")
             }
             Self::RedoNotTestable => f.write_str(
                 "whether it is whole cannot be tested: it has no checksums, is encrypted, or nothing tells where it begins",

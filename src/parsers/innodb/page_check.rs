@@ -98,12 +98,6 @@ impl PageState {
         }
     }
 
-    /// True for a page that is whole and has the number, or the tablespace, of another.
-    #[must_use]
-    pub const fn is_misplaced(self) -> bool {
-        matches!(self, Self::Damaged(PageFault::WrongPageNumber { .. } | PageFault::WrongTablespace { .. }))
-    }
-
     /// True for a page that is what was written.
     #[must_use]
     pub const fn is_sound(self) -> bool {
@@ -173,21 +167,6 @@ impl PageState {
             },
             _ => Self::of_plain(page),
         }
-    }
-
-    /// True when header and trailer of a page have different LSNs, which a server sees that is told to use no checksums. Pages of
-    /// tables with `ROW_FORMAT=COMPRESSED` have no trailer.
-    #[must_use]
-    pub fn has_two_lsns(page: &[u8], flags: &SpaceFlags) -> bool {
-        let before_end = if flags.is_full_crc32 { 8 } else { 4 };
-        flags.zip_bytes.is_none() && trailer_lsn(page, before_end).is_some_and(|(header, trailer)| header != trailer)
-    }
-
-    /// True for a page with checksums of the older kinds that was torn while it was written for the first time: header and trailer are
-    /// zeros still.
-    #[must_use]
-    pub fn is_begun(page: &[u8], flags: &SpaceFlags) -> bool {
-        flags.zip_bytes.is_none() && !flags.is_full_crc32 && has_zeros_around(page)
     }
 
     /// Judges a page with `ROW_FORMAT=COMPRESSED`.
@@ -360,25 +339,11 @@ mod tests {
             page[middle.clone()].fill(0x39);
             for flags in [SpaceFlags::plain(16384), SpaceFlags::full_crc32(16384)] {
                 assert!(PageState::of(&page, &flags).is_damaged(), "{middle:?}");
-                assert_eq!(PageState::is_begun(&page, &flags), !flags.is_full_crc32, "{middle:?}");
             }
         }
         let mut page = vec![0; 16384];
         page[26..34].fill(1);
         assert!(!PageState::of(&page, &SpaceFlags::plain(16384)).is_damaged(), "servers set this field in empty pages");
-    }
-
-    #[test]
-    fn lsns_are_compared_where_a_page_has_two() {
-        let mut page = plain_page(4096);
-        assert!(!PageState::has_two_lsns(&page, &SpaceFlags::plain(4096)));
-        page[4095] ^= 1;
-        assert!(PageState::has_two_lsns(&page, &SpaceFlags::plain(4096)));
-        let zip = SpaceFlags::of(0x27);
-        assert!(zip.zip_bytes == Some(4096) && !PageState::has_two_lsns(&page, &zip));
-        let mut page = vec![0; 4096];
-        page[4088..4092].fill(7);
-        assert!(PageState::has_two_lsns(&page, &SpaceFlags::full_crc32(4096)));
     }
 
     #[test]

@@ -33,10 +33,6 @@ pub enum RedoBlock {
         number: u32,
         /// Bytes of it that are written, header and checksum included; the block is full with 512.
         length: u64,
-        /// Offset in it of the first mini-transaction that begins in it; 0 where none does.
-        first_group: usize,
-        /// Its records are encrypted.
-        is_encrypted: bool,
         /// It has a checksum, which fits.
         is_tested: bool,
     },
@@ -45,18 +41,16 @@ pub enum RedoBlock {
 impl RedoBlock {
     /// Examines a block of 512 bytes.
     ///
-    /// Source: `log_block_get_hdr_no`, `log_block_get_data_len`, `log_block_get_first_rec_group`, `log_block_calc_checksum`, `storage/innobase/include/log0log.ic`.
+    /// Source: `log_block_get_hdr_no`, `log_block_get_data_len`, `log_block_calc_checksum`, `storage/innobase/include/log0log.ic`.
     #[must_use]
     pub fn decode(block: &[u8]) -> Self {
         if block.len() == REDO_BLOCK_BYTES && block.iter().all(|byte| *byte == 0) {
             return Self::Empty;
         }
-        let head = (be_u32_at(block, 0), be_u16_at(block, 4), be_u16_at(block, 6));
-        let (Some(number), Some(length), Some(first_group)) = head else { return Self::Damaged };
+        let (Some(number), Some(length)) = (be_u32_at(block, 0), be_u16_at(block, 4)) else { return Self::Damaged };
         let sum = (be_u32_at(block, CHECKSUM_AT), block.get(..CHECKSUM_AT));
         let (Some(stored), Some(summed)) = sum else { return Self::Damaged };
         let is_tested = stored == crc32c(summed) || stored == old_sum(summed);
-        let is_encrypted = length & ENCRYPTED != 0;
         let length = u64::from(length & !ENCRYPTED);
         let is_length =
             length == REDO_BLOCK_BYTES as u64 || (BLOCK_HEADER_BYTES as u64..=CHECKSUM_AT as u64).contains(&length);
@@ -64,7 +58,7 @@ impl RedoBlock {
             return Self::Damaged;
         }
         // The highest bit was set in the first block of a write.
-        Self::Whole { number: number & 0x7FFF_FFFF, length, first_group: first_group.into(), is_encrypted, is_tested }
+        Self::Whole { number: number & 0x7FFF_FFFF, length, is_tested }
     }
 }
 
@@ -123,16 +117,9 @@ mod tests {
     #[test]
     fn blocks_by_checksum_and_length() {
         assert_eq!(RedoBlock::decode(&[0; 512]), RedoBlock::Empty);
-        let first_group = 0x0707;
-        let whole = |length, is_encrypted| RedoBlock::Whole {
-            number: 77160,
-            length,
-            first_group,
-            is_encrypted,
-            is_tested: true,
-        };
-        assert_eq!(RedoBlock::decode(&block(77160, 79)), whole(79, false));
-        assert_eq!(RedoBlock::decode(&block(0x8000_0000 | 77160, 0x8000 | 512)), whole(512, true));
+        let whole = |length| RedoBlock::Whole { number: 77160, length, is_tested: true };
+        assert_eq!(RedoBlock::decode(&block(77160, 79)), whole(79));
+        assert_eq!(RedoBlock::decode(&block(0x8000_0000 | 77160, 0x8000 | 512)), whole(512));
         for wrong in [0, 11, 509, 511, 513, 0x7FFF] {
             assert_eq!(RedoBlock::decode(&block(77160, wrong)), RedoBlock::Damaged, "{wrong}");
         }
@@ -140,8 +127,7 @@ mod tests {
         torn[300] ^= 1;
         assert_eq!(RedoBlock::decode(&torn), RedoBlock::Damaged);
         torn[508..].copy_from_slice(&NO_CHECKSUM.to_be_bytes());
-        let untested =
-            RedoBlock::Whole { number: 77160, length: 512, first_group, is_encrypted: false, is_tested: false };
+        let untested = RedoBlock::Whole { number: 77160, length: 512, is_tested: false };
         assert_eq!(RedoBlock::decode(&torn), untested);
         for length in 0..512 {
             assert_eq!(RedoBlock::decode(&block(1, 512)[..length]), RedoBlock::Damaged, "{length}");

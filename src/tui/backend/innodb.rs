@@ -78,7 +78,7 @@ impl InnodbBackend {
         let examined = innodb_check(&self.request, false, &InnodbScreenWatch::new(sender, &|| self.flow()))?;
         let closing = Closing::new(examined.findings.clone(), &examined.coverage);
         let is_complete = examined.coverage.skipped.is_empty();
-        let steps = innodb_steps(&examined.pages, examined.start, is_complete, &self.arguments);
+        let steps = innodb_steps(&examined.pages, is_complete, &self.arguments);
         let groups = batches(&examined.content, examined.source.checkpoint());
         let mut survey = InnodbSurvey {
             answer: closing.answer(),
@@ -167,9 +167,8 @@ impl InnodbBackend {
         let listed = target.listed.and_then(|at| survey.examined.pages.get(at)).cloned();
         let page = listed.or_else(|| {
             let context = survey.examined.context();
-            let opened = context.opened_spaces(&survey.examined.scan);
             let found = source.look_up(target.page, &mut reader, &mut coverage)?;
-            context.judge(&found, &opened, &mut reader, &mut coverage)
+            context.judge(&found, &mut reader, &mut coverage)
         });
         let space = match &page {
             Some(page) => source.spaces.all.get(page.space),
@@ -182,7 +181,7 @@ impl InnodbBackend {
                 None
             }
         });
-        let chosen: Option<SlotId> = page.as_ref().and_then(|page| page.prediction.chosen);
+        let chosen: Option<SlotId> = page.as_ref().and_then(|page| page.taken);
         let mut slots: Vec<&SlotFacts> = content.slots_of(target.page).collect();
         let all = slots.len();
         slots.sort_by_key(|facts| (chosen != Some(facts.slot), std::cmp::Reverse(facts.lsn)));

@@ -80,8 +80,6 @@ pub enum InnodbCommand {
     Export,
     /// Write the crash report.
     Report,
-    /// Show the steps and the next key, or hide them.
-    Guide,
     /// Read everything again.
     Reload,
     /// Stop the program until the shell continues it.

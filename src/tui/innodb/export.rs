@@ -13,7 +13,7 @@ use crate::inspect::innodb::document::{write_check, write_check_text};
 use crate::output::closing::{Closing, VERSION, begin};
 use crate::output::escape::printable;
 use crate::output::innodb_text::{
-    InnodbSlotLines, NOTHING_PROVEN, write_entries, write_innodb_batches, write_innodb_page, write_tablespaces,
+    InnodbSlotLines, NOT_PREDICTED, write_entries, write_innodb_batches, write_innodb_page, write_tablespaces,
 };
 use crate::output::json::Item;
 use crate::output::json::innodb::{INNODB_BATCH_COLUMNS, INNODB_PAGE_COLUMNS, INNODB_SLOT_COLUMNS};
@@ -138,7 +138,7 @@ fn write_text(out: &mut dyn Write, state: &State) -> io::Result<()> {
         View::Page => match state.page.sheet.as_ref().and_then(|sheet| sheet.page.as_ref()) {
             Some(page) => {
                 write_innodb_page(out, layout, setting, page)?;
-                wrapped(out, layout, "  ", 2, NOTHING_PROVEN)
+                wrapped(out, layout, "  ", 2, NOT_PREDICTED)
             }
             None => writeln!(out, "There is no such page, or it has not been read yet."),
         },

@@ -161,11 +161,9 @@ impl InnodbSurvey {
     /// Words of a damaged page.
     #[must_use]
     pub fn page_text(&self, page: &InnodbPage) -> String {
-        let on_start = page.prediction.on_start.name();
-        let (disk, verdict) = (page.disk.name(), page.verdict.name());
+        let (disk, held) = (page.disk.name(), page.held.name());
         let space = self.examined.source.spaces.all.get(page.space).map(Tablespace::name).unwrap_or_default();
-        format!("{space} {} {} {} {disk} {verdict} {on_start}", page.path, page.page.page_no, page.page.space_id)
-            .to_lowercase()
+        format!("{space} {} {} {} {disk} {held}", page.path, page.page.page_no, page.page.space_id).to_lowercase()
     }
 
     /// Findings, and what was not examined.
@@ -210,7 +208,7 @@ pub struct SheetImage {
     pub title: String,
     /// Its bytes.
     pub bytes: Vec<u8>,
-    /// The server takes it.
+    /// It is first in the order of the server.
     pub is_chosen: bool,
 }
 
@@ -227,7 +225,7 @@ pub struct InnodbPageSheet {
     pub page: Option<InnodbPage>,
     /// Its bytes.
     pub disk: Option<Vec<u8>>,
-    /// Its images: the one that the server takes, and the newest.
+    /// Its images: the first in the order of the server, and the newest.
     pub images: Vec<SheetImage>,
     /// Images that are not among those.
     pub further_images: usize,

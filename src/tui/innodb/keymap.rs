@@ -105,7 +105,6 @@ pub const INNODB_KEYS: &[InnodbBinding] = &[
     bind(&[char_key('y')], Command::Copy, &[], "y", "copy the command that shows the same", "copy"),
     bind(&[char_key('e')], Command::Export, &[], "e", "export this view to new files, as text and JSON", "export"),
     bind(&[char_key('R')], Command::Report, &[], "R", "write the crash report to new files, as text and JSON", ""),
-    bind(&[char_key('W')], Command::Guide, &[], "W", "guided mode: the step, and the key that leads on", ""),
     bind(&[char_key('r')], Command::Reload, &[], "r", "read everything again", ""),
     bind(
         &[char_key('a'), char_key('c'), char_key('d'), char_key('m'), char_key('o'), char_key('u'), char_key('w')],

@@ -4,7 +4,6 @@
 pub mod action;
 pub mod export;
 pub mod facts;
-pub mod guide;
 pub mod keymap;
 mod model;
 pub mod picker;

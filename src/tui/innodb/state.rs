@@ -243,8 +243,6 @@ pub struct InnodbState {
     pub picked: usize,
     /// Lines that were kept.
     pub bookmarks: Vec<InnodbBookmark>,
-    /// The steps and the next key are shown.
-    pub is_guided: bool,
     /// Something to tell.
     pub message: Option<Message>,
     /// The help is open, from this line on.
@@ -284,7 +282,6 @@ impl InnodbState {
             prompt: None,
             picked: 0,
             bookmarks: Vec::new(),
-            is_guided: false,
             message: None,
             help: None,
             triage: InnodbTriage::default(),
@@ -318,7 +315,7 @@ impl InnodbState {
     /// Rows between the tabs and the lines at the bottom.
     #[must_use]
     pub fn body_rows(&self) -> usize {
-        usize::from(self.size.1).saturating_sub(3 + super::guide::lines(self).len())
+        usize::from(self.size.1).saturating_sub(3)
     }
 
     /// Columns that the detail of the selected line gets; 0 where there is none.

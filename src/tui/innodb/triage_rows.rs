@@ -1,9 +1,9 @@
-//! The rows of the triage: damaged pages by tablespace or by verdict, or one by one.
+//! The rows of the triage: damaged pages by tablespace or by image, or one by one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::facts::{InnodbSurvey, PendingPage};
-use crate::analysis::innodb::judge::InnodbVerdict;
+use crate::analysis::innodb::judge::HeldImage;
 
 /// What pages are gathered by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -11,8 +11,8 @@ pub enum Grouping {
     /// By tablespace.
     #[default]
     Tablespace,
-    /// By verdict.
-    Verdict,
+    /// By image.
+    Held,
     /// Not at all.
     Page,
 }
@@ -22,8 +22,8 @@ impl Grouping {
     #[must_use]
     pub const fn next(self) -> Self {
         match self {
-            Self::Tablespace => Self::Verdict,
-            Self::Verdict => Self::Page,
+            Self::Tablespace => Self::Held,
+            Self::Held => Self::Page,
             Self::Page => Self::Tablespace,
         }
     }
@@ -33,7 +33,7 @@ impl Grouping {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Tablespace => "tablespace",
-            Self::Verdict => "verdict",
+            Self::Held => "image",
             Self::Page => "page",
         }
     }
@@ -44,8 +44,8 @@ impl Grouping {
 pub enum GroupKey {
     /// Pages of the tablespace with this index.
     Space(usize),
-    /// Pages with this verdict; `None`: not judged yet.
-    Verdict(Option<InnodbVerdict>),
+    /// Pages with such an image; `None`: not judged yet.
+    Held(Option<HeldImage>),
 }
 
 /// Pages that belong together.
@@ -55,8 +55,8 @@ pub struct Group {
     pub key: GroupKey,
     /// Their indexes.
     pub pages: Vec<usize>,
-    /// The worst verdict on one of them; `None`: not judged yet.
-    pub worst: Option<InnodbVerdict>,
+    /// The worst of them; `None`: not judged yet.
+    pub worst: Option<HeldImage>,
 }
 
 /// A row.
@@ -92,7 +92,7 @@ impl TriageRows {
         let shown = texts.filter(|(_, text)| words.iter().all(|word| text.contains(word.as_str())));
         let facts = |(at, _): (usize, &String)| {
             let page = survey.examined.pages.get(at)?;
-            Some((at, page.space, Some(page.verdict)))
+            Some((at, page.space, Some(page.held)))
         };
         self.gather(shown.filter_map(facts), grouping, is_reversed);
     }
@@ -110,24 +110,24 @@ impl TriageRows {
         self.gather(shown.map(|(at, page)| (at, page.space, None)), grouping, is_reversed);
     }
 
-    /// Lists these pages: index, tablespace and verdict of each.
+    /// Lists these pages: index, tablespace and image of each.
     fn gather(
         &mut self,
-        listed: impl Iterator<Item = (usize, usize, Option<InnodbVerdict>)>,
+        listed: impl Iterator<Item = (usize, usize, Option<HeldImage>)>,
         grouping: Grouping,
         is_reversed: bool,
     ) {
         let mut shown = Vec::new();
         let mut groups: BTreeMap<GroupKey, Group> = BTreeMap::new();
-        for (at, space, verdict) in listed {
+        for (at, space, held) in listed {
             shown.push(at);
             let key = match grouping {
                 Grouping::Page => continue,
-                Grouping::Verdict => GroupKey::Verdict(verdict),
+                Grouping::Held => GroupKey::Held(held),
                 Grouping::Tablespace => GroupKey::Space(space),
             };
-            let group = groups.entry(key).or_insert_with(|| Group { key, pages: Vec::new(), worst: verdict });
-            group.worst = group.worst.min(verdict);
+            let group = groups.entry(key).or_insert_with(|| Group { key, pages: Vec::new(), worst: held });
+            group.worst = group.worst.min(held);
             group.pages.push(at);
         }
         self.shown = shown.len();

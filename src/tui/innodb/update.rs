@@ -146,7 +146,6 @@ fn press(state: &mut State, command: Command) -> Vec<Effect> {
             Some(why) => state.warn(format!("no report of what may not be so any more: {why}")),
             None => return vec![Effect::Report],
         },
-        Command::Guide => state.is_guided = !state.is_guided,
         Command::Reload if state.is_reading => state.tell("it is being read already"),
         Command::Reload => {
             (state.is_reading, state.has_changed, state.failed) = (true, false, None);

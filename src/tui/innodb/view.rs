@@ -13,9 +13,9 @@ use super::state::{InnodbPromptKind, InnodbState as State, InnodbView as View, S
 use super::{picker, view_page, view_triage};
 use crate::analysis::innodb::batches::SlotAge;
 use crate::analysis::innodb::compare::InnodbComparison as Disk;
-use crate::analysis::innodb::judge::{InnodbPage, InnodbVerdict};
+use crate::analysis::innodb::judge::{HeldImage, InnodbPage};
 use crate::output::colour::Paint;
-use crate::output::innodb_text::{NOTHING_PROVEN, write_innodb_page};
+use crate::output::innodb_text::{NOT_PREDICTED, write_innodb_page};
 use crate::output::text::{Layout, wrapped};
 use crate::tui::body::{Body, highlight, progress_line};
 use crate::tui::export::text_of;
@@ -43,7 +43,6 @@ pub fn view(state: &State, out: &mut Frame<'_>) {
     let mut lines = vec![frame::tabs(look, width, &tab_labels(), open, &state.subject.path)];
     let body = body(state);
     lines.extend(body.lines(state.body_rows(), look, state.list_columns()));
-    lines.extend(super::guide::lines(state));
     let range = body.shown_range(state.body_rows());
     lines.push(frame::status(look, width, &range, |width| status_words(state, width)));
     let bindings = INNODB_KEYS.iter().filter(|binding| applies(binding, state.view));
@@ -99,7 +98,7 @@ pub(super) fn break_texts(state: &mut State) {
 
 fn evidence(out: &mut dyn Write, layout: Layout, survey: &InnodbSurvey, page: &InnodbPage) -> io::Result<()> {
     write_innodb_page(out, layout, survey.examined.source.setting(), page)?;
-    wrapped(out, layout, "  ", 2, NOTHING_PROVEN)
+    wrapped(out, layout, "  ", 2, NOT_PREDICTED)
 }
 
 /// How text of other commands is laid out here.
@@ -187,13 +186,13 @@ pub(super) fn waiting(state: &State) -> Vec<Line<'static>> {
     lines
 }
 
-/// How a verdict is painted.
-pub(super) fn style_of(look: Look, verdict: InnodbVerdict) -> Style {
-    match verdict {
-        InnodbVerdict::ServerRestores => look.good(),
-        InnodbVerdict::RestoreUnproven | InnodbVerdict::Unknown => look.doubt(),
-        InnodbVerdict::NoImage => look.bad(),
-        InnodbVerdict::Whole => look.faint(),
+/// The style of what the buffer holds.
+pub(super) fn style_of(look: Look, held: HeldImage) -> Style {
+    match held {
+        HeldImage::Newer | HeldImage::Same | HeldImage::Older | HeldImage::Encrypted | HeldImage::Unknown => {
+            look.doubt()
+        }
+        HeldImage::Missing | HeldImage::Unreadable => look.bad(),
     }
 }
 

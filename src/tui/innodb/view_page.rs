@@ -56,13 +56,13 @@ pub(super) fn body(state: &State) -> Body<'_> {
 fn title(state: &State, sheet: &InnodbPageSheet) -> Line<'static> {
     let look = state.look;
     let page = sheet.target.page;
-    let verdict = sheet.page.as_ref().map(|page| page.verdict);
-    let words = verdict.map_or("no such page", |verdict| verdict.name());
+    let held = sheet.page.as_ref().map(|page| page.held);
+    let words = held.map_or("no such page", |held| held.name());
     let room = state.columns().saturating_sub(words.len() + 2);
     let name = format!("{} page {} (space {})", sheet.space, page.page_no, page.space_id);
     Line::from(vec![
         Span::styled(look.fit(&name, room), look.heading()),
-        Span::styled(format!("  {words}"), verdict.map_or(look.bad(), |verdict| style_of(look, verdict))),
+        Span::styled(format!("  {words}"), held.map_or(look.bad(), |held| style_of(look, held))),
     ])
 }
 
@@ -73,8 +73,8 @@ fn parts(state: &State) -> Line<'static> {
 /// `image A (#ib_16384_0.dblwr:3 at 12345)`.
 fn image_title(sheet: &InnodbPageSheet, at: usize) -> Option<String> {
     let image = sheet.images.get(at)?;
-    let taken = if image.is_chosen { ", taken" } else { "" };
-    Some(format!("image {} ({}{taken})", image.letter, image.title))
+    let first = if image.is_chosen { ", first" } else { "" };
+    Some(format!("image {} ({}{first})", image.letter, image.title))
 }
 
 /// The same, or its letter alone where it has no room.

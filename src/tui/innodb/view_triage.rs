@@ -1,4 +1,4 @@
-//! The triage: what a start does, the next step, and damaged pages.
+//! The triage: the next step and damaged pages.
 
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
@@ -7,48 +7,51 @@ use super::facts::{InnodbSurvey, SlotLine};
 use super::state::InnodbState as State;
 use super::triage_rows::{Group, GroupKey, Grouping, Row};
 use super::view::{layout, style_of, waiting};
-use crate::analysis::innodb::judge::{InnodbPage, InnodbVerdict};
-use crate::analysis::innodb::recovery::{InnodbStart, OnStart};
-use crate::cluster::innodb::redo_log::Family;
+use crate::analysis::innodb::judge::{HeldImage, InnodbPage};
 use crate::cluster::innodb::tablespace::Tablespace;
-use crate::output::innodb_text::write_innodb_page;
+use crate::output::check_text::letter as letter_of;
+use crate::output::innodb_text::{NOT_PREDICTED, write_innodb_page};
 use crate::tui::body::{Body, highlight};
 use crate::tui::export::text_of;
 use crate::tui::frame::fact;
 use crate::tui::look::{Look, columns, pages};
 
-/// Columns of a verdict's name.
-const VERDICT: usize = 17;
+/// Columns of the name of an image.
+const HELD: usize = 12;
 
-/// A verdict, or the word for none yet.
-fn name_of(verdict: Option<InnodbVerdict>) -> &'static str {
-    verdict.map_or("pending", InnodbVerdict::name)
+/// What the buffer holds, or the word for not yet known.
+fn name_of(held: Option<HeldImage>) -> &'static str {
+    held.map_or("pending", HeldImage::name)
 }
 
 /// How it is painted.
-fn style(look: Look, verdict: Option<InnodbVerdict>) -> Style {
-    verdict.map_or(look.doubt(), |verdict| style_of(look, verdict))
+fn style(look: Look, held: Option<HeldImage>) -> Style {
+    held.map_or(look.doubt(), |held| style_of(look, held))
 }
 
-/// Its letter in a strip; those of PostgreSQL's verdicts where these mean the same.
-const fn letter(verdict: Option<InnodbVerdict>) -> char {
-    match verdict {
-        Some(InnodbVerdict::ServerRestores) => 'R',
-        Some(InnodbVerdict::RestoreUnproven) => 'U',
-        Some(InnodbVerdict::NoImage) => 'N',
-        Some(InnodbVerdict::Whole) => '.',
-        Some(InnodbVerdict::Unknown) | None => '?',
+/// Its letter in a strip.
+const fn letter(held: Option<HeldImage>) -> char {
+    match held {
+        Some(HeldImage::Newer) => 'N',
+        Some(HeldImage::Same) => 'S',
+        Some(HeldImage::Older) => 'O',
+        Some(HeldImage::Encrypted) => 'E',
+        Some(HeldImage::Unreadable) => 'U',
+        Some(HeldImage::Missing) => '-',
+        Some(HeldImage::Unknown) | None => '?',
     }
 }
 
-/// A few words for it, which have room in every list: its sentence is in the evidence of each page.
-const fn short(verdict: Option<InnodbVerdict>) -> &'static str {
-    match verdict {
-        Some(InnodbVerdict::ServerRestores) => "restored",
-        Some(InnodbVerdict::RestoreUnproven) => "image unproven",
-        Some(InnodbVerdict::NoImage) => "no whole image",
-        Some(InnodbVerdict::Whole) => "whole",
-        Some(InnodbVerdict::Unknown) => "image unknown",
+/// A few words for it: its sentence is in the evidence of each page.
+const fn short(held: Option<HeldImage>) -> &'static str {
+    match held {
+        Some(HeldImage::Newer) => "newer image",
+        Some(HeldImage::Same) => "image, same LSN",
+        Some(HeldImage::Older) => "older image",
+        Some(HeldImage::Encrypted) => "encrypted image",
+        Some(HeldImage::Unreadable) => "unreadable image",
+        Some(HeldImage::Missing) => "no image",
+        Some(HeldImage::Unknown) => "image unknown",
         None => "not judged yet",
     }
 }
@@ -56,30 +59,22 @@ const fn short(verdict: Option<InnodbVerdict>) -> &'static str {
 fn triage_head(state: &State, survey: &InnodbSurvey) -> Vec<Line<'static>> {
     let look = state.look;
     let examined = &survey.examined;
-    let style = match examined.start {
-        InnodbStart::NothingAgainst => look.good(),
-        InnodbStart::MayStop | InnodbStart::Unknown => look.doubt(),
-        InnodbStart::Refuses => look.bad(),
-    };
-    let start = match examined.source.family {
-        Family::Unknown => format!("{} (which server is unknown)", examined.start),
-        family => format!("{} ({family})", examined.start),
-    };
-    let mut head = fact(look, state.columns(), "on start", &start, style);
+    let mut head = fact(look, state.columns(), "startup", NOT_PREDICTED, look.faint());
     let damaged = survey.damaged;
-    let zero = examined.pages.len().saturating_sub(damaged);
+    let other = examined.pages.len().saturating_sub(damaged);
+    let wrong = examined.pages.iter().filter(|page| page.is_wrong()).count();
     let mut counts = format!("{} damaged", pages(damaged));
-    if zero > 0 {
-        counts.push_str(&format!(", {zero} all zero with an image"));
+    if other > 0 {
+        counts.push_str(&format!(", {other} zero-filled or newer than the log"));
     }
     let skipped = examined.coverage.skipped.len();
     counts.push_str(&format!("; {} read", pages(usize::try_from(examined.scan.counts.pages).unwrap_or(usize::MAX))));
     if skipped > 0 {
         counts.push_str(&format!("; {skipped} not examined (F)"));
     }
-    let style = match (damaged, skipped) {
-        (0, 0) => look.good(),
-        (0, _) => look.doubt(),
+    let style = match (wrong, skipped, examined.is_shut_down()) {
+        (0, 0, Some(true)) => look.good(),
+        (0, ..) => look.doubt(),
         _ => look.bad(),
     };
     head.extend(fact(look, state.columns(), "pages", &counts, style));
@@ -112,22 +107,21 @@ pub(super) fn body(state: &State) -> Body<'_> {
     let name = name_columns(state);
     let by = format!("by {}{}", state.triage.grouping.name(), if state.triage.is_reversed { "-" } else { "+" });
     let count = count_columns(state);
-    let rest = state.list_columns().saturating_sub(3 + name + 1 + count + 1 + VERDICT);
+    let rest = state.list_columns().saturating_sub(3 + name + 1 + count + 1 + HELD);
     let last = match state.triage.grouping {
         Grouping::Tablespace if survey.is_none() => "first to last: ? damaged",
-        Grouping::Tablespace if rest >= 59 => "first to last: R restored, U unproven, N no image, ? unknown",
-        Grouping::Tablespace if rest >= 22 => "R restored, N no image",
+        Grouping::Tablespace if rest >= 59 => "first to last: N newer, S same, O older, E encrypted, - none",
+        Grouping::Tablespace if rest >= 22 => "N newer, - no image",
         Grouping::Tablespace => "pages",
-        Grouping::Verdict => "share",
+        Grouping::Held => "share",
         Grouping::Page if survey.is_none() => "",
-        Grouping::Page if rest >= 15 => "on start; image",
-        Grouping::Page => "on start",
+        Grouping::Page => "image",
     };
     let heading = format!(
         "   {} {} {}{}",
         look.fit(&by, name),
         look.fit_right("page", count),
-        look.fit("verdict", VERDICT),
+        look.fit("holds", HELD),
         look.cut(last, rest)
     );
     head.push(Line::styled(heading, look.heading()));
@@ -144,7 +138,7 @@ pub(super) fn body(state: &State) -> Body<'_> {
 fn pending_head(state: &State) -> Vec<Line<'static>> {
     let look = state.look;
     let found = pages(state.triage.pending.len());
-    let words = format!("{found} found so far; what a start makes of them is not known before the check has ended");
+    let words = format!("{found} found so far; their images are compared when the check has ended");
     let mut lines = fact(look, state.columns(), "pending", &words, look.doubt());
     lines.push(Line::default());
     lines
@@ -210,10 +204,10 @@ fn group_line(state: &State, at: usize, index: usize, [name, room, rest]: [usize
             let (called, all) = space_facts(state, space);
             (called, strip(state, group, all, rest))
         }
-        GroupKey::Verdict(verdict) => {
+        GroupKey::Held(held) => {
             let share = group.pages.len() as f64 / state.triage.rows.shown().max(1) as f64;
             let bar = Span::styled(look.bar(share, rest.min(60)), style);
-            (short(verdict).to_owned(), vec![bar])
+            (short(held).to_owned(), vec![bar])
         }
     };
     let only = group.pages.first().filter(|_| group.pages.len() == 1);
@@ -223,7 +217,7 @@ fn group_line(state: &State, at: usize, index: usize, [name, room, rest]: [usize
         Span::raw(format!("{}{sign} ", pointer(state, at))),
         Span::styled(look.fit_end(&called, name), style),
         Span::raw(format!(" {} ", look.fit_right(&count, room))),
-        Span::styled(look.fit(name_of(group.worst), VERDICT), style),
+        Span::styled(look.fit(name_of(group.worst), HELD), style),
     ];
     spans.extend(strip);
     Line::from(spans)
@@ -233,7 +227,7 @@ fn page_line(state: &State, at: usize, index: usize, [name, room, rest]: [usize;
     let look = state.look;
     let is_below = state.triage.grouping == Grouping::Tablespace;
     let judged = state.survey.as_deref().and_then(|survey| Some((survey, survey.examined.pages.get(index)?)));
-    let verdict = judged.map(|(_, page)| page.verdict);
+    let held = judged.map(|(_, page)| page.held);
     let called = match (judged, state.triage.pending.get(index)) {
         (Some((_, page)), _) if is_below => format!("  {}", page.disk.name()),
         (Some((_, page)), _) => page.path.clone(),
@@ -243,32 +237,28 @@ fn page_line(state: &State, at: usize, index: usize, [name, room, rest]: [usize;
     };
     let called = if is_below { look.fit(&called, name) } else { look.fit_end(&called, name) };
     let words = judged.map_or_else(String::new, |(survey, page)| {
-        let on_start = page.prediction.on_start.name();
-        let all = format!("{on_start}; {}", image_words(survey, page));
-        match page.prediction.on_start {
-            _ if columns(&all) <= rest => all,
-            OnStart::RefusesToStart if columns(on_start) > rest => "refuses".to_owned(),
-            _ => on_start.to_owned(),
-        }
+        let words = image_words(survey, page);
+        let has_room = columns(&words) <= rest;
+        if has_room { words } else { page.chosen().map_or_else(String::new, |at| letter_of(at).to_string()) }
     });
     let number = page_no(state, index).map_or_else(String::new, |number| number.to_string());
-    let style = style(look, verdict);
+    let style = style(look, held);
     Line::from(vec![
         Span::raw(format!("{}  ", pointer(state, at))),
         Span::styled(called, style),
         Span::raw(format!(" {} ", look.fit_right(&number, room))),
-        Span::styled(look.fit(name_of(verdict), VERDICT), style),
+        Span::styled(look.fit(name_of(held), HELD), style),
         Span::raw(look.cut(&words, rest)),
     ])
 }
 
-/// The image that the server takes.
+/// The image that is first in the order of the server.
 fn image_words(survey: &InnodbSurvey, page: &InnodbPage) -> String {
     let chosen = page.chosen().and_then(|chosen| page.candidates.get(chosen));
     match chosen {
         Some(chosen) => format!("{} at {}", survey.slot_name(SlotLine::Slot(&chosen.facts)), chosen.facts.lsn),
         None if page.candidates.is_empty() => "no image".to_owned(),
-        None => format!("images that are not taken: {}", page.candidates.len()),
+        None => format!("other images: {}", page.candidates.len()),
     }
 }
 
@@ -277,19 +267,19 @@ fn strip(state: &State, group: &Group, all: u64, width: usize) -> Vec<Span<'stat
     let look = state.look;
     let all = all.max(1);
     let count = usize::try_from(all).unwrap_or(usize::MAX).min(width).max(1);
-    // The worst verdict of each cell that has one.
-    let mut cells: Vec<Option<Option<InnodbVerdict>>> = vec![None; count];
+    // The worst of each cell that has one.
+    let mut cells: Vec<Option<Option<HeldImage>>> = vec![None; count];
     for index in &group.pages {
         let Some(number) = page_no(state, *index) else { continue };
-        let verdict = state.survey.as_deref().and_then(|survey| Some(survey.examined.pages.get(*index)?.verdict));
+        let held = state.survey.as_deref().and_then(|survey| Some(survey.examined.pages.get(*index)?.held));
         let at = u128::from(number) * count as u128 / u128::from(all);
         let at = usize::try_from(at).unwrap_or(usize::MAX).min(count - 1);
-        cells[at] = Some(cells[at].map_or(verdict, |known| known.min(verdict)));
+        cells[at] = Some(cells[at].map_or(held, |known| known.min(held)));
     }
-    let span = |cell: &[Option<Option<InnodbVerdict>>]| match cell.first().copied().flatten() {
-        Some(verdict) => {
-            let letters = letter(verdict).to_string().repeat(cell.len());
-            Span::styled(letters, style(look, verdict).add_modifier(Modifier::BOLD))
+    let span = |cell: &[Option<Option<HeldImage>>]| match cell.first().copied().flatten() {
+        Some(held) => {
+            let letters = letter(held).to_string().repeat(cell.len());
+            Span::styled(letters, style(look, held).add_modifier(Modifier::BOLD))
         }
         None => Span::styled(look.dot().to_string().repeat(cell.len()), look.faint()),
     };

@@ -1,4 +1,4 @@
-//! `pg_dwbinspect innodb check`: every damaged page with a verdict.
+//! `pg_dwbinspect innodb check`: every damaged page with its images.
 
 use std::io::{self, Write};
 
@@ -13,17 +13,17 @@ use crate::inspect::innodb::check::innodb_check;
 use crate::inspect::innodb::document::{write_check, write_check_text};
 use crate::output::closing::Closing;
 
-/// Find torn pages of MySQL or MariaDB, and say what the doublewrite buffer can give back
+/// Find damaged pages of MySQL or MariaDB, and show what the doublewrite buffer holds of them
 ///
-/// Reads every page of every tablespace and every slot of the doublewrite buffer. Each damaged page, and each page of zeros that has
-/// an image, gets a verdict, and what the next start of the server does with it by the rules of its family. Nothing is ever
-/// proven: which version of a page is right is known only after replay of the redo log, which this does not do.
+/// Reads every page of every tablespace and every slot of the doublewrite buffer. Shows each page that fails its checks, and each page
+/// of zeros that has an image, with the images and the one that the server would reach first. What the server does at startup is not
+/// predicted: its redo log is not replayed here.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{EXAMPLES}\n{EXIT_STATUS}"))]
 pub struct CheckArgs {
     #[command(flatten)]
     directory: DirectoryArgs,
-    /// Show the evidence for every verdict: all images, and where the sectors of a torn page come from
+    /// Show the evidence for every page: all images, and where the sectors of a torn page come from
     #[arg(long)]
     explain: bool,
     /// Show also pages that are whole and that the doublewrite buffer holds
@@ -43,14 +43,14 @@ Examples:
   pg_dwbinspect innodb check --explain /var/lib/mysql
   pg_dwbinspect innodb check --format ndjson DATADIR | jq 'select(.type == \"page\")'
 
-Verdicts:
-  server_restores   by its own rule the server writes an image over the page; the image is whole
-                    and not older than the checkpoint
-  restore_unproven  a whole image is there; the server does not use it, or it may be outdated
-  no_image          no whole image is there
-  whole             the page is whole (with --all)
+What the buffer holds of a page:
+  newer, same, older  a whole image, by the LSN in the header of the page
+  encrypted           an encrypted image, which is not judged
+  unreadable          only images that fail their checks, or cannot be tested here
+  no_image            no image
+  unknown             the buffer was not read completely
 
-Work on a copy: a start of the server overwrites slots.
+Work on a copy: startup of the server overwrites slots.
 ";
 
 pub(super) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {

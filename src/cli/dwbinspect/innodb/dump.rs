@@ -9,7 +9,6 @@ use super::PROGRAM;
 use super::args::DirectoryArgs;
 use crate::analysis::error_words::ErrorWords;
 use crate::analysis::finding::Coverage;
-use crate::analysis::innodb::opened::RedoFacts;
 use crate::analysis::innodb::scan::ScanReport;
 use crate::analysis::innodb::slot::SlotFacts;
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
@@ -65,8 +64,7 @@ pub(super) fn run(args: &DumpArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
     let watch = until_interrupted();
     let content = source.read_buffer(args.directory.request().jobs, &mut coverage, &watch)?;
     let setting = source.setting();
-    let redo = RedoFacts::default();
-    let context = source.context(&content, &ScanReport::default(), &redo);
+    let context = source.context(&content, &ScanReport::default(), None);
     let mut reader = PageReader::new(&source.root);
     let used = &content.slots;
     let mut buf = Vec::new();

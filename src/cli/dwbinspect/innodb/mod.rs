@@ -20,7 +20,7 @@ use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 /// Compare the doublewrite buffer of MySQL or MariaDB with the data files
 ///
 /// Reads a data directory of a stopped server, or a copy of one: MySQL 5.6 to 9.x and MariaDB, pages of 4 to 64 kB.
-/// Nothing is written into it. The server is not needed. Nothing is ever called proven: no redo log is replayed.
+/// Nothing is written into it. The server is not needed. What the server does at startup is not predicted: no redo log is replayed.
 #[derive(Debug, Args)]
 #[command(subcommand_required = true, after_help = EXIT_STATUS)]
 pub struct InnodbArgs {

@@ -12,16 +12,16 @@ use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::work::{ByteBar, ProgressArg};
 use crate::inspect::innodb::check::innodb_page;
 use crate::output::closing::{Closing, begin};
-use crate::output::innodb_text::{NOTHING_PROVEN, write_innodb_page};
+use crate::output::innodb_text::{NOT_PREDICTED, write_innodb_page};
 use crate::output::json::Item;
 use crate::output::json::innodb::INNODB_PAGE_COLUMNS;
 use crate::output::sink::CsvShape;
 use crate::output::text::wrapped;
 
-/// Show everything about one page: disk, images, sectors, and what a start makes of it
+/// Show everything about one page: disk, images and sectors
 ///
 /// TABLESPACE is its number, or the path of its file in the data directory, such as shop/orders.ibd. The tablespace is read as
-/// a whole, since the newest LSN in it shows whether recovery opens it.
+/// a whole: its newest LSN shows whether the doublewrite buffer was in use.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS)]
 pub struct PageArgs {
@@ -63,6 +63,6 @@ pub(super) fn run(args: &PageArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
     for page in &examined.pages {
         write_innodb_page(out, layout, setting, page)?;
     }
-    wrapped(out, layout, "  ", 2, NOTHING_PROVEN)?;
+    wrapped(out, layout, "  ", 2, NOT_PREDICTED)?;
     Ok(closing.end_text(out, layout)?.into())
 }

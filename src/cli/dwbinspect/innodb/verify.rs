@@ -21,7 +21,7 @@ use crate::output::sink::CsvShape;
 ///
 /// Checks the checksum of each page (crc32, innodb, none, full_crc32), that its header and its end are of one version, and that a
 /// compressed page can be unpacked. Encrypted pages without a checksum of their own are counted as not examined. After a crash
-/// pages that the server restores at its next start count as damaged too: "innodb check" tells them apart. Pages that are neither
+/// torn pages count as damaged: "innodb check" compares them with their images. Pages that are neither
 /// damaged nor all zero are also counted by type.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{EXAMPLES}\n{EXIT_STATUS}"))]
