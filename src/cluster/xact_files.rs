@@ -109,7 +109,7 @@ impl XactTable {
         let bits = number
             .and_then(|number| self.files.get(&number))
             .zip(rest)
-            .and_then(|(bytes, rest)| Some(bytes.get(usize::try_from(rest / 4).ok()?)? >> (rest % 4 * 2)));
+            .and_then(|(bytes, rest)| Some(bytes.get(usize::try_from(rest / 4).ok()?)? >> ((rest & 3) << 1)));
         bits.is_some_and(|bits| matches!(XactStatus::from_bits(bits), XactStatus::Aborted | XactStatus::InProgress))
     }
 }

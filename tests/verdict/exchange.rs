@@ -176,7 +176,7 @@ impl Pair {
             Part::Segment => {
                 let names = files_below(&self.cluster.join("pg_wal"));
                 let is_segment = |name: &&PathBuf| name.as_os_str().len() == 24;
-                return names.iter().filter(is_segment).next_back().map(|name| Path::new("pg_wal").join(name));
+                return names.iter().rfind(is_segment).map(|name| Path::new("pg_wal").join(name));
             }
             Part::Base => "base",
             Part::Global => "global",
