@@ -13,7 +13,7 @@ use crate::tui::run::RunError;
 /// What the exit status means, for help texts.
 pub const EXIT_STATUS: &str = "\
 Exit status:
-  0    everything was examined and nothing is wrong; of a cluster: a start works and loses nothing
+  0    everything was examined and nothing is wrong; of a cluster: recovery loses nothing
   1    something is wrong, and it is known what
   2    something was not examined or is not certain, or the command line is wrong
   141  the reader of the output closed the pipe: the run did not finish";

@@ -71,7 +71,8 @@ fn settings_of_recovery_that_the_server_refuses_are_foretold() {
         copy.configure(&format!("{recovery}{target}\n"));
         let (status, start, problems, _) = told(&copy.data());
         assert_eq!(copy.launch(&[]), is_usual, "{target}: {}", copy.log());
-        let expected = if is_usual { (0, "completes", 0) } else { (2, "unknown", 1) };
+        // A later timeline may be where the command looks.
+        let expected = if is_usual { (2, "completes", 0) } else { (2, "unknown", 1) };
         assert_eq!((status, start.as_str(), problems.len()), expected, "{target}: {problems:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! Files and directories of the server that go missing or are damaged, on every major there is: what `check` foretells is what the server does.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown, symlink};
+use std::fs;
+use std::os::unix::fs::{FileExt, MetadataExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
 use super::server_files::told;
@@ -363,18 +363,12 @@ fn state_that_the_server_refuses_is_named() {
 /// Puts something in the place of a file, made or not.
 fn replace(path: &Path, how: &str) {
     let owner = fs::metadata(path.parent().unwrap()).unwrap();
-    if path.symlink_metadata().is_ok() && how != "closed" {
+    if path.symlink_metadata().is_ok() {
         fs::remove_file(path).unwrap();
     }
     match how {
         "directory" => fs::create_dir(path).unwrap(),
         "leads nowhere" => return symlink("/nonexistent/file", path).unwrap(),
-        "closed" => {
-            if path.symlink_metadata().is_err() {
-                fs::write(path, [0; 8192]).unwrap();
-            }
-            fs::set_permissions(path, Permissions::from_mode(0o000)).unwrap();
-        }
         _ => fs::write(path, how).unwrap(),
     }
     chown(path, Some(owner.uid()), Some(owner.gid())).unwrap();
@@ -404,7 +398,6 @@ fn what_is_not_the_file_that_the_server_writes_is_named() {
         let numbered = ["pg_commit_ts", "pg_multixact/members", "pg_subtrans", "pg_notify"].map(segment);
         let mut cases: Vec<(String, &str)> =
             numbered.iter().flat_map(|file| ["directory", "leads nowhere"].map(|how| (file.clone(), how))).collect();
-        cases.extend(["pg_commit_ts", "pg_multixact/members"].map(|name| (segment(name), "closed")));
         cases.extend([
             ("base/1234567".to_owned(), "leads nowhere"),
             ("base/1234567".to_owned(), "a note"),
