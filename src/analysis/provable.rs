@@ -224,9 +224,8 @@ impl WalPages {
         self.is_minimal |= next.is_minimal;
         self.has_settings |= next.has_settings;
         self.lacks_images |= next.lacks_images;
-        self.checkpoints.extend(next.checkpoints);
-        let room = MAX_COMMITS.saturating_sub(self.multis.len());
-        self.multis.extend(next.multis.into_iter().take(room));
+        self.has_more_commits |= extend_to(&mut self.checkpoints, next.checkpoints);
+        self.has_more_commits |= extend_to(&mut self.multis, next.multis);
         if let Some((xid, lsn)) = next.newest {
             self.note_newest(xid, lsn);
         }
@@ -466,6 +465,13 @@ impl PartOfWal {
     }
 }
 
+/// Adds to a list as far as there is room; true where there was none for all.
+fn extend_to<T>(list: &mut Vec<T>, more: impl IntoIterator<Item = T>) -> bool {
+    let mut more = more.into_iter();
+    list.extend(more.by_ref().take(MAX_COMMITS.saturating_sub(list.len())));
+    more.next().is_some()
+}
+
 /// True for a record that is sure to change the page and its LSN. An image alone may be one of a page that is all zero, or
 /// of hint bits.
 fn is_change(record: &Record<'_>, fork: ForkNumber, builds: bool) -> bool {
@@ -500,7 +506,8 @@ impl Visitor for PartOfWal {
             && record.end_lsn <= self.redo_lsn
             && let Some((multi, offset, _)) = multixact_made(record)
         {
-            self.found.multis.push(MultixactMade { multi, offset, record_lsn: record.start_lsn });
+            let made = MultixactMade { multi, offset, record_lsn: record.start_lsn };
+            self.found.has_more_commits |= extend_to(&mut self.found.multis, [made]);
         }
         if record.header.rmgr_id == RM_XLOG {
             // One that is not understood may say so.
@@ -508,7 +515,8 @@ impl Visitor for PartOfWal {
             let is_after_redo = record.start_lsn >= self.redo_lsn;
             if let Ok(Some(XlogPayload::CheckpointShutdown(found) | XlogPayload::CheckpointOnline(found))) = payload {
                 let (time_s, next_full_xid) = (found.time_s, found.next_full_xid);
-                self.found.checkpoints.push(CheckpointSeen { record_lsn: record.start_lsn, time_s, next_full_xid });
+                let seen = CheckpointSeen { record_lsn: record.start_lsn, time_s, next_full_xid };
+                self.found.has_more_commits |= extend_to(&mut self.found.checkpoints, [seen]);
             }
             let (is_minimal, has_settings) = match payload {
                 Ok(Some(XlogPayload::ParameterChange(ParameterChange { wal_level, .. }))) => {

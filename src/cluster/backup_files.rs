@@ -148,7 +148,7 @@ pub fn read_signs(data_dir: &Path, control: Option<&ControlFile>) -> RecoverySig
         wal_was_reset: control.is_some_and(|control| wal_was_reset(data_dir, control)),
         has_later_history: follower.is_some_and(|control| has_later_history(data_dir, control.timeline())),
         newest_history: control.filter(|_| by_signal).and_then(|control| newest_history(data_dir, control)),
-        fetches_histories: by_signal && fetches_histories(data_dir),
+        fetches_histories: by_signal && fetches_histories(&Settings::read(data_dir)),
     }
 }
 
@@ -170,8 +170,7 @@ fn has_later_history(data_dir: &Path, tli: TimelineId) -> bool {
 }
 
 /// True when recovery follows the newest timeline of all that `restore_command` finds.
-fn fetches_histories(data_dir: &Path) -> bool {
-    let settings = Settings::read(data_dir);
+fn fetches_histories(settings: &Settings) -> bool {
     let is_latest = settings.get("recovery_target_timeline").is_none_or(|value| value == "latest");
     is_latest && settings.get("restore_command").is_some_and(|value| !value.is_empty())
 }

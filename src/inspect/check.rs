@@ -213,7 +213,8 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
     told.findings.append(&mut server_files.findings);
     scanned.take_proofs(&proofs);
 
-    let last_checkpoint = last_checkpoint(&cluster, wal.own.as_ref(), &scanned, request.jobs, &mut told.coverage);
+    let watched = (request.jobs, watch);
+    let last_checkpoint = last_checkpoint(&cluster, wal.own.as_ref(), &scanned, watched, &mut told.coverage);
     let (links, scanned_files) = (std::mem::take(&mut scanned.links), scanned.files);
     let has_name = |rel| names.get(rel).is_some_and(RelationName::is_certain);
     let unchecked = cluster.lacks_checksums();
@@ -284,14 +285,14 @@ fn last_checkpoint(
     cluster: &Cluster<'_>,
     own: Option<&WalSet>,
     scanned: &Scanned,
-    jobs: usize,
+    (jobs, watch): (usize, &dyn Watch),
     coverage: &mut Coverage,
 ) -> Option<LastCheckpoint> {
     // Of an unknown version, or of another machine, nothing is to be made anew.
     let is_lost = cluster.control.is_none() && cluster.replay.doubts.contains(&Doubt::ControlNotTrusted);
     let set = own.filter(|_| is_lost && cluster.signs.backup_label.is_none())?;
     let newest = scanned.newest.map(|(lsn, _)| lsn);
-    LastCheckpoint::read(set, newest, jobs).unwrap_or_else(|error| {
+    LastCheckpoint::read(set, newest, jobs, &|_| watch.at(Stage::Wal, 0, 0)).unwrap_or_else(|error| {
         coverage.skip_once(SkippedPart::PgWal, error);
         None
     })

@@ -1,6 +1,6 @@
 //! Maps and rows that do not fit their table, its catalog row or the counters.
 
-use crate::common::edit::ClusterCopy;
+use crate::common::edit::{ClusterCopy, page_lsn, sealed, set_page_lsn};
 use crate::common::{Ran, arg, dwbinspect, unpack};
 
 fn examined(command: &str, case: &str) -> Ran {
@@ -73,4 +73,78 @@ fn transaction_from_before_the_freeze_bound_is_named() {
         assert!(ran.status == 1 && what.contains("block 3 item 5") && what.contains("600"), "{command}: {found}");
         assert!(what.contains("725"), "{found}");
     }
+}
+
+/// Codes of the findings of a check, and whether a page is offered as free of loss.
+fn codes_of(case: &ClusterCopy) -> (i32, Vec<String>) {
+    let ran = dwbinspect(&["check", "--format", "ndjson", arg(case.data())]);
+    let proven = |page: &&serde_json::Value| page["verdict"] == "restore" || page["verdict"] == "rebuild";
+    assert_eq!(ran.of_type("page").iter().filter(proven).count(), 0);
+    let codes = ran.of_type("finding").iter().map(|found| found["kind"].as_str().unwrap().to_owned()).collect();
+    (ran.status, codes)
+}
+
+/// A page with a right checksum and an LSN 8 bytes after the end of a record: none is that short.
+#[test]
+fn signed_page_with_an_lsn_of_no_record_takes_every_proof_away() {
+    let case = ClusterCopy::of("clean");
+    let mut newest: Option<(u64, String, usize)> = None;
+    for name in
+        case.names_in("base/5").into_iter().filter(|name| name.parse::<u32>().is_ok_and(|number| number >= 16384))
+    {
+        let file = format!("base/5/{name}");
+        for (block, page) in case.read(&file).chunks_exact(8192).enumerate() {
+            newest = newest.max(Some((page_lsn(page), file.clone(), block)));
+        }
+    }
+    let (lsn, file, block) = newest.unwrap();
+    let mut page = case.read(&file)[block * 8192..][..8192].to_vec();
+    set_page_lsn(&mut page, lsn + 8);
+    case.patch(&file, block as u64 * 8192, &sealed(&page, block as u32));
+    let (status, codes) = codes_of(&case);
+    assert_eq!(status, 2, "{codes:?}");
+    assert!(codes.iter().any(|code| code == "page_of_no_record"), "{codes:?}");
+}
+
+/// Rows say of their transactions that they committed; a `pg_xact` of before them does not know that.
+#[test]
+fn older_pg_xact_is_seen_by_the_rows_after_a_shutdown() {
+    let case = ClusterCopy::of("clean");
+    let bytes = case.read("pg_xact/0000").len();
+    // Of the transactions of initdb on all are unfinished: 4 in a byte.
+    case.patch("pg_xact/0000", 184, &vec![0; bytes - 184]);
+    for command in ["check", "verify"] {
+        let ran = dwbinspect(&[command, "--format", "ndjson", arg(case.data())]);
+        let codes = ran.of_type("finding");
+        assert_ne!(ran.status, 0, "{command}");
+        assert!(codes.iter().any(|found| found["kind"] == "xact_older"), "{command}: {codes:?}");
+    }
+}
+
+#[test]
+fn wal_without_the_checkpoint_of_pg_control_is_named_by_verify() {
+    let case = ClusterCopy::of("clean");
+    let verify = || dwbinspect(&["verify", "--format", "ndjson", arg(case.data())]);
+    assert_eq!(verify().status, 0);
+    for name in case.names_in("pg_wal").into_iter().filter(|name| name.len() == 24) {
+        case.remove(&format!("pg_wal/{name}"));
+    }
+    let found = verify().of_type("finding");
+    assert!(found.iter().any(|found| found["kind"] == "checkpoint_missing"), "{found:?}");
+}
+
+/// What was handed out in WAL that cannot be read is unknown, so no counters are given for a new `pg_control`.
+#[test]
+fn damaged_wal_gives_no_arguments_for_a_reset() {
+    let case = ClusterCopy::of("wrapped");
+    case.write("global/pg_control", b"");
+    let has_step = || {
+        let ran = dwbinspect(&["check", "--format", "ndjson", arg(case.data())]);
+        let next = ran.of_type("summary")[0]["next"].clone();
+        next.as_array().unwrap().iter().any(|step| step["step"] == "reset_by_wal")
+    };
+    assert!(has_step());
+    // WAL goes on in the next segment, up to 0/02228758.
+    case.patch("pg_wal/000000010000000000000021", 0xC_0000, &[0xEE; 8192]);
+    assert!(!has_step());
 }

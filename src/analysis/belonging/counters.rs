@@ -237,7 +237,7 @@ impl Counters {
     pub fn findings(&self, names: &RelationNames, path_of: &dyn Fn(PageId) -> (String, u64)) -> Vec<Finding> {
         let of = |rows: &WrongRows| {
             let (path, offset) = path_of(rows.page);
-            let name = names.full_name(rows.page.rel).unwrap_or_default();
+            let name = names.full_name(rows.page.rel).unwrap_or_else(|| rows.page.rel.to_string());
             Finding::problem(FindingKind::RowFault { name, rows: *rows }).in_file(&path).at(offset)
         };
         self.wrong.iter().map(of).collect()
@@ -252,8 +252,8 @@ impl TableBounds {
     fn fault_of(&self, row: &TupleHeader, tuple: &[u8]) -> Option<RowFault> {
         if let Some((oldest, oldest_multi)) = self.oldest.filter(|_| !row.has(infomask::XMIN_INVALID)) {
             let is_older = |xid: &u32| oldest >= FIRST_NORMAL_XID && is_newer_xid(oldest, *xid);
-            let named = [xmin_of(row), xmax_of(row)].into_iter().flatten().filter(|xid| *xid >= FIRST_NORMAL_XID);
-            if let Some(xid) = { named }.find(is_older) {
+            let mut named = [xmin_of(row), xmax_of(row)].into_iter().flatten().filter(|xid| *xid >= FIRST_NORMAL_XID);
+            if let Some(xid) = named.find(is_older) {
                 return Some(RowFault::FrozenXid { xid, oldest });
             }
             let is_older = |multi: &u32| oldest_multi > 0 && is_newer_xid(oldest_multi, *multi);

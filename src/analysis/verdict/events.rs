@@ -116,8 +116,8 @@ impl BlockEvent {
         matches!(self.touch, Touch::Image { .. } | Touch::Init)
     }
 
-    /// True when redo reads the page, and so fails on one that it cannot read; of the visibility map only where the record
-    /// clears bits.
+    /// True when redo reads the page, and so fails on one that it cannot read. A visibility map page that cannot be read is taken
+    /// for an empty one, unless the record [clears bits](Self::clears_map) of it.
     #[must_use]
     pub const fn reads(&self) -> bool {
         matches!(self.touch, Touch::Change)

@@ -426,13 +426,7 @@ pub fn next_steps(
     if in_replay > 0 {
         steps.push(NextStep::BlankMapsOfReplay { pages: in_replay });
     }
-    let is_hopeless = matches!(
-        outlook.start,
-        Start::Stops { .. }
-            | Start::InvalidPages { .. }
-            | Start::Refused
-            | Start::NotUsable { obstacle: Obstacle::Belonging }
-    );
+    let is_hopeless = matches!(outlook.start, Start::Stops { .. } | Start::InvalidPages { .. } | Start::Refused);
     if steps.is_empty() && is_hopeless {
         steps.push(NextStep::KeepStopped);
     } else if steps.is_empty() && outlook.start == Start::SomePagesOnly {

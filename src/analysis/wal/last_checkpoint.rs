@@ -1,7 +1,7 @@
 //! What the last checkpoint record in WAL says, and what came after it: the counters that a new `pg_control` has to begin with.
 
 use super::collect::collect_run;
-use super::segment::Visitor;
+use super::segment::{Visitor, WatchRead};
 use super::stretch::Stretch;
 use crate::analysis::verdict::content::FIRST_NORMAL_XID;
 use crate::analysis::verdict::xid::is_newer_xid;
@@ -34,24 +34,38 @@ pub struct LastCheckpoint {
 }
 
 impl LastCheckpoint {
-    /// Reads all WAL of a set. `newest_page`: the newest LSN of any page. `None` where there is no checkpoint record.
+    /// Reads the last WAL without a gap. `newest_page`: the newest LSN of any page. `None` where there is no checkpoint record, and where WAL
+    /// after it is not all there: what was handed out in it is unknown then.
     ///
     /// # Errors
-    /// When a segment cannot be opened.
-    pub fn read(set: &WalSet, newest_page: Option<Lsn>, jobs: usize) -> Result<Option<Self>, WalReadError> {
+    /// When a segment cannot be read.
+    pub fn read(
+        set: &WalSet,
+        newest_page: Option<Lsn>,
+        jobs: usize,
+        watch: WatchRead<'_>,
+    ) -> Result<Option<Self>, WalReadError> {
         let mut all = Seen::default();
-        for run in set.runs() {
-            let stretch = Stretch { set, run, start_lsn: Lsn::INVALID, end_lsn: Lsn(u64::MAX), keep: Keep::Blocks };
-            collect_run(
-                &stretch,
-                jobs,
-                &|_| std::ops::ControlFlow::Continue(()),
-                |_| Seen::default(),
-                |part| {
-                    all.append(std::mem::take(&mut part.found));
-                    Ok(())
-                },
-            )?;
+        let Some(run) = set.runs().pop() else { return Ok(None) };
+        let last_start = set.segments().get(run.clone()).and_then(<[_]>::last).map(|file| file.start_lsn);
+        let stretch = Stretch { set, run, start_lsn: Lsn::INVALID, end_lsn: Lsn(u64::MAX), keep: Keep::Blocks };
+        let walk = collect_run(
+            &stretch,
+            jobs,
+            watch,
+            |_| Seen::default(),
+            |part| {
+                all.append(std::mem::take(&mut part.found));
+                Ok(())
+            },
+        )?;
+        if let Some(error) = walk.error {
+            return Err(error);
+        }
+        // A record before the last segment that is not whole, or pages that are newer, show that more had been written.
+        let is_short = last_start.is_some_and(|start| all.end_lsn < start);
+        if walk.interrupted || is_short || newest_page.is_some_and(|newest| newest > all.end_lsn) {
+            return Ok(None);
         }
         let last = all.last.filter(|_| !all.is_unknown);
         let Some((record_lsn, mut checkpoint, is_shutdown)) = last else { return Ok(None) };
@@ -65,8 +79,7 @@ impl LastCheckpoint {
             (checkpoint.next_multi, checkpoint.next_multi_offset) = (next_multi, next_offset);
         }
         let segment_bytes = set.geometry().wal_segment_size;
-        let end = all.end_lsn.max(newest_page.unwrap_or_default());
-        let last = WalSegment::holding(checkpoint.tli, end, segment_bytes);
+        let last = WalSegment::holding(checkpoint.tli, all.end_lsn, segment_bytes);
         let next = last.map(|last| WalSegment { number: last.number.saturating_add(1), ..last });
         let Some(next_file) = next.and_then(|next| next.file_name(segment_bytes)) else { return Ok(None) };
         Ok(Some(Self { record_lsn, is_clean, checkpoint, next_file, segment_bytes, major: set.major() }))

@@ -1,21 +1,25 @@
 //! Whether records end at given addresses: a page has no other LSN.
 
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 
 use super::collect::collect_run;
-use super::segment::Visitor;
+use super::segment::{Visitor, WatchRead};
 use super::stretch::Stretch;
 use crate::cluster::wal::{WalReadError, WalSet};
 use crate::parsers::wal::block::Keep;
 use crate::parsers::wal::record::Record;
 use crate::types::Lsn;
 
-/// Those of `wanted` at which a record of the set ends.
+/// Those of `wanted` at which a record of the set ends; fewer where `watch` breaks it off.
 ///
 /// # Errors
-/// When a segment cannot be opened.
-pub fn ends_among(set: &WalSet, wanted: &BTreeSet<Lsn>, jobs: usize) -> Result<BTreeSet<Lsn>, WalReadError> {
+/// When a segment cannot be read.
+pub fn ends_among(
+    set: &WalSet,
+    wanted: &BTreeSet<Lsn>,
+    jobs: usize,
+    watch: WatchRead<'_>,
+) -> Result<BTreeSet<Lsn>, WalReadError> {
     let mut found = BTreeSet::new();
     let size = u64::from(set.geometry().wal_segment_size);
     for run in set.runs() {
@@ -27,10 +31,13 @@ pub fn ends_among(set: &WalSet, wanted: &BTreeSet<Lsn>, jobs: usize) -> Result<B
         }
         let stretch = Stretch { set, run, start_lsn: Lsn::INVALID, end_lsn: Lsn(u64::MAX), keep: Keep::Heads };
         let begin = |_| Ends { wanted, found: BTreeSet::new() };
-        collect_run(&stretch, jobs, &|_| ControlFlow::Continue(()), begin, |part| {
+        let walk = collect_run(&stretch, jobs, watch, begin, |part| {
             found.append(&mut part.found.found);
             Ok(())
         })?;
+        if let Some(error) = walk.error {
+            return Err(error);
+        }
     }
     Ok(found)
 }

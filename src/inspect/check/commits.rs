@@ -9,6 +9,7 @@ use crate::analysis::provable::{CommittedXact, MultixactMade, WalPages};
 use crate::analysis::verdict::content::FIRST_NORMAL_XID;
 use crate::analysis::verdict::xid::is_newer_xid;
 use crate::analysis::wal::record_ends::ends_among;
+use crate::analysis::wal::segment::WatchRead;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::wal::{WalReadError, WalSet};
 use crate::cluster::xact_files::{SlruEntries, XactStates};
@@ -105,11 +106,12 @@ pub(super) fn strangers(
     set: &WalSet,
     foreign: &[(PageId, Lsn)],
     jobs: usize,
+    watch: WatchRead<'_>,
 ) -> Result<Option<Contradiction>, WalReadError> {
     if foreign.is_empty() {
         return Ok(None);
     }
-    let ends = ends_among(set, &foreign.iter().map(|(_, lsn)| *lsn).collect(), jobs)?;
+    let ends = ends_among(set, &foreign.iter().map(|(_, lsn)| *lsn).collect(), jobs, watch)?;
     let of_none: Vec<_> = foreign.iter().filter(|(_, lsn)| !ends.contains(lsn)).collect();
     let first = of_none.first().copied();
     Ok(first.map(|(page, page_lsn)| Contradiction::PageOfNoRecord {

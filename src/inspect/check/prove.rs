@@ -168,7 +168,10 @@ impl<'a> Prover<'a> {
                 foreign.extend(is_foreign.then_some((page, provable.page_lsn)));
             }
         }
-        self.proofs.strangers = strangers(set, &foreign, input.jobs)?;
+        self.proofs.strangers = strangers(set, &foreign, input.jobs, &|_| progress.wait())?;
+        if progress.is_broken_off() {
+            return Err(SkipReason::Interrupted(Lacking::Pages));
+        }
         self.settle_absent(set, told)
     }
 
