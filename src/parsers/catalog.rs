@@ -440,15 +440,17 @@ mod tests {
 
     #[test]
     fn row_of_pg_class_in_18() {
-        let mut bytes = tuple(32, 0, 32 + 120);
+        let mut bytes = tuple(32, 0, 32 + 144);
         bytes[32..36].copy_from_slice(&16_384_u32.to_le_bytes());
         bytes[36..41].copy_from_slice(b"t\xC3\xA9\xFF\0");
         bytes[32 + 88..32 + 92].copy_from_slice(&16_390_u32.to_le_bytes());
         bytes[32 + 117..32 + 120].copy_from_slice(b"\x01ui");
+        bytes[32 + 136..32 + 140].copy_from_slice(&731_u32.to_le_bytes());
         let decoded = ClassRow::decode(&SINCE_18, &row(&bytes)).unwrap();
         assert_eq!((decoded.oid, decoded.filenode, decoded.is_shared), (16_384, 16_390, true));
         assert_eq!((decoded.persistence, decoded.kind.to_string().as_str()), (Persistence::Unlogged, "index"));
         assert_eq!(decoded.name.text(), "t\u{e9}\u{fffd}");
+        assert_eq!(decoded.frozen_xid, 731);
     }
 
     #[test]
