@@ -95,6 +95,8 @@ pub enum FindingKind {
     Configuration(ConfigFault),
     /// Owners and permissions of a file and of some others differ from those of most.
     OddModes { found: (u32, u32), usual: (u32, u32), count: usize },
+    /// A volume has no room for the next segment of WAL.
+    NoRoom { free_bytes: u64, needed_bytes: u64 },
     /// `pg_control` is that of a server that was not built as usual, and nothing else shows that.
     UnusualBuild { field: &'static str, found: u32, usual: u32 },
     /// `PG_VERSION` of a database is missing or of another major.

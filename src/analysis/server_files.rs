@@ -11,6 +11,7 @@ use super::skipped::{SkipReason, SkippedPart};
 use super::verdict::outlook::Obstacle;
 use super::verdict::xid::is_newer_xid;
 use crate::cluster::access_modes::odd_modes;
+use crate::cluster::room::lacking_room;
 use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::config_files::{ConfigFault, config_faults};
 use crate::cluster::control_file::CONTROL_PATH;
@@ -109,6 +110,9 @@ pub fn examine(input: ServerFilesInput<'_>, coverage: &mut Coverage) -> ServerFi
         let file = odd.first.display().to_string();
         let kind = FindingKind::OddModes { found: odd.found, usual: odd.usual, count: odd.count };
         files.findings.push(Finding::note(kind).in_file(&file));
+    }
+    for (file, free_bytes, needed_bytes) in control.map(|control| lacking_room(directory.root(), control)).unwrap_or_default() {
+        files.findings.push(Finding::note(FindingKind::NoRoom { free_bytes, needed_bytes }).in_file(file));
     }
     files.build(control, relations);
     if control.is_some_and(|control| !control.prefix.state.is_startable()) {

@@ -1,5 +1,6 @@
 //! A data directory as a whole.
 
+use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 
 use super::backup_files::{RecoverySigns, read_signs};
@@ -31,6 +32,14 @@ pub enum NotADataDir {
         path: PathBuf,
         /// The data directory.
         data_dir: PathBuf,
+    },
+    /// A directory that holds data directories below it.
+    #[error("{} is not a data directory: did you mean {}?", path.display(), list_of(data_dirs))]
+    Above {
+        /// The directory.
+        path: PathBuf,
+        /// The data directories.
+        data_dirs: Vec<PathBuf>,
     },
     /// `PG_VERSION` names a major that is not known here.
     #[error(
@@ -193,9 +202,37 @@ fn major_of(root: &Path, text: &str) -> Result<Major, NotADataDir> {
         .ok_or_else(|| NotADataDir::Unsupported { path: root.to_owned(), version: text.to_owned() })
 }
 
+/// Paths in one line.
+fn list_of(paths: &[PathBuf]) -> String {
+    let texts: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    texts.join(" or ")
+}
+
+/// Entries of a directory that are looked at for a data directory.
+const MOST_ENTRIES: usize = 1000;
+
+/// Data directories at most two levels below `path`, as `18/docker` and `15/main` are.
+#[must_use]
+pub fn data_dirs_below(path: &Path) -> Vec<PathBuf> {
+    let children = |path: &PathBuf| -> Vec<PathBuf> {
+        let entries = path.read_dir().map(|entries| entries.take(MOST_ENTRIES).flatten().collect::<Vec<_>>());
+        let is_dir = |entry: &DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+        entries.unwrap_or_default().into_iter().filter(is_dir).map(|entry| entry.path()).collect()
+    };
+    let first = children(&path.to_owned());
+    let second = first.iter().filter(|path| !is_whole(path)).take(MOST_ENTRIES).flat_map(children);
+    let mut found: Vec<PathBuf> = first.iter().cloned().chain(second).filter(|path| is_whole(path)).collect();
+    found.sort_unstable();
+    found
+}
+
+/// True for a directory that is a data directory by itself.
+fn is_whole(path: &Path) -> bool {
+    path.join("PG_VERSION").is_file() && path.join("global").is_dir()
+}
+
 /// The data directory that a directory belongs to as a part. A part that holds `global/` is a data directory by itself.
 fn enclosing(path: &Path) -> Option<PathBuf> {
-    let is_whole = |path: &Path| path.join("PG_VERSION").is_file() && path.join("global").is_dir();
     if is_whole(path) {
         return None;
     }

@@ -27,6 +27,7 @@ pub mod page_source;
 pub mod relation_path;
 pub mod relation_walk;
 pub mod reset;
+pub mod room;
 pub mod running;
 pub mod server_files;
 pub mod server_process;

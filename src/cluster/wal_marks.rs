@@ -78,6 +78,10 @@ pub struct WalMarks {
     pub marks: Vec<WalMark>,
     /// Numbers of the segments that `pg_wal` has a file for, whatever it holds: such as wait to be written again count too.
     pub segments: BTreeSet<u64>,
+    /// A server stopped while it made a segment (`xlogtemp.N`). A start removes such files.
+    ///
+    /// Source: `XLogFileInitInternal`, `RemoveTempXlogFiles`, `src/backend/access/transam/xlog.c`.
+    pub has_unfinished_segment: bool,
     /// Directories that cannot be listed, relative to the data directory.
     pub errors: Vec<(&'static str, AccessError)>,
 }
@@ -97,6 +101,7 @@ impl WalMarks {
                         ARCHIVE_STATUS => found.add(WalMark::of_archive_status(&name, timeline, segment_size)),
                         SUMMARIES => found.add(WalMark::of_summary(&name, timeline)),
                         _ => {
+                            found.has_unfinished_segment |= name.starts_with("xlogtemp.");
                             let segment = WalSegment::from_file_name(&name, segment_size);
                             found.segments.extend(segment.map(|segment| segment.number));
                         }

@@ -215,6 +215,7 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
 
     let watched = (request.jobs, watch);
     let last_checkpoint = last_checkpoint(&cluster, wal.own.as_ref(), &scanned, watched, &mut told.coverage);
+    let newest_page = scanned.newest.map(|(lsn, _)| lsn);
     let (links, scanned_files) = (std::mem::take(&mut scanned.links), scanned.files);
     let has_name = |rel| names.get(rel).is_some_and(RelationName::is_certain);
     let unchecked = cluster.lacks_checksums();
@@ -272,6 +273,7 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
         proof,
         built: BuiltPages::default(),
         lacks_images: proofs.lacks_images,
+        newest_page,
         last_checkpoint,
     };
     if let Some(options) = &request.rebuild {

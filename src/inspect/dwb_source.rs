@@ -115,6 +115,9 @@ impl DwbSource {
             if matches!(reason, NotADataDir::Inside { .. }) {
                 return Err(reason.into());
             }
+            if let error @ InspectError::NotADataDir(NotADataDir::Above { .. }) = InspectError::not_a_data_dir(path, reason) {
+                return Err(error);
+            }
             return Err(InspectError::NothingToInspect(path.to_owned()));
         }
         Ok(Self { directory: None, facts: ClusterFacts::default(), settings: Settings::default(), set })

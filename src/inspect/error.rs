@@ -10,7 +10,7 @@ use super::repair::session::FillError;
 use super::wal::merge::MergeError;
 use crate::analysis::select::TermError;
 use crate::analysis::verdict::fetch::FetchError;
-use crate::cluster::data_dir::{DataDir, NotADataDir};
+use crate::cluster::data_dir::{DataDir, NotADataDir, data_dirs_below};
 use crate::cluster::donor::DonorRefusal;
 use crate::cluster::names::RelationNames;
 use crate::cluster::names_file::NamesFileError;
@@ -346,7 +346,16 @@ impl InspectError {
             return Self::InnodbDirectory(path.to_owned());
         }
         let backup = TarBackup::find(path).filter(|_| matches!(error, NotADataDir::NoVersion(_)));
-        backup.map_or(Self::NotADataDir(error), |backup| Self::TarBackup(Box::new(backup)))
+        if let Some(backup) = backup {
+            return Self::TarBackup(Box::new(backup));
+        }
+        match error {
+            NotADataDir::NoVersion(path) => match data_dirs_below(&path) {
+                none if none.is_empty() => Self::NotADataDir(NotADataDir::NoVersion(path)),
+                data_dirs => Self::NotADataDir(NotADataDir::Above { path, data_dirs }),
+            },
+            error => Self::NotADataDir(error),
+        }
     }
 }
 

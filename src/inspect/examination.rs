@@ -24,7 +24,7 @@ use crate::cluster::relation_path::RelationPaths;
 use crate::cluster::settings::is_true;
 use crate::parsers::control::{ChecksumState, WAL_LEVEL_MINIMAL};
 use crate::repair::blocker::Blocker;
-use crate::types::{ForkNumber, PageId, RelFileLocator};
+use crate::types::{ForkNumber, Lsn, PageId, RelFileLocator};
 
 /// A data directory, read and judged.
 pub struct Examination {
@@ -64,6 +64,8 @@ pub struct Examination {
     pub proof: Option<ProofReport>,
     /// Pages that were built by replay, where that was asked for.
     pub built: BuiltPages,
+    /// The newest LSN of a sound page of a logged relation.
+    pub newest_page: Option<Lsn>,
     /// The last checkpoint in `pg_wal`, where `pg_control` cannot be used.
     pub last_checkpoint: Option<LastCheckpoint>,
     /// From the redo point on pages were changed without an image of what they were, by WAL.

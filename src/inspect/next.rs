@@ -26,6 +26,7 @@ use crate::output::sql::quoted_name;
 use crate::parsers::catalog::{FIRST_NORMAL_OID, RelKind};
 use crate::parsers::control::ControlFile;
 use crate::parsers::page_kind::access_method_name;
+use crate::parsers::wal::timeline::WalSegment;
 use crate::types::{Oid, RelFileLocator};
 
 /// Steps for all damaged pages of the cluster.
@@ -41,6 +42,7 @@ pub fn steps_for(examined: &Examination, pages: &[PageReport], outlook: &Outlook
         missing_end: missing_end(examined, replay),
         has_archive: examined.wal.has_archive,
         denied_files: denied_files(examined),
+        past_pages: past_pages(examined, replay),
         last_checkpoint: examined.last_checkpoint.clone().map(Box::new),
         is_shut_down: is_shut_down(examined),
         lacks_files: examined.findings.iter().any(|finding| finding.kind.is_of_server_files()),
@@ -90,6 +92,16 @@ fn missing_end(examined: &Examination, replay: &Replay) -> MissingSegments {
         return MissingSegments::default();
     };
     WalNames::of(set).missing(end, written)
+}
+
+/// The segment after the one that the newest page points into, where that page is newer than all WAL.
+fn past_pages(examined: &Examination, replay: &Replay) -> Option<String> {
+    let control = examined.source.directory.as_ref().and_then(|directory| directory.control().trusted())?;
+    let newest = examined.newest_page?;
+    let size = control.geometry.wal_segment_size;
+    let last = WalSegment::holding(control.timeline(), newest, size)?;
+    let next = WalSegment { number: last.number.checked_add(1)?, ..last };
+    (newest > replay.end_lsn?).then(|| next.file_name(size)).flatten()
 }
 
 /// True after a clean shutdown that no page is newer than, where nothing asks for more WAL.

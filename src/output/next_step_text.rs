@@ -274,6 +274,7 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
         .with(format!("pg_dwbinspect check --wal ARCHIVE {dir}")),
         NextStep::BringWal { archived, .. } => bring_archived(archived, &dir, context),
         NextStep::BringRestOfWal { archived, missing } => bring_rest(archived, missing, &dir, context),
+        NextStep::ResetPastPages { next_file } => reset_past_pages(next_file),
         NextStep::CompleteBackup => Words::new(
             "Give recovery the rest of the WAL: recovery.signal with a restore_command, or the missing segments in \
              pg_wal. If this is an incremental backup, run pg_combinebackup first.",
@@ -375,6 +376,20 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
         )
         .with(start_command(context.data_dir)),
     }
+}
+
+/// How a cluster is emptied whose pages are newer than its WAL.
+fn reset_past_pages(next_file: &str) -> Words {
+    Words::new(
+        "If that WAL is gone for good, what was committed in it is lost, and pages of both times stay side by side. On a copy, with \
+         archiving off: start and stop the server, put the position of WAL past every page, and dump. Compare the dump with what matters, and \
+         load it into a new cluster:",
+    )
+    .with("pg_ctl start -w -D COPY -o '-c archive_mode=off'")
+    .with("pg_ctl stop -m fast -D COPY")
+    .with(format!("pg_resetwal -l {next_file} -D COPY"))
+    .with("pg_ctl start -w -D COPY -o '-c archive_mode=off'")
+    .with("pg_dumpall -f dump.sql")
 }
 
 /// How `pg_control` is made anew, and what that costs.

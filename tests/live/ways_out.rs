@@ -148,3 +148,35 @@ fn page_without_a_header_is_rebuilt_though_a_doubt_stays() {
     assert!(copy.launch(&[]), "{}", copy.log());
     assert_eq!(copy.sql("select sum(id), count(*) filter (where words = 'y') from note"), before);
 }
+
+#[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
+fn pages_newer_than_all_wal_are_dumped_after_a_reset_past_them() {
+    let settings = "shared_buffers = '128kB'\nfull_page_writes = off\ncheckpoint_timeout = '1h'\nautovacuum = off\n";
+    let Some(server) = table(settings) else { return };
+    server.sql("insert into note select n, 'late' from generate_series(2001, 9000) n");
+    server.sql("select pg_switch_wal(); insert into note select n, 'lost' from generate_series(9001, 30000) n; select count(*) from note;");
+    server.stop("immediate");
+    let copy = server.copy();
+    let control = copy.must("pg_controldata", &[arg(&copy.data())]);
+    let value = |name: &str| control.lines().find_map(|line| line.strip_prefix(name)).expect("a line").trim().to_owned();
+    let redo_file = value("Latest checkpoint's REDO WAL file:");
+    for entry in fs::read_dir(copy.data().join("pg_wal")).unwrap().flatten() {
+        if entry.file_type().unwrap().is_file() && *entry.file_name().to_string_lossy() > *redo_file {
+            fs::remove_file(entry.path()).unwrap();
+        }
+    }
+    let steps = next(&copy.data());
+    assert_eq!(steps[0]["step"], "bring_rest_of_wal", "{steps:?}");
+    let command = step(&steps, "reset_past_pages")["commands"][2].as_str().unwrap().to_owned();
+    assert!(copy.launch(&[]), "{}", copy.log());
+    copy.stop("fast");
+    let data = copy.data();
+    let words: Vec<&str> =
+        command.split(' ').skip(1).map(|word| if word == "COPY" { arg(&data) } else { word }).collect();
+    copy.must("pg_resetwal", &words);
+    assert!(copy.launch(&[]), "{}", copy.log());
+    copy.sql("update note set words = 'z'; checkpoint");
+    assert!(!copy.log().contains("is not satisfied"), "{}", copy.log());
+    assert!(copy.sql("select count(*) from note where id <= 2000").trim() == "2000");
+}

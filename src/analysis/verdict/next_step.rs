@@ -165,6 +165,11 @@ pub enum NextStep {
         /// Segments that are nowhere, as far as it is known that they were written.
         missing: MissingSegments,
     },
+    /// Pages are newer than all WAL, whose rest is nowhere: a start goes on below their LSNs.
+    ResetPastPages {
+        /// The first segment that lies past every page.
+        next_file: String,
+    },
     /// WAL that a base backup needs to become consistent is not there.
     CompleteBackup,
     /// Empty pages that replay takes for granted.
@@ -297,6 +302,8 @@ pub struct Setting {
     pub has_archive: bool,
     /// Files that the system does not let this user open.
     pub denied_files: usize,
+    /// The first segment past every page, where pages are newer than all WAL.
+    pub past_pages: Option<String>,
     /// The last checkpoint in `pg_wal`, where `pg_control` cannot be used.
     pub last_checkpoint: Option<Box<LastCheckpoint>>,
     /// The cluster was shut down cleanly, and no page is newer than that.
@@ -376,7 +383,10 @@ pub fn next_steps(
     }
     let lacks_end = !replay.fetches_wal && replay.doubts.iter().any(Doubt::shows_missing_end);
     if lacks_end && !matches!(outlook.start, Start::CannotBegin | Start::BackupIncomplete) {
+        let is_nowhere = setting.archived.is_empty() && matches!(outlook.start, Start::Completes | Start::MayStop { .. });
         steps.push(NextStep::BringRestOfWal { archived: setting.archived, missing: setting.missing_end });
+        let next_file = setting.past_pages.filter(|_| is_nowhere);
+        steps.extend(next_file.map(|next_file| NextStep::ResetPastPages { next_file }));
     }
     // What is missing decides about doubts, too.
     let comes_first = !steps.is_empty();

@@ -86,8 +86,8 @@ fn cut_off(replay: &Replay, own: &WalSet, run: &Range<usize>, end: &EndOfWal, ma
     // A file that is cut short lacks its own rest first.
     let is_whole = last.size_bytes.is_none_or(|bytes| bytes == u64::from(size));
     let segment = if is_whole { next } else { last.segment };
-    // A file of the server that waits to be written again: nothing came to it yet.
-    if is_whole && marks.segments.contains(&next.number) {
+    // A file of the server that waits to be written again, or that was being made: nothing came to it yet.
+    if is_whole && (marks.segments.contains(&next.number) || marks.has_unfinished_segment) {
         return None;
     }
     let (name, start_lsn) = (segment.file_name(size)?, segment.start_lsn(size)?);

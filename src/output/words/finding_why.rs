@@ -103,6 +103,10 @@ impl FindingKind {
             }
             Self::Configuration(_) => "a start changes nothing, and the server says so: put it right first",
             Self::OddModes { .. } => "a server may not be able to open it: it runs as the owner of the data directory",
+            Self::NoRoom { .. } => {
+                "make room outside of the data directory first, and remove nothing from pg_wal. A full volume can be why WAL ends with its last \
+                 segment: nothing is missing then"
+            }
             Self::UnusualBuild { .. } => {
                 "no server starts that was built otherwise, and nothing else here shows that this one was built so"
             }

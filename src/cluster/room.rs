@@ -1,0 +1,23 @@
+//! Free space of the volumes that a start writes to.
+
+use std::path::Path;
+
+use crate::parsers::control::ControlFile;
+
+/// Directories of a data directory whose volumes have no room for one more segment of WAL, each with its free bytes and the bytes that a start
+/// needs at least.
+///
+/// Source: `XLogFileInitInternal`, `src/backend/access/transam/xlog.c`.
+#[must_use]
+pub fn lacking_room(root: &Path, control: &ControlFile) -> Vec<(&'static str, u64, u64)> {
+    let needed_bytes = u64::from(control.geometry.wal_segment_size);
+    let free = |name: &'static str| {
+        let room = rustix::fs::statvfs(root.join(name)).ok()?;
+        let free_bytes = room.f_bavail.saturating_mul(room.f_frsize);
+        (free_bytes < needed_bytes).then_some((name, free_bytes, needed_bytes))
+    };
+    let mut found: Vec<_> = ["pg_wal", "."].into_iter().filter_map(free).collect();
+    // Usually one volume.
+    found.dedup_by_key(|(_, free_bytes, _)| *free_bytes);
+    found
+}
