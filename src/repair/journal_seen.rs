@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use super::journal::{JOURNAL_PREFIX, Journal, JournalError};
+use super::manifest::DirectoryMark;
 use super::plan::crc_text;
+use super::target::DataRoot;
 use crate::cluster::open::AccessError;
 use crate::types::PageId;
 
@@ -49,7 +51,7 @@ pub struct JournalState {
     pub began: Option<String>,
     /// Its pages.
     pub pages: usize,
-    /// Of these, how many were compared; none where it is of another cluster.
+    /// Of these, how many were compared; none where it is of another cluster or directory.
     pub compared: usize,
     /// They have the new bytes.
     pub new: usize,
@@ -123,9 +125,11 @@ pub fn is_free(directory: &Path) -> bool {
     }
 }
 
-/// Looks at a journal of one of the users `owners`. `page`: the bytes of a page as they are now, where it can be read.
+/// Looks at a journal of one of the users `owners`. It is compared with the pages of `root` alone if it is of that directory, and not of
+/// another copy of the cluster. `page`: the bytes of a page as they are now, where it can be read.
 pub fn look_at(
     directory: PathBuf,
+    root: &Path,
     owners: &[u32],
     system_identifier: Option<u64>,
     page: &mut dyn FnMut(PageId) -> Option<Vec<u8>>,
@@ -142,7 +146,9 @@ pub fn look_at(
             other: 0,
             unread: 0,
         };
-        if system_identifier.is_some_and(|own| own.to_string() == state.system_identifier) {
+        let here = DataRoot::open(root).and_then(|root| DirectoryMark::of(&root));
+        let is_here = here.is_ok_and(|here| manifest.directory.is_of(&here));
+        if is_here && system_identifier.is_some_and(|own| own.to_string() == state.system_identifier) {
             for entry in manifest.entries.iter().take(MAX_COMPARED) {
                 let crc = entry.page.page_id().and_then(&mut *page).map(|bytes| crc_text(&bytes));
                 let count = match crc {

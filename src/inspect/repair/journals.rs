@@ -40,6 +40,6 @@ pub fn journals_of(examined: &Examination, named: &[PathBuf]) -> FoundJournals {
             found.push(journal.clone());
         }
     }
-    let seen = found.into_iter().map(|journal| look_at(journal, &owners, system, &mut disk));
+    let seen = found.into_iter().map(|journal| look_at(journal, directory.root(), &owners, system, &mut disk));
     FoundJournals { journals: Ok(newest_first(seen.collect())), more }
 }
