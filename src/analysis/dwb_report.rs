@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::finding::{Coverage, Finding};
+use super::finding::{Coverage, Finding, Severity};
 use super::finding_kind::{FindingKind, Unrecognized};
 use super::skipped::{Lacking, SkipReason, SkippedPart};
 use super::slot_facts::SlotFacts;
@@ -79,6 +79,13 @@ pub fn examine_slots(
         counted.push(counts);
     }
     let staleness = Staleness::judge(set, traces, facts);
+    for finding in &mut findings {
+        let of_file = set.files.iter().position(|file| finding.file.as_deref() == Some(&*file.name));
+        let is_of_slots = matches!(finding.kind, FindingKind::BadSlots { .. } | FindingKind::HeaderFault(_));
+        if is_of_slots && of_file.is_some_and(|file| staleness.is_unfinished(file)) {
+            finding.severity = Severity::Note;
+        }
+    }
     let mut files = Vec::new();
     for (file, counts) in counted.into_iter().enumerate() {
         let mut report = FileReport { file, counts, current: 0, undecided: 0, stale: 0 };

@@ -11,7 +11,6 @@ use super::skipped::{SkipReason, SkippedPart};
 use super::verdict::outlook::Obstacle;
 use super::verdict::xid::is_newer_xid;
 use crate::cluster::access_modes::odd_modes;
-use crate::cluster::room::lacking_room;
 use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::config_files::{ConfigFault, config_faults};
 use crate::cluster::control_file::CONTROL_PATH;
@@ -22,6 +21,7 @@ use crate::cluster::names::{RelationName, RelationNames, RowAge};
 use crate::cluster::not_files::{NotAFile, NotFiles, not_databases, not_files};
 use crate::cluster::relation_path::RelationPaths;
 use crate::cluster::relation_walk::RelationFile;
+use crate::cluster::room::lacking_room;
 use crate::cluster::server_files::{FileFault, database_version, is_missing, server_directory, usable_map};
 use crate::cluster::slru_files::SlruFault;
 use crate::cluster::state_files::{StateFile, StateFileFault, state_faults};
@@ -111,7 +111,9 @@ pub fn examine(input: ServerFilesInput<'_>, coverage: &mut Coverage) -> ServerFi
         let kind = FindingKind::OddModes { found: odd.found, usual: odd.usual, count: odd.count };
         files.findings.push(Finding::note(kind).in_file(&file));
     }
-    for (file, free_bytes, needed_bytes) in control.map(|control| lacking_room(directory.root(), control)).unwrap_or_default() {
+    for (file, free_bytes, needed_bytes) in
+        control.map(|control| lacking_room(directory.root(), control)).unwrap_or_default()
+    {
         files.findings.push(Finding::note(FindingKind::NoRoom { free_bytes, needed_bytes }).in_file(file));
     }
     files.build(control, relations);

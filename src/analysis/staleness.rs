@@ -268,6 +268,24 @@ impl Staleness {
         self.rings.get(ring)?.judgement.server_choice(&held)
     }
 
+    /// A server that starts in mode `double_writes` writes images over every page that fails its checks, before it replays anything.
+    #[must_use]
+    pub fn applies_first(&self) -> bool {
+        self.rings.iter().any(|ring| ring.judgement.applies_first())
+    }
+
+    /// True for a file of a buffer of which so few files are unfinished that a crash can have left them so.
+    #[must_use]
+    pub fn is_unfinished(&self, file: usize) -> bool {
+        self.rings.iter().any(|ring| ring.files.contains(&file) && ring.judgement.is_unfinished())
+    }
+
+    /// A server does not start over a buffer, in mode `double_writes` or another.
+    #[must_use]
+    pub fn fails_at_start(&self, double_writes: bool) -> bool {
+        self.rings.iter().any(|ring| ring.judgement.fails_at_start(double_writes))
+    }
+
     /// What looks wrong about the buffers as a whole, or is worth knowing.
     #[must_use]
     pub fn findings(&self, set: &DwbSet, facts: &ClusterFacts) -> Vec<Finding> {

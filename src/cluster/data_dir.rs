@@ -102,8 +102,9 @@ impl DataDir {
             Err(error) if error.is_not_found() => return Err(NotADataDir::NoVersion(root.to_owned())),
             Err(error) => return Err(error.into()),
         };
-        let major = major_of(root, &text)?;
-        Ok(Self { root: root.to_owned(), version: text, major, control: read_control(root) })
+        let control = read_control(root);
+        let major = major_of(root, &text, &control)?;
+        Ok(Self { root: root.to_owned(), version: text, major, control })
     }
 
     /// A data directory that lies in archives at `root`. `version`: what `PG_VERSION` says.
@@ -112,7 +113,7 @@ impl DataDir {
     /// When that is not a version that is known here.
     pub(super) fn in_archives(root: &Path, version: &str, control: ControlRead) -> Result<Self, NotADataDir> {
         let text = version.trim().to_owned();
-        let major = major_of(root, &text)?;
+        let major = major_of(root, &text, &control)?;
         Ok(Self { root: root.to_owned(), version: text, major, control })
     }
 
@@ -193,12 +194,12 @@ impl DataDir {
     }
 }
 
-/// The major that `PG_VERSION` of `root` names.
-fn major_of(root: &Path, text: &str) -> Result<Major, NotADataDir> {
+/// The major that `PG_VERSION` of `root` names; of two formats with one number the one that `pg_control` has.
+fn major_of(root: &Path, text: &str, control: &ControlRead) -> Result<Major, NotADataDir> {
     let digits = text.split('.').next().unwrap_or_default();
     let number = digits.parse();
     let number = number.map_err(|_| NotADataDir::BadVersion { path: root.to_owned(), found: text.to_owned() })?;
-    Major::from_number(number)
+    Major::from_files(number, control.known().map(|control| control.prefix.pg_control_version))
         .ok_or_else(|| NotADataDir::Unsupported { path: root.to_owned(), version: text.to_owned() })
 }
 

@@ -304,12 +304,12 @@ impl DwbSet {
         set
     }
 
-    /// True when a buffer of the set is of a kind that was never compared with files of a server.
+    /// True when a buffer of the set is of the kind whose servers have to be built.
     #[must_use]
-    pub fn is_from_description(&self) -> bool {
+    pub fn is_of_built_server(&self) -> bool {
         let files = self.files.iter().map(|file| file.directory);
         let mut kinds = files.chain(self.controls.iter().map(|control| control.directory));
-        kinds.any(|kind| kind.knowledge() == Knowledge::FromDescription)
+        kinds.any(|kind| kind.knowledge() == Knowledge::SeenBuilt)
     }
 
     /// Opens the DWB files of a directory, of the kind that most of its names are of; the first of `kinds` where none is.

@@ -42,6 +42,7 @@ use crate::analysis::page_links::BrokenLink;
 use crate::analysis::server_files::{self, ServerFilesInput};
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::analysis::slot_row::{SlotRow, fill_in_verdicts};
+use crate::analysis::staleness::Staleness;
 use crate::analysis::verdict::answer::needs_something;
 use crate::analysis::verdict::backup::Backup;
 use crate::analysis::verdict::check::{
@@ -143,7 +144,7 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
     let BufferRead { dwb, mut slots, mut rows } = buffer;
     let files = RelationFiles::find(directory, &mut told.coverage, &mut told.findings);
     let names = read_names(directory, &mut told.findings);
-    let mut cluster = Cluster::look_at(directory, source.set.is_from_description());
+    let mut cluster = Cluster::look_at(directory, source.set.is_of_built_server());
     let input = ServerFilesInput {
         directory,
         names: &names,
@@ -234,7 +235,11 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
         named: &named,
         impossible: &impossible,
         proofs: &proofs,
-        obstacle: server_files.obstacle.max(proofs.obstacle).max(belonging.obstacle()).max(of_strangers),
+        obstacle: of_ring(&source, &dwb.staleness)
+            .max(server_files.obstacle)
+            .max(proofs.obstacle)
+            .max(belonging.obstacle())
+            .max(of_strangers),
         of_pages: &server_files.of_pages,
     };
     let mut report = judge(&cluster, &view, scanned, slots, &mut donors, told.coverage, request, watch);
@@ -280,6 +285,12 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
         build(&mut examined, options, request, watch);
     }
     Ok(examined)
+}
+
+/// What a double write buffer keeps from starting.
+fn of_ring(source: &DwbSource, staleness: &Staleness) -> Option<Obstacle> {
+    let keeps_ring = source.directory.as_ref().is_some_and(|directory| directory.major().facts().keeps_ring);
+    (keeps_ring && staleness.fails_at_start(source.is_in_double_writes())).then_some(Obstacle::Start)
 }
 
 /// What `pg_wal` says of the last checkpoint, where `pg_control` does not.
@@ -387,12 +398,12 @@ struct Cluster<'a> {
 }
 
 impl<'a> Cluster<'a> {
-    /// `is_described`: its double write buffer is of a kind that was never seen.
-    fn look_at(directory: &'a DataDir, is_described: bool) -> Self {
+    /// `has_ring`: it has a double write buffer of the kind whose servers have to be built.
+    fn look_at(directory: &'a DataDir, has_ring: bool) -> Self {
         let control = directory.control().trusted();
         let (server, signs) = (directory.server_sign(), directory.recovery_signs());
         let mut replay = Replay::of(directory.control(), &signs);
-        if is_described && !replay.doubts.contains(&Doubt::LayoutNotSeen) {
+        if has_ring && !directory.major().facts().keeps_ring && !replay.doubts.contains(&Doubt::LayoutNotSeen) {
             // A start may write slots into data files first, by rules that were never compared with a server.
             replay.doubts.push(Doubt::LayoutNotSeen);
         }
@@ -470,6 +481,7 @@ fn judge(
             block_size: files.block_size,
             may_be_running: cluster.server.may_be_running(),
             uses_dwb: source.uses_dwb(),
+            applies_first: source.is_in_double_writes() && dwb.staleness.applies_first(),
             obstacle,
             of_pages,
         },

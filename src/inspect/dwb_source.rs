@@ -115,7 +115,9 @@ impl DwbSource {
             if matches!(reason, NotADataDir::Inside { .. }) {
                 return Err(reason.into());
             }
-            if let error @ InspectError::NotADataDir(NotADataDir::Above { .. }) = InspectError::not_a_data_dir(path, reason) {
+            if let error @ InspectError::NotADataDir(NotADataDir::Above { .. }) =
+                InspectError::not_a_data_dir(path, reason)
+            {
                 return Err(error);
             }
             return Err(InspectError::NothingToInspect(path.to_owned()));
@@ -216,6 +218,15 @@ impl DwbSource {
     #[must_use]
     pub fn uses_dwb(&self) -> bool {
         !self.set.files.is_empty() && self.is_dwb_set()
+    }
+
+    /// A start takes the mode `double_writes`: the configuration says so, or says nothing and it was the last mode.
+    #[must_use]
+    pub fn is_in_double_writes(&self) -> bool {
+        const DOUBLE_WRITES: i32 = 2;
+        let control = self.directory.as_ref().and_then(|directory| directory.control().trusted());
+        let was_last = control.is_some_and(|control| control.torn_pages_protection == Some(DOUBLE_WRITES));
+        self.settings.get("io_torn_pages_protection").map_or(was_last, |mode| mode == "double_writes")
     }
 
     /// It may have done so: the configuration says so, whatever became of the buffer, or says nothing of it where there are files of one.

@@ -219,10 +219,19 @@ pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], 
             sentences.push(format!("{} {verb} ({})", indexes.len(), list(indexes)));
         }
     };
+    let (one, many) = if outlook.given.applies_first {
+        ("page is repaired by the server before replay", "pages are repaired by the server before replay")
+    } else {
+        (
+            "page is repaired by the server if the image is still there then",
+            "pages are repaired by the server if the images are still there then",
+        )
+    };
+    say(&outlook.server_restores, one, many);
     say(
-        &outlook.server_restores,
-        "page is repaired by the server if the image is still there then",
-        "pages are repaired by the server if the images are still there then",
+        &outlook.server_loses,
+        "page gets an OLDER image from the server: what was committed on it since is silently lost",
+        "pages get OLDER images from the server: what was committed on them since is silently lost",
     );
     say(
         &outlook.server_guesses,
@@ -490,6 +499,10 @@ pub fn sector_signs(tear: &TearMap, sign: impl Fn(usize) -> char) -> String {
 
 fn on_start_words(report: &PageReport) -> String {
     match &report.verdict.on_start {
+        _ if report.is_overwritten => {
+            "before replay a server in mode double_writes writes its newest image over the page, older or not"
+                .to_owned()
+        }
         OnStart::Harmless => "harmless: nothing reads the page before it is overwritten, removed or reset".to_owned(),
         OnStart::Read { lsn } if report.server_takes.is_some() => {
             format!("replay reads it at {lsn} and stops, unless the server has an image of its own")

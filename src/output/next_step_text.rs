@@ -9,9 +9,11 @@ use super::escape::printable;
 use super::relation_steps::{MAX_RUNS, rebuild, salvage};
 use super::shell::quoted;
 use super::text::{Layout, wrapped};
+use super::words::doubt::named_version;
 use crate::analysis::verdict::missing_wal::MissingSegments;
 use crate::analysis::verdict::next_step::{ArchivedSegment, NextStep, UnknownVersion};
 use crate::analysis::wal::last_checkpoint::LastCheckpoint;
+use crate::parsers::control_layout::ControlLayout;
 use crate::repair::blocker::Blocker;
 use crate::types::{ForkNumber, PageId};
 
@@ -314,7 +316,7 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
         .with(format!("pg_dwbinspect check --wal ARCHIVE {dir}")),
         NextStep::Decide { pages } => Words::new(format!(
             "Decide about {}: there is an image, but a part of its proof is missing. The first command shows what is missing, \
-             page by page; the others put the images back. Work on a copy with archiving off:",
+             page by page; the others put the images back (--allow-unproven). Work on a copy with archiving off:",
             count(pages.len())
         ))
         .with(format!("pg_dwbinspect check --explain {dir}"))
@@ -413,6 +415,10 @@ fn reset_by_wal(last: &LastCheckpoint) -> Words {
 /// What to do about a file in a version that is not known.
 fn newer_release(unknown: UnknownVersion) -> String {
     match unknown {
+        UnknownVersion::Control { version, .. } if ControlLayout::meaning(version).is_some() => format!(
+            "No release of this program reads version {}: leave the file as it is, and use the server that wrote it.",
+            named_version(version)
+        ),
         UnknownVersion::Control { version, is_signed: true } => format!(
             "Use a newer release of this program: it does not know version {version} of pg_control. The file is whole (its CRC \
              is right): leave it as it is, and do not run pg_resetwal."

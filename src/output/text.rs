@@ -1,7 +1,6 @@
 //! Text for people: slot lines, facts, findings.
 
 use crate::analysis::dwb_format::{RingFact, RingSummary};
-use crate::analysis::verdict::doubt::Doubt;
 use crate::cluster::dwb_files::DwbSet;
 use crate::parsers::dwb::patch::short_name;
 use std::collections::BTreeMap;
@@ -132,13 +131,13 @@ impl SlotLines {
     }
 }
 
-/// Says so when what follows is read by a description that was never compared with files of a server.
+/// Says so when what follows is of a kind whose servers have to be built.
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_described(out: &mut dyn Write, layout: Layout, set: &DwbSet) -> io::Result<()> {
-    if set.is_from_description() {
-        writeln!(out, "{}\n", layout.paint.doubt(&format!("{}.", Doubt::LayoutNotSeen)))?;
+pub fn write_described(out: &mut dyn Write, set: &DwbSet) -> io::Result<()> {
+    if set.is_of_built_server() {
+        writeln!(out, "This layout was seen on a server built from its published source.\n")?;
     }
     Ok(())
 }

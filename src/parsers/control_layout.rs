@@ -3,7 +3,7 @@
 use super::wal::version::{Major, XlogFormat};
 
 /// Number of layouts in [`LAYOUTS`].
-const VERSIONS: usize = 9;
+const VERSIONS: usize = 10;
 
 /// Marks a field that a version does not have.
 const NONE: u16 = u16::MAX;
@@ -21,8 +21,8 @@ pub struct ControlLayout {
 /// Every layout that can be read, oldest first. Version 1300 serves four majors: only `PG_VERSION` or the catalog
 /// version distinguish them.
 ///
-/// Versions 1801 and 1802 are those of a server built from 18 that keeps its double write buffer in `pg_dwb`. Where their
-/// fields stand is known from a description alone.
+/// Versions 1801 and 1802 are those of a server built from 18 that keeps its double write buffer in `pg_dwb`. Where the fields of 1801
+/// stand is known from a description alone.
 ///
 /// Source: `PG_CONTROL_VERSION`, `src/include/catalog/pg_control.h` of each major.
 pub const LAYOUTS: [ControlLayout; VERSIONS] = [
@@ -35,6 +35,7 @@ pub const LAYOUTS: [ControlLayout; VERSIONS] = [
     ControlLayout { version: 1801, xlog: XlogFormat::To18, column: 6 },
     ControlLayout { version: 1802, xlog: XlogFormat::To18, column: 7 },
     ControlLayout { version: 1901, xlog: XlogFormat::Since19, column: 8 },
+    ControlLayout { version: 1905, xlog: XlogFormat::Since19, column: 9 },
 ];
 
 const fn has_layout(major: Major) -> bool {
@@ -63,6 +64,16 @@ impl ControlLayout {
         LAYOUTS.iter().find(|layout| layout.version == version)
     }
 
+    /// What is known of a version of the file that is not read.
+    #[must_use]
+    pub const fn meaning(version: u32) -> Option<&'static str> {
+        match version {
+            1902 | 1903 => Some("a beta of 19 or a development tree"),
+            1904 => Some("a development tree of 19"),
+            _ => None,
+        }
+    }
+
     /// Offset of a field in the file, in bytes; `None` when this version does not have it.
     #[must_use]
     pub fn offset(&self, field: Field) -> Option<usize> {
@@ -74,13 +85,13 @@ impl ControlLayout {
     #[must_use]
     pub const fn is_written_by(&self, major: Major) -> bool {
         let control_version = major.facts().control_version;
-        control_version == self.version || (self.is_from_description() && control_version == 1800)
+        control_version == self.version || (self.is_from_description() && major.facts().control_version == 1800)
     }
 
     /// True for a version that was never compared with a file of a server.
     #[must_use]
     pub const fn is_from_description(&self) -> bool {
-        matches!(self.version, 1801 | 1802)
+        self.version == 1801
     }
 
     /// Bytes of a checkpoint record: header, the 2-byte header of its main data, payload.
@@ -115,45 +126,46 @@ macro_rules! fields {
     };
 }
 
-// Columns: 10, 11, 12, 13 to 16, 17, 18, two of a server known from its description, 19devel.
+// Columns: 10, 11, 12, 13 to 16, 17, 18, two of a server with pg_dwb, 19devel, 19.
 fields! {
-    Time "time" [24, 24, 24, 24, 24, 24, 24, 24, 24];
-    CheckPoint "checkPoint" [32, 32, 32, 32, 32, 32, 32, 32, 32];
-    PrevCheckPoint "prevCheckPoint" [40, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE];
-    CheckPointCopy "checkPointCopy" [48, 40, 40, 40, 40, 40, 40, 40, 40];
-    UnloggedLsn "unloggedLSN" [128, 120, 128, 128, 128, 128, 128, 128, 136];
-    MinRecoveryPoint "minRecoveryPoint" [136, 128, 136, 136, 136, 136, 136, 136, 144];
-    MinRecoveryPointTli "minRecoveryPointTLI" [144, 136, 144, 144, 144, 144, 144, 144, 152];
-    BackupStartPoint "backupStartPoint" [152, 144, 152, 152, 152, 152, 152, 152, 160];
-    BackupEndPoint "backupEndPoint" [160, 152, 160, 160, 160, 160, 160, 160, 168];
-    BackupEndRequired "backupEndRequired" [168, 160, 168, 168, 168, 168, 168, 168, 176];
-    WalLevel "wal_level" [172, 164, 172, 172, 172, 172, 172, 172, 180];
-    ProtectionBeforeHints "io_torn_pages_protection" [NONE, NONE, NONE, NONE, NONE, NONE, NONE, 176, NONE];
-    WalLogHints "wal_log_hints" [176, 168, 176, 176, 176, 176, 176, 180, 184];
-    MaxConnections "MaxConnections" [180, 172, 180, 180, 180, 180, 180, 184, 188];
-    MaxWorkerProcesses "max_worker_processes" [184, 176, 184, 184, 184, 184, 184, 188, 192];
-    MaxWalSenders "max_wal_senders" [NONE, NONE, 188, 188, 188, 188, 188, 192, 196];
-    MaxPreparedXacts "max_prepared_xacts" [188, 180, 192, 192, 192, 192, 192, 196, 200];
-    MaxLocksPerXact "max_locks_per_xact" [192, 184, 196, 196, 196, 196, 196, 200, 204];
-    TrackCommitTimestamp "track_commit_timestamp" [196, 188, 200, 200, 200, 200, 200, 204, 208];
-    ProtectionAfterTrack "io_torn_pages_protection" [NONE, NONE, NONE, NONE, NONE, NONE, 204, NONE, NONE];
-    MaxAlign "maxAlign" [200, 192, 204, 204, 204, 204, 208, 208, 212];
-    FloatFormat "floatFormat" [208, 200, 208, 208, 208, 208, 216, 216, 216];
-    Blcksz "blcksz" [216, 208, 216, 216, 216, 216, 224, 224, 224];
-    RelsegSize "relseg_size" [220, 212, 220, 220, 220, 220, 228, 228, 228];
-    SlruPagesPerSegment "slru_pages_per_segment" [NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, 232];
-    XlogBlcksz "xlog_blcksz" [224, 216, 224, 224, 224, 224, 232, 232, 236];
-    XlogSegSize "xlog_seg_size" [228, 220, 228, 228, 228, 228, 236, 236, 240];
-    NameDataLen "nameDataLen" [232, 224, 232, 232, 232, 232, 240, 240, 244];
-    IndexMaxKeys "indexMaxKeys" [236, 228, 236, 236, 236, 236, 244, 244, 248];
-    ToastMaxChunkSize "toast_max_chunk_size" [240, 232, 240, 240, 240, 240, 248, 248, 252];
-    Loblksize "loblksize" [244, 236, 244, 244, 244, 244, 252, 252, 256];
-    Float4ByVal "float4ByVal" [248, 240, 248, NONE, NONE, NONE, NONE, NONE, NONE];
-    Float8ByVal "float8ByVal" [249, 241, 249, 248, 248, 248, 256, 256, 260];
-    DataChecksumVersion "data_checksum_version" [252, 244, 252, 252, 252, 252, 260, 260, 264];
-    DefaultCharSignedness "default_char_signedness" [NONE, NONE, NONE, NONE, NONE, 256, 264, 264, 268];
-    MockAuthenticationNonce "mock_authentication_nonce" [256, 248, 256, 256, 256, 257, 265, 265, 269];
-    Crc "crc" [288, 280, 288, 288, 288, 292, 300, 300, 304];
+    Time "time" [24, 24, 24, 24, 24, 24, 24, 24, 24, 24];
+    CheckPoint "checkPoint" [32, 32, 32, 32, 32, 32, 32, 32, 32, 32];
+    PrevCheckPoint "prevCheckPoint" [40, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE];
+    CheckPointCopy "checkPointCopy" [48, 40, 40, 40, 40, 40, 40, 40, 40, 40];
+    UnloggedLsn "unloggedLSN" [128, 120, 128, 128, 128, 128, 128, 128, 136, 136];
+    MinRecoveryPoint "minRecoveryPoint" [136, 128, 136, 136, 136, 136, 136, 136, 144, 144];
+    MinRecoveryPointTli "minRecoveryPointTLI" [144, 136, 144, 144, 144, 144, 144, 144, 152, 152];
+    BackupStartPoint "backupStartPoint" [152, 144, 152, 152, 152, 152, 152, 152, 160, 160];
+    BackupEndPoint "backupEndPoint" [160, 152, 160, 160, 160, 160, 160, 160, 168, 168];
+    BackupEndRequired "backupEndRequired" [168, 160, 168, 168, 168, 168, 168, 168, 176, 176];
+    WalLevel "wal_level" [172, 164, 172, 172, 172, 172, 172, 172, 180, 180];
+    ProtectionBeforeHints "io_torn_pages_protection" [NONE, NONE, NONE, NONE, NONE, NONE, NONE, 176, NONE, NONE];
+    WalLogHints "wal_log_hints" [176, 168, 176, 176, 176, 176, 176, 180, 184, 184];
+    MaxConnections "MaxConnections" [180, 172, 180, 180, 180, 180, 180, 184, 188, 188];
+    MaxWorkerProcesses "max_worker_processes" [184, 176, 184, 184, 184, 184, 184, 188, 192, 192];
+    MaxWalSenders "max_wal_senders" [NONE, NONE, 188, 188, 188, 188, 188, 192, 196, 196];
+    MaxPreparedXacts "max_prepared_xacts" [188, 180, 192, 192, 192, 192, 192, 196, 200, 200];
+    MaxLocksPerXact "max_locks_per_xact" [192, 184, 196, 196, 196, 196, 196, 200, 204, 204];
+    TrackCommitTimestamp "track_commit_timestamp" [196, 188, 200, 200, 200, 200, 200, 204, 208, 208];
+    ProtectionAfterTrack "io_torn_pages_protection" [NONE, NONE, NONE, NONE, NONE, NONE, 204, NONE, NONE, NONE];
+    MaxAlign "maxAlign" [200, 192, 204, 204, 204, 204, 208, 208, 212, 212];
+    FloatFormat "floatFormat" [208, 200, 208, 208, 208, 208, 216, 216, 216, 216];
+    Blcksz "blcksz" [216, 208, 216, 216, 216, 216, 224, 224, 224, 224];
+    RelsegSize "relseg_size" [220, 212, 220, 220, 220, 220, 228, 228, 228, 228];
+    SlruPagesPerSegment "slru_pages_per_segment" [NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, 232, 232];
+    XlogBlcksz "xlog_blcksz" [224, 216, 224, 224, 224, 224, 232, 232, 236, 236];
+    XlogSegSize "xlog_seg_size" [228, 220, 228, 228, 228, 228, 236, 236, 240, 240];
+    NameDataLen "nameDataLen" [232, 224, 232, 232, 232, 232, 240, 240, 244, 244];
+    IndexMaxKeys "indexMaxKeys" [236, 228, 236, 236, 236, 236, 244, 244, 248, 248];
+    ToastMaxChunkSize "toast_max_chunk_size" [240, 232, 240, 240, 240, 240, 248, 248, 252, 252];
+    Loblksize "loblksize" [244, 236, 244, 244, 244, 244, 252, 252, 256, 256];
+    Float4ByVal "float4ByVal" [248, 240, 248, NONE, NONE, NONE, NONE, NONE, NONE, NONE];
+    Float8ByVal "float8ByVal" [249, 241, 249, 248, 248, 248, 256, 256, 260, 260];
+    DataChecksumVersionInit "data_checksum_version_init" [NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, 264];
+    DataChecksumVersion "data_checksum_version" [252, 244, 252, 252, 252, 252, 260, 260, 264, 268];
+    DefaultCharSignedness "default_char_signedness" [NONE, NONE, NONE, NONE, NONE, 256, 264, 264, 268, 272];
+    MockAuthenticationNonce "mock_authentication_nonce" [256, 248, 256, 256, 256, 257, 265, 265, 269, 273];
+    Crc "crc" [288, 280, 288, 288, 288, 292, 300, 300, 304, 308];
 }
 
 #[cfg(test)]
@@ -183,7 +195,7 @@ mod tests {
 
     /// The description's table.
     #[test]
-    fn fields_of_the_described_versions() {
+    fn fields_of_the_versions_with_pg_dwb() {
         use Field::{
             Blcksz, Crc, DataChecksumVersion, FloatFormat, MaxAlign, ProtectionAfterTrack, ProtectionBeforeHints,
             TrackCommitTimestamp, WalLevel, WalLogHints, XlogSegSize,
@@ -194,7 +206,7 @@ mod tests {
             [(1801, [Some(204), None], 176, 200), (1802, [None, Some(176)], 180, 204)]
         {
             let layout = ControlLayout::of_version(version).unwrap();
-            assert!(layout.is_from_description());
+            assert_eq!(layout.is_from_description(), version == 1801);
             assert_eq!(own.map(|field| layout.offset(field)), own_offsets);
             assert_eq!(layout.offset(WalLogHints), Some(hints));
             assert_eq!(layout.offset(TrackCommitTimestamp), Some(track));
@@ -218,6 +230,7 @@ mod tests {
                 "io_torn_pages_protection",
                 "slru_pages_per_segment",
                 "float4ByVal",
+                "data_checksum_version_init",
                 "default_char_signedness",
             ]
         );

@@ -8,8 +8,8 @@ use crate::types::TimelineId;
 
 /// `pg_control` of a server of this major that was killed while running.
 fn control_of(major: Major) -> ClusterControl {
-    let path =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("fixtures/control/{}/pg_control_running", major.number()));
+    let name = if major == Major::V19 { "19rc1".to_owned() } else { major.number().to_string() };
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("fixtures/control/{name}/pg_control_running"));
     ClusterControl::read(&fs::read(path).unwrap()).unwrap()
 }
 

@@ -198,8 +198,7 @@ fn ask_version(path: &Path, owner: Owner) -> Option<Result<ServerVersion, String
     child.stdout.take()?.take(MAX_LOG_BYTES).read_to_string(&mut text).ok()?;
     matches!(ended, Ended::Itself(status) if status.success()).then_some(())?;
     let number = text.strip_prefix("postgres (PostgreSQL) ")?.split_whitespace().next()?.to_owned();
-    let digits: String = number.chars().take_while(char::is_ascii_digit).collect();
-    Some(match digits.parse().ok().and_then(Major::from_number) {
+    Some(match Major::from_program(&number) {
         Some(major) => Ok(ServerVersion { major, number }),
         None => Err(number),
     })

@@ -55,7 +55,7 @@ fn write_view(out: &mut dyn Write, state: &State) -> io::Result<()> {
             let (set, name) = (&survey.examined.source.set, |rel| survey.examined.relation_name(rel));
             let rows: Vec<BatchJson> =
                 survey.batches.iter().map(|listed| BatchJson::new(&listed.batch, &set.files, &name)).collect();
-            write_described(out, LAYOUT, set)?;
+            write_described(out, set)?;
             write_batches(out, LAYOUT, &rows)
         }
         (View::Slots, Some(survey)) => write_slots(out, state, survey),

@@ -7,6 +7,7 @@ mod common;
 mod control_build;
 mod crash_report;
 mod dwb_ring_cluster;
+mod dwb_ring_live;
 mod hole;
 mod innodb;
 mod innodb_evidence;

@@ -48,6 +48,22 @@ fn compare_with_controldata(control: &ControlFile, text: &str, case: &str) {
 }
 
 #[test]
+fn every_line_of_pg_controldata_of_the_release_candidate() {
+    let mut seen = 0;
+    for entry in fs::read_dir(unpack::fixtures().join("control/19rc1")).unwrap().flatten() {
+        let name = entry.file_name().into_string().unwrap();
+        let Some(state) = name.strip_prefix("pg_controldata").and_then(|rest| rest.strip_suffix(".txt")) else {
+            continue;
+        };
+        let control = control(entry.path().with_file_name(format!("pg_control{state}")));
+        assert!(control.crc_is_good(), "{name}");
+        compare_with_controldata(&control, &fs::read_to_string(entry.path()).unwrap(), &name);
+        seen += 1;
+    }
+    assert_eq!(seen, 15);
+}
+
+#[test]
 fn every_line_of_pg_controldata() {
     for major in [15, 16, 18, 19] {
         for (file, text) in [("pg_control", "pg_controldata.txt"), ("pg_control_running", "pg_controldata_running.txt")]

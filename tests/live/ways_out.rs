@@ -159,7 +159,8 @@ fn pages_newer_than_all_wal_are_dumped_after_a_reset_past_them() {
     server.stop("immediate");
     let copy = server.copy();
     let control = copy.must("pg_controldata", &[arg(&copy.data())]);
-    let value = |name: &str| control.lines().find_map(|line| line.strip_prefix(name)).expect("a line").trim().to_owned();
+    let value =
+        |name: &str| control.lines().find_map(|line| line.strip_prefix(name)).expect("a line").trim().to_owned();
     let redo_file = value("Latest checkpoint's REDO WAL file:");
     for entry in fs::read_dir(copy.data().join("pg_wal")).unwrap().flatten() {
         if entry.file_type().unwrap().is_file() && *entry.file_name().to_string_lossy() > *redo_file {

@@ -63,6 +63,21 @@ pub trait RingJudgement: std::fmt::Debug + Send + Sync {
     /// The slot that a server which starts takes for a page, of all slots that hold it: its index in `held`.
     fn server_choice(&self, held: &[HeldSlot]) -> Option<usize>;
 
+    /// A server that starts in mode `double_writes` writes its images before it replays anything, over every page that fails its checks.
+    fn applies_first(&self) -> bool {
+        false
+    }
+
+    /// A server does not start, in mode `double_writes` or another.
+    fn fails_at_start(&self, _double_writes: bool) -> bool {
+        false
+    }
+
+    /// So few files are unfinished that a crash can have left them so, and no page needs them.
+    fn is_unfinished(&self) -> bool {
+        false
+    }
+
     /// What looks wrong about the buffer as a whole, or is worth knowing.
     fn findings(&self, files: &[&DwbFile], facts: &ClusterFacts) -> Vec<Finding>;
 

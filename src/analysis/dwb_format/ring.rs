@@ -1,5 +1,5 @@
-//! The buffer with a control file (`pg_dwb`): which slots count, and what a server that starts does with them. All of it
-//! from a description: no server of this kind was seen.
+//! The buffer with a control file (`pg_dwb`): which slots count, and what a server that starts does with them, as seen on a server that was
+//! built from its published source.
 //!
 //! A server applies slots once, before it replays WAL: those of the latest run, unless it stopped in order. Of several for
 //! one page the highest LSN counts, then the later filling.
@@ -22,6 +22,9 @@ use crate::types::{Lsn, PageId};
 
 /// Pages that a finding names.
 const MAX_NAMED: usize = 8;
+
+/// Batches whose writing a crash can break off: one for each staging buffer of the server.
+const MAX_UNFINISHED: usize = 4;
 
 /// The buffer with a control file.
 #[derive(Debug)]
@@ -159,6 +162,10 @@ impl JudgedBatches {
 
     /// Finds the slots that count, and of each page the one that is taken.
     fn choose(&mut self) {
+        // A ring that was closed in order is never applied.
+        if self.control.whole().is_some_and(RingControl::is_clean) {
+            return;
+        }
         let Some((generation, false)) = self.generation else { return };
         let mut best: BTreeMap<PageId, (ChoiceKey, (usize, u64))> = BTreeMap::new();
         for (at, file) in self.files.iter().enumerate().filter(|(_, file)| file.is_in_ring) {
@@ -258,6 +265,11 @@ impl JudgedBatches {
         of(Stale, "superseded", Confidence::Likely)
     }
 
+    /// What one file lacks: a note as long as a crash can have left it.
+    fn of_cut(&self, kind: FindingKind) -> Finding {
+        if self.is_unfinished() { Finding::note(kind) } else { Finding::problem(kind) }
+    }
+
     fn later_slots(&self) -> u64 {
         let Some((generation, false)) = self.generation else { return 0 };
         let later = self.files.iter().filter(|file| file.is_in_ring).flat_map(BatchFile::usable);
@@ -277,6 +289,14 @@ impl BatchFile {
         });
         let whole_slots = detection.slot_count;
         Self { number: file.number, size: file.size_bytes(), filled, is_in_ring, whole_slots, trace }
+    }
+
+    /// A write of it was broken off: it is short, or its header or a slot that it counts does not verify.
+    fn is_cut(&self, control: Option<&RingControl>) -> bool {
+        let is_short = control.is_some_and(|control| self.size != batch_file_bytes(control.batch_pages));
+        let counted = self.filled.map_or(0, |(counted, _)| u64::from(counted));
+        let sound = self.usable().filter(|(index, _)| *index < counted).count() as u64;
+        is_short || self.filled.is_none() || sound < counted || self.usable().any(|(index, _)| index >= counted)
     }
 
     /// Its slots that can be trusted.
@@ -317,13 +337,26 @@ impl RingJudgement for JudgedBatches {
         (self.later_slots() > 0).then_some(Doubt::DwbNewerThanControl).into_iter().collect()
     }
 
+    fn applies_first(&self) -> bool {
+        self.double_writes == StartAction::Applies
+    }
+
+    fn is_unfinished(&self) -> bool {
+        let is_cut = |file: &&BatchFile| file.is_in_ring && file.is_cut(self.control.whole());
+        self.control.whole().is_some() && self.files.iter().filter(is_cut).count() <= MAX_UNFINISHED
+    }
+
+    fn fails_at_start(&self, double_writes: bool) -> bool {
+        if double_writes { self.double_writes.is_failure() } else { self.otherwise.is_failure() }
+    }
+
     fn server_choice(&self, held: &[HeldSlot]) -> Option<usize> {
-        let is_applied = self.double_writes == StartAction::Applies;
+        let is_applied = self.applies_first();
         held.iter().position(|slot| is_applied && self.chosen.contains(&(slot.file, slot.index)))
     }
 
     fn findings(&self, files: &[&DwbFile], _facts: &ClusterFacts) -> Vec<Finding> {
-        let mut findings = vec![Finding::note(FindingKind::Ring(RingFinding::RingLayoutNotSeen))];
+        let mut findings = Vec::new();
         let mut problem =
             |finding| findings.push(Finding::problem(FindingKind::Ring(finding)).in_file("pg_dwb/control"));
         match &self.control {
@@ -355,7 +388,7 @@ impl RingJudgement for JudgedBatches {
                     findings.push(Finding::note(kind).in_file(&file.name));
                 } else if file.size_bytes() != expected {
                     let kind = FindingKind::Ring(RingFinding::RingOtherSize { found: file.size_bytes(), expected });
-                    findings.push(Finding::problem(kind).in_file(&file.name));
+                    findings.push(self.of_cut(kind).in_file(&file.name));
                 }
             }
         }
@@ -365,7 +398,7 @@ impl RingJudgement for JudgedBatches {
                 let slots = u64::try_from(beyond).unwrap_or(u64::MAX);
                 if slots > 0 {
                     let kind = FindingKind::Ring(RingFinding::RingSlotsBeyondCount { slots, counted });
-                    findings.push(Finding::problem(kind).in_file(&file.name));
+                    findings.push(self.of_cut(kind).in_file(&file.name));
                 }
             }
         }

@@ -12,8 +12,6 @@ use crate::types::{Lsn, PageId};
 #[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case")]
 pub enum RingFinding {
-    /// Everything said of this buffer rests on a description.
-    RingLayoutNotSeen,
     /// `pg_control` is of a server that is known from a description.
     RingServerNotSeen {
         /// Its version.

@@ -235,10 +235,7 @@ fn outcome_of(steps: &[EvidenceStep]) -> CandidateOutcome {
 fn judge_image(candidate: &Candidate, evidence: &CandidateEvidence<'_>, chain: &mut Chain) {
     let page_lsn = candidate.page_lsn;
     match &candidate.source {
-        ImageSource::Dwb { slot_lsn, is_verified, batch, path, knowledge, .. } => {
-            if *knowledge == Knowledge::FromDescription {
-                chain.add(Weight::Missing, Statement::Doubt(Doubt::LayoutNotSeen));
-            }
+        ImageSource::Dwb { slot_lsn, is_verified, batch, path, .. } => {
             if *is_verified {
                 chain.add(Weight::Supports, Statement::SlotCrcRight);
             } else if path.is_some_and(WritePath::is_locked) {

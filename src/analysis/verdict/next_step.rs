@@ -383,7 +383,8 @@ pub fn next_steps(
     }
     let lacks_end = !replay.fetches_wal && replay.doubts.iter().any(Doubt::shows_missing_end);
     if lacks_end && !matches!(outlook.start, Start::CannotBegin | Start::BackupIncomplete) {
-        let is_nowhere = setting.archived.is_empty() && matches!(outlook.start, Start::Completes | Start::MayStop { .. });
+        let is_nowhere =
+            setting.archived.is_empty() && matches!(outlook.start, Start::Completes | Start::MayStop { .. });
         steps.push(NextStep::BringRestOfWal { archived: setting.archived, missing: setting.missing_end });
         let next_file = setting.past_pages.filter(|_| is_nowhere);
         steps.extend(next_file.map(|next_file| NextStep::ResetPastPages { next_file }));

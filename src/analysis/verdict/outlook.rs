@@ -163,6 +163,8 @@ pub struct StartConditions {
     pub may_be_running: bool,
     /// The server uses a double write buffer.
     pub has_dwb: bool,
+    /// It writes images over damaged pages before it replays anything.
+    pub applies_first: bool,
     /// Pages have checksums; without them a torn page can stay unseen.
     pub checksums: bool,
     /// What does not work for want of other files than those with pages and WAL.
@@ -180,6 +182,8 @@ pub struct Outlook {
     pub server_restores: Vec<usize>,
     /// Pages for which it takes an image that is not proven, under the same condition.
     pub server_guesses: Vec<usize>,
+    /// Pages over which it writes an image that is older than what they held: changes are lost silently.
+    pub server_loses: Vec<usize>,
     /// Damaged pages that replay changes without noticing.
     pub unnoticed: Vec<usize>,
     /// Pages that are not there or all zero, whose changes replay passes over.
@@ -198,12 +202,13 @@ impl Outlook {
     /// Foresees a start.
     #[must_use]
     pub fn of(pages: &[PageReport], replay: &Replay, given: StartConditions) -> Self {
-        let StartConditions { scope, may_be_running, has_dwb, .. } = given;
+        let StartConditions { scope, may_be_running, has_dwb, applies_first, .. } = given;
         let obstacle = given.of_pages.iter().map(|(_, obstacle)| *obstacle).chain(given.obstacle).max();
         let mut outlook = Self {
             start: Start::Completes,
             server_restores: Vec::new(),
             server_guesses: Vec::new(),
+            server_loses: Vec::new(),
             unnoticed: Vec::new(),
             passed_over: Vec::new(),
             maps: Vec::new(),
@@ -215,14 +220,27 @@ impl Outlook {
         let mut may_stop: Option<(Lsn, usize)> = None;
         // Where replay comes to pages that the server takes from its own buffer.
         let mut from_dwb: Option<Lsn> = None;
+        let outcome_of =
+            |page: &PageReport, candidate: usize| page.verdict.candidates.get(candidate).map(|judged| judged.outcome);
         for (index, page) in pages.iter().enumerate() {
+            if let Some(candidate) = page.server_takes.filter(|_| applies_first && page.is_overwritten) {
+                match outcome_of(page, candidate) {
+                    Some(CandidateOutcome::Safe) => outlook.server_restores.push(index),
+                    Some(CandidateOutcome::LosesChanges) => outlook.server_loses.push(index),
+                    _ => outlook.server_guesses.push(index),
+                }
+                continue;
+            }
             match &page.verdict.on_start {
                 OnStart::Read { lsn } => match page.server_takes.filter(|_| has_dwb && page.server_rejects) {
                     Some(candidate) => {
                         from_dwb = Some(from_dwb.map_or(*lsn, |first| first.min(*lsn)));
-                        let judged = page.verdict.candidates.get(candidate);
-                        let safe = judged.is_some_and(|judged| judged.outcome == CandidateOutcome::Safe);
-                        if safe { &mut outlook.server_restores } else { &mut outlook.server_guesses }.push(index);
+                        if outcome_of(page, candidate) == Some(CandidateOutcome::Safe) {
+                            &mut outlook.server_restores
+                        } else {
+                            &mut outlook.server_guesses
+                        }
+                        .push(index);
                     }
                     None => stops = Some(stops.map_or((*lsn, index), |first| first.min((*lsn, index)))),
                 },
@@ -242,7 +260,7 @@ impl Outlook {
         outlook.start = match replay.recovery {
             _ if may_be_running => Start::Running,
             Recovery::Unknown => unknown_control(replay),
-            // What such a server does is known from its description alone, and its WAL is not read.
+            // Such a server was never seen.
             _ if replay.doubts.contains(&Doubt::LayoutNotSeen) => Start::Unknown,
             _ if replay.begins_in_unknown_version => unknown_wal(replay),
             // Whatever stops it by the WAL that is read: the rest of it may say otherwise.
@@ -260,7 +278,7 @@ impl Outlook {
                 }
                 (None, Some(page)) if recovery != Recovery::Crash => Start::InvalidPages { page: *page },
                 _ if replay.backup.as_ref().is_some_and(Backup::cannot_end) => Start::BackupIncomplete,
-                _ if !outlook.server_restores.is_empty() || !outlook.server_guesses.is_empty() => Start::DependsOnDwb,
+                _ if from_dwb.is_some() => Start::DependsOnDwb,
                 _ => match may_stop {
                     Some((lsn, page)) => Start::MayStop { page, lsn },
                     None => Start::Completes,

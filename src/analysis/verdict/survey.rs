@@ -109,6 +109,8 @@ pub struct PageReport {
     pub is_silent: bool,
     /// The candidate that the patched server's own recovery would restore over an unreadable page.
     pub server_takes: Option<usize>,
+    /// A start in mode `double_writes` writes that candidate over the page before it replays anything.
+    pub is_overwritten: bool,
     /// What would let replay pass, where it dies for want of the page.
     pub stand_in: Option<StandIn>,
     /// Whether the page can be built anew from an older copy and WAL, where no image of it is proven.
@@ -241,6 +243,8 @@ impl Context<'_> {
         let is_first_write = verdict.verdict == Verdict::HealsInReplay && is_headless;
         let rebuild = (is_wrong && verdict.wants_rebuild())
             .then(|| self.plan_rebuild(&subject, &verdict, &evidence, &donor_gaps));
+        let is_taken = server_rejects && server_takes.is_some() && self.staleness.applies_first();
+        let is_overwritten = is_taken && verdict.on_start != OnStart::Harmless;
         Ok(PageReport {
             page,
             disk: comparison,
@@ -259,6 +263,7 @@ impl Context<'_> {
                 && slots.is_empty()
                 && !is_first_write
                 && !is_only_named,
+            is_overwritten,
             server_takes,
             stand_in,
             rebuild,

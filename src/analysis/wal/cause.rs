@@ -302,7 +302,7 @@ impl CauseClassifier {
     fn hint(&mut self, record: &Record<'_>, old: Option<Lsn>, repeated: bool) -> Cause {
         let writes = self.facts.page_writes.at(record.start_lsn);
         if writes == Some(false) && hints_need_page_writes(record.major) {
-            return if record.during_backup() { Cause::HintInBackup } else { Cause::Unknown };
+            return if record.during_backup() == Some(true) { Cause::HintInBackup } else { Cause::Unknown };
         }
         if repeated {
             // Up to 14 the page may have got its LSN from the other image, or from a change after a hidden redo point.
@@ -323,10 +323,10 @@ impl CauseClassifier {
             return if old.is_valid() { Cause::RepeatedUnknown } else { Cause::RepeatedReinitialised };
         }
         match (self.facts.page_writes.at(record.start_lsn), record.during_backup()) {
-            (Some(true), _) | (None, false) => Cause::FirstTouch,
-            (Some(false), true) => Cause::FirstTouchInBackup,
-            (Some(false), false) => Cause::Unknown,
-            (None, true) => self.unknown(),
+            (Some(true), _) | (None, Some(false)) => Cause::FirstTouch,
+            (Some(false), Some(true)) => Cause::FirstTouchInBackup,
+            (Some(false), Some(false) | None) => Cause::Unknown,
+            (None, Some(true) | None) => self.unknown(),
         }
     }
 
@@ -366,7 +366,7 @@ impl CauseClassifier {
             return self.forced(record.header.rmgr_id, old, repeated);
         }
         match self.facts.page_writes.at(record.start_lsn) {
-            Some(false) if !record.during_backup() => self.forced(record.header.rmgr_id, old, repeated),
+            Some(false) if record.during_backup() == Some(false) => self.forced(record.header.rmgr_id, old, repeated),
             Some(true) if old <= earliest => self.first_touch(record, old, repeated),
             _ => self.unknown(),
         }

@@ -130,7 +130,7 @@ impl WritesAfterRedo {
             }
             if block.has_image_to_apply(record.major) {
                 // A backup forces images, whatever is in force without it.
-                return Break(if record.during_backup() { None } else { Some(point(true)) });
+                return Break((record.during_backup() == Some(false)).then(|| point(true)));
             }
             self.without_image = self.without_image.saturating_add(1);
             if self.without_image == MIN_WITHOUT_IMAGE {

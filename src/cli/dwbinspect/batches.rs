@@ -44,7 +44,7 @@ pub(super) fn run(args: &BatchesArgs, out: &mut dyn Write) -> Result<Outcome, St
     if let Some(format) = args.output.machine() {
         let paths = paths.iter().map(|path| path.display().to_string()).collect();
         let columns =
-            if source.set.is_from_description() { BATCH_COLUMNS } else { &BATCH_COLUMNS[..USUAL_BATCH_COLUMNS] };
+            if source.set.is_of_built_server() { BATCH_COLUMNS } else { &BATCH_COLUMNS[..USUAL_BATCH_COLUMNS] };
         let shape = CsvShape::Rows { plural: "batches", columns };
         let mut sink = begin(format, shape, out, (PROGRAM, "batches"), paths)?;
         let shown = batches.len() as u64;
@@ -54,7 +54,7 @@ pub(super) fn run(args: &BatchesArgs, out: &mut dyn Write) -> Result<Outcome, St
         return Ok(closing.end(sink, shown, serde_json::Map::new())?.into());
     }
     let layout = args.output.layout();
-    write_described(out, layout, &source.set)?;
+    write_described(out, &source.set)?;
     write_batches(out, layout, &batches)?;
     Ok(closing.end_text(out, layout)?.into())
 }

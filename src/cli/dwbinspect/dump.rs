@@ -203,11 +203,11 @@ pub(super) fn run(args: &DumpArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
             Target::Machine(sink)
         }
         None if args.hex => {
-            write_described(out, layout, &source.set)?;
+            write_described(out, &source.set)?;
             Target::Hex(layout, out)
         }
         None => {
-            write_described(out, layout, &source.set)?;
+            write_described(out, &source.set)?;
             let several = source.set.files.len() > 1;
             Target::Lines(SlotLines::begin(out, layout, several, relation_columns(&found, names.as_ref()))?, out)
         }

@@ -83,7 +83,7 @@ pub(super) fn run(args: &InfoArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
     if let Some((directory, cluster)) = source.directory.as_ref().zip(cluster) {
         write_cluster(out, layout, directory, &cluster, args.control)?;
     }
-    write_described(out, layout, &source.set)?;
+    write_described(out, &source.set)?;
     write_rings(out, layout, &report.staleness.summaries())?;
     write_buffer(out, layout, &report, &files)?;
     Ok(closing.end_text(out, layout)?.into())
@@ -187,7 +187,7 @@ fn write_buffer(out: &mut dyn Write, layout: Layout, report: &DwbReport, files: 
                 &format!("ended at {}, by {from}; slots with a higher LSN are newer", horizon.lsn),
             )?;
         }
-        None if files.iter().all(|file| file.knowledge == Knowledge::FromDescription.code()) => {}
+        None if files.iter().all(|file| file.knowledge == Knowledge::SeenBuilt.code()) => {}
         None => fact("last checkpoint", "unknown: neither the file headers nor pg_control say")?,
     }
     let sum = |of: fn(&FileJson) -> u64| files.iter().map(of).sum::<u64>();

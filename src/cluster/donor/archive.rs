@@ -105,7 +105,10 @@ impl DonorArchive {
         let control = trusted(control_read(&control.ok_or_else(|| missing(CONTROL_PATH))?))?;
         let version = version.ok_or_else(|| missing("PG_VERSION"))?;
         let number = version.split('.').next().and_then(|digits| digits.trim().parse().ok());
-        let major = number.and_then(Major::from_number).ok_or(DonorRefusal::UnknownMajor { found: version })?;
+        let control_version = Some(control.prefix.pg_control_version);
+        let major = number
+            .and_then(|number| Major::from_files(number, control_version))
+            .ok_or(DonorRefusal::UnknownMajor { found: version })?;
         compare(&control, major, host)?;
         if is_incremental {
             return Err(DonorRefusal::Incremental);

@@ -1,6 +1,6 @@
 //! What the first page of a file says about the file.
 
-use crate::parsers::wal::page::{ALL_FLAGS, LONG_HEADER, PageHeader};
+use crate::parsers::wal::page::{LONG_HEADER, PageHeader};
 use crate::parsers::wal::version::{Major, UnknownMagic};
 use crate::types::{
     Lsn, MAX_WAL_BLOCK_SIZE, MIN_BLOCK_SIZE, MIN_WAL_SEGMENT_SIZE, TimelineId, is_wal_block_size, is_wal_segment_size,
@@ -93,7 +93,7 @@ pub(super) fn is_segment(head: &[u8]) -> bool {
 }
 
 fn sound(header: &PageHeader, major: Major) -> Result<SegmentHeader, String> {
-    if header.info & !ALL_FLAGS != 0 {
+    if header.has_unknown_flags() {
         return Err(format!("page header with unknown flags {:#06x}", header.info));
     }
     let Some(long) = header.long else {

@@ -57,7 +57,7 @@ pub struct FileJson {
     pub from_checkpoint: u64,
     /// Slots that their writers gave up.
     pub aborted: u64,
-    /// Where the description of the layout comes from: `seen_live` or `from_description`.
+    /// Where the description of the layout comes from: `seen_live` or `seen_built`.
     pub knowledge: &'static str,
 }
 
@@ -66,7 +66,7 @@ pub struct FileJson {
 pub struct RingJson {
     /// Kind of buffer.
     pub format: &'static str,
-    /// `seen_live` or `from_description`.
+    /// `seen_live` or `seen_built`.
     pub knowledge: &'static str,
     /// The facts, by name.
     #[serde(flatten)]
@@ -168,7 +168,7 @@ pub struct BatchJson {
     pub longest_ascending_run: u64,
     /// `checkpoint`, `eviction`, `mixed`, or `unknown` where images carry no checksums.
     pub written_by: &'static str,
-    /// Where the description of the layout comes from: `seen_live` or `from_description`.
+    /// Where the description of the layout comes from: `seen_live` or `seen_built`.
     pub knowledge: &'static str,
 }
 

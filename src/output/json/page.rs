@@ -245,6 +245,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 
 fn on_start(report: &PageReport) -> Value {
     let (what, lsn, record, removed) = match &report.verdict.on_start {
+        _ if report.is_overwritten => ("overwritten", None, None, None),
         OnStart::Harmless => ("harmless", None, None, None),
         OnStart::Read { lsn } => ("read", Some(lsn), None, None),
         OnStart::Unnoticed { lsn } => ("unnoticed", Some(lsn), None, None),
@@ -322,6 +323,7 @@ pub fn outlook_value(outlook: &Outlook) -> Value {
         "may_stop_before": matches!(outlook.start, Start::Stops { may_stop_before: true, .. }),
         "server_restores": outlook.server_restores.len(),
         "server_guesses": outlook.server_guesses.len(),
+        "server_loses": outlook.server_loses.len(),
         "unnoticed": outlook.unnoticed.len(),
         "refused_by_pid": outlook.refused_by,
         "passed_over": outlook.passed_over.len(),

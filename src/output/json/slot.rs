@@ -77,7 +77,7 @@ pub struct SlotJson {
     pub faults: Vec<String>,
     /// Number of the server run that wrote the slot; `null` in a layout without it.
     pub generation: Option<String>,
-    /// Where the description of the layout comes from: `seen_live` or `from_description`.
+    /// Where the description of the layout comes from: `seen_live` or `seen_built`.
     pub knowledge: &'static str,
 }
 

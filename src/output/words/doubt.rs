@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::analysis::verdict::doubt::{Doubt, LsnWitness, NotRead, WalWitness};
 use crate::cluster::wal_marks::WalMarkKind;
+use crate::parsers::control_layout::ControlLayout;
 
 /// How many more there are than the one that was named.
 struct AndMore(usize);
@@ -65,13 +66,15 @@ impl fmt::Display for Doubt {
             }
             Self::ControlOfUnknownVersion { version, is_signed: true } => write!(
                 f,
-                "pg_control is whole (its CRC is right) and of version {version}, which this program does not know, so where \
-                 replay begins is unknown"
+                "pg_control is whole (its CRC is right) and of version {}, which this program does not know, so where \
+                 replay begins is unknown",
+                named_version(*version)
             ),
             Self::ControlOfUnknownVersion { version, is_signed: false } => write!(
                 f,
-                "pg_control is of version {version}, which this program does not know, so where replay begins is unknown; \
-                 whether the file is whole is unknown too"
+                "pg_control is of version {}, which this program does not know, so where replay begins is unknown; \
+                 whether the file is whole is unknown too",
+                named_version(*version)
             ),
             Self::ControlOfOtherByteOrder => f.write_str(
                 "pg_control was written by a machine with the other byte order, so where replay begins is unknown",
@@ -202,7 +205,13 @@ impl fmt::Display for Doubt {
             Self::DwbNewerThanControl => {
                 f.write_str("the double write buffer is newer than pg_control: they are not of the same cluster state")
             }
-            Self::LayoutNotSeen => f.write_str("layout known from its description, not seen on a live server"),
+            Self::LayoutNotSeen => f.write_str("double write buffers in pg_dwb were seen on servers with version 1802 of pg_control alone, and this is another"),
         }
     }
+}
+
+/// A version of `pg_control` that is not read, with what is known of it.
+pub(in crate::output) fn named_version(version: u32) -> String {
+    let of = |meaning| format!("{version} ({meaning})");
+    ControlLayout::meaning(version).map_or_else(|| version.to_string(), of)
 }

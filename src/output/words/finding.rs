@@ -94,7 +94,10 @@ impl fmt::Display for FindingKind {
                 if *count > 1 { write!(f, " ({count} differ)") } else { Ok(()) }
             }
             Self::NoRoom { free_bytes, needed_bytes } => {
-                write!(f, "its volume has {free_bytes} bytes free; a start needs {needed_bytes} at least, and what replay adds to files")
+                write!(
+                    f,
+                    "its volume has {free_bytes} bytes free; a start needs {needed_bytes} at least, and what replay adds to files"
+                )
             }
             Self::UnusualBuild { field, found, usual } => write!(f, "{field} is {found}, usually {usual}"),
             Self::DatabaseMissing { name } => write!(f, "missing: the directory of database {name}"),

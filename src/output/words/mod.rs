@@ -8,7 +8,7 @@ pub mod cluster;
 mod config;
 mod damage;
 mod donor;
-mod doubt;
+pub(in crate::output) mod doubt;
 mod evidence;
 mod fate;
 pub mod finding;

@@ -141,9 +141,8 @@ impl fmt::Display for NoServer {
             Self::NotThere { path } => write!(f, "there is no server program {}", path.display()),
             Self::OtherMajor { path, found, expected } => write!(
                 f,
-                "{} is PostgreSQL {found}, and major {} is needed: name its directory with --pg-bin",
-                path.display(),
-                expected.number()
+                "{} is PostgreSQL {found}, and major {expected} is needed: name its directory with --pg-bin",
+                path.display()
             ),
             Self::NoVersion { path } => write!(f, "{} does not say which version it is", path.display()),
             Self::NotFound { expected, not_trusted } => {

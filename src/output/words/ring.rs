@@ -9,7 +9,6 @@ use crate::types::PageId;
 impl fmt::Display for RingFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::RingLayoutNotSeen => write!(f, "pg_dwb: {}", Doubt::LayoutNotSeen),
             Self::RingServerNotSeen { control_version } => {
                 write!(f, "version {control_version}: {}", Doubt::LayoutNotSeen)
             }
@@ -64,9 +63,6 @@ impl RingFinding {
     #[must_use]
     pub const fn why(&self) -> &'static str {
         match self {
-            Self::RingLayoutNotSeen => {
-                "what is said of this buffer was never compared with a server: no image of it counts as proven"
-            }
             Self::RingServerNotSeen { .. } => {
                 "servers of this kind were never compared with what is said here, and their WAL is not read: no \
                  image counts as proven"
@@ -80,13 +76,17 @@ impl RingFinding {
             }
             Self::RingMissingBatch { .. } => "its slots were not examined, and a start that applies slots fails there",
             Self::RingFurtherBatch { .. } => "left over from a larger setting; a server does not read it",
-            Self::RingOtherSize { .. } => "the file was cut, or made under another setting",
+            Self::RingOtherSize { .. } => {
+                "the write of its batch was broken off, or it was made under another setting. A crash leaves up to four such files, and no \
+                 page needs them"
+            }
             Self::RingSlotsBeyondCount { .. } => {
                 "a write of the batch was cut off; a server does not read them, and their images may be from a later \
                  use of the batch"
             }
             Self::RingStart { .. } => {
-                "a start changes the buffer: work on a copy, or examine before you start the server"
+                "a start changes the buffer: copy it first. With a backup_label in the data directory, even a broken one, a start empties the \
+                 buffer before it looks at anything else: add none"
             }
             Self::RingStartWrites { .. } => "such a start writes them before it replays WAL, proven or not",
         }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::super::escape::printable;
 use super::super::figures::size;
+use super::doubt::named_version;
 use crate::analysis::skipped::{ByteRange, ControlDoubt, Lacking, NoPageSize, SkipReason, Skipped, SkippedPart};
 use crate::types::Lsn;
 
@@ -141,7 +142,7 @@ impl fmt::Display for SkipReason {
             }
             Self::UnknownControlVersion { version, is_byte_swapped } => {
                 let order = if *is_byte_swapped { ", from a machine with the other byte order" } else { "" };
-                write!(f, "version {version} is unknown{order}; only the first 20 bytes were read")
+                write!(f, "version {} is not read{order}; only the first 20 bytes were", named_version(*version))
             }
             Self::ImpossibleSizes { block_size, segment_blocks } => {
                 write!(

@@ -7,8 +7,8 @@ use super::detect::{Detection, ReadAt};
 pub enum Knowledge {
     /// Files of running servers were compared with it.
     SeenLive,
-    /// No server of it was ever seen: nothing that rests on it counts as proven.
-    FromDescription,
+    /// Files of a server were compared with it that was built from its published source.
+    SeenBuilt,
 }
 
 impl Knowledge {
@@ -17,7 +17,7 @@ impl Knowledge {
     pub const fn code(self) -> &'static str {
         match self {
             Self::SeenLive => "seen_live",
-            Self::FromDescription => "from_description",
+            Self::SeenBuilt => "seen_built",
         }
     }
 }

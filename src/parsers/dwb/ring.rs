@@ -1,6 +1,6 @@
 //! The buffer with a control file (`pg_dwb`): one file a batch, slot headers in front, images after them.
 //!
-//! Its bytes are known from a description alone: see [`Knowledge::FromDescription`].
+//! Its bytes were seen on a server that was built from its published source: see [`Knowledge::SeenBuilt`].
 
 use nom::Parser;
 use nom::error::context;
@@ -84,7 +84,7 @@ impl DwbDirectory for RingDirectory {
     }
 
     fn knowledge(&self) -> Knowledge {
-        Knowledge::FromDescription
+        Knowledge::SeenBuilt
     }
 
     fn directory(&self) -> &'static str {

@@ -3,7 +3,7 @@
 use nom::Parser;
 use nom::error::context;
 
-use super::version::{Major, UnknownMagic};
+use super::version::{Major, PageFlags, UnknownMagic};
 use crate::parsers::decode::{decode_at, le_u16, le_u32, le_u64, take};
 use crate::parsers::error::ParseError;
 use crate::types::{LONG_WAL_HEADER_BYTES, Lsn, SHORT_WAL_HEADER_BYTES, TimelineId};
@@ -12,13 +12,8 @@ use crate::types::{LONG_WAL_HEADER_BYTES, Lsn, SHORT_WAL_HEADER_BYTES, TimelineI
 pub const FIRST_IS_CONTRECORD: u16 = 0x0001;
 /// The header has the long form (`XLP_LONG_HEADER`).
 pub const LONG_HEADER: u16 = 0x0002;
-/// No base backup was running when the page was initialised (`XLP_BKP_REMOVABLE`).
-pub const BKP_REMOVABLE: u16 = 0x0004;
-/// The page replaces the missing rest of a record that a crash cut off (`XLP_FIRST_IS_OVERWRITE_CONTRECORD`).
-pub const FIRST_IS_OVERWRITE_CONTRECORD: u16 = 0x0008;
-
-/// All flags that there are.
-pub const ALL_FLAGS: u16 = FIRST_IS_CONTRECORD | LONG_HEADER | BKP_REMOVABLE | FIRST_IS_OVERWRITE_CONTRECORD;
+/// Flags that mean the same in all majors.
+const COMMON_FLAGS: u16 = FIRST_IS_CONTRECORD | LONG_HEADER;
 
 /// Header at the start of every WAL page, little-endian: 24 bytes, or 40 when flag [`LONG_HEADER`] is set.
 ///
@@ -194,6 +189,23 @@ impl PageHeader {
         self.info & flags == flags
     }
 
+    /// The page replaces the missing rest of a record that a crash cut off.
+    #[must_use]
+    pub fn overwrites(&self) -> bool {
+        self.info & self.flags().overwrites != 0
+    }
+
+    /// Flags are set that servers of its major do not know.
+    #[must_use]
+    pub fn has_unknown_flags(&self) -> bool {
+        let PageFlags { overwrites, no_backup } = self.flags();
+        self.info & !(COMMON_FLAGS | overwrites | no_backup) != 0
+    }
+
+    fn flags(&self) -> PageFlags {
+        Major::from_magic(self.magic).map_or(PageFlags::TO_18, |major| major.facts().page_flags)
+    }
+
     /// Bytes from the start of the page to its data.
     #[must_use]
     pub const fn size(&self) -> usize {
@@ -214,7 +226,7 @@ impl PageHeader {
             }
             _ => {}
         }
-        if self.info & !ALL_FLAGS != 0 {
+        if self.has_unknown_flags() {
             faults.push(PageFault::UnknownFlags { info: self.info });
         }
         if let Some(long) = &self.long {

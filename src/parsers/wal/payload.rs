@@ -202,7 +202,7 @@ impl XlogPayload {
                 let (i, lsn) = context("startpoint", le_u64).parse(i)?;
                 Ok((i, Self::BackupEnd { start_lsn: Lsn(lsn) }))
             }),
-            0x60 => decode_at("xl_parameter_change", base, buf, |i| parameter_change(format, i)),
+            0x60 => decode_at("xl_parameter_change", base, buf, |i| parameter_change(major, i)),
             0x70 => decode_at("xl_restore_point", base, buf, restore_point),
             0x80 => decode_at("XLOG_FPW_CHANGE", base, buf, |i| {
                 let (i, on) = context("fullPageWrites", le_u8).parse(i)?;
@@ -249,17 +249,20 @@ const fn impossible_redo(redo_lsn: Lsn, start_lsn: Lsn, is_shutdown: bool) -> Op
 }
 
 /// `xl_parameter_change`.
-fn parameter_change(format: XlogFormat, i: &[u8]) -> ParseStep<'_, XlogPayload> {
+fn parameter_change(major: Major, i: &[u8]) -> ParseStep<'_, XlogPayload> {
     let (i, max_connections) = context("MaxConnections", le_i32).parse(i)?;
     let (mut i, max_worker_processes) = context("max_worker_processes", le_i32).parse(i)?;
     let mut max_wal_senders = None;
-    if format >= XlogFormat::To16 {
+    if major.facts().xlog >= XlogFormat::To16 {
         let (rest, senders) = context("max_wal_senders", le_i32).parse(i)?;
         (i, max_wal_senders) = (rest, Some(senders));
     }
     let (i, max_prepared_xacts) = context("max_prepared_xacts", le_i32).parse(i)?;
     let (i, max_locks_per_xact) = context("max_locks_per_xact", le_i32).parse(i)?;
-    let (i, wal_level) = context("wal_level", le_i32).parse(i)?;
+    let (mut i, wal_level) = context("wal_level", le_i32).parse(i)?;
+    if major.facts().keeps_ring {
+        (i, _) = context("io_torn_pages_protection", le_i32).parse(i)?;
+    }
     let (i, wal_log_hints) = context("wal_log_hints", le_u8).parse(i)?;
     let (i, track_commit_timestamp) = context("track_commit_timestamp", le_u8).parse(i)?;
     let change = ParameterChange {

@@ -57,7 +57,7 @@ use self::pages::Pages;
 use self::rules::{RecordRules, Sound};
 use self::state::{Collecting, Flow, FoundEvent, ReaderState, Whole};
 use super::end::{EndOfWal, EndReason};
-use super::page::{FIRST_IS_CONTRECORD, FIRST_IS_OVERWRITE_CONTRECORD, PageHeader};
+use super::page::{FIRST_IS_CONTRECORD, PageHeader};
 use super::record::{Record, RecordHeader, record_crc};
 use super::version::Major;
 use crate::types::{Geometry, Lsn, TimelineId};
@@ -359,7 +359,7 @@ impl WalReader {
             return Flow::Again;
         };
         let have = u64::try_from(self.buffer.len()).unwrap_or(u64::MAX);
-        if header.has(FIRST_IS_OVERWRITE_CONTRECORD) {
+        if header.overwrites() {
             self.aborted = Some(start_lsn);
             self.collecting = None;
             self.state = ReaderState::Record;

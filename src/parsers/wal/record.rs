@@ -5,7 +5,6 @@ use nom::error::context;
 
 use super::block::{BlockHeads, BlockRefs, BodyLayout};
 use super::names::{RM_XLOG, RecordTypeName, XLOG_FPI, XLOG_FPI_FOR_HINT, XLOG_SWITCH, record_type_name};
-use super::page;
 use super::version::Major;
 use crate::parsers::crc::crc32c_of_two;
 use crate::parsers::decode::{decode_at, le_u8, le_u32, le_u64, take};
@@ -284,10 +283,13 @@ impl<'a> Record<'a> {
     }
 
     /// True when a base backup was running as the WAL page holding the record's start was begun. The first page that
-    /// initdb or pg_resetwal wrote looks the same.
+    /// initdb or pg_resetwal wrote looks the same. `None` where pages do not say it.
     #[must_use]
-    pub const fn during_backup(&self) -> bool {
-        self.page_info & page::BKP_REMOVABLE == 0
+    pub const fn during_backup(&self) -> Option<bool> {
+        match self.major.facts().page_flags.no_backup {
+            0 => None,
+            flag => Some(self.page_info & flag == 0),
+        }
     }
 }
 

@@ -85,6 +85,8 @@ pub struct ClusterInput<'a> {
     pub may_be_running: bool,
     /// The configuration says that the double write buffer is used.
     pub uses_dwb: bool,
+    /// It writes images over damaged pages before it replays anything.
+    pub applies_first: bool,
     /// What does not work for want of other files than those with pages and WAL.
     pub obstacle: Option<Obstacle>,
     /// What does not work for want of these pages.

@@ -17,6 +17,7 @@ pub(super) fn predict(pages: &[PageReport], replay: &Replay, cluster: &ClusterIn
         scope,
         may_be_running: cluster.may_be_running,
         has_dwb: cluster.uses_dwb,
+        applies_first: cluster.applies_first,
         checksums: cluster.has_checksums,
         obstacle: cluster.obstacle,
         of_pages: cluster.of_pages.to_vec(),

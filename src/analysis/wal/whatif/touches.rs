@@ -410,7 +410,7 @@ fn flags_of(record: &Record<'_>, block_id: u8, head: &BlockHead, has_image: bool
         | bit(is_hint(rmgr_id, info), HINT)
         | bit(has_image && always_images(record.major, rmgr_id, info, block_id), ALWAYS)
         | bit(sets_lsn, SURE)
-        | bit(record.during_backup(), BACKUP)
+        | bit(record.during_backup() == Some(true), BACKUP)
         | bit(is_new_page(record), NEW_PAGE)
         | bit(is_visible && fork == Some(ForkNumber::Main), MARKS_VISIBLE)
 }

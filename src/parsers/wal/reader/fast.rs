@@ -9,7 +9,7 @@ use super::rules::{RecordRules, Sound};
 use crate::parsers::crc::{crc32c, crc32c_append};
 use crate::parsers::wal::block::BodyLayout;
 use crate::parsers::wal::names::RM_XLOG;
-use crate::parsers::wal::page::{FIRST_IS_CONTRECORD, FIRST_IS_OVERWRITE_CONTRECORD, PageHeader};
+use crate::parsers::wal::page::{FIRST_IS_CONTRECORD, PageHeader};
 use crate::parsers::wal::record::{Record, RecordHeader, record_crc};
 use crate::parsers::wal::version::Major;
 use crate::types::Lsn;
@@ -146,7 +146,7 @@ impl FastStart {
             // Room for the longer header, as everywhere.
             let next =
                 rest.get(..PageHeader::LONG_SIZE).and_then(|bytes| PageHeader::decode(page_start, bytes).ok())?;
-            let goes_on = next.has(FIRST_IS_CONTRECORD) && !next.has(FIRST_IS_OVERWRITE_CONTRECORD);
+            let goes_on = next.has(FIRST_IS_CONTRECORD) && !next.overwrites();
             let is_next = goes_on && next.long.is_none() && usize::try_from(next.rem_len) == Ok(missing);
             let expected = pages.expectation(page_start, page.tli);
             if !is_next || !next.faults(&expected).is_empty() {
