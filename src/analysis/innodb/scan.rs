@@ -184,20 +184,20 @@ pub struct ScanRequest<'a> {
 /// Which undamaged pages are asked for.
 pub type WantedPages<'a> = dyn Fn(InnodbPageId, PageState, InnodbLsn) -> bool + Sync + 'a;
 
-/// Who is told of the bytes done, of those in all, and of what was found just now; breaks the scan off.
-pub type ScanWatch<'a> = dyn Fn(u64, u64, &[FoundPage]) -> ControlFlow<()> + 'a;
-
 /// Bytes that a scan reads.
-#[must_use]
-pub fn bytes_to_scan(request: &ScanRequest<'_>) -> u64 {
+fn bytes_to_scan(request: &ScanRequest<'_>) -> u64 {
     let taken = request.spaces.all.iter().enumerate().filter(|(index, _)| (request.takes)(*index));
     let bytes = |space: &Tablespace| space.pages().saturating_mul(space.flags.physical_bytes() as u64);
     taken.fold(0, |sum, (_, space)| sum.saturating_add(bytes(space)))
 }
 
-/// Reads the pages, until `watch` breaks it off.
+/// Reads the pages, until `watch`, told the bytes done and in all, breaks it off.
 #[must_use]
-pub fn scan(request: &ScanRequest<'_>, coverage: &mut Coverage, watch: &ScanWatch<'_>) -> ScanReport {
+pub fn scan(
+    request: &ScanRequest<'_>,
+    coverage: &mut Coverage,
+    watch: &dyn Fn(u64, u64) -> ControlFlow<()>,
+) -> ScanReport {
     let spaces = &request.spaces.all;
     let mut report = ScanReport {
         by_space: vec![PageCounts::default(); spaces.len()],
@@ -226,7 +226,7 @@ pub fn scan(request: &ScanRequest<'_>, coverage: &mut Coverage, watch: &ScanWatc
         if let Some(reason) = chunk.failed {
             coverage.skip_once(SkippedPart::file(chunk.path), reason);
         }
-        let flow = watch(report.counts.bytes, total, &chunk.found);
+        let flow = watch(report.counts.bytes, total);
         is_complete = flow.is_continue();
         flow
     });

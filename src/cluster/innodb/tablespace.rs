@@ -102,9 +102,6 @@ pub enum NoSpace {
     Unknown,
 }
 
-/// Number of the tablespace of the dictionary of MySQL 8 and later.
-pub const DICTIONARY_SPACE: u32 = 0xFFFF_FFFE;
-
 /// The tablespaces of a directory.
 #[derive(Debug, Default)]
 pub struct Tablespaces {

@@ -2,7 +2,6 @@
 
 use std::ops::ControlFlow;
 
-use super::dictionary::note_missing_files;
 use super::source::{InnodbRequest, InnodbSource, about};
 use super::verify::note_scan;
 use crate::analysis::finding::{Coverage, Finding};
@@ -61,59 +60,27 @@ impl InnodbExamination {
     }
 }
 
-/// What an examination does, in this order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InnodbStage {
-    /// Reading the doublewrite buffer.
-    Buffer,
-    /// Checking every page.
-    Scan,
-    /// Judging damaged pages.
-    Judge,
-}
-
-/// Somebody who is told how far an examination is, and can break it off while it reads.
-pub trait InnodbWatch {
-    /// So many of so many bytes of this stage are done; 0 in all: not known.
-    fn at(&self, stage: InnodbStage, done: u64, total: u64) -> ControlFlow<()>;
-
-    /// These pages are damaged, or of zeros with an image, which is known long before they are judged.
-    fn found(&self, _: &InnodbSource, _: &[FoundPage]) {}
-}
-
-/// Who is told of the bytes alone that are read.
-impl<F: Fn(u64, u64) -> ControlFlow<()>> InnodbWatch for F {
-    fn at(&self, stage: InnodbStage, done: u64, total: u64) -> ControlFlow<()> {
-        if stage == InnodbStage::Judge { ControlFlow::Continue(()) } else { self(done, total) }
-    }
-}
-
-/// Reads and judges a directory, until `watch` breaks it off. `all`: also pages that are whole and that the doublewrite buffer
-/// names.
+/// Reads and judges a directory, until `watch`, told the bytes done and in all, breaks it off; 0 in all: not known. `all`: also pages
+/// that are whole and that the doublewrite buffer names.
 ///
 /// # Errors
 /// When the path is not a data directory of MySQL or MariaDB, or the buffer was not read to its end.
 pub fn innodb_check(
     request: &InnodbRequest,
     all: bool,
-    watch: &dyn InnodbWatch,
+    watch: &dyn Fn(u64, u64) -> ControlFlow<()>,
 ) -> Result<InnodbExamination, InspectError> {
     let source = InnodbSource::open(request)?;
     let (mut findings, mut coverage) = (Vec::new(), Coverage::default());
     source.notes(&mut findings, &mut coverage);
-    let end = end_of_log(&source, &mut findings, &mut coverage, &|| watch.at(InnodbStage::Buffer, 0, 0));
-    note_missing_files(&source, &mut coverage);
-    let content = source.read_buffer(request.jobs, &mut coverage, &|| watch.at(InnodbStage::Buffer, 0, 0))?;
+    let end = end_of_log(&source, &mut findings, &mut coverage, &|| watch(0, 0));
+    let content = source.read_buffer(request.jobs, &mut coverage, &|| watch(0, 0))?;
     note_buffer(&source, &content, &mut findings, &mut coverage);
     let wants = |page, state: PageState, lsn| match state {
         PageState::Empty => content.names(page) || page == TRX_SYSTEM,
         _ => is_overwritten(&source, state, lsn, end) && content.has_older(page, lsn),
     };
-    let told = |done, total, found: &[FoundPage]| {
-        watch.found(&source, found);
-        watch.at(InnodbStage::Scan, done, total)
-    };
-    let scan = scan(&source.scan_request(&|_| true, &wants, request.jobs), &mut coverage, &told);
+    let scan = scan(&source.scan_request(&|_| true, &wants, request.jobs), &mut coverage, watch);
     note_scan(&source, &scan, &mut findings, &mut coverage);
     note_newest(end, &content, &scan, &mut findings);
     let context = source.context(&content, &scan, end);
@@ -121,12 +88,7 @@ pub fn innodb_check(
     let mut reader = PageReader::new(&source.root);
     let mut judge = |found: &FoundPage, coverage: &mut Coverage| context.judge(found, &mut reader, coverage);
     let mut pages = Vec::new();
-    let bytes_of = |pages: usize| (pages as u64).saturating_mul(source.doublewrite.page_bytes as u64);
-    for (at, found) in scan.found.iter().enumerate() {
-        if watch.at(InnodbStage::Judge, bytes_of(at), bytes_of(scan.found.len())).is_break() {
-            coverage.skip_once(SkippedPart::RestOfTablespaces, SkipReason::Interrupted(Lacking::Pages));
-            break;
-        }
+    for found in &scan.found {
         pages.extend(judge(found, &mut coverage));
     }
     pages.sort_by_key(|page| (page.page, page.space));
@@ -254,7 +216,6 @@ pub fn innodb_page(
     let (mut findings, mut coverage) = (Vec::new(), Coverage::default());
     source.notes(&mut findings, &mut coverage);
     let end = end_of_log(&source, &mut findings, &mut coverage, &|| watch(0, 0));
-    note_missing_files(&source, &mut coverage);
     let wanted = source.space_named(space).ok_or_else(|| InspectError::NoSuchTablespace(space.to_owned()))?;
     let Some(space_id) = source.spaces.all.get(wanted).map(|space| space.id) else {
         return Err(InspectError::NoSuchTablespace(space.to_owned()));
@@ -264,11 +225,7 @@ pub fn innodb_page(
     // Without a current image, whether the buffer was in use at all shows in other tablespaces.
     let is_stale = source.checkpoint().is_some_and(|checkpoint| content.newest_lsn() < Some(checkpoint));
     let takes = |index| index == wanted || is_stale;
-    let scan = scan(
-        &source.scan_request(&takes, &|_, _, _| false, request.jobs),
-        &mut coverage,
-        &|done, total, _: &[FoundPage]| watch(done, total),
-    );
+    let scan = scan(&source.scan_request(&takes, &|_, _, _| false, request.jobs), &mut coverage, watch);
     note_newest(end, &content, &scan, &mut findings);
     let context = source.context(&content, &scan, end);
     note_trust(context.trust, &mut findings);

@@ -1,7 +1,6 @@
 //! Data directories of MySQL and MariaDB: their doublewrite buffer compared with the data files.
 
 pub mod check;
-pub mod dictionary;
 #[cfg(feature = "tables")]
 pub mod document;
 pub mod request;

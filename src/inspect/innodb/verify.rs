@@ -2,11 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use super::dictionary::note_missing_files;
 use super::source::{InnodbRequest, InnodbSource, about};
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::innodb::finding::InnodbFinding;
-use crate::analysis::innodb::scan::{FoundPage, ScanReport, scan};
+use crate::analysis::innodb::scan::{ScanReport, scan};
 use crate::analysis::skipped::{SkipReason, SkippedPart};
 use crate::inspect::error::InspectError;
 use crate::parsers::innodb::page_check::Unverifiable;
@@ -35,9 +34,7 @@ pub fn innodb_verify(
     let source = InnodbSource::open(request)?;
     let (mut findings, mut coverage) = (Vec::new(), Coverage::default());
     source.notes(&mut findings, &mut coverage);
-    note_missing_files(&source, &mut coverage);
-    let told = |done, total, _: &[FoundPage]| watch(done, total);
-    let scan = scan(&source.scan_request(&|_| true, &|_, _, _| false, request.jobs), &mut coverage, &told);
+    let scan = scan(&source.scan_request(&|_| true, &|_, _, _| false, request.jobs), &mut coverage, watch);
     note_scan(&source, &scan, &mut findings, &mut coverage);
     if scan.counts.damaged > 0 {
         let finding = InnodbFinding::InnodbBadPages { count: scan.counts.damaged, pages: scan.counts.pages };

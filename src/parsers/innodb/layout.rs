@@ -1,8 +1,5 @@
 //! Where images lie in a doublewrite buffer: its file names, and its header in the system tablespace.
 
-use std::collections::BTreeSet;
-use std::ops::RangeInclusive;
-
 use crate::parsers::decode::{be_u32_at, decode_at};
 use crate::parsers::error::ParseError;
 use crate::parsers::innodb::is_instance_page_size;
@@ -52,19 +49,6 @@ impl DoublewriteName {
 
 /// Number of the page in the system tablespace whose end has the header of the legacy doublewrite buffer.
 pub const TRX_SYSTEM_PAGE: u32 = 5;
-
-/// Tablespaces with rollback segments, by the page of transactions: the system tablespace and those of undo logs. MySQL 8.0 and later
-/// has only those of the system tablespace there. `ignored`: slots that are not read.
-///
-/// Each of 128 slots of 8 bytes, from byte 56 on, is a space id and a page number, which is 0xFFFFFFFF in one that is not used.
-///
-/// Source: `TRX_SYS_RSEGS`, `storage/innobase/include/trx0sys.h`.
-#[must_use]
-pub fn rollback_spaces(page: &[u8], ignored: RangeInclusive<usize>) -> BTreeSet<u32> {
-    let slots = page.get(56..56 + 128 * 8).unwrap_or_default().chunks_exact(8).enumerate();
-    let used = slots.filter(|(number, slot)| !ignored.contains(number) && be_u32_at(slot, 4) != Some(u32::MAX));
-    used.filter_map(|(_, slot)| be_u32_at(slot, 0)).collect()
-}
 
 /// Pages of an extent, the unit in which the legacy doublewrite buffer has its place.
 #[must_use]
@@ -280,20 +264,6 @@ mod tests {
         assert_eq!(LegacyHeader::decode(0, &page).unwrap(), None);
         let error = LegacyHeader::decode(0x100, &page[..20]).unwrap_err();
         assert_eq!(error.offset, 0x100);
-    }
-
-    /// The first slots that MySQL 5.6.24 wrote with `innodb_undo_tablespaces=3`, and one that is not used.
-    #[test]
-    fn rollback_segments_name_their_tablespaces() {
-        let mut page = vec![0xFF; 4096];
-        let slots = [(0_u32, 6_u32), (1, 3), (2, 3), (3, 3), (1, 4)];
-        for (number, (space_id, page_no)) in slots.into_iter().enumerate() {
-            page[56 + number * 8..][..4].copy_from_slice(&space_id.to_be_bytes());
-            page[60 + number * 8..][..4].copy_from_slice(&page_no.to_be_bytes());
-        }
-        assert_eq!(rollback_spaces(&page, 200..=200), BTreeSet::from([0, 1, 2, 3]));
-        assert_eq!(rollback_spaces(&page, 2..=3), BTreeSet::from([0, 1]));
-        assert!(rollback_spaces(&page[..600], 200..=200).is_empty());
     }
 
     #[test]
