@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ratatui::Frame;
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
-use ratatui::style::{Modifier, Style};
+use ratatui::style::Style;
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::Paragraph;
 
@@ -31,9 +31,6 @@ use crate::output::text::{Layout, wrapped};
 
 /// Rows from which on every step has room above the list.
 const STEPS_FROM: u16 = 20;
-
-/// Columns of the number of a page, of the word for it, and of what the buffer holds.
-const COLUMNS: [usize; 3] = [10, 10, 10];
 
 /// What is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -432,7 +429,8 @@ impl InnodbState {
     fn pages<'a>(&'a self, survey: &'a InnodbSurvey) -> Body<'a> {
         let look = self.look;
         let mut head = self.triage(survey);
-        let [number, word, held] = COLUMNS;
+        // Columns of the number of a page, of the word for it, and of what the buffer holds.
+        let [number, word, held] = [10; 3];
         let name = self.columns().saturating_sub(number + word + held + 6);
         let cells = move |pointer: &str, [path, page, disk, holds]: [&str; 4]| {
             let (path, page) = (look.fit_end(path, name), look.fit_right(page, number));
@@ -514,7 +512,7 @@ impl InnodbState {
         }
         let words = format!("filter: {}  {matching} (/: change, esc: show all)", self.filter);
         let words = if self.filter.is_empty() { String::new() } else { look.cut(&words, width) };
-        Line::styled(words, look.faint().remove_modifier(Modifier::BOLD))
+        Line::styled(words, look.faint())
     }
 }
 
@@ -528,36 +526,29 @@ impl Model for InnodbState {
     }
 
     fn update(&mut self, action: InnodbAction) -> Vec<Effect> {
-        let effect = match action {
-            InnodbAction::Key(key) if self.is_typing => self.type_key(key),
-            InnodbAction::Key(key) => self.press(key),
-            InnodbAction::Happened(Happened::Terminated) => Some(Effect::Quit),
-            InnodbAction::Happened(what) => {
-                match what {
-                    Happened::Resized(columns, rows) => self.size = (columns, rows),
-                    Happened::Clicked(_, row) => self.click(row),
-                    Happened::Scrolled(lines) => self.move_by(lines),
-                    Happened::FilesChanged => self.has_changed = !self.is_reading,
-                    Happened::Ticked | Happened::Terminated => {}
-                }
-                None
-            }
-            InnodbAction::Progressed(progress) => {
-                self.progress = Some(progress);
-                None
-            }
+        let mut effect = None;
+        match action {
+            InnodbAction::Key(key) if self.is_typing => effect = self.type_key(key),
+            InnodbAction::Key(key) => effect = self.press(key),
+            InnodbAction::Happened(what) => match what {
+                Happened::Resized(columns, rows) => self.size = (columns, rows),
+                Happened::Clicked(_, row) => self.click(row),
+                Happened::Scrolled(lines) => self.move_by(lines),
+                Happened::FilesChanged => self.has_changed = !self.is_reading,
+                Happened::Terminated => effect = Some(Effect::Quit),
+                Happened::Ticked => {}
+            },
+            InnodbAction::Progressed(progress) => self.progress = Some(progress),
             InnodbAction::Surveyed(survey) => {
                 (self.progress, self.is_reading, self.has_changed, self.failed) = (None, false, false, None);
                 self.survey = Some(survey);
                 self.list();
-                None
             }
-            InnodbAction::SurveyFailed(why) if self.survey.is_none() => Some(Effect::Fail(why)),
+            InnodbAction::SurveyFailed(why) if self.survey.is_none() => effect = Some(Effect::Fail(why)),
             InnodbAction::SurveyFailed(why) => {
                 (self.progress, self.is_reading, self.failed, self.message) = (None, false, Some(why), None);
-                None
             }
-        };
+        }
         effect.into_iter().collect()
     }
 

@@ -72,18 +72,9 @@ impl PageCounts {
         for (own, other) in pairs {
             *own = own.saturating_add(other);
         }
-        for (reason, count) in &other.unverifiable {
-            let own = self.unverifiable.entry(*reason).or_default();
-            *own = own.saturating_add(*count);
-        }
-        for (algorithm, count) in &other.algorithms {
-            let own = self.algorithms.entry(*algorithm).or_default();
-            *own = own.saturating_add(*count);
-        }
-        for (page_type, count) in &other.types {
-            let own = self.types.entry(*page_type).or_default();
-            *own = own.saturating_add(*count);
-        }
+        add_all(&mut self.unverifiable, &other.unverifiable);
+        add_all(&mut self.algorithms, &other.algorithms);
+        add_all(&mut self.types, &other.types);
     }
 
     /// Pages of each kind by the name of their type, the most frequent first.
@@ -115,6 +106,13 @@ impl PageCounts {
             }
             PageState::Unverifiable(reason) => count(self.unverifiable.entry(reason).or_default()),
         }
+    }
+}
+
+fn add_all<K: Copy + Ord>(own: &mut BTreeMap<K, u64>, other: &BTreeMap<K, u64>) {
+    for (key, count) in other {
+        let own = own.entry(*key).or_default();
+        *own = own.saturating_add(*count);
     }
 }
 
@@ -328,7 +326,7 @@ fn read_chunk(request: &ScanRequest<'_>, chunk: Chunk<'_>, buf: &mut Vec<u8>) ->
             continue;
         }
         let state = request.doublewrite.state_of(page, space, page_no);
-        let header = PageHeader::decode(0, page);
+        let header = PageHeader::of(page);
         let (lsn, page_type) = header.map(|header| (header.lsn, header.page_type)).unwrap_or_default();
         report.counts.count(state, page_type, bytes);
         let id = InnodbPageId { space_id: space.id, page_no };

@@ -5,4 +5,3 @@ pub mod check;
 pub mod document;
 pub mod request;
 pub mod source;
-pub mod verify;
