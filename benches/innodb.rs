@@ -10,8 +10,8 @@ use std::sync::OnceLock;
 
 use divan::Bencher;
 use divan::counter::BytesCount;
+use pgforensics::inspect::innodb::check::innodb_verify;
 use pgforensics::inspect::innodb::source::InnodbRequest;
-use pgforensics::inspect::innodb::verify::innodb_verify;
 use pgforensics::parsers::crc::crc32c;
 use tempfile::TempDir;
 

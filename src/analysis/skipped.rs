@@ -378,16 +378,6 @@ pub enum SkipReason {
         /// Pages that it should have.
         declared: u32,
     },
-    /// The dictionary of MySQL or MariaDB names a file that is not there.
-    NamedFileMissing {
-        /// The tablespace in it, where that is named too.
-        space_id: Option<u32>,
-    },
-    /// The dictionary of MySQL or MariaDB could not be read: a page of it, or its first.
-    DictionaryNotRead {
-        /// The page.
-        page_no: Option<u32>,
-    },
     /// Files of the doublewrite buffer were not found.
     BufferNotFound,
     /// Slots of the doublewrite buffer of MySQL or MariaDB are all zero that a server writes before others that are not.

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use serde_json::Value;
+use strum::VariantArray;
 
 use super::check_text::{letter, sector_signs};
 use super::escape::printable;
@@ -378,8 +379,8 @@ pub fn write_held(
         None => "unknown",
     };
     write_fact(out, layout, "shut down cleanly", shut_down)?;
-    for held in HeldImage::ALL {
-        let count = pages.iter().filter(|page| page.held == held).count();
+    for held in HeldImage::VARIANTS {
+        let count = pages.iter().filter(|page| page.held == *held).count();
         if count > 0 {
             write_fact(out, layout, held.name(), &format!("{count}: {held}"))?;
         }

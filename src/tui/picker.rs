@@ -6,22 +6,22 @@ use super::state::{PromptKind, State};
 
 /// What is picked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice<C = Command> {
+pub enum Choice {
     /// A command of the table of keys.
-    Command(C),
+    Command(Command),
     /// A bookmark, by number.
     Bookmark(usize),
 }
 
 /// A line to pick.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Item<C = Command> {
+pub struct Item {
     /// Its key, or its number.
     pub key: String,
     /// What it is.
     pub words: String,
     /// What it does.
-    pub choice: Choice<C>,
+    pub choice: Choice,
 }
 
 /// The lines that match what was typed so far, the best first; `None` when nothing is picked from.
@@ -47,11 +47,8 @@ pub fn items(state: &State) -> Option<Vec<Item>> {
 }
 
 /// The commands of these bindings that match.
-pub(super) fn commands<C: Copy + 'static, V: 'static>(
-    bindings: impl Iterator<Item = &'static Binding<C, V>>,
-    typed: &str,
-) -> Vec<Item<C>> {
-    let item = |binding: &Binding<C, V>| {
+fn commands(bindings: impl Iterator<Item = &'static Binding>, typed: &str) -> Vec<Item> {
+    let item = |binding: &Binding| {
         let (key, words) = (binding.label.to_owned(), binding.help.to_owned());
         Item { key, words, choice: Choice::Command(binding.command) }
     };
@@ -59,13 +56,13 @@ pub(super) fn commands<C: Copy + 'static, V: 'static>(
 }
 
 /// What was kept under these names, as far as it matches.
-pub(super) fn bookmarks<C>(names: impl Iterator<Item = String>, typed: &str) -> Vec<Item<C>> {
+fn bookmarks(names: impl Iterator<Item = String>, typed: &str) -> Vec<Item> {
     let items =
         names.enumerate().map(|(at, words)| Item { key: (at + 1).to_string(), words, choice: Choice::Bookmark(at) });
     best(items.filter_map(|item| Some((rank(typed, &format!("{} {}", item.key, item.words))?, item))).collect())
 }
 
-fn best<C>(mut items: Vec<(usize, Item<C>)>) -> Vec<Item<C>> {
+fn best(mut items: Vec<(usize, Item)>) -> Vec<Item> {
     // Stable: equals stay in the order of the table.
     items.sort_by_key(|(rank, _)| *rank);
     items.into_iter().map(|(_, item)| item).collect()

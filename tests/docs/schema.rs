@@ -27,7 +27,7 @@ use pgforensics::output::json::SCHEMA;
 use pgforensics::parsers::innodb::checksum::Algorithm;
 use pgforensics::repair::plan::LeftReason;
 use serde_json::{Map, Value, json};
-use strum::VariantNames;
+use strum::{VariantArray, VariantNames};
 
 use super::json_schema::documented;
 use crate::common::schema::schema;
@@ -68,10 +68,10 @@ fn code_sets() -> BTreeMap<&'static str, Vec<&'static str>> {
         ("row_fate", RowFate::ALL.map(RowFate::code).to_vec()),
         ("action", ActionKind::codes().chain(files_and_marks).collect()),
         ("guard", Guard::ALL.map(Guard::code).to_vec()),
-        ("innodb_family", Family::ALL.map(Family::name).to_vec()),
-        ("innodb_algorithm", Algorithm::ALL.map(Algorithm::name).to_vec()),
-        ("innodb_comparison", InnodbComparison::ALL.map(InnodbComparison::name).to_vec()),
-        ("innodb_held", HeldImage::ALL.map(HeldImage::name).to_vec()),
+        ("innodb_family", <Family as VariantNames>::VARIANTS.to_vec()),
+        ("innodb_algorithm", <Algorithm as VariantNames>::VARIANTS.to_vec()),
+        ("innodb_comparison", InnodbComparison::VARIANTS.iter().map(|word| word.name()).collect()),
+        ("innodb_held", HeldImage::VARIANTS.iter().map(|held| held.name()).collect()),
     ])
 }
 

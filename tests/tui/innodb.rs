@@ -1,49 +1,48 @@
-//! Pictures of the screen for MySQL and MariaDB: crashed directories of real servers in every size, while they are read and after.
+//! The screen for MySQL and MariaDB: crashed directories of real servers in every size, its keys, and how it begins and ends.
 
-use std::cell::RefCell;
 use std::fs;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use pgforensics::analysis::innodb::judge::InnodbPage;
-use pgforensics::analysis::innodb::scan::FoundPage;
-use pgforensics::inspect::innodb::check::{InnodbStage, InnodbWatch, innodb_check};
-use pgforensics::inspect::innodb::source::{InnodbRequest, InnodbSource};
+use pgforensics::inspect::innodb::check::innodb_check;
+use pgforensics::inspect::innodb::source::InnodbRequest;
 use pgforensics::tui::backend::innodb::InnodbBackend;
-use pgforensics::tui::facts::Progress;
-use pgforensics::tui::innodb::action::{InnodbAction as Action, InnodbEffect as Effect};
-use pgforensics::tui::innodb::facts::{InnodbSurvey, PendingPage};
-use pgforensics::tui::innodb::keymap::action_of;
-use pgforensics::tui::innodb::state::{InnodbState as State, InnodbView as View};
-use pgforensics::tui::innodb::update::{begin, update};
-use pgforensics::tui::innodb::view::view;
+use pgforensics::tui::innodb::{
+    INNODB_KEYS, InnodbAction as Action, InnodbEffect as Effect, InnodbState as State, InnodbSurvey, InnodbView as View,
+};
 use pgforensics::tui::look::{Look, Theme};
+use pgforensics::tui::outdated::Outdated;
+use pgforensics::tui::run::{Happened, Model};
 use pgforensics::tui::worker::{ActionSender, Backend, Event};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
 
 use crate::common::screen::{FINE, SMALL, key, short_paths, text_of};
-use crate::common::{copy_tree, unpack};
+use crate::common::{arg, copy_tree, dwbinspect, unpack};
+use crate::pty::Session;
 use crate::views::{is_lost, painted};
 
-/// Directories of real servers after a crash.
-pub const CASES: [&str; 6] =
-    ["mysql97", "mysql97-detect", "mysql56", "mariadb1011", "mariadb1011-crc32", "mariadb1011-compressed"];
+/// Directories of real servers after a crash, and how many damaged pages the README of the fixtures counts in each.
+const CASES: [(&str, usize); 6] = [
+    ("mysql97", 17),
+    ("mysql97-detect", 3),
+    ("mysql56", 15),
+    ("mariadb1011", 17),
+    ("mariadb1011-crc32", 16),
+    ("mariadb1011-compressed", 15),
+];
 
 const SIZES: [((u16, u16), &str); 4] =
     [((60, 16), "60x16"), (SMALL, "80x24"), ((120, 40), "120x40"), ((200, 60), "200x60")];
 
-/// One of those.
-pub fn data_dir(case: &str) -> PathBuf {
+fn data_dir(case: &str) -> PathBuf {
     unpack::data_dir(&format!("innodb/{case}")).expect("unpack fixture")
 }
 
-/// A copy that can be changed.
-pub fn copy_of_innodb(case: &str) -> (tempfile::TempDir, PathBuf) {
+fn copy_of(case: &str) -> (tempfile::TempDir, PathBuf) {
     let temporary = tempfile::tempdir().expect("temporary directory");
     let data = temporary.path().join("data");
     copy_tree(&data_dir(case), &data);
@@ -51,35 +50,27 @@ pub fn copy_of_innodb(case: &str) -> (tempfile::TempDir, PathBuf) {
 }
 
 /// A screen whose work is done on this thread, as soon as it is asked for.
-pub struct Driven {
-    pub state: State,
-    pub asked: Vec<Effect>,
-    backend: Arc<InnodbBackend>,
-    sender: ActionSender<Action>,
-    events: Receiver<Event<Action>>,
+struct Driven {
+    state: State,
+    asked: Vec<Effect>,
+    backend: InnodbBackend,
 }
 
 impl Driven {
-    pub fn before(data: &Path, look: Look, size: (u16, u16)) -> Self {
-        let backend = Arc::new(InnodbBackend::new(InnodbRequest::of(data)));
-        let state = State::new(backend.subject(), look, size);
-        Self::with(state, backend)
+    fn before(data: &Path, look: Look, size: (u16, u16)) -> Self {
+        let backend = InnodbBackend::new(InnodbRequest::of(data));
+        Self { state: State::new(backend.subject(), look, size), asked: Vec::new(), backend }
     }
 
-    pub fn with(state: State, backend: Arc<InnodbBackend>) -> Self {
-        let (sender, events) = channel();
-        Self { state, asked: Vec::new(), backend, sender: ActionSender::new(sender), events }
-    }
-
-    pub fn open(data: &Path, look: Look, size: (u16, u16)) -> Self {
+    fn open(data: &Path, look: Look, size: (u16, u16)) -> Self {
         let mut driven = Self::before(data, look, size);
-        let effects = begin(&mut driven.state);
+        let effects = driven.state.begin();
         driven.work(effects);
         driven
     }
 
     /// A directory under a name that is the same on every machine.
-    pub fn of(case: &str, size: (u16, u16)) -> Self {
+    fn of(case: &str, size: (u16, u16)) -> Self {
         let link = short_paths().join(case);
         if !link.exists() {
             // Another test may be quicker.
@@ -88,79 +79,63 @@ impl Driven {
         Self::open(Path::new(case), FINE, size)
     }
 
-    pub fn again(&self) -> Self {
-        Self::with(self.state.clone(), Arc::clone(&self.backend))
-    }
-
-    pub fn work(&mut self, effects: Vec<Effect>) {
+    fn work(&mut self, effects: Vec<Effect>) {
         for effect in effects {
-            match effect {
-                Effect::Survey | Effect::ReadPage(_) | Effect::Export { .. } | Effect::Report => {
-                    self.backend.work(effect, &self.sender)
-                }
-                other => self.asked.push(other),
+            if effect != Effect::Survey {
+                self.asked.push(effect);
+                continue;
+            }
+            let (sender, events) = channel();
+            self.backend.work(effect, &ActionSender::new(sender));
+            while let Ok(Event::Action(action)) = events.try_recv() {
+                self.act(action);
             }
         }
-        while let Ok(Event::Action(action)) = self.events.try_recv() {
-            self.act(action);
-        }
     }
 
-    pub fn act(&mut self, action: Action) {
-        let effects = update(&mut self.state, action);
+    fn act(&mut self, action: Action) {
+        let effects = self.state.update(action);
         self.work(effects);
     }
 
-    pub fn keys(&mut self, names: &[&str]) -> &mut Self {
+    fn keys(&mut self, names: &[&str]) -> &mut Self {
         for name in names {
-            if let Some(action) = action_of(key(name), &self.state) {
+            if let Some(action) = self.state.action_of(key(name)) {
                 self.act(action);
             }
         }
         self
     }
 
-    pub fn buffer(&self) -> Buffer {
+    fn buffer(&self) -> Buffer {
         let mut terminal = Terminal::new(TestBackend::new(self.state.size.0, self.state.size.1)).expect("terminal");
-        terminal.draw(|frame| view(&self.state, frame)).expect("draw");
+        terminal.draw(|frame| self.state.draw(frame)).expect("draw");
         terminal.backend().buffer().clone()
     }
 
-    pub fn picture(&self) -> String {
+    fn picture(&self) -> String {
         text_of(&self.buffer())
     }
 
-    pub fn survey(&self) -> &InnodbSurvey {
+    fn survey(&self) -> &InnodbSurvey {
         self.state.survey.as_deref().expect("survey")
     }
 }
 
-/// True when the screen tells something with these words.
-pub fn told(state: &State, words: &str) -> bool {
-    state.message.as_ref().is_some_and(|message| message.words.contains(words))
-}
-
 /// Pictures, and the keys that lead from each to the next.
-const WALK: [(&str, &[&str]); 10] = [
-    ("triage", &[]),
-    ("pages", &["down", "down", "right", "down"]),
-    ("page_verdict", &["enter"]),
-    ("page_bytes", &["]"]),
-    ("page_header", &["p"]),
-    ("slots", &["3"]),
-    ("batches", &["2"]),
-    ("findings", &["1", "F"]),
-    ("palette", &[":", "s", "o", "r", "t"]),
-    ("help", &["esc", "?"]),
+const WALK: [(&str, &[&str]); 5] = [
+    ("pages", &["down"]),
+    ("page", &["enter"]),
+    ("findings", &["esc", "F"]),
+    ("filter", &["esc", "/", "o", "r", "d"]),
+    ("help", &["enter", "?"]),
 ];
 
 #[test]
 fn every_view_in_every_size_on_dark_and_light() {
-    let mut first = Driven::of("mysql97", SMALL);
     for (size, word) in SIZES {
-        let mut dark = first.again();
-        dark.act(Action::Resize(size.0, size.1));
-        let mut light = dark.again();
+        let mut dark = Driven::of("mysql97", size);
+        let mut light = Driven::of("mysql97", size);
         light.state.look = Look { theme: Theme::Light, ..FINE };
         for (name, keys) in WALK {
             let (dark, light) = (dark.keys(keys).buffer(), light.keys(keys).buffer());
@@ -170,13 +145,27 @@ fn every_view_in_every_size_on_dark_and_light() {
             insta::assert_snapshot!(format!("innodb_{name}_{word}"), painted(&dark, &light));
         }
     }
-    first.keys(&["end"]);
 }
 
+/// Every damaged page is listed, before all others, and opens as `page` prints it.
 #[test]
-fn triage_of_every_directory() {
-    for case in CASES {
-        insta::assert_snapshot!(format!("innodb_triage_of_{case}"), Driven::of(case, (120, 40)).picture());
+fn damaged_pages_are_listed_first_and_open_as_page_prints_them() {
+    for (case, damaged) in CASES {
+        let mut driven = Driven::of(case, (120, 60));
+        let picture = driven.picture();
+        assert!(picture.contains(&format!("{damaged} pages damaged")), "{case}\n{picture}");
+        let pages = &driven.survey().examined.pages;
+        let is_damaged = |at: &usize| pages[*at].state.is_damaged();
+        assert_eq!(driven.state.listed.len(), pages.len(), "{case}");
+        assert!(driven.state.listed[..damaged].iter().all(is_damaged), "{case}");
+        let (path, page_no) = (pages[driven.state.listed[0]].path.clone(), pages[driven.state.listed[0]].page.page_no);
+        let printed = dwbinspect(&["innodb", "page", "--width", "120", case, &path, &page_no.to_string()]).stdout;
+        let opened = driven.keys(&["enter"]).picture();
+        let shown: Vec<&str> = opened.lines().map(str::trim_end).collect();
+        let evidence = printed.lines().take_while(|line| !line.contains("startup")).filter(|line| !line.is_empty());
+        for line in evidence {
+            assert!(shown.contains(&line.trim_end()), "{case}: {line}\n{opened}");
+        }
     }
 }
 
@@ -191,264 +180,224 @@ fn ascii_means_ascii_and_no_colours_none() {
     }
 }
 
-/// The damaged pages that the README of the fixtures counts, each in one group.
 #[test]
-fn triage_gathers_every_damaged_page() {
-    let damaged = [17, 3, 15, 17, 16, 15];
-    for (case, damaged) in CASES.into_iter().zip(damaged) {
-        let driven = Driven::of(case, (120, 40));
-        assert!(driven.picture().contains(&format!("{damaged} pages damaged")), "{case}\n{}", driven.picture());
-        let mut grouped: Vec<usize> =
-            driven.state.triage.rows.groups.iter().flat_map(|group| group.pages.iter().copied()).collect();
-        grouped.sort_unstable();
-        assert!(grouped.into_iter().eq(0..driven.survey().examined.pages.len()), "{case}");
-    }
-}
-
-#[test]
-fn mouse_opens_tabs_and_lines() {
+fn tiny_windows_and_new_sizes_are_survived() {
     let mut driven = Driven::of("mysql97", SMALL);
-    driven.act(Action::Click(12, 0));
-    assert_eq!(driven.state.view, View::Batches);
-    driven.act(Action::Click(2, 0));
-    assert_eq!(driven.state.view, View::Triage);
-    let picture = driven.picture();
-    let row = picture.lines().position(|line| line.contains("shop/orders.ibd")).expect("orders") as u16;
-    driven.act(Action::Click(5, row));
-    driven.act(Action::Click(5, row));
-    assert!(driven.picture().contains("torn"), "{}", driven.picture());
-    driven.keys(&["3"]);
-    driven.act(Action::Scroll(3));
-    assert_eq!(driven.state.slots.selected, 3);
+    for (columns, rows) in [(1, 1), (10, 3), (59, 40), (300, 15), (60, 16), (1, 200), SMALL] {
+        driven.act(Action::Happened(Happened::Resized(columns, rows)));
+        for (_, keys) in WALK {
+            drop(driven.keys(keys).buffer());
+        }
+        driven.keys(&["esc", "esc", "esc"]);
+    }
+    assert!(driven.picture().contains("next step"), "{}", driven.picture());
 }
 
 #[test]
 fn first_picture_comes_before_anything_is_read() {
-    let driven = Driven::before(&data_dir("mysql97"), FINE, SMALL);
-    assert!(driven.picture().contains("is being read"), "{}", driven.picture());
-    let mut driven = driven;
-    // Keys are answered meanwhile.
-    for (name, keys) in WALK.into_iter().rev() {
-        driven.keys(keys);
-        assert!(driven.picture().contains("1 Triage"), "{name}");
-    }
-}
-
-/// Who is told of damaged pages as they are found.
-#[derive(Default)]
-struct Told {
-    stages: RefCell<Vec<InnodbStage>>,
-    damaged: RefCell<Vec<(String, u32)>>,
-}
-
-impl InnodbWatch for Told {
-    fn at(&self, stage: InnodbStage, done: u64, total: u64) -> ControlFlow<()> {
-        assert!(total == 0 || done <= total, "{stage:?}: {done} of {total}");
-        let mut stages = self.stages.borrow_mut();
-        if stages.last() != Some(&stage) {
-            stages.push(stage);
-        }
-        ControlFlow::Continue(())
-    }
-
-    fn found(&self, source: &InnodbSource, found: &[FoundPage]) {
-        let damaged = found.iter().filter(|page| page.state.is_damaged());
-        self.damaged.borrow_mut().extend(damaged.map(|page| (source.spaces.all[page.space].name(), page.page_no)));
-    }
-}
-
-#[test]
-fn damaged_pages_are_told_before_they_are_judged() {
-    for case in CASES {
-        let told = Told::default();
-        let examined = innodb_check(&InnodbRequest::of(data_dir(case)), false, &told).expect("check");
-        let stages = [InnodbStage::Buffer, InnodbStage::Scan, InnodbStage::Judge];
-        assert!(told.stages.borrow().ends_with(&stages[1..]), "{case}: {:?}", told.stages.borrow());
-        assert!(told.stages.borrow().len() <= stages.len(), "{case}: {:?}", told.stages.borrow());
-        let named = |page: &InnodbPage| (examined.source.spaces.all[page.space].name(), page.page.page_no);
-        let mut judged: Vec<_> = examined.pages.iter().filter(|page| page.state.is_damaged()).map(named).collect();
-        let mut found = told.damaged.borrow().clone();
-        judged.sort();
-        found.sort();
-        assert_eq!(found, judged, "{case}");
-    }
-}
-
-#[test]
-fn pages_appear_as_pending_until_they_are_judged() {
-    let pending = |called: &str, space, page_no| PendingPage { space, called: called.into(), pages: 100, page_no };
-    for (size, word) in [((60, 16), "60x16"), ((120, 40), "120x40")] {
-        let mut driven = Driven::before(Path::new("mysql97"), FINE, size);
-        drop(begin(&mut driven.state));
-        let (what, step) = ("checking every page", Some((2, 4)));
-        driven.act(Action::Progressed(Progress { what, done: 30 << 20, total: 90 << 20, step, left_s: Some(40) }));
-        let found = [pending("shop/orders", 3, 7), pending("shop/orders", 3, 60), pending("shop/logs", 4, 2)];
-        driven.act(Action::Found(Arc::new(found.to_vec())));
-        driven.keys(&["right"]);
-        insta::assert_snapshot!(format!("innodb_pending_{word}"), driven.picture());
-    }
     let mut driven = Driven::before(&data_dir("mysql97"), FINE, SMALL);
-    let effects = begin(&mut driven.state);
-    driven.act(Action::Found(Arc::new(vec![pending("shop/orders", 3, 7), pending("shop/logs", 4, 2)])));
-    driven.keys(&["enter"]);
-    assert!(told(&driven.state, "not judged yet"), "{}", driven.picture());
-    driven.keys(&["s", "s"]);
-    assert!(driven.picture().contains("pending"), "{}", driven.picture());
-    driven.keys(&["/", "l", "o", "g", "s", "enter"]);
-    assert_eq!(driven.state.counts(), Some((1, 2)));
-    driven.keys(&["esc"]).work(effects);
-    assert!(driven.state.triage.pending.is_empty() && !driven.picture().contains("pending"), "{}", driven.picture());
-    // A check that is done again leaves what is shown until it has ended.
-    driven.act(Action::Found(Arc::new(vec![pending("shop/orders", 3, 7)])));
-    assert!(driven.state.triage.pending.is_empty());
+    // Keys are answered meanwhile.
+    for (_, keys) in WALK {
+        driven.keys(keys);
+        assert!(driven.picture().contains("Pages"), "{}", driven.picture());
+    }
+    assert!(driven.keys(&["esc", "esc", "esc"]).picture().contains("is being read"), "{}", driven.picture());
 }
 
-/// A hundred thousand damaged pages: drawing touches those on the screen, filtering reads a text each.
+#[test]
+fn mouse_selects_a_line_and_opens_it() {
+    let mut driven = Driven::of("mysql97", SMALL);
+    let row = driven.picture().lines().position(|line| line.contains("shop/orders.ibd")).expect("orders") as u16;
+    driven.act(Action::Happened(Happened::Scrolled(3)));
+    assert_eq!(driven.state.selected, 3);
+    driven.act(Action::Happened(Happened::Clicked(5, row)));
+    driven.act(Action::Happened(Happened::Clicked(5, row)));
+    assert!(driven.state.view == View::Page && driven.picture().contains("buffer holds"), "{}", driven.picture());
+}
+
+/// A hundred thousand pages: drawing touches those on the screen, filtering reads a text each.
 #[test]
 fn keys_are_answered_at_once_with_many_pages() {
     const COUNT: u32 = 100_000;
-    let mut driven = Driven::of("mysql97", (120, 40));
-    let mut survey = Arc::into_inner(driven.state.survey.take().expect("survey")).unwrap_or_else(|| {
-        // The backend keeps the first one: another is read.
-        let data = data_dir("mysql97");
-        let mut other = Driven::open(&data, FINE, SMALL);
-        let survey = other.state.survey.take().expect("survey");
-        (other.state.compared, other.state.page.sheet) = (None, None);
-        drop((other.backend, other.events, other.sender));
-        Arc::into_inner(survey).expect("the only one")
-    });
-    let one = survey.examined.pages[0].clone();
-    survey.examined.pages = (0..COUNT)
-        .map(|number| {
-            let mut page = one.clone();
-            page.page.page_no = number;
-            page
-        })
-        .collect();
-    survey.page_texts = survey.examined.pages.iter().map(|page| survey.page_text(page)).collect();
-    driven.act(Action::Surveyed(Arc::new(survey)));
-    driven.keys(&["s", "s"]);
-    assert_eq!(driven.state.triage.rows.rows.len(), COUNT as usize);
-    let timed = |driven: &mut Driven, keys: &[&str]| {
-        let start = Instant::now();
-        driven.keys(keys);
-        drop(driven.buffer());
-        start.elapsed()
+    let watch = |_, _| std::ops::ControlFlow::Continue(());
+    let mut examined = innodb_check(&InnodbRequest::of(data_dir("mysql97")), false, &watch).expect("check");
+    let one = examined.pages[0].clone();
+    let numbered = |number| {
+        let mut page = one.clone();
+        page.page.page_no = number;
+        page
     };
+    examined.pages = (0..COUNT).map(numbered).collect();
+    let mut driven = Driven::of("mysql97", SMALL);
+    driven.act(Action::Surveyed(Arc::new(InnodbSurvey::new(examined, "mysql97"))));
+    assert_eq!(driven.state.listed.len(), COUNT as usize);
     // Far more than is wanted, for a machine that is busy with other tests and code that is not optimised.
-    for keys in [&["j"] as &[&str], &["end"], &["pageup"], &["/", "9", "9"], &["esc"], &["S"]] {
-        let taken = timed(&mut driven, keys);
-        assert!(taken < Duration::from_secs(2), "{keys:?}: {taken:?}");
+    for keys in [&["j"] as &[&str], &["end"], &["pageup"], &["/", "9", "9"], &["esc"]] {
+        let start = Instant::now();
+        drop(driven.keys(keys).buffer());
+        assert!(start.elapsed() < Duration::from_secs(2), "{keys:?}: {:?}", start.elapsed());
     }
-    let drawn = timed(&mut driven, &[]);
-    assert!(drawn < Duration::from_secs(1), "{drawn:?}");
 }
 
 #[test]
 fn hostile_names_do_not_drive_the_terminal() {
+    let (_kept, data) = copy_of("mysql97");
+    fs::rename(data.join("shop/orders.ibd"), data.join("shop/\u{1b}[2J.ibd")).expect("rename");
+    let mut driven = Driven::open(&data, FINE, (120, 40));
+    driven.state.path = "evil\u{1b}[2J".to_owned();
+    for keys in [&["down"] as &[&str], &["enter"], &["esc", "F"]] {
+        driven.keys(keys);
+        assert!(driven.buffer().content.iter().all(|cell| !cell.symbol().contains('\u{1b}')), "{keys:?}");
+    }
+    assert!(driven.keys(&["esc"]).picture().contains("[2J.ibd"), "{}", driven.picture());
+}
+
+/// Keys pressed one after the other, and what must hold then.
+type KeyRow = (&'static [&'static str], &'static str, fn(&State) -> bool);
+
+fn told(state: &State, words: &str) -> bool {
+    state.message.as_ref().is_some_and(|message| message.words.contains(words))
+}
+
+#[rustfmt::skip]
+const TABLE: &[KeyRow] = &[
+    (&["?"], "help opens", |s| s.is_helping),
+    (&["?", "?"], "help closes", |s| !s.is_helping),
+    (&["f1", "q"], "q closes the help", |s| !s.is_helping),
+    (&["?", "esc"], "esc closes it", |s| !s.is_helping && s.view == View::Pages),
+    (&["down"], "one down", |s| s.selected == 1),
+    (&["j", "k", "up"], "the first stays", |s| s.selected == 0),
+    (&["end", "home"], "first", |s| s.selected == 0),
+    (&["G"], "last", |s| s.selected + 1 == s.listed.len()),
+    (&["pagedown", "pageup"], "a screen down and up", |s| s.selected == 0),
+    (&[" "], "a screen down", |s| s.selected > 1),
+    (&["enter"], "opens the page", |s| s.view == View::Page),
+    (&["enter", "j"], "and scrolls it", |s| s.view == View::Page && s.selected == 0),
+    (&["enter", "}", "}", "{"], "or goes to the next", |s| s.view == View::Page && s.selected == 1),
+    (&["enter", "esc"], "and goes back", |s| s.view == View::Pages),
+    (&["F"], "findings", |s| s.view == View::Findings),
+    (&["F", "F"], "only from the list, which is said", |s| told(s, "in Pages")),
+    (&["}"], "only in a page, which is said", |s| told(s, "in Page")),
+    (&["/", "o", "r", "d", "e", "r", "s"], "filtered while it is typed", |s| s.is_typing && s.listed.len() < 18),
+    (&["/", "o", "r", "d", "enter"], "and kept", |s| !s.is_typing && s.listed.len() < 18),
+    (&["/", "o", "r", "d", "enter", "esc"], "all again", |s| s.filter.is_empty() && s.listed.len() == 18),
+    (&["/", "q", "backspace", "backspace"], "erased", |s| !s.is_typing && s.listed.len() == 18),
+    (&["/", "z", "q", "x", "enter", "enter"], "nothing to open is said", |s| told(s, "no page")),
+    (&["esc"], "nothing to go back to", |s| told(s, "q leaves")),
+    (&["r"], "read again", |s| !s.is_reading && s.survey.is_some()),
+    (&["x"], "a key without meaning", |s| told(s, "is not a key here")),
+];
+
+#[test]
+fn every_key_does_what_the_table_says() {
+    let data = Driven::of("mysql97", SMALL);
+    for (keys, what, holds) in TABLE {
+        let mut driven = Driven::before(Path::new("mysql97"), FINE, SMALL);
+        driven.state = data.state.clone();
+        driven.keys(keys);
+        assert!(holds(&driven.state), "{keys:?}: {what}\n{}", driven.picture());
+    }
+    let pressed: Vec<&str> = TABLE.iter().flat_map(|(keys, ..)| keys.iter().copied()).collect();
+    for name in INNODB_KEYS.iter().flat_map(|binding| binding.label.split(", ")) {
+        let name = if name == "space" { " ".to_owned() } else { name.replace("page ", "page") };
+        let elsewhere = ["y", "ctrl-z", "ctrl-l"];
+        assert!(pressed.contains(&name.as_str()) || elsewhere.contains(&name.as_str()), "{name} is in no test");
+    }
+    for view in [View::Pages, View::Page, View::Findings] {
+        let here = INNODB_KEYS.iter().filter(|binding| binding.views.is_empty() || binding.views.contains(&view));
+        let keys: Vec<_> = here.flat_map(|binding| binding.keys).collect();
+        assert!((1..keys.len()).all(|at| !keys[..at].contains(&keys[at])), "{view:?}: a key means two things");
+    }
+}
+
+#[test]
+fn keys_that_ask_for_something_outside() {
     let mut driven = Driven::of("mysql97", SMALL);
-    driven.state.subject.path = "evil\u{1b}[2J".to_owned();
-    assert!(driven.buffer().content.iter().all(|cell| !cell.symbol().contains('\u{1b}')));
+    driven.keys(&["ctrl-z", "ctrl-l", "y", "enter", "y", "q"]);
+    let page = &driven.survey().examined.pages[driven.state.listed[0]];
+    let copied = |command: &str| Effect::Copy(format!("pg_dwbinspect innodb {command}"));
+    let of_page = copied(&format!("page mysql97 {} {}", page.path, page.page.page_no));
+    let expected = [Effect::Suspend, Effect::Redraw, copied("check --explain mysql97"), of_page, Effect::Quit];
+    assert_eq!(driven.asked, expected);
 }
 
-/// Signs after a heading of the page view.
-fn signs_after(picture: &str, heading: &str) -> String {
-    let line = picture.lines().find_map(|line| line.trim_start().strip_prefix(heading));
-    let line = line.unwrap_or_else(|| panic!("no {heading}:\n{picture}"));
-    line.split_whitespace().next().expect("signs").to_owned()
+/// A check that fails when it is done again leaves what is shown, says so, and is no answer; and so do files that change.
+#[test]
+fn check_that_fails_again_is_said() {
+    let (_kept, data) = copy_of("mariadb1011-crc32");
+    let mut driven = Driven::open(&data, FINE, (120, 40));
+    assert_eq!(driven.state.outdated(), None);
+    driven.act(Action::Happened(Happened::FilesChanged));
+    assert_eq!(driven.state.outdated(), Some(Outdated::Changed));
+    let moved = data.with_extension("away");
+    fs::rename(&data, &moved).expect("rename");
+    driven.keys(&["r"]);
+    assert!(matches!(driven.state.outdated(), Some(Outdated::Failed(_))), "{}", driven.picture());
+    assert!(driven.picture().contains("this is of before: the check after it failed"), "{}", driven.picture());
+    fs::rename(&moved, &data).expect("rename");
+    driven.keys(&["r"]);
+    assert_eq!(driven.state.outdated(), None, "{}", driven.picture());
+    assert!(!driven.picture().contains("of before"), "{}", driven.picture());
 }
 
 #[test]
-fn image_has_one_letter_in_both_maps_and_it_is_that_of_the_bytes() {
-    let mut compared = 0;
-    for case in CASES {
-        let mut driven = Driven::of(case, (200, 60));
-        driven.keys(&["4"]);
-        for _ in 0..driven.survey().examined.pages.len() {
-            let sheet = driven.state.page.sheet.clone().expect("sheet");
-            let page = sheet.page.as_ref().expect("page");
-            if page.tear.is_some() {
-                let picture = driven.picture();
-                let above = signs_after(&picture, "sectors  ");
-                let below = signs_after(&picture, "sectors of 512 bytes");
-                let disk = sheet.disk.as_deref().expect("disk");
-                assert_eq!((above.len(), below.len()), (disk.len() / 512, disk.len() / 512), "{picture}");
-                for (at, sector) in disk.chunks(512).enumerate() {
-                    for signs in [&above, &below] {
-                        let sign = signs.as_bytes()[at] as char;
-                        let Some(image) = sheet.images.iter().find(|image| image.letter == sign) else { continue };
-                        assert_eq!(&image.bytes[at * 512..at * 512 + 512], sector, "{case}: sector {at}\n{picture}");
-                        compared += 1;
-                    }
-                }
-                for image in &sheet.images {
-                    let slot = image.title.split(" at ").next().expect("slot");
-                    assert!(picture.contains(&format!("image {}                  {slot},", image.letter)), "{picture}");
-                }
-            }
-            driven.keys(&["}"]);
-        }
-    }
-    assert!(compared > 1000, "{compared} sectors");
+fn on_a_terminal_a_check_that_fails_again_ends_with_status_2() {
+    let (_kept, data) = copy_of("mariadb1011-crc32");
+    let mut session = Session::start("pg_dwbinspect", &["innodb", "tui", arg(&data)]);
+    session.see("next step");
+    fs::rename(&data, data.with_extension("away")).expect("rename");
+    session.send("r");
+    session.see("this is of before");
+    session.send("q");
+    assert_eq!(session.end(), 2);
+    session.see("the check was done again and failed: ");
+    session.see("what follows is of before:");
 }
 
-/// Names and words of the triage have room on the smallest screen: nothing below the tabs is cut.
 #[test]
-fn triage_cuts_no_word_on_a_small_screen() {
-    for case in CASES {
-        let mut driven = Driven::of(case, (60, 16));
-        for _ in 0..3 {
-            let picture = driven.picture();
-            let cut = picture.lines().skip(1).find(|line| line.contains('…'));
-            assert_eq!(cut, None, "{case}\n{picture}");
-            driven.keys(&["s"]);
-        }
-        // What was written is told by a name that is whole, also beside the range of a list.
-        driven.keys(&["F", "R"]);
-        assert!(driven.picture().contains(".txt, .json"), "{case}\n{}", driven.picture());
-        driven.keys(&["e"]);
-        assert!(driven.picture().contains(".txt, .json"), "{case}\n{}", driven.picture());
+fn on_a_terminal_it_shows_and_leaves_with_the_status_of_check() {
+    let data = data_dir("mariadb1011");
+    let mut session = Session::start("pg_dwbinspect", &["innodb", "tui", arg(&data)]);
+    session.see("next step");
+    session.send("a");
+    session.see("is not a key here");
+    session.send("\r");
+    session.see("buffer holds");
+    session.send("q");
+    assert_eq!(session.end(), 1);
+    session.see("damaged pages: 17");
+    session.assert_given_back();
+}
+
+#[test]
+fn a_directory_of_another_kind_is_refused_on_the_normal_screen() {
+    let empty = tempfile::tempdir().expect("directory");
+    let mut session = Session::start("pg_dwbinspect", &["innodb", "tui", arg(empty.path())]);
+    assert_ne!(session.end(), 0);
+    session.see("not a data directory");
+}
+
+#[test]
+fn startup_is_tried_on_a_copy_alone() {
+    for (case, _) in CASES {
+        let driven = Driven::of(case, SMALL);
+        let step = driven.survey().steps.last().expect("a step");
+        assert!(step.words.starts_with("Start a server only on the copy"), "{case}: {}", step.words);
+        assert_eq!(step.command.as_deref(), Some("pg_dwbinspect innodb verify COPY"), "not the directory itself");
     }
 }
 
-/// Without the system tablespace, of which noise or nothing is left, nothing is said of slots, and every count is whole.
+/// Nothing can be read at all: that no page is damaged is not good news.
 #[test]
-fn lost_system_tablespace_is_not_taken_for_an_empty_buffer() {
-    let (_kept, data) = copy_of_innodb("mysql56");
-    let path = data.join("ibdata1");
-    let mut state = 7_u64;
-    let noise = std::iter::repeat_with(|| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (state >> 40) as u8
-    });
-    fs::write(&path, noise.take(1200 * 16_384).collect::<Vec<_>>()).expect("write");
-    let mut driven = Driven::open(&data, FINE, SMALL);
-    assert!(driven.state.triage.rows.groups.iter().any(|group| group.pages.len() >= 1000));
-    let pages = driven.state.triage.rows.groups[0].pages.len();
-    assert!(driven.picture().contains(&format!(" {pages} pages unknown")), "{}", driven.picture());
-    for view in ["2", "3"] {
-        driven.keys(&[view]);
-        let words = driven.picture().split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(words.contains("F in Triage lists what was not examined."), "{}", driven.picture());
-    }
-    driven.keys(&["4"]);
-    let picture = driven.picture();
-    assert!(picture.contains("unknown"), "{picture}");
-    // Nothing can be read at all: that no page is damaged is not good news.
-    for entry in fs::read_dir(&data).expect("list") {
-        let entry = entry.expect("entry").path();
-        if entry.is_dir() {
-            fs::remove_dir_all(&entry).expect("remove")
-        } else {
-            fs::remove_file(&entry).expect("remove")
-        }
-    }
+fn directory_of_which_nothing_can_be_read_is_no_good_news() {
+    let temporary = tempfile::tempdir().expect("directory");
+    let path = temporary.path().join("ibdata1");
     std::os::unix::fs::symlink(&path, &path).expect("link");
-    let driven = Driven::open(&data, FINE, SMALL);
+    let mut driven = Driven::open(temporary.path(), FINE, SMALL);
     let buffer = driven.buffer();
     let picture = text_of(&buffer);
-    assert!(picture.contains("which server wrote the directory is unknown"), "{picture}");
     let row = picture.lines().position(|line| line.contains("0 pages damaged")).expect("a line") as u16;
-    let colour = buffer[(12, row)].fg;
-    assert_ne!(Some(colour), FINE.good().fg, "{picture}");
+    assert_ne!(Some(buffer[(12, row)].fg), FINE.good().fg, "{picture}");
+    let picture = driven.keys(&["F"]).picture();
+    assert!(picture.contains("which server wrote the directory is unknown"), "{picture}");
 }

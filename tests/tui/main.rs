@@ -5,8 +5,6 @@ mod common;
 mod filter;
 mod guide;
 mod innodb;
-mod innodb_files;
-mod innodb_keys;
 mod keys;
 mod next_steps_agree;
 mod picture;

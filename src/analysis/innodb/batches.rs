@@ -8,7 +8,8 @@ use crate::parsers::innodb::InnodbLsn;
 use crate::parsers::innodb::layout::SlotPart;
 
 /// How a group of slots stands to the checkpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum SlotAge {
     /// Not older: written since, so that recovery may need them.
     Current,
@@ -21,12 +22,8 @@ pub enum SlotAge {
 impl SlotAge {
     /// Stable name for programs.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Current => "current",
-            Self::Stale => "stale",
-            Self::Undecided => "undecided",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// The age of an image.

@@ -204,14 +204,12 @@ impl BufferContent {
     }
 
     fn add_block(&mut self, (file, name): (usize, &str), block: u64, found: &DetectBlock) {
-        let is_sound = found.is_sound();
+        let DetectBlock { segment, flush_type, is_sound, .. } = *found;
         if !is_sound {
             let offset = block.saturating_mul(DetectBlock::SIZE as u64);
             self.damaged_blocks.push(DamagedBlock { file: name.to_owned(), offset });
         }
-        for (index, entry) in found.entries.iter().enumerate() {
-            let (segment, flush_type) = (found.segment, found.flush_type);
-            let (page, lsn) = (entry.page, entry.lsn);
+        for (index, (page, lsn)) in found.entries.iter().copied().enumerate() {
             self.entries_by_page.entry(page).or_default().push(self.entries.len());
             self.entries.push(EntryFacts { file, block, index, segment, flush_type, is_sound, page, lsn });
         }

@@ -7,7 +7,8 @@ use crate::parsers::innodb::page::{PageHeader, PageType};
 use crate::parsers::innodb::page_check::PageState;
 
 /// How the page in the data file stands to an image of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum InnodbComparison {
     /// Part of the page is the image, the rest is not.
     Torn,
@@ -32,35 +33,10 @@ pub enum InnodbComparison {
 }
 
 impl InnodbComparison {
-    /// All words, in the order of reports.
-    pub const ALL: [Self; 10] = [
-        Self::Torn,
-        Self::Damaged,
-        Self::Zeroed,
-        Self::DiskOlder,
-        Self::DiskNewer,
-        Self::SameLsn,
-        Self::Identical,
-        Self::BeyondEnd,
-        Self::NoTablespace,
-        Self::Unknown,
-    ];
-
-    /// The word for reports and JSON.
+    /// Stable name for programs.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Torn => "torn",
-            Self::Damaged => "damaged",
-            Self::Zeroed => "zeroed",
-            Self::DiskOlder => "disk_older",
-            Self::DiskNewer => "disk_newer",
-            Self::SameLsn => "same_lsn",
-            Self::Identical => "identical",
-            Self::BeyondEnd => "beyond_end",
-            Self::NoTablespace => "no_tablespace",
-            Self::Unknown => "unknown",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 
@@ -81,8 +57,8 @@ pub fn compare(image: &[u8], disk: &[u8], disk_state: PageState, flags: &SpaceFl
         let shared = image.chunks(SECTOR_BYTES).zip(disk.chunks(SECTOR_BYTES)).any(shares);
         return if shared { InnodbComparison::Torn } else { InnodbComparison::Damaged };
     }
-    match (PageHeader::decode(0, image), PageHeader::decode(0, disk)) {
-        (Ok(in_image), Ok(on_disk)) => by_lsn(on_disk.lsn, in_image.lsn),
+    match (PageHeader::of(image), PageHeader::of(disk)) {
+        (Some(in_image), Some(on_disk)) => by_lsn(on_disk.lsn, in_image.lsn),
         _ => InnodbComparison::Unknown,
     }
 }
@@ -113,7 +89,7 @@ fn is_same(image: &[u8], disk: &[u8], flags: &SpaceFlags) -> bool {
         return true;
     }
     let is_packed =
-        |page: &[u8]| PageHeader::decode(0, page).is_ok_and(|header| header.page_type == PageType::MYSQL_COMPRESSED);
+        |page: &[u8]| PageHeader::of(page).is_some_and(|header| header.page_type == PageType::MYSQL_COMPRESSED);
     if is_packed(image) == is_packed(disk) {
         return false;
     }
@@ -125,11 +101,11 @@ fn is_same(image: &[u8], disk: &[u8], flags: &SpaceFlags) -> bool {
 
 /// Bytes that carry something.
 fn payload_length(page: &[u8], flags: &SpaceFlags) -> usize {
-    let page_type = PageHeader::decode(0, page).map(|header| header.page_type);
+    let page_type = PageHeader::of(page).map(|header| header.page_type);
     match FullCrc32Size::of(page) {
         FullCrc32Size::Compressed(length) if flags.is_full_crc32 => length,
         _ if flags.is_full_crc32 || flags.zip_bytes.is_some() => page.len(),
-        _ if page_type == Ok(PageType::MARIADB_COMPRESSED) => mariadb_length(page).unwrap_or(page.len()),
+        _ if page_type == Some(PageType::MARIADB_COMPRESSED) => mariadb_length(page).unwrap_or(page.len()),
         _ => page.len(),
     }
 }

@@ -15,11 +15,8 @@ pub enum InnodbFinding {
         /// Those of which the buffer holds a whole image.
         with_image: usize,
     },
-    /// Whole pages that are newer than the end of the redo log.
-    InnodbOlderImages {
-        /// How many of which the buffer holds an older image.
-        count: usize,
-    },
+    /// Whole pages that are newer than the end of the redo log and have an older image: how many.
+    InnodbOlderImages(usize),
     /// Pages that fail their checks, of a scan without images.
     InnodbBadPages {
         /// How many.
@@ -34,18 +31,12 @@ pub enum InnodbFinding {
         /// Those with an image that is not known to be older than the checkpoint.
         wrong: usize,
     },
-    /// Slots with a damaged image.
-    InnodbDamagedSlots {
-        /// How many.
-        count: u64,
-    },
+    /// Slots with a damaged image: how many.
+    InnodbDamagedSlots(u64),
     /// A block of entries with a wrong checksum.
     InnodbDamagedEntries,
-    /// A file ends inside a page.
-    InnodbPartialPage {
-        /// Bytes of that page.
-        have_bytes: u64,
-    },
+    /// A file ends inside a page, of which it has so many bytes.
+    InnodbPartialPage(u64),
     /// Two files claim one tablespace.
     InnodbTwoFiles {
         /// The tablespace.
@@ -96,21 +87,12 @@ pub enum InnodbFinding {
     InnodbUnknownRules,
     /// The first copy of the header of the legacy doublewrite buffer is damaged.
     InnodbHeaderCopyUsed,
-    /// A file of another page size.
-    InnodbOtherPageSize {
-        /// The page size of the instance.
-        page_bytes: usize,
-    },
-    /// Bytes after the last slot.
-    InnodbTrailingBytes {
-        /// How many.
-        bytes: u64,
-    },
-    /// A process holds a lock on the system tablespace.
-    InnodbServerRunning {
-        /// Its number.
-        pid: i32,
-    },
+    /// A file of another page size than that of the instance.
+    InnodbOtherPageSize(usize),
+    /// So many bytes after the last slot.
+    InnodbTrailingBytes(u64),
+    /// The process with this number holds a lock on the system tablespace.
+    InnodbServerRunning(i32),
     /// The server's family is unknown.
     InnodbUnknownServer,
 }

@@ -25,11 +25,13 @@ use crate::types::Lsn;
 const MAX_MAPPED: usize = 32;
 
 /// What the doublewrite buffer holds of a page, by the LSN in the header of the page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum HeldImage {
     /// Unknown: the buffer was not found, not all of it was read, or an image does not show its tablespace.
     Unknown,
     /// Nothing.
+    #[strum(serialize = "no_image")]
     Missing,
     /// Images that fail their checks, or that cannot be tested here.
     Unreadable,
@@ -44,22 +46,10 @@ pub enum HeldImage {
 }
 
 impl HeldImage {
-    /// All of them.
-    pub const ALL: [Self; 7] =
-        [Self::Unknown, Self::Missing, Self::Unreadable, Self::Encrypted, Self::Older, Self::Same, Self::Newer];
-
     /// Stable name for programs.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Unknown => "unknown",
-            Self::Missing => "no_image",
-            Self::Unreadable => "unreadable",
-            Self::Encrypted => "encrypted",
-            Self::Older => "older",
-            Self::Same => "same",
-            Self::Newer => "newer",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 
@@ -113,6 +103,13 @@ impl InnodbPage {
     pub fn chosen(&self) -> Option<usize> {
         let taken = self.taken?;
         self.candidates.iter().position(|candidate| candidate.facts.slot == taken)
+    }
+
+    /// That candidate, else the newest whole one.
+    fn best(&self) -> Option<&InnodbCandidate> {
+        let sound = self.candidates.iter().filter(|candidate| candidate.facts.state.is_sound());
+        let chosen = self.chosen().and_then(|chosen| self.candidates.get(chosen));
+        chosen.or_else(|| sound.max_by_key(|candidate| candidate.facts.lsn))
     }
 
     /// True for a damaged page, a whole one that is newer than the log, and a page of zeros with an image that is not known to be older
@@ -214,7 +211,7 @@ impl JudgeContext<'_> {
             Ok(None) => (InnodbComparison::BeyondEnd, None),
             Ok(Some(disk)) => {
                 let state = self.doublewrite.state_of(&disk, space, page.page_no);
-                let lsn = PageHeader::decode(0, &disk).ok().map(|header| header.lsn);
+                let lsn = PageHeader::of(&disk).map(|header| header.lsn);
                 let image = image.get(..disk.len()).unwrap_or(image);
                 let word = compare(image, &disk, state, &space.flags);
                 let is_torn = word == InnodbComparison::Damaged && self.shares_sectors(page, &disk, state, coverage);
@@ -338,10 +335,7 @@ impl JudgeContext<'_> {
 
     /// What the buffer holds: the image that the server takes counts, else the newest whole one.
     fn held(&self, page: &InnodbPage, space: &Tablespace) -> HeldImage {
-        let sound = page.candidates.iter().filter(|candidate| candidate.facts.state.is_sound());
-        let newest = sound.max_by_key(|candidate| candidate.facts.lsn);
-        let chosen = page.chosen().and_then(|chosen| page.candidates.get(chosen));
-        if let Some(image) = chosen.or(newest) {
+        if let Some(image) = page.best() {
             // Nothing shows that an image without a checksum is whole.
             if matches!(image.facts.state.algorithm(), Some(Algorithm::None | Algorithm::ZipNone)) {
                 return HeldImage::Unreadable;
@@ -372,9 +366,6 @@ impl JudgeContext<'_> {
 
 /// The word of the image that is chosen, else of the newest whole one, else what the page itself says.
 fn disk_word(page: &InnodbPage) -> InnodbComparison {
-    let sound = page.candidates.iter().filter(|candidate| candidate.facts.state.is_sound());
-    let newest = sound.max_by_key(|candidate| candidate.facts.lsn);
-    let chosen = page.chosen().and_then(|chosen| page.candidates.get(chosen));
     match page.state {
         PageState::Empty => InnodbComparison::Zeroed,
         // A page that shares sectors with any image is torn, whichever is chosen.
@@ -384,7 +375,7 @@ fn disk_word(page: &InnodbPage) -> InnodbComparison {
             if is_torn { InnodbComparison::Torn } else { InnodbComparison::Damaged }
         }
         PageState::Sound(_) | PageState::Unverifiable(_) => {
-            chosen.or(newest).map_or(InnodbComparison::Unknown, |candidate| candidate.comparison)
+            page.best().map_or(InnodbComparison::Unknown, |candidate| candidate.comparison)
         }
     }
 }

@@ -72,18 +72,9 @@ impl PageCounts {
         for (own, other) in pairs {
             *own = own.saturating_add(other);
         }
-        for (reason, count) in &other.unverifiable {
-            let own = self.unverifiable.entry(*reason).or_default();
-            *own = own.saturating_add(*count);
-        }
-        for (algorithm, count) in &other.algorithms {
-            let own = self.algorithms.entry(*algorithm).or_default();
-            *own = own.saturating_add(*count);
-        }
-        for (page_type, count) in &other.types {
-            let own = self.types.entry(*page_type).or_default();
-            *own = own.saturating_add(*count);
-        }
+        add_all(&mut self.unverifiable, &other.unverifiable);
+        add_all(&mut self.algorithms, &other.algorithms);
+        add_all(&mut self.types, &other.types);
     }
 
     /// Pages of each kind by the name of their type, the most frequent first.
@@ -115,6 +106,13 @@ impl PageCounts {
             }
             PageState::Unverifiable(reason) => count(self.unverifiable.entry(reason).or_default()),
         }
+    }
+}
+
+fn add_all<K: Copy + Ord>(own: &mut BTreeMap<K, u64>, other: &BTreeMap<K, u64>) {
+    for (key, count) in other {
+        let own = own.entry(*key).or_default();
+        *own = own.saturating_add(*count);
     }
 }
 
@@ -184,20 +182,20 @@ pub struct ScanRequest<'a> {
 /// Which undamaged pages are asked for.
 pub type WantedPages<'a> = dyn Fn(InnodbPageId, PageState, InnodbLsn) -> bool + Sync + 'a;
 
-/// Who is told of the bytes done, of those in all, and of what was found just now; breaks the scan off.
-pub type ScanWatch<'a> = dyn Fn(u64, u64, &[FoundPage]) -> ControlFlow<()> + 'a;
-
 /// Bytes that a scan reads.
-#[must_use]
-pub fn bytes_to_scan(request: &ScanRequest<'_>) -> u64 {
+fn bytes_to_scan(request: &ScanRequest<'_>) -> u64 {
     let taken = request.spaces.all.iter().enumerate().filter(|(index, _)| (request.takes)(*index));
     let bytes = |space: &Tablespace| space.pages().saturating_mul(space.flags.physical_bytes() as u64);
     taken.fold(0, |sum, (_, space)| sum.saturating_add(bytes(space)))
 }
 
-/// Reads the pages, until `watch` breaks it off.
+/// Reads the pages, until `watch`, told the bytes done and in all, breaks it off.
 #[must_use]
-pub fn scan(request: &ScanRequest<'_>, coverage: &mut Coverage, watch: &ScanWatch<'_>) -> ScanReport {
+pub fn scan(
+    request: &ScanRequest<'_>,
+    coverage: &mut Coverage,
+    watch: &dyn Fn(u64, u64) -> ControlFlow<()>,
+) -> ScanReport {
     let spaces = &request.spaces.all;
     let mut report = ScanReport {
         by_space: vec![PageCounts::default(); spaces.len()],
@@ -226,7 +224,7 @@ pub fn scan(request: &ScanRequest<'_>, coverage: &mut Coverage, watch: &ScanWatc
         if let Some(reason) = chunk.failed {
             coverage.skip_once(SkippedPart::file(chunk.path), reason);
         }
-        let flow = watch(report.counts.bytes, total, &chunk.found);
+        let flow = watch(report.counts.bytes, total);
         is_complete = flow.is_continue();
         flow
     });
@@ -328,7 +326,7 @@ fn read_chunk(request: &ScanRequest<'_>, chunk: Chunk<'_>, buf: &mut Vec<u8>) ->
             continue;
         }
         let state = request.doublewrite.state_of(page, space, page_no);
-        let header = PageHeader::decode(0, page);
+        let header = PageHeader::of(page);
         let (lsn, page_type) = header.map(|header| (header.lsn, header.page_type)).unwrap_or_default();
         report.counts.count(state, page_type, bytes);
         let id = InnodbPageId { space_id: space.id, page_no };

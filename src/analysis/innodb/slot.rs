@@ -63,7 +63,7 @@ impl SlotFacts {
         if crate::parsers::page::is_all_zero(bytes) {
             return None;
         }
-        let header = PageHeader::decode(offset, bytes).ok()?;
+        let header = PageHeader::of(bytes)?;
         let named = Named::of(bytes, &header, spaces);
         Some(Self {
             slot,
@@ -99,7 +99,7 @@ impl Named {
                 FullCrc32Size::Compressed(length) if state.is_sound() => unpack_full_crc32(bytes, length).ok(),
                 _ => None,
             };
-            let inner = inner.and_then(|plain| PageHeader::decode(0, &plain).ok());
+            let inner = inner.and_then(|plain| PageHeader::of(&plain));
             let space_id = inner.map(|inner| inner.space_id);
             return Self { space_id, has_plain_id: false, state, length: bytes.len() };
         }

@@ -22,13 +22,15 @@ pub const MAX_DETECT_BLOCKS: u64 = 4096;
 const LEAST_DETECT_BLOCKS: u64 = 4;
 
 /// Where slots lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum DoublewriteLayout {
     /// In files of their own.
     Files,
     /// In the system tablespace.
     Legacy(LegacyHeader),
     /// In files of their own, none of which was found: they are in another directory, or lost.
+    #[strum(serialize = "not_found")]
     Elsewhere,
     /// There is no doublewrite buffer.
     Missing,
@@ -37,13 +39,8 @@ pub enum DoublewriteLayout {
 impl DoublewriteLayout {
     /// Stable name for programs.
     #[must_use]
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Files => "files",
-            Self::Legacy(_) => "legacy",
-            Self::Elsewhere => "not_found",
-            Self::Missing => "missing",
-        }
+    pub fn name(&self) -> &'static str {
+        self.into()
     }
 }
 
@@ -140,7 +137,7 @@ impl EntryFile {
         let offset = index.saturating_mul(DetectBlock::SIZE as u64);
         let bytes = self.file.bytes_at(offset, DetectBlock::SIZE)?;
         let used = bytes.filter(|bytes| bytes.iter().any(|byte| *byte != 0));
-        Ok(used.and_then(|bytes| DetectBlock::decode(offset, &bytes).ok()))
+        Ok(used.and_then(|bytes| DetectBlock::decode(&bytes)))
     }
 }
 
@@ -258,7 +255,7 @@ impl Doublewrite {
             Ok(page) => page.unwrap_or_default(),
             Err(error) => return self.skipped.push(error),
         };
-        let Some(header) = LegacyHeader::decode(offset, &page).ok().flatten() else {
+        let Some(header) = LegacyHeader::decode(&page) else {
             self.is_header_unreadable = true;
             self.is_header_lost = spaces.get(0).is_some_and(|system| !PageState::of(&page, &system.flags).is_sound());
             return;

@@ -1,6 +1,5 @@
 //! Data directories of MySQL and MariaDB, read and never written: tablespaces, the doublewrite buffer, the redo log.
 
-pub mod dictionary;
 pub mod doublewrite;
 pub mod files;
 pub mod redo_end;

@@ -9,10 +9,10 @@ use super::redo_map::RedoMap;
 use crate::cluster::open::AccessError;
 use crate::parsers::innodb::InnodbLsn;
 use crate::parsers::innodb::redo::RedoFormat;
-use crate::parsers::innodb::redo_block::{
-    REDO_BLOCK_BYTES, RedoBlock, block_end, block_number, block_records, block_start,
+use crate::parsers::innodb::redo_records::{
+    MAX_MTR_BYTES, MTR_TRAILER_BYTES, REDO_BLOCK_BYTES, RedoBlock, block_end, block_number, block_records, block_start,
+    mini_transaction,
 };
-use crate::parsers::innodb::redo_mtr::{MAX_MTR_BYTES, MTR_TRAILER_BYTES, Mtr};
 
 /// Bytes read in one step.
 const WINDOW_BYTES: usize = 4 << 20;
@@ -103,12 +103,8 @@ impl Walk<'_> {
                 return Err(NoEnd::Missing);
             }
             for block in buf.get(..filled).unwrap_or_default().chunks_exact(REDO_BLOCK_BYTES) {
-                let RedoBlock::Whole { number, length, is_tested: has_sum } = RedoBlock::decode(block) else {
-                    break 'log;
-                };
-                if number != block_number(start) {
-                    break 'log;
-                }
+                let whole = RedoBlock::decode(block).filter(|block| block.number == block_number(start));
+                let Some(RedoBlock { length, is_tested: has_sum, .. }) = whole else { break 'log };
                 is_tested &= has_sum;
                 if start == block_start(self.first) {
                     let from = usize::try_from(self.first.0.saturating_sub(start.0)).unwrap_or(usize::MAX);
@@ -146,10 +142,8 @@ impl Walk<'_> {
             // The longest one must fit in what is left.
             while at == 0 || buf.len().saturating_sub(at) > MAX_MTR_BYTES.saturating_add(MTR_TRAILER_BYTES) {
                 let rest = buf.get(at..).unwrap_or_default();
-                let Mtr::Whole { record_bytes, sequence_bit } = Mtr::read(rest) else { return Ok((lsn, is_clean)) };
-                if !self.is_of_this_turn(lsn, record_bytes, sequence_bit) {
-                    return Ok((lsn, is_clean));
-                }
+                let whole = mini_transaction(rest).filter(|(bytes, bit)| self.is_of_this_turn(lsn, *bytes, *bit));
+                let Some((record_bytes, _)) = whole else { return Ok((lsn, is_clean)) };
                 is_clean &= is_checkpoint_record(rest.get(..record_bytes).unwrap_or_default(), self.first);
                 let length = record_bytes.saturating_add(MTR_TRAILER_BYTES);
                 at = at.saturating_add(length);

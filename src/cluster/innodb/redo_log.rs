@@ -8,7 +8,7 @@ use crate::parsers::innodb::InnodbLsn;
 use crate::parsers::innodb::redo::{
     Checkpoint, REDO_HEAD_BYTES, RedoFormat, RedoHeader, checkpoints, has_both_checkpoints, is_latest_certain, latest,
 };
-use crate::parsers::innodb::redo_block::REDO_HEADER_BYTES;
+use crate::parsers::innodb::redo_records::REDO_HEADER_BYTES;
 
 /// What the redo log says.
 #[derive(Debug, Default)]
@@ -152,38 +152,32 @@ fn gaps(heads: &[Head]) -> Vec<String> {
 }
 
 /// Servers whose recovery goes by the same rules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "snake_case")]
 pub enum Family {
     /// MySQL 8.0.20 and later.
+    #[strum(serialize = "mysql_8")]
     Mysql8,
     /// MySQL 5.7 to 8.0.19.
+    #[strum(serialize = "mysql_5_7")]
     Mysql57,
     /// MySQL 5.6 and before.
+    #[strum(serialize = "mysql_5_6")]
     Mysql56,
     /// MariaDB 10.5 and later.
     Mariadb,
     /// MariaDB before 10.5, whose rules are not known here.
+    #[strum(serialize = "mariadb_before_10_5")]
     MariadbOld,
     /// Unknown.
     Unknown,
 }
 
 impl Family {
-    /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Mysql8, Self::Mysql57, Self::Mysql56, Self::Mariadb, Self::MariadbOld, Self::Unknown];
-
     /// Stable name for programs.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Mysql8 => "mysql_8",
-            Self::Mysql57 => "mysql_5_7",
-            Self::Mysql56 => "mysql_5_6",
-            Self::Mariadb => "mariadb",
-            Self::MariadbOld => "mariadb_before_10_5",
-            Self::Unknown => "unknown",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// The family that the files of a directory show. `has_full_crc32`: a tablespace has what MariaDB alone makes.

@@ -7,8 +7,7 @@ use super::redo_log::RedoLog;
 use crate::cluster::open::{AccessError, Links, ReadFile};
 use crate::parsers::innodb::InnodbLsn;
 use crate::parsers::innodb::redo::{REDO_HEAD_BYTES, RedoFormat, RedoHeader};
-use crate::parsers::innodb::redo_block::{REDO_HEADER_BYTES, block_start};
-use crate::parsers::innodb::redo_mtr::MTR_LOG_START;
+use crate::parsers::innodb::redo_records::{MTR_LOG_START, REDO_HEADER_BYTES, block_start};
 
 /// Files that a log may have.
 const MAX_FILES: usize = 100;

@@ -47,13 +47,6 @@ pub struct Tablespace {
 }
 
 impl Tablespace {
-    /// True for an undo tablespace, by the name of its file.
-    #[must_use]
-    pub fn is_undo(&self) -> bool {
-        let name = self.files.first().and_then(|file| file.path.file_name()).unwrap_or_default().to_string_lossy();
-        name.starts_with("undo") || name.ends_with(".ibu")
-    }
-
     /// Its name: the path of its first file.
     #[must_use]
     pub fn name(&self) -> String {
@@ -101,9 +94,6 @@ pub enum NoSpace {
     /// Page 0 is damaged and no other page tells its number, or its flags are impossible.
     Unknown,
 }
-
-/// Number of the tablespace of the dictionary of MySQL 8 and later.
-pub const DICTIONARY_SPACE: u32 = 0xFFFF_FFFE;
 
 /// The tablespaces of a directory.
 #[derive(Debug, Default)]
@@ -234,7 +224,7 @@ impl Tablespaces {
                 page_0 = page_0_of(&flags)?;
             }
         }
-        let stored_id = PageHeader::decode(0, &head).ok().map(|header| header.space_id);
+        let stored_id = PageHeader::of(&head).map(|header| header.space_id);
         let second_id = second_space_id(&head);
         let page = page_of(&flags)?;
         let made = |space_id| {
@@ -273,7 +263,7 @@ fn fitting(file: &ReadFile, forms: impl Iterator<Item = SpaceFlags>) -> Option<S
         (1..MAX_VOTERS).any(|number| {
             let offset = number.saturating_mul(page.len() as u64);
             let is_read = file.read_at(&mut page, offset).is_ok_and(|filled| filled == page.len());
-            let named = PageHeader::decode(0, &page).ok().map(|header| u64::from(header.page_no));
+            let named = PageHeader::of(&page).map(|header| u64::from(header.page_no));
             is_read && named == Some(number) && PageState::of(&page, flags).is_sound()
         })
     };
@@ -303,11 +293,11 @@ fn vote(file: &ReadFile, flags: &SpaceFlags) -> Result<Option<u32>, AccessError>
 /// compressed too.
 #[must_use]
 pub fn space_id_of(page: &[u8], flags: &SpaceFlags) -> Option<(u32, u32)> {
-    let header = PageHeader::decode(0, page).ok()?;
+    let header = PageHeader::of(page)?;
     match FullCrc32Size::of(page) {
         FullCrc32Size::Compressed(length) if flags.is_full_crc32 => {
             let plain = unpack_full_crc32(page, length).ok()?;
-            let inner = PageHeader::decode(0, &plain).ok()?;
+            let inner = PageHeader::of(&plain)?;
             Some((inner.space_id, header.page_no))
         }
         _ => Some((header.space_id, header.page_no)),

@@ -1,21 +1,19 @@
-//! The damaged pages of a directory, each with its images in the doublewrite buffer.
+//! Pages of a directory: the damaged ones with their images in the doublewrite buffer, or every page by itself.
 
 use std::ops::ControlFlow;
 
-use super::dictionary::note_missing_files;
 use super::source::{InnodbRequest, InnodbSource, about};
-use super::verify::note_scan;
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::innodb::candidates::BufferContent;
 use crate::analysis::innodb::finding::InnodbFinding;
-use crate::analysis::innodb::judge::{BufferTrust, HeldImage, InnodbPage, JudgeContext, TRX_SYSTEM};
+use crate::analysis::innodb::judge::{BufferTrust, HeldImage, InnodbPage, TRX_SYSTEM};
 use crate::analysis::innodb::scan::{FoundPage, ScanReport, scan};
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::cluster::innodb::redo_end::{NoEnd, RedoEnd};
 use crate::cluster::innodb::redo_log::Family;
 use crate::cluster::innodb::tablespace::PageReader;
 use crate::inspect::error::InspectError;
-use crate::parsers::innodb::page_check::PageState;
+use crate::parsers::innodb::page_check::{PageState, Unverifiable};
 use crate::parsers::innodb::{InnodbLsn, InnodbPageId};
 
 /// A directory, read and judged.
@@ -41,12 +39,6 @@ pub struct InnodbExamination {
 }
 
 impl InnodbExamination {
-    /// What its pages were judged by.
-    #[must_use]
-    pub fn context(&self) -> JudgeContext<'_> {
-        self.source.context(&self.content, &self.scan, self.end)
-    }
-
     /// Pages of which the buffer holds such an image.
     #[must_use]
     pub fn count(&self, held: HeldImage) -> usize {
@@ -61,74 +53,34 @@ impl InnodbExamination {
     }
 }
 
-/// What an examination does, in this order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InnodbStage {
-    /// Reading the doublewrite buffer.
-    Buffer,
-    /// Checking every page.
-    Scan,
-    /// Judging damaged pages.
-    Judge,
-}
-
-/// Somebody who is told how far an examination is, and can break it off while it reads.
-pub trait InnodbWatch {
-    /// So many of so many bytes of this stage are done; 0 in all: not known.
-    fn at(&self, stage: InnodbStage, done: u64, total: u64) -> ControlFlow<()>;
-
-    /// These pages are damaged, or of zeros with an image, which is known long before they are judged.
-    fn found(&self, _: &InnodbSource, _: &[FoundPage]) {}
-}
-
-/// Who is told of the bytes alone that are read.
-impl<F: Fn(u64, u64) -> ControlFlow<()>> InnodbWatch for F {
-    fn at(&self, stage: InnodbStage, done: u64, total: u64) -> ControlFlow<()> {
-        if stage == InnodbStage::Judge { ControlFlow::Continue(()) } else { self(done, total) }
-    }
-}
-
-/// Reads and judges a directory, until `watch` breaks it off. `all`: also pages that are whole and that the doublewrite buffer
-/// names.
+/// Reads and judges a directory, until `watch`, told the bytes done and in all, breaks it off; 0 in all: not known. `all`: also pages
+/// that are whole and that the doublewrite buffer names.
 ///
 /// # Errors
 /// When the path is not a data directory of MySQL or MariaDB, or the buffer was not read to its end.
 pub fn innodb_check(
     request: &InnodbRequest,
     all: bool,
-    watch: &dyn InnodbWatch,
+    watch: &dyn Fn(u64, u64) -> ControlFlow<()>,
 ) -> Result<InnodbExamination, InspectError> {
     let source = InnodbSource::open(request)?;
     let (mut findings, mut coverage) = (Vec::new(), Coverage::default());
     source.notes(&mut findings, &mut coverage);
-    let end = end_of_log(&source, &mut findings, &mut coverage, &|| watch.at(InnodbStage::Buffer, 0, 0));
-    note_missing_files(&source, &mut coverage);
-    let content = source.read_buffer(request.jobs, &mut coverage, &|| watch.at(InnodbStage::Buffer, 0, 0))?;
+    let end = end_of_log(&source, &mut findings, &mut coverage, &|| watch(0, 0));
+    let content = source.read_buffer(request.jobs, &mut coverage, &|| watch(0, 0))?;
     note_buffer(&source, &content, &mut findings, &mut coverage);
     let wants = |page, state: PageState, lsn| match state {
         PageState::Empty => content.names(page) || page == TRX_SYSTEM,
         _ => is_overwritten(&source, state, lsn, end) && content.has_older(page, lsn),
     };
-    let told = |done, total, found: &[FoundPage]| {
-        watch.found(&source, found);
-        watch.at(InnodbStage::Scan, done, total)
-    };
-    let scan = scan(&source.scan_request(&|_| true, &wants, request.jobs), &mut coverage, &told);
+    let scan = scan(&source.scan_request(&|_| true, &wants, request.jobs), &mut coverage, watch);
     note_scan(&source, &scan, &mut findings, &mut coverage);
     note_newest(end, &content, &scan, &mut findings);
     let context = source.context(&content, &scan, end);
     note_trust(context.trust, &mut findings);
     let mut reader = PageReader::new(&source.root);
     let mut judge = |found: &FoundPage, coverage: &mut Coverage| context.judge(found, &mut reader, coverage);
-    let mut pages = Vec::new();
-    let bytes_of = |pages: usize| (pages as u64).saturating_mul(source.doublewrite.page_bytes as u64);
-    for (at, found) in scan.found.iter().enumerate() {
-        if watch.at(InnodbStage::Judge, bytes_of(at), bytes_of(scan.found.len())).is_break() {
-            coverage.skip_once(SkippedPart::RestOfTablespaces, SkipReason::Interrupted(Lacking::Pages));
-            break;
-        }
-        pages.extend(judge(found, &mut coverage));
-    }
+    let mut pages: Vec<_> = scan.found.iter().filter_map(|found| judge(found, &mut coverage)).collect();
     pages.sort_by_key(|page| (page.page, page.space));
     let mut whole = Vec::new();
     if all {
@@ -197,7 +149,7 @@ fn note_buffer(source: &InnodbSource, content: &BufferContent, findings: &mut Ve
     }
     for (file, counts) in source.doublewrite.files.iter().zip(&content.counts) {
         if counts.damaged > 0 {
-            let finding = InnodbFinding::InnodbDamagedSlots { count: counts.damaged };
+            let finding = InnodbFinding::InnodbDamagedSlots(counts.damaged);
             findings.push(about(Finding::note, finding, Some(&file.name)));
         }
     }
@@ -218,7 +170,7 @@ fn note_pages(pages: &[InnodbPage], findings: &mut Vec<Finding>) {
     }
     let newer = count(&|page| page.is_newer_than_log && page.held == HeldImage::Older);
     if newer > 0 {
-        findings.push(about(Finding::problem, InnodbFinding::InnodbOlderImages { count: newer }, None));
+        findings.push(about(Finding::problem, InnodbFinding::InnodbOlderImages(newer), None));
     }
     let is_known = |page: &InnodbPage| !page.candidates.is_empty() || page.is_wrong();
     let zero = count(&|page| page.state == PageState::Empty && is_known(page));
@@ -254,31 +206,75 @@ pub fn innodb_page(
     let (mut findings, mut coverage) = (Vec::new(), Coverage::default());
     source.notes(&mut findings, &mut coverage);
     let end = end_of_log(&source, &mut findings, &mut coverage, &|| watch(0, 0));
-    note_missing_files(&source, &mut coverage);
-    let wanted = source.space_named(space).ok_or_else(|| InspectError::NoSuchTablespace(space.to_owned()))?;
-    let Some(space_id) = source.spaces.all.get(wanted).map(|space| space.id) else {
-        return Err(InspectError::NoSuchTablespace(space.to_owned()));
-    };
+    let unknown = || InspectError::NoSuchTablespace(space.to_owned());
+    let wanted = source.space_named(space).ok_or_else(unknown)?;
+    let space_id = source.spaces.all.get(wanted).ok_or_else(unknown)?.id;
     let page = InnodbPageId { space_id, page_no };
     let content = source.read_buffer(request.jobs, &mut coverage, &|| watch(0, 0))?;
     // Without a current image, whether the buffer was in use at all shows in other tablespaces.
     let is_stale = source.checkpoint().is_some_and(|checkpoint| content.newest_lsn() < Some(checkpoint));
     let takes = |index| index == wanted || is_stale;
-    let scan = scan(
-        &source.scan_request(&takes, &|_, _, _| false, request.jobs),
-        &mut coverage,
-        &|done, total, _: &[FoundPage]| watch(done, total),
-    );
+    let scan = scan(&source.scan_request(&takes, &|_, _, _| false, request.jobs), &mut coverage, watch);
     note_newest(end, &content, &scan, &mut findings);
     let context = source.context(&content, &scan, end);
     note_trust(context.trust, &mut findings);
     let mut reader = PageReader::new(&source.root);
     let found = source.look_up(page, &mut reader, &mut coverage);
     let found = found.ok_or(InspectError::NoSuchInnodbPage(page))?;
-    let judged = context.judge(&found, &mut reader, &mut coverage);
-    let pages: Vec<InnodbPage> = judged.into_iter().collect();
+    let pages: Vec<InnodbPage> = context.judge(&found, &mut reader, &mut coverage).into_iter().collect();
     note_pages(&pages, &mut findings);
     Ok(InnodbExamination { source, content, scan, pages, whole: Vec::new(), end, findings, coverage })
+}
+
+/// What a scan of a directory says.
+#[derive(Debug)]
+pub struct InnodbVerification {
+    /// The directory.
+    pub source: InnodbSource,
+    /// The pages.
+    pub scan: ScanReport,
+    /// What was found.
+    pub findings: Vec<Finding>,
+    /// What was not examined.
+    pub coverage: Coverage,
+}
+
+/// Reads every page, until `watch`, told the bytes done and in all, breaks it off.
+///
+/// # Errors
+/// When the path is not a data directory of MySQL or MariaDB.
+pub fn innodb_verify(
+    request: &InnodbRequest,
+    watch: &dyn Fn(u64, u64) -> ControlFlow<()>,
+) -> Result<InnodbVerification, InspectError> {
+    let source = InnodbSource::open(request)?;
+    let (mut findings, mut coverage) = (Vec::new(), Coverage::default());
+    source.notes(&mut findings, &mut coverage);
+    let scan = scan(&source.scan_request(&|_| true, &|_, _, _| false, request.jobs), &mut coverage, watch);
+    note_scan(&source, &scan, &mut findings, &mut coverage);
+    if scan.counts.damaged > 0 {
+        let finding = InnodbFinding::InnodbBadPages { count: scan.counts.damaged, pages: scan.counts.pages };
+        findings.push(about(Finding::problem, finding, None));
+    }
+    Ok(InnodbVerification { source, scan, findings, coverage })
+}
+
+/// What a scan says besides damaged pages: files that end inside a page, and pages that cannot be judged.
+fn note_scan(source: &InnodbSource, scan: &ScanReport, findings: &mut Vec<Finding>, coverage: &mut Coverage) {
+    for partial in &scan.partial {
+        let finding = InnodbFinding::InnodbPartialPage(partial.have_bytes);
+        findings.push(about(Finding::problem, finding, Some(&partial.path)).at(partial.offset));
+    }
+    for (space, counts) in source.spaces.all.iter().zip(&scan.by_space) {
+        for (reason, pages) in &counts.unverifiable {
+            let pages = *pages;
+            let reason = match reason {
+                Unverifiable::Encrypted => SkipReason::Encrypted { pages },
+                Unverifiable::Codec { codec } => SkipReason::UnknownCodec { pages, codec: *codec },
+            };
+            coverage.skip(SkippedPart::file(space.name()), reason);
+        }
+    }
 }
 
 impl InnodbSource {

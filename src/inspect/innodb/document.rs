@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use serde_json::{Map, Value, json};
+use strum::VariantArray;
 
 use super::check::InnodbExamination;
 use super::source::InnodbSource;
@@ -80,13 +81,13 @@ pub fn write_check_text(
 /// Fields of the last line of machine formats.
 fn fields(examined: &InnodbExamination) -> Map<String, Value> {
     let holds: Map<String, Value> =
-        HeldImage::ALL.iter().map(|held| (held.name().to_owned(), json!(examined.count(*held)))).collect();
+        HeldImage::VARIANTS.iter().map(|held| (held.name().to_owned(), json!(examined.count(*held)))).collect();
     let by_word = |word: InnodbComparison| {
         let all = examined.pages.iter().chain(&examined.whole);
         all.filter(|page| page.disk == word).count()
     };
     let words: Map<String, Value> =
-        InnodbComparison::ALL.into_iter().map(|word| (word.name().to_owned(), json!(by_word(word)))).collect();
+        InnodbComparison::VARIANTS.iter().map(|word| (word.name().to_owned(), json!(by_word(*word)))).collect();
     let source = &examined.source;
     let mut fields = scan_fields(&examined.scan);
     for (name, value) in [

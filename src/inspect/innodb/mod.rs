@@ -1,9 +1,7 @@
 //! Data directories of MySQL and MariaDB: their doublewrite buffer compared with the data files.
 
 pub mod check;
-pub mod dictionary;
 #[cfg(feature = "tables")]
 pub mod document;
 pub mod request;
 pub mod source;
-pub mod verify;

@@ -9,7 +9,7 @@ use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::innodb::candidates::{BufferContent, EntryFacts};
 use crate::analysis::innodb::compare::{InnodbComparison, compare_entry};
-use crate::analysis::innodb::finding::InnodbFinding;
+use crate::analysis::innodb::finding::InnodbFinding as Found;
 use crate::analysis::innodb::judge::{BufferTrust, JudgeContext};
 use crate::analysis::innodb::scan::{FoundPage, ScanReport, ScanRequest, WantedPages};
 use crate::analysis::skipped::{SkipReason, SkippedPart};
@@ -149,7 +149,7 @@ impl InnodbSource {
             Ok(bytes) => {
                 let bytes = bytes?;
                 let state = self.doublewrite.state_of(&bytes, space, page.page_no);
-                let lsn = PageHeader::decode(0, &bytes).map(|header| header.lsn).unwrap_or_default();
+                let lsn = PageHeader::of(&bytes).map(|header| header.lsn).unwrap_or_default();
                 Some(FoundPage { space: index, page_no: page.page_no, state, lsn })
             }
             Err(error) => {
@@ -178,62 +178,51 @@ impl InnodbSource {
 
     /// Findings about files, before any page is judged.
     pub fn notes(&self, findings: &mut Vec<Finding>, coverage: &mut Coverage) {
-        let mut note = |finding, file: Option<&str>| findings.push(about(Finding::note, finding, file));
+        let (note, problem): (Severity, Severity) = (Finding::note, Finding::problem);
+        let mut add = |finding| findings.push(finding);
         if let Some(pid) = self.spaces.locked_by {
-            note(InnodbFinding::InnodbServerRunning { pid }, None);
+            add(about(note, Found::InnodbServerRunning(pid), None));
             coverage.skip(SkippedPart::DataFiles, SkipReason::ServerMayRun);
         }
-        if self.family == Family::Unknown {
-            note(InnodbFinding::InnodbUnknownServer, None);
-        }
-        if self.family == Family::MariadbOld {
-            note(InnodbFinding::InnodbUnknownRules, None);
+        match self.family {
+            Family::Unknown => add(about(note, Found::InnodbUnknownServer, None)),
+            Family::MariadbOld => add(about(note, Found::InnodbUnknownRules, None)),
+            _ => {}
         }
         if self.doublewrite.is_header_lost {
             coverage.skip_once(SkippedPart::DoubleWriteBuffer, SkipReason::BufferNotFound);
         }
         match self.doublewrite.layout {
-            DoublewriteLayout::Missing => {
-                note(InnodbFinding::InnodbNoDoublewrite { expects_files: false }, None);
-            }
+            DoublewriteLayout::Missing => add(about(note, Found::InnodbNoDoublewrite { expects_files: false }, None)),
             DoublewriteLayout::Elsewhere => {
-                findings.push(about(
-                    Finding::problem,
-                    InnodbFinding::InnodbNoDoublewrite { expects_files: true },
-                    None,
-                ));
+                add(about(problem, Found::InnodbNoDoublewrite { expects_files: true }, None))
             }
             DoublewriteLayout::Legacy(header) if header.is_from_copy => {
-                findings.push(about(Finding::problem, InnodbFinding::InnodbHeaderCopyUsed, Some("ibdata1")));
+                add(about(problem, Found::InnodbHeaderCopyUsed, Some("ibdata1")));
             }
             _ => {}
         }
-        let page_bytes = self.doublewrite.page_bytes;
         for name in &self.doublewrite.other_sizes {
-            let finding = InnodbFinding::InnodbOtherPageSize { page_bytes };
-            findings.push(about(Finding::note, finding, Some(name)));
+            add(about(note, Found::InnodbOtherPageSize(self.doublewrite.page_bytes), Some(name)));
         }
         for file in self.doublewrite.files.iter().filter(|file| file.trailing_bytes > 0) {
-            let finding = InnodbFinding::InnodbTrailingBytes { bytes: file.trailing_bytes };
-            findings.push(about(Finding::note, finding, Some(&file.name)));
+            add(about(note, Found::InnodbTrailingBytes(file.trailing_bytes), Some(&file.name)));
         }
         for file in &self.log.bad_headers {
-            findings.push(about(Finding::problem, InnodbFinding::InnodbRedoHeader, Some(file)).at(0));
+            add(about(problem, Found::InnodbRedoHeader, Some(file)).at(0));
         }
         for file in &self.log.gaps {
-            findings.push(about(Finding::problem, InnodbFinding::InnodbRedoMissing, Some(file)));
+            add(about(problem, Found::InnodbRedoMissing, Some(file)));
         }
         if self.log.checkpoint.is_none() {
-            findings.push(about(Finding::problem, InnodbFinding::InnodbNoCheckpoint, None));
-        }
-        if self.log.checkpoint.is_some() && !self.log.is_checkpoint_certain {
-            findings.push(about(Finding::note, InnodbFinding::InnodbCheckpointUncertain, None));
+            add(about(problem, Found::InnodbNoCheckpoint, None));
+        } else if !self.log.is_checkpoint_certain {
+            add(about(note, Found::InnodbCheckpointUncertain, None));
         }
         // Of the two blocks in a file of newer MySQL one is not used, and holds anything.
         let both_used = self.log.format != Some(RedoFormat::Directory);
         for (file, offset) in self.log.damaged.iter().filter(|_| both_used) {
-            let finding = about(Finding::note, InnodbFinding::InnodbDamagedCheckpoint, Some(file)).at(*offset);
-            findings.push(finding);
+            add(about(note, Found::InnodbDamagedCheckpoint, Some(file)).at(*offset));
         }
         self.notes_of_spaces(findings, coverage);
         if let Some(path) = self.my_cnf.as_ref().filter(|_| self.settings.has_includes) {
@@ -268,12 +257,11 @@ impl InnodbSource {
         for (index, space) in self.spaces.all.iter().enumerate() {
             let first = self.spaces.index_of(space.id).filter(|first| *first != index);
             if let Some(first) = first.and_then(|first| self.spaces.all.get(first)) {
-                let finding = InnodbFinding::InnodbTwoFiles { space_id: space.id, other: first.name() };
+                let finding = Found::InnodbTwoFiles { space_id: space.id, other: first.name() };
                 findings.push(about(Finding::problem, finding, Some(&space.name())));
             }
             if space.page_0.is_damaged() {
-                let finding = about(Finding::problem, InnodbFinding::InnodbPageZero, Some(&space.name()));
-                findings.push(finding.at(0));
+                findings.push(about(Finding::problem, Found::InnodbPageZero, Some(&space.name())).at(0));
             }
         }
         for (path, why) in &self.spaces.unknown {
@@ -282,7 +270,7 @@ impl InnodbSource {
                 NoSpace::Access(error) => coverage.skip(SkippedPart::file(path), error),
                 NoSpace::Empty => {
                     let severity = if self.lacks_page_0() { Finding::problem } else { Finding::note };
-                    findings.push(about(severity, InnodbFinding::InnodbEmptyFile, Some(&path)));
+                    findings.push(about(severity, Found::InnodbEmptyFile, Some(&path)));
                 }
                 NoSpace::Unknown => coverage.skip(SkippedPart::file(path), SkipReason::UnknownTablespace),
             }
@@ -297,8 +285,11 @@ impl InnodbSource {
     }
 }
 
+/// What makes a finding a note or a problem.
+type Severity = fn(FindingKind) -> Finding;
+
 /// A finding about a file, or about everything.
-pub fn about(severity: fn(FindingKind) -> Finding, found: InnodbFinding, file: Option<&str>) -> Finding {
+pub fn about(severity: Severity, found: Found, file: Option<&str>) -> Finding {
     let finding = severity(FindingKind::Innodb(found));
     match file {
         Some(file) => finding.in_file(file),

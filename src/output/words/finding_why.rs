@@ -9,7 +9,7 @@ use crate::cluster::state_files::StateFile;
 impl FindingKind {
     /// Why it matters, in one line.
     #[must_use]
-    pub const fn why(&self) -> &'static str {
+    pub fn why(&self) -> &'static str {
         match self {
             Self::StalePidFile { holder: PidHolder::Nobody, .. } => {
                 "left by the crash; the server removes it when it starts"

@@ -10,128 +10,140 @@ use crate::parsers::innodb::page_check::PageFault;
 
 impl fmt::Display for InnodbFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::InnodbDamagedPages { count, with_image } => {
-                write!(f, "damaged pages: {count}; the doublewrite buffer holds a whole image of {with_image}")
-            }
-            Self::InnodbOlderImages { count } => write!(
-                f,
-                "whole pages newer than the end of the redo log, with an older image in the doublewrite buffer: {count}"
-            ),
-            Self::InnodbBadPages { count, pages } => write!(f, "damaged pages: {count} of {pages}"),
-            Self::InnodbZeroPages { count, wrong: 0 } => write!(f, "pages of zeros that have an image: {count}"),
-            Self::InnodbZeroPages { count, wrong } => write!(
-                f,
-                "pages of zeros that have an image: {count}; {wrong} of them were written after the checkpoint"
-            ),
-            Self::InnodbDamagedSlots { count } => write!(f, "slots with a damaged image: {count}"),
-            Self::InnodbDamagedEntries => f.write_str("a block of entries has a wrong checksum"),
-            Self::InnodbPartialPage { have_bytes } => {
-                write!(f, "the file ends inside a page, {have_bytes} bytes after its start")
-            }
-            Self::InnodbTwoFiles { space_id, other } => {
-                write!(f, "tablespace {space_id} is claimed by {} too", super::super::escape::printable(other))
-            }
-            Self::InnodbEmptyFile => f.write_str("the file has no page with content"),
-            Self::InnodbPageZero => f.write_str("page 0 is damaged; the tablespace is known from other pages"),
-            Self::InnodbNoCheckpoint => f.write_str("the checkpoint of the redo log is unknown"),
-            Self::InnodbDamagedCheckpoint => f.write_str("a checkpoint block has a wrong checksum"),
-            Self::InnodbRedoHeader => {
-                f.write_str("the header of this file of the redo log is damaged, or not all there")
-            }
-            Self::InnodbNotShutDown { checkpoint_lsn, end_lsn } => write!(
-                f,
-                "the server was not shut down cleanly: checkpoint at LSN {checkpoint_lsn}, end of the redo log at {end_lsn}"
-            ),
-            Self::InnodbRedoMissing => f.write_str("the redo log continues in a file that is missing or too short"),
-            Self::InnodbRedoBehind { end_lsn, newest_lsn } => {
-                write!(f, "the redo log ends at LSN {end_lsn}, and a page was written at LSN {newest_lsn}")
-            }
-            Self::InnodbNoDoublewrite { expects_files: true } => f.write_str("the doublewrite buffer was not found"),
-            Self::InnodbNoDoublewrite { expects_files: false } => f.write_str("no doublewrite buffer is there"),
-            Self::InnodbBufferNotInUse => {
-                f.write_str("pages were written after the checkpoint, and nothing in the doublewrite buffer is as new")
-            }
-            Self::InnodbDoublewriteOff => f.write_str("the option file turns the doublewrite buffer off"),
-            Self::InnodbBufferIncomplete => f.write_str("files or slots of the doublewrite buffer are missing"),
-            Self::InnodbCheckpointUncertain => {
-                f.write_str("a checkpoint block is damaged or missing that a newer checkpoint may have been in")
-            }
-            Self::InnodbUnknownRules => f.write_str("the rules of MariaDB before 10.5 are not known here"),
-            Self::InnodbHeaderCopyUsed => {
-                f.write_str("the first copy of the doublewrite header is damaged; the second was used")
-            }
-            Self::InnodbOtherPageSize { page_bytes } => {
-                write!(f, "the file is of another page size than the instance ({page_bytes} bytes)")
-            }
-            Self::InnodbTrailingBytes { bytes } => write!(f, "{bytes} bytes after the last slot"),
-            Self::InnodbServerRunning { pid } => {
-                write!(f, "process {pid} holds a lock on the system tablespace, as a running server does")
-            }
-            Self::InnodbUnknownServer => f.write_str("which server wrote the directory is unknown"),
-        }
+        f.write_str(&self.words().0)
     }
 }
 
 impl InnodbFinding {
     /// Why it matters, in one line.
     #[must_use]
-    pub const fn why(&self) -> &'static str {
+    pub fn why(&self) -> &'static str {
+        self.words().1
+    }
+
+    /// What was found, and why it matters.
+    fn words(&self) -> (String, &'static str) {
+        let fixed = |what: &str, why| (what.to_owned(), why);
         match self {
-            Self::InnodbDamagedPages { .. } => {
-                "which version of a page is the right one depends on the redo log, which is not replayed here"
+            Self::InnodbDamagedPages { count, with_image } => (
+                format!("damaged pages: {count}; the doublewrite buffer holds a whole image of {with_image}"),
+                "which version of a page is the right one depends on the redo log, which is not replayed here",
+            ),
+            Self::InnodbOlderImages(count) => (
+                format!(
+                    "whole pages newer than the end of the redo log, with an older image in the doublewrite buffer: {count}"
+                ),
+                "MariaDB 10.11.10 and later write the older image over such a page at startup: start the server only on a copy",
+            ),
+            Self::InnodbBadPages { count, pages } => {
+                (format!("damaged pages: {count} of {pages}"), "innodb check compares them with the doublewrite buffer")
             }
-            Self::InnodbOlderImages { .. } => {
-                "MariaDB 10.11.10 and later write the older image over such a page at startup: start the server only on a copy"
-            }
-            Self::InnodbBadPages { .. } => "innodb check compares them with the doublewrite buffer",
-            Self::InnodbZeroPages { wrong: 0, .. } => {
+            Self::InnodbZeroPages { count, wrong: 0 } => (
+                format!("pages of zeros that have an image: {count}"),
                 "a crash leaves pages that were allocated and not yet written; MariaDB makes zeros of freed pages of \
-                 compressed tables"
+                 compressed tables",
+            ),
+            Self::InnodbZeroPages { count, wrong } => (
+                format!(
+                    "pages of zeros that have an image: {count}; {wrong} of them were written after the checkpoint"
+                ),
+                "the pages had content: compare them with a backup",
+            ),
+            Self::InnodbDamagedSlots(count) => (
+                format!("slots with a damaged image: {count}"),
+                "a crash in the middle of a write of the buffer leaves one; the page itself was not being written then",
+            ),
+            Self::InnodbDamagedEntries => fixed(
+                "a block of entries has a wrong checksum",
+                "the list shows which pages were being written: part of it is lost",
+            ),
+            Self::InnodbPartialPage(have_bytes) => (
+                format!("the file ends inside a page, {have_bytes} bytes after its start"),
+                "the file was cut off, or its extension was interrupted",
+            ),
+            Self::InnodbTwoFiles { space_id, other } => (
+                format!("tablespace {space_id} is claimed by {} too", super::super::escape::printable(other)),
+                "one of them was copied in from elsewhere; slots are compared with the first alone",
+            ),
+            Self::InnodbEmptyFile => {
+                fixed("the file has no page with content", "its table was being made, or the file was emptied")
             }
-            Self::InnodbZeroPages { .. } => "the pages had content: compare them with a backup",
-            Self::InnodbDamagedSlots { .. } => {
-                "a crash in the middle of a write of the buffer leaves one; the page itself was not being written then"
-            }
-            Self::InnodbDamagedEntries => "the list shows which pages were being written: part of it is lost",
-            Self::InnodbPartialPage { .. } => "the file was cut off, or its extension was interrupted",
-            Self::InnodbTwoFiles { .. } => {
-                "one of them was copied in from elsewhere; slots are compared with the first alone"
-            }
-            Self::InnodbEmptyFile => "its table was being made, or the file was emptied",
-            Self::InnodbPageZero => "the server finds the tablespace by page 0",
-            Self::InnodbNoCheckpoint => "which images are older than the checkpoint is unknown",
-            Self::InnodbDamagedCheckpoint => {
-                "the other block was used; a crash in the middle of a checkpoint leaves one"
-            }
-            Self::InnodbRedoHeader => "the server tests it before it replays anything",
-            Self::InnodbNotShutDown { .. } => {
-                "recovery replays the redo log at startup, which is not done here; a server that runs shows the same"
-            }
-            Self::InnodbRedoMissing => "changes after that are lost unless the file is found",
-            Self::InnodbRedoBehind { .. } => {
-                "servers write a page after the log of its changes: the end of the log is lost, or the pages are from a later time"
-            }
-            Self::InnodbNoDoublewrite { expects_files: true } => {
+            Self::InnodbPageZero => fixed(
+                "page 0 is damaged; the tablespace is known from other pages",
+                "the server finds the tablespace by page 0",
+            ),
+            Self::InnodbNoCheckpoint => fixed(
+                "the checkpoint of the redo log is unknown",
+                "which images are older than the checkpoint is unknown",
+            ),
+            Self::InnodbDamagedCheckpoint => fixed(
+                "a checkpoint block has a wrong checksum",
+                "the other block was used; a crash in the middle of a checkpoint leaves one",
+            ),
+            Self::InnodbRedoHeader => fixed(
+                "the header of this file of the redo log is damaged, or not all there",
+                "the server tests it before it replays anything",
+            ),
+            Self::InnodbNotShutDown { checkpoint_lsn, end_lsn } => (
+                format!(
+                    "the server was not shut down cleanly: checkpoint at LSN {checkpoint_lsn}, end of the redo log at {end_lsn}"
+                ),
+                "recovery replays the redo log at startup, which is not done here; a server that runs shows the same",
+            ),
+            Self::InnodbRedoMissing => fixed(
+                "the redo log continues in a file that is missing or too short",
+                "changes after that are lost unless the file is found",
+            ),
+            Self::InnodbRedoBehind { end_lsn, newest_lsn } => (
+                format!("the redo log ends at LSN {end_lsn}, and a page was written at LSN {newest_lsn}"),
+                "servers write a page after the log of its changes: the end of the log is lost, or the pages are from a later time",
+            ),
+            Self::InnodbNoDoublewrite { expects_files: true } => fixed(
+                "the doublewrite buffer was not found",
                 "the server keeps images in files, which innodb_doublewrite_dir or innodb_data_home_dir may name elsewhere: \
-                 give --doublewrite-dir or --my-cnf"
+                 give --doublewrite-dir or --my-cnf",
+            ),
+            Self::InnodbNoDoublewrite { expects_files: false } => {
+                fixed("no doublewrite buffer is there", "no page can be compared with an image")
             }
-            Self::InnodbNoDoublewrite { expects_files: false } => "no page can be compared with an image",
-            Self::InnodbBufferNotInUse => {
+            Self::InnodbBufferNotInUse => fixed(
+                "pages were written after the checkpoint, and nothing in the doublewrite buffer is as new",
                 "images may lie elsewhere, or the server ran with innodb_doublewrite=OFF: what is missing here proves nothing. \
-                 Give --doublewrite-dir or --my-cnf"
+                 Give --doublewrite-dir or --my-cnf",
+            ),
+            Self::InnodbDoublewriteOff => fixed(
+                "the option file turns the doublewrite buffer off",
+                "pages may have been written without an image",
+            ),
+            Self::InnodbBufferIncomplete => fixed(
+                "files or slots of the doublewrite buffer are missing",
+                "images may be in what is missing: what is not found proves nothing",
+            ),
+            Self::InnodbCheckpointUncertain => fixed(
+                "a checkpoint block is damaged or missing that a newer checkpoint may have been in",
+                "an image that counts as current may be older than the checkpoint",
+            ),
+            Self::InnodbUnknownRules => {
+                fixed("the rules of MariaDB before 10.5 are not known here", "which image the server takes is unknown")
             }
-            Self::InnodbDoublewriteOff => "pages may have been written without an image",
-            Self::InnodbBufferIncomplete => "images may be in what is missing: what is not found proves nothing",
-            Self::InnodbCheckpointUncertain => "an image that counts as current may be older than the checkpoint",
-            Self::InnodbUnknownRules => "which image the server takes is unknown",
-            Self::InnodbHeaderCopyUsed => "page 5 of the system tablespace is damaged",
-            Self::InnodbOtherPageSize { .. } => "the server does not read it",
-            Self::InnodbTrailingBytes { .. } => "the file was cut off, or is of another server",
-            Self::InnodbServerRunning { .. } => {
-                "files change while they are read, and nothing here is certain: stop the server, or read a copy"
+            Self::InnodbHeaderCopyUsed => fixed(
+                "the first copy of the doublewrite header is damaged; the second was used",
+                "page 5 of the system tablespace is damaged",
+            ),
+            Self::InnodbOtherPageSize(page_bytes) => (
+                format!("the file is of another page size than the instance ({page_bytes} bytes)"),
+                "the server does not read it",
+            ),
+            Self::InnodbTrailingBytes(bytes) => {
+                (format!("{bytes} bytes after the last slot"), "the file was cut off, or is of another server")
             }
-            Self::InnodbUnknownServer => "which image the server takes is unknown",
+            Self::InnodbServerRunning(pid) => (
+                format!("process {pid} holds a lock on the system tablespace, as a running server does"),
+                "files change while they are read, and nothing here is certain: stop the server, or read a copy",
+            ),
+            Self::InnodbUnknownServer => {
+                fixed("which server wrote the directory is unknown", "which image the server takes is unknown")
+            }
         }
     }
 }

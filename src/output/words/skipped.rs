@@ -202,22 +202,6 @@ impl fmt::Display for SkipReason {
             Self::TablespaceShort { pages, declared } => {
                 write!(f, "{pages} pages are there, and page 0 says {declared}: the end of the file is missing")
             }
-            Self::NamedFileMissing { space_id } => {
-                f.write_str("the dictionary or a rollback segment names it")?;
-                if let Some(space_id) = space_id {
-                    write!(f, " for tablespace {space_id}")?;
-                }
-                f.write_str(
-                    ", and it is not there, or empty: it is lost, or its table was discarded, or dropped shortly before the server ended",
-                )
-            }
-            Self::DictionaryNotRead { page_no: Some(page_no) } => write!(
-                f,
-                "page {page_no} of the dictionary, or of transactions, is damaged, or older than the page that leads to it: whether all files are there is not known"
-            ),
-            Self::DictionaryNotRead { page_no: None } => {
-                f.write_str("no row of the dictionary was found in it: whether all tables have their files is not known")
-            }
             Self::BufferNotFound => {
                 f.write_str("it was not found: give --doublewrite-dir or --my-cnf, if it is in another directory")
             }

@@ -7,7 +7,8 @@ use crate::parsers::decode::be_u32_at;
 pub const NO_CHECKSUM: u32 = 0xDEAD_BEEF;
 
 /// How the checksum of a page was computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "snake_case")]
 pub enum Algorithm {
     /// CRC-32C of two parts of the page, in header and trailer.
     Crc32,
@@ -33,35 +34,10 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// All of them.
-    pub const ALL: [Self; 10] = [
-        Self::Crc32,
-        Self::Innodb,
-        Self::None,
-        Self::FullCrc32,
-        Self::ZipCrc32,
-        Self::ZipInnodb,
-        Self::ZipNone,
-        Self::MysqlPageCompression,
-        Self::MariadbPageCompression,
-        Self::MariadbEncrypted,
-    ];
-
     /// Stable name for programs.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Crc32 => "crc32",
-            Self::Innodb => "innodb",
-            Self::None => "none",
-            Self::FullCrc32 => "full_crc32",
-            Self::ZipCrc32 => "zip_crc32",
-            Self::ZipInnodb => "zip_innodb",
-            Self::ZipNone => "zip_none",
-            Self::MysqlPageCompression => "mysql_page_compression",
-            Self::MariadbPageCompression => "mariadb_page_compression",
-            Self::MariadbEncrypted => "mariadb_encrypted",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

@@ -19,8 +19,6 @@ pub struct SpaceFlags {
     pub zip_bytes: Option<usize>,
     /// MariaDB: pages may be compressed one by one.
     pub has_page_compression: bool,
-    /// MariaDB with `full_crc32`: how pages are compressed.
-    pub full_crc32_codec: u8,
     /// MySQL: pages are encrypted.
     pub is_mysql_encrypted: bool,
 }
@@ -42,7 +40,6 @@ impl SpaceFlags {
                 page_bytes: 512 << (raw & 15),
                 zip_bytes: None,
                 has_page_compression: (raw >> 5) & 7 != 0,
-                full_crc32_codec: ((raw >> 5) & 7) as u8,
                 is_mysql_encrypted: false,
             };
         }
@@ -53,7 +50,6 @@ impl SpaceFlags {
             page_bytes: if page == 0 { DEFAULT_PAGE_BYTES } else { 512 << page },
             zip_bytes: if zip == 0 { None } else { Some(512 << zip) },
             has_page_compression: raw & 0x1_0000 != 0,
-            full_crc32_codec: 0,
             is_mysql_encrypted: raw & 0x2000 != 0,
         }
     }

@@ -1,10 +1,6 @@
 //! Where images lie in a doublewrite buffer: its file names, and its header in the system tablespace.
 
-use std::collections::BTreeSet;
-use std::ops::RangeInclusive;
-
-use crate::parsers::decode::{be_u32_at, decode_at};
-use crate::parsers::error::ParseError;
+use crate::parsers::decode::be_u32_at;
 use crate::parsers::innodb::is_instance_page_size;
 
 /// What a file of the doublewrite buffer holds.
@@ -53,19 +49,6 @@ impl DoublewriteName {
 /// Number of the page in the system tablespace whose end has the header of the legacy doublewrite buffer.
 pub const TRX_SYSTEM_PAGE: u32 = 5;
 
-/// Tablespaces with rollback segments, by the page of transactions: the system tablespace and those of undo logs. MySQL 8.0 and later
-/// has only those of the system tablespace there. `ignored`: slots that are not read.
-///
-/// Each of 128 slots of 8 bytes, from byte 56 on, is a space id and a page number, which is 0xFFFFFFFF in one that is not used.
-///
-/// Source: `TRX_SYS_RSEGS`, `storage/innobase/include/trx0sys.h`.
-#[must_use]
-pub fn rollback_spaces(page: &[u8], ignored: RangeInclusive<usize>) -> BTreeSet<u32> {
-    let slots = page.get(56..56 + 128 * 8).unwrap_or_default().chunks_exact(8).enumerate();
-    let used = slots.filter(|(number, slot)| !ignored.contains(number) && be_u32_at(slot, 4) != Some(u32::MAX));
-    used.filter_map(|(_, slot)| be_u32_at(slot, 0)).collect()
-}
-
 /// Pages of an extent, the unit in which the legacy doublewrite buffer has its place.
 #[must_use]
 pub const fn extent_pages(page_bytes: usize) -> u32 {
@@ -85,7 +68,7 @@ pub const fn extent_pages(page_bytes: usize) -> u32 {
 /// | 14..18 | `blocks.0`   | first page of the first extent                     |
 /// | 18..22 | `blocks.1`   | first page of the second                           |
 /// | 22..34 |              | `magic` and both blocks again                      |
-/// | 34..38 | `stored_ids` | 1783657386 where images have their space ids       |
+/// | 34..38 |              | 1783657386 where images have their space ids       |
 ///
 /// Source: `TRX_SYS_DOUBLEWRITE`, `storage/innobase/include/trx0sys.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,15 +77,11 @@ pub struct LegacyHeader {
     pub blocks: (u32, u32),
     /// The first of the two copies is damaged, and the second was used.
     pub is_from_copy: bool,
-    /// Images name their tablespace.
-    pub has_space_ids: bool,
 }
 
 impl LegacyHeader {
     /// First value of the header.
     pub const MAGIC: u32 = 536_853_855;
-    /// Value that says that images have space ids.
-    pub const SPACE_IDS_STORED: u32 = 1_783_657_386;
     /// Bytes from the start of the header to the end of the page.
     pub const BEFORE_END: usize = 200;
 
@@ -110,29 +89,20 @@ impl LegacyHeader {
     #[must_use]
     pub const fn usual(page_bytes: usize) -> Self {
         let extent = extent_pages(page_bytes);
-        Self { blocks: (extent, extent.saturating_mul(2)), is_from_copy: false, has_space_ids: true }
+        Self { blocks: (extent, extent.saturating_mul(2)), is_from_copy: false }
     }
 
-    /// Decodes the header at the end of page 5. `None` when neither copy has the magic number: there is no such buffer.
-    ///
-    /// # Errors
-    /// `Truncated` when the page is shorter than the header.
-    pub fn decode(base: u64, page: &[u8]) -> Result<Option<Self>, ParseError> {
-        let start = page.len().saturating_sub(Self::BEFORE_END);
-        let area = page.get(start..).unwrap_or_default();
-        let base = base.saturating_add(start as u64);
-        decode_at("TRX_SYS_DOUBLEWRITE", base, area, |i| {
-            use nom::Parser;
-            let (i, _) = nom::error::context("header", crate::parsers::decode::take(38)).parse(i)?;
-            let copy = |at: usize| {
-                let field = |offset: usize| be_u32_at(area, at.saturating_add(offset));
-                (field(0) == Some(Self::MAGIC)).then(|| field(4).zip(field(8))).flatten()
-            };
-            let (first, second) = (copy(10), copy(22));
-            let has_space_ids = be_u32_at(area, 34) == Some(Self::SPACE_IDS_STORED);
-            let header = first.or(second).map(|blocks| Self { blocks, is_from_copy: first.is_none(), has_space_ids });
-            Ok((i, header))
-        })
+    /// Decodes the header at the end of page 5. `None` when neither copy has the magic number, or the page is shorter than the header:
+    /// there is no such buffer.
+    #[must_use]
+    pub fn decode(page: &[u8]) -> Option<Self> {
+        let area = page.get(page.len().saturating_sub(Self::BEFORE_END)..)?;
+        let copy = |at: usize| {
+            let field = |offset: usize| be_u32_at(area, at.saturating_add(offset));
+            (field(0) == Some(Self::MAGIC)).then(|| field(4).zip(field(8))).flatten()
+        };
+        let first = copy(10);
+        first.or_else(|| copy(22)).map(|blocks| Self { blocks, is_from_copy: first.is_none() })
     }
 
     /// The page in the system tablespace that holds a slot; `None` after the last slot.
@@ -159,7 +129,8 @@ impl LegacyHeader {
 pub const SINGLE_PAGE_SLOTS: u64 = 512;
 
 /// Which part of a file a slot is in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum SlotPart {
     /// Pages that were written together.
     Batch,
@@ -172,12 +143,8 @@ pub enum SlotPart {
 impl SlotPart {
     /// Stable name for programs.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Batch => "batch",
-            Self::Single => "single",
-            Self::Unknown => "unknown",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 
@@ -270,35 +237,20 @@ mod tests {
     #[test]
     fn header_of_real_servers() {
         let mut page = page();
-        let header = LegacyHeader { blocks: (64, 128), is_from_copy: false, has_space_ids: true };
-        assert_eq!(LegacyHeader::decode(0, &page).unwrap(), Some(header));
+        let header = LegacyHeader { blocks: (64, 128), is_from_copy: false };
+        assert_eq!(LegacyHeader::decode(&page), Some(header));
         assert_eq!(LegacyHeader::usual(16384), header);
         page[16384 - 190] ^= 1;
         let copy = LegacyHeader { is_from_copy: true, ..header };
-        assert_eq!(LegacyHeader::decode(0, &page).unwrap(), Some(copy));
+        assert_eq!(LegacyHeader::decode(&page), Some(copy));
         page[16384 - 178] ^= 1;
-        assert_eq!(LegacyHeader::decode(0, &page).unwrap(), None);
-        let error = LegacyHeader::decode(0x100, &page[..20]).unwrap_err();
-        assert_eq!(error.offset, 0x100);
-    }
-
-    /// The first slots that MySQL 5.6.24 wrote with `innodb_undo_tablespaces=3`, and one that is not used.
-    #[test]
-    fn rollback_segments_name_their_tablespaces() {
-        let mut page = vec![0xFF; 4096];
-        let slots = [(0_u32, 6_u32), (1, 3), (2, 3), (3, 3), (1, 4)];
-        for (number, (space_id, page_no)) in slots.into_iter().enumerate() {
-            page[56 + number * 8..][..4].copy_from_slice(&space_id.to_be_bytes());
-            page[60 + number * 8..][..4].copy_from_slice(&page_no.to_be_bytes());
-        }
-        assert_eq!(rollback_spaces(&page, 200..=200), BTreeSet::from([0, 1, 2, 3]));
-        assert_eq!(rollback_spaces(&page, 2..=3), BTreeSet::from([0, 1]));
-        assert!(rollback_spaces(&page[..600], 200..=200).is_empty());
+        assert_eq!(LegacyHeader::decode(&page), None);
+        assert_eq!(LegacyHeader::decode(&page[..20]), None);
     }
 
     #[test]
     fn slots_lie_in_two_extents() {
-        let header = LegacyHeader { blocks: (64, 128), is_from_copy: false, has_space_ids: true };
+        let header = LegacyHeader { blocks: (64, 128), is_from_copy: false };
         let page = |slot| header.page_of_slot(16384, slot);
         assert_eq!(
             [page(0), page(63), page(64), page(127), page(128)],

@@ -7,16 +7,13 @@ use std::fmt;
 pub mod checksum;
 pub mod compressed;
 pub mod detect_block;
-pub mod dictionary;
 pub mod flags;
-pub mod index_page;
 pub mod layout;
 pub mod my_cnf;
 pub mod page;
 pub mod page_check;
 pub mod redo;
-pub mod redo_block;
-pub mod redo_mtr;
+pub mod redo_records;
 
 /// A log sequence number of InnoDB: bytes of redo log since the instance was made. Printed as the servers do, as a decimal
 /// number.

@@ -1,39 +1,29 @@
-//! Header and trailer of a page.
+//! Header of a page.
 
-use crate::parsers::decode::{be_u16, be_u32, be_u64, decode_at};
-use crate::parsers::error::ParseError;
-use crate::parsers::innodb::{InnodbLsn, InnodbPageId};
+use crate::parsers::decode::{be_u16_at, be_u32_at, be_u64_at};
+use crate::parsers::innodb::InnodbLsn;
 
 /// Header of every page that is not inside a compressed one: 38 bytes at its start, big-endian.
 ///
 /// | bytes  | field          | meaning                                                                |
 /// |--------|----------------|------------------------------------------------------------------------|
-/// | 0..4   | `checksum`     | checksum; not used with `full_crc32`                                   |
+/// | 0..4   |                | checksum; not used with `full_crc32`                                   |
 /// | 4..8   | `page_no`      | number of the page in its tablespace                                   |
-/// | 8..12  | `previous`     | page before it, 0xFFFFFFFF for none                                    |
-/// | 12..16 | `next`         | page after it, 0xFFFFFFFF for none                                     |
+/// | 8..16  |                | pages before and after it, 0xFFFFFFFF for none                         |
 /// | 16..24 | `lsn`          | end of the newest change of the page                                   |
 /// | 24..26 | `page_type`    | kind of page                                                           |
-/// | 26..34 | `flush_lsn`    | page 0 of space 0: flush LSN; MariaDB: key version in the first 4 bytes |
+/// | 26..34 |                | page 0 of space 0: flush LSN; MariaDB: key version in the first 4 bytes |
 /// | 34..38 | `space_id`     | tablespace                                                             |
 ///
 /// Source: `FIL_PAGE_SPACE_OR_CHKSUM` and the offsets after it, `storage/innobase/include/fil0types.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageHeader {
-    /// Stored checksum.
-    pub checksum: u32,
     /// Number of the page in its tablespace.
     pub page_no: u32,
-    /// Page before it.
-    pub previous: u32,
-    /// Page after it.
-    pub next: u32,
     /// End of its newest change.
     pub lsn: InnodbLsn,
     /// Kind of page.
     pub page_type: PageType,
-    /// Flush LSN, or the key version in its upper half.
-    pub flush_lsn: u64,
     /// Tablespace.
     pub space_id: u32,
 }
@@ -42,66 +32,11 @@ impl PageHeader {
     /// Bytes of the header.
     pub const SIZE: usize = 38;
 
-    /// Decodes without judging. `base` is the offset of `buf[0]` in the file, for error messages only.
-    ///
-    /// # Errors
-    /// `Truncated` when `buf` is shorter than [`Self::SIZE`].
-    pub fn decode(base: u64, buf: &[u8]) -> Result<Self, ParseError> {
-        use nom::Parser;
-        use nom::error::context;
-        decode_at("FIL_PAGE", base, buf, |i| {
-            let (i, checksum) = context("space_or_checksum", be_u32).parse(i)?;
-            let (i, page_no) = context("offset", be_u32).parse(i)?;
-            let (i, previous) = context("prev", be_u32).parse(i)?;
-            let (i, next) = context("next", be_u32).parse(i)?;
-            let (i, lsn) = context("lsn", be_u64).parse(i)?;
-            let (i, page_type) = context("type", be_u16).parse(i)?;
-            let (i, flush_lsn) = context("file_flush_lsn", be_u64).parse(i)?;
-            let (i, space_id) = context("space_id", be_u32).parse(i)?;
-            let (lsn, page_type) = (InnodbLsn(lsn), PageType(page_type));
-            Ok((i, Self { checksum, page_no, previous, next, lsn, page_type, flush_lsn, space_id }))
-        })
-    }
-
-    /// The page that the header names.
-    #[must_use]
-    pub const fn page_id(&self) -> InnodbPageId {
-        InnodbPageId { space_id: self.space_id, page_no: self.page_no }
-    }
-
-    /// Number of the key that MariaDB encrypted the page with; 0 for none.
-    #[must_use]
-    pub const fn key_version(&self) -> u64 {
-        self.flush_lsn >> 32
-    }
-}
-
-/// The last 8 bytes of a page, big-endian.
-///
-/// | bytes | field      | `crc32`, `innodb`, `none`  | `full_crc32`               |
-/// |-------|------------|----------------------------|----------------------------|
-/// | 0..4  | `first`    | checksum                   | lower half of the LSN      |
-/// | 4..8  | `second`   | lower half of the LSN      | checksum                   |
-///
-/// Source: `FIL_PAGE_END_LSN_OLD_CHKSUM`, `FIL_PAGE_FCRC32_END_LSN` and `FIL_PAGE_FCRC32_CHECKSUM`, `fil0types.h`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PageTrailer {
-    /// Checksum, or the lower half of the LSN.
-    pub first: u32,
-    /// The other of the two.
-    pub second: u32,
-}
-
-impl PageTrailer {
-    /// Bytes of the trailer.
-    pub const SIZE: usize = 8;
-
-    /// Decodes the end of `page` without judging; `None` when it is shorter than the trailer.
+    /// Decodes without judging; `None` for a page that is shorter than [`Self::SIZE`].
     #[must_use]
     pub fn of(page: &[u8]) -> Option<Self> {
-        let (rest, second) = page.split_last_chunk::<4>()?;
-        let (_, first) = rest.split_last_chunk::<4>()?;
-        Some(Self { first: u32::from_be_bytes(*first), second: u32::from_be_bytes(*second) })
+        let (page_no, lsn, space_id) = (be_u32_at(page, 4)?, InnodbLsn(be_u64_at(page, 16)?), be_u32_at(page, 34)?);
+        Some(Self { page_no, lsn, page_type: PageType(be_u16_at(page, 24)?), space_id })
     }
 }
 
@@ -110,16 +45,8 @@ impl PageTrailer {
 pub struct PageType(pub u16);
 
 impl PageType {
-    /// Page of the legacy doublewrite buffer that holds no image.
-    pub const LEGACY_DOUBLEWRITE: Self = Self(13);
     /// MySQL: compressed page.
     pub const MYSQL_COMPRESSED: Self = Self(14);
-    /// MySQL: encrypted page.
-    pub const MYSQL_ENCRYPTED: Self = Self(15);
-    /// MySQL: compressed and encrypted page.
-    pub const MYSQL_COMPRESSED_ENCRYPTED: Self = Self(16);
-    /// MySQL: encrypted page of a spatial index.
-    pub const MYSQL_ENCRYPTED_RTREE: Self = Self(17);
     /// MariaDB without `full_crc32`: compressed page.
     pub const MARIADB_COMPRESSED: Self = Self(34354);
     /// MariaDB without `full_crc32`: compressed and encrypted page.
@@ -181,30 +108,9 @@ mod tests {
     #[test]
     fn fields_lie_where_the_servers_put_them() {
         let bytes: Vec<u8> = (0..38).collect();
-        let header = PageHeader::decode(0x4000, &bytes).unwrap();
-        assert_eq!(header.checksum, 0x0001_0203);
-        assert_eq!(header.page_no, 0x0405_0607);
-        assert_eq!((header.previous, header.next), (0x0809_0A0B, 0x0C0D_0E0F));
-        assert_eq!(header.lsn, InnodbLsn(0x1011_1213_1415_1617));
-        assert_eq!(header.page_type, PageType(0x1819));
-        assert_eq!(header.flush_lsn, 0x1A1B_1C1D_1E1F_2021);
-        assert_eq!(header.key_version(), 0x1A1B_1C1D);
-        assert_eq!(header.space_id, 0x2223_2425);
-    }
-
-    #[test]
-    fn trailer_is_the_last_eight_bytes() {
-        let bytes: Vec<u8> = (0..64).collect();
-        let trailer = PageTrailer { first: 0x3839_3A3B, second: 0x3C3D_3E3F };
-        assert_eq!(PageTrailer::of(&bytes), Some(trailer));
-        assert_eq!(PageTrailer::of(&bytes[..7]), None);
-    }
-
-    #[test]
-    fn header_that_ends_early_is_an_error_at_its_offset() {
-        for length in 0..38 {
-            let error = PageHeader::decode(0x4000, &vec![7; length]).unwrap_err();
-            assert!((0x4000..=0x4000 + length as u64).contains(&error.offset), "{error}");
-        }
+        let header = PageHeader::of(&bytes).unwrap();
+        assert_eq!((header.page_no, header.space_id), (0x0405_0607, 0x2223_2425));
+        assert_eq!((header.lsn, header.page_type), (InnodbLsn(0x1011_1213_1415_1617), PageType(0x1819)));
+        assert!((0..38).all(|length| PageHeader::of(&bytes[..length]).is_none()));
     }
 }

@@ -2,7 +2,6 @@
 
 pub mod cluster;
 pub mod innodb;
-mod innodb_watch;
 mod new_files;
 mod stamps;
 pub mod wal;

@@ -21,7 +21,6 @@ mod undo;
 mod wal;
 
 pub(super) use help::key_lines;
-pub(super) use picker::list as picker_list;
 pub use triage::{next_words, start_words};
 pub use wal::notes as wal_notes;
 

@@ -3,7 +3,6 @@
 use ratatui::text::{Line, Span};
 
 use super::{Body, highlight};
-use crate::tui::look::Look;
 use crate::tui::picker::Item;
 use crate::tui::state::{PromptKind, State};
 
@@ -13,17 +12,7 @@ const KEYS: usize = 18;
 pub(super) fn body(state: &State, items: Vec<Item>) -> Body<'_> {
     let is_kept = state.prompt.as_ref().is_some_and(|prompt| prompt.kind == PromptKind::Bookmarks);
     let kept = is_kept.then_some(state.bookmarks.len());
-    list(state.look, state.columns(), (kept, state.view.name()), items, state.picked)
-}
-
-/// The list of any screen. `kept`: how many bookmarks there are, where one of them is picked; `view`: the open one.
-pub(in crate::tui) fn list<'a, C: 'a>(
-    look: Look,
-    width: usize,
-    (kept, view): (Option<usize>, &str),
-    items: Vec<Item<C>>,
-    picked: usize,
-) -> Body<'a> {
+    let (look, width, view, picked) = (state.look, state.columns(), state.view.name(), state.picked);
     let title = match kept {
         Some(0) => "Nothing was kept yet: b keeps the selected line".to_owned(),
         Some(_) => "What was kept: enter goes there, esc closes this".to_owned(),

@@ -1,14 +1,10 @@
 //! `pg_dwbinspect innodb`: the same for MySQL and MariaDB.
 
 mod args;
-mod batches;
-mod check;
-mod dump;
-mod info;
-mod page;
+mod buffer;
+mod pages;
 #[cfg(feature = "tui")]
 mod tui;
-mod verify;
 
 use std::io::Write;
 
@@ -32,23 +28,23 @@ pub struct InnodbArgs {
 enum InnodbCommand {
     #[cfg(feature = "tui")]
     Tui(tui::TuiArgs),
-    Check(check::CheckArgs),
-    Page(page::PageArgs),
-    Info(info::InfoArgs),
-    Dump(dump::DumpArgs),
-    Batches(batches::BatchesArgs),
-    Verify(verify::VerifyArgs),
+    Check(pages::CheckArgs),
+    Page(pages::PageArgs),
+    Info(buffer::InfoArgs),
+    Dump(buffer::DumpArgs),
+    Batches(buffer::BatchesArgs),
+    Verify(pages::VerifyArgs),
 }
 
 pub(super) fn run(args: &InnodbArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     match &args.command {
         #[cfg(feature = "tui")]
         InnodbCommand::Tui(args) => tui::run(args, out),
-        InnodbCommand::Check(args) => check::run(args, out),
-        InnodbCommand::Page(args) => page::run(args, out),
-        InnodbCommand::Info(args) => info::run(args, out),
-        InnodbCommand::Dump(args) => dump::run(args, out),
-        InnodbCommand::Batches(args) => batches::run(args, out),
-        InnodbCommand::Verify(args) => verify::run(args, out),
+        InnodbCommand::Check(args) => pages::check(args, out),
+        InnodbCommand::Page(args) => pages::page(args, out),
+        InnodbCommand::Info(args) => buffer::info(args, out),
+        InnodbCommand::Dump(args) => buffer::dump(args, out),
+        InnodbCommand::Batches(args) => buffer::batches(args, out),
+        InnodbCommand::Verify(args) => pages::verify(args, out),
     }
 }

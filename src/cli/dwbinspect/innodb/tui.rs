@@ -13,14 +13,13 @@ use crate::inspect::innodb::source::list_files;
 use crate::output::escape::printable;
 use crate::output::innodb_text::NOT_PREDICTED;
 use crate::tui::backend::innodb::InnodbBackend;
-use crate::tui::innodb::state::InnodbState;
+use crate::tui::innodb::InnodbState;
 
 /// Look at a crashed directory of MySQL or MariaDB on a screen: what is damaged, and what to do next
 ///
-/// Opens with the damaged pages of each tablespace, and fills in while the directory is being read: the pages of `check`, then
-/// batches, slots, and one page beside its images. ? shows the keys. Nothing is written into the directory, and no page is
-/// repaired. The exit status is that of `check`, and 2 where files have changed since
-/// or the check was begun again and has failed or not ended.
+/// Lists the pages of `check`, damaged ones first; enter shows what `page` says of one, F the findings, ? the keys. Nothing is
+/// written, and no page is repaired. The exit status is that of `check`, and 2 where files have changed since or the check was
+/// begun again and has failed or not ended.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS)]
 pub struct TuiArgs {
@@ -47,7 +46,7 @@ pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> 
     };
     let outdated = state.outdated();
     write_outdated(outdated, out)?;
-    writeln!(out, "damaged pages: {}", survey.damaged)?;
+    writeln!(out, "damaged pages: {}", survey.damaged())?;
     writeln!(out, "startup: {NOT_PREDICTED}")?;
     for skipped in survey.examined.coverage.skipped.iter().take(3) {
         writeln!(out, "not examined: {}", printable(&skipped.to_string()))?;

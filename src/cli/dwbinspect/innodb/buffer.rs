@@ -1,4 +1,4 @@
-//! `pg_dwbinspect innodb dump`: every slot and every entry.
+//! `pg_dwbinspect innodb info`, `batches` and `dump`: the doublewrite buffer.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -9,6 +9,7 @@ use super::PROGRAM;
 use super::args::DirectoryArgs;
 use crate::analysis::error_words::ErrorWords;
 use crate::analysis::finding::Coverage;
+use crate::analysis::innodb::batches::batches as groups_of;
 use crate::analysis::innodb::scan::ScanReport;
 use crate::analysis::innodb::slot::SlotFacts;
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
@@ -18,12 +19,86 @@ use crate::cli::work::until_interrupted;
 use crate::cluster::innodb::tablespace::PageReader;
 use crate::inspect::error::InspectError;
 use crate::output::closing::{Closing, begin};
-use crate::output::innodb_text::{InnodbSlotLines, write_entries};
+use crate::output::innodb_text::{
+    InnodbSlotLines, write_entries, write_innodb_batches, write_instance, write_tablespaces,
+};
 use crate::output::json::Item;
-use crate::output::json::innodb::INNODB_SLOT_COLUMNS;
+use crate::output::json::innodb::{
+    INNODB_BATCH_COLUMNS, INNODB_SLOT_COLUMNS, instance_row, slot_file_row, tablespace_row,
+};
 use crate::output::sink::CsvShape;
 use crate::output::text::Layout;
 use crate::repair::export::ExportDir;
+
+/// Show server, checkpoint, doublewrite buffer and tablespaces
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_STATUS)]
+pub struct InfoArgs {
+    #[command(flatten)]
+    directory: DirectoryArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+pub(super) fn info(args: &InfoArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
+    let (source, findings, mut coverage) = args.directory.open()?;
+    let jobs = args.directory.request().jobs;
+    let content = source.read_buffer(jobs, &mut coverage, &until_interrupted())?;
+    let shown = args.directory.shown();
+    let closing = Closing::new(findings, &coverage);
+    if let Some(format) = args.output.machine() {
+        let paths = vec![shown.clone()];
+        let mut sink = begin(format, CsvShape::Pairs, out, (PROGRAM, "innodb info"), paths)?;
+        let instance = instance_row(&shown, source.family, &source.log, &source.doublewrite, &source.spaces);
+        sink.item(&Item::Instance(instance))?;
+        for (file, counts) in source.doublewrite.files.iter().zip(&content.counts) {
+            sink.item(&Item::InnodbFile(slot_file_row(file, counts)))?;
+        }
+        for space in &source.spaces.all {
+            sink.item(&Item::Tablespace(tablespace_row(space)))?;
+        }
+        return Ok(closing.end(sink, source.spaces.all.len() as u64, serde_json::Map::new())?.into());
+    }
+    let layout = args.output.layout();
+    let buffer = (&source.doublewrite, content.counts.as_slice());
+    write_instance(out, layout, &shown, (source.family, &source.log), buffer, &source.spaces)?;
+    write_tablespaces(out, layout, &source.spaces)?;
+    Ok(closing.end_text(out, layout)?.into())
+}
+
+/// List the groups of slots that can be distinguished
+///
+/// InnoDB marks neither the beginning nor the end of a batch. Slots are separated by file, by part of the file (pages written
+/// together or one by one, where the sizes of the files show it), and by the checkpoint: "current" are images that are not older,
+/// "stale" those that are, "undecided" damaged ones.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_STATUS)]
+pub struct BatchesArgs {
+    #[command(flatten)]
+    directory: DirectoryArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+pub(super) fn batches(args: &BatchesArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
+    let (source, findings, mut coverage) = args.directory.open()?;
+    let content = source.read_buffer(args.directory.request().jobs, &mut coverage, &until_interrupted())?;
+    let setting = source.setting();
+    let rows: Vec<_> = groups_of(&content, source.checkpoint()).iter().map(|batch| setting.batch_row(batch)).collect();
+    let closing = Closing::new(findings, &coverage);
+    if let Some(format) = args.output.machine() {
+        let shape = CsvShape::Rows { plural: "batches", columns: INNODB_BATCH_COLUMNS };
+        let mut sink = begin(format, shape, out, (PROGRAM, "innodb batches"), vec![args.directory.shown()])?;
+        let shown = rows.len() as u64;
+        for row in rows {
+            sink.item(&Item::InnodbBatch(row))?;
+        }
+        return Ok(closing.end(sink, shown, serde_json::Map::new())?.into());
+    }
+    let layout = args.output.layout();
+    write_innodb_batches(out, layout, &rows)?;
+    Ok(closing.end_text(out, layout)?.into())
+}
 
 /// Show every slot of the doublewrite buffer, and every entry without an image
 ///
@@ -31,7 +106,7 @@ use crate::repair::export::ExportDir;
 /// checkpoint of the redo log), and how the page in the data file stands to it. Nothing marks a slot as finished: old images
 /// stay until they are overwritten.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT_STATUS, after_long_help = format!("{EXAMPLES}\n{EXIT_STATUS}"))]
+#[command(after_help = EXIT_STATUS, after_long_help = format!("{EXAMPLES_OF_DUMP}\n{EXIT_STATUS}"))]
 pub struct DumpArgs {
     #[command(flatten)]
     directory: DirectoryArgs,
@@ -42,7 +117,7 @@ pub struct DumpArgs {
     output: OutputArgs,
 }
 
-const EXAMPLES: &str = "\
+const EXAMPLES_OF_DUMP: &str = "\
 Examples:
   pg_dwbinspect innodb dump /var/lib/mysql
   pg_dwbinspect innodb dump --format ndjson DATADIR | jq 'select(.disk == \"torn\")'
@@ -52,7 +127,7 @@ Images are saved byte for byte as they are in the slot. Their names are tablespa
 followed by file and slot.
 ";
 
-pub(super) fn run(args: &DumpArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
+pub(super) fn dump(args: &DumpArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let (source, findings, mut coverage) = args.directory.open()?;
     let export = match &args.images {
         Some(path) => {
