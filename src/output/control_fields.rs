@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::json::{lsn_text, time_text};
 use crate::parsers::control::ControlFile;
+use crate::parsers::control_layout::{ControlLayout, Field};
 
 /// One field, ready to print.
 #[derive(Clone, Debug, PartialEq)]
@@ -98,7 +99,11 @@ pub fn control_fields(control: &ControlFile) -> Vec<ControlField> {
         list.add("checkpoint_wal_level", None, json!(wal_level(level)), &wal_level(level));
     }
     if let Some(on) = checkpoint.logical_decoding_enabled {
-        list.add("logical_decoding_enabled", None, json!(on != 0), if on != 0 { "on" } else { "off" });
+        // The development tree of 19 did not print it.
+        let layout = ControlLayout::of_version(control.prefix.pg_control_version);
+        let is_printed = layout.is_some_and(|layout| layout.offset(Field::DataChecksumVersionInit).is_some());
+        let label = is_printed.then_some("Latest checkpoint's logical decoding");
+        list.add("logical_decoding_enabled", label, json!(on != 0), if on != 0 { "on" } else { "off" });
     }
     list.add("float_format", None, json!(f64::from_bits(control.float_format_bits)), "");
     let crc = if control.crc_is_good() { "good" } else { "bad" };

@@ -8,6 +8,7 @@ mod common;
 mod evidence;
 mod exchange;
 mod field_belonging;
+mod field_formats;
 mod field_rows;
 mod field_whole_table;
 mod files;
