@@ -1,13 +1,13 @@
 //! `backup_manifest`, as far as it says what a base backup was when it was made.
 
 use std::fmt;
-use std::io::{BufReader, Read};
+use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, SeqAccess, Visitor};
 
-use super::open::{Links, ReadFile};
+use super::open::{AccessError, Links, ReadFile};
 use crate::types::{Lsn, TimelineId};
 
 /// Its name in the data directory.
@@ -79,18 +79,27 @@ impl<'de> Deserialize<'de> for Files {
 }
 
 impl BackupManifest {
-    /// Reads the manifest of a data directory; `None` where there is none that can be read. Every restored backup keeps
-    /// it, so what cannot be read says nothing.
-    #[must_use]
-    pub fn read(data_dir: &Path) -> Option<Self> {
-        let file = ReadFile::open(&data_dir.join(MANIFEST_NAME), Links::Refuse).ok()?;
-        Self::of(BufReader::new(file.into_reader().take(LIMIT_BYTES)))
+    /// Reads the manifest of a data directory; `None` where there is none.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is no manifest with a range of WAL.
+    pub fn read(data_dir: &Path) -> Result<Option<Self>, AccessError> {
+        let path = data_dir.join(MANIFEST_NAME);
+        let file = match ReadFile::open(&path, Links::Refuse) {
+            Ok(file) => file,
+            Err(error) if error.is_not_found() => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let read = Self::of(BufReader::new(file.into_reader().take(LIMIT_BYTES)));
+        read.map(Some).map_err(|error| AccessError::io("read", &path, error))
     }
 
-    fn of(text: impl Read) -> Option<Self> {
-        let Text { files, ranges } = serde_json::from_reader(text).ok()?;
+    fn of(text: impl Read) -> io::Result<Self> {
+        let Text { files, ranges } = serde_json::from_reader(text)?;
         let starts = ranges.iter().filter_map(|range| Some((range.start_lsn.parse::<Lsn>().ok()?, range.timeline)));
-        let (start_lsn, timeline) = starts.min()?;
-        Some(Self { lists_label: files.lists_label, start_lsn, timeline: TimelineId(timeline) })
+        let first = starts.min();
+        let (start_lsn, timeline) =
+            first.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no range of WAL"))?;
+        Ok(Self { lists_label: files.lists_label, start_lsn, timeline: TimelineId(timeline) })
     }
 }

@@ -56,6 +56,7 @@ use crate::analysis::verdict::slots::SlotRef;
 use crate::analysis::verdict::symptom::ImpossibleLinks;
 use crate::analysis::wal::last_checkpoint::LastCheckpoint;
 use crate::cluster::backup_files::RecoverySigns;
+use crate::cluster::backup_manifest::MANIFEST_NAME;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::donor::Donor;
 use crate::cluster::dwb_files::DwbFile;
@@ -175,6 +176,9 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
         scanned.incomplete.push(Doubt::HistoriesElsewhere);
     }
     told.findings.extend(belonging.findings.iter().cloned());
+    if let Some(error) = &belonging.unread {
+        told.coverage.skip(SkippedPart::file(MANIFEST_NAME), error);
+    }
     let causes = belonging.contradictions.iter().cloned().map(Box::new);
     scanned.incomplete.extend(causes.map(|cause| Doubt::NotOneCluster { cause }));
 

@@ -37,6 +37,7 @@ use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::fate::ReplayFate;
 use crate::analysis::verdict::replay::Replay;
 use crate::cluster::backup_files::RecoverySigns;
+use crate::cluster::backup_manifest::MANIFEST_NAME;
 use crate::cluster::data_dir::{DataDir, encryption_keys};
 use crate::cluster::names::RelationNames;
 use crate::cluster::relation_walk::{RelationFile, relations_of};
@@ -270,7 +271,11 @@ impl<'a> DirectoryVerification<'a> {
                 newest: scan.counts.newest,
                 counters: counters.finish(),
             };
-            report.findings.extend(Belonging::examine(&input, &|page| plan.locate(page)).findings);
+            let belonging = Belonging::examine(&input, &|page| plan.locate(page));
+            report.findings.extend(belonging.findings);
+            if let Some(error) = belonging.unread {
+                report.coverage.skip(SkippedPart::file(MANIFEST_NAME), error);
+            }
             let is_asked = signs.backup_label.is_none() && !server.may_be_running();
             if is_asked && has_checkpoint(directory.root(), control) == Some(false) {
                 let kind = FindingKind::CheckpointMissing { lsn: control.checkpoint_lsn };

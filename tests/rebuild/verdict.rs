@@ -155,10 +155,10 @@ fn rebuilt_pages_are_written_with_a_journal_and_taken_back() {
 #[test]
 #[ignore = "long: `cargo test-all` runs it"]
 fn missing_evidence_never_brings_a_wrong_page() {
-    for name in ["pg15_fpwoff", "pg15_fpwon_gap"] {
+    for name in ["pg15_fpwoff", "pg15_fpwon_gap", "pg19rc1_fpwoff"] {
         let case = RebuildCase::of(name);
         if !has_server(&case) {
-            return;
+            continue;
         }
         let truth = truth(&case);
         let is_proven = |verdict: &Verdict| matches!(verdict, Verdict::Rebuild | Verdict::Restore);

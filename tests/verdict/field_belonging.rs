@@ -1,5 +1,8 @@
 //! Clusters whose files are of different times, histories or clusters: nothing is proven, and no answer is "clean".
 
+use std::fs;
+
+use crate::common::edit::ClusterCopy;
 use crate::common::{arg, dwbinspect, unpack};
 
 /// Codes of findings and pages that are offered as free of loss, of a check; and the statuses of `check` and `verify`.
@@ -128,4 +131,20 @@ fn donor_that_is_not_of_one_moment_proves_nothing() {
     assert_ne!(status, 0);
     assert!(pages.iter().all(|page| page["verdict"] != "restore" && page["verdict"] != "rebuild"), "{pages:?}");
     assert!(pages.iter().any(|page| page.to_string().contains("donor_older_than_disk")), "{pages:?}");
+}
+
+/// A manifest that cannot be read may have listed a label.
+#[test]
+fn manifest_that_cannot_be_read_is_not_passed_over() {
+    let case = ClusterCopy::of_archive("field/backup_label_removed_manifest_left");
+    let path = case.data().join("backup_manifest");
+    let text = fs::read(&path).unwrap();
+    for length in [0, text.len() / 2] {
+        fs::write(&path, &text[..length]).unwrap();
+        for command in ["check", "verify"] {
+            let ran = dwbinspect(&[command, "--format", "ndjson", arg(case.data())]);
+            assert_eq!(ran.status, 2, "{command}: {}", ran.stdout);
+            assert!(ran.of_type("skipped").iter().any(|skipped| skipped["what"] == "backup_manifest"), "{command}");
+        }
+    }
 }

@@ -33,11 +33,7 @@ fn crash_of_the_release_candidate_is_foretold_to_the_page() {
     assert_eq!(of("heals_in_replay").len(), rows.len() - 5);
     let summary = &ran.of_type("summary")[0];
     assert_eq!(summary["on_start"]["start"], "completes");
-    assert_eq!(
-        (&summary["redo_lsn"], &summary["wal_end_lsn"]),
-        (&"0/00EF0A90".into(), &"0/011B1858".into()),
-        "{summary}"
-    );
+    assert_eq!((&summary["redo_lsn"], &summary["end_lsn"]), (&"0/00EF0A90".into(), &"0/011B1858".into()), "{summary}");
 }
 
 /// Versions of `pg_control` and page magics that belong to no release are named and refused.

@@ -4,6 +4,7 @@ use super::Contradiction;
 use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::backup_manifest::BackupManifest;
 use crate::cluster::data_dir::DataDir;
+use crate::cluster::open::AccessError;
 use crate::cluster::running::ServerSign;
 use crate::parsers::control::{ControlFile, DbState};
 use crate::parsers::wal::timeline::WalSegment;
@@ -12,21 +13,25 @@ use crate::parsers::wal::timeline::WalSegment;
 const TRACES: [&str; 2] = ["postmaster.opts", "backup_label.old"];
 
 /// By the manifest the backup came with a label, it is gone, and no server has run in the directory since.
+///
+/// # Errors
+/// When there is a manifest that cannot be read.
 pub(super) fn label_gone(
     directory: &DataDir,
     control: &ControlFile,
     signs: &RecoverySigns,
     server: &ServerSign,
-) -> Option<Contradiction> {
+) -> Result<Option<Contradiction>, AccessError> {
     let was_started = !matches!(server, ServerSign::NoPidFile)
         || TRACES.iter().any(|name| directory.root().join(name).symlink_metadata().is_ok());
     if signs.backup_label.is_some() || control.prefix.state == DbState::SHUT_DOWN || was_started {
-        return None;
+        return Ok(None);
     }
-    let manifest = BackupManifest::read(directory.root()).filter(|manifest| manifest.lists_label)?;
+    let manifest = BackupManifest::read(directory.root())?.filter(|manifest| manifest.lists_label);
+    let Some(manifest) = manifest else { return Ok(None) };
     let (start_lsn, timeline) = (manifest.start_lsn, manifest.timeline);
     let size = control.geometry.wal_segment_size;
     let number = start_lsn.0.checked_div(u64::from(size));
     let wal_file = number.and_then(|number| WalSegment { tli: timeline, number }.file_name(size));
-    Some(Contradiction::LabelGone { start_lsn, timeline, redo_lsn: control.checkpoint.redo_lsn, wal_file })
+    Ok(Some(Contradiction::LabelGone { start_lsn, timeline, redo_lsn: control.checkpoint.redo_lsn, wal_file }))
 }

@@ -19,6 +19,7 @@ use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::backup_manifest::MANIFEST_NAME;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::names::RelationNames;
+use crate::cluster::open::AccessError;
 use crate::cluster::relation_walk::RelationFile;
 use crate::cluster::running::ServerSign;
 use crate::cluster::upgrade_signs::UpgradeSigns;
@@ -171,6 +172,8 @@ pub struct Belonging {
     pub contradictions: Vec<Contradiction>,
     /// The same, and rows of one relation alone, as findings.
     pub findings: Vec<Finding>,
+    /// Why the manifest of a base backup cannot be read, which would tell whether a label is missing.
+    pub unread: Option<AccessError>,
 }
 
 impl Belonging {
@@ -182,7 +185,10 @@ impl Belonging {
         if server.may_be_running() {
             return found;
         }
-        found.contradictions.extend(label::label_gone(directory, control, signs, server));
+        match label::label_gone(directory, control, signs, server) {
+            Ok(gone) => found.contradictions.extend(gone),
+            Err(error) => found.unread = Some(error),
+        }
         found.contradictions.extend(timeline_forked(control, signs, archived));
         let mut first = None;
         let is_stopped = control.was_shut_down() && signs.backup_label.is_none() && !signs.wal_was_reset;

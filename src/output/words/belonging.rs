@@ -11,8 +11,9 @@ impl fmt::Display for Contradiction {
                 let file = wal_file.as_ref().map(|name| format!(" (file {name})")).unwrap_or_default();
                 write!(
                     f,
-                    "a base backup whose backup_label is gone: recovery has to begin at {start_lsn}{file} on timeline {timeline}, \
-                     and would begin at {redo_lsn}"
+                    "a base backup whose backup_label is gone: recovery would begin at {redo_lsn}. Its lines were: \"START WAL LOCATION: \
+                     {start_lsn}{file}\", \"CHECKPOINT LOCATION: \" with the LSN of the first checkpoint record of that redo point, \"BACKUP \
+                     METHOD: streamed\", \"BACKUP FROM: primary\", \"START TIMELINE: {timeline}\""
                 )
             }
             Self::PageAfterShutdown { page_lsn, checkpoint_lsn, upgrade } => {
@@ -127,9 +128,8 @@ impl Contradiction {
     pub const fn why(&self) -> &'static str {
         match self {
             Self::LabelGone { .. } => {
-                "do not start: rows committed before the end of the backup would be missing. Put backup_label back (START WAL \
-                 LOCATION as above, CHECKPOINT LOCATION of the first checkpoint with that redo point) with all WAL from there, or \
-                 restore the backup again"
+                "do not start: rows committed before the end of the backup would be missing. Put backup_label back with these lines, and all WAL from there, or \
+                 restore the backup again. `pg_waldump --rmgr=XLOG` shows checkpoint records with their redo points"
             }
             Self::PageAfterShutdown { .. } => {
                 "do not start: a server would show wrong rows. No WAL is missing; base/ and pg_control are of different times, or \
