@@ -82,7 +82,7 @@ impl BackupManifest {
     /// Reads the manifest of a data directory; `None` where there is none.
     ///
     /// # Errors
-    /// When it cannot be read, or is no manifest with a range of WAL.
+    /// When it cannot be read, or names no range of WAL.
     pub fn read(data_dir: &Path) -> Result<Option<Self>, AccessError> {
         let path = data_dir.join(MANIFEST_NAME);
         let file = match ReadFile::open(&path, Links::Refuse) {
