@@ -427,6 +427,9 @@ fn newer_release(unknown: UnknownVersion) -> String {
             "Use a newer release of this program: it does not know version {version} of pg_control, and cannot say whether the \
              file is whole. Probably it is only newer than this program: leave it as it is, and do not run pg_resetwal."
         ),
+        UnknownVersion::Wal { magic } if magic.is_unreleased() => format!(
+            "No release of this program reads WAL that replay needs ({magic}): leave it where it is, and use the server that wrote it."
+        ),
         UnknownVersion::Wal { magic } => format!(
             "Use a newer release of this program: WAL that replay needs is in pg_wal, of a version that it does not know \
              ({magic}). Leave that WAL where it is; a server of the version that wrote it may well replay it."

@@ -7,7 +7,7 @@ use crate::common::{Ran, arg, run};
 use serde_json::Value;
 
 /// One past the newest magic that is known, as the next change of the WAL format takes it.
-const NEWER_MAGIC: [u8; 2] = [0x1C, 0xD1];
+const NEWER_MAGIC: [u8; 2] = [0x23, 0xD1];
 const MAGIC_OF_19: [u8; 2] = [0x1B, 0xD1];
 const NEWER_CONTROL: u32 = 2001;
 
@@ -177,13 +177,13 @@ fn wal_of_an_unknown_format_proves_nothing_and_is_not_counted() {
         assert_eq!(ran.status, 2, "{command}: {}", ran.stderr);
         assert_nothing_is_restore(command, &ran);
         assert!(skips(&ran, "pg_wal") > 0, "{command}: {}", ran.stdout);
-        assert!(ran.stdout.contains("page magic 0xD11C: newer than the versions known here"), "{command}");
+        assert!(ran.stdout.contains("page magic 0xD123: newer than the versions known here"), "{command}");
     }
     for command in ["stats", "list", "verify"] {
         let ran = walfpi(&copy, command);
         assert_eq!((ran.status, ran.of_type("record").len()), (2, 0), "{command}: {}", ran.stdout);
         assert!(
-            ran.stderr.contains("page magic 0xD11C: newer than the versions known here"),
+            ran.stderr.contains("page magic 0xD123: newer than the versions known here"),
             "{command}: {}",
             ran.stderr
         );
@@ -218,7 +218,7 @@ fn wal_of_an_unknown_version_is_not_called_missing() {
         assert!(!doubts.contains(&claim), "{doubts:?}");
     }
     let said = text(&copy);
-    assert!(said.contains("of an unknown version that this program cannot read (page magic 0xD11C"), "{said}");
+    assert!(said.contains("of an unknown version that this program cannot read (page magic 0xD123"), "{said}");
     for claim in ["missing", "Bring back", "bring back"] {
         assert!(!said.contains(claim), "{claim}: {said}");
     }

@@ -505,6 +505,12 @@ impl fmt::Display for Major {
 }
 
 impl UnknownMagic {
+    /// It is older than the newest format, and no release wrote it.
+    #[must_use]
+    pub const fn is_unreleased(self) -> bool {
+        self.0 > Major::OLDEST.magic() && self.0 < Major::NEWEST.magic()
+    }
+
     /// What the magic is known to mean, if anything.
     #[must_use]
     pub fn meaning(self) -> String {
