@@ -433,7 +433,7 @@ impl Major {
     #[must_use]
     pub fn from_program(version: &str) -> Option<Self> {
         let rest = version.trim_start_matches(|sign: char| sign.is_ascii_digit());
-        let released = Self::from_number(version[..version.len() - rest.len()].parse().ok()?)?;
+        let released = Self::from_number(version.strip_suffix(rest)?.parse().ok()?)?;
         let is_devel = |major: &Self| major.facts().name == version;
         Self::ALL.into_iter().find(is_devel).filter(|_| rest == "devel").or(Some(released))
     }

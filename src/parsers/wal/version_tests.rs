@@ -113,3 +113,29 @@ fn custom_rmgrs_exist_from_15_on() {
     assert!(Major::V10.has_rmgr(21) && !Major::V19.has_rmgr(22) && !Major::V15.has_rmgr(127));
     assert!(!Major::V14.has_rmgr(128) && Major::V15.has_rmgr(128) && Major::V18.has_rmgr(255));
 }
+
+#[test]
+fn programs_and_files_lead_to_their_format() {
+    for (version, major) in [
+        ("18.6", Major::V18),
+        ("19rc1", Major::V19),
+        ("19.0", Major::V19),
+        ("19devel", Major::V19Devel),
+        ("10.23", Major::V10),
+    ] {
+        assert_eq!(Major::from_program(version), Some(major), "{version}");
+    }
+    for unknown in ["20devel", "9.6.24", "devel", ""] {
+        assert_eq!(Major::from_program(unknown), None, "{unknown}");
+    }
+    for (number, control, major) in [
+        (19, Some(1901), Major::V19Devel),
+        (19, Some(1905), Major::V19),
+        (19, Some(1903), Major::V19),
+        (19, None, Major::V19),
+        (18, Some(1802), Major::V18Dwb),
+        (18, Some(1801), Major::V18),
+    ] {
+        assert_eq!(Major::from_files(number, control), Some(major), "{number} {control:?}");
+    }
+}
