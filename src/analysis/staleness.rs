@@ -1,7 +1,9 @@
 //! What is said of each slot of a double write buffer: whether it was written since the last completed checkpoint, and why.
 //! How that is found out is a matter of each kind of buffer: see [`super::dwb_format`].
 
-use super::dwb_format::{BatchPart, DwbFormat, FORMATS, HeldSlot, Horizon, RingInput, RingJudgement, RingSummary};
+use super::dwb_format::{
+    BatchPart, DwbFormat, FORMATS, HeldSlot, Horizon, RingInput, RingJudgement, RingSummary, StartWrites,
+};
 use super::finding::{Coverage, Finding};
 use super::trace::{ClusterFacts, FileTrace, SlotClass};
 use super::verdict::doubt::Doubt;
@@ -296,10 +298,10 @@ impl Staleness {
         self.rings.iter().flat_map(of).collect()
     }
 
-    /// What a server that starts writes into data files before it replays anything; see [`RingJudgement::start_findings`].
+    /// What a server that starts writes into data files before it replays anything; see [`RingJudgement::start_writes`].
     #[must_use]
-    pub fn start_findings(&self, pages: &dyn PageSource, page_bytes: usize, coverage: &mut Coverage) -> Vec<Finding> {
-        self.rings.iter().flat_map(|ring| ring.judgement.start_findings(pages, page_bytes, coverage)).collect()
+    pub fn start_writes(&self, pages: &dyn PageSource, page_bytes: usize, coverage: &mut Coverage) -> Vec<StartWrites> {
+        self.rings.iter().map(|ring| ring.judgement.start_writes(pages, page_bytes, coverage)).collect()
     }
 
     /// Facts about each buffer as a whole that its files do not show one by one.

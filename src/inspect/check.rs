@@ -9,6 +9,7 @@ mod missing;
 mod prepared;
 mod proof_progress;
 mod prove;
+mod ring;
 mod scan;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ use self::links::{impossible_namers, link_findings, named_but_absent};
 use self::made_in_replay::settle_made;
 use self::missing::settle;
 use self::prove::{ProofInput, prove};
+use self::ring::{of_ring, start_writes};
 use self::scan::{Scanned, scan};
 use super::cluster_wal::{WalSources, refuse_without_wal};
 use super::donors::{follow_timelines, open_donors};
@@ -42,7 +44,6 @@ use crate::analysis::page_links::BrokenLink;
 use crate::analysis::server_files::{self, ServerFilesInput};
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::analysis::slot_row::{SlotRow, fill_in_verdicts};
-use crate::analysis::staleness::Staleness;
 use crate::analysis::verdict::answer::needs_something;
 use crate::analysis::verdict::backup::Backup;
 use crate::analysis::verdict::check::{
@@ -227,8 +228,15 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
     let named = named_but_absent(&links, unchecked, &has_name);
     let impossible = if unchecked { impossible_namers(&links, &has_name) } else { BTreeMap::new() };
     let pages = RelationPages::new(directory.root(), files.paths.clone());
-    let at_start = dwb.staleness.start_findings(&pages, files.block_size, &mut told.coverage);
-    told.findings.extend(at_start);
+    let (found, of_ring_strangers) = start_writes(
+        cluster.replay.redo_lsn,
+        (&pages, files.block_size),
+        &dwb.staleness,
+        wal.own.as_ref(),
+        watched,
+        &mut told.coverage,
+    );
+    told.findings.extend(found);
     let view = JudgedView {
         pages: &pages,
         source: &source,
@@ -240,6 +248,7 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
         impossible: &impossible,
         proofs: &proofs,
         obstacle: of_ring(&source, &dwb.staleness)
+            .max(of_ring_strangers)
             .max(server_files.obstacle)
             .max(proofs.obstacle)
             .max(belonging.obstacle())
@@ -289,12 +298,6 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
         build(&mut examined, options, request, watch);
     }
     Ok(examined)
-}
-
-/// What a double write buffer keeps from starting.
-fn of_ring(source: &DwbSource, staleness: &Staleness) -> Option<Obstacle> {
-    let keeps_ring = source.directory.as_ref().is_some_and(|directory| directory.major().facts().keeps_ring);
-    (keeps_ring && staleness.fails_at_start(source.is_in_double_writes())).then_some(Obstacle::Start)
 }
 
 /// What `pg_wal` says of the last checkpoint, where `pg_control` does not.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
-use crate::common::{Ran, arg, dwbinspect, unpack};
+use crate::common::{Ran, arg, copy_tree, dwbinspect, unpack};
 use pgforensics::analysis::dwb_format::open_buffer;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -129,5 +129,20 @@ fn ring_that_was_closed_in_order_has_no_slots_that_count() {
     for row in &pages {
         assert_eq!(row["verdict"], "restore", "{row}");
         assert_eq!(image("clean_rot", row), truth[&key(row)]["sha_new"], "{row}");
+    }
+}
+
+#[test]
+fn ring_of_another_cluster_is_not_let_loose_on_whole_pages() {
+    for (case, other) in [("crash", "torn"), ("crash", "ring_torn")] {
+        let copy = tempfile::tempdir().expect("temporary directory");
+        let own = copy.path().join("data");
+        copy_tree(&data(case), &own);
+        fs::remove_dir_all(own.join("pg_dwb")).expect("remove");
+        copy_tree(&data(other).join("pg_dwb"), &own.join("pg_dwb"));
+        let ran = dwbinspect(&["check", "--format", "ndjson", arg(&own)]);
+        assert_eq!(ran.status, 1, "{case} with the buffer of {other}: {}", ran.stdout);
+        assert!(ran.of_type("finding").iter().any(|found| found["kind"] == "ring_of_strangers"), "{}", ran.stdout);
+        assert!(ran.of_type("page").iter().all(|page| page["verdict"] != "restore"), "{}", ran.stdout);
     }
 }

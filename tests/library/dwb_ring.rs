@@ -265,9 +265,9 @@ fn tell(root: &Path) -> Told {
             }
         }
     }
-    let found = report.staleness.start_findings(&pages, 8192, &mut coverage);
+    let found = report.staleness.start_writes(&pages, 8192, &mut coverage);
     assert_eq!(coverage.skipped, []);
-    let counted = found.iter().find_map(|finding| match &finding.kind {
+    let counted = found.iter().filter_map(|writes| writes.finding.as_ref()).find_map(|finding| match &finding.kind {
         FindingKind::Ring(RingFinding::RingStartWrites { count, left, candidates, .. }) => {
             Some((*count, *left, *candidates))
         }

@@ -17,7 +17,7 @@ use super::verdict::doubt::Doubt;
 use crate::cluster::dwb_files::{ControlPart, DwbFile, DwbSet};
 use crate::cluster::page_source::PageSource;
 use crate::parsers::dwb::{DwbDirectory, Knowledge};
-use crate::types::Lsn;
+use crate::types::{Lsn, PageId};
 
 /// Every kind that can be read, the most likely first.
 pub static FORMATS: [&dyn DwbFormat; 2] = [&patch::PatchFormat, &ring::RingFormat];
@@ -86,9 +86,18 @@ pub trait RingJudgement: std::fmt::Debug + Send + Sync {
 
     /// What a server that starts writes into data files before it replays anything, for a kind that does. Pages of
     /// `page_bytes` are read; what cannot be read goes to `coverage`.
-    fn start_findings(&self, _pages: &dyn PageSource, _page_bytes: usize, _coverage: &mut Coverage) -> Vec<Finding> {
-        Vec::new()
+    fn start_writes(&self, _pages: &dyn PageSource, _page_bytes: usize, _coverage: &mut Coverage) -> StartWrites {
+        StartWrites::default()
     }
+}
+
+/// What a server that starts writes into data files.
+#[derive(Debug, Default)]
+pub struct StartWrites {
+    /// How many pages, and which.
+    pub finding: Option<Finding>,
+    /// Whole pages over which it writes a newer image, with the LSN of that.
+    pub newer: Vec<(PageId, Lsn)>,
 }
 
 /// A slot that holds a page.

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ring_finding::{PageAction, RingFinding, StartAction};
-use super::{BatchPart, DwbFormat, HeldSlot, Horizon, RingFact, RingInput, RingJudgement, RingSummary};
+use super::{BatchPart, DwbFormat, HeldSlot, Horizon, RingFact, RingInput, RingJudgement, RingSummary, StartWrites};
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::staleness::{BatchReason, BatchVerdict, Confidence};
@@ -429,9 +429,10 @@ impl RingJudgement for JudgedBatches {
         Some(RingSummary { format: directory.name(), knowledge: directory.knowledge(), facts })
     }
 
-    fn start_findings(&self, pages: &dyn PageSource, page_bytes: usize, coverage: &mut Coverage) -> Vec<Finding> {
+    fn start_writes(&self, pages: &dyn PageSource, page_bytes: usize, coverage: &mut Coverage) -> StartWrites {
+        let mut writes = StartWrites::default();
         if self.double_writes != StartAction::Applies {
-            return Vec::new();
+            return writes;
         }
         let mut bytes = vec![0; page_bytes];
         let (mut named, mut count, mut left) = (Vec::new(), 0_u64, 0_u64);
@@ -445,16 +446,21 @@ impl RingJudgement for JudgedBatches {
                     continue;
                 }
             };
-            if !PageAction::of(read, &bytes, *page, run.slot_lsn).is_write() {
+            let action = PageAction::of(read, &bytes, *page, run.slot_lsn);
+            if !action.is_write() {
                 left = left.saturating_add(1);
                 continue;
+            }
+            if action == PageAction::WritesOlder {
+                writes.newer.push((*page, run.slot_lsn));
             }
             count = count.saturating_add(1);
             if named.len() < MAX_NAMED {
                 named.push(*page);
             }
         }
-        let writes = RingFinding::RingStartWrites { pages: named, count, left, candidates: self.candidates };
-        vec![Finding::note(FindingKind::Ring(writes))]
+        let found = RingFinding::RingStartWrites { pages: named, count, left, candidates: self.candidates };
+        writes.finding = Some(Finding::note(FindingKind::Ring(found)));
+        writes
     }
 }

@@ -69,6 +69,15 @@ pub enum RingFinding {
         /// In another mode.
         otherwise: StartAction,
     },
+    /// Such a start writes images over whole pages, at whose LSNs no record of WAL ends.
+    RingOfStrangers {
+        /// How many.
+        pages: usize,
+        /// The first of them.
+        page: PageId,
+        /// LSN of its image.
+        lsn: Lsn,
+    },
     /// What a start in mode `double_writes` writes into data files.
     RingStartWrites {
         /// Pages, the first of them named.

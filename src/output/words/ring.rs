@@ -35,6 +35,12 @@ impl fmt::Display for RingFinding {
             Self::RingStart { double_writes, otherwise } => {
                 write!(f, "a start in mode double_writes {double_writes}; in another mode it {otherwise}")
             }
+            Self::RingOfStrangers { pages, page, lsn } => write!(
+                f,
+                "a start in mode double_writes overwrites {pages} whole pages with images of another cluster or time, the first: {} {} block {} \
+                 by an image with LSN {lsn}, where no record ends",
+                page.rel, page.fork, page.block
+            ),
             Self::RingStartWrites { pages, count, left, candidates } => {
                 write!(
                     f,
@@ -87,6 +93,9 @@ impl RingFinding {
             Self::RingStart { .. } => {
                 "a start changes the buffer: copy it first. With a backup_label in the data directory, even a broken one, a start empties the \
                  buffer before it looks at anything else: add none"
+            }
+            Self::RingOfStrangers { .. } => {
+                "do not start: bring back the pg_dwb that belongs to these files, or take this one out of a copy"
             }
             Self::RingStartWrites { .. } => "such a start writes them before it replays WAL, proven or not",
         }

@@ -1,0 +1,52 @@
+//! What the double write buffer of a server that writes images before replay does to a start.
+
+use super::commits::strangers;
+use super::{Stage, Watch};
+use crate::analysis::belonging::Contradiction;
+use crate::analysis::dwb_format::StartWrites;
+use crate::analysis::dwb_format::ring_finding::RingFinding;
+use crate::analysis::finding::{Coverage, Finding};
+use crate::analysis::finding_kind::FindingKind;
+use crate::analysis::skipped::SkippedPart;
+use crate::analysis::staleness::Staleness;
+use crate::analysis::verdict::outlook::Obstacle;
+use crate::cluster::page_source::RelationPages;
+use crate::cluster::wal::WalSet;
+use crate::inspect::dwb_source::DwbSource;
+use crate::types::{Lsn, PageId};
+
+/// What a start writes from a double write buffer before replay, and whether that is of this cluster.
+pub(super) fn start_writes(
+    redo_lsn: Option<Lsn>,
+    (pages, page_bytes): (&RelationPages, usize),
+    staleness: &Staleness,
+    own: Option<&WalSet>,
+    (jobs, watch): (usize, &dyn Watch),
+    coverage: &mut Coverage,
+) -> (Vec<Finding>, Option<Obstacle>) {
+    let mut found = Vec::new();
+    let mut obstacle = None;
+    for StartWrites { finding, newer } in staleness.start_writes(pages, page_bytes, coverage) {
+        found.extend(finding);
+        // Of older WAL less may be there.
+        let newer: Vec<(PageId, Lsn)> =
+            newer.into_iter().filter(|(_, lsn)| redo_lsn.is_some_and(|redo| *lsn >= redo)).collect();
+        let Some(set) = own else { continue };
+        match strangers(set, &newer, jobs, &|_| watch.at(Stage::Wal, 0, 0)) {
+            Ok(Some(Contradiction::PageOfNoRecord { page, page_lsn, pages })) => {
+                let kind = RingFinding::RingOfStrangers { pages, page, lsn: page_lsn };
+                found.push(Finding::problem(FindingKind::Ring(kind)));
+                obstacle = Some(Obstacle::Belonging);
+            }
+            Ok(_) => {}
+            Err(error) => coverage.skip_once(SkippedPart::PgWal, error),
+        }
+    }
+    (found, obstacle)
+}
+
+/// What a double write buffer keeps from starting.
+pub(super) fn of_ring(source: &DwbSource, staleness: &Staleness) -> Option<Obstacle> {
+    let keeps_ring = source.directory.as_ref().is_some_and(|directory| directory.major().facts().keeps_ring);
+    (keeps_ring && staleness.fails_at_start(source.is_in_double_writes())).then_some(Obstacle::Start)
+}
