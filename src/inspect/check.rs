@@ -228,7 +228,7 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
     let named = named_but_absent(&links, unchecked, &has_name);
     let impossible = if unchecked { impossible_namers(&links, &has_name) } else { BTreeMap::new() };
     let pages = RelationPages::new(directory.root(), files.paths.clone());
-    let (found, of_ring_strangers) = start_writes(
+    let (found, cause) = start_writes(
         cluster.replay.redo_lsn,
         (&pages, files.block_size),
         &dwb.staleness,
@@ -237,6 +237,8 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
         &mut told.coverage,
     );
     told.findings.extend(found);
+    let of_ring_strangers = cause.as_ref().map(|_| Obstacle::Belonging);
+    scanned.incomplete.extend(cause.map(|cause| Doubt::NotOneCluster { cause: Box::new(cause) }));
     let view = JudgedView {
         pages: &pages,
         source: &source,

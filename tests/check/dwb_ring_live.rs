@@ -134,14 +134,14 @@ fn ring_that_was_closed_in_order_has_no_slots_that_count() {
 
 #[test]
 fn ring_of_another_cluster_is_not_let_loose_on_whole_pages() {
-    for (case, other) in [("crash", "torn"), ("crash", "ring_torn")] {
+    for (case, other) in [("crash", "torn"), ("crash", "ring_torn"), ("torn", "ring_torn"), ("torn", "crash")] {
         let copy = tempfile::tempdir().expect("temporary directory");
         let own = copy.path().join("data");
         copy_tree(&data(case), &own);
         fs::remove_dir_all(own.join("pg_dwb")).expect("remove");
         copy_tree(&data(other).join("pg_dwb"), &own.join("pg_dwb"));
         let ran = dwbinspect(&["check", "--format", "ndjson", arg(&own)]);
-        assert_eq!(ran.status, 1, "{case} with the buffer of {other}: {}", ran.stdout);
+        assert_ne!(ran.status, 0, "{case} with the buffer of {other}: {}", ran.stdout);
         assert!(ran.of_type("finding").iter().any(|found| found["kind"] == "ring_of_strangers"), "{}", ran.stdout);
         assert!(ran.of_type("page").iter().all(|page| page["verdict"] != "restore"), "{}", ran.stdout);
     }

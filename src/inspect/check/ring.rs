@@ -23,9 +23,9 @@ pub(super) fn start_writes(
     own: Option<&WalSet>,
     (jobs, watch): (usize, &dyn Watch),
     coverage: &mut Coverage,
-) -> (Vec<Finding>, Option<Obstacle>) {
+) -> (Vec<Finding>, Option<Contradiction>) {
     let mut found = Vec::new();
-    let mut obstacle = None;
+    let mut cause = None;
     for StartWrites { finding, newer } in staleness.start_writes(pages, page_bytes, coverage) {
         found.extend(finding);
         // Of older WAL less may be there.
@@ -34,15 +34,15 @@ pub(super) fn start_writes(
         let Some(set) = own else { continue };
         match strangers(set, &newer, jobs, &|_| watch.at(Stage::Wal, 0, 0)) {
             Ok(Some(Contradiction::PageOfNoRecord { page, page_lsn, pages })) => {
+                cause = Some(Contradiction::PageOfNoRecord { page, page_lsn, pages });
                 let kind = RingFinding::RingOfStrangers { pages, page, lsn: page_lsn };
                 found.push(Finding::problem(FindingKind::Ring(kind)));
-                obstacle = Some(Obstacle::Belonging);
             }
             Ok(_) => {}
             Err(error) => coverage.skip_once(SkippedPart::PgWal, error),
         }
     }
-    (found, obstacle)
+    (found, cause)
 }
 
 /// What a double write buffer keeps from starting.
