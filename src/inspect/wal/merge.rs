@@ -295,7 +295,10 @@ impl Part<'_> {
 
     fn major(&self, number: u32) -> Result<Major, MergeError> {
         let what = || format!("the major is {number}");
-        Major::from_number(number).ok_or_else(|| MergeError::Wal { path: self.path.to_owned(), what: what() })
+        let of_magic = || u16::try_from(number).ok().and_then(|magic| Major::from_magic(magic).ok());
+        Major::from_number(number)
+            .or_else(of_magic)
+            .ok_or_else(|| MergeError::Wal { path: self.path.to_owned(), what: what() })
     }
 }
 

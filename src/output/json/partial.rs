@@ -71,7 +71,7 @@ impl NameJson {
 pub struct WalJson {
     /// The cluster.
     pub system_identifier: Option<u64>,
-    /// Its major.
+    /// Its major; of a format that no release writes the magic of its pages.
     pub major: Option<u32>,
     /// Bytes of a data page.
     pub block_size: u32,
@@ -87,7 +87,8 @@ impl From<&WalOrigin> for WalJson {
     fn from(origin: &WalOrigin) -> Self {
         let WalOrigin { major, system_identifier, geometry } = *origin;
         let Geometry { block_size, rel_segment_blocks, wal_block_size, wal_segment_size } = geometry;
-        let major = major.map(Major::number);
+        let major =
+            major.map(|major| if major.facts().is_released { major.number() } else { u32::from(major.magic()) });
         Self { system_identifier, major, block_size, rel_segment_blocks, wal_block_size, wal_segment_size }
     }
 }
