@@ -6,7 +6,6 @@ use super::wal::Row;
 use super::{FindingJson, SkippedJson};
 use crate::analysis::wal::seam::PartRun;
 use crate::cluster::wal::WalOrigin;
-use crate::parsers::wal::version::Major;
 use crate::types::{Geometry, Lsn, RelFileLocator};
 
 /// Number of the schema of partial results.

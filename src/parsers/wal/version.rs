@@ -218,6 +218,63 @@ macro_rules! majors {
     };
 }
 
+/// What two formats of 18 share.
+const OF_18: MajorFacts = MajorFacts {
+    is_released: true,
+    number: 18,
+    name: "18",
+    magic: 0xD118,
+    control_version: 1800,
+    xlog: XlogFormat::To18,
+    keeps_ring: false,
+    max_record_length: 1020 << 20,
+    page_flags: PageFlags::TO_18,
+    last_rmgr: 21,
+    has_custom_rmgrs: true,
+    images: ImageFlags::Since15,
+    has_top_xid: true,
+    database: DatabaseRecords::Since15,
+    catalog: &catalog::SINCE_18,
+    prune: PruneRecords::To18,
+    btree: BtreeRecords::Since14,
+    reset_takes_size: true,
+    reset_takes_oldest_xid: true,
+    follows_spgist_redirects: true,
+    dies_without_brin_page: true,
+    has_unlocked_copies: false,
+    btree_delete_names_table: false,
+    freezes_by_plans: true,
+    updates_in_place_change: true,
+    completion_target: 0.9,
+    keeps_two_checkpoints: false,
+    hints_force_images: false,
+    marks_redo_points: true,
+    checksums_change_online: false,
+    filenode_map: MapLayout::Bytes524,
+    resets_stats_files: false,
+    prepares_by_full_xid: true,
+    removes_bad_prepared: false,
+    copies_without_wal: false,
+    refuses_minimal_wal: true,
+    refuses_recovery_conf: true,
+    recovery_lists_databases: true,
+    replay_settings: PLAIN_SINCE_18,
+};
+
+/// The development tree of 19, of which the release has most.
+const OF_19_TREE: MajorFacts = MajorFacts {
+    is_released: false,
+    number: 19,
+    name: "19devel",
+    magic: 0xD11B,
+    control_version: 1901,
+    xlog: XlogFormat::Since19,
+    prune: PruneRecords::Since19,
+    has_unlocked_copies: true,
+    checksums_change_online: true,
+    ..OF_18
+};
+
 majors! {
     /// 10.
     V10 {
@@ -332,61 +389,20 @@ majors! {
         replay_settings: PLAIN_TO_17,
     }
     /// 18. The development tree of 19 had its magic too, until October 2025.
-    V18 {
-        is_released: true, number: 18, name: "18", magic: 0xD118, control_version: 1800, xlog: XlogFormat::To18,
-        keeps_ring: false, max_record_length: 1020 << 20, page_flags: PageFlags::TO_18, last_rmgr: 21, has_custom_rmgrs: true,
-        images: ImageFlags::Since15, has_top_xid: true, database: DatabaseRecords::Since15,
-        catalog: &catalog::SINCE_18, prune: PruneRecords::To18, btree: BtreeRecords::Since14,
-        reset_takes_size: true, reset_takes_oldest_xid: true,
-        follows_spgist_redirects: true, dies_without_brin_page: true, has_unlocked_copies: false,
-        btree_delete_names_table: false, freezes_by_plans: true, updates_in_place_change: true,
-        completion_target: 0.9, keeps_two_checkpoints: false,
-        hints_force_images: false, marks_redo_points: true,
-        checksums_change_online: false, filenode_map: MapLayout::Bytes524, resets_stats_files: false, prepares_by_full_xid: true, removes_bad_prepared: false, copies_without_wal: false, refuses_minimal_wal: true, refuses_recovery_conf: true, recovery_lists_databases: true,
-        replay_settings: PLAIN_SINCE_18,
-    }
+    V18 { ..OF_18 }
     /// A server built from 18 that keeps its double write buffer in `pg_dwb`, with version 1802 of `pg_control`. A development tree of 19 had
     /// its magic, too.
     V18Dwb {
-        is_released: false, number: 18, name: "18 with pg_dwb", magic: 0xD119, control_version: 1802, xlog: XlogFormat::To18,
-        keeps_ring: true, max_record_length: 1020 << 20, page_flags: PageFlags::TO_18, last_rmgr: 21, has_custom_rmgrs: true,
-        images: ImageFlags::Since15, has_top_xid: true, database: DatabaseRecords::Since15,
-        catalog: &catalog::SINCE_18, prune: PruneRecords::To18, btree: BtreeRecords::Since14,
-        reset_takes_size: true, reset_takes_oldest_xid: true,
-        follows_spgist_redirects: true, dies_without_brin_page: true, has_unlocked_copies: false,
-        btree_delete_names_table: false, freezes_by_plans: true, updates_in_place_change: true,
-        completion_target: 0.9, keeps_two_checkpoints: false,
-        hints_force_images: false, marks_redo_points: true,
-        checksums_change_online: false, filenode_map: MapLayout::Bytes524, resets_stats_files: false, prepares_by_full_xid: true, removes_bad_prepared: false, copies_without_wal: false, refuses_minimal_wal: true, refuses_recovery_conf: true, recovery_lists_databases: true,
-        replay_settings: PLAIN_SINCE_18,
+        is_released: false, name: "18 with pg_dwb", magic: 0xD119, control_version: 1802, keeps_ring: true,
+        ..OF_18
     }
     /// Development tree of 19 from January to March 2026. Servers with a double write buffer are built from it.
-    V19Devel {
-        is_released: false, number: 19, name: "19devel", magic: 0xD11B, control_version: 1901, xlog: XlogFormat::Since19,
-        keeps_ring: false, max_record_length: 1020 << 20, page_flags: PageFlags::TO_18, last_rmgr: 21, has_custom_rmgrs: true,
-        images: ImageFlags::Since15, has_top_xid: true, database: DatabaseRecords::Since15,
-        catalog: &catalog::SINCE_18, prune: PruneRecords::Since19, btree: BtreeRecords::Since14,
-        reset_takes_size: true, reset_takes_oldest_xid: true,
-        follows_spgist_redirects: true, dies_without_brin_page: true, has_unlocked_copies: true,
-        btree_delete_names_table: false, freezes_by_plans: true, updates_in_place_change: true,
-        completion_target: 0.9, keeps_two_checkpoints: false,
-        hints_force_images: false, marks_redo_points: true,
-        checksums_change_online: true, filenode_map: MapLayout::Bytes524, resets_stats_files: false, prepares_by_full_xid: true, removes_bad_prepared: false, copies_without_wal: false, refuses_minimal_wal: true, refuses_recovery_conf: true, recovery_lists_databases: true,
-        replay_settings: PLAIN_SINCE_18,
-    }
+    V19Devel { ..OF_19_TREE }
     /// 19.
     V19 {
-        is_released: true, number: 19, name: "19", magic: 0xD122, control_version: 1905, xlog: XlogFormat::Since19,
-        keeps_ring: false, max_record_length: 1020 << 20, page_flags: PageFlags::SINCE_19, last_rmgr: 21, has_custom_rmgrs: true,
-        images: ImageFlags::Since15, has_top_xid: true, database: DatabaseRecords::Since15,
-        catalog: &catalog::SINCE_18, prune: PruneRecords::Since19, btree: BtreeRecords::Since14,
-        reset_takes_size: true, reset_takes_oldest_xid: true,
-        follows_spgist_redirects: true, dies_without_brin_page: true, has_unlocked_copies: false,
-        btree_delete_names_table: false, freezes_by_plans: true, updates_in_place_change: true,
-        completion_target: 0.9, keeps_two_checkpoints: false,
-        hints_force_images: false, marks_redo_points: true,
-        checksums_change_online: false, filenode_map: MapLayout::Bytes524, resets_stats_files: false, prepares_by_full_xid: true, removes_bad_prepared: false, copies_without_wal: false, refuses_minimal_wal: true, refuses_recovery_conf: true, recovery_lists_databases: true,
-        replay_settings: PLAIN_SINCE_18,
+        is_released: true, name: "19", magic: 0xD122, control_version: 1905, page_flags: PageFlags::SINCE_19,
+        has_unlocked_copies: false, checksums_change_online: false,
+        ..OF_19_TREE
     }
 }
 
