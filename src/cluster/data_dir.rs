@@ -209,7 +209,7 @@ fn list_of(paths: &[PathBuf]) -> String {
     texts.join(" or ")
 }
 
-/// Entries of a directory that are looked at for a data directory.
+/// Entries of a level that are looked at for a data directory.
 const MOST_ENTRIES: usize = 1000;
 
 /// Data directories at most two levels below `path`, as `18/docker` and `15/main` are.
@@ -221,7 +221,7 @@ pub fn data_dirs_below(path: &Path) -> Vec<PathBuf> {
         entries.unwrap_or_default().into_iter().filter(is_dir).map(|entry| entry.path()).collect()
     };
     let first = children(&path.to_owned());
-    let second = first.iter().filter(|path| !is_whole(path)).take(MOST_ENTRIES).flat_map(children);
+    let second = first.iter().filter(|path| !is_whole(path)).flat_map(children).take(MOST_ENTRIES);
     let mut found: Vec<PathBuf> = first.iter().cloned().chain(second).filter(|path| is_whole(path)).collect();
     found.sort_unstable();
     found

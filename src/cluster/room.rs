@@ -1,5 +1,6 @@
 //! Free space of the volumes that a start writes to.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use crate::parsers::control::ControlFile;
@@ -16,8 +17,8 @@ pub fn lacking_room(root: &Path, control: &ControlFile) -> Vec<(&'static str, u6
         let free_bytes = room.f_bavail.saturating_mul(room.f_frsize);
         (free_bytes < needed_bytes).then_some((name, free_bytes, needed_bytes))
     };
-    let mut found: Vec<_> = ["pg_wal", "."].into_iter().filter_map(free).collect();
-    // Usually one volume.
-    found.dedup_by_key(|(_, free_bytes, _)| *free_bytes);
-    found
+    let volume = |name: &str| root.join(name).metadata().map(|found| found.dev()).ok();
+    let is_one_volume = volume("pg_wal") == volume(".");
+    let names = if is_one_volume { &["pg_wal"][..] } else { &["pg_wal", "."] };
+    names.iter().copied().filter_map(free).collect()
 }

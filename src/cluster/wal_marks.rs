@@ -95,13 +95,16 @@ impl WalMarks {
             let path = root.join(directory);
             let listed = fs::read_dir(&path).and_then(|mut entries| {
                 entries.try_for_each(|entry| {
-                    let name = entry?.file_name();
+                    let entry = entry?;
+                    let name = entry.file_name();
                     let name = name.to_string_lossy();
                     match directory {
                         ARCHIVE_STATUS => found.add(WalMark::of_archive_status(&name, timeline, segment_size)),
                         SUMMARIES => found.add(WalMark::of_summary(&name, timeline)),
                         _ => {
-                            found.has_unfinished_segment |= name.starts_with("xlogtemp.");
+                            let is_unfinished = name.starts_with("xlogtemp.");
+                            found.has_unfinished_segment |=
+                                is_unfinished && entry.file_type().is_ok_and(|kind| kind.is_file());
                             let segment = WalSegment::from_file_name(&name, segment_size);
                             found.segments.extend(segment.map(|segment| segment.number));
                         }

@@ -97,7 +97,8 @@ fn missing_end(examined: &Examination, replay: &Replay) -> MissingSegments {
 /// The segment after the one that the newest page points into, where that page is newer than all WAL.
 fn past_pages(examined: &Examination, replay: &Replay) -> Option<String> {
     let control = examined.source.directory.as_ref().and_then(|directory| directory.control().trusted())?;
-    let newest = examined.newest_page?;
+    // Of some pages alone the newest is not known.
+    let newest = examined.newest_page.filter(|_| examined.scanned.is_some())?;
     let size = control.geometry.wal_segment_size;
     let last = WalSegment::holding(control.timeline(), newest, size)?;
     let next = WalSegment { number: last.number.checked_add(1)?, ..last };

@@ -149,6 +149,13 @@ fn planned_bytes_are_those_that_a_repair_writes_and_journals_are_seen() {
     let wrote =
         "6 as the repair wrote them, 0 as they were before it, 0 changed since by something else, 0 not readable";
     assert!(journals(&text).contains(wrote), "{}", journals(&text));
+    // To a copy of the repaired directory the journal is that of another one, though its pages are as the repair wrote them.
+    let other = data.with_file_name("other");
+    copy_tree(&data, &other);
+    let (text, _) = report(&other, &[]);
+    assert!(journals(&text).contains("not compared: it is of another directory"), "{}", journals(&text));
+    assert!(!journals(&text).contains(wrote), "{}", journals(&text));
+    fs::remove_dir_all(&other).unwrap();
     let journal = fs::read_dir(data.parent().unwrap())
         .unwrap()
         .map(|entry| entry.unwrap().path())

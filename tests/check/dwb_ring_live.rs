@@ -146,3 +146,30 @@ fn ring_of_another_cluster_is_not_let_loose_on_whole_pages() {
         assert!(ran.of_type("page").iter().all(|page| page["verdict"] != "restore"), "{}", ran.stdout);
     }
 }
+
+/// Four staging buffers can be caught in a write; a fifth batch that does not verify is damage.
+#[test]
+fn fifth_batch_that_does_not_verify_is_a_problem() {
+    let copy = tempfile::tempdir().expect("temporary directory");
+    let own = copy.path().join("data");
+    copy_tree(&data("crash"), &own);
+    let set = open_buffer(&own, Some(BLOCK as u32));
+    let written =
+        set.files.iter().filter(|file| file.detection.sound_header().is_some_and(|header| header.slots_per_file > 0));
+    let names: Vec<PathBuf> = written.map(|file| own.join("pg_dwb").join(&file.name)).take(5).collect();
+    assert_eq!(names.len(), 5, "batches that were written");
+    for (spoilt, path) in (1..).zip(&names) {
+        let mut bytes = fs::read(path).expect("batch");
+        // Its 32 images are the end of the file.
+        let images = bytes.len() - 32 * BLOCK;
+        bytes[images..].iter_mut().for_each(|byte| *byte ^= 0x5A);
+        fs::write(path, bytes).expect("write");
+        let ran = dwbinspect(&["check", "--format", "ndjson", arg(&own)]);
+        let found = ran.of_type("finding");
+        let bad: Vec<&Value> = found.iter().filter(|found| found["kind"] == "bad_slots").collect();
+        assert_eq!(bad.len(), spoilt, "{}", ran.stdout);
+        let expected = if spoilt <= 4 { "note" } else { "problem" };
+        assert!(bad.iter().all(|found| found["severity"] == expected), "{spoilt}: {bad:?}");
+        assert_eq!(ran.status, i32::from(spoilt > 4), "{spoilt}: {}", ran.stdout);
+    }
+}

@@ -27,7 +27,7 @@ use pgforensics::inspect::{WalRequest, WalStatsRequest, wal_stats};
 use serde_json::Value;
 use strum::IntoEnumIterator;
 
-use crate::common::cluster;
+use crate::common::{cluster, unpack};
 
 /// Counts the calls, and breaks off at one of them; the first has number 0.
 struct BreakAt {
@@ -284,4 +284,20 @@ fn a_dump_ends_with_what_it_showed() {
     assert!(slots < 1019, "{slots}");
     assert_eq!((skipped.len(), &skipped[0]["code"]), (1, &"interrupted".into()));
     assert_eq!((&summary[0]["exit_status"], &summary[0]["shown"]), (&2.into(), &slots.into()));
+}
+
+/// Where WAL was not read to its end, an image at whose LSN no record was seen to end is not one of another cluster.
+#[test]
+#[ignore = "long: `cargo test-all` runs it"]
+fn buffer_is_not_called_foreign_by_what_was_not_read() {
+    let data = unpack::data_dir("dwb-b/crash").expect("unpack fixture");
+    let all = AtStage { stage: Stage::Wal, call: BreakAt::call(u64::MAX) };
+    check(&CheckRequest { jobs: 1, ..CheckRequest::of(&data) }, &all).expect("examine");
+    assert!(all.call.heard() > 4, "{} calls", all.call.heard());
+    for call in 0..all.call.heard() {
+        let watch = AtStage { stage: Stage::Wal, call: BreakAt::call(call) };
+        let examined = check(&CheckRequest { jobs: 1, ..CheckRequest::of(&data) }, &watch).expect("examine");
+        assert!(examined.findings.iter().all(|found| found.kind.code() != "ring_of_strangers"), "call {call}");
+        assert!(examined.coverage.is_interrupted(), "call {call}");
+    }
 }

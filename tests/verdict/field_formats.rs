@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::common::{arg, dwbinspect, unpack};
+use crate::common::edit::ClusterCopy;
+use crate::common::{arg, copy_tree, dwbinspect, run, unpack};
 
 /// The server replayed to its end; `pg_checksums` found these four pages afterwards, and one page of a visibility map was zeroed when it was read.
 #[test]
@@ -45,7 +46,7 @@ fn betas_are_named_and_refused() {
     for (version, words) in words {
         let copy = tempfile::tempdir().expect("temporary directory");
         let data = copy.path().join("data");
-        crate::common::copy_tree(&from, &data);
+        copy_tree(&from, &data);
         let path = data.join("global/pg_control");
         let mut bytes = std::fs::read(&path).expect("read");
         bytes[8..12].copy_from_slice(&version.to_le_bytes());
@@ -55,6 +56,41 @@ fn betas_are_named_and_refused() {
         assert_eq!(ran.status, 2, "{said}");
         assert!(said.contains(words), "{said}");
     }
-    let ran = crate::common::run("pg_walfpi", &["stats", arg(&from)]);
+    let ran = run("pg_walfpi", &["stats", arg(&from)]);
     assert_eq!(ran.status, 0, "{}", ran.stderr);
+}
+
+/// A record goes on in a segment that is not there: it was lost, unless the server was making it.
+#[test]
+fn segment_that_was_being_made_is_not_missing() {
+    let case = ClusterCopy::of_archive("field/pg19rc1_crash");
+    for number in 0x11..0x20 {
+        let name = format!("pg_wal/0000000100000000000000{number:02X}");
+        if case.exists(&name) {
+            case.remove(&name);
+        }
+    }
+    let says_cut_off = || {
+        let ran = dwbinspect(&["check", "--format", "ndjson", arg(case.data())]);
+        ran.of_type("summary")[0]["doubt_codes"].as_array().expect("codes").contains(&"end_cut_off".into())
+    };
+    assert!(says_cut_off());
+    let made = case.data().join("pg_wal/xlogtemp.4711");
+    std::fs::create_dir(&made).expect("make");
+    assert!(says_cut_off(), "a directory is no segment");
+    std::fs::remove_dir(&made).expect("remove");
+    std::fs::write(&made, [0; 4096]).expect("write");
+    assert!(!says_cut_off());
+}
+
+#[test]
+fn data_directory_below_is_named() {
+    let from = unpack::data_dir("wal/pg18").expect("unpack fixture");
+    let place = tempfile::tempdir().expect("temporary directory");
+    copy_tree(&from, &place.path().join("18/docker"));
+    for command in ["check", "verify", "info"] {
+        let ran = dwbinspect(&[command, arg(place.path())]);
+        assert_eq!(ran.status, 2, "{command}");
+        assert!(ran.stderr.contains("did you mean") && ran.stderr.contains("18/docker?"), "{command}: {}", ran.stderr);
+    }
 }

@@ -33,5 +33,7 @@ pub(super) fn label_gone(
     let size = control.geometry.wal_segment_size;
     let number = start_lsn.0.checked_div(u64::from(size));
     let wal_file = number.and_then(|number| WalSegment { tli: timeline, number }.file_name(size));
-    Ok(Some(Contradiction::LabelGone { start_lsn, timeline, redo_lsn: control.checkpoint.redo_lsn, wal_file }))
+    let redo_lsn = control.checkpoint.redo_lsn;
+    let of_standby = control.prefix.state == DbState::IN_ARCHIVE_RECOVERY;
+    Ok(Some(Contradiction::LabelGone { start_lsn, timeline, redo_lsn, wal_file, of_standby }))
 }

@@ -44,6 +44,8 @@ pub enum Contradiction {
         redo_lsn: Lsn,
         /// Name of the WAL file that holds `start_lsn`, where the segment size is known.
         wal_file: Option<String>,
+        /// It was made from a standby.
+        of_standby: bool,
     },
     /// A page is newer than the checkpoint of a shutdown, after which the server wrote nothing.
     PageAfterShutdown {

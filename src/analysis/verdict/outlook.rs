@@ -278,7 +278,8 @@ impl Outlook {
                 }
                 (None, Some(page)) if recovery != Recovery::Crash => Start::InvalidPages { page: *page },
                 _ if replay.backup.as_ref().is_some_and(Backup::cannot_end) => Start::BackupIncomplete,
-                _ if from_dwb.is_some() => Start::DependsOnDwb,
+                // An image that is written before replay is there; whether it is the right one may not be known.
+                _ if from_dwb.is_some() || !outlook.server_guesses.is_empty() => Start::DependsOnDwb,
                 _ => match may_stop {
                     Some((lsn, page)) => Start::MayStop { page, lsn },
                     None => Start::Completes,

@@ -1,13 +1,14 @@
 //! What the double write buffer of a server that writes images before replay does to a start.
 
 use super::commits::strangers;
+use super::proof_progress::{ProofProgress, wal_bytes};
 use super::{Stage, Watch};
 use crate::analysis::belonging::Contradiction;
 use crate::analysis::dwb_format::StartWrites;
 use crate::analysis::dwb_format::ring_finding::RingFinding;
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::FindingKind;
-use crate::analysis::skipped::SkippedPart;
+use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::analysis::staleness::Staleness;
 use crate::analysis::verdict::outlook::Obstacle;
 use crate::cluster::page_source::RelationPages;
@@ -32,7 +33,12 @@ pub(super) fn start_writes(
         let newer: Vec<(PageId, Lsn)> =
             newer.into_iter().filter(|(_, lsn)| redo_lsn.is_some_and(|redo| *lsn >= redo)).collect();
         let Some(set) = own else { continue };
-        match strangers(set, &newer, jobs, &|_| watch.at(Stage::Wal, 0, 0)) {
+        let progress = ProofProgress::new(Stage::Wal, watch, wal_bytes(set));
+        match strangers(set, &newer, jobs, &|_| progress.wait()) {
+            // Where reading was broken off, records may end that were not read.
+            Ok(_) if progress.is_broken_off() => {
+                coverage.skip_once(SkippedPart::RestOfWal, SkipReason::Interrupted(Lacking::Pages));
+            }
             Ok(Some(Contradiction::PageOfNoRecord { page, page_lsn, pages })) => {
                 cause = Some(Contradiction::PageOfNoRecord { page, page_lsn, pages });
                 let kind = RingFinding::RingOfStrangers { pages, page, lsn: page_lsn };

@@ -7,13 +7,14 @@ use crate::analysis::belonging::{Contradiction, RowAhead, RowFault, SeamFault, W
 impl fmt::Display for Contradiction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::LabelGone { start_lsn, timeline, redo_lsn, wal_file } => {
+            Self::LabelGone { start_lsn, timeline, redo_lsn, wal_file, of_standby } => {
+                let from = if *of_standby { "standby" } else { "primary" };
                 let file = wal_file.as_ref().map(|name| format!(" (file {name})")).unwrap_or_default();
                 write!(
                     f,
                     "a base backup whose backup_label is gone: recovery would begin at {redo_lsn}. Its lines were: \"START WAL LOCATION: \
                      {start_lsn}{file}\", \"CHECKPOINT LOCATION: \" with the LSN of the first checkpoint record of that redo point, \"BACKUP \
-                     METHOD: streamed\", \"BACKUP FROM: primary\", \"START TIMELINE: {timeline}\""
+                     METHOD: streamed\", \"BACKUP FROM: {from}\", \"START TIMELINE: {timeline}\""
                 )
             }
             Self::PageAfterShutdown { page_lsn, checkpoint_lsn, upgrade } => {

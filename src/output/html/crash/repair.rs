@@ -115,7 +115,10 @@ impl CrashReport<'_> {
         if *compared == 0 && *pages > 0 {
             known.push((
                 "pages now",
-                format!("not compared: it is of the cluster {system_identifier}, or which one this is is unknown"),
+                format!(
+                    "not compared: it is of another directory, or of another cluster (its system identifier is {system_identifier}), or which \
+                     cluster this is is unknown"
+                ),
             ));
             return known;
         }
