@@ -40,6 +40,7 @@ use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::backup_manifest::MANIFEST_NAME;
 use crate::cluster::data_dir::{DataDir, encryption_keys};
 use crate::cluster::names::RelationNames;
+use crate::cluster::page_source::RelationPages;
 use crate::cluster::relation_walk::{RelationFile, relations_of};
 use crate::cluster::reset::has_checkpoint;
 use crate::cluster::running::ServerSign;
@@ -230,10 +231,10 @@ impl<'a> DirectoryVerification<'a> {
             is_archived: false,
         };
         let own = [self.request.data_dir.clone()];
-        let open = |more: &[PathBuf], report: &mut VerifyReport| {
-            ReplayWal::open(&own, more, &cluster, &mut report.findings, &mut report.coverage)
+        let open = |more: &[PathBuf], cluster: &ReplayCluster<'_>, report: &mut VerifyReport| {
+            ReplayWal::open(&own, more, cluster, &mut report.findings, &mut report.coverage)
         };
-        let wal = more_wal.map(|more| open(more, &mut report)).transpose()?;
+        let wal = more_wal.map(|more| open(more, &cluster, &mut report)).transpose()?;
         let witness = ChecksumWitness::of(control, directory.major(), is_settled(control, &signs, &server));
         // Of a running server the files may be older than its catalogs.
         let names = if server.may_be_running() { RelationNames::default() } else { RelationNames::read(directory).0 };
@@ -311,13 +312,20 @@ impl<'a> DirectoryVerification<'a> {
                 is_replayed: is_replayed(control, &signs, &server),
                 signs: &signs,
             };
-            let found = server_files::examine(input, &mut report.coverage);
-            report.findings.extend(found.findings);
+            let mut found = server_files::examine(input, &mut report.coverage);
             if let Some(first) = found.unless_removed.first() {
                 let path = paths.path_and_block(first.page).0.display().to_string();
                 let count = found.unless_removed.len();
-                report.coverage.skip(SkippedPart::file(path), SkipReason::UnlessWalRemoves { count });
+                let pages = || Box::new(RelationPages::new(directory.root(), paths.clone())) as Box<_>;
+                let own_wal = wal.is_none().then(|| open(&[], &cluster, &mut report)).transpose()?;
+                let known = wal.as_ref().or(own_wal.as_ref()).zip(redo_lsn);
+                let is_settled = known
+                    .is_some_and(|(wal, at)| wal.settle(&mut found, &cluster, at, &pages, &mut report.coverage));
+                if !is_settled {
+                    report.coverage.skip(SkippedPart::file(path), SkipReason::UnlessWalRemoves { count });
+                }
             }
+            report.findings.extend(found.findings);
         }
         report.findings.extend(kinds.findings(|page| plan.locate(page)));
         report.conclude(&scan, &plan, &healed_cuts, is_clean);

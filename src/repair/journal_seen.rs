@@ -147,7 +147,7 @@ pub fn look_at(
             unread: 0,
         };
         let here = DataRoot::open(root).and_then(|root| DirectoryMark::of(&root));
-        let is_here = here.is_ok_and(|here| manifest.directory.is_of(&here));
+        let is_here = here.is_ok_and(|here| manifest.directory.is_of_wherever_it_lies(&here));
         if is_here && system_identifier.is_some_and(|own| own.to_string() == state.system_identifier) {
             for entry in manifest.entries.iter().take(MAX_COMPARED) {
                 let crc = entry.page.page_id().and_then(&mut *page).map(|bytes| crc_text(&bytes));

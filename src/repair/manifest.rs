@@ -88,6 +88,11 @@ impl DirectoryMark {
             }
         }
     }
+
+    /// The same where the directory was renamed since: its number decides alone where it is kept.
+    pub(crate) fn is_of_wherever_it_lies(&self, here: &Self) -> bool {
+        if self.id.is_some() { self.id == here.id } else { self.is_of(here) }
+    }
 }
 
 /// What a journal is about.

@@ -11,16 +11,17 @@ use crate::common::rebuild::{RebuildCase, TruePage};
 use crate::common::{Ran, arg, dwbinspect, unpack};
 use pgforensics::analysis::page_mask::differences;
 use pgforensics::analysis::verdict::judge::Verdict;
+use pgforensics::cluster::data_dir::DataDir;
 use pgforensics::inspect::check::{CheckRequest, check};
 use pgforensics::inspect::examination::Examination;
 use pgforensics::inspect::replay_server::ReplayOptions;
-use pgforensics::parsers::wal::version::Major;
 use pgforensics::rebuild::find_server;
 use pgforensics::types::{DEFAULT_TABLESPACE_OID, ForkNumber, PageId, RelFileLocator};
 
-/// False, and said loudly, where no server of the fixtures' major is installed.
+/// False, and said loudly, where no server of the case's major is installed.
 fn has_server(case: &RebuildCase) -> bool {
-    match find_server(Major::V15, None, &case.cluster()) {
+    let major = DataDir::open(&case.cluster()).expect("data directory").major();
+    match find_server(major, None, &case.cluster()) {
         Ok(_) => true,
         Err(why) => {
             common::skipped(&why.to_string());

@@ -9,6 +9,8 @@ use crate::analysis::error_words::ErrorWords;
 use crate::analysis::finding::{Coverage, Finding, Severity};
 use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::page_check::PageDamage;
+use crate::analysis::provable::{OpenPages, WalBounds, WalPages};
+use crate::analysis::server_files::ServerFiles;
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::analysis::verdict::backup::{Backup, BackupEnd};
 use crate::analysis::verdict::doubt::{Doubt, LsnWitness};
@@ -17,13 +19,14 @@ use crate::analysis::verdict::history::WalHistory;
 use crate::analysis::verdict::interest::Interest;
 use crate::analysis::verdict::judge::PageFacts;
 use crate::analysis::verdict::replay::{Recovery, Replay, run_of};
+use crate::analysis::wal::segment::WatchRead;
 use crate::analysis::wal::set_notes::{NeededWal, note_set};
 use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::control_file::ControlRead;
 use crate::cluster::wal::{DeniedFile, UnknownVersionSegment, WalSet, WalSetError, WalSetOptions};
 use crate::inspect::cluster_wal::refuse_without_wal;
 use crate::inspect::error::InspectError;
-use crate::parsers::control::ControlFile;
+use crate::parsers::control::{ControlFile, WAL_LEVEL_MINIMAL};
 use crate::parsers::page::PageHeader;
 use crate::repair::scratch::scratch_file;
 use crate::types::{Lsn, PageId};
@@ -213,6 +216,35 @@ impl ReplayWal {
         let fates: Vec<ReplayFate> = fates.collect();
         let cannot_begin = evidence.nothing_known().filter(|_| replay.recovery.replays()).cloned();
         Judged { replay, fates, cannot_begin }
+    }
+
+    /// Settles which files are missing though WAL from `redo_lsn` on does not remove them; false where WAL is not there to tell. `open` opens the
+    /// pages of the cluster.
+    pub(super) fn settle(
+        &self,
+        files: &mut ServerFiles,
+        cluster: &ReplayCluster<'_>,
+        redo_lsn: Lsn,
+        open: OpenPages<'_>,
+        coverage: &mut Coverage,
+    ) -> bool {
+        let Some(set) = self.set.as_ref().filter(|set| run_of(set, redo_lsn).is_some()) else { return false };
+        let is_minimal = cluster.control.trusted().is_none_or(|control| control.wal_level == WAL_LEVEL_MINIMAL);
+        let end_lsn = Lsn(u64::MAX);
+        let bounds = WalBounds { redo_lsn: Some(end_lsn), replay_from: Some(redo_lsn), end_lsn, is_minimal };
+        let watch: WatchRead<'_> = &|_| ControlFlow::Continue(());
+        match WalPages::read(set, bounds, open, cluster.jobs, (SkippedPart::Wal, watch), (&mut |_| {}, coverage)) {
+            Ok(known) => {
+                let before_redo = Lsn(redo_lsn.0.saturating_sub(1));
+                let is_removed = |page| known.removes_since(page, before_redo, redo_lsn);
+                files.settle(is_removed, |page| known.is_made_in_replay(page));
+                true
+            }
+            Err(error) => {
+                coverage.skip_once(SkippedPart::Wal, error);
+                false
+            }
+        }
     }
 
     #[allow(clippy::too_many_arguments, reason = "what a reading of WAL needs, one by one")]

@@ -221,11 +221,11 @@ impl fmt::Display for SkipReason {
                 f.write_str("a server may be running on the data directory, and pages change while they are read")
             }
             Self::UnlessWalRemoves { count: 1 } => {
-                f.write_str("it is missing, or begins with zeros, unless WAL removes it: `check` reads WAL for that")
+                f.write_str("it is missing, or begins with zeros, unless WAL removes it, and that WAL could not be read")
             }
             Self::UnlessWalRemoves { count } => write!(
                 f,
-                "it and {} others are missing, or begin with zeros, unless WAL removes them: `check` reads WAL for that",
+                "it and {} others are missing, or begin with zeros, unless WAL removes them, and that WAL could not be read",
                 count.saturating_sub(1)
             ),
             Self::NoWalToReplay => f.write_str("there is no WAL"),
