@@ -348,6 +348,17 @@ fn work_on_each_relation_is_that_of_its_records() {
     }
 }
 
+/// Servers of 19, and of 17 and 18 since August 2026, name pages of the map in records of updates. `pg_waldump -b` counts 303
+/// updates of this table, of which 110 name another page of it; 8 name a page of its map.
+#[test]
+fn update_that_names_the_map_alone_found_room_in_its_page() {
+    let data = unpack::data_dir("wal/pg19rc1").unwrap();
+    let ran = walfpi(&["stats", "--by", "relation", "--format", "ndjson", arg(&data)]);
+    let rows = ran.of_type("group");
+    let row = rows.iter().find(|row| row["rel_number"] == 16403).unwrap();
+    assert_eq!((&row["updates"], &row["moved_updates"]), (&303.into(), &110.into()));
+}
+
 #[test]
 fn indexes_and_toast_count_for_their_table() {
     let case = unpack::data_dir("dwb/checkpoint").unwrap_or_else(|_| unpack::data_dir("dwb/clean").unwrap());

@@ -225,7 +225,8 @@ impl Work {
             (RM_XLOG, XLOG_FPI) => Self::WholePages,
             (RM_HEAP, 0x00 | 0x80) => Self::Insert,
             (RM_HEAP, 0x10) => Self::Delete,
-            (RM_HEAP, 0x20 | 0xA0) => Self::Update { is_moved: record.layout.block_count > 1 },
+            // Block 1 is the old page; 2 and 3 are pages of the map (heap_xlog_update).
+            (RM_HEAP, 0x20 | 0xA0) => Self::Update { is_moved: record.block_heads().any(|(id, _)| id == 1) },
             (RM_HEAP, 0x40 | 0xC0) => Self::HotUpdate,
             (RM_HEAP2, 0x50 | 0xD0) => Self::MultiInsert,
             // VACUUM, FREEZE_PAGE, PRUNE_VACUUM_SCAN, PRUNE_VACUUM_CLEANUP and VISIBLE. Not 0x10, which is pruning by
