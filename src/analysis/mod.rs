@@ -17,6 +17,7 @@ pub mod innodb;
 pub mod other_kind;
 pub mod page_check;
 pub mod page_diff;
+pub mod page_heads;
 pub mod page_links;
 pub mod page_mask;
 mod page_read;

@@ -7,6 +7,7 @@ use std::ops::Range;
 use rustc_hash::FxHashMap;
 
 use super::finding::Coverage;
+use super::page_heads::{HeadReader, PageHead, PageHeads};
 use super::prepared_xacts::PreparedXacts;
 use super::skipped::{SkipReason, SkippedPart};
 use super::verdict::content::FIRST_NORMAL_XID;
@@ -16,10 +17,8 @@ use super::wal::collect::collect_run;
 use super::wal::last_checkpoint::multixact_made;
 use super::wal::segment::{Visitor, WatchRead};
 use super::wal::stretch::Stretch;
-use crate::cluster::page_source::{PageRead, PageSource};
 use crate::cluster::wal::{WalReadError, WalSet};
 use crate::parsers::control::WAL_LEVEL_MINIMAL;
-use crate::parsers::page::PageHeader;
 use crate::parsers::wal::block::{BlockHead, Keep};
 use crate::parsers::wal::lifecycle::LifeCycle;
 use crate::parsers::wal::names::{
@@ -51,9 +50,6 @@ pub struct CommittedXact {
 
 /// Shown the transactions of one segment after another, in no order.
 pub type OnCommits<'a> = &'a mut dyn FnMut(&[CommittedXact]);
-
-/// Opens the pages of the cluster for one more thread.
-pub type OpenPages<'a> = &'a (dyn Fn() -> Box<dyn PageSource + Send> + Sync);
 
 /// A page and what WAL says of it as it is on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,12 +166,11 @@ impl WalPages {
     pub fn read(
         set: &WalSet,
         bounds: WalBounds,
-        open: OpenPages<'_>,
+        heads: &PageHeads,
         jobs: usize,
         (part, watch): (SkippedPart, WatchRead<'_>),
         (on_commits, coverage): (OnCommits<'_>, &mut Coverage),
     ) -> Result<Self, WalReadError> {
-        let block_size = usize::try_from(set.geometry().block_size).unwrap_or_default();
         let mut all = Self::default();
         for run in set.runs() {
             let start_lsn = set.segments().get(run.start).map_or(Lsn::INVALID, |file| file.start_lsn);
@@ -191,8 +186,7 @@ impl WalPages {
             }
             let stretch = Stretch { set, run, start_lsn, end_lsn: bounds.end_lsn, keep: Keep::Blocks };
             let begin = |_| PartOfWal {
-                pages: open(),
-                buffer: vec![0; block_size],
+                heads: heads.reader(),
                 redo_lsn: bounds.redo_lsn.unwrap_or_default(),
                 replay_from: bounds.replay_from.unwrap_or_default(),
                 found: Self::default(),
@@ -351,15 +345,14 @@ impl WalPages {
 }
 
 /// What the records of one segment say.
-struct PartOfWal {
-    pages: Box<dyn PageSource + Send>,
-    buffer: Vec<u8>,
+struct PartOfWal<'a> {
+    heads: HeadReader<'a>,
     redo_lsn: Lsn,
     replay_from: Lsn,
     found: WalPages,
 }
 
-impl PartOfWal {
+impl PartOfWal<'_> {
     #[inline]
     fn add_block(&mut self, record: &Record<'_>, head: &BlockHead) {
         let Some(page) = head.page_id().filter(|page| page.fork != ForkNumber::Fsm) else { return };
@@ -368,17 +361,11 @@ impl PartOfWal {
             self.found.is_full = true;
             return;
         }
-        let (pages, buffer) = (&self.pages, &mut self.buffer);
-        let known = self.found.touched.entry(page).or_insert_with(|| {
-            // What cannot be read is reported where all pages are read.
-            match pages.read_page(page, buffer) {
-                Ok(PageRead::Whole) => {
-                    let page_lsn = PageHeader::decode(0, buffer).ok()?.lsn;
-                    Some(Touched { page_lsn, ..Touched::default() })
-                }
-                Ok(PageRead::BeyondEnd) => Some(Touched { is_beyond_end: true, ..Touched::default() }),
-                Ok(PageRead::Partial { .. } | PageRead::NoFile) | Err(_) => None,
-            }
+        let heads = &mut self.heads;
+        let known = self.found.touched.entry(page).or_insert_with(|| match heads.head(page) {
+            PageHead::Lsn(page_lsn) => Some(Touched { page_lsn, ..Touched::default() }),
+            PageHead::BeyondEnd => Some(Touched { is_beyond_end: true, ..Touched::default() }),
+            PageHead::Nothing => None,
         });
         let Some(known) = known else { return };
         let builds = head.will_init() || head.has_image_to_apply(record.major);
@@ -489,7 +476,7 @@ const fn takes_image(rmgr_id: u8, fork: ForkNumber) -> bool {
     matches!((rmgr_id, fork), (RM_HEAP | RM_BTREE, ForkNumber::Main))
 }
 
-impl Visitor for PartOfWal {
+impl Visitor for PartOfWal<'_> {
     #[inline(always)]
     fn record(&mut self, record: &Record<'_>) {
         if record.header.xid >= FIRST_NORMAL_XID && record.end_lsn <= self.redo_lsn {

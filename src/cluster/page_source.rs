@@ -1,6 +1,7 @@
 //! Pages of relations by their identity, read one at a time.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
 use super::open::{AccessError, ReadFile, open_inside, real_directories};
@@ -41,19 +42,22 @@ pub trait PageSource {
     fn another(&self) -> Box<dyn PageSource + Send>;
 }
 
-/// The relation files of a data directory. The file used last is kept open.
+/// Files that are kept open.
+const MAX_OPEN: usize = 8;
+
+/// The relation files of a data directory. Those used last are kept open.
 #[derive(Debug)]
 pub struct RelationPages {
     root: PathBuf,
     paths: RelationPaths,
-    open: RefCell<Option<(PathBuf, Option<ReadFile>)>>,
+    open: RefCell<VecDeque<(PathBuf, Option<ReadFile>)>>,
 }
 
 impl RelationPages {
     /// `root`: the data directory.
     #[must_use]
     pub fn new(root: &Path, paths: RelationPaths) -> Self {
-        Self { root: root.to_owned(), paths, open: RefCell::new(None) }
+        Self { root: root.to_owned(), paths, open: RefCell::default() }
     }
 
     /// Where pages are.
@@ -62,26 +66,27 @@ impl RelationPages {
         &self.paths
     }
 
-    /// Makes sure that `path`, relative to the data directory, is the one kept open; `None` instead of a file that does
-    /// not exist.
+    /// Makes sure that `path`, relative to the data directory, is the first of those kept open; `None` instead of a file that
+    /// does not exist.
     fn keep_open(&self, path: &Path) -> Result<(), AccessError> {
         let mut open = self.open.borrow_mut();
-        if open.as_ref().is_some_and(|(kept, _)| kept == path) {
+        if let Some(at) = open.iter().position(|(kept, _)| kept == path) {
+            open.swap(0, at);
             return Ok(());
         }
-        *open = None;
+        open.truncate(MAX_OPEN - 1);
         let file = match open_inside(&self.root, path) {
             Ok(file) => Some(file),
             Err(error) if error.is_not_found() => None,
             Err(error) => return Err(error),
         };
-        *open = Some((path.to_owned(), file));
+        open.push_front((path.to_owned(), file));
         Ok(())
     }
 
     fn read_kept(&self, at: BlockNumber, buf: &mut [u8]) -> Result<Option<usize>, AccessError> {
         let open = self.open.borrow();
-        let Some((_, Some(file))) = open.as_ref() else { return Ok(None) };
+        let Some((_, Some(file))) = open.front() else { return Ok(None) };
         let offset = u64::from(at).saturating_mul(buf.len() as u64);
         file.read_at(buf, offset).map(Some)
     }

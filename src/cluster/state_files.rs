@@ -8,7 +8,6 @@ use super::server_files::{FileFault, is_missing};
 use super::xact_log::{SLRU_PAGES_PER_SEGMENT, XactLog};
 use crate::parsers::control::ControlFile;
 use crate::parsers::state_files::{MAX_STATE_BYTES, StateFault, check_origins, check_slot, check_twophase};
-use crate::parsers::wal::version::XlogFormat;
 
 /// How far replication origins came, relative to the data directory.
 const ORIGINS_PATH: &str = "pg_logical/replorigin_checkpoint";
@@ -111,13 +110,13 @@ pub fn prepared_file(directory: &DataDir, control: &ControlFile, xid: u32) -> Pa
 }
 
 /// The transaction of a file in `pg_twophase`, sound or not, for which `pg_xact` has no file. A start asks there how it ended, before it looks whether
-/// it is one of those to come; where 19 replays, it takes the missing file for zeros.
+/// it is one of those to come.
 ///
 /// Source: `ProcessTwoPhaseBuffer`, `src/backend/access/transam/twophase.c`.
 fn unknown_xact(directory: &DataDir, control: Option<&ControlFile>, name: &str, replays: bool) -> Option<u32> {
     let (control, xid) = (control?, prepared_xid(directory, name)?);
-    if replays && directory.major().facts().xlog == XlogFormat::Since19 && !is_prepared(directory, Some(control), name)
-    {
+    let needs_no_file = replays && directory.major().facts().prepares_without_xact_file;
+    if needs_no_file && !is_prepared(directory, Some(control), name) {
         return None;
     }
     let xid = u32::try_from(xid & u64::from(u32::MAX)).ok()?;

@@ -12,7 +12,6 @@ use super::slru_files::{SlruFault, SlruFiles, SlruPage};
 use super::xact_log::{SLRU_PAGES_PER_SEGMENT, XactLog};
 use crate::parsers::control::ControlFile;
 use crate::parsers::heap::XactStatus;
-use crate::parsers::wal::version::XlogFormat;
 
 /// Transactions in one byte.
 const XACTS_PER_BYTE: u64 = 4;
@@ -128,7 +127,7 @@ impl SlruEntries {
     /// Where the members of each multixact begin.
     #[must_use]
     pub fn of_multis(directory: &DataDir, control: &ControlFile) -> Self {
-        let is_wide = directory.major().facts().xlog == XlogFormat::Since19;
+        let is_wide = directory.major().facts().has_wide_multixacts;
         let entry_bytes = if is_wide { MULTI_BYTES } else { MULTI_BYTES_TO_18 };
         Self::new(directory, control, "pg_multixact/offsets", entry_bytes)
     }
@@ -203,7 +202,7 @@ pub fn xact_faults(directory: &DataDir, control: &ControlFile) -> Vec<SlruFault>
 
 /// Places of members on one page of `pg_multixact/offsets`.
 fn multis_per_page(directory: &DataDir, control: &ControlFile) -> Option<NonZeroU64> {
-    let is_wide = directory.major().facts().xlog == XlogFormat::Since19;
+    let is_wide = directory.major().facts().has_wide_multixacts;
     let multi_bytes = if is_wide { MULTI_BYTES } else { MULTI_BYTES_TO_18 };
     NonZeroU64::new(u64::from(control.geometry.block_size).checked_div(multi_bytes)?)
 }
@@ -226,7 +225,7 @@ pub fn continues_page_of_members(control: &ControlFile) -> bool {
 pub fn multixact_faults(directory: &DataDir, control: &ControlFile) -> (Vec<SlruFault>, Vec<SlruFault>) {
     let page_bytes = u64::from(control.geometry.block_size);
     let members_per_page = page_bytes.checked_div(GROUP_BYTES).unwrap_or_default().saturating_mul(MEMBERS_PER_GROUP);
-    let is_wide = directory.major().facts().xlog == XlogFormat::Since19;
+    let is_wide = directory.major().facts().has_wide_multixacts;
     let (Some(per_page), Some(members_per_page)) =
         (multis_per_page(directory, control), NonZeroU64::new(members_per_page))
     else {

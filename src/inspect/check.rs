@@ -40,6 +40,7 @@ use crate::analysis::error_words::ErrorWords;
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::{DamagedPages, FindingKind};
 use crate::analysis::in_order::all_cores;
+use crate::analysis::page_heads::PageHeads;
 use crate::analysis::page_links::BrokenLink;
 use crate::analysis::server_files::{self, ServerFilesInput};
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
@@ -62,7 +63,7 @@ use crate::cluster::data_dir::DataDir;
 use crate::cluster::donor::Donor;
 use crate::cluster::dwb_files::DwbFile;
 use crate::cluster::names::{RelationName, RelationNames};
-use crate::cluster::page_source::RelationPages;
+use crate::cluster::page_source::{PageSource, RelationPages};
 use crate::cluster::running::ServerSign;
 use crate::cluster::wal::WalSet;
 use crate::output::shell::quoted;
@@ -183,9 +184,12 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
     let causes = belonging.contradictions.iter().cloned().map(Box::new);
     scanned.incomplete.extend(causes.map(|cause| Doubt::NotOneCluster { cause }));
 
+    let pages = RelationPages::new(directory.root(), files.paths.clone());
+    let heads = PageHeads::new(pages.another(), files.block_size);
     let mut input = ProofInput {
         cluster: &cluster,
         files: &files,
+        heads: &heads,
         names: &names,
         wal: &wal,
         own_only: false,
@@ -227,7 +231,6 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
     let unchecked = cluster.lacks_checksums();
     let named = named_but_absent(&links, unchecked, &has_name);
     let impossible = if unchecked { impossible_namers(&links, &has_name) } else { BTreeMap::new() };
-    let pages = RelationPages::new(directory.root(), files.paths.clone());
     let (found, cause) = start_writes(
         cluster.replay.redo_lsn,
         (&pages, files.block_size),

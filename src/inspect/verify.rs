@@ -28,6 +28,7 @@ use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::{DamagedPages, FindingKind};
 use crate::analysis::other_kind::KindWitness;
 use crate::analysis::page_check::{PageCondition, PageDamage};
+use crate::analysis::page_heads::PageHeads;
 use crate::analysis::page_scan::{PageCounts, PageScan, ScanOptions, scan_pages};
 use crate::analysis::segment_check::segment_findings;
 use crate::analysis::server_files::{self, ServerFilesInput};
@@ -316,11 +317,12 @@ impl<'a> DirectoryVerification<'a> {
             if let Some(first) = found.unless_removed.first() {
                 let path = paths.path_and_block(first.page).0.display().to_string();
                 let count = found.unless_removed.len();
-                let pages = || Box::new(RelationPages::new(directory.root(), paths.clone())) as Box<_>;
+                let pages = RelationPages::new(directory.root(), paths.clone());
+                let heads = PageHeads::new(Box::new(pages), page_rules.geometry.block_size as usize);
                 let own_wal = wal.is_none().then(|| open(&[], &cluster, &mut report)).transpose()?;
                 let known = wal.as_ref().or(own_wal.as_ref()).zip(redo_lsn);
-                let is_settled = known
-                    .is_some_and(|(wal, at)| wal.settle(&mut found, &cluster, at, &pages, &mut report.coverage));
+                let is_settled =
+                    known.is_some_and(|(wal, at)| wal.settle(&mut found, &cluster, at, &heads, &mut report.coverage));
                 if !is_settled {
                     report.coverage.skip(SkippedPart::file(path), SkipReason::UnlessWalRemoves { count });
                 }

@@ -42,20 +42,6 @@ pub enum Parts<'a> {
     Groups(Grouping, &'a [GroupRow], &'a Naming<'a>),
 }
 
-/// The name of a count, and what it is; by the field of JSON.
-fn count_metric(field: &str) -> Option<(&'static str, &'static str)> {
-    Some(match field {
-        "records" => ("records", "WAL records"),
-        "record_bytes" => ("record_bytes", "Bytes of WAL records without their images"),
-        "fpi_count" => ("images", "Full-page images"),
-        "fpi_bytes" => ("image_bytes", "Bytes of full-page images as stored"),
-        "fpi_raw_bytes" => ("image_raw_bytes", "Bytes of full-page images as whole pages"),
-        "combined_bytes" => ("combined_bytes", "Bytes of WAL records with their images"),
-        "fpi_share" => ("image_share", "Share of images in the bytes of WAL records, 0 to 1"),
-        _ => return None,
-    })
-}
-
 /// Writes all of it and ends the output.
 ///
 /// # Errors
@@ -159,7 +145,7 @@ fn group_labels(by: Grouping, rows: &[GroupRow], naming: &Naming<'_>) -> Vec<Str
 /// The counts of each sample, one family after the other.
 fn write_counts(out: &mut dyn Write, part: &str, of: &str, samples: &[(String, &Tally)]) -> io::Result<()> {
     for column in COUNTS {
-        let Some((name, what)) = count_metric(column.field) else { continue };
+        let (name, what) = column.metric;
         let values = samples.iter().map(|(labels, tally)| (labels.clone(), (column.value)(tally).to_string()));
         family(out, &format!("{part}{name}"), &format!("{what} {of}"), &values.collect::<Vec<_>>())?;
     }

@@ -58,6 +58,8 @@ pub struct GroupCell {
 pub struct CountColumn {
     /// Field of JSON and column of CSV.
     pub field: &'static str,
+    /// Name of the metric of Prometheus, and what it counts.
+    pub metric: (&'static str, &'static str),
     /// Its value.
     pub value: fn(&Tally) -> Value,
     /// How it is shown for an interval, if it is.
@@ -70,42 +72,49 @@ pub struct CountColumn {
 pub static COUNTS: &[CountColumn] = &[
     CountColumn {
         field: "records",
+        metric: ("records", "WAL records"),
         value: |tally| json!(tally.records),
         interval: Some(number("records", Screens::Wide, |tally| tally.records.to_string())),
         group: Some(GroupCell { heading: "records", number: |tally| tally.records, share: Some(Screens::Wide) }),
     },
     CountColumn {
         field: "record_bytes",
+        metric: ("record_bytes", "Bytes of WAL records without their images"),
         value: |tally| json!(tally.record_bytes),
         interval: None,
         group: Some(GroupCell { heading: "bytes", number: |tally| tally.record_bytes, share: Some(Screens::Wide) }),
     },
     CountColumn {
         field: "fpi_count",
+        metric: ("images", "Full-page images"),
         value: |tally| json!(tally.fpi_count),
         interval: Some(number("images", Screens::All, |tally| tally.fpi_count.to_string())),
         group: Some(GroupCell { heading: "images", number: |tally| tally.fpi_count, share: None }),
     },
     CountColumn {
         field: "fpi_bytes",
+        metric: ("image_bytes", "Bytes of full-page images as stored"),
         value: |tally| json!(tally.fpi_bytes),
         interval: Some(number("stored", Screens::All, |tally| size(tally.fpi_bytes))),
         group: Some(GroupCell { heading: "image bytes", number: |tally| tally.fpi_bytes, share: Some(Screens::Wide) }),
     },
     CountColumn {
         field: "fpi_raw_bytes",
+        metric: ("image_raw_bytes", "Bytes of full-page images as whole pages"),
         value: |tally| json!(tally.fpi_raw_bytes),
         interval: Some(number("raw", Screens::Wide, |tally| size(tally.fpi_raw_bytes))),
         group: None,
     },
     CountColumn {
         field: "combined_bytes",
+        metric: ("combined_bytes", "Bytes of WAL records with their images"),
         value: |tally| json!(tally.combined_bytes()),
         interval: None,
         group: Some(GroupCell { heading: "together", number: Tally::combined_bytes, share: Some(Screens::All) }),
     },
     CountColumn {
         field: "fpi_share",
+        metric: ("image_share", "Share of images in the bytes of WAL records, 0 to 1"),
         value: |tally| json!((tally.fpi_share() * 1e6).round() / 1e6),
         interval: Some(number("share", Screens::All, |tally| percent(tally.fpi_share()))),
         group: None,

@@ -115,6 +115,24 @@ fn majors_are_compared_in_the_table_of_facts_only() {
     assert!(in_homes > 20, "the scan found only {in_homes}");
 }
 
+/// A layout says how bytes lie, not how new a server is: whoever needs that asks for a fact of its own, which the next format has to answer.
+#[test]
+fn layouts_are_not_compared_as_if_they_were_versions() {
+    // What it writes is a checkpoint in that layout.
+    const WRITER: &str = "rebuild/control.rs";
+    for (name, text) in all_sources() {
+        let is_compared =
+            |layout: &str| ["==", "!=", ">=", "<"].iter().any(|sign| text.contains(&format!("{sign} {layout}::")));
+        if !name.starts_with("parsers/") && name != WRITER {
+            let found = ["XlogFormat", "PruneRecords", "DatabaseRecords", "BtreeRecords", "ImageFlags"]
+                .into_iter()
+                .find(|layout| is_compared(layout));
+            assert_eq!(found, None, "{name}: ask for a fact of the row");
+        }
+    }
+    assert!(all_sources().iter().any(|(name, text)| name == WRITER && text.contains("== XlogFormat::")));
+}
+
 #[test]
 fn only_one_module_is_unsafe() {
     let lifted: Vec<_> = all_sources()

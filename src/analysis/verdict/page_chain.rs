@@ -3,7 +3,7 @@
 
 use super::events::{BlockEvent, Touch};
 use crate::parsers::wal::names::{RM_HASH, RM_HEAP2};
-use crate::parsers::wal::version::{Major, PruneRecords};
+use crate::parsers::wal::version::Major;
 use crate::types::Lsn;
 
 /// LSNs that a page may have at one moment, ascending.
@@ -73,9 +73,7 @@ fn moves(event: &BlockEvent, major: Option<Major>) -> Moves {
                 RM_HEAP2 => match event.info & HEAP2_OPERATION {
                     HEAP2_VISIBLE => event.block_id == 1,
                     // From 19 on these set bits of the map too, with nothing to be done to the heap page.
-                    HEAP2_PRUNE_FIRST..=HEAP2_PRUNE_LAST => {
-                        major.is_none_or(|major| major.facts().prune == PruneRecords::Since19)
-                    }
+                    HEAP2_PRUNE_FIRST..=HEAP2_PRUNE_LAST => major.is_none_or(|major| major.facts().prunes_set_map_bits),
                     _ => false,
                 },
                 RM_HASH => match event.info & 0xF0 {

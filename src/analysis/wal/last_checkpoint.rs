@@ -13,7 +13,7 @@ use crate::parsers::wal::names::{RM_MULTIXACT, RM_XLOG};
 use crate::parsers::wal::payload::XlogPayload;
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::timeline::WalSegment;
-use crate::parsers::wal::version::{Major, XlogFormat};
+use crate::parsers::wal::version::Major;
 use crate::types::Lsn;
 
 /// The last checkpoint, and the counters after all records that follow it.
@@ -180,7 +180,7 @@ pub fn multixact_made(record: &Record<'_>) -> Option<(u32, u64, u32)> {
     }
     let data = record.main_data();
     let multi = u32_at(data, 0)?;
-    if record.major.facts().xlog == XlogFormat::Since19 {
+    if record.major.facts().has_wide_multixacts {
         let offset = u64::from(u32_at(data, 8)?) | u64::from(u32_at(data, 12)?) << 32;
         return Some((multi, offset, u32_at(data, 16)?));
     }

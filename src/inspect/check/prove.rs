@@ -13,6 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::analysis::error_words::ErrorWords;
 use crate::analysis::page_check::PageCondition;
+use crate::analysis::page_heads::PageHeads;
 use crate::analysis::page_mask::{differences, sequence_values_differ};
 use crate::analysis::provable::{CommittedXact, OnCommits, Provable, WalBounds, WalPages};
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
@@ -49,6 +50,7 @@ const MAX_CONTROL_BYTES: u64 = 64 * 1024;
 pub(super) struct ProofInput<'a> {
     pub(super) cluster: &'a Cluster<'a>,
     pub(super) files: &'a RelationFiles,
+    pub(super) heads: &'a PageHeads,
     pub(super) names: &'a RelationNames,
     pub(super) wal: &'a WalSources,
     /// WAL from elsewhere is left out.
@@ -83,10 +85,6 @@ pub(super) fn prove(input: &ProofInput<'_>, told: &mut Told) -> (Proofs, Option<
     let Prover { proofs, mut report, .. } = prover;
     (report.whole, report.wrong) = (proofs.whole.len() as u64, proofs.wrong.len() as u64);
     (proofs, input.options.map(|_| report))
-}
-
-fn open_pages(input: &ProofInput<'_>) -> RelationPages {
-    RelationPages::new(input.cluster.directory.root(), input.files.paths.clone())
 }
 
 /// A page that is to be built, and what is known of it.
@@ -125,7 +123,8 @@ enum Finding {
 
 impl<'a> Prover<'a> {
     pub(super) fn new(input: &'a ProofInput<'a>) -> Self {
-        let (pages, proofs, report) = (open_pages(input), Proofs::default(), ProofReport::default());
+        let pages = RelationPages::new(input.cluster.directory.root(), input.files.paths.clone());
+        let (proofs, report) = (Proofs::default(), ProofReport::default());
         Self { input, pages, proofs, report, absent: Vec::new() }
     }
 
@@ -286,9 +285,9 @@ impl<'a> Prover<'a> {
         progress: &ProofProgress<'_>,
         (on_commits, told): (OnCommits<'_>, &mut Told),
     ) -> Result<WalPages, SkipReason> {
-        let open = || -> Box<dyn PageSource + Send> { Box::new(open_pages(self.input)) };
-        let (jobs, told) = (self.input.jobs, (on_commits, &mut told.coverage));
-        Ok(WalPages::read(set, bounds, &open, jobs, (part, &|bytes| progress.read(bytes)), told)?)
+        let input = self.input;
+        let told = (on_commits, &mut told.coverage);
+        Ok(WalPages::read(set, bounds, input.heads, input.jobs, (part, &|bytes| progress.read(bytes)), told)?)
     }
 
     /// Notes what the LSN of a page shows without replay; false unless the page is as it was when WAL was read, and is there.

@@ -9,7 +9,8 @@ use crate::analysis::error_words::ErrorWords;
 use crate::analysis::finding::{Coverage, Finding, Severity};
 use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::page_check::PageDamage;
-use crate::analysis::provable::{OpenPages, WalBounds, WalPages};
+use crate::analysis::page_heads::PageHeads;
+use crate::analysis::provable::{WalBounds, WalPages};
 use crate::analysis::server_files::ServerFiles;
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::analysis::verdict::backup::{Backup, BackupEnd};
@@ -218,14 +219,14 @@ impl ReplayWal {
         Judged { replay, fates, cannot_begin }
     }
 
-    /// Settles which files are missing though WAL from `redo_lsn` on does not remove them; false where WAL is not there to tell. `open` opens the
-    /// pages of the cluster.
+    /// Settles which files are missing though WAL from `redo_lsn` on does not remove them; false where WAL is not there to tell. `heads`: those of its
+    /// pages.
     pub(super) fn settle(
         &self,
         files: &mut ServerFiles,
         cluster: &ReplayCluster<'_>,
         redo_lsn: Lsn,
-        open: OpenPages<'_>,
+        heads: &PageHeads,
         coverage: &mut Coverage,
     ) -> bool {
         let Some(set) = self.set.as_ref().filter(|set| run_of(set, redo_lsn).is_some()) else { return false };
@@ -233,7 +234,7 @@ impl ReplayWal {
         let end_lsn = Lsn(u64::MAX);
         let bounds = WalBounds { redo_lsn: Some(end_lsn), replay_from: Some(redo_lsn), end_lsn, is_minimal };
         let watch: WatchRead<'_> = &|_| ControlFlow::Continue(());
-        match WalPages::read(set, bounds, open, cluster.jobs, (SkippedPart::Wal, watch), (&mut |_| {}, coverage)) {
+        match WalPages::read(set, bounds, heads, cluster.jobs, (SkippedPart::Wal, watch), (&mut |_| {}, coverage)) {
             Ok(known) => {
                 let before_redo = Lsn(redo_lsn.0.saturating_sub(1));
                 let is_removed = |page| known.removes_since(page, before_redo, redo_lsn);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::version::{FIRST_CUSTOM_RMGR, Major, PruneRecords};
+use super::version::{FIRST_CUSTOM_RMGR, Major};
 use crate::types::ForkNumber;
 
 /// Built-in resource managers in the order of their ids, the same in all majors.
@@ -109,7 +109,7 @@ pub fn surely_sets_lsn(major: Major, rmgr_id: u8, info: u8, fork: ForkNumber) ->
     const MULTI_INSERT: u8 = 0x50;
     /// `XLOG_HASH_INSERT`, `src/include/access/hash_xlog.h`.
     const HASH_INSERT: u8 = 0x20;
-    let may_be_visible = major.facts().prune == PruneRecords::Since19 || info & HEAP_OPERATION == VISIBLE;
+    let may_be_visible = major.facts().prunes_set_map_bits || info & HEAP_OPERATION == VISIBLE;
     match rmgr_id {
         RM_XLOG | FIRST_CUSTOM_RMGR.. => false,
         RM_HASH if type_key(rmgr_id, info) != HASH_INSERT => false,

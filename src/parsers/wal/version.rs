@@ -94,6 +94,12 @@ pub struct MajorFacts {
     pub hints_force_images: bool,
     /// A record stands at each redo point.
     pub marks_redo_points: bool,
+    /// Places of the members of multixacts have 8 bytes, in records and in `pg_multixact`.
+    pub has_wide_multixacts: bool,
+    /// A start takes a missing file of `pg_xact` for zeros where it looks how a prepared transaction ended.
+    pub prepares_without_xact_file: bool,
+    /// Records that prune or freeze a page set its bits in the visibility map, too.
+    pub prunes_set_map_bits: bool,
 }
 
 /// Majors 10 and 11: the segment with the last record is not removed at the end.
@@ -249,6 +255,9 @@ const OF_18: MajorFacts = MajorFacts {
     keeps_two_checkpoints: false,
     hints_force_images: false,
     marks_redo_points: true,
+    has_wide_multixacts: false,
+    prepares_without_xact_file: false,
+    prunes_set_map_bits: false,
     checksums_change_online: false,
     filenode_map: MapLayout::Bytes524,
     resets_stats_files: false,
@@ -270,6 +279,9 @@ const OF_19_TREE: MajorFacts = MajorFacts {
     control_version: 1901,
     xlog: XlogFormat::Since19,
     prune: PruneRecords::Since19,
+    has_wide_multixacts: true,
+    prepares_without_xact_file: true,
+    prunes_set_map_bits: true,
     has_unlocked_copies: true,
     checksums_change_online: true,
     ..OF_18
@@ -286,7 +298,7 @@ majors! {
         follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
         btree_delete_names_table: true, freezes_by_plans: false, updates_in_place_change: false,
         completion_target: 0.5, keeps_two_checkpoints: true,
-        hints_force_images: true, marks_redo_points: false,
+        hints_force_images: true, marks_redo_points: false, has_wide_multixacts: false, prepares_without_xact_file: false, prunes_set_map_bits: false,
         checksums_change_online: false, filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: true, copies_without_wal: true, refuses_minimal_wal: false, refuses_recovery_conf: false, recovery_lists_databases: false,
         replay_settings: PLAIN_TO_11,
     }
@@ -300,7 +312,7 @@ majors! {
         follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
         btree_delete_names_table: true, freezes_by_plans: false, updates_in_place_change: false,
         completion_target: 0.5, keeps_two_checkpoints: false,
-        hints_force_images: true, marks_redo_points: false,
+        hints_force_images: true, marks_redo_points: false, has_wide_multixacts: false, prepares_without_xact_file: false, prunes_set_map_bits: false,
         checksums_change_online: false, filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: true, copies_without_wal: true, refuses_minimal_wal: false, refuses_recovery_conf: false, recovery_lists_databases: true,
         replay_settings: PLAIN_TO_11,
     }
@@ -314,7 +326,7 @@ majors! {
         follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
         btree_delete_names_table: false, freezes_by_plans: false, updates_in_place_change: false,
         completion_target: 0.5, keeps_two_checkpoints: false,
-        hints_force_images: true, marks_redo_points: false,
+        hints_force_images: true, marks_redo_points: false, has_wide_multixacts: false, prepares_without_xact_file: false, prunes_set_map_bits: false,
         checksums_change_online: false, filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: false, copies_without_wal: true, refuses_minimal_wal: false, refuses_recovery_conf: true, recovery_lists_databases: true,
         replay_settings: PLAIN_12,
     }
@@ -328,7 +340,7 @@ majors! {
         follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
         btree_delete_names_table: false, freezes_by_plans: false, updates_in_place_change: false,
         completion_target: 0.5, keeps_two_checkpoints: false,
-        hints_force_images: true, marks_redo_points: false,
+        hints_force_images: true, marks_redo_points: false, has_wide_multixacts: false, prepares_without_xact_file: false, prunes_set_map_bits: false,
         checksums_change_online: false, filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: false, copies_without_wal: false, refuses_minimal_wal: false, refuses_recovery_conf: true, recovery_lists_databases: true,
         replay_settings: PLAIN_TO_14,
     }
@@ -342,7 +354,7 @@ majors! {
         follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
         btree_delete_names_table: false, freezes_by_plans: false, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
-        hints_force_images: true, marks_redo_points: false,
+        hints_force_images: true, marks_redo_points: false, has_wide_multixacts: false, prepares_without_xact_file: false, prunes_set_map_bits: false,
         checksums_change_online: false, filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: false, copies_without_wal: false, refuses_minimal_wal: true, refuses_recovery_conf: true, recovery_lists_databases: true,
         replay_settings: PLAIN_TO_14,
     }
@@ -356,7 +368,7 @@ majors! {
         follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
         btree_delete_names_table: false, freezes_by_plans: false, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
-        hints_force_images: false, marks_redo_points: false,
+        hints_force_images: false, marks_redo_points: false, has_wide_multixacts: false, prepares_without_xact_file: false, prunes_set_map_bits: false,
         checksums_change_online: false, filenode_map: MapLayout::Bytes512, resets_stats_files: false, prepares_by_full_xid: false, removes_bad_prepared: false, copies_without_wal: false, refuses_minimal_wal: true, refuses_recovery_conf: true, recovery_lists_databases: true,
         replay_settings: PLAIN_TO_17,
     }
@@ -370,7 +382,7 @@ majors! {
         follows_spgist_redirects: true, dies_without_brin_page: true, has_unlocked_copies: false,
         btree_delete_names_table: false, freezes_by_plans: true, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
-        hints_force_images: false, marks_redo_points: false,
+        hints_force_images: false, marks_redo_points: false, has_wide_multixacts: false, prepares_without_xact_file: false, prunes_set_map_bits: false,
         checksums_change_online: false, filenode_map: MapLayout::Bytes524, resets_stats_files: false, prepares_by_full_xid: false, removes_bad_prepared: false, copies_without_wal: false, refuses_minimal_wal: true, refuses_recovery_conf: true, recovery_lists_databases: true,
         replay_settings: PLAIN_TO_17,
     }
@@ -384,7 +396,7 @@ majors! {
         follows_spgist_redirects: true, dies_without_brin_page: true, has_unlocked_copies: false,
         btree_delete_names_table: false, freezes_by_plans: true, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
-        hints_force_images: false, marks_redo_points: true,
+        hints_force_images: false, marks_redo_points: true, has_wide_multixacts: false, prepares_without_xact_file: false, prunes_set_map_bits: false,
         checksums_change_online: false, filenode_map: MapLayout::Bytes524, resets_stats_files: false, prepares_by_full_xid: true, removes_bad_prepared: false, copies_without_wal: false, refuses_minimal_wal: true, refuses_recovery_conf: true, recovery_lists_databases: true,
         replay_settings: PLAIN_TO_17,
     }

@@ -18,7 +18,7 @@ use crate::analysis::wal::forced::{hints_need_page_writes, never_forced};
 use crate::analysis::wal::tally::Tally;
 use crate::parsers::error::ParseError;
 use crate::parsers::wal::payload::PgTimestamp;
-use crate::parsers::wal::version::{Major, XlogFormat};
+use crate::parsers::wal::version::Major;
 use crate::types::{BlockNumber, ForkNumber, Geometry, LONG_WAL_HEADER_BYTES, Lsn, RelFileLocator};
 
 /// Replays a WAL under other settings.
@@ -86,7 +86,7 @@ impl RealCheckpoints {
 impl Replay {
     pub(super) fn new(plan: &WhatIfPlan, geometry: Geometry, major: Major) -> Self {
         let completion_target = plan.completion_target.unwrap_or(major.facts().completion_target);
-        let marks_redo = major.facts().xlog >= XlogFormat::To18;
+        let marks_redo = major.facts().marks_redo_points;
         let server = Server {
             segment_size: geometry.wal_segment_size,
             completion_target,
