@@ -6,7 +6,7 @@ use std::fs::OpenOptions;
 use std::ops::ControlFlow;
 
 use libfuzzer_sys::fuzz_target;
-use pgforensics::analysis::innodb::judge::HeldImage;
+use pgforensics::inspect::innodb::HeldImage;
 use pgforensics::inspect::innodb::check::{InnodbExamination, innodb_check};
 use pgforensics::inspect::innodb::source::InnodbRequest;
 use pgforensics::parsers::innodb::compressed::{
@@ -52,7 +52,7 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(what(&whole), what(&again), "threads");
     for page in &whole.pages {
         assert!(page.offset < system.len() as u64, "inside");
-        if let Some(chosen) = page.taken.and(page.chosen()).and_then(|chosen| page.candidates.get(chosen)) {
+        if let Some(chosen) = page.first() {
             assert!(chosen.facts.state.is_sound());
         }
     }

@@ -13,7 +13,7 @@ pub mod error_words;
 pub mod finding;
 pub mod finding_kind;
 pub mod in_order;
-pub mod innodb;
+pub(crate) mod innodb;
 pub mod other_kind;
 pub mod page_check;
 pub mod page_diff;

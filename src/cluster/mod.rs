@@ -15,7 +15,7 @@ pub mod donor;
 pub mod dwb_files;
 pub mod file_digest;
 pub mod history_file;
-pub mod innodb;
+pub(crate) mod innodb;
 pub mod minimum;
 pub mod name_gaps;
 pub mod names;

@@ -2,23 +2,23 @@
 
 use std::io::{self, Write};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use strum::VariantArray;
 
 use super::check_text::{letter, sector_signs};
 use super::escape::printable;
 use super::figures::size;
-use super::json::innodb::SlotSetting;
+use super::json::innodb::{SlotSetting, named, tablespace_row};
 use super::json::wal::Row;
 use super::table::{Fit, plain_table, write_fitted};
 use super::text::{Layout, wrapped, write_fact};
 use crate::analysis::innodb::candidates::SlotCounts;
 use crate::analysis::innodb::judge::{HeldImage, InnodbPage};
 use crate::analysis::innodb::scan::PageCounts;
+use crate::analysis::innodb::slot::SlotFacts;
 use crate::analysis::verdict::sectors::TearDirection;
-use crate::cluster::innodb::doublewrite::{Doublewrite, DoublewriteLayout};
+use crate::cluster::innodb::doublewrite::DoublewriteLayout;
 use crate::cluster::innodb::redo_end::RedoEnd;
-use crate::cluster::innodb::redo_log::{Family, RedoLog};
 use crate::cluster::innodb::tablespace::Tablespaces;
 use crate::parsers::innodb::page_check::PageState;
 
@@ -29,29 +29,19 @@ const MAX_PAGES: usize = 50;
 pub const NOT_PREDICTED: &str = "What the server does at startup is not predicted: its redo log is not replayed here.";
 
 /// What an instance is, and its doublewrite buffer.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub fn write_instance(
     out: &mut dyn Write,
     layout: Layout,
     path: &str,
-    (family, log): (Family, &RedoLog),
-    (doublewrite, counts): (&Doublewrite, &[SlotCounts]),
-    spaces: &Tablespaces,
+    setting: SlotSetting<'_>,
+    counts: &[SlotCounts],
 ) -> io::Result<()> {
+    let SlotSetting { family, log, doublewrite, spaces } = setting;
     writeln!(out, "{}", layout.paint.heading("Instance"))?;
-    write_fact(out, layout, "data directory", path)?;
     let made = log.creator.as_ref().map_or_else(|| family.to_string(), |made| format!("{made} (rules of {family})"));
-    write_fact(out, layout, "server", &made)?;
-    write_fact(out, layout, "page size", &format!("{} bytes", doublewrite.page_bytes))?;
     let checkpoint = log.checkpoint.as_ref();
     let checkpoint =
         checkpoint.map_or_else(|| "unknown".to_owned(), |(found, file)| format!("LSN {} (in {file})", found.lsn));
-    write_fact(out, layout, "checkpoint", &checkpoint)?;
-    let files = spaces.all.iter().flat_map(|space| &space.files).map(|file| file.size_bytes);
-    let bytes = files.fold(0_u64, u64::saturating_add);
-    write_fact(out, layout, "tablespaces", &format!("{}, {}", spaces.all.len(), size(bytes)))?;
     let place = match doublewrite.layout {
         DoublewriteLayout::Files => format!("{} files", doublewrite.files.len()),
         DoublewriteLayout::Legacy(header) => {
@@ -60,7 +50,16 @@ pub fn write_instance(
         DoublewriteLayout::Elsewhere => "not found: its files are elsewhere, or lost".to_owned(),
         DoublewriteLayout::Missing => "none".to_owned(),
     };
-    write_fact(out, layout, "doublewrite buffer", &place)?;
+    for (name, value) in [
+        ("data directory", path),
+        ("server", &made),
+        ("page size", &format!("{} bytes", doublewrite.page_bytes)),
+        ("checkpoint", &checkpoint),
+        ("tablespaces", &format!("{}, {}", spaces.all.len(), size(spaces.bytes()))),
+        ("doublewrite buffer", &place),
+    ] {
+        write_fact(out, layout, name, value)?;
+    }
     if !doublewrite.entries.is_empty() {
         write_fact(out, layout, "entries without images", &format!("{} files", doublewrite.entries.len()))?;
     }
@@ -68,43 +67,29 @@ pub fn write_instance(
         return Ok(());
     }
     writeln!(out)?;
-    let header = ["file", "slots", "batch part", "empty", "good", "bad", "not testable", "current"];
-    let mut table = plain_table(&header);
-    for (file, counts) in doublewrite.files.iter().zip(counts) {
-        let batch = file.batch_slots.map_or_else(|| "-".to_owned(), |slots| slots.to_string());
-        let numbers = [counts.empty, counts.sound, counts.damaged, counts.unverifiable, counts.since_checkpoint];
-        let mut cells = vec![printable(&file.name), file.slots.to_string(), batch];
-        cells.extend(numbers.map(|number| number.to_string()));
-        table.add_row(cells);
-    }
-    write_fitted(out, layout, table, &Fit::default().numbers(1..8))
+    let columns = "file, slots, batch part=batch_slots, empty, good, bad, not testable=unverifiable, current";
+    write_rows(out, layout, columns, setting.file_rows(counts), &Fit::default().numbers(1..8))
 }
 
 /// Tablespaces, a line each.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub fn write_tablespaces(out: &mut dyn Write, layout: Layout, spaces: &Tablespaces) -> io::Result<()> {
     writeln!(out, "\n{}", layout.paint.heading("Tablespaces"))?;
-    let mut table = plain_table(&["tablespace", "id", "pages", "page size", "flags", "kind"]);
-    for space in &spaces.all {
+    let columns = "tablespace, id=space_id, pages, page size=page_bytes, flags, kind";
+    let rows = spaces.all.iter().map(|space| {
         let flags = &space.flags;
-        let mut kind = Vec::new();
-        kind.extend(flags.is_full_crc32.then_some("full_crc32"));
-        kind.extend(flags.zip_bytes.map(|_| "ROW_FORMAT=COMPRESSED"));
-        kind.extend(flags.has_page_compression.then_some("page compression"));
-        kind.extend(flags.is_mysql_encrypted.then_some("encrypted"));
-        kind.extend(space.has_rival.then_some("claimed by two files"));
-        table.add_row(vec![
-            printable(&space.name()),
-            space.id.to_string(),
-            space.pages().to_string(),
-            flags.physical_bytes().to_string(),
-            format!("{:#x}", flags.raw),
-            kind.join(", "),
-        ]);
-    }
-    write_fitted(out, layout, table, &Fit::default().numbers(1..4).words(5))
+        let kinds = [
+            (flags.is_full_crc32, "full_crc32"),
+            (flags.zip_bytes.is_some(), "ROW_FORMAT=COMPRESSED"),
+            (flags.has_page_compression, "page compression"),
+            (flags.is_mysql_encrypted, "encrypted"),
+            (space.has_rival, "claimed by two files"),
+        ];
+        let kinds: Vec<&str> = kinds.into_iter().filter_map(|(is_so, kind)| is_so.then_some(kind)).collect();
+        let mut row = tablespace_row(space);
+        row.extend(named([("kind", json!(kinds.join(", ")))]));
+        row
+    });
+    write_rows(out, layout, columns, rows, &Fit::default().numbers(1..4).words(5))
 }
 
 /// The text of a field; `-` where it is null.
@@ -124,9 +109,6 @@ pub struct InnodbSlotLines {
 
 impl InnodbSlotLines {
     /// Starts a listing.
-    ///
-    /// # Errors
-    /// When the output cannot be written to.
     pub fn begin(out: &mut dyn Write, layout: Layout) -> io::Result<Self> {
         let heading = format!(
             "{:<22} {:>10} {:>9} {:>14} {:<12} {:<9} {:<10}",
@@ -137,9 +119,6 @@ impl InnodbSlotLines {
     }
 
     /// Writes one slot, or keeps it when it is one of a run of empty ones.
-    ///
-    /// # Errors
-    /// When the output cannot be written to.
     pub fn slot(&mut self, out: &mut dyn Write, layout: Layout, row: &Row) -> io::Result<()> {
         let file = field(row, "file");
         let index = row.get("slot_index").and_then(Value::as_u64).unwrap_or_default();
@@ -168,9 +147,6 @@ impl InnodbSlotLines {
     }
 
     /// Ends the listing.
-    ///
-    /// # Errors
-    /// When the output cannot be written to.
     pub fn end_of_run(&mut self, out: &mut dyn Write, layout: Layout) -> io::Result<()> {
         if let Some((file, first, last)) = self.empty.take() {
             let slots = if first == last { format!("{file}:{first}") } else { format!("{file}:{first}-{last}") };
@@ -181,41 +157,40 @@ impl InnodbSlotLines {
     }
 }
 
+/// Rows as a table. `columns`: what stands above each, and after `=` the field that is in it, where that has another name.
+fn write_rows(
+    out: &mut dyn Write,
+    layout: Layout,
+    columns: &str,
+    rows: impl IntoIterator<Item = Row>,
+    fit: &Fit,
+) -> io::Result<()> {
+    let columns = columns.split(", ").map(|column| column.split_once('=').unwrap_or((column, column)));
+    let (header, names): (Vec<&str>, Vec<&str>) = columns.unzip();
+    let mut table = plain_table(&header);
+    for row in rows {
+        table.add_row(names.iter().map(|name| field(&row, name)));
+    }
+    write_fitted(out, layout, table, fit)
+}
+
 /// Entries without images, a line each.
-///
-/// # Errors
-/// When the output cannot be written to.
-pub fn write_entries(out: &mut dyn Write, layout: Layout, rows: &[Row]) -> io::Result<()> {
+pub fn write_entries(out: &mut dyn Write, layout: Layout, rows: Vec<Row>) -> io::Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
     writeln!(out, "\n{}", layout.paint.heading("Entries without images"))?;
-    let columns = ["file", "block_index", "entry_index", "space_id", "page_no", "page_lsn", "block_checksum", "disk"];
-    let mut table = plain_table(&["file", "block", "entry", "space", "page", "lsn", "checksum", "disk"]);
-    for row in rows {
-        table.add_row(columns.map(|name| field(row, name)));
-    }
-    write_fitted(out, layout, table, &Fit::default().numbers(1..6))
+    let columns = "file, block=block_index, entry=entry_index, space=space_id, page=page_no, lsn=page_lsn, checksum=block_checksum, disk";
+    write_rows(out, layout, columns, rows, &Fit::default().numbers(1..6))
 }
 
 /// Groups of slots, a line each.
-///
-/// # Errors
-/// When the output cannot be written to.
-pub fn write_innodb_batches(out: &mut dyn Write, layout: Layout, rows: &[Row]) -> io::Result<()> {
-    let columns = ["file", "part", "batch", "slots", "runs", "first_slot", "last_slot", "lowest_lsn", "highest_lsn"];
-    let header = ["file", "part", "batch", "slots", "runs", "first", "last", "lowest lsn", "highest lsn"];
-    let mut table = plain_table(&header);
-    for row in rows {
-        table.add_row(columns.map(|name| field(row, name)));
-    }
-    write_fitted(out, layout, table, &Fit::default().numbers(3..9))
+pub fn write_innodb_batches(out: &mut dyn Write, layout: Layout, rows: impl Iterator<Item = Row>) -> io::Result<()> {
+    let columns = "file, part, batch, slots, runs, first=first_slot, last=last_slot, lowest lsn=lowest_lsn, highest lsn=highest_lsn";
+    write_rows(out, layout, columns, rows, &Fit::default().numbers(3..9))
 }
 
 /// What a scan read, in facts.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub fn write_scanned(out: &mut dyn Write, layout: Layout, counts: &PageCounts) -> io::Result<()> {
     let pages = format!("{} ({})", counts.pages, size(counts.bytes));
     write_fact(out, layout, "pages checked", &pages)?;
@@ -231,29 +206,22 @@ pub fn write_scanned(out: &mut dyn Write, layout: Layout, counts: &PageCounts) -
 }
 
 /// Pages of a scan by their types.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub fn write_page_types(out: &mut dyn Write, layout: Layout, counts: &PageCounts) -> io::Result<()> {
     let types: Vec<String> = counts.by_type_name().iter().map(|(name, count)| format!("{name} {count}")).collect();
     if types.is_empty() { Ok(()) } else { write_fact(out, layout, "by type", &types.join(", ")) }
 }
 
 /// Pages of a scan that fail their checks.
-///
-/// # Errors
-/// When the output cannot be written to.
-pub fn write_bad_pages(out: &mut dyn Write, layout: Layout, rows: &[Row]) -> io::Result<()> {
-    if rows.is_empty() {
+pub fn write_bad_pages(out: &mut dyn Write, layout: Layout, rows: Vec<Row>) -> io::Result<()> {
+    let count = rows.len();
+    if count == 0 {
         return Ok(());
     }
     writeln!(out, "\n{}", layout.paint.heading("Damaged pages"))?;
-    let mut table = plain_table(&["tablespace", "page", "offset", "lsn", "damage"]);
-    for row in rows.iter().take(MAX_PAGES) {
-        table.add_row(["path", "page_no", "offset", "page_lsn", "damage"].map(|name| field(row, name)));
-    }
-    write_fitted(out, layout, table, &Fit::default().numbers(1..4).words(4))?;
-    write_more(out, layout, rows.len())
+    let columns = "tablespace=path, page=page_no, offset, lsn=page_lsn, damage";
+    let rows = rows.into_iter().take(MAX_PAGES);
+    write_rows(out, layout, columns, rows, &Fit::default().numbers(1..4).words(4))?;
+    write_more(out, layout, count)
 }
 
 fn write_more(out: &mut dyn Write, layout: Layout, count: usize) -> io::Result<()> {
@@ -264,9 +232,6 @@ fn write_more(out: &mut dyn Write, layout: Layout, count: usize) -> io::Result<(
 }
 
 /// Pages with their images, a line each.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub fn write_judged(
     out: &mut dyn Write,
     layout: Layout,
@@ -277,35 +242,24 @@ pub fn write_judged(
         return Ok(());
     }
     writeln!(out, "\n{}", layout.paint.heading("Pages"))?;
-    let mut table = plain_table(&["tablespace", "page", "disk", "buffer holds", "first for the server"]);
-    for page in pages.iter().take(MAX_PAGES) {
-        let chosen = page.chosen().and_then(|chosen| page.candidates.get(chosen));
-        let image = chosen.map_or_else(
-            || "-".to_owned(),
-            |chosen| {
-                format!("{}:{} at {}", slot_file(setting, chosen.facts.slot.0), chosen.facts.slot.1, chosen.facts.lsn)
-            },
-        );
-        table.add_row(vec![
-            printable(&page.path),
-            page.page.page_no.to_string(),
-            page.disk.name().to_owned(),
-            page.held.name().to_owned(),
-            image,
-        ]);
-    }
-    write_fitted(out, layout, table, &Fit::default().numbers(1..2))?;
+    let columns = "tablespace=path, page=page_no, disk, buffer holds=holds, first for the server=first";
+    let rows = pages.iter().take(MAX_PAGES).map(|page| {
+        let first = page.first().map(|one| format!("{} at {}", slot_name(setting, &one.facts), one.facts.lsn));
+        let mut row = setting.page_row(page);
+        row.extend(named([("first", json!(first))]));
+        row
+    });
+    write_rows(out, layout, columns, rows, &Fit::default().numbers(1..2))?;
     write_more(out, layout, pages.len())
 }
 
-fn slot_file(setting: SlotSetting<'_>, file: usize) -> String {
-    setting.doublewrite.files.get(file).map_or_else(String::new, |file| printable(&file.name))
+/// File and index of a slot.
+fn slot_name(setting: SlotSetting<'_>, facts: &SlotFacts) -> String {
+    let file = setting.doublewrite.files.get(facts.slot.0).map_or("", |file| file.name.as_str());
+    format!("{file}:{}", facts.slot.1)
 }
 
 /// Everything about a page.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub fn write_innodb_page(
     out: &mut dyn Write,
     layout: Layout,
@@ -323,7 +277,6 @@ pub fn write_innodb_page(
     };
     write_fact(out, layout, "page on disk", &state)?;
     write_fact(out, layout, "LSN in its header", &page.disk_lsn.to_string())?;
-    let chosen = page.chosen();
     for (index, candidate) in page.candidates.iter().enumerate() {
         let facts = &candidate.facts;
         let age = match candidate.since_checkpoint {
@@ -331,11 +284,10 @@ pub fn write_innodb_page(
             Some(false) => "older than the checkpoint",
             None => "checkpoint unknown",
         };
-        let taken = if chosen == Some(index) { "; first in the order of the server" } else { "" };
+        let taken = if page.chosen == Some(index) { "; first in the order of the server" } else { "" };
         let words = format!(
-            "{}:{}, LSN {}, {}, {age}; disk: {}{taken}",
-            slot_file(setting, facts.slot.0),
-            facts.slot.1,
+            "{}, LSN {}, {}, {age}; disk: {}{taken}",
+            printable(&slot_name(setting, facts)),
             facts.lsn,
             facts.state.name(),
             candidate.comparison.name(),
@@ -361,9 +313,6 @@ pub fn write_innodb_page(
 }
 
 /// What the buffer holds of how many pages, the state of the redo log, and the limit of all answers.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub fn write_held(
     out: &mut dyn Write,
     layout: Layout,
@@ -386,4 +335,53 @@ pub fn write_held(
         }
     }
     wrapped(out, layout, "  ", 2, NOT_PREDICTED)
+}
+
+/// A next step; with a command where a command does it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InnodbStep {
+    /// What, and why.
+    pub words: String,
+    /// The command.
+    pub command: Option<String>,
+}
+
+/// The next steps, in order. `arguments`: the directory as arguments of a command. `is_complete`: everything was checked.
+pub fn innodb_steps(pages: &[InnodbPage], is_complete: bool, arguments: &str) -> Vec<InnodbStep> {
+    let wrong: Vec<&InnodbPage> = pages.iter().filter(|page| page.is_wrong()).collect();
+    let step = |words: String, command: Option<String>| InnodbStep { words, command };
+    if wrong.is_empty() {
+        let words = match is_complete {
+            false => "No damaged page was found. Something was not checked: see the findings.",
+            true => "Every page passes its checks. See the findings before you start the server.",
+        };
+        return vec![step(words.to_owned(), None)];
+    }
+    let dump = format!("pg_dwbinspect innodb dump --images NEW_DIR {arguments}");
+    let mut steps = vec![step(
+        "Copy the directory and save the images before any startup: startup overwrites slots.".to_owned(),
+        Some(dump),
+    )];
+    let count = |helds: &[HeldImage]| wrong.iter().filter(|page| helds.contains(&page.held)).count();
+    let groups: [(&[HeldImage], &str); 4] = [
+        (
+            &[HeldImage::Newer, HeldImage::Same, HeldImage::Older],
+            "the buffer holds a whole image; compare it with a backup",
+        ),
+        (&[HeldImage::Encrypted], "the image is encrypted; only a server with the key can read it"),
+        (&[HeldImage::Missing, HeldImage::Unreadable], "no usable image; only a backup may have the contents"),
+        (&[HeldImage::Unknown], "images are unknown; find the doublewrite buffer (--doublewrite-dir, --my-cnf)"),
+    ];
+    for (helds, words) in groups {
+        let count = count(helds);
+        if count > 0 {
+            let pages = if count == 1 { "page" } else { "pages" };
+            steps.push(step(format!("{count} {pages}: {words}."), None));
+        }
+    }
+    steps.push(step(
+        "Start a server only on the copy. Verify the copy after a clean shutdown.".to_owned(),
+        Some("pg_dwbinspect innodb verify COPY".to_owned()),
+    ));
+    steps
 }

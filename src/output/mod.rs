@@ -25,7 +25,6 @@ pub mod hexdump;
 pub mod history_text;
 #[cfg(feature = "tables")]
 pub mod html;
-pub mod innodb_steps;
 #[cfg(feature = "tables")]
 pub mod innodb_text;
 pub mod json;

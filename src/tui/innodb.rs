@@ -1,4 +1,5 @@
 //! The screen for MySQL and MariaDB: a list of damaged pages, and everything about each. It shows, and writes nothing.
+#![allow(missing_docs, reason = "a comment stands where a name does not say all")]
 
 use std::sync::Arc;
 
@@ -24,22 +25,17 @@ use crate::analysis::verdict::answer::Answer;
 use crate::inspect::innodb::check::InnodbExamination;
 use crate::output::closing::Closing;
 use crate::output::colour::Paint;
-use crate::output::innodb_steps::{InnodbStep, innodb_steps};
-use crate::output::innodb_text::{NOT_PREDICTED, write_innodb_page};
+use crate::output::innodb_text::{InnodbStep, NOT_PREDICTED, innodb_steps, write_innodb_page};
 use crate::output::shell::quoted;
 use crate::output::text::{Layout, wrapped};
 
 /// Rows from which on every step has room above the list.
 const STEPS_FROM: u16 = 20;
 
-/// What is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InnodbView {
-    /// The list of pages.
     Pages,
-    /// Everything about the selected page.
     Page,
-    /// Findings, what was not examined, and every step.
     Findings,
 }
 
@@ -55,34 +51,20 @@ impl InnodbView {
     }
 }
 
-/// What a key stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InnodbCommand {
-    /// Leave the program.
     Quit,
-    /// Show or hide the help.
     Help,
-    /// Open the selected page.
     Open,
-    /// Open the findings.
     Findings,
-    /// Close what is open.
     Back,
-    /// So many lines further.
     Lines(isize),
-    /// So many screens further.
     Screens(isize),
-    /// So many pages of the list further.
     Pages(isize),
-    /// Type words to filter by.
     Filter,
-    /// Copy the command that shows the same.
     Copy,
-    /// Read everything again.
     Reload,
-    /// Stop until the shell continues the program.
     Suspend,
-    /// Draw everything anew.
     Redraw,
 }
 
@@ -129,14 +111,10 @@ fn applies(binding: &Binding<Command, View>, view: View) -> bool {
     binding.views.is_empty() || binding.views.contains(&view)
 }
 
-/// A directory that was checked.
 #[derive(Debug)]
 pub struct InnodbSurvey {
-    /// What `check` knows.
     pub examined: InnodbExamination,
-    /// Exit status of `check`.
     pub answer: Answer,
-    /// What to do.
     pub steps: Vec<InnodbStep>,
     /// Indexes of the pages, damaged ones first, each with the words of its line in lower case.
     lines: Vec<(usize, String)>,
@@ -144,7 +122,6 @@ pub struct InnodbSurvey {
 
 impl InnodbSurvey {
     /// Gathers what the screen shows. `arguments`: the directory as arguments of a command.
-    #[must_use]
     pub fn new(examined: InnodbExamination, arguments: &str) -> Self {
         let answer = Closing::new(examined.findings.clone(), &examined.coverage).answer();
         let steps = innodb_steps(&examined.pages, examined.coverage.skipped.is_empty(), arguments);
@@ -158,88 +135,55 @@ impl InnodbSurvey {
     }
 
     /// How many pages fail their checks; the others listed are of zeros, or newer than the log.
-    #[must_use]
     pub fn damaged(&self) -> usize {
         self.examined.pages.iter().filter(|page| page.state.is_damaged()).count()
     }
 }
 
-/// Something that happened.
 #[derive(Clone)]
 pub enum InnodbAction {
-    /// A key was pressed.
     Key(KeyEvent),
-    /// What every screen is told.
     Happened(Happened),
-    /// Work went on.
     Progressed(Progress),
-    /// The check is done.
     Surveyed(Arc<InnodbSurvey>),
-    /// The directory cannot be checked.
     SurveyFailed(String),
 }
 
-/// Something to be done outside of the state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InnodbEffect {
-    /// End the program.
     Quit,
-    /// End the program with this error.
     Fail(String),
-    /// Stop until continued.
     Suspend,
-    /// Draw everything anew.
     Redraw,
-    /// Hand a text to the terminal's clipboard.
     Copy(String),
-    /// Check the directory.
     Survey,
 }
 
 use InnodbEffect as Effect;
 
-/// Everything that is shown.
 #[derive(Clone)]
 pub struct InnodbState {
-    /// How it is drawn.
     pub look: Look,
-    /// Columns and rows.
     pub size: (u16, u16),
-    /// The path, as it was given.
     pub path: String,
-    /// The same as arguments of a command, with what else was given.
     pub arguments: String,
-    /// The open view.
     pub view: InnodbView,
-    /// The help is open.
     pub is_helping: bool,
-    /// First line that is shown of a text.
     pub top: usize,
-    /// The check, when it is done.
     pub survey: Option<Arc<InnodbSurvey>>,
-    /// Indexes of the pages that are listed.
     pub listed: Vec<usize>,
-    /// The selected one of these.
     pub selected: usize,
-    /// Words that each line has.
     pub filter: String,
-    /// They are being typed.
     pub is_typing: bool,
-    /// The directory is being read.
     pub is_reading: bool,
-    /// How far that is.
     pub progress: Option<Progress>,
-    /// Files have changed since.
     pub has_changed: bool,
-    /// Why the check failed when it was done again.
     pub failed: Option<String>,
-    /// Something to tell.
     pub message: Option<Message>,
 }
 
 impl InnodbState {
     /// Before anything is read. `path`: as it was given, and as arguments of a command with what else was given.
-    #[must_use]
     pub fn new(path: (String, String), look: Look, size: (u16, u16)) -> Self {
         Self {
             look,
@@ -263,7 +207,6 @@ impl InnodbState {
     }
 
     /// Why the survey may not be so any more.
-    #[must_use]
     pub fn outdated(&self) -> Option<Outdated<'_>> {
         Outdated::of(self.is_reading, self.failed.as_deref(), self.has_changed)
     }

@@ -422,7 +422,7 @@ fn startup_is_not_predicted_in_text_and_json() {
 
 #[test]
 fn words_for_images_are_documented() {
-    use pgforensics::analysis::innodb::judge::HeldImage;
+    use pgforensics::inspect::innodb::HeldImage;
     use strum::VariantArray;
     let text = include_str!("../../docs/innodb.md");
     let section = text.split("## What the buffer holds\n").nth(1).unwrap().split("\n## ").next().unwrap();

@@ -7,8 +7,6 @@ use std::path::{Path, PathBuf};
 
 use pgforensics::analysis::cluster_condition::ClusterCondition;
 use pgforensics::analysis::finding_kind::FindingKind;
-use pgforensics::analysis::innodb::compare::InnodbComparison;
-use pgforensics::analysis::innodb::judge::HeldImage;
 use pgforensics::analysis::page_rows::RowFate;
 use pgforensics::analysis::skipped::{SkipReason, SkippedPart};
 use pgforensics::analysis::verdict::compare::Comparison;
@@ -22,7 +20,7 @@ use pgforensics::analysis::verdict::symptom::Symptom;
 use pgforensics::analysis::wal::page_action::ActionKind;
 use pgforensics::analysis::wal::whatif::protection::Guard;
 use pgforensics::cluster::donor::DonorGap;
-use pgforensics::cluster::innodb::redo_log::Family;
+use pgforensics::inspect::innodb::{Family, HeldImage, InnodbComparison};
 use pgforensics::output::json::SCHEMA;
 use pgforensics::parsers::innodb::checksum::Algorithm;
 use pgforensics::repair::plan::LeftReason;

@@ -1,15 +1,15 @@
-//! The slots and entries that name each page, in the order in which a server meets them.
+//! The slots and entries that name each page, in the order in which a server meets them, and groups of slots.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-use super::slot::{SlotFacts, read_slots};
+use super::slot::{SlotAge, SlotFacts, read_slots};
 use crate::analysis::finding::Coverage;
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::cluster::innodb::doublewrite::{Doublewrite, DoublewriteLayout};
 use crate::cluster::innodb::tablespace::Tablespaces;
-use crate::parsers::innodb::detect_block::DetectBlock;
-use crate::parsers::innodb::layout::{LEGACY_BATCH_SLOTS, MAX_SEGMENTS, is_filled_in_turn};
+use crate::cluster::open::AccessError;
+use crate::parsers::innodb::layout::{DetectBlock, LEGACY_BATCH_SLOTS, MAX_SEGMENTS, SlotPart, is_filled_in_turn};
 use crate::parsers::innodb::page_check::PageState;
 use crate::parsers::innodb::{InnodbLsn, InnodbPageId};
 
@@ -19,44 +19,29 @@ const FLUSH_LIST: u8 = 1;
 /// A page that an entry without an image names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryFacts {
-    /// Index of the file.
     pub file: usize,
-    /// Index of the block in the file.
     pub block: u64,
-    /// Index of the entry in the block.
     pub index: usize,
-    /// Number of the segment.
     pub segment: u32,
     /// 0 LRU, 1 flush list.
     pub flush_type: u8,
-    /// The checksum of the block is right.
     pub is_sound: bool,
-    /// The page.
     pub page: InnodbPageId,
-    /// Its LSN.
     pub lsn: InnodbLsn,
 }
 
-/// Slots by what they hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SlotCounts {
-    /// Slots that were read.
     pub all: u64,
-    /// Never written.
     pub empty: u64,
-    /// Whole images.
     pub sound: u64,
-    /// Damaged images.
     pub damaged: u64,
-    /// Images that cannot be judged.
     pub unverifiable: u64,
-    /// Whole images that are not older than the checkpoint.
     pub since_checkpoint: u64,
 }
 
 impl SlotCounts {
-    /// Counts a slot.
-    pub fn add(&mut self, facts: Option<&SlotFacts>, checkpoint: Option<InnodbLsn>) {
+    fn add(&mut self, facts: Option<&SlotFacts>, checkpoint: Option<InnodbLsn>) {
         let count = |field: &mut u64| *field = field.saturating_add(1);
         count(&mut self.all);
         match facts.map(|facts| facts.state) {
@@ -65,48 +50,47 @@ impl SlotCounts {
             Some(PageState::Damaged(_)) => count(&mut self.damaged),
             Some(PageState::Unverifiable(_)) => count(&mut self.unverifiable),
         }
-        let is_sound = facts.is_some_and(|facts| facts.state.is_sound());
-        if is_sound && checkpoint.is_some_and(|checkpoint| facts.is_some_and(|facts| facts.lsn >= checkpoint)) {
+        if facts.is_some_and(|facts| facts.age(checkpoint) == SlotAge::Current) {
             count(&mut self.since_checkpoint);
         }
     }
 }
 
-/// A block without images whose checksum is wrong.
+/// Used slots of one file, part and age: nothing marks where a batch of InnoDB begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DamagedBlock {
-    /// Name of the file.
-    pub file: String,
-    /// Offset in it.
-    pub offset: u64,
+pub struct InnodbBatch {
+    pub file: usize,
+    pub part: SlotPart,
+    pub age: SlotAge,
+    pub first: u64,
+    pub last: u64,
+    pub slots: u64,
+    pub runs: u64,
+    pub lowest_lsn: InnodbLsn,
+    pub highest_lsn: InnodbLsn,
+    pub spaces: BTreeMap<u32, u64>,
 }
 
-/// What the doublewrite buffer holds.
 #[derive(Debug, Default)]
 pub struct BufferContent {
     /// Used slots, in the order of files and slots.
     pub slots: Vec<SlotFacts>,
-    /// Entries without images.
     pub entries: Vec<EntryFacts>,
-    /// Slots of each file.
     pub counts: Vec<SlotCounts>,
-    /// Damaged blocks of entries.
-    pub damaged_blocks: Vec<DamagedBlock>,
+    /// Blocks of entries with a wrong checksum: file, and offset in it.
+    pub damaged_blocks: Vec<(String, u64)>,
     /// Every slot and entry was read that the server has, as far as anything shows it.
     pub is_complete: bool,
     /// Numbers of pages that whole images hold whose tablespace cannot be told.
-    unnamed: BTreeSet<u32>,
+    pub unnamed: BTreeSet<u32>,
     /// Numbers of pages that whole encrypted images hold whose tablespace cannot be told.
-    encrypted: BTreeSet<u32>,
-    /// Indexes of slots by page.
+    pub encrypted: BTreeSet<u32>,
     by_page: BTreeMap<InnodbPageId, Vec<usize>>,
-    /// Indexes of entries by page.
     entries_by_page: BTreeMap<InnodbPageId, Vec<usize>>,
 }
 
 impl BufferContent {
     /// Reads the whole buffer with so many threads, until `watch` breaks it off.
-    #[must_use]
     pub fn read(
         doublewrite: &Doublewrite,
         spaces: &Tablespaces,
@@ -143,13 +127,12 @@ impl BufferContent {
         } else {
             coverage.skip(SkippedPart::RestOfDoubleWriteBuffer, SkipReason::Interrupted(Lacking::Images));
         }
-        let is_overwritten = content.has_zeros_before_images(doublewrite);
-        let is_emptied = content.has_emptied_file(doublewrite);
-        if is_wanted && (is_overwritten || is_emptied) {
+        if is_wanted && (content.has_zeros_before_images(doublewrite) || content.has_emptied_file(doublewrite)) {
             coverage.skip(SkippedPart::DoubleWriteBuffer, SkipReason::SlotsOfZeros);
         }
-        let are_blocks_lost = content.are_blocks_lost(doublewrite);
-        content.is_complete = doublewrite.is_complete() && !are_blocks_lost && coverage.skipped.len() == skipped_before;
+        content.is_complete = doublewrite.is_complete()
+            && !content.are_blocks_lost(doublewrite)
+            && coverage.skipped.len() == skipped_before;
         content
     }
 
@@ -171,7 +154,6 @@ impl BufferContent {
 
     /// True when a file of flush list batches is all zero while another file is in use. Servers flush from that list from the first write
     /// on; a file of LRU batches, of an odd number, stays as it was made, all zero, until the buffer pool is full.
-    ///
     /// Source: `Double_write::create_v2`, `storage/innobase/buf/buf0dblwr.cc`; seen in MySQL 9.7.4.
     fn has_emptied_file(&self, doublewrite: &Doublewrite) -> bool {
         let is_used = |counts: &SlotCounts| counts.empty < counts.all;
@@ -190,15 +172,13 @@ impl BufferContent {
 
     fn read_entries(&mut self, doublewrite: &Doublewrite, coverage: &mut Coverage) {
         for (number, file) in doublewrite.entries.iter().enumerate() {
-            for block in 0..file.blocks {
-                match file.block(block) {
-                    Ok(None) => {}
-                    Ok(Some(found)) => self.add_block((number, &file.name), block, &found),
-                    Err(error) => {
-                        coverage.skip(SkippedPart::file(&file.name), error);
-                        break;
-                    }
-                }
+            let read = (0..file.blocks).try_for_each(|block| {
+                let found = file.block(block)?;
+                found.into_iter().for_each(|found| self.add_block((number, &file.name), block, &found));
+                Ok::<(), AccessError>(())
+            });
+            if let Err(error) = read {
+                coverage.skip(SkippedPart::file(&file.name), error);
             }
         }
     }
@@ -207,7 +187,7 @@ impl BufferContent {
         let DetectBlock { segment, flush_type, is_sound, .. } = *found;
         if !is_sound {
             let offset = block.saturating_mul(DetectBlock::SIZE as u64);
-            self.damaged_blocks.push(DamagedBlock { file: name.to_owned(), offset });
+            self.damaged_blocks.push((name.to_owned(), offset));
         }
         for (index, (page, lsn)) in found.entries.iter().copied().enumerate() {
             self.entries_by_page.entry(page).or_default().push(self.entries.len());
@@ -216,7 +196,6 @@ impl BufferContent {
     }
 
     /// The highest LSN of a whole image, or of an entry in a whole block.
-    #[must_use]
     pub fn newest_lsn(&self) -> Option<InnodbLsn> {
         let slots = self.slots.iter().filter(|slot| slot.state.is_sound()).map(|slot| slot.lsn);
         slots.chain(self.entries.iter().filter(|entry| entry.is_sound).map(|entry| entry.lsn)).max()
@@ -227,47 +206,52 @@ impl BufferContent {
         self.by_page.get(&page).into_iter().flatten().filter_map(|index| self.slots.get(*index))
     }
 
-    /// The entries that name a page.
     pub fn entries_of(&self, page: InnodbPageId) -> impl Iterator<Item = &EntryFacts> {
         self.entries_by_page.get(&page).into_iter().flatten().filter_map(|index| self.entries.get(*index))
     }
 
-    /// True when a whole image of a page with this number does not tell its tablespace.
-    #[must_use]
-    pub fn has_unnamed(&self, page_no: u32) -> bool {
-        self.unnamed.contains(&page_no)
-    }
-
-    /// True when a whole encrypted image of a page with this number does not tell its tablespace.
-    #[must_use]
-    pub fn has_encrypted(&self, page_no: u32) -> bool {
-        self.encrypted.contains(&page_no)
-    }
-
-    /// Pages of which there are encrypted images, by their numbers alone.
-    #[must_use]
-    pub fn encrypted_images(&self) -> u64 {
-        self.encrypted.len() as u64
-    }
-
-    /// True when a whole image of the page is older than this LSN.
-    #[must_use]
     pub fn has_older(&self, page: InnodbPageId, lsn: InnodbLsn) -> bool {
         self.slots_of(page).any(|slot| slot.state.is_sound() && slot.lsn < lsn)
     }
 
-    /// True when a slot or an entry names the page.
-    #[must_use]
     pub fn names(&self, page: InnodbPageId) -> bool {
         self.by_page.contains_key(&page) || self.entries_by_page.contains_key(&page)
     }
 
-    /// The pages that are named, in order.
-    #[must_use]
     pub fn pages(&self) -> Vec<InnodbPageId> {
         let mut pages: Vec<InnodbPageId> = self.by_page.keys().chain(self.entries_by_page.keys()).copied().collect();
         pages.sort_unstable();
         pages.dedup();
         pages
+    }
+
+    pub fn batches(&self, checkpoint: Option<InnodbLsn>) -> Vec<InnodbBatch> {
+        let mut groups: BTreeMap<(usize, SlotPart, SlotAge), InnodbBatch> = BTreeMap::new();
+        for facts in &self.slots {
+            let (file, index) = facts.slot;
+            let age = facts.age(checkpoint);
+            let batch = groups.entry((file, facts.part, age)).or_insert_with(|| InnodbBatch {
+                file,
+                part: facts.part,
+                age,
+                first: index,
+                last: index,
+                slots: 0,
+                runs: 1,
+                lowest_lsn: facts.lsn,
+                highest_lsn: facts.lsn,
+                spaces: BTreeMap::new(),
+            });
+            batch.runs = batch.runs.saturating_add(u64::from(index > batch.last.saturating_add(1)));
+            batch.last = index;
+            batch.slots = batch.slots.saturating_add(1);
+            batch.lowest_lsn = batch.lowest_lsn.min(facts.lsn);
+            batch.highest_lsn = batch.highest_lsn.max(facts.lsn);
+            if let Some(space) = facts.space_id {
+                let count = batch.spaces.entry(space).or_default();
+                *count = count.saturating_add(1);
+            }
+        }
+        groups.into_values().collect()
     }
 }

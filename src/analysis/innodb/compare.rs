@@ -1,50 +1,37 @@
 //! An image of the doublewrite buffer against the page in the data file.
 
-use crate::parsers::innodb::InnodbLsn;
 use crate::parsers::innodb::compressed::{FullCrc32Size, mariadb_length, unpack_mysql};
 use crate::parsers::innodb::flags::SpaceFlags;
 use crate::parsers::innodb::page::{PageHeader, PageType};
 use crate::parsers::innodb::page_check::PageState;
+use crate::parsers::innodb::{InnodbLsn, stable_names};
 
 /// How the page in the data file stands to an image of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr, strum::VariantArray)]
 #[strum(serialize_all = "snake_case")]
+#[allow(missing_docs, reason = "the names are documented in docs/json.md")]
 pub enum InnodbComparison {
     /// Part of the page is the image, the rest is not.
     Torn,
     /// The page fails its checks and has no sector in common with the image.
     Damaged,
-    /// The page is all zero, the image is not.
     Zeroed,
-    /// The page is whole and older.
     DiskOlder,
-    /// The page is whole and newer.
     DiskNewer,
     /// Both have the same LSN, and different bytes.
     SameLsn,
-    /// The same bytes.
     Identical,
-    /// The tablespace ends before the page.
     BeyondEnd,
-    /// There is no such tablespace.
     NoTablespace,
     /// The page could not be read, or the image names no tablespace that can be known.
     Unknown,
 }
 
-impl InnodbComparison {
-    /// Stable name for programs.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
-}
+stable_names!(InnodbComparison);
 
-/// Bytes of a sector, in which a write is torn.
 const SECTOR_BYTES: usize = 512;
 
 /// Compares an image with the page in the data file, both of one tablespace with these flags.
-#[must_use]
 pub fn compare(image: &[u8], disk: &[u8], disk_state: PageState, flags: &SpaceFlags) -> InnodbComparison {
     if is_same(image, disk, flags) {
         return InnodbComparison::Identical;
@@ -64,7 +51,6 @@ pub fn compare(image: &[u8], disk: &[u8], disk_state: PageState, flags: &SpaceFl
 }
 
 /// The word for a page in a data file and an LSN that was written down of it without an image.
-#[must_use]
 pub fn compare_entry(disk_state: PageState, disk_lsn: InnodbLsn, entry_lsn: InnodbLsn) -> InnodbComparison {
     match disk_state {
         PageState::Empty => InnodbComparison::Zeroed,
@@ -99,13 +85,11 @@ fn is_same(image: &[u8], disk: &[u8], flags: &SpaceFlags) -> bool {
     image.is_some() && image == disk
 }
 
-/// Bytes that carry something.
 fn payload_length(page: &[u8], flags: &SpaceFlags) -> usize {
-    let page_type = PageHeader::of(page).map(|header| header.page_type);
-    match FullCrc32Size::of(page) {
-        FullCrc32Size::Compressed(length) if flags.is_full_crc32 => length,
-        _ if flags.is_full_crc32 || flags.zip_bytes.is_some() => page.len(),
-        _ if page_type == Some(PageType::MARIADB_COMPRESSED) => mariadb_length(page).unwrap_or(page.len()),
-        _ => page.len(),
-    }
+    let is_packed = PageHeader::of(page).is_some_and(|header| header.page_type == PageType::MARIADB_COMPRESSED);
+    let length = match FullCrc32Size::of(page) {
+        FullCrc32Size::Compressed(length) if flags.is_full_crc32 => Some(length),
+        _ => mariadb_length(page).filter(|_| is_packed && !flags.is_full_crc32 && flags.zip_bytes.is_none()),
+    };
+    length.unwrap_or(page.len())
 }

@@ -1,7 +1,6 @@
 //! Judgement of data directories of MySQL and MariaDB. What the server does at startup is not predicted: its redo log
 //! is not replayed here.
 
-pub mod batches;
 pub mod candidates;
 pub mod compare;
 pub mod finding;

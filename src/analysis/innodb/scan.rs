@@ -16,7 +16,6 @@ use crate::parsers::innodb::page::{PageHeader, PageType};
 use crate::parsers::innodb::page_check::{PageState, Unverifiable};
 use crate::parsers::innodb::{InnodbLsn, InnodbPageId};
 
-/// Bytes that a thread reads at once.
 const CHUNK_BYTES: usize = 1 << 20;
 
 /// Damaged pages that are listed one by one.
@@ -25,41 +24,28 @@ pub const MAX_DAMAGED: usize = 100_000;
 /// A damaged page, or another one that was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FoundPage {
-    /// Index of its tablespace.
     pub space: usize,
-    /// Number in it.
     pub page_no: u32,
-    /// What it is.
     pub state: PageState,
-    /// LSN in its header.
     pub lsn: InnodbLsn,
 }
 
-/// How many pages there are of each kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageCounts {
-    /// Pages that were read.
     pub pages: u64,
-    /// Bytes of these.
     pub bytes: u64,
-    /// Whole.
     pub sound: u64,
-    /// All zero.
     pub empty: u64,
-    /// Not what was written.
     pub damaged: u64,
     /// Slots of the doublewrite buffer, which are not data.
     pub slots: u64,
-    /// Pages that cannot be judged, by reason.
     pub unverifiable: BTreeMap<Unverifiable, u64>,
-    /// Whole pages by checksum.
     pub algorithms: BTreeMap<Algorithm, u64>,
     /// Pages by type as their headers have it, but for damaged ones and those that are all zero.
     pub types: BTreeMap<PageType, u64>,
 }
 
 impl PageCounts {
-    /// Adds those of another part.
     pub fn add(&mut self, other: &Self) {
         let pairs = [
             (&mut self.pages, other.pages),
@@ -78,7 +64,6 @@ impl PageCounts {
     }
 
     /// Pages of each kind by the name of their type, the most frequent first.
-    #[must_use]
     pub fn by_type_name(&self) -> Vec<(&'static str, u64)> {
         let mut by_name: BTreeMap<&str, u64> = BTreeMap::new();
         for (page_type, count) in &self.types {
@@ -116,30 +101,14 @@ fn add_all<K: Copy + Ord>(own: &mut BTreeMap<K, u64>, other: &BTreeMap<K, u64>) 
     }
 }
 
-/// A file that ends inside a page.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PartialFile {
-    /// Path relative to the data directory.
-    pub path: String,
-    /// Offset of the page that is not whole.
-    pub offset: u64,
-    /// Bytes of it.
-    pub have_bytes: u64,
-}
-
-/// What a scan found.
 #[derive(Debug, Default)]
 pub struct ScanReport {
-    /// Counts over everything.
     pub counts: PageCounts,
-    /// Counts of each tablespace, by its index.
     pub by_space: Vec<PageCounts>,
     /// Newest LSN of a whole page of each tablespace.
     pub newest_lsn: Vec<InnodbLsn>,
     /// Damaged pages, and others that were asked for.
     pub found: Vec<FoundPage>,
-    /// Files that end inside a page.
-    pub partial: Vec<PartialFile>,
 }
 
 /// Pages next to each other in a file.
@@ -148,12 +117,10 @@ struct Chunk<'a> {
     space: &'a Tablespace,
     file: &'a SpaceFile,
     open: Result<Arc<ReadFile>, AccessError>,
-    /// First page, counted in the file.
     first: u64,
     count: u64,
 }
 
-/// What a chunk holds.
 struct ChunkReport {
     index: usize,
     path: String,
@@ -165,32 +132,25 @@ struct ChunkReport {
 
 /// Which tablespaces are read, and which undamaged pages are asked for.
 pub struct ScanRequest<'a> {
-    /// Data directory.
     pub root: &'a Path,
-    /// Tablespaces.
     pub spaces: &'a Tablespaces,
     /// The doublewrite buffer, whose slots in the system tablespace are not data.
     pub doublewrite: &'a Doublewrite,
-    /// Which tablespaces, by index.
     pub takes: &'a (dyn Fn(usize) -> bool + Sync),
     /// Whether an undamaged page is asked for, by its state and the LSN in its header.
     pub wants: &'a WantedPages<'a>,
-    /// Threads.
     pub jobs: usize,
 }
 
-/// Which undamaged pages are asked for.
 pub type WantedPages<'a> = dyn Fn(InnodbPageId, PageState, InnodbLsn) -> bool + Sync + 'a;
 
-/// Bytes that a scan reads.
-fn bytes_to_scan(request: &ScanRequest<'_>) -> u64 {
-    let taken = request.spaces.all.iter().enumerate().filter(|(index, _)| (request.takes)(*index));
-    let bytes = |space: &Tablespace| space.pages().saturating_mul(space.flags.physical_bytes() as u64);
-    taken.fold(0, |sum, (_, space)| sum.saturating_add(bytes(space)))
+impl ScanRequest<'_> {
+    fn taken(&self) -> impl Iterator<Item = (usize, &Tablespace)> + Send {
+        self.spaces.all.iter().enumerate().filter(|(index, _)| (self.takes)(*index))
+    }
 }
 
 /// Reads the pages, until `watch`, told the bytes done and in all, breaks it off.
-#[must_use]
 pub fn scan(
     request: &ScanRequest<'_>,
     coverage: &mut Coverage,
@@ -202,8 +162,8 @@ pub fn scan(
         newest_lsn: vec![InnodbLsn::default(); spaces.len()],
         ..ScanReport::default()
     };
-    note_partial(request, &mut report);
-    let total = bytes_to_scan(request);
+    let bytes = |space: &Tablespace| space.pages().saturating_mul(space.flags.physical_bytes() as u64);
+    let total = request.taken().fold(0_u64, |sum, (_, space)| sum.saturating_add(bytes(space)));
     let mut is_complete = true;
     let mut too_many: u64 = 0;
     let worker = || {
@@ -238,24 +198,9 @@ pub fn scan(
     report
 }
 
-fn note_partial(request: &ScanRequest<'_>, report: &mut ScanReport) {
-    for (_, space) in request.spaces.all.iter().enumerate().filter(|(index, _)| (request.takes)(*index)) {
-        let page = space.flags.physical_bytes() as u64;
-        for file in &space.files {
-            let have_bytes = file.size_bytes.checked_rem(page).unwrap_or_default();
-            if have_bytes > 0 {
-                let offset = file.size_bytes.saturating_sub(have_bytes);
-                let path = file.path.display().to_string();
-                report.partial.push(PartialFile { path, offset, have_bytes });
-            }
-        }
-    }
-}
-
 /// The pieces to read, in order; files are opened one after the other.
 fn chunks<'a>(request: &'a ScanRequest<'a>) -> impl Iterator<Item = Chunk<'a>> + Send {
-    let spaces = request.spaces.all.iter().enumerate().filter(|(index, _)| (request.takes)(*index));
-    spaces.flat_map(move |(index, space)| {
+    request.taken().flat_map(move |(index, space)| {
         let at_once = CHUNK_BYTES.checked_div(space.flags.physical_bytes()).unwrap_or(1).max(1) as u64;
         space.files.iter().flat_map(move |file| {
             let open = PageReader::new(request.root).file(file);
@@ -293,19 +238,16 @@ fn read_chunk(request: &ScanRequest<'_>, chunk: Chunk<'_>, buf: &mut Vec<u8>) ->
         found: Vec::new(),
         failed: None,
     };
-    let open = match open {
-        Ok(open) => open,
-        Err(error) => {
-            report.failed = Some(error.into());
-            return report;
-        }
-    };
     let bytes = space.flags.physical_bytes();
     let offset = first.saturating_mul(bytes as u64);
     let length = usize::try_from(count).unwrap_or_default().saturating_mul(bytes);
-    let is_hole = open.is_hole(offset, offset.saturating_add(length as u64));
-    buf.resize(if is_hole { 0 } else { length }, 0);
-    match open.read_at(buf, offset) {
+    let mut is_hole = false;
+    let filled = open.and_then(|open| {
+        is_hole = open.is_hole(offset, offset.saturating_add(length as u64));
+        buf.resize(if is_hole { 0 } else { length }, 0);
+        open.read_at(buf, offset)
+    });
+    match filled {
         Ok(filled) if filled == buf.len() => {}
         Ok(filled) => {
             buf.truncate(filled);

@@ -5,12 +5,11 @@ use std::path::{Path, PathBuf};
 use super::files::InnodbFiles;
 use super::tablespace::{Tablespace, Tablespaces};
 use crate::cluster::open::{AccessError, Links, ReadFile};
-use crate::parsers::innodb::InnodbPageId;
-use crate::parsers::innodb::detect_block::DetectBlock;
 use crate::parsers::innodb::layout::{
-    DoublewriteKind, LegacyHeader, SlotPart, TRX_SYSTEM_PAGE, are_all_files, batch_slots, extent_pages,
+    DetectBlock, LegacyHeader, SlotPart, TRX_SYSTEM_PAGE, are_all_files, batch_slots, extent_pages,
 };
 use crate::parsers::innodb::page_check::PageState;
+use crate::parsers::innodb::{InnodbPageId, stable_names};
 
 /// Slots of a file that are read; servers make at most some ten thousand.
 pub const MAX_SLOTS: u64 = 1 << 17;
@@ -21,43 +20,26 @@ pub const MAX_DETECT_BLOCKS: u64 = 4096;
 /// Blocks of a file without images that servers make at least: two for each buffer pool, and never fewer.
 const LEAST_DETECT_BLOCKS: u64 = 4;
 
-/// Where slots lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum DoublewriteLayout {
-    /// In files of their own.
     Files,
-    /// In the system tablespace.
     Legacy(LegacyHeader),
     /// In files of their own, none of which was found: they are in another directory, or lost.
     #[strum(serialize = "not_found")]
     Elsewhere,
-    /// There is no doublewrite buffer.
     Missing,
 }
 
-impl DoublewriteLayout {
-    /// Stable name for programs.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        self.into()
-    }
-}
+stable_names!(DoublewriteLayout);
 
-/// A file with slots.
 #[derive(Debug)]
 pub struct SlotFile {
-    /// Name.
     pub name: String,
-    /// Number of the file.
     pub number: u32,
-    /// Slots that are read.
     pub slots: u64,
-    /// Slots after those.
     pub further_slots: u64,
-    /// Bytes after the last whole slot.
     pub trailing_bytes: u64,
-    /// Slots of the batch part, where that is known.
     pub batch_slots: Option<u64>,
     file: ReadFile,
     legacy: Option<LegacyHeader>,
@@ -65,20 +47,11 @@ pub struct SlotFile {
 }
 
 impl SlotFile {
-    /// Path that the file was opened by.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        self.file.path()
-    }
-
-    /// Size of the file.
-    #[must_use]
     pub const fn size_bytes(&self) -> u64 {
         self.file.size_bytes()
     }
 
     /// Offset of a slot in the file; `None` for one whose page number no file can have.
-    #[must_use]
     pub fn offset_of(&self, index: u64) -> Option<u64> {
         let at = match &self.legacy {
             None => index,
@@ -87,8 +60,6 @@ impl SlotFile {
         at.checked_mul(self.page_bytes as u64)
     }
 
-    /// Which part of the file a slot is in.
-    #[must_use]
     pub fn part_of(&self, index: u64) -> SlotPart {
         match self.batch_slots {
             Some(batch) if index < batch => SlotPart::Batch,
@@ -98,16 +69,12 @@ impl SlotFile {
     }
 
     /// True for a slot that lies in a hole of the file: it is all zero, and need not be read.
-    #[must_use]
     pub fn is_hole(&self, index: u64) -> bool {
         let end = |offset: u64| offset.saturating_add(self.page_bytes as u64);
         self.offset_of(index).is_some_and(|offset| self.file.is_hole(offset, end(offset)))
     }
 
     /// Reads a slot; `None` where the file ends before it.
-    ///
-    /// # Errors
-    /// When the system cannot read.
     pub fn slot<'a>(&self, index: u64, buf: &'a mut Vec<u8>) -> Result<Option<&'a [u8]>, AccessError> {
         let Some(offset) = self.offset_of(index) else { return Ok(None) };
         buf.resize(self.page_bytes, 0);
@@ -116,12 +83,9 @@ impl SlotFile {
     }
 }
 
-/// A file that names pages without their images.
 #[derive(Debug)]
 pub struct EntryFile {
-    /// Name.
     pub name: String,
-    /// Blocks.
     pub blocks: u64,
     /// Its size is one that a server makes.
     pub is_whole: bool,
@@ -130,9 +94,6 @@ pub struct EntryFile {
 
 impl EntryFile {
     /// Reads a block; `None` where it is all zero or the file ends before it.
-    ///
-    /// # Errors
-    /// When the system cannot read.
     pub fn block(&self, index: u64) -> Result<Option<DetectBlock>, AccessError> {
         let offset = index.saturating_mul(DetectBlock::SIZE as u64);
         let bytes = self.file.bytes_at(offset, DetectBlock::SIZE)?;
@@ -141,31 +102,24 @@ impl EntryFile {
     }
 }
 
-/// The doublewrite buffer of a directory.
 #[derive(Debug)]
 pub struct Doublewrite {
-    /// Where slots lie.
     pub layout: DoublewriteLayout,
     /// Page size of the instance: bytes of a slot.
     pub page_bytes: usize,
     /// Files with slots, in the order in which a server reads them.
     pub files: Vec<SlotFile>,
-    /// Files without images.
     pub entries: Vec<EntryFile>,
     /// Files of another page size, which a server does not read.
     pub other_sizes: Vec<String>,
-    /// The header of the legacy buffer could not be read.
-    pub is_header_unreadable: bool,
     /// The page with that header is damaged or all zero: slots may be where every server puts them.
     pub is_header_lost: bool,
-    /// Files that could not be opened.
     pub skipped: Vec<AccessError>,
 }
 
 impl Doublewrite {
     /// Opens the doublewrite buffer. Where it has files of its own, which `expects_files` says also of files that were not
     /// found, the area in the system tablespace holds no images, although MySQL still makes it.
-    #[must_use]
     pub fn open(data_dir: &Path, files: &InnodbFiles, spaces: &Tablespaces, expects_files: bool) -> Self {
         let mut found = Self {
             layout: DoublewriteLayout::Missing,
@@ -173,7 +127,6 @@ impl Doublewrite {
             files: Vec::new(),
             entries: Vec::new(),
             other_sizes: Vec::new(),
-            is_header_unreadable: false,
             is_header_lost: false,
             skipped: Vec::new(),
         };
@@ -184,7 +137,7 @@ impl Doublewrite {
                 continue;
             }
             match ReadFile::open(path, Links::Refuse) {
-                Ok(file) if name.kind == DoublewriteKind::Images => found.add_file(label, name.number, file),
+                Ok(file) if !name.has_entries => found.add_file(label, name.number, file, None),
                 Ok(file) => {
                     let blocks = file.size_bytes().div_ceil(DetectBlock::SIZE as u64);
                     let is_whole = file.size_bytes().is_multiple_of(DetectBlock::SIZE as u64)
@@ -211,7 +164,6 @@ impl Doublewrite {
     }
 
     /// Every slot that the server has can be read: no file is missing or cut off, as far as names and sizes show it.
-    #[must_use]
     pub fn is_complete(&self) -> bool {
         let is_readable = self.skipped.is_empty()
             && self.files.iter().all(|file| file.further_slots == 0)
@@ -227,20 +179,22 @@ impl Doublewrite {
             }
     }
 
-    fn add_file(&mut self, name: String, number: u32, file: ReadFile) {
-        let bytes = self.page_bytes as u64;
-        let all = file.size_bytes().checked_div(bytes).unwrap_or_default();
+    fn add_file(&mut self, name: String, number: u32, file: ReadFile, legacy: Option<LegacyHeader>) {
+        let page_bytes = self.page_bytes;
+        let in_file = file.size_bytes().checked_div(page_bytes as u64).unwrap_or_default();
+        let all = legacy.map_or(in_file, |_| u64::from(extent_pages(page_bytes)).saturating_mul(2));
         let slots = all.min(MAX_SLOTS);
+        let trailing_bytes = file.size_bytes().checked_rem(page_bytes as u64).filter(|_| legacy.is_none());
         self.files.push(SlotFile {
             name,
             number,
             slots,
             further_slots: all.saturating_sub(slots),
-            trailing_bytes: file.size_bytes().checked_rem(bytes).unwrap_or_default(),
+            trailing_bytes: trailing_bytes.unwrap_or_default(),
             batch_slots: None,
             file,
-            legacy: None,
-            page_bytes: self.page_bytes,
+            legacy,
+            page_bytes,
         });
     }
 
@@ -256,27 +210,14 @@ impl Doublewrite {
             Err(error) => return self.skipped.push(error),
         };
         let Some(header) = LegacyHeader::decode(&page) else {
-            self.is_header_unreadable = true;
             self.is_header_lost = spaces.get(0).is_some_and(|system| !PageState::of(&page, &system.flags).is_sound());
             return;
         };
         self.layout = DoublewriteLayout::Legacy(header);
-        let slots = u64::from(extent_pages(self.page_bytes)).saturating_mul(2);
-        self.files.push(SlotFile {
-            name: path.display().to_string(),
-            number: 0,
-            slots,
-            further_slots: 0,
-            trailing_bytes: 0,
-            batch_slots: None,
-            file,
-            legacy: Some(header),
-            page_bytes: self.page_bytes,
-        });
+        self.add_file(path.display().to_string(), 0, file, Some(header));
     }
 
     /// What the bytes of a page at its place say. Slots, and pages where every server had its slots once, hold pages of other numbers.
-    #[must_use]
     pub fn state_of(&self, page: &[u8], space: &Tablespace, page_no: u32) -> PageState {
         let was_slot = || space.id == 0 && LegacyHeader::usual(self.page_bytes).is_slot(self.page_bytes, page_no);
         match self.is_slot_page(space.id, page_no) || was_slot() {
@@ -286,7 +227,6 @@ impl Doublewrite {
     }
 
     /// True for a page of the system tablespace that is a slot, not data; where the header is lost, for one that would be a slot.
-    #[must_use]
     pub fn is_slot_page(&self, space_id: u32, page_no: u32) -> bool {
         match self.layout {
             DoublewriteLayout::Legacy(header) => space_id == 0 && header.is_slot(self.page_bytes, page_no),

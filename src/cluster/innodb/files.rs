@@ -14,8 +14,7 @@ const MAX_DEPTH: usize = 4;
 /// Directory of the redo log in MySQL 8.0.30 and later.
 const REDO_DIRECTORY: &str = "#innodb_redo";
 
-/// How names of the files in it begin.
-const REDO_NAME: &str = "#ib_redo";
+pub const REDO_NAME: &str = "#ib_redo";
 
 /// Directory of temporary tablespaces, which a start makes anew.
 const TEMPORARY_DIRECTORY: &str = "#innodb_temp";
@@ -24,17 +23,12 @@ const TEMPORARY_DIRECTORY: &str = "#innodb_temp";
 /// directory or not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Elsewhere {
-    /// Directory of the doublewrite buffer.
     pub doublewrite: Option<PathBuf>,
     /// Directory where it may be as well as in the data directory, where none is told.
     pub data_home: Option<PathBuf>,
-    /// Files of the system tablespace in their order.
     pub system: Vec<PathBuf>,
-    /// Directory of undo tablespaces.
     pub undo: Option<PathBuf>,
-    /// Directory of the redo log.
     pub redo: Option<PathBuf>,
-    /// Directories of other tablespaces.
     pub tablespaces: Vec<PathBuf>,
 }
 
@@ -47,41 +41,35 @@ pub struct InnodbFiles {
     pub spaces: Vec<PathBuf>,
     /// Files with the path of a data file elsewhere.
     pub links: Vec<PathBuf>,
-    /// Files of the doublewrite buffer.
     pub doublewrite: Vec<(DoublewriteName, PathBuf)>,
-    /// Files of the redo log in a directory of their own, in the order of their numbers.
     pub redo_directory: Vec<PathBuf>,
     /// The first file of the redo log in other servers.
     pub redo_file: Option<PathBuf>,
     /// `mysql.ibd` is there, which no server before MySQL 8 has.
     pub has_dictionary: bool,
-    /// What could not be listed.
     pub skipped: Vec<AccessError>,
 }
 
 impl InnodbFiles {
     /// Lists a data directory, and what of it is elsewhere. Files of a directory that cannot be listed are in `skipped`, but for that
     /// of the doublewrite buffer.
-    ///
-    /// # Errors
-    /// When the data directory or that of the doublewrite buffer cannot be listed.
     pub fn list(data_dir: &Path, elsewhere: &Elsewhere) -> Result<Self, AccessError> {
         let mut files = Self::default();
-        let listing = fs::read_dir(data_dir).map_err(|source| AccessError::io("list", data_dir, source))?;
-        files.directory(data_dir, Path::new(""), listing, 0);
+        fs::read_dir(data_dir).map_err(|source| AccessError::io("list", data_dir, source))?;
+        files.directory(data_dir, Path::new(""), 0);
         if let Some(directory) = &elsewhere.doublewrite {
             files.doublewrite.clear();
-            files.doublewrite_files(directory)?;
+            files.doublewrite_files(directory);
+            fs::read_dir(directory).map_err(|source| AccessError::io("list", directory, source))?;
         } else if let Some(home) = &elsewhere.data_home {
-            let found = files.doublewrite_files(home);
-            files.skipped.extend(found.err());
+            files.doublewrite_files(home);
         }
-        files.system.sort_by_key(|path| system_number(path));
+        files.system.sort_by_key(|path| number_after(path, "ibdata"));
         files.add_elsewhere(data_dir, elsewhere);
         files.spaces.sort_by(|one, other| one.as_os_str().as_bytes().cmp(other.as_os_str().as_bytes()));
         files.links.sort();
         files.doublewrite.sort();
-        files.redo_directory.sort_by_key(|path| (redo_number(path), path.clone()));
+        files.redo_directory.sort_by_key(|path| (number_after(path, REDO_NAME), path.clone()));
         Ok(files)
     }
 
@@ -99,11 +87,7 @@ impl InnodbFiles {
             self.system.clone_from(&elsewhere.system);
         }
         for directory in elsewhere.undo.iter().chain(&elsewhere.tablespaces) {
-            let full = data_dir.join(directory);
-            match fs::read_dir(&full) {
-                Ok(listing) => self.directory(data_dir, directory, listing, 1),
-                Err(source) => self.skipped.push(AccessError::io("list", &full, source)),
-            }
+            self.directory(data_dir, directory, 1);
         }
         if elsewhere.undo.is_some() || !elsewhere.tablespaces.is_empty() {
             // A directory may be named twice, or be one of the data directory.
@@ -113,26 +97,25 @@ impl InnodbFiles {
         }
     }
 
-    /// True when nothing of InnoDB is there.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.system.is_empty() && self.spaces.is_empty() && self.doublewrite.is_empty()
     }
 
-    fn directory(&mut self, root: &Path, relative: &Path, listing: fs::ReadDir, depth: usize) {
-        for entry in listing {
-            let entry = match entry {
-                Ok(entry) => entry,
-                Err(source) => {
-                    self.skipped.push(AccessError::io("list", &root.join(relative), source));
-                    continue;
-                }
-            };
+    fn entries(&mut self, directory: &Path) -> Vec<fs::DirEntry> {
+        let listing = match fs::read_dir(directory) {
+            Ok(listing) => listing.collect(),
+            Err(source) => vec![Err(source)],
+        };
+        let mut keep = |source| self.skipped.push(AccessError::io("list", directory, source));
+        listing.into_iter().filter_map(|entry| entry.map_err(&mut keep).ok()).collect()
+    }
+
+    fn directory(&mut self, root: &Path, relative: &Path, depth: usize) {
+        for entry in self.entries(&root.join(relative)) {
             let name = entry.file_name();
             let path = relative.join(&name);
             let name = name.to_string_lossy();
-            let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            if is_directory {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 self.subdirectory(root, &path, &name, depth);
             } else if !self.file(root, &path, &name, depth) {
                 self.skipped.extend(not_followed(&entry));
@@ -141,27 +124,12 @@ impl InnodbFiles {
     }
 
     fn subdirectory(&mut self, root: &Path, path: &Path, name: &str, depth: usize) {
-        let full = root.join(path);
         if depth == 0 && name == REDO_DIRECTORY {
-            match fs::read_dir(&full) {
-                Ok(listing) => {
-                    for entry in listing {
-                        match entry {
-                            Ok(entry) if is_redo_name(&entry.file_name().to_string_lossy()) => {
-                                self.redo_directory.push(entry.path());
-                            }
-                            Ok(_) => {}
-                            Err(source) => self.skipped.push(AccessError::io("list", &full, source)),
-                        }
-                    }
-                }
-                Err(source) => self.skipped.push(AccessError::io("list", &full, source)),
-            }
+            let entries = self.entries(&root.join(path)).into_iter();
+            let redo = entries.filter(|entry| numbered(&entry.file_name().to_string_lossy(), REDO_NAME));
+            self.redo_directory.extend(redo.map(|entry| entry.path()));
         } else if !(depth == 0 && name == TEMPORARY_DIRECTORY) && depth < MAX_DEPTH {
-            match fs::read_dir(&full) {
-                Ok(listing) => self.directory(root, path, listing, depth.saturating_add(1)),
-                Err(source) => self.skipped.push(AccessError::io("list", &full, source)),
-            }
+            self.directory(root, path, depth.saturating_add(1));
         }
     }
 
@@ -182,16 +150,10 @@ impl InnodbFiles {
         true
     }
 
-    /// Takes the files of the doublewrite buffer in a directory.
-    fn doublewrite_files(&mut self, directory: &Path) -> Result<(), AccessError> {
-        let listing = fs::read_dir(directory).map_err(|source| AccessError::io("list", directory, source))?;
-        for entry in listing {
-            match entry {
-                Ok(entry) => drop(self.doublewrite_file(&entry.file_name().to_string_lossy(), entry.path())),
-                Err(source) => self.skipped.push(AccessError::io("list", directory, source)),
-            }
+    fn doublewrite_files(&mut self, directory: &Path) {
+        for entry in self.entries(directory) {
+            self.doublewrite_file(&entry.file_name().to_string_lossy(), entry.path());
         }
-        Ok(())
     }
 
     fn doublewrite_file(&mut self, name: &str, path: PathBuf) -> bool {
@@ -226,19 +188,7 @@ fn is_undo(name: &str) -> bool {
     numbered(name, "undo_") || numbered(name, "undo")
 }
 
-fn is_redo_name(name: &str) -> bool {
-    numbered(name, REDO_NAME)
-}
-
-/// Number of a file in the directory of the redo log.
-#[must_use]
-pub fn redo_number(path: &Path) -> u64 {
+pub fn number_after(path: &Path, word: &str) -> u64 {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    name.trim_start_matches(REDO_NAME).parse().unwrap_or(u64::MAX)
-}
-
-/// Number of a file of the system tablespace.
-fn system_number(path: &Path) -> u64 {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    name.trim_start_matches("ibdata").parse().unwrap_or(u64::MAX)
+    name.trim_start_matches(word).parse().unwrap_or(u64::MAX)
 }

@@ -4,5 +4,4 @@ pub mod doublewrite;
 pub mod files;
 pub mod redo_end;
 pub mod redo_log;
-pub mod redo_map;
 pub mod tablespace;

@@ -2,22 +2,18 @@
 
 use std::path::Path;
 
-use super::files::{InnodbFiles, redo_number};
+use super::files::{InnodbFiles, REDO_NAME, number_after};
 use crate::cluster::open::{AccessError, Links, ReadFile};
-use crate::parsers::innodb::InnodbLsn;
 use crate::parsers::innodb::redo::{
-    Checkpoint, REDO_HEAD_BYTES, RedoFormat, RedoHeader, checkpoints, has_both_checkpoints, is_latest_certain, latest,
+    Checkpoint, REDO_HEAD_BYTES, REDO_HEADER_BYTES, RedoFormat, RedoHeader, checkpoints, has_both_checkpoints,
+    is_latest_certain, latest,
 };
-use crate::parsers::innodb::redo_records::REDO_HEADER_BYTES;
+use crate::parsers::innodb::{InnodbLsn, stable_names};
 
-/// What the redo log says.
 #[derive(Debug, Default)]
 pub struct RedoLog {
-    /// How it is laid out; `None` without a redo log.
     pub format: Option<RedoFormat>,
-    /// The format word of its first file.
     pub format_word: u32,
-    /// The server that made it, as it names itself.
     pub creator: Option<String>,
     /// The newest valid checkpoint, and the file that it is in.
     pub checkpoint: Option<(Checkpoint, String)>,
@@ -25,15 +21,12 @@ pub struct RedoLog {
     pub is_checkpoint_certain: bool,
     /// Files whose header is not all there or has a wrong checksum.
     pub bad_headers: Vec<String>,
-    /// Files that end before the next one begins.
     pub gaps: Vec<String>,
     /// Checkpoint blocks with a wrong checksum: file and offset.
     pub damaged: Vec<(String, u64)>,
-    /// Files that could not be read.
     pub skipped: Vec<AccessError>,
 }
 
-/// A file of the log whose start was read.
 struct Head {
     number: u64,
     name: String,
@@ -43,8 +36,6 @@ struct Head {
 }
 
 impl RedoLog {
-    /// Reads the starts of the files.
-    #[must_use]
     pub fn read(data_dir: &Path, files: &InnodbFiles) -> Self {
         let mut log = Self::default();
         let mut found: Vec<(Checkpoint, String)> = Vec::new();
@@ -116,24 +107,20 @@ impl RedoLog {
         let bytes = size_bytes.saturating_sub(REDO_HEADER_BYTES);
         let end_lsn = InnodbLsn(header.start_lsn.0.saturating_add(bytes));
         let has_both_checkpoints = has_both_checkpoints(&head);
-        Some(Head { number: redo_number(path), name, header, end_lsn, has_both_checkpoints })
+        Some(Head { number: number_after(path, REDO_NAME), name, header, end_lsn, has_both_checkpoints })
     }
 
     /// True for a log that need not have `ib_logfile1`: `innodb_log_files_in_group` is at least 2, but for MariaDB 10.2 and later.
-    #[must_use]
     pub fn may_have_one_file(&self) -> bool {
         let is_mariadb = self.creator.as_deref().is_some_and(|creator| creator.starts_with("MariaDB"));
         is_mariadb || !matches!(self.format_word & 0x7FFF_FFFF, 0..=6) || self.format == Some(RedoFormat::Directory)
     }
 
     /// True when every file is as a server leaves it, as far as headers tell.
-    #[must_use]
     pub fn has_whole_files(&self) -> bool {
         self.bad_headers.is_empty() && self.gaps.is_empty()
     }
 
-    /// Where recovery starts, if that is known.
-    #[must_use]
     pub fn checkpoint_lsn(&self) -> Option<InnodbLsn> {
         self.checkpoint.as_ref().map(|(checkpoint, _)| checkpoint.lsn)
     }
@@ -154,34 +141,25 @@ fn gaps(heads: &[Head]) -> Vec<String> {
 /// Servers whose recovery goes by the same rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantNames)]
 #[strum(serialize_all = "snake_case")]
+#[allow(missing_docs, reason = "what each says is in its words")]
 pub enum Family {
-    /// MySQL 8.0.20 and later.
     #[strum(serialize = "mysql_8")]
     Mysql8,
-    /// MySQL 5.7 to 8.0.19.
     #[strum(serialize = "mysql_5_7")]
     Mysql57,
-    /// MySQL 5.6 and before.
     #[strum(serialize = "mysql_5_6")]
     Mysql56,
-    /// MariaDB 10.5 and later.
     Mariadb,
     /// MariaDB before 10.5, whose rules are not known here.
     #[strum(serialize = "mariadb_before_10_5")]
     MariadbOld,
-    /// Unknown.
     Unknown,
 }
 
-impl Family {
-    /// Stable name for programs.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
+stable_names!(Family);
 
+impl Family {
     /// The family that the files of a directory show. `has_full_crc32`: a tablespace has what MariaDB alone makes.
-    #[must_use]
     pub fn of(files: &InnodbFiles, log: &RedoLog, has_full_crc32: bool) -> Self {
         let creator = log.creator.as_deref().unwrap_or_default();
         let word = log.format_word & 0x7FFF_FFFF;
@@ -212,12 +190,6 @@ impl Family {
             _ if files.has_dictionary => Self::Mysql8,
             _ => Self::Unknown,
         }
-    }
-
-    /// The server keeps the doublewrite buffer in files of its own.
-    #[must_use]
-    pub const fn has_buffer_files(self) -> bool {
-        matches!(self, Self::Mysql8)
     }
 }
 

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use super::files::InnodbFiles;
 use crate::cluster::open::{AccessError, Links, ReadFile};
+use crate::parsers::decode::be_u32_at;
 use crate::parsers::innodb::compressed::{FullCrc32Size, unpack_full_crc32};
-use crate::parsers::innodb::flags::{SpaceFlags, second_space_id};
+use crate::parsers::innodb::flags::{SPACE_ID_AT, SpaceFlags};
 use crate::parsers::innodb::page::PageHeader;
 use crate::parsers::innodb::page_check::PageState;
 use crate::parsers::innodb::{DEFAULT_PAGE_BYTES, InnodbPageId};
@@ -18,49 +19,34 @@ const MAX_VOTERS: u64 = 64;
 /// The page sizes that an instance can have, the usual one first.
 const INSTANCE_PAGE_BYTES: [usize; 5] = [DEFAULT_PAGE_BYTES, 4096, 8192, 32768, 65536];
 
-/// A file of a tablespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpaceFile {
-    /// Path relative to the data directory.
     pub path: PathBuf,
-    /// Bytes.
     pub size_bytes: u64,
-    /// Whole pages.
     pub pages: u64,
-    /// Page number of its first page.
     pub first_page: u64,
 }
 
-/// A tablespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tablespace {
-    /// Number.
     pub id: u32,
-    /// Flags.
     pub flags: SpaceFlags,
-    /// What page 0 is.
     pub page_0: PageState,
-    /// Its files.
     pub files: Vec<SpaceFile>,
-    /// Another file claims the same number.
     pub has_rival: bool,
 }
 
 impl Tablespace {
     /// Its name: the path of its first file.
-    #[must_use]
     pub fn name(&self) -> String {
         self.files.first().map_or_else(String::new, |file| file.path.display().to_string())
     }
 
-    /// Pages in all its files.
-    #[must_use]
     pub fn pages(&self) -> u64 {
         self.files.iter().fold(0, |sum, file| sum.saturating_add(file.pages))
     }
 
     /// The file that a page is in, and the offset there; `None` past the end.
-    #[must_use]
     pub fn find(&self, page_no: u32) -> Option<(&SpaceFile, u64)> {
         let page_no = u64::from(page_no);
         let file = self.files.iter().find(|file| page_no < file.first_page.saturating_add(file.pages))?;
@@ -84,10 +70,8 @@ impl Tablespace {
     }
 }
 
-/// Why a file is not one of a known tablespace.
 #[derive(Debug)]
 pub enum NoSpace {
-    /// It cannot be read.
     Access(AccessError),
     /// It is shorter than the smallest page 0 of a server, or all zero.
     Empty,
@@ -95,16 +79,13 @@ pub enum NoSpace {
     Unknown,
 }
 
-/// The tablespaces of a directory.
 #[derive(Debug, Default)]
 pub struct Tablespaces {
     /// All of them; the first is the system tablespace where there is one.
     pub all: Vec<Tablespace>,
     /// Indexes by number; of several files that claim one, the first.
     by_id: BTreeMap<u32, usize>,
-    /// Files that are not of a known tablespace.
     pub unknown: Vec<(PathBuf, NoSpace)>,
-    /// `innodb_page_size`.
     pub page_bytes: usize,
     /// A process that holds a lock on the first file of the system tablespace: a server locks it while it runs.
     pub locked_by: Option<i32>,
@@ -113,7 +94,6 @@ pub struct Tablespaces {
 impl Tablespaces {
     /// Reads page 0 of each file. The page size is that of the system tablespace where its page 0 is whole, else that of the names of
     /// the doublewrite buffer's files.
-    #[must_use]
     pub fn find(data_dir: &Path, files: &InnodbFiles) -> Self {
         let mut found = Self { page_bytes: DEFAULT_PAGE_BYTES, ..Self::default() };
         let named = files.doublewrite.first().map(|(name, _)| name.page_bytes);
@@ -131,20 +111,22 @@ impl Tablespaces {
         found
     }
 
-    /// A tablespace by its number.
-    #[must_use]
     pub fn get(&self, id: u32) -> Option<&Tablespace> {
         self.index_of(id).and_then(|index| self.all.get(index))
     }
 
-    /// Index of a tablespace by its number.
-    #[must_use]
     pub fn index_of(&self, id: u32) -> Option<usize> {
         self.by_id.get(&id).copied()
     }
 
-    /// True when a tablespace has checksums of MariaDB's newer kind.
-    #[must_use]
+    pub fn files(&self) -> impl Iterator<Item = (&Tablespace, &SpaceFile)> {
+        self.all.iter().flat_map(|space| space.files.iter().map(move |file| (space, file)))
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.files().fold(0, |sum, (_, file)| sum.saturating_add(file.size_bytes))
+    }
+
     pub fn has_full_crc32(&self) -> bool {
         self.all.iter().any(|space| space.flags.is_full_crc32)
     }
@@ -225,7 +207,7 @@ impl Tablespaces {
             }
         }
         let stored_id = PageHeader::of(&head).map(|header| header.space_id);
-        let second_id = second_space_id(&head);
+        let second_id = be_u32_at(&head, SPACE_ID_AT);
         let page = page_of(&flags)?;
         let made = |space_id| {
             let at = InnodbPageId { space_id, page_no: 0 };
@@ -291,7 +273,6 @@ fn vote(file: &ReadFile, flags: &SpaceFlags) -> Result<Option<u32>, AccessError>
 
 /// Space id and page number that a whole page names. Inside a compressed page of MariaDB with `full_crc32` the space id is
 /// compressed too.
-#[must_use]
 pub fn space_id_of(page: &[u8], flags: &SpaceFlags) -> Option<(u32, u32)> {
     let header = PageHeader::of(page)?;
     match FullCrc32Size::of(page) {
@@ -312,16 +293,11 @@ pub struct PageReader<'a> {
 }
 
 impl<'a> PageReader<'a> {
-    /// Reads below a data directory.
-    #[must_use]
     pub const fn new(root: &'a Path) -> Self {
         Self { root, open: None }
     }
 
     /// Opens a file of a tablespace, or gives the one that is open.
-    ///
-    /// # Errors
-    /// When it cannot be opened.
     pub fn file(&mut self, file: &SpaceFile) -> Result<Arc<ReadFile>, AccessError> {
         match &self.open {
             Some((path, open)) if *path == file.path => Ok(Arc::clone(open)),
@@ -334,9 +310,6 @@ impl<'a> PageReader<'a> {
     }
 
     /// Reads a page; `None` past the end of the tablespace.
-    ///
-    /// # Errors
-    /// When its file cannot be read.
     pub fn page(&mut self, space: &Tablespace, page_no: u32) -> Result<Option<Vec<u8>>, AccessError> {
         let Some((file, offset)) = space.find(page_no) else { return Ok(None) };
         self.file(file)?.bytes_at(offset, space.flags.physical_bytes())

@@ -1,7 +1,8 @@
 //! Data directories of MySQL and MariaDB: their doublewrite buffer compared with the data files.
 
 pub mod check;
-#[cfg(feature = "tables")]
-pub mod document;
-pub mod request;
 pub mod source;
+
+pub use crate::analysis::innodb::compare::InnodbComparison;
+pub use crate::analysis::innodb::judge::HeldImage;
+pub use crate::cluster::innodb::redo_log::Family;

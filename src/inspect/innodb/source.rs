@@ -3,28 +3,121 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use super::request::link_target;
-pub use super::request::{InnodbRequest, list_files};
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::FindingKind;
-use crate::analysis::innodb::candidates::{BufferContent, EntryFacts};
+use crate::analysis::in_order::all_cores;
+use crate::analysis::innodb::candidates::BufferContent;
 use crate::analysis::innodb::compare::{InnodbComparison, compare_entry};
 use crate::analysis::innodb::finding::InnodbFinding as Found;
-use crate::analysis::innodb::judge::{BufferTrust, JudgeContext};
+use crate::analysis::innodb::judge::{BufferTrust, InnodbCandidate, JudgeContext};
 use crate::analysis::innodb::scan::{FoundPage, ScanReport, ScanRequest, WantedPages};
+use crate::analysis::innodb::slot::{SlotFacts, SlotId};
 use crate::analysis::skipped::{SkipReason, SkippedPart};
 use crate::cluster::innodb::doublewrite::{Doublewrite, DoublewriteLayout};
-use crate::cluster::innodb::files::InnodbFiles;
+use crate::cluster::innodb::files::{Elsewhere, InnodbFiles};
 use crate::cluster::innodb::redo_end::RedoEnd;
 use crate::cluster::innodb::redo_log::{Family, RedoLog};
 use crate::cluster::innodb::tablespace::{NoSpace, PageReader, Tablespaces};
-use crate::cluster::open::AccessError;
+use crate::cluster::open::{AccessError, Links, read_small};
 use crate::inspect::error::InspectError;
+use crate::output::json::innodb::SlotSetting;
 use crate::parsers::innodb::flags::declared_pages;
 use crate::parsers::innodb::my_cnf::DirectorySettings;
 use crate::parsers::innodb::page::PageHeader;
 use crate::parsers::innodb::redo::RedoFormat;
 use crate::parsers::innodb::{InnodbLsn, InnodbPageId};
+
+/// Longest file with the path of a data file elsewhere.
+const MAX_LINK_BYTES: u64 = 4096;
+
+/// Longest option file.
+const MAX_CNF_BYTES: u64 = 1 << 20;
+
+/// What is to be examined.
+#[derive(Clone, Debug)]
+pub struct InnodbRequest {
+    /// Data directory of a stopped server.
+    pub data_dir: PathBuf,
+    /// Directory of the doublewrite buffer, where it is another one.
+    pub doublewrite_dir: Option<PathBuf>,
+    /// Option file of the server, which tells where files are that are elsewhere, and whether images are used.
+    pub my_cnf: Option<PathBuf>,
+    /// Threads that read.
+    pub jobs: usize,
+}
+
+impl InnodbRequest {
+    /// A data directory with everything in it, and a thread for every core.
+    pub fn of(data_dir: impl Into<PathBuf>) -> Self {
+        Self { data_dir: data_dir.into(), doublewrite_dir: None, my_cnf: None, jobs: all_cores() }
+    }
+
+    /// Directories that belong to the server, so that nothing is written into them: the data directory, and every one with files of
+    /// it elsewhere that an option of the command, the option file or an `.isl` file names.
+    pub fn protected(&self) -> Result<Vec<PathBuf>, InspectError> {
+        let settings = self.settings()?;
+        let elsewhere = self.elsewhere(&settings);
+        let files = list_files(self)?;
+        let parent = |path: &Path| path.parent().map(|parent| self.data_dir.join(parent));
+        let mut found = vec![self.data_dir.clone()];
+        found.extend(elsewhere.doublewrite);
+        let directories = elsewhere.undo.iter().chain(&elsewhere.redo).chain(&elsewhere.tablespaces);
+        found.extend(directories.map(|directory| self.data_dir.join(directory)));
+        found.extend(settings.data_home.map(|directory| self.data_dir.join(directory)));
+        found.extend(elsewhere.system.iter().filter_map(|file| parent(file)));
+        for link in &files.links {
+            let target = link_target(&self.data_dir, link).map_err(InspectError::InnodbFiles)?;
+            found.extend(parent(Path::new(&target)));
+        }
+        Ok(found)
+    }
+
+    /// What the option file says; without one, nothing.
+    pub fn settings(&self) -> Result<DirectorySettings, InspectError> {
+        let Some(path) = &self.my_cnf else { return Ok(DirectorySettings::default()) };
+        let text = read_small(path, Links::Follow, MAX_CNF_BYTES).map_err(InspectError::InnodbFiles)?;
+        Ok(DirectorySettings::parse(&String::from_utf8_lossy(&text)))
+    }
+
+    /// What of the data directory is elsewhere. The directory of the doublewrite buffer that was given counts more than the one in
+    /// the option file.
+    pub fn elsewhere(&self, settings: &DirectorySettings) -> Elsewhere {
+        let named = settings.doublewrite.as_ref().map(|directory| self.data_dir.join(directory));
+        let home_dir = settings.data_home.as_ref().map(|directory| self.data_dir.join(directory));
+        // It may be the data directory by another name.
+        let real = |path: &Path| path.canonicalize().ok();
+        let is_other = |home: &PathBuf| real(home).is_none() || real(home) != real(&self.data_dir);
+        let path = |text: &Option<String>| text.as_deref().map(PathBuf::from);
+        let home = settings.data_home.as_deref().map(Path::new);
+        let in_home = |file: &str| home.map_or_else(|| PathBuf::from(file), |home| home.join(file));
+        let mut system: Vec<PathBuf> = settings.system_files.iter().map(|file| in_home(file)).collect();
+        if system.is_empty() && home.is_some() {
+            system.push(in_home("ibdata1"));
+        }
+        Elsewhere {
+            doublewrite: self.doublewrite_dir.clone().or(named),
+            data_home: home_dir.filter(is_other),
+            system,
+            undo: path(&settings.undo),
+            redo: path(&settings.redo),
+            tablespaces: settings.tablespaces.iter().map(PathBuf::from).collect(),
+        }
+    }
+}
+
+/// Lists the files of a directory, before anything of it is read.
+pub fn list_files(request: &InnodbRequest) -> Result<InnodbFiles, InspectError> {
+    let root = &request.data_dir;
+    let elsewhere = request.elsewhere(&request.settings()?);
+    let files = InnodbFiles::list(root, &elsewhere).map_err(InspectError::InnodbFiles)?;
+    if files.is_empty() { Err(InspectError::NotInnodb(root.clone())) } else { Ok(files) }
+}
+
+/// The path in an `.isl` file, which names a data file elsewhere.
+pub fn link_target(data_dir: &Path, link: &Path) -> Result<String, AccessError> {
+    let bytes = read_small(&data_dir.join(link), Links::Refuse, MAX_LINK_BYTES)?;
+    Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
+}
 
 /// A data directory that was opened.
 #[derive(Debug)]
@@ -48,37 +141,43 @@ pub struct InnodbSource {
 }
 
 /// True when the files of a directory are those of MySQL or MariaDB.
-#[must_use]
 pub fn is_innodb(path: &Path) -> bool {
     ["ibdata1", "mysql.ibd"].iter().any(|name| path.join(name).is_file())
 }
 
 impl InnodbSource {
-    /// Opens a data directory.
+    /// Opens a data directory, and reports what its files alone show.
     ///
     /// # Errors
     /// When it cannot be listed, or nothing of InnoDB is there.
-    pub fn open(request: &InnodbRequest) -> Result<Self, InspectError> {
+    pub fn open(request: &InnodbRequest) -> Result<(Self, Vec<Finding>, Coverage), InspectError> {
         let root = request.data_dir.clone();
         let files = list_files(request)?;
         let spaces = Tablespaces::find(&root, &files);
         let log = RedoLog::read(&root, &files);
         let family = Family::of(&files, &log, spaces.has_full_crc32());
-        let doublewrite = Doublewrite::open(&root, &files, &spaces, family.has_buffer_files());
+        let doublewrite = Doublewrite::open(&root, &files, &spaces, family == Family::Mysql8);
         let (settings, my_cnf) = (request.settings()?, request.my_cnf.clone());
-        Ok(Self { root, files, spaces, log, doublewrite, family, settings, my_cnf })
+        let source = Self { root, files, spaces, log, doublewrite, family, settings, my_cnf };
+        let (mut findings, mut coverage) = (Vec::new(), Coverage::default());
+        source.notes(&mut findings, &mut coverage);
+        source.notes_of_spaces(&mut findings, &mut coverage);
+        source.notes_of_files(&mut coverage);
+        Ok((source, findings, coverage))
+    }
+
+    /// What slots and pages are shown by.
+    #[must_use]
+    pub fn setting(&self) -> SlotSetting<'_> {
+        SlotSetting { family: self.family, log: &self.log, doublewrite: &self.doublewrite, spaces: &self.spaces }
     }
 
     /// Where recovery starts, if that is known.
-    #[must_use]
     pub fn checkpoint(&self) -> Option<InnodbLsn> {
         self.log.checkpoint_lsn()
     }
 
     /// Reads the doublewrite buffer, until `watch` breaks it off.
-    ///
-    /// # Errors
-    /// When it was broken off.
     pub fn read_buffer(
         &self,
         jobs: usize,
@@ -93,28 +192,21 @@ impl InnodbSource {
     }
 
     /// What pages are judged by. `scan`: of the tablespaces that were read. `end`: of the redo log.
-    #[must_use]
     pub fn context<'a>(
         &'a self,
         content: &'a BufferContent,
         scan: &ScanReport,
         end: Option<RedoEnd>,
     ) -> JudgeContext<'a> {
+        let is_off = self.settings.is_doublewrite_off;
         JudgeContext {
-            root: &self.root,
             spaces: &self.spaces,
             doublewrite: &self.doublewrite,
             content,
             family: self.family,
             checkpoint: self.checkpoint(),
             end_lsn: end.map(|end| end.lsn),
-            trust: BufferTrust::of(
-                &self.doublewrite,
-                content,
-                self.checkpoint(),
-                (scan, end),
-                self.settings.is_doublewrite_off,
-            ),
+            trust: BufferTrust::of(&self.doublewrite, content, self.checkpoint(), (scan, end), is_off),
         }
     }
 
@@ -126,14 +218,6 @@ impl InnodbSource {
         jobs: usize,
     ) -> ScanRequest<'a> {
         ScanRequest { root: &self.root, spaces: &self.spaces, doublewrite: &self.doublewrite, takes, wants, jobs }
-    }
-
-    /// True when a file of a tablespace has no page with content, and the server writes page 0 when it makes a file. MySQL 9.7.4 did not
-    /// start where its redo log named such a tablespace; MariaDB makes it anew.
-    #[must_use]
-    pub fn lacks_page_0(&self) -> bool {
-        matches!(self.family, Family::Mysql8 | Family::Mysql57 | Family::Mysql56)
-            && self.spaces.unknown.iter().any(|(_, why)| matches!(why, NoSpace::Empty))
     }
 
     /// What a page's own bytes say; `None` when there is no such page or it cannot be read.
@@ -162,81 +246,109 @@ impl InnodbSource {
     /// The word for an entry without an image and the page that it names, with the LSN of that page.
     pub fn compare_entry(
         &self,
-        entry: &EntryFacts,
+        (page, lsn): (InnodbPageId, InnodbLsn),
         reader: &mut PageReader<'_>,
         coverage: &mut Coverage,
     ) -> (InnodbComparison, Option<InnodbLsn>) {
-        let Some(space) = self.spaces.get(entry.page.space_id) else { return (InnodbComparison::NoTablespace, None) };
-        if space.find(entry.page.page_no).is_none() {
-            return (InnodbComparison::BeyondEnd, None);
-        }
-        match self.look_up(entry.page, reader, coverage) {
-            Some(found) => (compare_entry(found.state, found.lsn, entry.lsn), Some(found.lsn)),
-            None => (InnodbComparison::Unknown, None),
+        match self.find(page, reader, coverage) {
+            Ok(found) => (compare_entry(found.state, found.lsn, lsn), Some(found.lsn)),
+            Err(word) => (word, None),
         }
     }
 
-    /// Findings about files, before any page is judged.
-    pub fn notes(&self, findings: &mut Vec<Finding>, coverage: &mut Coverage) {
-        let (note, problem): (Severity, Severity) = (Finding::note, Finding::problem);
+    /// The same for every slot that names the same page as this one.
+    pub fn compare_slots(
+        &self,
+        facts: &SlotFacts,
+        context: &JudgeContext<'_>,
+        reader: &mut PageReader<'_>,
+        coverage: &mut Coverage,
+    ) -> Vec<(SlotId, (InnodbComparison, Option<InnodbLsn>))> {
+        let named = facts.page().ok_or(InnodbComparison::Unknown);
+        let found = named.and_then(|page| self.find(page, reader, coverage));
+        let found = found.and_then(|found| context.judge(&found, reader, coverage).ok_or(InnodbComparison::Unknown));
+        match found {
+            Ok(page) => {
+                let word = |one: &InnodbCandidate| (one.facts.slot, (one.comparison, Some(page.disk_lsn)));
+                page.candidates.iter().map(word).collect()
+            }
+            Err(word) => vec![(facts.slot, (word, None))],
+        }
+    }
+
+    /// As [`Self::look_up`], with the word for a page that is not there.
+    fn find(
+        &self,
+        page: InnodbPageId,
+        reader: &mut PageReader<'_>,
+        coverage: &mut Coverage,
+    ) -> Result<FoundPage, InnodbComparison> {
+        let space = self.spaces.get(page.space_id).ok_or(InnodbComparison::NoTablespace)?;
+        space.find(page.page_no).ok_or(InnodbComparison::BeyondEnd)?;
+        self.look_up(page, reader, coverage).ok_or(InnodbComparison::Unknown)
+    }
+
+    /// Findings about the doublewrite buffer and the redo log.
+    fn notes(&self, findings: &mut Vec<Finding>, coverage: &mut Coverage) {
         let mut add = |finding| findings.push(finding);
         if let Some(pid) = self.spaces.locked_by {
-            add(about(note, Found::InnodbServerRunning(pid), None));
+            add(note(Found::InnodbServerRunning(pid)));
             coverage.skip(SkippedPart::DataFiles, SkipReason::ServerMayRun);
         }
         match self.family {
-            Family::Unknown => add(about(note, Found::InnodbUnknownServer, None)),
-            Family::MariadbOld => add(about(note, Found::InnodbUnknownRules, None)),
+            Family::Unknown => add(note(Found::InnodbUnknownServer)),
+            Family::MariadbOld => add(note(Found::InnodbUnknownRules)),
             _ => {}
         }
         if self.doublewrite.is_header_lost {
             coverage.skip_once(SkippedPart::DoubleWriteBuffer, SkipReason::BufferNotFound);
         }
         match self.doublewrite.layout {
-            DoublewriteLayout::Missing => add(about(note, Found::InnodbNoDoublewrite { expects_files: false }, None)),
-            DoublewriteLayout::Elsewhere => {
-                add(about(problem, Found::InnodbNoDoublewrite { expects_files: true }, None))
-            }
+            DoublewriteLayout::Missing => add(note(Found::InnodbNoDoublewrite { expects_files: false })),
+            DoublewriteLayout::Elsewhere => add(problem(Found::InnodbNoDoublewrite { expects_files: true })),
             DoublewriteLayout::Legacy(header) if header.is_from_copy => {
-                add(about(problem, Found::InnodbHeaderCopyUsed, Some("ibdata1")));
+                add(problem(Found::InnodbHeaderCopyUsed).in_file("ibdata1"));
             }
             _ => {}
         }
         for name in &self.doublewrite.other_sizes {
-            add(about(note, Found::InnodbOtherPageSize(self.doublewrite.page_bytes), Some(name)));
+            add(note(Found::InnodbOtherPageSize(self.doublewrite.page_bytes)).in_file(name));
         }
         for file in self.doublewrite.files.iter().filter(|file| file.trailing_bytes > 0) {
-            add(about(note, Found::InnodbTrailingBytes(file.trailing_bytes), Some(&file.name)));
+            add(note(Found::InnodbTrailingBytes(file.trailing_bytes)).in_file(&file.name));
         }
         for file in &self.log.bad_headers {
-            add(about(problem, Found::InnodbRedoHeader, Some(file)).at(0));
+            add(problem(Found::InnodbRedoHeader).in_file(file).at(0));
         }
         for file in &self.log.gaps {
-            add(about(problem, Found::InnodbRedoMissing, Some(file)));
+            add(problem(Found::InnodbRedoMissing).in_file(file));
         }
         if self.log.checkpoint.is_none() {
-            add(about(problem, Found::InnodbNoCheckpoint, None));
+            add(problem(Found::InnodbNoCheckpoint));
         } else if !self.log.is_checkpoint_certain {
-            add(about(note, Found::InnodbCheckpointUncertain, None));
+            add(note(Found::InnodbCheckpointUncertain));
         }
         // Of the two blocks in a file of newer MySQL one is not used, and holds anything.
         let both_used = self.log.format != Some(RedoFormat::Directory);
         for (file, offset) in self.log.damaged.iter().filter(|_| both_used) {
-            add(about(note, Found::InnodbDamagedCheckpoint, Some(file)).at(*offset));
+            add(note(Found::InnodbDamagedCheckpoint).in_file(file).at(*offset));
         }
-        self.notes_of_spaces(findings, coverage);
+    }
+
+    fn notes_of_files(&self, coverage: &mut Coverage) {
         if let Some(path) = self.my_cnf.as_ref().filter(|_| self.settings.has_includes) {
             coverage.skip(SkippedPart::file(path.display().to_string()), SkipReason::OptionFileIncludes);
         }
+        let mut lost = |name| {
+            let error = AccessError::io("find", &self.root.join(name), std::io::ErrorKind::NotFound.into());
+            coverage.skip(SkippedPart::file(name), error);
+        };
         if self.files.system.is_empty() {
-            let lost = AccessError::io("find", &self.root.join("ibdata1"), std::io::ErrorKind::NotFound.into());
-            coverage.skip(SkippedPart::file("ibdata1"), lost);
+            lost("ibdata1");
         }
         // Its tables of logs are files there in every server of this kind.
-        let of_mysql = self.root.join("mysql");
-        if self.family == Family::Mysql8 && !of_mysql.is_dir() {
-            let lost = AccessError::io("find", &of_mysql, std::io::ErrorKind::NotFound.into());
-            coverage.skip(SkippedPart::file("mysql"), lost);
+        if self.family == Family::Mysql8 && !self.root.join("mysql").is_dir() {
+            lost("mysql");
         }
         let errors = self.files.skipped.iter().chain(&self.log.skipped);
         for error in errors {
@@ -258,10 +370,10 @@ impl InnodbSource {
             let first = self.spaces.index_of(space.id).filter(|first| *first != index);
             if let Some(first) = first.and_then(|first| self.spaces.all.get(first)) {
                 let finding = Found::InnodbTwoFiles { space_id: space.id, other: first.name() };
-                findings.push(about(Finding::problem, finding, Some(&space.name())));
+                findings.push(problem(finding).in_file(&space.name()));
             }
             if space.page_0.is_damaged() {
-                findings.push(about(Finding::problem, Found::InnodbPageZero, Some(&space.name())).at(0));
+                findings.push(problem(Found::InnodbPageZero).in_file(&space.name()).at(0));
             }
         }
         for (path, why) in &self.spaces.unknown {
@@ -269,8 +381,11 @@ impl InnodbSource {
             match why {
                 NoSpace::Access(error) => coverage.skip(SkippedPart::file(path), error),
                 NoSpace::Empty => {
-                    let severity = if self.lacks_page_0() { Finding::problem } else { Finding::note };
-                    findings.push(about(severity, Found::InnodbEmptyFile, Some(&path)));
+                    // MySQL writes page 0 when it makes a file: 9.7.4 did not start where its redo log named such a tablespace.
+                    // MariaDB makes it anew.
+                    let of_mysql = matches!(self.family, Family::Mysql8 | Family::Mysql57 | Family::Mysql56);
+                    let severity = if of_mysql { problem } else { note };
+                    findings.push(severity(Found::InnodbEmptyFile).in_file(&path));
                 }
                 NoSpace::Unknown => coverage.skip(SkippedPart::file(path), SkipReason::UnknownTablespace),
             }
@@ -285,14 +400,10 @@ impl InnodbSource {
     }
 }
 
-/// What makes a finding a note or a problem.
-type Severity = fn(FindingKind) -> Finding;
+pub(super) fn note(found: Found) -> Finding {
+    Finding::note(FindingKind::Innodb(found))
+}
 
-/// A finding about a file, or about everything.
-pub fn about(severity: Severity, found: Found, file: Option<&str>) -> Finding {
-    let finding = severity(FindingKind::Innodb(found));
-    match file {
-        Some(file) => finding.in_file(file),
-        None => finding,
-    }
+pub(super) fn problem(found: Found) -> Finding {
+    Finding::problem(FindingKind::Innodb(found))
 }

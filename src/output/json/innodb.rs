@@ -2,13 +2,13 @@
 
 use serde_json::{Map, Value, json};
 
+use super::page::tear_value;
 use super::wal::Row;
-use crate::analysis::innodb::batches::{InnodbBatch, SlotAge};
-use crate::analysis::innodb::candidates::{EntryFacts, SlotCounts};
+use crate::analysis::innodb::candidates::{EntryFacts, InnodbBatch, SlotCounts};
 use crate::analysis::innodb::compare::InnodbComparison;
 use crate::analysis::innodb::judge::{InnodbCandidate, InnodbPage};
-use crate::analysis::innodb::scan::FoundPage;
-use crate::analysis::innodb::slot::{SlotFacts, SlotId};
+use crate::analysis::innodb::scan::{FoundPage, PageCounts};
+use crate::analysis::innodb::slot::{SlotAge, SlotFacts, SlotId};
 use crate::cluster::innodb::doublewrite::{Doublewrite, SlotFile};
 use crate::cluster::innodb::redo_log::{Family, RedoLog};
 use crate::cluster::innodb::tablespace::{Tablespace, Tablespaces};
@@ -16,51 +16,60 @@ use crate::parsers::innodb::InnodbLsn;
 use crate::parsers::innodb::checksum::Algorithm;
 use crate::parsers::innodb::page_check::PageState;
 
-/// Value of `engine`.
-const ENGINE: &str = "innodb";
-
 /// An LSN as it is printed.
-#[must_use]
 pub fn innodb_lsn_text(lsn: InnodbLsn) -> String {
     lsn.to_string()
 }
 
+/// Fields by their names.
+pub fn named<const N: usize>(fields: [(&str, Value); N]) -> Row {
+    fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
 fn row<const N: usize>(fields: [(&str, Value); N]) -> Row {
-    let engine = ("engine", json!(ENGINE));
-    std::iter::once(engine).chain(fields).map(|(name, value)| (name.to_owned(), value)).collect()
+    let mut row = named([("engine", json!("innodb"))]);
+    row.extend(named(fields));
+    row
+}
+
+/// What a scan read, for the last line of machine formats.
+pub fn scan_fields(counts: &PageCounts) -> Row {
+    let unverifiable = counts.unverifiable.values().fold(0_u64, |sum, count| sum.saturating_add(*count));
+    let algorithms = counts.algorithms.iter().map(|(algorithm, count)| (algorithm.name(), *count)).collect::<Vec<_>>();
+    let by_name = |counts: Vec<(&'static str, u64)>| {
+        Value::Object(counts.into_iter().map(|(name, count)| (name.to_owned(), json!(count))).collect())
+    };
+    named([
+        ("pages", json!(counts.pages)),
+        ("bytes", json!(counts.bytes)),
+        ("sound", json!(counts.sound)),
+        ("zeroed", json!(counts.empty)),
+        ("damaged", json!(counts.damaged)),
+        ("unverifiable", json!(unverifiable)),
+        ("doublewrite_pages", json!(counts.slots)),
+        ("algorithms", by_name(algorithms)),
+        ("page_types", by_name(counts.by_type_name())),
+    ])
 }
 
 /// Columns of a slot in CSV.
+#[rustfmt::skip]
 pub const INNODB_SLOT_COLUMNS: &[&str] = &[
-    "engine",
-    "file",
-    "slot_index",
-    "part",
-    "offset",
-    "space_id",
-    "tablespace",
-    "page_no",
-    "page_type",
-    "page_kind",
-    "page_lsn",
-    "state",
-    "page_checksum",
-    "algorithm",
-    "batch",
-    "disk",
-    "disk_lsn",
-    "faults",
+    "engine", "file", "slot_index", "part", "offset", "space_id", "tablespace", "page_no", "page_type",
+    "page_kind", "page_lsn", "state", "page_checksum", "algorithm", "batch", "disk", "disk_lsn", "faults",
 ];
 
-/// What is shown of a slot besides its own bytes.
+/// What slots and pages are shown by.
 #[derive(Clone, Copy, Debug)]
 pub struct SlotSetting<'a> {
+    /// Whose rules count.
+    pub family: Family,
+    /// Redo log.
+    pub log: &'a RedoLog,
     /// The doublewrite buffer.
     pub doublewrite: &'a Doublewrite,
     /// Tablespaces.
     pub spaces: &'a Tablespaces,
-    /// Where recovery starts.
-    pub checkpoint: Option<InnodbLsn>,
 }
 
 impl SlotSetting<'_> {
@@ -69,7 +78,6 @@ impl SlotSetting<'_> {
     }
 
     /// A slot; `facts` are `None` for one that was never written.
-    #[must_use]
     pub fn slot_row(
         &self,
         slot: SlotId,
@@ -77,11 +85,8 @@ impl SlotSetting<'_> {
         disk: Option<(InnodbComparison, Option<InnodbLsn>)>,
     ) -> Row {
         let file = self.doublewrite.files.get(slot.0);
-        let faults: Vec<String> = match facts.map(|facts| facts.state) {
-            Some(PageState::Damaged(fault)) => vec![fault.to_string()],
-            _ => Vec::new(),
-        };
-        let batch = facts.map(|facts| SlotAge::of(facts.lsn, facts.state.is_sound(), self.checkpoint).name());
+        let faults: Vec<String> = facts.and_then(|facts| damage(facts.state).1).into_iter().collect();
+        let batch = facts.map(|facts| facts.age(self.log.checkpoint_lsn())).map(SlotAge::name);
         row([
             ("file", json!(file.map(|file| file.name.as_str()))),
             ("slot_index", json!(slot.1)),
@@ -104,7 +109,6 @@ impl SlotSetting<'_> {
     }
 
     /// An entry without an image.
-    #[must_use]
     pub fn entry_row(&self, entry: &EntryFacts, disk: (InnodbComparison, Option<InnodbLsn>)) -> Row {
         let file = self.doublewrite.entries.get(entry.file);
         row([
@@ -124,15 +128,10 @@ impl SlotSetting<'_> {
     }
 
     /// A page with its images.
-    #[must_use]
     pub fn page_row(&self, page: &InnodbPage) -> Row {
         let space = self.spaces.all.get(page.space);
-        let chosen = page.chosen();
         let candidates: Vec<Value> = page.candidates.iter().map(|candidate| self.candidate(candidate)).collect();
-        let (fault, damage) = match page.state {
-            PageState::Damaged(fault) => (Some(fault.code()), Some(fault.to_string())),
-            _ => (None, None),
-        };
+        let (fault, damage) = damage(page.state);
         row([
             ("space_id", json!(page.page.space_id)),
             ("page_no", json!(page.page.page_no)),
@@ -144,11 +143,11 @@ impl SlotSetting<'_> {
             ("damage_code", json!(fault)),
             ("disk", json!(page.disk.name())),
             ("disk_lsn", json!(innodb_lsn_text(page.disk_lsn))),
-            ("tear", json!(tear(page))),
+            ("tear", json!(page.tear.as_ref().map(|map| tear_value(map, |at| json!(page.mapped.get(*at)))))),
             ("candidates", json!(candidates)),
             ("entries", json!(page.entries.iter().copied().map(innodb_lsn_text).collect::<Vec<_>>())),
             ("holds", json!(page.held.name())),
-            ("chosen", json!(chosen)),
+            ("chosen", json!(page.chosen)),
             ("newer_than_log", json!(page.is_newer_than_log)),
         ])
     }
@@ -166,7 +165,6 @@ impl SlotSetting<'_> {
     }
 
     /// A group of slots.
-    #[must_use]
     pub fn batch_row(&self, batch: &InnodbBatch) -> Row {
         let file = self.doublewrite.files.get(batch.file);
         let spaces: Map<String, Value> =
@@ -184,70 +182,79 @@ impl SlotSetting<'_> {
             ("spaces", json!(spaces)),
         ])
     }
+    /// An instance.
+    #[must_use]
+    pub fn instance_row(&self, path: &str) -> Row {
+        let checkpoint = self.log.checkpoint.as_ref();
+        row([
+            ("path", json!(path)),
+            ("family", json!(self.family.name())),
+            ("creator", json!(self.log.creator)),
+            ("page_bytes", json!(self.doublewrite.page_bytes)),
+            ("checkpoint_lsn", json!(checkpoint.map(|(found, _)| innodb_lsn_text(found.lsn)))),
+            ("checkpoint_file", json!(checkpoint.map(|(_, file)| file.as_str()))),
+            ("doublewrite", json!(self.doublewrite.layout.name())),
+            ("detect_only_files", json!(self.doublewrite.entries.len())),
+            ("tablespaces", json!(self.spaces.all.len())),
+            ("data_bytes", json!(self.spaces.bytes())),
+        ])
+    }
+
+    /// The files of the doublewrite buffer.
+    #[must_use]
+    pub fn file_rows(&self, counts: &[SlotCounts]) -> Vec<Row> {
+        let files = self.doublewrite.files.iter().zip(counts);
+        let row_of = |(file, counts): (&SlotFile, &SlotCounts)| {
+            row([
+                ("file", json!(file.name)),
+                ("number", json!(file.number)),
+                ("size_bytes", json!(file.size_bytes())),
+                ("slots", json!(file.slots)),
+                ("batch_slots", json!(file.batch_slots)),
+                ("empty", json!(counts.empty)),
+                ("good", json!(counts.sound)),
+                ("bad", json!(counts.damaged)),
+                ("unverifiable", json!(counts.unverifiable)),
+                ("current", json!(counts.since_checkpoint)),
+            ])
+        };
+        files.map(row_of).collect()
+    }
 }
 
-/// Columns of an entry in CSV.
+/// Columns of a group of slots in CSV.
+#[rustfmt::skip]
 pub const INNODB_BATCH_COLUMNS: &[&str] = &[
-    "engine",
-    "file",
-    "part",
-    "batch",
-    "first_slot",
-    "last_slot",
-    "slots",
-    "runs",
-    "lowest_lsn",
-    "highest_lsn",
-    "spaces",
+    "engine", "file", "part", "batch", "first_slot", "last_slot", "slots", "runs", "lowest_lsn",
+    "highest_lsn", "spaces",
 ];
 
 /// Columns of a page in CSV.
+#[rustfmt::skip]
 pub const INNODB_PAGE_COLUMNS: &[&str] = &[
-    "engine",
-    "space_id",
-    "page_no",
-    "tablespace",
-    "path",
-    "offset",
-    "page_checksum",
-    "damage",
-    "damage_code",
-    "disk",
-    "disk_lsn",
-    "holds",
-    "chosen",
-    "newer_than_log",
+    "engine", "space_id", "page_no", "tablespace", "path", "offset", "page_checksum", "damage", "damage_code",
+    "disk", "disk_lsn", "holds", "chosen", "newer_than_log",
 ];
 
 /// Columns of a damaged page of a scan in CSV.
-pub const INNODB_BAD_PAGE_COLUMNS: &[&str] =
-    &["engine", "space_id", "page_no", "tablespace", "path", "offset", "page_lsn", "damage", "damage_code"];
+#[rustfmt::skip]
+pub const INNODB_BAD_PAGE_COLUMNS: &[&str] = &[
+    "engine", "space_id", "page_no", "tablespace", "path", "offset", "page_lsn", "damage", "damage_code",
+];
 
-/// Where the sectors of a torn page come from: indexes of candidates.
-fn tear(page: &InnodbPage) -> Option<Value> {
-    let map = page.tear.as_ref()?;
-    let label = |at: &usize| page.mapped.get(*at).copied();
-    let sectors: Vec<Vec<Option<usize>>> = map.sources.iter().map(|list| list.iter().map(label).collect()).collect();
-    Some(json!({
-        "direction": map.direction.name(),
-        "break_at": map.break_at(),
-        "break_min": map.boundary.start,
-        "break_max": map.boundary.end,
-        "newer": map.newer.as_ref().and_then(label),
-        "older": map.older.as_ref().and_then(label),
-        "sectors": sectors,
-    }))
+/// Name and words of the fault of a damaged page.
+fn damage(state: PageState) -> (Option<&'static str>, Option<String>) {
+    match state {
+        PageState::Damaged(fault) => (Some(fault.name()), Some(fault.to_string())),
+        _ => (None, None),
+    }
 }
 
 /// A damaged page of a scan.
-#[must_use]
 pub fn innodb_bad_page_row(spaces: &Tablespaces, found: &FoundPage) -> Row {
     let space = spaces.all.get(found.space);
     let location = space.and_then(|space| space.find(found.page_no));
-    let (fault, damage) = match found.state {
-        PageState::Damaged(fault) => (Some(fault.code()), Some(fault.to_string())),
-        _ => (None, None),
-    };
+    let (fault, damage) = damage(found.state);
     row([
         ("space_id", json!(space.map(|space| space.id))),
         ("page_no", json!(found.page_no)),
@@ -260,27 +267,7 @@ pub fn innodb_bad_page_row(spaces: &Tablespaces, found: &FoundPage) -> Row {
     ])
 }
 
-/// An instance.
-#[must_use]
-pub fn instance_row(path: &str, family: Family, log: &RedoLog, doublewrite: &Doublewrite, spaces: &Tablespaces) -> Row {
-    let checkpoint = log.checkpoint.as_ref();
-    let bytes = spaces.all.iter().flat_map(|space| &space.files).map(|file| file.size_bytes);
-    row([
-        ("path", json!(path)),
-        ("family", json!(family.name())),
-        ("creator", json!(log.creator)),
-        ("page_bytes", json!(doublewrite.page_bytes)),
-        ("checkpoint_lsn", json!(checkpoint.map(|(found, _)| innodb_lsn_text(found.lsn)))),
-        ("checkpoint_file", json!(checkpoint.map(|(_, file)| file.as_str()))),
-        ("doublewrite", json!(doublewrite.layout.name())),
-        ("detect_only_files", json!(doublewrite.entries.len())),
-        ("tablespaces", json!(spaces.all.len())),
-        ("data_bytes", json!(bytes.fold(0_u64, u64::saturating_add))),
-    ])
-}
-
 /// A tablespace.
-#[must_use]
 pub fn tablespace_row(space: &Tablespace) -> Row {
     let flags = &space.flags;
     row([
@@ -296,22 +283,5 @@ pub fn tablespace_row(space: &Tablespace) -> Row {
         ("encrypted", json!(flags.is_mysql_encrypted)),
         ("page_0", json!(space.page_0.name())),
         ("has_rival", json!(space.has_rival)),
-    ])
-}
-
-/// A file of the doublewrite buffer.
-#[must_use]
-pub fn slot_file_row(file: &SlotFile, counts: &SlotCounts) -> Row {
-    row([
-        ("file", json!(file.name)),
-        ("number", json!(file.number)),
-        ("size_bytes", json!(file.size_bytes())),
-        ("slots", json!(file.slots)),
-        ("batch_slots", json!(file.batch_slots)),
-        ("empty", json!(counts.empty)),
-        ("good", json!(counts.sound)),
-        ("bad", json!(counts.damaged)),
-        ("unverifiable", json!(counts.unverifiable)),
-        ("current", json!(counts.since_checkpoint)),
     ])
 }

@@ -11,6 +11,7 @@ use crate::analysis::verdict::evidence::EvidenceStep;
 use crate::analysis::verdict::judge::{OnStart, Reason};
 use crate::analysis::verdict::outlook::{Outlook, Start};
 use crate::analysis::verdict::rebuild::{BuildFailure, NotRebuildable, RebuildPlan};
+use crate::analysis::verdict::sectors::TearMap;
 use crate::analysis::verdict::slots::SlotRef;
 use crate::analysis::verdict::survey::PageReport;
 use crate::analysis::verdict::symptom::Symptom;
@@ -139,21 +140,23 @@ fn rebuildable(rebuild: &Result<RebuildPlan, NotRebuildable>) -> Value {
     })
 }
 
-fn tear(report: &PageReport) -> Option<Map<String, Value>> {
-    let map = report.tear.as_ref()?;
+fn tear(report: &PageReport) -> Option<Value> {
     let count = report.verdict.candidates.len();
-    let label = |at: &usize| if *at < count { json!(at) } else { json!("zero") };
-    let sectors: Vec<Vec<Value>> = map.sources.iter().map(|list| list.iter().map(label).collect()).collect();
-    let object = json!({
+    report.tear.as_ref().map(|map| tear_value(map, |at| if *at < count { json!(at) } else { json!("zero") }))
+}
+
+/// Where the sectors of a torn page come from. `label`: of an image by its index.
+pub(super) fn tear_value(map: &TearMap, label: impl Fn(&usize) -> Value) -> Value {
+    let sectors: Vec<Vec<Value>> = map.sources.iter().map(|list| list.iter().map(&label).collect()).collect();
+    json!({
         "direction": map.direction.name(),
         "break_at": map.break_at(),
         "break_min": map.boundary.start,
         "break_max": map.boundary.end,
-        "newer": map.newer.as_ref().map(label),
-        "older": map.older.as_ref().map(label),
+        "newer": map.newer.as_ref().map(&label),
+        "older": map.older.as_ref().map(&label),
         "sectors": sectors,
-    });
-    object.as_object().cloned()
+    })
 }
 
 fn candidate(judged: &Judged) -> Map<String, Value> {

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::analysis::innodb::finding::InnodbFinding;
 use crate::analysis::innodb::judge::HeldImage;
 use crate::cluster::innodb::redo_log::Family;
-use crate::parsers::innodb::compressed::{PageCodec, Unpacked};
+use crate::parsers::innodb::compressed::Unpacked;
 use crate::parsers::innodb::page_check::PageFault;
 
 impl fmt::Display for InnodbFinding {
@@ -16,7 +16,6 @@ impl fmt::Display for InnodbFinding {
 
 impl InnodbFinding {
     /// Why it matters, in one line.
-    #[must_use]
     pub fn why(&self) -> &'static str {
         self.words().1
     }
@@ -175,20 +174,6 @@ impl fmt::Display for HeldImage {
     }
 }
 
-impl fmt::Display for PageCodec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Zlib => "zlib",
-            Self::Lz4 => "LZ4",
-            Self::Lzma => "LZMA",
-            Self::Bzip2 => "bzip2",
-            Self::Snappy => "Snappy",
-            Self::Lzo => "LZO",
-            Self::Other(number) => return write!(f, "algorithm {number}"),
-        })
-    }
-}
-
 impl fmt::Display for PageFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -217,22 +202,6 @@ impl fmt::Display for PageFault {
             Self::WrongTablespace { found, expected } => {
                 write!(f, "its header names tablespace {found}, and this is a file of tablespace {expected}")
             }
-        }
-    }
-}
-
-impl PageFault {
-    /// Stable name for programs.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::Checksum { .. } => "checksum",
-            Self::TrailerLsn { .. } => "trailer_lsn",
-            Self::CompressedSize { .. } => "compressed_size",
-            Self::Packed(_) => "compressed_content",
-            Self::NotEncryptedHere => "not_encrypted_here",
-            Self::WrongPageNumber { .. } => "wrong_page_number",
-            Self::WrongTablespace { .. } => "wrong_tablespace",
         }
     }
 }

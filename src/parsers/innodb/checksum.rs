@@ -33,18 +33,10 @@ pub enum Algorithm {
     MariadbEncrypted,
 }
 
-impl Algorithm {
-    /// Stable name for programs.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
-}
+stable_names!(Algorithm);
 
 /// InnoDB's classic hash of bytes, kept to 32 bits. `start`: the hash of what stands before them.
-///
 /// Source: `ut_fold_binary`, `storage/innobase/include/ut0rnd.ic`.
-#[must_use]
 pub fn fold(start: u32, bytes: &[u8]) -> u32 {
     const FIRST: u32 = 1_463_735_687;
     const SECOND: u32 = 1_653_893_711;
@@ -61,46 +53,36 @@ fn part(page: &[u8], from: usize, to: usize) -> &[u8] {
 }
 
 /// Checksum `crc32` of a page that is not compressed: all but the fields that are set when it is written.
-///
 /// Source: `buf_calc_page_crc32`, `storage/innobase/buf/checksum.cc`.
-#[must_use]
 pub fn page_crc32(page: &[u8]) -> u32 {
     crc32c(part(page, 4, 26)) ^ crc32c(part(page, 38, page.len().saturating_sub(8)))
 }
 
 /// Checksum `innodb` of a page that is not compressed.
-///
 /// Source: `buf_calc_page_new_checksum`, `storage/innobase/buf/checksum.cc`.
-#[must_use]
 pub fn page_innodb(page: &[u8]) -> u32 {
     fold(0, part(page, 4, 26)).wrapping_add(fold(0, part(page, 38, page.len().saturating_sub(8))))
 }
 
 /// The older checksum `innodb`, in the trailer.
-///
 /// Source: `buf_calc_page_old_checksum`, `storage/innobase/buf/checksum.cc`.
-#[must_use]
 pub fn page_innodb_old(page: &[u8]) -> u32 {
     fold(0, part(page, 0, 26))
 }
 
 /// Checksum of the first `length` bytes of a page with `full_crc32`, and the one that it has.
-#[must_use]
 pub fn full_crc32(page: &[u8], length: usize) -> Option<(u32, u32)> {
     let at = length.checked_sub(4)?;
     Some((crc32c(page.get(..at)?), be_u32_at(page, at)?))
 }
 
 /// Checksum `crc32` of a page with `ROW_FORMAT=COMPRESSED`.
-///
 /// Source: `page_zip_calc_checksum`, `storage/innobase/page/zipdecompress.cc`.
-#[must_use]
 pub fn zip_crc32(page: &[u8]) -> u32 {
     crc32c(part(page, 4, 16)) ^ crc32c(part(page, 24, 26)) ^ crc32c(part(page, 34, page.len()))
 }
 
 /// Checksum `innodb` of a page with `ROW_FORMAT=COMPRESSED`: Adler-32 that starts with 0.
-#[must_use]
 pub fn zip_innodb(page: &[u8]) -> u32 {
     [part(page, 4, 16), part(page, 24, 26), part(page, 34, page.len())].into_iter().fold(0, adler32)
 }
@@ -138,23 +120,5 @@ mod tests {
             (low, (high + low) % 65_521)
         });
         assert_eq!(u64::from(adler32(1, &many)), expected.1 << 16 | expected.0);
-    }
-
-    #[test]
-    fn hash_is_worked_by_hand_for_one_byte() {
-        // ((0 ^ 1 ^ 1653893711) << 8, 32 bits) ^ 1463735687, + 1.
-        let expected = ((u64::from(1_u32 ^ 1_653_893_711) << 8) & 0xFFFF_FFFF) ^ 1_463_735_687;
-        assert_eq!(u64::from(fold(0, &[1])), (expected + 1) & 0xFFFF_FFFF);
-        assert_eq!(fold(fold(0, b"ab"), b"cd"), fold(0, b"abcd"));
-    }
-
-    #[test]
-    fn short_pages_have_checksums_too() {
-        for length in 0..60 {
-            let page = vec![3; length];
-            let _sums = (page_crc32(&page), page_innodb(&page), page_innodb_old(&page), zip_crc32(&page));
-            assert_eq!(full_crc32(&page, length).is_some(), length >= 4);
-            assert!(full_crc32(&page, length + 1).is_none());
-        }
     }
 }

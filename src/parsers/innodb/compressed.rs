@@ -12,27 +12,29 @@ const MAX_LZMA_KIB: u32 = 1024;
 const PAGE_WINDOW: u8 = 8;
 
 /// How a page was compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, strum::Display)]
+#[strum(serialize_all = "UPPERCASE")]
+#[allow(missing_docs, reason = "codecs by their own names")]
 pub enum PageCodec {
-    /// zlib.
+    #[strum(serialize = "zlib")]
     Zlib,
-    /// LZ4, a block without a frame.
+    /// A block without a frame, as those of Snappy.
     Lz4,
-    /// LZMA in the xz format.
+    /// In the xz format.
     Lzma,
-    /// bzip2.
+    #[strum(serialize = "bzip2")]
     Bzip2,
-    /// Snappy, a block without a frame.
+    #[strum(serialize = "Snappy")]
     Snappy,
-    /// LZO, which is not unpacked here.
+    /// It is not unpacked here.
     Lzo,
     /// Another one, by its number.
+    #[strum(to_string = "algorithm {0}")]
     Other(u64),
 }
 
 impl PageCodec {
     /// The codec of MySQL's number.
-    #[must_use]
     pub const fn of_mysql(number: u8) -> Self {
         match number {
             1 => Self::Zlib,
@@ -42,9 +44,7 @@ impl PageCodec {
     }
 
     /// The codec of MariaDB's number.
-    ///
     /// Source: `PAGE_ZLIB_ALGORITHM` and those after it, `storage/innobase/include/fil0fil.h`.
-    #[must_use]
     pub const fn of_mariadb(number: u64) -> Self {
         match number {
             1 => Self::Zlib,
@@ -60,27 +60,22 @@ impl PageCodec {
     /// Unpacks `packed` into `room`; gives the bytes that came out. Never takes more memory than `room` and the fixed need of the
     /// codec.
     fn unpack(self, packed: &[u8], room: &mut [u8]) -> Result<usize, Unpacked> {
-        let failed = || Unpacked::Damaged;
         let filled = match self {
             Self::Zlib => {
                 let mut decoder = flate2::Decompress::new(true);
-                let status = decoder.decompress(packed, room, flate2::FlushDecompress::Finish);
-                match status {
-                    Ok(flate2::Status::StreamEnd) => usize::try_from(decoder.total_out()).unwrap_or_default(),
-                    _ => return Err(failed()),
-                }
+                let status = decoder.decompress(packed, room, flate2::FlushDecompress::Finish).ok();
+                let is_whole = status == Some(flate2::Status::StreamEnd);
+                usize::try_from(decoder.total_out()).ok().filter(|_| is_whole)
             }
-            Self::Lz4 => lz4_flex::block::decompress_into(packed, room).map_err(|_| failed())?,
-            Self::Lzma => {
-                let packed = with_small_window(packed).ok_or_else(failed)?;
-                let mut reader = lzma_rust2::XzReader::new_mem_limit(packed.as_slice(), false, MAX_LZMA_KIB);
-                fill(&mut reader, room).ok_or_else(failed)?
-            }
-            Self::Bzip2 => fill(&mut bzip2::read::BzDecoder::new(packed), room).ok_or_else(failed)?,
-            Self::Snappy => snap::raw::Decoder::new().decompress(packed, room).map_err(|_| failed())?,
+            Self::Lz4 => lz4_flex::block::decompress_into(packed, room).ok(),
+            Self::Lzma => with_small_window(packed).and_then(|packed| {
+                fill(&mut lzma_rust2::XzReader::new_mem_limit(packed.as_slice(), false, MAX_LZMA_KIB), room)
+            }),
+            Self::Bzip2 => fill(&mut bzip2::read::BzDecoder::new(packed), room),
+            Self::Snappy => snap::raw::Decoder::new().decompress(packed, room).ok(),
             Self::Lzo | Self::Other(_) => return Err(Unpacked::UnknownCodec { codec: self }),
         };
-        Ok(filled)
+        filled.ok_or(Unpacked::Damaged)
     }
 }
 
@@ -133,17 +128,12 @@ fn fill(source: &mut dyn Read, room: &mut [u8]) -> Option<usize> {
 
 /// Why there is no page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "fields are named as the words that are made of them")]
 pub enum Unpacked {
     /// The codec is not known here, so nothing is said of the page.
-    UnknownCodec {
-        /// Which.
-        codec: PageCodec,
-    },
+    UnknownCodec { codec: PageCodec },
     /// The stored length leads out of the page.
-    Length {
-        /// The length.
-        length: usize,
-    },
+    Length { length: usize },
     /// The bytes are not what a compressor makes, or not of one page.
     Damaged,
     /// What comes out is another page than the header names.
@@ -152,15 +142,10 @@ pub enum Unpacked {
 
 /// Payload of a page that MySQL compressed: 26 version, 27 codec, 28 type, 30 size, 32 compressed size (2 bytes each),
 /// payload from 38 on. Gives the page as it was before.
-///
 /// Source: `Compression::deserialize`, `storage/innobase/os/file.cc`.
-///
-/// # Errors
-/// When the page cannot be unpacked.
 pub fn unpack_mysql(page: &[u8]) -> Result<Vec<u8>, Unpacked> {
     let codec = PageCodec::of_mysql(page.get(27).copied().unwrap_or_default());
-    let field = |at| be_u16_at(page, at).map(usize::from).unwrap_or_default();
-    let (page_type, length) = (field(28), field(32));
+    let length = usize::from(be_u16_at(page, 32).unwrap_or_default());
     let end = PageHeader::SIZE.saturating_add(length);
     let packed = page.get(PageHeader::SIZE..end).ok_or(Unpacked::Length { length })?;
     let mut plain = vec![0; page.len()];
@@ -170,19 +155,14 @@ pub fn unpack_mysql(page: &[u8]) -> Result<Vec<u8>, Unpacked> {
         return Err(Unpacked::Damaged);
     }
     head.copy_from_slice(page.get(..PageHeader::SIZE).unwrap_or_default());
-    let page_type = u16::try_from(page_type).unwrap_or_default();
-    if let Some(field) = head.get_mut(24..26) {
-        field.copy_from_slice(&page_type.to_be_bytes());
-    }
-    if let Some(field) = head.get_mut(26..34) {
-        field.fill(0);
-    }
+    // The type as it was before; what is after it until the space id is of the compression.
+    head.copy_within(28..30, 24);
+    head.get_mut(26..34).unwrap_or_default().fill(0);
     Ok(plain)
 }
 
 /// Bytes of a page that MariaDB compressed without `full_crc32`, those after its payload left out; `None` when its length
 /// leads out of the page.
-#[must_use]
 pub fn mariadb_length(page: &[u8]) -> Option<usize> {
     let length = PAYLOAD_AT.saturating_add(usize::from(be_u16_at(page, 38)?));
     (length <= page.len()).then_some(length)
@@ -193,11 +173,7 @@ const PAYLOAD_AT: usize = 40;
 
 /// Payload of a page that MariaDB compressed without `full_crc32`: 26 codec (8 bytes), 38 length (2 bytes), payload from
 /// 40 on, which is the whole page. Its header must name the same page and LSN as the one that is not compressed.
-///
 /// Source: `fil_page_decompress`, `storage/innobase/fil/fil0pagecompress.cc`.
-///
-/// # Errors
-/// When the page cannot be unpacked, or is another one.
 pub fn unpack_mariadb(page: &[u8]) -> Result<Vec<u8>, Unpacked> {
     // Of the eight bytes of the codec the last two are enough for every codec there is.
     let codec = PageCodec::of_mariadb(be_u16_at(page, 32).map(u64::from).unwrap_or_default());
@@ -225,9 +201,7 @@ pub enum FullCrc32Size {
 
 impl FullCrc32Size {
     /// The size that the type of a page gives.
-    ///
     /// Source: `buf_page_full_crc32_size`, `storage/innobase/include/buf0checksum.h`.
-    #[must_use]
     pub fn of(page: &[u8]) -> Self {
         let page_type = be_u16_at(page, 24).unwrap_or_default();
         if page_type & PageType::FULL_CRC32_COMPRESSED == 0 {
@@ -240,9 +214,6 @@ impl FullCrc32Size {
 
 /// Unpacks a page that MariaDB compressed with `full_crc32`, without being told how: the payload from 26 to the checksum at
 /// `length` less 4 is the whole page. The space id is in the payload alone.
-///
-/// # Errors
-/// When no codec makes a page of it that is the one that the header names.
 pub fn unpack_full_crc32(page: &[u8], length: usize) -> Result<Vec<u8>, Unpacked> {
     let packed = page.get(26..length.saturating_sub(4)).ok_or(Unpacked::Length { length })?;
     // A codec whose stream does not say where it ends has that in the byte before the checksum: the low byte of its end and 5.

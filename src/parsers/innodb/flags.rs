@@ -4,7 +4,6 @@ use super::{DEFAULT_PAGE_BYTES, MIN_PAGE_BYTES, is_instance_page_size};
 use crate::parsers::decode::be_u32_at;
 
 /// Flags of a tablespace: 4 bytes at 54 of its page 0.
-///
 /// Source: `FSP_SPACE_FLAGS`, `storage/innobase/include/fsp0fsp.h`; of MariaDB also `fil_space_t::full_crc32`,
 /// `storage/innobase/include/fil0fil.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +30,6 @@ pub const SPACE_ID_AT: usize = 38;
 
 impl SpaceFlags {
     /// Decodes flags. Bit 4 tells the two ways to read them apart: no legal size of a compressed page sets it.
-    #[must_use]
     pub const fn of(raw: u32) -> Self {
         if raw & 0x10 != 0 {
             return Self {
@@ -55,25 +53,21 @@ impl SpaceFlags {
     }
 
     /// Flags of a tablespace with pages of this size that nothing else is known of.
-    #[must_use]
     pub const fn plain(page_bytes: usize) -> Self {
         Self { page_bytes, ..Self::of(0) }
     }
 
     /// The same of MariaDB with `full_crc32`.
-    #[must_use]
     pub const fn full_crc32(page_bytes: usize) -> Self {
         Self { page_bytes, ..Self::of(0x15) }
     }
 
     /// Flags in page 0; `None` when it ends before them.
-    #[must_use]
     pub fn of_page_0(page: &[u8]) -> Option<Self> {
         be_u32_at(page, FLAGS_AT).map(Self::of)
     }
 
     /// Bytes of a page in a data file.
-    #[must_use]
     pub const fn physical_bytes(&self) -> usize {
         match self.zip_bytes {
             Some(zip) => zip,
@@ -82,7 +76,6 @@ impl SpaceFlags {
     }
 
     /// True when a server can make a tablespace with such sizes.
-    #[must_use]
     pub const fn is_possible(&self) -> bool {
         let is_zip_possible = match self.zip_bytes {
             Some(zip) => zip >= MIN_PAGE_BYTES && zip <= DEFAULT_PAGE_BYTES && zip <= self.page_bytes,
@@ -92,14 +85,7 @@ impl SpaceFlags {
     }
 }
 
-/// The space id that page 0 has besides the one in its header; `None` when the page ends before it.
-#[must_use]
-pub fn second_space_id(page_0: &[u8]) -> Option<u32> {
-    be_u32_at(page_0, SPACE_ID_AT)
-}
-
 /// Pages that page 0 says the tablespace has; a file may be longer, when it was extended last.
-#[must_use]
 pub fn declared_pages(page_0: &[u8]) -> Option<u32> {
     be_u32_at(page_0, 46)
 }
@@ -107,27 +93,6 @@ pub fn declared_pages(page_0: &[u8]) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Seen in files of MySQL 5.6 and 9.7 and of MariaDB 10.11.
-    #[test]
-    fn flags_of_real_tablespaces() {
-        let sizes = |raw| {
-            let flags = SpaceFlags::of(raw);
-            (flags.page_bytes, flags.zip_bytes, flags.is_full_crc32, flags.has_page_compression)
-        };
-        assert_eq!(sizes(0), (16384, None, false, false));
-        assert_eq!(sizes(0x21), (16384, None, false, false));
-        assert_eq!(sizes(0x29), (16384, Some(8192), false, false));
-        assert_eq!(sizes(0x1_0021), (16384, None, false, true));
-        assert_eq!(sizes(0x15), (16384, None, true, false));
-        assert_eq!(sizes(0x35), (16384, None, true, true));
-        assert_eq!(sizes(0x4021), (16384, None, false, false));
-        assert_eq!(sizes(0x4029), (16384, Some(8192), false, false));
-        assert_eq!(sizes(0x4800), (16384, None, false, false));
-        for raw in [0, 0x21, 0x29, 0x1_0021, 0x15, 0x35, 0x4021, 0x4029, 0x4800] {
-            assert!(SpaceFlags::of(raw).is_possible(), "{raw:#x}");
-        }
-    }
 
     #[test]
     fn sizes_that_no_server_makes_are_impossible() {

@@ -1,20 +1,11 @@
-//! Where images lie in a doublewrite buffer: its file names, and its header in the system tablespace.
+//! Where images lie in a doublewrite buffer: its file names, its header in the system tablespace, and the file without images.
 
-use crate::parsers::decode::be_u32_at;
-use crate::parsers::innodb::is_instance_page_size;
-
-/// What a file of the doublewrite buffer holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum DoublewriteKind {
-    /// Images of pages.
-    Images,
-    /// Which pages were being written, without images.
-    Entries,
-}
+use super::{InnodbLsn, InnodbPageId, is_instance_page_size};
+use crate::parsers::crc::crc32c;
+use crate::parsers::decode::{be_u16_at, be_u32_at, be_u64_at};
 
 /// A file of the doublewrite buffer of MySQL 8.0.20 and later, by its name: `#ib_<page size>_<number>.dblwr`, and
 /// `.bdblwr` for the one without images.
-///
 /// Source: `dblwr::File`, `storage/innobase/buf/buf0dblwr.cc`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DoublewriteName {
@@ -22,19 +13,16 @@ pub struct DoublewriteName {
     pub page_bytes: usize,
     /// Number of the file.
     pub number: u32,
-    /// What it holds.
-    pub kind: DoublewriteKind,
+    /// It names pages without their images.
+    pub has_entries: bool,
 }
 
 impl DoublewriteName {
     /// Reads a file name; `None` for any other file.
-    #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         let rest = name.strip_prefix("#ib_")?;
-        let (rest, kind) = match rest.strip_suffix(".bdblwr") {
-            Some(rest) => (rest, DoublewriteKind::Entries),
-            None => (rest.strip_suffix(".dblwr")?, DoublewriteKind::Images),
-        };
+        let entries = rest.strip_suffix(".bdblwr");
+        let rest = entries.or_else(|| rest.strip_suffix(".dblwr"))?;
         let (page, number) = rest.split_once('_')?;
         let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         if !digits(page) || !digits(number) {
@@ -42,7 +30,7 @@ impl DoublewriteName {
         }
         let page_bytes: usize = page.parse().ok()?;
         let number = number.parse().ok()?;
-        is_instance_page_size(page_bytes).then_some(Self { page_bytes, number, kind })
+        is_instance_page_size(page_bytes).then_some(Self { page_bytes, number, has_entries: entries.is_some() })
     }
 }
 
@@ -50,7 +38,6 @@ impl DoublewriteName {
 pub const TRX_SYSTEM_PAGE: u32 = 5;
 
 /// Pages of an extent, the unit in which the legacy doublewrite buffer has its place.
-#[must_use]
 pub const fn extent_pages(page_bytes: usize) -> u32 {
     match page_bytes {
         4096 => 256,
@@ -69,7 +56,6 @@ pub const fn extent_pages(page_bytes: usize) -> u32 {
 /// | 18..22 | `blocks.1`   | first page of the second                           |
 /// | 22..34 |              | `magic` and both blocks again                      |
 /// | 34..38 |              | 1783657386 where images have their space ids       |
-///
 /// Source: `TRX_SYS_DOUBLEWRITE`, `storage/innobase/include/trx0sys.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LegacyHeader {
@@ -86,7 +72,6 @@ impl LegacyHeader {
     pub const BEFORE_END: usize = 200;
 
     /// The header that a new instance of every server gets: MySQL 5.6, 5.7 and 8.0.19 and MariaDB 10.11 were seen to.
-    #[must_use]
     pub const fn usual(page_bytes: usize) -> Self {
         let extent = extent_pages(page_bytes);
         Self { blocks: (extent, extent.saturating_mul(2)), is_from_copy: false }
@@ -94,7 +79,6 @@ impl LegacyHeader {
 
     /// Decodes the header at the end of page 5. `None` when neither copy has the magic number, or the page is shorter than the header:
     /// there is no such buffer.
-    #[must_use]
     pub fn decode(page: &[u8]) -> Option<Self> {
         let area = page.get(page.len().saturating_sub(Self::BEFORE_END)..)?;
         let copy = |at: usize| {
@@ -106,7 +90,6 @@ impl LegacyHeader {
     }
 
     /// The page in the system tablespace that holds a slot; `None` after the last slot.
-    #[must_use]
     pub const fn page_of_slot(&self, page_bytes: usize, slot: u32) -> Option<u32> {
         let extent = extent_pages(page_bytes);
         match slot.checked_sub(extent) {
@@ -117,7 +100,6 @@ impl LegacyHeader {
     }
 
     /// True for a page of the system tablespace that is a slot.
-    #[must_use]
     pub fn is_slot(&self, page_bytes: usize, page_no: u32) -> bool {
         let extent = extent_pages(page_bytes);
         let in_block = |block: u32| page_no >= block && page_no < block.saturating_add(extent);
@@ -140,17 +122,10 @@ pub enum SlotPart {
     Unknown,
 }
 
-impl SlotPart {
-    /// Stable name for programs.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
-}
+stable_names!(SlotPart);
 
 /// Slots of the batch part of a file, from the sizes of the files in slots by their number, since none stores it: files
 /// with an even number have nothing else, and files with an odd one as much of it. `None` when sizes do not fit.
-#[must_use]
 pub fn batch_slots(files: &[(u32, u64)], number: u32) -> Option<u64> {
     let own = files.iter().find(|(other, _)| *other == number)?.1;
     match files {
@@ -165,7 +140,6 @@ pub fn batch_slots(files: &[(u32, u64)], number: u32) -> Option<u64> {
 
 /// True when sizes in slots, by number of file, are those of all files of a server: numbers run on from 0, files with an even
 /// number are equally long, and those with an odd one longer by their share of the slots for single pages.
-#[must_use]
 pub fn are_all_files(files: &[(u32, u64)]) -> bool {
     if let [(0, slots)] = files {
         return *slots > SINGLE_PAGE_SLOTS;
@@ -189,7 +163,6 @@ pub const MAX_SEGMENTS: u64 = 65;
 /// what fits any length from `shortest` on is possible.
 ///
 /// `used`: slots that are not all zero, in order. `batch`: slots of all segments.
-#[must_use]
 pub fn is_filled_in_turn(used: &[u64], batch: u64, shortest: u64) -> bool {
     let used = used.get(..used.partition_point(|slot| *slot < batch)).unwrap_or_default();
     let Some(last) = used.last() else { return true };
@@ -203,63 +176,60 @@ pub fn is_filled_in_turn(used: &[u64], batch: u64, shortest: u64) -> bool {
     (shortest.max(1)..=batch).filter(|pages| batch.is_multiple_of(*pages)).any(fits)
 }
 
+/// A block of the file that names pages without their images (`innodb_doublewrite=DETECT_ONLY`): 8192 bytes for every page size.
+///
+/// | bytes  | field       | meaning                                         |
+/// |--------|-------------|-------------------------------------------------|
+/// | 0..4   | `segment`   | number of the segment                           |
+/// | 4..8   |             | CRC-32C of the entries                          |
+/// | 8..10  |             | bytes of entries, 16 each                       |
+/// | 10..11 | `flush_type` | 0 LRU, 1 flush list                            |
+/// | 11..20 |             | zero                                            |
+/// | 20..   | `entries`   | space id, page number (4 bytes each), LSN (8)   |
+/// Source: `dblwr::Reduced_batch_serializer`, `storage/innobase/buf/buf0dblwr.cc`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DetectBlock {
+    /// Number of the segment.
+    pub segment: u32,
+    /// What wrote the pages.
+    pub flush_type: u8,
+    /// The entries are what was written.
+    pub is_sound: bool,
+    /// Pages that were being written, with their LSNs: as many as lie in the block.
+    pub entries: Vec<(InnodbPageId, InnodbLsn)>,
+}
+
+impl DetectBlock {
+    /// Bytes of a block.
+    pub const SIZE: usize = 8192;
+
+    /// Decodes a block; `None` for one that is shorter than its header. Gives at most 510 entries.
+    pub fn decode(block: &[u8]) -> Option<Self> {
+        let (segment, stored) = (be_u32_at(block, 0)?, be_u32_at(block, 4)?);
+        let length = usize::from(be_u16_at(block, 8)?);
+        let flush_type = *block.get(10)?;
+        let area = block.get(20..block.len().min(Self::SIZE))?;
+        let is_whole = length > 0 && length.is_multiple_of(16);
+        let is_sound = is_whole && area.get(..length).map(crc32c) == Some(stored);
+        let entry = |bytes: &[u8]| {
+            let page = InnodbPageId { space_id: be_u32_at(bytes, 0)?, page_no: be_u32_at(bytes, 4)? };
+            Some((page, InnodbLsn(be_u64_at(bytes, 8)?)))
+        };
+        let entries = area.get(..length.min(area.len()))?.chunks_exact(16).filter_map(entry).collect();
+        Some(Self { segment, flush_type, is_sound, entries })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn names_of_real_files() {
-        let parse = DoublewriteName::parse;
-        let images = |page_bytes, number| DoublewriteName { page_bytes, number, kind: DoublewriteKind::Images };
-        assert_eq!(parse("#ib_16384_0.dblwr"), Some(images(16384, 0)));
-        assert_eq!(parse("#ib_4096_12.dblwr"), Some(images(4096, 12)));
-        let entries = DoublewriteName { kind: DoublewriteKind::Entries, ..images(16384, 0) };
-        assert_eq!(parse("#ib_16384_0.bdblwr"), Some(entries));
-        for other in
-            ["ib_16384_0.dblwr", "#ib_16384_0", "#ib_16000_0.dblwr", "#ib_16384_.dblwr", "#ib_+16384_0.dblwr", ""]
-        {
-            assert_eq!(parse(other), None, "{other}");
-        }
-        assert_eq!(parse("#ib_16384_99999999999.dblwr"), None);
-    }
-
-    /// The end of the header as MySQL 5.6, MySQL 9.7 and MariaDB 10.11 write it.
-    const TAIL: &str = "1fffbd5f00000040000000801fffbd5f00000040000000806a5073aa";
-
-    fn page() -> Vec<u8> {
-        let mut page = vec![0; 16384];
-        for (at, pair) in TAIL.as_bytes().chunks(2).enumerate() {
-            page[16384 - 200 + 10 + at] = u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
-        }
-        page
-    }
-
-    #[test]
-    fn header_of_real_servers() {
-        let mut page = page();
-        let header = LegacyHeader { blocks: (64, 128), is_from_copy: false };
-        assert_eq!(LegacyHeader::decode(&page), Some(header));
-        assert_eq!(LegacyHeader::usual(16384), header);
-        page[16384 - 190] ^= 1;
-        let copy = LegacyHeader { is_from_copy: true, ..header };
-        assert_eq!(LegacyHeader::decode(&page), Some(copy));
-        page[16384 - 178] ^= 1;
-        assert_eq!(LegacyHeader::decode(&page), None);
-        assert_eq!(LegacyHeader::decode(&page[..20]), None);
-    }
-
-    #[test]
-    fn slots_lie_in_two_extents() {
-        let header = LegacyHeader { blocks: (64, 128), is_from_copy: false };
-        let page = |slot| header.page_of_slot(16384, slot);
-        assert_eq!(
-            [page(0), page(63), page(64), page(127), page(128)],
-            [Some(64), Some(127), Some(128), Some(191), None]
-        );
-        let far = LegacyHeader { blocks: (u32::MAX, 0), ..header };
-        assert_eq!(far.page_of_slot(16384, 1), None);
-        assert!(header.is_slot(16384, 64) && header.is_slot(16384, 191) && !header.is_slot(16384, 192));
-        assert!(!header.is_slot(16384, 63));
+    fn names_that_no_server_gives_are_not_taken() {
+        let name = DoublewriteName { page_bytes: 4096, number: 12, has_entries: true };
+        assert_eq!(DoublewriteName::parse("#ib_4096_12.bdblwr"), Some(name));
+        let others = "ib_16384_0.dblwr #ib_16384_0 #ib_16000_0.dblwr #ib_16384_.dblwr #ib_+16384_0.dblwr #ib_16384_99999999999.dblwr";
+        assert!(others.split(' ').all(|other| DoublewriteName::parse(other).is_none()));
     }
 
     /// Worked out by hand: 256 slots, in segments of 128 or less. Pairs are the first used slot and the one after the last.
@@ -287,34 +257,12 @@ mod tests {
         assert!(!legacy(&[(0, 60), (80, 90)]) && !legacy(&[(1, 20)]) && !legacy(&[(60, 120)]));
     }
 
-    /// Sizes seen of MySQL 9.7 with several settings, then the same with something missing.
     #[test]
-    fn missing_files_and_cut_ones_are_known_from_sizes() {
-        let whole: [&[(u32, u64)]; 3] = [&[(0, 256), (1, 768)], &[(0, 16), (1, 272), (2, 16), (3, 272)], &[(0, 640)]];
-        assert!(whole.iter().all(|files| are_all_files(files)));
-        let wanting: [&[(u32, u64)]; 8] = [
-            &[],
-            &[(0, 256)],
-            &[(1, 768)],
-            &[(0, 255), (1, 768)],
-            &[(0, 256), (1, 700)],
-            &[(0, 0), (1, 768)],
-            &[(0, 16), (1, 272), (3, 272)],
-            &[(0, 16), (1, 272), (2, 16)],
-        ];
-        for files in wanting {
-            assert!(!are_all_files(files), "{files:?}");
-        }
-    }
-
-    /// Sizes seen of MySQL 9.7 with several settings, in slots.
-    #[test]
-    fn batch_part_is_known_from_sizes() {
-        assert_eq!(batch_slots(&[(0, 256), (1, 768)], 0), Some(256));
-        assert_eq!(batch_slots(&[(0, 256), (1, 768)], 1), Some(256));
-        assert_eq!(batch_slots(&[(0, 16), (1, 272), (2, 16), (3, 272)], 3), Some(16));
-        assert_eq!(batch_slots(&[(0, 640)], 0), Some(128));
-        assert_eq!(batch_slots(&[(1, 768)], 1), None);
-        assert_eq!(batch_slots(&[(0, 100)], 0), None);
+    fn length_that_leads_out_of_the_block_gives_the_entries_that_are_there() {
+        let mut block = vec![1; DetectBlock::SIZE];
+        block[8..10].copy_from_slice(&[0xFF, 0xF0]);
+        let decoded = DetectBlock::decode(&block).unwrap();
+        assert!(decoded.entries.len() == 510 && !decoded.is_sound);
+        assert!((0..20).all(|length| DetectBlock::decode(&block[..length]).is_none()));
     }
 }

@@ -4,16 +4,27 @@
 
 use std::fmt;
 
+/// Gives an enumeration the stable names of its variants.
+macro_rules! stable_names {
+    ($named:ty) => {
+        impl $named {
+            /// Stable name for programs.
+            pub fn name(self) -> &'static str {
+                self.into()
+            }
+        }
+    };
+}
+pub(crate) use stable_names;
+
 pub mod checksum;
 pub mod compressed;
-pub mod detect_block;
 pub mod flags;
 pub mod layout;
 pub mod my_cnf;
 pub mod page;
 pub mod page_check;
 pub mod redo;
-pub mod redo_records;
 
 /// A log sequence number of InnoDB: bytes of redo log since the instance was made. Printed as the servers do, as a decimal
 /// number.
@@ -44,14 +55,10 @@ impl fmt::Display for InnodbPageId {
 /// Smallest page in a file: that of a table with `KEY_BLOCK_SIZE=1`.
 pub const MIN_PAGE_BYTES: usize = 1024;
 
-/// Largest page.
-pub const MAX_PAGE_BYTES: usize = 65536;
-
 /// Page size of an instance that names no other.
 pub const DEFAULT_PAGE_BYTES: usize = 16384;
 
 /// True for `innodb_page_size` of a server.
-#[must_use]
 pub const fn is_instance_page_size(bytes: usize) -> bool {
-    bytes.is_power_of_two() && bytes >= 4096 && bytes <= MAX_PAGE_BYTES
+    bytes.is_power_of_two() && bytes >= 4096 && bytes <= 65536
 }

@@ -11,86 +11,58 @@ use crate::parsers::innodb::InnodbPageId;
 use crate::parsers::page::is_all_zero;
 
 /// What a page's own bytes say of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum PageState {
     /// All zero: never written.
     Empty,
     /// Whole, by this checksum.
+    #[strum(serialize = "good")]
     Sound(Algorithm),
     /// Not what was written.
+    #[strum(serialize = "bad")]
     Damaged(PageFault),
     /// It cannot be told here.
     Unverifiable(Unverifiable),
 }
 
 /// Why a page is damaged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+#[allow(missing_docs, reason = "fields are named as the words that are made of them")]
 pub enum PageFault {
-    /// No checksum that a server may have written is right.
-    Checksum {
-        /// The one in the header, or at the end with `full_crc32`.
-        stored: u32,
-        /// The one that the bytes give, by `crc32`.
-        computed: u32,
-    },
-    /// The checksum is right, yet header and trailer have different LSNs.
-    TrailerLsn {
-        /// Low half of the LSN in the header.
-        header: u32,
-        /// That of the trailer.
-        trailer: u32,
-    },
+    /// No checksum that a server may have written is right; `computed`: by `crc32`.
+    Checksum { stored: u32, computed: u32 },
+    /// The checksum is right, yet header and trailer have different LSNs, of which these are the low halves.
+    TrailerLsn { header: u32, trailer: u32 },
     /// The size of a compressed page is impossible.
-    CompressedSize {
-        /// The size.
-        bytes: usize,
-    },
+    CompressedSize { bytes: usize },
     /// A compressed page cannot be unpacked.
+    #[strum(serialize = "compressed_content")]
     Packed(Unpacked),
     /// Its type is that of an encrypted page in a tablespace that is not encrypted.
     NotEncryptedHere,
     /// It is whole, and is another page of a tablespace: it was written to the wrong place.
-    WrongPageNumber {
-        /// The number in its header.
-        found: u32,
-        /// The number by its place.
-        expected: u32,
-    },
+    WrongPageNumber { found: u32, expected: u32 },
     /// It is whole, and is a page of another tablespace.
-    WrongTablespace {
-        /// The tablespace in its header.
-        found: u32,
-        /// The tablespace of its file.
-        expected: u32,
-    },
+    WrongTablespace { found: u32, expected: u32 },
 }
 
 /// Why a page cannot be judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs, reason = "fields are named as the words that are made of them")]
 pub enum Unverifiable {
     /// It is encrypted, and the key is not at hand.
     Encrypted,
     /// It was compressed in a way that cannot be unpacked here.
-    Codec {
-        /// The way.
-        codec: PageCodec,
-    },
+    Codec { codec: PageCodec },
 }
 
-impl PageState {
-    /// Stable name for programs.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Empty => "empty",
-            Self::Sound(_) => "good",
-            Self::Damaged(_) => "bad",
-            Self::Unverifiable(_) => "unverifiable",
-        }
-    }
+stable_names!(PageState);
+stable_names!(PageFault);
 
+impl PageState {
     /// How the checksum was computed that is right.
-    #[must_use]
     pub const fn algorithm(self) -> Option<Algorithm> {
         match self {
             Self::Sound(algorithm) => Some(algorithm),
@@ -99,28 +71,23 @@ impl PageState {
     }
 
     /// True for a page that is what was written.
-    #[must_use]
     pub const fn is_sound(self) -> bool {
         matches!(self, Self::Sound(_))
     }
 
     /// True for a page that is not what was written.
-    #[must_use]
     pub const fn is_damaged(self) -> bool {
         matches!(self, Self::Damaged(_))
     }
 
     /// Judges a page that has exactly the bytes of one in a data file of a tablespace with such flags.
-    #[must_use]
     pub fn of(page: &[u8], flags: &SpaceFlags) -> Self {
         Self::of_image(page, flags, flags.is_mysql_encrypted)
     }
 
     /// The same of the page at this place: one that is whole must have its number and its tablespace, page 0 in both places. Of other
     /// pages of the system tablespace the latter is not asked: servers before MySQL 4.1 had something else there.
-    ///
     /// Source: `buf_page_io_complete`, `storage/innobase/buf/buf0buf.cc`.
-    #[must_use]
     pub fn at(page: &[u8], flags: &SpaceFlags, place: InnodbPageId) -> Self {
         let state = Self::of(page, flags);
         if !state.is_sound() || is_unwritten(page) {
@@ -143,7 +110,6 @@ impl PageState {
     }
 
     /// The same, where the tablespace may be encrypted although its flags do not say so.
-    #[must_use]
     pub fn of_image(page: &[u8], flags: &SpaceFlags, may_be_encrypted: bool) -> Self {
         if is_all_zero(page) {
             return Self::Empty;
@@ -170,7 +136,6 @@ impl PageState {
     }
 
     /// Judges a page with `ROW_FORMAT=COMPRESSED`.
-    #[must_use]
     pub fn of_zip(page: &[u8]) -> Self {
         let stored = be_u32_at(page, 0).unwrap_or_default();
         let computed = zip_crc32(page);
@@ -209,19 +174,11 @@ impl PageState {
 
     /// Not every way to compress has a checksum: that of the page that comes out counts, as for the server.
     fn of_packed(plain: Result<Vec<u8>, Unpacked>, algorithm: Algorithm) -> Self {
-        match plain {
-            Ok(plain) => match Self::of_plain(&plain) {
-                Self::Sound(_) => Self::Sound(algorithm),
-                other => other,
-            },
-            Err(unpacked) => Self::of_unpacked(unpacked),
-        }
-    }
-
-    const fn of_unpacked(unpacked: Unpacked) -> Self {
-        match unpacked {
-            Unpacked::UnknownCodec { codec } => Self::Unverifiable(Unverifiable::Codec { codec }),
-            unpacked => Self::Damaged(PageFault::Packed(unpacked)),
+        match plain.map(|plain| Self::of_plain(&plain)) {
+            Ok(Self::Sound(_)) => Self::Sound(algorithm),
+            Ok(other) => other,
+            Err(Unpacked::UnknownCodec { codec }) => Self::Unverifiable(Unverifiable::Codec { codec }),
+            Err(unpacked) => Self::Damaged(PageFault::Packed(unpacked)),
         }
     }
 
@@ -266,7 +223,6 @@ fn has_zeros_around(page: &[u8]) -> bool {
 }
 
 /// True for a page of zeros but for the field at 26, which servers set in pages that are empty otherwise.
-///
 /// Source: `BlockReporter::is_corrupted`, `storage/innobase/buf/checksum.cc`.
 fn is_unwritten(page: &[u8]) -> bool {
     page.get(..26).is_none_or(is_all_zero) && page.get(34..).is_none_or(is_all_zero)
@@ -274,7 +230,6 @@ fn is_unwritten(page: &[u8]) -> bool {
 
 /// True for a page that MariaDB encrypted without `full_crc32`: it has a key version, and after it the checksum of the
 /// encrypted bytes.
-///
 /// Source: `fil_space_verify_crypt_checksum`, `storage/innobase/fil/fil0crypt.cc`.
 fn is_encrypted_whole(page: &[u8]) -> bool {
     be_u32_at(page, 26).is_some_and(|key| key != 0) && be_u32_at(page, 30) == Some(page_crc32(page))
@@ -344,13 +299,6 @@ mod tests {
         let mut page = vec![0; 16384];
         page[26..34].fill(1);
         assert!(!PageState::of(&page, &SpaceFlags::plain(16384)).is_damaged(), "servers set this field in empty pages");
-    }
-
-    #[test]
-    fn zeros_are_a_page_that_was_never_written() {
-        for flags in [SpaceFlags::plain(4096), SpaceFlags::full_crc32(4096), SpaceFlags::of(0x25)] {
-            assert_eq!(PageState::of(&[0; 4096], &flags), PageState::Empty);
-        }
     }
 
     #[test]

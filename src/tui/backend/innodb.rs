@@ -25,13 +25,11 @@ pub struct InnodbBackend {
 
 impl InnodbBackend {
     /// Before anything is read.
-    #[must_use]
     pub fn new(request: InnodbRequest) -> Self {
         Self { request, stamps: Mutex::default(), is_left: AtomicBool::new(false) }
     }
 
     /// The path as it was given, and as arguments of a command with what else was given.
-    #[must_use]
     pub fn subject(&self) -> (String, String) {
         let InnodbRequest { data_dir, doublewrite_dir, my_cnf, .. } = &self.request;
         let options = [("--doublewrite-dir ", doublewrite_dir), ("--my-cnf ", my_cnf), ("", &Some(data_dir.clone()))];

@@ -1,32 +1,32 @@
 //! `pg_dwbinspect innodb info`, `batches` and `dump`: the doublewrite buffer.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
+use serde_json::Map;
 
-use super::PROGRAM;
-use super::args::DirectoryArgs;
+use super::{DirectoryArgs, PROGRAM};
 use crate::analysis::error_words::ErrorWords;
 use crate::analysis::finding::Coverage;
-use crate::analysis::innodb::batches::batches as groups_of;
 use crate::analysis::innodb::scan::ScanReport;
 use crate::analysis::innodb::slot::SlotFacts;
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::cli::context::OutputArgs;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::work::until_interrupted;
+use crate::cluster::innodb::doublewrite::SlotFile;
 use crate::cluster::innodb::tablespace::PageReader;
 use crate::inspect::error::InspectError;
+use crate::inspect::innodb::source::InnodbSource;
 use crate::output::closing::{Closing, begin};
 use crate::output::innodb_text::{
     InnodbSlotLines, write_entries, write_innodb_batches, write_instance, write_tablespaces,
 };
 use crate::output::json::Item;
-use crate::output::json::innodb::{
-    INNODB_BATCH_COLUMNS, INNODB_SLOT_COLUMNS, instance_row, slot_file_row, tablespace_row,
-};
-use crate::output::sink::CsvShape;
+use crate::output::json::innodb::{INNODB_BATCH_COLUMNS, INNODB_SLOT_COLUMNS, tablespace_row};
+use crate::output::sink::{CsvShape, Sink};
 use crate::output::text::Layout;
 use crate::repair::export::ExportDir;
 
@@ -41,27 +41,20 @@ pub struct InfoArgs {
 }
 
 pub(super) fn info(args: &InfoArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
-    let (source, findings, mut coverage) = args.directory.open()?;
-    let jobs = args.directory.request().jobs;
-    let content = source.read_buffer(jobs, &mut coverage, &until_interrupted())?;
-    let shown = args.directory.shown();
+    let request = args.directory.request();
+    let (source, findings, mut coverage) = InnodbSource::open(&request)?;
+    let content = source.read_buffer(request.jobs, &mut coverage, &until_interrupted())?;
+    let (shown, setting) = (args.directory.shown(), source.setting());
     let closing = Closing::new(findings, &coverage);
     if let Some(format) = args.output.machine() {
-        let paths = vec![shown.clone()];
-        let mut sink = begin(format, CsvShape::Pairs, out, (PROGRAM, "innodb info"), paths)?;
-        let instance = instance_row(&shown, source.family, &source.log, &source.doublewrite, &source.spaces);
-        sink.item(&Item::Instance(instance))?;
-        for (file, counts) in source.doublewrite.files.iter().zip(&content.counts) {
-            sink.item(&Item::InnodbFile(slot_file_row(file, counts)))?;
-        }
-        for space in &source.spaces.all {
-            sink.item(&Item::Tablespace(tablespace_row(space)))?;
-        }
-        return Ok(closing.end(sink, source.spaces.all.len() as u64, serde_json::Map::new())?.into());
+        let files = setting.file_rows(&content.counts).into_iter().map(Item::InnodbFile);
+        let rows = std::iter::once(Item::Instance(setting.instance_row(&shown))).chain(files);
+        let rows = rows.chain(source.spaces.all.iter().map(tablespace_row).map(Item::Tablespace));
+        let closing = (closing, Map::new());
+        return args.directory.write_rows(out, (format, CsvShape::Pairs), "innodb info", rows, closing);
     }
     let layout = args.output.layout();
-    let buffer = (&source.doublewrite, content.counts.as_slice());
-    write_instance(out, layout, &shown, (source.family, &source.log), buffer, &source.spaces)?;
+    write_instance(out, layout, &shown, setting, &content.counts)?;
     write_tablespaces(out, layout, &source.spaces)?;
     Ok(closing.end_text(out, layout)?.into())
 }
@@ -81,22 +74,19 @@ pub struct BatchesArgs {
 }
 
 pub(super) fn batches(args: &BatchesArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
-    let (source, findings, mut coverage) = args.directory.open()?;
-    let content = source.read_buffer(args.directory.request().jobs, &mut coverage, &until_interrupted())?;
-    let setting = source.setting();
-    let rows: Vec<_> = groups_of(&content, source.checkpoint()).iter().map(|batch| setting.batch_row(batch)).collect();
+    let request = args.directory.request();
+    let (source, findings, mut coverage) = InnodbSource::open(&request)?;
+    let content = source.read_buffer(request.jobs, &mut coverage, &until_interrupted())?;
+    let batches = content.batches(source.checkpoint());
+    let rows = batches.iter().map(|batch| source.setting().batch_row(batch));
     let closing = Closing::new(findings, &coverage);
     if let Some(format) = args.output.machine() {
         let shape = CsvShape::Rows { plural: "batches", columns: INNODB_BATCH_COLUMNS };
-        let mut sink = begin(format, shape, out, (PROGRAM, "innodb batches"), vec![args.directory.shown()])?;
-        let shown = rows.len() as u64;
-        for row in rows {
-            sink.item(&Item::InnodbBatch(row))?;
-        }
-        return Ok(closing.end(sink, shown, serde_json::Map::new())?.into());
+        let (rows, closing) = (rows.map(Item::InnodbBatch), (closing, Map::new()));
+        return args.directory.write_rows(out, (format, shape), "innodb batches", rows, closing);
     }
     let layout = args.output.layout();
-    write_innodb_batches(out, layout, &rows)?;
+    write_innodb_batches(out, layout, rows)?;
     Ok(closing.end_text(out, layout)?.into())
 }
 
@@ -128,20 +118,18 @@ followed by file and slot.
 ";
 
 pub(super) fn dump(args: &DumpArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
-    let (source, findings, mut coverage) = args.directory.open()?;
+    let request = args.directory.request();
+    let (source, findings, mut coverage) = InnodbSource::open(&request)?;
     let export = match &args.images {
-        Some(path) => {
-            let directory = ExportDir::create(path, &args.directory.request().protected()?);
-            Some(directory.map_err(InspectError::from)?)
-        }
+        Some(path) => Some(ExportDir::create(path, &request.protected()?).map_err(InspectError::from)?),
         None => None,
     };
     let watch = until_interrupted();
-    let content = source.read_buffer(args.directory.request().jobs, &mut coverage, &watch)?;
+    let content = source.read_buffer(request.jobs, &mut coverage, &watch)?;
     let setting = source.setting();
     let context = source.context(&content, &ScanReport::default(), None);
     let mut reader = PageReader::new(&source.root);
-    let used = &content.slots;
+    let mut words = BTreeMap::new();
     let mut buf = Vec::new();
     let mut shown = 0_u64;
     let mut target = match args.output.machine() {
@@ -160,16 +148,16 @@ pub(super) fn dump(args: &DumpArgs, out: &mut dyn Write) -> Result<Outcome, Stop
                 coverage.skip(SkippedPart::RestOfDoubleWriteBuffer, SkipReason::Interrupted(Lacking::Images));
                 break;
             }
-            let found = used.binary_search_by_key(&(number, index), |facts| facts.slot).ok();
-            let facts = found.and_then(|at| used.get(at));
-            let mut disk = None;
-            if let Some(facts) = facts
-                && let Ok(Some(image)) = file.slot(index, &mut buf)
-            {
-                disk = Some(context.compare_slot(facts, image, &mut reader, &mut coverage));
-                save(export.as_ref(), facts, &file.name, image, &mut coverage);
+            let slot = (number, index);
+            let found = content.slots.binary_search_by_key(&slot, |facts| facts.slot).ok();
+            let facts = found.and_then(|at| content.slots.get(at));
+            if let Some(facts) = facts {
+                if !words.contains_key(&slot) {
+                    words.extend(source.compare_slots(facts, &context, &mut reader, &mut coverage));
+                }
+                save(export.as_ref(), facts, file, &mut buf, &mut coverage);
             }
-            let row = setting.slot_row((number, index), facts, disk);
+            let row = setting.slot_row(slot, facts, words.remove(&slot));
             shown += 1;
             match &mut target {
                 Target::Machine(sink) => sink.item(&Item::InnodbSlot(row))?,
@@ -179,7 +167,7 @@ pub(super) fn dump(args: &DumpArgs, out: &mut dyn Write) -> Result<Outcome, Stop
     }
     let mut entries = Vec::new();
     for entry in &content.entries {
-        let disk = source.compare_entry(entry, &mut reader, &mut coverage);
+        let disk = source.compare_entry((entry.page, entry.lsn), &mut reader, &mut coverage);
         entries.push(setting.entry_row(entry, disk));
     }
     shown += entries.len() as u64;
@@ -189,11 +177,11 @@ pub(super) fn dump(args: &DumpArgs, out: &mut dyn Write) -> Result<Outcome, Stop
             for row in entries {
                 sink.item(&Item::Entry(row))?;
             }
-            Ok(closing.end(sink, shown, serde_json::Map::new())?.into())
+            Ok(closing.end(sink, shown, Map::new())?.into())
         }
         Target::Lines(mut lines, layout, out) => {
             lines.end_of_run(out, layout)?;
-            write_entries(out, layout, &entries)?;
+            write_entries(out, layout, entries)?;
             Ok(closing.end_text(out, layout)?.into())
         }
     }
@@ -201,15 +189,16 @@ pub(super) fn dump(args: &DumpArgs, out: &mut dyn Write) -> Result<Outcome, Stop
 
 /// Where rows go.
 enum Target<'a> {
-    Machine(crate::output::sink::Sink<'a>),
+    Machine(Sink<'a>),
     Lines(InnodbSlotLines, Layout, &'a mut dyn Write),
 }
 
 /// Writes an image as a new file, if that was asked for.
-fn save(export: Option<&ExportDir>, facts: &SlotFacts, file: &str, image: &[u8], coverage: &mut Coverage) {
+fn save(export: Option<&ExportDir>, facts: &SlotFacts, file: &SlotFile, buf: &mut Vec<u8>, coverage: &mut Coverage) {
     let Some(export) = export else { return };
+    let Ok(Some(image)) = file.slot(facts.slot.1, buf) else { return };
     let space = facts.space_id.map_or_else(|| "unknown".to_owned(), |id| id.to_string());
-    let slot_file = file.trim_start_matches('#');
+    let slot_file = file.name.trim_start_matches('#');
     let name = format!("{space}.{}.{}_{slot_file}.{}", facts.page_no, facts.lsn, facts.slot.1);
     let image = image.get(..facts.length).unwrap_or(image);
     if let Err(error) = export.write_new(&name, image) {

@@ -1,17 +1,23 @@
 //! `pg_dwbinspect innodb`: the same for MySQL and MariaDB.
 
-mod args;
 mod buffer;
 mod pages;
 #[cfg(feature = "tui")]
 mod tui;
 
 use std::io::Write;
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use serde_json::{Map, Value};
 
 use super::PROGRAM;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
+use crate::cli::work::JobsArg;
+use crate::inspect::innodb::source::InnodbRequest;
+use crate::output::closing::{Closing, begin};
+use crate::output::json::Item;
+use crate::output::sink::{CsvShape, Machine};
 
 /// Compare the doublewrite buffer of MySQL or MariaDB with the data files
 ///
@@ -46,5 +52,55 @@ pub(super) fn run(args: &InnodbArgs, out: &mut dyn Write) -> Result<Outcome, Sto
         InnodbCommand::Dump(args) => buffer::dump(args, out),
         InnodbCommand::Batches(args) => buffer::batches(args, out),
         InnodbCommand::Verify(args) => pages::verify(args, out),
+    }
+}
+
+/// Which directory is examined, where its doublewrite buffer is, and how it is read.
+#[derive(Clone, Debug, Args)]
+struct DirectoryArgs {
+    /// Data directory of a stopped server: the one with ibdata1
+    #[arg(value_name = "DATADIR")]
+    data_dir: PathBuf,
+    /// Directory of the doublewrite buffer, where innodb_doublewrite_dir names another one
+    #[arg(long, value_name = "DIR")]
+    doublewrite_dir: Option<PathBuf>,
+    /// Option file of the server (my.cnf), which names directories outside the data directory
+    #[arg(long, value_name = "FILE")]
+    my_cnf: Option<PathBuf>,
+    #[command(flatten)]
+    jobs: JobsArg,
+}
+
+impl DirectoryArgs {
+    /// What is to be examined.
+    fn request(&self) -> InnodbRequest {
+        InnodbRequest {
+            data_dir: self.data_dir.clone(),
+            doublewrite_dir: self.doublewrite_dir.clone(),
+            my_cnf: self.my_cnf.clone(),
+            jobs: self.jobs.count(),
+        }
+    }
+
+    fn shown(&self) -> String {
+        self.data_dir.display().to_string()
+    }
+
+    /// Writes rows for programs, and what every output ends with. `fields`: further ones of the last line.
+    fn write_rows(
+        &self,
+        out: &mut dyn Write,
+        (format, shape): (Machine, CsvShape<'_>),
+        command: &'static str,
+        rows: impl Iterator<Item = Item>,
+        (closing, fields): (Closing, Map<String, Value>),
+    ) -> Result<Outcome, Stop> {
+        let mut sink = begin(format, shape, out, (PROGRAM, command), vec![self.shown()])?;
+        let mut shown = 0;
+        for row in rows {
+            shown += u64::from(!matches!(row, Item::Instance(_) | Item::InnodbFile(_)));
+            sink.item(&row)?;
+        }
+        Ok(closing.end(sink, shown, fields)?.into())
     }
 }

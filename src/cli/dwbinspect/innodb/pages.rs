@@ -1,21 +1,27 @@
 //! `pg_dwbinspect innodb check`, `page` and `verify`: pages, each with its images or by itself.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 
 use clap::Args;
+use serde_json::{Map, Value, json};
+use strum::VariantArray;
 
-use super::PROGRAM;
-use super::args::{BufferArgs, DirectoryArgs};
+use super::DirectoryArgs;
+use crate::analysis::innodb::compare::InnodbComparison;
+use crate::analysis::innodb::judge::{HeldImage, InnodbPage};
 use crate::cli::context::{OutputArgs, QuietArg};
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::work::{ByteBar, ProgressArg};
-use crate::inspect::innodb::check::{innodb_check, innodb_page, innodb_verify};
-use crate::inspect::innodb::document::{scan_fields, write_check, write_check_text};
-use crate::output::closing::{Closing, begin};
-use crate::output::innodb_text::{NOT_PREDICTED, write_bad_pages, write_innodb_page, write_page_types, write_scanned};
+use crate::inspect::innodb::check::{InnodbExamination, innodb_check, innodb_page, innodb_verify};
+use crate::output::closing::Closing;
+use crate::output::innodb_text::{
+    NOT_PREDICTED, write_bad_pages, write_held, write_innodb_page, write_instance, write_judged, write_page_types,
+    write_scanned,
+};
 use crate::output::json::Item;
-use crate::output::json::innodb::{INNODB_BAD_PAGE_COLUMNS, INNODB_PAGE_COLUMNS, innodb_bad_page_row};
+use crate::output::json::innodb::{
+    INNODB_BAD_PAGE_COLUMNS, INNODB_PAGE_COLUMNS, innodb_bad_page_row, innodb_lsn_text, named, scan_fields,
+};
 use crate::output::sink::CsvShape;
 use crate::output::text::wrapped;
 
@@ -66,14 +72,49 @@ pub(super) fn check(args: &CheckArgs, out: &mut dyn Write) -> Result<Outcome, St
     let mut examined = innodb_check(&args.directory.request(), args.all, &|done, total| bar.at(done, total))?;
     drop(bar);
     let closing = Closing::new(std::mem::take(&mut examined.findings), &examined.coverage);
-    let shown = args.directory.shown();
+    let setting = examined.source.setting();
     if let Some(format) = args.output.machine() {
-        return Ok(write_check(out, format, (PROGRAM, &shown), &examined, closing)?.into());
+        let rows = examined.all().map(|page| Item::Page(setting.page_row(page)));
+        let closing = (closing, fields(&examined));
+        return args.directory.write_rows(out, (format, PAGES), "innodb check", rows, closing);
     }
-    write_check_text(out, args.output.layout(), &shown, &examined, args.explain, &closing)?;
+    let layout = args.output.layout();
+    let pages: Vec<&InnodbPage> = examined.all().collect();
+    write_instance(out, layout, &args.directory.shown(), setting, &examined.content.counts)?;
+    writeln!(out)?;
+    write_scanned(out, layout, &examined.scan.counts)?;
+    write_judged(out, layout, setting, &pages)?;
+    if args.explain {
+        for page in &pages {
+            write_innodb_page(out, layout, setting, page)?;
+        }
+    }
+    closing.write_text(out, layout)?;
+    write_held(out, layout, &pages, (examined.end, examined.is_shut_down()))?;
     out.flush()?;
     Ok(closing.answer().into())
 }
+
+/// Fields of the last line for programs.
+fn fields(examined: &InnodbExamination) -> Map<String, Value> {
+    let count = |is_one: &dyn Fn(&InnodbPage) -> bool| json!(examined.all().filter(|page| is_one(page)).count());
+    let held = |held: &HeldImage| (held.name().to_owned(), count(&|page| page.held == *held));
+    let disk = |word: &InnodbComparison| (word.name().to_owned(), count(&|page| page.disk == *word));
+    let source = &examined.source;
+    let mut fields = scan_fields(&examined.scan.counts);
+    fields.extend(named([
+        ("family", json!(source.family.name())),
+        ("checkpoint_lsn", json!(source.checkpoint().map(innodb_lsn_text))),
+        ("end_lsn", json!(examined.end.map(|end| innodb_lsn_text(end.lsn)))),
+        ("shut_down_cleanly", json!(examined.is_shut_down())),
+        ("holds", Value::Object(HeldImage::VARIANTS.iter().map(held).collect())),
+        ("disk", Value::Object(InnodbComparison::VARIANTS.iter().map(disk).collect())),
+        ("startup", json!(NOT_PREDICTED)),
+    ]));
+    fields
+}
+
+const PAGES: CsvShape<'static> = CsvShape::Rows { plural: "pages", columns: INNODB_PAGE_COLUMNS };
 
 /// Show everything about one page: disk, images and sectors
 ///
@@ -82,17 +123,14 @@ pub(super) fn check(args: &CheckArgs, out: &mut dyn Write) -> Result<Outcome, St
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS)]
 pub struct PageArgs {
-    /// Data directory of a stopped server: the one with ibdata1
-    #[arg(value_name = "DATADIR")]
-    data_dir: PathBuf,
+    #[command(flatten)]
+    directory: DirectoryArgs,
     /// The tablespace
     #[arg(value_name = "TABLESPACE")]
     tablespace: String,
     /// Number of the page in it
     #[arg(value_name = "PAGE")]
     page_no: u32,
-    #[command(flatten)]
-    of_buffer: BufferArgs,
     #[command(flatten)]
     progress: ProgressArg,
     #[command(flatten)]
@@ -101,20 +139,14 @@ pub struct PageArgs {
 
 pub(super) fn page(args: &PageArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let bar = ByteBar::new(args.progress);
-    let request = args.of_buffer.request(args.data_dir.clone());
+    let request = args.directory.request();
     let mut examined = innodb_page(&request, &args.tablespace, args.page_no, &|done, total| bar.at(done, total))?;
     drop(bar);
     let closing = Closing::new(std::mem::take(&mut examined.findings), &examined.coverage);
-    let source = &examined.source;
-    let setting = source.setting();
+    let setting = examined.source.setting();
     if let Some(format) = args.output.machine() {
-        let shape = CsvShape::Rows { plural: "pages", columns: INNODB_PAGE_COLUMNS };
-        let paths = vec![args.data_dir.display().to_string()];
-        let mut sink = begin(format, shape, out, (PROGRAM, "innodb page"), paths)?;
-        for page in &examined.pages {
-            sink.item(&Item::Page(setting.page_row(page)))?;
-        }
-        return Ok(closing.end(sink, examined.pages.len() as u64, serde_json::Map::new())?.into());
+        let rows = examined.pages.iter().map(|page| Item::Page(setting.page_row(page)));
+        return args.directory.write_rows(out, (format, PAGES), "innodb page", rows, (closing, Map::new()));
     }
     let layout = args.output.layout();
     for page in &examined.pages {
@@ -160,19 +192,16 @@ pub(super) fn verify(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome, 
     drop(bar);
     let rows = report.scan.found.iter().map(|found| innodb_bad_page_row(&report.source.spaces, found));
     let closing = Closing::new(report.findings, &report.coverage);
-    let Some(format) = args.output.machine() else {
-        let layout = args.output.layout();
-        writeln!(out, "{}", layout.paint.heading("Pages"))?;
-        write_scanned(out, layout, &report.scan.counts)?;
-        write_page_types(out, layout, &report.scan.counts)?;
-        write_bad_pages(out, layout, &rows.collect::<Vec<_>>())?;
-        return Ok(closing.end_text(out, layout)?.into());
-    };
-    let shape = CsvShape::Rows { plural: "damaged_pages", columns: INNODB_BAD_PAGE_COLUMNS };
-    let mut sink = begin(format, shape, out, (PROGRAM, "innodb verify"), vec![args.directory.shown()])?;
-    for row in rows {
-        sink.item(&Item::DamagedPage(row))?;
+    let counts = &report.scan.counts;
+    if let Some(format) = args.output.machine() {
+        let shape = CsvShape::Rows { plural: "damaged_pages", columns: INNODB_BAD_PAGE_COLUMNS };
+        let (rows, closing) = (rows.map(Item::DamagedPage), (closing, scan_fields(counts)));
+        return args.directory.write_rows(out, (format, shape), "innodb verify", rows, closing);
     }
-    let shown = report.scan.found.len() as u64;
-    Ok(closing.end(sink, shown, scan_fields(&report.scan))?.into())
+    let layout = args.output.layout();
+    writeln!(out, "{}", layout.paint.heading("Pages"))?;
+    write_scanned(out, layout, counts)?;
+    write_page_types(out, layout, counts)?;
+    write_bad_pages(out, layout, rows.collect())?;
+    Ok(closing.end_text(out, layout)?.into())
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use super::args::DirectoryArgs;
+use super::DirectoryArgs;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::screen::{ScreenArgs, need_terminal, show_model, write_outdated};
 use crate::inspect::error::InspectError;
