@@ -2,7 +2,6 @@
 
 use std::str::FromStr;
 
-use crate::parsers::portable::portable;
 use crate::types::{BlockNumber, DEFAULT_TABLESPACE_OID, ForkNumber, GLOBAL_TABLESPACE_OID, RelFileLocator};
 
 /// A term that cannot be understood. Holds what was typed.
@@ -68,8 +67,6 @@ pub struct RelationPattern {
     db_oid: Option<u32>,
     rel_number: u32,
 }
-
-portable!(RelationPattern { spc_oid, db_oid, rel_number });
 
 impl RelationPattern {
     /// True when the relation fits.

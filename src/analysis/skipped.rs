@@ -213,12 +213,6 @@ pub enum SkipReason {
     FileShorter,
     /// It was read twice, and was not the same the second time.
     ChangedWhileRead,
-    /// A record starts in one part of WAL and ends in the next, and neither was given the other.
-    RecordBetweenParts,
-    /// WAL ends inside a part, and others come after it.
-    EndsInPart,
-    /// The first record of a part does not follow on the last one of the part before.
-    PartDoesNotFollow,
     /// It is damaged, or comes after damage: no record of it could be read.
     DamagedWal,
     /// Segments of it are missing.

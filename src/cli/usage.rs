@@ -93,27 +93,8 @@ pub enum UsageError {
     /// A compression of what is compressed.
     #[error("--zstd is for --as ndjson and --as csv: Parquet is compressed with zstd anyway")]
     ZstdOfParquet,
-    /// Partial results that could not be added up.
-    #[error(
-        "--partial counts what can be added up: not by checkpoint or since-redo, since a redo point may be told in another \
-         part only (see docs/export.md)"
-    )]
-    NotPartial,
-    /// No image was compressed again.
-    #[error("--section compression: no images of these parts were compressed again; count them without --section")]
-    CompressionOfParts,
-    /// Counts are not replayed.
-    #[error(
-        "these are parts of stats: --section, --max-wal-size, --checkpoint-timeout and --completion-target are for parts of whatif"
-    )]
-    SettingsOfStats,
-    /// The answer has few rows, in an order of their own.
-    #[error("these are parts of whatif: --top, --sort, --all and --names are for parts of stats")]
-    RowsOfWhatIf,
     /// Sums and groups are what Prometheus is given.
-    #[error(
-        "--format prometheus is not for --by time, --by since-redo and --partial: Prometheus keeps the time itself"
-    )]
+    #[error("--format prometheus is not for --by time and --by since-redo: Prometheus keeps the time itself")]
     NotForPrometheus,
     /// A manual page of nothing.
     #[error("there is no manual page of \"{0}\": name a command of this program, or none for the program itself")]

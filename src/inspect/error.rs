@@ -7,7 +7,6 @@ use super::page_at::NotThen;
 use super::page_name::PageName;
 use super::relation_name::RelationChoice;
 use super::repair::session::FillError;
-use super::wal::merge::MergeError;
 use crate::analysis::select::TermError;
 use crate::analysis::verdict::fetch::FetchError;
 use crate::cluster::data_dir::{DataDir, NotADataDir, data_dirs_below};
@@ -104,12 +103,6 @@ pub enum InspectError {
         /// Where it was to end.
         end: Lsn,
     },
-    /// Partial results that cannot be added up.
-    #[error(transparent)]
-    Merge(#[from] MergeError),
-    /// No partial result was named.
-    #[error("no partial result was named")]
-    NoPartial,
     /// A range of time was asked for, and nothing says what was written when.
     #[error("this WAL tells no times (it holds no commit, abort or checkpoint): give --start and --end as LSNs")]
     NoTimes,

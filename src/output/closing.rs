@@ -63,18 +63,6 @@ impl Closing {
         self.answering(Answer::of_counts(problems, skipped))
     }
 
-    /// The same with what other runs found and did not examine.
-    #[must_use]
-    pub fn with(mut self, findings: Vec<FindingJson>, skipped: Vec<SkippedJson>) -> Self {
-        let problems = findings.iter().filter(|finding| finding.severity == "problem").count();
-        let answer = Answer::of_counts(problems, skipped.len());
-        self.problems = self.problems.saturating_add(problems);
-        self.findings.extend(findings);
-        self.findings.sort_by_key(|finding| finding.severity != "problem");
-        self.skipped.extend(skipped);
-        self.answering(answer)
-    }
-
     /// One for several inputs, each of which has a name that what belongs to it is shown with.
     #[must_use]
     pub fn of_several(parts: Vec<(String, Self)>) -> Self {

@@ -1,7 +1,6 @@
 //! Full-page images: from the bytes in a WAL record to the page.
 
 use super::pglz::{self, PglzError};
-use super::portable::{BadState, Portable, StateReader, Wrong};
 use super::wal::version::Major;
 
 /// How an image's bytes are compressed.
@@ -99,41 +98,6 @@ pub enum ImageError {
     /// The zstd frame is damaged.
     #[error("zstd: {0}")]
     Zstd(String),
-}
-
-impl Portable for ImageError {
-    fn put(&self, out: &mut Vec<u8>) {
-        match self {
-            Self::Hole { hole_offset, hole_length, page_length } => {
-                (0_u8, ((*hole_offset, *hole_length), *page_length)).put(out);
-            }
-            Self::Length { found, expected } => (1_u8, (*found, *expected)).put(out),
-            Self::Pglz(PglzError::InputEnds { written, wanted }) => (2_u8, (*written, *wanted)).put(out),
-            Self::Pglz(PglzError::OutputFull { wanted }) => (3_u8, *wanted).put(out),
-            Self::Pglz(PglzError::Distance { distance, written }) => (4_u8, (*distance, *written)).put(out),
-            Self::Lz4(what) => (5_u8, what.clone()).put(out),
-            Self::Zstd(what) => (6_u8, what.clone()).put(out),
-        }
-    }
-
-    fn get(from: &mut StateReader<'_>) -> Result<Self, BadState> {
-        let at = *from;
-        let code = u8::get(from)?;
-        let mut pair = || Ok((usize::get(from)?, usize::get(from)?));
-        Ok(match code {
-            0 => {
-                let ((hole_offset, hole_length), page_length) = Portable::get(from)?;
-                Self::Hole { hole_offset, hole_length, page_length }
-            }
-            1 => pair().map(|(found, expected)| Self::Length { found, expected })?,
-            2 => pair().map(|(written, wanted)| PglzError::InputEnds { written, wanted })?.into(),
-            3 => PglzError::OutputFull { wanted: Portable::get(from)? }.into(),
-            4 => pair().map(|(distance, written)| PglzError::Distance { distance, written })?.into(),
-            5 => Self::Lz4(Portable::get(from)?),
-            6 => Self::Zstd(Portable::get(from)?),
-            _ => return Err(at.wrong(Wrong::Unknown("error of an image"))),
-        })
-    }
 }
 
 /// Restores images; keeps the state of the decompressors, so use one per thread for many images.

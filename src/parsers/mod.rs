@@ -41,7 +41,6 @@ pub mod page_kind;
 pub mod page_links;
 pub mod pglz;
 pub mod pglz_compress;
-pub mod portable;
 pub mod restore;
 pub mod sha256;
 pub mod state_files;

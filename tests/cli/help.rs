@@ -41,7 +41,7 @@ fn help_of_every_command() {
         (
             "pg_walfpi",
             [
-                "", "advise", "stats", "merge", "whatif", "compare", "dwb-size", "report", "list", "extract", "export",
+                "", "advise", "stats", "whatif", "compare", "dwb-size", "report", "list", "extract", "export",
                 "verify", "tui",
             ]
             .as_slice(),

@@ -312,9 +312,6 @@ fn every_line_has_the_documented_fields() {
         checker.output(&of(&["stats", "--by", "checkpoint,cause"]), "stats of a hidden redo point");
         checker.output(&of(&["dwb-size"]), "dwb-size with a hidden redo point");
     }
-    let part = out.path().join("part.json");
-    fs::write(&part, walfpi(&["stats", "--partial", "--by", "relation", arg(&wal)]).stdout).unwrap();
-    checker.output(&walfpi(&["merge", "--format", "ndjson", arg(&part)]), "merge");
     let sample = ["whatif", "--section", "compression", "--sample", "50", "--format", "ndjson", arg(&wal)];
     checker.output(&walfpi(&sample), "whatif with a sample");
     let sets = [format!("one={}", arg(&wal)), format!("two={}", arg(&data))];

@@ -10,7 +10,6 @@ mod compare;
 mod export;
 mod groups;
 mod names;
-mod partial;
 mod prometheus;
 mod report;
 mod time;

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use crate::common::wal::{Fixture, checkpoints, geometry_of, read_all, without};
+use crate::common::wal::{Fixture, checkpoints, read_all, without};
 use crate::common::{Ran, arg, run};
 use pgforensics::inspect::WalRequest;
 use pgforensics::inspect::wal::follow::{FollowBy, FollowRequest, Followed, FollowedLine, FollowedRow, WalFollow};
@@ -40,9 +40,6 @@ struct Case {
     gone: Lsn,
     _keep: TempDir,
     paths: Vec<PathBuf>,
-    /// Start of the first segment.
-    start: Lsn,
-    segment_size: u64,
     /// Rows of `stats`.
     rows: Vec<Value>,
     stats: Ran,
@@ -61,8 +58,6 @@ fn make_cases() -> Vec<Case> {
     for major in 10..=16 {
         let fixture = Fixture::load(major);
         let all = checkpoints(&fixture);
-        let (geometry, start) = geometry_of(&fixture);
-        let segment_size = u64::from(geometry.wal_segment_size);
         let mut images = Vec::new();
         read_all(&fixture, 1 << 20, |record| {
             let of = record.blocks().filter_map(|block| block.image);
@@ -78,8 +73,6 @@ fn make_cases() -> Vec<Case> {
                 gone,
                 _keep: keep,
                 paths,
-                start,
-                segment_size,
                 rows,
                 stats,
                 images,
@@ -248,42 +241,5 @@ fn followed_wal_has_the_same_rows() {
         assert_eq!(lines, rows, "{} {}", case.major, case.gone);
         let said = told.iter().filter(|oddity| format!("{oddity:?}").contains("HiddenRedo")).count();
         assert_eq!(said, 1, "{} {}: {told:?}", case.major, case.gone);
-    }
-}
-
-/// Parts that are cut anywhere, so that a hidden redo point lies in another one than the image that shows it.
-#[test]
-#[ignore = "long: `cargo test-all` runs it"]
-fn parts_show_what_one_process_shows() {
-    let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
-    for case in cases() {
-        let (all, out) = (&case.paths, tempfile::tempdir().unwrap());
-        for command in [&["whatif"][..], &["stats", "--by", "relation,cause"]] {
-            let section: &[&str] =
-                if command[0] == "whatif" { &["--section", "spacing,protection,hints"] } else { &[] };
-            let answer = |ran: &Ran| {
-                let summary = ran.of_type("summary").remove(0);
-                let hidden = ran.of_type("finding").into_iter().filter(|finding| finding["kind"] == "hidden_redo");
-                (ran.of_types(&["group", "spacing", "guard", "hint"]), summary["checkpoints"].clone(), hidden.count())
-            };
-            let whole = answer(&ndjson(&[command, section].concat(), all));
-            // In the middle of the interval before, at the redo point, and after what shows it.
-            let segment = |lsn: Lsn| usize::try_from((lsn.0 - case.start.0) / case.segment_size).unwrap();
-            let cuts = [1, segment(case.gone), segment(case.gone) + 1];
-            for at in cuts.into_iter().filter(|at| (1..all.len()).contains(at)).collect::<BTreeSet<_>>() {
-                let part = |own: Range<usize>| {
-                    let next = all.get(own.end).map(|path| name(path));
-                    let before: Vec<&str> = next.iter().flat_map(|next| ["--before", next.as_str()]).collect();
-                    let given = all[own.start..all.len().min(own.end + 1)].iter().map(|path| arg(path));
-                    let args = command.iter().copied().chain(["--partial"]).chain(before).chain(given);
-                    let file = out.path().join(format!("{}.json", own.start));
-                    fs::write(&file, walfpi(&args.collect::<Vec<_>>()).stdout).unwrap();
-                    file
-                };
-                let files = [part(0..at), part(at..all.len())];
-                let merged = ndjson(&[&["merge"], section].concat(), &files);
-                assert_eq!(answer(&merged), whole, "{} {} {command:?} {at}", case.major, case.gone);
-            }
-        }
     }
 }

@@ -79,19 +79,9 @@ fn image_that_cannot_be_unpacked_is_a_finding_of_all_that_unpack_it() {
             let at = format!("at {:X}/{:08X}: ", lsn >> 32, lsn & 0xFFFF_FFFF);
             assert!(found[0]["what"].as_str().unwrap().contains(&at), "{major}: {}", found[0]);
         }
-        // A part keeps it for the sample of all parts.
         for sample in ["all", "100000", "1"] {
-            let one = walfpi(&["whatif", "--section", "compression", "--sample", sample], directory.path());
-            let part = directory.path().join("part");
-            std::fs::write(&part, walfpi(&["whatif", "--partial", "--sample", sample], directory.path()).stdout)
-                .unwrap();
-            let merged = walfpi(&["merge", "--section", "compression"], &part);
-            std::fs::remove_file(&part).unwrap();
-            let number = |ran: &Ran| findings(ran, "image").len();
-            assert_eq!((number(&merged), merged.status), (number(&one), one.status), "{major} {sample}");
-            let figures = |ran: &Ran| ran.of_type("compression").into_iter().map(|row| row["bytes_after"].clone());
-            assert!(figures(&merged).eq(figures(&one)), "{major} {sample}");
-            assert_eq!(number(&one), usize::from(sample != "1"), "{major} {sample}");
+            let ran = walfpi(&["whatif", "--section", "compression", "--sample", sample], directory.path());
+            assert_eq!(findings(&ran, "image").len(), usize::from(sample != "1"), "{major} {sample}");
         }
     }
 }

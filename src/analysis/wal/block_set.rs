@@ -3,7 +3,6 @@
 use roaring::RoaringBitmap;
 use rustc_hash::FxHashMap;
 
-use crate::parsers::portable::{BadState, Portable, StateReader, Wrong};
 use crate::types::{BlockNumber, RelFileLocator};
 
 /// Relation and code of the fork.
@@ -127,39 +126,6 @@ impl BlockSet {
             self.bitmaps.push((fork, RoaringBitmap::new()));
         }
         index
-    }
-}
-
-impl Portable for BlockSet {
-    fn put(&self, out: &mut Vec<u8>) {
-        let mut forks: Vec<_> = self.bitmaps.iter().filter(|(_, bitmap)| !bitmap.is_empty()).collect();
-        forks.sort_unstable_by_key(|(fork, _)| *fork);
-        (forks.len() as u64).put(out);
-        for ((rel, fork_code), bitmap) in forks {
-            (*rel, *fork_code).put(out);
-            bitmap.len().put(out);
-            let mut after = 0_u32;
-            for block in bitmap {
-                block.saturating_sub(after).put(out);
-                after = block.saturating_add(1);
-            }
-        }
-    }
-
-    fn get(from: &mut StateReader<'_>) -> Result<Self, BadState> {
-        let mut set = Self::default();
-        for _ in 0..u64::get(from)? {
-            let ((rel, fork_code), at) = (Portable::get(from)?, *from);
-            let mut after = Some(0_u32);
-            for _ in 0..u64::get(from)? {
-                let skipped = u32::get(from)?;
-                let block = after.and_then(|after| after.checked_add(skipped));
-                let block = block.ok_or_else(|| at.wrong(Wrong::LargeNumber))?;
-                set.insert(rel, fork_code, block);
-                after = block.checked_add(1);
-            }
-        }
-        Ok(set)
     }
 }
 

@@ -13,7 +13,6 @@ use super::unreadable::{UnreadableImage, UnreadableImages};
 use crate::parsers::error::ParseError;
 use crate::parsers::image::{BlockImage, ImageDecoder, ImageError};
 use crate::parsers::page::PageHeader;
-use crate::parsers::portable::{BadState, Portable, StateReader, Wrong};
 use crate::parsers::wal::block::BlockRef;
 use crate::parsers::wal::names::{RM_XLOG, is_hint};
 use crate::parsers::wal::record::Record;
@@ -87,17 +86,6 @@ impl Cause {
     /// All causes.
     pub fn all() -> impl Iterator<Item = Self> {
         Self::iter()
-    }
-}
-
-impl Portable for Cause {
-    fn put(&self, out: &mut Vec<u8>) {
-        (*self as u8).put(out);
-    }
-
-    fn get(from: &mut StateReader<'_>) -> Result<Self, BadState> {
-        let (at, code) = (*from, u8::get(from)?);
-        Self::all().nth(usize::from(code)).ok_or_else(|| at.wrong(Wrong::Unknown("cause")))
     }
 }
 

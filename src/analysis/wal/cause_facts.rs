@@ -18,7 +18,6 @@ use super::forced::{always_images, never_images};
 use super::page_writes::{PageWrites, PageWritesPoint, ToldBy, WritesAfterRedo};
 use super::segment::Visitor;
 use crate::parsers::error::ParseError;
-use crate::parsers::portable::{BadState, Portable, StateReader, Wrong};
 use crate::parsers::wal::block::BlockHead;
 use crate::parsers::wal::lifecycle::LifeCycle;
 use crate::parsers::wal::names::{RM_SMGR, RM_XLOG, is_hint};
@@ -219,77 +218,6 @@ impl SegmentFacts {
             self.page_writes.extend(known);
             self.after_redo = None;
         }
-    }
-}
-
-impl SegmentFacts {
-    /// Drops what segments of the same run before it have shown already. `seen`: blocks changed there, since their last
-    /// hint image.
-    pub fn narrow(&mut self, seen: &mut BlockSet) {
-        self.events.retain(|event| {
-            let (rel, fork_code, block) = event.block;
-            match event.kind {
-                EventKind::Changed | EventKind::Imaged => seen.insert(rel, fork_code, block),
-                EventKind::Hint => {
-                    seen.remove(rel, fork_code, block);
-                    true
-                }
-                EventKind::MapImage { .. } | EventKind::Truncated { .. } => true,
-            }
-        });
-    }
-}
-
-impl Portable for SegmentFacts {
-    fn put(&self, out: &mut Vec<u8>) {
-        (self.first, self.last).put(out);
-        self.redo_points.put(out);
-        self.page_writes.put(out);
-        self.events.put(out);
-    }
-
-    fn get(from: &mut StateReader<'_>) -> Result<Self, BadState> {
-        let (first, last) = Portable::get(from)?;
-        Ok(Self {
-            first,
-            last,
-            redo_points: Portable::get(from)?,
-            page_writes: Portable::get(from)?,
-            events: Portable::get(from)?,
-            ..Self::default()
-        })
-    }
-}
-
-impl Portable for Event {
-    fn put(&self, out: &mut Vec<u8>) {
-        let (rel, fork_code, block) = self.block;
-        (rel, (fork_code, block)).put(out);
-        match self.kind {
-            EventKind::Changed => 0_u8.put(out),
-            EventKind::Imaged => 1_u8.put(out),
-            EventKind::Hint => (2_u8, self.lsn).put(out),
-            EventKind::MapImage { xid } => (3_u8, (self.lsn, xid)).put(out),
-            EventKind::Truncated { xid } => (4_u8, xid).put(out),
-        }
-    }
-
-    fn get(from: &mut StateReader<'_>) -> Result<Self, BadState> {
-        let (rel, (fork_code, block)) = Portable::get(from)?;
-        let at = *from;
-        // Where the page was changed does not matter.
-        let (kind, lsn) = match u8::get(from)? {
-            0 => (EventKind::Changed, Lsn::INVALID),
-            1 => (EventKind::Imaged, Lsn::INVALID),
-            2 => (EventKind::Hint, Portable::get(from)?),
-            3 => {
-                let (lsn, xid) = Portable::get(from)?;
-                (EventKind::MapImage { xid }, lsn)
-            }
-            4 => (EventKind::Truncated { xid: Portable::get(from)? }, Lsn::INVALID),
-            _ => return Err(at.wrong(Wrong::Unknown("change"))),
-        };
-        Ok(Self { lsn, block: (rel, fork_code, block), kind })
     }
 }
 

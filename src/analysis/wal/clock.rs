@@ -5,7 +5,6 @@
 
 use crate::analysis::finding::Finding;
 use crate::analysis::finding_kind::FindingKind;
-use crate::parsers::portable::portable;
 use crate::parsers::wal::names::{RM_XACT, RM_XLOG};
 use crate::parsers::wal::payload::{PgTimestamp, XlogPayload};
 use crate::parsers::wal::record::Record;
@@ -113,9 +112,6 @@ pub struct Clock {
     /// The first record that tells an impossible time, with that time.
     impossible: Option<(Lsn, PgTimestamp)>,
 }
-
-portable!(SetBack { lsn, back_us });
-portable!(Clock { now, lowest, furthest_back, impossible });
 
 impl Clock {
     /// The time that counts: the latest that was told; `None` before the first.

@@ -1,7 +1,6 @@
 //! How images go on along a stretch of WAL: by time and by records, in bounded memory.
 
 use super::tally::Tally;
-use crate::parsers::portable::{BadState, Portable, StateReader, Wrong};
 use crate::parsers::wal::payload::PgTimestamp;
 
 /// Most points by time: a second each over a quarter of an hour.
@@ -144,24 +143,6 @@ impl TimeCurve {
                 _ => self.points.push((step, tally)),
             }
         }
-    }
-}
-
-impl Portable for TimeCurve {
-    fn put(&self, out: &mut Vec<u8>) {
-        (self.width_us, (self.max_points < usize::MAX, self.unknown)).put(out);
-        self.points.put(out);
-    }
-
-    fn get(from: &mut StateReader<'_>) -> Result<Self, BadState> {
-        let at = *from;
-        let (width_us, (is_bounded, unknown)) = Portable::get(from)?;
-        let max_points = if is_bounded { MAX_TIME_POINTS } else { usize::MAX };
-        let points: Vec<(i64, Tally)> = Portable::get(from)?;
-        if width_us < 1 || points.len() > max_points || !points.is_sorted_by(|(one, _), (other, _)| one < other) {
-            return Err(at.wrong(Wrong::Order));
-        }
-        Ok(Self { width_us, max_points, unknown, points })
     }
 }
 

@@ -11,7 +11,6 @@ use super::hidden_redo::RedoInForce;
 use super::relation_filter::RelationFilter;
 use super::tally::Tally;
 use crate::parsers::image::Compression;
-use crate::parsers::portable::{BadState, Portable, StateReader, Wrong};
 use crate::parsers::wal::block::BlockHead;
 use crate::parsers::wal::names::type_key;
 use crate::parsers::wal::record::Record;
@@ -68,12 +67,6 @@ impl Groups {
     pub fn of(mut self, relations: Option<RelationFilter>) -> Self {
         self.relations = relations;
         self
-    }
-
-    /// The relations that are counted alone.
-    #[must_use]
-    pub const fn relations(&self) -> Option<&RelationFilter> {
-        self.relations.as_ref()
     }
 
     /// True when blocks of a relation are counted.
@@ -165,36 +158,6 @@ impl Groups {
         }
     }
 
-    /// Writes all but what the groups are made by, which whoever reads them knows.
-    pub fn put(&self, out: &mut Vec<u8>) {
-        let dense = (0_u32..).zip(&self.dense).filter(|(_, tally)| tally.records > 0);
-        dense.map(|(index, tally)| (index, *tally)).collect::<Vec<_>>().put(out);
-        self.sparse.put(out);
-        self.pairs.put(out);
-        self.others.put(out);
-        self.parents.put(out);
-    }
-
-    /// Adds what [`Self::put`] wrote.
-    ///
-    /// # Errors
-    /// When the bytes are not that.
-    pub fn add_from(&mut self, from: &mut StateReader<'_>) -> Result<(), BadState> {
-        let at = *from;
-        let dense: Vec<(u32, Tally)> = Portable::get(from)?;
-        let mut next = Self::new(self.by, 0, Arc::default());
-        for (index, tally) in dense {
-            let own = usize::try_from(index).ok().and_then(|index| next.dense.get_mut(index));
-            *own.ok_or_else(|| at.wrong(Wrong::Unknown("record type")))? = tally;
-        }
-        next.sparse = Portable::get(from)?;
-        next.pairs = Portable::get(from)?;
-        next.others = Portable::get(from)?;
-        next.parents = Portable::get(from)?;
-        self.merge(&next);
-        Ok(())
-    }
-
     /// What rows stand for.
     #[must_use]
     pub const fn by(&self) -> Grouping {
@@ -214,11 +177,6 @@ impl Groups {
         }
         self.parents.extend(&other.parents);
         self.others.add(&other.others);
-    }
-
-    /// The keys of all groups, one by one; some may come twice.
-    pub fn keys(&self) -> impl Iterator<Item = &Key> {
-        self.sparse.keys().chain(self.pairs.keys().flat_map(|(first, second)| [first, second]))
     }
 
     /// All records that were counted, whatever their group.

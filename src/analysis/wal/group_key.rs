@@ -4,7 +4,6 @@ use super::cause::Cause;
 use super::hidden_redo::RedoInForce;
 use super::relation_kind::RelationKind;
 use crate::parsers::image::Compression;
-use crate::parsers::portable::{BadState, Portable, StateReader, Wrong};
 use crate::types::{BlockNumber, Oid, RelFileLocator, TimelineId};
 
 /// A way to group.
@@ -140,65 +139,6 @@ pub enum Key {
     RelationFork(RelFileLocator, u8),
     /// Records without a block, image or transaction to group them by.
     None,
-}
-
-impl Portable for Key {
-    fn put(&self, out: &mut Vec<u8>) {
-        match *self {
-            Self::Rmgr(id) => (0_u8, id).put(out),
-            Self::Record(id, key) => (1_u8, (id, key)).put(out),
-            Self::Relation(rel) => (2_u8, rel).put(out),
-            Self::Fork(code) => (3_u8, code).put(out),
-            Self::Block(rel, code, block) => (4_u8, (rel, (code, block))).put(out),
-            Self::Database(oid) => (5_u8, oid).put(out),
-            Self::Tablespace(oid) => (6_u8, oid).put(out),
-            Self::Compression(method) => (7_u8, method.map_or(0, code_of_compression)).put(out),
-            Self::Segment(tli, number) => (8_u8, (tli, number)).put(out),
-            Self::Cause(cause) => (9_u8, cause).put(out),
-            Self::Checkpoint(redo) => (10_u8, redo).put(out),
-            Self::Xid(xid) => (11_u8, xid).put(out),
-            Self::Table(rel) => (12_u8, rel).put(out),
-            Self::RelationFork(rel, code) => (13_u8, (rel, code)).put(out),
-            // Kinds are made of the others in the end: records are never counted by them.
-            Self::Kind(_) | Self::KindOfFork(_) | Self::None => 14_u8.put(out),
-        }
-    }
-
-    fn get(from: &mut StateReader<'_>) -> Result<Self, BadState> {
-        let at = *from;
-        Ok(match u8::get(from)? {
-            0 => Self::Rmgr(Portable::get(from)?),
-            1 => Self::Record(Portable::get(from)?, Portable::get(from)?),
-            2 => Self::Relation(Portable::get(from)?),
-            3 => Self::Fork(Portable::get(from)?),
-            4 => Self::Block(Portable::get(from)?, Portable::get(from)?, Portable::get(from)?),
-            5 => Self::Database(Portable::get(from)?),
-            6 => Self::Tablespace(Portable::get(from)?),
-            7 => Self::Compression(match u8::get(from)? {
-                0 => None,
-                1 => Some(Compression::Pglz),
-                2 => Some(Compression::Lz4),
-                3 => Some(Compression::Zstd),
-                _ => return Err(at.wrong(Wrong::Unknown("compression"))),
-            }),
-            8 => Self::Segment(Portable::get(from)?, Portable::get(from)?),
-            9 => Self::Cause(Portable::get(from)?),
-            10 => Self::Checkpoint(Portable::get(from)?),
-            11 => Self::Xid(Portable::get(from)?),
-            12 => Self::Table(Portable::get(from)?),
-            13 => Self::RelationFork(Portable::get(from)?, Portable::get(from)?),
-            14 => Self::None,
-            _ => return Err(at.wrong(Wrong::Unknown("key"))),
-        })
-    }
-}
-
-const fn code_of_compression(method: Compression) -> u8 {
-    match method {
-        Compression::Pglz => 1,
-        Compression::Lz4 => 2,
-        Compression::Zstd => 3,
-    }
 }
 
 /// The keys of a row.

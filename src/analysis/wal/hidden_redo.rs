@@ -38,8 +38,6 @@ pub struct RedoInForce {
     pub earliest: Lsn,
 }
 
-crate::parsers::portable::portable!(RedoInForce { latest, earliest });
-
 impl From<HiddenRedo> for RedoInForce {
     fn from(HiddenRedo { after, before }: HiddenRedo) -> Self {
         Self { latest: before, earliest: after }

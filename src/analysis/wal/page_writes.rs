@@ -6,7 +6,6 @@
 
 use rustc_hash::FxHashSet;
 
-use crate::parsers::portable::{BadState, Portable, StateReader, Wrong};
 use crate::parsers::wal::names::{RM_BTREE, RM_HEAP};
 use crate::parsers::wal::record::Record;
 use crate::types::{BlockNumber, Lsn, RelFileLocator};
@@ -33,25 +32,6 @@ pub struct PageWritesPoint {
     pub told_by: ToldBy,
     /// Images are written.
     pub is_on: bool,
-}
-
-impl Portable for PageWritesPoint {
-    fn put(&self, out: &mut Vec<u8>) {
-        (self.lsn, (self.told_by as u8, self.is_on)).put(out);
-    }
-
-    fn get(from: &mut StateReader<'_>) -> Result<Self, BadState> {
-        let at = *from;
-        let (lsn, (code, is_on)) = Portable::get(from)?;
-        let told_by = match code {
-            0_u8 => ToldBy::Shutdown,
-            1 => ToldBy::Online,
-            2 => ToldBy::Change,
-            3 => ToldBy::Shown,
-            _ => return Err(at.wrong(Wrong::Unknown("state"))),
-        };
-        Ok(Self { lsn, told_by, is_on })
-    }
 }
 
 /// The state over some WAL.

@@ -29,8 +29,6 @@ pub struct ScanPlan {
     pub start_lsn: Lsn,
     /// Records that end after this are not counted, nor any that follows.
     pub end_lsn: Lsn,
-    /// Start of a segment: records that start there or later are read, and not counted.
-    pub limit_lsn: Lsn,
     /// Grouping, if any.
     pub group: Option<Grouping>,
     /// Redo points that groups are made by, ascending; empty where none are.
@@ -48,7 +46,6 @@ impl ScanPlan {
         Self {
             start_lsn: Lsn::INVALID,
             end_lsn: Lsn(u64::MAX),
-            limit_lsn: Lsn(u64::MAX),
             group: None,
             redo_points: Arc::default(),
             blocks: false,

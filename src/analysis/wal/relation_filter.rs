@@ -7,7 +7,6 @@ use super::tally::Tally;
 use crate::analysis::finding::Coverage;
 use crate::analysis::select::RelationPattern;
 use crate::analysis::skipped::{SkipReason, SkippedPart};
-use crate::parsers::portable::{BadState, Portable, StateReader};
 use crate::parsers::wal::record::Record;
 use crate::types::RelFileLocator;
 
@@ -22,10 +21,6 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn new(text: String, patterns: Vec<RelationPattern>, met: bool) -> Self {
-        Self { text, patterns, met: AtomicBool::new(met) }
-    }
-
     fn is_met(&self) -> bool {
         self.met.load(Ordering::Relaxed)
     }
@@ -41,8 +36,8 @@ impl RelationFilter {
     /// Those that fit a pattern of one of these, each as it was asked for and with its patterns.
     #[must_use]
     pub fn new(wanted: Vec<(String, Vec<RelationPattern>)>) -> Self {
-        let wanted = wanted.into_iter();
-        Self { wanted: wanted.map(|(text, patterns)| Wanted::new(text, patterns, false)).collect() }
+        let one = |(text, patterns)| Wanted { text, patterns, met: AtomicBool::new(false) };
+        Self { wanted: wanted.into_iter().map(one).collect() }
     }
 
     /// True when blocks of the relation are counted.
@@ -92,21 +87,6 @@ impl RelationFilter {
     fn unmet(&self) -> impl Iterator<Item = &str> {
         self.wanted.iter().filter(|one| !one.is_met()).map(|one| one.text.as_str())
     }
-}
-
-impl RelationFilter {
-    /// True when it takes the same relations, asked for in the same way.
-    #[must_use]
-    pub fn is_as(&self, other: &Self) -> bool {
-        let same = |(one, other): (&Wanted, &Wanted)| one.text == other.text && one.patterns == other.patterns;
-        self.wanted.len() == other.wanted.len() && self.wanted.iter().zip(other.wanted.iter()).all(same)
-    }
-
-    /// What another one has met, which takes the same relations.
-    pub fn meet_as(&self, other: &Self) {
-        let met = self.wanted.iter().zip(other.wanted.iter()).filter(|(_, other)| other.is_met());
-        met.for_each(|(own, _)| own.met.store(true, Ordering::Relaxed));
-    }
 
     /// Says of which relations no block was met: a number that was mistyped looks like a relation without images.
     pub fn note_unmet(&self, coverage: &mut Coverage) {
@@ -114,26 +94,6 @@ impl RelationFilter {
             let part = SkippedPart::Argument { option: "--relation", value: text.to_owned() };
             coverage.skip(part, SkipReason::NoRecordOfRelation);
         }
-    }
-}
-
-impl Portable for RelationFilter {
-    fn put(&self, out: &mut Vec<u8>) {
-        (self.wanted.len() as u64).put(out);
-        for one in self.wanted.iter() {
-            one.text.put(out);
-            one.patterns.put(out);
-            one.is_met().put(out);
-        }
-    }
-
-    fn get(from: &mut StateReader<'_>) -> Result<Self, BadState> {
-        let mut wanted = Vec::new();
-        for _ in 0..u64::get(from)? {
-            let (text, patterns) = Portable::get(from)?;
-            wanted.push(Wanted::new(text, patterns, bool::get(from)?));
-        }
-        Ok(Self { wanted: wanted.into() })
     }
 }
 

@@ -4,7 +4,6 @@ use rustc_hash::FxHashMap;
 
 use super::block_set::{BlockSet, RecentBlocks};
 use crate::parsers::page_kind::access_method_name;
-use crate::parsers::portable::portable;
 use crate::parsers::wal::names::{
     RM_BRIN, RM_BTREE, RM_GIN, RM_GIST, RM_HASH, RM_HEAP, RM_HEAP2, RM_SEQUENCE, RM_SPGIST, RM_XLOG, XLOG_FPI,
     XLOG_FPI_FOR_HINT, type_key,
@@ -46,25 +45,6 @@ pub struct RelationUse {
     /// Resource managers whose records touched it: a bit for each of the built-in ones.
     pub(super) rmgrs: u32,
 }
-
-portable!(RelationUse {
-    changes,
-    images,
-    image_bytes,
-    hint_images,
-    whole_page_images,
-    vacuum_images,
-    vacuum_records,
-    inserts,
-    multi_inserts,
-    updates,
-    moved_updates,
-    hot_updates,
-    deletes,
-    new_pages,
-    rmgrs
-});
-portable!(RelationUses { uses, touched });
 
 /// What a relation is, as far as resource managers of records tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

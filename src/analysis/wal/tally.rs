@@ -1,6 +1,5 @@
 //! Counts over records and images.
 
-use crate::parsers::portable::portable;
 use crate::parsers::wal::record::Record;
 
 /// Sums over some records. All but `records` and `fpi_count` are bytes.
@@ -17,8 +16,6 @@ pub struct Tally {
     /// Bytes of the pages that the images hold: before hole removal and compression.
     pub fpi_raw_bytes: u64,
 }
-
-portable!(Tally { records, record_bytes, fpi_count, fpi_bytes, fpi_raw_bytes });
 
 impl Tally {
     /// Bytes of the records with their images.

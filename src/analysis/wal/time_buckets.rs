@@ -8,7 +8,6 @@ use super::relation_filter::RelationFilter;
 use super::segment::Visitor;
 use super::tally::Tally;
 use super::undecoded::Undecoded;
-use crate::parsers::portable::{BadState, Portable, StateReader};
 use crate::parsers::wal::payload::PgTimestamp;
 use crate::parsers::wal::record::Record;
 
@@ -104,16 +103,6 @@ impl TimeBuckets {
         }
     }
 
-    /// Adds the part that follows, as [`Self::push`] adds a segment.
-    pub fn append(&mut self, next: &Self) {
-        self.curve.append(&next.curve, self.clock.now());
-        self.clock.append(&next.clock);
-        for (step, checkpoints) in &next.checkpoints {
-            let count = self.checkpoints.entry(*step).or_default();
-            *count = count.saturating_add(*checkpoints);
-        }
-    }
-
     /// How long a bucket is, in microseconds.
     #[must_use]
     pub const fn width_us(&self) -> i64 {
@@ -141,19 +130,5 @@ impl TimeBuckets {
         let unknown = self.curve.unknown();
         let first = (unknown.records > 0).then_some(Bucket { start: None, tally: *unknown, checkpoints: 0 });
         first.into_iter().chain(rows.into_values()).collect()
-    }
-}
-
-impl Portable for TimeBuckets {
-    fn put(&self, out: &mut Vec<u8>) {
-        self.curve.put(out);
-        self.checkpoints.iter().map(|(step, count)| (*step, *count)).collect::<Vec<_>>().put(out);
-        self.clock.put(out);
-    }
-
-    fn get(from: &mut StateReader<'_>) -> Result<Self, BadState> {
-        let curve = Portable::get(from)?;
-        let checkpoints: Vec<(i64, u64)> = Portable::get(from)?;
-        Ok(Self { curve, checkpoints: checkpoints.into_iter().collect(), clock: Portable::get(from)? })
     }
 }

@@ -4,7 +4,6 @@ use super::segment::Visitor;
 use crate::analysis::finding::Finding;
 use crate::analysis::finding_kind::FindingKind;
 use crate::parsers::image::{ImageDecoder, ImageError};
-use crate::parsers::portable::portable;
 use crate::parsers::wal::record::Record;
 use crate::types::{BlockNumber, Lsn};
 
@@ -28,9 +27,6 @@ pub struct UnreadableImages {
     images: Vec<UnreadableImage>,
     further: u64,
 }
-
-portable!(UnreadableImage { block, record_lsn, error });
-portable!(UnreadableImages { images, further });
 
 impl UnreadableImages {
     /// Adds one.

@@ -48,7 +48,7 @@ pub struct FollowArgs {
     /// stayed as it is for the time of --patience. Where the server removed a segment before it was read, that is said with
     /// the bytes that are missing (removed_before_read), and the lines beside the gap say "at least". After damage nothing
     /// further can be read, and it ends.
-    #[arg(long, conflicts_with_all = ["top", "sort", "partial", "resync", "end", "until", "names", "relation"])]
+    #[arg(long, conflicts_with_all = ["top", "sort", "resync", "end", "until", "names", "relation"])]
     pub follow: bool,
     /// With --follow: end after this time, such as 30s or 1h
     #[arg(long = "for", value_name = "LENGTH", requires = "follow", value_parser = length_of_time, hide_short_help = true)]

@@ -9,8 +9,6 @@ mod extract;
 mod follow;
 mod images;
 mod list;
-mod merge;
-mod partial;
 mod report;
 mod setting;
 mod stats;
@@ -53,7 +51,6 @@ pub struct Cli {
 enum Command {
     Advise(Box<advise::AdviseArgs>),
     Stats(Box<stats::StatsArgs>),
-    Merge(merge::MergeArgs),
     List(Box<list::ListArgs>),
     Extract(Box<extract::ExtractArgs>),
     Export(Box<export::ExportArgs>),
@@ -82,7 +79,6 @@ pub fn run(cli: Cli, out: &mut dyn Write, errors: &mut dyn Write) -> Outcome {
     let result = match cli.command {
         Command::Advise(args) => advise::run(&args, out),
         Command::Stats(args) => stats::run(&args, out),
-        Command::Merge(args) => merge::run(&args, out),
         Command::List(args) => list::run(&args, out),
         Command::Extract(args) => extract::run(&args, out),
         Command::Export(args) => export::run(&args, out),

@@ -8,11 +8,8 @@ use serde_json::json;
 use super::PROGRAM;
 use super::args::{CommonArgs, path_texts};
 use super::follow::{FollowArgs, run_follow};
-use super::partial::write_partial;
 use super::time_args::length_of_time;
 use super::times::{run_since_redo, run_times};
-use crate::analysis::finding::{Coverage, Finding};
-use crate::analysis::wal::certainty::Certainty;
 use crate::analysis::wal::group_key::{GroupBy, Grouping};
 use crate::analysis::wal::group_rows::GroupRow;
 use crate::analysis::wal::interval_rows::IntervalRow;
@@ -24,12 +21,11 @@ use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
 use crate::cluster::wal::WalOrigin;
 use crate::inspect::relation_name::RelationChoice;
 use crate::inspect::wal::follow::FollowBy;
-use crate::inspect::wal::part::{PartKey, WalPartRequest, wal_part};
 use crate::inspect::wal::read_wal::ReadWal;
 use crate::inspect::wal::stats::{WalCounts, WalStats, WalStatsRequest, wal_stats};
 use crate::output::closing::{Closing, begin};
 use crate::output::json::wal::{Naming, Row, group_row, stats_columns};
-use crate::output::json::{FindingJson, Item, SkippedJson, lsn_text};
+use crate::output::json::{Item, lsn_text};
 use crate::output::prometheus::{Metrics, Parts, write_metrics};
 use crate::output::sink::CsvShape;
 use crate::output::wal_columns::{interval_row, put_tally};
@@ -86,8 +82,7 @@ pub struct StatsArgs {
     ///
     /// relation, schema.relation or database.schema.relation; a number is that of the files, or an OID where names are known and
     /// no files have it. Of a record, images and data of their blocks count, and the rest of it with its first block, as with
-    /// --by relation. WAL, lasts and MB/s of checkpoint intervals stay those of all WAL. With --partial, names that only the WAL
-    /// tells are refused: each part would know others.
+    /// --by relation. WAL, lasts and MB/s of checkpoint intervals stay those of all WAL.
     #[arg(long, value_name = "REL", value_delimiter = ',')]
     relation: Vec<RelationChoice>,
     /// With --by time: length of a row's period, such as 30s, 5m, 1h or 1d [default: 5m]
@@ -105,15 +100,6 @@ pub struct StatsArgs {
     /// fit the terminal, or more than 24 without one. --top and --sort show each by itself, and so do JSON and CSV.
     #[arg(long)]
     all: bool,
-    /// Write a partial result, for `merge` to add up with those of other parts
-    ///
-    /// A record counts for the part in which it starts, so a part needs the segment after it for its last record: name that
-    /// with --before. Not by checkpoint or since-redo: up to major 16, redo points may be told in another part only.
-    #[arg(long, conflicts_with_all = ["top", "sort", "resync"], hide_short_help = true)]
-    partial: bool,
-    /// Count no record that starts in this segment or later; it is read for the end of the record before
-    #[arg(long, value_name = "SEGMENT", requires = "partial", hide_short_help = true)]
-    before: Option<String>,
     /// Continue after damage, at the next page on which a record starts
     #[arg(long)]
     resync: bool,
@@ -278,11 +264,8 @@ pub(super) fn run(args: &StatsArgs, out: &mut dyn Write) -> Result<Outcome, Stop
     }
     let work = (args.jobs, args.progress);
     let for_prometheus = args.common.output.format == Format::Prometheus;
-    if for_prometheus && (args.partial || args.by.iter().any(|by| by.key().is_none())) {
+    if for_prometheus && args.by.iter().any(|by| by.key().is_none()) {
         return Err(UsageError::NotForPrometheus.into());
-    }
-    if args.partial {
-        return partial(args, out);
     }
     match args.by[..] {
         [By::Time] => {
@@ -309,9 +292,7 @@ pub(super) fn run(args: &StatsArgs, out: &mut dyn Write) -> Result<Outcome, Stop
         return prometheus(args, &request, stats, out);
     }
     let rows = ShownRows { sort: args.sort, top: args.top, max_rows: args.max_rows() };
-    let (paths, output) = (path_texts(&request.wal), &args.common.output);
-    let shown = ShownStats { command: "stats", paths, by: request.group, rows, output, extra: Extra::default() };
-    shown.write(stats, out)
+    show(&request, stats, rows, &args.common.output, out)
 }
 
 /// The order of rows, and the first of them in it.
@@ -358,24 +339,6 @@ fn prometheus(
     Ok(write_metrics(out, &metrics, &Closing::new(findings, &coverage))?.into())
 }
 
-/// Writes a partial result.
-fn partial(args: &StatsArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
-    let key = match args.by[..] {
-        [By::Time] => PartKey::Times(args.bucket_us()),
-        [By::SinceRedo] => return Err(UsageError::NotPartial.into()),
-        _ => match By::grouping(&args.by)? {
-            Some(by) if !by.has(GroupBy::Checkpoint) => PartKey::Groups(by),
-            _ => return Err(UsageError::NotPartial.into()),
-        },
-    };
-    let (wal, before, relations) = (args.common.request(args.jobs)?, args.before.clone(), args.relation.clone());
-    let (request, bar) = (WalPartRequest { wal, key, before, relations }, ByteBar::new(args.progress));
-    let part = wal_part(&request, &|done, total| bar.at(done, total))?;
-    drop(bar);
-    let words = args.by.iter().filter_map(|by| Some(by.to_possible_value()?.get_name().to_owned()));
-    write_partial(part, words.collect::<Vec<_>>().join(","), out)
-}
-
 /// Sums for the end of an output of `stats`.
 pub(super) fn totals_of_stats(counts: &WalCounts, origin: &WalOrigin) -> Row {
     let mut totals = totals_row(counts, origin);
@@ -405,105 +368,66 @@ fn system_text(id: Option<u64>) -> String {
     id.map_or_else(|| "unknown".to_owned(), |id| id.to_string())
 }
 
-/// What a merge adds to what one process says.
-#[derive(Default)]
-pub(super) struct Extra {
-    /// Findings of the parts.
-    pub(super) findings: Vec<FindingJson>,
-    /// What was not examined in the parts.
-    pub(super) skipped: Vec<SkippedJson>,
-    /// How sure the sums are.
-    pub(super) certainty: Option<Certainty>,
-}
-
-impl Extra {
-    /// What every output ends with.
-    pub(super) fn closing(&mut self, findings: Vec<Finding>, coverage: &Coverage) -> Closing {
-        let (met, skipped) = (std::mem::take(&mut self.findings), std::mem::take(&mut self.skipped));
-        Closing::new(findings, coverage).with(met, skipped)
+/// Shows what was counted.
+fn show(
+    request: &WalStatsRequest,
+    stats: WalStats,
+    ShownRows { sort, top, max_rows }: ShownRows,
+    output: &OutputArgs,
+    out: &mut dyn Write,
+) -> Result<Outcome, Stop> {
+    let group = request.group;
+    let (sort, rows) = ordered_rows(group, (sort, top), &stats);
+    let WalStats { mut counts, wal: ReadWal { origin, names, findings, coverage } } = stats;
+    let system = system_text(origin.system_identifier);
+    if sort != Sort::Key {
+        sort.order(&mut counts.intervals, |interval| interval.tally);
     }
-
-    /// Puts how sure the sums are into the summary.
-    pub(super) fn put(&self, totals: &mut Row) {
-        totals.extend(self.certainty.map(|certainty| ("certainty".to_owned(), json!(certainty.code()))));
-    }
-}
-
-/// How counts are shown.
-pub(super) struct ShownStats<'a> {
-    /// The command.
-    pub(super) command: &'static str,
-    /// What it was given.
-    pub(super) paths: Vec<String>,
-    /// What rows stand for.
-    pub(super) by: Option<Grouping>,
-    /// Which rows.
-    pub(super) rows: ShownRows,
-    /// The form.
-    pub(super) output: &'a OutputArgs,
-    /// What a merge adds.
-    pub(super) extra: Extra,
-}
-
-impl ShownStats<'_> {
-    /// Writes them.
-    pub(super) fn write(self, stats: WalStats, out: &mut dyn Write) -> Result<Outcome, Stop> {
-        let Self { command, paths, by: group, rows: ShownRows { sort, top, max_rows }, output, mut extra } = self;
-        let (sort, rows) = ordered_rows(group, (sort, top), &stats);
-        let WalStats { mut counts, wal: ReadWal { origin, names, findings, coverage } } = stats;
-        let system = system_text(origin.system_identifier);
-        if sort != Sort::Key {
-            sort.order(&mut counts.intervals, |interval| interval.tally);
-        }
-        counts.intervals.truncate(top.unwrap_or(usize::MAX));
-        let naming = Naming {
-            major: origin.major,
-            segment_size: origin.geometry.wal_segment_size,
-            relation: &|rel| names.relation(rel),
-            database: &|oid| names.database(oid),
-        };
-        let closing = extra.closing(findings, &coverage);
-        if let Some(format) = output.machine() {
-            let columns = stats_columns(group);
-            let shape =
-                CsvShape::Rows { plural: if group.is_some() { "groups" } else { "intervals" }, columns: &columns };
-            let mut sink = begin(format, shape, out, (PROGRAM, command), paths)?;
-            let mut shown = 0;
-            match group {
-                Some(by) => {
-                    for row in &rows {
-                        sink.item(&Item::Group(group_row(by, row, &naming)))?;
-                        shown += 1;
-                    }
-                }
-                None => {
-                    for interval in &counts.intervals {
-                        sink.item(&Item::Interval(interval_row(interval)))?;
-                        shown += 1;
-                    }
-                }
-            }
-            let mut totals = totals_of_stats(&counts, &origin);
-            extra.put(&mut totals);
-            return Ok(closing.end(sink, shown, totals)?.into());
-        }
-        let layout = output.layout();
+    counts.intervals.truncate(top.unwrap_or(usize::MAX));
+    let naming = Naming {
+        major: origin.major,
+        segment_size: origin.geometry.wal_segment_size,
+        relation: &|rel| names.relation(rel),
+        database: &|oid| names.database(oid),
+    };
+    let closing = Closing::new(findings, &coverage);
+    if let Some(format) = output.machine() {
+        let columns = stats_columns(group);
+        let shape = CsvShape::Rows { plural: if group.is_some() { "groups" } else { "intervals" }, columns: &columns };
+        let mut sink = begin(format, shape, out, (PROGRAM, "stats"), path_texts(&request.wal))?;
+        let mut shown = 0;
         match group {
+            Some(by) => {
+                for row in &rows {
+                    sink.item(&Item::Group(group_row(by, row, &naming)))?;
+                    shown += 1;
+                }
+            }
             None => {
-                let rows = IntervalRow::of(&counts.intervals, max_rows);
-                write_intervals(out, layout, &rows, (&counts.total, counts.wal_bytes))?;
+                for interval in &counts.intervals {
+                    sink.item(&Item::Interval(interval_row(interval)))?;
+                    shown += 1;
+                }
             }
-            Some(by) => write_groups(out, layout, by, &rows, &counts.total, &naming)?,
         }
-        if let Some((from, to)) = counts.from.zip(counts.to) {
-            let major = origin.major.map_or_else(String::new, |major| format!("major {}, ", major.number()));
-            writeln!(out, "\nWAL from {from} to {to}\n{major}system identifier {system}")?;
-            if let Some(bytes) = counts.damaged_bytes.filter(|bytes| *bytes > 0) {
-                writeln!(out, "{bytes} bytes between good records could not be read")?;
-            }
-        } else {
-            writeln!(out, "\nno records in this range")?;
-        }
-        Ok(closing.end_text(out, layout)?.into())
+        return Ok(closing.end(sink, shown, totals_of_stats(&counts, &origin))?.into());
     }
+    let layout = output.layout();
+    match group {
+        None => {
+            let rows = IntervalRow::of(&counts.intervals, max_rows);
+            write_intervals(out, layout, &rows, (&counts.total, counts.wal_bytes))?;
+        }
+        Some(by) => write_groups(out, layout, by, &rows, &counts.total, &naming)?,
+    }
+    if let Some((from, to)) = counts.from.zip(counts.to) {
+        let major = origin.major.map_or_else(String::new, |major| format!("major {}, ", major.number()));
+        writeln!(out, "\nWAL from {from} to {to}\n{major}system identifier {system}")?;
+        if let Some(bytes) = counts.damaged_bytes.filter(|bytes| *bytes > 0) {
+            writeln!(out, "{bytes} bytes between good records could not be read")?;
+        }
+    } else {
+        writeln!(out, "\nno records in this range")?;
+    }
+    Ok(closing.end_text(out, layout)?.into())
 }

@@ -4,14 +4,13 @@ use std::io::Write;
 
 use super::PROGRAM;
 use super::args::{CommonArgs, path_texts};
-use super::stats::{Extra, ShownRows, Sort, totals_of_stats};
+use super::stats::{ShownRows, Sort, totals_of_stats};
 use crate::analysis::wal::bucket_rows::BucketRows;
-use crate::cli::context::OutputArgs;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
 use crate::inspect::relation_name::RelationChoice;
 use crate::inspect::wal::stats::{WalCounts, WalStatsRequest, wal_stats};
-use crate::inspect::wal::times::{WalTimes, WalTimesRequest, wal_times};
+use crate::inspect::wal::times::{WalTimesRequest, wal_times};
 use crate::output::closing::{Closing, begin};
 use crate::output::json::Item;
 use crate::output::sink::CsvShape;
@@ -23,64 +22,40 @@ pub(super) fn run_times(
     (jobs, progress): (JobsArg, ProgressArg),
     (bucket_us, resynchronise): (i64, bool),
     relations: &[RelationChoice],
-    shown: ShownRows,
+    ShownRows { sort, top, max_rows }: ShownRows,
     out: &mut dyn Write,
 ) -> Result<Outcome, Stop> {
     let request =
         WalTimesRequest { wal: common.request(jobs)?, bucket_us, resynchronise, relations: relations.to_vec() };
     let bar = ByteBar::new(progress);
-    let times = wal_times(&request, &|done, total| bar.at(done, total))?;
+    let mut times = wal_times(&request, &|done, total| bar.at(done, total))?;
     drop(bar);
-    let (paths, output) = (path_texts(&request.wal), &common.output);
-    ShownTimes { command: "stats", paths, rows: shown, output, extra: Extra::default() }.write(times, out)
-}
-
-/// How counts by time are shown.
-pub(super) struct ShownTimes<'a> {
-    /// The command.
-    pub(super) command: &'static str,
-    /// What it was given.
-    pub(super) paths: Vec<String>,
-    /// Which rows.
-    pub(super) rows: ShownRows,
-    /// The form.
-    pub(super) output: &'a OutputArgs,
-    /// What a merge adds.
-    pub(super) extra: Extra,
-}
-
-impl ShownTimes<'_> {
-    /// Writes them.
-    pub(super) fn write(self, mut times: WalTimes, out: &mut dyn Write) -> Result<Outcome, Stop> {
-        let Self { command, paths, rows: ShownRows { sort, top, max_rows }, output, mut extra } = self;
-        let sort = sort.filter(|sort| *sort != Sort::Key);
-        if let Some(sort) = sort {
-            sort.order(&mut times.buckets, |bucket| bucket.tally);
-        }
-        times.buckets.truncate(top.unwrap_or(usize::MAX));
-        let closing = extra.closing(times.wal.findings, &times.wal.coverage);
-        if let Some(format) = output.machine() {
-            let columns = bucket_columns();
-            let shape = CsvShape::Rows { plural: "buckets", columns: &columns };
-            let mut sink = begin(format, shape, out, (PROGRAM, command), paths)?;
-            for bucket in &times.buckets {
-                sink.item(&Item::Bucket(bucket_row(bucket, times.bucket_us)))?;
-            }
-            let (total, wal_bytes, from, to) = (times.total, times.wal_bytes, times.from, times.to);
-            let damaged_bytes = times.damaged_bytes;
-            let counts = WalCounts { total, wal_bytes, from, to, damaged_bytes, ..WalCounts::default() };
-            let mut totals = totals_of_stats(&counts, &times.wal.origin);
-            extra.put(&mut totals);
-            return Ok(closing.end(sink, times.buckets.len() as u64, totals)?.into());
-        }
-        let rows = match sort {
-            Some(_) => BucketRows::each(&times.buckets),
-            None => BucketRows::by_time(&times.buckets, times.bucket_us, max_rows),
-        };
-        let layout = output.layout();
-        write_buckets(out, layout, &rows, times.bucket_us, &times.total)?;
-        Ok(closing.end_text(out, layout)?.into())
+    let sort = sort.filter(|sort| *sort != Sort::Key);
+    if let Some(sort) = sort {
+        sort.order(&mut times.buckets, |bucket| bucket.tally);
     }
+    times.buckets.truncate(top.unwrap_or(usize::MAX));
+    let closing = Closing::new(times.wal.findings, &times.wal.coverage);
+    if let Some(format) = common.output.machine() {
+        let columns = bucket_columns();
+        let shape = CsvShape::Rows { plural: "buckets", columns: &columns };
+        let mut sink = begin(format, shape, out, (PROGRAM, "stats"), path_texts(&request.wal))?;
+        for bucket in &times.buckets {
+            sink.item(&Item::Bucket(bucket_row(bucket, times.bucket_us)))?;
+        }
+        let (total, wal_bytes, from, to) = (times.total, times.wal_bytes, times.from, times.to);
+        let damaged_bytes = times.damaged_bytes;
+        let counts = WalCounts { total, wal_bytes, from, to, damaged_bytes, ..WalCounts::default() };
+        let totals = totals_of_stats(&counts, &times.wal.origin);
+        return Ok(closing.end(sink, times.buckets.len() as u64, totals)?.into());
+    }
+    let rows = match sort {
+        Some(_) => BucketRows::each(&times.buckets),
+        None => BucketRows::by_time(&times.buckets, times.bucket_us, max_rows),
+    };
+    let layout = common.output.layout();
+    write_buckets(out, layout, &rows, times.bucket_us, &times.total)?;
+    Ok(closing.end_text(out, layout)?.into())
 }
 
 /// Counts by seconds after redo points.

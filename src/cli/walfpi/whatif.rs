@@ -7,19 +7,15 @@ use serde_json::{Map, json};
 
 use super::PROGRAM;
 use super::args::{CommonArgs, path_texts};
-use super::partial::write_partial;
 use super::setting::{Duration, Sample, Size};
-use super::stats::Extra;
 use crate::analysis::wal::whatif::spacing::MAX_SETTINGS;
 use crate::analysis::wal::whatif::{NoKnee, Spacing, WhatIfPlan, knee};
-use crate::cli::context::OutputArgs;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::usage::UsageError;
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
-use crate::inspect::wal::part::{PartKey, WalPartRequest, wal_part};
 use crate::inspect::wal::read_wal::ReadWal;
 use crate::inspect::wal::whatif::{WhatIfReport, WhatIfRequest, usual_spacings, what_if};
-use crate::output::closing::begin;
+use crate::output::closing::{Closing, begin};
 use crate::output::compression_text::write_compression;
 use crate::output::json::compression::{COMPRESSION_COLUMNS, compression_row};
 use crate::output::json::whatif::{GUARD_COLUMNS, HINT_COLUMNS, SPACING_COLUMNS, guard_row, hint_rows, spacing_rows};
@@ -61,22 +57,6 @@ pub struct WhatIfArgs {
     /// Images to compress again: a number, or all
     #[arg(long, value_name = "N|all", default_value_t = Sample::default())]
     sample: Sample,
-    /// Write a partial result, for `merge` to replay with those of other parts
-    ///
-    /// It keeps which blocks were touched when, so that `merge` is told the settings and the sections, and the sizes of the images
-    /// that were compressed again: of all parts together those are taken that one process would have taken. With --section and
-    /// without compression none are.
-    /// A record counts for the part in which it starts, so a part needs the segment after it for its last record: name that with
-    /// --before.
-    #[arg(
-        long,
-        conflicts_with_all = ["max_wal_size", "checkpoint_timeout", "completion_target"],
-        hide_short_help = true
-    )]
-    partial: bool,
-    /// Keep no record that starts in this segment or later; it is read for the end of the record before
-    #[arg(long, value_name = "SEGMENT", requires = "partial", hide_short_help = true)]
-    before: Option<String>,
     #[command(flatten)]
     jobs: JobsArg,
     #[command(flatten)]
@@ -125,12 +105,6 @@ impl ReplayArgs {
         Ok(WhatIfPlan { spacings: self.spacings()?, completion_target: self.completion_target })
     }
 
-    /// True when something was asked for.
-    pub(super) fn asks(&self) -> bool {
-        let Self { section, max_wal_size, checkpoint_timeout, completion_target } = self;
-        !(section.is_empty() && max_wal_size.is_empty() && checkpoint_timeout.is_empty()) || completion_target.is_some()
-    }
-
     fn spacings(&self) -> Result<Vec<Spacing>, UsageError> {
         let (sizes, times) = (&self.max_wal_size, &self.checkpoint_timeout);
         let spacings: Vec<Spacing> = match (sizes.is_empty(), times.is_empty()) {
@@ -146,16 +120,6 @@ impl ReplayArgs {
             return Err(UsageError::ManySettings(spacings.len()));
         }
         Ok(spacings)
-    }
-
-    /// True when compression is shown and nothing else can be meant.
-    pub(super) fn asks_compression(&self) -> bool {
-        self.section.contains(&Section::Compression)
-    }
-
-    /// True when compression is shown where it is known.
-    pub(super) fn shows_compression(&self) -> bool {
-        self.shows(Section::Compression)
     }
 
     /// True when a section is shown.
@@ -177,105 +141,74 @@ impl ReplayArgs {
 
 pub(super) fn run(args: &WhatIfArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let wal = args.common.request(args.jobs)?;
-    if args.partial {
-        let bar = ByteBar::new(args.progress);
-        let key = PartKey::Touches(args.replay.shows(Section::Compression).then_some(args.sample.0));
-        let request = WalPartRequest { wal, key, before: args.before.clone(), relations: Vec::new() };
-        let part = wal_part(&request, &|done, total| bar.at(done, total))?;
-        drop(bar);
-        return write_partial(part, "whatif".to_owned(), out);
-    }
     let compression = args.replay.shows(Section::Compression).then_some(args.sample.0);
     let request = WhatIfRequest { wal, plan: args.replay.plan()?, compression };
     let bar = ByteBar::new(args.progress);
     let report = what_if(&request, &|done, total| bar.at(done, total))?;
     drop(bar);
-    let (paths, output) = (path_texts(&request.wal), &args.common.output);
-    ShownWhatIf { command: "whatif", paths, replay: &args.replay, output, extra: Extra::default() }.write(report, out)
-}
-
-/// How the answer is shown.
-pub(super) struct ShownWhatIf<'a> {
-    /// The command.
-    pub(super) command: &'static str,
-    /// What it was given.
-    pub(super) paths: Vec<String>,
-    /// What of it.
-    pub(super) replay: &'a ReplayArgs,
-    /// The form.
-    pub(super) output: &'a OutputArgs,
-    /// What a merge adds.
-    pub(super) extra: Extra,
-}
-
-impl ShownWhatIf<'_> {
-    /// Writes it.
-    pub(super) fn write(self, report: WhatIfReport, out: &mut dyn Write) -> Result<Outcome, Stop> {
-        let Self { command, paths, replay, output, mut extra } = self;
-        let WhatIfReport { what_if, compression, wal: ReadWal { origin, findings, coverage, .. } } = report;
-        let block_size = origin.geometry.block_size;
-        let closing = extra.closing(findings, &coverage);
-        if let Some(format) = output.machine() {
-            let mut sink = begin(format, replay.csv_shape(), out, (PROGRAM, command), paths)?;
-            let spacing = spacing_rows(&what_if).into_iter().map(Item::Spacing);
-            let guards = what_if.protection.columns.iter().map(|guard| Item::Guard(guard_row(guard, block_size)));
-            let hints = hint_rows(&what_if.hints).into_iter().map(Item::Hint);
-            let settings = compression.iter().flat_map(|compression| {
-                compression.rows.iter().map(|row| Item::Compression(compression_row(row, &compression.written)))
-            });
-            let mut shown = 0;
-            for item in spacing
-                .filter(|_| replay.shows(Section::Spacing))
-                .chain(guards.filter(|_| replay.shows(Section::Protection)))
-                .chain(hints.filter(|_| replay.shows(Section::Hints)))
-                .chain(settings)
-            {
-                sink.item(&item)?;
-                shown += 1;
-            }
-            let mut totals: Map<_, _> = [
-                ("replayed_from", json!(what_if.replayed_from.map(lsn_text))),
-                ("not_replayed_bytes", json!(what_if.not_replayed_bytes)),
-                ("completion_target", json!(what_if.completion_target)),
-                ("seconds", json!(what_if.seconds)),
-                ("distinct_blocks", json!(what_if.distinct_blocks)),
-                ("knee_max_wal_size_bytes", json!(knee(&what_if.spacing).ok())),
-                ("knee_unknown", json!(knee(&what_if.spacing).err().map(NoKnee::code))),
-                ("images_always", json!(what_if.protection.always.images)),
-                ("image_bytes_always", json!(what_if.protection.always.image_bytes)),
-                ("images_in_backup", json!(what_if.protection.in_backup.images)),
-                ("images_missing", json!(what_if.protection.missing)),
-                ("major", json!(origin.major.map(Major::number))),
-                ("system_identifier", json!(origin.system_identifier.map(|id| id.to_string()))),
-            ]
-            .into_iter()
-            .map(|(name, value)| (name.to_owned(), value))
-            .collect();
-            extra.put(&mut totals);
-            return Ok(closing.end(sink, shown, totals)?.into());
+    let (replay, output) = (&args.replay, &args.common.output);
+    let WhatIfReport { what_if, compression, wal: ReadWal { origin, findings, coverage, .. } } = report;
+    let block_size = origin.geometry.block_size;
+    let closing = Closing::new(findings, &coverage);
+    if let Some(format) = output.machine() {
+        let mut sink = begin(format, replay.csv_shape(), out, (PROGRAM, "whatif"), path_texts(&request.wal))?;
+        let spacing = spacing_rows(&what_if).into_iter().map(Item::Spacing);
+        let guards = what_if.protection.columns.iter().map(|guard| Item::Guard(guard_row(guard, block_size)));
+        let hints = hint_rows(&what_if.hints).into_iter().map(Item::Hint);
+        let settings = compression.iter().flat_map(|compression| {
+            compression.rows.iter().map(|row| Item::Compression(compression_row(row, &compression.written)))
+        });
+        let mut shown = 0;
+        for item in spacing
+            .filter(|_| replay.shows(Section::Spacing))
+            .chain(guards.filter(|_| replay.shows(Section::Protection)))
+            .chain(hints.filter(|_| replay.shows(Section::Hints)))
+            .chain(settings)
+        {
+            sink.item(&item)?;
+            shown += 1;
         }
-        let layout = output.layout();
-        let mut is_first = true;
-        let mut separate = |out: &mut dyn Write| {
-            let blank = if std::mem::take(&mut is_first) { "" } else { "\n" };
-            out.write_all(blank.as_bytes())
-        };
-        if replay.shows(Section::Spacing) {
-            separate(out)?;
-            write_spacing(out, layout, &what_if)?;
-        }
-        if replay.shows(Section::Protection) {
-            separate(out)?;
-            write_protection(out, layout, &what_if.protection, block_size)?;
-        }
-        if replay.shows(Section::Hints) {
-            separate(out)?;
-            write_hints(out, layout, &what_if.hints)?;
-        }
-        if let Some(compression) = &compression {
-            separate(out)?;
-            write_compression(out, layout, compression)?;
-        }
-        Ok(closing.end_text(out, layout)?.into())
+        let totals: Map<_, _> = [
+            ("replayed_from", json!(what_if.replayed_from.map(lsn_text))),
+            ("not_replayed_bytes", json!(what_if.not_replayed_bytes)),
+            ("completion_target", json!(what_if.completion_target)),
+            ("seconds", json!(what_if.seconds)),
+            ("distinct_blocks", json!(what_if.distinct_blocks)),
+            ("knee_max_wal_size_bytes", json!(knee(&what_if.spacing).ok())),
+            ("knee_unknown", json!(knee(&what_if.spacing).err().map(NoKnee::code))),
+            ("images_always", json!(what_if.protection.always.images)),
+            ("image_bytes_always", json!(what_if.protection.always.image_bytes)),
+            ("images_in_backup", json!(what_if.protection.in_backup.images)),
+            ("images_missing", json!(what_if.protection.missing)),
+            ("major", json!(origin.major.map(Major::number))),
+            ("system_identifier", json!(origin.system_identifier.map(|id| id.to_string()))),
+        ]
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect();
+        return Ok(closing.end(sink, shown, totals)?.into());
     }
+    let layout = output.layout();
+    let mut is_first = true;
+    let mut separate = |out: &mut dyn Write| {
+        let blank = if std::mem::take(&mut is_first) { "" } else { "\n" };
+        out.write_all(blank.as_bytes())
+    };
+    if replay.shows(Section::Spacing) {
+        separate(out)?;
+        write_spacing(out, layout, &what_if)?;
+    }
+    if replay.shows(Section::Protection) {
+        separate(out)?;
+        write_protection(out, layout, &what_if.protection, block_size)?;
+    }
+    if replay.shows(Section::Hints) {
+        separate(out)?;
+        write_hints(out, layout, &what_if.hints)?;
+    }
+    if let Some(compression) = &compression {
+        separate(out)?;
+        write_compression(out, layout, compression)?;
+    }
+    Ok(closing.end_text(out, layout)?.into())
 }

@@ -8,9 +8,7 @@ pub mod dwb_size;
 pub mod export;
 pub mod follow;
 pub mod images;
-pub mod merge;
 pub mod names;
-pub mod part;
 pub mod read_wal;
 pub mod recompress;
 #[cfg(feature = "tables")]

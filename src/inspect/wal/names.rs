@@ -1,6 +1,5 @@
 //! Names in place of numbers.
 
-use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -23,17 +22,6 @@ pub struct NameLookup {
     gaps: Vec<NameGap>,
     /// There is nothing but the WAL to take names from.
     of_wal_alone: bool,
-    /// Names that come with partial results.
-    labels: NameLabels,
-}
-
-/// Names of relations and databases, ready to be shown.
-#[derive(Clone, Debug, Default)]
-pub struct NameLabels {
-    /// `database.schema.relation`.
-    pub relations: BTreeMap<RelFileLocator, String>,
-    /// Databases.
-    pub databases: BTreeMap<u32, String>,
 }
 
 /// What stands for the WAL itself as the source of names.
@@ -62,8 +50,7 @@ impl NameLookup {
     /// `database.schema.relation`, where known; a question mark follows a name that may be wrong.
     #[must_use]
     pub fn relation(&self, rel: RelFileLocator) -> Option<String> {
-        let known = self.known.as_ref().and_then(|known| known.full_name(rel));
-        known.or_else(|| self.labels.relations.get(&rel).cloned())
+        self.known.as_ref().and_then(|known| known.full_name(rel))
     }
 
     /// True when names come from the WAL alone, so that they are of its cluster.
@@ -104,13 +91,7 @@ impl NameLookup {
     /// Name of a database, where known.
     #[must_use]
     pub fn database(&self, oid: u32) -> Option<String> {
-        let known = self.known.as_ref().and_then(|known| known.database(oid)).map(str::to_owned);
-        known.or_else(|| self.labels.databases.get(&oid).cloned())
-    }
-
-    /// Uses these names where it knows none itself.
-    pub(super) fn add_labels(&mut self, labels: NameLabels) {
-        self.labels = labels;
+        self.known.as_ref().and_then(|known| known.database(oid)).map(str::to_owned)
     }
 
     /// What could not be read.

@@ -9,7 +9,7 @@ use super::source::WalSource;
 use super::watch::WatchWal;
 use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::whatif::compression::{
-    CompressionSampler, CompressionWhatIf, PartSample, SampleLimits, SampleSize, Setting,
+    CompressionSampler, CompressionWhatIf, SampleLimits, SampleSize, Setting,
 };
 use crate::parsers::image::Compression;
 use crate::parsers::image_encoder::ImageEncoder;
@@ -25,34 +25,26 @@ impl WalSource {
     /// Compresses the images of the range again, all of them or a sample, and measures how long that takes. Images that
     /// cannot be restored are findings.
     pub fn recompress(&mut self, size: SampleSize, jobs: usize, watch: WatchWal<'_>) -> CompressionWhatIf {
-        let mut what_if = self.sample(size, jobs, watch).finish();
-        self.findings.extend(what_if.unreadable.findings());
-        measure(&mut what_if);
-        what_if
-    }
-
-    /// Compresses the images again whose records start before the limit of the range.
-    pub(super) fn sample(&mut self, size: SampleSize, jobs: usize, watch: WatchWal<'_>) -> PartSample {
         let (plan, watched) = (self.plan(), self.watched(watch));
         let limits = SampleLimits::new(size, self.set.geometry().block_size);
         let mut sampler = CompressionSampler::new(&limits);
         let reading = Reading { plan: &plan, keep: Keep::Blocks, jobs, watched: &watched };
         let begin = |_: &Stretch<'_>, _| limits.segment();
-        self.each_segment(&reading, begin, |stretch, step| {
-            match step {
-                RunStep::Segment(part, _) if stretch.set.segments()[part.index].start_lsn < plan.limit_lsn => {
-                    sampler.add(&mut part.found);
-                }
-                _ => {}
+        self.each_segment(&reading, begin, |_, step| {
+            if let RunStep::Segment(part, _) = step {
+                sampler.add(&mut part.found);
             }
             Ok(())
         });
-        sampler.into_part()
+        let mut what_if = sampler.finish();
+        self.findings.extend(what_if.unreadable.findings());
+        measure(&mut what_if);
+        what_if
     }
 }
 
 /// Measures all methods, one after the other, on this thread, with the images that were kept for it.
-pub(super) fn measure(what_if: &mut CompressionWhatIf) {
+fn measure(what_if: &mut CompressionWhatIf) {
     let pages = &what_if.timed;
     let bytes: usize = pages.iter().map(Vec::len).sum();
     for row in what_if.rows.iter_mut().filter(|_| bytes > 0) {

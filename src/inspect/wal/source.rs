@@ -48,7 +48,6 @@ pub struct WalSource {
     relations: Option<RelationFilter>,
     start: Option<Lsn>,
     end: Option<Lsn>,
-    limit: Option<Lsn>,
     /// Runs that are still to be read.
     waiting: VecDeque<Range<usize>>,
 }
@@ -109,7 +108,6 @@ impl WalSource {
             relations: None,
             start,
             end,
-            limit: None,
             waiting: VecDeque::new(),
         };
         let (from, to) = (source.start, source.end);
@@ -188,7 +186,6 @@ impl WalSource {
         ScanPlan {
             start_lsn: self.start.unwrap_or_default(),
             end_lsn: self.end.unwrap_or(Lsn(u64::MAX)),
-            limit_lsn: self.limit.unwrap_or(Lsn(u64::MAX)),
             relations: self.relations.clone(),
             ..ScanPlan::totals()
         }
@@ -219,30 +216,9 @@ impl WalSource {
         Ok(())
     }
 
-    /// Counts these relations alone. Names that are not known are not looked up in the WAL: of a part they would be others
-    /// than of the whole.
-    ///
-    /// # Errors
-    /// When a name stands for no relation or for several, or names are not known.
-    pub(super) fn take_known_relations(
-        &mut self,
-        wanted: &[RelationChoice],
-        names: &NameLookup,
-    ) -> Result<(), InspectError> {
-        if !wanted.is_empty() {
-            self.relations = Some(RelationFilter::new(RelationChoice::files_of(wanted, names.known())?));
-        }
-        Ok(())
-    }
-
     /// Says so when a relation was asked for that no record refers to.
     pub(super) fn note_unmet_relations(&mut self) {
         self.relations.iter().for_each(|filter| filter.note_unmet(&mut self.coverage));
-    }
-
-    /// Counts no record that starts at `limit` or later, the start of a segment.
-    pub(super) const fn limit_at(&mut self, limit: Lsn) {
-        self.limit = Some(limit);
     }
 
     /// Ends the range at `end`, or where it ends already.

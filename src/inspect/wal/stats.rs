@@ -175,7 +175,6 @@ pub(super) fn count(
     let reading = Reading { plan: &plan, keep, jobs, watched };
     let begin = |stretch: &Stretch<'_>, index| Counter::new(stretch.set, index, &plan, &[]);
     source.each_segment(&reading, begin, |stretch, step| match step {
-        RunStep::Segment(part, _) if stretch.set.segments()[part.index].start_lsn >= plan.limit_lsn => Ok(()),
         RunStep::Segment(part, end_lsn) => {
             each_part(&stretch.run, part);
             counting.take(stretch, (part.index, &part.extent), &mut part.found.counts, end_lsn, watched)

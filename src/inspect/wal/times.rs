@@ -5,7 +5,7 @@ use super::read_wal::ReadWal;
 use super::request::WalRequest;
 use super::segments::{Reading, RunStep};
 use super::source::WalSource;
-use super::watch::{WatchWal, Watched};
+use super::watch::WatchWal;
 use crate::analysis::finding::Finding;
 use crate::analysis::finding_kind::{FindingKind, Resync};
 use crate::analysis::wal::stretch::Stretch;
@@ -14,7 +14,6 @@ use crate::analysis::wal::time_buckets::{Bucket, BucketCounter, TimeBuckets};
 use crate::inspect::error::InspectError;
 use crate::inspect::relation_name::RelationChoice;
 use crate::parsers::wal::block::Keep;
-use crate::parsers::wal::scan::ScanSummary;
 use crate::types::Lsn;
 
 /// Which WAL is counted, in buckets of which length.
@@ -62,62 +61,14 @@ pub fn wal_times(request: &WalTimesRequest, watch: WatchWal<'_>) -> Result<WalTi
     source.take_relations(&request.relations, &mut names, request.wal.jobs)?;
     source.resync = Resync::of(request.resynchronise);
     let watched = source.watched(watch);
-    let counted = count_times(&mut source, request.bucket_us, request.wal.jobs, &watched, |_| {});
-    source.coverage.examined = counted.total.records;
-    source.note_range_without_wal();
-    source.note_unmet_relations();
-    let damaged_bytes = request.resynchronise.then_some(source.damaged_bytes);
-    Ok(WalTimes { damaged_bytes, ..WalTimes::of(counted, ReadWal::of(source, names)) })
-}
-
-/// What was counted by time.
-#[derive(Debug)]
-pub(super) struct CountedTimes {
-    pub(super) buckets: TimeBuckets,
-    pub(super) total: Tally,
-    pub(super) wal_bytes: u64,
-    pub(super) from: Option<Lsn>,
-    pub(super) to: Option<Lsn>,
-}
-
-impl WalTimes {
-    /// What was counted of some WAL, with what was met there.
-    pub(super) fn of(counted: CountedTimes, mut wal: ReadWal) -> Self {
-        let CountedTimes { buckets, total, wal_bytes, from, to } = counted;
-        wal.findings.extend(buckets.clock.findings());
-        Self {
-            damaged_bytes: None,
-            buckets: buckets.rows(),
-            bucket_us: buckets.width_us(),
-            total,
-            wal_bytes,
-            from,
-            to,
-            wal,
-        }
-    }
-}
-
-/// Counts the records of a source that start before its limit. `each_part` is shown every segment, in order.
-pub(super) fn count_times(
-    source: &mut WalSource,
-    bucket_us: i64,
-    jobs: usize,
-    watched: &Watched<'_>,
-    mut each_part: impl FnMut(&ScanSummary),
-) -> CountedTimes {
-    let (plan, bucket_us) = (source.plan(), bucket_us.max(1));
+    let (plan, bucket_us) = (source.plan(), request.bucket_us.max(1));
     let (mut buckets, mut total) = (TimeBuckets::new(bucket_us), Tally::default());
     let (mut wal_bytes, mut from, mut to, mut undecoded) = (0_u64, None, None, Vec::new());
-    let reading = Reading { plan: &plan, keep: Keep::Heads, jobs, watched };
+    let reading = Reading { plan: &plan, keep: Keep::Heads, jobs: request.wal.jobs, watched: &watched };
     let begin = |_: &Stretch<'_>, _| BucketCounter::new(bucket_us, plan.relations.clone());
     source.each_segment(&reading, begin, |stretch, step| {
         let RunStep::Segment(part, end_lsn) = step else { return Ok(()) };
         let start = stretch.set.segments()[part.index].start_lsn;
-        if start >= plan.limit_lsn {
-            return Ok(());
-        }
-        each_part(&part.summary);
         // The last record of the segment before may reach into this one.
         let start = start.max(plan.start_lsn);
         let start = start.max(to.unwrap_or(start));
@@ -130,5 +81,11 @@ pub(super) fn count_times(
         Ok(())
     });
     source.findings.extend(undecoded.into_iter().map(|error| Finding::problem(FindingKind::Payload(error))));
-    CountedTimes { buckets, total, wal_bytes, from, to }
+    source.coverage.examined = total.records;
+    source.note_range_without_wal();
+    source.note_unmet_relations();
+    let damaged_bytes = request.resynchronise.then_some(source.damaged_bytes);
+    let mut wal = ReadWal::of(source, names);
+    wal.findings.extend(buckets.clock.findings());
+    Ok(WalTimes { buckets: buckets.rows(), bucket_us, total, wal_bytes, damaged_bytes, from, to, wal })
 }

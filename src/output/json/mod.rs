@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::analysis::finding::{Finding, Severity};
@@ -26,7 +26,6 @@ pub mod page_at;
 pub mod page_change;
 #[cfg(feature = "tables")]
 pub mod page_row;
-pub mod partial;
 pub mod savings;
 mod slot;
 pub mod wal;
@@ -224,7 +223,7 @@ pub struct ClusterJson {
 }
 
 /// A finding.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FindingJson {
     /// `problem` or `note`.
     pub severity: Cow<'static, str>,
@@ -254,7 +253,7 @@ impl From<&Finding> for FindingJson {
 }
 
 /// Something that was not examined.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SkippedJson {
     /// File or part of the input.
     pub what: String,

@@ -112,15 +112,6 @@ impl fmt::Display for SkipReason {
             Self::FileGrown => f.write_str("the file has grown since the directory was listed"),
             Self::FileShorter => f.write_str("the file has become shorter since the directory was listed"),
             Self::ChangedWhileRead => f.write_str("it changed while it was being read"),
-            Self::RecordBetweenParts => f.write_str(
-                "a record starts in one part and ends in the next: count the first part again, with the segment after it",
-            ),
-            Self::EndsInPart => f.write_str(
-                "WAL ends inside a part, and later parts were counted: read in one piece, it would end there",
-            ),
-            Self::PartDoesNotFollow => {
-                f.write_str("the first record of a part does not follow on the last record of the part before")
-            }
             Self::DamagedWal => f.write_str("damaged, or after damage: no record of it was read"),
             Self::SegmentsMissing => f.write_str("its segments are missing"),
             Self::MayBeEncrypted { keys } => {

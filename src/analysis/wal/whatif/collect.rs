@@ -55,11 +55,6 @@ impl WhatIfReplay {
         Self { replay: Replay::new(plan, geometry, major.unwrap_or(Major::NEWEST)) }
     }
 
-    /// Takes the next list of a run.
-    pub(super) fn take_list(&mut self, list: &Touches) {
-        self.replay.take(list);
-    }
-
     /// Takes the touches of the next segment of a run, whose reading began at segment `from`. One with too many is read
     /// again.
     ///

@@ -4,12 +4,8 @@
 //! as random and made of its position; those with the lowest numbers are the sample. A thread that meets an image whose
 //! number is among the lowest so far compresses it at once and keeps its sizes.
 
-mod part_sample;
-
 use std::collections::BinaryHeap;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-pub use part_sample::PartSample;
 
 use crate::analysis::wal::certainty::Certainty;
 use crate::analysis::wal::segment::Visitor;

@@ -7,8 +7,7 @@
 //! | [`compression`] | what if images had been compressed in another way? |
 //! | [`hints`] | what do images for hint bits cost that nothing else would have needed? |
 //!
-//! `touches` makes lists of touches, a segment each and many at a time; `replay` takes them in order. `touch_log` keeps
-//! them as bytes for another process to replay.
+//! `touches` makes lists of touches, a segment each and many at a time; `replay` takes them in order.
 
 mod block_state;
 pub mod collect;
@@ -18,7 +17,6 @@ pub mod hints;
 pub mod protection;
 mod replay;
 pub mod spacing;
-pub mod touch_log;
 mod touches;
 mod unexplained;
 

@@ -70,21 +70,6 @@ const MARKS_VISIBLE: u8 = 64;
 const NO_LSN: u8 = 128;
 
 impl Touch {
-    /// A touch at this offset of this block; index of its fork and of its kind, with what [`Self::flags`] gave; bytes of its
-    /// image and of its data.
-    pub(super) const fn of_parts(
-        (offset, block): (u32, BlockNumber),
-        (fork, kind, flags): (u16, u8, u8),
-        (image_bytes, data_bytes): (u16, u16),
-    ) -> Self {
-        Self { offset, block, fork, image_bytes, data_bytes, kind, flags }
-    }
-
-    /// All that one bit says.
-    pub(super) const fn flags(&self) -> u8 {
-        self.flags
-    }
-
     /// It has an image that redo applies.
     pub(super) const fn has_image(&self) -> bool {
         self.image_bytes > 0
@@ -242,11 +227,6 @@ impl<F: Full> TouchList<F> {
     }
 
     /// The list, and what it is handed to when it is full.
-    pub(super) const fn parts(&mut self) -> (&mut Touches, &mut F) {
-        (&mut self.list, &mut self.full)
-    }
-
-    /// The same.
     pub(super) fn into_parts(self) -> (Touches, F) {
         (self.list, self.full)
     }
