@@ -111,6 +111,8 @@ pub enum FindingKind {
     /// The first file of an index or a sequence has no page.
     #[strum(serialize = "relation_file_empty")]
     RelationFileEmpty { name: String },
+    /// A table has far fewer pages than the server counted, and its visibility map is gone.
+    RelationShort { name: String, blocks: u64, counted: u64 },
     /// A sound page is of another kind than its relation; `further`: more such pages than are named one by one.
     #[strum(serialize = "page_of_other_kind")]
     PageOfOtherKind { name: String, block: BlockNumber, kind: PageKind, further: usize },
@@ -548,6 +550,7 @@ impl FindingKind {
                 | Self::TablespaceMissing { .. }
                 | Self::DatabaseCopied { .. }
                 | Self::RelationFileEmpty { .. }
+                | Self::RelationShort { .. }
                 | Self::TablespaceOfWal { .. }
                 | Self::TablespaceNoLink
                 | Self::RelationFileMissing { .. }

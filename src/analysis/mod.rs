@@ -29,6 +29,7 @@ pub mod provable;
 pub mod segment_check;
 pub mod select;
 pub mod server_files;
+mod short_relations;
 pub mod skipped;
 pub mod slot_facts;
 pub mod slot_row;

@@ -7,6 +7,7 @@ use std::path::Path;
 use super::error_words::ErrorWords;
 use super::finding::{Coverage, Finding};
 use super::finding_kind::FindingKind;
+use super::short_relations::short_relations;
 use super::skipped::{SkipReason, SkippedPart};
 use super::verdict::outlook::Obstacle;
 use super::verdict::xid::is_newer_xid;
@@ -173,6 +174,12 @@ pub fn examine(input: ServerFilesInput<'_>, coverage: &mut Coverage) -> ServerFi
     if let Some(control) = control.filter(|_| is_settled || is_replayed) {
         files.transactions(directory, control, replays, coverage);
         files.relations((directory, names, paths), control, &maps, is_settled, coverage);
+        if is_settled && was_stopped {
+            let short = short_relations(names, paths, relations, control.geometry.block_size);
+            let further = short.len().saturating_sub(MAX_NAMED);
+            files.findings.extend(short.into_iter().take(MAX_NAMED));
+            files.findings.extend(more_files(further));
+        }
     }
     files.not_files(directory, replays, coverage);
     if replays && directory.major().facts().recovery_lists_databases {
@@ -432,11 +439,11 @@ impl ServerFiles {
                 && let Some(lack) = first_page_lack(&directory.root().join(&main), control.geometry.block_size)
             {
                 let name_of = name.to_string();
-                let kind = match lack {
-                    FirstPageLack::NoPage => FindingKind::RelationFileEmpty { name: name_of },
-                    FirstPageLack::Zero => FindingKind::FirstPageZeroed { name: name_of },
+                let finding = match lack {
+                    FirstPageLack::NoPage => Finding::problem(FindingKind::RelationFileEmpty { name: name_of }),
+                    FirstPageLack::Zero => Finding::problem(FindingKind::FirstPageZeroed { name: name_of }).at(0),
                 };
-                let finding = Finding::problem(kind).in_file(&main.display().to_string());
+                let finding = finding.in_file(&main.display().to_string());
                 let obstacle = is_of_system(name.oid).then_some(Obstacle::Connections);
                 let page = PageId { rel, fork: ForkNumber::Main, block: 0 };
                 // Until the next checkpoint one that was dropped has an empty file.

@@ -1,7 +1,7 @@
 //! Names of relations from the catalogs of a stopped data directory. Nothing is trusted: catalogs may be torn, old or
 //! missing, so every name is a best effort and everything that could not be read is reported.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -132,6 +132,7 @@ struct Pending {
     toast_oid: Oid,
     persistence: Persistence,
     oldest: (u32, u32),
+    mapped_pages: u32,
     trust: Trust,
 }
 
@@ -325,10 +326,21 @@ impl Reader {
             self.names.add_schema(database.oid, *oid, Arc::clone(&label.name));
         }
         let called: Arc<str> = database.name.clone().unwrap_or_else(|| database.oid.to_string().into());
-        let owners = self.owners(&pending);
+        let (owners, unfilled) = self.indexes(&pending);
         let mut unknown = 0_u64;
-        for Pending { rel, oid, namespace_oid, name, kind, access_method_oid, persistence, oldest, trust, .. } in
-            pending
+        for Pending {
+            rel,
+            oid,
+            namespace_oid,
+            name,
+            kind,
+            access_method_oid,
+            persistence,
+            oldest,
+            trust,
+            mapped_pages,
+            ..
+        } in pending
         {
             let schema = schemas.get(&namespace_oid);
             unknown = unknown.saturating_add(u64::from(schema.is_none()));
@@ -343,6 +355,8 @@ impl Reader {
                 // 11 and older have no access methods of tables, and 0 there.
                 is_heap: kind != RelKind::INDEX && [0, HEAP_METHOD_OID].contains(&access_method_oid),
                 owner_oid: owners.get(&oid).copied(),
+                is_unfilled: unfilled.contains(&oid),
+                mapped_pages,
                 persistence: Some(persistence),
                 oldest,
                 doubt: doubts.into_iter().max().flatten(),
@@ -355,21 +369,27 @@ impl Reader {
         }
     }
 
-    /// Which table each index and each TOAST table is of, by OID. A help to the reader, no more: what cannot be read of
-    /// `pg_index` is left out without a word, names stay complete.
-    fn owners(&mut self, pending: &[Pending]) -> HashMap<Oid, Oid> {
+    /// Which table each index and each TOAST table is of, by OID, and the indexes that no server reads yet or any more. What cannot be
+    /// read of `pg_index` is left out without a word, names stay complete.
+    fn indexes(&mut self, pending: &[Pending]) -> (HashMap<Oid, Oid>, HashSet<Oid>) {
+        let layout = self.layout;
+        let mut unfilled = HashSet::new();
         let mut owners: HashMap<Oid, Oid> =
             pending.iter().filter(|one| one.toast_oid > 0).map(|one| (one.toast_oid, one.oid)).collect();
         if let Some(pg_index) = pending.iter().find(|one| one.oid == PG_INDEX_OID).map(|one| one.rel) {
-            self.live_rows(pg_index, "pg_index", &mut Vec::new(), &mut |row, _| {
-                let IndexRow { index_oid, table_oid } = IndexRow::decode(row)?;
+            let mut others = HashSet::new();
+            self.live_rows(pg_index, "pg_index", &mut Vec::new(), &mut |row, trust| {
+                let IndexRow { index_oid, table_oid, is_ready } = IndexRow::decode(layout, row)?;
                 if owners.len() < MAX_RELATIONS {
                     owners.insert(index_oid, table_oid);
+                    let of_state = if is_ready || trust.doubt.is_some() { &mut others } else { &mut unfilled };
+                    of_state.insert(index_oid);
                 }
                 Ok(())
             });
+            unfilled.retain(|oid| !others.contains(oid));
         }
-        owners
+        (owners, unfilled)
     }
 
     /// The relations of a database that have files, and where its `pg_namespace` is, if `pg_class` says so.
@@ -403,7 +423,9 @@ impl Reader {
                 namespace = Some((rel, trust));
             }
             if pending.len() < MAX_RELATIONS {
-                let ClassRow { oid, namespace_oid, kind, access_method_oid, toast_oid, persistence, .. } = row;
+                let ClassRow {
+                    oid, namespace_oid, kind, access_method_oid, toast_oid, persistence, mapped_pages, ..
+                } = row;
                 pending.push(Pending {
                     rel,
                     oid,
@@ -414,6 +436,7 @@ impl Reader {
                     toast_oid,
                     persistence,
                     oldest: (row.frozen_xid, row.min_multi),
+                    mapped_pages,
                     trust,
                 });
             } else {

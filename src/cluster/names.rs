@@ -103,16 +103,20 @@ pub struct RelationName {
     pub persistence: Option<Persistence>,
     /// What its rows may name at least: `relfrozenxid` and `relminmxid`; zeros where that is not known.
     pub oldest: (u32, u32),
+    /// Pages that the server counted, where it counted some of them in a visibility map; else 0.
+    pub mapped_pages: u32,
+    /// An index that no server reads: `CREATE INDEX CONCURRENTLY` was broken off before it filled it, or it is about to be dropped.
+    pub is_unfilled: bool,
     /// Why the name may be wrong; `None` when its row is committed and its page is sound.
     pub doubt: Option<NameDoubt>,
     pub(super) age: RowAge,
 }
 
 impl RelationName {
-    /// A name from a committed row that nothing speaks against, of a relation with files that recovery keeps.
+    /// A name from a committed row that nothing speaks against, of a relation with files that recovery keeps and servers read.
     #[must_use]
     pub fn is_certain(&self) -> bool {
-        self.doubt.is_none() && self.persistence == Some(Persistence::Permanent)
+        self.doubt.is_none() && self.persistence == Some(Persistence::Permanent) && !self.is_unfilled
     }
 
     /// True for kinds of relations that have files.
@@ -381,6 +385,8 @@ impl RelationNames {
             owner_oid: None,
             persistence: Some(row.persistence),
             oldest: (0, 0),
+            mapped_pages: 0,
+            is_unfilled: false,
             doubt: Some(NameDoubt::RowInWal),
             age: RowAge::default(),
         };
@@ -448,6 +454,8 @@ mod tests {
             owner_oid: None,
             persistence: Some(Persistence::Permanent),
             oldest: (0, 0),
+            mapped_pages: 0,
+            is_unfilled: false,
             doubt,
             age: RowAge { xmin, page_lsn: Lsn::INVALID },
         }

@@ -193,6 +193,8 @@ impl List {
             owner_oid: entry.owner_oid,
             persistence: persistence.map(Persistence::from_code),
             oldest: (0, 0),
+            mapped_pages: 0,
+            is_unfilled: false,
             doubt: None,
             age: RowAge::default(),
         };

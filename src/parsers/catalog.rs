@@ -44,15 +44,18 @@ pub const NAME_SIZE: usize = 64;
 /// | `pg_class.relam`            | 80..84        | 84..88         | 84..88     |
 /// | `pg_class.relfilenode`      | 84..88        | 88..92         | 88..92     |
 /// | `pg_class.reltablespace`    | 88..92        | 92..96         | 92..96     |
+/// | `pg_class.relpages`        | 92..96        | 96..100        | 96..100    |
+/// | `pg_class.relallvisible`   | 100..104      | 104..108       | 104..108   |
 /// | `pg_class.reltoastrelid`    | 104..108      | 108..112       | 112..116   |
 /// | `pg_class.relisshared`      | 109           | 113            | 117        |
 /// | `pg_class.relpersistence`   | 110           | 114            | 118        |
 /// | `pg_class.relkind`          | 111           | 115            | 119        |
 /// | `pg_class.relfrozenxid`     | 128; 132 in 11 | 132           | 136        |
 /// | `pg_class.relminmxid`       | 132; 136 in 11 | 136           | 140        |
+/// | `pg_index.indisready`      | 17; 19 in 11   | 12–14 19; since 15 20 ||
 /// | `pg_database.dattablespace` | 220..224      | 12–14 224..228; since 15 92..96 ||
 ///
-/// Source: `src/include/catalog/{pg_class,pg_namespace,pg_database,pg_tablespace}.h` of each major.
+/// Source: `src/include/catalog/{pg_class,pg_namespace,pg_database,pg_tablespace,pg_index}.h` of each major.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CatalogLayout {
     /// The OID stands in the tuple header, not in a column.
@@ -64,9 +67,14 @@ pub struct CatalogLayout {
     is_shared: usize,
     frozen_xid: usize,
     database_tablespace: usize,
+    index_ready: usize,
+    /// Counts of pages in `pg_class` are what the server counted, not what a dump of another cluster brought along.
+    ///
+    /// Source: `pg_restore_relation_stats`, `src/backend/statistics/relation_stats.c`.
+    has_own_counts: bool,
 }
 
-const fn to_11(frozen_xid: usize) -> CatalogLayout {
+const fn to_11(frozen_xid: usize, index_ready: usize) -> CatalogLayout {
     CatalogLayout {
         oid_in_header: true,
         name: 0,
@@ -76,10 +84,12 @@ const fn to_11(frozen_xid: usize) -> CatalogLayout {
         is_shared: 109,
         frozen_xid,
         database_tablespace: 220,
+        index_ready,
+        has_own_counts: true,
     }
 }
 
-const fn since_12(is_shared: usize, database_tablespace: usize) -> CatalogLayout {
+const fn since_12(is_shared: usize, database_tablespace: usize, index_ready: usize) -> CatalogLayout {
     CatalogLayout {
         oid_in_header: false,
         name: 4,
@@ -90,23 +100,25 @@ const fn since_12(is_shared: usize, database_tablespace: usize) -> CatalogLayout
         // Nine flags, two counts and `relrewrite` stand between.
         frozen_xid: is_shared.saturating_add(19),
         database_tablespace,
+        index_ready,
+        has_own_counts: true,
     }
 }
 
 /// Rows of major 10.
-pub static IN_10: CatalogLayout = to_11(128);
+pub static IN_10: CatalogLayout = to_11(128, 17);
 
 /// Rows of major 11.
-pub static IN_11: CatalogLayout = to_11(132);
+pub static IN_11: CatalogLayout = to_11(132, 19);
 
 /// Rows of majors 12 to 14.
-pub static TO_14: CatalogLayout = since_12(113, 224);
+pub static TO_14: CatalogLayout = since_12(113, 224, 19);
 
 /// Rows of majors 15 to 17.
-pub static TO_17: CatalogLayout = since_12(113, 92);
+pub static TO_17: CatalogLayout = since_12(113, 92, 20);
 
 /// Rows of majors from 18 on.
-pub static SINCE_18: CatalogLayout = since_12(117, 92);
+pub static SINCE_18: CatalogLayout = CatalogLayout { has_own_counts: false, ..since_12(117, 92, 20) };
 
 impl CatalogLayout {
     fn oid(&self, row: &RowBytes<'_>) -> Result<Oid, ParseError> {
@@ -316,6 +328,9 @@ pub struct ClassRow {
     pub frozen_xid: u32,
     /// The same of multixacts.
     pub min_multi: u32,
+    /// Pages that the server counted when it counted some of them in the visibility map, too; 0 where it did not, and for relations
+    /// whose row is not the only one that tells: shared and mapped ones.
+    pub mapped_pages: u32,
 }
 
 impl ClassRow {
@@ -326,6 +341,12 @@ impl ClassRow {
     pub fn decode(layout: &CatalogLayout, row: &RowBytes<'_>) -> Result<Self, ParseError> {
         // Persistence and kind follow the flag byte by byte.
         let after_shared = |bytes: usize| layout.is_shared.saturating_add(bytes);
+        // The counts follow the tablespace.
+        let pages = row.u32_at("relpages", layout.tablespace.saturating_add(4))?;
+        let all_visible = row.u32_at("relallvisible", layout.tablespace.saturating_add(12))?;
+        let filenode = row.u32_at("relfilenode", layout.filenode)?;
+        let is_shared = row.u8_at("relisshared", layout.is_shared)? != 0;
+        let has_count = layout.has_own_counts && all_visible > 0 && filenode > 0 && !is_shared;
         Ok(Self {
             oid: layout.oid(row)?,
             name: row.name_at("relname", layout.name)?,
@@ -333,13 +354,14 @@ impl ClassRow {
             // Access method and file number stand side by side, and so do TOAST table, `relhasindex` and the flag.
             access_method_oid: row.u32_at("relam", layout.filenode.saturating_sub(4))?,
             toast_oid: row.u32_at("reltoastrelid", layout.is_shared.saturating_sub(5))?,
-            filenode: row.u32_at("relfilenode", layout.filenode)?,
+            filenode,
             spc_oid: row.u32_at("reltablespace", layout.tablespace)?,
-            is_shared: row.u8_at("relisshared", layout.is_shared)? != 0,
+            is_shared,
             persistence: Persistence::from_code(row.u8_at("relpersistence", after_shared(1))?),
             kind: RelKind(row.u8_at("relkind", after_shared(2))?),
             frozen_xid: row.u32_at("relfrozenxid", layout.frozen_xid)?,
             min_multi: row.u32_at("relminmxid", layout.frozen_xid.saturating_add(4))?,
+            mapped_pages: if has_count { pages } else { 0 },
         })
     }
 }
@@ -366,7 +388,7 @@ impl NamedRow {
     }
 }
 
-/// The head of a row of `pg_index`, the same in all majors: bytes 0..4 `indexrelid`, 4..8 `indrelid`.
+/// A row of `pg_index`: bytes 0..4 `indexrelid`, 4..8 `indrelid`; the flag as [`CatalogLayout`] says.
 ///
 /// Source: `FormData_pg_index`, `src/include/catalog/pg_index.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -375,6 +397,10 @@ pub struct IndexRow {
     pub index_oid: Oid,
     /// OID of the table that it is of.
     pub table_oid: Oid,
+    /// The server writes to it. One that is not was never filled, or is about to be dropped: no server reads its pages.
+    ///
+    /// Source: `index_set_state_flags`, `src/backend/catalog/index.c`; `vac_open_indexes`, `src/backend/commands/vacuum.c`.
+    pub is_ready: bool,
 }
 
 impl IndexRow {
@@ -382,8 +408,9 @@ impl IndexRow {
     ///
     /// # Errors
     /// `Truncated` when the row is too short.
-    pub fn decode(row: &RowBytes<'_>) -> Result<Self, ParseError> {
-        Ok(Self { index_oid: row.u32_at("indexrelid", 0)?, table_oid: row.u32_at("indrelid", 4)? })
+    pub fn decode(layout: &CatalogLayout, row: &RowBytes<'_>) -> Result<Self, ParseError> {
+        let is_ready = row.u8_at("indisready", layout.index_ready)? != 0;
+        Ok(Self { index_oid: row.u32_at("indexrelid", 0)?, table_oid: row.u32_at("indrelid", 4)?, is_ready })
     }
 }
 
@@ -446,11 +473,18 @@ mod tests {
         bytes[32 + 88..32 + 92].copy_from_slice(&16_390_u32.to_le_bytes());
         bytes[32 + 117..32 + 120].copy_from_slice(b"\x01ui");
         bytes[32 + 136..32 + 140].copy_from_slice(&731_u32.to_le_bytes());
+        bytes[32 + 96..32 + 100].copy_from_slice(&1000_u32.to_le_bytes());
+        bytes[32 + 104..32 + 108].copy_from_slice(&7_u32.to_le_bytes());
         let decoded = ClassRow::decode(&SINCE_18, &row(&bytes)).unwrap();
         assert_eq!((decoded.oid, decoded.filenode, decoded.is_shared), (16_384, 16_390, true));
         assert_eq!((decoded.persistence, decoded.kind.to_string().as_str()), (Persistence::Unlogged, "index"));
         assert_eq!(decoded.name.text(), "t\u{e9}\u{fffd}");
         assert_eq!(decoded.frozen_xid, 731);
+        assert_eq!(decoded.mapped_pages, 0, "a dump may have brought the counts");
+        let counted = |bytes: &[u8]| ClassRow::decode(&TO_17, &row(bytes)).unwrap().mapped_pages;
+        assert_eq!(counted(&bytes), 1000);
+        bytes[32 + 104] = 0;
+        assert_eq!(counted(&bytes), 0, "none in the map");
     }
 
     #[test]

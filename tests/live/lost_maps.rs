@@ -4,6 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use super::lost_files::{crash_and_stop, line, servers};
 use crate::common::live::{Server, all_programs, version_of};
 use crate::common::{arg, dwbinspect, skipped};
 
@@ -88,6 +89,58 @@ fn pages_that_a_sound_stop_does_not_explain_are_named() {
             assert!(page["damage_codes"].as_array().unwrap().iter().all(is_known), "{what}: {page}");
             assert_eq!((ran.status, pages.len()), (1, 1), "{what}");
         }
+    }
+}
+
+/// Tables whose files get shorter, or others, by what servers do.
+const CHANGED: [&str; 8] = [
+    "create table cut as select i, repeat('x', 500) v from generate_series(1, 3000) i",
+    "create unlogged table unlogged as table cut; create table deleted as table cut; create table emptied as table cut; create table full_vacuum as \
+     table cut; create table rewritten as table cut; create table undone as table cut",
+    "vacuum analyze",
+    "delete from deleted; vacuum deleted; truncate emptied",
+    "delete from full_vacuum where i > 10; vacuum full full_vacuum",
+    "delete from rewritten where i > 10; alter table rewritten alter i type bigint",
+    "begin; create table made as table cut; analyze made; truncate made; commit",
+    "begin; truncate undone; rollback; checkpoint",
+];
+
+#[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
+fn table_that_was_cut_with_its_map_is_named() {
+    for server in servers("").filter(|server| server.major() < 18) {
+        assert!(server.launch(&[]), "{}", server.log());
+        CHANGED.iter().for_each(|statements| drop(server.sql(&format!("{statements};"))));
+        let path = line(&server, "select pg_relation_filepath('cut')");
+        let stopped = crash_and_stop(&server);
+        let cut = |stopped: &Server, pages: usize| {
+            let file = OpenOptions::new().write(true).open(stopped.data().join(&path)).unwrap();
+            file.set_len((pages * PAGE) as u64).unwrap();
+        };
+        let pages = usize::try_from(fs::metadata(stopped.data().join(&path)).unwrap().len()).unwrap() / PAGE;
+        let map = stopped.data().join(format!("{path}_vm"));
+        for (left, is_short) in [(1, true), (pages / 2 - 4, true), (pages / 2 + 4, false), (pages, false)] {
+            let copy = stopped.copy();
+            fs::remove_file(copy.data().join(format!("{path}_vm"))).unwrap();
+            cut(&copy, left);
+            for command in ["check", "verify"] {
+                let ran = dwbinspect(&[command, arg(&copy.data()), "--format", "ndjson"]);
+                let findings = ran.of_type("finding");
+                let is_named = findings.iter().any(|found| found["kind"] == "relation_short" && found["file"] == *path);
+                assert_eq!(is_named, is_short, "{command}, {left} of {pages}: {findings:?}");
+                assert!(ran.status == 1 || !is_short, "{command}, {left} of {pages}");
+            }
+            if is_short {
+                assert!(copy.launch(&[]), "{}", copy.log());
+                assert!(line(&copy, "select count(*) from cut").parse::<usize>().unwrap() < 3000);
+            }
+        }
+        // The map, where it is there, says it by itself.
+        cut(&stopped, 1);
+        assert!(map.exists());
+        let ran = dwbinspect(&["verify", arg(&stopped.data()), "--format", "ndjson"]);
+        assert!(ran.of_type("finding").iter().all(|found| found["kind"] != "relation_short"), "{}", ran.stdout);
+        assert_eq!(ran.status, 1, "{}", ran.stdout);
     }
 }
 

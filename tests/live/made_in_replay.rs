@@ -179,6 +179,45 @@ fn link_in_place_of_a_directory_that_the_server_makes_is_named() {
     assert!(!server.launch(&[]), "{}", server.log());
 }
 
+/// No server reads its pages, whatever they are, until it is made anew or dropped.
+#[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
+fn index_that_was_never_filled_is_not_missed() {
+    for server in servers("") {
+        assert!(server.launch(&[]), "{}", server.log());
+        server.sql(
+            "create table t as select i % 900 x from generate_series(1, 1000) i; vacuum t;
+             create function slow(i int) returns int language plpgsql immutable as 'begin perform pg_sleep(1); return i; end'",
+        );
+        let mut builder = server.start_sql("create unique index concurrently u on t (x)");
+        assert!(!builder.wait().unwrap().success(), "two rows are the same");
+        let mut builder = server.start_sql("create index concurrently s on t (slow(x))");
+        while line(&server, "select count(*) from pg_stat_activity where wait_event = 'PgSleep'") != "1" {}
+        server.sql("checkpoint");
+        assert_eq!(line(&server, "select count(*) from pg_index where not indisready"), "2");
+        let of = |name: &str| line(&server, &format!("select pg_relation_filepath('{name}')"));
+        let files = ["u", "s", "t"].map(of);
+        let stopped = crash_and_stop(&server);
+        drop(builder.wait());
+        let table = fs::read(stopped.data().join(&files[2])).unwrap();
+        for how in ["gone", "zeros", "of the table"] {
+            let copy = stopped.copy();
+            for file in &files[..2] {
+                let path = copy.data().join(file);
+                match how {
+                    "gone" => fs::remove_file(path).unwrap(),
+                    "zeros" => fs::write(path, [0; 16_384]).unwrap(),
+                    _ => fs::write(path, &table[..8192]).unwrap(),
+                }
+            }
+            let found = told(&copy.data());
+            assert_eq!((found.0, found.1.as_str(), found.2.len()), (0, "without_replay", 0), "{how}: {found:?}");
+            assert!(copy.launch(&[]), "{how}: {}", copy.log());
+            copy.sql("insert into t values (7); update t set x = 8 where x = 7; vacuum analyze t; drop index u");
+        }
+    }
+}
+
 /// Its file is empty from the first transaction of `CREATE INDEX CONCURRENTLY` on until the second one fills it, and replay does so too.
 #[test]
 #[ignore = "long, with a live server: `cargo test-all` runs it"]

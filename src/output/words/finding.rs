@@ -54,6 +54,12 @@ impl fmt::Display for FindingKind {
                 write!(f, "block {block} of {name} holds a page of another kind of relation ({kind})")?;
                 if *further > 0 { write!(f, "; {further} more such pages are not listed") } else { Ok(()) }
             }
+            Self::RelationShort { name, blocks, counted } => {
+                write!(
+                    f,
+                    "{name}: pages {blocks}, pages that the server counted {counted}, and its visibility map is gone"
+                )
+            }
             Self::FirstPageZeroed { name } => write!(f, "the first page of {name} is all zero"),
             Self::RelationFileEmpty { name } => write!(f, "the first file of {name} has no page"),
             Self::TablespaceOfWal { record_lsn, location, why } => {

@@ -133,13 +133,17 @@ impl FindingKind {
                 "a write went to the wrong file, or the file was copied over another one. Queries that read the page fail or return wrong rows. Rebuild an \
                  index with REINDEX; restore a table or a sequence from a backup"
             }
+            Self::RelationShort { .. } => {
+                "its files were cut off or replaced: queries find no row of the pages that are gone, without a word. Bring the files of this relation back from a \
+                 copy of the same moment, or its rows from a backup"
+            }
             Self::FirstPageZeroed { .. } => {
                 "every use of the relation fails, and over a catalog index every connection. Rebuild an index with REINDEX (of a catalog: in single-user \
                  mode with ignore_system_indexes); the value of a sequence is lost: use setval"
             }
             Self::RelationFileEmpty { .. } => {
-                "every index and every sequence has a page, unless CREATE INDEX CONCURRENTLY was broken off: whoever uses it fails. REINDEX makes an index anew; of a sequence the \
-                 value is lost"
+                "every index that a server reads and every sequence has a page: whoever uses it fails. REINDEX makes an index anew; of a sequence the value is \
+                 lost"
             }
             Self::TablespaceOfWal { .. } => {
                 "replay ends there, and no server starts: make the directory, empty, for the user that the server runs as"

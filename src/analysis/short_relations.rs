@@ -1,0 +1,50 @@
+//! Tables that are far shorter than the server once counted, and whose visibility map is gone with the rest.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::finding::Finding;
+use super::finding_kind::FindingKind;
+use crate::cluster::names::{RelationName, RelationNames, RowAge};
+use crate::cluster::relation_path::RelationPaths;
+use crate::cluster::relation_walk::RelationFile;
+use crate::types::{ForkNumber, RelFileLocator};
+
+/// Pages that a table may lack besides one half of those that were counted.
+const SLACK: u64 = 8;
+
+/// The tables. A server counts anew when it makes a table shorter, and gives a table that it empties or writes anew other files and
+/// counts. It may be broken off between cutting and counting, but it never removes the map of files that stay.
+///
+/// Source: `heap_vacuum_rel`, `src/backend/access/heap/vacuumlazy.c`; `RelationSetNewRelfilenumber`,
+/// `src/backend/utils/cache/relcache.c`; `swap_relation_files`, `src/backend/commands/cluster.c`; `RelationTruncate`,
+/// `src/backend/catalog/storage.c`.
+pub(super) fn short_relations(
+    names: &RelationNames,
+    paths: &RelationPaths,
+    files: &[RelationFile],
+    block_size: u32,
+) -> Vec<Finding> {
+    let mut bytes: BTreeMap<RelFileLocator, u64> = BTreeMap::new();
+    let mut mapped: BTreeSet<RelFileLocator> = BTreeSet::new();
+    for file in files {
+        match file.name.fork {
+            ForkNumber::Main => {
+                let held = bytes.entry(file.rel).or_default();
+                *held = held.saturating_add(file.size_bytes);
+            }
+            ForkNumber::Vm => drop(mapped.insert(file.rel)),
+            ForkNumber::Fsm | ForkNumber::Init => {}
+        }
+    }
+    let short = |(rel, name, _): (RelFileLocator, &RelationName, RowAge)| {
+        let blocks = bytes.get(&rel)?.div_ceil(u64::from(block_size).max(1));
+        let counted = u64::from(name.mapped_pages);
+        let is_short =
+            name.is_heap && counted >= blocks.saturating_mul(2).saturating_add(SLACK) && !mapped.contains(&rel);
+        let file = paths.segment_file(rel, ForkNumber::Main, 0).display().to_string();
+        is_short.then(|| {
+            Finding::problem(FindingKind::RelationShort { name: name.to_string(), blocks, counted }).in_file(&file)
+        })
+    };
+    names.certain().into_iter().filter_map(short).collect()
+}
