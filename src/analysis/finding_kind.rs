@@ -113,6 +113,8 @@ pub enum FindingKind {
     RelationFileEmpty { name: String },
     /// A table has far fewer pages than the server counted, and its visibility map is gone.
     RelationShort { name: String, blocks: u64, counted: u64 },
+    /// Archives are read page by page, and nothing is compared.
+    NotCompared,
     /// A sound page is of another kind than its relation; `further`: more such pages than are named one by one.
     #[strum(serialize = "page_of_other_kind")]
     PageOfOtherKind { name: String, block: BlockNumber, kind: PageKind, further: usize },

@@ -37,7 +37,7 @@ use crate::analysis::belonging::{Belonging, BelongingInput};
 use crate::analysis::cluster_condition::{ClusterCondition, is_replayed, is_settled};
 use crate::analysis::dwb_report::DwbReport;
 use crate::analysis::error_words::ErrorWords;
-use crate::analysis::finding::{Coverage, Finding};
+use crate::analysis::finding::{Coverage, Finding, Severity};
 use crate::analysis::finding_kind::{DamagedPages, FindingKind};
 use crate::analysis::in_order::all_cores;
 use crate::analysis::page_heads::PageHeads;
@@ -51,6 +51,7 @@ use crate::analysis::verdict::check::{
     CheckInput, CheckReport, ClusterInput, DwbInput, NameInput, ScanInput, WalInput, Witnesses, check as judge_cluster,
 };
 use crate::analysis::verdict::doubt::{Doubt, LsnWitness, NotRead};
+use crate::analysis::verdict::judge::Reason;
 use crate::analysis::verdict::outlook::Obstacle;
 use crate::analysis::verdict::proof::Proofs;
 use crate::analysis::verdict::replay::Replay;
@@ -268,6 +269,7 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
     findings.extend(made);
     findings.extend(link_findings(&links, &named, &report, unchecked, &has_name, &|page| files.locate(page)));
     findings.extend(cluster_findings(&cluster, &report, &source));
+    point_to_findings(&mut report, &findings, &files);
     let coverage = std::mem::take(&mut report.coverage);
     fill_in_verdicts(&mut rows, &dwb.staleness, &report.slots);
     let state = ClusterCondition::of(cluster.control, &cluster.server, &cluster.signs);
@@ -428,6 +430,11 @@ impl<'a> Cluster<'a> {
         is_settled(self.control, &self.signs, &self.server)
     }
 
+    /// Pages that look sound are whole: without checksums a page may be torn, which replay heals.
+    fn has_whole_pages(&self) -> bool {
+        self.has_checksums || !self.replay.recovery.replays()
+    }
+
     /// Pages carry no checksums that are enforced.
     fn lacks_checksums(&self) -> bool {
         self.control.is_some() && !self.has_checksums
@@ -539,6 +546,21 @@ fn doubts_of_all(request: &CheckRequest, watch: &dyn Watch) -> (Vec<Doubt>, Cove
         Err(error) => {
             let why = NotRead::CheckFailed(ErrorWords::of_other(&error));
             (vec![Doubt::PagesNotRead { why }], Coverage::default())
+        }
+    }
+}
+
+/// Has pages that nothing is wrong with by themselves say so where a finding is about them.
+fn point_to_findings(report: &mut CheckReport, findings: &[Finding], files: &RelationFiles) {
+    for found in report.pages.iter_mut().filter(|found| !found.is_wrong) {
+        let (file, offset) = files.locate(found.page);
+        let is_of_page = |finding: &Finding| {
+            finding.severity == Severity::Problem
+                && finding.file.as_ref() == Some(&file)
+                && finding.offset == Some(offset)
+        };
+        if findings.iter().any(is_of_page) {
+            found.verdict.settle_in_order(Reason::SoundByItself);
         }
     }
 }

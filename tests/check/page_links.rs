@@ -56,6 +56,13 @@ fn zeroed_leaf_is_damage_because_its_neighbours_and_its_parent_name_it() {
     assert_eq!((&page["block"], &page["disk"]), (&Value::from(7), &Value::from("zeroed")));
     assert_eq!(page["strength"], "proven");
     assert_ne!(page["verdict"], "restore", "an index page that was never an image's is not put back from nothing");
+    assert_eq!(by_itself(&copy, 7), (1, page.clone()));
+}
+
+/// Status and page of `page` for a block of the index.
+fn by_itself(copy: &ClusterCopy, block: u32) -> (i32, Value) {
+    let ran = dwbinspect(&["page", "--format", "ndjson", arg(copy.data()), "base/5/2658", &block.to_string()]);
+    (ran.status, ran.of_type("page").remove(0))
 }
 
 #[test]
@@ -92,6 +99,8 @@ fn index_that_ends_before_a_page_that_it_names_is_damaged() {
     assert_eq!(checked.status, 1, "the server was shut down: no page that is gone can have been newer than WAL");
     let blocks: BTreeSet<u64> = checked.of_type("page").iter().map(|page| page["block"].as_u64().unwrap()).collect();
     assert!(blocks.contains(&9), "{blocks:?}");
+    let (status, page) = by_itself(&copy, 9);
+    assert_eq!((status, &page["damage_codes"]), (1, &serde_json::json!(["named_page_missing"])));
 }
 
 #[test]

@@ -21,7 +21,8 @@ fn answer(ran: &Ran) -> Value {
         pages.iter_mut().for_each(|page| page[name] = Value::Null);
     }
     // `tablespace_map` is a file of archives.
-    let of_directories = ["recovery_signal", "names", "stale_pid_file", "links_uncertain", "links_of_damaged_pages"];
+    let of_directories =
+        ["recovery_signal", "names", "stale_pid_file", "links_uncertain", "links_of_damaged_pages", "not_compared"];
     let findings: Vec<Value> = ran
         .of_type("finding")
         .into_iter()

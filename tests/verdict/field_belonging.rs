@@ -62,11 +62,26 @@ fn one_row_with_a_multixact_of_the_future_is_named_by_block_and_item() {
     assert!(found["what"].to_string().contains("block 3 item 5 names 3430008"), "{found}");
 }
 
+/// `page` of this block: findings with a file and what is said of the page.
+fn examined_page(case: &str, file: &str, block: &str, code: &str) {
+    let data = unpack::unpack(&format!("field/{case}")).expect("unpack fixture").join("data");
+    let ran = dwbinspect(&["page", "--format", "ndjson", arg(&data), file, block]);
+    let findings = ran.of_type("finding");
+    assert!(findings.iter().any(|found| found["kind"] == code && found["file"] == file), "{findings:?}");
+    assert_eq!(ran.status, 1, "{findings:?}");
+    assert_eq!(ran.of_type("page")[0]["reason_codes"], serde_json::json!(["sound_by_itself"]));
+    // A page beside it is not blamed.
+    let ran = dwbinspect(&["page", "--format", "ndjson", arg(&data), file, "1"]);
+    assert_eq!(ran.of_type("page")[0]["reason_codes"], serde_json::json!(["nothing_wrong"]));
+    assert!(ran.of_type("finding").iter().all(|found| found["kind"] != "page_of_other_kind"), "{}", ran.stdout);
+}
+
 #[test]
 fn page_of_a_table_in_an_index_is_damage() {
     let (codes, proven, statuses, _) = examined("misplaced_write_other_kind");
     assert!(codes.iter().any(|code| code == "page_of_other_kind"), "{codes:?}");
     assert_eq!((proven, statuses), (0, [1, 1]));
+    examined_page("misplaced_write_other_kind", "base/5/16387", "0", "page_of_other_kind");
 }
 
 #[test]
@@ -74,6 +89,7 @@ fn zeroed_metapage_of_an_index_is_damage() {
     let (codes, proven, statuses, _) = examined("zero_metapage_catalog_index");
     assert!(codes.iter().any(|code| code == "first_page_zeroed"), "{codes:?}");
     assert_eq!((proven, statuses), (0, [1, 1]));
+    examined_page("zero_metapage_catalog_index", "base/5/2662", "0", "first_page_zeroed");
 }
 
 #[test]

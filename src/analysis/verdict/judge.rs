@@ -110,6 +110,8 @@ pub enum Reason {
     CannotBeRebuilt(NotRebuildable),
     /// Nothing is wrong with the page.
     NothingWrong,
+    /// Nothing is wrong with the page by itself, and a finding says that it is wrong in its place.
+    SoundByItself,
     /// Nothing is wrong with the page: it equals an image whose CRC is right.
     EqualsImage {
         /// Which one.
@@ -224,7 +226,7 @@ pub struct PageVerdict {
 
 impl PageVerdict {
     /// Takes the verdict back: nothing speaks against the page.
-    pub(super) fn settle_in_order(&mut self, reason: Reason) {
+    pub fn settle_in_order(&mut self, reason: Reason) {
         self.verdict = Verdict::Leave;
         self.chosen = None;
         self.reasons = vec![reason];

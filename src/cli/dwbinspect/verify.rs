@@ -31,7 +31,7 @@ use crate::output::words::cluster::checksum_words;
 /// down in order, visibility maps are compared with their tables, and the files beside the pages are examined too, as by
 /// check: relations and databases that are missing, transaction status, what a start needs. Files of temporary relations are not read; a server removes them when it
 /// starts. The archives of a base backup in tar format are read as they are, plain or compressed; there, relations
-/// have no names, and links between index pages are not followed.
+/// have no names, and each page is checked by itself: neither its kind, nor links, rows and other files are compared.
 ///
 /// check examines what holds data, and what recovery reads of it. Settings, authentication, TLS, sockets, libraries and limits are
 /// the server's to judge: a start that fails over them says so at once and changes nothing. verify examines the same data without

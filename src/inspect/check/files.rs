@@ -33,6 +33,13 @@ impl RelationFiles {
         Self { walk, rules, geometry, block_size, paths }
     }
 
+    /// The same of these relations alone.
+    pub(super) fn only(&self, takes: impl Fn(RelFileLocator) -> bool) -> Self {
+        let files = self.walk.files.iter().filter(|file| takes(file.rel)).cloned().collect();
+        let walk = RelationWalk { files, skipped: Vec::new() };
+        Self { walk, paths: self.paths.clone(), ..*self }
+    }
+
     /// Blocks of a fork, by the sizes of its files when they were listed.
     pub(super) fn blocks_of(&self, rel: RelFileLocator, fork: ForkNumber) -> u64 {
         let files = &self.walk.files;

@@ -25,6 +25,7 @@ use crate::analysis::verdict::slots::{SlotRef, Suspicion, Unchanged};
 use crate::analysis::verdict::unchecked::shows_late_transaction;
 use crate::cluster::data_dir::encryption_keys;
 use crate::cluster::names::RelationNames;
+use crate::cluster::page_source::{PageRead, PageSource, RelationPages};
 use crate::inspect::page_rules::{ChecksumRule, PageRules};
 use crate::parsers::page_kind::access_method_name;
 use crate::types::{BlockNumber, ForkNumber, Lsn, PageId, RelFileLocator};
@@ -85,7 +86,10 @@ pub(super) fn scan(
         told.coverage.skip(SkippedPart::RelationFiles, error);
     }
     let rules = match (request.scope, &files.rules) {
-        (Scope::Page(page), _) => {
+        (Scope::Page(page), Some(rules)) => {
+            return scan_page(cluster, (files, names), rules, page, (request, watch), told);
+        }
+        (Scope::Page(page), None) => {
             return Scanned { suspects: BTreeMap::from([(page, Suspicion::Differs)]), ..Scanned::default() };
         }
         (Scope::DwbPages, _) | (Scope::All, None) => return Scanned::default(),
@@ -112,6 +116,40 @@ pub(super) fn scan(
         let found = segment_findings(&files.walk.files, files.geometry, |_| true);
         scanned.incomplete.extend(doubt_of_segments(&found));
         told.findings.extend(found);
+    }
+    scanned
+}
+
+/// What the scan of all pages would tell of one: its kind, and, where it is not there or all zero, what its relation and the indexes of
+/// that say of it.
+fn scan_page(
+    cluster: &Cluster<'_>,
+    (files, names): (&RelationFiles, &RelationNames),
+    rules: &PageRules,
+    page: PageId,
+    (request, watch): (&CheckRequest, &dyn Watch),
+    told: &mut Told,
+) -> Scanned {
+    let mut scanned = Scanned { suspects: BTreeMap::from([(page, Suspicion::Differs)]), ..Scanned::default() };
+    let mut bytes = vec![0; files.block_size];
+    let pages = RelationPages::new(cluster.directory.root(), files.paths.clone());
+    // One that cannot be read is reported where it is judged.
+    let Ok(read) = pages.read_page(page, &mut bytes) else { return scanned };
+    let condition = PageCondition::of(&bytes, page.fork, page.block, rules.checksums != ChecksumRule::Off);
+    if read == PageRead::Whole && condition == PageCondition::Sound && cluster.has_whole_pages() {
+        let kinds = KindWitness::new(names);
+        kinds.look(page, &bytes);
+        told.findings.extend(kinds.findings(|page| files.locate(page)));
+    }
+    let is_absent = read == PageRead::BeyondEnd || read == PageRead::Whole && condition == PageCondition::Zeroed;
+    if is_absent && page.fork == ForkNumber::Main {
+        let owners = names.owners();
+        let speaks_of_it = |rel: RelFileLocator| rel == page.rel || owners.get(&rel) == Some(&page.rel);
+        let files = files.only(speaks_of_it);
+        let (nobody, notable) = (|_: PageId| {}, |_: PageId, _: &[u8]| false);
+        let watch = ScanWatch { watch, found: &nobody };
+        let found = read_pages(cluster, (&files, names), rules, &notable, request.jobs, &watch, &mut told.coverage);
+        scanned.links.broken.extend(found.links.broken.into_iter().filter(|link| link.page == page));
     }
     scanned
 }
@@ -154,8 +192,7 @@ fn scan_once(
     let witness = ChecksumWitness::of(off_by_control, cluster.directory.major(), cluster.is_settled());
     let odd = Mutex::new(Vec::new());
     let kinds = KindWitness::new(names);
-    // Without checksums a page may be torn, which replay heals.
-    let is_whole = cluster.has_checksums || !cluster.replay.recovery.replays();
+    let is_whole = cluster.has_whole_pages();
     let stopped = cluster.control.filter(|_| cluster.signs.backup_label.is_none());
     let counters = CounterWitness::of(cluster.directory, stopped, names, is_whole);
     let notable = |page: PageId, bytes: &[u8]| {

@@ -271,6 +271,7 @@ impl Pass {
         Selection::new(&request.files, &backup.directory, &files, None, &mut coverage)?;
         let page_rules = PageRules::with_headers(&directory, || only_size(&self.named), &mut coverage, &mut findings);
         self.note_missing_archives(backup, &mut coverage);
+        findings.push(Finding::note(FindingKind::NotCompared));
         let mut report = VerifyReport::begin(&directory, server, &signs, findings, coverage);
         report.files = taken.len() as u64;
         let Some(page_rules) = page_rules else { return Ok(report) };

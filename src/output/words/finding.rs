@@ -60,6 +60,7 @@ impl fmt::Display for FindingKind {
                     "{name}: pages {blocks}, pages that the server counted {counted}, and its visibility map is gone"
                 )
             }
+            Self::NotCompared => f.write_str("the pages of archives were checked one by one"),
             Self::FirstPageZeroed { name } => write!(f, "the first page of {name} is all zero"),
             Self::RelationFileEmpty { name } => write!(f, "the first file of {name} has no page"),
             Self::TablespaceOfWal { record_lsn, location, why } => {

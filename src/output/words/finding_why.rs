@@ -137,6 +137,10 @@ impl FindingKind {
                 "its files were cut off or replaced: queries find no row of the pages that are gone, without a word. Bring the files of this relation back from a \
                  copy of the same moment, or its rows from a backup"
             }
+            Self::NotCompared => {
+                "whether they are of the kind of their relation, agree with each other, and have all files beside them, is seen once the backup is unpacked: use check \
+                 there"
+            }
             Self::FirstPageZeroed { .. } => {
                 "every use of the relation fails, and over a catalog index every connection. Rebuild an index with REINDEX (of a catalog: in single-user \
                  mode with ignore_system_indexes); the value of a sequence is lost: use setval"

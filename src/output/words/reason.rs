@@ -55,6 +55,9 @@ impl fmt::Display for Reason {
             Self::CanBeRebuilt(plan) => plan.fmt(f),
             Self::CannotBeRebuilt(why) => why.fmt(f),
             Self::NothingWrong => f.write_str("nothing is wrong with the page"),
+            Self::SoundByItself => {
+                f.write_str("nothing is wrong with the page by itself, but with its place: see the findings")
+            }
             Self::EqualsImage { source } => {
                 write!(f, "nothing is wrong with the page: it equals {source}, whose CRC is right")
             }
