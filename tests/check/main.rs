@@ -23,6 +23,7 @@ mod page_at;
 mod page_history;
 mod page_links;
 mod predictions;
+mod room;
 mod unlogged_copies;
 mod verify;
 mod verify_replay;
