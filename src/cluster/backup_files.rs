@@ -126,14 +126,22 @@ pub(super) fn is_without_content(name: &str, size_bytes: u64) -> bool {
     name == "tablespace_map" && size_bytes == 0
 }
 
+/// The label in a file, if there is one.
+///
+/// # Errors
+/// When it is there and cannot be read.
+pub fn read_label(path: &Path) -> Result<Option<BackupLabel>, AccessError> {
+    match read_small(path, Links::Refuse, LABEL_LIMIT_BYTES) {
+        Ok(bytes) => Ok(Some(BackupLabel::parse(&String::from_utf8_lossy(&bytes)))),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// Looks for the signs in a data directory, `control` being its control file when that can be trusted.
 #[must_use]
 pub fn read_signs(data_dir: &Path, control: Option<&ControlFile>) -> RecoverySigns {
-    let backup_label = match read_small(&data_dir.join("backup_label"), Links::Refuse, LABEL_LIMIT_BYTES) {
-        Ok(bytes) => Some(Ok(BackupLabel::parse(&String::from_utf8_lossy(&bytes)))),
-        Err(error) if error.is_not_found() => None,
-        Err(error) => Some(Err(error)),
-    };
+    let backup_label = read_label(&data_dir.join("backup_label")).transpose();
     let present = |name: &&&str| match data_dir.join(name).symlink_metadata() {
         Ok(found) => !(found.is_file() && is_without_content(name, found.len())),
         // One that cannot be examined may well be there.

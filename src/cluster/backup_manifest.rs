@@ -25,6 +25,8 @@ pub struct BackupManifest {
     pub lists_label: bool,
     /// Where the WAL begins that recovery needs: the least "Start-LSN".
     pub start_lsn: Lsn,
+    /// Where the WAL ends that recovery needs at least: the highest "End-LSN".
+    pub end_lsn: Lsn,
     /// Timeline of that range.
     pub timeline: TimelineId,
 }
@@ -43,6 +45,8 @@ struct Range {
     timeline: u32,
     #[serde(rename = "Start-LSN")]
     start_lsn: String,
+    #[serde(rename = "End-LSN")]
+    end_lsn: String,
 }
 
 /// The list of files, of which one is looked for and none is kept.
@@ -100,6 +104,7 @@ impl BackupManifest {
         let first = starts.min();
         let (start_lsn, timeline) =
             first.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no range of WAL"))?;
-        Ok(Self { lists_label: files.lists_label, start_lsn, timeline: TimelineId(timeline) })
+        let end_lsn = ranges.iter().filter_map(|range| range.end_lsn.parse().ok()).max().unwrap_or(start_lsn);
+        Ok(Self { lists_label: files.lists_label, start_lsn, end_lsn, timeline: TimelineId(timeline) })
     }
 }

@@ -191,3 +191,51 @@ fn pages_newer_than_all_wal_are_dumped_after_a_reset_past_them() {
     assert!(!copy.log().contains("is not satisfied"), "{}", copy.log());
     assert!(copy.sql("select count(*) from note where id <= 2000").trim() == "2000");
 }
+
+/// The lines of the label that stand in the finding are those that the server wrote.
+#[test]
+#[ignore = "long, with a live server: `cargo test-all` runs it"]
+fn label_of_a_backup_of_a_standby_is_told_as_it_was() {
+    let Some(primary) = Server::start("") else { return };
+    primary.sql("create table t as select 1 i");
+    let standby = primary.base_backup(&["-R", "-X", "stream"]);
+    standby.configure(&format!("primary_conninfo = 'host={} user=postgres'\n", primary.host().display()));
+    assert!(standby.launch(&[]), "{}", standby.log());
+    for (server, from) in [(&primary, "primary"), (&standby, "standby")] {
+        let backup = server.base_backup(&["-X", "stream"]);
+        let label = fs::read_to_string(backup.data().join("backup_label")).unwrap();
+        assert!(label.contains(&format!("BACKUP FROM: {from}\n")), "{label}");
+        let gone = backup.data().join("backup_label.gone");
+        fs::rename(backup.data().join("backup_label"), &gone).unwrap();
+        // That of the backup that the standby was made of comes with its own backups.
+        assert_eq!(backup.data().join("backup_label.old").exists(), from == "standby");
+        let ran = dwbinspect(&["check", arg(&backup.data()), "--format", "ndjson"]);
+        let findings = ran.of_type("finding");
+        let found =
+            findings.iter().find(|found| found["kind"] == "label_gone").unwrap_or_else(|| panic!("{findings:?}"));
+        let what = found["what"].as_str().unwrap();
+        for name in ["START WAL LOCATION", "BACKUP METHOD", "BACKUP FROM", "START TIMELINE"] {
+            let line = label.lines().find(|line| line.starts_with(name)).unwrap();
+            // Numbers are written with leading zeros here.
+            let told = what.replace("/0", "/").replace("/0", "/");
+            assert!(what.contains(line) || told.contains(line), "{line}: {what}");
+        }
+        assert_ne!(ran.status, 0, "{}", ran.stdout);
+        let is_named = |data: &Path| {
+            let ran = dwbinspect(&["check", arg(data), "--format", "ndjson"]);
+            ran.of_type("finding").iter().any(|found| found["kind"] == "label_gone")
+        };
+        if from == "primary" {
+            // Renamed by hand, as a server renames it that recovers from it.
+            fs::rename(&gone, backup.data().join("backup_label.old")).unwrap();
+            assert!(is_named(&backup.data()));
+            fs::rename(backup.data().join("backup_label.old"), backup.data().join("backup_label")).unwrap();
+            backup.configure("");
+            assert!(backup.launch(&[]), "{}", backup.log());
+            backup.sql("checkpoint");
+            backup.stop("immediate");
+            fs::remove_file(backup.data().join("postmaster.opts")).unwrap();
+            assert!(!is_named(&backup.data()));
+        }
+    }
+}
