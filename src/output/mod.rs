@@ -8,7 +8,7 @@ pub mod check_text;
 pub mod closing;
 pub mod colour;
 #[cfg(feature = "tables")]
-pub mod compare_text;
+pub mod compare;
 #[cfg(feature = "tables")]
 pub mod compression_text;
 pub mod control_facts;

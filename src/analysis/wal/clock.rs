@@ -120,6 +120,12 @@ impl Clock {
         self.now
     }
 
+    /// From the earliest to the latest time that records were written at.
+    #[must_use]
+    pub fn span_us(&self) -> Option<i64> {
+        self.lowest.zip(self.now).map(|((_, first), last)| last.us_since(first))
+    }
+
     /// Takes what the record at `lsn` tells.
     pub fn tell(&mut self, lsn: Lsn, told: Told) {
         match told {

@@ -11,7 +11,7 @@ use serde_json::{Map, json};
 
 use super::PROGRAM;
 use crate::analysis::verdict::answer::Answer;
-use crate::analysis::wal::compare::{Figure, SetFigures, shown_parts};
+use crate::analysis::wal::compare::{SetCounts, compare};
 use crate::cli::context::OutputArgs;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::usage::UsageError;
@@ -19,10 +19,11 @@ use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
 use crate::inspect::wal::compare::{ComparedSet, NamedWal, wal_compare};
 use crate::inspect::wal::request::WalRequest;
 use crate::output::closing::{Closing, begin};
-use crate::output::compare_text::write_comparison;
-use crate::output::json::Item;
-use crate::output::json::compare::{FIGURE_COLUMNS, SetOrigin, figure_row, set_row};
+use crate::output::compare::{FIGURE_COLUMNS, figure_row, write_comparison};
+use crate::output::json::wal::Row;
+use crate::output::json::{Item, lsn_text};
 use crate::output::sink::CsvShape;
+use crate::parsers::wal::version::Major;
 
 /// Compare sets of WAL: before and after a change, one mode and another, two days
 ///
@@ -112,48 +113,49 @@ pub(super) fn run(args: &CompareArgs, out: &mut dyn Write) -> Result<Outcome, St
     let bar = ByteBar::new(args.progress);
     let mut sets = wal_compare(&request, &|done, total| bar.at(done, total))?;
     drop(bar);
-    let closings = sets.iter_mut().map(|set| {
+    let closings = request.iter().zip(&mut sets).map(|(named, set)| {
         let findings = std::mem::take(&mut set.wal.findings);
-        (set.name.clone(), Closing::new(findings, &set.wal.coverage))
+        (named.name.clone(), Closing::new(findings, &set.wal.coverage))
     });
     let closing = Closing::of_several(closings.collect());
-    let is_whole = sets.iter().all(|set| set.figures.is_whole);
+    let is_whole = sets.iter().all(|set| set.counts.is_whole);
     let closing = closing.answering(if is_whole { Answer::Fine } else { Answer::Uncertain });
-    let figures: Vec<SetFigures> = sets.iter().map(|set| set.figures.clone()).collect();
-    let parts = shown_parts(&figures, args.top);
+    let columns: Vec<(&str, &SetCounts)> =
+        request.iter().zip(&sets).map(|(named, set)| (named.name.as_str(), &set.counts)).collect();
+    let lines = compare(&columns.iter().map(|(_, counts)| *counts).collect::<Vec<_>>(), args.top);
     if let Some(format) = args.output.machine() {
         let shape = CsvShape::Rows { plural: "figures", columns: &FIGURE_COLUMNS };
         let paths = args.sets.iter().map(|set| set.display().to_string()).collect();
         let mut sink = begin(format, shape, out, (PROGRAM, "compare"), paths)?;
-        for set in &sets {
-            sink.item(&Item::Set(set_row(&origin(set))))?;
+        for (named, set) in request.iter().zip(&sets) {
+            sink.item(&Item::Set(set_row(named, set)))?;
         }
-        let mut shown = 0;
-        for part in &parts {
-            for figure in Figure::of(part) {
-                for (index, set) in sets.iter().enumerate() {
-                    let first = figures.first().filter(|_| index > 0);
-                    sink.item(&Item::Figure(figure_row(&set.name, &set.figures, first, part, *figure)))?;
-                    shown += 1;
-                }
+        for line in &lines {
+            for ((name, counts), cell) in columns.iter().zip(&line.cells) {
+                sink.item(&Item::Figure(figure_row(name, counts.is_whole, line, cell)))?;
             }
         }
-        let mut totals = Map::new();
-        totals.insert("sets".to_owned(), json!(sets.len()));
+        let shown = lines.iter().map(|line| line.cells.len() as u64).sum();
+        let totals = Map::from_iter([("sets".to_owned(), json!(sets.len()))]);
         return Ok(closing.end(sink, shown, totals)?.into());
     }
     let layout = args.output.layout();
-    let columns: Vec<(&str, &SetFigures)> = sets.iter().map(|set| (set.name.as_str(), &set.figures)).collect();
-    write_comparison(out, layout, &columns, &parts)?;
+    write_comparison(out, layout, &columns, &lines)?;
     Ok(closing.end_text(out, layout)?.into())
 }
 
-fn origin(set: &ComparedSet) -> SetOrigin<'_> {
-    SetOrigin {
-        name: &set.name,
-        paths: &set.paths,
-        is_whole: set.figures.is_whole,
-        wal: set.wal.origin,
-        range: (set.from, set.to),
-    }
+/// A set as a row.
+fn set_row(named: &NamedWal, set: &ComparedSet) -> Row {
+    let paths: Vec<String> = named.wal.paths.iter().map(|path| path.display().to_string()).collect();
+    let (origin, (from, to)) = (&set.wal.origin, set.range);
+    let fields = [
+        ("name", json!(named.name)),
+        ("paths", json!(paths)),
+        ("is_whole", json!(set.counts.is_whole)),
+        ("major", json!(origin.major.map(Major::number))),
+        ("system_identifier", json!(origin.system_identifier.map(|id| id.to_string()))),
+        ("start_lsn", json!(from.map(lsn_text))),
+        ("end_lsn", json!(to.map(lsn_text))),
+    ];
+    fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }

@@ -1,7 +1,6 @@
 //! Several sets of WAL beside each other: before and after a change, one mode and another, two days.
 
-use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::counting::Counting;
 use super::names::NameLookup;
@@ -9,16 +8,18 @@ use super::read_wal::ReadWal;
 use super::request::WalRequest;
 use super::segments::{Reading, RunStep};
 use super::source::WalSource;
-use super::stats::WalCounts;
 use super::watch::WatchWal;
-use crate::analysis::wal::compare::{IntervalExtent, Part, RelationKey, SetCounter, SetFigures};
-use crate::analysis::wal::group_key::{GroupBy, Key, RowKey};
+use crate::analysis::wal::compare::{Part, SetCounts, Work};
+use crate::analysis::wal::group::Groups;
+use crate::analysis::wal::group_key::{GroupBy, Grouping, Key, RowKey};
 use crate::analysis::wal::partial::{Counter, ScanPlan};
+use crate::analysis::wal::segment::Visitor;
 use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::tally::Tally;
 use crate::inspect::error::InspectError;
 use crate::parsers::wal::block::Keep;
-use crate::types::{Lsn, RelFileLocator};
+use crate::parsers::wal::record::Record;
+use crate::types::Lsn;
 
 /// How often each set is read: for all that can be counted in any order, and in order for causes.
 const PASSES: u64 = 2;
@@ -35,23 +36,12 @@ pub struct NamedWal {
 /// A set that was read.
 #[derive(Debug)]
 pub struct ComparedSet {
-    /// What it is called.
-    pub name: String,
-    /// What was read.
-    pub paths: Vec<PathBuf>,
-    /// Its figures.
-    pub figures: SetFigures,
+    /// What was counted.
+    pub counts: SetCounts,
     /// The WAL that was read.
     pub wal: ReadWal,
-    /// Start of the first record.
-    pub from: Option<Lsn>,
-    /// End of the last.
-    pub to: Option<Lsn>,
-}
-
-/// What was read of one set, before relations are matched with those of the others.
-struct ReadSet {
-    set: ComparedSet,
+    /// Start of the first record, end of the last.
+    pub range: (Option<Lsn>, Option<Lsn>),
     relations: Vec<(RowKey, Tally)>,
 }
 
@@ -60,114 +50,103 @@ struct ReadSet {
 /// # Errors
 /// When there is no such WAL, or names were asked for that cannot be read; the error says of which set.
 pub fn wal_compare(sets: &[NamedWal], watch: WatchWal<'_>) -> Result<Vec<ComparedSet>, InspectError> {
-    let of_set = |named: &NamedWal, error| InspectError::OfSet { name: named.name.clone(), error: Box::new(error) };
     // What cannot be opened is said before an hour is spent on reading the others.
-    let mut opened = Vec::new();
-    for named in sets {
-        let names = NameLookup::open(named.wal.names.as_deref()).map_err(|error| of_set(named, error))?;
-        let mut source = WalSource::open_watched(&named.wal, watch).map_err(|error| of_set(named, error))?;
-        source.take_names(&names).map_err(|error| of_set(named, error))?;
-        opened.push((named, names, source));
-    }
-    let total: u64 = opened.iter().map(|(_, _, source)| source.total_bytes().saturating_mul(PASSES)).sum();
-    let mut done_before = 0_u64;
-    let mut read = Vec::new();
-    for (named, names, source) in opened {
+    let open = |wal: &WalRequest| {
+        let names = NameLookup::open(wal.names.as_deref())?;
+        let mut source = WalSource::open_watched(wal, watch)?;
+        source.take_names(&names)?;
+        Ok((source, names, wal.jobs))
+    };
+    let of_set = |named: &NamedWal, error| InspectError::OfSet { name: named.name.clone(), error: Box::new(error) };
+    let opened = sets.iter().map(|named| open(&named.wal).map_err(|error| of_set(named, error)));
+    let opened = opened.collect::<Result<Vec<_>, _>>()?;
+    let total = opened.iter().map(|(source, ..)| source.total_bytes().saturating_mul(PASSES)).sum();
+    let (mut before, mut read) = (0_u64, Vec::new());
+    for (source, names, jobs) in opened {
         let bytes = source.total_bytes();
-        let set = read_set(named, names, source, &mut |pass| {
-            let base = done_before.saturating_add(bytes.saturating_mul(pass));
-            move |done, _| watch(base.saturating_add(done), total)
-        });
-        done_before = done_before.saturating_add(bytes.saturating_mul(PASSES));
-        read.push(set);
+        let watch_pass =
+            |pass: u64, done| watch(before.saturating_add(bytes.saturating_mul(pass)).saturating_add(done), total);
+        read.push(read_set(source, names, jobs, [&|done, _| watch_pass(0, done), &|done, _| watch_pass(1, done)]));
+        before = before.saturating_add(bytes.saturating_mul(PASSES));
     }
     match_relations(&mut read);
-    Ok(read.into_iter().map(|read| read.set).collect())
+    Ok(read)
 }
 
-/// Reads one set. `watch_of`: what watches which pass over it.
-fn read_set<W: Fn(u64, u64) -> ControlFlow<()> + Sync>(
-    named: &NamedWal,
-    names: NameLookup,
-    mut source: WalSource,
-    watch_of: &mut dyn FnMut(u64) -> W,
-) -> ReadSet {
-    let jobs = named.wal.jobs;
-    let (counts, counter) = count_set(&mut source, jobs, &watch_of(0));
-    let causes = source.once_more(|source| source.count(Some(GroupBy::Cause.into()), jobs, &watch_of(1)));
-    source.coverage.examined = counts.total.records;
-    source.note_range_without_wal();
-    let mut figures = SetFigures { is_whole: source.is_whole(), ..SetFigures::default() };
-    let intervals: Vec<IntervalExtent> = counts.intervals.iter().map(IntervalExtent::from).collect();
-    figures.put_totals(&counts.total, &intervals, &counter.times);
-    figures.put_groups(&causes.map_or_else(Vec::new, |causes| causes.rows()), |key| match key {
-        Key::Cause(cause) => Some(Part::Cause(*cause)),
-        _ => None,
-    });
-    figures.put_groups(&counter.compressions.rows(), |key| match key {
-        Key::Compression(method) => Some(Part::Compression(*method)),
-        _ => None,
-    });
-    let set = ComparedSet {
-        name: named.name.clone(),
-        paths: named.wal.paths.clone(),
-        figures,
-        wal: ReadWal::of(source, names),
-        from: counts.from,
-        to: counts.to,
-    };
-    ReadSet { set, relations: counter.relations.rows() }
+/// Counts what can be counted in any order.
+struct SetCounter<'a> {
+    counter: Counter<'a>,
+    work: Work,
+    images: Groups,
 }
 
-/// Counts by interval, relation and compression.
-fn count_set(source: &mut WalSource, jobs: usize, watch: WatchWal<'_>) -> (WalCounts, SetCounter) {
-    let watched = source.watched(watch);
+impl Visitor for SetCounter<'_> {
+    #[inline(always)]
+    fn record(&mut self, record: &Record<'_>) {
+        self.counter.record(record);
+        self.work.record(record);
+        if record.layout.image_count > 0 {
+            self.images.add(&{ *record });
+        }
+    }
+}
+
+/// Reads one set.
+fn read_set(mut source: WalSource, names: NameLookup, jobs: usize, watch: [WatchWal<'_>; 2]) -> ComparedSet {
+    let watched = source.watched(watch[0]);
     let plan = ScanPlan { blocks: true, ..source.plan() };
     let segment_size = source.set.geometry().wal_segment_size;
-    let (mut counting, mut counter) = (Counting::new(&plan, false), SetCounter::new(segment_size));
+    let images = || {
+        let by = Grouping::pair(GroupBy::Relation, GroupBy::Compression);
+        Groups::new(by, segment_size, Arc::default())
+    };
+    let (mut counting, mut work, mut all) = (Counting::new(&plan, false), Work::default(), images());
     let reading = Reading { plan: &plan, keep: Keep::Blocks, jobs, watched: &watched };
-    let begin =
-        |stretch: &Stretch<'_>, index| (Counter::new(stretch.set, index, &plan, &[]), SetCounter::new(segment_size));
+    let begin = |stretch: &Stretch<'_>, index| SetCounter {
+        counter: Counter::new(stretch.set, index, &plan, &[]),
+        work: Work::default(),
+        images: images(),
+    };
     source.each_segment(&reading, begin, |stretch, step| match step {
         RunStep::Segment(part, end_lsn) => {
-            let (counts, own) = &mut part.found;
-            counter.merge(own);
-            counting.take(stretch, (part.index, &part.extent), &mut counts.counts, end_lsn, &watched)
+            work.append(&part.found.work);
+            all.merge(&part.found.images);
+            counting.take(stretch, (part.index, &part.extent), &mut part.found.counter.counts, end_lsn, &watched)
         }
         RunStep::End(_) => counting.end_run(stretch, &watched),
     });
-    (counting.finish(&mut source.findings), counter)
-}
-
-/// Gives the relations of all sets keys that mean the same in each of them.
-fn match_relations(read: &mut [ReadSet]) {
-    let identifiers: Vec<Option<u64>> = read.iter().map(|read| read.set.wal.origin.system_identifier).collect();
-    let same_cluster = identifiers.iter().all(|one| one.is_some() && *one == identifiers[0]);
-    let keys: Vec<Vec<(Part, (RowKey, Tally))>> = read
-        .iter()
-        .map(|own| {
-            let key_of = |(key, tally): &(RowKey, Tally)| {
-                let Key::Relation(rel) = key.first else { return None };
-                let part = Part::Relation(relation_key(rel, own, read, same_cluster));
-                Some((part, (*key, *tally)))
-            };
-            own.relations.iter().filter_map(key_of).collect()
-        })
-        .collect();
-    for (read, keys) in read.iter_mut().zip(keys) {
-        for (part, row) in keys {
-            read.set.figures.put_groups(&[row], |_| Some(part.clone()));
+    let found = counting.finish(&mut source.findings);
+    let causes = source.once_more(|source| source.count(Some(GroupBy::Cause.into()), jobs, watch[1]));
+    source.coverage.examined = found.total.records;
+    source.note_range_without_wal();
+    let mut counts = SetCounts::new(source.is_whole(), found.total, work, &found.intervals);
+    let relations = all.rows();
+    for (key, tally) in causes.iter().flat_map(|causes| causes.rows()).chain(relations.iter().copied()) {
+        match (key.first, key.second) {
+            (Key::Cause(cause), _) => counts.add(Part::Cause(cause), &tally),
+            (_, Some(Key::Compression(method))) => counts.add(Part::Compression(method), &tally),
+            _ => {}
         }
     }
+    ComparedSet { counts, wal: ReadWal::of(source, names), range: (found.from, found.to), relations }
 }
 
-/// What a relation of `own` is found by in the other sets. Sets of one cluster lend each other their names.
-fn relation_key(rel: RelFileLocator, own: &ReadSet, all: &[ReadSet], same_cluster: bool) -> RelationKey {
-    let lenders = all.iter().filter(|_| same_cluster);
-    let name = std::iter::once(own).chain(lenders).find_map(|read| read.set.wal.names.relation(rel));
-    match name {
-        Some(name) => RelationKey::Name(name),
-        None if same_cluster => RelationKey::Numbers(rel),
-        None => RelationKey::Unnamed,
+/// Gives the relations of all sets keys that mean the same in each of them. Sets of one cluster lend each other their names.
+fn match_relations(sets: &mut [ComparedSet]) {
+    let mut identifiers = sets.iter().map(|set| set.wal.origin.system_identifier);
+    let first = identifiers.next().flatten();
+    let same_cluster = first.is_some() && identifiers.all(|identifier| identifier == first);
+    for index in 0..sets.len() {
+        for (key, tally) in std::mem::take(&mut sets[index].relations) {
+            let Key::Relation(rel) = key.first else { continue };
+            let lenders = sets.iter().filter(|_| same_cluster);
+            let name = std::iter::once(&sets[index]).chain(lenders).find_map(|set| set.wal.names.relation(rel));
+            let part = match name {
+                Some(name) => Part::Named(name),
+                None if same_cluster => Part::Numbered(rel),
+                None => Part::Unnamed,
+            };
+            sets[index].counts.add(part, &tally);
+        }
     }
 }

@@ -14,7 +14,6 @@ use crate::types::Lsn;
 
 mod bad_page;
 pub mod certainty;
-pub mod compare;
 pub mod compression;
 mod dwb;
 pub mod dwb_size;
