@@ -162,9 +162,10 @@ impl SetCounts {
     pub fn new(is_whole: bool, total: Tally, work: Work, intervals: &[Interval]) -> Self {
         let mut set = Self { is_whole, total, work, ..Self::default() };
         for interval in intervals.iter().filter(|interval| interval.is_whole()) {
-            set.intervals += 1;
-            set.interval_bytes += interval.end_lsn.bytes_since(interval.start_lsn).unwrap_or(0);
-            set.interval_images += interval.tally.fpi_count;
+            let bytes = interval.end_lsn.bytes_since(interval.start_lsn).unwrap_or(0);
+            set.intervals = set.intervals.saturating_add(1);
+            set.interval_bytes = set.interval_bytes.saturating_add(bytes);
+            set.interval_images = set.interval_images.saturating_add(interval.tally.fpi_count);
         }
         set
     }

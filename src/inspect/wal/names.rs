@@ -35,16 +35,11 @@ impl NameLookup {
     pub fn open(path: Option<&Path>) -> Result<Self, InspectError> {
         let Some(path) = path else { return Ok(Self::default()) };
         if path == Path::new(NAMES_OF_WAL) {
-            return Ok(Self {
-                known: Some(RelationNames::default()),
-                gaps: Vec::new(),
-                of_wal_alone: true,
-                ..Self::default()
-            });
+            return Ok(Self { known: Some(RelationNames::default()), gaps: Vec::new(), of_wal_alone: true });
         }
         let (known, gaps) =
             if path.is_dir() { RelationNames::read(&open_data_dir(path)?) } else { RelationNames::from_json(path)? };
-        Ok(Self { known: Some(known), gaps, of_wal_alone: false, ..Self::default() })
+        Ok(Self { known: Some(known), gaps, of_wal_alone: false })
     }
 
     /// `database.schema.relation`, where known; a question mark follows a name that may be wrong.
