@@ -163,6 +163,7 @@ fn is_checkpoint_record(records: &[u8], checkpoint: InnodbLsn) -> bool {
 
 const MAX_FILES: usize = 100;
 
+/// A file of the log: where and how long it is after its header.
 #[derive(Debug)]
 struct Part {
     file: ReadFile,

@@ -75,12 +75,12 @@ impl InnodbExamination {
         let reason = match (found, source.checkpoint()) {
             (Some(Ok(end)), Some(checkpoint_lsn)) => {
                 if !end.is_clean {
-                    self.findings.push(problem(Found::InnodbNotShutDown { checkpoint_lsn, end_lsn: end.lsn }));
+                    self.findings.push(problem(Found::NotShutDown { checkpoint_lsn, end_lsn: end.lsn }));
                 }
                 self.end = Some(end);
                 return;
             }
-            (Some(Err(NoEnd::Missing)), _) => return self.findings.push(problem(Found::InnodbRedoMissing)),
+            (Some(Err(NoEnd::Missing)), _) => return self.findings.push(problem(Found::RedoMissing)),
             (Some(Err(NoEnd::NotTestable)), _) => SkipReason::RedoNotTestable,
             (Some(Err(NoEnd::Interrupted)), _) => SkipReason::Interrupted(Lacking::Pages),
             (Some(Err(NoEnd::Unreadable(error))), _) => SkipReason::from(&error),
@@ -96,14 +96,14 @@ impl InnodbExamination {
         if let (Some(RedoEnd { lsn: end_lsn, .. }), Some(newest_lsn)) = (self.end, newest)
             && newest_lsn > end_lsn
         {
-            self.findings.push(problem(Found::InnodbRedoBehind { end_lsn, newest_lsn }));
+            self.findings.push(problem(Found::RedoBehind { end_lsn, newest_lsn }));
         }
         self.findings.push(problem(match trust {
             // What was not found is said where files are listed.
             BufferTrust::Complete | BufferTrust::NotFound => return,
-            BufferTrust::SwitchedOff => Found::InnodbDoublewriteOff,
-            BufferTrust::Incomplete => Found::InnodbBufferIncomplete,
-            BufferTrust::NotInUse => Found::InnodbBufferNotInUse,
+            BufferTrust::SwitchedOff => Found::DoublewriteOff,
+            BufferTrust::Incomplete => Found::BufferIncomplete,
+            BufferTrust::NotInUse => Found::BufferNotInUse,
         }));
     }
 
@@ -114,11 +114,11 @@ impl InnodbExamination {
         }
         for (file, counts) in self.source.doublewrite.files.iter().zip(&self.content.counts) {
             if counts.damaged > 0 {
-                self.findings.push(note(Found::InnodbDamagedSlots(counts.damaged)).in_file(&file.name));
+                self.findings.push(note(Found::DamagedSlots(counts.damaged)).in_file(&file.name));
             }
         }
         let blocks = self.content.damaged_blocks.iter();
-        self.findings.extend(blocks.map(|(file, at)| problem(Found::InnodbDamagedEntries).in_file(file).at(*at)));
+        self.findings.extend(blocks.map(|(file, at)| problem(Found::DamagedEntries).in_file(file).at(*at)));
     }
 
     /// Reports pages that fail their checks, pages of zeros with an image, and whole pages newer than the log.
@@ -132,14 +132,14 @@ impl InnodbExamination {
         let zero = count(&|page| page.state == PageState::Empty && is_known(page));
         let wrong = count(&|page| page.state == PageState::Empty && page.is_wrong());
         if damaged > 0 {
-            self.findings.push(problem(Found::InnodbDamagedPages { count: damaged, with_image }));
+            self.findings.push(problem(Found::DamagedPages { count: damaged, with_image }));
         }
         if newer > 0 {
-            self.findings.push(problem(Found::InnodbOlderImages(newer)));
+            self.findings.push(problem(Found::OlderImages(newer)));
         }
         if zero > 0 {
             let severity = if wrong > 0 { problem } else { note };
-            self.findings.push(severity(Found::InnodbZeroPages { count: zero, wrong }));
+            self.findings.push(severity(Found::ZeroPages { count: zero, wrong }));
         }
     }
 
@@ -148,7 +148,7 @@ impl InnodbExamination {
         for (space, file) in self.source.spaces.files() {
             let have_bytes = file.size_bytes.checked_rem(space.flags.physical_bytes() as u64).unwrap_or_default();
             if have_bytes > 0 {
-                let finding = problem(Found::InnodbPartialPage(have_bytes)).in_file(&file.path.display().to_string());
+                let finding = problem(Found::PartialPage(have_bytes)).in_file(&file.path.display().to_string());
                 self.findings.push(finding.at(file.size_bytes.saturating_sub(have_bytes)));
             }
         }
@@ -246,7 +246,7 @@ pub fn innodb_verify(request: &InnodbRequest, watch: Watch<'_>) -> Result<Innodb
     it.note_scan();
     let counts = &it.scan.counts;
     if counts.damaged > 0 {
-        it.findings.push(problem(Found::InnodbBadPages { count: counts.damaged, pages: counts.pages }));
+        it.findings.push(problem(Found::BadPages { count: counts.damaged, pages: counts.pages }));
     }
     Ok(it)
 }

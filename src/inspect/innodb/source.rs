@@ -292,46 +292,46 @@ impl InnodbSource {
     fn notes(&self, findings: &mut Vec<Finding>, coverage: &mut Coverage) {
         let mut add = |finding| findings.push(finding);
         if let Some(pid) = self.spaces.locked_by {
-            add(note(Found::InnodbServerRunning(pid)));
+            add(note(Found::ServerRunning(pid)));
             coverage.skip(SkippedPart::DataFiles, SkipReason::ServerMayRun);
         }
         match self.family {
-            Family::Unknown => add(note(Found::InnodbUnknownServer)),
-            Family::MariadbOld => add(note(Found::InnodbUnknownRules)),
+            Family::Unknown => add(note(Found::UnknownServer)),
+            Family::MariadbOld => add(note(Found::UnknownRules)),
             _ => {}
         }
         if self.doublewrite.is_header_lost {
             coverage.skip_once(SkippedPart::DoubleWriteBuffer, SkipReason::BufferNotFound);
         }
         match self.doublewrite.layout {
-            DoublewriteLayout::Missing => add(note(Found::InnodbNoDoublewrite { expects_files: false })),
-            DoublewriteLayout::Elsewhere => add(problem(Found::InnodbNoDoublewrite { expects_files: true })),
+            DoublewriteLayout::Missing => add(note(Found::NoDoublewrite { expects_files: false })),
+            DoublewriteLayout::Elsewhere => add(problem(Found::NoDoublewrite { expects_files: true })),
             DoublewriteLayout::Legacy(header) if header.is_from_copy => {
-                add(problem(Found::InnodbHeaderCopyUsed).in_file("ibdata1"));
+                add(problem(Found::HeaderCopyUsed).in_file("ibdata1"));
             }
             _ => {}
         }
         for name in &self.doublewrite.other_sizes {
-            add(note(Found::InnodbOtherPageSize(self.doublewrite.page_bytes)).in_file(name));
+            add(note(Found::OtherPageSize(self.doublewrite.page_bytes)).in_file(name));
         }
         for file in self.doublewrite.files.iter().filter(|file| file.trailing_bytes > 0) {
-            add(note(Found::InnodbTrailingBytes(file.trailing_bytes)).in_file(&file.name));
+            add(note(Found::TrailingBytes(file.trailing_bytes)).in_file(&file.name));
         }
         for file in &self.log.bad_headers {
-            add(problem(Found::InnodbRedoHeader).in_file(file).at(0));
+            add(problem(Found::RedoHeader).in_file(file).at(0));
         }
         for file in &self.log.gaps {
-            add(problem(Found::InnodbRedoMissing).in_file(file));
+            add(problem(Found::RedoMissing).in_file(file));
         }
         if self.log.checkpoint.is_none() {
-            add(problem(Found::InnodbNoCheckpoint));
+            add(problem(Found::NoCheckpoint));
         } else if !self.log.is_checkpoint_certain {
-            add(note(Found::InnodbCheckpointUncertain));
+            add(note(Found::CheckpointUncertain));
         }
         // Of the two blocks in a file of newer MySQL one is not used, and holds anything.
         let both_used = self.log.format != Some(RedoFormat::Directory);
         for (file, offset) in self.log.damaged.iter().filter(|_| both_used) {
-            add(note(Found::InnodbDamagedCheckpoint).in_file(file).at(*offset));
+            add(note(Found::DamagedCheckpoint).in_file(file).at(*offset));
         }
     }
 
@@ -369,11 +369,11 @@ impl InnodbSource {
         for (index, space) in self.spaces.all.iter().enumerate() {
             let first = self.spaces.index_of(space.id).filter(|first| *first != index);
             if let Some(first) = first.and_then(|first| self.spaces.all.get(first)) {
-                let finding = Found::InnodbTwoFiles { space_id: space.id, other: first.name() };
+                let finding = Found::TwoFiles { space_id: space.id, other: first.name() };
                 findings.push(problem(finding).in_file(&space.name()));
             }
             if space.page_0.is_damaged() {
-                findings.push(problem(Found::InnodbPageZero).in_file(&space.name()).at(0));
+                findings.push(problem(Found::PageZero).in_file(&space.name()).at(0));
             }
         }
         for (path, why) in &self.spaces.unknown {
@@ -385,7 +385,7 @@ impl InnodbSource {
                     // MariaDB makes it anew.
                     let of_mysql = matches!(self.family, Family::Mysql8 | Family::Mysql57 | Family::Mysql56);
                     let severity = if of_mysql { problem } else { note };
-                    findings.push(severity(Found::InnodbEmptyFile).in_file(&path));
+                    findings.push(severity(Found::EmptyFile).in_file(&path));
                 }
                 NoSpace::Unknown => coverage.skip(SkippedPart::file(path), SkipReason::UnknownTablespace),
             }

@@ -24,123 +24,123 @@ impl InnodbFinding {
     fn words(&self) -> (String, &'static str) {
         let fixed = |what: &str, why| (what.to_owned(), why);
         match self {
-            Self::InnodbDamagedPages { count, with_image } => (
+            Self::DamagedPages { count, with_image } => (
                 format!("damaged pages: {count}; the doublewrite buffer holds a whole image of {with_image}"),
                 "which version of a page is the right one depends on the redo log, which is not replayed here",
             ),
-            Self::InnodbOlderImages(count) => (
+            Self::OlderImages(count) => (
                 format!(
                     "whole pages newer than the end of the redo log, with an older image in the doublewrite buffer: {count}"
                 ),
                 "MariaDB 10.11.10 and later write the older image over such a page at startup: start the server only on a copy",
             ),
-            Self::InnodbBadPages { count, pages } => {
+            Self::BadPages { count, pages } => {
                 (format!("damaged pages: {count} of {pages}"), "innodb check compares them with the doublewrite buffer")
             }
-            Self::InnodbZeroPages { count, wrong: 0 } => (
+            Self::ZeroPages { count, wrong: 0 } => (
                 format!("pages of zeros that have an image: {count}"),
                 "a crash leaves pages that were allocated and not yet written; MariaDB makes zeros of freed pages of \
                  compressed tables",
             ),
-            Self::InnodbZeroPages { count, wrong } => (
+            Self::ZeroPages { count, wrong } => (
                 format!(
                     "pages of zeros that have an image: {count}; {wrong} of them were written after the checkpoint"
                 ),
                 "the pages had content: compare them with a backup",
             ),
-            Self::InnodbDamagedSlots(count) => (
+            Self::DamagedSlots(count) => (
                 format!("slots with a damaged image: {count}"),
                 "a crash in the middle of a write of the buffer leaves one; the page itself was not being written then",
             ),
-            Self::InnodbDamagedEntries => fixed(
+            Self::DamagedEntries => fixed(
                 "a block of entries has a wrong checksum",
                 "the list shows which pages were being written: part of it is lost",
             ),
-            Self::InnodbPartialPage(have_bytes) => (
+            Self::PartialPage(have_bytes) => (
                 format!("the file ends inside a page, {have_bytes} bytes after its start"),
                 "the file was cut off, or its extension was interrupted",
             ),
-            Self::InnodbTwoFiles { space_id, other } => (
+            Self::TwoFiles { space_id, other } => (
                 format!("tablespace {space_id} is claimed by {} too", super::super::escape::printable(other)),
                 "one of them was copied in from elsewhere; slots are compared with the first alone",
             ),
-            Self::InnodbEmptyFile => {
+            Self::EmptyFile => {
                 fixed("the file has no page with content", "its table was being made, or the file was emptied")
             }
-            Self::InnodbPageZero => fixed(
+            Self::PageZero => fixed(
                 "page 0 is damaged; the tablespace is known from other pages",
                 "the server finds the tablespace by page 0",
             ),
-            Self::InnodbNoCheckpoint => fixed(
+            Self::NoCheckpoint => fixed(
                 "the checkpoint of the redo log is unknown",
                 "which images are older than the checkpoint is unknown",
             ),
-            Self::InnodbDamagedCheckpoint => fixed(
+            Self::DamagedCheckpoint => fixed(
                 "a checkpoint block has a wrong checksum",
                 "the other block was used; a crash in the middle of a checkpoint leaves one",
             ),
-            Self::InnodbRedoHeader => fixed(
+            Self::RedoHeader => fixed(
                 "the header of this file of the redo log is damaged, or not all there",
                 "the server tests it before it replays anything",
             ),
-            Self::InnodbNotShutDown { checkpoint_lsn, end_lsn } => (
+            Self::NotShutDown { checkpoint_lsn, end_lsn } => (
                 format!(
                     "the server was not shut down cleanly: checkpoint at LSN {checkpoint_lsn}, end of the redo log at {end_lsn}"
                 ),
                 "recovery replays the redo log at startup, which is not done here; a server that runs shows the same",
             ),
-            Self::InnodbRedoMissing => fixed(
+            Self::RedoMissing => fixed(
                 "the redo log continues in a file that is missing or too short",
                 "changes after that are lost unless the file is found",
             ),
-            Self::InnodbRedoBehind { end_lsn, newest_lsn } => (
+            Self::RedoBehind { end_lsn, newest_lsn } => (
                 format!("the redo log ends at LSN {end_lsn}, and a page was written at LSN {newest_lsn}"),
                 "servers write a page after the log of its changes: the end of the log is lost, or the pages are from a later time",
             ),
-            Self::InnodbNoDoublewrite { expects_files: true } => fixed(
+            Self::NoDoublewrite { expects_files: true } => fixed(
                 "the doublewrite buffer was not found",
                 "the server keeps images in files, which innodb_doublewrite_dir or innodb_data_home_dir may name elsewhere: \
                  give --doublewrite-dir or --my-cnf",
             ),
-            Self::InnodbNoDoublewrite { expects_files: false } => {
+            Self::NoDoublewrite { expects_files: false } => {
                 fixed("no doublewrite buffer is there", "no page can be compared with an image")
             }
-            Self::InnodbBufferNotInUse => fixed(
+            Self::BufferNotInUse => fixed(
                 "pages were written after the checkpoint, and nothing in the doublewrite buffer is as new",
                 "images may lie elsewhere, or the server ran with innodb_doublewrite=OFF: what is missing here proves nothing. \
                  Give --doublewrite-dir or --my-cnf",
             ),
-            Self::InnodbDoublewriteOff => fixed(
+            Self::DoublewriteOff => fixed(
                 "the option file turns the doublewrite buffer off",
                 "pages may have been written without an image",
             ),
-            Self::InnodbBufferIncomplete => fixed(
+            Self::BufferIncomplete => fixed(
                 "files or slots of the doublewrite buffer are missing",
                 "images may be in what is missing: what is not found proves nothing",
             ),
-            Self::InnodbCheckpointUncertain => fixed(
+            Self::CheckpointUncertain => fixed(
                 "a checkpoint block is damaged or missing that a newer checkpoint may have been in",
                 "an image that counts as current may be older than the checkpoint",
             ),
-            Self::InnodbUnknownRules => {
+            Self::UnknownRules => {
                 fixed("the rules of MariaDB before 10.5 are not known here", "which image the server takes is unknown")
             }
-            Self::InnodbHeaderCopyUsed => fixed(
+            Self::HeaderCopyUsed => fixed(
                 "the first copy of the doublewrite header is damaged; the second was used",
                 "page 5 of the system tablespace is damaged",
             ),
-            Self::InnodbOtherPageSize(page_bytes) => (
+            Self::OtherPageSize(page_bytes) => (
                 format!("the file is of another page size than the instance ({page_bytes} bytes)"),
                 "the server does not read it",
             ),
-            Self::InnodbTrailingBytes(bytes) => {
+            Self::TrailingBytes(bytes) => {
                 (format!("{bytes} bytes after the last slot"), "the file was cut off, or is of another server")
             }
-            Self::InnodbServerRunning(pid) => (
+            Self::ServerRunning(pid) => (
                 format!("process {pid} holds a lock on the system tablespace, as a running server does"),
                 "files change while they are read, and nothing here is certain: stop the server, or read a copy",
             ),
-            Self::InnodbUnknownServer => {
+            Self::UnknownServer => {
                 fixed("which server wrote the directory is unknown", "which image the server takes is unknown")
             }
         }
