@@ -465,13 +465,15 @@ fn interruption_gives_partial_counts() {
         assert!(std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().is_ok());
         let output = child.wait_with_output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
-        // Too early the signal ends the program.
+        // Too early the signal ends the program, or no page was read yet.
         if output.status.code() == Some(2) {
             assert!(text.contains("interrupted: the figures are partial"), "{text}");
             let summary: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
             let pages = summary["pages"].as_u64().unwrap();
-            assert!(pages > 0 && pages < size / BLOCK as u64, "{summary}");
-            return;
+            assert!(pages < size / BLOCK as u64, "{summary}");
+            if pages > 0 {
+                return;
+            }
         }
     }
     panic!("no delay met the program while it was reading");
