@@ -476,7 +476,6 @@ mod tests {
                 is_catalog,
             },
             blocks: vec![(3, 3), (7, 9)],
-            items: vec![None, Some(58)],
             stops_start: false,
         };
         let kind = if is_catalog { Rebuilt::SystemIndexes } else { Rebuilt::Indexes };

@@ -80,13 +80,11 @@ fn in_psql(subject: &NamedRelation, verb: &str, rest: &str) -> String {
     format!("psql -d {} -c {}", quoted(database), quoted(&statement))
 }
 
-/// Tuple identifiers of the blocks, up to the last item that the page has by its header, or could have.
+/// Tuple identifiers of the blocks.
 fn tids(affected: &Affected, context: StepContext<'_>) -> String {
     let most = most_items(context.block_size);
-    let one = |((first, last), items): (&(BlockNumber, BlockNumber), &Option<usize>)| {
-        format!("({first},1)..({last},{})", items.map_or(most, |items| items.min(most)))
-    };
-    let list: Vec<String> = affected.blocks.iter().zip(&affected.items).take(MAX_RUNS).map(one).collect();
+    let one = |(first, last): &(BlockNumber, BlockNumber)| format!("({first},1)..({last},{most})");
+    let list: Vec<String> = affected.blocks.iter().take(MAX_RUNS).map(one).collect();
     let more = if affected.blocks.len() > MAX_RUNS { ", …" } else { "" };
     format!("{}{more}", list.join(", "))
 }
@@ -118,8 +116,7 @@ pub(super) fn salvage(kind: Lost, relations: &[Affected], context: StepContext<'
              nobody can connect, and no dump works."
         }
         Lost::Tables => {
-            "These are tables: the rows with these ctids are at risk, unless a backup or a standby has them; the last item is that \
-             which the header of the page has, or, where it makes no sense, the highest that fits. The commands read \
+            "These are tables: the rows with these ctids are at risk, unless a backup or a standby has them. The commands read \
              what is in whole pages (from version 14 on). SET ignore_checksum_failure = on reads pages whose checksum alone is wrong. \
              SET zero_damaged_pages = on, the last resort, treats a page as empty: its rows are gone for good, and the indexes of the \
              table have to be rebuilt. Work on a copy with archiving off."

@@ -101,8 +101,6 @@ fn without_pg_control_the_last_checkpoint_gives_the_arguments_of_a_reset() {
 fn printed_statement_reads_every_row_of_whole_pages() {
     let Some(server) = table("") else { return };
     let of_page = server.sql("select count(*) from note where ctid >= '(3,0)' and ctid < '(4,0)'");
-    let items = "select max(split_part(trim('()' from ctid::text), ',', 2)::int) from note where ctid >= '(3,0)' and ctid < '(4,0)'";
-    let items = server.sql(items).trim().to_owned();
     let path = server.sql("select pg_relation_filepath('note')");
     server.sql("select pg_switch_wal(); checkpoint; select pg_switch_wal(); checkpoint;");
     server.stop("fast");
@@ -117,14 +115,6 @@ fn printed_statement_reads_every_row_of_whole_pages() {
             fs::remove_file(entry.path()).unwrap();
         }
     }
-    let named = |copy: &Server| step(&next(&copy.data()), "salvage_table")["relations"][0].as_str().unwrap().to_owned();
-    assert!(named(&copy).ends_with(": ctid (3,1)..(3,291)"), "the most that a page has: {}", named(&copy));
-    let with_header = copy.copy();
-    let page = fs::read(server.data().join(path.trim())).unwrap();
-    let file = fs::OpenOptions::new().write(true).open(with_header.data().join(path.trim())).unwrap();
-    file.write_all_at(&page[3 * 8192..4 * 8192], 3 * 8192).unwrap();
-    file.write_all_at(&[0xEE; 64], 4 * 8192 - 64).unwrap();
-    assert!(named(&with_header).ends_with(&format!(": ctid (3,1)..(3,{items})")), "{items}: {}", named(&with_header));
     let steps = next(&copy.data());
     let command = step(&steps, "salvage_table")["commands"][0].as_str().unwrap().to_owned();
     let statement = command.split_once(" -c ").unwrap().1.trim_matches('\'').replace("'\\''", "'");

@@ -64,8 +64,6 @@ pub struct Affected {
     pub subject: NamedRelation,
     /// First and last block of each run, ascending.
     pub blocks: Vec<(BlockNumber, BlockNumber)>,
-    /// Items of the last page of each run, by its header, where that makes sense.
-    pub items: Vec<Option<usize>>,
     /// Replay stops at one of them.
     pub stops_start: bool,
 }
@@ -515,15 +513,10 @@ fn affected(pages: &[PageReport], subject: &dyn Fn(RelFileLocator) -> NamedRelat
     }
     by_relation
         .into_iter()
-        .map(|(rel, reports)| {
-            let blocks = runs(reports.iter().map(|report| report.page.block));
-            let of = |block| reports.iter().find(|report| report.page.block == block).and_then(|report| report.items);
-            Affected {
-                subject: subject(rel),
-                items: blocks.iter().map(|(_, last)| of(*last)).collect(),
-                blocks,
-                stops_start: reports.iter().any(|report| matches!(report.verdict.on_start, OnStart::Read { .. })),
-            }
+        .map(|(rel, reports)| Affected {
+            subject: subject(rel),
+            blocks: runs(reports.iter().map(|report| report.page.block)),
+            stops_start: reports.iter().any(|report| matches!(report.verdict.on_start, OnStart::Read { .. })),
         })
         .collect()
 }

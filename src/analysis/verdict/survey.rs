@@ -91,8 +91,6 @@ pub struct PageReport {
     pub damage: Vec<Symptom>,
     /// LSN in its header, where the header makes sense.
     pub disk_lsn: Option<Lsn>,
-    /// Items that it has by its header, where that makes sense.
-    pub items: Option<usize>,
     /// Where its sectors come from; images beyond the candidates stand for an all-zero page.
     pub tear: Option<TearMap>,
     /// The verdict.
@@ -133,7 +131,6 @@ pub(super) struct Disk {
     pub(super) read: PageRead,
     pub(super) condition: PageCondition,
     pub(super) lsn: Option<Lsn>,
-    pub(super) items: Option<usize>,
     /// The header makes sense and has the LSN that such a page has: none in a free space map that was never logged.
     pub(super) has_lsn: bool,
     pub(super) marks: SectorMarks,
@@ -254,7 +251,6 @@ impl Context<'_> {
             strength,
             damage,
             disk_lsn: disk.lsn,
-            items: disk.items,
             tear: tear.filter(|_| comparison == Comparison::Torn),
             verdict,
             is_wrong,
@@ -338,8 +334,7 @@ impl Context<'_> {
         let is_map_without = page.fork == ForkNumber::Fsm && sane.is_some_and(|header| header.lsn == Lsn::INVALID);
         let has_lsn = lsn.is_some() || is_map_without;
         let marks = SectorMarks::of(&bytes);
-        let items = sane.filter(|header| !header.is_new()).map(|header| header.line_pointer_count());
-        Ok(Disk { bytes, read, condition, lsn, items, has_lsn, marks })
+        Ok(Disk { bytes, read, condition, lsn, has_lsn, marks })
     }
 
     fn map_of(&self, disk: &Disk, candidates: &[Candidate]) -> Option<TearMap> {
