@@ -104,7 +104,9 @@ impl BackupManifest {
         let first = starts.min();
         let (start_lsn, timeline) =
             first.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no range of WAL"))?;
-        let end_lsn = ranges.iter().filter_map(|range| range.end_lsn.parse().ok()).max().unwrap_or(start_lsn);
+        // An end that is none may be anywhere: no checkpoint is known to come after it.
+        let ends = ranges.iter().map(|range| range.end_lsn.parse().unwrap_or(Lsn(u64::MAX)));
+        let end_lsn = ends.max().unwrap_or(Lsn(u64::MAX));
         Ok(Self { lists_label: files.lists_label, start_lsn, end_lsn, timeline: TimelineId(timeline) })
     }
 }

@@ -321,8 +321,10 @@ impl<'a> DirectoryVerification<'a> {
                 let heads = PageHeads::new(Box::new(pages), page_rules.geometry.block_size as usize);
                 let own_wal = wal.is_none().then(|| open(&[], &cluster, &mut report)).transpose()?;
                 let known = wal.as_ref().or(own_wal.as_ref()).zip(redo_lsn);
-                let is_settled =
-                    known.is_some_and(|(wal, at)| wal.settle(&mut found, &cluster, at, &heads, &mut report.coverage));
+                let watched = (watch, plan.total_bytes());
+                let is_settled = known.is_some_and(|(wal, redo_lsn)| {
+                    wal.settle(&mut found, &cluster, (redo_lsn, &heads), watched, &mut report.coverage)
+                });
                 if !is_settled {
                     report.coverage.skip(SkippedPart::file(path), SkipReason::UnlessWalRemoves { count });
                 }

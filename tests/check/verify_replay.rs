@@ -110,6 +110,37 @@ fn every_page_of_every_cluster_is_judged_as_a_check_does() {
     assert!(healed > 300 && real > 200, "{healed} healed, {real} real");
 }
 
+/// The server dropped `base/5/16389` after its checkpoint; that of the table `b` it did not.
+#[test]
+fn files_are_missing_unless_wal_removes_them() {
+    let (_keep, data) = copy(&unpack::data_dir("cases/brin").expect("unpack fixture"));
+    let missing = |ran: &Ran| -> Vec<Value> {
+        let found = ran.of_type("finding").into_iter().filter(|finding| finding["kind"] == "relation_file_missing");
+        found.map(|finding| finding["file"].clone()).collect()
+    };
+    for more in [&[][..], &["--replay"]] {
+        let ran = verify(&data, more);
+        assert_eq!((ran.status, missing(&ran), &summary(&ran)["skipped"]), (0, vec![], &0.into()), "{}", ran.stdout);
+    }
+    let table = data.join("base/5/16384");
+    let bytes = fs::read(&table).unwrap();
+    fs::remove_file(&table).unwrap();
+    for more in [&[][..], &["--replay"]] {
+        let ran = verify(&data, more);
+        assert_eq!((ran.status, missing(&ran)), (1, vec!["base/5/16384".into()]), "{}", ran.stdout);
+    }
+    fs::write(&table, bytes).unwrap();
+    for segment in segments(&data) {
+        fs::remove_file(segment).unwrap();
+    }
+    for more in [&[][..], &["--replay"]] {
+        let ran = verify(&data, more);
+        let skipped = ran.of_type("skipped");
+        let unread = skipped.iter().find(|skipped| skipped["cause"] == "unless_wal_removes").expect("said");
+        assert_eq!((ran.status, &unread["what"], missing(&ran)), (2, &"base/5/16389".into(), vec![]), "{}", ran.stdout);
+    }
+}
+
 /// Where no WAL is missing, the words do not depend on where it lies.
 #[test]
 #[ignore = "long: `cargo test-all` runs it"]

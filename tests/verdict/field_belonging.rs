@@ -161,3 +161,21 @@ fn manifest_that_cannot_be_read_is_not_passed_over() {
         }
     }
 }
+
+/// Whoever renames the label by hand does what a server does that recovers from it: only `pg_control` tells, by the end of the backup.
+#[test]
+fn label_that_was_renamed_by_hand_is_gone_too() {
+    let case = ClusterCopy::of_archive("field/backup_label_removed_manifest_left");
+    case.write(
+        "backup_label.old",
+        b"START WAL LOCATION: 0/1100028 (file 000000010000000000000011)\nSTART TIMELINE: 1\n",
+    );
+    let text = String::from_utf8(case.read("backup_manifest")).expect("text");
+    for end in ["0/1F00100", "not an LSN"] {
+        case.write("backup_manifest", text.replace("0/1F00100", end).as_bytes());
+        for command in ["check", "verify"] {
+            let ran = dwbinspect(&[command, "--format", "ndjson", arg(case.data())]);
+            assert!(ran.of_type("finding").iter().any(|found| found["kind"] == "label_gone"), "{end}: {}", ran.stdout);
+        }
+    }
+}

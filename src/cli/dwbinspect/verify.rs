@@ -35,7 +35,7 @@ use crate::output::words::cluster::checksum_words;
 ///
 /// check examines what holds data, and what recovery reads of it. Settings, authentication, TLS, sockets, libraries and limits are
 /// the server's to judge: a start that fails over them says so at once and changes nothing. verify examines the same data without
-/// WAL and start.
+/// WAL and start; without --replay it reads WAL for one question alone, whether that removes a file that is missing.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{EXAMPLES}\n{EXIT_STATUS}"))]
 pub struct VerifyArgs {

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::WatchBytes;
 use crate::analysis::error_words::ErrorWords;
@@ -219,22 +219,32 @@ impl ReplayWal {
         Judged { replay, fates, cannot_begin }
     }
 
-    /// Settles which files are missing though WAL from `redo_lsn` on does not remove them; false where WAL is not there to tell. `heads`: those of its
-    /// pages.
+    /// Settles which files are missing though WAL from `redo_lsn` on does not remove them; false where WAL is not there to tell, or reading it was
+    /// broken off. `heads`: those of the pages.
     pub(super) fn settle(
         &self,
         files: &mut ServerFiles,
         cluster: &ReplayCluster<'_>,
-        redo_lsn: Lsn,
-        heads: &PageHeads,
+        (redo_lsn, heads): (Lsn, &PageHeads),
+        (watch, total_bytes): (WatchBytes<'_>, u64),
         coverage: &mut Coverage,
     ) -> bool {
-        let Some(set) = self.set.as_ref().filter(|set| run_of(set, redo_lsn).is_some()) else { return false };
+        let set = self.set.as_ref().filter(|set| run_of(set, redo_lsn).is_some() && !coverage.is_interrupted());
+        let Some(set) = set else { return false };
         let is_minimal = cluster.control.trusted().is_none_or(|control| control.wal_level == WAL_LEVEL_MINIMAL);
         let end_lsn = Lsn(u64::MAX);
         let bounds = WalBounds { redo_lsn: Some(end_lsn), replay_from: Some(redo_lsn), end_lsn, is_minimal };
-        let watch: WatchRead<'_> = &|_| ControlFlow::Continue(());
-        match WalPages::read(set, bounds, heads, cluster.jobs, (SkippedPart::Wal, watch), (&mut |_| {}, coverage)) {
+        let is_broken_off = AtomicBool::new(false);
+        let at: WatchRead<'_> = &|_| {
+            let flow = watch(total_bytes, total_bytes);
+            is_broken_off.fetch_or(flow.is_break(), Ordering::Relaxed);
+            flow
+        };
+        match WalPages::read(set, bounds, heads, cluster.jobs, (SkippedPart::Wal, at), (&mut |_| {}, coverage)) {
+            Ok(_) if is_broken_off.load(Ordering::Relaxed) => {
+                coverage.skip(SkippedPart::RestOfWal, SkipReason::Interrupted(Lacking::Pages));
+                false
+            }
             Ok(known) => {
                 let before_redo = Lsn(redo_lsn.0.saturating_sub(1));
                 let is_removed = |page| known.removes_since(page, before_redo, redo_lsn);
