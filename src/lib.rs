@@ -98,6 +98,8 @@
 //! | [`output`] | words for all these values; tables, JSON, CSV |
 //! | [`inspect`] | the work itself: requests in, reports out |
 #![deny(clippy::disallowed_methods)]
+// What only the programs use is unused in a library without them.
+#![cfg_attr(not(all(feature = "cli", feature = "tui")), allow(dead_code))]
 
 pub mod analysis;
 #[cfg(feature = "cli")]

@@ -4,15 +4,15 @@ use std::fmt;
 use std::str::FromStr;
 
 /// Number of a block inside one fork, counted across the fork's segment files.
-pub type BlockNumber = u32;
+pub(crate) type BlockNumber = u32;
 
 /// Highest number of a block.
 ///
 /// Source: `MaxBlockNumber`, `src/include/storage/block.h`.
-pub const MAX_BLOCK_NUMBER: BlockNumber = BlockNumber::MAX - 1;
+pub(crate) const MAX_BLOCK_NUMBER: BlockNumber = BlockNumber::MAX - 1;
 
 /// Object identifier of a tablespace, database or relation.
-pub type Oid = u32;
+pub(crate) type Oid = u32;
 
 /// Tablespace `pg_default`: relations live under `base/`.
 ///
@@ -22,38 +22,38 @@ pub const DEFAULT_TABLESPACE_OID: Oid = 1663;
 /// Tablespace `pg_global`: shared catalogs live under `global/`.
 ///
 /// Source: `GLOBALTABLESPACE_OID`, `src/include/catalog/pg_tablespace.dat`.
-pub const GLOBAL_TABLESPACE_OID: Oid = 1664;
+pub(crate) const GLOBAL_TABLESPACE_OID: Oid = 1664;
 
 /// Smallest data block and WAL block that a server can be built with, in bytes.
-pub const MIN_BLOCK_SIZE: u32 = 1024;
+pub(crate) const MIN_BLOCK_SIZE: u32 = 1024;
 
 /// Largest data block that a server can be built with, in bytes.
-pub const MAX_BLOCK_SIZE: u32 = 32768;
+pub(crate) const MAX_BLOCK_SIZE: u32 = 32768;
 
 /// Largest WAL page that a server can be built with, in bytes.
-pub const MAX_WAL_BLOCK_SIZE: u32 = 65536;
+pub(crate) const MAX_WAL_BLOCK_SIZE: u32 = 65536;
 
 /// Smallest WAL segment, in bytes.
-pub const MIN_WAL_SEGMENT_SIZE: u32 = 1 << 20;
+pub(crate) const MIN_WAL_SEGMENT_SIZE: u32 = 1 << 20;
 
 /// Largest WAL segment, in bytes.
-pub const MAX_WAL_SEGMENT_SIZE: u32 = 1 << 30;
+pub(crate) const MAX_WAL_SEGMENT_SIZE: u32 = 1 << 30;
 
 /// True for the size of a data page that a server can be built with.
 #[must_use]
-pub const fn is_block_size(size: u32) -> bool {
+pub(crate) const fn is_block_size(size: u32) -> bool {
     size.is_power_of_two() && size >= MIN_BLOCK_SIZE && size <= MAX_BLOCK_SIZE
 }
 
 /// True for the size of a WAL page that a server can be built with.
 #[must_use]
-pub const fn is_wal_block_size(size: u32) -> bool {
+pub(crate) const fn is_wal_block_size(size: u32) -> bool {
     size.is_power_of_two() && size >= MIN_BLOCK_SIZE && size <= MAX_WAL_BLOCK_SIZE
 }
 
 /// True for the size of a WAL segment that a server accepts.
 #[must_use]
-pub const fn is_wal_segment_size(size: u32) -> bool {
+pub(crate) const fn is_wal_segment_size(size: u32) -> bool {
     size.is_power_of_two() && size >= MIN_WAL_SEGMENT_SIZE && size <= MAX_WAL_SEGMENT_SIZE
 }
 
@@ -240,17 +240,17 @@ pub struct Geometry {
 /// Bytes of the header of a WAL page.
 ///
 /// Source: `SizeOfXLogShortPHD`, `src/include/access/xlog_internal.h`.
-pub const SHORT_WAL_HEADER_BYTES: u32 = 24;
+pub(crate) const SHORT_WAL_HEADER_BYTES: u32 = 24;
 
 /// Bytes of the header of the first page of a WAL segment.
 ///
 /// Source: `SizeOfXLogLongPHD`, `src/include/access/xlog_internal.h`.
-pub const LONG_WAL_HEADER_BYTES: u32 = 40;
+pub(crate) const LONG_WAL_HEADER_BYTES: u32 = 40;
 
 impl Geometry {
     /// Sizes of servers as they are delivered: pages of 8 KiB, relation segments of 1 GiB, WAL segments of 16 MiB. Taken
     /// where nothing says otherwise, and never without saying so.
-    pub const USUAL: Self =
+    pub(crate) const USUAL: Self =
         Self { block_size: 8192, rel_segment_blocks: 131_072, wal_block_size: 8192, wal_segment_size: 16 << 20 };
 
     /// Sizes of a server that is built for pages of `block_size` bytes, all else as usual.
@@ -268,7 +268,7 @@ impl Geometry {
 
     /// Bytes of the page header that stands at this address: 0 inside a page.
     #[must_use]
-    pub fn wal_header_bytes(&self, lsn: Lsn) -> u64 {
+    pub(crate) fn wal_header_bytes(&self, lsn: Lsn) -> u64 {
         let at = |size: u32| lsn.0.is_multiple_of(u64::from(size.max(1)));
         u64::from(match (at(self.wal_block_size), at(self.wal_segment_size)) {
             (true, true) => LONG_WAL_HEADER_BYTES,

@@ -47,7 +47,7 @@ type BatchKey = (BatchVerdict, usize);
 /// Finds the batches and describes each. Reads every slot once more, with `jobs` threads. `None` when `watch`, asked at each
 /// slot, broke it off.
 #[must_use]
-pub fn find_batches(
+pub(crate) fn find_batches(
     set: &DwbSet,
     staleness: &Staleness,
     cluster: &ClusterFacts,
@@ -129,7 +129,7 @@ impl Batch {
 
     /// The relations with the most slots, at most `count`, the largest first.
     #[must_use]
-    pub fn top_relations(&self, count: usize) -> Vec<RelFileLocator> {
+    pub(crate) fn top_relations(&self, count: usize) -> Vec<RelFileLocator> {
         let mut relations: Vec<_> = self.relations.iter().collect();
         relations.sort_by_key(|(rel, slots)| (std::cmp::Reverse(**slots), **rel));
         relations.into_iter().take(count).map(|(rel, _)| *rel).collect()

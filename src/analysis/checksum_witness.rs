@@ -23,7 +23,7 @@ const OF_NEWER: u64 = 16;
 /// `pd_checksum` held, and no server computes it again: whatever changes a page, its LSN to begin with, makes the old one
 /// wrong.
 #[derive(Debug)]
-pub struct ChecksumWitness {
+pub(crate) struct ChecksumWitness {
     since: Lsn,
     newer: AtomicU64,
     right: AtomicU64,
@@ -42,7 +42,7 @@ impl ChecksumsContradict {
     /// So many pages have right ones that those with wrong ones are damaged. Of fewer, a redo point that is too old may be the
     /// reason: then the others were written without checksums.
     #[must_use]
-    pub const fn are_most(&self) -> bool {
+    pub(crate) const fn are_most(&self) -> bool {
         self.right.saturating_mul(2) >= self.newer
     }
 

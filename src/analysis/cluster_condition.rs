@@ -19,7 +19,7 @@ pub fn is_settled(control: Option<&ControlFile>, signs: &RecoverySigns, server: 
 ///
 /// Source: `CreateCheckPoint`, `src/backend/access/transam/xlog.c`.
 #[must_use]
-pub fn is_replayed(control: Option<&ControlFile>, signs: &RecoverySigns, server: &ServerSign) -> bool {
+pub(crate) fn is_replayed(control: Option<&ControlFile>, signs: &RecoverySigns, server: &ServerSign) -> bool {
     let by_state = control.is_some_and(|control| control.prefix.state.is_startable());
     by_state && is_no_backup(signs, server) && !is_settled(control, signs, server)
 }

@@ -12,7 +12,7 @@ use crate::parsers::control::ChecksumState;
 
 /// Findings about the directory itself, without its double write buffer. Adds what could not be read to `coverage`.
 #[must_use]
-pub fn inspect_directory(
+pub(crate) fn inspect_directory(
     directory: &DataDir,
     server: &ServerSign,
     signs: &RecoverySigns,

@@ -91,7 +91,7 @@ impl fmt::Display for ErrorWords {
 }
 
 /// An error that tells its cause.
-pub trait Caused {
+pub(crate) trait Caused {
     /// What failed and where.
     fn what_failed(&self) -> ErrorCause;
 }
@@ -107,7 +107,7 @@ impl ErrorCause {
 
     /// The system denies access to a file that is there.
     #[must_use]
-    pub const fn is_denied(&self) -> bool {
+    pub(crate) const fn is_denied(&self) -> bool {
         matches!(self.kind, CauseKind::System(io::ErrorKind::PermissionDenied, _))
     }
 }

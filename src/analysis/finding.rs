@@ -40,7 +40,7 @@ impl Finding {
 
     /// The same, about a file.
     #[must_use]
-    pub fn in_file(self, file: &str) -> Self {
+    pub(crate) fn in_file(self, file: &str) -> Self {
         Self { file: Some(file.to_owned()), ..self }
     }
 
@@ -67,17 +67,17 @@ impl Coverage {
     }
 
     /// Counts bytes of a file that were not examined.
-    pub fn skip_bytes(&mut self, what: impl Into<SkippedPart>, bytes: ByteRange, reason: impl Into<SkipReason>) {
+    pub(crate) fn skip_bytes(&mut self, what: impl Into<SkippedPart>, bytes: ByteRange, reason: impl Into<SkipReason>) {
         self.skipped.push(Skipped { what: what.into(), bytes: Some(bytes), reason: reason.into() });
     }
 
     /// Counts something that was not examined, unless the same was counted before.
-    pub fn skip_once(&mut self, what: impl Into<SkippedPart>, reason: impl Into<SkipReason>) {
+    pub(crate) fn skip_once(&mut self, what: impl Into<SkippedPart>, reason: impl Into<SkipReason>) {
         self.add_once(Skipped { what: what.into(), bytes: None, reason: reason.into() });
     }
 
     /// Takes over what another part did not examine, without what was counted before.
-    pub fn append_once(&mut self, other: Self) {
+    pub(crate) fn append_once(&mut self, other: Self) {
         other.skipped.into_iter().for_each(|skipped| self.add_once(skipped));
     }
 

@@ -532,7 +532,7 @@ impl FindingKind {
 
     /// A file or directory of the server is missing or damaged, other than those with pages and WAL.
     #[must_use]
-    pub const fn is_of_server_files(&self) -> bool {
+    pub(crate) const fn is_of_server_files(&self) -> bool {
         matches!(
             self,
             Self::ServerDirectory { .. }

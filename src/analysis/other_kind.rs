@@ -15,7 +15,7 @@ use crate::types::{BlockNumber, ForkNumber, PageId};
 const MAX_NAMED: usize = 20;
 
 /// Compares the pages that a scan shows it with what the catalogs say of their relations.
-pub struct KindWitness<'a> {
+pub(crate) struct KindWitness<'a> {
     names: &'a RelationNames,
     found: Mutex<(BTreeMap<PageId, PageKind>, usize)>,
 }

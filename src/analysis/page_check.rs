@@ -84,7 +84,7 @@ impl PageCondition {
     /// As [`Self::of`]; `computed` gives the checksum of the bytes where the server sets checksums. It is not asked for
     /// on a page without header.
     #[must_use]
-    pub fn with_checksum(page: &[u8], fork: ForkNumber, computed: impl FnOnce() -> Option<u16>) -> Self {
+    pub(crate) fn with_checksum(page: &[u8], fork: ForkNumber, computed: impl FnOnce() -> Option<u16>) -> Self {
         let Ok(header) = PageHeader::decode(0, page) else {
             // Too short to hold a header: no page at all. Callers hand over whole pages.
             return Self::Damaged(Box::new(PageDamage {
@@ -151,33 +151,27 @@ impl PageCondition {
 
 impl PageDamage {
     /// Everything that is wrong, the checksum first.
-    pub fn flaws(&self) -> impl Iterator<Item = PageFlaw> {
+    pub(crate) fn flaws(&self) -> impl Iterator<Item = PageFlaw> {
         let rules = self.faults.iter().map(|fault| PageFlaw::PageRule(*fault));
         let tuple = self.tuple_fault.map(|(item, fault)| PageFlaw::TupleRule { item, fault });
         self.checksum.map(PageFlaw::Checksum).into_iter().chain(rules).chain(tuple)
     }
 
     /// Everything that is wrong apart from the checksum.
-    pub fn structure_flaws(&self) -> impl Iterator<Item = PageFlaw> {
+    pub(crate) fn structure_flaws(&self) -> impl Iterator<Item = PageFlaw> {
         self.flaws().filter(|flaw| !matches!(flaw, PageFlaw::Checksum(_)))
     }
 
     /// The codes of everything that is wrong apart from the checksum.
     #[must_use]
-    pub fn structure_codes(&self) -> Vec<&'static str> {
+    pub(crate) fn structure_codes(&self) -> Vec<&'static str> {
         self.structure_flaws().map(|flaw| flaw.code()).collect()
     }
 
     /// True when the page has no header (`pd_upper` is 0) but is not all zero.
     #[must_use]
-    pub fn is_new_not_zero(&self) -> bool {
+    pub(crate) fn is_new_not_zero(&self) -> bool {
         self.faults.contains(&PageFault::NewPageNotZero)
-    }
-
-    /// True when the wrong checksum is the only thing that is wrong.
-    #[must_use]
-    pub fn is_checksum_alone(&self) -> bool {
-        self.checksum.is_some() && self.faults.is_empty() && self.tuple_fault.is_none()
     }
 }
 
@@ -227,7 +221,7 @@ mod tests {
         let PageCondition::Damaged(damage) = judged(&page, true) else { panic!("another block's checksum") };
         let sums = damage.checksum.unwrap();
         assert_ne!(sums.stored, sums.computed);
-        assert!(damage.server_rejects && damage.is_checksum_alone());
+        assert!(damage.server_rejects && damage.faults.is_empty() && damage.tuple_fault.is_none());
         assert_eq!(
             damage.to_string(),
             format!("checksum is {:#06x}, the bytes give {:#06x}", sums.stored, sums.computed)

@@ -16,7 +16,7 @@ const SHORTEST_GAP: usize = 4;
 
 /// A field that has another value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FieldChange {
+pub(crate) struct FieldChange {
     /// Name in the server's sources.
     pub field: &'static str,
     /// Its value before; an LSN as a number.
@@ -27,7 +27,7 @@ pub struct FieldChange {
 
 /// A line pointer, and of a table the header of the row that it leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ItemState {
+pub(crate) struct ItemState {
     /// Offset of the tuple, or number of the item that it leads to.
     pub offset: u16,
     /// Length of the tuple.
@@ -40,7 +40,7 @@ pub struct ItemState {
 
 /// What the header of a row says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RowState {
+pub(crate) struct RowState {
     /// Who inserted it.
     pub xmin: u32,
     /// Who deleted or locked it.
@@ -55,7 +55,7 @@ pub struct RowState {
 
 /// An item that is not what it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ItemChange {
+pub(crate) struct ItemChange {
     /// Its number.
     pub item: u16,
     /// As it was; `None`: there was none.
@@ -78,7 +78,7 @@ impl ItemChange {
 
 /// What changed from one version of a page to another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PageDiff {
+pub(crate) struct PageDiff {
     /// Fields of the header.
     pub fields: Vec<FieldChange>,
     /// Items whose line pointer or row header changed.

@@ -17,7 +17,7 @@ const MAX_PAGES: usize = 65_536;
 
 /// What is on disk where a record has its page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PageHead {
+pub(crate) enum PageHead {
     /// A page with this LSN.
     Lsn(Lsn),
     /// The file ends before it.
@@ -27,7 +27,7 @@ pub enum PageHead {
 }
 
 /// The table of a cluster, for all threads.
-pub struct PageHeads {
+pub(crate) struct PageHeads {
     /// Each thread has another of it.
     pages: Mutex<Box<dyn PageSource + Send>>,
     block_size: usize,
@@ -57,7 +57,7 @@ impl PageHeads {
 }
 
 /// Reads what the table lacks.
-pub struct HeadReader<'a> {
+pub(crate) struct HeadReader<'a> {
     heads: &'a PageHeads,
     pages: Box<dyn PageSource + Send>,
     buffer: Vec<u8>,

@@ -137,7 +137,7 @@ impl PageRows {
 
 /// Pages whose tuples are rows with a header of their own, at numbers that stay.
 #[must_use]
-pub const fn is_of_rows(kind: PageKind) -> bool {
+pub(crate) const fn is_of_rows(kind: PageKind) -> bool {
     matches!(kind, PageKind::Heap | PageKind::Sequence)
 }
 

@@ -277,7 +277,7 @@ pub fn scan_pages(
 
 /// A part of a relation file whose bytes were read already, as from an archive.
 #[derive(Debug)]
-pub struct StoredPiece {
+pub(crate) struct StoredPiece {
     /// Index of the file among those that come.
     pub file: usize,
     /// The file.
@@ -293,11 +293,11 @@ pub struct StoredPiece {
 }
 
 /// Most bytes of a [`StoredPiece`].
-pub const STORED_PIECE_BYTES: u64 = PIECE_BYTES;
+pub(crate) const STORED_PIECE_BYTES: u64 = PIECE_BYTES;
 
 /// What stored pieces gave.
 #[derive(Debug, Default)]
-pub struct StoredScan {
+pub(crate) struct StoredScan {
     /// Counts and partial pages. Nothing is known of links, and nothing of what is unlogged.
     pub scan: PageScan,
     /// By file: the newest LSN of a sound page.
@@ -307,7 +307,7 @@ pub struct StoredScan {
 }
 
 /// Judges pieces as they come, with several threads, and hands every damaged page to `found` in their order.
-pub fn scan_stored(
+pub(crate) fn scan_stored(
     pieces: impl Iterator<Item = StoredPiece> + Send,
     options: &ScanOptions<'_>,
     mut found: impl FnMut(BadPage),
@@ -343,7 +343,7 @@ pub fn scan_stored(
 
 impl StoredScan {
     /// Adds what could not be read of `files`, those that came, to `coverage`, and counts pages as examined.
-    pub fn cover(&mut self, files: &[RelationFile], geometry: Geometry, coverage: &mut Coverage) {
+    pub(crate) fn cover(&mut self, files: &[RelationFile], geometry: Geometry, coverage: &mut Coverage) {
         let mut gaps = Gaps { files, open: None, coverage };
         for (index, file) in files.iter().enumerate() {
             let readable = readable_bytes(file, geometry);
@@ -377,7 +377,7 @@ fn read_portion(reader: &mut PieceReader<'_>, portion: Vec<Piece>, options: &Sca
 /// Bytes of a file in which a server looks for blocks: less than its size only for names and lengths that no server
 /// makes.
 #[must_use]
-pub fn readable_bytes(file: &RelationFile, geometry: Geometry) -> u64 {
+pub(crate) fn readable_bytes(file: &RelationFile, geometry: Geometry) -> u64 {
     // The highest number, 0xFFFFFFFF, means "none".
     let blocks = u64::from(BlockNumber::MAX).saturating_sub(first_block(file, geometry));
     let blocks = blocks.min(u64::from(geometry.rel_segment_blocks));

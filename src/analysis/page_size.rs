@@ -14,7 +14,7 @@ use crate::types::MIN_BLOCK_SIZE;
 ///
 /// # Errors
 /// When no header names a size, or not all name the same: then where pages begin is not known.
-pub fn page_size_by_headers(root: &Path, files: &[RelationFile]) -> Result<(u32, u64), NoPageSize> {
+pub(crate) fn page_size_by_headers(root: &Path, files: &[RelationFile]) -> Result<(u32, u64), NoPageSize> {
     let mut named = BTreeMap::<u32, u64>::new();
     for file in files.iter().filter(|file| file.size_bytes >= u64::from(MIN_BLOCK_SIZE)) {
         // A file that cannot be read has no say; reading its pages will report it.
@@ -34,7 +34,7 @@ pub fn page_size_by_headers(root: &Path, files: &[RelationFile]) -> Result<(u32,
 ///
 /// # Errors
 /// As [`page_size_by_headers`].
-pub fn only_size(named: &BTreeMap<u32, u64>) -> Result<(u32, u64), NoPageSize> {
+pub(crate) fn only_size(named: &BTreeMap<u32, u64>) -> Result<(u32, u64), NoPageSize> {
     match named.iter().collect::<Vec<_>>()[..] {
         [(size, count)] => Ok((*size, *count)),
         [] => Err(NoPageSize::NoneNamed),

@@ -18,7 +18,7 @@ const MAX_XACTS: usize = 65_536;
 
 /// What records say of them, from some record on.
 #[derive(Debug, Default)]
-pub struct PreparedXacts {
+pub(crate) struct PreparedXacts {
     /// The record that prepared each, start and end.
     open: BTreeMap<u32, Range<Lsn>>,
     /// Those that were prepared before these records, and ended.

@@ -41,7 +41,7 @@ const MAX_COMMITS: usize = 4_000_000;
 
 /// A transaction that a record before the redo point commits, or a subtransaction of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CommittedXact {
+pub(crate) struct CommittedXact {
     /// Its number.
     pub xid: u32,
     /// Start of the record.
@@ -49,11 +49,11 @@ pub struct CommittedXact {
 }
 
 /// Shown the transactions of one segment after another, in no order.
-pub type OnCommits<'a> = &'a mut dyn FnMut(&[CommittedXact]);
+pub(crate) type OnCommits<'a> = &'a mut dyn FnMut(&[CommittedXact]);
 
 /// A page and what WAL says of it as it is on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Provable {
+pub(crate) struct Provable {
     /// The page.
     pub page: PageId,
     /// Its LSN.
@@ -91,7 +91,7 @@ struct Touched {
 
 /// What WAL says of all pages that are there.
 #[derive(Debug, Default)]
-pub struct WalPages {
+pub(crate) struct WalPages {
     /// `None` for those that are not there.
     touched: FxHashMap<PageId, Option<Touched>>,
     files: FxHashMap<RelFileLocator, Vec<FileEvent>>,
@@ -125,7 +125,7 @@ pub struct WalPages {
 
 /// A multixact that a record makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MultixactMade {
+pub(crate) struct MultixactMade {
     /// Its number.
     pub multi: u32,
     /// Where its members begin.
@@ -147,7 +147,7 @@ pub struct CheckpointSeen {
 
 /// How far WAL is read, and up to where pages must have what it says.
 #[derive(Clone, Copy, Debug)]
-pub struct WalBounds {
+pub(crate) struct WalBounds {
     /// Where replay begins: what came before it was on disk when the checkpoint ended.
     pub redo_lsn: Option<Lsn>,
     /// The same, also where all of WAL is read as if it came before.
@@ -266,7 +266,7 @@ impl WalPages {
     ///
     /// [`WalHistory::may_lack_copies`]: super::verdict::history::WalHistory::may_lack_copies
     #[must_use]
-    pub fn may_lack_copies(&self, major: Option<Major>) -> bool {
+    pub(crate) fn may_lack_copies(&self, major: Option<Major>) -> bool {
         let is_old = major.is_none_or(|major| major.facts().copies_without_wal);
         is_old && (self.is_minimal || self.has_settings)
     }
@@ -279,14 +279,14 @@ impl WalPages {
 
     /// True when the page that a record at `lsn` changed may be another one now, or none.
     #[must_use]
-    pub fn is_removed_since(&self, page: PageId, lsn: Lsn) -> bool {
+    pub(crate) fn is_removed_since(&self, page: PageId, lsn: Lsn) -> bool {
         lsn < self.unclear_lsn || self.removals_of(page).any(|event| event.start_lsn > lsn)
     }
 
     /// True when a record after `lsn` removed the page before the redo point, or one removes it that replay from there comes to: what follows a gap
     /// removes nothing.
     #[must_use]
-    pub fn removes_since(&self, page: PageId, lsn: Lsn, redo_lsn: Lsn) -> bool {
+    pub(crate) fn removes_since(&self, page: PageId, lsn: Lsn, redo_lsn: Lsn) -> bool {
         let replayed = self.stretches.iter().find(|stretch| stretch.start <= redo_lsn && redo_lsn <= stretch.end);
         let end_lsn = replayed.map_or(redo_lsn, |stretch| stretch.end);
         self.removals_of(page).any(|event| event.start_lsn > lsn && event.start_lsn < end_lsn)
@@ -295,13 +295,13 @@ impl WalPages {
     /// True when a record from the redo point on builds the page without regard to what it was, as those do that fill a new file. An image in the
     /// record of a change shows that the page was there before.
     #[must_use]
-    pub fn is_made_in_replay(&self, page: PageId) -> bool {
+    pub(crate) fn is_made_in_replay(&self, page: PageId) -> bool {
         self.touched.get(&page).copied().flatten().is_some_and(|touched| touched.is_made_in_replay)
     }
 
     /// True when a record from the redo point on names the page. `is_whole`: one that gives it anew, at first.
     #[must_use]
-    pub fn is_in_replay(&self, page: PageId, is_whole: bool) -> bool {
+    pub(crate) fn is_in_replay(&self, page: PageId, is_whole: bool) -> bool {
         let touched = self.touched.get(&page).copied().flatten();
         touched.is_some_and(|touched| touched.is_in_replay && !(is_whole && touched.begins_without_image))
     }

@@ -12,7 +12,7 @@ use crate::types::{ForkNumber, Geometry, RelFileLocator};
 ///
 /// Source: `mdnblocks`, `src/backend/storage/smgr/md.c`.
 #[must_use]
-pub fn segment_findings(
+pub(crate) fn segment_findings(
     files: &[RelationFile],
     geometry: Geometry,
     selected: impl Fn(&RelationFile) -> bool,

@@ -88,7 +88,7 @@ impl RelationPattern {
     /// The relation whose files have this path in a data directory: `base/DB/REL`, `global/REL` or
     /// `pg_tblspc/SPC/PG_…/DB/REL`.
     #[must_use]
-    pub fn of_path(path: &str) -> Option<Self> {
+    pub(crate) fn of_path(path: &str) -> Option<Self> {
         let parts: Vec<&str> = path.split('/').collect();
         let (spc_oid, db_oid, rel_number) = match parts[..] {
             ["base", db, rel] => (DEFAULT_TABLESPACE_OID, db.parse().ok()?, rel),
@@ -103,7 +103,7 @@ impl RelationPattern {
 
     /// Its number, when no other was given.
     #[must_use]
-    pub fn number_alone(&self) -> Option<u32> {
+    pub(crate) fn number_alone(&self) -> Option<u32> {
         (self.spc_oid.is_none() && self.db_oid.is_none()).then_some(self.rel_number)
     }
 

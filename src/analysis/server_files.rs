@@ -514,7 +514,7 @@ impl ServerFiles {
     }
 
     /// Says what of it is missing for certain, of many files so many one by one.
-    pub fn settle(&mut self, is_removed: impl Fn(PageId) -> bool, is_made: impl Fn(PageId) -> bool) {
+    pub(crate) fn settle(&mut self, is_removed: impl Fn(PageId) -> bool, is_made: impl Fn(PageId) -> bool) {
         let missing = std::mem::take(&mut self.unless_removed);
         let is_excused = |found: &UnlessRemoved| is_removed(found.page) || found.or_made && is_made(found.page);
         let missing: Vec<UnlessRemoved> = missing.into_iter().filter(|found| !is_excused(found)).collect();

@@ -410,7 +410,7 @@ impl SkipReason {
 
     /// The file that the system does not let this user open, if that is why.
     #[must_use]
-    pub fn denied_file(&self) -> Option<&Path> {
+    pub(crate) fn denied_file(&self) -> Option<&Path> {
         match self {
             Self::Unreadable(error) | Self::NameGap(error) => {
                 error.cause().filter(|cause| cause.is_denied())?.file.as_deref()

@@ -8,7 +8,7 @@ use crate::parsers::page_kind::PageKind;
 use crate::types::{ForkNumber, Lsn};
 
 /// Bytes that a disk writes in one piece; the unit in which a write is torn.
-pub const SECTOR_BYTES: usize = 512;
+pub(crate) const SECTOR_BYTES: usize = 512;
 
 /// What the image's own `pd_checksum` says. A checkpoint copies pages without setting it, so only `Good` proves
 /// anything, and `Stale` and `Zero` are normal.
@@ -61,7 +61,7 @@ impl WritePath {
 
     /// True when the page was copied under a lock, with a fresh checksum: its LSN is that of its content.
     #[must_use]
-    pub const fn is_locked(self) -> bool {
+    pub(crate) const fn is_locked(self) -> bool {
         matches!(self, Self::Eviction | Self::Locked)
     }
 }
@@ -226,13 +226,13 @@ impl SlotFacts {
 
     /// The newer of the two LSNs that a slot carries.
     #[must_use]
-    pub fn newest_lsn(&self) -> Lsn {
+    pub(crate) fn newest_lsn(&self) -> Lsn {
         self.header.lsn.max(self.page.lsn)
     }
 
     /// True when the slot's content may be built upon: it was written, and nothing proves it damaged.
     #[must_use]
-    pub fn is_usable(&self) -> bool {
+    pub(crate) fn is_usable(&self) -> bool {
         match self.condition {
             Condition::Sound => true,
             Condition::Unverifiable => self.slot_faults.is_empty() && self.page_faults.is_empty(),

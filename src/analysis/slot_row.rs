@@ -63,7 +63,7 @@ impl SlotRow {
 }
 
 /// Fills in what is known only when everything was examined. `rows` is in the order of file and slot index.
-pub fn fill_in_verdicts(rows: &mut [SlotRow], staleness: &Staleness, compared: &[SlotRef]) {
+pub(crate) fn fill_in_verdicts(rows: &mut [SlotRow], staleness: &Staleness, compared: &[SlotRef]) {
     for row in rows.iter_mut().filter(|row| row.condition != Condition::Empty) {
         row.batch = staleness.verdict(row.file, row.index);
     }

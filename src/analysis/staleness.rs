@@ -109,7 +109,7 @@ impl BatchReason {
 
     /// How sure the answer is.
     #[must_use]
-    pub const fn confidence(self) -> Confidence {
+    pub(crate) const fn confidence(self) -> Confidence {
         match self {
             Self::OfFormat { confidence, .. } => confidence,
             Self::OtherGeometry | Self::EarlierRound => Confidence::Proven,
@@ -246,7 +246,7 @@ impl Staleness {
 
     /// The line between before and after the last completed checkpoint, if there is one.
     #[must_use]
-    pub fn horizon(&self) -> Option<Horizon> {
+    pub(crate) fn horizon(&self) -> Option<Horizon> {
         self.rings.iter().find_map(|ring| ring.judgement.horizon())
     }
 
@@ -259,7 +259,7 @@ impl Staleness {
     /// The slot that a server which starts takes for a page, of all slots that hold it: its index in `held`. `None` also when
     /// slots of several buffers hold it: no server reads more than one.
     #[must_use]
-    pub fn server_choice(&self, held: &[HeldSlot]) -> Option<usize> {
+    pub(crate) fn server_choice(&self, held: &[HeldSlot]) -> Option<usize> {
         let own = |slot: &HeldSlot| self.files.get(slot.file).copied().flatten();
         let (ring, _) = own(held.first()?)?;
         let local = |slot: &HeldSlot| {
@@ -272,19 +272,19 @@ impl Staleness {
 
     /// A server that starts in mode `double_writes` writes images over every page that fails its checks, before it replays anything.
     #[must_use]
-    pub fn applies_first(&self) -> bool {
+    pub(crate) fn applies_first(&self) -> bool {
         self.rings.iter().any(|ring| ring.judgement.applies_first())
     }
 
     /// True for a file of a buffer of which so few files are unfinished that a crash can have left them so.
     #[must_use]
-    pub fn is_unfinished(&self, file: usize) -> bool {
+    pub(crate) fn is_unfinished(&self, file: usize) -> bool {
         self.rings.iter().any(|ring| ring.files.contains(&file) && ring.judgement.is_unfinished())
     }
 
     /// A server does not start over a buffer, in mode `double_writes` or another.
     #[must_use]
-    pub fn fails_at_start(&self, double_writes: bool) -> bool {
+    pub(crate) fn fails_at_start(&self, double_writes: bool) -> bool {
         self.rings.iter().any(|ring| ring.judgement.fails_at_start(double_writes))
     }
 

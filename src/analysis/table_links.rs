@@ -33,7 +33,7 @@ const MAX_NAMED: usize = 10_000;
 const MAX_KINDS: BlockNumber = 8;
 
 /// What is compared.
-pub struct TableLinkInput<'a> {
+pub(crate) struct TableLinkInput<'a> {
     /// The data directory.
     pub root: &'a Path,
     /// All relation files, in order.
@@ -57,7 +57,7 @@ pub struct TableLinkInput<'a> {
 
 impl TableLinkInput<'_> {
     /// Adds the blocks that are named and not there to the links of a scan that came to its end.
-    pub fn add_to(&self, scan: &mut PageScan, coverage: &mut Coverage) {
+    pub(crate) fn add_to(&self, scan: &mut PageScan, coverage: &mut Coverage) {
         if !scan.interrupted {
             let named = self.compare(scan, coverage);
             scan.links.broken.extend(named);

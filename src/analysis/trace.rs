@@ -193,7 +193,7 @@ const PORTION_SLOTS: u64 = 256;
 
 /// Reads all slots of a file with `jobs` threads, hands each to `visit` in file order until that breaks it off, and keeps the
 /// trace. What cannot be read goes to `coverage`; that it was broken off is for the caller to say.
-pub fn trace_file(
+pub(crate) fn trace_file(
     file: &DwbFile,
     facts: &ClusterFacts,
     jobs: usize,

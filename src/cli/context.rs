@@ -24,7 +24,7 @@ const MIN_ROWS: usize = 8;
 
 /// `-?`, as the server's own programs have it.
 #[derive(Clone, Copy, Debug, Args)]
-pub struct QuestionMark {
+pub(crate) struct QuestionMark {
     /// Print help
     #[arg(short = '?', global = true, hide = true, action = ArgAction::HelpShort)]
     question_mark: Option<bool>,
@@ -32,7 +32,7 @@ pub struct QuestionMark {
 
 /// `-q` of commands whose exit status is an answer.
 #[derive(Clone, Copy, Debug, Default, Args)]
-pub struct QuietArg {
+pub(crate) struct QuietArg {
     /// Print no result; the exit status is the answer
     #[arg(short, long)]
     quiet: bool,
@@ -56,7 +56,7 @@ const PROMETHEUS: &str = "prometheus";
 
 /// Output formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub(crate) enum Format {
     /// Tables and sentences for people.
     Text,
     /// One JSON document.
@@ -72,7 +72,7 @@ pub enum Format {
 
 /// Adds the text format of Prometheus to the values of `--format`.
 #[must_use]
-pub fn with_prometheus(format: Arg) -> Arg {
+pub(crate) fn with_prometheus(format: Arg) -> Arg {
     let usual = Format::value_variants().iter().filter_map(Format::to_possible_value);
     let prometheus = PossibleValue::new(PROMETHEUS)
         .help("The text format of Prometheus, for the textfile collector of its node exporter");
@@ -85,7 +85,7 @@ pub fn with_prometheus(format: Arg) -> Arg {
 
 /// When colours are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ColourChoice {
+pub(crate) enum ColourChoice {
     /// On a terminal, unless `NO_COLOR` is set.
     Auto,
     /// Always.
@@ -110,7 +110,7 @@ impl ColourChoice {
 
 /// How results are printed.
 #[derive(Clone, Debug, Args)]
-pub struct OutputArgs {
+pub(crate) struct OutputArgs {
     /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text, help_heading = "Output")]
     pub format: Format,
@@ -136,7 +136,7 @@ impl OutputArgs {
 
     /// Rows of a table that fit: on a terminal those of the screen that are left when headings and closing lines are shown.
     #[must_use]
-    pub fn rows_that_fit(&self) -> usize {
+    pub(crate) fn rows_that_fit(&self) -> usize {
         let size = || rustix::termios::tcgetwinsize(io::stdout()).ok();
         let rows = io::stdout().is_terminal().then(size).flatten().map(|size| usize::from(size.ws_row));
         rows.filter(|rows| *rows > 0).map_or(USUAL_ROWS, |rows| rows.saturating_sub(OTHER_ROWS).max(MIN_ROWS))
@@ -156,7 +156,7 @@ impl OutputArgs {
 
 /// How a command works and prints whose exit status is an answer.
 #[derive(Clone, Debug, Args)]
-pub struct RunArgs {
+pub(crate) struct RunArgs {
     #[command(flatten)]
     pub jobs: JobsArg,
     #[command(flatten)]

@@ -10,7 +10,7 @@ use super::usage::UsageError;
 
 /// `-D` of a command that only reads.
 #[derive(Clone, Debug, Default, Args)]
-pub struct PgData {
+pub(crate) struct PgData {
     /// Data directory, instead of DATADIR [default: $PGDATA]
     #[arg(short = 'D', long = "pgdata", value_name = "DATADIR")]
     pgdata: Option<PathBuf>,
@@ -18,7 +18,7 @@ pub struct PgData {
 
 /// `-D` of a command that may write.
 #[derive(Clone, Debug, Default, Args)]
-pub struct PgDataToWrite {
+pub(crate) struct PgDataToWrite {
     /// Data directory, instead of DATADIR; $PGDATA is not used
     #[arg(short = 'D', long = "pgdata", value_name = "DATADIR")]
     pgdata: Option<PathBuf>,
@@ -40,7 +40,7 @@ impl PgData {
     ///
     /// # Errors
     /// When none is named, or DATADIR and `-D` are.
-    pub fn choose_all(&self, paths: &[PathBuf]) -> Result<Vec<PathBuf>, Stop> {
+    pub(crate) fn choose_all(&self, paths: &[PathBuf]) -> Result<Vec<PathBuf>, Stop> {
         match paths {
             [] | [_] => Ok(vec![self.choose(paths.first().map(PathBuf::as_path))?]),
             _ if self.pgdata.is_some() => Err(UsageError::TwoDataDirs.into()),
@@ -52,7 +52,7 @@ impl PgData {
     ///
     /// # Errors
     /// When none is spelled out, or two are.
-    pub fn choose_to_write(&self, data_dir: Option<&Path>) -> Result<PathBuf, Stop> {
+    pub(crate) fn choose_to_write(&self, data_dir: Option<&Path>) -> Result<PathBuf, Stop> {
         to_write(data_dir, self.pgdata.as_deref())
     }
 }
@@ -60,7 +60,7 @@ impl PgData {
 impl PgDataToWrite {
     /// True when it is spelled out.
     #[must_use]
-    pub const fn is_given(&self) -> bool {
+    pub(crate) const fn is_given(&self) -> bool {
         self.pgdata.is_some()
     }
 
@@ -85,6 +85,6 @@ fn spelled_out(data_dir: Option<&Path>, pgdata: Option<&Path>) -> Result<Option<
 }
 
 /// `PGDATA`, where it is set.
-pub fn pgdata_of_environment() -> Option<PathBuf> {
+pub(crate) fn pgdata_of_environment() -> Option<PathBuf> {
     std::env::var_os("PGDATA").filter(|value: &OsString| !value.is_empty()).map(PathBuf::from)
 }

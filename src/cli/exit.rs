@@ -11,7 +11,7 @@ use crate::output::escape::message;
 use crate::tui::run::RunError;
 
 /// What the exit status means, for help texts.
-pub const EXIT_STATUS: &str = "\
+pub(crate) const EXIT_STATUS: &str = "\
 Exit status:
   0    everything was examined and nothing is wrong; of a cluster: recovery loses nothing
   1    something is wrong, and it is known what

@@ -9,7 +9,7 @@ use super::exit::{Outcome, Stop};
 
 /// Which shell completions are for.
 #[derive(Debug, Args)]
-pub struct CompletionArgs {
+pub(crate) struct CompletionArgs {
     /// Shell
     #[arg(value_enum)]
     shell: Shell,
@@ -19,7 +19,7 @@ pub struct CompletionArgs {
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn completions(args: &CompletionArgs, mut command: Command, out: &mut dyn Write) -> Result<Outcome, Stop> {
+pub(crate) fn completions(args: &CompletionArgs, mut command: Command, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let name = command.get_name().to_owned();
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, name, &mut script);

@@ -18,7 +18,7 @@ const PROGRAMS: [&str; 2] = ["pg_dwbinspect", "pg_walfpi"];
 
 /// Whose manual page is printed.
 #[derive(Debug, Args)]
-pub struct ManualArgs {
+pub(crate) struct ManualArgs {
     /// Command of this program, and a command of that; without it the page of the program itself
     #[arg(value_name = "COMMAND")]
     command: Vec<String>,

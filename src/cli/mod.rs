@@ -3,7 +3,7 @@
 mod context;
 mod data_dir_arg;
 pub mod dwbinspect;
-pub mod exit;
+pub(crate) mod exit;
 mod generate;
 mod manual;
 mod report_file;

@@ -15,7 +15,7 @@ use crate::repair::new_file::NewFile;
 
 /// Where a report goes.
 #[derive(Clone, Debug, Args)]
-pub struct ReportFileArgs {
+pub(crate) struct ReportFileArgs {
     /// New file for the report, not inside what is read: Markdown where its name ends with .md, else HTML; "-" for
     /// standard output, as HTML
     #[arg(short = 'o', long = "output", value_name = "FILE")]
@@ -23,7 +23,7 @@ pub struct ReportFileArgs {
 }
 
 /// Where a report will be written.
-pub enum ReportFile {
+pub(crate) enum ReportFile {
     /// Standard output.
     Output,
     /// A new file.
@@ -35,7 +35,7 @@ impl ReportFileArgs {
     ///
     /// # Errors
     /// When it cannot.
-    pub fn reserve(&self, protected: &[PathBuf]) -> Result<ReportFile, Stop> {
+    pub(crate) fn reserve(&self, protected: &[PathBuf]) -> Result<ReportFile, Stop> {
         if self.output == Path::new("-") {
             return Ok(ReportFile::Output);
         }

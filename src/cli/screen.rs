@@ -49,7 +49,7 @@ impl ThemeChoice {
 
 /// How the screen looks.
 #[derive(Clone, Copy, Debug, Args)]
-pub struct ScreenArgs {
+pub(crate) struct ScreenArgs {
     /// Draw with ASCII characters only
     #[arg(long, help_heading = "Screen")]
     ascii: bool,
@@ -77,7 +77,7 @@ impl ScreenArgs {
 ///
 /// # Errors
 /// When standard output is not a terminal, or one that can do nothing but print.
-pub fn need_terminal(instead: &'static str) -> Result<(), UsageError> {
+pub(crate) fn need_terminal(instead: &'static str) -> Result<(), UsageError> {
     if !io::stdout().is_terminal() {
         return Err(UsageError::NoTerminal(instead));
     }
@@ -91,7 +91,7 @@ pub fn need_terminal(instead: &'static str) -> Result<(), UsageError> {
 ///
 /// # Errors
 /// When the terminal refuses, or the work that everything rests on fails.
-pub fn show(subject: Subject, args: ScreenArgs, backend: Arc<dyn Backend>) -> Result<Ended, Stop> {
+pub(crate) fn show(subject: Subject, args: ScreenArgs, backend: Arc<dyn Backend>) -> Result<Ended, Stop> {
     show_until(subject, args, backend, || Ok(()))
 }
 
@@ -99,7 +99,7 @@ pub fn show(subject: Subject, args: ScreenArgs, backend: Arc<dyn Backend>) -> Re
 ///
 /// # Errors
 /// As [`show`], and when `end` fails.
-pub fn show_until(
+pub(crate) fn show_until(
     subject: Subject,
     args: ScreenArgs,
     backend: Arc<dyn Backend>,
@@ -112,7 +112,7 @@ pub fn show_until(
 ///
 /// # Errors
 /// As [`show_until`].
-pub fn show_model<M: Model>(
+pub(crate) fn show_model<M: Model>(
     args: ScreenArgs,
     make: impl FnOnce(Look, (u16, u16)) -> M,
     backend: Arc<dyn Backend<M::Action, M::Effect>>,
@@ -136,7 +136,7 @@ pub fn show_model<M: Model>(
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn take_leave(ended: &Ended, out: &mut dyn Write) -> Result<Outcome, Stop> {
+pub(crate) fn take_leave(ended: &Ended, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let state = &ended.state;
     if let Some(applied) = &state.plan.applied {
         writeln!(
@@ -187,7 +187,7 @@ pub fn take_leave(ended: &Ended, out: &mut dyn Write) -> Result<Outcome, Stop> {
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_outdated(outdated: Option<Outdated<'_>>, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn write_outdated(outdated: Option<Outdated<'_>>, out: &mut dyn Write) -> io::Result<()> {
     match outdated {
         Some(why) => writeln!(out, "{}; what follows is of before:", printable(&why.to_string())),
         None => Ok(()),

@@ -11,7 +11,7 @@ use crate::types::{BlockNumber, ForkNumber, Lsn, RelFileLocator, TimelineId};
 
 /// Which pages are shown.
 #[derive(Clone, Debug, Args)]
-pub struct PageFilter {
+pub(crate) struct PageFilter {
     /// Relations by name (relation, schema.relation, database.schema.relation) or numbers (REL, DB/REL, SPC/DB/REL)
     #[arg(long, value_name = "REL", value_delimiter = ',')]
     relation: Vec<RelationChoice>,
@@ -31,7 +31,7 @@ impl PageFilter {
     ///
     /// # Errors
     /// When a name stands for no relation, or for several.
-    pub fn resolved(&self, names: Option<&RelationNames>) -> Result<Self, InspectError> {
+    pub(crate) fn resolved(&self, names: Option<&RelationNames>) -> Result<Self, InspectError> {
         Ok(Self { selection: self.selection(names)?, ..self.clone() })
     }
 
@@ -51,7 +51,7 @@ impl PageFilter {
 
     /// True when anything was asked for.
     #[must_use]
-    pub fn is_set(&self) -> bool {
+    pub(crate) fn is_set(&self) -> bool {
         !self.relation.is_empty() || !self.fork.is_empty() || self.block.is_some()
     }
 
@@ -65,7 +65,7 @@ impl PageFilter {
 /// Name under which an image is saved: the one that `pg_waldump` gives its saved pages, then file and slot, since one
 /// page can stand in several slots.
 #[must_use]
-pub fn image_file_name(timeline: u32, page_lsn: Lsn, file: &str, slot: &Slot<'_>) -> String {
+pub(crate) fn image_file_name(timeline: u32, page_lsn: Lsn, file: &str, slot: &Slot<'_>) -> String {
     let header = &slot.header;
     let fork = header.fork().map_or_else(|| header.fork_code.to_string(), |fork| fork.to_string());
     let file: String = file.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' }).collect();
@@ -75,7 +75,7 @@ pub fn image_file_name(timeline: u32, page_lsn: Lsn, file: &str, slot: &Slot<'_>
 
 /// The name that `pg_waldump --save-fullpage` gives a page.
 #[must_use]
-pub fn page_file_name(tli: TimelineId, lsn: Lsn, rel: RelFileLocator, block: BlockNumber, fork: &str) -> String {
+pub(crate) fn page_file_name(tli: TimelineId, lsn: Lsn, rel: RelFileLocator, block: BlockNumber, fork: &str) -> String {
     let (high, low) = (lsn.0 >> 32, lsn.0 & 0xFFFF_FFFF);
     let RelFileLocator { spc_oid, db_oid, rel_number } = rel;
     format!("{:08X}-{high:08X}-{low:08X}.{spc_oid}.{db_oid}.{rel_number}.{block}_{fork}", tli.0)

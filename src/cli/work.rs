@@ -16,7 +16,7 @@ use crate::output::progress::Progress;
 
 /// How many threads work.
 #[derive(Clone, Copy, Debug, Args)]
-pub struct JobsArg {
+pub(crate) struct JobsArg {
     /// Threads that read [default: one per core]
     #[arg(short = 'j', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     jobs: Option<u16>,
@@ -32,7 +32,7 @@ impl JobsArg {
 
 /// Older copies of the cluster.
 #[derive(Clone, Debug, Default, Args)]
-pub struct DonorArgs {
+pub(crate) struct DonorArgs {
     /// Take pages from an older copy: base backup, snapshot, stopped standby
     ///
     /// A directory, or the archives of a base backup in tar format (plain, gzip, lz4, zstd). Each page of it is one more image,
@@ -43,7 +43,7 @@ pub struct DonorArgs {
 
 /// Whether pages are built by replay.
 #[derive(Clone, Copy, Debug, Default, Args)]
-pub struct RebuildArg {
+pub(crate) struct RebuildArg {
     /// Rebuild pages without a proven image, with a server in a sandbox
     ///
     /// Each is built from an older copy of it (an image or a record in WAL, the double write buffer, a donor) and every
@@ -75,7 +75,7 @@ impl RebuildArg {
 
 /// The server that replays records in a sandbox.
 #[derive(Clone, Debug, Default, Args)]
-pub struct ServerArgs {
+pub(crate) struct ServerArgs {
     /// Directory of the server's programs [default: those that ran last here, or in the usual directories]
     #[arg(long, value_name = "DIR", help_heading = "Replay", hide_short_help = true)]
     pg_bin: Option<PathBuf>,
@@ -104,7 +104,7 @@ impl ServerArgs {
 
 /// Whether the user wants to be told how far the work is.
 #[derive(Clone, Copy, Debug, Default, Args)]
-pub struct ProgressArg {
+pub(crate) struct ProgressArg {
     /// Show progress even if standard error is not a terminal: one line per second
     #[arg(short = 'P', long, hide_short_help = true)]
     pub progress: bool,
@@ -116,7 +116,7 @@ const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 /// A flag that Ctrl-C raises, and any other request to end, so that what was counted so far can be shown, and nothing is
 /// left of a sandbox.
 #[must_use]
-pub fn interrupt_flag() -> Arc<AtomicBool> {
+pub(crate) fn interrupt_flag() -> Arc<AtomicBool> {
     let flag = Arc::new(AtomicBool::new(false));
     // One that runs under `nohup` goes on when the terminal is gone.
     for signal in ENDING.into_iter().filter(|signal| *signal != SIGHUP || !is_ignored(SIGHUP)) {
@@ -136,14 +136,14 @@ fn is_ignored(signal: i32) -> bool {
 }
 
 /// What Ctrl-C breaks off, for work that shows no progress.
-pub fn until_interrupted() -> impl Fn() -> ControlFlow<()> {
+pub(crate) fn until_interrupted() -> impl Fn() -> ControlFlow<()> {
     let flag = interrupt_flag();
     move || if flag.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
 /// Progress over bytes, and Ctrl-C. Until the first bytes are done there is neither: a file that is still being opened can
 /// be left at once.
-pub struct ByteBar {
+pub(crate) struct ByteBar {
     asked_for: bool,
     interrupted: OnceLock<Arc<AtomicBool>>,
     /// The bar, and the total that it shows.

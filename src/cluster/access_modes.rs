@@ -24,7 +24,7 @@ const DIRECTORIES: [&str; 8] = [
 
 /// What differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OddModes {
+pub(crate) struct OddModes {
     /// The first such path, relative to the data directory.
     pub first: PathBuf,
     /// Its owner and permissions.
@@ -37,7 +37,7 @@ pub struct OddModes {
 
 /// Compares owners and permissions of files with each other, and those of directories.
 #[must_use]
-pub fn odd_modes(directory: &DataDir, relations: &[RelationFile]) -> Option<OddModes> {
+pub(crate) fn odd_modes(directory: &DataDir, relations: &[RelationFile]) -> Option<OddModes> {
     let root = directory.root();
     let mut seen: [BTreeMap<(u32, u32), (usize, PathBuf)>; 2] = Default::default();
     let mut look = |path: &Path| {

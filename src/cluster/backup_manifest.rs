@@ -11,7 +11,7 @@ use super::open::{AccessError, Links, ReadFile};
 use crate::types::{Lsn, TimelineId};
 
 /// Its name in the data directory.
-pub const MANIFEST_NAME: &str = "backup_manifest";
+pub(crate) const MANIFEST_NAME: &str = "backup_manifest";
 
 /// Longest manifest that is read, in bytes: of some million files.
 const LIMIT_BYTES: u64 = 256 << 20;
@@ -20,7 +20,7 @@ const LIMIT_BYTES: u64 = 256 << 20;
 ///
 /// Source: `src/backend/backup/backup_manifest.c`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BackupManifest {
+pub(crate) struct BackupManifest {
     /// `backup_label` is among its files.
     pub lists_label: bool,
     /// Where the WAL begins that recovery needs: the least "Start-LSN".

@@ -145,11 +145,11 @@ impl RelationColumns {
 }
 
 /// Lengths and alignments of the columns of many relations, each from the first column on without a gap.
-pub type Shapes = HashMap<RelFileLocator, Vec<ColumnShape>>;
+pub(crate) type Shapes = HashMap<RelFileLocator, Vec<ColumnShape>>;
 
 /// Reads those of all certain tables, from the certain rows of `pg_attribute` of each database.
 #[must_use]
-pub fn table_shapes(dir: &DataDir, names: &RelationNames) -> Shapes {
+pub(crate) fn table_shapes(dir: &DataDir, names: &RelationNames) -> Shapes {
     let mut reader = Reader::new(dir, dir.major().facts().catalog, &mut Vec::new());
     let mut shapes = Shapes::new();
     let tables = || names.iter().filter(|(_, name)| name.is_heap && name.is_certain());

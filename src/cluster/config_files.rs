@@ -32,7 +32,7 @@ const RECOVERY_TARGETS: [&str; 5] =
 
 /// What is wrong, with the file, and files that cannot be read.
 #[derive(Debug, Default)]
-pub struct ConfigFaults {
+pub(crate) struct ConfigFaults {
     /// What is wrong.
     pub faults: Vec<(PathBuf, ConfigFault)>,
     /// Files that cannot be read.
@@ -41,7 +41,7 @@ pub struct ConfigFaults {
 
 /// Looks for what keeps a server from starting. `signals`: files that change what recovery does.
 #[must_use]
-pub fn config_faults(directory: &DataDir, signals: &[&str]) -> ConfigFaults {
+pub(crate) fn config_faults(directory: &DataDir, signals: &[&str]) -> ConfigFaults {
     let mut found = ConfigFaults::default();
     let root = directory.root();
     let settings = ServerSettings::read(root, &mut found);

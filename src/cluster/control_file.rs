@@ -11,7 +11,7 @@ use crate::parsers::crc::crc32c;
 use crate::parsers::error::ParseError;
 
 /// Path below the data directory.
-pub const CONTROL_PATH: &str = "global/pg_control";
+pub(crate) const CONTROL_PATH: &str = "global/pg_control";
 
 /// Reads of a file whose CRC is wrong, before that is believed: a server may be writing it at this moment.
 const ATTEMPTS: usize = 10;

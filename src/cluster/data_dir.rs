@@ -76,7 +76,7 @@ const KEY_DIRECTORIES: [&str; 2] = ["pg_tde", "pg_encryption"];
 
 /// The directory with keys of encrypted relations, if there is one.
 #[must_use]
-pub fn encryption_keys(directory: &DataDir) -> Option<&'static str> {
+pub(crate) fn encryption_keys(directory: &DataDir) -> Option<&'static str> {
     let is_there = |name: &&str| directory.root().join(name).symlink_metadata().is_ok();
     KEY_DIRECTORIES.into_iter().find(is_there)
 }
@@ -134,7 +134,7 @@ impl DataDir {
     ///
     /// # Errors
     /// When a directory cannot be listed or a link not be read: then it is not known what belongs to the cluster.
-    pub fn own_directories(&self) -> Result<Vec<PathBuf>, AccessError> {
+    pub(crate) fn own_directories(&self) -> Result<Vec<PathBuf>, AccessError> {
         let mut own = vec![self.root.clone()];
         for directory in ["", "base", "pg_tblspc"].map(|name| self.root.join(name)) {
             let entries = match list(&directory) {
@@ -176,20 +176,20 @@ impl DataDir {
     /// True when the control file's version is not one that the major in `PG_VERSION` writes; `None` when the control
     /// file's version is not known.
     #[must_use]
-    pub fn versions_disagree(&self) -> Option<bool> {
+    pub(crate) fn versions_disagree(&self) -> Option<bool> {
         let layout = ControlLayout::of_version(self.control.known()?.prefix.pg_control_version)?;
         Some(!layout.is_written_by(self.major))
     }
 
     /// Whether a server runs on this directory.
     #[must_use]
-    pub fn server_sign(&self) -> ServerSign {
+    pub(crate) fn server_sign(&self) -> ServerSign {
         look_for_server(&self.root)
     }
 
     /// What changes where recovery starts or what it does.
     #[must_use]
-    pub fn recovery_signs(&self) -> RecoverySigns {
+    pub(crate) fn recovery_signs(&self) -> RecoverySigns {
         read_signs(&self.root, self.control.trusted())
     }
 }
@@ -214,7 +214,7 @@ const MOST_ENTRIES: usize = 1000;
 
 /// Data directories at most two levels below `path`, as `18/docker` and `15/main` are.
 #[must_use]
-pub fn data_dirs_below(path: &Path) -> Vec<PathBuf> {
+pub(crate) fn data_dirs_below(path: &Path) -> Vec<PathBuf> {
     let children = |path: &PathBuf| -> Vec<PathBuf> {
         let entries = path.read_dir().map(|entries| entries.take(MOST_ENTRIES).flatten().collect::<Vec<_>>());
         let is_dir = |entry: &DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());

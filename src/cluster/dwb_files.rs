@@ -77,7 +77,7 @@ impl DwbFile {
 
     /// True when the file begins with something and nothing in it is of a double write buffer.
     #[must_use]
-    pub fn is_of_another_kind(&self) -> bool {
+    pub(crate) fn is_of_another_kind(&self) -> bool {
         let first = self.file.bytes_at(0, usize::try_from(self.size_bytes().min(512)).unwrap_or_default());
         let has_content = first.ok().flatten().is_some_and(|bytes| bytes.iter().any(|byte| *byte != 0));
         has_content && !self.detection.is_recognised()
@@ -87,7 +87,7 @@ impl DwbFile {
     ///
     /// # Errors
     /// When the slot cannot be read or is not there any more.
-    pub fn read_slot<'a>(&self, index: u64, buf: &'a mut Vec<u8>) -> Result<Slot<'a>, SlotReadError> {
+    pub(crate) fn read_slot<'a>(&self, index: u64, buf: &'a mut Vec<u8>) -> Result<Slot<'a>, SlotReadError> {
         let detection = &self.detection;
         let ranges = detection.layout.slot_ranges(detection.block_size, index);
         let offset = ranges.header.start;
@@ -185,7 +185,7 @@ pub struct SlotScan<'a> {
 
 impl SlotScan<'_> {
     /// Goes on with the slots of another range, in the same buffers.
-    pub fn go_to(&mut self, range: Range<u64>) {
+    pub(crate) fn go_to(&mut self, range: Range<u64>) {
         self.next = range.start;
         self.end = range.end.min(self.dwb.detection.slot_count);
     }
@@ -306,14 +306,14 @@ impl DwbSet {
 
     /// True when a buffer of the set is of the kind whose servers have to be built.
     #[must_use]
-    pub fn is_of_built_server(&self) -> bool {
+    pub(crate) fn is_of_built_server(&self) -> bool {
         let files = self.files.iter().map(|file| file.directory);
         let mut kinds = files.chain(self.controls.iter().map(|control| control.directory));
         kinds.any(|kind| kind.knowledge() == Knowledge::SeenBuilt)
     }
 
     /// Opens the DWB files of a directory, of the kind that most of its names are of; the first of `kinds` where none is.
-    pub fn add_directory(
+    pub(crate) fn add_directory(
         &mut self,
         directory: &Path,
         kinds: &[&'static dyn DwbDirectory],
@@ -367,7 +367,7 @@ impl DwbSet {
     }
 
     /// Opens one file, whatever its name, as the first of `kinds` that recognises it by its content, else by its name.
-    pub fn add_file(
+    pub(crate) fn add_file(
         &mut self,
         path: &Path,
         links: Links,

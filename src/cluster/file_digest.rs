@@ -11,7 +11,7 @@ const PIECE_BYTES: usize = 1 << 20;
 
 /// What identifies a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileDigest {
+pub(crate) struct FileDigest {
     /// Where it is.
     pub path: PathBuf,
     /// Bytes that were read.
@@ -24,7 +24,7 @@ pub struct FileDigest {
 ///
 /// # Errors
 /// When the file cannot be opened, is not regular, or cannot be read.
-pub fn digest_file(
+pub(crate) fn digest_file(
     path: &Path,
     links: Links,
     go_on: &dyn Fn(u64) -> ControlFlow<()>,

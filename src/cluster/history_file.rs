@@ -37,7 +37,7 @@ pub(super) fn read_history(root: &Path, tli: TimelineId) -> Result<Option<Timeli
 ///
 /// Source: `readTimeLineHistory`, `src/backend/access/transam/timeline.c`; servers of 10 to 19 that were started so.
 #[must_use]
-pub fn history_fault(directory: &DataDir, control: &ControlFile) -> Option<(PathBuf, FileFault)> {
+pub(crate) fn history_fault(directory: &DataDir, control: &ControlFile) -> Option<(PathBuf, FileFault)> {
     let tli = control.timeline();
     if tli <= TimelineId(1) {
         return None;

@@ -12,7 +12,7 @@ use crate::types::Lsn;
 ///
 /// Source: `InitWalRecovery`, `src/backend/access/transam/xlogrecovery.c`.
 #[must_use]
-pub fn is_on_other_timeline(directory: &DataDir, control: &ControlFile, signs: &RecoverySigns) -> bool {
+pub(crate) fn is_on_other_timeline(directory: &DataDir, control: &ControlFile, signs: &RecoverySigns) -> bool {
     let (lsn, tli) = (control.min_recovery_lsn, control.min_recovery_timeline);
     if !lsn.is_valid() || tli.0 == 0 {
         return lsn.is_valid();

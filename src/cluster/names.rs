@@ -17,7 +17,7 @@ pub(super) const MAX_RELATIONS: usize = 1 << 24;
 pub(super) const FIXED_SCHEMAS: [(Oid, &str); 2] = [(11, "pg_catalog"), (99, "pg_toast")];
 
 /// Stands for a database in front of relations that all databases share, as does the directory that they lie in.
-pub const SHARED_DATABASE: &str = "global";
+pub(crate) const SHARED_DATABASE: &str = "global";
 
 /// Why a name may be wrong, out of date or of a relation that is gone. Later ones are worse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -158,7 +158,7 @@ fn after_dot<'a>(text: &'a str, word: &str) -> Option<&'a str> {
 
 /// Where a database is, by a committed row of `pg_database` that nothing speaks against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DatabaseHome {
+pub(crate) struct DatabaseHome {
     /// Tablespace of its catalogs.
     pub spc_oid: Oid,
     /// How old the row is.
@@ -171,7 +171,7 @@ pub struct DatabaseHome {
 
 /// A tablespace by a row of `pg_tablespace`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TablespaceRow {
+pub(crate) struct TablespaceRow {
     /// Its name, as stored.
     pub name: Arc<str>,
     /// How old the row is.
@@ -201,7 +201,7 @@ impl RelationNames {
 
     /// OID of the table that a relation is, or that it belongs to: an index of a TOAST table to the table with the values.
     #[must_use]
-    pub fn table_of(&self, rel: RelFileLocator) -> Option<Oid> {
+    pub(crate) fn table_of(&self, rel: RelFileLocator) -> Option<Oid> {
         let name = self.get(rel)?;
         let owner_of = |oid: Oid| {
             let is_named =
@@ -215,7 +215,7 @@ impl RelationNames {
 
     /// `database.schema.relation`; a question mark follows a name that may be wrong.
     #[must_use]
-    pub fn full_name(&self, rel: RelFileLocator) -> Option<String> {
+    pub(crate) fn full_name(&self, rel: RelFileLocator) -> Option<String> {
         let name = self.get(rel)?;
         Some(if name.doubt.is_some() { format!("{name}?") } else { name.to_string() })
     }
@@ -223,7 +223,7 @@ impl RelationNames {
     /// Name of the database of a relation, whether or not the relation has a name; `None` for shared relations and where
     /// it is not known.
     #[must_use]
-    pub fn database_of(&self, rel: RelFileLocator) -> Option<&str> {
+    pub(crate) fn database_of(&self, rel: RelFileLocator) -> Option<&str> {
         let by_relation = || {
             let label = self.get(rel)?.database.as_deref()?;
             // The OID stands for a database without a name.
@@ -247,7 +247,7 @@ impl RelationNames {
 
     /// Every relation of this OID, one in each database at most. Sorted.
     #[must_use]
-    pub fn of_oid(&self, oid: Oid) -> Vec<RelFileLocator> {
+    pub(crate) fn of_oid(&self, oid: Oid) -> Vec<RelFileLocator> {
         let mut found: Vec<_> =
             self.relations.iter().filter(|(_, name)| name.oid == Some(oid)).map(|(rel, _)| *rel).collect();
         found.sort_unstable();
@@ -265,7 +265,7 @@ impl RelationNames {
 
     /// What each index is on, a table or a TOAST table, and the table of each TOAST table, as far as that is known.
     #[must_use]
-    pub fn owners(&self) -> HashMap<RelFileLocator, RelFileLocator> {
+    pub(crate) fn owners(&self) -> HashMap<RelFileLocator, RelFileLocator> {
         let with_oid = self.relations.iter().filter_map(|(rel, name)| Some(((rel.db_oid, name.oid?), *rel)));
         let by_oid: HashMap<(Oid, Oid), RelFileLocator> = with_oid.collect();
         let owner =
@@ -286,18 +286,18 @@ impl RelationNames {
     }
 
     /// The databases that certainly are, with where each of them is.
-    pub fn homes(&self) -> impl Iterator<Item = (Oid, &DatabaseHome)> {
+    pub(crate) fn homes(&self) -> impl Iterator<Item = (Oid, &DatabaseHome)> {
         self.homes.iter().map(|(oid, home)| (*oid, home))
     }
 
     /// The tablespaces that certainly are.
-    pub fn certain_tablespaces(&self) -> impl Iterator<Item = (Oid, &TablespaceRow)> {
+    pub(crate) fn certain_tablespaces(&self) -> impl Iterator<Item = (Oid, &TablespaceRow)> {
         self.tablespaces.iter().filter(|(_, row)| row.is_certain).map(|(oid, row)| (*oid, row))
     }
 
     /// Relations with a name from a committed row that nothing speaks against, sorted, each with the age of the row.
     #[must_use]
-    pub fn certain(&self) -> Vec<(RelFileLocator, &RelationName, RowAge)> {
+    pub(crate) fn certain(&self) -> Vec<(RelFileLocator, &RelationName, RowAge)> {
         self.sorted(RelationName::is_certain)
     }
 
@@ -338,14 +338,14 @@ impl RelationNames {
     }
 
     /// Adds the name of a database that has none, from a row of `pg_database` in WAL.
-    pub fn add_database_of_wal(&mut self, row: &DatabaseRow) {
+    pub(crate) fn add_database_of_wal(&mut self, row: &DatabaseRow) {
         if self.databases.len() < MAX_RELATIONS {
             self.databases.entry(row.oid).or_insert_with(|| row.name.text().into());
         }
     }
 
     /// Adds the name of a schema that has none, from a row of `pg_namespace` in WAL.
-    pub fn add_schema_of_wal(&mut self, db_oid: Oid, row: &NamedRow) {
+    pub(crate) fn add_schema_of_wal(&mut self, db_oid: Oid, row: &NamedRow) {
         self.add_schema(db_oid, row.oid, row.name.text().into());
     }
 
@@ -356,7 +356,7 @@ impl RelationNames {
     }
 
     /// Adds files without a name that `of` had before or after, by rows of `pg_class` in WAL. That is doubtful.
-    pub fn add_files_of_wal(&mut self, rel: RelFileLocator, of: RelFileLocator) {
+    pub(crate) fn add_files_of_wal(&mut self, rel: RelFileLocator, of: RelFileLocator) {
         if self.relations.contains_key(&rel) || self.relations.len() >= MAX_RELATIONS {
             return;
         }
@@ -367,7 +367,7 @@ impl RelationNames {
     }
 
     /// Adds the name of a relation whose files have none, from a row of `pg_class` in WAL. It is doubtful.
-    pub fn add_relation_of_wal(&mut self, rel: RelFileLocator, row: &ClassRow) {
+    pub(crate) fn add_relation_of_wal(&mut self, rel: RelFileLocator, row: &ClassRow) {
         if self.relations.contains_key(&rel) || self.relations.len() >= MAX_RELATIONS {
             return;
         }

@@ -30,7 +30,7 @@ const MAX_UNQUOTED_BYTES: usize = 64 * 1024;
 ///     PGCLIENTENCODING=UTF8 psql -XAt -d "$db" -c "$QUERY"
 /// done > names.json
 /// ```
-pub const NAMES_QUERY: &str = include_str!("names_query.sql");
+pub(crate) const NAMES_QUERY: &str = include_str!("names_query.sql");
 
 /// Why a file is not a valid list of names.
 #[derive(Debug, thiserror::Error)]

@@ -46,7 +46,7 @@ const REMADE_DIRECTORIES: [&str; 2] = ["pg_wal/archive_status", "pg_wal/summarie
 
 /// Something that has the name of a file of the server and is none: a directory, a device, a link that leads nowhere.
 #[derive(Debug)]
-pub struct NotAFile {
+pub(crate) struct NotAFile {
     /// Its path, relative to the data directory.
     pub path: PathBuf,
     /// What it is.
@@ -57,7 +57,7 @@ pub struct NotAFile {
 
 /// What was found.
 #[derive(Debug, Default)]
-pub struct NotFiles {
+pub(crate) struct NotFiles {
     /// What stands there instead of files, in order.
     pub found: Vec<NotAFile>,
     /// Directories that cannot be listed, relative to the data directory.
@@ -69,7 +69,7 @@ pub struct NotFiles {
 /// Sources: `SlruPhysicalWritePage`, `src/backend/access/transam/slru.c`; `CheckPointReplicationOrigin`,
 /// `src/backend/replication/logical/origin.c`; servers of 10 to 18 that were started so.
 #[must_use]
-pub fn not_files(directory: &DataDir, replays: bool) -> NotFiles {
+pub(crate) fn not_files(directory: &DataDir, replays: bool) -> NotFiles {
     let root = directory.root();
     // Replay opens each segment of WAL in its turn, and the next one when WAL goes on.
     let numbered =
@@ -111,7 +111,7 @@ pub fn not_files(directory: &DataDir, replays: bool) -> NotFiles {
 /// What is in `base` under the name of a database or in `pg_tblspc`, and is neither a directory nor a link to one, with its path relative to
 /// the data directory. A tablespace whose link leads nowhere is passed over.
 #[must_use]
-pub fn not_databases(directory: &DataDir) -> Vec<(PathBuf, FileFault)> {
+pub(crate) fn not_databases(directory: &DataDir) -> Vec<(PathBuf, FileFault)> {
     let root = directory.root();
     // That one of them cannot be listed is said where relations are looked for.
     let entries = |of: &str| {

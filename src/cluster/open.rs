@@ -68,19 +68,19 @@ impl AccessError {
 
     /// True when the system does not let this user open what is there.
     #[must_use]
-    pub fn is_denied(&self) -> bool {
+    pub(crate) fn is_denied(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)
     }
 
     /// True when something else stands where a directory was to be listed.
     #[must_use]
-    pub fn is_no_directory(&self) -> bool {
+    pub(crate) fn is_no_directory(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotADirectory)
     }
 
     /// True when the file does not exist, as against one that cannot be read.
     #[must_use]
-    pub fn is_not_found(&self) -> bool {
+    pub(crate) fn is_not_found(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 }
@@ -121,7 +121,7 @@ impl ReadFile {
     /// Number of another process that holds a lock on the file, as `fcntl` gives them; `None` where none does, or the system
     /// cannot tell.
     #[must_use]
-    pub fn locked_by(&self) -> Option<i32> {
+    pub(crate) fn locked_by(&self) -> Option<i32> {
         let wanted = Flock { length: 0, ..Flock::from(FlockType::ReadLock) };
         let held = rustix::process::fcntl_getlk(&self.file, &wanted).ok().flatten()?;
         held.pid.map(Pid::as_raw_pid)
@@ -138,7 +138,7 @@ impl ReadFile {
 
     /// The bytes from the beginning on.
     #[must_use]
-    pub fn into_reader(self) -> impl std::io::Read {
+    pub(crate) fn into_reader(self) -> impl std::io::Read {
         self.file
     }
 
@@ -174,7 +174,7 @@ impl ReadFile {
     /// True when the file system says that all bytes from `from` to `to` lie in a hole, so that they are zero and need no
     /// reading. A file may be of any size at no cost that way.
     #[must_use]
-    pub fn is_hole(&self, from: u64, to: u64) -> bool {
+    pub(crate) fn is_hole(&self, from: u64, to: u64) -> bool {
         if to > self.size_bytes {
             return false;
         }
@@ -199,7 +199,7 @@ impl ReadFile {
 ///
 /// # Errors
 /// When it cannot be opened, or is anything else.
-pub fn open_fifo(path: &Path) -> Result<File, AccessError> {
+pub(crate) fn open_fifo(path: &Path) -> Result<File, AccessError> {
     let file = OpenOptions::new().read(true).open(path).map_err(|source| AccessError::io("open", path, source))?;
     let metadata = file.metadata().map_err(|source| AccessError::io("examine", path, source))?;
     if metadata.file_type().is_fifo() {
@@ -229,7 +229,7 @@ pub fn list(directory: &Path) -> Result<Vec<(OsString, FileType)>, AccessError> 
 ///
 /// # Errors
 /// When it is anything else, or cannot be examined.
-pub fn real_directory(path: &Path) -> Result<(), AccessError> {
+pub(crate) fn real_directory(path: &Path) -> Result<(), AccessError> {
     let metadata = path.symlink_metadata().map_err(|source| AccessError::io("examine", path, source))?;
     match metadata.is_dir() {
         true => Ok(()),
@@ -244,7 +244,7 @@ pub fn real_directory(path: &Path) -> Result<(), AccessError> {
 ///
 /// # Errors
 /// When it is anything else, or cannot be examined.
-pub fn linked_directory(path: &Path) -> Result<(), AccessError> {
+pub(crate) fn linked_directory(path: &Path) -> Result<(), AccessError> {
     let metadata = path.metadata().map_err(|source| AccessError::io("examine", path, source));
     match metadata.map(|metadata| metadata.is_dir()) {
         Ok(true) => Ok(()),
@@ -258,7 +258,7 @@ pub fn linked_directory(path: &Path) -> Result<(), AccessError> {
 ///
 /// # Errors
 /// When one is anything else, or cannot be examined.
-pub fn real_directories(root: &Path, relative: &Path) -> Result<(), AccessError> {
+pub(crate) fn real_directories(root: &Path, relative: &Path) -> Result<(), AccessError> {
     let mut path = root.to_owned();
     let parent = relative.parent().unwrap_or(Path::new(""));
     let in_tablespace = parent.starts_with("pg_tblspc");
@@ -275,7 +275,7 @@ pub fn real_directories(root: &Path, relative: &Path) -> Result<(), AccessError>
 ///
 /// # Errors
 /// When the way is not of that kind, or the file cannot be opened or is not regular.
-pub fn open_inside(root: &Path, relative: &Path) -> Result<ReadFile, AccessError> {
+pub(crate) fn open_inside(root: &Path, relative: &Path) -> Result<ReadFile, AccessError> {
     real_directories(root, relative)?;
     ReadFile::open(&root.join(relative), Links::Refuse)
 }
@@ -284,7 +284,7 @@ pub fn open_inside(root: &Path, relative: &Path) -> Result<ReadFile, AccessError
 ///
 /// # Errors
 /// When it cannot be opened or read, is not regular, or is longer than `limit_bytes`.
-pub fn read_small(path: &Path, links: Links, limit_bytes: u64) -> Result<Vec<u8>, AccessError> {
+pub(crate) fn read_small(path: &Path, links: Links, limit_bytes: u64) -> Result<Vec<u8>, AccessError> {
     let file = ReadFile::open(path, links)?;
     let size_bytes = file.size_bytes();
     if size_bytes > limit_bytes {
@@ -305,7 +305,7 @@ fn regular(path: &Path, file_type: FileType) -> Result<(), AccessError> {
 
 /// What a directory entry is, or `None` for a regular file.
 #[must_use]
-pub fn kind_of(file_type: FileType) -> Option<&'static str> {
+pub(crate) fn kind_of(file_type: FileType) -> Option<&'static str> {
     if file_type.is_file() {
         None
     } else if file_type.is_dir() {

@@ -20,7 +20,7 @@ use crate::types::Lsn;
 ///
 /// Source: `WriteEmptyXLOG`, `src/bin/pg_resetwal/pg_resetwal.c`.
 #[must_use]
-pub fn wal_was_reset(data_dir: &Path, control: &ControlFile) -> bool {
+pub(crate) fn wal_was_reset(data_dir: &Path, control: &ControlFile) -> bool {
     control.looks_reset() && record_before_checkpoint(data_dir, control).is_none_or(|lsn| !lsn.is_valid())
 }
 

@@ -10,7 +10,7 @@ use crate::parsers::control::ControlFile;
 ///
 /// Source: `XLogFileInitInternal`, `src/backend/access/transam/xlog.c`.
 #[must_use]
-pub fn lacking_room(root: &Path, control: &ControlFile) -> Vec<(&'static str, u64, u64)> {
+pub(crate) fn lacking_room(root: &Path, control: &ControlFile) -> Vec<(&'static str, u64, u64)> {
     let needed_bytes = u64::from(control.geometry.wal_segment_size);
     let free = |name: &'static str| {
         let room = rustix::fs::statvfs(root.join(name)).ok()?;

@@ -79,7 +79,7 @@ pub enum ServerSign {
 impl ServerSign {
     /// True when a server runs or that cannot be ruled out.
     #[must_use]
-    pub const fn may_be_running(&self) -> bool {
+    pub(crate) const fn may_be_running(&self) -> bool {
         match self {
             Self::Running { .. }
             | Self::MayRun { .. }
@@ -90,18 +90,12 @@ impl ServerSign {
         }
     }
 
-    /// True when a server is known to run.
-    #[must_use]
-    pub const fn is_running(&self) -> bool {
-        matches!(self, Self::Running { .. })
-    }
-
     /// The process that keeps a server from starting although it is none of this directory.
     ///
     /// Source: `CreateLockFile`, `src/backend/utils/init/miscinit.c`: any process that answers to signal 0 does, but for
     /// those of other users.
     #[must_use]
-    pub const fn refuses_start(&self) -> Option<i32> {
+    pub(crate) const fn refuses_start(&self) -> Option<i32> {
         match self {
             Self::OtherProcess { pid, refuses_start: true, .. } | Self::Zombie { pid, refuses_start: true, .. } => {
                 Some(*pid)
@@ -137,7 +131,7 @@ impl PidFile {
 
 /// Looks for a server on a data directory: by `postmaster.pid`, and among the processes of the machine.
 #[must_use]
-pub fn look_for_server(data_dir: &Path) -> ServerSign {
+pub(crate) fn look_for_server(data_dir: &Path) -> ServerSign {
     let sign = look_at_pid_file(data_dir);
     // The file says nothing of a server in another container, or of one whose file was removed.
     if sign.may_be_running() || !cfg!(target_os = "linux") {

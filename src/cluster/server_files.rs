@@ -15,7 +15,7 @@ const MAP_LIMIT_BYTES: u64 = 4096;
 
 /// Something is wrong with a file that a server needs.
 #[derive(Debug, thiserror::Error)]
-pub enum FileFault {
+pub(crate) enum FileFault {
     /// It is missing, or cannot be read.
     #[error(transparent)]
     Access(#[from] AccessError),
@@ -86,7 +86,7 @@ pub enum FileFault {
 impl FileFault {
     /// True when the system does not let this user open what is there: then nothing is known of it.
     #[must_use]
-    pub fn is_denied(&self) -> bool {
+    pub(crate) fn is_denied(&self) -> bool {
         matches!(self, Self::Access(error) if error.is_denied())
     }
 }
@@ -102,7 +102,7 @@ pub(super) fn read_map_bytes(root: &Path, directory: &Path) -> Result<Vec<u8>, A
 ///
 /// # Errors
 /// When the server refuses it.
-pub fn usable_map(directory: &DataDir, of: &Path) -> Result<FilenodeMap, FileFault> {
+pub(crate) fn usable_map(directory: &DataDir, of: &Path) -> Result<FilenodeMap, FileFault> {
     let bytes = read_map_bytes(directory.root(), of)?;
     let expected = directory.major().facts().filenode_map.file_size();
     let Some(read) = bytes.get(..expected) else {
@@ -119,7 +119,7 @@ pub fn usable_map(directory: &DataDir, of: &Path) -> Result<FilenodeMap, FileFau
 ///
 /// # Errors
 /// When the file is missing, cannot be read or names another major.
-pub fn database_version(directory: &DataDir, of: &Path) -> Result<(), FileFault> {
+pub(crate) fn database_version(directory: &DataDir, of: &Path) -> Result<(), FileFault> {
     let relative = of.join("PG_VERSION");
     real_directories(directory.root(), &relative)?;
     let bytes = read_small(&directory.root().join(&relative), Links::Refuse, VERSION_LIMIT_BYTES)?;
@@ -135,7 +135,7 @@ pub fn database_version(directory: &DataDir, of: &Path) -> Result<(), FileFault>
 ///
 /// # Errors
 /// When there is none.
-pub fn server_directory(directory: &DataDir, name: impl AsRef<Path>) -> Result<(), FileFault> {
+pub(crate) fn server_directory(directory: &DataDir, name: impl AsRef<Path>) -> Result<(), FileFault> {
     Ok(linked_directory(&directory.root().join(name))?)
 }
 

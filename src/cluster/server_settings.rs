@@ -63,7 +63,7 @@ impl ServerSettings {
     }
 
     /// Reads the settings of recovery of servers before 12.
-    pub fn of_recovery_conf(root: &Path, found: &mut ConfigFaults) -> Self {
+    pub(crate) fn of_recovery_conf(root: &Path, found: &mut ConfigFaults) -> Self {
         let mut settings = Self::default();
         let file = Path::new("recovery.conf");
         match found.read(&root.join(file)) {

@@ -13,7 +13,7 @@ use super::xact_log::SLRU_PAGES_PER_SEGMENT;
 
 /// Something is wrong with such a file.
 #[derive(Debug)]
-pub struct SlruFault {
+pub(crate) struct SlruFault {
     /// The file, relative to the data directory.
     pub file: PathBuf,
     /// What.

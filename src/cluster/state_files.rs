@@ -27,7 +27,7 @@ pub enum StateFile {
 
 /// Something is wrong with one of them.
 #[derive(Debug)]
-pub struct StateFileFault {
+pub(crate) struct StateFileFault {
     /// The file, relative to the data directory.
     pub file: PathBuf,
     /// What it is.
@@ -38,7 +38,7 @@ pub struct StateFileFault {
 
 /// Examines all of them. A directory that is not there is no fault here. `replays`: a start replays WAL.
 #[must_use]
-pub fn state_faults(directory: &DataDir, control: Option<&ControlFile>, replays: bool) -> Vec<StateFileFault> {
+pub(crate) fn state_faults(directory: &DataDir, control: Option<&ControlFile>, replays: bool) -> Vec<StateFileFault> {
     let mut faults = Vec::new();
     let root = directory.root();
     let mut check = |file: PathBuf, of: StateFile, check: fn(&[u8]) -> Result<(), StateFault>| {
@@ -97,7 +97,7 @@ fn entries(root: &Path, of: &Path, failed: &mut Vec<(PathBuf, StateFile, AccessE
 ///
 /// Source: `TwoPhaseFilePath`, `src/backend/access/transam/twophase.c`.
 #[must_use]
-pub fn prepared_file(directory: &DataDir, control: &ControlFile, xid: u32) -> PathBuf {
+pub(crate) fn prepared_file(directory: &DataDir, control: &ControlFile, xid: u32) -> PathBuf {
     let next = control.checkpoint.next_full_xid;
     let low = next & u64::from(u32::MAX);
     let epoch = (next >> 32).saturating_sub(u64::from(u64::from(xid) >= low));

@@ -22,7 +22,7 @@ const MAX_MEMBER_BYTES: u64 = 1 << 50;
 
 /// What a member is, by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MemberRole {
+pub(crate) enum MemberRole {
     /// A segment file of a relation.
     Relation(RelationFile),
     /// Any other file that belongs there.
@@ -65,7 +65,7 @@ fn relation_at(relative: &Path, size_bytes: u64) -> Option<RelationFile> {
 
 /// The small files of a backup, as they came.
 #[derive(Debug, Default)]
-pub struct TarFacts {
+pub(crate) struct TarFacts {
     version: Option<Vec<u8>>,
     control: Option<Vec<u8>>,
     label: Option<Result<Vec<u8>, u64>>,
@@ -139,7 +139,7 @@ impl TarFacts {
     }
 
     /// Tablespaces that `tablespace_map` names.
-    pub fn mapped_tablespaces(&self) -> impl Iterator<Item = Oid> {
+    pub(crate) fn mapped_tablespaces(&self) -> impl Iterator<Item = Oid> {
         let text = String::from_utf8_lossy(self.map.as_deref().unwrap_or_default()).into_owned();
         let oids: Vec<Oid> = text.lines().filter_map(|line| line.split(' ').next()?.parse().ok()).collect();
         oids.into_iter()

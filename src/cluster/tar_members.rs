@@ -35,7 +35,7 @@ impl TarMember<'_> {
     ///
     /// # Errors
     /// When the archive cannot be read, or ends inside the member.
-    pub fn read_small(&mut self, limit_bytes: u64) -> io::Result<Option<Vec<u8>>> {
+    pub(crate) fn read_small(&mut self, limit_bytes: u64) -> io::Result<Option<Vec<u8>>> {
         if self.size_bytes > limit_bytes {
             return Ok(None);
         }

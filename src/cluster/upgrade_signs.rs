@@ -28,10 +28,4 @@ impl UpgradeSigns {
             linked_files: files.iter().filter(is_linked).count() as u64,
         }
     }
-
-    /// Anything speaks for it.
-    #[must_use]
-    pub const fn are_there(&self) -> bool {
-        self.has_old_control || self.linked_files > 0
-    }
 }

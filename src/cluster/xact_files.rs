@@ -44,7 +44,7 @@ const MANY_MULTIS: u64 = 1024;
 
 /// How transactions ended, by `pg_xact`.
 #[derive(Debug)]
-pub struct XactStates(XactLog);
+pub(crate) struct XactStates(XactLog);
 
 impl XactStates {
     /// Nothing is read yet.
@@ -57,7 +57,7 @@ impl XactStates {
     /// The file, relative to the data directory, that says of a transaction that it did not commit; `None` where it did, and where
     /// nothing is known of it.
     #[must_use]
-    pub fn not_committed(&mut self, xid: u32) -> Option<PathBuf> {
+    pub(crate) fn not_committed(&mut self, xid: u32) -> Option<PathBuf> {
         let status = self.0.status(xid, &mut Vec::new());
         let is_committed = matches!(status, XactStatus::Committed | XactStatus::Unknown);
         (!is_committed).then(|| self.0.file_of(xid))
@@ -69,7 +69,7 @@ const MAX_XACT_FILES: u32 = 256;
 
 /// How transactions ended, by `pg_xact`, held in memory: 2 bits each of the newest 268 million.
 #[derive(Debug)]
-pub struct XactTable {
+pub(crate) struct XactTable {
     /// Files by their number.
     files: HashMap<u32, Vec<u8>>,
     xacts_per_file: u32,
@@ -98,7 +98,7 @@ impl XactTable {
 
     /// True for a transaction that a table may name and that did not commit; false too where that is not known.
     #[must_use]
-    pub fn is_undone(&self, xid: u32) -> bool {
+    pub(crate) fn is_undone(&self, xid: u32) -> bool {
         // Numbers come round, so this is about distance.
         let is_before = |other: u32| xid.wrapping_sub(other).cast_signed() < 0;
         if u64::from(xid) < OWN_XIDS || is_before(self.oldest) || !is_before(self.next) {
@@ -115,7 +115,7 @@ impl XactTable {
 
 /// Entries of `pg_multixact/offsets` and `pg_commit_ts`, looked up one by one.
 #[derive(Debug)]
-pub struct SlruEntries {
+pub(crate) struct SlruEntries {
     root: PathBuf,
     of: &'static str,
     page_bytes: u64,
@@ -126,7 +126,7 @@ pub struct SlruEntries {
 impl SlruEntries {
     /// Where the members of each multixact begin.
     #[must_use]
-    pub fn of_multis(directory: &DataDir, control: &ControlFile) -> Self {
+    pub(crate) fn of_multis(directory: &DataDir, control: &ControlFile) -> Self {
         let is_wide = directory.major().facts().has_wide_multixacts;
         let entry_bytes = if is_wide { MULTI_BYTES } else { MULTI_BYTES_TO_18 };
         Self::new(directory, control, "pg_multixact/offsets", entry_bytes)
@@ -134,7 +134,7 @@ impl SlruEntries {
 
     /// When each transaction committed.
     #[must_use]
-    pub fn of_times(directory: &DataDir, control: &ControlFile) -> Self {
+    pub(crate) fn of_times(directory: &DataDir, control: &ControlFile) -> Self {
         Self::new(directory, control, "pg_commit_ts", TIME_BYTES)
     }
 
@@ -164,7 +164,7 @@ impl SlruEntries {
 ///
 /// Sources: `TransactionIdToPage` and `TruncateCLOG`, `src/backend/access/transam/clog.c`.
 #[must_use]
-pub fn xact_faults(directory: &DataDir, control: &ControlFile) -> Vec<SlruFault> {
+pub(crate) fn xact_faults(directory: &DataDir, control: &ControlFile) -> Vec<SlruFault> {
     let page_bytes = u64::from(control.geometry.block_size);
     let Some(per_page) = NonZeroU64::new(page_bytes.saturating_mul(XACTS_PER_BYTE)) else { return Vec::new() };
     let checkpoint = &control.checkpoint;
@@ -211,7 +211,7 @@ fn multis_per_page(directory: &DataDir, control: &ControlFile) -> Option<NonZero
 ///
 /// Source: `TrimMultiXact`, `src/backend/access/transam/multixact.c`.
 #[must_use]
-pub fn continues_page_of_members(control: &ControlFile) -> bool {
+pub(crate) fn continues_page_of_members(control: &ControlFile) -> bool {
     let groups_per_page = u64::from(control.geometry.block_size) / GROUP_BYTES;
     let group = control.checkpoint.next_multi_offset / MEMBERS_PER_GROUP;
     group.checked_rem(groups_per_page).is_some_and(|group| group > 0)
@@ -222,7 +222,7 @@ pub fn continues_page_of_members(control: &ControlFile) -> bool {
 ///
 /// Sources: `MultiXactIdToOffsetPage`, `MXOffsetToMemberPage` and `TrimMultiXact`, `src/backend/access/transam/multixact.c`.
 #[must_use]
-pub fn multixact_faults(directory: &DataDir, control: &ControlFile) -> (Vec<SlruFault>, Vec<SlruFault>) {
+pub(crate) fn multixact_faults(directory: &DataDir, control: &ControlFile) -> (Vec<SlruFault>, Vec<SlruFault>) {
     let page_bytes = u64::from(control.geometry.block_size);
     let members_per_page = page_bytes.checked_div(GROUP_BYTES).unwrap_or_default().saturating_mul(MEMBERS_PER_GROUP);
     let is_wide = directory.major().facts().has_wide_multixacts;

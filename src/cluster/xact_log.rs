@@ -16,7 +16,7 @@ const XACTS_PER_BYTE: u32 = 4;
 /// Pages in one segment file, where the control file does not say (before 19devel it is a constant).
 ///
 /// Source: `SLRU_PAGES_PER_SEGMENT`, `src/include/access/slru.h`.
-pub const SLRU_PAGES_PER_SEGMENT: u32 = 32;
+pub(crate) const SLRU_PAGES_PER_SEGMENT: u32 = 32;
 
 /// Pages that are kept in memory; with 8 kB pages each holds 32768 transactions.
 const MAX_PAGES: usize = 256;

@@ -100,7 +100,7 @@ impl WalSources {
 ///
 /// # Errors
 /// With the first of them.
-pub fn refuse_without_wal(named: &[PathBuf]) -> Result<(), InspectError> {
+pub(crate) fn refuse_without_wal(named: &[PathBuf]) -> Result<(), InspectError> {
     match named.iter().find(|path| holds_no_wal(path)) {
         Some(path) => Err(WalSetError::NoneIn(path.clone()).into()),
         None => Ok(()),

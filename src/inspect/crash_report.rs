@@ -37,7 +37,7 @@ use crate::repair::prepare::final_bytes;
 use crate::types::PageId;
 
 /// Damaged pages that are shown in full unless the user says otherwise.
-pub const USUAL_SHEETS: usize = 50;
+pub(crate) const USUAL_SHEETS: usize = 50;
 
 /// Steps of a plan whose bytes are computed.
 const MAX_PLANNED: usize = 1000;
@@ -81,7 +81,7 @@ pub fn crash_report(request: &CrashReportRequest, watch: &dyn Watch) -> Result<M
 
 /// Reports on a cluster that was examined.
 #[must_use]
-pub fn report_on(examined: &Examination, request: &CrashReportRequest, watch: &dyn Watch) -> MadeReport {
+pub(crate) fn report_on(examined: &Examination, request: &CrashReportRequest, watch: &dyn Watch) -> MadeReport {
     let answer = examined.answer();
     let closing = Closing::new(examined.findings.clone(), &examined.coverage).answering(answer);
     let shown = request.check.data_dir.display().to_string();

@@ -12,7 +12,7 @@ use crate::parsers::control::ControlFile;
 ///
 /// # Errors
 /// When one cannot be a donor of this cluster.
-pub fn open_donors(
+pub(crate) fn open_donors(
     paths: &[PathBuf],
     directory: &DataDir,
     control: Option<&ControlFile>,
@@ -26,7 +26,7 @@ pub fn open_donors(
 ///
 /// # Errors
 /// When one is of another line, or that is unknown.
-pub fn follow_timelines(
+pub(crate) fn follow_timelines(
     donors: &mut [Donor],
     control: Option<&ControlFile>,
     wal: &WalSources,

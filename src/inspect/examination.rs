@@ -137,7 +137,7 @@ impl Examination {
 
     /// `database.schema.relation`, where known; a question mark follows a name that may be wrong.
     #[must_use]
-    pub fn relation_name(&self, rel: RelFileLocator) -> Option<String> {
+    pub(crate) fn relation_name(&self, rel: RelFileLocator) -> Option<String> {
         self.names.full_name(rel)
     }
 
@@ -169,7 +169,7 @@ impl Examination {
     /// Pages get checksums when they are written: a server computes them by `pg_control`, or pages have them although it denies
     /// that. A right one is in order in either case.
     #[must_use]
-    pub fn writes_checksums(&self) -> bool {
+    pub(crate) fn writes_checksums(&self) -> bool {
         let is_denied = |finding: &Finding| matches!(finding.kind, FindingKind::ChecksumsContradict(_));
         self.checksums().is_some_and(ChecksumState::is_written) || self.findings.iter().any(is_denied)
     }
@@ -180,15 +180,9 @@ impl Examination {
         self.scanned.as_ref().and_then(|scanned| scanned.unproven)
     }
 
-    /// The configuration says that the server uses a double write buffer.
-    #[must_use]
-    pub fn uses_dwb(&self) -> bool {
-        self.source.uses_dwb()
-    }
-
     /// Where the images of pages are.
     #[must_use]
-    pub fn image_files(&self) -> ImageFiles<'_> {
+    pub(crate) fn image_files(&self) -> ImageFiles<'_> {
         let wal = self.wal.all.as_ref().or(self.wal.own.as_ref());
         let built = &self.built.bytes;
         ImageFiles { dwb: &self.source.set, wal, donors: &self.donors, built, block_size: self.block_size }

@@ -29,13 +29,13 @@ pub struct FileFilter {
 impl FileFilter {
     /// True when it lets everything pass.
     #[must_use]
-    pub const fn takes_all(&self) -> bool {
+    pub(crate) const fn takes_all(&self) -> bool {
         self.databases.is_empty() && self.relations.is_empty() && self.forks.is_empty() && self.paths.is_empty()
     }
 
     /// True when names are needed.
     #[must_use]
-    pub fn needs_names(&self) -> bool {
+    pub(crate) fn needs_names(&self) -> bool {
         let is_name = |wanted: &String| wanted.parse::<Oid>().is_err();
         self.databases.iter().any(is_name) || RelationChoice::needs_names(&self.relations)
     }
@@ -44,7 +44,7 @@ impl FileFilter {
     ///
     /// # Errors
     /// Which one.
-    pub fn confirm(&self, names: &RelationNames) -> Result<(), InspectError> {
+    pub(crate) fn confirm(&self, names: &RelationNames) -> Result<(), InspectError> {
         RelationChoice::resolve_all(&self.relations, Some(names))?;
         Ok(())
     }

@@ -3,7 +3,7 @@
 
 pub mod batches;
 pub mod check;
-pub mod cluster_wal;
+pub(crate) mod cluster_wal;
 #[cfg(feature = "tables")]
 pub mod crash_report;
 pub mod donors;
@@ -16,16 +16,16 @@ pub mod innodb;
 pub mod next;
 pub mod now;
 pub mod page_at;
-pub mod page_changes;
+pub(crate) mod page_changes;
 pub mod page_history;
-pub mod page_name;
+pub(crate) mod page_name;
 #[cfg(feature = "tables")]
 pub mod page_rows;
-pub mod page_rules;
+pub(crate) mod page_rules;
 pub mod page_target;
-pub mod page_versions;
+pub(crate) mod page_versions;
 pub mod rebuild;
-pub mod relation_name;
+pub(crate) mod relation_name;
 pub mod repair;
 pub mod replay_server;
 pub mod verify;

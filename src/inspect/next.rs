@@ -30,12 +30,12 @@ use crate::parsers::wal::timeline::WalSegment;
 use crate::types::{Oid, RelFileLocator};
 
 /// Steps for all damaged pages of the cluster.
-pub fn steps_of(examined: &Examination) -> Vec<NextStep> {
+pub(crate) fn steps_of(examined: &Examination) -> Vec<NextStep> {
     steps_for(examined, &examined.report.pages, &examined.report.outlook)
 }
 
 /// Steps for these pages, given `outlook`.
-pub fn steps_for(examined: &Examination, pages: &[PageReport], outlook: &Outlook) -> Vec<NextStep> {
+pub(crate) fn steps_for(examined: &Examination, pages: &[PageReport], outlook: &Outlook) -> Vec<NextStep> {
     let replay = &examined.report.replay;
     let setting = Setting {
         archived: archived_segments(examined, replay),
@@ -142,7 +142,7 @@ pub fn step_context<'a>(examined: &'a Examination, data_dir: &'a str) -> StepCon
 }
 
 /// The cluster as documents need it. `data_dir`: as it was named.
-pub fn judged_cluster<'a>(examined: &'a Examination, program: &'static str, data_dir: &'a str) -> JudgedCluster<'a> {
+pub(crate) fn judged_cluster<'a>(examined: &'a Examination, program: &'static str, data_dir: &'a str) -> JudgedCluster<'a> {
     JudgedCluster {
         program,
         report: &examined.report,
@@ -205,7 +205,7 @@ fn is_catalog(name: &RelationName) -> bool {
 }
 
 /// With full-page images in WAL the crash itself cannot have torn what replay does not repair.
-pub fn not_a_crash_tear(control: &ControlFile, replay: &Replay, pages: &[PageReport], dwb: bool) -> Option<Finding> {
+pub(crate) fn not_a_crash_tear(control: &ControlFile, replay: &Replay, pages: &[PageReport], dwb: bool) -> Option<Finding> {
     let is_sure = replay.recovery == Recovery::Crash && replay.can_begin && replay.doubts.is_empty();
     if !is_sure || dwb || control.checkpoint.full_page_writes == 0 {
         return None;

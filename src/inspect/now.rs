@@ -2,6 +2,6 @@
 
 /// Now, to the second, in UTC: ISO 8601.
 #[must_use]
-pub fn now_text() -> String {
+pub(crate) fn now_text() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

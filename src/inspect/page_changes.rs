@@ -12,11 +12,11 @@ use crate::rebuild::NotBuilt;
 use crate::types::{Lsn, PageId};
 
 /// Records whose changes are shown: the last ones. Each is one run of the server.
-pub const MAX_STEPS: usize = 20;
+pub(crate) const MAX_STEPS: usize = 20;
 
 /// What one record changed.
 #[derive(Debug)]
-pub struct PageStep {
+pub(crate) struct PageStep {
     /// Number of the record in the history of the page.
     pub number: u64,
     /// The record.
@@ -26,7 +26,7 @@ pub struct PageStep {
 }
 
 /// What the last records of a page changed.
-pub struct PageChanges {
+pub(crate) struct PageChanges {
     /// What WAL says of the page.
     pub history: PageHistory,
     /// The last records, in order.
@@ -37,7 +37,7 @@ pub struct PageChanges {
 ///
 /// # Errors
 /// As [`super::page_at::pages_at`].
-pub fn page_changes(request: &PagesAtRequest, page: PageId, watch: &dyn Watch) -> Result<PageChanges, InspectError> {
+pub(crate) fn page_changes(request: &PagesAtRequest, page: PageId, watch: &dyn Watch) -> Result<PageChanges, InspectError> {
     let history = page_history(&request.of_wal(vec![page]), &|done, total| watch.at(Stage::Wal, done, total))?;
     let events = history.events(0);
     let first = events.len().saturating_sub(MAX_STEPS);

@@ -17,7 +17,7 @@ fn columns_of(examined: &Examination, page: PageId) -> Result<RelationColumns, N
 
 /// The version on disk, where there is one, and the others.
 #[must_use]
-pub fn disk_and_images(versions: &[PageVersion]) -> (Option<&PageVersion>, &[PageVersion]) {
+pub(crate) fn disk_and_images(versions: &[PageVersion]) -> (Option<&PageVersion>, &[PageVersion]) {
     match versions.split_first() {
         Some((first, images)) if first.of == VersionOf::Disk => (Some(first), images),
         _ => (None, versions),

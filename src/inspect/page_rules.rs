@@ -12,7 +12,7 @@ use crate::types::Geometry;
 
 /// What a wrong checksum of a page means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChecksumRule {
+pub(crate) enum ChecksumRule {
     /// Nothing: the field holds anything.
     Off,
     /// Damage.
@@ -23,7 +23,7 @@ pub enum ChecksumRule {
 
 /// What pages are judged by.
 #[derive(Clone, Copy, Debug)]
-pub struct PageRules {
+pub(crate) struct PageRules {
     /// Sizes.
     pub geometry: Geometry,
     /// All of it is what the control file says.

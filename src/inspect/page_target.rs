@@ -17,7 +17,7 @@ use crate::types::{ForkNumber, PageId, RelFileLocator};
 ///
 /// # Errors
 /// That it is nowhere.
-pub fn demand_page(examined: &Examination, page: PageId) -> Result<(), InspectError> {
+pub(crate) fn demand_page(examined: &Examination, page: PageId) -> Result<(), InspectError> {
     let Some(found) = examined.report.pages.first() else { return Ok(()) };
     let is_absent = matches!(found.disk, Comparison::BeyondEnd | Comparison::MissingFile);
     if !is_absent || found.is_wrong || !found.verdict.candidates.is_empty() {
@@ -34,7 +34,7 @@ const MAX_PAGES_AT: u64 = 10_000;
 ///
 /// # Errors
 /// When it names none, no relation that has a file, or too many.
-pub fn named_pages(directory: &DataDir, selection: &PageSelection) -> Result<Vec<PageId>, InspectError> {
+pub(crate) fn named_pages(directory: &DataDir, selection: &PageSelection) -> Result<Vec<PageId>, InspectError> {
     let blocks = selection.blocks.and_then(|blocks| blocks.bounds());
     let (Some((first, last)), false) = (blocks, selection.relations.is_empty()) else {
         return Err(InspectError::AtNeedsPages);

@@ -10,7 +10,7 @@ use crate::cluster::page_source::{PageRead, PageSource, RelationPages};
 
 /// The page on disk, where there is one, then every image that can be read.
 #[must_use]
-pub fn page_versions(examined: &Examination, found: &PageReport) -> Vec<PageVersion> {
+pub(crate) fn page_versions(examined: &Examination, found: &PageReport) -> Vec<PageVersion> {
     let page = found.page;
     let mut versions = Vec::new();
     let mut bytes = vec![0; examined.block_size];

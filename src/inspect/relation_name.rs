@@ -43,7 +43,7 @@ impl std::fmt::Display for RelationChoice {
 impl RelationChoice {
     /// True when names of relations have to be known.
     #[must_use]
-    pub fn needs_names(wanted: &[Self]) -> bool {
+    pub(crate) fn needs_names(wanted: &[Self]) -> bool {
         wanted.iter().any(|one| matches!(one, Self::Name(_)))
     }
 
@@ -51,7 +51,7 @@ impl RelationChoice {
     ///
     /// # Errors
     /// When no relation has this name, or several have.
-    pub fn resolve(&self, names: Option<&RelationNames>) -> Result<RelationPattern, InspectError> {
+    pub(crate) fn resolve(&self, names: Option<&RelationNames>) -> Result<RelationPattern, InspectError> {
         let name = match self {
             Self::Numbers(pattern) => return Ok(*pattern),
             Self::Name(name) => name,
@@ -103,7 +103,7 @@ impl RelationChoice {
     ///
     /// # Errors
     /// When one of them matches no relation or several.
-    pub fn resolve_all(wanted: &[Self], names: Option<&RelationNames>) -> Result<Vec<RelationPattern>, InspectError> {
+    pub(crate) fn resolve_all(wanted: &[Self], names: Option<&RelationNames>) -> Result<Vec<RelationPattern>, InspectError> {
         wanted.iter().map(|one| one.resolve(names)).collect()
     }
 }

@@ -63,10 +63,10 @@ pub struct VerifyRequest {
 }
 
 /// Told the bytes that are done and those in all, from all threads; breaks reading off.
-pub type WatchBytes<'a> = &'a (dyn Fn(u64, u64) -> ControlFlow<()> + Sync);
+pub(crate) type WatchBytes<'a> = &'a (dyn Fn(u64, u64) -> ControlFlow<()> + Sync);
 
 /// Shown each damaged page, file by file; breaks reading off.
-pub type VisitDamaged<'a> = &'a mut dyn FnMut(&DamagedPage<'_>) -> ControlFlow<()>;
+pub(crate) type VisitDamaged<'a> = &'a mut dyn FnMut(&DamagedPage<'_>) -> ControlFlow<()>;
 
 /// A damaged page.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ use crate::analysis::wal::since_redo::{SPAN_STARTS_S, SinceRedo};
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_overview(out: &mut dyn Write, layout: Layout, overview: &Overview) -> io::Result<()> {
+pub(crate) fn write_overview(out: &mut dyn Write, layout: Layout, overview: &Overview) -> io::Result<()> {
     let Some((from, to)) = overview.range else { return writeln!(out, "no records in this range") };
     let seconds = overview.seconds();
     let when = match overview.times {
@@ -80,7 +80,7 @@ fn left_out(since: &SinceRedo) -> String {
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_savings(out: &mut dyn Write, layout: Layout, savings: &Savings, block_size: u32) -> io::Result<()> {
+pub(crate) fn write_savings(out: &mut dyn Write, layout: Layout, savings: &Savings, block_size: u32) -> io::Result<()> {
     writeln!(out)?;
     if !savings.rows.is_empty() {
         let mut table = plain_table(&["avoidable by", "saves", "how sure", "why and at what price"]);
@@ -106,7 +106,7 @@ pub fn write_savings(out: &mut dyn Write, layout: Layout, savings: &Savings, blo
 
 /// What is to be done.
 #[must_use]
-pub fn remedy_words(remedy: &Remedy) -> String {
+pub(crate) fn remedy_words(remedy: &Remedy) -> String {
     match remedy {
         Remedy::FewerCheckpoints { times, .. } => format!("checkpoints x{times} apart"),
         Remedy::Compression { best, .. } => format!("wal_compression={}", best.setting.code()),
@@ -154,7 +154,7 @@ pub fn why(saving: &Saving, block_size: u32) -> String {
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_relations(
+pub(crate) fn write_relations(
     out: &mut dyn Write,
     layout: Layout,
     rows: &[(String, &GroupRow)],
@@ -197,7 +197,7 @@ pub fn write_relations(
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_since_redo(out: &mut dyn Write, layout: Layout, since: &SinceRedo) -> io::Result<()> {
+pub(crate) fn write_since_redo(out: &mut dyn Write, layout: Layout, since: &SinceRedo) -> io::Result<()> {
     if since.intervals == 0 {
         return Ok(());
     }

@@ -26,11 +26,11 @@ use crate::types::{ForkNumber, Lsn, PageId};
 const MAX_PAGES_IN_WORDS: usize = 3;
 
 /// How a page is called: by name where there is one.
-pub type Label<'a> = &'a dyn Fn(PageId) -> String;
+pub(crate) type Label<'a> = &'a dyn Fn(PageId) -> String;
 
 /// `fork block`, the fork left out where it is the main one.
 #[must_use]
-pub fn block_label(page: PageId) -> String {
+pub(crate) fn block_label(page: PageId) -> String {
     match page.fork {
         ForkNumber::Main => page.block.to_string(),
         fork => format!("{fork} {}", page.block),
@@ -39,7 +39,7 @@ pub fn block_label(page: PageId) -> String {
 
 /// A page in a sentence: what its relation is called, the fork where it is not the main one, and the block.
 #[must_use]
-pub fn page_title(called: &str, page: PageId) -> String {
+pub(crate) fn page_title(called: &str, page: PageId) -> String {
     match page.fork {
         ForkNumber::Main => format!("{called} block {}", page.block),
         fork => format!("{called} {fork} block {}", page.block),
@@ -50,7 +50,7 @@ pub fn page_title(called: &str, page: PageId) -> String {
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_outlook(
+pub(crate) fn write_outlook(
     out: &mut dyn Write,
     layout: Layout,
     replay: &Replay,
@@ -71,7 +71,7 @@ pub fn write_outlook(
 
 /// Where replay begins and ends; `None` when not even the beginning is known.
 #[must_use]
-pub fn replay_words(replay: &Replay) -> Option<String> {
+pub(crate) fn replay_words(replay: &Replay) -> Option<String> {
     let redo = replay.redo_lsn?;
     Some(match replay.end_lsn {
         _ if !replay.recovery.replays() && replay.recovery != Recovery::Unknown => {
@@ -92,7 +92,7 @@ fn backup_end(replay: &Replay) -> Option<Lsn> {
 
 /// What a start of the server brings, in a sentence.
 #[must_use]
-pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], label: Label<'_>) -> String {
+pub(crate) fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], label: Label<'_>) -> String {
     let mut sentences = Vec::new();
     if let Some(pid) = outlook.refused_by {
         sentences.push(format!(
@@ -266,7 +266,7 @@ pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], 
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_counts(out: &mut dyn Write, layout: Layout, pages: &[PageReport]) -> io::Result<()> {
+pub(crate) fn write_counts(out: &mut dyn Write, layout: Layout, pages: &[PageReport]) -> io::Result<()> {
     if pages.is_empty() {
         return write_fact(out, layout, "damaged pages", "none");
     }
@@ -285,7 +285,7 @@ pub fn write_counts(out: &mut dyn Write, layout: Layout, pages: &[PageReport]) -
 /// # Errors
 /// When the output cannot be written to.
 #[cfg(feature = "tables")]
-pub fn write_pages(out: &mut dyn Write, layout: Layout, pages: &[PageReport], name: Label<'_>) -> io::Result<()> {
+pub(crate) fn write_pages(out: &mut dyn Write, layout: Layout, pages: &[PageReport], name: Label<'_>) -> io::Result<()> {
     if pages.is_empty() {
         return Ok(());
     }
@@ -309,13 +309,13 @@ pub fn write_pages(out: &mut dyn Write, layout: Layout, pages: &[PageReport], na
 
 /// Which half of a page was written, and the byte at which it is torn.
 #[must_use]
-pub fn tear_words(report: &PageReport) -> String {
+pub(crate) fn tear_words(report: &PageReport) -> String {
     report.tear.as_ref().map_or_else(|| "-".to_owned(), |tear| format!("{} {}", tear.direction.name(), tear.break_at()))
 }
 
 /// Where an image comes from, in a few characters.
 #[must_use]
-pub fn image_words(judged: &Judged) -> String {
+pub(crate) fn image_words(judged: &Judged) -> String {
     let lsn = judged.candidate.page_lsn;
     match &judged.candidate.source {
         ImageSource::Dwb { file, slot_index, .. } => {
@@ -353,7 +353,7 @@ pub const fn verdict_sentence(verdict: Verdict) -> &'static str {
 
 /// A verdict, painted by what it means.
 #[must_use]
-pub fn verdict_word(paint: Paint, verdict: Verdict) -> String {
+pub(crate) fn verdict_word(paint: Paint, verdict: Verdict) -> String {
     let word = verdict.name();
     match verdict {
         Verdict::Restore | Verdict::Rebuild | Verdict::HealsInReplay => paint.good(word),
@@ -433,7 +433,7 @@ fn candidate_line(judged: &Judged, index: usize, is_chosen: bool) -> String {
 
 /// The mark in front of a step of a proof.
 #[must_use]
-pub const fn weight_mark(weight: Weight) -> char {
+pub(crate) const fn weight_mark(weight: Weight) -> char {
     match weight {
         Weight::Supports => '+',
         Weight::Notes => '.',
@@ -446,7 +446,7 @@ pub const fn weight_mark(weight: Weight) -> char {
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_evidence(out: &mut dyn Write, layout: Layout, report: &PageReport, title: &str) -> io::Result<()> {
+pub(crate) fn write_evidence(out: &mut dyn Write, layout: Layout, report: &PageReport, title: &str) -> io::Result<()> {
     let paint = layout.paint;
     writeln!(out, "\n{}", paint.heading(&printable(title)))?;
     for part in evidence_parts(report) {
@@ -481,7 +481,7 @@ pub fn letter(index: usize) -> char {
 
 /// One character a sector: the letter of the image that it equals, the newer first; `0` all zero, `.` of none.
 #[must_use]
-pub fn sector_line(report: &PageReport) -> String {
+pub(crate) fn sector_line(report: &PageReport) -> String {
     let Some(tear) = &report.tear else { return String::new() };
     let count = report.verdict.candidates.len();
     sector_signs(tear, |index| if index < count { letter(index) } else { '0' })
@@ -489,7 +489,7 @@ pub fn sector_line(report: &PageReport) -> String {
 
 /// One character a sector: the sign of the image that it equals, the newer first; `.` of none.
 #[must_use]
-pub fn sector_signs(tear: &TearMap, sign: impl Fn(usize) -> char) -> String {
+pub(crate) fn sector_signs(tear: &TearMap, sign: impl Fn(usize) -> char) -> String {
     let best = |list: &Vec<usize>| {
         let preferred = [tear.newer, tear.older].into_iter().flatten().find(|index| list.contains(index));
         preferred.or(list.first().copied()).map_or('.', &sign)
@@ -529,7 +529,7 @@ fn on_start_words(report: &PageReport) -> String {
 /// How many images compare with their pages in which way, and how many pages that is: a buffer may hold several of one;
 /// `None` when there are no slots.
 #[must_use]
-pub fn compared_words(slots: &[SlotRef]) -> Option<String> {
+pub(crate) fn compared_words(slots: &[SlotRef]) -> Option<String> {
     let mut counts = [(0_usize, 0_usize); Comparison::ALL.len()];
     // Slots of one page follow each other.
     for of_page in slots.chunk_by(|one, other| one.page == other.page) {
@@ -553,7 +553,7 @@ pub fn compared_words(slots: &[SlotRef]) -> Option<String> {
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_slot_counts(out: &mut dyn Write, layout: Layout, slots: &[SlotRef]) -> io::Result<()> {
+pub(crate) fn write_slot_counts(out: &mut dyn Write, layout: Layout, slots: &[SlotRef]) -> io::Result<()> {
     match compared_words(slots) {
         Some(words) => write_fact(out, layout, "images and pages", &words),
         None => Ok(()),
@@ -562,7 +562,7 @@ pub fn write_slot_counts(out: &mut dyn Write, layout: Layout, slots: &[SlotRef])
 
 /// A page by name and path.
 #[must_use]
-pub fn page_and_path(called: &str, page: PageId, path: &str) -> String {
+pub(crate) fn page_and_path(called: &str, page: PageId, path: &str) -> String {
     format!("{} ({path})", page_title(called, page)).trim_start().to_owned()
 }
 
@@ -571,7 +571,7 @@ pub fn page_and_path(called: &str, page: PageId, path: &str) -> String {
 /// # Errors
 /// When the output cannot be written to.
 #[cfg(feature = "tables")]
-pub fn write_slots(
+pub(crate) fn write_slots(
     out: &mut dyn Write,
     layout: Layout,
     slots: &[SlotRef],

@@ -9,7 +9,7 @@ use crate::analysis::finding::{Coverage, Finding, Severity};
 use crate::analysis::verdict::answer::Answer;
 
 /// Version of the programs, with the commit that they were built from.
-pub const VERSION: &str = env!("PGFORENSICS_VERSION");
+pub(crate) const VERSION: &str = env!("PGFORENSICS_VERSION");
 
 /// Starts a machine output.
 ///
@@ -65,7 +65,7 @@ impl Closing {
 
     /// One for several inputs, each of which has a name that what belongs to it is shown with.
     #[must_use]
-    pub fn of_several(parts: Vec<(String, Self)>) -> Self {
+    pub(crate) fn of_several(parts: Vec<(String, Self)>) -> Self {
         let mut whole = Self::new(Vec::new(), &Coverage::default());
         for (name, part) in parts {
             let in_part =
@@ -85,7 +85,7 @@ impl Closing {
 
     /// The same for a run that answers more than its findings say.
     #[must_use]
-    pub fn answering(self, answer: Answer) -> Self {
+    pub(crate) fn answering(self, answer: Answer) -> Self {
         Self { answer: self.answer.max(answer), ..self }
     }
 
@@ -127,7 +127,7 @@ impl Closing {
     ///
     /// # Errors
     /// When the output cannot be written to.
-    pub fn write_text(&self, out: &mut dyn Write, layout: Layout) -> io::Result<()> {
+    pub(crate) fn write_text(&self, out: &mut dyn Write, layout: Layout) -> io::Result<()> {
         write_findings(out, layout, &self.findings, &self.skipped)
     }
 
@@ -135,7 +135,7 @@ impl Closing {
     ///
     /// # Errors
     /// When the output cannot be written to.
-    pub fn end_text(self, out: &mut dyn Write, layout: Layout) -> io::Result<Answer> {
+    pub(crate) fn end_text(self, out: &mut dyn Write, layout: Layout) -> io::Result<Answer> {
         self.write_text(out, layout)?;
         out.flush()?;
         Ok(self.answer())

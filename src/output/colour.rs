@@ -41,7 +41,7 @@ impl Paint {
 
     /// Text of little weight.
     #[must_use]
-    pub fn faint(self, text: &str) -> String {
+    pub(crate) fn faint(self, text: &str) -> String {
         self.styled(text, Style::new().dimmed())
     }
 

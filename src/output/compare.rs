@@ -13,12 +13,12 @@ use crate::analysis::wal::certainty::Certainty;
 use crate::analysis::wal::compare::{Cell, Line, Part, SetCounts, Unit};
 
 /// Fields of a figure, in order.
-pub const FIGURE_COLUMNS: [&str; 9] =
+pub(crate) const FIGURE_COLUMNS: [&str; 9] =
     ["set", "by", "key", "figure", "unit", "value", "difference_percent", "difference_points", "certainty"];
 
 /// A figure of the set with this name as a row.
 #[must_use]
-pub fn figure_row(name: &str, is_whole: bool, line: &Line, cell: &Cell) -> Row {
+pub(crate) fn figure_row(name: &str, is_whole: bool, line: &Line, cell: &Cell) -> Row {
     let unit = line.figure.unit;
     // What is missing can only make sums larger, but shares and averages anything.
     let certainty = match unit {
@@ -54,7 +54,7 @@ fn rounded(value: f64, factor: f64) -> Value {
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_comparison(
+pub(crate) fn write_comparison(
     out: &mut dyn Write,
     layout: Layout,
     sets: &[(&str, &SetCounts)],

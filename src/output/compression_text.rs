@@ -12,7 +12,7 @@ use crate::analysis::wal::whatif::compression::{CompressionRow, CompressionWhatI
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_compression(out: &mut dyn Write, layout: Layout, what_if: &CompressionWhatIf) -> io::Result<()> {
+pub(crate) fn write_compression(out: &mut dyn Write, layout: Layout, what_if: &CompressionWhatIf) -> io::Result<()> {
     writeln!(out, "{}", layout.paint.heading("wal_compression"))?;
     let header = ["setting", "images", "+/- %", "ratio", "WAL", "saves", "CPU s/GB", "how sure"];
     let mut table = plain_table(&header);

@@ -5,7 +5,7 @@ use crate::parsers::control::ControlFile;
 
 /// Labels and values, in the order in which they are read.
 #[must_use]
-pub fn control_facts(control: &ControlFile) -> Vec<(&'static str, String)> {
+pub(crate) fn control_facts(control: &ControlFile) -> Vec<(&'static str, String)> {
     let (prefix, checkpoint, geometry) = (&control.prefix, &control.checkpoint, &control.geometry);
     let (block, segment) = (geometry.block_size, geometry.wal_segment_size);
     let mut facts = vec![

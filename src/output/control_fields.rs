@@ -113,7 +113,7 @@ pub fn control_fields(control: &ControlFile) -> Vec<ControlField> {
 
 /// The fields as one JSON object.
 #[must_use]
-pub fn control_object(control: &ControlFile) -> Map<String, Value> {
+pub(crate) fn control_object(control: &ControlFile) -> Map<String, Value> {
     control_fields(control).into_iter().map(|field| (field.key.to_owned(), field.value)).collect()
 }
 

@@ -51,7 +51,7 @@ impl JudgedCluster<'_> {
     ///
     /// # Errors
     /// When the output cannot be written to.
-    pub fn write_check(
+    pub(crate) fn write_check(
         &self,
         out: &mut dyn Write,
         format: Machine,
@@ -89,7 +89,7 @@ impl JudgedCluster<'_> {
     ///
     /// # Errors
     /// When the output cannot be written to.
-    pub fn write_pages(
+    pub(crate) fn write_pages(
         &self,
         out: &mut dyn Write,
         format: Machine,

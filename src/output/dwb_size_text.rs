@@ -12,7 +12,7 @@ use crate::analysis::wal::dwb_size::{BufferWrap, DirtySummary, LARGEST_MB, Layou
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_dirtied(out: &mut dyn Write, layout: Layout, summary: &DirtySummary, block_size: u32) -> io::Result<()> {
+pub(crate) fn write_dirtied(out: &mut dyn Write, layout: Layout, summary: &DirtySummary, block_size: u32) -> io::Result<()> {
     writeln!(out, "{}", layout.paint.heading("blocks dirtied in a checkpoint interval"))?;
     let bytes = |blocks: u64| size(blocks.saturating_mul(u64::from(block_size)));
     for (name, blocks) in [("mean", summary.mean), ("95 of 100", summary.p95), ("peak", summary.peak)] {
@@ -36,7 +36,7 @@ pub fn write_dirtied(out: &mut dyn Write, layout: Layout, summary: &DirtySummary
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_needs(out: &mut dyn Write, layout: Layout, needs: &[(NeedFor, LayoutNeed)]) -> io::Result<()> {
+pub(crate) fn write_needs(out: &mut dyn Write, layout: Layout, needs: &[(NeedFor, LayoutNeed)]) -> io::Result<()> {
     writeln!(out, "{}", layout.paint.heading("double_write_buffer_size that holds them"))?;
     let mut table = plain_table(&["for", "blocks", "revision", "setting", "slots"]);
     for (of, need) in needs {
@@ -67,7 +67,7 @@ pub fn write_needs(out: &mut dyn Write, layout: Layout, needs: &[(NeedFor, Layou
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_trials(out: &mut dyn Write, layout: Layout, trials: &[SizeTrial]) -> io::Result<()> {
+pub(crate) fn write_trials(out: &mut dyn Write, layout: Layout, trials: &[SizeTrial]) -> io::Result<()> {
     writeln!(out, "{}", layout.paint.heading("intervals with more blocks than a size has slots"))?;
     let mut table = plain_table(&["setting", "revision", "slots", "wrapped", "of"]);
     for trial in trials {
@@ -86,7 +86,7 @@ pub fn write_trials(out: &mut dyn Write, layout: Layout, trials: &[SizeTrial]) -
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_wrap(out: &mut dyn Write, layout: Layout, wrap: BufferWrap) -> io::Result<()> {
+pub(crate) fn write_wrap(out: &mut dyn Write, layout: Layout, wrap: BufferWrap) -> io::Result<()> {
     wrapped(
         out,
         layout,

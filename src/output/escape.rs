@@ -12,7 +12,7 @@ const fn misleads(c: char) -> bool {
 /// The text with control characters and those that mislead written as escapes, so that a hostile name cannot drive a
 /// terminal.
 #[must_use]
-pub fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     text.chars()
         .flat_map(|c| {
             let escaped: Box<dyn Iterator<Item = char>> =
@@ -42,7 +42,7 @@ pub fn message(text: &str, arguments: impl Iterator<Item = String>) -> String {
 
 /// One byte for the text column of a hex dump.
 #[must_use]
-pub const fn ascii_or_dot(byte: u8) -> char {
+pub(crate) const fn ascii_or_dot(byte: u8) -> char {
     if byte.is_ascii_graphic() || byte == b' ' { byte as char } else { '.' }
 }
 

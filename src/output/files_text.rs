@@ -10,7 +10,7 @@ use super::table::{plain_table, right_align, write_table};
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_files(out: &mut dyn Write, files: &[FileJson]) -> io::Result<()> {
+pub(crate) fn write_files(out: &mut dyn Write, files: &[FileJson]) -> io::Result<()> {
     let header = ["file", "layout", "batch", "reset at", "slots", "used", "bad", "current", "stale", "undecided"];
     let mut table = plain_table(&header);
     for file in files {

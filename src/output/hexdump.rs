@@ -164,7 +164,7 @@ fn write_part(
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_field(out: &mut dyn Write, offset: u64, bytes: &[u8], name: &str, value: &str) -> io::Result<()> {
+pub(crate) fn write_field(out: &mut dyn Write, offset: u64, bytes: &[u8], name: &str, value: &str) -> io::Result<()> {
     writeln!(out, "  {offset:08x}  {:<24} {name} = {value}", hex_of(bytes))
 }
 

@@ -15,7 +15,7 @@ use crate::parsers::wal::version::Major;
 const HEADINGS: [&str; 6] = ["number", "record", "ends at", "type", "xid", "ended"];
 
 /// How the transaction of a record ended.
-pub type OutcomeOf<'a> = &'a dyn Fn(&BlockEvent) -> Option<XactOutcome>;
+pub(crate) type OutcomeOf<'a> = &'a dyn Fn(&BlockEvent) -> Option<XactOutcome>;
 
 /// Cells of a row, and the words that come last.
 fn cells(row: &HistoryRow<'_>, major: Option<Major>, outcome_of: OutcomeOf<'_>) -> ([String; 6], String) {
@@ -50,7 +50,7 @@ fn cells(row: &HistoryRow<'_>, major: Option<Major>, outcome_of: OutcomeOf<'_>) 
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_rows(
+pub(crate) fn write_rows(
     out: &mut dyn Write,
     layout: Layout,
     rows: &[HistoryRow<'_>],

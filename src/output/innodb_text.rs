@@ -26,10 +26,10 @@ use crate::parsers::innodb::page_check::PageState;
 const MAX_PAGES: usize = 50;
 
 /// The limit of every answer about pages.
-pub const NOT_PREDICTED: &str = "What the server does at startup is not predicted: its redo log is not replayed here.";
+pub(crate) const NOT_PREDICTED: &str = "What the server does at startup is not predicted: its redo log is not replayed here.";
 
 /// What an instance is, and its doublewrite buffer.
-pub fn write_instance(
+pub(crate) fn write_instance(
     out: &mut dyn Write,
     layout: Layout,
     path: &str,
@@ -72,7 +72,7 @@ pub fn write_instance(
 }
 
 /// Tablespaces, a line each.
-pub fn write_tablespaces(out: &mut dyn Write, layout: Layout, spaces: &Tablespaces) -> io::Result<()> {
+pub(crate) fn write_tablespaces(out: &mut dyn Write, layout: Layout, spaces: &Tablespaces) -> io::Result<()> {
     writeln!(out, "\n{}", layout.paint.heading("Tablespaces"))?;
     let columns = "tablespace, id=space_id, pages, page size=page_bytes, flags, kind";
     let rows = spaces.all.iter().map(|space| {
@@ -103,7 +103,7 @@ fn field(row: &Row, name: &str) -> String {
 
 /// Slots, a line each; what was never written is counted.
 #[derive(Debug, Default)]
-pub struct InnodbSlotLines {
+pub(crate) struct InnodbSlotLines {
     empty: Option<(String, u64, u64)>,
 }
 
@@ -147,7 +147,7 @@ impl InnodbSlotLines {
     }
 
     /// Ends the listing.
-    pub fn end_of_run(&mut self, out: &mut dyn Write, layout: Layout) -> io::Result<()> {
+    pub(crate) fn end_of_run(&mut self, out: &mut dyn Write, layout: Layout) -> io::Result<()> {
         if let Some((file, first, last)) = self.empty.take() {
             let slots = if first == last { format!("{file}:{first}") } else { format!("{file}:{first}-{last}") };
             let count = last.saturating_sub(first).saturating_add(1);
@@ -175,7 +175,7 @@ fn write_rows(
 }
 
 /// Entries without images, a line each.
-pub fn write_entries(out: &mut dyn Write, layout: Layout, rows: Vec<Row>) -> io::Result<()> {
+pub(crate) fn write_entries(out: &mut dyn Write, layout: Layout, rows: Vec<Row>) -> io::Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
@@ -185,13 +185,13 @@ pub fn write_entries(out: &mut dyn Write, layout: Layout, rows: Vec<Row>) -> io:
 }
 
 /// Groups of slots, a line each.
-pub fn write_innodb_batches(out: &mut dyn Write, layout: Layout, rows: impl Iterator<Item = Row>) -> io::Result<()> {
+pub(crate) fn write_innodb_batches(out: &mut dyn Write, layout: Layout, rows: impl Iterator<Item = Row>) -> io::Result<()> {
     let columns = "file, part, batch, slots, runs, first=first_slot, last=last_slot, lowest lsn=lowest_lsn, highest lsn=highest_lsn";
     write_rows(out, layout, columns, rows, &Fit::default().numbers(3..9))
 }
 
 /// What a scan read, in facts.
-pub fn write_scanned(out: &mut dyn Write, layout: Layout, counts: &PageCounts) -> io::Result<()> {
+pub(crate) fn write_scanned(out: &mut dyn Write, layout: Layout, counts: &PageCounts) -> io::Result<()> {
     let pages = format!("{} ({})", counts.pages, size(counts.bytes));
     write_fact(out, layout, "pages checked", &pages)?;
     let algorithms: Vec<String> =
@@ -206,13 +206,13 @@ pub fn write_scanned(out: &mut dyn Write, layout: Layout, counts: &PageCounts) -
 }
 
 /// Pages of a scan by their types.
-pub fn write_page_types(out: &mut dyn Write, layout: Layout, counts: &PageCounts) -> io::Result<()> {
+pub(crate) fn write_page_types(out: &mut dyn Write, layout: Layout, counts: &PageCounts) -> io::Result<()> {
     let types: Vec<String> = counts.by_type_name().iter().map(|(name, count)| format!("{name} {count}")).collect();
     if types.is_empty() { Ok(()) } else { write_fact(out, layout, "by type", &types.join(", ")) }
 }
 
 /// Pages of a scan that fail their checks.
-pub fn write_bad_pages(out: &mut dyn Write, layout: Layout, rows: Vec<Row>) -> io::Result<()> {
+pub(crate) fn write_bad_pages(out: &mut dyn Write, layout: Layout, rows: Vec<Row>) -> io::Result<()> {
     let count = rows.len();
     if count == 0 {
         return Ok(());
@@ -232,7 +232,7 @@ fn write_more(out: &mut dyn Write, layout: Layout, count: usize) -> io::Result<(
 }
 
 /// Pages with their images, a line each.
-pub fn write_judged(
+pub(crate) fn write_judged(
     out: &mut dyn Write,
     layout: Layout,
     setting: SlotSetting<'_>,
@@ -260,7 +260,7 @@ fn slot_name(setting: SlotSetting<'_>, facts: &SlotFacts) -> String {
 }
 
 /// Everything about a page.
-pub fn write_innodb_page(
+pub(crate) fn write_innodb_page(
     out: &mut dyn Write,
     layout: Layout,
     setting: SlotSetting<'_>,
@@ -313,7 +313,7 @@ pub fn write_innodb_page(
 }
 
 /// What the buffer holds of how many pages, the state of the redo log, and the limit of all answers.
-pub fn write_held(
+pub(crate) fn write_held(
     out: &mut dyn Write,
     layout: Layout,
     pages: &[&InnodbPage],
@@ -347,7 +347,7 @@ pub struct InnodbStep {
 }
 
 /// The next steps, in order. `arguments`: the directory as arguments of a command. `is_complete`: everything was checked.
-pub fn innodb_steps(pages: &[InnodbPage], is_complete: bool, arguments: &str) -> Vec<InnodbStep> {
+pub(crate) fn innodb_steps(pages: &[InnodbPage], is_complete: bool, arguments: &str) -> Vec<InnodbStep> {
     let wrong: Vec<&InnodbPage> = pages.iter().filter(|page| page.is_wrong()).collect();
     let step = |words: String, command: Option<String>| InnodbStep { words, command };
     if wrong.is_empty() {

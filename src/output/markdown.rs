@@ -5,7 +5,7 @@ use roxmltree::{Document, Node, ParsingOptions};
 /// The same page as Markdown (with tables). What a browser alone shows, plots and the contents, is left out. What is not a
 /// page stays as it is, between fences.
 #[must_use]
-pub fn markdown_of(page: &str) -> String {
+pub(crate) fn markdown_of(page: &str) -> String {
     let options = ParsingOptions { allow_dtd: true, ..ParsingOptions::default() };
     let document = Document::parse_with_options(page, options);
     let mut out = String::new();

@@ -4,7 +4,7 @@
 use super::escape::printable;
 
 /// Attributes of an element: name and value.
-pub type Attributes<'a> = &'a [(&'static str, &'a str)];
+pub(crate) type Attributes<'a> = &'a [(&'static str, &'a str)];
 
 /// Elements that have no content in HTML; all others are closed by a tag of their own.
 const VOID: [&str; 3] = ["meta", "br", "hr"];
@@ -35,7 +35,7 @@ impl Markup {
     }
 
     /// An element with what `content` writes in it.
-    pub fn element(&mut self, name: &'static str, attributes: Attributes<'_>, content: impl FnOnce(&mut Self)) {
+    pub(crate) fn element(&mut self, name: &'static str, attributes: Attributes<'_>, content: impl FnOnce(&mut Self)) {
         self.begin(name, attributes);
         if VOID.contains(&name) {
             self.text.push_str("/>");
@@ -52,7 +52,7 @@ impl Markup {
     }
 
     /// An element with text in it.
-    pub fn leaf(&mut self, name: &'static str, attributes: Attributes<'_>, text: &str) {
+    pub(crate) fn leaf(&mut self, name: &'static str, attributes: Attributes<'_>, text: &str) {
         self.element(name, attributes, |inner| inner.text(text));
     }
 
@@ -82,7 +82,7 @@ impl Markup {
     }
 
     /// A constant of this program, as it is: a style sheet, the first line of a document.
-    pub fn constant(&mut self, text: &'static str) {
+    pub(crate) fn constant(&mut self, text: &'static str) {
         self.text.push_str(text);
     }
 

@@ -46,7 +46,7 @@ impl StepContext<'_> {
 
     /// Why a repair needs those flags, or cannot be carried out for now; empty when nothing forbids it.
     #[must_use]
-    pub fn repair_words(&self) -> String {
+    pub(crate) fn repair_words(&self) -> String {
         let word = |blocker: &Blocker| match blocker.flag {
             Some(flag) => format!(" A repair needs {flag}, since {}; {}.", blocker.what, blocker.advice),
             None => format!(" For now a repair is refused: {}; {}.", blocker.what, blocker.advice),
@@ -102,7 +102,7 @@ impl Words {
 
 /// The command that starts the server.
 #[must_use]
-pub fn start_command(data_dir: &str) -> String {
+pub(crate) fn start_command(data_dir: &str) -> String {
     format!("pg_ctl start -D {}", quoted(data_dir))
 }
 
@@ -110,7 +110,7 @@ pub fn start_command(data_dir: &str) -> String {
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_steps(
+pub(crate) fn write_steps(
     out: &mut dyn Write,
     layout: Layout,
     steps: &[NextStep],
@@ -133,7 +133,7 @@ pub fn write_steps(
 
 /// The same as one sentence, for a line of a screen.
 #[must_use]
-pub fn steps_sentence(steps: &[NextStep], context: StepContext<'_>) -> String {
+pub(crate) fn steps_sentence(steps: &[NextStep], context: StepContext<'_>) -> String {
     let one = |step: &NextStep| {
         let Words { sentence, items, commands } = words_of(step, context);
         let sentence = sentence.trim_end_matches(['.', ':']);
@@ -145,7 +145,7 @@ pub fn steps_sentence(steps: &[NextStep], context: StepContext<'_>) -> String {
 
 /// Steps for programs: a stable word beside what people read.
 #[must_use]
-pub fn steps_value(steps: &[NextStep], context: StepContext<'_>) -> Value {
+pub(crate) fn steps_value(steps: &[NextStep], context: StepContext<'_>) -> Value {
     let one = |step: &NextStep| {
         let Words { sentence, items, commands } = words_of(step, context);
         json!({"step": step.code(), "sentence": sentence, "relations": items, "commands": commands})

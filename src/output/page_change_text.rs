@@ -14,7 +14,7 @@ const MAX_RANGES: usize = 12;
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_change(out: &mut dyn Write, diff: &PageDiff) -> io::Result<()> {
+pub(crate) fn write_change(out: &mut dyn Write, diff: &PageDiff) -> io::Result<()> {
     if diff.differing == 0 {
         return writeln!(out, "    nothing");
     }

@@ -15,7 +15,7 @@ use crate::analysis::verdict::survey::PageReport;
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_page_text(
+pub(crate) fn write_page_text(
     out: &mut dyn Write,
     layout: Layout,
     (cluster, title): (JudgedCluster<'_>, &str),

@@ -45,7 +45,7 @@ pub struct RowCells {
 
 /// One thing about an item: how it is on disk, and how in the image. `None`: it is not there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RowDetail {
+pub(crate) struct RowDetail {
     /// What it is.
     pub name: String,
     /// On disk.
@@ -175,7 +175,7 @@ impl<'a> RowsOf<'a> {
 
     /// Everything about the item at `index`.
     #[must_use]
-    pub fn details(&self, index: usize) -> Vec<RowDetail> {
+    pub(crate) fn details(&self, index: usize) -> Vec<RowDetail> {
         let Some(pair) = self.rows.pairs.get(index) else { return Vec::new() };
         let (disk, image) = self.both(pair);
         let mut details = Vec::new();
@@ -250,7 +250,7 @@ impl<'a> RowsOf<'a> {
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_rows(out: &mut dyn Write, layout: Layout, title: &str, of: &RowsOf<'_>) -> io::Result<()> {
+pub(crate) fn write_rows(out: &mut dyn Write, layout: Layout, title: &str, of: &RowsOf<'_>) -> io::Result<()> {
     writeln!(out, "\n{}", layout.paint.heading(title))?;
     writeln!(out, "  {}", of.summary())?;
     if let Some(note) = of.note() {

@@ -24,7 +24,7 @@ const MAX_RECORDS: usize = 20;
 
 /// What a version is called: `disk`, the letter of an image, or when it was.
 #[must_use]
-pub fn version_title(version: &PageVersion) -> String {
+pub(crate) fn version_title(version: &PageVersion) -> String {
     match version.of {
         VersionOf::Disk => "disk".to_owned(),
         VersionOf::Image(index) => letter(index).to_string(),
@@ -41,7 +41,7 @@ fn titles(first: &str, versions: &[PageVersion]) -> Vec<String> {
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_headers(out: &mut dyn Write, layout: Layout, page: PageId, versions: &[PageVersion]) -> io::Result<()> {
+pub(crate) fn write_headers(out: &mut dyn Write, layout: Layout, page: PageId, versions: &[PageVersion]) -> io::Result<()> {
     writeln!(out, "\n{}", layout.paint.heading("Page header"))?;
     let mut table = plain_table(&titles("", versions));
     let headers: Vec<Option<PageHeader>> =
@@ -77,7 +77,7 @@ fn pointers_of(header: &PageHeader, bytes: &[u8], page: PageId) -> Option<Vec<Li
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_items(out: &mut dyn Write, layout: Layout, page: PageId, versions: &[PageVersion]) -> io::Result<()> {
+pub(crate) fn write_items(out: &mut dyn Write, layout: Layout, page: PageId, versions: &[PageVersion]) -> io::Result<()> {
     let lists: Vec<Vec<LinePointer>> = versions
         .iter()
         .map(|version| {
@@ -117,7 +117,7 @@ fn pointer_words(pointer: LinePointer) -> String {
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_difference(
+pub(crate) fn write_difference(
     out: &mut dyn Write,
     layout: Layout,
     disk: &PageVersion,
@@ -169,7 +169,7 @@ pub fn write_difference(
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_history(
+pub(crate) fn write_history(
     out: &mut dyn Write,
     layout: Layout,
     events: &[BlockEvent],

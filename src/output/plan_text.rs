@@ -12,7 +12,7 @@ use crate::repair::plan::{Plan, PlanPage};
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_plan_text(out: &mut dyn Write, layout: Layout, plan: &Plan, blockers: &[Blocker]) -> io::Result<()> {
+pub(crate) fn write_plan_text(out: &mut dyn Write, layout: Layout, plan: &Plan, blockers: &[Blocker]) -> io::Result<()> {
     let paint = layout.paint;
     let title = if plan.steps.is_empty() { "Nothing to write" } else { "Plan (nothing was written)" };
     writeln!(out, "{}", paint.heading(title))?;
@@ -35,7 +35,7 @@ pub fn write_plan_text(out: &mut dyn Write, layout: Layout, plan: &Plan, blocker
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_steps(out: &mut dyn Write, layout: Layout, plan: &Plan) -> io::Result<()> {
+pub(crate) fn write_steps(out: &mut dyn Write, layout: Layout, plan: &Plan) -> io::Result<()> {
     let mut table = plain_table(&["page", "image", "LSN", "verdict"]);
     for step in &plan.steps {
         table.add_row([
@@ -63,7 +63,7 @@ pub fn write_steps(out: &mut dyn Write, layout: Layout, plan: &Plan) -> io::Resu
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_left(out: &mut dyn Write, layout: Layout, plan: &Plan) -> io::Result<()> {
+pub(crate) fn write_left(out: &mut dyn Write, layout: Layout, plan: &Plan) -> io::Result<()> {
     if plan.left.is_empty() {
         return Ok(());
     }

@@ -59,17 +59,6 @@ impl Progress {
             }
         }
     }
-
-    /// Adds to the bytes done.
-    pub fn advance(&self, bytes: u64) {
-        match &self.shown {
-            Shown::Bar(bar) => bar.inc(bytes),
-            Shown::Lines { done, .. } => {
-                self.shown.line(done.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes), false);
-            }
-            Shown::Told { done, watch } => watch(done.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes)),
-        }
-    }
 }
 
 impl Shown {

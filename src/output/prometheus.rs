@@ -21,7 +21,7 @@ use crate::cluster::wal::WalOrigin;
 const PREFIX: &str = "pg_walfpi_";
 
 /// What is written of some WAL.
-pub struct Metrics<'a> {
+pub(crate) struct Metrics<'a> {
     /// All records.
     pub total: &'a Tally,
     /// Bytes of WAL that they lie in, page headers and padding included.
@@ -35,7 +35,7 @@ pub struct Metrics<'a> {
 }
 
 /// What the range is divided into.
-pub enum Parts<'a> {
+pub(crate) enum Parts<'a> {
     /// All checkpoint intervals, in their order.
     Intervals(&'a [Interval]),
     /// The groups that are shown.
@@ -46,7 +46,7 @@ pub enum Parts<'a> {
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_metrics(out: &mut dyn Write, metrics: &Metrics<'_>, closing: &Closing) -> io::Result<Answer> {
+pub(crate) fn write_metrics(out: &mut dyn Write, metrics: &Metrics<'_>, closing: &Closing) -> io::Result<Answer> {
     let alone = |value: u64| vec![(String::new(), value.to_string())];
     write_counts(out, "", "in the range read", &[(String::new(), metrics.total)])?;
     family(

@@ -33,7 +33,7 @@ pub fn type_words(major: Major, rmgr_id: u8, info: u8) -> String {
 
 /// The page of a block reference: relation, fork where it is not the main one, block.
 #[must_use]
-pub fn block_words(relation: &str, fork_code: u8, block: u32) -> String {
+pub(crate) fn block_words(relation: &str, fork_code: u8, block: u32) -> String {
     match fork_code {
         0 => format!("{relation} block {block}"),
         code => format!("{relation} ({}) block {block}", fork_name(code)),
@@ -42,7 +42,7 @@ pub fn block_words(relation: &str, fork_code: u8, block: u32) -> String {
 
 /// What a list says of the blocks of a record: the first one, and how many more there are.
 #[must_use]
-pub fn blocks_of_line(line: &RecordLine, name: &dyn Fn(RelFileLocator) -> String) -> String {
+pub(crate) fn blocks_of_line(line: &RecordLine, name: &dyn Fn(RelFileLocator) -> String) -> String {
     let Some((rel, fork_code, block)) = line.first else { return String::new() };
     let more = match line.blocks {
         0 | 1 => String::new(),
@@ -54,7 +54,7 @@ pub fn blocks_of_line(line: &RecordLine, name: &dyn Fn(RelFileLocator) -> String
 
 /// The header of a record.
 #[must_use]
-pub fn header_facts(sheet: &RecordSheet) -> Vec<Fact> {
+pub(crate) fn header_facts(sheet: &RecordSheet) -> Vec<Fact> {
     let header = &sheet.header;
     let mut facts = vec![
         fact("starts at", sheet.start_lsn),
@@ -72,7 +72,7 @@ pub fn header_facts(sheet: &RecordSheet) -> Vec<Fact> {
 
 /// A block reference.
 #[must_use]
-pub fn block_facts(block: &SheetBlock) -> Vec<Fact> {
+pub(crate) fn block_facts(block: &SheetBlock) -> Vec<Fact> {
     let mut facts = Vec::new();
     facts.extend(block.action.as_ref().map(|action| fact("does", action)));
     if block.will_init {
@@ -96,7 +96,7 @@ pub fn block_facts(block: &SheetBlock) -> Vec<Fact> {
 
 /// What the main data of a record says.
 #[must_use]
-pub fn main_facts(sheet: &RecordSheet) -> Vec<Fact> {
+pub(crate) fn main_facts(sheet: &RecordSheet) -> Vec<Fact> {
     let length = || fact("length", format!("{} bytes", sheet.main_bytes));
     let time = |time: PgTimestamp| fact("time", time_words(time));
     let mut facts = match &sheet.main {

@@ -37,20 +37,20 @@ fn rounded(number: f64, parts: f64) -> f64 {
 }
 
 /// Columns of a relation in CSV, in order.
-pub fn relation_fields() -> impl Iterator<Item = &'static str> {
+pub(crate) fn relation_fields() -> impl Iterator<Item = &'static str> {
     COLUMNS.iter().map(|(field, _)| *field)
 }
 
 /// Adds the columns of a relation to its row.
-pub fn put_relation(row: &mut Row, figures: &RelationFigures) {
+pub(crate) fn put_relation(row: &mut Row, figures: &RelationFigures) {
     row.extend(COLUMNS.iter().map(|(field, value)| ((*field).to_owned(), value(figures))));
 }
 
 /// Headings of the cells that wide screens show, numbers first.
-pub const HEADINGS: [&str; 4] = ["per 1000", "HOT", "kind", "likely cause"];
+pub(crate) const HEADINGS: [&str; 4] = ["per 1000", "HOT", "kind", "likely cause"];
 
 /// How many of [`HEADINGS`] stand over numbers.
-pub const NUMBERS: usize = 2;
+pub(crate) const NUMBERS: usize = 2;
 
 /// The cells of a relation below [`HEADINGS`].
 #[must_use]
@@ -67,7 +67,7 @@ pub fn cells(figures: Option<&RelationFigures>) -> [String; 4] {
 
 /// Words for a kind.
 #[must_use]
-pub fn kind_words(kind: RelationKind) -> String {
+pub(crate) fn kind_words(kind: RelationKind) -> String {
     match kind {
         RelationKind::Table => "table".to_owned(),
         RelationKind::MaterializedView => "materialized view".to_owned(),
@@ -81,7 +81,7 @@ pub fn kind_words(kind: RelationKind) -> String {
 
 /// Words for what images probably come from.
 #[must_use]
-pub const fn likely_cause_words(cause: &LikelyCause) -> &'static str {
+pub(crate) const fn likely_cause_words(cause: &LikelyCause) -> &'static str {
     match cause {
         LikelyCause::HintBits { .. } => "hint bits",
         LikelyCause::WholePages { .. } => "built or rewritten",

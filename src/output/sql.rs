@@ -109,7 +109,7 @@ const RESERVED: &[&str] = &[
 
 /// A name, quoted where SQL would read it otherwise.
 #[must_use]
-pub fn quoted_name(name: &str) -> String {
+pub(crate) fn quoted_name(name: &str) -> String {
     let first = name.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase() || byte == b'_');
     let plain = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
     if first && plain && !RESERVED.contains(&name) {

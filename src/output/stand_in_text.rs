@@ -16,7 +16,7 @@ use crate::types::{BlockNumber, PageId};
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_stand_ins(
+pub(crate) fn write_stand_ins(
     out: &mut dyn Write,
     layout: Layout,
     pages: &[PageReport],

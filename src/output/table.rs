@@ -11,7 +11,7 @@ use super::text::{Layout, wrapping};
 
 /// A table without lines, as wide as its content.
 #[must_use]
-pub fn plain_table<T: AsRef<str>>(header: &[T]) -> Table {
+pub(crate) fn plain_table<T: AsRef<str>>(header: &[T]) -> Table {
     let mut table = Table::new();
     table.load_style(NOTHING);
     // A number or name broken in two reads as another one: a table may be wider than the screen, never wrong.
@@ -24,7 +24,7 @@ pub fn plain_table<T: AsRef<str>>(header: &[T]) -> Table {
 }
 
 /// Aligns numbers.
-pub fn right_align(table: &mut Table, columns: Range<usize>) {
+pub(crate) fn right_align(table: &mut Table, columns: Range<usize>) {
     for (_, column) in table.column_iter_mut().enumerate().filter(|(index, _)| columns.contains(index)) {
         column.set_cell_alignment(CellAlignment::Right);
     }
@@ -34,7 +34,7 @@ pub fn right_align(table: &mut Table, columns: Range<usize>) {
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_table(out: &mut dyn Write, table: &Table) -> io::Result<()> {
+pub(crate) fn write_table(out: &mut dyn Write, table: &Table) -> io::Result<()> {
     for line in table.lines() {
         writeln!(out, "  {}", line.trim_end())?;
     }
@@ -43,7 +43,7 @@ pub fn write_table(out: &mut dyn Write, table: &Table) -> io::Result<()> {
 
 /// What the columns of a table are, for a screen on which it has no room.
 #[derive(Clone, Debug, Default)]
-pub struct Fit {
+pub(crate) struct Fit {
     numbers: Vec<Range<usize>>,
     bars: Vec<usize>,
     words: Option<usize>,
@@ -88,7 +88,7 @@ const INDENT: usize = 4;
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_fitted(out: &mut dyn Write, layout: Layout, mut table: Table, fit: &Fit) -> io::Result<()> {
+pub(crate) fn write_fitted(out: &mut dyn Write, layout: Layout, mut table: Table, fit: &Fit) -> io::Result<()> {
     for columns in &fit.numbers {
         right_align(&mut table, columns.clone());
     }

@@ -17,7 +17,7 @@ const WIDE: u16 = 120;
 const MAX_PROBLEMS: usize = 20;
 
 /// Notes of one kind that text lists one by one.
-pub const MAX_NOTES: usize = 2;
+pub(crate) const MAX_NOTES: usize = 2;
 
 /// How text is laid out.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +30,7 @@ pub struct Layout {
 
 /// Writes slot lines as they come; nothing is kept but the run of empty slots.
 #[derive(Debug)]
-pub struct SlotLines {
+pub(crate) struct SlotLines {
     layout: Layout,
     several_files: bool,
     relation_columns: usize,
@@ -117,7 +117,7 @@ impl SlotLines {
     ///
     /// # Errors
     /// When the output cannot be written to.
-    pub fn end_of_run(&mut self, out: &mut dyn Write) -> io::Result<()> {
+    pub(crate) fn end_of_run(&mut self, out: &mut dyn Write) -> io::Result<()> {
         if let Some((file, first, last)) = self.empty.take() {
             let slots =
                 if first == last { self.name(&file, first) } else { format!("{}-{last}", self.name(&file, first)) };
@@ -135,7 +135,7 @@ impl SlotLines {
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_described(out: &mut dyn Write, set: &DwbSet) -> io::Result<()> {
+pub(crate) fn write_described(out: &mut dyn Write, set: &DwbSet) -> io::Result<()> {
     if set.is_of_built_server() {
         writeln!(out, "This layout was seen on a server built from its published source.\n")?;
     }
@@ -146,7 +146,7 @@ pub fn write_described(out: &mut dyn Write, set: &DwbSet) -> io::Result<()> {
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_rings(out: &mut dyn Write, layout: Layout, summaries: &[RingSummary]) -> io::Result<()> {
+pub(crate) fn write_rings(out: &mut dyn Write, layout: Layout, summaries: &[RingSummary]) -> io::Result<()> {
     for summary in summaries {
         writeln!(out, "{}", layout.paint.heading(&format!("Double write buffer {}", summary.format)))?;
         for (name, fact) in &summary.facts {
@@ -168,7 +168,7 @@ pub fn write_rings(out: &mut dyn Write, layout: Layout, summaries: &[RingSummary
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_batches(out: &mut dyn Write, layout: Layout, batches: &[BatchJson]) -> io::Result<()> {
+pub(crate) fn write_batches(out: &mut dyn Write, layout: Layout, batches: &[BatchJson]) -> io::Result<()> {
     let paint = layout.paint;
     let heading = format!(
         "{:<9} {:<8} {:>6}  {:<9} {:<9} {:>11} {:>11}",
@@ -218,7 +218,7 @@ fn short_slot(slot: &str) -> String {
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_findings(
+pub(crate) fn write_findings(
     out: &mut dyn Write,
     layout: Layout,
     findings: &[FindingJson],
@@ -262,7 +262,7 @@ pub fn write_findings(
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_further(out: &mut dyn Write, layout: Layout, kind: &str, rest: usize) -> io::Result<()> {
+pub(crate) fn write_further(out: &mut dyn Write, layout: Layout, kind: &str, rest: usize) -> io::Result<()> {
     let words = format!("and {rest} more of kind {kind}; --format json lists them all");
     wrapped(out, layout, "           ", 11, &words)
 }
@@ -271,7 +271,7 @@ pub fn write_further(out: &mut dyn Write, layout: Layout, kind: &str, rest: usiz
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_finding(out: &mut dyn Write, layout: Layout, finding: &FindingJson) -> io::Result<()> {
+pub(crate) fn write_finding(out: &mut dyn Write, layout: Layout, finding: &FindingJson) -> io::Result<()> {
     let paint = layout.paint;
     let mark = if finding.severity == "problem" { paint.bad("problem") } else { paint.doubt("note   ") };
     let location = match (&finding.file, &finding.offset) {
@@ -287,7 +287,7 @@ pub fn write_finding(out: &mut dyn Write, layout: Layout, finding: &FindingJson)
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_skipped(out: &mut dyn Write, layout: Layout, skipped: &SkippedJson) -> io::Result<()> {
+pub(crate) fn write_skipped(out: &mut dyn Write, layout: Layout, skipped: &SkippedJson) -> io::Result<()> {
     let lead = format!("  {}  ", layout.paint.doubt("not examined"));
     wrapped(out, layout, &lead, 16, &format!("{}: {}", printable(&skipped.what), printable(&skipped.reason)))
 }
@@ -296,7 +296,7 @@ pub fn write_skipped(out: &mut dyn Write, layout: Layout, skipped: &SkippedJson)
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_fact(out: &mut dyn Write, layout: Layout, label: &str, value: &str) -> io::Result<()> {
+pub(crate) fn write_fact(out: &mut dyn Write, layout: Layout, label: &str, value: &str) -> io::Result<()> {
     wrapped(out, layout, &format!("  {label:<24} "), 27, &printable(value))
 }
 
@@ -304,7 +304,7 @@ pub fn write_fact(out: &mut dyn Write, layout: Layout, label: &str, value: &str)
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_command(out: &mut dyn Write, label: &str, command: &str) -> io::Result<()> {
+pub(crate) fn write_command(out: &mut dyn Write, label: &str, command: &str) -> io::Result<()> {
     writeln!(out, "  {label:<24} {}", printable(command))
 }
 
@@ -321,6 +321,6 @@ pub fn wrapped(out: &mut dyn Write, layout: Layout, lead: &str, indent: usize, t
 
 /// How words are broken over lines of at most `width` columns: at spaces alone.
 #[must_use]
-pub fn wrapping(width: usize) -> textwrap::Options<'static> {
+pub(crate) fn wrapping(width: usize) -> textwrap::Options<'static> {
     textwrap::Options::new(width).word_splitter(textwrap::WordSplitter::NoHyphenation)
 }

@@ -10,7 +10,7 @@ use crate::analysis::wal::interval_rows::IntervalRow;
 use crate::analysis::wal::tally::Tally;
 
 /// A cell of the table of checkpoint intervals.
-pub struct IntervalCell<T: 'static> {
+pub(crate) struct IntervalCell<T: 'static> {
     /// Heading; cells under the same heading stand in one column.
     pub heading: &'static str,
     /// On which screens it is shown.
@@ -23,7 +23,7 @@ pub struct IntervalCell<T: 'static> {
 
 /// Which screens show a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Screens {
+pub(crate) enum Screens {
     /// All.
     All,
     /// Wide ones.
@@ -35,7 +35,7 @@ pub enum Screens {
 impl Screens {
     /// True when a screen shows it.
     #[must_use]
-    pub fn include(self, is_wide: bool) -> bool {
+    pub(crate) fn include(self, is_wide: bool) -> bool {
         match self {
             Self::All => true,
             Self::Wide => is_wide,
@@ -45,7 +45,7 @@ impl Screens {
 }
 
 /// A cell of the table of groups: a number, and the share of the total that it is.
-pub struct GroupCell {
+pub(crate) struct GroupCell {
     /// Heading.
     pub heading: &'static str,
     /// The number.
@@ -55,7 +55,7 @@ pub struct GroupCell {
 }
 
 /// A count over records: of an interval, a group, or everything.
-pub struct CountColumn {
+pub(crate) struct CountColumn {
     /// Field of JSON and column of CSV.
     pub field: &'static str,
     /// Name of the metric of Prometheus, and what it counts.
@@ -130,7 +130,7 @@ const fn words<T>(heading: &'static str, screens: Screens, text: fn(&T) -> Strin
 }
 
 /// Something about an interval besides its counts.
-pub struct IntervalColumn {
+pub(crate) struct IntervalColumn {
     /// Field of JSON and column of CSV.
     pub field: &'static str,
     /// Its value.
@@ -142,7 +142,7 @@ pub struct IntervalColumn {
 }
 
 /// The columns of an interval besides its counts, in the order of CSV.
-pub static INTERVAL_COLUMNS: &[IntervalColumn] = &[
+pub(crate) static INTERVAL_COLUMNS: &[IntervalColumn] = &[
     IntervalColumn {
         field: "redo_lsn",
         value: |interval| json!(interval.redo_lsn.map(lsn_text)),
@@ -271,13 +271,13 @@ fn clock(row: &IntervalRow) -> String {
 }
 
 /// Counts of a tally.
-pub fn put_tally(row: &mut Row, tally: &Tally) {
+pub(crate) fn put_tally(row: &mut Row, tally: &Tally) {
     row.extend(COUNTS.iter().map(|column| (column.field.to_owned(), (column.value)(tally))));
 }
 
 /// An interval as a row.
 #[must_use]
-pub fn interval_row(interval: &Interval) -> Row {
+pub(crate) fn interval_row(interval: &Interval) -> Row {
     let mut row = Row::new();
     row.extend(INTERVAL_COLUMNS.iter().map(|column| (column.field.to_owned(), (column.value)(interval))));
     put_tally(&mut row, &interval.tally);
@@ -285,11 +285,11 @@ pub fn interval_row(interval: &Interval) -> Row {
 }
 
 /// Columns of the counts in CSV, in order.
-pub fn count_fields() -> impl Iterator<Item = &'static str> {
+pub(crate) fn count_fields() -> impl Iterator<Item = &'static str> {
     COUNTS.iter().map(|column| column.field)
 }
 
 /// Columns of an interval in CSV, in order.
-pub fn interval_fields() -> impl Iterator<Item = &'static str> {
+pub(crate) fn interval_fields() -> impl Iterator<Item = &'static str> {
     INTERVAL_COLUMNS.iter().map(|column| column.field).chain(count_fields())
 }

@@ -96,7 +96,7 @@ pub fn write_intervals(
 
 /// A line of intervals that are printed as they end.
 #[derive(Clone, Copy, Debug)]
-pub enum IntervalLines<'a> {
+pub(crate) enum IntervalLines<'a> {
     /// What the columns are.
     Heading,
     /// An interval, and whether it is over.
@@ -112,7 +112,7 @@ const LINE_CELL: usize = 8;
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_interval_lines(out: &mut dyn Write, layout: Layout, what: IntervalLines<'_>) -> io::Result<()> {
+pub(crate) fn write_interval_lines(out: &mut dyn Write, layout: Layout, what: IntervalLines<'_>) -> io::Result<()> {
     let is_wide = layout.width >= WIDE;
     let own = |follows: bool| {
         let columns = INTERVAL_COLUMNS.iter().filter(move |column| column.follows_counts == follows);
@@ -167,7 +167,7 @@ pub const fn unsure(certainty: Certainty, is_over: bool) -> &'static str {
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_groups(
+pub(crate) fn write_groups(
     out: &mut dyn Write,
     layout: Layout,
     by: Grouping,

@@ -20,13 +20,13 @@ use crate::parsers::wal::payload::PgTimestamp;
 
 /// Columns of a bucket in CSV, in order.
 #[must_use]
-pub fn bucket_columns() -> Vec<&'static str> {
+pub(crate) fn bucket_columns() -> Vec<&'static str> {
     let own = ["start_time", "bucket_s", "checkpoints", "mb_per_s", "images_per_s"];
     own.into_iter().chain(COUNTS.iter().map(|column| column.field)).collect()
 }
 
 /// Columns of a span of seconds after redo points in CSV, in order.
-pub const SINCE_COLUMNS: &[&str] =
+pub(crate) const SINCE_COLUMNS: &[&str] =
     &["from_s", "to_s", "fpi_count", "fpi_bytes", "combined_bytes", "observed_s", "images_per_s", "resolution_s"];
 
 fn seconds(us: i64) -> f64 {
@@ -35,7 +35,7 @@ fn seconds(us: i64) -> f64 {
 
 /// A bucket as a row.
 #[must_use]
-pub fn bucket_row(bucket: &Bucket, bucket_us: i64) -> Row {
+pub(crate) fn bucket_row(bucket: &Bucket, bucket_us: i64) -> Row {
     let lasts = seconds(bucket_us);
     let known = bucket.start.is_some();
     let mut row = Row::new();
@@ -56,7 +56,7 @@ pub fn bucket_row(bucket: &Bucket, bucket_us: i64) -> Row {
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_buckets(
+pub(crate) fn write_buckets(
     out: &mut dyn Write,
     layout: Layout,
     rows: &BucketRows,
@@ -96,7 +96,7 @@ pub fn write_buckets(
 
 /// A line of periods that are printed as they end.
 #[derive(Clone, Copy, Debug)]
-pub enum BucketLines<'a> {
+pub(crate) enum BucketLines<'a> {
     /// What the columns are.
     Heading,
     /// A period, and whether it is over.
@@ -109,7 +109,7 @@ pub enum BucketLines<'a> {
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_bucket_lines(out: &mut dyn Write, bucket_us: i64, what: BucketLines<'_>) -> io::Result<()> {
+pub(crate) fn write_bucket_lines(out: &mut dyn Write, bucket_us: i64, what: BucketLines<'_>) -> io::Result<()> {
     let (cells, certainty, is_over) = match what {
         BucketLines::Heading => (BUCKET_HEADING.map(str::to_owned), Certainty::Exact, true),
         BucketLines::Row(bucket, certainty, is_over) => (bucket_cells(bucket, seconds(bucket_us)), certainty, is_over),
@@ -164,7 +164,7 @@ fn short_time(time: PgTimestamp) -> String {
 
 /// Seconds after redo points as rows.
 #[must_use]
-pub fn since_rows(since: &SinceRedo) -> Vec<Row> {
+pub(crate) fn since_rows(since: &SinceRedo) -> Vec<Row> {
     let ends = SPAN_STARTS_S.iter().skip(1).map(|end| json!(end)).chain([json!(null)]);
     let spans = since.spans.iter().zip(SPAN_STARTS_S).zip(ends);
     let row = |((span, from), to): ((&crate::analysis::wal::since_redo::SinceSpan, u32), serde_json::Value)| {
@@ -190,7 +190,7 @@ pub fn since_rows(since: &SinceRedo) -> Vec<Row> {
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_since(out: &mut dyn Write, layout: Layout, since: &SinceRedo) -> io::Result<()> {
+pub(crate) fn write_since(out: &mut dyn Write, layout: Layout, since: &SinceRedo) -> io::Result<()> {
     let heading = ["seconds after redo", "images", "stored", "bytes", "observed", "img/s"];
     let mut table = plain_table(&heading);
     let ends = SPAN_STARTS_S.iter().skip(1).map(|end| Some(*end)).chain([None]);

@@ -8,7 +8,7 @@ use crate::repair::blocker::Overrides;
 
 /// What was written, where the old bytes are, and the commands that finish or undo the work.
 #[must_use]
-pub fn ways_on(stopped: &Stopped, data_dir: &Path, journal: &Path, overrides: Overrides) -> String {
+pub(crate) fn ways_on(stopped: &Stopped, data_dir: &Path, journal: &Path, overrides: Overrides) -> String {
     let (data, undo) = (quoted(&data_dir.display().to_string()), quoted(&journal.display().to_string()));
     let skip = match &stopped.error {
         ApplyError::Changed(_) => " --skip-changed",

@@ -75,7 +75,7 @@ fn is_alike(one: &SpacingRow, next: &SpacingRow) -> bool {
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_spacing(out: &mut dyn Write, layout: Layout, what_if: &WhatIf) -> io::Result<()> {
+pub(crate) fn write_spacing(out: &mut dyn Write, layout: Layout, what_if: &WhatIf) -> io::Result<()> {
     writeln!(out, "{}", layout.paint.heading("checkpoint spacing"))?;
     let Some(from) = what_if.replayed_from else {
         return wrapped(out, layout, "  ", 2, "No redo point lies in this WAL, so other distances cannot be replayed.");
@@ -168,7 +168,7 @@ pub(super) const GUARD_HEADINGS: [&str; 8] =
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_protection(
+pub(crate) fn write_protection(
     out: &mut dyn Write,
     layout: Layout,
     protection: &Protection,
@@ -210,7 +210,7 @@ pub fn write_protection(
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_hints(out: &mut dyn Write, layout: Layout, hints: &HintCost) -> io::Result<()> {
+pub(crate) fn write_hints(out: &mut dyn Write, layout: Layout, hints: &HintCost) -> io::Result<()> {
     writeln!(out, "{}", layout.paint.heading("hints"))?;
     if hints.all.images == 0 {
         return writeln!(out, "  No image was written for hint bits.");

@@ -10,29 +10,29 @@ use super::heap::TupleHeader;
 use crate::types::{Lsn, Oid};
 
 /// OID of `pg_tablespace`, a shared catalog. Source: `src/include/catalog/pg_tablespace.h`.
-pub const PG_TABLESPACE_OID: Oid = 1213;
+pub(crate) const PG_TABLESPACE_OID: Oid = 1213;
 
 /// OID of `pg_class`. Source: `src/include/catalog/pg_class.h`.
-pub const PG_CLASS_OID: Oid = 1259;
+pub(crate) const PG_CLASS_OID: Oid = 1259;
 
 /// OID of `pg_database`, a shared catalog. Source: `src/include/catalog/pg_database.h`.
-pub const PG_DATABASE_OID: Oid = 1262;
+pub(crate) const PG_DATABASE_OID: Oid = 1262;
 
 /// OID of `pg_namespace`. Source: `src/include/catalog/pg_namespace.h`.
-pub const PG_NAMESPACE_OID: Oid = 2615;
+pub(crate) const PG_NAMESPACE_OID: Oid = 2615;
 
 /// OID of `pg_index`. Source: `src/include/catalog/pg_index.h`.
-pub const PG_INDEX_OID: Oid = 2610;
+pub(crate) const PG_INDEX_OID: Oid = 2610;
 
 /// Lowest OID that is given out after `initdb`.
 ///
 /// Source: `FirstNormalObjectId`, `src/include/access/transam.h`.
-pub const FIRST_NORMAL_OID: Oid = 16_384;
+pub(crate) const FIRST_NORMAL_OID: Oid = 16_384;
 
 /// Bytes of a column of type `name`, padded with zero bytes.
 ///
 /// Source: `NAMEDATALEN`, `src/include/pg_config_manual.h`.
-pub const NAME_SIZE: usize = 64;
+pub(crate) const NAME_SIZE: usize = 64;
 
 /// Where the columns stand in the user data of a row, in bytes; it differs between majors.
 ///
@@ -106,19 +106,19 @@ const fn since_12(is_shared: usize, database_tablespace: usize, index_ready: usi
 }
 
 /// Rows of major 10.
-pub static IN_10: CatalogLayout = to_11(128, 17);
+pub(crate) static IN_10: CatalogLayout = to_11(128, 17);
 
 /// Rows of major 11.
-pub static IN_11: CatalogLayout = to_11(132, 19);
+pub(crate) static IN_11: CatalogLayout = to_11(132, 19);
 
 /// Rows of majors 12 to 14.
-pub static TO_14: CatalogLayout = since_12(113, 224, 19);
+pub(crate) static TO_14: CatalogLayout = since_12(113, 224, 19);
 
 /// Rows of majors 15 to 17.
-pub static TO_17: CatalogLayout = since_12(113, 92, 20);
+pub(crate) static TO_17: CatalogLayout = since_12(113, 92, 20);
 
 /// Rows of majors from 18 on.
-pub static SINCE_18: CatalogLayout = CatalogLayout { has_own_counts: false, ..since_12(117, 92, 20) };
+pub(crate) static SINCE_18: CatalogLayout = CatalogLayout { has_own_counts: false, ..since_12(117, 92, 20) };
 
 impl CatalogLayout {
     fn oid(&self, row: &RowBytes<'_>) -> Result<Oid, ParseError> {
@@ -209,11 +209,11 @@ impl RelKind {
     /// Index.
     pub const INDEX: Self = Self(b'i');
     /// Sequence.
-    pub const SEQUENCE: Self = Self(b'S');
+    pub(crate) const SEQUENCE: Self = Self(b'S');
     /// TOAST table.
-    pub const TOAST: Self = Self(b't');
+    pub(crate) const TOAST: Self = Self(b't');
     /// Materialized view.
-    pub const MATERIALIZED_VIEW: Self = Self(b'm');
+    pub(crate) const MATERIALIZED_VIEW: Self = Self(b'm');
 
     /// The server's words, or `None` for a code without a meaning.
     #[must_use]
@@ -235,7 +235,7 @@ impl RelKind {
 
     /// False for the kinds that never have files. Majors 10 and 11 still give views a file number.
     #[must_use]
-    pub const fn may_have_storage(self) -> bool {
+    pub(crate) const fn may_have_storage(self) -> bool {
         !matches!(self.0, b'v' | b'c' | b'f' | b'p' | b'I')
     }
 }
@@ -392,7 +392,7 @@ impl NamedRow {
 ///
 /// Source: `FormData_pg_index`, `src/include/catalog/pg_index.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IndexRow {
+pub(crate) struct IndexRow {
     /// OID of the index.
     pub index_oid: Oid,
     /// OID of the table that it is of.

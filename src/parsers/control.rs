@@ -16,12 +16,12 @@ use crate::types::{
 /// `wal_level` of a server that logs no more than its own recovery needs.
 ///
 /// Source: `WalLevel`, `src/include/access/xlog.h`.
-pub const WAL_LEVEL_MINIMAL: i32 = 0;
+pub(crate) const WAL_LEVEL_MINIMAL: i32 = 0;
 
 /// Bytes of the file; the struct sits at offset 0, the rest is zero.
 ///
 /// Source: `PG_CONTROL_FILE_SIZE`, `src/include/catalog/pg_control.h`.
-pub const CONTROL_FILE_SIZE: usize = 8192;
+pub(crate) const CONTROL_FILE_SIZE: usize = 8192;
 
 /// No version that is to come is as high as this: they go up by about a hundred with each major.
 const MAX_LATER_VERSION: u32 = 65_536;
@@ -87,13 +87,13 @@ impl ControlPrefix {
 
     /// True when the file was written by a machine with the other byte order.
     #[must_use]
-    pub const fn is_byte_swapped(&self) -> bool {
+    pub(crate) const fn is_byte_swapped(&self) -> bool {
         self.pg_control_version.is_multiple_of(65_536) && self.pg_control_version != 0
     }
 
     /// True when the version is higher than that of every major that is known, and can be that of a later one.
     #[must_use]
-    pub fn is_newer(&self) -> bool {
+    pub(crate) fn is_newer(&self) -> bool {
         let newest = Major::NEWEST.facts().control_version;
         (newest.saturating_add(1)..MAX_LATER_VERSION).contains(&self.pg_control_version)
     }
@@ -107,15 +107,13 @@ pub struct DbState(pub i32);
 
 impl DbState {
     /// Shut down cleanly; no replay will happen.
-    pub const SHUT_DOWN: Self = Self(1);
+    pub(crate) const SHUT_DOWN: Self = Self(1);
     /// A standby that was stopped cleanly; replay goes on from the redo point.
-    pub const SHUT_DOWN_IN_RECOVERY: Self = Self(2);
-    /// Crash recovery was going on.
-    pub const IN_CRASH_RECOVERY: Self = Self(4);
+    pub(crate) const SHUT_DOWN_IN_RECOVERY: Self = Self(2);
     /// Archive recovery was going on: a standby or a restored backup.
-    pub const IN_ARCHIVE_RECOVERY: Self = Self(5);
+    pub(crate) const IN_ARCHIVE_RECOVERY: Self = Self(5);
     /// Running, or killed while running.
-    pub const IN_PRODUCTION: Self = Self(6);
+    pub(crate) const IN_PRODUCTION: Self = Self(6);
 
     /// The words of the server's own tool, or `None` for a code without a meaning.
     #[must_use]
@@ -136,13 +134,13 @@ impl DbState {
     ///
     /// Source: `StartupXLOG`, `src/backend/access/transam/xlog.c`.
     #[must_use]
-    pub const fn is_startable(self) -> bool {
+    pub(crate) const fn is_startable(self) -> bool {
         matches!(self.0, 1..=6)
     }
 
     /// True when the server stopped in order (states 1 and 2).
     #[must_use]
-    pub const fn is_stopped_in_order(self) -> bool {
+    pub(crate) const fn is_stopped_in_order(self) -> bool {
         matches!(self.0, 1 | 2)
     }
 }
@@ -343,7 +341,7 @@ impl ControlFile {
     ///
     /// Source: `InitWalRecovery`, `src/backend/access/transam/xlogrecovery.c`.
     #[must_use]
-    pub fn was_shut_down(&self) -> bool {
+    pub(crate) fn was_shut_down(&self) -> bool {
         self.prefix.state == DbState::SHUT_DOWN && self.checkpoint.redo_lsn >= self.checkpoint_lsn
     }
 
@@ -376,13 +374,13 @@ impl ControlFile {
 
     /// True when the layout was never compared with a file of a server.
     #[must_use]
-    pub fn is_from_description(&self) -> bool {
+    pub(crate) fn is_from_description(&self) -> bool {
         ControlLayout::of_version(self.prefix.pg_control_version).is_some_and(ControlLayout::is_from_description)
     }
 
     /// True on a standby, and on a restored backup until it is consistent: replay there is driven by restartpoints.
     #[must_use]
-    pub fn is_in_archive_recovery(&self) -> bool {
+    pub(crate) fn is_in_archive_recovery(&self) -> bool {
         let state = self.prefix.state;
         let by_state = state == DbState::IN_ARCHIVE_RECOVERY || state == DbState::SHUT_DOWN_IN_RECOVERY;
         by_state || self.min_recovery_lsn.is_valid() || self.backup_start_lsn.is_valid()
@@ -394,7 +392,7 @@ impl ControlFile {
     ///
     /// Source: `RewriteControlFile`, `src/bin/pg_resetwal/pg_resetwal.c`.
     #[must_use]
-    pub fn looks_reset(&self) -> bool {
+    pub(crate) fn looks_reset(&self) -> bool {
         let segment = u64::from(self.geometry.wal_segment_size);
         let first_record = self.checkpoint_lsn.0.checked_rem(segment) == Some(u64::from(LONG_WAL_HEADER_BYTES));
         let settings = self.wal_level == 0 && self.max_connections == 100 && self.max_worker_processes == 8;
@@ -407,7 +405,7 @@ impl ControlFile {
 
     /// Sizes that no server can be built with, in the order of the file; nothing may be read by them.
     #[must_use]
-    pub fn size_faults(&self) -> Vec<SizeFault> {
+    pub(crate) fn size_faults(&self) -> Vec<SizeFault> {
         let Geometry { block_size, rel_segment_blocks, wal_block_size, wal_segment_size } = self.geometry;
         let mut faults = Vec::new();
         let mut demand = |holds: bool, field, found, expected| {
@@ -455,7 +453,7 @@ impl ControlFile {
 
     /// The page size is not the one that `pages` page headers name.
     #[must_use]
-    pub fn page_size_fault(&self, named: u32, pages: u64) -> SizeFault {
+    pub(crate) fn page_size_fault(&self, named: u32, pages: u64) -> SizeFault {
         self.size_fault(Field::Blcksz, self.geometry.block_size, SizeExpected::Headers { size: named, pages })
     }
 

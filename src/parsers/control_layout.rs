@@ -25,7 +25,7 @@ pub struct ControlLayout {
 /// stand is known from a description alone.
 ///
 /// Source: `PG_CONTROL_VERSION`, `src/include/catalog/pg_control.h` of each major.
-pub const LAYOUTS: [ControlLayout; VERSIONS] = [
+pub(crate) const LAYOUTS: [ControlLayout; VERSIONS] = [
     ControlLayout { version: 1002, xlog: XlogFormat::To11, column: 0 },
     ControlLayout { version: 1100, xlog: XlogFormat::To11, column: 1 },
     ControlLayout { version: 1201, xlog: XlogFormat::To16, column: 2 },
@@ -83,20 +83,20 @@ impl ControlLayout {
 
     /// True when servers of this major write this version, or servers built from it.
     #[must_use]
-    pub const fn is_written_by(&self, major: Major) -> bool {
+    pub(crate) const fn is_written_by(&self, major: Major) -> bool {
         let control_version = major.facts().control_version;
         control_version == self.version || (self.is_from_description() && major.facts().control_version == 1800)
     }
 
     /// True for a version that was never compared with a file of a server.
     #[must_use]
-    pub const fn is_from_description(&self) -> bool {
+    pub(crate) const fn is_from_description(&self) -> bool {
         self.version == 1801
     }
 
     /// Bytes of a checkpoint record: header, the 2-byte header of its main data, payload.
     #[must_use]
-    pub fn checkpoint_record_bytes(&self) -> u64 {
+    pub(crate) fn checkpoint_record_bytes(&self) -> u64 {
         let payload = u64::try_from(self.xlog.checkpoint_size()).unwrap_or_default();
         payload.saturating_add(26)
     }

@@ -37,7 +37,7 @@ impl ContextError<&[u8]> for Stop {
 }
 
 /// Result of a parser over bytes.
-pub type ParseStep<'a, T> = IResult<&'a [u8], T, Stop>;
+pub(crate) type ParseStep<'a, T> = IResult<&'a [u8], T, Stop>;
 
 fn truncated<T>(input: &[u8]) -> ParseStep<'_, T> {
     Err(Err::Error(nom::error::ParseError::from_error_kind(input, ErrorKind::Eof)))
@@ -47,7 +47,7 @@ fn truncated<T>(input: &[u8]) -> ParseStep<'_, T> {
 ///
 /// # Errors
 /// Always.
-pub fn invalid<'a, T>(input: &'a [u8], field: &'static str, found: u64, expected: &'static str) -> ParseStep<'a, T> {
+pub(crate) fn invalid<'a, T>(input: &'a [u8], field: &'static str, found: u64, expected: &'static str) -> ParseStep<'a, T> {
     Err(Err::Error(Stop { left: input.len(), field, kind: ParseErrorKind::Invalid { found, expected } }))
 }
 
@@ -113,21 +113,21 @@ pub fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 /// Two bytes at an offset, big-endian; `None` past the end.
 #[inline]
 #[must_use]
-pub fn be_u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+pub(crate) fn be_u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..)?.first_chunk().map(|bytes| u16::from_be_bytes(*bytes))
 }
 
 /// Four bytes at an offset, big-endian; `None` past the end.
 #[inline]
 #[must_use]
-pub fn be_u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+pub(crate) fn be_u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))
 }
 
 /// Eight bytes at an offset, big-endian; `None` past the end.
 #[inline]
 #[must_use]
-pub fn be_u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+pub(crate) fn be_u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..)?.first_chunk().map(|bytes| u64::from_be_bytes(*bytes))
 }
 
@@ -136,7 +136,7 @@ pub fn be_u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 ///
 /// # Errors
 /// What `parser` says, with the offset.
-pub fn decode_at<'a, T>(
+pub(crate) fn decode_at<'a, T>(
     structure: &'static str,
     base: u64,
     buf: &'a [u8],

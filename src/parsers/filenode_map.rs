@@ -11,7 +11,7 @@ use crate::types::Oid;
 /// Magic number in bytes 0 to 4.
 ///
 /// Source: `RELMAPPER_FILEMAGIC`, `src/backend/utils/cache/relmapper.c`.
-pub const FILENODE_MAP_MAGIC: u32 = 0x0059_2717;
+pub(crate) const FILENODE_MAP_MAGIC: u32 = 0x0059_2717;
 
 /// The two lengths of the file; the length distinguishes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub enum MapLayout {
 impl MapLayout {
     /// Length of the file in bytes.
     #[must_use]
-    pub const fn file_size(self) -> usize {
+    pub(crate) const fn file_size(self) -> usize {
         match self {
             Self::Bytes512 => 512,
             Self::Bytes524 => 524,

@@ -13,27 +13,27 @@ use crate::types::{BlockNumber, Oid};
 /// Source: `HEAP_HASNULL` and its neighbours, `src/include/access/htup_details.h`.
 pub mod infomask {
     /// A null bitmap follows the header.
-    pub const HAS_NULLS: u16 = 0x0001;
+    pub(crate) const HAS_NULLS: u16 = 0x0001;
     /// All hints of how transactions ended: they may differ between copies of a row.
-    pub const HINTS: u16 = 0x0F00;
+    pub(crate) const HINTS: u16 = 0x0F00;
     /// The row's OID stands before the user data (majors 10 and 11).
-    pub const HAS_OID: u16 = 0x0008;
+    pub(crate) const HAS_OID: u16 = 0x0008;
     /// `t_xmax` is an exclusive locker.
-    pub const XMAX_EXCLUSIVE_LOCK: u16 = 0x0040;
+    pub(crate) const XMAX_EXCLUSIVE_LOCK: u16 = 0x0040;
     /// `t_xmax` has only locked the row.
-    pub const XMAX_LOCK_ONLY: u16 = 0x0080;
+    pub(crate) const XMAX_LOCK_ONLY: u16 = 0x0080;
     /// Any lock; also the bit for share locks.
-    pub const LOCK_MASK: u16 = 0x0050;
+    pub(crate) const LOCK_MASK: u16 = 0x0050;
     /// Hint: `t_xmin` committed.
-    pub const XMIN_COMMITTED: u16 = 0x0100;
+    pub(crate) const XMIN_COMMITTED: u16 = 0x0100;
     /// Hint: `t_xmin` aborted; together with [`XMIN_COMMITTED`] the row is frozen.
-    pub const XMIN_INVALID: u16 = 0x0200;
+    pub(crate) const XMIN_INVALID: u16 = 0x0200;
     /// Hint: `t_xmax` committed.
-    pub const XMAX_COMMITTED: u16 = 0x0400;
+    pub(crate) const XMAX_COMMITTED: u16 = 0x0400;
     /// Hint: nobody has deleted the row.
-    pub const XMAX_INVALID: u16 = 0x0800;
+    pub(crate) const XMAX_INVALID: u16 = 0x0800;
     /// `t_xmax` is a multixact id.
-    pub const XMAX_IS_MULTI: u16 = 0x1000;
+    pub(crate) const XMAX_IS_MULTI: u16 = 0x1000;
 }
 
 /// Header of a heap tuple: 23 bytes at the line pointer's offset, little-endian.
@@ -103,13 +103,13 @@ impl TupleHeader {
 
     /// Number of attributes that the tuple stores.
     #[must_use]
-    pub const fn attribute_count(&self) -> u16 {
+    pub(crate) const fn attribute_count(&self) -> u16 {
         self.infomask2 & 0x07FF
     }
 
     /// Smallest `t_hoff` that leaves room for null bitmap and OID, in bytes.
     #[must_use]
-    pub fn min_data_offset(&self) -> usize {
+    pub(crate) fn min_data_offset(&self) -> usize {
         let bitmap = if self.has(infomask::HAS_NULLS) { usize::from(self.attribute_count()).div_ceil(8) } else { 0 };
         let oid = if self.has(infomask::HAS_OID) { 4 } else { 0 };
         Self::SIZE.saturating_add(bitmap).saturating_add(oid)
@@ -138,14 +138,14 @@ impl TupleHeader {
     ///
     /// Source: `HeapTupleHeaderGetOid`, `src/include/access/htup_details.h` of these majors.
     #[must_use]
-    pub fn row_oid(&self, tuple: &[u8]) -> Option<Oid> {
+    pub(crate) fn row_oid(&self, tuple: &[u8]) -> Option<Oid> {
         let at = usize::from(self.data_offset).checked_sub(4).filter(|_| self.has(infomask::HAS_OID))?;
         tuple.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
     }
 
     /// The bytes after the header: attributes of fixed width that are not null stand at fixed offsets in it.
     #[must_use]
-    pub fn user_data<'a>(&self, tuple: &'a [u8]) -> &'a [u8] {
+    pub(crate) fn user_data<'a>(&self, tuple: &'a [u8]) -> &'a [u8] {
         tuple.get(usize::from(self.data_offset)..).unwrap_or_default()
     }
 
@@ -163,14 +163,14 @@ impl TupleHeader {
     ///
     /// Source: `HEAP_XMAX_IS_LOCKED_ONLY`, `src/include/access/htup_details.h`.
     #[must_use]
-    pub const fn is_only_locked(&self) -> bool {
+    pub(crate) const fn is_only_locked(&self) -> bool {
         let old = self.infomask & (infomask::XMAX_IS_MULTI | infomask::LOCK_MASK) == infomask::XMAX_EXCLUSIVE_LOCK;
         self.has(infomask::XMAX_LOCK_ONLY) || old
     }
 
     /// True when nothing ever deleted or replaced the row, whether or not it came to its end.
     #[must_use]
-    pub const fn was_never_deleted(&self) -> bool {
+    pub(crate) const fn was_never_deleted(&self) -> bool {
         self.has(infomask::XMAX_INVALID) || self.xmax == 0 || self.is_only_locked()
     }
 

@@ -52,7 +52,7 @@ pub struct BlockImage<'a> {
 }
 
 /// Flag of `bimg_info` in all majors: part of the page is left out (`BKPIMAGE_HAS_HOLE`).
-pub const IMAGE_HAS_HOLE: u8 = 0x01;
+pub(crate) const IMAGE_HAS_HOLE: u8 = 0x01;
 
 impl BlockImage<'_> {
     /// How the bytes are compressed, if they are.

@@ -5,10 +5,10 @@ use super::pglz_compress::PglzCompressor;
 
 /// Bytes that a header grows by when an image is compressed and has a hole: the length of the hole
 /// (`SizeOfXLogRecordBlockCompressHeader`).
-pub const HOLE_LENGTH_SIZE: usize = 2;
+pub(crate) const HOLE_LENGTH_SIZE: usize = 2;
 
 /// Level that servers compress with zstd at (`ZSTD_CLEVEL_DEFAULT`).
-pub const ZSTD_LEVEL: i32 = 3;
+pub(crate) const ZSTD_LEVEL: i32 = 3;
 
 impl Compression {
     /// All methods, in the order of their age.

@@ -11,12 +11,12 @@ use crate::types::{Lsn, is_block_size};
 /// Layout version of every page since major 8.3, in the low byte of `pd_pagesize_version`.
 ///
 /// Source: `PG_PAGE_LAYOUT_VERSION`, `src/include/storage/bufpage.h`.
-pub const LAYOUT_VERSION: u16 = 4;
+pub(crate) const LAYOUT_VERSION: u16 = 4;
 
 /// Bits of `pd_flags` that have a meaning: free line pointers (hint), page full (hint), all visible.
 ///
 /// Source: `PD_VALID_FLAG_BITS`, `src/include/storage/bufpage.h`.
-pub const VALID_FLAGS: u16 = 0x0007;
+pub(crate) const VALID_FLAGS: u16 = 0x0007;
 
 /// `PD_ALL_VISIBLE`, the same file.
 const ALL_VISIBLE: u16 = 0x0004;
@@ -91,25 +91,25 @@ impl PageHeader {
     ///
     /// Source: `visibilitymap_set`, `src/backend/access/heap/visibilitymap.c`.
     #[must_use]
-    pub const fn is_all_visible(&self) -> bool {
+    pub(crate) const fn is_all_visible(&self) -> bool {
         self.flags & ALL_VISIBLE != 0
     }
 
     /// Page size that the header names, in bytes.
     #[must_use]
-    pub const fn page_size(&self) -> u16 {
+    pub(crate) const fn page_size(&self) -> u16 {
         self.pagesize_version & 0xFF00
     }
 
     /// Layout version that the header names.
     #[must_use]
-    pub const fn layout_version(&self) -> u16 {
+    pub(crate) const fn layout_version(&self) -> u16 {
         self.pagesize_version & 0x00FF
     }
 
     /// Page size that a sound header with content names; `None` for any other header, which proves nothing of its page.
     #[must_use]
-    pub fn named_page_size(&self) -> Option<u32> {
+    pub(crate) fn named_page_size(&self) -> Option<u32> {
         let size = self.page_size();
         let sound =
             !self.is_new() && self.layout_version() == LAYOUT_VERSION && self.faults(usize::from(size)).is_empty();

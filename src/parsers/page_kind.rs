@@ -8,7 +8,7 @@ use crate::types::{ForkNumber, Oid};
 ///
 /// Source: `src/include/catalog/pg_am.dat`.
 #[must_use]
-pub const fn access_method_name(oid: Oid) -> Option<&'static str> {
+pub(crate) const fn access_method_name(oid: Oid) -> Option<&'static str> {
     match oid {
         403 => Some("btree"),
         405 => Some("hash"),
@@ -67,7 +67,7 @@ pub enum PageKind {
 /// Source: `BTP_META`, `LH_META_PAGE`, `GIN_META`, `BRIN_PAGETYPE_META`, `SPGIST_META` and the magic numbers in
 /// `src/include/access/{nbtree,hash,ginblock,brin_page,spgist_private}.h`.
 #[must_use]
-pub fn is_metapage(kind: PageKind, page: &[u8]) -> bool {
+pub(crate) fn is_metapage(kind: PageKind, page: &[u8]) -> bool {
     let from_end = |back: usize| {
         let at = page.len().checked_sub(back)?;
         le_u16(page.get(at..)?).ok().map(|(_, flags)| flags)

@@ -50,7 +50,7 @@ const INDEX_TUPLE_HEADER: usize = 8;
 
 /// The access methods whose pages name each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IndexFamily {
+pub(crate) enum IndexFamily {
     /// B-tree.
     Btree,
     /// GIN.
@@ -68,20 +68,20 @@ pub enum IndexFamily {
 impl IndexFamily {
     /// True where a page and its right sibling name each other.
     #[must_use]
-    pub const fn links_both_ways(self) -> bool {
+    pub(crate) const fn links_both_ways(self) -> bool {
         matches!(self, Self::Btree | Self::Hash)
     }
 
     /// True where a page never names a deleted one. A GiST page keeps its right link after the page there was deleted.
     #[must_use]
-    pub const fn forgets_deleted(self) -> bool {
+    pub(crate) const fn forgets_deleted(self) -> bool {
         !matches!(self, Self::Gist)
     }
 }
 
 /// What one page says of others.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PageLinks {
+pub(crate) struct PageLinks {
     /// Access method.
     pub family: IndexFamily,
     /// What siblings have in common: the level of a B-tree page, the bucket of a hash page, the flags of a GIN page.
@@ -324,7 +324,7 @@ fn brin_summaries(page: &[u8]) -> Vec<BlockNumber> {
 /// Source: `HashMetaPageData` and `BUCKET_TO_BLKNO`, `src/include/access/hash.h`; `_hash_spareindex`,
 /// `src/backend/access/hash/hashutil.c`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HashBuckets {
+pub(crate) struct HashBuckets {
     highest: u32,
     spares: Vec<u32>,
 }

@@ -51,7 +51,7 @@ const LONGEST_MATCH: usize = 273;
 /// # Errors
 /// [`PglzError`] when a match points outside, or when input and output do not end together. `output` must hold at least
 /// `length` bytes, else [`PglzError::OutputFull`].
-pub fn decompress(input: &[u8], output: &mut [u8], length: usize) -> Result<(), PglzError> {
+pub(crate) fn decompress(input: &[u8], output: &mut [u8], length: usize) -> Result<(), PglzError> {
     let full = PglzError::OutputFull { wanted: length };
     if output.len() < length {
         return Err(full);

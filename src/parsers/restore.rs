@@ -9,7 +9,7 @@ use crate::types::{BlockNumber, Lsn};
 ///
 /// Source: `XLogReadBufferForRedoExtended`, `src/backend/access/transam/xlogutils.c`; `PageSetChecksumCopy`,
 /// `src/backend/storage/page/bufpage.c`.
-pub fn ready_page(page: &mut [u8], lsn: Lsn, block: BlockNumber, checksums: bool) {
+pub(crate) fn ready_page(page: &mut [u8], lsn: Lsn, block: BlockNumber, checksums: bool) {
     let is_new = page.get(14..16) == Some(&[0, 0]);
     let high = u32::try_from(lsn.0 >> 32).unwrap_or(u32::MAX).to_le_bytes();
     let low = u32::try_from(lsn.0 & 0xFFFF_FFFF).unwrap_or(u32::MAX).to_le_bytes();

@@ -4,7 +4,7 @@ use sha2::{Digest, Sha256};
 
 /// SHA-256 of bytes, in hexadecimal digits.
 #[must_use]
-pub fn sha256_text(bytes: &[u8]) -> String {
+pub(crate) fn sha256_text(bytes: &[u8]) -> String {
     let mut sum = Sha256Sum::default();
     sum.add(bytes);
     sum.text()
@@ -12,7 +12,7 @@ pub fn sha256_text(bytes: &[u8]) -> String {
 
 /// SHA-256 of bytes that come one part after the other.
 #[derive(Clone, Debug, Default)]
-pub struct Sha256Sum(Sha256);
+pub(crate) struct Sha256Sum(Sha256);
 
 impl Sha256Sum {
     /// Adds a part.

@@ -18,11 +18,11 @@ const ORIGIN_BYTES: usize = 16;
 const LEAST_ORIGIN_BYTES: usize = 8;
 
 /// Longest such file that is read, in bytes: the largest that a server reads is 1 GiB, one of 64 MiB has millions of locks.
-pub const MAX_STATE_BYTES: u64 = 64 << 20;
+pub(crate) const MAX_STATE_BYTES: u64 = 64 << 20;
 
 /// What is wrong with such a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum StateFault {
+pub(crate) enum StateFault {
     /// It is shorter or longer than it says, or than any such file.
     #[error("{found} bytes, {expected} by what it holds")]
     Length {
@@ -59,7 +59,7 @@ pub enum StateFault {
 ///
 /// # Errors
 /// What a server refuses it for.
-pub fn check_twophase(bytes: &[u8]) -> Result<(), StateFault> {
+pub(crate) fn check_twophase(bytes: &[u8]) -> Result<(), StateFault> {
     const LEAST: usize = 12;
     let (Some(magic), Some(length)) = (u32_at(bytes, 0), u32_at(bytes, 4)) else {
         return Err(StateFault::Length { found: bytes.len(), expected: LEAST });
@@ -87,7 +87,7 @@ pub fn check_twophase(bytes: &[u8]) -> Result<(), StateFault> {
 ///
 /// # Errors
 /// What a server refuses it for.
-pub fn check_slot(bytes: &[u8]) -> Result<(), StateFault> {
+pub(crate) fn check_slot(bytes: &[u8]) -> Result<(), StateFault> {
     const HEAD: usize = 16;
     let (Some(magic), Some(stored), Some(length)) = (u32_at(bytes, 0), u32_at(bytes, 4), u32_at(bytes, 12)) else {
         return Err(StateFault::Length { found: bytes.len(), expected: HEAD });
@@ -108,7 +108,7 @@ pub fn check_slot(bytes: &[u8]) -> Result<(), StateFault> {
 ///
 /// # Errors
 /// What a server refuses it for.
-pub fn check_origins(bytes: &[u8]) -> Result<(), StateFault> {
+pub(crate) fn check_origins(bytes: &[u8]) -> Result<(), StateFault> {
     const LEAST: usize = LEAST_ORIGIN_BYTES;
     match u32_at(bytes, 0) {
         Some(ORIGIN_MAGIC) => {}

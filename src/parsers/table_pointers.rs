@@ -46,7 +46,7 @@ const BLOCKS_PER_BYTE: u32 = 4;
 /// Before a server cuts off the end of a table it removes the entries and the bits. What cannot be a row is passed over: see [`broken_rows`].
 ///
 /// Source: `lazy_vacuum_heap_rel` and `count_nondeletable_pages`, `src/backend/access/heap/vacuumlazy.c`; `visibilitymap_set`.
-pub fn for_each_table_block(
+pub(crate) fn for_each_table_block(
     header: &PageHeader,
     page: &[u8],
     fork: ForkNumber,
@@ -67,7 +67,7 @@ pub fn for_each_table_block(
 /// Source: `BTreeTupleIsPosting`, `src/include/access/nbtree.h`; `ginPostingListDecodeAllSegments`,
 /// `src/backend/access/gin/ginpostinglist.c`; `ItemPointerIsValid`, `src/include/storage/itemptr.h`.
 #[must_use]
-pub fn broken_rows(header: &PageHeader, page: &[u8]) -> Option<usize> {
+pub(crate) fn broken_rows(header: &PageHeader, page: &[u8]) -> Option<usize> {
     let mut first: Option<usize> = None;
     let mut on_row = |index: usize, row: Option<BlockNumber>| {
         if row.is_none() {

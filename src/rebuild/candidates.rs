@@ -38,7 +38,7 @@ impl Interest {
 
 /// A block that a record names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Named {
+pub(crate) struct Named {
     /// The page.
     pub page: PageId,
     /// The record restores it from an image or builds it anew: what it was before does not matter.
@@ -93,7 +93,7 @@ impl Candidate<'_> {
     }
 
     /// What it says about files; nothing when it makes no sense.
-    pub fn life_cycle(&self) -> Option<LifeCycle> {
+    pub(crate) fn life_cycle(&self) -> Option<LifeCycle> {
         if self.rmgr_id != RM_SMGR {
             return None;
         }
@@ -104,7 +104,7 @@ impl Candidate<'_> {
 
 /// Collects the records of a segment.
 #[derive(Debug)]
-pub struct Candidates<'i> {
+pub(crate) struct Candidates<'i> {
     interest: &'i Interest,
     held: Vec<Held>,
     bytes: Vec<u8>,
@@ -121,7 +121,7 @@ impl<'i> Candidates<'i> {
     }
 
     /// True when there are more than can be held: those that are here are not all.
-    pub fn is_overfull(&self) -> bool {
+    pub(crate) fn is_overfull(&self) -> bool {
         self.is_overfull
     }
 

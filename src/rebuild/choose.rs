@@ -39,7 +39,7 @@ const MAP_HEADER_BYTES: u32 = 24;
 const BLOCKS_PER_MAP_BYTE: u32 = 4;
 
 /// Takes the records that are kept, in order.
-pub trait KeptSink {
+pub(crate) trait KeptSink {
     /// Takes the bytes of a record that starts here.
     ///
     /// # Errors
@@ -49,7 +49,7 @@ pub trait KeptSink {
 
 /// What is chosen from.
 #[derive(Clone, Copy)]
-pub struct ChoiceRequest<'a> {
+pub(crate) struct ChoiceRequest<'a> {
     /// WAL.
     pub wal: &'a WalSet,
     /// Segments of it that follow each other.

@@ -27,7 +27,7 @@ const A_DATABASE: u32 = 1;
 
 /// `pg_control` of a cluster that a sandbox is made from.
 #[derive(Clone, Debug)]
-pub struct ClusterControl {
+pub(crate) struct ClusterControl {
     bytes: Vec<u8>,
     /// Decoded.
     pub file: ControlFile,
@@ -55,7 +55,7 @@ impl ClusterControl {
 
     /// Bytes of the payload of a checkpoint record.
     #[must_use]
-    pub const fn checkpoint_bytes(&self) -> usize {
+    pub(crate) const fn checkpoint_bytes(&self) -> usize {
         self.layout.xlog.checkpoint_size()
     }
 
@@ -67,7 +67,7 @@ impl ClusterControl {
 
     /// Id with epoch of a transaction that a record near the cluster's checkpoint carries.
     #[must_use]
-    pub fn full_xid(&self, xid: u32) -> u64 {
+    pub(crate) fn full_xid(&self, xid: u32) -> u64 {
         let known = self.file.checkpoint.next_full_xid;
         // Ids of 32 bits go around; those in WAL lie within half of them from the checkpoint.
         let low = u32::try_from(known & u64::from(u32::MAX)).unwrap_or_default();
@@ -115,7 +115,7 @@ impl ClusterControl {
 
     /// The file for a sandbox whose WAL begins with the checkpoint at `lsn`.
     #[must_use]
-    pub fn for_sandbox(&self, lsn: Lsn, payload: &[u8]) -> Vec<u8> {
+    pub(crate) fn for_sandbox(&self, lsn: Lsn, payload: &[u8]) -> Vec<u8> {
         let mut bytes = Payload(self.bytes.clone());
         let mut set = |field, value: &[u8]| {
             if let Some(offset) = self.layout.offset(field) {

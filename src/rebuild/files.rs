@@ -17,13 +17,13 @@ use crate::types::{BlockNumber, ForkNumber, Geometry, Lsn, PageId, RelFileLocato
 use super::stream::STREAM_TIMELINE;
 
 /// Highest block of each fork that records name.
-pub type Extents = BTreeMap<(RelFileLocator, ForkNumber), BlockNumber>;
+pub(crate) type Extents = BTreeMap<(RelFileLocator, ForkNumber), BlockNumber>;
 
 /// An empty page that a record up to `lsn` leaves alone: redo takes it for one that has the record's change already.
 ///
 /// Some redo functions use a page that a record names without asking whether it is there, and die where it is not.
 #[must_use]
-pub fn placeholder(geometry: Geometry, lsn: Lsn, block: BlockNumber, checksums: bool) -> Vec<u8> {
+pub(crate) fn placeholder(geometry: Geometry, lsn: Lsn, block: BlockNumber, checksums: bool) -> Vec<u8> {
     let size = usize::try_from(geometry.block_size).unwrap_or_default();
     let mut page = vec![0; size];
     let end = u16::try_from(size).unwrap_or_default();
@@ -40,7 +40,7 @@ pub fn placeholder(geometry: Geometry, lsn: Lsn, block: BlockNumber, checksums: 
 
 /// A page as it is put into the sandbox: with the checksum that the server demands of it there.
 #[must_use]
-pub fn base_page(bytes: &[u8], block: BlockNumber, checksums: bool) -> Vec<u8> {
+pub(crate) fn base_page(bytes: &[u8], block: BlockNumber, checksums: bool) -> Vec<u8> {
     let mut page = bytes.to_vec();
     let is_new = PageHeader::decode(0, &page).is_ok_and(|header| header.is_new());
     if checksums && !is_new {
@@ -53,7 +53,7 @@ pub fn base_page(bytes: &[u8], block: BlockNumber, checksums: bool) -> Vec<u8> {
 ///
 /// # Errors
 /// When the system refuses.
-pub fn write_relations(
+pub(crate) fn write_relations(
     run: &mut SandboxRun,
     paths: &RelationPaths,
     geometry: Geometry,
@@ -85,7 +85,7 @@ pub fn write_relations(
 
 /// Segments of WAL in a sandbox.
 #[derive(Debug)]
-pub struct SegmentFiles<'r> {
+pub(crate) struct SegmentFiles<'r> {
     run: &'r SandboxRun,
     segment_bytes: u32,
     open: Option<(u64, SandboxFile)>,
@@ -102,7 +102,7 @@ impl<'r> SegmentFiles<'r> {
 
 /// Path of a segment of a sandbox, relative to its data directory.
 #[must_use]
-pub fn segment_path(number: u64, segment_bytes: u32) -> PathBuf {
+pub(crate) fn segment_path(number: u64, segment_bytes: u32) -> PathBuf {
     let segment = WalSegment { tli: TimelineId(STREAM_TIMELINE), number };
     // Numbers that have no name lie past the end of all addresses.
     PathBuf::from("pg_wal").join(segment.file_name(segment_bytes).unwrap_or_default())
@@ -126,7 +126,7 @@ impl SegmentSink for SegmentFiles<'_> {
 
 /// Counts what would be written.
 #[derive(Debug, Default)]
-pub struct CountBytes {
+pub(crate) struct CountBytes {
     /// Bytes.
     pub bytes: u64,
 }

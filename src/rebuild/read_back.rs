@@ -19,7 +19,7 @@ const PIECE_BYTES: u64 = 64 * 1024;
 
 /// How far a server came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Replayed {
+pub(crate) enum Replayed {
     /// To the last record, and it stopped in order.
     All,
     /// It began, and died.

@@ -102,7 +102,7 @@ impl Owner {
     /// User and group that a server is run as, when that is not the one who runs this: root runs it as the owner of the
     /// data directory, or as another account where that is root too.
     #[must_use]
-    pub fn to_become(self) -> Option<(u32, u32)> {
+    pub(crate) fn to_become(self) -> Option<(u32, u32)> {
         if !geteuid().is_root() {
             return None;
         }
@@ -140,7 +140,7 @@ pub struct SandboxOptions {
 
 /// A sandbox. Removed when it is dropped, unless it is to be kept.
 #[derive(Debug)]
-pub struct Sandbox {
+pub(crate) struct Sandbox {
     directory: TempDir,
     user: Option<(u32, u32)>,
     runs: u32,
@@ -173,7 +173,7 @@ impl Sandbox {
     ///
     /// # Errors
     /// When the system refuses.
-    pub fn free_bytes(&self) -> Result<u64, AccessError> {
+    pub(crate) fn free_bytes(&self) -> Result<u64, AccessError> {
         let room =
             rustix::fs::statvfs(self.path()).map_err(|error| AccessError::io("examine", self.path(), error.into()))?;
         Ok(room.f_bavail.saturating_mul(room.f_frsize))
@@ -183,7 +183,7 @@ impl Sandbox {
     ///
     /// # Errors
     /// When the system refuses.
-    pub fn begin_run(&mut self, major: Major) -> Result<SandboxRun, AccessError> {
+    pub(crate) fn begin_run(&mut self, major: Major) -> Result<SandboxRun, AccessError> {
         self.runs = self.runs.saturating_add(1);
         let path = self.path().join(format!("run-{}", self.runs));
         make_directory(&path)?;
@@ -198,7 +198,7 @@ impl Sandbox {
 
     /// The first directory above that the server's user may not enter, as far as its permissions say.
     #[must_use]
-    pub fn not_reachable(&self) -> Option<(PathBuf, u32)> {
+    pub(crate) fn not_reachable(&self) -> Option<(PathBuf, u32)> {
         let (uid, gid) = self.user?;
         let above: Vec<&Path> = self.path().ancestors().skip(1).collect();
         let is_closed = |path: &&Path| {
@@ -218,7 +218,7 @@ impl Sandbox {
     ///
     /// # Errors
     /// When the system refuses.
-    pub fn hand_over(&self, run: &SandboxRun) -> Result<(), AccessError> {
+    pub(crate) fn hand_over(&self, run: &SandboxRun) -> Result<(), AccessError> {
         let Some(user) = self.user else { return Ok(()) };
         give(&run.path, user)?;
         change_owner(self.path(), user)
@@ -228,7 +228,7 @@ impl Sandbox {
     ///
     /// # Errors
     /// When the system refuses.
-    pub fn take_back(&self) -> Result<(), AccessError> {
+    pub(crate) fn take_back(&self) -> Result<(), AccessError> {
         if self.user.is_none() {
             return Ok(());
         }
@@ -251,7 +251,7 @@ impl Sandbox {
 
 /// The directory of one server.
 #[derive(Debug)]
-pub struct SandboxRun {
+pub(crate) struct SandboxRun {
     path: PathBuf,
     data: PathBuf,
     /// Directories made since.
@@ -275,7 +275,7 @@ impl SandboxRun {
     ///
     /// # Errors
     /// When the system refuses.
-    pub fn write_settings(&self, control: &ClusterControl, file: &[u8], major: Major) -> Result<(), AccessError> {
+    pub(crate) fn write_settings(&self, control: &ClusterControl, file: &[u8], major: Major) -> Result<(), AccessError> {
         self.write_new(Path::new("global/pg_control"), file)?;
         let hints = if control.file.wal_log_hints { "on" } else { "off" };
         let hints = ("wal_log_hints", hints);
@@ -305,7 +305,7 @@ impl SandboxRun {
     ///
     /// # Errors
     /// When the system refuses.
-    pub fn make_directory(&mut self, relative: &Path) -> Result<(), AccessError> {
+    pub(crate) fn make_directory(&mut self, relative: &Path) -> Result<(), AccessError> {
         let above: Vec<&Path> = relative.ancestors().filter(|path| !path.as_os_str().is_empty()).collect();
         for path in above.into_iter().rev() {
             let full = self.data.join(path);
@@ -320,7 +320,7 @@ impl SandboxRun {
     ///
     /// # Errors
     /// When the system refuses.
-    pub fn remove_wal(&self) -> Result<(), AccessError> {
+    pub(crate) fn remove_wal(&self) -> Result<(), AccessError> {
         let directory = self.data.join("pg_wal");
         let failed = |source| AccessError::io("list", &directory, source);
         for entry in fs::read_dir(&directory).map_err(failed)? {
@@ -356,7 +356,7 @@ impl SandboxRun {
 
 /// A file of a sandbox that is being written.
 #[derive(Debug)]
-pub struct SandboxFile {
+pub(crate) struct SandboxFile {
     file: File,
     path: PathBuf,
 }

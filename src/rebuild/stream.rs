@@ -15,7 +15,7 @@ use crate::parsers::wal::scan::record_position;
 use crate::types::{Geometry, LONG_WAL_HEADER_BYTES, Lsn};
 
 /// Timeline of all pages that are written: no history is needed then.
-pub const STREAM_TIMELINE: u32 = 1;
+pub(crate) const STREAM_TIMELINE: u32 = 1;
 
 /// Bytes of a record without a body.
 const SHORTEST: u64 = RecordHeader::SIZE as u64;
@@ -30,7 +30,7 @@ const NOOP_HEAD_BYTES: usize = RecordHeader::SIZE + 5;
 const WRITE_BYTES: usize = 256 * 1024;
 
 /// Takes the bytes of segments.
-pub trait SegmentSink {
+pub(crate) trait SegmentSink {
     /// Writes bytes into a segment, which reads as zeros where nothing was written.
     ///
     /// # Errors
@@ -40,7 +40,7 @@ pub trait SegmentSink {
 
 /// What all pages have in common.
 #[derive(Clone, Copy, Debug)]
-pub struct StreamFormat {
+pub(crate) struct StreamFormat {
     /// Sizes of pages and segments.
     pub geometry: Geometry,
     /// Magic of the major.
@@ -53,7 +53,7 @@ pub struct StreamFormat {
 
 /// What was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StreamSummary {
+pub(crate) struct StreamSummary {
     /// Start of the fabricated checkpoint.
     pub checkpoint_lsn: Lsn,
     /// Start of the last record.
@@ -66,7 +66,7 @@ pub struct StreamSummary {
 
 /// Writes records at their own addresses, in order.
 #[derive(Debug)]
-pub struct StreamWriter<S> {
+pub(crate) struct StreamWriter<S> {
     format: StreamFormat,
     sink: S,
     /// Start of the fabricated checkpoint, once the first record is known.
@@ -329,7 +329,7 @@ impl<S: SegmentSink> StreamWriter<S> {
 
 /// Writing failed.
 #[derive(Debug)]
-pub enum StreamError {
+pub(crate) enum StreamError {
     /// The sink refused.
     Access(AccessError),
     /// The record cannot stand where it is to stand.

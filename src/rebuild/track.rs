@@ -12,7 +12,7 @@ const MAX_OPEN_ENDS: usize = 4096;
 
 /// One wanted page.
 #[derive(Clone, Debug)]
-pub struct Track {
+pub(crate) struct Track {
     /// Records of the range that name the page.
     pub records: u64,
     /// Start of the first.
@@ -60,27 +60,27 @@ impl Track {
     }
 
     /// True once a record has built the page anew.
-    pub const fn is_built(&self) -> bool {
+    pub(crate) const fn is_built(&self) -> bool {
         self.is_built
     }
 
     /// True while the page is there before its range begins.
-    pub const fn is_live_before(&self) -> bool {
+    pub(crate) const fn is_live_before(&self) -> bool {
         self.is_live_before
     }
 
     /// The first reason why the page cannot be built; nothing changes it any more.
-    pub fn fail(&mut self, why: NotBuilt) {
+    pub(crate) fn fail(&mut self, why: NotBuilt) {
         self.failure.get_or_insert(why);
     }
 
     /// The page goes into a run of its own.
-    pub fn conflict(&mut self) {
+    pub(crate) fn conflict(&mut self) {
         self.is_in_conflict = true;
     }
 
     /// A record cuts the page off with the end of its file.
-    pub fn cut_off(&mut self, lsn: Lsn) {
+    pub(crate) fn cut_off(&mut self, lsn: Lsn) {
         self.cut_off = Some(lsn);
         self.is_built = false;
     }
@@ -134,7 +134,7 @@ impl Track {
     }
 
     /// Why the page cannot be built, as far as WAL says.
-    pub fn failure(&self, wanted: &WantedPage) -> Option<NotBuilt> {
+    pub(crate) fn failure(&self, wanted: &WantedPage) -> Option<NotBuilt> {
         let no_base = wanted.base == BaseBytes::Nothing && !self.is_built && self.cut_off.is_none();
         let cut_off = self.cut_off.map(|lsn| NotBuilt::CutOff { lsn });
         let failure = self.failure.clone().or(cut_off);
@@ -143,7 +143,7 @@ impl Track {
 
     /// Whether the page that came out may have this LSN; else the one that it should have. `is_zeroed`: all of it is zero,
     /// as redo leaves a page that it found missing.
-    pub fn judge_lsn(&self, found: Lsn, is_zeroed: bool) -> Result<(), Lsn> {
+    pub(crate) fn judge_lsn(&self, found: Lsn, is_zeroed: bool) -> Result<(), Lsn> {
         let is_zero = self.may_be_zero && is_zeroed;
         if is_zeroed && self.records > 0 && !is_zero {
             return Err(self.end_lsn.unwrap_or(self.surely));

@@ -53,7 +53,7 @@ pub struct Overrides {
 impl Overrides {
     /// What either of them overrides.
     #[must_use]
-    pub const fn and(self, other: Self) -> Self {
+    pub(crate) const fn and(self, other: Self) -> Self {
         Self {
             shut_down: self.shut_down || other.shut_down,
             standby: self.standby || other.standby,
@@ -64,7 +64,7 @@ impl Overrides {
 
     /// The same with what this flag overrides.
     #[must_use]
-    pub fn with_flag(self, flag: &str) -> Self {
+    pub(crate) fn with_flag(self, flag: &str) -> Self {
         Self {
             shut_down: self.shut_down || flag == "--allow-shut-down",
             standby: self.standby || flag == "--allow-standby",
@@ -88,7 +88,7 @@ impl Overrides {
 
 /// Everything that forbids writing into `directory` and is not overridden.
 #[must_use]
-pub fn find_blockers(directory: &DataDir, overrides: Overrides) -> Vec<Blocker> {
+pub(crate) fn find_blockers(directory: &DataDir, overrides: Overrides) -> Vec<Blocker> {
     let mut blockers = Vec::new();
     guard_server(&directory.server_sign(), &mut blockers);
     guard_control(directory, overrides, &mut blockers);
@@ -190,7 +190,7 @@ fn guard_owner(root: &Path, overrides: Overrides, blockers: &mut Vec<Blocker>) {
 ///
 /// # Errors
 /// When the system does not tell where or what the directory is.
-pub fn guard_directory(
+pub(crate) fn guard_directory(
     repaired: &DirectoryMark,
     lock: &RepairLock,
     overrides: Overrides,
@@ -210,7 +210,7 @@ pub fn guard_directory(
 
 /// A reason that comes before all others: what could not even be opened.
 #[must_use]
-pub fn unopened(what: &dyn std::fmt::Display) -> Blocker {
+pub(crate) fn unopened(what: &dyn std::fmt::Display) -> Blocker {
     let advice = "nothing is written into a data directory that cannot be examined";
     Blocker { kind: "unreadable", what: what.to_string(), advice, flag: None }
 }
@@ -253,7 +253,7 @@ impl RepairLock {
     ///
     /// # Errors
     /// When the owner of the data cannot be found out.
-    pub fn journal_owners(&self, overrides: Overrides) -> Result<Vec<u32>, AccessError> {
+    pub(crate) fn journal_owners(&self, overrides: Overrides) -> Result<Vec<u32>, AccessError> {
         let mut owners = vec![rustix::process::geteuid().as_raw()];
         if overrides.other_user {
             owners.push(self.root.held().stat()?.st_uid);

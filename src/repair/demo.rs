@@ -28,7 +28,7 @@ const NO_PROCESS: &str = "4999999";
 
 /// The cluster, unpacked.
 #[derive(Debug)]
-pub struct DemoCluster {
+pub(crate) struct DemoCluster {
     temporary: Option<TempDir>,
     data_dir: PathBuf,
 }

@@ -14,7 +14,7 @@ use crate::cluster::open::AccessError;
 
 /// A directory that takes new files.
 #[derive(Debug)]
-pub struct ExportDir {
+pub(crate) struct ExportDir {
     directory: HeldDir,
 }
 
@@ -40,7 +40,7 @@ impl ExportDir {
     ///
     /// # Errors
     /// As [`Self::create`], and when something is in it.
-    pub fn create_empty(path: &Path, protected: &[PathBuf]) -> Result<Self, OutsideError> {
+    pub(crate) fn create_empty(path: &Path, protected: &[PathBuf]) -> Result<Self, OutsideError> {
         let created = Self::create(path, protected)?;
         match created.directory.is_empty()? {
             true => Ok(created),
@@ -52,7 +52,7 @@ impl ExportDir {
     ///
     /// # Errors
     /// When one is there, or the system refuses.
-    pub fn check_new<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<(), AccessError> {
+    pub(crate) fn check_new<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<(), AccessError> {
         for name in names {
             match self.directory.stat_of(Path::new(name)) {
                 Err(error) if error.is_not_found() => {}
@@ -88,7 +88,7 @@ impl ExportDir {
     ///
     /// # Errors
     /// When a file of that name exists or the system refuses.
-    pub fn write_new(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, AccessError> {
+    pub(crate) fn write_new(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, AccessError> {
         let path = self.directory.path().join(name);
         if Path::new(name).file_name().is_none_or(|file| file != name) {
             return Err(AccessError::io("create", &path, io::ErrorKind::InvalidInput.into()));
@@ -100,7 +100,7 @@ impl ExportDir {
 
 /// A file that is being written.
 #[derive(Debug)]
-pub struct NewFile {
+pub(crate) struct NewFile {
     file: File,
     path: PathBuf,
     bytes: u64,

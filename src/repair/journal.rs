@@ -101,7 +101,7 @@ pub enum JournalError {
 ///
 /// # Errors
 /// Those that making it would end with.
-pub fn examine_site(directory: &Path, protected: &[PathBuf], needed_bytes: u64) -> Result<u64, JournalError> {
+pub(crate) fn examine_site(directory: &Path, protected: &[PathBuf], needed_bytes: u64) -> Result<u64, JournalError> {
     let (parent, name) = open_parent(directory, protected)?;
     let free_bytes = match parent.stat_of(name) {
         Err(error) if error.is_not_found() => {
@@ -129,7 +129,7 @@ pub fn examine_site(directory: &Path, protected: &[PathBuf], needed_bytes: u64) 
 ///
 /// # Errors
 /// When it would be too long.
-pub fn demand_short(entries: &[JournalEntry]) -> Result<(), JournalError> {
+pub(crate) fn demand_short(entries: &[JournalEntry]) -> Result<(), JournalError> {
     let mut manifest_bytes = 0_u64;
     for (pages, entry) in entries.iter().enumerate() {
         let length = serde_json::to_string(entry).map_or(0, |text| text.len() as u64);
@@ -143,7 +143,7 @@ pub fn demand_short(entries: &[JournalEntry]) -> Result<(), JournalError> {
 
 /// A journal that is being made.
 #[derive(Debug)]
-pub struct NewJournal {
+pub(crate) struct NewJournal {
     directory: JournalDir,
     before: BufWriter<File>,
     after: BufWriter<File>,
@@ -311,7 +311,7 @@ impl Journal {
     ///
     /// # Errors
     /// When it lies inside `protected`, or that cannot be found out.
-    pub fn demand_outside(&self, protected: &[PathBuf]) -> Result<(), JournalError> {
+    pub(crate) fn demand_outside(&self, protected: &[PathBuf]) -> Result<(), JournalError> {
         Ok(check(self.directory.held(), None, protected)?)
     }
 
@@ -319,7 +319,7 @@ impl Journal {
     ///
     /// # Errors
     /// When it was moved or taken away, or what is needed to put the old bytes back was.
-    pub fn demand_in_place(&self) -> Result<(), JournalError> {
+    pub(crate) fn demand_in_place(&self) -> Result<(), JournalError> {
         let mut in_place = self.directory.held().is_in_place()?;
         for (name, stat) in &self.kept {
             in_place = in_place && self.directory.holds(name, stat)?;

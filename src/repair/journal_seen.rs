@@ -36,7 +36,7 @@ pub struct FoundJournals {
 impl FoundJournals {
     /// The newest of this cluster with pages that are as its repair wrote them.
     #[must_use]
-    pub fn in_force(&self) -> Option<&JournalSeen> {
+    pub(crate) fn in_force(&self) -> Option<&JournalSeen> {
         let journals = self.journals.as_ref().ok()?;
         journals.iter().find(|seen| seen.state.as_ref().is_ok_and(JournalState::is_in_force))
     }
@@ -66,13 +66,13 @@ pub struct JournalState {
 impl JournalState {
     /// It is of this cluster, and pages are as its repair wrote them.
     #[must_use]
-    pub const fn is_in_force(&self) -> bool {
+    pub(crate) const fn is_in_force(&self) -> bool {
         self.new > 0
     }
 
     /// It is known to be of this cluster: its pages were compared, or it has none.
     #[must_use]
-    pub const fn is_of_cluster(&self) -> bool {
+    pub(crate) const fn is_of_cluster(&self) -> bool {
         self.compared > 0
     }
 }
@@ -81,7 +81,7 @@ impl JournalState {
 ///
 /// # Errors
 /// When the directory above cannot be found or listed.
-pub fn journals_beside(root: &Path) -> Result<(Vec<PathBuf>, usize), AccessError> {
+pub(crate) fn journals_beside(root: &Path) -> Result<(Vec<PathBuf>, usize), AccessError> {
     let real = root.canonicalize().map_err(|source| AccessError::io("find", root, source))?;
     let Some(parent) = real.parent() else { return Ok((Vec::new(), 0)) };
     let failed = |source| AccessError::io("list", parent, source);
@@ -101,7 +101,7 @@ pub fn journals_beside(root: &Path) -> Result<(Vec<PathBuf>, usize), AccessError
 
 /// The newest repair first; journals of which that is unknown come after them, in their order.
 #[must_use]
-pub fn newest_first(mut journals: Vec<JournalSeen>) -> Vec<JournalSeen> {
+pub(crate) fn newest_first(mut journals: Vec<JournalSeen>) -> Vec<JournalSeen> {
     let began = |seen: &JournalSeen| seen.state.as_ref().ok().and_then(|state| state.began.clone());
     journals.sort_by_cached_key(|seen| std::cmp::Reverse(began(seen)));
     journals
@@ -118,7 +118,7 @@ pub fn is_found_beside(root: &Path, journal: &Path) -> bool {
 
 /// True where no journal is yet: nothing of that name, or an empty directory.
 #[must_use]
-pub fn is_free(directory: &Path) -> bool {
+pub(crate) fn is_free(directory: &Path) -> bool {
     match directory.read_dir() {
         Ok(mut entries) => entries.next().is_none(),
         Err(error) => error.kind() == std::io::ErrorKind::NotFound,
@@ -127,7 +127,7 @@ pub fn is_free(directory: &Path) -> bool {
 
 /// Looks at a journal of one of the users `owners`. It is compared with the pages of `root` alone if it is of that directory, and not of
 /// another copy of the cluster. `page`: the bytes of a page as they are now, where it can be read.
-pub fn look_at(
+pub(crate) fn look_at(
     directory: PathBuf,
     root: &Path,
     owners: &[u32],

@@ -11,7 +11,7 @@ use super::witness::Witness;
 use crate::cluster::open::AccessError;
 
 /// Number of the journal's format. The first format kept a CRC-32C of `pg_control` instead of a witness.
-pub const JOURNAL_SCHEMA: u32 = 2;
+pub(crate) const JOURNAL_SCHEMA: u32 = 2;
 
 /// The first format, which is still read.
 const FIRST_SCHEMA: u32 = 1;

@@ -11,7 +11,7 @@ use crate::cluster::open::AccessError;
 
 /// A file that does not exist yet, in a directory that is held.
 #[derive(Debug)]
-pub struct NewFile {
+pub(crate) struct NewFile {
     directory: HeldDir,
     name: PathBuf,
 }

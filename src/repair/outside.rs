@@ -61,7 +61,7 @@ pub(super) fn open_outside(directory: &Path, protected: &[PathBuf]) -> Result<He
 ///
 /// # Errors
 /// See [`OutsideError`].
-pub fn check_outside(directory: &Path, protected: &[PathBuf]) -> Result<(), OutsideError> {
+pub(crate) fn check_outside(directory: &Path, protected: &[PathBuf]) -> Result<(), OutsideError> {
     open_outside(directory, protected).map(drop)
 }
 

@@ -10,10 +10,10 @@ use crate::analysis::verdict::survey::PageReport;
 use crate::types::{ForkNumber, PageId, RelFileLocator};
 
 /// Number of the plan's format.
-pub const PLAN_SCHEMA: u32 = 1;
+pub(crate) const PLAN_SCHEMA: u32 = 1;
 
 /// Longest plan that is saved, and read back, in bytes.
-pub const PLAN_LIMIT_BYTES: u64 = 64 << 20;
+pub(crate) const PLAN_LIMIT_BYTES: u64 = 64 << 20;
 
 /// A plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -333,7 +333,7 @@ pub enum Choice {
 impl Permission {
     /// True when an image of `page` with this outcome may be written.
     #[must_use]
-    pub fn allows(&self, page: PageId, outcome: CandidateOutcome) -> bool {
+    pub(crate) fn allows(&self, page: PageId, outcome: CandidateOutcome) -> bool {
         match outcome {
             CandidateOutcome::Safe => true,
             CandidateOutcome::Unproven => self.all_unproven || self.unproven.contains(&page),

@@ -14,13 +14,13 @@ use crate::parsers::restore::set_checksum;
 use crate::types::{Lsn, PageId, RelFileLocator};
 
 /// Reads the bytes of an image.
-pub type FetchImage<'a> = &'a dyn Fn(&ImageSource, PageId) -> Result<Vec<u8>, FetchError>;
+pub(crate) type FetchImage<'a> = &'a dyn Fn(&ImageSource, PageId) -> Result<Vec<u8>, FetchError>;
 
 /// Reads a page on disk; `None` when the file ends before it does.
-pub type ReadDisk<'a> = &'a dyn Fn(PageId) -> Result<Option<Vec<u8>>, AccessError>;
+pub(crate) type ReadDisk<'a> = &'a dyn Fn(PageId) -> Result<Option<Vec<u8>>, AccessError>;
 
 /// What plans are made from.
-pub struct Material<'a> {
+pub(crate) struct Material<'a> {
     /// The cluster.
     pub system_identifier: u64,
     /// Where replay begins.
@@ -65,7 +65,7 @@ pub enum PrepareError {
 
 /// The bytes that go to disk: the image with its page checksum where the cluster has them.
 #[must_use]
-pub fn final_bytes(mut image: Vec<u8>, block: u32, checksums: bool) -> Vec<u8> {
+pub(crate) fn final_bytes(mut image: Vec<u8>, block: u32, checksums: bool) -> Vec<u8> {
     let is_new = PageHeader::decode(0, &image).is_ok_and(|header| header.is_new());
     if checksums && !is_new {
         set_checksum(&mut image, block);
@@ -149,7 +149,7 @@ impl Material<'_> {
     ///
     /// # Errors
     /// When the plan is for another cluster, or a step does not fit.
-    pub fn confirm(&self, plan: &Plan, permission: &Permission) -> Result<Vec<PlanStep>, PrepareError> {
+    pub(crate) fn confirm(&self, plan: &Plan, permission: &Permission) -> Result<Vec<PlanStep>, PrepareError> {
         if plan.schema != PLAN_SCHEMA {
             return Err(PrepareError::OtherPlan(format!("the plan has format {}, not {PLAN_SCHEMA}", plan.schema)));
         }

@@ -7,6 +7,6 @@ use std::io;
 ///
 /// # Errors
 /// When the system refuses.
-pub fn scratch_file() -> io::Result<File> {
+pub(crate) fn scratch_file() -> io::Result<File> {
     tempfile::tempfile()
 }

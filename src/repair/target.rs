@@ -77,7 +77,7 @@ impl DataRoot {
     ///
     /// # Errors
     /// When it cannot be opened or read, is not regular, or is longer than `limit_bytes`.
-    pub fn read_small(&self, relative: &Path, limit_bytes: u64) -> Result<Vec<u8>, AccessError> {
+    pub(crate) fn read_small(&self, relative: &Path, limit_bytes: u64) -> Result<Vec<u8>, AccessError> {
         let (mut file, metadata) = self.open_file(relative, OFlags::RDONLY)?;
         let path = self.path().join(relative);
         if metadata.len() > limit_bytes {
@@ -93,7 +93,7 @@ impl DataRoot {
     ///
     /// # Errors
     /// When it is there and cannot be read.
-    pub fn read_up_to(&self, relative: &Path, offset: u64, length: u32) -> Result<Option<Vec<u8>>, AccessError> {
+    pub(crate) fn read_up_to(&self, relative: &Path, offset: u64, length: u32) -> Result<Option<Vec<u8>>, AccessError> {
         let mut file = match self.open_file(relative, OFlags::RDONLY) {
             Ok((file, _)) => file,
             Err(error) if error.is_not_found() => return Ok(None),
@@ -110,7 +110,7 @@ impl DataRoot {
     ///
     /// # Errors
     /// When that cannot be found out.
-    pub fn modified(&self, relative: &Path) -> Result<Option<Timestamp>, AccessError> {
+    pub(crate) fn modified(&self, relative: &Path) -> Result<Option<Timestamp>, AccessError> {
         let path = self.path().join(relative);
         match path.symlink_metadata().and_then(|metadata| metadata.modified()) {
             Ok(time) => Ok(Timestamp::try_from(time).ok()),
@@ -122,7 +122,7 @@ impl DataRoot {
 
 /// A file of a relation, opened for reading and writing, with the directory that it stands in.
 #[derive(Debug)]
-pub struct TargetFile {
+pub(crate) struct TargetFile {
     path: PathBuf,
     file: File,
     directory: HeldDir,
@@ -145,12 +145,6 @@ impl TargetFile {
             return Err(AccessError::NotRegular { path, kind: "file with several names" });
         }
         Ok(Self { path, file, directory })
-    }
-
-    /// Path of the file.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Reads the page at `offset`; `None` when the file ends inside or before it.
@@ -186,7 +180,7 @@ impl TargetFile {
     ///
     /// # Errors
     /// When the system refuses.
-    pub fn sync_directory(&self) -> Result<(), AccessError> {
+    pub(crate) fn sync_directory(&self) -> Result<(), AccessError> {
         self.directory.sync()
     }
 }

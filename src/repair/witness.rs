@@ -130,7 +130,7 @@ impl Witness {
     ///
     /// # Errors
     /// When it cannot be read.
-    pub fn contradicted_by(&self, root: &DataRoot) -> Result<Option<StartSign>, AccessError> {
+    pub(crate) fn contradicted_by(&self, root: &DataRoot) -> Result<Option<StartSign>, AccessError> {
         let control = self.control_contradicted_by(root)?;
         let Some(wal) = self.wal_end.as_ref().filter(|_| control.is_none()) else { return Ok(control) };
         // The length is that of two pages of WAL: nothing larger is read because a file says so.
@@ -144,7 +144,7 @@ impl Witness {
     ///
     /// # Errors
     /// When it cannot be read.
-    pub fn control_contradicted_by(&self, root: &DataRoot) -> Result<Option<StartSign>, AccessError> {
+    pub(crate) fn control_contradicted_by(&self, root: &DataRoot) -> Result<Option<StartSign>, AccessError> {
         let now = ControlMark::read(root)?;
         let same = now.sha256 == self.control.sha256;
         Ok((!same).then(|| StartSign::Control { then: self.control.to_string(), now: now.to_string() }))

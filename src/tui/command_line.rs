@@ -11,13 +11,13 @@ use crate::output::shell::quoted;
 use crate::types::PageId;
 
 /// The program that looks at clusters.
-pub const DWBINSPECT: &str = "pg_dwbinspect";
+pub(crate) const DWBINSPECT: &str = "pg_dwbinspect";
 
 /// The program that looks at WAL.
-pub const WALFPI: &str = "pg_walfpi";
+pub(crate) const WALFPI: &str = "pg_walfpi";
 
 /// How a sentence begins that says that no command shows what the screen does.
-pub const NO_COMMAND: &str = "no command shows";
+pub(crate) const NO_COMMAND: &str = "no command shows";
 
 /// The command line of the open view.
 #[must_use]
@@ -137,7 +137,7 @@ fn repair_selection(survey: &Survey, pages: &[PageId]) -> String {
 
 /// The command that opens the screen again, with a journal that does not lie beside the data directory.
 #[must_use]
-pub fn tui_command(state: &State, journal: &Path) -> String {
+pub(crate) fn tui_command(state: &State, journal: &Path) -> String {
     let journal = quoted(&journal.display().to_string());
     format!("{} tui {} --journal {journal}", state.subject.program, state.subject.arguments)
 }

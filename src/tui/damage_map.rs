@@ -8,11 +8,11 @@ use crate::analysis::verdict::judge::Verdict;
 use crate::types::{ForkNumber, PageId, RelFileLocator};
 
 /// How a page that is not judged yet is called.
-pub const PENDING: &str = "pending";
+pub(crate) const PENDING: &str = "pending";
 
 /// The letter that stands for a verdict; a question mark where there is none yet.
 #[must_use]
-pub const fn verdict_letter(verdict: Option<Verdict>) -> char {
+pub(crate) const fn verdict_letter(verdict: Option<Verdict>) -> char {
     match verdict {
         None => '?',
         Some(Verdict::NoImage) => 'N',
@@ -27,7 +27,7 @@ pub const fn verdict_letter(verdict: Option<Verdict>) -> char {
 
 /// A verdict by name; [`PENDING`] where there is none yet.
 #[must_use]
-pub fn verdict_name(verdict: Option<Verdict>) -> &'static str {
+pub(crate) fn verdict_name(verdict: Option<Verdict>) -> &'static str {
     verdict.map_or(PENDING, Verdict::name)
 }
 
@@ -214,7 +214,7 @@ impl DamageMap {
 
     /// The first page that a row stands for.
     #[must_use]
-    pub fn first_page(&self, row: usize) -> Option<PageId> {
+    pub(crate) fn first_page(&self, row: usize) -> Option<PageId> {
         let of_group = || self.group(row).and_then(|group| group.pages.first()).and_then(|at| self.pages.get(*at));
         self.page(row).or_else(|| of_group().copied()).map(|one| one.page)
     }
@@ -241,7 +241,7 @@ impl DamageMap {
 
     /// The row that is about this, else the one that comes closest.
     #[must_use]
-    pub fn row_of_key(&self, key: RowKey) -> Option<usize> {
+    pub(crate) fn row_of_key(&self, key: RowKey) -> Option<usize> {
         match key {
             RowKey::Page(page) => self.row_of(page),
             RowKey::Group(key) => (0..self.rows.len()).find(|row| self.key(*row) == Some(RowKey::Group(key))),
@@ -265,7 +265,7 @@ impl Group {
 
 /// A relation and its fork, where that is not the main one.
 #[must_use]
-pub fn with_fork(name: &str, fork: ForkNumber) -> String {
+pub(crate) fn with_fork(name: &str, fork: ForkNumber) -> String {
     if fork == ForkNumber::Main { name.to_owned() } else { format!("{name} {fork}") }
 }
 

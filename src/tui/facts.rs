@@ -78,7 +78,7 @@ impl Survey {
 
     /// The same with journals that do not lie beside the data directory.
     #[must_use]
-    pub fn with_journals(examined: Arc<Examination>, named: &[PathBuf]) -> Self {
+    pub(crate) fn with_journals(examined: Arc<Examination>, named: &[PathBuf]) -> Self {
         let report = &examined.report;
         let mut names = BTreeMap::new();
         for page in report.pages.iter().map(|page| page.page).chain(report.slots.iter().map(|slot| slot.page)) {
@@ -132,7 +132,7 @@ impl Survey {
 
     /// What a search goes through.
     #[must_use]
-    pub fn lists(&self) -> Lists<'_> {
+    pub(crate) fn lists(&self) -> Lists<'_> {
         Lists {
             names: &self.names,
             files: &self.files,
@@ -220,7 +220,7 @@ impl PageSheet {
 
     /// The page on disk and the image with this index; the image alone on the left where the disk has none.
     #[must_use]
-    pub fn sides(&self, image: usize) -> (&[u8], Option<&[u8]>) {
+    pub(crate) fn sides(&self, image: usize) -> (&[u8], Option<&[u8]>) {
         let image = self.images().get(image).map(|image| image.bytes.as_slice());
         match self.disk() {
             Some(disk) => (&disk.bytes, image),
@@ -325,7 +325,7 @@ pub struct WindowSheet {
 }
 
 /// Relations of a window that are named.
-pub const MAX_NAMED: usize = 200;
+pub(crate) const MAX_NAMED: usize = 200;
 
 impl WindowSheet {
     /// Sums up these stretches.

@@ -6,7 +6,7 @@ use crate::tui::facts::Survey;
 
 /// A line of the list.
 #[derive(Clone, Copy, Debug)]
-pub enum FindingLine<'a> {
+pub(crate) enum FindingLine<'a> {
     /// Something that a sound cluster does not show.
     Problem(&'a Finding),
     /// Something that was not examined.
@@ -17,7 +17,7 @@ pub enum FindingLine<'a> {
 
 /// All lines, in the order in which they are listed.
 #[must_use]
-pub fn finding_lines(survey: &Survey) -> Vec<FindingLine<'_>> {
+pub(crate) fn finding_lines(survey: &Survey) -> Vec<FindingLine<'_>> {
     let of = |severity| survey.examined.findings.iter().filter(move |finding| finding.severity == severity);
     let skipped = survey.examined.coverage.skipped.iter().map(FindingLine::Skipped);
     let problems = of(Severity::Problem).map(FindingLine::Problem);
@@ -37,7 +37,7 @@ impl FindingLine<'_> {
 
     /// Where it is: the file, and the offset in it where there is one.
     #[must_use]
-    pub fn location(self) -> Option<String> {
+    pub(crate) fn location(self) -> Option<String> {
         let (Self::Problem(finding) | Self::Note(finding)) = self else { return None };
         let file = finding.file.as_ref()?;
         Some(finding.offset.map_or_else(|| file.clone(), |offset| format!("{file} at {offset:#X}")))

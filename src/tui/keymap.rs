@@ -372,7 +372,7 @@ pub fn action_of(event: KeyEvent, state: &State) -> Option<Action> {
 
 /// Why a key does nothing in the open view: where it does something, and what.
 #[must_use]
-pub fn idle_words(event: KeyEvent, state: &State) -> String {
+pub(crate) fn idle_words(event: KeyEvent, state: &State) -> String {
     let views = &state.subject.views;
     idle_in(event, KEYS, state.view, views, &|binding, view| binding.applies(view, views), View::name)
 }

@@ -93,7 +93,7 @@ impl State {
 
     /// The open list with what was typed for it, where that is anything.
     #[must_use]
-    pub fn filtered_list(&self) -> Option<(ListKind, &str)> {
+    pub(crate) fn filtered_list(&self) -> Option<(ListKind, &str)> {
         let kind = self.list_kind()?;
         Some((kind, self.list_filter.text(kind))).filter(|(_, text)| !text.is_empty())
     }
@@ -111,7 +111,7 @@ impl State {
 
     /// Lines of the open list that match what was typed, as indexes; `None`: it is not filtered.
     #[must_use]
-    pub fn shown_lines(&self) -> Option<&[usize]> {
+    pub(crate) fn shown_lines(&self) -> Option<&[usize]> {
         self.shown().map(|shown| shown.lines.as_slice())
     }
 

@@ -78,7 +78,7 @@ impl Look {
 
     /// What matters little.
     #[must_use]
-    pub fn faint(self) -> Style {
+    pub(crate) fn faint(self) -> Style {
         Style::new().add_modifier(Modifier::DIM)
     }
 
@@ -106,7 +106,7 @@ impl Look {
     /// The background of the selected line, under colours that stay as they are. Without colours the pointer before the
     /// line and bold letters say it: a bar that is reversed shows the opposite of its value.
     #[must_use]
-    pub fn selected_line(self) -> Style {
+    pub(crate) fn selected_line(self) -> Style {
         match (self.colour, self.theme) {
             (false, _) => Style::new().add_modifier(Modifier::BOLD),
             (true, Theme::Dark) => Style::new().bg(Color::DarkGray).remove_modifier(Modifier::DIM),
@@ -139,19 +139,19 @@ impl Look {
 
     /// What is between a list and the detail beside it: three columns.
     #[must_use]
-    pub const fn divider(self) -> &'static str {
+    pub(crate) const fn divider(self) -> &'static str {
         if self.ascii { " | " } else { " │ " }
     }
 
     /// A block of a strip with which nothing is wrong.
     #[must_use]
-    pub const fn dot(self) -> char {
+    pub(crate) const fn dot(self) -> char {
         if self.ascii { '.' } else { '·' }
     }
 
     /// What stands for text that was cut off.
     #[must_use]
-    pub const fn ellipsis(self) -> char {
+    pub(crate) const fn ellipsis(self) -> char {
         if self.ascii { '~' } else { '…' }
     }
 
@@ -180,7 +180,7 @@ impl Look {
 
     /// The same, filled with blanks.
     #[must_use]
-    pub fn fit(self, text: &str, width: usize) -> String {
+    pub(crate) fn fit(self, text: &str, width: usize) -> String {
         let mut text = self.cut(text, width);
         text.extend(std::iter::repeat_n(' ', width.saturating_sub(columns(&text))));
         text
@@ -188,14 +188,14 @@ impl Look {
 
     /// The same, at the right.
     #[must_use]
-    pub fn fit_right(self, text: &str, width: usize) -> String {
+    pub(crate) fn fit_right(self, text: &str, width: usize) -> String {
         let text = self.cut(text, width);
         format!("{}{text}", " ".repeat(width.saturating_sub(columns(&text))))
     }
 
     /// The end of a text, filled with blanks: the end of a long name says more than its beginning.
     #[must_use]
-    pub fn fit_end(self, text: &str, width: usize) -> String {
+    pub(crate) fn fit_end(self, text: &str, width: usize) -> String {
         let text = self.plain(text);
         if columns(&text) <= width {
             return self.fit(&text, width);
@@ -210,7 +210,7 @@ impl Look {
     /// A name such as `database.schema.relation`, filled with blanks. Where it is too long its middle is left out: the
     /// database at its beginning and the end of the relation tell more.
     #[must_use]
-    pub fn fit_name(self, name: &str, width: usize) -> String {
+    pub(crate) fn fit_name(self, name: &str, width: usize) -> String {
         let name = self.plain(name);
         if columns(&name) <= width {
             return self.fit(&name, width);
@@ -241,7 +241,7 @@ impl Look {
 
     /// Text broken into lines of at most `width` columns.
     #[must_use]
-    pub fn wrap(self, text: &str, width: usize) -> Vec<String> {
+    pub(crate) fn wrap(self, text: &str, width: usize) -> Vec<String> {
         // A word longer than the line is broken: paths are.
         let text = self.plain(text);
         textwrap::wrap(&text, wrapping(width.max(8))).into_iter().map(Cow::into_owned).collect()

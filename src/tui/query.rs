@@ -231,7 +231,7 @@ impl Query {
 impl Query {
     /// Tells for a page that is known to be damaged and not judged yet, with the name of its relation, whether it fits.
     /// Nothing typed: every page fits. What only a judged page has fits none.
-    pub fn found_pages(&self) -> impl Fn(PageId, &str) -> bool + '_ {
+    pub(crate) fn found_pages(&self) -> impl Fn(PageId, &str) -> bool + '_ {
         move |page, called| {
             let is_of = |wanted: &Relation| {
                 let by_number = wanted.pattern.is_some_and(|pattern| pattern.matches(page.rel));
@@ -288,7 +288,7 @@ fn crc_word(row: &SlotRow) -> &'static str {
 
 /// Words of a slot: CRC, batch, page on disk, writer, fork.
 #[must_use]
-pub fn slot_words(row: &SlotRow) -> [&'static str; 5] {
+pub(crate) fn slot_words(row: &SlotRow) -> [&'static str; 5] {
     [
         crc_word(row),
         row.batch.map_or("-", |(verdict, _)| verdict.name()),

@@ -25,7 +25,7 @@ pub enum Mark {
 }
 
 /// Verdicts, the one that asks for most last.
-pub const WORST_LAST: [Verdict; 7] = [
+pub(crate) const WORST_LAST: [Verdict; 7] = [
     Verdict::Leave,
     Verdict::HealsInReplay,
     Verdict::Restore,
@@ -110,7 +110,7 @@ fn mark(row: &SlotRow, verdict: Option<Verdict>) -> Mark {
 
 /// A map of so many slots in rows of cells: each cell holds as many slots as it must.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grid {
+pub(crate) struct Grid {
     /// Slots in all.
     pub slots: usize,
     /// Slots of a cell.
@@ -124,7 +124,7 @@ pub struct Grid {
 impl Grid {
     /// Fits slots into at most so many columns and rows.
     #[must_use]
-    pub fn fit(slots: usize, columns: usize, max_rows: usize) -> Self {
+    pub(crate) fn fit(slots: usize, columns: usize, max_rows: usize) -> Self {
         let (columns, max_rows) = (columns.max(1), max_rows.max(1));
         let per_cell = slots.div_ceil(columns * max_rows).max(1);
         let rows = slots.div_ceil(per_cell * columns).max(1);
@@ -140,7 +140,7 @@ impl Grid {
 
     /// The slots of the cell that holds this slot.
     #[must_use]
-    pub fn cell_of(&self, slot: usize) -> std::ops::Range<usize> {
+    pub(crate) fn cell_of(&self, slot: usize) -> std::ops::Range<usize> {
         let at = slot / self.per_cell;
         self.cell(at / self.columns, at % self.columns)
     }

@@ -52,7 +52,7 @@ impl SlotIndex {
 
     /// For each relation whether it fits.
     #[must_use]
-    pub fn rels_that(&self, fits: impl Fn(RelFileLocator) -> bool) -> Vec<bool> {
+    pub(crate) fn rels_that(&self, fits: impl Fn(RelFileLocator) -> bool) -> Vec<bool> {
         self.rels.iter().map(|rel| fits(*rel)).collect()
     }
 
@@ -76,7 +76,7 @@ impl SlotIndex {
 
     /// Columns of the longest name that a relation of these slots has; of its numbers, where it has none.
     #[must_use]
-    pub fn name_columns(&self, slots: &[usize], names: &BTreeMap<RelFileLocator, String>) -> usize {
+    pub(crate) fn name_columns(&self, slots: &[usize], names: &BTreeMap<RelFileLocator, String>) -> usize {
         let mut is_seen = vec![false; self.rels.len()];
         for slot in slots {
             if let Some(seen) = is_seen.get_mut(self.rel(*slot)) {

@@ -370,7 +370,7 @@ impl State {
     }
 
     /// Keeps what was pressed, for the crash report.
-    pub fn note_pressed(&mut self, time: String, key: String) {
+    pub(crate) fn note_pressed(&mut self, time: String, key: String) {
         if self.pressed.len() == MAX_PRESSED {
             self.pressed.remove(0);
         }
@@ -379,7 +379,7 @@ impl State {
 
     /// Rows between the tabs and the lines at the bottom.
     #[must_use]
-    pub fn body_rows(&self) -> usize {
+    pub(crate) fn body_rows(&self) -> usize {
         usize::from(self.size.1).saturating_sub(3 + super::guide::lines(self).len())
     }
 
@@ -392,7 +392,7 @@ impl State {
     /// Columns that the detail of the selected line gets beside the list; 0 where the screen is too narrow, or the open
     /// view shows no details.
     #[must_use]
-    pub fn detail_columns(&self) -> usize {
+    pub(crate) fn detail_columns(&self) -> usize {
         let is_page = self.view == View::Page;
         let has_detail = self.view.has_detail() && (!is_page || (self.page.part.is_list() && !self.page.is_open));
         match self.view {
@@ -405,7 +405,7 @@ impl State {
 
     /// Columns of the list, without the line between it and the detail.
     #[must_use]
-    pub fn list_columns(&self) -> usize {
+    pub(crate) fn list_columns(&self) -> usize {
         match self.detail_columns() {
             0 => self.columns(),
             detail => self.columns() - detail - DIVIDER,
@@ -430,7 +430,7 @@ impl State {
     /// The journal that would be undone: that of the repair made last, else the newest beside the data directory with pages
     /// that are as its repair wrote them.
     #[must_use]
-    pub fn journal_in_force(&self) -> Option<&Path> {
+    pub(crate) fn journal_in_force(&self) -> Option<&Path> {
         let applied = self.plan.applied.as_ref().map(|applied| applied.journal.as_path());
         applied.or_else(|| Some(self.survey()?.journals.in_force()?.directory.as_path()))
     }
@@ -451,7 +451,7 @@ impl State {
 
     /// Marked pages, and how many of them have no proven image.
     #[must_use]
-    pub fn marked_counts(&self) -> (usize, usize) {
+    pub(crate) fn marked_counts(&self) -> (usize, usize) {
         let marks = &self.plan.marks;
         (marks.len(), marks.iter().filter(|page| self.mark_sign(**page) == "?").count())
     }
@@ -469,6 +469,6 @@ impl State {
 
 /// First of `count` lines to be shown so that the selected one stands in the middle of `rows` where it can.
 #[must_use]
-pub fn list_top(selected: usize, count: usize, rows: usize) -> usize {
+pub(crate) fn list_top(selected: usize, count: usize, rows: usize) -> usize {
     selected.saturating_sub(rows / 2).min(count.saturating_sub(rows))
 }

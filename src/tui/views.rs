@@ -29,7 +29,7 @@ impl View {
 
     /// On a wide screen, all about the selected line is shown beside the list.
     #[must_use]
-    pub const fn has_detail(self) -> bool {
+    pub(crate) const fn has_detail(self) -> bool {
         matches!(self, Self::Triage | Self::Findings | Self::Slots | Self::Page | Self::Wal)
     }
 
@@ -51,7 +51,7 @@ impl View {
 
     /// The view on whose tab it is.
     #[must_use]
-    pub const fn tab(self) -> Self {
+    pub(crate) const fn tab(self) -> Self {
         match self {
             Self::Findings => Self::Triage,
             Self::Apply | Self::Undo => Self::Plan,
@@ -93,7 +93,7 @@ impl PagePart {
 
     /// It is a list of which one line is selected.
     #[must_use]
-    pub const fn is_list(self) -> bool {
+    pub(crate) const fn is_list(self) -> bool {
         matches!(self, Self::Rows | Self::Wal)
     }
 }

@@ -146,7 +146,7 @@ impl Contradiction {
 }
 
 /// What is compared with each other.
-pub struct BelongingInput<'a> {
+pub(crate) struct BelongingInput<'a> {
     /// The data directory.
     pub directory: &'a DataDir,
     /// `pg_control`, if it can be trusted.
@@ -169,7 +169,7 @@ pub struct BelongingInput<'a> {
 
 /// What was found.
 #[derive(Debug, Default)]
-pub struct Belonging {
+pub(crate) struct Belonging {
     /// Causes, each of which takes every proof away.
     pub contradictions: Vec<Contradiction>,
     /// The same, and rows of one relation alone, as findings.
@@ -230,7 +230,7 @@ impl Belonging {
 
     /// What does not work for it.
     #[must_use]
-    pub fn obstacle(&self) -> Option<Obstacle> {
+    pub(crate) fn obstacle(&self) -> Option<Obstacle> {
         let of = |found: &Contradiction| match found {
             Contradiction::TimelineForked { .. } => Obstacle::Start,
             _ => Obstacle::Belonging,

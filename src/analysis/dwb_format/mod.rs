@@ -20,10 +20,10 @@ use crate::parsers::dwb::{DwbDirectory, Knowledge};
 use crate::types::{Lsn, PageId};
 
 /// Every kind that can be read, the most likely first.
-pub static FORMATS: [&dyn DwbFormat; 2] = [&patch::PatchFormat, &ring::RingFormat];
+pub(crate) static FORMATS: [&dyn DwbFormat; 2] = [&patch::PatchFormat, &ring::RingFormat];
 
 /// One kind of double write buffer: directory, files and rules.
-pub trait DwbFormat: Sync + std::fmt::Debug {
+pub(crate) trait DwbFormat: Sync + std::fmt::Debug {
     /// Its files and layouts.
     fn directory(&self) -> &'static dyn DwbDirectory;
 
@@ -33,7 +33,7 @@ pub trait DwbFormat: Sync + std::fmt::Debug {
 
 /// A buffer as it was read.
 #[derive(Debug)]
-pub struct RingInput<'a> {
+pub(crate) struct RingInput<'a> {
     /// Its files with slots.
     pub files: &'a [&'a DwbFile],
     /// What their slots say, in the same order.
@@ -47,7 +47,7 @@ pub struct RingInput<'a> {
 }
 
 /// What was found out about the slots of one buffer. Files are counted within it, from 0.
-pub trait RingJudgement: std::fmt::Debug + Send + Sync {
+pub(crate) trait RingJudgement: std::fmt::Debug + Send + Sync {
     /// Answer for slot `index` of a file, of a slot that was written and can be trusted.
     fn verdict(&self, file: usize, index: u64) -> Option<(BatchVerdict, BatchReason)>;
 
@@ -102,7 +102,7 @@ pub struct StartWrites {
 
 /// A slot that holds a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HeldSlot {
+pub(crate) struct HeldSlot {
     /// Index of its file.
     pub file: usize,
     /// Index of the slot in the file.
@@ -132,7 +132,7 @@ impl Default for BatchPart {
 
 /// The line between before and after the last completed checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Horizon {
+pub(crate) struct Horizon {
     /// Slots with a higher LSN were written after it.
     pub lsn: Lsn,
     /// Taken from `pg_control` rather than from a file header.

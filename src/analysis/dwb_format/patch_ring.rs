@@ -156,14 +156,14 @@ impl PatchRing {
 
     /// The slots that were judged, file by file.
     #[must_use]
-    pub fn traces(&self) -> &[FileTrace] {
+    pub(crate) fn traces(&self) -> &[FileTrace] {
         &self.files
     }
 
     /// True when candidates reach from the start to the last position of the ring: earlier images of this batch have very
     /// probably been overwritten.
     #[must_use]
-    pub fn has_wrapped(&self) -> bool {
+    pub(crate) fn has_wrapped(&self) -> bool {
         let numbers: Vec<Option<u32>> = self.in_use().map(|file| file.number).collect();
         let whole = numbers.iter().copied().eq((0..).map(Some).take(numbers.len()));
         let full = self.in_use().all(|file| file.slots.iter().all(|slot| slot.class != SlotClass::Empty));
@@ -281,7 +281,7 @@ impl PatchRing {
 impl ControlFacts {
     /// What a reset after the checkpoint of `pg_control` writes into the file headers.
     #[must_use]
-    pub const fn expected_header_lsn(&self) -> Lsn {
+    pub(crate) const fn expected_header_lsn(&self) -> Lsn {
         if self.in_archive_recovery { self.redo_lsn } else { self.checkpoint_end_lsn }
     }
 

@@ -153,7 +153,7 @@ impl StartAction {
 
     /// True when the server does not come up.
     #[must_use]
-    pub const fn is_failure(self) -> bool {
+    pub(crate) const fn is_failure(self) -> bool {
         matches!(
             self,
             Self::RefusesWithoutChecksums

@@ -196,7 +196,7 @@ impl BufferContent {
     }
 
     /// The highest LSN of a whole image, or of an entry in a whole block.
-    pub fn newest_lsn(&self) -> Option<InnodbLsn> {
+    pub(crate) fn newest_lsn(&self) -> Option<InnodbLsn> {
         let slots = self.slots.iter().filter(|slot| slot.state.is_sound()).map(|slot| slot.lsn);
         slots.chain(self.entries.iter().filter(|entry| entry.is_sound).map(|entry| entry.lsn)).max()
     }
@@ -206,11 +206,11 @@ impl BufferContent {
         self.by_page.get(&page).into_iter().flatten().filter_map(|index| self.slots.get(*index))
     }
 
-    pub fn entries_of(&self, page: InnodbPageId) -> impl Iterator<Item = &EntryFacts> {
+    pub(crate) fn entries_of(&self, page: InnodbPageId) -> impl Iterator<Item = &EntryFacts> {
         self.entries_by_page.get(&page).into_iter().flatten().filter_map(|index| self.entries.get(*index))
     }
 
-    pub fn has_older(&self, page: InnodbPageId, lsn: InnodbLsn) -> bool {
+    pub(crate) fn has_older(&self, page: InnodbPageId, lsn: InnodbLsn) -> bool {
         self.slots_of(page).any(|slot| slot.state.is_sound() && slot.lsn < lsn)
     }
 

@@ -51,7 +51,7 @@ pub fn compare(image: &[u8], disk: &[u8], disk_state: PageState, flags: &SpaceFl
 }
 
 /// The word for a page in a data file and an LSN that was written down of it without an image.
-pub fn compare_entry(disk_state: PageState, disk_lsn: InnodbLsn, entry_lsn: InnodbLsn) -> InnodbComparison {
+pub(crate) fn compare_entry(disk_state: PageState, disk_lsn: InnodbLsn, entry_lsn: InnodbLsn) -> InnodbComparison {
     match disk_state {
         PageState::Empty => InnodbComparison::Zeroed,
         PageState::Damaged(_) => InnodbComparison::Damaged,

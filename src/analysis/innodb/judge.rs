@@ -105,7 +105,7 @@ impl InnodbPage {
 }
 
 /// The page of transactions, which every server writes: filled with zeros, it is lost even without an image.
-pub const TRX_SYSTEM: InnodbPageId = InnodbPageId { space_id: 0, page_no: TRX_SYSTEM_PAGE };
+pub(crate) const TRX_SYSTEM: InnodbPageId = InnodbPageId { space_id: 0, page_no: TRX_SYSTEM_PAGE };
 
 /// Whether what the doublewrite buffer holds is all that the server has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,7 +19,7 @@ use crate::parsers::innodb::{InnodbLsn, InnodbPageId};
 const CHUNK_BYTES: usize = 1 << 20;
 
 /// Damaged pages that are listed one by one.
-pub const MAX_DAMAGED: usize = 100_000;
+pub(crate) const MAX_DAMAGED: usize = 100_000;
 
 /// A damaged page, or another one that was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl PageCounts {
     }
 
     /// Pages of each kind by the name of their type, the most frequent first.
-    pub fn by_type_name(&self) -> Vec<(&'static str, u64)> {
+    pub(crate) fn by_type_name(&self) -> Vec<(&'static str, u64)> {
         let mut by_name: BTreeMap<&str, u64> = BTreeMap::new();
         for (page_type, count) in &self.types {
             let own = by_name.entry(page_type.name()).or_default();
@@ -131,7 +131,7 @@ struct ChunkReport {
 }
 
 /// Which tablespaces are read, and which undamaged pages are asked for.
-pub struct ScanRequest<'a> {
+pub(crate) struct ScanRequest<'a> {
     pub root: &'a Path,
     pub spaces: &'a Tablespaces,
     /// The doublewrite buffer, whose slots in the system tablespace are not data.
@@ -142,7 +142,7 @@ pub struct ScanRequest<'a> {
     pub jobs: usize,
 }
 
-pub type WantedPages<'a> = dyn Fn(InnodbPageId, PageState, InnodbLsn) -> bool + Sync + 'a;
+pub(crate) type WantedPages<'a> = dyn Fn(InnodbPageId, PageState, InnodbLsn) -> bool + Sync + 'a;
 
 impl ScanRequest<'_> {
     fn taken(&self) -> impl Iterator<Item = (usize, &Tablespace)> + Send {

@@ -16,7 +16,7 @@ use crate::parsers::innodb::page_check::PageState;
 use crate::parsers::innodb::{InnodbLsn, InnodbPageId, MIN_PAGE_BYTES, stable_names};
 
 /// Which slot: index of the file in the buffer, index of the slot in the file.
-pub type SlotId = (usize, u64);
+pub(crate) type SlotId = (usize, u64);
 
 /// How an image stands to the checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
@@ -127,7 +127,7 @@ impl SlotFacts {
 
 /// Reads every slot of every file in order, with so many threads, and shows each that is used: `visit` gets its bytes too.
 /// Counts those that were never written.
-pub fn read_slots(
+pub(crate) fn read_slots(
     doublewrite: &Doublewrite,
     spaces: &Tablespaces,
     jobs: usize,

@@ -37,7 +37,7 @@ impl Answer {
 
     /// The answer of a run with so many problems among its findings, and so many things that were not examined.
     #[must_use]
-    pub const fn of_counts(problems: usize, skipped: usize) -> Self {
+    pub(crate) const fn of_counts(problems: usize, skipped: usize) -> Self {
         match (problems, skipped) {
             (0, 0) => Self::Fine,
             (_, 0) => Self::Wrong,
@@ -105,6 +105,6 @@ impl Answer {
 
 /// True for a damaged page that neither replay nor the server itself puts in order.
 #[must_use]
-pub fn needs_something(page: &PageReport) -> bool {
+pub(crate) fn needs_something(page: &PageReport) -> bool {
     page.is_wrong && !matches!(page.verdict.verdict, Verdict::HealsInReplay | Verdict::Leave)
 }

@@ -68,7 +68,7 @@ impl Backup {
     }
 
     /// Looks for the end in WAL that was read up to `end_lsn`.
-    pub fn settle(&mut self, control: Option<&ControlFile>, history: &WalHistory, end_lsn: Lsn) {
+    pub(crate) fn settle(&mut self, control: Option<&ControlFile>, history: &WalHistory, end_lsn: Lsn) {
         let reached = if self.from_standby {
             let in_recovery = |state| [DbState::IN_ARCHIVE_RECOVERY, DbState::SHUT_DOWN_IN_RECOVERY].contains(&state);
             let fitting = control.filter(|control| in_recovery(control.prefix.state));
@@ -81,7 +81,7 @@ impl Backup {
 
     /// A start gets no further than to the end of WAL, where it refuses.
     #[must_use]
-    pub fn cannot_end(&self) -> bool {
+    pub(crate) fn cannot_end(&self) -> bool {
         let is_reached = matches!(self.end, BackupEnd::Reached { .. });
         self.is_incremental || self.end_is_required && !is_reached
     }

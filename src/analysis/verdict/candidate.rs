@@ -88,7 +88,7 @@ impl ImageSource {
 
     /// True for a page of a donor.
     #[must_use]
-    pub const fn is_donor(&self) -> bool {
+    pub(crate) const fn is_donor(&self) -> bool {
         matches!(self, Self::Donor { .. })
     }
 }
@@ -203,7 +203,7 @@ pub fn judge(page: PageId, candidate: Candidate, evidence: &CandidateEvidence<'_
 
 impl Judged {
     /// Adds what keeps every image from being called safe.
-    pub fn weigh(&mut self, doubts: &[Doubt]) {
+    pub(crate) fn weigh(&mut self, doubts: &[Doubt]) {
         let is_said = |doubt: &&Doubt| {
             self.statements(&|_| true).any(|said| matches!(said, Statement::Doubt(said) if said == *doubt))
         };

@@ -132,19 +132,19 @@ impl PageChange {
 impl PageChange {
     /// Two bytes of what the record puts into the page.
     #[must_use]
-    pub fn data_u16(&self, at: usize) -> Option<u16> {
+    pub(crate) fn data_u16(&self, at: usize) -> Option<u16> {
         u16_at(&self.data, at)
     }
 
     /// Two bytes of what belongs to no page.
     #[must_use]
-    pub fn main_u16(&self, at: usize) -> Option<u16> {
+    pub(crate) fn main_u16(&self, at: usize) -> Option<u16> {
         u16_at(&self.main, at)
     }
 
     /// Four bytes of what belongs to no page.
     #[must_use]
-    pub fn main_u32(&self, at: usize) -> Option<u32> {
+    pub(crate) fn main_u32(&self, at: usize) -> Option<u32> {
         u32_at(&self.main, at)
     }
 }

@@ -15,11 +15,11 @@ use crate::types::{ForkNumber, Lsn};
 /// First transaction id that is handed out to anybody; lower ones have a meaning of their own.
 ///
 /// Source: `FirstNormalTransactionId`, `src/include/access/transam.h`.
-pub const FIRST_NORMAL_XID: u32 = 3;
+pub(crate) const FIRST_NORMAL_XID: u32 = 3;
 
 /// What is known of transactions.
 #[derive(Clone, Copy, Debug)]
-pub struct XidFacts<'a> {
+pub(crate) struct XidFacts<'a> {
     /// Records that touch the page, from the redo point on at least.
     pub events: &'a [BlockEvent],
     /// The next transaction at the checkpoint whose redo point it is: this one and newer ones wrote all their records
@@ -67,7 +67,7 @@ impl Ahead {
 
 /// Transactions that the tuples of a heap page name, by their number. Frozen rows and multixacts name none.
 #[must_use]
-pub fn xids_of(page: &[u8], fork: ForkNumber) -> BTreeSet<u32> {
+pub(crate) fn xids_of(page: &[u8], fork: ForkNumber) -> BTreeSet<u32> {
     let Ok(header) = PageHeader::decode(0, page) else { return BTreeSet::new() };
     if PageKind::of(&header, page, fork) != PageKind::Heap || fork != ForkNumber::Main {
         return BTreeSet::new();
@@ -88,7 +88,7 @@ pub fn xids_of(page: &[u8], fork: ForkNumber) -> BTreeSet<u32> {
 
 /// The first transaction on a heap page with LSN `lsn` that proves the page to be ahead of its LSN.
 #[must_use]
-pub fn ahead_of_lsn(page: &[u8], fork: ForkNumber, lsn: Lsn, facts: &XidFacts<'_>) -> Option<Ahead> {
+pub(crate) fn ahead_of_lsn(page: &[u8], fork: ForkNumber, lsn: Lsn, facts: &XidFacts<'_>) -> Option<Ahead> {
     let began_after_redo = |xid: &u32| !is_newer_xid(facts.next_at_redo, *xid);
     // An image can bring rows of transactions that never touched this page themselves.
     let has_image = facts.events.iter().any(|event| matches!(event.touch, Touch::Image { .. }) && event.end_lsn <= lsn);

@@ -24,7 +24,7 @@ pub struct PageOfNoDonor {
 
 /// Redo point and checkpoint of those donors whose file ends before the page, or that have no such file.
 #[must_use]
-pub fn donors_without(donors: &[Donor], gaps: &[PageOfNoDonor]) -> Vec<(Lsn, Lsn)> {
+pub(crate) fn donors_without(donors: &[Donor], gaps: &[PageOfNoDonor]) -> Vec<(Lsn, Lsn)> {
     let is_absent = |donor: &&Donor| {
         let path = donor.path().display().to_string();
         let is_without =

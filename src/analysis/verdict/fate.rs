@@ -117,7 +117,7 @@ impl ReplayFate {
 
     /// File name of the segment of WAL that would tell.
     #[must_use]
-    pub fn missing_segment(&self) -> Option<&str> {
+    pub(crate) fn missing_segment(&self) -> Option<&str> {
         match self {
             Self::Unknown(unknown) => unknown.segment.as_deref(),
             Self::Healed(_) | Self::RealDamage(_) => None,
@@ -138,7 +138,7 @@ impl UnknownReason {
 
 /// What file names of segments are made of.
 #[derive(Clone, Copy, Debug)]
-pub struct SegmentNames<'a> {
+pub(crate) struct SegmentNames<'a> {
     /// The timelines that replay follows, where their history is known.
     pub history: Option<&'a TimelineHistory>,
     /// The timeline without one.
@@ -150,7 +150,7 @@ pub struct SegmentNames<'a> {
 impl SegmentNames<'_> {
     /// Name of the segment that holds an address.
     #[must_use]
-    pub fn holding(&self, lsn: Lsn) -> Option<String> {
+    pub(crate) fn holding(&self, lsn: Lsn) -> Option<String> {
         let of = |tli| WalSegment::holding(tli, lsn, self.segment_size);
         let number = of(self.timeline)?.number;
         let known = self.history.and_then(|history| history.candidates(number, self.segment_size).first().copied());
@@ -160,7 +160,7 @@ impl SegmentNames<'_> {
 
 /// WAL from the redo point to its end, as evidence on damaged pages.
 #[derive(Debug)]
-pub struct FateEvidence<'a> {
+pub(crate) struct FateEvidence<'a> {
     replay: &'a Replay,
     history: &'a WalHistory,
     /// Why nothing is known of any page.
@@ -179,7 +179,7 @@ impl<'a> FateEvidence<'a> {
 
     /// Why replay cannot be followed at all; `None` when it can, or when there is none.
     #[must_use]
-    pub const fn nothing_known(&self) -> Option<&FateUnknown> {
+    pub(crate) const fn nothing_known(&self) -> Option<&FateUnknown> {
         self.nothing_known.as_ref()
     }
 

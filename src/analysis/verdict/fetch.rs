@@ -48,7 +48,7 @@ pub enum FetchError {
 
 /// Where images are.
 #[derive(Clone, Copy)]
-pub struct ImageFiles<'a> {
+pub(crate) struct ImageFiles<'a> {
     /// The double write buffer.
     pub dwb: &'a DwbSet,
     /// WAL.
@@ -116,7 +116,7 @@ pub struct PageVersion {
 ///
 /// # Errors
 /// When the slot, the record or the donor no longer holds an image of this page.
-pub fn fetch_image(source: &ImageSource, page: PageId, files: &ImageFiles<'_>) -> Result<Vec<u8>, FetchError> {
+pub(crate) fn fetch_image(source: &ImageSource, page: PageId, files: &ImageFiles<'_>) -> Result<Vec<u8>, FetchError> {
     let &ImageFiles { dwb, wal, donors, built, block_size } = files;
     match source {
         ImageSource::Dwb { file: name, file_index, slot_index, .. } => {

@@ -76,7 +76,7 @@ impl OtherBlock {
 
 /// Judges `page`, said to be block `block`; `event`: the record that its LSN names.
 #[must_use]
-pub fn identity_of(page: &[u8], fork: ForkNumber, block: BlockNumber, event: Option<&BlockEvent>) -> Identity {
+pub(crate) fn identity_of(page: &[u8], fork: ForkNumber, block: BlockNumber, event: Option<&BlockEvent>) -> Identity {
     let Some(header) = PageHeader::decode(0, page).ok().filter(|_| fork == ForkNumber::Main) else {
         return Identity::Silent;
     };

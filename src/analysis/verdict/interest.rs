@@ -33,7 +33,7 @@ impl Interest {
     }
 
     /// Adds a relation of which only creation, truncation and removal matter.
-    pub fn add_relation(&mut self, rel: RelFileLocator) {
+    pub(crate) fn add_relation(&mut self, rel: RelFileLocator) {
         self.rels.insert(rel);
     }
 

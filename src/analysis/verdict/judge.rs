@@ -144,7 +144,7 @@ impl Reason {
 
     /// True when it says whether the page can be built anew.
     #[must_use]
-    pub const fn is_of_rebuild(&self) -> bool {
+    pub(crate) const fn is_of_rebuild(&self) -> bool {
         matches!(self, Self::CanBeRebuilt(_) | Self::CannotBeRebuilt(_) | Self::NotBuilt(_))
     }
 }
@@ -190,7 +190,7 @@ pub enum OnStart {
 
 /// What is known of the page itself.
 #[derive(Clone, Copy, Debug)]
-pub struct PageFacts {
+pub(crate) struct PageFacts {
     /// The page.
     pub page: PageId,
     /// Its relation is reset by recovery.
@@ -226,7 +226,7 @@ pub struct PageVerdict {
 
 impl PageVerdict {
     /// Takes the verdict back: nothing speaks against the page.
-    pub fn settle_in_order(&mut self, reason: Reason) {
+    pub(crate) fn settle_in_order(&mut self, reason: Reason) {
         self.verdict = Verdict::Leave;
         self.chosen = None;
         self.reasons = vec![reason];
@@ -282,7 +282,7 @@ impl PageVerdict {
 
 /// Judges a page that something is wrong with.
 #[must_use]
-pub fn judge_page(subject: &PageFacts, candidates: Vec<Candidate>, evidence: &CandidateEvidence<'_>) -> PageVerdict {
+pub(crate) fn judge_page(subject: &PageFacts, candidates: Vec<Candidate>, evidence: &CandidateEvidence<'_>) -> PageVerdict {
     let page = subject.page;
     let candidates: Vec<Judged> = candidates.into_iter().map(|candidate| judge(page, candidate, evidence)).collect();
     let on_start = on_start(subject, evidence);

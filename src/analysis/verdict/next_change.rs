@@ -22,7 +22,7 @@ const MAIN_BYTES: usize = 1024;
 
 /// The first change of a page after some LSN.
 #[derive(Clone, Debug)]
-pub struct NextChange {
+pub(crate) struct NextChange {
     /// Start of the record.
     pub start_lsn: Lsn,
     /// Version of the WAL.
@@ -80,7 +80,7 @@ impl NextChange {
 
     /// Whether the change is in `page`.
     #[must_use]
-    pub fn standing(&self, page: &[u8], fork: ForkNumber, block: BlockNumber) -> ChangePresence {
+    pub(crate) fn standing(&self, page: &[u8], fork: ForkNumber, block: BlockNumber) -> ChangePresence {
         if !self.reads {
             return ChangePresence::Absent;
         }

@@ -18,7 +18,7 @@ impl PossibleLsns {
     }
 
     /// What they are after this record.
-    pub fn pass(&mut self, event: &BlockEvent, major: Option<Major>) {
+    pub(crate) fn pass(&mut self, event: &BlockEvent, major: Option<Major>) {
         match moves(event, major) {
             Moves::Surely => *self = Self::only(event.end_lsn),
             Moves::Perhaps => self.0.push(event.end_lsn),

@@ -74,7 +74,7 @@ impl HistoryRow<'_> {
 
 /// The history of the page at `index`, by LSN.
 #[must_use]
-pub fn history_rows<'a>(
+pub(crate) fn history_rows<'a>(
     history: &'a WalHistory,
     (index, page): (usize, PageId),
     gaps: &'a [WalGap],

@@ -88,7 +88,7 @@ pub struct RebuildPlan {
 impl RebuildPlan {
     /// The newest LSN that the page can have then.
     #[must_use]
-    pub fn expected_lsn(&self) -> Option<Lsn> {
+    pub(crate) fn expected_lsn(&self) -> Option<Lsn> {
         self.lsns.newest()
     }
 }
@@ -223,7 +223,7 @@ impl BuildFailure {
 
     /// It kept every page from being built: the server program or the sandbox is missing, or the replay ended early.
     #[must_use]
-    pub const fn is_of_all(&self) -> bool {
+    pub(crate) const fn is_of_all(&self) -> bool {
         matches!(self, Self::NoServerProgram { .. } | Self::ReplayFailed { .. })
     }
 
@@ -241,7 +241,7 @@ impl BuildFailure {
 
 /// What a plan is made from.
 #[derive(Clone, Copy, Debug)]
-pub struct RebuildEvidence<'a> {
+pub(crate) struct RebuildEvidence<'a> {
     /// Images of the page, judged each by itself.
     pub candidates: &'a [Judged],
     /// Records that touch the page, by LSN.
@@ -260,7 +260,7 @@ pub struct RebuildEvidence<'a> {
 /// those copies of the cluster, given with the address of their checkpoints, that do not have it. Of other pages nothing is
 /// known that way: their first record builds them.
 #[must_use]
-pub fn empty_since(page: PageId, history: &WalHistory, copies_without: &[(Lsn, Lsn)]) -> Vec<Lsn> {
+pub(crate) fn empty_since(page: PageId, history: &WalHistory, copies_without: &[(Lsn, Lsn)]) -> Vec<Lsn> {
     if page.fork != ForkNumber::Vm {
         return Vec::new();
     }
@@ -284,7 +284,7 @@ struct Base {
 ///
 /// # Errors
 /// Why the page cannot be built; where there are several bases, why not from the newest.
-pub fn plan_rebuild(page: PageId, evidence: &RebuildEvidence<'_>, until: Lsn) -> Result<RebuildPlan, NotRebuildable> {
+pub(crate) fn plan_rebuild(page: PageId, evidence: &RebuildEvidence<'_>, until: Lsn) -> Result<RebuildPlan, NotRebuildable> {
     if page.fork == ForkNumber::Fsm {
         return Err(NotRebuildable::PageOfMap { fork: page.fork });
     }

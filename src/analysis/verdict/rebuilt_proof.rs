@@ -34,14 +34,14 @@ pub struct RebuiltFrom {
 impl RebuiltFrom {
     /// True when no record moved the LSN: that of the built page is the LSN of the copy that it was built from.
     #[must_use]
-    pub fn has_lsn_of_base(&self, page_lsn: Lsn) -> bool {
+    pub(crate) fn has_lsn_of_base(&self, page_lsn: Lsn) -> bool {
         matches!(self.base, RebuildBase::Candidate { page_lsn: of_base, .. } if of_base == page_lsn)
     }
 }
 
 /// A page that a server built, and what was on disk.
 #[derive(Clone, Copy, Debug)]
-pub struct BuiltImage<'a> {
+pub(crate) struct BuiltImage<'a> {
     /// Its bytes.
     pub bytes: &'a [u8],
     /// Bytes of the page on disk.
@@ -59,7 +59,7 @@ pub struct BuiltImage<'a> {
 impl CheckReport {
     /// Judges the page that was built for the damaged page with this index, by the same evidence and the same doubts as its
     /// other images.
-    pub fn add_built(&mut self, index: usize, built: &BuiltImage<'_>) {
+    pub(crate) fn add_built(&mut self, index: usize, built: &BuiltImage<'_>) {
         let Some(report) = self.pages.get_mut(index) else { return };
         let Some(Ok(plan)) = report.rebuild.clone() else { return };
         let page = report.page;
@@ -86,7 +86,7 @@ impl CheckReport {
     }
 
     /// Says why a damaged page was not built.
-    pub fn add_build_failure(&mut self, index: usize, failure: BuildFailure) {
+    pub(crate) fn add_build_failure(&mut self, index: usize, failure: BuildFailure) {
         if let Some(report) = self.pages.get_mut(index) {
             report.verdict.add_build_failure(&failure);
             report.build_failure = Some(failure);

@@ -192,7 +192,7 @@ impl Replay {
     /// Takes back what was said of missing WAL where it is there and was not read. `unknown`: segments of `pg_wal` in versions
     /// that are not read here; `denied`: files of it that this user may not open; `control`: the control file, if it can be
     /// trusted.
-    pub fn weigh_left_out(
+    pub(crate) fn weigh_left_out(
         &mut self,
         unknown: &[UnknownVersionSegment],
         denied: &[DeniedFile],
@@ -324,7 +324,7 @@ impl Replay {
 
     /// As of which LSN a page has to be whole: replay does the rest. `None` when that is not known.
     #[must_use]
-    pub fn rebuild_target(&self) -> Option<Lsn> {
+    pub(crate) fn rebuild_target(&self) -> Option<Lsn> {
         let is_known = !matches!(self.recovery, Recovery::Unknown | Recovery::AfterReset);
         self.redo_lsn.filter(|_| is_known && self.can_begin)
     }
@@ -332,13 +332,13 @@ impl Replay {
     /// True when the server was shut down, WAL ends with the checkpoint of that, and nothing read until now speaks against
     /// it. A server that is started says so in `pg_control` before it writes a page: no page can be newer.
     #[must_use]
-    pub fn ends_in_shutdown(&self) -> bool {
+    pub(crate) fn ends_in_shutdown(&self) -> bool {
         self.recovery == Recovery::None && self.can_begin && !self.doubts.iter().any(Doubt::forbids_restore)
     }
 
     /// What a page with this LSN on disk shows, when WAL ends before it: the server had written WAL up to there first.
     #[must_use]
-    pub fn doubt_of_page(&self, page_lsn: Lsn, witness: LsnWitness) -> Option<Doubt> {
+    pub(crate) fn doubt_of_page(&self, page_lsn: Lsn, witness: LsnWitness) -> Option<Doubt> {
         let end_lsn = self.end_lsn.filter(|end| page_lsn > *end)?;
         Some(Doubt::PageAfterEnd { witness, page_lsn, end_lsn })
     }
@@ -367,7 +367,7 @@ pub fn run_of(set: &WalSet, lsn: Lsn) -> Option<Range<usize>> {
 
 /// Reads everything before the redo point, and all runs that do not hold it, into `history`. Lower addresses first, so
 /// call it before [`Replay::read_to_end`]. Returns what could not be read.
-pub fn read_before(
+pub(crate) fn read_before(
     set: &WalSet,
     redo_lsn: Option<Lsn>,
     history: &mut WalHistory,

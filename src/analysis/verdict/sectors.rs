@@ -9,7 +9,7 @@ use crate::parsers::page_kind::PageKind;
 use crate::types::{ForkNumber, Lsn};
 
 /// Bytes that most machines write to a disk in one piece when they write more than a sector.
-pub const WIDE_SECTOR_BYTES: usize = 4096;
+pub(crate) const WIDE_SECTOR_BYTES: usize = 4096;
 
 /// Mark of a sector that is all zero: equal to any other such sector, and proof of nothing.
 const ZERO_MARK: u64 = 0;
@@ -43,7 +43,7 @@ impl SectorMarks {
 
     /// Marks of a page every byte of which counts.
     #[must_use]
-    pub fn of_all_bytes(page: &[u8]) -> Self {
+    pub(crate) fn of_all_bytes(page: &[u8]) -> Self {
         Self { sectors: page.chunks(SECTOR_BYTES).map(mark).collect(), is_sequence: false }
     }
 
@@ -55,7 +55,7 @@ impl SectorMarks {
 
     /// True for a page of a sequence.
     #[must_use]
-    pub const fn is_sequence(&self) -> bool {
+    pub(crate) const fn is_sequence(&self) -> bool {
         self.is_sequence
     }
 
@@ -85,7 +85,7 @@ impl SectorMarks {
 
     /// Sectors that are the same in both.
     #[must_use]
-    pub fn matching(&self, other: &Self) -> usize {
+    pub(crate) fn matching(&self, other: &Self) -> usize {
         (0..self.len()).filter(|at| self.same(other, *at)).count()
     }
 }
@@ -142,7 +142,7 @@ pub struct TearMap {
 
 impl TearMap {
     /// Makes room for an image at this index of the list: those from there on move up.
-    pub fn make_room(&mut self, at: usize) {
+    pub(crate) fn make_room(&mut self, at: usize) {
         let indexes = self.sources.iter_mut().flatten().chain(&mut self.newer).chain(&mut self.older);
         for index in indexes.filter(|index| **index >= at) {
             *index = index.saturating_add(1);
@@ -151,7 +151,7 @@ impl TearMap {
 
     /// The most probable offset of the break: a boundary of 4 KiB where one is possible.
     #[must_use]
-    pub fn break_at(&self) -> usize {
+    pub(crate) fn break_at(&self) -> usize {
         let (first, last) = (self.boundary.start, self.boundary.end);
         let (wide, plain) = match self.direction {
             TearDirection::Tail => (first.next_multiple_of(WIDE_SECTOR_BYTES), first),
@@ -165,7 +165,7 @@ impl TearMap {
 
 /// An image as the map sees it.
 #[derive(Clone, Copy, Debug)]
-pub struct MapImage<'a> {
+pub(crate) struct MapImage<'a> {
     /// Its sectors.
     pub marks: &'a SectorMarks,
     /// Its page LSN; `None` for the all-zero page that every page once was.
@@ -175,7 +175,7 @@ pub struct MapImage<'a> {
 /// Maps the sectors of `disk`. `disk_lsn` is the LSN in its first sector. `None` when no sector with content equals that
 /// of any image: then nothing says that the page was torn.
 #[must_use]
-pub fn map_tear(disk: &SectorMarks, disk_lsn: Lsn, images: &[MapImage<'_>]) -> Option<TearMap> {
+pub(crate) fn map_tear(disk: &SectorMarks, disk_lsn: Lsn, images: &[MapImage<'_>]) -> Option<TearMap> {
     let count = disk.len();
     let sources: Vec<Vec<usize>> = (0..count)
         .map(|at| {

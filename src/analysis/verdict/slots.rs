@@ -81,7 +81,7 @@ struct ForkSlots {
 }
 
 /// Finds, while all pages are read for other reasons, which slots hold their page as it stands on disk.
-pub struct Unchanged<'a> {
+pub(crate) struct Unchanged<'a> {
     slots: &'a [SlotRef],
     forks: FxHashMap<(RelFileLocator, ForkNumber), ForkSlots>,
     is_same: Vec<AtomicBool>,
@@ -151,7 +151,7 @@ pub enum Suspicion {
 
 /// How slots are compared.
 #[derive(Clone, Copy, Debug)]
-pub struct CompareRules {
+pub(crate) struct CompareRules {
     /// Bytes of a page.
     pub block_size: usize,
     /// Page checksums are enforced.
@@ -175,7 +175,7 @@ struct ComparedPortion {
 
 /// Compares every slot with its page on disk and reports pages that need a closer look. `slots` is sorted by page; those
 /// that are known to be identical are not read again.
-pub fn compare_slots(
+pub(crate) fn compare_slots(
     set: &DwbSet,
     slots: &mut [SlotRef],
     pages: &dyn PageSource,

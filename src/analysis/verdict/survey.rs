@@ -39,7 +39,7 @@ use crate::types::{ForkNumber, Lsn, PageId, RelFileLocator};
 const MAX_FLIPPED_BITS: u32 = 2;
 
 /// Everything that pages are judged by.
-pub struct Context<'a> {
+pub(crate) struct Context<'a> {
     /// The pages on disk.
     pub pages: &'a dyn PageSource,
     /// The double write buffer.
@@ -159,7 +159,7 @@ impl PageReport {
     /// True when the page can be built by replay and was not yet, and no doubt about the cluster would keep it from being
     /// proven.
     #[must_use]
-    pub fn can_be_rebuilt(&self) -> bool {
+    pub(crate) fn can_be_rebuilt(&self) -> bool {
         let is_tried =
             self.build_failure.is_some() || self.verdict.candidates.iter().any(|one| one.rebuilt().is_some());
         // Of a map that servers do without nobody need start one.
@@ -169,14 +169,14 @@ impl PageReport {
 
     /// True when the page can be built by replay and was not yet, and a doubt about the cluster keeps it from being proven.
     #[must_use]
-    pub fn can_be_rebuilt_unproven(&self) -> bool {
+    pub(crate) fn can_be_rebuilt_unproven(&self) -> bool {
         let is_wanted = self.verdict.verdict != Verdict::Leave;
         matches!(self.rebuild, Some(Ok(_))) && is_wanted && self.is_doubtful && self.build_failure.is_none()
     }
 
     /// True when the page was to be built, and no replay took place for a reason that is none of the page's own.
     #[must_use]
-    pub fn can_be_tried_again(&self) -> bool {
+    pub(crate) fn can_be_tried_again(&self) -> bool {
         matches!(self.rebuild, Some(Ok(_)))
             && !self.is_doubtful
             && self.build_failure.as_ref().is_some_and(BuildFailure::is_of_all)
@@ -184,13 +184,13 @@ impl PageReport {
 
     /// True for a page of a visibility map that stops replay, where a page of zeros does not.
     #[must_use]
-    pub fn keeps_replay_as_map(&self) -> bool {
+    pub(crate) fn keeps_replay_as_map(&self) -> bool {
         self.verdict.reasons.contains(&Reason::MapStopsReplay { may_be_blank: true })
     }
 
     /// True for a damaged page of a map that nothing better is known for than a page of zeros: servers take it for one.
     #[must_use]
-    pub fn can_be_blank(&self) -> bool {
+    pub(crate) fn can_be_blank(&self) -> bool {
         let is_map = matches!(self.page.fork, ForkNumber::Fsm | ForkNumber::Vm);
         let is_left = self.verdict.verdict == Verdict::Leave || self.keeps_replay_as_map();
         self.is_wrong && is_map && is_left && self.server_rejects && !self.is_cut && !self.is_unlogged

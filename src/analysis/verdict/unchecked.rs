@@ -20,7 +20,7 @@ const MAX_PAIRS: usize = 4_000_000;
 /// True for a heap page that shows a transaction which began at or after the redo point: only of such a one WAL has every
 /// record.
 #[must_use]
-pub fn shows_late_transaction(page: &[u8], fork: ForkNumber, next_at_redo: u32) -> bool {
+pub(crate) fn shows_late_transaction(page: &[u8], fork: ForkNumber, next_at_redo: u32) -> bool {
     fork == ForkNumber::Main && xids_of(page, fork).into_iter().any(|xid| !is_newer_xid(next_at_redo, xid))
 }
 

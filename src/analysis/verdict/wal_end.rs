@@ -17,7 +17,7 @@ use crate::types::Lsn;
 ///
 /// # Errors
 /// When a segment at or after the end cannot be read.
-pub fn doubt_of_end(
+pub(crate) fn doubt_of_end(
     replay: &Replay,
     own: &WalSet,
     elsewhere: Option<&WalSet>,

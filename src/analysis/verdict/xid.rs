@@ -4,7 +4,7 @@
 ///
 /// Source: `TransactionIdFollows`, `src/backend/access/transam/transam.c`.
 #[must_use]
-pub const fn is_newer_xid(xid: u32, other: u32) -> bool {
+pub(crate) const fn is_newer_xid(xid: u32, other: u32) -> bool {
     xid.wrapping_sub(other).cast_signed() > 0
 }
 

@@ -13,7 +13,7 @@ use crate::parsers::wal::record::Record;
 use crate::types::{BlockNumber, ForkNumber, Lsn, PageId, RelFileLocator};
 
 /// Pages that are found at most.
-pub const MAX_ZEROED: usize = 100_000;
+pub(crate) const MAX_ZEROED: usize = 100_000;
 
 /// Pages of main forks that are all zero on disk, and which of them records name.
 #[derive(Debug, Default)]

@@ -42,7 +42,7 @@ impl BlockSet {
     }
 
     /// Adds all blocks of another set.
-    pub fn union_with(&mut self, other: &Self) {
+    pub(crate) fn union_with(&mut self, other: &Self) {
         for (fork, bitmap) in &other.bitmaps {
             let index = self.index_of(*fork);
             let own = &mut self.bitmaps[index].1;
@@ -53,7 +53,7 @@ impl BlockSet {
     }
 
     /// Adds those blocks of another set that are not in `known`.
-    pub fn union_with_others(&mut self, other: &Self, known: &Self) {
+    pub(crate) fn union_with_others(&mut self, other: &Self, known: &Self) {
         for (fork, bitmap) in &other.bitmaps {
             let known = known.indexes.get(fork).and_then(|index| known.bitmaps.get(*index));
             #[allow(clippy::arithmetic_side_effects, reason = "a difference of sets")]
@@ -70,7 +70,7 @@ impl BlockSet {
 
     /// True when some block is in both sets.
     #[must_use]
-    pub fn intersects(&self, other: &Self) -> bool {
+    pub(crate) fn intersects(&self, other: &Self) -> bool {
         let has_common = |fork: &ForkKey, bitmap: &RoaringBitmap| {
             let others = other.indexes.get(fork).and_then(|index| other.bitmaps.get(*index));
             others.is_some_and(|(_, others)| !bitmap.is_disjoint(others))
@@ -79,7 +79,7 @@ impl BlockSet {
     }
 
     /// Removes the blocks of each fork from the one on that `from` gives.
-    pub fn remove_from(&mut self, from: &impl Fn(RelFileLocator, u8) -> Option<BlockNumber>) {
+    pub(crate) fn remove_from(&mut self, from: &impl Fn(RelFileLocator, u8) -> Option<BlockNumber>) {
         for ((rel, fork_code), bitmap) in &mut self.bitmaps {
             if let Some(first) = from(*rel, *fork_code) {
                 let before = bitmap.len();
@@ -115,7 +115,7 @@ impl BlockSet {
 
     /// Memory that the set takes, in bytes, by a cautious guess.
     #[must_use]
-    pub const fn approximate_bytes(&self) -> u64 {
+    pub(crate) const fn approximate_bytes(&self) -> u64 {
         self.count.saturating_mul(ASSUMED_BYTES)
     }
 
@@ -152,7 +152,7 @@ impl RecentBlocks {
     }
 
     /// Makes a block new again.
-    pub fn forget(&mut self, rel: RelFileLocator, fork_code: u8, block: BlockNumber) {
+    pub(crate) fn forget(&mut self, rel: RelFileLocator, fork_code: u8, block: BlockNumber) {
         let known = self.seen.get_mut(Self::slot_of(rel, fork_code, block));
         if let Some(known) = known.filter(|known| **known == Some(((rel, fork_code), block))) {
             *known = None;

@@ -8,7 +8,7 @@ const MAX_ROWS_WITH_EMPTY: u64 = 60;
 
 /// Periods that follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BucketRow {
+pub(crate) struct BucketRow {
     /// How many they are; none for what was written before any time was told.
     pub periods: u64,
     /// What was counted in them; its start is that of the first.
@@ -17,7 +17,7 @@ pub struct BucketRow {
 
 /// All rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BucketRows {
+pub(crate) struct BucketRows {
     /// The rows.
     pub rows: Vec<BucketRow>,
     /// Periods without records that no row stands for.

@@ -32,7 +32,7 @@ enum Catalog {
 
 /// Which files hold these catalogs: those of their OIDs, which they have until they are rewritten, and those that names tell.
 #[derive(Clone, Debug, Default)]
-pub struct CatalogFileNumbers {
+pub(crate) struct CatalogFileNumbers {
     classes: HashSet<RelFileLocator>,
     namespaces: HashSet<RelFileLocator>,
     databases: HashSet<RelFileLocator>,
@@ -76,7 +76,7 @@ enum RowEvent {
 }
 
 /// Keeps the rows of catalogs in one segment, in order.
-pub struct CatalogRowReader<'a> {
+pub(crate) struct CatalogRowReader<'a> {
     files: &'a CatalogFileNumbers,
     decoder: ImageDecoder,
     page: Vec<u8>,
@@ -137,7 +137,7 @@ impl Visitor for CatalogRowReader<'_> {
 
 /// The rows of catalogs of all segments, in order.
 #[derive(Debug)]
-pub struct CatalogRows {
+pub(crate) struct CatalogRows {
     layout: &'static CatalogLayout,
     files: CatalogFileNumbers,
     /// Rows by where they stand, for those that follow and are stored in part.

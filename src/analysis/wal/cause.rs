@@ -123,7 +123,7 @@ pub struct CauseClassifier {
 
 /// Finds the LSN that a page had before the record that holds its image.
 #[derive(Debug)]
-pub struct OldLsns {
+pub(crate) struct OldLsns {
     decoder: ImageDecoder,
     page: Vec<u8>,
 }
@@ -174,12 +174,12 @@ impl CauseClassifier {
 
     /// Records that are not valid records of their type, so that a redo point may be missing.
     #[must_use]
-    pub fn undecoded(&self) -> &[ParseError] {
+    pub(crate) fn undecoded(&self) -> &[ParseError] {
         &self.facts.undecoded
     }
 
     /// Notes an image that could not be restored, of which the cause is asked with [`Self::cause`].
-    pub fn note_unreadable(&mut self, image: UnreadableImage) {
+    pub(crate) fn note_unreadable(&mut self, image: UnreadableImage) {
         self.open.unreadable.push(image);
     }
 
@@ -194,7 +194,7 @@ impl CauseClassifier {
     }
 
     /// Notes the redo points at or before a record: needed where records without images are not shown.
-    pub fn pass(&mut self, start_lsn: Lsn) {
+    pub(crate) fn pass(&mut self, start_lsn: Lsn) {
         while let Some(run) = self.facts.runs.get(self.runs_begun).filter(|run| run.first <= start_lsn) {
             self.runs_begun = self.runs_begun.saturating_add(1);
             self.run = Some(*run);

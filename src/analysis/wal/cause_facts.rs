@@ -43,13 +43,13 @@ pub struct CauseFacts {
 impl CauseFacts {
     /// True for the record of a hint image whose page is changed later in its interval.
     #[must_use]
-    pub fn is_changed_later(&self, hint_lsn: Lsn) -> bool {
+    pub(crate) fn is_changed_later(&self, hint_lsn: Lsn) -> bool {
         self.hints_then_changed.contains(key_of(hint_lsn))
     }
 
     /// True for the record of an image of a map page that was written because the relation was about to be cut short.
     #[must_use]
-    pub fn is_map_truncation(&self, image_lsn: Lsn) -> bool {
+    pub(crate) fn is_map_truncation(&self, image_lsn: Lsn) -> bool {
         self.map_truncations.contains(key_of(image_lsn))
     }
 }
@@ -296,7 +296,7 @@ impl FactsFold {
     }
 
     /// Ends a run: what follows does not follow in WAL.
-    pub fn end_run(&mut self) {
+    pub(crate) fn end_run(&mut self) {
         self.is_inside_run = false;
         self.hints.clear();
         self.hints_before.clear();

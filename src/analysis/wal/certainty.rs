@@ -35,7 +35,7 @@ impl Certainty {
 
     /// The certainty of a sum when not all that it is about could be read.
     #[must_use]
-    pub const fn of_part(self) -> Self {
+    pub(crate) const fn of_part(self) -> Self {
         match self {
             Self::Exact => Self::AtLeast,
             other => other,
@@ -45,7 +45,7 @@ impl Certainty {
     /// The certainty of what is worked out of this number and another one. A lower bound and an estimate give an estimate;
     /// so do samples of different things.
     #[must_use]
-    pub fn and(self, other: Self) -> Self {
+    pub(crate) fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Exact, only) | (only, Self::Exact) => only,
             (one, same) if one == same => one,

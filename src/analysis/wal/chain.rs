@@ -78,7 +78,7 @@ impl ChainVerdict {
 
 /// Counts the records of a run of segments, or of a part of it.
 #[derive(Clone, Debug, Default)]
-pub struct RunCounter {
+pub(crate) struct RunCounter {
     /// How many records.
     pub records: u64,
     /// Those of them that were found again after damage.

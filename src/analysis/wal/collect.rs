@@ -19,7 +19,7 @@ use crate::types::Lsn;
 ///
 /// # Errors
 /// When the first segment cannot be opened.
-pub fn collect_run<V: Visitor + Send>(
+pub(crate) fn collect_run<V: Visitor + Send>(
     stretch: &Stretch<'_>,
     jobs: usize,
     watch: WatchRead<'_>,
@@ -91,7 +91,7 @@ pub fn collect_run<V: Visitor + Send>(
 
 /// Where the WAL that a part shows ends: the start of the next segment, or its last record's end.
 #[must_use]
-pub fn end_of_part<V>(part: &SegmentRead<V>) -> Lsn {
+pub(crate) fn end_of_part<V>(part: &SegmentRead<V>) -> Lsn {
     let whole = matches!(part.summary.end.reason, EndReason::Limit) && !part.reached_end;
     let counted = part.extent.last_end_lsn.unwrap_or(part.summary.start_lsn);
     if whole { part.summary.limit_lsn.max(counted) } else { counted }

@@ -189,7 +189,7 @@ impl SetCounts {
 
     /// There are images of relations that cannot be found in other sets.
     #[must_use]
-    pub fn has_unnamed(&self) -> bool {
+    pub(crate) fn has_unnamed(&self) -> bool {
         self.parts.contains_key(&Part::Unnamed)
     }
 }

@@ -33,7 +33,7 @@ impl Default for TimeCurve {
 impl TimeCurve {
     /// One whose steps are as long as this, at least a microsecond, however many there are.
     #[must_use]
-    pub fn of_width(width_us: i64) -> Self {
+    pub(crate) fn of_width(width_us: i64) -> Self {
         Self { width_us: width_us.max(1), max_points: usize::MAX, ..Self::default() }
     }
 
@@ -62,7 +62,7 @@ impl TimeCurve {
     }
 
     /// Takes the times for unknown, all of them.
-    pub fn forget_times(&mut self) {
+    pub(crate) fn forget_times(&mut self) {
         for (_, tally) in std::mem::take(&mut self.points) {
             self.unknown.add(&tally);
         }
@@ -70,7 +70,7 @@ impl TimeCurve {
 
     /// The length of a step, in microseconds: how exact its times are.
     #[must_use]
-    pub const fn width_us(&self) -> i64 {
+    pub(crate) const fn width_us(&self) -> i64 {
         self.width_us
     }
 
@@ -88,7 +88,7 @@ impl TimeCurve {
     /// The window of `window_us`, or as many whole steps, with the most bytes. Windows do not overlap, and begin with
     /// whole ones since 2000.
     #[must_use]
-    pub fn peak(&self, window_us: i64) -> Option<Peak> {
+    pub(crate) fn peak(&self, window_us: i64) -> Option<Peak> {
         // Whole steps.
         let steps = window_us.max(1).saturating_add(self.width_us.saturating_sub(1)).div_euclid(self.width_us.max(1));
         let window_us = steps.max(1).saturating_mul(self.width_us);
@@ -111,7 +111,7 @@ impl TimeCurve {
 
     /// Bytes in memory, about.
     #[must_use]
-    pub fn approximate_bytes(&self) -> u64 {
+    pub(crate) fn approximate_bytes(&self) -> u64 {
         (self.points.capacity() as u64).saturating_mul(size_of::<(i64, Tally)>() as u64)
     }
 
@@ -166,7 +166,7 @@ impl Peak {
 
     /// The same per second.
     #[must_use]
-    pub fn bytes_per_s(&self) -> f64 {
+    pub(crate) fn bytes_per_s(&self) -> f64 {
         self.bytes() as f64 / (self.window_us.max(1) as f64 / 1e6)
     }
 }
@@ -188,7 +188,7 @@ impl Default for RecordCurve {
 impl RecordCurve {
     /// Records that one point stands for.
     #[must_use]
-    pub const fn per_point(&self) -> u64 {
+    pub(crate) const fn per_point(&self) -> u64 {
         self.per_point
     }
 

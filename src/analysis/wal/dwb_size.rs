@@ -15,11 +15,11 @@ use crate::types::Lsn;
 /// Smallest size that is proposed, in MB: that of the server's own header file.
 const SMALLEST_MB: u32 = 16;
 /// Largest value of `double_write_buffer_size`, in MB.
-pub const LARGEST_MB: u32 = 1024;
+pub(crate) const LARGEST_MB: u32 = 1024;
 
 /// Blocks that were dirtied in one checkpoint interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DirtiedInterval {
+pub(crate) struct DirtiedInterval {
     /// Its redo point; `None`: it began before the WAL that was read, or at one that is hidden.
     pub redo_lsn: Option<Lsn>,
     /// Between which addresses its redo point lies, where no record names it.
@@ -36,7 +36,7 @@ pub struct DirtiedInterval {
 /// Blocks of one segment, cut at redo points. Pages that are logged as a whole are left out: bulk writes, which pass the
 /// buffer by.
 #[derive(Debug)]
-pub struct DirtyBlocks<'a> {
+pub(crate) struct DirtyBlocks<'a> {
     cuts: &'a [DirtyCut],
     recent: RecentBlocks,
     /// Records seen.
@@ -47,7 +47,7 @@ pub struct DirtyBlocks<'a> {
 
 /// A place at which blocks are counted anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DirtyCut {
+pub(crate) enum DirtyCut {
     /// A redo point.
     Redo(Lsn),
     /// From here on a hidden redo point may lie.
@@ -108,7 +108,7 @@ impl Visitor for DirtyBlocks<'_> {
 
 /// Puts the parts of segments together to intervals.
 #[derive(Debug, Default)]
-pub struct DirtyFold {
+pub(crate) struct DirtyFold {
     begun: Option<DirtyCut>,
     open: BlockSet,
     done: Vec<DirtiedInterval>,
@@ -127,7 +127,7 @@ impl DirtyFold {
     }
 
     /// Ends a run: what follows does not follow in WAL.
-    pub fn end_run(&mut self, end_lsn: Lsn) {
+    pub(crate) fn end_run(&mut self, end_lsn: Lsn) {
         self.close(end_lsn, false);
         self.begun = None;
     }
@@ -155,7 +155,7 @@ impl DirtyFold {
 
 /// How many blocks were dirtied in an interval, over all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DirtySummary {
+pub(crate) struct DirtySummary {
     /// Whole intervals; where there is none, those that are not.
     pub intervals: u64,
     /// Most blocks.
@@ -195,7 +195,7 @@ impl DirtySummary {
 
 /// What one layout needs so that an interval with so many blocks does not wrap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LayoutNeed {
+pub(crate) struct LayoutNeed {
     /// Name of the layout.
     pub layout: &'static str,
     /// Blocks that must fit.
@@ -225,7 +225,7 @@ pub fn needs(blocks: u64, block_size: u32) -> Vec<LayoutNeed> {
 
 /// How often a buffer of one layout and size would have wrapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SizeTrial {
+pub(crate) struct SizeTrial {
     /// Name of the layout.
     pub layout: &'static str,
     /// `double_write_buffer_size`, in MB.
@@ -240,7 +240,7 @@ pub struct SizeTrial {
 
 /// Tries sizes on intervals.
 #[must_use]
-pub fn trials(intervals: &[DirtiedInterval], sizes_mb: &[u32], block_size: u32) -> Vec<SizeTrial> {
+pub(crate) fn trials(intervals: &[DirtiedInterval], sizes_mb: &[u32], block_size: u32) -> Vec<SizeTrial> {
     let trial = |layout: &'static dyn DwbLayout, setting_mb: u32| {
         let slots = slots_of(layout, setting_mb, block_size)?;
         let wrapped = intervals.iter().filter(|interval| interval.blocks > slots).count() as u64;
@@ -251,7 +251,7 @@ pub fn trials(intervals: &[DirtiedInterval], sizes_mb: &[u32], block_size: u32) 
 
 /// Whether the buffer of a cluster has overwritten images of its current batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BufferWrap {
+pub(crate) enum BufferWrap {
     /// There is no buffer.
     NoBuffer,
     /// Its slots are used again only after their pages are durable: it cannot.

@@ -57,7 +57,7 @@ pub(super) fn feed(
             Ok(reader) => reader,
             Err(error) => return Fed { file, how: FedEnd::Closed(error), past_end },
         };
-        let mut reader = if file > last { reader.from_small_pieces() } else { reader };
+        let mut reader = if file > last { reader.into_small_pieces() } else { reader };
         let how = loop {
             let piece = match reader.next_piece() {
                 Ok(Some(piece)) => piece,

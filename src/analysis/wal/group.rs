@@ -91,7 +91,7 @@ impl Groups {
 
     /// Counts a record whose images have these causes, in the order of the block references that have one.
     #[inline(never)]
-    pub fn add_with_causes(&mut self, record: &Record<'_>, causes: &[Cause]) {
+    pub(crate) fn add_with_causes(&mut self, record: &Record<'_>, causes: &[Cause]) {
         // Who is above whom, records of other relations tell as well.
         if self.by.has(GroupBy::Xid) {
             self.add_parents(record);
@@ -165,7 +165,7 @@ impl Groups {
     }
 
     /// Adds the groups of another part.
-    pub fn merge(&mut self, other: &Self) {
+    pub(crate) fn merge(&mut self, other: &Self) {
         for (own, other) in self.dense.iter_mut().zip(&other.dense).filter(|(_, other)| other.records > 0) {
             own.add(other);
         }
@@ -195,7 +195,7 @@ impl Groups {
 
     /// As [`Self::rows`], with the groups of one name put together: `name` says which they are.
     #[must_use]
-    pub fn rows_as(&self, name: &dyn Fn(Key) -> Key) -> Vec<(RowKey, Tally)> {
+    pub(crate) fn rows_as(&self, name: &dyn Fn(Key) -> Key) -> Vec<(RowKey, Tally)> {
         let mut rows: FxHashMap<RowKey, Tally> = FxHashMap::default();
         let mut add = |first: &Key, second: Option<&Key>, tally: &Tally| {
             let name = |key: &Key| name(self.at_top(*key));

@@ -85,7 +85,7 @@ impl Grouping {
 
     /// True when rows stand for relations and nothing else, so that each can say what was done with it.
     #[must_use]
-    pub fn is_of_relations(&self) -> bool {
+    pub(crate) fn is_of_relations(&self) -> bool {
         self.second.is_none() && matches!(self.first, GroupBy::Relation | GroupBy::Table)
     }
 

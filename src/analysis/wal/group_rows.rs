@@ -58,7 +58,7 @@ fn kind_of(rel: RelFileLocator, activity: &RelationUse, names: Option<&RelationN
 
 /// The rows of `groups` in the order of their keys. `uses`: what was done with the relations, where rows need it.
 #[must_use]
-pub fn group_rows(groups: &Groups, uses: Option<&RelationUses>, names: Option<&RelationNames>) -> Vec<GroupRow> {
+pub(crate) fn group_rows(groups: &Groups, uses: Option<&RelationUses>, names: Option<&RelationNames>) -> Vec<GroupRow> {
     let by = groups.by();
     let tables = names.filter(|_| by.has(GroupBy::Table)).map(RelationNames::tables).unwrap_or_default();
     let table_of = |rel: RelFileLocator| tables.get(&rel).copied().unwrap_or(rel);

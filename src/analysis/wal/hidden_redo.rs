@@ -155,20 +155,20 @@ impl ImageHints {
     /// True when an image may show a redo point after `known`. `touched`: blocks met since that and before the stretch;
     /// `None`: some of them are not known.
     #[must_use]
-    pub fn may_show(&self, known: Lsn, touched: Option<&BlockSet>) -> bool {
+    pub(crate) fn may_show(&self, known: Lsn, touched: Option<&BlockSet>) -> bool {
         let is_met = || touched.is_none_or(|touched| self.firsts.intersects(touched));
         self.newest_old > known || (!self.firsts.is_empty() && is_met())
     }
 
     /// True when the blocks met before the stretch matter.
     #[must_use]
-    pub const fn needs_blocks(&self) -> bool {
+    pub(crate) const fn needs_blocks(&self) -> bool {
         !self.firsts.is_empty()
     }
 
     /// Memory that they take, in bytes, by a cautious guess.
     #[must_use]
-    pub const fn approximate_bytes(&self) -> u64 {
+    pub(crate) const fn approximate_bytes(&self) -> u64 {
         self.firsts.approximate_bytes()
     }
 }
@@ -193,7 +193,7 @@ pub(super) fn lsn_at_hand(record: &Record<'_>, block: &BlockHead, offset: usize)
 
 /// An image of a page that had an LSN after some address.
 #[derive(Clone, Copy, Debug)]
-pub struct NewerImage {
+pub(crate) struct NewerImage {
     /// Start of its record.
     pub start_lsn: Lsn,
     /// The LSN that the page had before.
@@ -202,7 +202,7 @@ pub struct NewerImage {
 
 /// Gathers the images in a segment that its records never force, of pages that had an LSN after some address.
 #[derive(Debug)]
-pub struct NewerImages {
+pub(crate) struct NewerImages {
     range: Range<Lsn>,
     known: Lsn,
     old_lsns: OldLsns,

@@ -25,7 +25,7 @@ const OPEN_BLOCKS_BYTES: u64 = 16 << 20;
 const OPEN_CHUNKS: usize = 4096;
 
 /// Parts in which the decay inside an interval is shown.
-pub const DECAY_BUCKETS: usize = 8;
+pub(crate) const DECAY_BUCKETS: usize = 8;
 
 /// What began an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +111,7 @@ impl DecayBy {
 impl Interval {
     /// True when it begins before the WAL that was counted: its figures are those of a part of it.
     #[must_use]
-    pub fn begins_before(&self) -> bool {
+    pub(crate) fn begins_before(&self) -> bool {
         self.redo_lsn != Some(self.start_lsn)
     }
 
@@ -153,7 +153,7 @@ impl Interval {
 
     /// So much per second; `None` where that is not known.
     #[must_use]
-    pub fn per_second(&self, amount: u64) -> Option<f64> {
+    pub(crate) fn per_second(&self, amount: u64) -> Option<f64> {
         self.duration_s().filter(|duration| *duration > 0.0).map(|duration| amount as f64 / duration)
     }
 }
@@ -170,7 +170,7 @@ struct Unsettled {
 }
 
 /// Reads segments again.
-pub trait Reread {
+pub(crate) trait Reread {
     /// With cuts; returns their slices in order.
     ///
     /// # Errors
@@ -203,7 +203,7 @@ enum Beginning {
 
 /// Folds segments into intervals.
 #[derive(Debug, Default)]
-pub struct IntervalFold {
+pub(crate) struct IntervalFold {
     redo_lsn: Option<Lsn>,
     hidden: Option<HiddenRedo>,
     checkpoint: Option<CheckpointSeen>,
@@ -221,7 +221,7 @@ pub struct IntervalFold {
 
 /// All intervals of some WAL, and what was counted beside them.
 #[derive(Debug)]
-pub struct Folded {
+pub(crate) struct Folded {
     /// The intervals, in order.
     pub intervals: Vec<Interval>,
     /// The time, and whether it was set back.
@@ -282,7 +282,7 @@ impl IntervalFold {
     ///
     /// # Errors
     /// When a segment that must be read again cannot be.
-    pub fn end_run(&mut self, again: &mut dyn Reread) -> Result<(), WalReadError> {
+    pub(crate) fn end_run(&mut self, again: &mut dyn Reread) -> Result<(), WalReadError> {
         let Some(end_lsn) = self.chunks.last().map(|last| last.end_lsn) else { return Ok(()) };
         let closed = self.close(end_lsn, Beginning::Run, again);
         self.run_first = None;
@@ -311,7 +311,7 @@ impl IntervalFold {
 
     /// Takes out the intervals of which all is known. Where the clock contradicts itself, or is about to, they have no times: one
     /// that lasts for years ends with a time that was told wrongly, and which the next right one contradicts.
-    pub fn take_settled(&mut self) -> Vec<Interval> {
+    pub(crate) fn take_settled(&mut self) -> Vec<Interval> {
         let settled = self.done.len().saturating_sub(usize::from(self.unsettled.is_some()));
         let is_wrong = self.clock.contradicts_itself();
         let by_records = self.done_by_records.drain(..settled);

@@ -89,7 +89,7 @@ impl LastCheckpoint {
     ///
     /// Source: `main`, `src/bin/pg_resetwal/pg_resetwal.c`.
     #[must_use]
-    pub fn reset_arguments(&self) -> String {
+    pub(crate) fn reset_arguments(&self) -> String {
         let of = &self.checkpoint;
         let (xid, epoch) = (of.next_xid(), of.next_full_xid >> 32);
         let facts = self.major.map(Major::facts);
@@ -173,7 +173,7 @@ impl Visitor for Seen {
 ///
 /// Source: `xl_multixact_create`, `src/include/access/multixact.h`.
 #[must_use]
-pub fn multixact_made(record: &Record<'_>) -> Option<(u32, u64, u32)> {
+pub(crate) fn multixact_made(record: &Record<'_>) -> Option<(u32, u64, u32)> {
     const CREATE: u8 = 0x20;
     if record.header.info & 0xF0 != CREATE || record.is_cut() {
         return None;

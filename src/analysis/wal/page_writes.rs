@@ -86,7 +86,7 @@ const MAX_TOUCHED: usize = 1024;
 
 /// Finds out from the first changes after a redo point whether images are written.
 #[derive(Debug)]
-pub struct WritesAfterRedo {
+pub(crate) struct WritesAfterRedo {
     redo_lsn: Lsn,
     touched: FxHashSet<(RelFileLocator, u8, BlockNumber)>,
     without_image: u8,

@@ -55,7 +55,7 @@ impl ScanPlan {
 
     /// True when what was done with each relation is counted: where rows stand for relations, or for their kinds.
     #[must_use]
-    pub fn counts_uses(&self) -> bool {
+    pub(crate) fn counts_uses(&self) -> bool {
         self.group.is_some_and(|by| by.is_of_relations() || by.has(GroupBy::Kind))
     }
 
@@ -190,11 +190,11 @@ pub struct Counts {
 }
 
 /// A segment with what it counts.
-pub type SegmentCounts<'a> = SegmentRead<Counter<'a>>;
+pub(crate) type SegmentCounts<'a> = SegmentRead<Counter<'a>>;
 
 /// Counts records as they come.
 #[derive(Debug)]
-pub struct Counter<'a> {
+pub(crate) struct Counter<'a> {
     blocks: bool,
     /// A redo point may lie where no record says so.
     hides_redo: bool,

@@ -14,7 +14,7 @@ use crate::types::Lsn;
 ///
 /// # Errors
 /// When a segment cannot be read.
-pub fn ends_among(
+pub(crate) fn ends_among(
     set: &WalSet,
     wanted: &BTreeSet<Lsn>,
     jobs: usize,

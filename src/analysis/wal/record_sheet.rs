@@ -16,10 +16,10 @@ use crate::parsers::wal::xact_end::XactEnd;
 use crate::types::{BlockNumber, Lsn, PageId, RelFileLocator};
 
 /// Records that are listed at a time.
-pub const MAX_LISTED: usize = 4096;
+pub(crate) const MAX_LISTED: usize = 4096;
 
 /// Bytes of a record that are kept to be shown.
-pub const MAX_SHOWN_BYTES: usize = 64 << 10;
+pub(crate) const MAX_SHOWN_BYTES: usize = 64 << 10;
 
 /// Why no more records can be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub enum StoppedAt {
 impl StoppedAt {
     /// A segment cannot be read.
     #[must_use]
-    pub fn unreadable(error: WalReadError) -> Self {
+    pub(crate) fn unreadable(error: WalReadError) -> Self {
         Self::Unreadable(ErrorWords::of_other(&error))
     }
 }

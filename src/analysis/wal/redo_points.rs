@@ -8,7 +8,7 @@ use crate::types::Lsn;
 
 /// Gathers the redo points that the records of one segment name, in the order of the records.
 #[derive(Debug, Default)]
-pub struct RedoPoints {
+pub(crate) struct RedoPoints {
     /// They may lie in segments before.
     pub points: Vec<Lsn>,
 }

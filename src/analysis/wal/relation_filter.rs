@@ -56,7 +56,7 @@ impl RelationFilter {
     /// What of a record is counted, as where records are grouped by relation: images and data of its blocks, and the rest of
     /// the record with its first block. `None`: nothing.
     #[must_use]
-    pub fn part_of(&self, record: &Record<'_>) -> Option<Tally> {
+    pub(crate) fn part_of(&self, record: &Record<'_>) -> Option<Tally> {
         if record.layout.block_count == 0 {
             return None;
         }
@@ -89,7 +89,7 @@ impl RelationFilter {
     }
 
     /// Says of which relations no block was met: a number that was mistyped looks like a relation without images.
-    pub fn note_unmet(&self, coverage: &mut Coverage) {
+    pub(crate) fn note_unmet(&self, coverage: &mut Coverage) {
         for text in self.unmet() {
             let part = SkippedPart::Argument { option: "--relation", value: text.to_owned() };
             coverage.skip(part, SkipReason::NoRecordOfRelation);
@@ -100,7 +100,7 @@ impl RelationFilter {
 impl Tally {
     /// Counts a record, or what `filter` takes of it.
     #[inline(always)]
-    pub fn add_part(&mut self, record: &Record<'_>, filter: Option<&RelationFilter>) {
+    pub(crate) fn add_part(&mut self, record: &Record<'_>, filter: Option<&RelationFilter>) {
         match filter {
             None => self.add_record(record),
             Some(filter) => {

@@ -59,7 +59,7 @@ impl RelationKind {
 
     /// The access method of an index, where it is known.
     #[must_use]
-    pub const fn index_method(self) -> Option<IndexMethod> {
+    pub(crate) const fn index_method(self) -> Option<IndexMethod> {
         match self {
             Self::Index(method) => method,
             _ => None,

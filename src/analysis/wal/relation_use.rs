@@ -90,7 +90,7 @@ impl IndexMethod {
 
     /// The one with this OID, if it is built in.
     #[must_use]
-    pub fn of_oid(oid: Oid) -> Option<Self> {
+    pub(crate) fn of_oid(oid: Oid) -> Option<Self> {
         let name = access_method_name(oid)?;
         [Self::Btree, Self::Hash, Self::Gin, Self::Gist, Self::SpGist, Self::Brin]
             .into_iter()
@@ -122,13 +122,13 @@ impl RelationUse {
 
     /// Images for each thousand changes; `None` without changes.
     #[must_use]
-    pub fn images_per_1000_changes(&self) -> Option<f64> {
+    pub(crate) fn images_per_1000_changes(&self) -> Option<f64> {
         (self.changes > 0).then(|| self.images as f64 * 1000.0 / self.changes as f64)
     }
 
     /// Part of the updates that are HOT, 0 to 1; `None` without updates.
     #[must_use]
-    pub fn hot_share(&self) -> Option<f64> {
+    pub(crate) fn hot_share(&self) -> Option<f64> {
         let all = self.hot_updates.saturating_add(self.updates);
         (all > 0).then(|| self.hot_updates as f64 / all as f64)
     }
@@ -273,7 +273,7 @@ impl RelationUses {
     }
 
     /// Adds what another part counted.
-    pub fn merge(&mut self, other: &Self) {
+    pub(crate) fn merge(&mut self, other: &Self) {
         for (rel, other) in &other.uses {
             self.uses.entry(*rel).or_default().add(other);
         }

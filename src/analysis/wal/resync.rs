@@ -59,7 +59,7 @@ where
 ///
 /// # Errors
 /// When the first segment cannot be opened.
-pub fn collect_resynchronised<V: Visitor>(
+pub(crate) fn collect_resynchronised<V: Visitor>(
     stretch: &Stretch<'_>,
     last: usize,
     watch: WatchRead<'_>,

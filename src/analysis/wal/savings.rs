@@ -8,7 +8,7 @@ use super::whatif::{Spacing, SpacingRow, WhatIf};
 use crate::parsers::wal::version::Major;
 
 /// How many times as far apart checkpoints are proposed to be.
-pub const SPREADS: [u32; 2] = [2, 4];
+pub(crate) const SPREADS: [u32; 2] = [2, 4];
 
 /// A way to write fewer images, with the figures that it rests on.
 #[derive(Clone, Debug, PartialEq)]

@@ -10,7 +10,7 @@ use crate::parsers::wal::record::Record;
 use crate::parsers::wal::scan::{ScanSummary, SegmentScan};
 
 /// Takes the records of one segment as they come.
-pub trait Visitor {
+pub(crate) trait Visitor {
     /// Takes a record of the range. Inlined where it is called for most records: what is not asked for of a record need not
     /// be put together then.
     fn record(&mut self, record: &Record<'_>);
@@ -36,11 +36,11 @@ impl<V: Visitor> Visitor for Option<V> {
 }
 
 /// Given the bytes that were read; breaks reading off. Called from all threads.
-pub type WatchRead<'a> = &'a (dyn Fn(u64) -> ControlFlow<()> + Sync);
+pub(crate) type WatchRead<'a> = &'a (dyn Fn(u64) -> ControlFlow<()> + Sync);
 
 /// What one segment contributes.
 #[derive(Debug)]
-pub struct SegmentRead<V> {
+pub(crate) struct SegmentRead<V> {
     /// Index of the segment in the set.
     pub index: usize,
     /// The segment at which reading started, this one or an earlier.
@@ -89,7 +89,7 @@ impl<V> SegmentRead<V> {
 ///
 /// # Errors
 /// When the segment cannot be opened.
-pub fn read_segment<V: Visitor>(
+pub(crate) fn read_segment<V: Visitor>(
     stretch: &Stretch<'_>,
     index: usize,
     from: usize,

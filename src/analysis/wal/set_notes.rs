@@ -8,7 +8,7 @@ use crate::types::Lsn;
 
 /// Which WAL is needed; `None`: no bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct NeededWal {
+pub(crate) struct NeededWal {
     /// A gap that ends before is a note.
     pub gaps_from: Option<Lsn>,
     /// A gap that starts here or after is a note.
@@ -21,18 +21,18 @@ impl NeededWal {
     /// Needed from where replay begins. What is missing before is a note: servers remove old segments one by one in any
     /// order, and a crash stops them in between.
     #[must_use]
-    pub const fn by_replay(redo_lsn: Option<Lsn>) -> Self {
+    pub(crate) const fn by_replay(redo_lsn: Option<Lsn>) -> Self {
         Self { gaps_from: redo_lsn, gaps_to: None, segments_from: redo_lsn }
     }
 }
 
 /// Turns the notes of a set into findings, and what was left out of it into gaps of the coverage.
-pub fn note_set(set: &WalSet, needed: NeededWal, findings: &mut Vec<Finding>, coverage: &mut Coverage) {
+pub(crate) fn note_set(set: &WalSet, needed: NeededWal, findings: &mut Vec<Finding>, coverage: &mut Coverage) {
     note_all(set.notes(), needed, findings, coverage);
 }
 
 /// The same of notes of which there may be no set.
-pub fn note_all(notes: &[SetNote], needed: NeededWal, findings: &mut Vec<Finding>, coverage: &mut Coverage) {
+pub(crate) fn note_all(notes: &[SetNote], needed: NeededWal, findings: &mut Vec<Finding>, coverage: &mut Coverage) {
     for note in notes {
         let ends_before = |needed: Option<Lsn>| note.wal_end.zip(needed).is_some_and(|(end, needed)| end <= needed);
         let starts_after = note.wal_start.zip(needed.gaps_to).is_some_and(|(start, needed)| start >= needed);

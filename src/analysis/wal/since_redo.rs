@@ -5,7 +5,7 @@ use super::tally::Tally;
 use crate::parsers::wal::payload::PgTimestamp;
 
 /// Seconds after the redo point at which the spans begin.
-pub const SPAN_STARTS_S: [u32; 5] = [0, 30, 60, 120, 300];
+pub(crate) const SPAN_STARTS_S: [u32; 5] = [0, 30, 60, 120, 300];
 
 /// One span of seconds after redo points.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct SinceSpan {
 impl SinceSpan {
     /// Images per second; `None` where nothing was seen.
     #[must_use]
-    pub fn images_per_s(&self) -> Option<f64> {
+    pub(crate) fn images_per_s(&self) -> Option<f64> {
         (self.observed_us > 0).then(|| self.fpi_count as f64 / (self.observed_us as f64 / 1e6))
     }
 }
@@ -75,7 +75,7 @@ impl SinceRedo {
 
     /// Bytes of images written within 60 s after a redo point.
     #[must_use]
-    pub fn fpi_bytes_within_60_s(&self) -> u64 {
+    pub(crate) fn fpi_bytes_within_60_s(&self) -> u64 {
         self.spans.iter().zip(SPAN_STARTS_S).filter(|(_, start)| *start < 60).map(|(span, _)| span.fpi_bytes).sum()
     }
 }

@@ -121,7 +121,7 @@ impl Shown {
 
 /// Options under which the segments of a set are read.
 #[must_use]
-pub fn reader_options(set: &WalSet) -> ReaderOptions {
+pub(crate) fn reader_options(set: &WalSet) -> ReaderOptions {
     let mut options = ReaderOptions::new(set.geometry());
     options.major = set.major();
     options.system_identifier = set.system_identifier();

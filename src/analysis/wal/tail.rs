@@ -71,7 +71,7 @@ impl Tail {
 ///
 /// # Errors
 /// When a segment after the end cannot be read.
-pub fn judge_tail(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<Tail, WalReadError> {
+pub(crate) fn judge_tail(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<Tail, WalReadError> {
     let mut last = end.clone();
     for _ in 0..MAX_LOOKS {
         let judged = judge_once(set, run, &last).and_then(|tail| {
@@ -92,7 +92,7 @@ pub fn judge_tail(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<Ta
 /// True when reading ended in the last file of a run. A file before it that ends too early, perhaps between two records,
 /// looks complete: what the segments after it hold tells.
 #[must_use]
-pub fn ends_in_last_file(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> bool {
+pub(crate) fn ends_in_last_file(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> bool {
     let last = run.clone().next_back().and_then(|last| set.segments().get(last));
     last.is_none_or(|last| last.start_lsn <= end.at)
 }
@@ -102,7 +102,7 @@ pub fn ends_in_last_file(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> bo
 ///
 /// # Errors
 /// When the segment of the end cannot be read.
-pub fn failed_until(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<Lsn, WalReadError> {
+pub(crate) fn failed_until(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<Lsn, WalReadError> {
     Ok(in_rest_of_page(set, run, end)?.failed_to.max(end.at))
 }
 
@@ -324,7 +324,7 @@ fn in_rest_of_page(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<P
 /// True when reading still fails at `at` or before, after the good record that starts at `last_record`: nobody has written
 /// there since. What cannot be read again is believed to be as it was.
 #[must_use]
-pub fn still_fails(set: &WalSet, run: &Range<usize>, at: Lsn, last_record: Option<Lsn>) -> bool {
+pub(crate) fn still_fails(set: &WalSet, run: &Range<usize>, at: Lsn, last_record: Option<Lsn>) -> bool {
     let end = EndOfWal { reason: EndReason::InputEnds, at, unfinished: None, last_record, end_of_last: None };
     match read_again(set, run, &end) {
         Ok(again) => again.at <= at,

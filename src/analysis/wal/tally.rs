@@ -26,7 +26,7 @@ impl Tally {
 
     /// Part of the combined bytes that is images, 0 to 1; 0 when there are no bytes.
     #[must_use]
-    pub fn fpi_share(&self) -> f64 {
+    pub(crate) fn fpi_share(&self) -> f64 {
         match self.combined_bytes() {
             0 => 0.0,
             bytes => self.fpi_bytes as f64 / bytes as f64,
@@ -35,7 +35,7 @@ impl Tally {
 
     /// Counts one record with all its images.
     #[inline]
-    pub fn add_record(&mut self, record: &Record<'_>) {
+    pub(crate) fn add_record(&mut self, record: &Record<'_>) {
         let images = u64::from(record.layout.image_count);
         self.records = self.records.saturating_add(1);
         self.record_bytes = self.record_bytes.saturating_add(u64::from(record.length_without_images()));
@@ -47,7 +47,7 @@ impl Tally {
     }
 
     /// Counts one image of `stored` bytes that stands for a page of `raw` bytes.
-    pub fn add_image(&mut self, stored: u16, raw: u32) {
+    pub(crate) fn add_image(&mut self, stored: u16, raw: u32) {
         self.fpi_count = self.fpi_count.saturating_add(1);
         self.fpi_bytes = self.fpi_bytes.saturating_add(u64::from(stored));
         self.fpi_raw_bytes = self.fpi_raw_bytes.saturating_add(u64::from(raw));

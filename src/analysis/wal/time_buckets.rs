@@ -13,7 +13,7 @@ use crate::parsers::wal::record::Record;
 
 /// Counts the records of one segment by the times that it tells.
 #[derive(Clone, Debug)]
-pub struct BucketCounter {
+pub(crate) struct BucketCounter {
     /// All records.
     pub tally: Tally,
     /// What the curve has of them.
@@ -78,7 +78,7 @@ pub struct Bucket {
 
 /// All buckets of some WAL.
 #[derive(Clone, Debug)]
-pub struct TimeBuckets {
+pub(crate) struct TimeBuckets {
     curve: TimeCurve,
     checkpoints: BTreeMap<i64, u64>,
     /// The time, and whether it was set back.
@@ -105,7 +105,7 @@ impl TimeBuckets {
 
     /// How long a bucket is, in microseconds.
     #[must_use]
-    pub const fn width_us(&self) -> i64 {
+    pub(crate) const fn width_us(&self) -> i64 {
         self.curve.width_us()
     }
 

@@ -70,7 +70,7 @@ pub struct TimelineCell {
 impl TimelineCell {
     /// Causes of its images in order; `None` where they were too many to be kept.
     #[must_use]
-    pub fn image_causes(&self) -> Option<Vec<Cause>> {
+    pub(crate) fn image_causes(&self) -> Option<Vec<Cause>> {
         let all: Vec<Cause> = Cause::all().collect();
         let codes = self.image_causes.as_ref()?;
         Some(codes.iter().filter_map(|code| all.get(usize::from(*code)).copied()).collect())
@@ -142,7 +142,7 @@ pub struct Timeline {
 impl Timeline {
     /// The stretches that begin in this range of addresses.
     #[must_use]
-    pub fn cells_between(&self, start: Lsn, end: Lsn) -> Range<usize> {
+    pub(crate) fn cells_between(&self, start: Lsn, end: Lsn) -> Range<usize> {
         let before = |lsn: Lsn| self.cells.partition_point(|cell| cell.start_lsn < lsn);
         before(start)..before(end)
     }
@@ -184,7 +184,7 @@ impl Timeline {
 
 /// Cuts WAL into stretches, record by record.
 #[derive(Debug)]
-pub struct TimelineCounter {
+pub(crate) struct TimelineCounter {
     redo_points: Arc<[Lsn]>,
     segment_size: u32,
     /// Bytes of addresses of a stretch.

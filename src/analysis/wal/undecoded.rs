@@ -8,7 +8,7 @@ use crate::parsers::wal::record::Record;
 
 /// The first such record of a segment, of those of the resource manager XLOG.
 #[derive(Clone, Debug, Default)]
-pub struct Undecoded(pub Option<ParseError>);
+pub(crate) struct Undecoded(pub Option<ParseError>);
 
 impl Visitor for Undecoded {
     #[inline(always)]

@@ -58,7 +58,7 @@ impl UnreadableImages {
 /// Unpacks every compressed image of a segment. One without compression that cannot be restored has a header that the
 /// reader refuses.
 #[derive(Debug)]
-pub struct ImageCheck {
+pub(crate) struct ImageCheck {
     decoder: ImageDecoder,
     page: Vec<u8>,
     /// Those that failed.
@@ -92,7 +92,7 @@ impl Visitor for ImageCheck {
 
 /// Says whether a segment has compressed images at all.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct HasCompressed(pub bool);
+pub(crate) struct HasCompressed(pub bool);
 
 impl Visitor for HasCompressed {
     #[inline(always)]

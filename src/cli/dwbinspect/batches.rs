@@ -23,7 +23,7 @@ use crate::output::text::{write_batches, write_described};
 /// out. In pg_dwb each batch has a file of its own.
 #[derive(Debug, Args)]
 #[command(after_help = crate::cli::exit::EXIT_STATUS)]
-pub struct BatchesArgs {
+pub(crate) struct BatchesArgs {
     /// Data directory; also a double write buffer directory (pg_dwbuf or pg_dwb), or single files of one
     #[arg(value_name = "DATADIR")]
     paths: Vec<PathBuf>,

@@ -25,7 +25,7 @@ use crate::output::closing::Closing;
 /// holds data was examined, nothing is damaged, missing or foreign, recovery runs to its end and loses nothing.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{EXAMPLES}\n{EXIT_STATUS}"))]
-pub struct CheckArgs {
+pub(crate) struct CheckArgs {
     #[command(flatten)]
     examine: ExamineArgs,
     /// Show every page that the double write buffer holds, not only damaged ones

@@ -17,7 +17,7 @@ use crate::repair::demo::DemoCluster;
 /// it is shown on the screen in guided mode, in a temporary directory that is removed afterwards: look around, repair it, undo the repair.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS)]
-pub struct DemoArgs {
+pub(crate) struct DemoArgs {
     /// Put it into this directory, which must be empty or not exist yet, and leave it there
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,

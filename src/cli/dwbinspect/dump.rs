@@ -42,7 +42,7 @@ use crate::types::{Lsn, RelFileLocator};
 /// when it matches all filters.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{EXAMPLES}\n{EXIT_STATUS}"))]
-pub struct DumpArgs {
+pub(crate) struct DumpArgs {
     /// Data directory; also a double write buffer directory (pg_dwbuf or pg_dwb), or single files of one
     #[arg(value_name = "DATADIR")]
     paths: Vec<PathBuf>,

@@ -11,7 +11,7 @@ use crate::inspect::check::{CheckRequest, Scope};
 
 /// What `check` and `report` examine.
 #[derive(Debug, Args)]
-pub struct ExamineArgs {
+pub(crate) struct ExamineArgs {
     /// Data directory of a stopped server
     #[arg(value_name = "DATADIR")]
     data_dir: Option<PathBuf>,

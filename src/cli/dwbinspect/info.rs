@@ -40,7 +40,7 @@ const SETTINGS: [&str; 5] = [
 /// matters.
 #[derive(Debug, Args)]
 #[command(after_help = crate::cli::exit::EXIT_STATUS)]
-pub struct InfoArgs {
+pub(crate) struct InfoArgs {
     /// Data directory; also a double write buffer directory (pg_dwbuf or pg_dwb), or single files of one
     #[arg(value_name = "DATADIR")]
     paths: Vec<PathBuf>,

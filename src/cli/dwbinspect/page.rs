@@ -41,7 +41,7 @@ use crate::types::{BlockNumber, ForkNumber, Lsn, MAX_BLOCK_NUMBER, PageId};
     after_help = crate::cli::exit::EXIT_STATUS,
     override_usage = "pg_dwbinspect page [OPTIONS] DATADIR RELATION BLOCK\n       pg_dwbinspect page [OPTIONS] -D DATADIR RELATION BLOCK"
 )]
-pub struct PageArgs {
+pub(crate) struct PageArgs {
     /// Data directory of a stopped server; omit it when -D or PGDATA names it
     #[arg(value_name = "DATADIR")]
     first: OsString,

@@ -45,7 +45,7 @@ enum SourceChoice {
 /// base/5/1259_vm:0; numbers (5/1259:0) and names (public.note:0) work too.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{EXAMPLES}\n{EXIT_STATUS}"))]
-pub struct RepairArgs {
+pub(crate) struct RepairArgs {
     /// Data directory of a stopped server
     #[arg(value_name = "DATADIR")]
     data_dir: Option<PathBuf>,

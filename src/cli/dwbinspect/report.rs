@@ -26,7 +26,7 @@ use crate::output::html::Provenance;
 /// it. What was not examined stands first. Names of relations and paths are in it, and a few bytes of each damaged page.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS)]
-pub struct ReportArgs {
+pub(crate) struct ReportArgs {
     #[command(flatten)]
     examine: ExamineArgs,
     #[command(flatten)]

@@ -24,7 +24,7 @@ use crate::tui::state::Subject;
 /// or the check was begun again and has failed or not ended.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS)]
-pub struct TuiArgs {
+pub(crate) struct TuiArgs {
     /// Data directory of a stopped server
     #[arg(value_name = "DATADIR")]
     data_dir: Option<PathBuf>,

@@ -68,7 +68,7 @@ impl ReplayArgs {
 /// puts back the others, and --page selects pages. The exit status is 1 when pages were left.
 #[derive(Debug, Args)]
 #[command(after_help = crate::cli::exit::EXIT_STATUS, allow_missing_positional = true)]
-pub struct UndoArgs {
+pub(crate) struct UndoArgs {
     /// Data directory of a stopped server
     #[arg(value_name = "DATADIR")]
     data_dir: Option<PathBuf>,

@@ -38,7 +38,7 @@ use crate::output::words::cluster::checksum_words;
 /// WAL and start; without --replay it reads WAL for one question alone, whether that removes a file that is missing.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{EXAMPLES}\n{EXIT_STATUS}"))]
-pub struct VerifyArgs {
+pub(crate) struct VerifyArgs {
     /// Data directory, or a base backup in tar format: the directory of its archives, or base.tar
     #[arg(value_name = "DATADIR")]
     data_dir: Option<PathBuf>,

@@ -9,7 +9,7 @@ use crate::types::ForkNumber;
 /// What is asked for. Of several kinds of filter all must fit.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Filters")]
-pub struct SelectArgs {
+pub(crate) struct SelectArgs {
     /// Databases by OID or name; 0 stands for the shared catalogs
     #[arg(long, value_name = "OID|NAME", value_delimiter = ',')]
     database: Vec<String>,

@@ -20,7 +20,7 @@ const MAX_FILES: usize = 200;
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_summary(out: &mut dyn Write, layout: Layout, report: &VerifyReport) -> io::Result<()> {
+pub(crate) fn write_summary(out: &mut dyn Write, layout: Layout, report: &VerifyReport) -> io::Result<()> {
     writeln!(out, "{}", layout.paint.heading("Pages"))?;
     let mut fact = |label: &str, value: &str| write_fact(out, layout, label, value);
     fact("data directory", &report.data_dir.display().to_string())?;
@@ -119,7 +119,7 @@ fn files(count: u64) -> String {
 
 /// Damaged pages, by file, as far as people read lists.
 #[derive(Debug, Default)]
-pub struct Listing {
+pub(crate) struct Listing {
     files: Vec<ListedFile>,
     further_pages: u64,
 }

@@ -41,7 +41,7 @@ use crate::parsers::wal::version::Major;
 /// since-redo.
 #[derive(Debug, Args)]
 #[command(after_help = crate::cli::exit::EXIT_STATUS)]
-pub struct AdviseArgs {
+pub(crate) struct AdviseArgs {
     #[command(flatten)]
     common: CommonArgs,
     /// Show so many relations

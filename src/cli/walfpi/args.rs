@@ -14,7 +14,7 @@ use crate::types::{Lsn, TimelineId};
 
 /// Which WAL is read.
 #[derive(Clone, Debug, Args)]
-pub struct SourceArgs {
+pub(crate) struct SourceArgs {
     /// Data directory, pg_wal or archive directory, segments, tar archives, a pattern in quotes, or "-"; with -p or -D:
     /// first and last segment, as for pg_waldump [default: $PGDATA]
     #[arg(value_name = "PATH")]
@@ -91,7 +91,7 @@ impl SourceArgs {
 
 /// Names that replace numbers.
 #[derive(Debug, Args)]
-pub struct NameArgs {
+pub(crate) struct NameArgs {
     /// Show names of relations: from a stopped data directory, from a file (see --help), or from the WAL alone: wal
     ///
     /// A file is a JSON array of objects with spc_oid, db_oid, rel_number, database, schema and relation. `pg_walfpi
@@ -107,7 +107,7 @@ pub struct NameArgs {
 
 /// Arguments that every command takes.
 #[derive(Debug, Args)]
-pub struct CommonArgs {
+pub(crate) struct CommonArgs {
     #[command(flatten)]
     source: SourceArgs,
     #[command(flatten)]
@@ -127,6 +127,6 @@ impl CommonArgs {
 }
 
 /// The paths that are read, for the beginning of an output.
-pub fn path_texts(request: &WalRequest) -> Vec<String> {
+pub(crate) fn path_texts(request: &WalRequest) -> Vec<String> {
     request.paths.iter().map(|path| path.display().to_string()).collect()
 }

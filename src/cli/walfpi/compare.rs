@@ -35,7 +35,7 @@ use crate::parsers::wal::version::Major;
 /// --names tells it, and by number between sets of one cluster; of different clusters all others are (unnamed).
 #[derive(Debug, Args)]
 #[command(after_help = crate::cli::exit::EXIT_STATUS)]
-pub struct CompareArgs {
+pub(crate) struct CompareArgs {
     /// A name for the set, and its data directory, pg_wal or archive directory, segment, tar archive, pattern, or "-"; several
     /// with commas between them
     #[arg(value_name = "NAME=PATH", required = true)]

@@ -32,7 +32,7 @@ use crate::output::sink::CsvShape;
 /// With a data directory: whether the buffer that is there has overwritten images of its current batch.
 #[derive(Debug, Args)]
 #[command(after_help = crate::cli::exit::EXIT_STATUS)]
-pub struct DwbSizeArgs {
+pub(crate) struct DwbSizeArgs {
     #[command(flatten)]
     common: CommonArgs,
     /// Sizes to try, such as 64MB [default: 64MB, 128MB, 256MB, 512MB and 1GB]

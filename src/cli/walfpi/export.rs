@@ -28,7 +28,7 @@ use crate::output::sink::CsvShape;
 /// The file _manifest.json is written last: without it the export was broken off.
 #[derive(Debug, Args)]
 #[command(after_help = crate::cli::exit::EXIT_STATUS)]
-pub struct ExportArgs {
+pub(crate) struct ExportArgs {
     #[command(flatten)]
     common: CommonArgs,
     /// What each row stands for

@@ -37,7 +37,7 @@ use crate::types::Lsn;
 /// pg_waldump: TIMELINE-LSN.SPC.DB.REL.BLOCK_FORK. Existing files are never overwritten.
 #[derive(Debug, Args)]
 #[command(after_help = crate::cli::exit::EXIT_STATUS)]
-pub struct ExtractArgs {
+pub(crate) struct ExtractArgs {
     /// Directory for the pages; created if it does not exist, never inside a data directory
     #[arg(value_name = "DIR")]
     directory: PathBuf,

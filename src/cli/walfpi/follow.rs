@@ -37,7 +37,7 @@ const NAP: Duration = Duration::from_millis(50);
 
 /// WAL of a running server.
 #[derive(Clone, Copy, Debug, Args)]
-pub struct FollowArgs {
+pub(crate) struct FollowArgs {
     /// Go on as a server writes: a line as each interval ends
     ///
     /// PATH is the data directory, its pg_wal, or an archive that grows. A line is a checkpoint interval, or with --by time a

@@ -31,7 +31,7 @@ use crate::types::Lsn;
 
 /// How images are read, and which are shown.
 #[derive(Debug, Args)]
-pub struct ImageArgs {
+pub(crate) struct ImageArgs {
     #[command(flatten)]
     jobs: JobsArg,
     #[command(flatten)]
@@ -41,7 +41,7 @@ pub struct ImageArgs {
 }
 
 /// Opened WAL whose images are to be shown.
-pub struct ImageWork {
+pub(crate) struct ImageWork {
     /// Which WAL.
     pub request: WalRequest,
     /// What its relations are called.
@@ -62,7 +62,7 @@ impl ImageArgs {
     }
 
     /// How many threads read.
-    pub const fn jobs_arg(&self) -> JobsArg {
+    pub(crate) const fn jobs_arg(&self) -> JobsArg {
         self.jobs
     }
 

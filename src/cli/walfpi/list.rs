@@ -15,7 +15,7 @@ use crate::cli::work::ByteBar;
 /// compression, whether redo applies the image, and why it was written.
 #[derive(Debug, Args)]
 #[command(after_help = crate::cli::exit::EXIT_STATUS)]
-pub struct ListArgs {
+pub(crate) struct ListArgs {
     #[command(flatten)]
     common: CommonArgs,
     #[command(flatten)]

@@ -27,7 +27,7 @@ use crate::repair::export::ExportDir;
 /// compression, other settings.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS)]
-pub struct ReportArgs {
+pub(crate) struct ReportArgs {
     #[command(flatten)]
     source: SourceArgs,
     #[command(flatten)]

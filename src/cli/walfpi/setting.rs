@@ -7,7 +7,7 @@ use crate::analysis::wal::whatif::compression::{MAX_SAMPLE, SampleSize};
 
 /// A size; without a unit it is in MB, as for `max_wal_size`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Size(pub u64);
+pub(crate) struct Size(pub u64);
 
 /// A time in seconds; without a unit it is in seconds, as for `checkpoint_timeout`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

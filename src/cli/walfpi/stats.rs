@@ -72,7 +72,7 @@ use crate::parsers::wal::version::Major;
 /// fillfactor (updates go to another page), indexed columns updated (updates stay in their page and are not HOT).
 #[derive(Debug, Args)]
 #[command(after_help = crate::cli::exit::EXIT_STATUS, mut_arg("format", with_prometheus))]
-pub struct StatsArgs {
+pub(crate) struct StatsArgs {
     #[command(flatten)]
     common: CommonArgs,
     /// What each row stands for: one key, or two at once, such as relation,cause

@@ -11,7 +11,7 @@ use crate::parsers::wal::payload::PgTimestamp;
 ///
 /// # Errors
 /// When it is none of these.
-pub fn time_bound(text: &str) -> Result<TimeBound, String> {
+pub(crate) fn time_bound(text: &str) -> Result<TimeBound, String> {
     let at = |time: Timestamp| TimeBound::At(PgTimestamp::from_unix_us(time.as_microsecond()));
     if let Ok(time) = text.parse::<Timestamp>() {
         return Ok(at(time));
@@ -31,7 +31,7 @@ pub fn time_bound(text: &str) -> Result<TimeBound, String> {
 ///
 /// # Errors
 /// When it is not one, or not longer than nothing.
-pub fn length_of_time(text: &str) -> Result<i64, String> {
+pub(crate) fn length_of_time(text: &str) -> Result<i64, String> {
     let wrong = || format!("{text} is not a valid length of time: write it as 30s, 5m, 1h30m or 1d");
     let span: jiff::Span = text.parse().map_err(|_| wrong())?;
     let day = SpanRelativeTo::days_are_24_hours();

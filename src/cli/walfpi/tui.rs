@@ -22,7 +22,7 @@ use crate::tui::view::wal_notes;
 /// the keys. Nothing is written except the new files that the key e exports into the current directory.
 #[derive(Debug, Args)]
 #[command(after_help = crate::cli::exit::EXIT_STATUS)]
-pub struct TuiArgs {
+pub(crate) struct TuiArgs {
     #[command(flatten)]
     source: SourceArgs,
     #[command(flatten)]

@@ -25,7 +25,7 @@ use crate::output::text::{Layout, write_fact};
 /// are not checked: padding, and the rest of a segment after a segment switch.
 #[derive(Debug, Args)]
 #[command(after_help = crate::cli::exit::EXIT_STATUS)]
-pub struct VerifyArgs {
+pub(crate) struct VerifyArgs {
     #[command(flatten)]
     source: SourceArgs,
     /// Continue after damage, at the next page on which a record starts

@@ -49,7 +49,7 @@ use crate::parsers::wal::version::Major;
 /// 10^9 bytes of pages without their holes, by one processor of this machine; those of a server may be faster with LZ4.
 #[derive(Debug, Args)]
 #[command(after_help = crate::cli::exit::EXIT_STATUS)]
-pub struct WhatIfArgs {
+pub(crate) struct WhatIfArgs {
     #[command(flatten)]
     common: CommonArgs,
     #[command(flatten)]

@@ -4,7 +4,7 @@
 mod archive;
 mod directory;
 pub mod facts;
-pub mod refusal;
+pub(crate) mod refusal;
 mod timeline;
 
 use std::collections::BTreeSet;
@@ -128,13 +128,13 @@ impl Donor {
 
     /// The address after which pages of the donor are of another line of history; `None` when none are.
     #[must_use]
-    pub const fn usable_until(&self) -> Option<Lsn> {
+    pub(crate) const fn usable_until(&self) -> Option<Lsn> {
         self.usable_until
     }
 
     /// WAL that came with the donor, as a path that a set of WAL can be opened with.
     #[must_use]
-    pub fn wal_path(&self) -> Option<PathBuf> {
+    pub(crate) fn wal_path(&self) -> Option<PathBuf> {
         match &self.files {
             DonorFiles::Directory(directory) => directory.wal_path(),
             DonorFiles::Archive(archive) => archive.wal_path(),
@@ -145,7 +145,7 @@ impl Donor {
     ///
     /// # Errors
     /// When the donor cannot be read to its end.
-    pub fn gather(&mut self, wanted: &BTreeSet<PageId>) -> Result<(), AccessError> {
+    pub(crate) fn gather(&mut self, wanted: &BTreeSet<PageId>) -> Result<(), AccessError> {
         match &mut self.files {
             DonorFiles::Directory(_) => Ok(()),
             DonorFiles::Archive(archive) => archive.gather(wanted),

@@ -12,10 +12,10 @@ use crate::parsers::innodb::page_check::PageState;
 use crate::parsers::innodb::{InnodbPageId, stable_names};
 
 /// Slots of a file that are read; servers make at most some ten thousand.
-pub const MAX_SLOTS: u64 = 1 << 17;
+pub(crate) const MAX_SLOTS: u64 = 1 << 17;
 
 /// Blocks of a file without images that are read; servers make at most some hundred.
-pub const MAX_DETECT_BLOCKS: u64 = 4096;
+pub(crate) const MAX_DETECT_BLOCKS: u64 = 4096;
 
 /// Blocks of a file without images that servers make at least: two for each buffer pool, and never fewer.
 const LEAST_DETECT_BLOCKS: u64 = 4;
@@ -60,7 +60,7 @@ impl SlotFile {
         at.checked_mul(self.page_bytes as u64)
     }
 
-    pub fn part_of(&self, index: u64) -> SlotPart {
+    pub(crate) fn part_of(&self, index: u64) -> SlotPart {
         match self.batch_slots {
             Some(batch) if index < batch => SlotPart::Batch,
             Some(_) => SlotPart::Single,
@@ -69,7 +69,7 @@ impl SlotFile {
     }
 
     /// True for a slot that lies in a hole of the file: it is all zero, and need not be read.
-    pub fn is_hole(&self, index: u64) -> bool {
+    pub(crate) fn is_hole(&self, index: u64) -> bool {
         let end = |offset: u64| offset.saturating_add(self.page_bytes as u64);
         self.offset_of(index).is_some_and(|offset| self.file.is_hole(offset, end(offset)))
     }
@@ -164,7 +164,7 @@ impl Doublewrite {
     }
 
     /// Every slot that the server has can be read: no file is missing or cut off, as far as names and sizes show it.
-    pub fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         let is_readable = self.skipped.is_empty()
             && self.files.iter().all(|file| file.further_slots == 0)
             && self.entries.iter().all(|file| file.is_whole);
@@ -218,7 +218,7 @@ impl Doublewrite {
     }
 
     /// What the bytes of a page at its place say. Slots, and pages where every server had its slots once, hold pages of other numbers.
-    pub fn state_of(&self, page: &[u8], space: &Tablespace, page_no: u32) -> PageState {
+    pub(crate) fn state_of(&self, page: &[u8], space: &Tablespace, page_no: u32) -> PageState {
         let was_slot = || space.id == 0 && LegacyHeader::usual(self.page_bytes).is_slot(self.page_bytes, page_no);
         match self.is_slot_page(space.id, page_no) || was_slot() {
             true => PageState::of(page, &space.flags),
@@ -227,7 +227,7 @@ impl Doublewrite {
     }
 
     /// True for a page of the system tablespace that is a slot, not data; where the header is lost, for one that would be a slot.
-    pub fn is_slot_page(&self, space_id: u32, page_no: u32) -> bool {
+    pub(crate) fn is_slot_page(&self, space_id: u32, page_no: u32) -> bool {
         match self.layout {
             DoublewriteLayout::Legacy(header) => space_id == 0 && header.is_slot(self.page_bytes, page_no),
             DoublewriteLayout::Missing if self.is_header_lost => {

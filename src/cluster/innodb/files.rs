@@ -14,7 +14,7 @@ const MAX_DEPTH: usize = 4;
 /// Directory of the redo log in MySQL 8.0.30 and later.
 const REDO_DIRECTORY: &str = "#innodb_redo";
 
-pub const REDO_NAME: &str = "#ib_redo";
+pub(crate) const REDO_NAME: &str = "#ib_redo";
 
 /// Directory of temporary tablespaces, which a start makes anew.
 const TEMPORARY_DIRECTORY: &str = "#innodb_temp";
@@ -188,7 +188,7 @@ fn is_undo(name: &str) -> bool {
     numbered(name, "undo_") || numbered(name, "undo")
 }
 
-pub fn number_after(path: &Path, word: &str) -> u64 {
+pub(crate) fn number_after(path: &Path, word: &str) -> u64 {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name.trim_start_matches(word).parse().unwrap_or(u64::MAX)
 }

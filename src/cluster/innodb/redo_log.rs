@@ -111,13 +111,13 @@ impl RedoLog {
     }
 
     /// True for a log that need not have `ib_logfile1`: `innodb_log_files_in_group` is at least 2, but for MariaDB 10.2 and later.
-    pub fn may_have_one_file(&self) -> bool {
+    pub(crate) fn may_have_one_file(&self) -> bool {
         let is_mariadb = self.creator.as_deref().is_some_and(|creator| creator.starts_with("MariaDB"));
         is_mariadb || !matches!(self.format_word & 0x7FFF_FFFF, 0..=6) || self.format == Some(RedoFormat::Directory)
     }
 
     /// True when every file is as a server leaves it, as far as headers tell.
-    pub fn has_whole_files(&self) -> bool {
+    pub(crate) fn has_whole_files(&self) -> bool {
         self.bad_headers.is_empty() && self.gaps.is_empty()
     }
 

@@ -127,7 +127,7 @@ impl Tablespaces {
         self.files().fold(0, |sum, (_, file)| sum.saturating_add(file.size_bytes))
     }
 
-    pub fn has_full_crc32(&self) -> bool {
+    pub(crate) fn has_full_crc32(&self) -> bool {
         self.all.iter().any(|space| space.flags.is_full_crc32)
     }
 
@@ -273,7 +273,7 @@ fn vote(file: &ReadFile, flags: &SpaceFlags) -> Result<Option<u32>, AccessError>
 
 /// Space id and page number that a whole page names. Inside a compressed page of MariaDB with `full_crc32` the space id is
 /// compressed too.
-pub fn space_id_of(page: &[u8], flags: &SpaceFlags) -> Option<(u32, u32)> {
+pub(crate) fn space_id_of(page: &[u8], flags: &SpaceFlags) -> Option<(u32, u32)> {
     let header = PageHeader::of(page)?;
     match FullCrc32Size::of(page) {
         FullCrc32Size::Compressed(length) if flags.is_full_crc32 => {

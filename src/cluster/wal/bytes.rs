@@ -14,7 +14,7 @@ use crate::parsers::wal::reader::ReaderError;
 /// Most bytes that [`SegmentBytes::next_piece`] gives at once.
 pub const PIECE_BYTES: usize = 256 * 1024;
 
-/// The first piece of [`SegmentBytes::from_small_pieces`].
+/// The first piece of [`SegmentBytes::into_small_pieces`].
 const SMALL_PIECE_BYTES: usize = 16 * 1024;
 
 /// Where stored bytes are.
@@ -285,20 +285,14 @@ impl<'a> SegmentBytes<'a> {
 
     /// Begins with a small piece, from which each is twice as long as the one before: probably little is needed.
     #[must_use]
-    pub fn from_small_pieces(self) -> Self {
+    pub(crate) fn into_small_pieces(self) -> Self {
         Self { piece_bytes: SMALL_PIECE_BYTES, ..self }
     }
 
     /// The buffer, for another reader.
     #[must_use]
-    pub fn into_buffer(self) -> Vec<u8> {
+    pub(crate) fn into_buffer(self) -> Vec<u8> {
         self.buffer
-    }
-
-    /// Bytes delivered so far.
-    #[must_use]
-    pub const fn delivered_bytes(&self) -> u64 {
-        self.delivered
     }
 
     /// The next piece, at most [`PIECE_BYTES`]; `None` at the end of the segment. Never gives more bytes in all than a

@@ -56,7 +56,7 @@ pub struct WalSegmentFile {
 impl WalSegmentFile {
     /// The file, if it is a whole segment and nothing else: not compressed, in no archive, not partial, `segment_size` bytes long.
     #[must_use]
-    pub fn plain_path(&self, segment_size: u32) -> Option<&Path> {
+    pub(crate) fn plain_path(&self, segment_size: u32) -> Option<&Path> {
         let size = u64::from(segment_size);
         match &self.stored_at {
             StoredAt::File { path, file_bytes, offset: 0, .. }

@@ -17,7 +17,7 @@ const XZ_OVERHEAD_KIB: u32 = 512;
 pub const MAX_LAYERS: usize = 2;
 
 /// Bytes in any form, read in order.
-pub type Stream<'a> = Box<dyn Read + Send + 'a>;
+pub(crate) type Stream<'a> = Box<dyn Read + Send + 'a>;
 
 /// A compressed format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,7 +39,7 @@ pub enum Codec {
 impl Codec {
     /// The codec whose files begin like this; `None` for anything else. 14 bytes are enough.
     #[must_use]
-    pub fn of_content(head: &[u8]) -> Option<Self> {
+    pub(crate) fn of_content(head: &[u8]) -> Option<Self> {
         match head {
             [0x1F, 0x8B, 8, ..] => Some(Self::Gzip),
             [0x04, 0x22, 0x4D, 0x18, ..] => Some(Self::Lz4),
@@ -70,7 +70,7 @@ impl Codec {
     }
 
     /// Endings of file names that stand for compression.
-    pub const SUFFIXES: [&'static str; 10] =
+    pub(crate) const SUFFIXES: [&'static str; 10] =
         [".gz", ".lz4", ".zst", ".zstd", ".bz2", ".bzip2", ".xz", ".lzma", ".lzo", ".br"];
 
     /// Unpacks `source`, which begins with this format. A window larger than `window_bytes` is refused with an error.
@@ -144,7 +144,7 @@ impl<R: Read> Read for Lz4Frames<R> {
 }
 
 /// A stream without its compression.
-pub struct Peeled<'a> {
+pub(crate) struct Peeled<'a> {
     /// What was taken off, outermost first.
     pub codecs: Vec<Codec>,
     /// The first bytes, also given by `stream`.
@@ -182,7 +182,7 @@ impl Read for Peeked<'_> {
 ///
 /// # Errors
 /// When the first bytes cannot be read at all, or there are more than [`MAX_LAYERS`] layers.
-pub fn peel(source: Stream<'_>, head_bytes: usize, window_bytes: u32) -> io::Result<Peeled<'_>> {
+pub(crate) fn peel(source: Stream<'_>, head_bytes: usize, window_bytes: u32) -> io::Result<Peeled<'_>> {
     let mut codecs = Vec::new();
     let mut source = source;
     loop {

@@ -109,7 +109,7 @@ impl WalSet {
 
     /// Histories of later timelines that were found, in order.
     #[must_use]
-    pub fn later_histories(&self) -> &[TimelineHistory] {
+    pub(crate) fn later_histories(&self) -> &[TimelineHistory] {
         &self.later_histories
     }
 
@@ -145,7 +145,7 @@ impl WalSet {
 
     /// Segments of versions that are not read here, which were left out.
     #[must_use]
-    pub fn unknown_versions(&self) -> &[UnknownVersionSegment] {
+    pub(crate) fn unknown_versions(&self) -> &[UnknownVersionSegment] {
         &self.unknown_versions
     }
 
@@ -157,7 +157,7 @@ impl WalSet {
 
     /// There are segments in `pg_wal` that no server reads there, which were left out: see [`WalSetOptions::as_server`].
     #[must_use]
-    pub const fn leaves_out(&self) -> bool {
+    pub(crate) const fn leaves_out(&self) -> bool {
         self.leaves_out
     }
 
@@ -185,7 +185,7 @@ impl WalSet {
     ///
     /// # Panics
     /// When there is no segment of this index.
-    pub fn reader_into(&self, index: usize, buffer: Vec<u8>) -> Result<SegmentBytes<'_>, WalReadError> {
+    pub(crate) fn reader_into(&self, index: usize, buffer: Vec<u8>) -> Result<SegmentBytes<'_>, WalReadError> {
         let file = &self.segments[index];
         let segment_bytes = u64::from(self.common.segment_size);
         SegmentBytes::open(

@@ -205,7 +205,7 @@ pub fn innodb_check(request: &InnodbRequest, all: bool, watch: Watch<'_>) -> Res
 ///
 /// # Errors
 /// When the path is not a data directory of MySQL or MariaDB, or there is no such page.
-pub fn innodb_page(
+pub(crate) fn innodb_page(
     request: &InnodbRequest,
     space: &str,
     page_no: u32,

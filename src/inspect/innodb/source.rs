@@ -114,7 +114,7 @@ pub fn list_files(request: &InnodbRequest) -> Result<InnodbFiles, InspectError> 
 }
 
 /// The path in an `.isl` file, which names a data file elsewhere.
-pub fn link_target(data_dir: &Path, link: &Path) -> Result<String, AccessError> {
+pub(crate) fn link_target(data_dir: &Path, link: &Path) -> Result<String, AccessError> {
     let bytes = read_small(&data_dir.join(link), Links::Refuse, MAX_LINK_BYTES)?;
     Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
 }
@@ -141,7 +141,7 @@ pub struct InnodbSource {
 }
 
 /// True when the files of a directory are those of MySQL or MariaDB.
-pub fn is_innodb(path: &Path) -> bool {
+pub(crate) fn is_innodb(path: &Path) -> bool {
     ["ibdata1", "mysql.ibd"].iter().any(|name| path.join(name).is_file())
 }
 
@@ -178,7 +178,7 @@ impl InnodbSource {
     }
 
     /// Reads the doublewrite buffer, until `watch` breaks it off.
-    pub fn read_buffer(
+    pub(crate) fn read_buffer(
         &self,
         jobs: usize,
         coverage: &mut Coverage,
@@ -211,7 +211,7 @@ impl InnodbSource {
     }
 
     /// A scan of the tablespaces that `takes` names by index.
-    pub fn scan_request<'a>(
+    pub(crate) fn scan_request<'a>(
         &'a self,
         takes: &'a (dyn Fn(usize) -> bool + Sync),
         wants: &'a WantedPages<'a>,
@@ -221,7 +221,7 @@ impl InnodbSource {
     }
 
     /// What a page's own bytes say; `None` when there is no such page or it cannot be read.
-    pub fn look_up(
+    pub(crate) fn look_up(
         &self,
         page: InnodbPageId,
         reader: &mut PageReader<'_>,
@@ -244,7 +244,7 @@ impl InnodbSource {
     }
 
     /// The word for an entry without an image and the page that it names, with the LSN of that page.
-    pub fn compare_entry(
+    pub(crate) fn compare_entry(
         &self,
         (page, lsn): (InnodbPageId, InnodbLsn),
         reader: &mut PageReader<'_>,
@@ -257,7 +257,7 @@ impl InnodbSource {
     }
 
     /// The same for every slot that names the same page as this one.
-    pub fn compare_slots(
+    pub(crate) fn compare_slots(
         &self,
         facts: &SlotFacts,
         context: &JudgeContext<'_>,

@@ -21,7 +21,7 @@ pub(in crate::inspect) fn disk_reader(examined: &Examination) -> impl FnMut(Page
 
 /// The journals that lie beside the data directory, and those that are `named`, compared with its pages as they are now.
 #[must_use]
-pub fn journals_of(examined: &Examination, named: &[PathBuf]) -> FoundJournals {
+pub(crate) fn journals_of(examined: &Examination, named: &[PathBuf]) -> FoundJournals {
     let Some(directory) = &examined.source.directory else {
         return FoundJournals { journals: Ok(Vec::new()), more: 0 };
     };

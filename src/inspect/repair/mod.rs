@@ -2,7 +2,7 @@
 
 pub mod journals;
 pub mod lock;
-pub mod readiness;
+pub(crate) mod readiness;
 pub mod replay;
 pub mod select;
 pub mod session;
@@ -93,7 +93,7 @@ pub struct Repair {
 impl Repair {
     /// True when an image was put back into this page.
     #[must_use]
-    pub fn has_repaired(&self, page: PageId) -> bool {
+    pub(crate) fn has_repaired(&self, page: PageId) -> bool {
         self.plan.steps.iter().any(|step| step.page.page_id() == Some(page))
     }
 }
@@ -179,7 +179,7 @@ pub fn rehearse(request: &RepairRequest, plan: &Plan, watch: &dyn Watch) -> Resu
 ///
 /// # Errors
 /// When the directory cannot be opened.
-pub fn before_repair(
+pub(crate) fn before_repair(
     request: &RepairRequest,
     examined: &Examination,
     plan: &Plan,

@@ -29,7 +29,7 @@ impl Readiness {
     ///
     /// # Errors
     /// When no journal can be made, or a file cannot be written.
-    pub fn demand(self) -> Result<Self, InspectError> {
+    pub(crate) fn demand(self) -> Result<Self, InspectError> {
         let Self { journal, site, needed_bytes, files, closed } = self;
         let free_bytes = site.map_err(InspectError::JournalNotBegun)?;
         if !closed.is_empty() {

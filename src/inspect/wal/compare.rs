@@ -26,7 +26,7 @@ const PASSES: u64 = 2;
 
 /// Some WAL with a name.
 #[derive(Clone, Debug)]
-pub struct NamedWal {
+pub(crate) struct NamedWal {
     /// What it is called.
     pub name: String,
     /// Which WAL, and how it is read.
@@ -35,7 +35,7 @@ pub struct NamedWal {
 
 /// A set that was read.
 #[derive(Debug)]
-pub struct ComparedSet {
+pub(crate) struct ComparedSet {
     /// What was counted.
     pub counts: SetCounts,
     /// The WAL that was read.
@@ -49,7 +49,7 @@ pub struct ComparedSet {
 ///
 /// # Errors
 /// When there is no such WAL, or names were asked for that cannot be read; the error says of which set.
-pub fn wal_compare(sets: &[NamedWal], watch: WatchWal<'_>) -> Result<Vec<ComparedSet>, InspectError> {
+pub(crate) fn wal_compare(sets: &[NamedWal], watch: WatchWal<'_>) -> Result<Vec<ComparedSet>, InspectError> {
     // What cannot be opened is said before an hour is spent on reading the others.
     let open = |wal: &WalRequest| {
         let names = NameLookup::open(wal.names.as_deref())?;

@@ -25,7 +25,7 @@ use crate::parsers::wal::block::Keep;
 
 /// What WAL says of a double write buffer.
 #[derive(Debug)]
-pub struct DwbSizeReport {
+pub(crate) struct DwbSizeReport {
     /// Blocks that were dirtied in each interval.
     pub intervals: Vec<DirtiedInterval>,
     /// What the buffer of a data directory among the paths shows; `None`: no data directory was named.
@@ -39,7 +39,7 @@ pub struct DwbSizeReport {
 ///
 /// # Errors
 /// When there is no such WAL, or the range is empty.
-pub fn dwb_size(request: &WalRequest, watch: WatchWal<'_>) -> Result<DwbSizeReport, InspectError> {
+pub(crate) fn dwb_size(request: &WalRequest, watch: WatchWal<'_>) -> Result<DwbSizeReport, InspectError> {
     let mut source = WalSource::open_watched(request, watch)?;
     let (intervals, records) = source.dirtied(request.jobs, watch);
     source.coverage.examined = records;

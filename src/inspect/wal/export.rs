@@ -32,7 +32,7 @@ use crate::types::Lsn;
 
 /// What is written, and where.
 #[derive(Clone, Debug)]
-pub struct ExportRequest {
+pub(crate) struct ExportRequest {
     /// Which WAL, and how it is read.
     pub wal: WalRequest,
     /// Which table.
@@ -47,7 +47,7 @@ pub struct ExportRequest {
 
 /// What was written.
 #[derive(Debug)]
-pub struct Export {
+pub(crate) struct Export {
     /// The files, in order.
     pub files: Vec<ExportedFile>,
     /// What `stats` counts of the same WAL.
@@ -149,7 +149,7 @@ struct Written {
 /// # Errors
 /// When there is no such WAL, the range is empty, names were asked for that cannot be read, the directory is not empty or
 /// lies inside what is read, or a file cannot be written.
-pub fn wal_export(request: &ExportRequest, watch: WatchWal<'_>) -> Result<Export, InspectError> {
+pub(crate) fn wal_export(request: &ExportRequest, watch: WatchWal<'_>) -> Result<Export, InspectError> {
     let names = NameLookup::open(request.wal.names.as_deref())?;
     let mut source = WalSource::open_watched(&request.wal, watch)?;
     source.take_names(&names)?;

@@ -4,12 +4,12 @@ pub mod advise;
 pub mod chain;
 pub mod compare;
 mod counting;
-pub mod dwb_size;
+pub(crate) mod dwb_size;
 pub mod export;
 pub mod follow;
 pub mod images;
 pub mod names;
-pub mod read_wal;
+pub(crate) mod read_wal;
 pub mod recompress;
 #[cfg(feature = "tables")]
 pub mod report;

@@ -25,7 +25,7 @@ pub struct NameLookup {
 }
 
 /// What stands for the WAL itself as the source of names.
-pub const NAMES_OF_WAL: &str = "wal";
+pub(crate) const NAMES_OF_WAL: &str = "wal";
 
 impl NameLookup {
     /// Reads the names of a data directory, or those in a file; no path: none are known.
@@ -50,7 +50,7 @@ impl NameLookup {
 
     /// True when names come from the WAL alone, so that they are of its cluster.
     #[must_use]
-    pub const fn is_of_wal_alone(&self) -> bool {
+    pub(crate) const fn is_of_wal_alone(&self) -> bool {
         self.of_wal_alone
     }
 

@@ -27,7 +27,7 @@ const MAX_RELATIONS: usize = 40;
 
 /// What is reported on.
 #[derive(Clone, Debug)]
-pub struct WalReportRequest {
+pub(crate) struct WalReportRequest {
     /// Which WAL, and how it is read.
     pub wal: WalRequest,
     /// How many images are compressed again; `None`: none are.
@@ -38,7 +38,7 @@ pub struct WalReportRequest {
 
 /// A report that was made.
 #[derive(Clone, Debug)]
-pub struct MadeWalReport {
+pub(crate) struct MadeWalReport {
     /// The page.
     pub page: String,
     /// Each plot as a file of its own: name and content.
@@ -51,7 +51,7 @@ pub struct MadeWalReport {
 ///
 /// # Errors
 /// When there is no such WAL, the range is empty, or names were asked for that cannot be read.
-pub fn wal_report(request: &WalReportRequest, watch: WatchWal<'_>) -> Result<MadeWalReport, InspectError> {
+pub(crate) fn wal_report(request: &WalReportRequest, watch: WatchWal<'_>) -> Result<MadeWalReport, InspectError> {
     let mut names = NameLookup::open(request.wal.names.as_deref())?;
     let mut source = WalSource::open_watched(&request.wal, watch)?;
     source.take_names(&names)?;

@@ -143,7 +143,7 @@ impl SegmentSpan {
 
 /// True for 24 hexadecimal digits.
 #[must_use]
-pub fn is_segment_name(name: &str) -> bool {
+pub(crate) fn is_segment_name(name: &str) -> bool {
     name.len() == 24 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 

@@ -12,7 +12,7 @@ use crate::parsers::restore::ready_page;
 
 /// How pages are made of images.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PageForm {
+pub(crate) enum PageForm {
     /// As redo would leave them: with the LSN of the record's end and a checksum that fits. Images that redo does not
     /// apply are left out.
     #[default]
@@ -27,7 +27,7 @@ impl WalSource {
     ///
     /// # Errors
     /// What `visit` says.
-    pub fn each_page<E>(
+    pub(crate) fn each_page<E>(
         &mut self,
         selection: &ImageSelection,
         form: PageForm,
@@ -72,7 +72,7 @@ impl WalSource {
 impl FoundImage<'_> {
     /// What a report calls it when it was not examined or written.
     #[must_use]
-    pub const fn as_part(&self) -> SkippedPart {
+    pub(crate) const fn as_part(&self) -> SkippedPart {
         SkippedPart::Image { block: self.block.block, record_lsn: self.record.start_lsn }
     }
 }

@@ -155,7 +155,7 @@ impl WalSource {
     ///
     /// # Errors
     /// When they are names of another cluster.
-    pub fn take_names(&mut self, names: &NameLookup) -> Result<(), InspectError> {
+    pub(crate) fn take_names(&mut self, names: &NameLookup) -> Result<(), InspectError> {
         if let Some((known, wal)) = names.known().zip(self.set.system_identifier()) {
             match known.system_identifier() {
                 Some(names) if names != wal => return Err(InspectError::NamesOfOtherCluster { names, wal }),
@@ -171,7 +171,7 @@ impl WalSource {
     }
 
     /// Adds names that the WAL itself tells, where names were asked for.
-    pub fn find_names(&mut self, names: &mut NameLookup, jobs: usize) {
+    pub(crate) fn find_names(&mut self, names: &mut NameLookup, jobs: usize) {
         for finding in names.add_from_wal(&self.set, jobs) {
             // Whoever looks for causes meets the same image.
             if !self.findings.contains(&finding) {
@@ -228,7 +228,7 @@ impl WalSource {
 
     /// Says so when a range was asked for in which no record lies, or which begins before all WAL that is there or goes on
     /// after it.
-    pub fn note_range_without_wal(&mut self) {
+    pub(crate) fn note_range_without_wal(&mut self) {
         let (start, end) = (self.start, self.end);
         if self.coverage.examined == 0 {
             if start.is_some() || end.is_some() {
@@ -257,7 +257,7 @@ impl WalSource {
 
     /// Bytes of all segments.
     #[must_use]
-    pub fn total_bytes(&self) -> u64 {
+    pub(crate) fn total_bytes(&self) -> u64 {
         let size = u64::from(self.set.geometry().wal_segment_size);
         self.set.segments().len() as u64 * size
     }
@@ -302,7 +302,7 @@ impl WalSource {
 
     /// Reads the same WAL for another question. What is met that was said before is not said again. `None`: the reading
     /// was broken off, now or before.
-    pub fn once_more<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> Option<T> {
+    pub(crate) fn once_more<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> Option<T> {
         if self.coverage.is_interrupted() {
             return None;
         }

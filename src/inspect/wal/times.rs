@@ -18,7 +18,7 @@ use crate::types::Lsn;
 
 /// Which WAL is counted, in buckets of which length.
 #[derive(Clone, Debug)]
-pub struct WalTimesRequest {
+pub(crate) struct WalTimesRequest {
     /// Which WAL, and how it is read.
     pub wal: WalRequest,
     /// Length of a bucket in microseconds; whole buckets since 2000-01-01 00:00 UTC. At least 1.
@@ -31,7 +31,7 @@ pub struct WalTimesRequest {
 
 /// WAL by time.
 #[derive(Debug)]
-pub struct WalTimes {
+pub(crate) struct WalTimes {
     /// The buckets with something in them, in the order of time; first what was written before any time was told.
     pub buckets: Vec<Bucket>,
     /// Length of a bucket, in microseconds.
@@ -54,7 +54,7 @@ pub struct WalTimes {
 ///
 /// # Errors
 /// When there is no such WAL, or the range is empty.
-pub fn wal_times(request: &WalTimesRequest, watch: WatchWal<'_>) -> Result<WalTimes, InspectError> {
+pub(crate) fn wal_times(request: &WalTimesRequest, watch: WatchWal<'_>) -> Result<WalTimes, InspectError> {
     let mut names = NameLookup::open(request.wal.names.as_deref())?;
     let mut source = WalSource::open_watched(&request.wal, watch)?;
     source.take_names(&names)?;

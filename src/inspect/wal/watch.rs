@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Told the bytes of WAL that are done and those in all, now and then and from all threads; breaks reading off.
-pub type WatchWal<'a> = &'a (dyn Fn(u64, u64) -> ControlFlow<()> + Sync);
+pub(crate) type WatchWal<'a> = &'a (dyn Fn(u64, u64) -> ControlFlow<()> + Sync);
 
 /// For those who neither want to know nor break off.
 ///

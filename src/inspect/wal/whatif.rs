@@ -39,7 +39,7 @@ pub struct WhatIfReport {
 
 /// Values of `max_wal_size` from 64 MiB to 64 GiB, and of `checkpoint_timeout` from 30 s to 1 h.
 #[must_use]
-pub fn usual_spacings() -> Vec<Spacing> {
+pub(crate) fn usual_spacings() -> Vec<Spacing> {
     /// 64 MiB.
     const SMALLEST: u64 = 64 << 20;
     /// Each twice the one before it.
@@ -53,7 +53,7 @@ pub fn usual_spacings() -> Vec<Spacing> {
 
 impl WalSource {
     /// Replays the range under other settings, and counts its records.
-    pub fn replay_under(&mut self, settings: &WhatIfPlan, jobs: usize, watch: WatchWal<'_>) -> (WhatIf, Tally) {
+    pub(crate) fn replay_under(&mut self, settings: &WhatIfPlan, jobs: usize, watch: WatchWal<'_>) -> (WhatIf, Tally) {
         let (watched, plan) = (self.watched(watch), self.plan());
         let mut replay = WhatIfReplay::new(settings, self.set.geometry(), self.set.major());
         let reading = Reading { plan: &plan, keep: Keep::Heads, jobs, watched: &watched };

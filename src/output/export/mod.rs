@@ -51,7 +51,7 @@ pub enum Cell<'a> {
 impl Cell<'_> {
     /// An LSN or another 64-bit number, as a signed one with the same bits.
     #[must_use]
-    pub const fn of_u64(number: u64) -> Self {
+    pub(crate) const fn of_u64(number: u64) -> Self {
         Self::Int(number.cast_signed())
     }
 }

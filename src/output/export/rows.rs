@@ -168,7 +168,7 @@ impl Table {
 
 /// What rows need to know besides the record.
 #[derive(Clone, Copy)]
-pub struct RowFacts<'a> {
+pub(crate) struct RowFacts<'a> {
     /// Checkpoint intervals, in order.
     pub intervals: &'a [Interval],
     /// Bytes of a WAL segment.
@@ -181,7 +181,7 @@ pub struct RowFacts<'a> {
 type TypeNames = (String, String);
 
 /// Makes rows. Names are looked up once.
-pub struct RowMaker<'a> {
+pub(crate) struct RowMaker<'a> {
     facts: RowFacts<'a>,
     types: FxHashMap<(u8, u8), TypeNames>,
     forks: Vec<String>,
@@ -208,7 +208,7 @@ struct Common<'a> {
 
 /// An image, its cause, and the bytes of its record that count for it.
 #[derive(Clone, Copy)]
-pub struct ImageOfRow<'a> {
+pub(crate) struct ImageOfRow<'a> {
     /// The block reference.
     pub block: &'a BlockRef<'a>,
     /// The image.
@@ -222,7 +222,7 @@ pub struct ImageOfRow<'a> {
 }
 
 /// Writes a row.
-pub type WriteRow<'w> = &'w mut dyn FnMut(&[Cell<'_>]) -> io::Result<()>;
+pub(crate) type WriteRow<'w> = &'w mut dyn FnMut(&[Cell<'_>]) -> io::Result<()>;
 
 impl<'a> RowMaker<'a> {
     /// Nothing was met yet.

@@ -6,10 +6,10 @@ use super::wal::Row;
 use crate::analysis::wal::certainty::Certainty;
 
 /// Fields that [`put_certainty`] gives a row, in order.
-pub const CERTAINTY_FIELDS: [&str; 3] = ["certainty", "sampled", "of"];
+pub(crate) const CERTAINTY_FIELDS: [&str; 3] = ["certainty", "sampled", "of"];
 
 /// Says how sure the numbers of a row are. `sampled` and `of` are `null` unless it is a sample.
-pub fn put_certainty(row: &mut Row, certainty: Certainty) {
+pub(crate) fn put_certainty(row: &mut Row, certainty: Certainty) {
     let (sampled, of) = match certainty {
         Certainty::Sample { taken, of } => (Some(taken), Some(of)),
         Certainty::Exact | Certainty::AtLeast | Certainty::Estimate => (None, None),

@@ -8,7 +8,7 @@ use crate::analysis::wal::tally::Tally;
 use crate::analysis::wal::whatif::compression::CompressionRow;
 
 /// Fields of a setting of `wal_compression`, in order.
-pub const COMPRESSION_COLUMNS: &[&str] = &[
+pub(crate) const COMPRESSION_COLUMNS: &[&str] = &[
     "method",
     "level",
     "images",
@@ -26,7 +26,7 @@ pub const COMPRESSION_COLUMNS: &[&str] = &[
 
 /// A setting of `wal_compression` as a row. `written`: records and images as they are.
 #[must_use]
-pub fn compression_row(setting: &CompressionRow, written: &Tally) -> Row {
+pub(crate) fn compression_row(setting: &CompressionRow, written: &Tally) -> Row {
     let rounded = |number: f64| (number * 1000.0).round() / 1000.0;
     let mut row = Row::new();
     for (name, value) in [

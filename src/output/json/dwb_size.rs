@@ -8,11 +8,11 @@ use crate::analysis::wal::certainty::Certainty;
 use crate::analysis::wal::dwb_size::{DirtiedInterval, LayoutNeed, SizeTrial};
 
 /// Fields of a row about what a layout needs, in the order of CSV.
-pub const NEED_COLUMNS: &[&str] = &["for", "blocks", "layout", "setting_mb", "slots", "certainty"];
+pub(crate) const NEED_COLUMNS: &[&str] = &["for", "blocks", "layout", "setting_mb", "slots", "certainty"];
 
 /// Which number of blocks is to fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NeedFor {
+pub(crate) enum NeedFor {
     /// The mean.
     Mean,
     /// That of 95 of 100 intervals.
@@ -39,7 +39,7 @@ fn row_of<const N: usize>(fields: [(&str, Value); N]) -> Row {
 
 /// What a layout needs, as a row.
 #[must_use]
-pub fn need_row(need: &LayoutNeed, of: NeedFor) -> Row {
+pub(crate) fn need_row(need: &LayoutNeed, of: NeedFor) -> Row {
     row_of([
         ("for", json!(of.code())),
         ("blocks", json!(need.blocks)),
@@ -52,7 +52,7 @@ pub fn need_row(need: &LayoutNeed, of: NeedFor) -> Row {
 
 /// How often a size would have wrapped, as a row.
 #[must_use]
-pub fn trial_row(trial: &SizeTrial) -> Row {
+pub(crate) fn trial_row(trial: &SizeTrial) -> Row {
     row_of([
         ("layout", json!(trial.layout)),
         ("setting_mb", json!(trial.setting_mb)),
@@ -65,7 +65,7 @@ pub fn trial_row(trial: &SizeTrial) -> Row {
 
 /// Blocks of an interval, as a row.
 #[must_use]
-pub fn dirtied_row(interval: &DirtiedInterval) -> Row {
+pub(crate) fn dirtied_row(interval: &DirtiedInterval) -> Row {
     row_of([
         ("redo_lsn", json!(interval.redo_lsn.map(lsn_text))),
         ("redo_after_lsn", json!(interval.hidden.map(|hidden| lsn_text(hidden.after)))),

@@ -8,15 +8,15 @@ use crate::output::closing::{Closing, VERSION};
 use crate::output::export::{ColumnType, ExportedFile, FileFormat, Table};
 
 /// Number of the manifest's schema, and of the tables' columns.
-pub const EXPORT_SCHEMA: u32 = 1;
+pub(crate) const EXPORT_SCHEMA: u32 = 1;
 
 /// Fields of an exported file, in order.
-pub const EXPORTED_FILE_COLUMNS: &[&str] =
+pub(crate) const EXPORTED_FILE_COLUMNS: &[&str] =
     &["path", "timeline", "first_segment", "last_segment", "start_lsn", "end_lsn", "records", "rows", "bytes"];
 
 /// An exported file as a row.
 #[must_use]
-pub fn exported_file_row(file: &ExportedFile) -> Row {
+pub(crate) fn exported_file_row(file: &ExportedFile) -> Row {
     let values = [
         json!(file.path),
         json!(file.timeline.0),

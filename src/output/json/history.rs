@@ -14,7 +14,7 @@ use crate::parsers::wal::version::Major;
 use crate::types::PageId;
 
 /// Fields of a row, in the order of CSV.
-pub const HISTORY_COLUMNS: &[&str] = &[
+pub(crate) const HISTORY_COLUMNS: &[&str] = &[
     "kind",
     "number",
     "lsn",
@@ -39,7 +39,7 @@ pub const HISTORY_COLUMNS: &[&str] = &[
 
 /// A row of the history. `outcome`: how the transaction of a record ended.
 #[must_use]
-pub fn history_row(page: PageId, row: HistoryRow<'_>, major: Option<Major>, outcome: Option<&XactOutcome>) -> Row {
+pub(crate) fn history_row(page: PageId, row: HistoryRow<'_>, major: Option<Major>, outcome: Option<&XactOutcome>) -> Row {
     let mut object = match row {
         HistoryRow::Record(number, event) => record(number, event, major, outcome),
         HistoryRow::File(event) => object(json!({

@@ -17,7 +17,7 @@ use crate::parsers::innodb::checksum::Algorithm;
 use crate::parsers::innodb::page_check::PageState;
 
 /// An LSN as it is printed.
-pub fn innodb_lsn_text(lsn: InnodbLsn) -> String {
+pub(crate) fn innodb_lsn_text(lsn: InnodbLsn) -> String {
     lsn.to_string()
 }
 
@@ -33,7 +33,7 @@ fn row<const N: usize>(fields: [(&str, Value); N]) -> Row {
 }
 
 /// What a scan read, for the last line of machine formats.
-pub fn scan_fields(counts: &PageCounts) -> Row {
+pub(crate) fn scan_fields(counts: &PageCounts) -> Row {
     let unverifiable = counts.unverifiable.values().fold(0_u64, |sum, count| sum.saturating_add(*count));
     let algorithms = counts.algorithms.iter().map(|(algorithm, count)| (algorithm.name(), *count)).collect::<Vec<_>>();
     let by_name = |counts: Vec<(&'static str, u64)>| {
@@ -54,7 +54,7 @@ pub fn scan_fields(counts: &PageCounts) -> Row {
 
 /// Columns of a slot in CSV.
 #[rustfmt::skip]
-pub const INNODB_SLOT_COLUMNS: &[&str] = &[
+pub(crate) const INNODB_SLOT_COLUMNS: &[&str] = &[
     "engine", "file", "slot_index", "part", "offset", "space_id", "tablespace", "page_no", "page_type",
     "page_kind", "page_lsn", "state", "page_checksum", "algorithm", "batch", "disk", "disk_lsn", "faults",
 ];
@@ -109,7 +109,7 @@ impl SlotSetting<'_> {
     }
 
     /// An entry without an image.
-    pub fn entry_row(&self, entry: &EntryFacts, disk: (InnodbComparison, Option<InnodbLsn>)) -> Row {
+    pub(crate) fn entry_row(&self, entry: &EntryFacts, disk: (InnodbComparison, Option<InnodbLsn>)) -> Row {
         let file = self.doublewrite.entries.get(entry.file);
         row([
             ("file", json!(file.map(|file| file.name.as_str()))),
@@ -128,7 +128,7 @@ impl SlotSetting<'_> {
     }
 
     /// A page with its images.
-    pub fn page_row(&self, page: &InnodbPage) -> Row {
+    pub(crate) fn page_row(&self, page: &InnodbPage) -> Row {
         let space = self.spaces.all.get(page.space);
         let candidates: Vec<Value> = page.candidates.iter().map(|candidate| self.candidate(candidate)).collect();
         let (fault, damage) = damage(page.state);
@@ -165,7 +165,7 @@ impl SlotSetting<'_> {
     }
 
     /// A group of slots.
-    pub fn batch_row(&self, batch: &InnodbBatch) -> Row {
+    pub(crate) fn batch_row(&self, batch: &InnodbBatch) -> Row {
         let file = self.doublewrite.files.get(batch.file);
         let spaces: Map<String, Value> =
             batch.spaces.iter().map(|(space, count)| (space.to_string(), json!(count))).collect();
@@ -184,7 +184,7 @@ impl SlotSetting<'_> {
     }
     /// An instance.
     #[must_use]
-    pub fn instance_row(&self, path: &str) -> Row {
+    pub(crate) fn instance_row(&self, path: &str) -> Row {
         let checkpoint = self.log.checkpoint.as_ref();
         row([
             ("path", json!(path)),
@@ -202,7 +202,7 @@ impl SlotSetting<'_> {
 
     /// The files of the doublewrite buffer.
     #[must_use]
-    pub fn file_rows(&self, counts: &[SlotCounts]) -> Vec<Row> {
+    pub(crate) fn file_rows(&self, counts: &[SlotCounts]) -> Vec<Row> {
         let files = self.doublewrite.files.iter().zip(counts);
         let row_of = |(file, counts): (&SlotFile, &SlotCounts)| {
             row([
@@ -224,21 +224,21 @@ impl SlotSetting<'_> {
 
 /// Columns of a group of slots in CSV.
 #[rustfmt::skip]
-pub const INNODB_BATCH_COLUMNS: &[&str] = &[
+pub(crate) const INNODB_BATCH_COLUMNS: &[&str] = &[
     "engine", "file", "part", "batch", "first_slot", "last_slot", "slots", "runs", "lowest_lsn",
     "highest_lsn", "spaces",
 ];
 
 /// Columns of a page in CSV.
 #[rustfmt::skip]
-pub const INNODB_PAGE_COLUMNS: &[&str] = &[
+pub(crate) const INNODB_PAGE_COLUMNS: &[&str] = &[
     "engine", "space_id", "page_no", "tablespace", "path", "offset", "page_checksum", "damage", "damage_code",
     "disk", "disk_lsn", "holds", "chosen", "newer_than_log",
 ];
 
 /// Columns of a damaged page of a scan in CSV.
 #[rustfmt::skip]
-pub const INNODB_BAD_PAGE_COLUMNS: &[&str] = &[
+pub(crate) const INNODB_BAD_PAGE_COLUMNS: &[&str] = &[
     "engine", "space_id", "page_no", "tablespace", "path", "offset", "page_lsn", "damage", "damage_code",
 ];
 
@@ -251,7 +251,7 @@ fn damage(state: PageState) -> (Option<&'static str>, Option<String>) {
 }
 
 /// A damaged page of a scan.
-pub fn innodb_bad_page_row(spaces: &Tablespaces, found: &FoundPage) -> Row {
+pub(crate) fn innodb_bad_page_row(spaces: &Tablespaces, found: &FoundPage) -> Row {
     let space = spaces.all.get(found.space);
     let location = space.and_then(|space| space.find(found.page_no));
     let (fault, damage) = damage(found.state);
@@ -268,7 +268,7 @@ pub fn innodb_bad_page_row(spaces: &Tablespaces, found: &FoundPage) -> Row {
 }
 
 /// A tablespace.
-pub fn tablespace_row(space: &Tablespace) -> Row {
+pub(crate) fn tablespace_row(space: &Tablespace) -> Row {
     let flags = &space.flags;
     row([
         ("space_id", json!(space.id)),

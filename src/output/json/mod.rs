@@ -16,15 +16,15 @@ mod bad_page;
 pub mod certainty;
 pub mod compression;
 mod dwb;
-pub mod dwb_size;
+pub(crate) mod dwb_size;
 pub mod export;
 pub mod history;
 pub mod innodb;
 pub mod page;
 pub mod page_at;
-pub mod page_change;
+pub(crate) mod page_change;
 #[cfg(feature = "tables")]
-pub mod page_row;
+pub(crate) mod page_row;
 pub mod savings;
 mod slot;
 pub mod wal;
@@ -38,7 +38,7 @@ pub use slot::{SLOT_COLUMNS, SlotJson};
 pub const SCHEMA: u32 = 2;
 
 /// Gives a row every field of its type: `null` for those that do not apply, so that all lines of a type have one shape.
-pub fn fill_up(row: &mut wal::Row, fields: &[&str]) {
+pub(crate) fn fill_up(row: &mut wal::Row, fields: &[&str]) {
     for field in fields {
         row.entry(*field).or_insert(Value::Null);
     }
@@ -52,13 +52,13 @@ pub fn lsn_text(lsn: Lsn) -> String {
 
 /// Unix seconds as ISO 8601 in UTC; the plain number where the calendar ends.
 #[must_use]
-pub fn time_text(seconds: i64) -> String {
+pub(crate) fn time_text(seconds: i64) -> String {
     jiff::Timestamp::from_second(seconds).map_or_else(|_| seconds.to_string(), |time| time.to_string())
 }
 
 /// A time of the server as ISO 8601 in UTC, with the fraction of a second that it has.
 #[must_use]
-pub fn time_words(time: PgTimestamp) -> String {
+pub(crate) fn time_words(time: PgTimestamp) -> String {
     let us = time.unix_microseconds();
     jiff::Timestamp::from_microsecond(us).map_or_else(|_| us.to_string(), |time| time.to_string())
 }
@@ -117,7 +117,7 @@ pub enum Item {
 impl Item {
     /// Name of the array that holds items of this type in a JSON document.
     #[must_use]
-    pub const fn plural(&self) -> &'static str {
+    pub(crate) const fn plural(&self) -> &'static str {
         match self {
             Self::Cluster(_) => "clusters",
             Self::Ring(_) => "rings",

@@ -20,7 +20,7 @@ use crate::parsers::wal::version::Major;
 use crate::types::PageId;
 
 /// Columns of a page in CSV, in order.
-pub const PAGE_COLUMNS: &[&str] = &[
+pub(crate) const PAGE_COLUMNS: &[&str] = &[
     "spc_oid",
     "db_oid",
     "rel_number",
@@ -54,7 +54,7 @@ const CHOSEN: [&str; 12] = [
 ];
 
 /// The file of a page and the name of its relation.
-pub struct PageLocation<'a> {
+pub(crate) struct PageLocation<'a> {
     /// Path of its file, relative to the data directory.
     pub path: &'a str,
     /// Name of the relation, where it is known.
@@ -85,7 +85,7 @@ pub(super) fn identity(row: &mut Row, page: PageId, location: &PageLocation<'_>)
 
 /// A page that something is wrong with, or that was examined on demand.
 #[must_use]
-pub fn page_row(report: &PageReport, location: &PageLocation<'_>) -> Row {
+pub(crate) fn page_row(report: &PageReport, location: &PageLocation<'_>) -> Row {
     let mut row = Row::new();
     identity(&mut row, report.page, location);
     let verdict = &report.verdict;
@@ -229,7 +229,7 @@ fn step_value(step: &EvidenceStep) -> Value {
 
 /// The word for reports and JSON.
 #[must_use]
-pub const fn outcome_name(outcome: CandidateOutcome) -> &'static str {
+pub(crate) const fn outcome_name(outcome: CandidateOutcome) -> &'static str {
     match outcome {
         CandidateOutcome::Safe => "safe",
         CandidateOutcome::Unproven => "unproven",
@@ -263,7 +263,7 @@ fn on_start(report: &PageReport) -> Value {
 
 /// A record of a page in WAL.
 #[must_use]
-pub fn event_row(page: PageId, event: &BlockEvent, major: Option<Major>) -> Row {
+pub(crate) fn event_row(page: PageId, event: &BlockEvent, major: Option<Major>) -> Row {
     let mut row = Row::new();
     put_page(&mut row, page);
     for (name, value) in [
@@ -281,7 +281,7 @@ pub fn event_row(page: PageId, event: &BlockEvent, major: Option<Major>) -> Row 
 
 /// A page in order, with the slots that hold it.
 #[must_use]
-pub fn compared_row(
+pub(crate) fn compared_row(
     page: PageId,
     slots: &[SlotRef],
     file_name: &dyn Fn(usize) -> String,
@@ -315,7 +315,7 @@ pub fn compared_row(
 
 /// The prediction of a start, for the summary.
 #[must_use]
-pub fn outlook_value(outlook: &Outlook) -> Value {
+pub(crate) fn outlook_value(outlook: &Outlook) -> Value {
     let lsn = match &outlook.start {
         Start::Stops { lsn, .. } | Start::MayStop { lsn, .. } => Some(lsn_text(*lsn)),
         _ => None,

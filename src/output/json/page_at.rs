@@ -14,7 +14,7 @@ use crate::rebuild::{BuiltPage, ServerVersion};
 use crate::types::Lsn;
 
 /// Fields of a page in CSV, in order.
-pub const PAGE_AT_COLUMNS: &[&str] = &[
+pub(crate) const PAGE_AT_COLUMNS: &[&str] = &[
     "spc_oid",
     "db_oid",
     "rel_number",
@@ -37,7 +37,7 @@ pub const PAGE_AT_COLUMNS: &[&str] = &[
 
 /// A page that was built as it was.
 #[derive(Clone, Copy)]
-pub struct PageThen<'a> {
+pub(crate) struct PageThen<'a> {
     /// The moment.
     pub lsn: Lsn,
     /// What it was built from.
@@ -52,7 +52,7 @@ pub struct PageThen<'a> {
 
 /// A page as it was. `file`: where it was written.
 #[must_use]
-pub fn page_at_row(then: &PageThen<'_>, location: &PageLocation<'_>, file: Option<&str>) -> Row {
+pub(crate) fn page_at_row(then: &PageThen<'_>, location: &PageLocation<'_>, file: Option<&str>) -> Row {
     let PageThen { lsn, plan, built, server, sandbox } = then;
     let mut row = Row::new();
     identity(&mut row, built.page, location);

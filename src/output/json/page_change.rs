@@ -12,7 +12,7 @@ use crate::types::{Lsn, PageId};
 
 /// A record that changed a page.
 #[derive(Clone, Copy)]
-pub struct ChangedBy<'a> {
+pub(crate) struct ChangedBy<'a> {
     /// The page.
     pub page: PageId,
     /// Number of the record in the history of the page.
@@ -25,7 +25,7 @@ pub struct ChangedBy<'a> {
 
 /// What a record changed; or why that is unknown, as a code and in words.
 #[must_use]
-pub fn page_change_row(by: &ChangedBy<'_>, diff: Result<&PageDiff, (&str, String)>) -> Row {
+pub(crate) fn page_change_row(by: &ChangedBy<'_>, diff: Result<&PageDiff, (&str, String)>) -> Row {
     let mut row = Row::new();
     put_page(&mut row, by.page);
     let (diff, why) = match diff {

@@ -9,7 +9,7 @@ use crate::analysis::wal::savings::{Remedy, Saving};
 use crate::analysis::wal::whatif::compression::CompressionRow;
 
 /// Fields of a saving, in the order of CSV.
-pub const SAVING_COLUMNS: &[&str] = &[
+pub(crate) const SAVING_COLUMNS: &[&str] = &[
     "remedy",
     "times",
     "method",
@@ -37,7 +37,7 @@ fn other(row: &CompressionRow) -> Value {
 
 /// A saving as a row.
 #[must_use]
-pub fn saving_row(saving: &Saving) -> Row {
+pub(crate) fn saving_row(saving: &Saving) -> Row {
     let mut row = Row::new();
     let mut put = |name: &str, value: Value| row.insert(name.to_owned(), value);
     put("remedy", json!(saving.remedy.code()));

@@ -34,7 +34,7 @@ pub struct Naming<'a> {
 
 /// Columns of a row in CSV, in order. `None`: by checkpoint.
 #[must_use]
-pub fn stats_columns(by: Option<Grouping>) -> Vec<&'static str> {
+pub(crate) fn stats_columns(by: Option<Grouping>) -> Vec<&'static str> {
     let Some(by @ Grouping { first, second }) = by else { return interval_fields().collect() };
     let mut columns = key_columns(first).to_vec();
     let further = second.map(key_columns).unwrap_or_default();
@@ -48,7 +48,7 @@ pub fn stats_columns(by: Option<Grouping>) -> Vec<&'static str> {
 
 /// Columns that name a group in CSV, in order.
 #[must_use]
-pub const fn key_columns(by: GroupBy) -> &'static [&'static str] {
+pub(crate) const fn key_columns(by: GroupBy) -> &'static [&'static str] {
     match by {
         GroupBy::Rmgr => &["rmgr"],
         GroupBy::Record => &["rmgr", "record"],
@@ -92,7 +92,7 @@ pub(in crate::output) const GROUP_KEYS: &[&str] = &[
 
 /// The word for a way to group.
 #[must_use]
-pub const fn group_by_name(by: GroupBy) -> &'static str {
+pub(crate) const fn group_by_name(by: GroupBy) -> &'static str {
     match by {
         GroupBy::Rmgr => "rmgr",
         GroupBy::Record => "record",
@@ -113,13 +113,13 @@ pub const fn group_by_name(by: GroupBy) -> &'static str {
 
 /// The words for what rows are grouped by, with a comma between two.
 #[must_use]
-pub fn grouping_name(by: Grouping) -> String {
+pub(crate) fn grouping_name(by: Grouping) -> String {
     std::iter::once(by.first).chain(by.second).map(group_by_name).collect::<Vec<_>>().join(",")
 }
 
 /// A group as a row.
 #[must_use]
-pub fn group_row(by: Grouping, group: &GroupRow, naming: &Naming<'_>) -> Row {
+pub(crate) fn group_row(by: Grouping, group: &GroupRow, naming: &Naming<'_>) -> Row {
     let GroupRow { key, tally, figures } = group;
     let mut row = key_row(&key.first, naming);
     let by = match (by.second, key.second) {
@@ -141,7 +141,7 @@ pub fn group_row(by: Grouping, group: &GroupRow, naming: &Naming<'_>) -> Row {
 
 /// The fields that a key gives a row.
 #[must_use]
-pub fn key_row(key: &Key, naming: &Naming<'_>) -> Row {
+pub(crate) fn key_row(key: &Key, naming: &Naming<'_>) -> Row {
     let mut row = Row::new();
     let mut put = |name: &str, value: Value| row.insert(name.to_owned(), value);
     let relation = |put: &mut dyn FnMut(&str, Value) -> Option<Value>, rel: &RelFileLocator| {
@@ -215,7 +215,7 @@ pub fn fork_name(code: u8) -> String {
 }
 
 /// Fields of a run, in order.
-pub const RUN_COLUMNS: &[&str] = &[
+pub(crate) const RUN_COLUMNS: &[&str] = &[
     "first_segment",
     "last_segment",
     "segments",
@@ -233,7 +233,7 @@ pub const RUN_COLUMNS: &[&str] = &[
 
 /// A run of segments as a row.
 #[must_use]
-pub fn run_row(run: &CheckedRun) -> Row {
+pub(crate) fn run_row(run: &CheckedRun) -> Row {
     let end = run.end.as_ref();
     let timelines: Vec<u32> = run.timelines.iter().map(|tli| tli.0).collect();
     let mut row = Row::new();
@@ -259,7 +259,7 @@ pub fn run_row(run: &CheckedRun) -> Row {
 
 /// Damage after which reading went on, as a row.
 #[must_use]
-pub fn damage_row(damage: &Damage) -> Row {
+pub(crate) fn damage_row(damage: &Damage) -> Row {
     let mut row = Row::new();
     for (name, value) in [
         ("lsn", json!(lsn_text(damage.at))),

@@ -9,7 +9,7 @@ use crate::analysis::wal::whatif::protection::GuardColumn;
 use crate::analysis::wal::whatif::{Outcome, Spacing, SpacingRow, WhatIf, knee};
 
 /// Fields of a row about checkpoint spacing, in the order of CSV.
-pub const SPACING_COLUMNS: &[&str] = &[
+pub(crate) const SPACING_COLUMNS: &[&str] = &[
     "setting",
     "every",
     "max_wal_size_bytes",
@@ -33,7 +33,7 @@ pub const SPACING_COLUMNS: &[&str] = &[
 ];
 
 /// Fields of a row about a guard against torn pages, in the order of CSV.
-pub const GUARD_COLUMNS: &[&str] = &[
+pub(crate) const GUARD_COLUMNS: &[&str] = &[
     "guard",
     "is_actual",
     "wal_bytes",
@@ -48,7 +48,7 @@ pub const GUARD_COLUMNS: &[&str] = &[
 ];
 
 /// Fields of a row about images for hint bits, in the order of CSV.
-pub const HINT_COLUMNS: &[&str] = &["part", "images", "image_bytes", "certainty"];
+pub(crate) const HINT_COLUMNS: &[&str] = &["part", "images", "image_bytes", "certainty"];
 
 fn row_of<const N: usize>(fields: [(&str, Value); N]) -> Row {
     fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
@@ -74,7 +74,7 @@ fn put_outcome(row: &mut Row, outcome: &Outcome) {
 
 /// Rows about checkpoint spacing: the WAL as it is, then each setting.
 #[must_use]
-pub fn spacing_rows(what_if: &WhatIf) -> Vec<Row> {
+pub(crate) fn spacing_rows(what_if: &WhatIf) -> Vec<Row> {
     let mut actual = row_of([
         ("setting", json!("actual")),
         ("every", Value::Null),
@@ -121,7 +121,7 @@ fn spacing_row(of: &SpacingRow, knee: Option<u64>) -> Row {
 
 /// A guard against torn pages as a row.
 #[must_use]
-pub fn guard_row(column: &GuardColumn, block_size: u32) -> Row {
+pub(crate) fn guard_row(column: &GuardColumn, block_size: u32) -> Row {
     let bytes = column.buffer_pages.map(|pages| pages.saturating_mul(u64::from(block_size)));
     let mut row = row_of([
         ("guard", json!(column.guard.code())),
@@ -141,7 +141,7 @@ pub fn guard_row(column: &GuardColumn, block_size: u32) -> Row {
 
 /// Rows about images for hint bits.
 #[must_use]
-pub fn hint_rows(hints: &HintCost) -> Vec<Row> {
+pub(crate) fn hint_rows(hints: &HintCost) -> Vec<Row> {
     let row = |part: &str, images: HintImages, certainty: Certainty| {
         let mut row = row_of([
             ("part", json!(part)),

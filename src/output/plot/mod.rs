@@ -16,7 +16,7 @@ use super::markup::Markup;
 
 /// Style of every plot: the page that holds it has it once, a plot in a file of its own too. Colours are those of Okabe
 /// and Ito, which people with any kind of colour vision can tell from one another.
-pub const PLOT_STYLE: &str = include_str!("plot.css");
+pub(crate) const PLOT_STYLE: &str = include_str!("plot.css");
 
 /// A plot, drawn.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use crate::analysis::wal::certainty::Certainty;
 
 /// How sure a number is that another setting would have led to: it supposes that the server would have done the same work.
 #[derive(Clone, Copy, Debug)]
-pub struct ForSameWork(pub Certainty);
+pub(crate) struct ForSameWork(pub Certainty);
 
 impl fmt::Display for ForSameWork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

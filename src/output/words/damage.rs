@@ -19,7 +19,7 @@ impl PageDamage {
 
     /// Everything that is wrong apart from the checksum, one sentence each.
     #[must_use]
-    pub fn structure(&self) -> Vec<String> {
+    pub(crate) fn structure(&self) -> Vec<String> {
         self.structure_flaws().map(|flaw| flaw.to_string()).collect()
     }
 }

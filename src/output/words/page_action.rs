@@ -111,7 +111,7 @@ impl fmt::Display for Items<'_> {
 
 /// What a record does to a page, and inside it.
 #[must_use]
-pub fn event_words(event: &BlockEvent) -> String {
+pub(crate) fn event_words(event: &BlockEvent) -> String {
     match (&event.touch, event.action.as_deref()) {
         (Touch::Change | Touch::MapBits, Some(action)) => action.to_string(),
         (touch, Some(action)) => format!("{}: {action}", touch_words(touch)),
@@ -121,7 +121,7 @@ pub fn event_words(event: &BlockEvent) -> String {
 
 /// What becomes of the files that hold a page.
 #[must_use]
-pub fn file_words(what: &LifeCycle) -> String {
+pub(crate) fn file_words(what: &LifeCycle) -> String {
     match what {
         LifeCycle::Created { .. } => "the file is created".to_owned(),
         LifeCycle::Truncated { keeps_blocks, flags, .. } if LifeCycle::cuts(*flags, ForkNumber::Main) => {
@@ -140,7 +140,7 @@ pub fn file_words(what: &LifeCycle) -> String {
 
 /// What stands at an address.
 #[must_use]
-pub const fn mark_words(mark: Mark) -> &'static str {
+pub(crate) const fn mark_words(mark: Mark) -> &'static str {
     match mark {
         Mark::Redo => "replay begins here",
         Mark::Checkpoint => "the last checkpoint",

@@ -32,7 +32,7 @@ impl RowFate {
 
     /// The same of several.
     #[must_use]
-    pub const fn words_of_several(self) -> &'static str {
+    pub(crate) const fn words_of_several(self) -> &'static str {
         match self {
             Self::OtherRow => "other rows",
             Self::ComesBack => "come back",
@@ -108,7 +108,7 @@ pub fn value_words(column: &Column, stored: &Stored<'_>) -> String {
 
 /// Bytes in hex, as the server writes them; of many only the first ones.
 #[must_use]
-pub fn hex_words(bytes: &[u8]) -> String {
+pub(crate) fn hex_words(bytes: &[u8]) -> String {
     let shown: String = bytes.iter().take(MAX_HEX).map(|byte| format!("{byte:02x}")).collect();
     match bytes.len().saturating_sub(MAX_HEX) {
         0 => format!("0x{shown}"),
@@ -139,7 +139,7 @@ impl fmt::Display for ToastPointer {
 
 /// A row by block and item.
 #[must_use]
-pub fn tid_words((block, item): Tid) -> String {
+pub(crate) fn tid_words((block, item): Tid) -> String {
     format!("({block},{item})")
 }
 

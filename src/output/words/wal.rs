@@ -32,7 +32,7 @@ impl fmt::Display for ChainVerdict {
 
 /// What a record does to the page.
 #[must_use]
-pub const fn touch_words(touch: &Touch) -> &'static str {
+pub(crate) const fn touch_words(touch: &Touch) -> &'static str {
     match touch {
         Touch::Image { .. } => "full-page image",
         Touch::Init => "initializes it",

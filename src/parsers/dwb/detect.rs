@@ -14,7 +14,7 @@ fn probe_bytes() -> usize {
 const SAMPLES: u64 = 32;
 
 /// Reads bytes of the file under test: offset and length in, `None` where the file ends earlier or cannot be read.
-pub type ReadAt<'a> = &'a mut dyn FnMut(u64, usize) -> Option<Vec<u8>>;
+pub(crate) type ReadAt<'a> = &'a mut dyn FnMut(u64, usize) -> Option<Vec<u8>>;
 
 /// How the layout of a file was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,13 +55,13 @@ pub struct Detection {
 impl Detection {
     /// Rules that the header breaks; empty when it is sound or could not be decoded.
     #[must_use]
-    pub fn header_faults(&self) -> Vec<HeaderFault> {
+    pub(crate) fn header_faults(&self) -> Vec<HeaderFault> {
         self.header.as_ref().map(|header| header.faults.clone()).unwrap_or_default()
     }
 
     /// False when nothing in the file is of a double write buffer: no header's CRC or magic number, and no slot.
     #[must_use]
-    pub fn is_recognised(&self) -> bool {
+    pub(crate) fn is_recognised(&self) -> bool {
         let evidence = &self.evidence;
         let slots = evidence.verified_slots > 0 || evidence.plausible_slots > 0;
         let is_magic = |fault: &HeaderFault| matches!(fault, HeaderFault::Magic { .. });

@@ -27,7 +27,7 @@ use super::page::is_all_zero;
 pub const MAX_SLOTS_PER_FILE: u64 = 65_536;
 
 /// The layouts of the patch, the most likely first.
-pub static LAYOUTS: [&dyn DwbLayout; 3] = [&revision_b::REVISION_B, &revision_a::REVISION_A, &revision_c::REVISION_C];
+pub(crate) static LAYOUTS: [&dyn DwbLayout; 3] = [&revision_b::REVISION_B, &revision_a::REVISION_A, &revision_c::REVISION_C];
 
 /// One on-disk layout. Implementations decode bytes and state facts; they do not judge.
 pub trait DwbLayout: Sync + std::fmt::Debug {

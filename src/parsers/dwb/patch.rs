@@ -149,7 +149,7 @@ const FILE_PREFIX: &str = "dwbuf_";
 
 /// The name of a file as it is shown where space is short: without what all names begin with.
 #[must_use]
-pub fn short_name(name: &str) -> &str {
+pub(crate) fn short_name(name: &str) -> &str {
     name.strip_prefix(FILE_PREFIX).unwrap_or(name)
 }
 

@@ -11,10 +11,10 @@ use crate::parsers::error::ParseError;
 pub(super) const VERSION: u32 = 1;
 
 /// Most batches that the server's setting allows.
-pub const MAX_BATCHES: u32 = 1024;
+pub(crate) const MAX_BATCHES: u32 = 1024;
 
 /// Most slots of a batch that the server's setting allows.
-pub const MAX_BATCH_PAGES: u32 = 256;
+pub(crate) const MAX_BATCH_PAGES: u32 = 256;
 
 /// Magic number of the control file; on disk "CBWD".
 const CONTROL_MAGIC: u32 = 0x4457_4243;
@@ -122,13 +122,13 @@ impl RingControl {
 
     /// True when this version of the format may be read by the rules known here.
     #[must_use]
-    pub const fn is_readable(&self) -> bool {
+    pub(crate) const fn is_readable(&self) -> bool {
         self.min_version <= VERSION
     }
 
     /// True when the geometry is one that a server can be set to.
     #[must_use]
-    pub const fn has_geometry(&self) -> bool {
+    pub(crate) const fn has_geometry(&self) -> bool {
         self.num_batches > 0
             && self.num_batches <= MAX_BATCHES
             && self.batch_pages > 0

@@ -4,7 +4,7 @@ use crate::parsers::crc::crc32c;
 use crate::parsers::decode::be_u32_at;
 
 /// Stored where checksums are off.
-pub const NO_CHECKSUM: u32 = 0xDEAD_BEEF;
+pub(crate) const NO_CHECKSUM: u32 = 0xDEAD_BEEF;
 
 /// How the checksum of a page was computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr, strum::VariantNames)]
@@ -54,19 +54,19 @@ fn part(page: &[u8], from: usize, to: usize) -> &[u8] {
 
 /// Checksum `crc32` of a page that is not compressed: all but the fields that are set when it is written.
 /// Source: `buf_calc_page_crc32`, `storage/innobase/buf/checksum.cc`.
-pub fn page_crc32(page: &[u8]) -> u32 {
+pub(crate) fn page_crc32(page: &[u8]) -> u32 {
     crc32c(part(page, 4, 26)) ^ crc32c(part(page, 38, page.len().saturating_sub(8)))
 }
 
 /// Checksum `innodb` of a page that is not compressed.
 /// Source: `buf_calc_page_new_checksum`, `storage/innobase/buf/checksum.cc`.
-pub fn page_innodb(page: &[u8]) -> u32 {
+pub(crate) fn page_innodb(page: &[u8]) -> u32 {
     fold(0, part(page, 4, 26)).wrapping_add(fold(0, part(page, 38, page.len().saturating_sub(8))))
 }
 
 /// The older checksum `innodb`, in the trailer.
 /// Source: `buf_calc_page_old_checksum`, `storage/innobase/buf/checksum.cc`.
-pub fn page_innodb_old(page: &[u8]) -> u32 {
+pub(crate) fn page_innodb_old(page: &[u8]) -> u32 {
     fold(0, part(page, 0, 26))
 }
 
@@ -78,12 +78,12 @@ pub fn full_crc32(page: &[u8], length: usize) -> Option<(u32, u32)> {
 
 /// Checksum `crc32` of a page with `ROW_FORMAT=COMPRESSED`.
 /// Source: `page_zip_calc_checksum`, `storage/innobase/page/zipdecompress.cc`.
-pub fn zip_crc32(page: &[u8]) -> u32 {
+pub(crate) fn zip_crc32(page: &[u8]) -> u32 {
     crc32c(part(page, 4, 16)) ^ crc32c(part(page, 24, 26)) ^ crc32c(part(page, 34, page.len()))
 }
 
 /// Checksum `innodb` of a page with `ROW_FORMAT=COMPRESSED`: Adler-32 that starts with 0.
-pub fn zip_innodb(page: &[u8]) -> u32 {
+pub(crate) fn zip_innodb(page: &[u8]) -> u32 {
     [part(page, 4, 16), part(page, 24, 26), part(page, 34, page.len())].into_iter().fold(0, adler32)
 }
 

@@ -35,7 +35,7 @@ pub enum PageCodec {
 
 impl PageCodec {
     /// The codec of MySQL's number.
-    pub const fn of_mysql(number: u8) -> Self {
+    pub(crate) const fn of_mysql(number: u8) -> Self {
         match number {
             1 => Self::Zlib,
             2 => Self::Lz4,
@@ -45,7 +45,7 @@ impl PageCodec {
 
     /// The codec of MariaDB's number.
     /// Source: `PAGE_ZLIB_ALGORITHM` and those after it, `storage/innobase/include/fil0fil.h`.
-    pub const fn of_mariadb(number: u64) -> Self {
+    pub(crate) const fn of_mariadb(number: u64) -> Self {
         match number {
             1 => Self::Zlib,
             2 => Self::Lz4,

@@ -26,7 +26,7 @@ pub struct SpaceFlags {
 const FLAGS_AT: usize = 54;
 
 /// Offset of the second copy of the space id in page 0.
-pub const SPACE_ID_AT: usize = 38;
+pub(crate) const SPACE_ID_AT: usize = 38;
 
 impl SpaceFlags {
     /// Decodes flags. Bit 4 tells the two ways to read them apart: no legal size of a compressed page sets it.
@@ -86,7 +86,7 @@ impl SpaceFlags {
 }
 
 /// Pages that page 0 says the tablespace has; a file may be longer, when it was extended last.
-pub fn declared_pages(page_0: &[u8]) -> Option<u32> {
+pub(crate) fn declared_pages(page_0: &[u8]) -> Option<u32> {
     be_u32_at(page_0, 46)
 }
 

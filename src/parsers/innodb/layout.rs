@@ -35,10 +35,10 @@ impl DoublewriteName {
 }
 
 /// Number of the page in the system tablespace whose end has the header of the legacy doublewrite buffer.
-pub const TRX_SYSTEM_PAGE: u32 = 5;
+pub(crate) const TRX_SYSTEM_PAGE: u32 = 5;
 
 /// Pages of an extent, the unit in which the legacy doublewrite buffer has its place.
-pub const fn extent_pages(page_bytes: usize) -> u32 {
+pub(crate) const fn extent_pages(page_bytes: usize) -> u32 {
     match page_bytes {
         4096 => 256,
         8192 => 128,
@@ -67,9 +67,9 @@ pub struct LegacyHeader {
 
 impl LegacyHeader {
     /// First value of the header.
-    pub const MAGIC: u32 = 536_853_855;
+    pub(crate) const MAGIC: u32 = 536_853_855;
     /// Bytes from the start of the header to the end of the page.
-    pub const BEFORE_END: usize = 200;
+    pub(crate) const BEFORE_END: usize = 200;
 
     /// The header that a new instance of every server gets: MySQL 5.6, 5.7 and 8.0.19 and MariaDB 10.11 were seen to.
     pub const fn usual(page_bytes: usize) -> Self {
@@ -90,7 +90,7 @@ impl LegacyHeader {
     }
 
     /// The page in the system tablespace that holds a slot; `None` after the last slot.
-    pub const fn page_of_slot(&self, page_bytes: usize, slot: u32) -> Option<u32> {
+    pub(crate) const fn page_of_slot(&self, page_bytes: usize, slot: u32) -> Option<u32> {
         let extent = extent_pages(page_bytes);
         match slot.checked_sub(extent) {
             None => self.blocks.0.checked_add(slot),
@@ -100,7 +100,7 @@ impl LegacyHeader {
     }
 
     /// True for a page of the system tablespace that is a slot.
-    pub fn is_slot(&self, page_bytes: usize, page_no: u32) -> bool {
+    pub(crate) fn is_slot(&self, page_bytes: usize, page_no: u32) -> bool {
         let extent = extent_pages(page_bytes);
         let in_block = |block: u32| page_no >= block && page_no < block.saturating_add(extent);
         in_block(self.blocks.0) || in_block(self.blocks.1)
@@ -108,7 +108,7 @@ impl LegacyHeader {
 }
 
 /// Slots that single pages are written through, over all files of MySQL 8.0.20 and later.
-pub const SINGLE_PAGE_SLOTS: u64 = 512;
+pub(crate) const SINGLE_PAGE_SLOTS: u64 = 512;
 
 /// Which part of a file a slot is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
@@ -126,7 +126,7 @@ stable_names!(SlotPart);
 
 /// Slots of the batch part of a file, from the sizes of the files in slots by their number, since none stores it: files
 /// with an even number have nothing else, and files with an odd one as much of it. `None` when sizes do not fit.
-pub fn batch_slots(files: &[(u32, u64)], number: u32) -> Option<u64> {
+pub(crate) fn batch_slots(files: &[(u32, u64)], number: u32) -> Option<u64> {
     let own = files.iter().find(|(other, _)| *other == number)?.1;
     match files {
         [(0, slots)] => slots.checked_sub(SINGLE_PAGE_SLOTS),
@@ -140,7 +140,7 @@ pub fn batch_slots(files: &[(u32, u64)], number: u32) -> Option<u64> {
 
 /// True when sizes in slots, by number of file, are those of all files of a server: numbers run on from 0, files with an even
 /// number are equally long, and those with an odd one longer by their share of the slots for single pages.
-pub fn are_all_files(files: &[(u32, u64)]) -> bool {
+pub(crate) fn are_all_files(files: &[(u32, u64)]) -> bool {
     if let [(0, slots)] = files {
         return *slots > SINGLE_PAGE_SLOTS;
     }
@@ -153,17 +153,17 @@ pub fn are_all_files(files: &[(u32, u64)]) -> bool {
 }
 
 /// Slots of the legacy buffer that batches alone use, in one segment.
-pub const LEGACY_BATCH_SLOTS: u64 = 120;
+pub(crate) const LEGACY_BATCH_SLOTS: u64 = 120;
 
 /// Segments that a file has at most: two for each of 64 buffer pools, shared among two files or more, and one.
-pub const MAX_SEGMENTS: u64 = 65;
+pub(crate) const MAX_SEGMENTS: u64 = 65;
 
 /// False when slots are all zero that a server writes before others that are not: a batch goes into a segment from its first slot on,
 /// segments are used in turn from the first on, and nothing makes zeros of a slot later. How long a segment is is stored nowhere:
 /// what fits any length from `shortest` on is possible.
 ///
 /// `used`: slots that are not all zero, in order. `batch`: slots of all segments.
-pub fn is_filled_in_turn(used: &[u64], batch: u64, shortest: u64) -> bool {
+pub(crate) fn is_filled_in_turn(used: &[u64], batch: u64, shortest: u64) -> bool {
     let used = used.get(..used.partition_point(|slot| *slot < batch)).unwrap_or_default();
     let Some(last) = used.last() else { return true };
     let is_used = |slot: u64| used.binary_search(&slot).is_ok();

@@ -53,12 +53,12 @@ impl fmt::Display for InnodbPageId {
 }
 
 /// Smallest page in a file: that of a table with `KEY_BLOCK_SIZE=1`.
-pub const MIN_PAGE_BYTES: usize = 1024;
+pub(crate) const MIN_PAGE_BYTES: usize = 1024;
 
 /// Page size of an instance that names no other.
-pub const DEFAULT_PAGE_BYTES: usize = 16384;
+pub(crate) const DEFAULT_PAGE_BYTES: usize = 16384;
 
 /// True for `innodb_page_size` of a server.
-pub const fn is_instance_page_size(bytes: usize) -> bool {
+pub(crate) const fn is_instance_page_size(bytes: usize) -> bool {
     bytes.is_power_of_two() && bytes >= 4096 && bytes <= 65536
 }

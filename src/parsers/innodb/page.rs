@@ -44,13 +44,13 @@ pub struct PageType(pub u16);
 
 impl PageType {
     /// MySQL: compressed page.
-    pub const MYSQL_COMPRESSED: Self = Self(14);
+    pub(crate) const MYSQL_COMPRESSED: Self = Self(14);
     /// MariaDB without `full_crc32`: compressed page.
-    pub const MARIADB_COMPRESSED: Self = Self(34354);
+    pub(crate) const MARIADB_COMPRESSED: Self = Self(34354);
     /// MariaDB without `full_crc32`: compressed and encrypted page.
-    pub const MARIADB_COMPRESSED_ENCRYPTED: Self = Self(37401);
+    pub(crate) const MARIADB_COMPRESSED_ENCRYPTED: Self = Self(37401);
     /// MariaDB with `full_crc32`: set in the type of a compressed page, whose other bits are its size in units of 256 bytes.
-    pub const FULL_CRC32_COMPRESSED: u16 = 0x8000;
+    pub(crate) const FULL_CRC32_COMPRESSED: u16 = 0x8000;
 
     /// Stable name for programs; `other` for a type that is not known.
     #[rustfmt::skip]
@@ -69,7 +69,7 @@ impl PageType {
     }
 
     /// True for a page that MySQL encrypted.
-    pub const fn is_mysql_encrypted(self) -> bool {
+    pub(crate) const fn is_mysql_encrypted(self) -> bool {
         matches!(self.0, 15..=17)
     }
 }

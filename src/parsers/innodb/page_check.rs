@@ -110,7 +110,7 @@ impl PageState {
     }
 
     /// The same, where the tablespace may be encrypted although its flags do not say so.
-    pub fn of_image(page: &[u8], flags: &SpaceFlags, may_be_encrypted: bool) -> Self {
+    pub(crate) fn of_image(page: &[u8], flags: &SpaceFlags, may_be_encrypted: bool) -> Self {
         if is_all_zero(page) {
             return Self::Empty;
         }
@@ -136,7 +136,7 @@ impl PageState {
     }
 
     /// Judges a page with `ROW_FORMAT=COMPRESSED`.
-    pub fn of_zip(page: &[u8]) -> Self {
+    pub(crate) fn of_zip(page: &[u8]) -> Self {
         let stored = be_u32_at(page, 0).unwrap_or_default();
         let computed = zip_crc32(page);
         if stored == computed {

@@ -6,7 +6,7 @@ use crate::parsers::crc::crc32c;
 use crate::parsers::decode::{be_u16_at, be_u32_at, be_u64_at};
 
 /// Bytes at the start of a redo file that can have header and checkpoints.
-pub const REDO_HEAD_BYTES: usize = 16384;
+pub(crate) const REDO_HEAD_BYTES: usize = 16384;
 
 /// Offset of the checksum of a header and of a block, where its records end.
 const CHECKSUM_AT: usize = 508;
@@ -39,7 +39,7 @@ impl RedoFormat {
     }
 
     /// Headers of its files have a checksum.
-    pub const fn has_header_checksum(self) -> bool {
+    pub(crate) const fn has_header_checksum(self) -> bool {
         !matches!(self, Self::Old)
     }
 
@@ -142,13 +142,13 @@ pub fn latest(checkpoints: &[Checkpoint]) -> Option<Checkpoint> {
 }
 
 /// True when both checkpoint blocks of a file of MySQL 8.0.30 and later have a right checksum, as one has that was never used.
-pub fn has_both_checkpoints(head: &[u8]) -> bool {
+pub(crate) fn has_both_checkpoints(head: &[u8]) -> bool {
     RedoFormat::Directory.checkpoints_at().into_iter().all(|at| head.get(at..).is_some_and(has_crc))
 }
 
 /// True when the checkpoint cannot have been superseded by one whose block is lost: servers write two blocks in turn, and both
 /// are there and valid. With one block alone a newer checkpoint may have been in the other.
-pub fn is_latest_certain(checkpoints: &[Checkpoint]) -> bool {
+pub(crate) fn is_latest_certain(checkpoints: &[Checkpoint]) -> bool {
     let valid: Vec<&Checkpoint> = checkpoints.iter().filter(|checkpoint| checkpoint.is_valid).collect();
     match valid.as_slice() {
         [one, other] => {
@@ -163,10 +163,10 @@ pub fn is_latest_certain(checkpoints: &[Checkpoint]) -> bool {
 }
 
 /// Bytes of a block: 12 of header, 496 of records, 4 of checksum.
-pub const REDO_BLOCK_BYTES: usize = 512;
+pub(crate) const REDO_BLOCK_BYTES: usize = 512;
 
 /// Bytes at the start of a redo file that hold no records.
-pub const REDO_HEADER_BYTES: u64 = 2048;
+pub(crate) const REDO_HEADER_BYTES: u64 = 2048;
 
 /// Bytes at the start of a block that hold no records.
 const BLOCK_HEADER_BYTES: usize = 12;
@@ -176,7 +176,7 @@ const ENCRYPTED: u16 = 0x8000;
 
 /// A block as it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RedoBlock {
+pub(crate) struct RedoBlock {
     /// Its number, see [`block_number`].
     pub number: u32,
     /// Bytes of it that are written, header and checksum included; the block is full with 512.
@@ -201,24 +201,24 @@ impl RedoBlock {
 }
 
 /// The records of a whole block with this length, from an offset in it on.
-pub fn block_records(block: &[u8], length: u64, from: usize) -> &[u8] {
+pub(crate) fn block_records(block: &[u8], length: u64, from: usize) -> &[u8] {
     let end = usize::try_from(length).unwrap_or(CHECKSUM_AT).min(CHECKSUM_AT);
     block.get(from.max(BLOCK_HEADER_BYTES)..end).unwrap_or_default()
 }
 
 /// Where the block begins that holds an LSN.
-pub const fn block_start(lsn: InnodbLsn) -> InnodbLsn {
+pub(crate) const fn block_start(lsn: InnodbLsn) -> InnodbLsn {
     InnodbLsn(lsn.0 & !0x1FF)
 }
 
 /// Number of the block that begins at an LSN.
 /// Source: `log_block_convert_lsn_to_no`, `storage/innobase/include/log0log.ic`.
-pub const fn block_number(start: InnodbLsn) -> u32 {
+pub(crate) const fn block_number(start: InnodbLsn) -> u32 {
     (((start.0 >> 9) & 0x3FFF_FFFF) as u32).saturating_add(1)
 }
 
 /// LSN after the last record of a block that begins at `start`. That of a full one is the first byte of records in the next.
-pub const fn block_end(start: InnodbLsn, length: u64) -> InnodbLsn {
+pub(crate) const fn block_end(start: InnodbLsn, length: u64) -> InnodbLsn {
     let is_full = length == REDO_BLOCK_BYTES as u64;
     InnodbLsn(start.0.saturating_add(length).saturating_add(if is_full { BLOCK_HEADER_BYTES as u64 } else { 0 }))
 }
@@ -234,13 +234,13 @@ fn old_sum(bytes: &[u8]) -> u32 {
 }
 
 /// Offset of the first mini-transaction in `ib_logfile0`.
-pub const MTR_LOG_START: u64 = 12288;
+pub(crate) const MTR_LOG_START: u64 = 12288;
 
 /// Longest mini-transaction.
-pub const MAX_MTR_BYTES: usize = 1 << 20;
+pub(crate) const MAX_MTR_BYTES: usize = 1 << 20;
 
 /// Bytes after the records: one that ends them, and a checksum.
-pub const MTR_TRAILER_BYTES: usize = 5;
+pub(crate) const MTR_TRAILER_BYTES: usize = 5;
 
 /// Examines the bytes at a place in the log, as many as there are, and at most those of the longest mini-transaction: bytes of its
 /// records, and the bit that ends them, which changes with each turn of the log over its file. `None`: none is here, its records do not
@@ -249,7 +249,7 @@ pub const MTR_TRAILER_BYTES: usize = 5;
 /// Each record begins with a byte whose low half is the count of bytes that follow, or 0 where a number of 1 to 4 bytes
 /// gives that count less 15. A byte of 0 or 1 ends them; the checksum is the CRC-32C of all bytes before it.
 /// Source: `recv_sys_t::parse`, `storage/innobase/log/log0recv.cc` of MariaDB.
-pub fn mini_transaction(bytes: &[u8]) -> Option<(usize, u8)> {
+pub(crate) fn mini_transaction(bytes: &[u8]) -> Option<(usize, u8)> {
     let mut at: usize = 0;
     while at <= MAX_MTR_BYTES {
         let first = bytes.get(at).copied()?;

@@ -7,15 +7,15 @@ use crate::parsers::decode::{u16_at, u32_at};
 use crate::types::Oid;
 
 /// OID of `pg_attribute`. Source: `src/include/catalog/pg_attribute.h`.
-pub const PG_ATTRIBUTE_OID: Oid = 1249;
+pub(crate) const PG_ATTRIBUTE_OID: Oid = 1249;
 
 /// OID of `pg_type`. Source: `src/include/catalog/pg_type.h`.
-pub const PG_TYPE_OID: Oid = 1247;
+pub(crate) const PG_TYPE_OID: Oid = 1247;
 
 /// Most columns of a relation.
 ///
 /// Source: `MaxHeapAttributeNumber`, `src/include/access/htup_details.h`.
-pub const MAX_COLUMNS: u16 = 1600;
+pub(crate) const MAX_COLUMNS: u16 = 1600;
 
 /// The first columns of `pg_attribute`: the relation, the name of the column, its type. So in all majors.
 const NAME_AT: usize = 4;
@@ -190,7 +190,7 @@ pub struct TypeLayout {
 
 /// A row of `pg_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TypeRow {
+pub(crate) struct TypeRow {
     /// OID of the type.
     pub oid: Oid,
     /// Its name.

@@ -26,7 +26,7 @@ const COUNT: u16 = 0x0FFF;
 const IS_POSTING: u16 = 0x2000;
 
 /// A row that an entry leads to: block and item number.
-pub type Tid = (BlockNumber, u16);
+pub(crate) type Tid = (BlockNumber, u16);
 
 /// What an entry leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]

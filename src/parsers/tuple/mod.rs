@@ -3,5 +3,5 @@
 pub mod attribute;
 pub mod columns;
 pub mod index;
-pub mod numeric;
+pub(crate) mod numeric;
 pub mod value;

@@ -26,7 +26,7 @@ use crate::parsers::image::{BlockImage, IMAGE_HAS_HOLE};
 use crate::types::{BlockNumber, ForkNumber, Lsn, PageId, RelFileLocator};
 
 /// Highest id of a block reference (`XLR_MAX_BLOCK_ID`); a record has at most 33 of them.
-pub const MAX_BLOCK_ID: u8 = 32;
+pub(crate) const MAX_BLOCK_ID: u8 = 32;
 const ID_TOP_XID: u8 = 252;
 const ID_ORIGIN: u8 = 253;
 const ID_MAIN_LONG: u8 = 254;
@@ -243,7 +243,7 @@ fn block_header(
 impl BodyLayout {
     /// Bytes of fragment headers at the start of the body.
     #[must_use]
-    pub const fn headers_length(&self) -> u32 {
+    pub(crate) const fn headers_length(&self) -> u32 {
         self.headers_length
     }
 
@@ -277,7 +277,7 @@ impl BodyLayout {
     /// # Errors
     /// As [`Self::decode`], and `Invalid` when something is beyond that must not be.
     #[inline]
-    pub fn decode_cut(
+    pub(crate) fn decode_cut(
         start_lsn: Lsn,
         major: Major,
         block_size: u32,

@@ -156,7 +156,7 @@ impl std::fmt::Display for EndOfWal {
 ///
 /// A segment is recycled as a whole, so an old page keeps its offset within the segment.
 #[must_use]
-pub fn stale_page(found: Lsn, expected: Lsn, segment_size: u32, block_size: u32) -> Option<EndReason> {
+pub(crate) fn stale_page(found: Lsn, expected: Lsn, segment_size: u32, block_size: u32) -> Option<EndReason> {
     let segment = u64::from(segment_size);
     let back = expected.bytes_since(found).filter(|&back| back > 0)?;
     if back.is_multiple_of(segment) {

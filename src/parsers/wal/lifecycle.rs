@@ -91,7 +91,7 @@ impl LifeCycle {
 
     /// True for what concerns all relations of a database.
     #[must_use]
-    pub const fn is_of_database(&self) -> bool {
+    pub(crate) const fn is_of_database(&self) -> bool {
         matches!(self, Self::DatabaseCreated { .. } | Self::DatabaseDropped { .. })
     }
 

@@ -29,7 +29,7 @@ mod tests {
     use crate::types::Lsn;
 
     /// A record of a real server.
-    pub struct Vector {
+    pub(crate) struct Vector {
         pub name: &'static str,
         pub major: Major,
         pub lsn: Lsn,
@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[rustfmt::skip]
-    pub const VECTORS: &[Vector] = &[
+    pub(crate) const VECTORS: &[Vector] = &[
         Vector {
             name: "NEXTOID",
             major: Major::V18,

@@ -8,7 +8,7 @@ use crate::types::ForkNumber;
 /// Built-in resource managers in the order of their ids, the same in all majors.
 ///
 /// Source: `src/include/access/rmgrlist.h`.
-pub const RMGR_NAMES: [&str; 22] = [
+pub(crate) const RMGR_NAMES: [&str; 22] = [
     "XLOG",
     "Transaction",
     "Storage",
@@ -42,9 +42,9 @@ pub const RM_SMGR: u8 = 2;
 /// Id of the resource manager Database.
 pub const RM_DBASE: u8 = 4;
 /// Id of the resource manager Tablespace.
-pub const RM_TBLSPC: u8 = 5;
+pub(crate) const RM_TBLSPC: u8 = 5;
 /// Id of the resource manager MultiXact.
-pub const RM_MULTIXACT: u8 = 6;
+pub(crate) const RM_MULTIXACT: u8 = 6;
 /// Id of the resource manager Heap2.
 pub const RM_HEAP2: u8 = 9;
 /// Id of the resource manager Heap.
@@ -52,42 +52,42 @@ pub const RM_HEAP: u8 = 10;
 /// Id of the resource manager Btree.
 pub const RM_BTREE: u8 = 11;
 /// Id of the resource manager Hash.
-pub const RM_HASH: u8 = 12;
+pub(crate) const RM_HASH: u8 = 12;
 /// Id of the resource manager Gin.
-pub const RM_GIN: u8 = 13;
+pub(crate) const RM_GIN: u8 = 13;
 /// Id of the resource manager Gist.
-pub const RM_GIST: u8 = 14;
+pub(crate) const RM_GIST: u8 = 14;
 /// Id of the resource manager Sequence.
-pub const RM_SEQUENCE: u8 = 15;
+pub(crate) const RM_SEQUENCE: u8 = 15;
 /// Id of the resource manager SPGist.
-pub const RM_SPGIST: u8 = 16;
+pub(crate) const RM_SPGIST: u8 = 16;
 /// Id of the resource manager BRIN.
 pub const RM_BRIN: u8 = 17;
 /// Id of the resource manager Generic, which extensions use.
-pub const RM_GENERIC: u8 = 20;
+pub(crate) const RM_GENERIC: u8 = 20;
 
 /// `xl_info` of the record of a shutdown checkpoint (`XLOG_CHECKPOINT_SHUTDOWN`, `src/include/catalog/pg_control.h`).
-pub const XLOG_CHECKPOINT_SHUTDOWN: u8 = 0x00;
+pub(crate) const XLOG_CHECKPOINT_SHUTDOWN: u8 = 0x00;
 /// `xl_info` of the record that does nothing (`XLOG_NOOP`, same file).
-pub const XLOG_NOOP: u8 = 0x20;
+pub(crate) const XLOG_NOOP: u8 = 0x20;
 /// `xl_info` of the record that ends a segment early (`XLOG_SWITCH`, `src/include/catalog/pg_control.h`).
-pub const XLOG_SWITCH: u8 = 0x40;
+pub(crate) const XLOG_SWITCH: u8 = 0x40;
 /// `xl_info` of an image of a page of which only hint bits changed (`XLOG_FPI_FOR_HINT`).
-pub const XLOG_FPI_FOR_HINT: u8 = 0xA0;
+pub(crate) const XLOG_FPI_FOR_HINT: u8 = 0xA0;
 /// `xl_info` of an image of a whole page (`XLOG_FPI`).
-pub const XLOG_FPI: u8 = 0xB0;
+pub(crate) const XLOG_FPI: u8 = 0xB0;
 /// `xl_info` of a split of a page of GIN (`XLOG_GIN_SPLIT`, `src/include/access/ginxlog.h`).
-pub const XLOG_GIN_SPLIT: u8 = 0x30;
+pub(crate) const XLOG_GIN_SPLIT: u8 = 0x30;
 /// `xl_info` of a page of an entry tree of GIN that vacuum rewrote (`XLOG_GIN_VACUUM_PAGE`, same file).
-pub const XLOG_GIN_VACUUM_PAGE: u8 = 0x40;
+pub(crate) const XLOG_GIN_VACUUM_PAGE: u8 = 0x40;
 /// `xl_info` of a page that a split of a hash bucket filled (`XLOG_HASH_SPLIT_PAGE`, `src/include/access/hash_xlog.h`).
-pub const XLOG_HASH_SPLIT_PAGE: u8 = 0x50;
+pub(crate) const XLOG_HASH_SPLIT_PAGE: u8 = 0x50;
 /// `xl_info` of entries of a hash index that are moved to another page of their bucket (`XLOG_HASH_MOVE_PAGE_CONTENTS`).
-pub const XLOG_HASH_MOVE_PAGE_CONTENTS: u8 = 0x70;
+pub(crate) const XLOG_HASH_MOVE_PAGE_CONTENTS: u8 = 0x70;
 /// `xl_info` of a page of a hash bucket that is emptied and freed (`XLOG_HASH_SQUEEZE_PAGE`).
-pub const XLOG_HASH_SQUEEZE_PAGE: u8 = 0x80;
+pub(crate) const XLOG_HASH_SQUEEZE_PAGE: u8 = 0x80;
 /// `xl_info` of entries of a hash index that go away (`XLOG_HASH_DELETE`).
-pub const XLOG_HASH_DELETE: u8 = 0x90;
+pub(crate) const XLOG_HASH_DELETE: u8 = 0x90;
 
 /// True for an image of a page of which only hint bits changed: a page without them lacks nothing.
 #[must_use]
@@ -102,7 +102,7 @@ pub const fn is_hint(rmgr_id: u8, info: u8) -> bool {
 ///
 /// Sources: `heap_multi_insert`, `src/backend/access/heap/heapam.c`; `_hash_doinsert`, `src/backend/access/hash/hashinsert.c`.
 #[must_use]
-pub fn surely_sets_lsn(major: Major, rmgr_id: u8, info: u8, fork: ForkNumber) -> bool {
+pub(crate) fn surely_sets_lsn(major: Major, rmgr_id: u8, info: u8, fork: ForkNumber) -> bool {
     /// `XLOG_HEAP_OPMASK` and `XLOG_HEAP2_VISIBLE`, `src/include/access/heapam_xlog.h`.
     const HEAP_OPERATION: u8 = 0x70;
     const VISIBLE: u8 = 0x40;
@@ -169,7 +169,7 @@ pub fn rmgr_name(rmgr_id: u8) -> RmgrName {
 
 /// The bits of `xl_info` that give the record type: the high 4, but in Transaction bit 0x80 is a flag.
 #[must_use]
-pub const fn type_key(rmgr_id: u8, info: u8) -> u8 {
+pub(crate) const fn type_key(rmgr_id: u8, info: u8) -> u8 {
     if rmgr_id == RM_XACT { info & 0x70 } else { info & 0xF0 }
 }
 
@@ -177,7 +177,7 @@ pub const fn type_key(rmgr_id: u8, info: u8) -> u8 {
 ///
 /// Source: the `*_identify` functions under `src/backend/access/rmgrdesc/`.
 #[must_use]
-pub fn record_type_name(major: Major, rmgr_id: u8, info: u8) -> RecordTypeName {
+pub(crate) fn record_type_name(major: Major, rmgr_id: u8, info: u8) -> RecordTypeName {
     let key = type_key(rmgr_id, info);
     if rmgr_id == RM_GENERIC {
         return RecordTypeName::Known("Generic");

@@ -9,9 +9,9 @@ use crate::parsers::error::ParseError;
 use crate::types::{LONG_WAL_HEADER_BYTES, Lsn, SHORT_WAL_HEADER_BYTES, TimelineId};
 
 /// Page data begins with the continuation of a record (`XLP_FIRST_IS_CONTRECORD`).
-pub const FIRST_IS_CONTRECORD: u16 = 0x0001;
+pub(crate) const FIRST_IS_CONTRECORD: u16 = 0x0001;
 /// The header has the long form (`XLP_LONG_HEADER`).
-pub const LONG_HEADER: u16 = 0x0002;
+pub(crate) const LONG_HEADER: u16 = 0x0002;
 /// Flags that mean the same in all majors.
 const COMMON_FLAGS: u16 = FIRST_IS_CONTRECORD | LONG_HEADER;
 
@@ -155,9 +155,9 @@ pub enum PageFault {
 
 impl PageHeader {
     /// On-disk size of the short form in bytes, padding included.
-    pub const SHORT_SIZE: usize = SHORT_WAL_HEADER_BYTES as usize;
+    pub(crate) const SHORT_SIZE: usize = SHORT_WAL_HEADER_BYTES as usize;
     /// On-disk size of the long form in bytes.
-    pub const LONG_SIZE: usize = LONG_WAL_HEADER_BYTES as usize;
+    pub(crate) const LONG_SIZE: usize = LONG_WAL_HEADER_BYTES as usize;
 
     /// Decodes without judging; the flag decides whether the long form is read. `base` is the LSN of `buf[0]`, for error
     /// messages only.
@@ -191,13 +191,13 @@ impl PageHeader {
 
     /// The page replaces the missing rest of a record that a crash cut off.
     #[must_use]
-    pub fn overwrites(&self) -> bool {
+    pub(crate) fn overwrites(&self) -> bool {
         self.info & self.flags().overwrites != 0
     }
 
     /// Flags are set that servers of its major do not know.
     #[must_use]
-    pub fn has_unknown_flags(&self) -> bool {
+    pub(crate) fn has_unknown_flags(&self) -> bool {
         let PageFlags { overwrites, no_backup } = self.flags();
         self.info & !(COMMON_FLAGS | overwrites | no_backup) != 0
     }

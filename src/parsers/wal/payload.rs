@@ -21,25 +21,25 @@ impl PgTimestamp {
 
     /// Whole seconds since 1970-01-01 00:00 UTC.
     #[must_use]
-    pub const fn unix_seconds(self) -> i64 {
+    pub(crate) const fn unix_seconds(self) -> i64 {
         self.0.div_euclid(1_000_000).saturating_add(Self::EPOCH_S)
     }
 
     /// Microseconds since 1970-01-01 00:00 UTC.
     #[must_use]
-    pub const fn unix_microseconds(self) -> i64 {
+    pub(crate) const fn unix_microseconds(self) -> i64 {
         self.0.saturating_add(Self::EPOCH_S.saturating_mul(1_000_000))
     }
 
     /// The start of a second since 1970-01-01 00:00 UTC.
     #[must_use]
-    pub const fn from_unix_seconds(seconds: i64) -> Self {
+    pub(crate) const fn from_unix_seconds(seconds: i64) -> Self {
         Self(seconds.saturating_sub(Self::EPOCH_S).saturating_mul(1_000_000))
     }
 
     /// Microseconds since 1970-01-01 00:00 UTC as a time.
     #[must_use]
-    pub const fn from_unix_us(us: i64) -> Self {
+    pub(crate) const fn from_unix_us(us: i64) -> Self {
         Self(us.saturating_sub(Self::EPOCH_S.saturating_mul(1_000_000)))
     }
 
@@ -55,7 +55,7 @@ impl PgTimestamp {
 
     /// Microseconds from `earlier` to this time; negative when it is later.
     #[must_use]
-    pub const fn us_since(self, earlier: Self) -> i64 {
+    pub(crate) const fn us_since(self, earlier: Self) -> i64 {
         self.0.saturating_sub(earlier.0)
     }
 }
@@ -302,7 +302,7 @@ fn end_of_recovery(format: XlogFormat, i: &[u8]) -> ParseStep<'_, XlogPayload> {
 
 /// LSN of the record that this one replaces, if its header is that of `OVERWRITE_CONTRECORD`.
 #[must_use]
-pub fn overwritten_lsn(header: &RecordHeader, main_data: &[u8]) -> Option<Lsn> {
+pub(crate) fn overwritten_lsn(header: &RecordHeader, main_data: &[u8]) -> Option<Lsn> {
     if header.rmgr_id != RM_XLOG || header.info & RMGR_INFO_MASK != 0xD0 {
         return None;
     }

@@ -23,7 +23,7 @@ const UNUSED_ITEMS: u8 = 1 << 7;
 ///
 /// Source: `heap_xlog_deserialize_prune_and_freeze`, `src/backend/access/rmgrdesc/heapdesc.c`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PruneLists {
+pub(crate) struct PruneLists {
     /// Item, and the item that it leads to from now on.
     pub redirected: Vec<[u16; 2]>,
     /// Items that become dead.
@@ -86,7 +86,7 @@ impl PruneLists {
 
     /// The flags that name lists, of a record's main data; `None` before 17, whose records have none.
     #[must_use]
-    pub fn flags_of(major: Major, main: &[u8]) -> Option<u8> {
+    pub(crate) fn flags_of(major: Major, main: &[u8]) -> Option<u8> {
         match major.facts().prune {
             PruneRecords::To13 | PruneRecords::To16 => None,
             // A byte with the reason stands before a byte of flags.

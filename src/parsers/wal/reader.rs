@@ -287,7 +287,7 @@ impl WalReader {
 
     /// Where the rest of a record lies with which the first page says that it begins.
     #[must_use]
-    pub fn continues(&self) -> Option<Lsn> {
+    pub(crate) fn continues(&self) -> Option<Lsn> {
         self.pages.continues()
     }
 

@@ -12,11 +12,9 @@ use crate::parsers::error::ParseError;
 use crate::types::{Lsn, TimelineId};
 
 /// Bits of `xl_info` that belong to the resource manager.
-pub const RMGR_INFO_MASK: u8 = 0xF0;
-/// Flag of `xl_info`: relation files changed in ways that no block reference describes (`XLR_SPECIAL_REL_UPDATE`).
-pub const SPECIAL_REL_UPDATE: u8 = 0x01;
+pub(crate) const RMGR_INFO_MASK: u8 = 0xF0;
 /// Flag of `xl_info`: all blocks carry an image to compare with (`XLR_CHECK_CONSISTENCY`).
-pub const CHECK_CONSISTENCY: u8 = 0x02;
+pub(crate) const CHECK_CONSISTENCY: u8 = 0x02;
 
 /// Header of a WAL record: 24 bytes at an 8-byte aligned LSN, little-endian, maybe split by a page header.
 ///
@@ -126,7 +124,7 @@ impl RecordHeader {
     /// # Errors
     /// [`RecordHeaderFault::TooShort`] or [`RecordHeaderFault::TooLong`].
     #[inline]
-    pub fn check_length(tot_len: u32, major: Major) -> Result<(), RecordHeaderFault> {
+    pub(crate) fn check_length(tot_len: u32, major: Major) -> Result<(), RecordHeaderFault> {
         if usize::try_from(tot_len).is_ok_and(|length| length < Self::SIZE) {
             return Err(RecordHeaderFault::TooShort { found: tot_len });
         }
@@ -181,7 +179,7 @@ impl RecordHeader {
 /// Source: `ValidXLogRecord`, `src/backend/access/transam/xlogreader.c`.
 #[inline]
 #[must_use]
-pub fn record_crc(record: &[u8]) -> u32 {
+pub(crate) fn record_crc(record: &[u8]) -> u32 {
     match (record.get(RecordHeader::SIZE..), record.first_chunk::<{ RecordHeader::CHECKED_SIZE }>()) {
         (Some(body), Some(header)) => crc32c_of_two(body, header),
         _ => 0,
@@ -285,7 +283,7 @@ impl<'a> Record<'a> {
     /// True when a base backup was running as the WAL page holding the record's start was begun. The first page that
     /// initdb or pg_resetwal wrote looks the same. `None` where pages do not say it.
     #[must_use]
-    pub const fn during_backup(&self) -> Option<bool> {
+    pub(crate) const fn during_backup(&self) -> Option<bool> {
         match self.major.facts().page_flags.no_backup {
             0 => None,
             flag => Some(self.page_info & flag == 0),

@@ -1,14 +1,14 @@
 //! A small writer of WAL for tests. Shares nothing with the reader but the checksum's crate.
 
 /// System identifier of the WAL written here.
-pub const SYSTEM: u64 = 0x1122_3344_5566_7788;
+pub(crate) const SYSTEM: u64 = 0x1122_3344_5566_7788;
 /// Bytes of a page.
 pub const PAGE: usize = 1024;
 /// Bytes of a segment.
 pub const SEGMENT: usize = 1 << 20;
 
 /// Writes pages and records to memory, starting at a page boundary.
-pub struct WalWriter {
+pub(crate) struct WalWriter {
     pub bytes: Vec<u8>,
     pub first: u64,
     pub prev: u64,

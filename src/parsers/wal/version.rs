@@ -136,7 +136,7 @@ pub enum XlogFormat {
 impl XlogFormat {
     /// Size of the `CheckPoint` struct, in bytes.
     #[must_use]
-    pub const fn checkpoint_size(self) -> usize {
+    pub(crate) const fn checkpoint_size(self) -> usize {
         match self {
             Self::To11 => 80,
             Self::To16 | Self::To18 => 88,
@@ -156,9 +156,9 @@ pub struct PageFlags {
 
 impl PageFlags {
     /// Majors up to 18.
-    pub const TO_18: Self = Self { overwrites: 0x0008, no_backup: 0x0004 };
+    pub(crate) const TO_18: Self = Self { overwrites: 0x0008, no_backup: 0x0004 };
     /// From 19 on.
-    pub const SINCE_19: Self = Self { overwrites: 0x0004, no_backup: 0 };
+    pub(crate) const SINCE_19: Self = Self { overwrites: 0x0004, no_backup: 0 };
 }
 
 /// Meaning of the flags in `bimg_info`.
@@ -419,7 +419,7 @@ majors! {
 }
 
 /// Lowest id of a resource manager that an extension brings (`RM_MIN_CUSTOM_ID`, `src/include/access/rmgr.h`).
-pub const FIRST_CUSTOM_RMGR: u8 = 128;
+pub(crate) const FIRST_CUSTOM_RMGR: u8 = 128;
 
 /// A page magic that belongs to no format read here. Its display says in words what is known about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -432,7 +432,7 @@ const COMPRESSION_TO_14: [(u8, Compression); 1] = [(0x02, Compression::Pglz)];
 
 impl Major {
     /// The oldest major with a row.
-    pub const OLDEST: Self = {
+    pub(crate) const OLDEST: Self = {
         let [first, ..] = Self::ALL;
         first
     };
@@ -445,13 +445,13 @@ impl Major {
 
     /// The released format with this number, `None` when there is no row of it.
     #[must_use]
-    pub fn from_number(number: u32) -> Option<Self> {
+    pub(crate) fn from_number(number: u32) -> Option<Self> {
         Self::from_files(number, None)
     }
 
     /// The format with this number whose servers write this version of `pg_control`; without one the released.
     #[must_use]
-    pub fn from_files(number: u32, control_version: Option<u32>) -> Option<Self> {
+    pub(crate) fn from_files(number: u32, control_version: Option<u32>) -> Option<Self> {
         let of_number = || Self::ALL.into_iter().filter(|major| major.number() == number);
         let of_control = of_number().find(|major| Some(major.facts().control_version) == control_version);
         of_control.or_else(|| of_number().find(|major| major.facts().is_released))
@@ -459,7 +459,7 @@ impl Major {
 
     /// The format that a server program of this version writes, such as `18.6`, `19rc1` and `19devel`.
     #[must_use]
-    pub fn from_program(version: &str) -> Option<Self> {
+    pub(crate) fn from_program(version: &str) -> Option<Self> {
         let rest = version.trim_start_matches(|sign: char| sign.is_ascii_digit());
         let released = Self::from_number(version.strip_suffix(rest)?.parse().ok()?)?;
         let is_devel = |major: &Self| major.facts().name == version;
@@ -470,13 +470,13 @@ impl Major {
     ///
     /// # Errors
     /// [`UnknownMagic`] when the magic is that of no release from 10 on nor of the development tree of 19 that is read.
-    pub fn from_magic(magic: u16) -> Result<Self, UnknownMagic> {
+    pub(crate) fn from_magic(magic: u16) -> Result<Self, UnknownMagic> {
         Self::ALL.into_iter().find(|major| major.magic() == magic).ok_or(UnknownMagic(magic))
     }
 
     /// The magic in this major's page headers.
     #[must_use]
-    pub const fn magic(self) -> u16 {
+    pub(crate) const fn magic(self) -> u16 {
         self.facts().magic
     }
 
@@ -491,7 +491,7 @@ impl Major {
     /// Source: `RmgrIdIsValid`, `src/include/access/rmgr.h`.
     #[must_use]
     #[inline]
-    pub const fn has_rmgr(self, rmgr_id: u8) -> bool {
+    pub(crate) const fn has_rmgr(self, rmgr_id: u8) -> bool {
         let facts = self.facts();
         rmgr_id <= facts.last_rmgr || (facts.has_custom_rmgrs && rmgr_id >= FIRST_CUSTOM_RMGR)
     }
@@ -499,7 +499,7 @@ impl Major {
     /// Bit of `bimg_info` that says whether redo restores the image (`BKPIMAGE_APPLY`).
     #[must_use]
     #[inline]
-    pub const fn image_apply_flag(self) -> u8 {
+    pub(crate) const fn image_apply_flag(self) -> u8 {
         match self.facts().images {
             ImageFlags::To14 => 0x04,
             ImageFlags::Since15 => 0x02,
@@ -508,7 +508,7 @@ impl Major {
 
     /// Compression that these `bimg_info` bits stand for. The server tests pglz, LZ4, zstd in this order.
     #[must_use]
-    pub fn image_compression(self, bimg_info: u8) -> Option<Compression> {
+    pub(crate) fn image_compression(self, bimg_info: u8) -> Option<Compression> {
         let table: &[_] = match self.facts().images {
             ImageFlags::To14 => &COMPRESSION_TO_14,
             ImageFlags::Since15 => &COMPRESSION_SINCE_15,
@@ -518,7 +518,7 @@ impl Major {
 
     /// True when `wal_compression` of this major can use the method; whether a server was built with it is another matter.
     #[must_use]
-    pub fn compresses_with(self, method: Compression) -> bool {
+    pub(crate) fn compresses_with(self, method: Compression) -> bool {
         match self.facts().images {
             ImageFlags::To14 => method == Compression::Pglz,
             ImageFlags::Since15 => true,
@@ -535,7 +535,7 @@ impl fmt::Display for Major {
 impl UnknownMagic {
     /// It is older than the newest format, and no release wrote it.
     #[must_use]
-    pub const fn is_unreleased(self) -> bool {
+    pub(crate) const fn is_unreleased(self) -> bool {
         self.0 > Major::OLDEST.magic() && self.0 < Major::NEWEST.magic()
     }
 

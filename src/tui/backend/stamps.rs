@@ -9,7 +9,7 @@ type Stamp = Option<(u64, i64, i64, u64)>;
 
 /// Files as they were at one moment.
 #[derive(Debug, Default)]
-pub struct FileStamps(Vec<(PathBuf, Stamp)>);
+pub(crate) struct FileStamps(Vec<(PathBuf, Stamp)>);
 
 fn stamp(path: &Path) -> Stamp {
     let of = |metadata: Metadata| (metadata.size(), metadata.mtime(), metadata.mtime_nsec(), metadata.ino());
@@ -23,7 +23,7 @@ impl FileStamps {
     }
 
     /// True when one of them is not what it was.
-    pub fn have_changed(&self) -> bool {
+    pub(crate) fn have_changed(&self) -> bool {
         self.0.iter().any(|(path, before)| stamp(path) != *before)
     }
 }

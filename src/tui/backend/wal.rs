@@ -24,7 +24,7 @@ use crate::tui::state::{Subject, View};
 use crate::tui::worker::{ActionSender, Backend};
 
 /// Does the work on WAL.
-pub struct WalBackend {
+pub(crate) struct WalBackend {
     request: WalRequest,
     /// What was opened before the screen came up, until it is read.
     opened: Mutex<Option<WalSource>>,

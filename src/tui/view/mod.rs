@@ -53,7 +53,7 @@ fn body(state: &State) -> Body<'_> {
 
 /// The text of every line of the open list, with nothing cut off.
 #[must_use]
-pub fn list_lines(state: &State) -> Vec<String> {
+pub(crate) fn list_lines(state: &State) -> Vec<String> {
     /// Columns that no line needs.
     const ENDLESS: u16 = 2000;
     let mut wide = state.clone();
@@ -116,14 +116,14 @@ pub fn picture(state: &State) -> Vec<Line<'static>> {
 
 /// How many positions scrolling has in the open view.
 #[must_use]
-pub fn scroll_range(state: &State) -> usize {
+pub(crate) fn scroll_range(state: &State) -> usize {
     let body = body(state);
     body.scroll_range(state.body_rows())
 }
 
 /// The line of the list that is drawn in this row.
 #[must_use]
-pub fn line_at(state: &State, row: u16) -> Option<usize> {
+pub(crate) fn line_at(state: &State, row: u16) -> Option<usize> {
     let body = body(state);
     let at = body.line_at(state.body_rows(), row)?;
     state.shown_lines().map_or(Some(at), |shown| shown.get(at).copied())
@@ -131,7 +131,7 @@ pub fn line_at(state: &State, row: u16) -> Option<usize> {
 
 /// How the ring is laid out; `None` as long as there is none.
 #[must_use]
-pub fn ring_grid(state: &State) -> Option<Grid> {
+pub(crate) fn ring_grid(state: &State) -> Option<Grid> {
     state.survey().map(|survey| ring::grid(state, survey))
 }
 
@@ -143,7 +143,7 @@ pub fn slot_at(state: &State, column: u16, row: u16) -> Option<usize> {
 
 /// What is known of the undo, as text.
 #[must_use]
-pub fn undo_text(state: &State) -> Vec<String> {
+pub(crate) fn undo_text(state: &State) -> Vec<String> {
     undo::lines(state, usize::from(u16::MAX)).iter().map(ToString::to_string).collect()
 }
 
@@ -154,7 +154,7 @@ pub(super) fn byte_sides(state: &State) -> Option<ByteSides<'_>> {
 
 /// How far the open part of a page can be moved to the left.
 #[must_use]
-pub fn widest(state: &State) -> usize {
+pub(crate) fn widest(state: &State) -> usize {
     page::widest(state)
 }
 
@@ -173,7 +173,7 @@ fn tab_labels(state: &State) -> (&[View], Vec<String>) {
 
 /// The tab at this column of the first row.
 #[must_use]
-pub fn tab_at(state: &State, column: u16) -> Option<View> {
+pub(crate) fn tab_at(state: &State, column: u16) -> Option<View> {
     let (views, labels) = tab_labels(state);
     views.get(frame::tab_at(&labels, column)?).copied()
 }

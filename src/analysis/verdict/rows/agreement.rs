@@ -24,7 +24,7 @@ pub struct Contradiction {
 
 /// How a page stands to one image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Agreement {
+pub(crate) enum Agreement {
     /// With the records between them they are the same.
     Same,
     /// They are not.
@@ -70,7 +70,7 @@ impl Items {
 /// known without a gap, `after` those that replay will do. `is_new` is true for transactions all of whose records are among them,
 /// if there are such.
 #[must_use]
-pub fn against_records(
+pub(crate) fn against_records(
     page: &[u8],
     before: &[PageChange],
     after: &[PageChange],
@@ -131,7 +131,7 @@ pub fn against_records(
 /// Compares a page with an image of it: the older of the two, with all records between them, has to be the newer one.
 /// `between` is the range of these records among the `changes` of the page.
 #[must_use]
-pub fn against_image(
+pub(crate) fn against_image(
     page: &[u8],
     image: &[u8],
     image_is_older: bool,

@@ -45,7 +45,7 @@ enum Item {
 
 /// What is known of the items of a page.
 #[derive(Clone, Debug, Default)]
-pub struct HeapItems {
+pub(crate) struct HeapItems {
     items: Vec<Item>,
     /// What is known of all items after the list: nothing, or that they are unused.
     is_closed: bool,
@@ -290,7 +290,7 @@ impl HeapItems {
     /// An item of `page` that names a transaction of which these items, made by all records since it began, know nothing there.
     /// `is_new` is true for such transactions.
     #[must_use]
-    pub fn unexplained(&self, page: &[u8], is_new: &dyn Fn(u32) -> bool) -> Option<usize> {
+    pub(crate) fn unexplained(&self, page: &[u8], is_new: &dyn Fn(u32) -> bool) -> Option<usize> {
         let header = PageHeader::decode(0, page).ok().filter(|_| !self.is_broken)?;
         page_tuples(&header, page).find_map(|tuple| {
             let found = TupleHeader::decode(0, tuple.bytes).ok()?;

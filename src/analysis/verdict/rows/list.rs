@@ -21,7 +21,7 @@ type Entry = Option<Box<[u8]>>;
 
 /// The entries of a page, in item order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ListItems {
+pub(crate) struct ListItems {
     entries: Vec<Entry>,
     /// The first entry of a B-tree page is its high key.
     has_high_key: bool,
@@ -68,7 +68,7 @@ impl ListItems {
 
     /// Entries of a leaf page of SP-GiST as far as these records tell of them.
     #[must_use]
-    pub fn told_by(changes: &[PageChange]) -> Self {
+    pub(crate) fn told_by(changes: &[PageChange]) -> Self {
         let nothing = || Self { is_partial: true, ..Self::default() };
         changes.iter().fold(nothing(), |mut items, change| match items.apply(change) {
             Some(Ok(())) => items,
@@ -78,7 +78,7 @@ impl ListItems {
 
     /// True for a leaf page of SP-GiST.
     #[must_use]
-    pub fn keep_their_numbers(page: &[u8]) -> bool {
+    pub(crate) fn keep_their_numbers(page: &[u8]) -> bool {
         PageHeader::decode(0, page).is_ok_and(|header| {
             PageKind::of(&header, page, ForkNumber::Main) == PageKind::SpGist
                 && page.get(usize::from(header.special)..).is_some_and(spgist::is_leaf)
@@ -87,7 +87,7 @@ impl ListItems {
 
     /// The entries of a page that a record builds anew; `None` when that is not followed.
     #[must_use]
-    pub fn built_by(change: &PageChange) -> Option<Self> {
+    pub(crate) fn built_by(change: &PageChange) -> Option<Self> {
         if let Some(image) = &change.image {
             return Self::of(image);
         }
@@ -333,7 +333,7 @@ fn adds_only(change: &PageChange) -> bool {
 
 /// Entries that the last records up to the page's LSN put there and that are not there. `before` is in order of LSN.
 #[must_use]
-pub fn lost_entry<'a>(items: &ListItems, before: &'a [PageChange]) -> Option<&'a PageChange> {
+pub(crate) fn lost_entry<'a>(items: &ListItems, before: &'a [PageChange]) -> Option<&'a PageChange> {
     for change in before.iter().rev() {
         match step_of(change) {
             // With an image of the page the entry itself is left out of the record; the others are still there.
@@ -351,7 +351,7 @@ pub fn lost_entry<'a>(items: &ListItems, before: &'a [PageChange]) -> Option<&'a
 /// An entry that stands on the page although only a later record puts it there. Only records before the first that takes
 /// something away are asked: an entry can come back.
 #[must_use]
-pub fn early_entry<'a>(items: &ListItems, after: &'a [PageChange]) -> Option<(&'a PageChange, usize)> {
+pub(crate) fn early_entry<'a>(items: &ListItems, after: &'a [PageChange]) -> Option<(&'a PageChange, usize)> {
     for change in after {
         match step_of(change) {
             _ if change.image.is_some() || change.is_init => return None,

@@ -4,7 +4,7 @@
 //! [`heap`] and [`list`] follow what records do to the items of a page, each in its own way; [`agreement`] asks them.
 //! [`layout`] examines the page alone.
 
-pub mod agreement;
+pub(crate) mod agreement;
 pub mod heap;
 pub mod layout;
 pub mod list;

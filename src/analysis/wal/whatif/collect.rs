@@ -15,7 +15,7 @@ use crate::types::{Geometry, Lsn};
 
 /// Replays WAL under other settings, run by run.
 #[derive(Debug)]
-pub struct WhatIfReplay {
+pub(crate) struct WhatIfReplay {
     replay: Replay,
 }
 
@@ -31,7 +31,7 @@ impl Full for Directly<'_> {
 
 /// The touches of one segment, as they come.
 #[derive(Debug)]
-pub struct SegmentTouches(TouchList<GiveUp>);
+pub(crate) struct SegmentTouches(TouchList<GiveUp>);
 
 impl SegmentTouches {
     /// None yet of segment `index`.
@@ -81,13 +81,13 @@ impl WhatIfReplay {
     }
 
     /// Ends a run, whose WAL ends at `end_lsn`: what follows does not follow in WAL.
-    pub fn end_run(&mut self, end_lsn: Lsn) {
+    pub(crate) fn end_run(&mut self, end_lsn: Lsn) {
         self.replay.end_run(end_lsn);
     }
 
     /// What is odd about the times that records told so far.
     #[must_use]
-    pub fn odd_times(&self) -> Vec<Finding> {
+    pub(crate) fn odd_times(&self) -> Vec<Finding> {
         self.replay.odd_times()
     }
 

@@ -17,13 +17,13 @@ use crate::parsers::wal::record::Record;
 use crate::types::{BlockNumber, Lsn};
 
 /// Images of a sample, unless another number is asked for.
-pub const DEFAULT_SAMPLE: usize = 4_000;
+pub(crate) const DEFAULT_SAMPLE: usize = 4_000;
 
 /// Most images of a sample: sizes of each are kept.
-pub const MAX_SAMPLE: usize = 1_000_000;
+pub(crate) const MAX_SAMPLE: usize = 1_000_000;
 
 /// Images that are kept to measure how long compression takes.
-pub const TIMED_IMAGES: usize = 256;
+pub(crate) const TIMED_IMAGES: usize = 256;
 
 /// Methods that are tried.
 const METHODS: usize = Compression::ALL.len();
@@ -101,7 +101,7 @@ pub struct CompressionRow {
 impl CompressionRow {
     /// How many times smaller images become; `None` without images.
     #[must_use]
-    pub fn ratio(&self) -> Option<f64> {
+    pub(crate) fn ratio(&self) -> Option<f64> {
         (self.bytes_after > 0).then(|| self.bytes_before as f64 / self.bytes_after as f64)
     }
 
@@ -250,7 +250,7 @@ type Sampled = Result<Sizes, Box<UnreadableImage>>;
 /// Numbers from which on no image is in the sample any more, known to all threads. They only fall, so that what a thread
 /// leaves out because of them is left out in the end.
 #[derive(Debug)]
-pub struct SampleLimits {
+pub(crate) struct SampleLimits {
     size: SampleSize,
     block_size: u32,
     sampled: AtomicU64,
@@ -319,7 +319,7 @@ impl Found {
 
 /// Takes the images of one segment.
 #[derive(Debug)]
-pub struct SegmentSample<'a> {
+pub(crate) struct SegmentSample<'a> {
     limits: &'a SampleLimits,
     decoder: ImageDecoder,
     encoder: ImageEncoder,
@@ -385,7 +385,7 @@ impl SegmentSample<'_> {
 
 impl CompressionWhatIf {
     /// Not all WAL of the range could be read: what was counted is part of it.
-    pub fn mark_part(&mut self) {
+    pub(crate) fn mark_part(&mut self) {
         self.rows.iter_mut().for_each(|row| row.certainty = row.certainty.of_part());
     }
 }
@@ -402,7 +402,7 @@ const fn number_of(record_lsn: Lsn, block_id: u8) -> u64 {
 
 /// Puts segments together.
 #[derive(Debug)]
-pub struct CompressionSampler<'a> {
+pub(crate) struct CompressionSampler<'a> {
     limits: &'a SampleLimits,
     found: Found,
 }

@@ -61,7 +61,7 @@ pub enum Spacing {
 impl Spacing {
     /// True when checkpoints are due by the time that passed.
     #[must_use]
-    pub const fn is_by_time(self) -> bool {
+    pub(crate) const fn is_by_time(self) -> bool {
         matches!(self, Self::Timeout { .. } | Self::Both { .. })
     }
 
@@ -98,12 +98,12 @@ pub struct Outcome {
 
 /// Checkpoints that a setting must have asked for, before it is said what recovery reads: fewer have no distance that is the
 /// setting's own, but end where the WAL does.
-pub const MIN_ASKED: u64 = 2;
+pub(crate) const MIN_ASKED: u64 = 2;
 
 impl Outcome {
     /// Why it is unknown what recovery reads, as a stable name for programs; `None` where it is known.
     #[must_use]
-    pub const fn replay_unknown(&self) -> Option<&'static str> {
+    pub(crate) const fn replay_unknown(&self) -> Option<&'static str> {
         match self.replay_bytes_max {
             Some(_) => None,
             None => Some(NoKnee::FewCheckpoints.code()),
@@ -167,7 +167,7 @@ pub struct WhatIf {
 
 impl WhatIf {
     /// Not all WAL of the range could be read: what was counted is part of it.
-    pub fn mark_part(&mut self) {
+    pub(crate) fn mark_part(&mut self) {
         let columns = self.protection.columns.iter_mut();
         let guards = columns.flat_map(|column| [&mut column.certainty, &mut column.wal_certainty]);
         let rows = self.spacing.iter_mut();
@@ -185,7 +185,7 @@ const MIN_POINTS: usize = 3;
 
 /// Why a curve has no knee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoKnee {
+pub(crate) enum NoKnee {
     /// Fewer than three values of `max_wal_size` were replayed.
     FewValues,
     /// Fewer than three of them differ in checkpoints that they ask for in this WAL.
@@ -212,7 +212,7 @@ impl NoKnee {
 ///
 /// # Errors
 /// Why there is none.
-pub fn knee(rows: &[SpacingRow]) -> Result<u64, NoKnee> {
+pub(crate) fn knee(rows: &[SpacingRow]) -> Result<u64, NoKnee> {
     let mut points: Vec<(f64, f64, u64)> = Vec::new();
     let mut values = 0_usize;
     let mut is_over = false;

@@ -9,7 +9,7 @@ use crate::analysis::wal::tally::Tally;
 use crate::types::Lsn;
 
 /// Settings that are replayed at once.
-pub const MAX_SETTINGS: usize = 32;
+pub(crate) const MAX_SETTINGS: usize = 32;
 
 /// When the server asks for a checkpoint.
 #[derive(Clone, Copy, Debug)]

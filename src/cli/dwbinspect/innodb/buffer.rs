@@ -33,7 +33,7 @@ use crate::repair::export::ExportDir;
 /// Show server, checkpoint, doublewrite buffer and tablespaces
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS)]
-pub struct InfoArgs {
+pub(crate) struct InfoArgs {
     #[command(flatten)]
     directory: DirectoryArgs,
     #[command(flatten)]
@@ -66,7 +66,7 @@ pub(super) fn info(args: &InfoArgs, out: &mut dyn Write) -> Result<Outcome, Stop
 /// "stale" those that are, "undecided" damaged ones.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS)]
-pub struct BatchesArgs {
+pub(crate) struct BatchesArgs {
     #[command(flatten)]
     directory: DirectoryArgs,
     #[command(flatten)]
@@ -97,7 +97,7 @@ pub(super) fn batches(args: &BatchesArgs, out: &mut dyn Write) -> Result<Outcome
 /// stay until they are overwritten.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{EXAMPLES_OF_DUMP}\n{EXIT_STATUS}"))]
-pub struct DumpArgs {
+pub(crate) struct DumpArgs {
     #[command(flatten)]
     directory: DirectoryArgs,
     /// Write each image as a new file into this directory

@@ -25,7 +25,7 @@ use crate::output::sink::{CsvShape, Machine};
 /// Nothing is written into it. The server is not needed. What the server does at startup is not predicted: no redo log is replayed.
 #[derive(Debug, Args)]
 #[command(subcommand_required = true, after_help = EXIT_STATUS)]
-pub struct InnodbArgs {
+pub(crate) struct InnodbArgs {
     #[command(subcommand)]
     command: InnodbCommand,
 }

@@ -32,7 +32,7 @@ use crate::output::text::wrapped;
 /// predicted: its redo log is not replayed here.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{EXAMPLES_OF_CHECK}\n{EXIT_STATUS}"))]
-pub struct CheckArgs {
+pub(crate) struct CheckArgs {
     #[command(flatten)]
     directory: DirectoryArgs,
     /// Show the evidence for every page: all images, and where the sectors of a torn page come from
@@ -122,7 +122,7 @@ const PAGES: CsvShape<'static> = CsvShape::Rows { plural: "pages", columns: INNO
 /// a whole: its newest LSN shows whether the doublewrite buffer was in use.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS)]
-pub struct PageArgs {
+pub(crate) struct PageArgs {
     #[command(flatten)]
     directory: DirectoryArgs,
     /// The tablespace
@@ -164,7 +164,7 @@ pub(super) fn page(args: &PageArgs, out: &mut dyn Write) -> Result<Outcome, Stop
 /// damaged nor all zero are also counted by type.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{EXAMPLES_OF_VERIFY}\n{EXIT_STATUS}"))]
-pub struct VerifyArgs {
+pub(crate) struct VerifyArgs {
     #[command(flatten)]
     directory: DirectoryArgs,
     #[command(flatten)]

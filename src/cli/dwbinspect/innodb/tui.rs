@@ -22,7 +22,7 @@ use crate::tui::innodb::InnodbState;
 /// begun again and has failed or not ended.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS)]
-pub struct TuiArgs {
+pub(crate) struct TuiArgs {
     #[command(flatten)]
     directory: DirectoryArgs,
     #[command(flatten)]

@@ -36,7 +36,7 @@ pub struct Pressed {
 }
 
 /// Everything that the report shows.
-pub struct CrashReport<'a> {
+pub(crate) struct CrashReport<'a> {
     /// Who made it.
     pub made: &'a Provenance,
     /// The judged cluster.

@@ -24,7 +24,7 @@ use crate::output::markup::Markup;
 use crate::output::plot::{Plot, grouped};
 
 /// Everything that the report shows.
-pub struct WalReport<'a> {
+pub(crate) struct WalReport<'a> {
     /// Who made it.
     pub made: &'a Provenance,
     /// What was read, as it was named.
@@ -58,11 +58,11 @@ pub struct WalReport<'a> {
 }
 
 /// A cause of images by its code, and their bytes.
-pub type MainCause = Option<(&'static str, u64)>;
+pub(crate) type MainCause = Option<(&'static str, u64)>;
 
 /// A relation and its images.
 #[derive(Clone, Debug)]
-pub struct RelationRow {
+pub(crate) struct RelationRow {
     /// What it is called.
     pub name: String,
     /// Its images. The records are not counted.
@@ -74,7 +74,7 @@ pub struct RelationRow {
 }
 
 /// Names of all plots that a report may have.
-pub const PLOT_NAMES: [&str; 11] = [
+pub(crate) const PLOT_NAMES: [&str; 11] = [
     "bytes",
     "share",
     "rate",
@@ -195,7 +195,7 @@ impl WalReport<'_> {
 
 /// The name of the file of a plot.
 #[must_use]
-pub fn plot_file(name: &str) -> String {
+pub(crate) fn plot_file(name: &str) -> String {
     format!("{name}.svg")
 }
 
