@@ -40,19 +40,16 @@ pub(crate) const MIN_WAL_SEGMENT_SIZE: u32 = 1 << 20;
 pub(crate) const MAX_WAL_SEGMENT_SIZE: u32 = 1 << 30;
 
 /// True for the size of a data page that a server can be built with.
-#[must_use]
 pub(crate) const fn is_block_size(size: u32) -> bool {
     size.is_power_of_two() && size >= MIN_BLOCK_SIZE && size <= MAX_BLOCK_SIZE
 }
 
 /// True for the size of a WAL page that a server can be built with.
-#[must_use]
 pub(crate) const fn is_wal_block_size(size: u32) -> bool {
     size.is_power_of_two() && size >= MIN_BLOCK_SIZE && size <= MAX_WAL_BLOCK_SIZE
 }
 
 /// True for the size of a WAL segment that a server accepts.
-#[must_use]
 pub(crate) const fn is_wal_segment_size(size: u32) -> bool {
     size.is_power_of_two() && size >= MIN_WAL_SEGMENT_SIZE && size <= MAX_WAL_SEGMENT_SIZE
 }
@@ -267,7 +264,6 @@ impl Geometry {
     }
 
     /// Bytes of the page header that stands at this address: 0 inside a page.
-    #[must_use]
     pub(crate) fn wal_header_bytes(&self, lsn: Lsn) -> u64 {
         let at = |size: u32| lsn.0.is_multiple_of(u64::from(size.max(1)));
         u64::from(match (at(self.wal_block_size), at(self.wal_segment_size)) {

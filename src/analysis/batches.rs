@@ -46,7 +46,6 @@ type BatchKey = (BatchVerdict, usize);
 
 /// Finds the batches and describes each. Reads every slot once more, with `jobs` threads. `None` when `watch`, asked at each
 /// slot, broke it off.
-#[must_use]
 pub(crate) fn find_batches(
     set: &DwbSet,
     staleness: &Staleness,
@@ -128,7 +127,6 @@ impl Batch {
     }
 
     /// The relations with the most slots, at most `count`, the largest first.
-    #[must_use]
     pub(crate) fn top_relations(&self, count: usize) -> Vec<RelFileLocator> {
         let mut relations: Vec<_> = self.relations.iter().collect();
         relations.sort_by_key(|(rel, slots)| (std::cmp::Reverse(**slots), **rel));
@@ -175,7 +173,6 @@ impl Batch {
 /// Key by which a checkpoint sorts the pages that it writes; the database is not part of it.
 type SortKey = (u32, u32, i32, u32);
 
-/// Runs that are being counted.
 #[derive(Debug, Default)]
 struct Run {
     checkpoint: u64,

@@ -34,19 +34,16 @@ pub(crate) struct ChecksumWitness {
 pub struct ChecksumsContradict {
     /// Pages that were changed since the redo point and have a right checksum.
     pub right: u64,
-    /// Pages that were changed since the redo point.
     pub newer: u64,
 }
 
 impl ChecksumsContradict {
     /// So many pages have right ones that those with wrong ones are damaged. Of fewer, a redo point that is too old may be the
     /// reason: then the others were written without checksums.
-    #[must_use]
     pub(crate) const fn are_most(&self) -> bool {
         self.right.saturating_mul(2) >= self.newer
     }
 
-    /// As a finding.
     #[must_use]
     pub fn finding(self) -> Finding {
         Finding::problem(FindingKind::ChecksumsContradict(self)).in_file(CONTROL_PATH)
@@ -85,7 +82,6 @@ impl ChecksumWitness {
             .then_some(ChecksumsContradict { right, newer })
     }
 
-    /// The same, as a finding.
     #[must_use]
     pub fn finding(&self) -> Option<Finding> {
         self.finish().map(ChecksumsContradict::finding)

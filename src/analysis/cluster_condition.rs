@@ -18,7 +18,6 @@ pub fn is_settled(control: Option<&ControlFile>, signs: &RecoverySigns, server: 
 /// Where the checkpoint after crash recovery fails, `pg_control` says "shutting down".
 ///
 /// Source: `CreateCheckPoint`, `src/backend/access/transam/xlog.c`.
-#[must_use]
 pub(crate) fn is_replayed(control: Option<&ControlFile>, signs: &RecoverySigns, server: &ServerSign) -> bool {
     let by_state = control.is_some_and(|control| control.prefix.state.is_startable());
     by_state && is_no_backup(signs, server) && !is_settled(control, signs, server)

@@ -11,7 +11,6 @@ use crate::cluster::running::ServerSign;
 use crate::parsers::control::ChecksumState;
 
 /// Findings about the directory itself, without its double write buffer. Adds what could not be read to `coverage`.
-#[must_use]
 pub(crate) fn inspect_directory(
     directory: &DataDir,
     server: &ServerSign,

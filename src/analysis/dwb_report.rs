@@ -107,7 +107,6 @@ pub fn examine_slots(
     DwbReport { files, staleness, findings, coverage }
 }
 
-/// Findings about one file.
 fn inspect_file(
     file: &DwbFile,
     facts: &ClusterFacts,

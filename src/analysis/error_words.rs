@@ -20,7 +20,6 @@ pub struct ErrorWords {
 /// What failed, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorCause {
-    /// What failed.
     pub kind: CauseKind,
     /// The file, as it was opened or is called; `None` where the error does not name it.
     pub file: Option<PathBuf>,
@@ -28,28 +27,19 @@ pub struct ErrorCause {
     pub slot_index: Option<u64>,
 }
 
-/// What failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CauseKind {
-    /// The system refused.
     System(io::ErrorKind, Option<i32>),
-    /// Not a regular file.
     NotRegular,
-    /// Not a directory.
     NotADirectory,
-    /// Longer than any server makes it.
     TooLong,
-    /// The file ends early.
     Ends,
     /// The file goes on after its end.
     GoesOn,
     /// The file is another one than before.
     Changed,
-    /// It cannot be unpacked.
     Unpack,
-    /// Its sizes are impossible.
     Sizes,
-    /// No file is there that is asked for.
     NoneThere,
 }
 
@@ -90,7 +80,6 @@ impl fmt::Display for ErrorWords {
     }
 }
 
-/// An error that tells its cause.
 pub(crate) trait Caused {
     /// What failed and where.
     fn what_failed(&self) -> ErrorCause;
@@ -106,7 +95,6 @@ impl ErrorCause {
     }
 
     /// The system denies access to a file that is there.
-    #[must_use]
     pub(crate) const fn is_denied(&self) -> bool {
         matches!(self.kind, CauseKind::System(io::ErrorKind::PermissionDenied, _))
     }

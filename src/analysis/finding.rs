@@ -38,8 +38,6 @@ impl Finding {
         Self { kind, severity: Severity::Note, file: None, offset: None }
     }
 
-    /// The same, about a file.
-    #[must_use]
     pub(crate) fn in_file(self, file: &str) -> Self {
         Self { file: Some(file.to_owned()), ..self }
     }

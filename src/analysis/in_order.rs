@@ -10,13 +10,10 @@ const AHEAD_PER_WORKER: usize = 3;
 /// What the threads share.
 struct QueueState<I, T> {
     items: I,
-    /// Number of the item that is begun next.
     next: usize,
-    /// Results that were taken up.
     taken: usize,
     /// Results that wait for those before them.
     done: BTreeMap<usize, T>,
-    /// There are no more items.
     is_empty: bool,
     /// Nobody wants more results, or a thread broke off.
     stop: bool,
@@ -126,7 +123,6 @@ impl<I, T> Queue<I, T> {
 /// Stops everybody when it is dropped, so that nobody waits for a thread that is gone.
 struct StopAtEnd<'a, I, T> {
     queue: &'a Queue<I, T>,
-    /// Not only in a panic.
     always: bool,
 }
 

@@ -11,7 +11,6 @@ use crate::parsers::page::PageHeader;
 use crate::parsers::page_kind::{PageKind, is_metapage};
 use crate::types::{BlockNumber, ForkNumber, PageId};
 
-/// Pages that are named one by one.
 const MAX_NAMED: usize = 20;
 
 /// Compares the pages that a scan shows it with what the catalogs say of their relations.
@@ -21,7 +20,6 @@ pub(crate) struct KindWitness<'a> {
 }
 
 impl<'a> KindWitness<'a> {
-    /// Nothing was seen yet.
     #[must_use]
     pub fn new(names: &'a RelationNames) -> Self {
         Self { names, found: Mutex::default() }

@@ -83,7 +83,6 @@ impl PageCondition {
 
     /// As [`Self::of`]; `computed` gives the checksum of the bytes where the server sets checksums. It is not asked for
     /// on a page without header.
-    #[must_use]
     pub(crate) fn with_checksum(page: &[u8], fork: ForkNumber, computed: impl FnOnce() -> Option<u16>) -> Self {
         let Ok(header) = PageHeader::decode(0, page) else {
             // Too short to hold a header: no page at all. Callers hand over whole pages.
@@ -163,13 +162,11 @@ impl PageDamage {
     }
 
     /// The codes of everything that is wrong apart from the checksum.
-    #[must_use]
     pub(crate) fn structure_codes(&self) -> Vec<&'static str> {
         self.structure_flaws().map(|flaw| flaw.code()).collect()
     }
 
     /// True when the page has no header (`pd_upper` is 0) but is not all zero.
-    #[must_use]
     pub(crate) fn is_new_not_zero(&self) -> bool {
         self.faults.contains(&PageFault::NewPageNotZero)
     }

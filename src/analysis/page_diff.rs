@@ -14,7 +14,6 @@ const MAX_RANGES: usize = 1000;
 /// Ranges with fewer equal bytes between them are one.
 const SHORTEST_GAP: usize = 4;
 
-/// A field that has another value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FieldChange {
     /// Name in the server's sources.
@@ -30,20 +29,14 @@ pub(crate) struct FieldChange {
 pub(crate) struct ItemState {
     /// Offset of the tuple, or number of the item that it leads to.
     pub offset: u16,
-    /// Length of the tuple.
     pub length: u16,
-    /// State of the line pointer.
     pub state: LinePointerState,
-    /// Header of the row, of a table.
     pub row: Option<RowState>,
 }
 
-/// What the header of a row says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RowState {
-    /// Who inserted it.
     pub xmin: u32,
-    /// Who deleted or locked it.
     pub xmax: u32,
     /// Where it or its newer version stands.
     pub ctid: (BlockNumber, u16),
@@ -53,10 +46,8 @@ pub(crate) struct RowState {
     pub infomask2: u16,
 }
 
-/// An item that is not what it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ItemChange {
-    /// Its number.
     pub item: u16,
     /// As it was; `None`: there was none.
     pub before: Option<ItemState>,
@@ -65,7 +56,6 @@ pub(crate) struct ItemChange {
 }
 
 impl ItemChange {
-    /// Stable name for programs.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match (&self.before, &self.after) {
@@ -79,7 +69,6 @@ impl ItemChange {
 /// What changed from one version of a page to another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PageDiff {
-    /// Fields of the header.
     pub fields: Vec<FieldChange>,
     /// Items whose line pointer or row header changed.
     pub items: Vec<ItemChange>,
@@ -90,7 +79,6 @@ pub(crate) struct PageDiff {
 }
 
 impl PageDiff {
-    /// Compares two versions of a page.
     #[must_use]
     pub fn of(page: PageId, before: &[u8], after: &[u8]) -> Self {
         let (old, new) = (items(page, before), items(page, after));
@@ -120,7 +108,6 @@ fn fields(before: &[u8], after: &[u8]) -> Vec<FieldChange> {
     changed.map(|(field, (before, after))| FieldChange { field, before, after }).collect()
 }
 
-/// The items of a page that has any.
 fn items(page: PageId, bytes: &[u8]) -> Vec<ItemState> {
     let Ok(header) = PageHeader::decode(0, bytes) else { return Vec::new() };
     let kind = PageKind::of(&header, bytes, page.fork);

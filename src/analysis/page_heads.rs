@@ -18,7 +18,6 @@ const MAX_PAGES: usize = 65_536;
 /// What is on disk where a record has its page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PageHead {
-    /// A page with this LSN.
     Lsn(Lsn),
     /// The file ends before it.
     BeyondEnd,
@@ -28,7 +27,6 @@ pub(crate) enum PageHead {
 
 /// The table of a cluster, for all threads.
 pub(crate) struct PageHeads {
-    /// Each thread has another of it.
     pages: Mutex<Box<dyn PageSource + Send>>,
     block_size: usize,
     parts: [Mutex<FxHashMap<PageId, PageHead>>; PARTS],
@@ -41,7 +39,6 @@ impl PageHeads {
         Self { pages: Mutex::new(pages), block_size, parts: std::array::from_fn(|_| Mutex::default()) }
     }
 
-    /// A reader for one thread.
     #[must_use]
     pub fn reader(&self) -> HeadReader<'_> {
         let pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner).another();
@@ -56,7 +53,6 @@ impl PageHeads {
     }
 }
 
-/// Reads what the table lacks.
 pub(crate) struct HeadReader<'a> {
     heads: &'a PageHeads,
     pages: Box<dyn PageSource + Send>,

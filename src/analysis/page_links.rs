@@ -126,9 +126,7 @@ impl BrokenLink {
 pub(super) enum Seen {
     /// Pages that are all zero.
     Zeroed(Range<BlockNumber>),
-    /// Sound pages that name no others.
     Unlinked(Range<BlockNumber>),
-    /// A sound page that names others, with its LSN.
     Linked(BlockNumber, Box<PageLinks>, Lsn),
 }
 
@@ -183,17 +181,14 @@ struct Child {
 /// Gathers what the pages of one relation after the other say, and compares it at the end of each.
 pub(super) struct LinkCheck {
     redo_lsn: Lsn,
-    /// Pages of a file of a relation.
     file_blocks: BlockNumber,
     fork: Option<IndexFork>,
-    /// What was found.
     pub report: LinkReport,
     /// Broken links in it that hold now, and those that only WAL can decide.
     settled: usize,
     open: usize,
 }
 
-/// The fork that is being read.
 struct IndexFork {
     rel: RelFileLocator,
     /// The block at which it ends, where that is known.
@@ -231,7 +226,6 @@ impl LinkCheck {
         });
     }
 
-    /// The next pages of it.
     pub(super) fn add(&mut self, seen: Seen) {
         let Some(fork) = &mut self.fork else { return };
         let (block, links, lsn) = match seen {
@@ -338,7 +332,6 @@ impl IndexFork {
         Some((fault, true))
     }
 
-    /// The same of a child.
     fn child_fault(&self, child: &Child) -> Option<(LinkFault, bool)> {
         let is_settled = self.find(child.parent).is_some_and(|parent| parent.is_settled);
         if let Some(fault) = self.absent(child.block) {

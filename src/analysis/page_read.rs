@@ -35,13 +35,9 @@ const PAGES_TOGETHER: usize = 4;
 /// What the pieces of one portion gave, in order.
 #[derive(Debug, Default)]
 pub(super) struct PortionDone {
-    /// Counts of the pages.
     pub counts: PageCounts,
-    /// Damaged pages.
     pub bad: Vec<BadPage>,
-    /// Partial pages that files end in.
     pub partial_pages: Vec<PartialPage>,
-    /// Sound pages that are notable.
     pub notable: Vec<PageId>,
     /// Blocks of main forks of logged relations that are all zero, where links are followed.
     pub zeroed: Vec<(RelFileLocator, Range<BlockNumber>)>,
@@ -51,7 +47,6 @@ pub(super) struct PortionDone {
     pub reach: Vec<(RelFileLocator, ForkNumber, BlockNumber)>,
     /// Sound pages of main forks without index that are not marked all-visible, if links were asked for.
     pub unmarked: Vec<(RelFileLocator, Range<BlockNumber>)>,
-    /// What could not be read.
     pub gaps: Vec<Gap>,
 }
 
@@ -144,7 +139,6 @@ impl<'a> PieceReader<'a> {
 /// Fills the buffer from an offset of the file as far as the file reaches.
 type Read<'a> = &'a dyn Fn(&mut [u8], u64) -> Result<usize, AccessError>;
 
-/// Judges the pages of one piece.
 struct Judge<'a> {
     piece: Piece,
     relation: &'a RelationFile,

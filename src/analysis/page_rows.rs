@@ -136,7 +136,6 @@ impl PageRows {
 }
 
 /// Pages whose tuples are rows with a header of their own, at numbers that stay.
-#[must_use]
 pub(crate) const fn is_of_rows(kind: PageKind) -> bool {
     matches!(kind, PageKind::Heap | PageKind::Sequence)
 }
@@ -176,7 +175,6 @@ fn is_sound(kind: PageKind, tuple: &[u8]) -> bool {
     TupleHeader::decode(0, tuple).is_ok_and(|header| header.faults(tuple.len()).is_empty())
 }
 
-/// Rows keep their numbers.
 fn by_number((on_disk, disk): (Vec<PageItem>, &[u8]), (in_image, image): (Vec<PageItem>, &[u8])) -> Vec<RowPair> {
     let mut pairs = Vec::new();
     let (mut on_disk, mut in_image) = (on_disk.into_iter().peekable(), in_image.into_iter().peekable());

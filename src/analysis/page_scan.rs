@@ -127,7 +127,6 @@ impl PageCounts {
         self.pages = self.pages.saturating_add(1);
     }
 
-    /// Counts a damaged page.
     pub(super) fn add_damage(&mut self, damage: &PageDamage) {
         self.pages = self.pages.saturating_add(1);
         self.damaged = self.damaged.saturating_add(1);
@@ -171,7 +170,6 @@ pub struct PageScan {
     pub interrupted: bool,
 }
 
-/// A part of a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
     /// Index of the file in the list.
@@ -180,7 +178,6 @@ pub(super) struct Piece {
     pub offset: u64,
     /// Its length, not 0.
     pub length: u64,
-    /// Block of its first page.
     pub block: BlockNumber,
 }
 
@@ -193,7 +190,6 @@ pub(super) struct Gap {
     pub from: u64,
     /// The byte after the last.
     pub to: u64,
-    /// Why.
     pub reason: SkipReason,
 }
 
@@ -280,29 +276,23 @@ pub fn scan_pages(
 pub(crate) struct StoredPiece {
     /// Index of the file among those that come.
     pub file: usize,
-    /// The file.
     pub relation: Arc<RelationFile>,
     /// Where in the file it starts: a multiple of [`STORED_PIECE_BYTES`].
     pub offset: u64,
     /// Bytes that it should have.
     pub length: u64,
-    /// Those that came.
     pub bytes: Vec<u8>,
-    /// Why there are fewer.
     pub failed: Option<SkipReason>,
 }
 
 /// Most bytes of a [`StoredPiece`].
 pub(crate) const STORED_PIECE_BYTES: u64 = PIECE_BYTES;
 
-/// What stored pieces gave.
 #[derive(Debug, Default)]
 pub(crate) struct StoredScan {
     /// Counts and partial pages. Nothing is known of links, and nothing of what is unlogged.
     pub scan: PageScan,
-    /// By file: the newest LSN of a sound page.
     pub newest: BTreeMap<usize, (Lsn, PageId)>,
-    /// What could not be read, file by file.
     gaps: Vec<Gap>,
 }
 
@@ -376,7 +366,6 @@ fn read_portion(reader: &mut PieceReader<'_>, portion: Vec<Piece>, options: &Sca
 
 /// Bytes of a file in which a server looks for blocks: less than its size only for names and lengths that no server
 /// makes.
-#[must_use]
 pub(crate) fn readable_bytes(file: &RelationFile, geometry: Geometry) -> u64 {
     // The highest number, 0xFFFFFFFF, means "none".
     let blocks = u64::from(BlockNumber::MAX).saturating_sub(first_block(file, geometry));
@@ -400,7 +389,6 @@ pub fn first_block(file: &RelationFile, geometry: Geometry) -> u64 {
     u64::from(file.name.rel_segment).saturating_mul(u64::from(geometry.rel_segment_blocks))
 }
 
-/// All pieces of all files, in order.
 fn pieces(files: &[RelationFile], geometry: Geometry) -> impl Iterator<Item = Piece> {
     let block_size = u64::from(geometry.block_size);
     files.iter().enumerate().flat_map(move |(index, file)| {

@@ -11,9 +11,6 @@ use crate::types::MIN_BLOCK_SIZE;
 
 /// The page size that the first page of every file names, and the number of files that name one. Pages without header,
 /// and those whose header breaks a rule, have no say.
-///
-/// # Errors
-/// When no header names a size, or not all name the same: then where pages begin is not known.
 pub(crate) fn page_size_by_headers(root: &Path, files: &[RelationFile]) -> Result<(u32, u64), NoPageSize> {
     let mut named = BTreeMap::<u32, u64>::new();
     for file in files.iter().filter(|file| file.size_bytes >= u64::from(MIN_BLOCK_SIZE)) {
@@ -31,9 +28,6 @@ pub(crate) fn page_size_by_headers(root: &Path, files: &[RelationFile]) -> Resul
 }
 
 /// The size that all headers name, and how many there are. `named`: how many name which.
-///
-/// # Errors
-/// As [`page_size_by_headers`].
 pub(crate) fn only_size(named: &BTreeMap<u32, u64>) -> Result<(u32, u64), NoPageSize> {
     match named.iter().collect::<Vec<_>>()[..] {
         [(size, count)] => Ok((*size, *count)),

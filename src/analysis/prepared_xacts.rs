@@ -19,7 +19,6 @@ const MAX_XACTS: usize = 65_536;
 /// What records say of them, from some record on.
 #[derive(Debug, Default)]
 pub(crate) struct PreparedXacts {
-    /// The record that prepared each, start and end.
     open: BTreeMap<u32, Range<Lsn>>,
     /// Those that were prepared before these records, and ended.
     ended: BTreeSet<u32>,
@@ -48,7 +47,6 @@ impl PreparedXacts {
         }
     }
 
-    /// Adds what later records say.
     pub(super) fn append(&mut self, next: Self) {
         if next.is_unclear || next.ended.len() >= MAX_XACTS {
             self.forget();

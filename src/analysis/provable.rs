@@ -42,9 +42,7 @@ const MAX_COMMITS: usize = 4_000_000;
 /// A transaction that a record before the redo point commits, or a subtransaction of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CommittedXact {
-    /// Its number.
     pub xid: u32,
-    /// Start of the record.
     pub record_lsn: Lsn,
 }
 
@@ -54,9 +52,7 @@ pub(crate) type OnCommits<'a> = &'a mut dyn FnMut(&[CommittedXact]);
 /// A page and what WAL says of it as it is on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Provable {
-    /// The page.
     pub page: PageId,
-    /// Its LSN.
     pub page_lsn: Lsn,
     /// Start of the newest record up to that LSN which builds the page without reading it.
     pub base_lsn: Option<Lsn>,
@@ -78,10 +74,8 @@ struct Touched {
     base_lsn: Lsn,
     lacks: Lsn,
     lacks_of: u32,
-    /// A record that names the page ends at its LSN.
     has_record: bool,
     is_beyond_end: bool,
-    /// A record from the redo point on names it.
     is_in_replay: bool,
     /// The first of these neither has an image of it nor builds it.
     begins_without_image: bool,
@@ -103,11 +97,9 @@ pub(crate) struct WalPages {
     stretches: Vec<Range<Lsn>>,
     /// Transactions that were prepared and have not ended.
     prepared: PreparedXacts,
-    /// Of one segment, until they are handed over.
     commits: Vec<CommittedXact>,
     /// A commit could not be read, or there was no room for it.
     has_more_commits: bool,
-    /// There was no room for all pages.
     is_full: bool,
     /// Less was logged for a time than all changes of pages (`wal_level` minimal).
     is_minimal: bool,
@@ -119,25 +111,20 @@ pub(crate) struct WalPages {
     pub newest: Option<(u32, Lsn)>,
     /// Multixacts that records before the redo point make, with where their members begin.
     pub multis: Vec<MultixactMade>,
-    /// Checkpoints, by their record.
     pub checkpoints: Vec<CheckpointSeen>,
 }
 
-/// A multixact that a record makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MultixactMade {
-    /// Its number.
     pub multi: u32,
     /// Where its members begin.
     pub offset: u64,
-    /// Start of the record.
     pub record_lsn: Lsn,
 }
 
 /// What a checkpoint record says that only grows in one history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckpointSeen {
-    /// Start of the record.
     pub record_lsn: Lsn,
     /// Seconds since 1970.
     pub time_s: i64,
@@ -265,7 +252,6 @@ impl WalPages {
     /// True when rows may be in pages without a record, and without a new LSN: see [`WalHistory::may_lack_copies`].
     ///
     /// [`WalHistory::may_lack_copies`]: super::verdict::history::WalHistory::may_lack_copies
-    #[must_use]
     pub(crate) fn may_lack_copies(&self, major: Option<Major>) -> bool {
         let is_old = major.is_none_or(|major| major.facts().copies_without_wal);
         is_old && (self.is_minimal || self.has_settings)
@@ -278,14 +264,12 @@ impl WalPages {
     }
 
     /// True when the page that a record at `lsn` changed may be another one now, or none.
-    #[must_use]
     pub(crate) fn is_removed_since(&self, page: PageId, lsn: Lsn) -> bool {
         lsn < self.unclear_lsn || self.removals_of(page).any(|event| event.start_lsn > lsn)
     }
 
     /// True when a record after `lsn` removed the page before the redo point, or one removes it that replay from there comes to: what follows a gap
     /// removes nothing.
-    #[must_use]
     pub(crate) fn removes_since(&self, page: PageId, lsn: Lsn, redo_lsn: Lsn) -> bool {
         let replayed = self.stretches.iter().find(|stretch| stretch.start <= redo_lsn && redo_lsn <= stretch.end);
         let end_lsn = replayed.map_or(redo_lsn, |stretch| stretch.end);
@@ -294,13 +278,11 @@ impl WalPages {
 
     /// True when a record from the redo point on builds the page without regard to what it was, as those do that fill a new file. An image in the
     /// record of a change shows that the page was there before.
-    #[must_use]
     pub(crate) fn is_made_in_replay(&self, page: PageId) -> bool {
         self.touched.get(&page).copied().flatten().is_some_and(|touched| touched.is_made_in_replay)
     }
 
     /// True when a record from the redo point on names the page. `is_whole`: one that gives it anew, at first.
-    #[must_use]
     pub(crate) fn is_in_replay(&self, page: PageId, is_whole: bool) -> bool {
         let touched = self.touched.get(&page).copied().flatten();
         touched.is_some_and(|touched| touched.is_in_replay && !(is_whole && touched.begins_without_image))

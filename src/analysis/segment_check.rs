@@ -11,7 +11,6 @@ use crate::types::{ForkNumber, Geometry, RelFileLocator};
 /// All segments of a fork but the last are full. Empty ones may follow, left by a truncation.
 ///
 /// Source: `mdnblocks`, `src/backend/storage/smgr/md.c`.
-#[must_use]
 pub(crate) fn segment_findings(
     files: &[RelationFile],
     geometry: Geometry,

@@ -87,7 +87,6 @@ impl RelationPattern {
 
     /// The relation whose files have this path in a data directory: `base/DB/REL`, `global/REL` or
     /// `pg_tblspc/SPC/PG_…/DB/REL`.
-    #[must_use]
     pub(crate) fn of_path(path: &str) -> Option<Self> {
         let parts: Vec<&str> = path.split('/').collect();
         let (spc_oid, db_oid, rel_number) = match parts[..] {
@@ -102,7 +101,6 @@ impl RelationPattern {
     }
 
     /// Its number, when no other was given.
-    #[must_use]
     pub(crate) fn number_alone(&self) -> Option<u32> {
         (self.spc_oid.is_none() && self.db_oid.is_none()).then_some(self.rel_number)
     }

@@ -536,7 +536,6 @@ fn more_files(further: usize) -> Option<Finding> {
     (count > 0).then(|| Finding::problem(FindingKind::MoreRelationFiles { count }))
 }
 
-/// Why a file has no first page.
 enum FirstPageLack {
     /// It has no bytes.
     NoPage,

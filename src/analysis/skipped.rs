@@ -409,7 +409,6 @@ impl SkipReason {
     }
 
     /// The file that the system does not let this user open, if that is why.
-    #[must_use]
     pub(crate) fn denied_file(&self) -> Option<&Path> {
         match self {
             Self::Unreadable(error) | Self::NameGap(error) => {

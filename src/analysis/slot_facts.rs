@@ -60,7 +60,6 @@ impl WritePath {
     }
 
     /// True when the page was copied under a lock, with a fresh checksum: its LSN is that of its content.
-    #[must_use]
     pub(crate) const fn is_locked(self) -> bool {
         matches!(self, Self::Eviction | Self::Locked)
     }
@@ -225,13 +224,11 @@ impl SlotFacts {
     }
 
     /// The newer of the two LSNs that a slot carries.
-    #[must_use]
     pub(crate) fn newest_lsn(&self) -> Lsn {
         self.header.lsn.max(self.page.lsn)
     }
 
     /// True when the slot's content may be built upon: it was written, and nothing proves it damaged.
-    #[must_use]
     pub(crate) fn is_usable(&self) -> bool {
         match self.condition {
             Condition::Sound => true,

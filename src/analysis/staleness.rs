@@ -107,8 +107,6 @@ impl BatchReason {
         }
     }
 
-    /// How sure the answer is.
-    #[must_use]
     pub(crate) const fn confidence(self) -> Confidence {
         match self {
             Self::OfFormat { confidence, .. } => confidence,
@@ -170,7 +168,6 @@ pub struct Staleness {
     classes: Vec<Vec<SlotClass>>,
 }
 
-/// One buffer of the set.
 #[derive(Debug)]
 struct JudgedRing {
     /// Index of each of its files in the set.
@@ -245,7 +242,6 @@ impl Staleness {
     }
 
     /// The line between before and after the last completed checkpoint, if there is one.
-    #[must_use]
     pub(crate) fn horizon(&self) -> Option<Horizon> {
         self.rings.iter().find_map(|ring| ring.judgement.horizon())
     }
@@ -258,7 +254,6 @@ impl Staleness {
 
     /// The slot that a server which starts takes for a page, of all slots that hold it: its index in `held`. `None` also when
     /// slots of several buffers hold it: no server reads more than one.
-    #[must_use]
     pub(crate) fn server_choice(&self, held: &[HeldSlot]) -> Option<usize> {
         let own = |slot: &HeldSlot| self.files.get(slot.file).copied().flatten();
         let (ring, _) = own(held.first()?)?;
@@ -271,19 +266,16 @@ impl Staleness {
     }
 
     /// A server that starts in mode `double_writes` writes images over every page that fails its checks, before it replays anything.
-    #[must_use]
     pub(crate) fn applies_first(&self) -> bool {
         self.rings.iter().any(|ring| ring.judgement.applies_first())
     }
 
     /// True for a file of a buffer of which so few files are unfinished that a crash can have left them so.
-    #[must_use]
     pub(crate) fn is_unfinished(&self, file: usize) -> bool {
         self.rings.iter().any(|ring| ring.files.contains(&file) && ring.judgement.is_unfinished())
     }
 
     /// A server does not start over a buffer, in mode `double_writes` or another.
-    #[must_use]
     pub(crate) fn fails_at_start(&self, double_writes: bool) -> bool {
         self.rings.iter().any(|ring| ring.judgement.fails_at_start(double_writes))
     }
@@ -298,7 +290,7 @@ impl Staleness {
         self.rings.iter().flat_map(of).collect()
     }
 
-    /// What a server that starts writes into data files before it replays anything; see [`RingJudgement::start_writes`].
+    /// What a server that starts writes into data files before it replays anything; see `RingJudgement::start_writes`.
     #[must_use]
     pub fn start_writes(&self, pages: &dyn PageSource, page_bytes: usize, coverage: &mut Coverage) -> Vec<StartWrites> {
         self.rings.iter().map(|ring| ring.judgement.start_writes(pages, page_bytes, coverage)).collect()

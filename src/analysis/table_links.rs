@@ -32,15 +32,10 @@ const MAX_NAMED: usize = 10_000;
 /// Pages of a table that are looked at for its kind.
 const MAX_KINDS: BlockNumber = 8;
 
-/// What is compared.
 pub(crate) struct TableLinkInput<'a> {
-    /// The data directory.
     pub root: &'a Path,
-    /// All relation files, in order.
     pub files: &'a [RelationFile],
-    /// Sizes.
     pub geometry: Geometry,
-    /// Pages have checksums.
     pub checksums: bool,
     /// What each index is on, and which relations certainly are.
     pub names: &'a RelationNames,
@@ -49,7 +44,6 @@ pub(crate) struct TableLinkInput<'a> {
     /// The files are of one moment. In a backup only pages that no replay changes are believed: others may be newer than the
     /// table.
     pub is_settled: bool,
-    /// Compares nothing but marks and maps.
     pub only_marks: bool,
     /// The server was stopped in order: nothing comes after what the pages say.
     pub was_stopped: bool,

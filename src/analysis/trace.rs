@@ -188,7 +188,6 @@ impl ClusterFacts {
     }
 }
 
-/// Slots that a thread takes at once.
 const PORTION_SLOTS: u64 = 256;
 
 /// Reads all slots of a file with `jobs` threads, hands each to `visit` in file order until that breaks it off, and keeps the

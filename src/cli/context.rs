@@ -71,7 +71,6 @@ pub(crate) enum Format {
 }
 
 /// Adds the text format of Prometheus to the values of `--format`.
-#[must_use]
 pub(crate) fn with_prometheus(format: Arg) -> Arg {
     let usual = Format::value_variants().iter().filter_map(Format::to_possible_value);
     let prometheus = PossibleValue::new(PROMETHEUS)
@@ -135,7 +134,6 @@ impl OutputArgs {
     }
 
     /// Rows of a table that fit: on a terminal those of the screen that are left when headings and closing lines are shown.
-    #[must_use]
     pub(crate) fn rows_that_fit(&self) -> usize {
         let size = || rustix::termios::tcgetwinsize(io::stdout()).ok();
         let rows = io::stdout().is_terminal().then(size).flatten().map(|size| usize::from(size.ws_row));

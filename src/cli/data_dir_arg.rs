@@ -37,9 +37,6 @@ impl PgData {
     }
 
     /// The same for a command that takes several paths.
-    ///
-    /// # Errors
-    /// When none is named, or DATADIR and `-D` are.
     pub(crate) fn choose_all(&self, paths: &[PathBuf]) -> Result<Vec<PathBuf>, Stop> {
         match paths {
             [] | [_] => Ok(vec![self.choose(paths.first().map(PathBuf::as_path))?]),
@@ -49,9 +46,6 @@ impl PgData {
     }
 
     /// The directory to be written into, which the environment alone does not name.
-    ///
-    /// # Errors
-    /// When none is spelled out, or two are.
     pub(crate) fn choose_to_write(&self, data_dir: Option<&Path>) -> Result<PathBuf, Stop> {
         to_write(data_dir, self.pgdata.as_deref())
     }
@@ -59,7 +53,6 @@ impl PgData {
 
 impl PgDataToWrite {
     /// True when it is spelled out.
-    #[must_use]
     pub(crate) const fn is_given(&self) -> bool {
         self.pgdata.is_some()
     }

@@ -16,9 +16,6 @@ pub(crate) struct CompletionArgs {
 }
 
 /// Writes completions for a shell.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn completions(args: &CompletionArgs, mut command: Command, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let name = command.get_name().to_owned();
     let mut script = Vec::new();

@@ -32,9 +32,6 @@ pub(crate) enum ReportFile {
 
 impl ReportFileArgs {
     /// Makes sure that the file can be made: that nothing is there, and that it lies outside `protected`.
-    ///
-    /// # Errors
-    /// When it cannot.
     pub(crate) fn reserve(&self, protected: &[PathBuf]) -> Result<ReportFile, Stop> {
         if self.output == Path::new("-") {
             return Ok(ReportFile::Output);

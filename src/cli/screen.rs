@@ -74,9 +74,6 @@ impl ScreenArgs {
 }
 
 /// Refuses where no screen can be shown. `instead`: the command that prints the same.
-///
-/// # Errors
-/// When standard output is not a terminal, or one that can do nothing but print.
 pub(crate) fn need_terminal(instead: &'static str) -> Result<(), UsageError> {
     if !io::stdout().is_terminal() {
         return Err(UsageError::NoTerminal(instead));
@@ -88,17 +85,11 @@ pub(crate) fn need_terminal(instead: &'static str) -> Result<(), UsageError> {
 }
 
 /// Shows the screen and returns what was shown last.
-///
-/// # Errors
-/// When the terminal refuses, or the work that everything rests on fails.
 pub(crate) fn show(subject: Subject, args: ScreenArgs, backend: Arc<dyn Backend>) -> Result<Ended, Stop> {
     show_until(subject, args, backend, || Ok(()))
 }
 
 /// The same; `end` is done when the screen is left, also where a signal ends the program.
-///
-/// # Errors
-/// As [`show`], and when `end` fails.
 pub(crate) fn show_until(
     subject: Subject,
     args: ScreenArgs,
@@ -109,9 +100,6 @@ pub(crate) fn show_until(
 }
 
 /// The same for any screen: `make` makes its state.
-///
-/// # Errors
-/// As [`show_until`].
 pub(crate) fn show_model<M: Model>(
     args: ScreenArgs,
     make: impl FnOnce(Look, (u16, u16)) -> M,
@@ -133,9 +121,6 @@ pub(crate) fn show_model<M: Model>(
 }
 
 /// Leaves on the normal screen what was last known of a cluster, and ends as `check` would.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn take_leave(ended: &Ended, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let state = &ended.state;
     if let Some(applied) = &state.plan.applied {
@@ -184,9 +169,6 @@ pub(crate) fn take_leave(ended: &Ended, out: &mut dyn Write) -> Result<Outcome, 
 }
 
 /// Says why what follows may not be so any more.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_outdated(outdated: Option<Outdated<'_>>, out: &mut dyn Write) -> io::Result<()> {
     match outdated {
         Some(why) => writeln!(out, "{}; what follows is of before:", printable(&why.to_string())),

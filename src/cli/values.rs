@@ -28,9 +28,6 @@ pub(crate) struct PageFilter {
 
 impl PageFilter {
     /// The filter with its relations resolved. `names`: those of the cluster, where they are known.
-    ///
-    /// # Errors
-    /// When a name stands for no relation, or for several.
     pub(crate) fn resolved(&self, names: Option<&RelationNames>) -> Result<Self, InspectError> {
         Ok(Self { selection: self.selection(names)?, ..self.clone() })
     }
@@ -50,7 +47,6 @@ impl PageFilter {
     }
 
     /// True when anything was asked for.
-    #[must_use]
     pub(crate) fn is_set(&self) -> bool {
         !self.relation.is_empty() || !self.fork.is_empty() || self.block.is_some()
     }
@@ -64,7 +60,6 @@ impl PageFilter {
 
 /// Name under which an image is saved: the one that `pg_waldump` gives its saved pages, then file and slot, since one
 /// page can stand in several slots.
-#[must_use]
 pub(crate) fn image_file_name(timeline: u32, page_lsn: Lsn, file: &str, slot: &Slot<'_>) -> String {
     let header = &slot.header;
     let fork = header.fork().map_or_else(|| header.fork_code.to_string(), |fork| fork.to_string());
@@ -74,7 +69,6 @@ pub(crate) fn image_file_name(timeline: u32, page_lsn: Lsn, file: &str, slot: &S
 }
 
 /// The name that `pg_waldump --save-fullpage` gives a page.
-#[must_use]
 pub(crate) fn page_file_name(tli: TimelineId, lsn: Lsn, rel: RelFileLocator, block: BlockNumber, fork: &str) -> String {
     let (high, low) = (lsn.0 >> 32, lsn.0 & 0xFFFF_FFFF);
     let RelFileLocator { spc_oid, db_oid, rel_number } = rel;

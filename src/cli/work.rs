@@ -115,7 +115,6 @@ const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
 /// A flag that Ctrl-C raises, and any other request to end, so that what was counted so far can be shown, and nothing is
 /// left of a sandbox.
-#[must_use]
 pub(crate) fn interrupt_flag() -> Arc<AtomicBool> {
     let flag = Arc::new(AtomicBool::new(false));
     // One that runs under `nohup` goes on when the terminal is gone.

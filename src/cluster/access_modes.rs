@@ -22,21 +22,16 @@ const DIRECTORIES: [&str; 8] = [
     "pg_xact",
 ];
 
-/// What differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OddModes {
     /// The first such path, relative to the data directory.
     pub first: PathBuf,
-    /// Its owner and permissions.
     pub found: (u32, u32),
-    /// Those of most others of its kind.
     pub usual: (u32, u32),
-    /// How many differ.
     pub count: usize,
 }
 
 /// Compares owners and permissions of files with each other, and those of directories.
-#[must_use]
 pub(crate) fn odd_modes(directory: &DataDir, relations: &[RelationFile]) -> Option<OddModes> {
     let root = directory.root();
     let mut seen: [BTreeMap<(u32, u32), (usize, PathBuf)>; 2] = Default::default();

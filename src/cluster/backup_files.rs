@@ -45,7 +45,6 @@ pub struct BackupLabel {
 
 impl BackupLabel {
     /// True when it says what recovery needs. A server does not start with one that does not.
-    #[must_use]
     pub(crate) const fn is_complete(&self) -> bool {
         self.is_well_formed && self.redo_lsn.is_some() && self.checkpoint_lsn.is_some()
     }
@@ -127,9 +126,6 @@ pub(super) fn is_without_content(name: &str, size_bytes: u64) -> bool {
 }
 
 /// The label in a file, if there is one.
-///
-/// # Errors
-/// When it is there and cannot be read.
 pub(crate) fn read_label(path: &Path) -> Result<Option<BackupLabel>, AccessError> {
     match read_small(path, Links::Refuse, LABEL_LIMIT_BYTES) {
         Ok(bytes) => Ok(Some(BackupLabel::parse(&String::from_utf8_lossy(&bytes)))),
@@ -161,7 +157,6 @@ pub fn read_signs(data_dir: &Path, control: Option<&ControlFile>) -> RecoverySig
 }
 
 /// True when one of these signal files makes recovery go on beyond a crash, perhaps with WAL from elsewhere.
-#[must_use]
 pub(crate) fn asks_for_recovery(signals: &[&str]) -> bool {
     signals.iter().any(|name| matches!(*name, "standby.signal" | "recovery.signal" | "recovery.conf"))
 }

@@ -10,7 +10,6 @@ use serde::de::{Deserializer, SeqAccess, Visitor};
 use super::open::{AccessError, Links, ReadFile};
 use crate::types::{Lsn, TimelineId};
 
-/// Its name in the data directory.
 pub(crate) const MANIFEST_NAME: &str = "backup_manifest";
 
 /// Longest manifest that is read, in bytes: of some million files.
@@ -27,7 +26,6 @@ pub(crate) struct BackupManifest {
     pub start_lsn: Lsn,
     /// Where the WAL ends that recovery needs at least: the highest "End-LSN".
     pub end_lsn: Lsn,
-    /// Timeline of that range.
     pub timeline: TimelineId,
 }
 

@@ -78,7 +78,6 @@ impl UsableMap {
     }
 }
 
-/// A name on the way into the result.
 #[derive(Clone)]
 struct Label<T> {
     name: Arc<str>,
@@ -113,7 +112,6 @@ impl<T> Labels<T> {
     }
 }
 
-/// A database that is to be read.
 struct Database {
     oid: Oid,
     spc_oid: Oid,

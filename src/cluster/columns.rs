@@ -148,7 +148,6 @@ impl RelationColumns {
 pub(crate) type Shapes = HashMap<RelFileLocator, Vec<ColumnShape>>;
 
 /// Reads those of all certain tables, from the certain rows of `pg_attribute` of each database.
-#[must_use]
 pub(crate) fn table_shapes(dir: &DataDir, names: &RelationNames) -> Shapes {
     let mut reader = Reader::new(dir, dir.major().facts().catalog, &mut Vec::new());
     let mut shapes = Shapes::new();

@@ -14,10 +14,7 @@ use crate::parsers::control::{ControlFile, WAL_LEVEL_MINIMAL};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConfigFault {
     /// Recovery ends where a setting says, not where WAL ends.
-    RecoveryTarget {
-        /// The setting.
-        setting: &'static str,
-    },
+    RecoveryTarget { setting: &'static str },
     /// More than one setting says where recovery ends.
     RecoveryTargets,
     /// Recovery beyond a crash is asked for, and WAL has less than that needs.
@@ -33,14 +30,11 @@ const RECOVERY_TARGETS: [&str; 5] =
 /// What is wrong, with the file, and files that cannot be read.
 #[derive(Debug, Default)]
 pub(crate) struct ConfigFaults {
-    /// What is wrong.
     pub faults: Vec<(PathBuf, ConfigFault)>,
-    /// Files that cannot be read.
     pub skipped: Vec<AccessError>,
 }
 
 /// Looks for what keeps a server from starting. `signals`: files that change what recovery does.
-#[must_use]
 pub(crate) fn config_faults(directory: &DataDir, signals: &[&str]) -> ConfigFaults {
     let mut found = ConfigFaults::default();
     let root = directory.root();
@@ -104,7 +98,6 @@ impl ConfigFaults {
     }
 }
 
-/// A configuration file.
 pub(super) enum Text {
     Bytes(Vec<u8>),
     Missing,

@@ -10,13 +10,11 @@ use crate::parsers::control::{CONTROL_FILE_SIZE, ControlFile, ControlPrefix, Siz
 use crate::parsers::crc::crc32c;
 use crate::parsers::error::ParseError;
 
-/// Path below the data directory.
 pub(crate) const CONTROL_PATH: &str = "global/pg_control";
 
 /// Reads of a file whose CRC is wrong, before that is believed: a server may be writing it at this moment.
 const ATTEMPTS: usize = 10;
 
-/// Pause between them.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// What the control file says, or why it says nothing.

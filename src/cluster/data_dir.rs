@@ -75,7 +75,6 @@ pub struct DataDir {
 const KEY_DIRECTORIES: [&str; 2] = ["pg_tde", "pg_encryption"];
 
 /// The directory with keys of encrypted relations, if there is one.
-#[must_use]
 pub(crate) fn encryption_keys(directory: &DataDir) -> Option<&'static str> {
     let is_there = |name: &&str| directory.root().join(name).symlink_metadata().is_ok();
     KEY_DIRECTORIES.into_iter().find(is_there)
@@ -108,9 +107,6 @@ impl DataDir {
     }
 
     /// A data directory that lies in archives at `root`. `version`: what `PG_VERSION` says.
-    ///
-    /// # Errors
-    /// When that is not a version that is known here.
     pub(super) fn in_archives(root: &Path, version: &str, control: ControlRead) -> Result<Self, NotADataDir> {
         let text = version.trim().to_owned();
         let major = major_of(root, &text, &control)?;
@@ -131,9 +127,6 @@ impl DataDir {
 
     /// Everything that belongs to the cluster: the directory, those in it and of its databases, and where the links in it lead, as those of tablespaces and
     /// of WAL that is kept elsewhere. What a link names need not be there.
-    ///
-    /// # Errors
-    /// When a directory cannot be listed or a link not be read: then it is not known what belongs to the cluster.
     pub(crate) fn own_directories(&self) -> Result<Vec<PathBuf>, AccessError> {
         let mut own = vec![self.root.clone()];
         for directory in ["", "base", "pg_tblspc"].map(|name| self.root.join(name)) {
@@ -175,20 +168,17 @@ impl DataDir {
 
     /// True when the control file's version is not one that the major in `PG_VERSION` writes; `None` when the control
     /// file's version is not known.
-    #[must_use]
     pub(crate) fn versions_disagree(&self) -> Option<bool> {
         let layout = ControlLayout::of_version(self.control.known()?.prefix.pg_control_version)?;
         Some(!layout.is_written_by(self.major))
     }
 
     /// Whether a server runs on this directory.
-    #[must_use]
     pub(crate) fn server_sign(&self) -> ServerSign {
         look_for_server(&self.root)
     }
 
     /// What changes where recovery starts or what it does.
-    #[must_use]
     pub(crate) fn recovery_signs(&self) -> RecoverySigns {
         read_signs(&self.root, self.control.trusted())
     }
@@ -203,7 +193,6 @@ fn major_of(root: &Path, text: &str, control: &ControlRead) -> Result<Major, Not
         .ok_or_else(|| NotADataDir::Unsupported { path: root.to_owned(), version: text.to_owned() })
 }
 
-/// Paths in one line.
 fn list_of(paths: &[PathBuf]) -> String {
     let texts: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
     texts.join(" or ")
@@ -213,7 +202,6 @@ fn list_of(paths: &[PathBuf]) -> String {
 const MOST_ENTRIES: usize = 1000;
 
 /// Data directories at most two levels below `path`, as `18/docker` and `15/main` are.
-#[must_use]
 pub(crate) fn data_dirs_below(path: &Path) -> Vec<PathBuf> {
     let children = |path: &PathBuf| -> Vec<PathBuf> {
         let entries = path.read_dir().map(|entries| entries.take(MOST_ENTRIES).flatten().collect::<Vec<_>>());

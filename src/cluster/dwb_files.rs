@@ -21,9 +21,7 @@ pub struct DwbFile {
     pub name: String,
     /// Number in the name, if the name has the form of its kind.
     pub number: Option<u32>,
-    /// Kind of buffer.
     pub directory: &'static dyn DwbDirectory,
-    /// Layout and geometry.
     pub detection: Detection,
     file: ReadFile,
 }
@@ -63,7 +61,6 @@ impl DwbFile {
         Self { name, number, directory, detection, file }
     }
 
-    /// Path that the file was opened by.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.file.path()
@@ -76,7 +73,6 @@ impl DwbFile {
     }
 
     /// True when the file begins with something and nothing in it is of a double write buffer.
-    #[must_use]
     pub(crate) fn is_of_another_kind(&self) -> bool {
         let first = self.file.bytes_at(0, usize::try_from(self.size_bytes().min(512)).unwrap_or_default());
         let has_content = first.ok().flatten().is_some_and(|bytes| bytes.iter().any(|byte| *byte != 0));
@@ -84,9 +80,6 @@ impl DwbFile {
     }
 
     /// Reads one slot, its header and image into `buf`.
-    ///
-    /// # Errors
-    /// When the slot cannot be read or is not there any more.
     pub(crate) fn read_slot<'a>(&self, index: u64, buf: &'a mut Vec<u8>) -> Result<Slot<'a>, SlotReadError> {
         let detection = &self.detection;
         let ranges = detection.layout.slot_ranges(detection.block_size, index);
@@ -111,7 +104,6 @@ impl DwbFile {
         Slot::decode(detection.layout, index, &ranges, header, image).map_err(|_| SlotReadError::Ends { index, offset })
     }
 
-    /// Starts a scan of all slots.
     #[must_use]
     pub fn slots(&self) -> SlotScan<'_> {
         let end = self.detection.slot_count;
@@ -119,25 +111,20 @@ impl DwbFile {
     }
 }
 
-/// A slot could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SlotReadError {
     /// The file has become shorter since it was opened.
     #[error("slot {index} at offset {offset:#X}: the file ends before the slot does")]
     Ends {
-        /// The slot.
         index: u64,
         /// Offset of the part that is missing.
         offset: u64,
     },
-    /// The system cannot read.
     #[error("slot {index} at offset {offset:#X}: {error}")]
     Access {
-        /// The slot.
         index: u64,
         /// Offset of the part that was asked for.
         offset: u64,
-        /// Why.
         error: AccessError,
     },
 }
@@ -236,7 +223,6 @@ impl SlotScan<'_> {
 /// The control file of a buffer that has one.
 #[derive(Debug)]
 pub struct ControlPart {
-    /// Kind of buffer.
     pub directory: &'static dyn DwbDirectory,
     /// The file, or the directory where there is none.
     pub path: PathBuf,
@@ -305,7 +291,6 @@ impl DwbSet {
     }
 
     /// True when a buffer of the set is of the kind whose servers have to be built.
-    #[must_use]
     pub(crate) fn is_of_built_server(&self) -> bool {
         let files = self.files.iter().map(|file| file.directory);
         let mut kinds = files.chain(self.controls.iter().map(|control| control.directory));

@@ -9,7 +9,6 @@ use crate::parsers::sha256::Sha256Sum;
 /// Bytes that are read at a time.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// What identifies a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FileDigest {
     /// Where it is.
@@ -21,9 +20,6 @@ pub(crate) struct FileDigest {
 }
 
 /// Reads a whole file, as long as `go_on`, asked after each piece, wants more. `None`: it was broken off.
-///
-/// # Errors
-/// When the file cannot be opened, is not regular, or cannot be read.
 pub(crate) fn digest_file(
     path: &Path,
     links: Links,

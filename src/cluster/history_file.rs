@@ -18,9 +18,6 @@ pub(super) fn history_path(tli: TimelineId) -> PathBuf {
 }
 
 /// Reads it; `None` where there is none, which a server takes for a timeline without ancestors.
-///
-/// # Errors
-/// When it is there and cannot be read, or is none.
 pub(super) fn read_history(root: &Path, tli: TimelineId) -> Result<Option<TimelineHistory>, FileFault> {
     match read_small(&root.join(history_path(tli)), Links::Refuse, HISTORY_LIMIT_BYTES as u64) {
         Ok(bytes) => {
@@ -36,7 +33,6 @@ pub(super) fn read_history(root: &Path, tli: TimelineId) -> Result<Option<Timeli
 /// A link is for the server to follow.
 ///
 /// Source: `readTimeLineHistory`, `src/backend/access/transam/timeline.c`; servers of 10 to 19 that were started so.
-#[must_use]
 pub(crate) fn history_fault(directory: &DataDir, control: &ControlFile) -> Option<(PathBuf, FileFault)> {
     let tli = control.timeline();
     if tli <= TimelineId(1) {

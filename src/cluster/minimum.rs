@@ -11,7 +11,6 @@ use crate::types::Lsn;
 /// to be refused; where a history cannot be read, nothing is.
 ///
 /// Source: `InitWalRecovery`, `src/backend/access/transam/xlogrecovery.c`.
-#[must_use]
 pub(crate) fn is_on_other_timeline(directory: &DataDir, control: &ControlFile, signs: &RecoverySigns) -> bool {
     let (lsn, tli) = (control.min_recovery_lsn, control.min_recovery_timeline);
     if !lsn.is_valid() || tli.0 == 0 {

@@ -200,7 +200,6 @@ fn join(faults: &[FilenodeMapFault]) -> String {
     faults.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Most gaps that a reading lists.
 const MAX_GAPS: usize = 4096;
 
 /// Moves `found` to the end of `gaps`, as far as there is room; returns how many had none.

@@ -80,7 +80,7 @@ impl Trust {
 }
 
 /// Name of a relation. All texts are as stored: escape them before they reach a terminal. Displays as
-/// `database.schema.relation`, with [`SHARED_DATABASE`] in front of shared relations and `?` for an unknown schema.
+/// `database.schema.relation`, with `SHARED_DATABASE` in front of shared relations and `?` for an unknown schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RelationName {
     /// Database; its OID where `pg_database` has no readable row; `None` for shared relations.
@@ -159,9 +159,7 @@ fn after_dot<'a>(text: &'a str, word: &str) -> Option<&'a str> {
 /// Where a database is, by a committed row of `pg_database` that nothing speaks against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DatabaseHome {
-    /// Tablespace of its catalogs.
     pub spc_oid: Oid,
-    /// How old the row is.
     pub age: RowAge,
     /// Nothing tried to delete the row or to replace it. A server removes the directory only once the deletion is on disk.
     ///
@@ -172,9 +170,7 @@ pub(crate) struct DatabaseHome {
 /// A tablespace by a row of `pg_tablespace`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TablespaceRow {
-    /// Its name, as stored.
     pub name: Arc<str>,
-    /// How old the row is.
     pub age: RowAge,
     /// The row was committed, and nothing speaks against it.
     pub is_certain: bool,
@@ -200,7 +196,6 @@ impl RelationNames {
     }
 
     /// OID of the table that a relation is, or that it belongs to: an index of a TOAST table to the table with the values.
-    #[must_use]
     pub(crate) fn table_of(&self, rel: RelFileLocator) -> Option<Oid> {
         let name = self.get(rel)?;
         let owner_of = |oid: Oid| {
@@ -214,7 +209,6 @@ impl RelationNames {
     }
 
     /// `database.schema.relation`; a question mark follows a name that may be wrong.
-    #[must_use]
     pub(crate) fn full_name(&self, rel: RelFileLocator) -> Option<String> {
         let name = self.get(rel)?;
         Some(if name.doubt.is_some() { format!("{name}?") } else { name.to_string() })
@@ -222,7 +216,6 @@ impl RelationNames {
 
     /// Name of the database of a relation, whether or not the relation has a name; `None` for shared relations and where
     /// it is not known.
-    #[must_use]
     pub(crate) fn database_of(&self, rel: RelFileLocator) -> Option<&str> {
         let by_relation = || {
             let label = self.get(rel)?.database.as_deref()?;
@@ -233,7 +226,7 @@ impl RelationNames {
     }
 
     /// Every relation that is called so: by its name, with or without schema and database in front, and with or without
-    /// the question mark of [`Self::full_name`]. Sorted.
+    /// the question mark of `Self::full_name`. Sorted.
     #[must_use]
     pub fn find(&self, text: &str) -> Vec<RelFileLocator> {
         let doubtful = text.strip_suffix('?');
@@ -246,7 +239,6 @@ impl RelationNames {
     }
 
     /// Every relation of this OID, one in each database at most. Sorted.
-    #[must_use]
     pub(crate) fn of_oid(&self, oid: Oid) -> Vec<RelFileLocator> {
         let mut found: Vec<_> =
             self.relations.iter().filter(|(_, name)| name.oid == Some(oid)).map(|(rel, _)| *rel).collect();
@@ -264,7 +256,6 @@ impl RelationNames {
     }
 
     /// What each index is on, a table or a TOAST table, and the table of each TOAST table, as far as that is known.
-    #[must_use]
     pub(crate) fn owners(&self) -> HashMap<RelFileLocator, RelFileLocator> {
         let with_oid = self.relations.iter().filter_map(|(rel, name)| Some(((rel.db_oid, name.oid?), *rel)));
         let by_oid: HashMap<(Oid, Oid), RelFileLocator> = with_oid.collect();
@@ -296,7 +287,6 @@ impl RelationNames {
     }
 
     /// Relations with a name from a committed row that nothing speaks against, sorted, each with the age of the row.
-    #[must_use]
     pub(crate) fn certain(&self) -> Vec<(RelFileLocator, &RelationName, RowAge)> {
         self.sorted(RelationName::is_certain)
     }

@@ -35,17 +35,11 @@ pub(crate) const NAMES_QUERY: &str = include_str!("names_query.sql");
 /// Why a file is not a valid list of names.
 #[derive(Debug, thiserror::Error)]
 pub enum NamesFileError {
-    /// It cannot be read.
     #[error(transparent)]
     Access(#[from] AccessError),
     /// It is not what [`NAMES_QUERY`] prints; the text ends with line and column.
     #[error("{} is not a valid list of names: {source}", path.display())]
-    Json {
-        /// The file.
-        path: PathBuf,
-        /// What the JSON reader says.
-        source: serde_json::Error,
-    },
+    Json { path: PathBuf, source: serde_json::Error },
 }
 
 /// One object of the list. Other keys may follow.

@@ -49,16 +49,13 @@ const REMADE_DIRECTORIES: [&str; 2] = ["pg_wal/archive_status", "pg_wal/summarie
 pub(crate) struct NotAFile {
     /// Its path, relative to the data directory.
     pub path: PathBuf,
-    /// What it is.
     pub fault: FileFault,
     /// A start fails that comes to it, else only what is done later.
     pub stops_start: bool,
 }
 
-/// What was found.
 #[derive(Debug, Default)]
 pub(crate) struct NotFiles {
-    /// What stands there instead of files, in order.
     pub found: Vec<NotAFile>,
     /// Directories that cannot be listed, relative to the data directory.
     pub skipped: Vec<(PathBuf, AccessError)>,
@@ -68,7 +65,6 @@ pub(crate) struct NotFiles {
 ///
 /// Sources: `SlruPhysicalWritePage`, `src/backend/access/transam/slru.c`; `CheckPointReplicationOrigin`,
 /// `src/backend/replication/logical/origin.c`; servers of 10 to 18 that were started so.
-#[must_use]
 pub(crate) fn not_files(directory: &DataDir, replays: bool) -> NotFiles {
     let root = directory.root();
     // Replay opens each segment of WAL in its turn, and the next one when WAL goes on.
@@ -110,7 +106,6 @@ pub(crate) fn not_files(directory: &DataDir, replays: bool) -> NotFiles {
 
 /// What is in `base` under the name of a database or in `pg_tblspc`, and is neither a directory nor a link to one, with its path relative to
 /// the data directory. A tablespace whose link leads nowhere is passed over.
-#[must_use]
 pub(crate) fn not_databases(directory: &DataDir) -> Vec<(PathBuf, FileFault)> {
     let root = directory.root();
     // That one of them cannot be listed is said where relations are looked for.

@@ -67,19 +67,16 @@ impl AccessError {
     }
 
     /// True when the system does not let this user open what is there.
-    #[must_use]
     pub(crate) fn is_denied(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)
     }
 
     /// True when something else stands where a directory was to be listed.
-    #[must_use]
     pub(crate) fn is_no_directory(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotADirectory)
     }
 
     /// True when the file does not exist, as against one that cannot be read.
-    #[must_use]
     pub(crate) fn is_not_found(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
@@ -120,7 +117,6 @@ impl ReadFile {
 
     /// Number of another process that holds a lock on the file, as `fcntl` gives them; `None` where none does, or the system
     /// cannot tell.
-    #[must_use]
     pub(crate) fn locked_by(&self) -> Option<i32> {
         let wanted = Flock { length: 0, ..Flock::from(FlockType::ReadLock) };
         let held = rustix::process::fcntl_getlk(&self.file, &wanted).ok().flatten()?;
@@ -137,7 +133,6 @@ impl ReadFile {
     }
 
     /// The bytes from the beginning on.
-    #[must_use]
     pub(crate) fn into_reader(self) -> impl std::io::Read {
         self.file
     }
@@ -173,7 +168,6 @@ impl ReadFile {
 
     /// True when the file system says that all bytes from `from` to `to` lie in a hole, so that they are zero and need no
     /// reading. A file may be of any size at no cost that way.
-    #[must_use]
     pub(crate) fn is_hole(&self, from: u64, to: u64) -> bool {
         if to > self.size_bytes {
             return false;
@@ -196,9 +190,6 @@ impl ReadFile {
 }
 
 /// Opens a FIFO that the user named, as the shell makes one for `<(...)`: waits for its writer, as every program does.
-///
-/// # Errors
-/// When it cannot be opened, or is anything else.
 pub(crate) fn open_fifo(path: &Path) -> Result<File, AccessError> {
     let file = OpenOptions::new().read(true).open(path).map_err(|source| AccessError::io("open", path, source))?;
     let metadata = file.metadata().map_err(|source| AccessError::io("examine", path, source))?;
@@ -226,9 +217,6 @@ pub fn list(directory: &Path) -> Result<Vec<(OsString, FileType)>, AccessError> 
 }
 
 /// Makes sure that a path is a directory itself, not a link to one.
-///
-/// # Errors
-/// When it is anything else, or cannot be examined.
 pub(crate) fn real_directory(path: &Path) -> Result<(), AccessError> {
     let metadata = path.symlink_metadata().map_err(|source| AccessError::io("examine", path, source))?;
     match metadata.is_dir() {
@@ -241,9 +229,6 @@ pub(crate) fn real_directory(path: &Path) -> Result<(), AccessError> {
 }
 
 /// Makes sure that a path is a directory or a symbolic link to one, which the server allows for some.
-///
-/// # Errors
-/// When it is anything else, or cannot be examined.
 pub(crate) fn linked_directory(path: &Path) -> Result<(), AccessError> {
     let metadata = path.metadata().map_err(|source| AccessError::io("examine", path, source));
     match metadata.map(|metadata| metadata.is_dir()) {
@@ -255,9 +240,6 @@ pub(crate) fn linked_directory(path: &Path) -> Result<(), AccessError> {
 
 /// Makes sure that every directory on the way from `root` to a file is one itself, not a link that leads out of the
 /// cluster. A tablespace is reached by a link, which the server makes; everything below it is held to the same rule.
-///
-/// # Errors
-/// When one is anything else, or cannot be examined.
 pub(crate) fn real_directories(root: &Path, relative: &Path) -> Result<(), AccessError> {
     let mut path = root.to_owned();
     let parent = relative.parent().unwrap_or(Path::new(""));
@@ -272,18 +254,12 @@ pub(crate) fn real_directories(root: &Path, relative: &Path) -> Result<(), Acces
 }
 
 /// Opens a file below the data directory by a way without links but those of tablespaces.
-///
-/// # Errors
-/// When the way is not of that kind, or the file cannot be opened or is not regular.
 pub(crate) fn open_inside(root: &Path, relative: &Path) -> Result<ReadFile, AccessError> {
     real_directories(root, relative)?;
     ReadFile::open(&root.join(relative), Links::Refuse)
 }
 
 /// Reads a whole small file.
-///
-/// # Errors
-/// When it cannot be opened or read, is not regular, or is longer than `limit_bytes`.
 pub(crate) fn read_small(path: &Path, links: Links, limit_bytes: u64) -> Result<Vec<u8>, AccessError> {
     let file = ReadFile::open(path, links)?;
     let size_bytes = file.size_bytes();
@@ -304,7 +280,6 @@ fn regular(path: &Path, file_type: FileType) -> Result<(), AccessError> {
 }
 
 /// What a directory entry is, or `None` for a regular file.
-#[must_use]
 pub(crate) fn kind_of(file_type: FileType) -> Option<&'static str> {
     if file_type.is_file() {
         None

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use super::open::{Links, ReadFile, real_directory};
 use crate::parsers::page::PageHeader;
 
-/// Headers that are enough.
 const ENOUGH_HEADERS: u64 = 64;
 
 /// Files of one directory that are asked at most.

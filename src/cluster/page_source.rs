@@ -27,22 +27,15 @@ pub enum PageRead {
 /// Something that pages of relations can be read from.
 pub trait PageSource {
     /// Reads one page into `buf`, whose length is the block size. Bytes that are not there come out as zero.
-    ///
-    /// # Errors
-    /// When the file cannot be opened or read for another reason than that it does not exist.
     fn read_page(&self, page: PageId, buf: &mut [u8]) -> Result<PageRead, AccessError>;
 
     /// True when the fork has a file.
-    ///
-    /// # Errors
-    /// When that cannot be found out.
     fn has_fork(&self, rel: RelFileLocator, fork: ForkNumber) -> Result<bool, AccessError>;
 
     /// The same pages, for another thread.
     fn another(&self) -> Box<dyn PageSource + Send>;
 }
 
-/// Files that are kept open.
 const MAX_OPEN: usize = 8;
 
 /// The relation files of a data directory. Those used last are kept open.

@@ -19,7 +19,6 @@ use crate::types::Lsn;
 /// that of `pg_resetwal` none. While the record cannot be read, the worse is believed.
 ///
 /// Source: `WriteEmptyXLOG`, `src/bin/pg_resetwal/pg_resetwal.c`.
-#[must_use]
 pub(crate) fn wal_was_reset(data_dir: &Path, control: &ControlFile) -> bool {
     control.looks_reset() && record_before_checkpoint(data_dir, control).is_none_or(|lsn| !lsn.is_valid())
 }

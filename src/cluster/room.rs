@@ -9,7 +9,6 @@ use crate::parsers::control::ControlFile;
 /// needs at least.
 ///
 /// Source: `XLogFileInitInternal`, `src/backend/access/transam/xlog.c`.
-#[must_use]
 pub(crate) fn lacking_room(root: &Path, control: &ControlFile) -> Vec<(&'static str, u64, u64)> {
     let needed_bytes = u64::from(control.geometry.wal_segment_size);
     let free = |name: &'static str| {

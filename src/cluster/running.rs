@@ -78,7 +78,6 @@ pub enum ServerSign {
 
 impl ServerSign {
     /// True when a server runs or that cannot be ruled out.
-    #[must_use]
     pub(crate) const fn may_be_running(&self) -> bool {
         match self {
             Self::Running { .. }
@@ -94,7 +93,6 @@ impl ServerSign {
     ///
     /// Source: `CreateLockFile`, `src/backend/utils/init/miscinit.c`: any process that answers to signal 0 does, but for
     /// those of other users.
-    #[must_use]
     pub(crate) const fn refuses_start(&self) -> Option<i32> {
         match self {
             Self::OtherProcess { pid, refuses_start: true, .. } | Self::Zombie { pid, refuses_start: true, .. } => {
@@ -130,7 +128,6 @@ impl PidFile {
 }
 
 /// Looks for a server on a data directory: by `postmaster.pid`, and among the processes of the machine.
-#[must_use]
 pub(crate) fn look_for_server(data_dir: &Path) -> ServerSign {
     let sign = look_at_pid_file(data_dir);
     // The file says nothing of a server in another container, or of one whose file was removed.
@@ -147,7 +144,7 @@ pub(crate) fn look_for_server(data_dir: &Path) -> ServerSign {
     }
 }
 
-/// What `postmaster.pid` alone says: less than [`look_for_server`], and cheaper.
+/// What `postmaster.pid` alone says: less than `look_for_server`, and cheaper.
 #[must_use]
 pub fn look_at_pid_file(data_dir: &Path) -> ServerSign {
     let path = data_dir.join("postmaster.pid");
@@ -231,7 +228,6 @@ fn judge_process(pid: i32, own: &Metadata) -> ServerSign {
 /// A System V shared memory block.
 struct SharedMemory {
     attached: u64,
-    /// The process that made it.
     creator: i32,
 }
 

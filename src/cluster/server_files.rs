@@ -16,16 +16,12 @@ const MAP_LIMIT_BYTES: u64 = 4096;
 /// Something is wrong with a file that a server needs.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FileFault {
-    /// It is missing, or cannot be read.
     #[error(transparent)]
     Access(#[from] AccessError),
-    /// It breaks a rule.
     #[error(transparent)]
     Map(FilenodeMapFault),
-    /// It cannot be decoded.
     #[error(transparent)]
     Short(ParseError),
-    /// It is not as long as this major reads it.
     #[error("{found} bytes, this major reads {expected}")]
     Length {
         /// Bytes of the file.
@@ -36,7 +32,6 @@ pub(crate) enum FileFault {
     /// It ends before the state of a transaction that a table may name.
     #[error("it ends before offset {offset} is complete, where the ends of transactions up to {last_xid} stand")]
     XactsCut {
-        /// The last transaction that is missing.
         last_xid: u64,
         /// Offset of the page in the file.
         offset: u64,
@@ -44,7 +39,6 @@ pub(crate) enum FileFault {
     /// A page of it says of no transaction how it ended.
     #[error("only zeros at offset {offset}, where the ends of transactions from {first_xid} on stand")]
     XactsZero {
-        /// The first transaction.
         first_xid: u64,
         /// Offset of the page in the file.
         offset: u64,
@@ -66,26 +60,15 @@ pub(crate) enum FileFault {
     History(HistoryError),
     /// Nothing says how the transaction ended that it is of.
     #[error("of transaction {xid}, for which pg_xact has no file")]
-    XactUnknown {
-        /// The transaction.
-        xid: u32,
-    },
-    /// A server refuses what it holds.
+    XactUnknown { xid: u32 },
     #[error(transparent)]
     State(StateFault),
-    /// It is of another major.
     #[error("says {found:?}, the cluster is of major {expected}")]
-    Version {
-        /// What it says.
-        found: String,
-        /// Major of the cluster.
-        expected: &'static str,
-    },
+    Version { found: String, expected: &'static str },
 }
 
 impl FileFault {
     /// True when the system does not let this user open what is there: then nothing is known of it.
-    #[must_use]
     pub(crate) fn is_denied(&self) -> bool {
         matches!(self, Self::Access(error) if error.is_denied())
     }
@@ -99,9 +82,6 @@ pub(super) fn read_map_bytes(root: &Path, directory: &Path) -> Result<Vec<u8>, A
 }
 
 /// The map in a directory as a server of this major takes it.
-///
-/// # Errors
-/// When the server refuses it.
 pub(crate) fn usable_map(directory: &DataDir, of: &Path) -> Result<FilenodeMap, FileFault> {
     let bytes = read_map_bytes(directory.root(), of)?;
     let expected = directory.major().facts().filenode_map.file_size();
@@ -116,9 +96,6 @@ pub(crate) fn usable_map(directory: &DataDir, of: &Path) -> Result<FilenodeMap, 
 }
 
 /// Makes sure that a database is of the major of the cluster, by the number that its `PG_VERSION` begins with.
-///
-/// # Errors
-/// When the file is missing, cannot be read or names another major.
 pub(crate) fn database_version(directory: &DataDir, of: &Path) -> Result<(), FileFault> {
     let relative = of.join("PG_VERSION");
     real_directories(directory.root(), &relative)?;
@@ -132,9 +109,6 @@ pub(crate) fn database_version(directory: &DataDir, of: &Path) -> Result<(), Fil
 }
 
 /// Makes sure that a directory of the server is there, itself or by a link.
-///
-/// # Errors
-/// When there is none.
 pub(crate) fn server_directory(directory: &DataDir, name: impl AsRef<Path>) -> Result<(), FileFault> {
     Ok(linked_directory(&directory.root().join(name))?)
 }

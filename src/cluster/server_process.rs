@@ -112,7 +112,6 @@ pub fn find_server(data_dir: &Path, proc: &Path) -> Search {
 
 /// What a process that works in the data directory is.
 enum Role {
-    /// A server.
     Server,
     /// A shell that stands there, or a program that reads.
     Other,
@@ -147,9 +146,6 @@ impl Process {
     }
 
     /// True when it works in this directory.
-    ///
-    /// # Errors
-    /// When that cannot be seen: the process is gone, or another user's.
     pub(super) fn works_in(&self, own: &fs::Metadata) -> io::Result<bool> {
         let cwd = fs::metadata(self.path.join("cwd"))?;
         Ok((cwd.dev(), cwd.ino()) == (own.dev(), own.ino()))
@@ -160,7 +156,6 @@ impl Process {
         self.stat().is_some_and(|stat| stat.starts_with('Z'))
     }
 
-    /// Number of its parent.
     pub(super) fn parent(&self) -> Option<i32> {
         self.stat()?.split_whitespace().nth(1)?.parse().ok().filter(|parent| *parent > 0)
     }
@@ -197,9 +192,6 @@ impl Process {
 
     /// What a process that works in the data directory does there: known by its name, by that of its program, or by files
     /// of the cluster that it has open.
-    ///
-    /// # Errors
-    /// When neither shows a server and one of them cannot be seen, or when the process is gone.
     fn role(&self) -> io::Result<Role> {
         if self.looks_like_server() {
             return Ok(Role::Server);
@@ -223,9 +215,6 @@ impl Process {
 
     /// Has files of the cluster open for writing, as servers open all of theirs. Both paths are as the process itself sees
     /// them, so they fit each other also when it has other mounts.
-    ///
-    /// # Errors
-    /// When it has none among those that can be seen, and not all can be.
     fn has_cluster_open(&self) -> io::Result<bool> {
         let root = fs::read_link(self.path.join("cwd"))?;
         let mut unseen = None;

@@ -23,7 +23,6 @@ pub(super) struct ServerSettings {
     command_line: Vec<String>,
     /// `postgresql.conf` may be here or is kept elsewhere.
     pub may_have_main: bool,
-    /// Something that the files include was not read.
     is_partial: bool,
     files: usize,
 }

@@ -48,7 +48,6 @@ impl Settings {
     }
 
     /// True when no other file can hold a setting.
-    #[must_use]
     pub(crate) const fn is_complete(&self) -> bool {
         self.has_main && self.includes == 0 && self.skipped.is_empty()
     }
@@ -101,7 +100,6 @@ impl Settings {
 }
 
 /// True for what servers take for "on", abbreviations apart.
-#[must_use]
 pub(crate) fn is_true(value: &str) -> bool {
     ["on", "true", "yes", "1"].iter().any(|name| value.trim().eq_ignore_ascii_case(name))
 }

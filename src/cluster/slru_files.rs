@@ -16,7 +16,6 @@ use super::xact_log::SLRU_PAGES_PER_SEGMENT;
 pub(crate) struct SlruFault {
     /// The file, relative to the data directory.
     pub file: PathBuf,
-    /// What.
     pub fault: FileFault,
 }
 
@@ -25,11 +24,9 @@ pub(super) fn is_numbered(name: &OsStr) -> bool {
     name.as_encoded_bytes().iter().all(u8::is_ascii_hexdigit)
 }
 
-/// One directory of such files.
 pub(super) struct SlruFiles<'a> {
     /// The directory, relative to the data directory.
     pub(super) of: &'a Path,
-    /// Values on one page.
     pub(super) per_page: NonZeroU64,
     /// The oldest value that may be looked up, and the last one.
     pub(super) values: (u64, u64),

@@ -19,9 +19,7 @@ pub enum StateFile {
     Prepared,
     /// One of a transaction for which `pg_xact` has no file.
     PreparedUnknown,
-    /// A replication slot.
     Slot,
-    /// How far replication origins came.
     Origins,
 }
 
@@ -30,14 +28,11 @@ pub enum StateFile {
 pub(crate) struct StateFileFault {
     /// The file, relative to the data directory.
     pub file: PathBuf,
-    /// What it is.
     pub of: StateFile,
-    /// What is wrong.
     pub fault: FileFault,
 }
 
 /// Examines all of them. A directory that is not there is no fault here. `replays`: a start replays WAL.
-#[must_use]
 pub(crate) fn state_faults(directory: &DataDir, control: Option<&ControlFile>, replays: bool) -> Vec<StateFileFault> {
     let mut faults = Vec::new();
     let root = directory.root();
@@ -96,7 +91,6 @@ fn entries(root: &Path, of: &Path, failed: &mut Vec<(PathBuf, StateFile, AccessE
 /// The file of a prepared transaction, relative to the data directory.
 ///
 /// Source: `TwoPhaseFilePath`, `src/backend/access/transam/twophase.c`.
-#[must_use]
 pub(crate) fn prepared_file(directory: &DataDir, control: &ControlFile, xid: u32) -> PathBuf {
     let next = control.checkpoint.next_full_xid;
     let low = next & u64::from(u32::MAX);

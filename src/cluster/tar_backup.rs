@@ -21,27 +21,22 @@ pub enum TarCompression {
     Zstd,
 }
 
-/// One archive of the backup.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TarArchive {
     /// What it holds: `base`, `pg_wal`, or the OID of a tablespace.
     pub stem: String,
-    /// Its name in the directory.
     pub name: String,
-    /// How it is compressed.
     pub compression: TarCompression,
 }
 
 /// What `pg_basebackup --format=tar` wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TarBackup {
-    /// The directory.
     pub directory: PathBuf,
     /// The data directory without tablespaces.
     pub base: TarArchive,
     /// The WAL of the backup, if it was streamed into an archive of its own.
     pub wal: Option<TarArchive>,
-    /// One archive a tablespace.
     pub tablespaces: Vec<TarArchive>,
 }
 

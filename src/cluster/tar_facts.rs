@@ -20,14 +20,10 @@ const MAP_LIMIT_BYTES: u64 = 1 << 20;
 /// Largest size of a member that is believed, in bytes: sums of sizes stay below 64 bits.
 const MAX_MEMBER_BYTES: u64 = 1 << 50;
 
-/// What a member is, by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MemberRole {
-    /// A segment file of a relation.
     Relation(RelationFile),
-    /// Any other file that belongs there.
     Other,
-    /// A name that leads out of the backup.
     LeadsOut,
 }
 
@@ -71,7 +67,6 @@ pub(crate) struct TarFacts {
     label: Option<Result<Vec<u8>, u64>>,
     map: Option<Vec<u8>>,
     signals: BTreeSet<&'static str>,
-    /// WAL lies in the archive of the base itself.
     pub has_wal: bool,
 }
 

@@ -32,9 +32,6 @@ pub struct TarMember<'m> {
 
 impl TarMember<'_> {
     /// The whole of a small file; `None` when it is longer than `limit_bytes`.
-    ///
-    /// # Errors
-    /// When the archive cannot be read, or ends inside the member.
     pub(crate) fn read_small(&mut self, limit_bytes: u64) -> io::Result<Option<Vec<u8>>> {
         if self.size_bytes > limit_bytes {
             return Ok(None);

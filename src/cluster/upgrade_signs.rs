@@ -5,7 +5,6 @@ use std::path::Path;
 
 use super::relation_walk::RelationFile;
 
-/// What speaks for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UpgradeSigns {
     /// `global/pg_control.old` is there.

@@ -9,7 +9,6 @@ use super::open::AccessError;
 use crate::parsers::wal::timeline::WalSegment;
 use crate::types::{Lsn, TimelineId};
 
-/// What a name shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WalMarkKind {
     /// `NAME.ready` in `archive_status`: the segment was written and synced to its end, and waits for the archiver.
@@ -31,7 +30,6 @@ pub enum WalMarkKind {
 /// A name that shows that WAL had been written up to an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WalMark {
-    /// What it is.
     pub kind: WalMarkKind,
     /// The file, relative to the data directory.
     pub file: PathBuf,
@@ -74,7 +72,6 @@ const SUMMARIES: &str = "pg_wal/summaries";
 /// What names in the data directory say of WAL.
 #[derive(Debug, Default)]
 pub struct WalMarks {
-    /// The mark of each kind that reaches furthest.
     pub marks: Vec<WalMark>,
     /// Numbers of the segments that `pg_wal` has a file for, whatever it holds: such as wait to be written again count too.
     pub segments: BTreeSet<u64>,

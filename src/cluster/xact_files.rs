@@ -47,7 +47,6 @@ const MANY_MULTIS: u64 = 1024;
 pub(crate) struct XactStates(XactLog);
 
 impl XactStates {
-    /// Nothing is read yet.
     #[must_use]
     pub fn new(directory: &DataDir, control: &ControlFile) -> Self {
         let pages = control.slru_pages_per_segment.unwrap_or(SLRU_PAGES_PER_SEGMENT);
@@ -56,7 +55,6 @@ impl XactStates {
 
     /// The file, relative to the data directory, that says of a transaction that it did not commit; `None` where it did, and where
     /// nothing is known of it.
-    #[must_use]
     pub(crate) fn not_committed(&mut self, xid: u32) -> Option<PathBuf> {
         let status = self.0.status(xid, &mut Vec::new());
         let is_committed = matches!(status, XactStatus::Committed | XactStatus::Unknown);
@@ -70,7 +68,6 @@ const MAX_XACT_FILES: u32 = 256;
 /// How transactions ended, by `pg_xact`, held in memory: 2 bits each of the newest 268 million.
 #[derive(Debug)]
 pub(crate) struct XactTable {
-    /// Files by their number.
     files: HashMap<u32, Vec<u8>>,
     xacts_per_file: u32,
     oldest: u32,
@@ -97,7 +94,6 @@ impl XactTable {
     }
 
     /// True for a transaction that a table may name and that did not commit; false too where that is not known.
-    #[must_use]
     pub(crate) fn is_undone(&self, xid: u32) -> bool {
         // Numbers come round, so this is about distance.
         let is_before = |other: u32| xid.wrapping_sub(other).cast_signed() < 0;
@@ -125,7 +121,6 @@ pub(crate) struct SlruEntries {
 
 impl SlruEntries {
     /// Where the members of each multixact begin.
-    #[must_use]
     pub(crate) fn of_multis(directory: &DataDir, control: &ControlFile) -> Self {
         let is_wide = directory.major().facts().has_wide_multixacts;
         let entry_bytes = if is_wide { MULTI_BYTES } else { MULTI_BYTES_TO_18 };
@@ -133,7 +128,6 @@ impl SlruEntries {
     }
 
     /// When each transaction committed.
-    #[must_use]
     pub(crate) fn of_times(directory: &DataDir, control: &ControlFile) -> Self {
         Self::new(directory, control, "pg_commit_ts", TIME_BYTES)
     }
@@ -163,7 +157,6 @@ impl SlruEntries {
 /// Examines `pg_xact` from the oldest transaction of a table to the last one before the checkpoint, in order.
 ///
 /// Sources: `TransactionIdToPage` and `TruncateCLOG`, `src/backend/access/transam/clog.c`.
-#[must_use]
 pub(crate) fn xact_faults(directory: &DataDir, control: &ControlFile) -> Vec<SlruFault> {
     let page_bytes = u64::from(control.geometry.block_size);
     let Some(per_page) = NonZeroU64::new(page_bytes.saturating_mul(XACTS_PER_BYTE)) else { return Vec::new() };
@@ -210,7 +203,6 @@ fn multis_per_page(directory: &DataDir, control: &ControlFile) -> Option<NonZero
 /// True when the next members come after others in their page, so that a start reads the page.
 ///
 /// Source: `TrimMultiXact`, `src/backend/access/transam/multixact.c`.
-#[must_use]
 pub(crate) fn continues_page_of_members(control: &ControlFile) -> bool {
     let groups_per_page = u64::from(control.geometry.block_size) / GROUP_BYTES;
     let group = control.checkpoint.next_multi_offset / MEMBERS_PER_GROUP;
@@ -221,7 +213,6 @@ pub(crate) fn continues_page_of_members(control: &ControlFile) -> bool {
 /// members.
 ///
 /// Sources: `MultiXactIdToOffsetPage`, `MXOffsetToMemberPage` and `TrimMultiXact`, `src/backend/access/transam/multixact.c`.
-#[must_use]
 pub(crate) fn multixact_faults(directory: &DataDir, control: &ControlFile) -> (Vec<SlruFault>, Vec<SlruFault>) {
     let page_bytes = u64::from(control.geometry.block_size);
     let members_per_page = page_bytes.checked_div(GROUP_BYTES).unwrap_or_default().saturating_mul(MEMBERS_PER_GROUP);

@@ -30,22 +30,17 @@ pub(super) struct XactLog {
     page_bytes: NonZeroU32,
     pages_per_segment: NonZeroU32,
     pages: HashMap<u32, Vec<u8>>,
-    /// Segments that were reported.
     reported: BTreeSet<u32>,
-    /// Segments that cannot be opened.
     missing: BTreeSet<u32>,
 }
 
 /// Where the 2 bits of a transaction are.
 #[derive(Debug, PartialEq, Eq)]
 struct StatusBits {
-    /// Segment file.
     segment: u32,
-    /// Page, counted across segment files.
     page: u32,
     /// Byte in the page.
     at: usize,
-    /// Bits to the right of them.
     shift: u32,
 }
 

@@ -124,14 +124,12 @@ pub struct KnownDamage<'a> {
     pub blocks: u64,
 }
 
-/// Nobody watches.
 impl Watch for () {
     fn at(&self, _: Stage, _: u64, _: u64) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
 }
 
-/// What is said along the way.
 struct Told {
     findings: Vec<Finding>,
     coverage: Coverage,
@@ -359,7 +357,6 @@ fn evidence_of(request: &CheckRequest) -> String {
 /// The double write buffer, read slot by slot.
 struct BufferRead {
     dwb: DwbReport,
-    /// Usable slots, sorted.
     slots: Vec<SlotRef>,
     /// Every slot, if that was asked for.
     rows: Vec<SlotRow>,

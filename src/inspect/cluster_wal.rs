@@ -14,10 +14,8 @@ use crate::parsers::control::ControlFile;
 use crate::repair::scratch::scratch_file;
 use crate::types::Lsn;
 
-/// Opened WAL.
 #[derive(Debug, Default)]
 pub struct WalSources {
-    /// What recovery will read.
     pub own: Option<WalSet>,
     /// Segments of `pg_wal` in versions that are not read here.
     pub unknown_versions: Vec<UnknownVersionSegment>,
@@ -25,7 +23,6 @@ pub struct WalSources {
     pub denied: Vec<DeniedFile>,
     /// The same together with WAL from elsewhere, where that was given, and with what is in `pg_wal` and no server reads there.
     pub all: Option<WalSet>,
-    /// Names that show how far WAL had been written.
     pub marks: WalMarks,
     /// The user named WAL from elsewhere.
     pub has_archive: bool,
@@ -97,9 +94,6 @@ impl WalSources {
 }
 
 /// Refuses directories that were named for their WAL and hold none: the answer would be one without them.
-///
-/// # Errors
-/// With the first of them.
 pub(crate) fn refuse_without_wal(named: &[PathBuf]) -> Result<(), InspectError> {
     match named.iter().find(|path| holds_no_wal(path)) {
         Some(path) => Err(WalSetError::NoneIn(path.clone()).into()),

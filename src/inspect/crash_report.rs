@@ -80,7 +80,6 @@ pub fn crash_report(request: &CrashReportRequest, watch: &dyn Watch) -> Result<M
 }
 
 /// Reports on a cluster that was examined.
-#[must_use]
 pub(crate) fn report_on(examined: &Examination, request: &CrashReportRequest, watch: &dyn Watch) -> MadeReport {
     let answer = examined.answer();
     let closing = Closing::new(examined.findings.clone(), &examined.coverage).answering(answer);

@@ -9,9 +9,6 @@ use crate::cluster::donor::{Donor, DonorHost};
 use crate::parsers::control::ControlFile;
 
 /// Opens donors of the cluster in `directory`; `control`: its control file, if that can be trusted.
-///
-/// # Errors
-/// When one cannot be a donor of this cluster.
 pub(crate) fn open_donors(
     paths: &[PathBuf],
     directory: &DataDir,
@@ -23,9 +20,6 @@ pub(crate) fn open_donors(
 }
 
 /// Compares the donors' lines of history with that of the cluster, as far as its WAL tells.
-///
-/// # Errors
-/// When one is of another line, or that is unknown.
 pub(crate) fn follow_timelines(
     donors: &mut [Donor],
     control: Option<&ControlFile>,

@@ -199,14 +199,12 @@ impl DwbSource {
     }
 
     /// True when the cluster has a file of such a relation.
-    #[must_use]
     pub(crate) fn has_file_of(&self, pattern: &RelationPattern) -> bool {
         let has_file = |directory| relations_of(directory).files.iter().any(|file| pattern.matches(file.rel));
         self.directory.as_ref().is_some_and(has_file)
     }
 
     /// Where pages of the cluster are, when that is known.
-    #[must_use]
     pub(crate) fn relation_paths(&self) -> Option<RelationPaths> {
         let directory = self.directory.as_ref()?;
         let control = directory.control().trusted()?;
@@ -215,13 +213,11 @@ impl DwbSource {
     }
 
     /// The configuration says that the server writes pages into the double write buffer first.
-    #[must_use]
     pub(crate) fn uses_dwb(&self) -> bool {
         !self.set.files.is_empty() && self.is_dwb_set()
     }
 
     /// A start takes the mode `double_writes`: the configuration says so, or says nothing and it was the last mode.
-    #[must_use]
     pub(crate) fn is_in_double_writes(&self) -> bool {
         const DOUBLE_WRITES: i32 = 2;
         let control = self.directory.as_ref().and_then(|directory| directory.control().trusted());
@@ -230,7 +226,6 @@ impl DwbSource {
     }
 
     /// It may have done so: the configuration says so, whatever became of the buffer, or says nothing of it where there are files of one.
-    #[must_use]
     pub(crate) fn may_use_dwb(&self) -> bool {
         let says_nothing = DWB_SETTINGS.iter().all(|name| self.settings.get(name).is_none());
         self.is_dwb_set() || !self.set.files.is_empty() && says_nothing
@@ -249,9 +244,6 @@ impl DwbSource {
 }
 
 /// Directories of a cluster that nothing is written into.
-///
-/// # Errors
-/// When it cannot be found out which belong to the cluster: then nothing may be written anywhere.
 pub(crate) fn protected_of(directory: &DataDir) -> Result<Vec<PathBuf>, InspectError> {
     directory.own_directories().map_err(InspectError::OwnDirectories)
 }

@@ -320,7 +320,6 @@ pub struct Unfinished {
 
 impl InspectError {
     /// Several relations are called `text`.
-    #[must_use]
     pub(crate) fn ambiguous(text: &str, found: &[RelFileLocator], names: &RelationNames) -> Self {
         let found = found.iter().map(|rel| (*rel, names.full_name(*rel))).collect();
         Self::AmbiguousRelation { text: text.to_owned(), found }
@@ -333,7 +332,6 @@ impl InspectError {
     }
 
     /// `path` is not a data directory; a backup in tar format is recognised as such.
-    #[must_use]
     pub(crate) fn not_a_data_dir(path: &Path, error: NotADataDir) -> Self {
         if matches!(error, NotADataDir::NoVersion(_)) && is_innodb(path) {
             return Self::InnodbDirectory(path.to_owned());
@@ -353,9 +351,6 @@ impl InspectError {
 }
 
 /// Opens a data directory.
-///
-/// # Errors
-/// When the path is not a data directory.
 pub(crate) fn open_data_dir(path: &Path) -> Result<DataDir, InspectError> {
     DataDir::open(path).map_err(|error| InspectError::not_a_data_dir(path, error))
 }

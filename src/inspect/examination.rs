@@ -136,7 +136,6 @@ impl Examination {
     }
 
     /// `database.schema.relation`, where known; a question mark follows a name that may be wrong.
-    #[must_use]
     pub(crate) fn relation_name(&self, rel: RelFileLocator) -> Option<String> {
         self.names.full_name(rel)
     }
@@ -168,7 +167,6 @@ impl Examination {
 
     /// Pages get checksums when they are written: a server computes them by `pg_control`, or pages have them although it denies
     /// that. A right one is in order in either case.
-    #[must_use]
     pub(crate) fn writes_checksums(&self) -> bool {
         let is_denied = |finding: &Finding| matches!(finding.kind, FindingKind::ChecksumsContradict(_));
         self.checksums().is_some_and(ChecksumState::is_written) || self.findings.iter().any(is_denied)
@@ -181,7 +179,6 @@ impl Examination {
     }
 
     /// Where the images of pages are.
-    #[must_use]
     pub(crate) fn image_files(&self) -> ImageFiles<'_> {
         let wal = self.wal.all.as_ref().or(self.wal.own.as_ref());
         let built = &self.built.bytes;

@@ -28,22 +28,17 @@ pub struct FileFilter {
 
 impl FileFilter {
     /// True when it lets everything pass.
-    #[must_use]
     pub(crate) const fn takes_all(&self) -> bool {
         self.databases.is_empty() && self.relations.is_empty() && self.forks.is_empty() && self.paths.is_empty()
     }
 
     /// True when names are needed.
-    #[must_use]
     pub(crate) fn needs_names(&self) -> bool {
         let is_name = |wanted: &String| wanted.parse::<Oid>().is_err();
         self.databases.iter().any(is_name) || RelationChoice::needs_names(&self.relations)
     }
 
     /// Refuses names that match no relation or several.
-    ///
-    /// # Errors
-    /// Which one.
     pub(crate) fn confirm(&self, names: &RelationNames) -> Result<(), InspectError> {
         RelationChoice::resolve_all(&self.relations, Some(names))?;
         Ok(())
@@ -78,7 +73,6 @@ impl PathPattern {
     }
 }
 
-/// The answer to what was asked for.
 pub(super) struct Selection<'a> {
     filter: &'a FileFilter,
     databases: BTreeSet<Oid>,
@@ -88,9 +82,6 @@ pub(super) struct Selection<'a> {
 
 impl<'a> Selection<'a> {
     /// Resolves names. A filter that nothing fits is reported as something that was not examined.
-    ///
-    /// # Errors
-    /// When a name matches no relation or several.
     pub(super) fn new(
         filter: &'a FileFilter,
         root: &Path,
@@ -132,9 +123,6 @@ impl<'a> Selection<'a> {
     }
 
     /// The same before the files are known, by numbers alone.
-    ///
-    /// # Errors
-    /// When something is asked for by name.
     pub(super) fn ahead(filter: &'a FileFilter, root: &Path) -> Result<Self, InspectError> {
         let number = |wanted: &String| wanted.parse().map_err(|_| InspectError::NamesUnknown(wanted.clone()));
         Ok(Self {

@@ -142,7 +142,11 @@ pub fn step_context<'a>(examined: &'a Examination, data_dir: &'a str) -> StepCon
 }
 
 /// The cluster as documents need it. `data_dir`: as it was named.
-pub(crate) fn judged_cluster<'a>(examined: &'a Examination, program: &'static str, data_dir: &'a str) -> JudgedCluster<'a> {
+pub(crate) fn judged_cluster<'a>(
+    examined: &'a Examination,
+    program: &'static str,
+    data_dir: &'a str,
+) -> JudgedCluster<'a> {
     JudgedCluster {
         program,
         report: &examined.report,
@@ -205,7 +209,12 @@ fn is_catalog(name: &RelationName) -> bool {
 }
 
 /// With full-page images in WAL the crash itself cannot have torn what replay does not repair.
-pub(crate) fn not_a_crash_tear(control: &ControlFile, replay: &Replay, pages: &[PageReport], dwb: bool) -> Option<Finding> {
+pub(crate) fn not_a_crash_tear(
+    control: &ControlFile,
+    replay: &Replay,
+    pages: &[PageReport],
+    dwb: bool,
+) -> Option<Finding> {
     let is_sure = replay.recovery == Recovery::Crash && replay.can_begin && replay.doubts.is_empty();
     if !is_sure || dwb || control.checkpoint.full_page_writes == 0 {
         return None;

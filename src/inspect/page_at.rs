@@ -54,7 +54,6 @@ pub struct PagesAtRequest {
 }
 
 impl PagesAtRequest {
-    /// What WAL is asked first.
     pub(super) fn of_wal(&self, pages: Vec<PageId>) -> HistoryRequest {
         let (data_dir, wal, donors) = (self.data_dir.clone(), self.wal.clone(), self.donors.clone());
         HistoryRequest { data_dir, pages, wal, donors, jobs: self.jobs }
@@ -225,7 +224,6 @@ struct Planner<'a> {
     watch: &'a dyn Watch,
 }
 
-/// What is to be replayed.
 struct Planned {
     lsn: Lsn,
     plan: RebuildPlan,

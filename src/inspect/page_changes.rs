@@ -14,12 +14,10 @@ use crate::types::{Lsn, PageId};
 /// Records whose changes are shown: the last ones. Each is one run of the server.
 pub(crate) const MAX_STEPS: usize = 20;
 
-/// What one record changed.
 #[derive(Debug)]
 pub(crate) struct PageStep {
     /// Number of the record in the history of the page.
     pub number: u64,
-    /// The record.
     pub event: BlockEvent,
     /// What it changed, or why that is unknown.
     pub diff: Result<PageDiff, NotThen>,
@@ -27,17 +25,16 @@ pub(crate) struct PageStep {
 
 /// What the last records of a page changed.
 pub(crate) struct PageChanges {
-    /// What WAL says of the page.
     pub history: PageHistory,
-    /// The last records, in order.
     pub steps: Vec<PageStep>,
 }
 
 /// Compares the versions of a page. `request` names no page: `page` is meant.
-///
-/// # Errors
-/// As [`super::page_at::pages_at`].
-pub(crate) fn page_changes(request: &PagesAtRequest, page: PageId, watch: &dyn Watch) -> Result<PageChanges, InspectError> {
+pub(crate) fn page_changes(
+    request: &PagesAtRequest,
+    page: PageId,
+    watch: &dyn Watch,
+) -> Result<PageChanges, InspectError> {
     let history = page_history(&request.of_wal(vec![page]), &|done, total| watch.at(Stage::Wal, done, total))?;
     let events = history.events(0);
     let first = events.len().saturating_sub(MAX_STEPS);

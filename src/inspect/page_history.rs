@@ -65,9 +65,7 @@ pub struct PageHistory {
     pub findings: Vec<Finding>,
     /// What was not read.
     pub coverage: Coverage,
-    /// The data directory.
     pub(super) directory: DataDir,
-    /// Its WAL.
     pub(super) set: WalSet,
     pub(super) history: WalHistory,
     geometry: Geometry,
@@ -90,7 +88,6 @@ impl PageHistory {
     }
 
     /// True when all records between the two addresses are known and none changes the files that hold the page.
-    #[must_use]
     pub(crate) fn is_quiet_between(&self, page: PageId, from: Lsn, to: Lsn) -> bool {
         let is_between = |event: &FileEvent| event.end_lsn > from && event.start_lsn < to;
         self.history.covers(from, to) && !self.history.file_events(page).any(is_between)
@@ -109,27 +106,21 @@ impl PageHistory {
     }
 
     /// Name of a page's relation, where it is known.
-    #[must_use]
     pub(crate) fn relation_name(&self, page: PageId) -> Option<String> {
         self.names.full_name(page.rel)
     }
 
     /// Name of the database of a page, where it is known.
-    #[must_use]
     pub(crate) fn database_name(&self, page: PageId) -> Option<&str> {
         self.names.database_of(page.rel)
     }
 
     /// The timeline that wrote the WAL at `lsn`.
-    #[must_use]
     pub(crate) fn timeline_at(&self, lsn: Lsn) -> TimelineId {
         self.set.history().map_or(self.set.timeline(), |history| history.tli_at(lsn))
     }
 
     /// All directories of the cluster.
-    ///
-    /// # Errors
-    /// When they cannot be found out.
     pub(crate) fn own_directories(&self) -> Result<Vec<PathBuf>, InspectError> {
         self.directory.own_directories().map_err(InspectError::OwnDirectories)
     }

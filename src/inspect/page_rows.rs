@@ -16,7 +16,6 @@ fn columns_of(examined: &Examination, page: PageId) -> Result<RelationColumns, N
 }
 
 /// The version on disk, where there is one, and the others.
-#[must_use]
 pub(crate) fn disk_and_images(versions: &[PageVersion]) -> (Option<&PageVersion>, &[PageVersion]) {
     match versions.split_first() {
         Some((first, images)) if first.of == VersionOf::Disk => (Some(first), images),
@@ -26,7 +25,6 @@ pub(crate) fn disk_and_images(versions: &[PageVersion]) -> (Option<&PageVersion>
 
 /// The rows of a page: what it takes to show them.
 pub struct RowSets {
-    /// The columns of its relation.
     columns: Result<RelationColumns, NoColumns>,
     /// Its items, on disk against each image; on disk alone where there is no image.
     sets: Vec<PageRows>,

@@ -13,22 +13,16 @@ use crate::types::Geometry;
 /// What a wrong checksum of a page means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChecksumRule {
-    /// Nothing: the field holds anything.
     Off,
-    /// Damage.
     Damage,
     /// Not known, or not every page has one: it is counted and no more.
     Counted,
 }
 
-/// What pages are judged by.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PageRules {
-    /// Sizes.
     pub geometry: Geometry,
-    /// All of it is what the control file says.
     pub by_control: bool,
-    /// What checksums say.
     pub checksums: ChecksumRule,
 }
 

@@ -14,9 +14,6 @@ use crate::cluster::relation_walk::relations_of;
 use crate::types::{ForkNumber, PageId, RelFileLocator};
 
 /// Refuses a page that is not there and that nothing says was ever there.
-///
-/// # Errors
-/// That it is nowhere.
 pub(crate) fn demand_page(examined: &Examination, page: PageId) -> Result<(), InspectError> {
     let Some(found) = examined.report.pages.first() else { return Ok(()) };
     let is_absent = matches!(found.disk, Comparison::BeyondEnd | Comparison::MissingFile);
@@ -31,9 +28,6 @@ pub(crate) fn demand_page(examined: &Examination, page: PageId) -> Result<(), In
 const MAX_PAGES_AT: u64 = 10_000;
 
 /// The pages that a selection names one by one. A fork that is not named is the main one.
-///
-/// # Errors
-/// When it names none, no relation that has a file, or too many.
 pub(crate) fn named_pages(directory: &DataDir, selection: &PageSelection) -> Result<Vec<PageId>, InspectError> {
     let blocks = selection.blocks.and_then(|blocks| blocks.bounds());
     let (Some((first, last)), false) = (blocks, selection.relations.is_empty()) else {

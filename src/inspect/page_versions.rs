@@ -9,7 +9,6 @@ use crate::cluster::data_dir::DataDir;
 use crate::cluster::page_source::{PageRead, PageSource, RelationPages};
 
 /// The page on disk, where there is one, then every image that can be read.
-#[must_use]
 pub(crate) fn page_versions(examined: &Examination, found: &PageReport) -> Vec<PageVersion> {
     let page = found.page;
     let mut versions = Vec::new();

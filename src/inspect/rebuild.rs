@@ -148,7 +148,6 @@ fn control_bytes(examined: &Examination, data_dir: &Path) -> Result<Vec<u8>, Bui
 #[error("pg_control has changed since it was read")]
 struct ControlChanged;
 
-/// Judges what came out.
 fn take(examined: &mut Examination, jobs: &[Job], report: ReplayReport) {
     let server = report.server.number;
     examined.built.sandbox = report.sandbox;
@@ -197,7 +196,6 @@ fn take(examined: &mut Examination, jobs: &[Job], report: ReplayReport) {
 #[error("{0}")]
 struct NotBuiltError(NotBuilt);
 
-/// The file became shorter.
 #[derive(Debug, thiserror::Error)]
 #[error("the page is no longer there")]
 struct PageGone;

@@ -42,15 +42,11 @@ impl std::fmt::Display for RelationChoice {
 
 impl RelationChoice {
     /// True when names of relations have to be known.
-    #[must_use]
     pub(crate) fn needs_names(wanted: &[Self]) -> bool {
         wanted.iter().any(|one| matches!(one, Self::Name(_)))
     }
 
     /// What it stands for. `names`: those of the cluster, where there is one.
-    ///
-    /// # Errors
-    /// When no relation has this name, or several have.
     pub(crate) fn resolve(&self, names: Option<&RelationNames>) -> Result<RelationPattern, InspectError> {
         let name = match self {
             Self::Numbers(pattern) => return Ok(*pattern),
@@ -100,10 +96,10 @@ impl RelationChoice {
     }
 
     /// What all of them stand for.
-    ///
-    /// # Errors
-    /// When one of them matches no relation or several.
-    pub(crate) fn resolve_all(wanted: &[Self], names: Option<&RelationNames>) -> Result<Vec<RelationPattern>, InspectError> {
+    pub(crate) fn resolve_all(
+        wanted: &[Self],
+        names: Option<&RelationNames>,
+    ) -> Result<Vec<RelationPattern>, InspectError> {
         wanted.iter().map(|one| one.resolve(names)).collect()
     }
 }

@@ -21,7 +21,6 @@ pub struct ReplayOptions {
 
 impl ReplayOptions {
     /// Arguments of a command that rebuilds pages with this server, each after a space.
-    #[must_use]
     pub(crate) fn rebuild_arguments(&self) -> String {
         let path = |flag: &str, path: &Option<PathBuf>| {
             path.as_ref().map_or_else(String::new, |path| format!(" {flag} {}", quoted(&path.display().to_string())))

@@ -122,7 +122,6 @@ pub struct VerifyReport {
     pub answer: Answer,
 }
 
-/// What is scanned and how.
 struct Plan<'a> {
     kinds: Option<&'a KindWitness<'a>>,
     checksum_witness: Option<&'a ChecksumWitness>,
@@ -136,7 +135,6 @@ struct Plan<'a> {
     wal_bytes: u64,
 }
 
-/// What is about to be read.
 enum Subject {
     Directory(DataDir, LazyNames),
     Archives(TarBackup),
@@ -520,7 +518,6 @@ fn is_clean(directory: &DataDir, signs: &RecoverySigns) -> bool {
 }
 
 impl VerifyReport {
-    /// Nothing is read yet.
     fn begin(
         directory: &DataDir,
         server: &ServerSign,

@@ -16,9 +16,6 @@ use crate::analysis::wal::savings::{NotFigured, Remedy, Saving, Savings};
 use crate::analysis::wal::since_redo::{SPAN_STARTS_S, SinceRedo};
 
 /// Writes what was read, in two lines.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_overview(out: &mut dyn Write, layout: Layout, overview: &Overview) -> io::Result<()> {
     let Some((from, to)) = overview.range else { return writeln!(out, "no records in this range") };
     let seconds = overview.seconds();
@@ -77,9 +74,6 @@ fn left_out(since: &SinceRedo) -> String {
 }
 
 /// Writes what each remedy would have saved.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_savings(out: &mut dyn Write, layout: Layout, savings: &Savings, block_size: u32) -> io::Result<()> {
     writeln!(out)?;
     if !savings.rows.is_empty() {
@@ -104,8 +98,6 @@ pub(crate) fn write_savings(out: &mut dyn Write, layout: Layout, savings: &Savin
     Ok(())
 }
 
-/// What is to be done.
-#[must_use]
 pub(crate) fn remedy_words(remedy: &Remedy) -> String {
     match remedy {
         Remedy::FewerCheckpoints { times, .. } => format!("checkpoints x{times} apart"),
@@ -115,7 +107,6 @@ pub(crate) fn remedy_words(remedy: &Remedy) -> String {
     }
 }
 
-/// Why it saves, and at what price.
 #[must_use]
 pub fn why(saving: &Saving, block_size: u32) -> String {
     match &saving.remedy {
@@ -151,9 +142,6 @@ pub fn why(saving: &Saving, block_size: u32) -> String {
 }
 
 /// Writes whose the most images are.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_relations(
     out: &mut dyn Write,
     layout: Layout,
@@ -194,9 +182,6 @@ pub(crate) fn write_relations(
 }
 
 /// Writes at what rate images come after a redo point.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_since_redo(out: &mut dyn Write, layout: Layout, since: &SinceRedo) -> io::Result<()> {
     if since.intervals == 0 {
         return Ok(());

@@ -21,9 +21,7 @@ use crate::types::PageId;
 /// Everything that the text of `check` is made from.
 #[derive(Clone, Copy)]
 pub struct CheckText<'a> {
-    /// The cluster, judged.
     pub cluster: JudgedCluster<'a>,
-    /// What happened to it.
     pub state: &'a ClusterCondition,
     /// What `pg_control` says of data checksums.
     pub checksums: Option<ChecksumState>,

@@ -29,7 +29,6 @@ const MAX_PAGES_IN_WORDS: usize = 3;
 pub(crate) type Label<'a> = &'a dyn Fn(PageId) -> String;
 
 /// `fork block`, the fork left out where it is the main one.
-#[must_use]
 pub(crate) fn block_label(page: PageId) -> String {
     match page.fork {
         ForkNumber::Main => page.block.to_string(),
@@ -38,7 +37,6 @@ pub(crate) fn block_label(page: PageId) -> String {
 }
 
 /// A page in a sentence: what its relation is called, the fork where it is not the main one, and the block.
-#[must_use]
 pub(crate) fn page_title(called: &str, page: PageId) -> String {
     match page.fork {
         ForkNumber::Main => format!("{called} block {}", page.block),
@@ -47,9 +45,6 @@ pub(crate) fn page_title(called: &str, page: PageId) -> String {
 }
 
 /// Where replay begins and ends, and what a start brings.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_outlook(
     out: &mut dyn Write,
     layout: Layout,
@@ -70,7 +65,6 @@ pub(crate) fn write_outlook(
 }
 
 /// Where replay begins and ends; `None` when not even the beginning is known.
-#[must_use]
 pub(crate) fn replay_words(replay: &Replay) -> Option<String> {
     let redo = replay.redo_lsn?;
     Some(match replay.end_lsn {
@@ -91,7 +85,6 @@ fn backup_end(replay: &Replay) -> Option<Lsn> {
 }
 
 /// What a start of the server brings, in a sentence.
-#[must_use]
 pub(crate) fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], label: Label<'_>) -> String {
     let mut sentences = Vec::new();
     if let Some(pid) = outlook.refused_by {
@@ -263,9 +256,6 @@ pub(crate) fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageRe
 }
 
 /// Counts by verdict, one fact each.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_counts(out: &mut dyn Write, layout: Layout, pages: &[PageReport]) -> io::Result<()> {
     if pages.is_empty() {
         return write_fact(out, layout, "damaged pages", "none");
@@ -281,11 +271,13 @@ pub(crate) fn write_counts(out: &mut dyn Write, layout: Layout, pages: &[PageRep
 }
 
 /// Damaged pages as a table.
-///
-/// # Errors
-/// When the output cannot be written to.
 #[cfg(feature = "tables")]
-pub(crate) fn write_pages(out: &mut dyn Write, layout: Layout, pages: &[PageReport], name: Label<'_>) -> io::Result<()> {
+pub(crate) fn write_pages(
+    out: &mut dyn Write,
+    layout: Layout,
+    pages: &[PageReport],
+    name: Label<'_>,
+) -> io::Result<()> {
     if pages.is_empty() {
         return Ok(());
     }
@@ -308,13 +300,11 @@ pub(crate) fn write_pages(out: &mut dyn Write, layout: Layout, pages: &[PageRepo
 }
 
 /// Which half of a page was written, and the byte at which it is torn.
-#[must_use]
 pub(crate) fn tear_words(report: &PageReport) -> String {
     report.tear.as_ref().map_or_else(|| "-".to_owned(), |tear| format!("{} {}", tear.direction.name(), tear.break_at()))
 }
 
 /// Where an image comes from, in a few characters.
-#[must_use]
 pub(crate) fn image_words(judged: &Judged) -> String {
     let lsn = judged.candidate.page_lsn;
     match &judged.candidate.source {
@@ -352,7 +342,6 @@ pub const fn verdict_sentence(verdict: Verdict) -> &'static str {
 }
 
 /// A verdict, painted by what it means.
-#[must_use]
 pub(crate) fn verdict_word(paint: Paint, verdict: Verdict) -> String {
     let word = verdict.name();
     match verdict {
@@ -432,7 +421,6 @@ fn candidate_line(judged: &Judged, index: usize, is_chosen: bool) -> String {
 }
 
 /// The mark in front of a step of a proof.
-#[must_use]
 pub(crate) const fn weight_mark(weight: Weight) -> char {
     match weight {
         Weight::Supports => '+',
@@ -443,9 +431,6 @@ pub(crate) const fn weight_mark(weight: Weight) -> char {
 }
 
 /// The evidence for one page.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_evidence(out: &mut dyn Write, layout: Layout, report: &PageReport, title: &str) -> io::Result<()> {
     let paint = layout.paint;
     writeln!(out, "\n{}", paint.heading(&printable(title)))?;
@@ -480,7 +465,6 @@ pub fn letter(index: usize) -> char {
 }
 
 /// One character a sector: the letter of the image that it equals, the newer first; `0` all zero, `.` of none.
-#[must_use]
 pub(crate) fn sector_line(report: &PageReport) -> String {
     let Some(tear) = &report.tear else { return String::new() };
     let count = report.verdict.candidates.len();
@@ -488,7 +472,6 @@ pub(crate) fn sector_line(report: &PageReport) -> String {
 }
 
 /// One character a sector: the sign of the image that it equals, the newer first; `.` of none.
-#[must_use]
 pub(crate) fn sector_signs(tear: &TearMap, sign: impl Fn(usize) -> char) -> String {
     let best = |list: &Vec<usize>| {
         let preferred = [tear.newer, tear.older].into_iter().flatten().find(|index| list.contains(index));
@@ -528,7 +511,6 @@ fn on_start_words(report: &PageReport) -> String {
 
 /// How many images compare with their pages in which way, and how many pages that is: a buffer may hold several of one;
 /// `None` when there are no slots.
-#[must_use]
 pub(crate) fn compared_words(slots: &[SlotRef]) -> Option<String> {
     let mut counts = [(0_usize, 0_usize); Comparison::ALL.len()];
     // Slots of one page follow each other.
@@ -550,9 +532,6 @@ pub(crate) fn compared_words(slots: &[SlotRef]) -> Option<String> {
 }
 
 /// How many images compare with their pages in which way.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_slot_counts(out: &mut dyn Write, layout: Layout, slots: &[SlotRef]) -> io::Result<()> {
     match compared_words(slots) {
         Some(words) => write_fact(out, layout, "images and pages", &words),
@@ -560,16 +539,11 @@ pub(crate) fn write_slot_counts(out: &mut dyn Write, layout: Layout, slots: &[Sl
     }
 }
 
-/// A page by name and path.
-#[must_use]
 pub(crate) fn page_and_path(called: &str, page: PageId, path: &str) -> String {
     format!("{} ({path})", page_title(called, page)).trim_start().to_owned()
 }
 
 /// Every compared slot, one line each.
-///
-/// # Errors
-/// When the output cannot be written to.
 #[cfg(feature = "tables")]
 pub(crate) fn write_slots(
     out: &mut dyn Write,

@@ -29,9 +29,7 @@ pub fn begin<'a>(
 /// Findings and coverage in the form that is printed.
 #[derive(Debug)]
 pub struct Closing {
-    /// Findings, problems first.
     pub findings: Vec<FindingJson>,
-    /// What was not examined.
     pub skipped: Vec<SkippedJson>,
     examined: u64,
     problems: usize,
@@ -64,7 +62,6 @@ impl Closing {
     }
 
     /// One for several inputs, each of which has a name that what belongs to it is shown with.
-    #[must_use]
     pub(crate) fn of_several(parts: Vec<(String, Self)>) -> Self {
         let mut whole = Self::new(Vec::new(), &Coverage::default());
         for (name, part) in parts {
@@ -84,7 +81,6 @@ impl Closing {
     }
 
     /// The same for a run that answers more than its findings say.
-    #[must_use]
     pub(crate) fn answering(self, answer: Answer) -> Self {
         Self { answer: self.answer.max(answer), ..self }
     }
@@ -95,7 +91,6 @@ impl Closing {
         self.answer
     }
 
-    /// How many findings are problems.
     #[must_use]
     pub const fn problems(&self) -> usize {
         self.problems
@@ -124,17 +119,11 @@ impl Closing {
     }
 
     /// Writes findings and what was not examined.
-    ///
-    /// # Errors
-    /// When the output cannot be written to.
     pub(crate) fn write_text(&self, out: &mut dyn Write, layout: Layout) -> io::Result<()> {
         write_findings(out, layout, &self.findings, &self.skipped)
     }
 
     /// Ends a text output.
-    ///
-    /// # Errors
-    /// When the output cannot be written to.
     pub(crate) fn end_text(self, out: &mut dyn Write, layout: Layout) -> io::Result<Answer> {
         self.write_text(out, layout)?;
         out.flush()?;

@@ -39,8 +39,6 @@ impl Paint {
         self.styled(text, Style::new().bold())
     }
 
-    /// Text of little weight.
-    #[must_use]
     pub(crate) fn faint(self, text: &str) -> String {
         self.styled(text, Style::new().dimmed())
     }

@@ -12,12 +12,10 @@ use super::text::{Layout, wrapped};
 use crate::analysis::wal::certainty::Certainty;
 use crate::analysis::wal::compare::{Cell, Line, Part, SetCounts, Unit};
 
-/// Fields of a figure, in order.
 pub(crate) const FIGURE_COLUMNS: [&str; 9] =
     ["set", "by", "key", "figure", "unit", "value", "difference_percent", "difference_points", "certainty"];
 
 /// A figure of the set with this name as a row.
-#[must_use]
 pub(crate) fn figure_row(name: &str, is_whole: bool, line: &Line, cell: &Cell) -> Row {
     let unit = line.figure.unit;
     // What is missing can only make sums larger, but shares and averages anything.
@@ -51,9 +49,6 @@ fn rounded(value: f64, factor: f64) -> Value {
 
 /// Writes a table for everything, and one for each way to divide the images. Of a set that was not read whole the name has a
 /// question mark.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_comparison(
     out: &mut dyn Write,
     layout: Layout,
@@ -100,7 +95,6 @@ pub(crate) fn write_comparison(
     Ok(())
 }
 
-/// What a row of everything shows.
 fn label(code: &str) -> String {
     match code {
         "wal_bytes" => "WAL records, bytes".to_owned(),

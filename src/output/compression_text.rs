@@ -9,9 +9,6 @@ use super::words::certainty::ForSameWork;
 use crate::analysis::wal::whatif::compression::{CompressionRow, CompressionWhatIf, Setting};
 
 /// Writes a row for each setting, and what the figures mean.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_compression(out: &mut dyn Write, layout: Layout, what_if: &CompressionWhatIf) -> io::Result<()> {
     writeln!(out, "{}", layout.paint.heading("wal_compression"))?;
     let header = ["setting", "images", "+/- %", "ratio", "WAL", "saves", "CPU s/GB", "how sure"];

@@ -4,7 +4,6 @@ use super::json::time_text;
 use crate::parsers::control::ControlFile;
 
 /// Labels and values, in the order in which they are read.
-#[must_use]
 pub(crate) fn control_facts(control: &ControlFile) -> Vec<(&'static str, String)> {
     let (prefix, checkpoint, geometry) = (&control.prefix, &control.checkpoint, &control.geometry);
     let (block, segment) = (geometry.block_size, geometry.wal_segment_size);

@@ -111,8 +111,6 @@ pub fn control_fields(control: &ControlFile) -> Vec<ControlField> {
     list.0
 }
 
-/// The fields as one JSON object.
-#[must_use]
 pub(crate) fn control_object(control: &ControlFile) -> Map<String, Value> {
     control_fields(control).into_iter().map(|field| (field.key.to_owned(), field.value)).collect()
 }

@@ -48,9 +48,6 @@ pub struct JudgedCluster<'a> {
 
 impl JudgedCluster<'_> {
     /// Writes what `check` says. `all`: also pages that are not damaged and that the double write buffer holds.
-    ///
-    /// # Errors
-    /// When the output cannot be written to.
     pub(crate) fn write_check(
         &self,
         out: &mut dyn Write,
@@ -86,9 +83,6 @@ impl JudgedCluster<'_> {
     }
 
     /// Writes what `page` says of these pages, and of their rows where they were asked for.
-    ///
-    /// # Errors
-    /// When the output cannot be written to.
     pub(crate) fn write_pages(
         &self,
         out: &mut dyn Write,
@@ -160,7 +154,6 @@ impl JudgedCluster<'_> {
     }
 }
 
-/// How the proofs by replay went.
 fn proof_value(proof: &ProofReport) -> Value {
     let ProofReport { is_needless, whole, wrong, undecided, without_base, not_built, server, records } = proof;
     json!({

@@ -9,10 +9,12 @@ use super::text::{Layout, wrapped};
 use crate::analysis::wal::dwb_size::{BufferWrap, DirtySummary, LARGEST_MB, LayoutNeed, SizeTrial};
 
 /// Writes how many blocks intervals dirty.
-///
-/// # Errors
-/// When the output cannot be written to.
-pub(crate) fn write_dirtied(out: &mut dyn Write, layout: Layout, summary: &DirtySummary, block_size: u32) -> io::Result<()> {
+pub(crate) fn write_dirtied(
+    out: &mut dyn Write,
+    layout: Layout,
+    summary: &DirtySummary,
+    block_size: u32,
+) -> io::Result<()> {
     writeln!(out, "{}", layout.paint.heading("blocks dirtied in a checkpoint interval"))?;
     let bytes = |blocks: u64| size(blocks.saturating_mul(u64::from(block_size)));
     for (name, blocks) in [("mean", summary.mean), ("95 of 100", summary.p95), ("peak", summary.peak)] {
@@ -33,9 +35,6 @@ pub(crate) fn write_dirtied(out: &mut dyn Write, layout: Layout, summary: &Dirty
 }
 
 /// Writes what each layout needs.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_needs(out: &mut dyn Write, layout: Layout, needs: &[(NeedFor, LayoutNeed)]) -> io::Result<()> {
     writeln!(out, "{}", layout.paint.heading("double_write_buffer_size that holds them"))?;
     let mut table = plain_table(&["for", "blocks", "revision", "setting", "slots"]);
@@ -64,9 +63,6 @@ pub(crate) fn write_needs(out: &mut dyn Write, layout: Layout, needs: &[(NeedFor
 }
 
 /// Writes how often sizes would have wrapped.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_trials(out: &mut dyn Write, layout: Layout, trials: &[SizeTrial]) -> io::Result<()> {
     writeln!(out, "{}", layout.paint.heading("intervals with more blocks than a size has slots"))?;
     let mut table = plain_table(&["setting", "revision", "slots", "wrapped", "of"]);
@@ -83,9 +79,6 @@ pub(crate) fn write_trials(out: &mut dyn Write, layout: Layout, trials: &[SizeTr
 }
 
 /// Writes whether the buffer of the cluster has wrapped.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_wrap(out: &mut dyn Write, layout: Layout, wrap: BufferWrap) -> io::Result<()> {
     wrapped(
         out,

@@ -11,7 +11,6 @@ const fn misleads(c: char) -> bool {
 
 /// The text with control characters and those that mislead written as escapes, so that a hostile name cannot drive a
 /// terminal.
-#[must_use]
 pub(crate) fn printable(text: &str) -> String {
     text.chars()
         .flat_map(|c| {
@@ -41,7 +40,6 @@ pub fn message(text: &str, arguments: impl Iterator<Item = String>) -> String {
 }
 
 /// One byte for the text column of a hex dump.
-#[must_use]
 pub(crate) const fn ascii_or_dot(byte: u8) -> char {
     if byte.is_ascii_graphic() || byte == b' ' { byte as char } else { '.' }
 }

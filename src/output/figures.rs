@@ -19,14 +19,12 @@ pub fn size(bytes: u64) -> String {
 }
 
 /// A size inside a sentence: a number without a unit says that it is bytes.
-#[must_use]
 pub(crate) fn size_words(bytes: u64) -> String {
     let size = size(bytes);
     if size.ends_with(|last: char| last.is_ascii_digit()) { format!("{size} bytes") } else { size }
 }
 
 /// A size that may be less than nothing.
-#[must_use]
 pub(crate) fn signed_size(bytes: i64) -> String {
     let sign = if bytes < 0 { "-" } else { "" };
     format!("{sign}{}", size(bytes.unsigned_abs()))
@@ -71,7 +69,6 @@ pub fn megabytes(bytes: f64) -> f64 {
 }
 
 /// Shares, 0 to 1, as a bar each.
-#[must_use]
 pub(crate) fn sparkline(shares: &[Option<f64>]) -> String {
     let bar = |share: &Option<f64>| match share {
         None => ' ',

@@ -161,9 +161,6 @@ fn write_part(
 }
 
 /// One field of a header: offset, bytes, name and value.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_field(out: &mut dyn Write, offset: u64, bytes: &[u8], name: &str, value: &str) -> io::Result<()> {
     writeln!(out, "  {offset:08x}  {:<24} {name} = {value}", hex_of(bytes))
 }

@@ -47,9 +47,6 @@ fn cells(row: &HistoryRow<'_>, major: Option<Major>, outcome_of: OutcomeOf<'_>) 
 }
 
 /// Writes all rows.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_rows(
     out: &mut dyn Write,
     layout: Layout,

@@ -26,7 +26,8 @@ use crate::parsers::innodb::page_check::PageState;
 const MAX_PAGES: usize = 50;
 
 /// The limit of every answer about pages.
-pub(crate) const NOT_PREDICTED: &str = "What the server does at startup is not predicted: its redo log is not replayed here.";
+pub(crate) const NOT_PREDICTED: &str =
+    "What the server does at startup is not predicted: its redo log is not replayed here.";
 
 /// What an instance is, and its doublewrite buffer.
 pub(crate) fn write_instance(
@@ -71,7 +72,6 @@ pub(crate) fn write_instance(
     write_rows(out, layout, columns, setting.file_rows(counts), &Fit::default().numbers(1..8))
 }
 
-/// Tablespaces, a line each.
 pub(crate) fn write_tablespaces(out: &mut dyn Write, layout: Layout, spaces: &Tablespaces) -> io::Result<()> {
     writeln!(out, "\n{}", layout.paint.heading("Tablespaces"))?;
     let columns = "tablespace, id=space_id, pages, page size=page_bytes, flags, kind";
@@ -108,7 +108,6 @@ pub(crate) struct InnodbSlotLines {
 }
 
 impl InnodbSlotLines {
-    /// Starts a listing.
     pub fn begin(out: &mut dyn Write, layout: Layout) -> io::Result<Self> {
         let heading = format!(
             "{:<22} {:>10} {:>9} {:>14} {:<12} {:<9} {:<10}",
@@ -146,7 +145,6 @@ impl InnodbSlotLines {
         writeln!(out, "{}", line.trim_end())
     }
 
-    /// Ends the listing.
     pub(crate) fn end_of_run(&mut self, out: &mut dyn Write, layout: Layout) -> io::Result<()> {
         if let Some((file, first, last)) = self.empty.take() {
             let slots = if first == last { format!("{file}:{first}") } else { format!("{file}:{first}-{last}") };
@@ -184,13 +182,15 @@ pub(crate) fn write_entries(out: &mut dyn Write, layout: Layout, rows: Vec<Row>)
     write_rows(out, layout, columns, rows, &Fit::default().numbers(1..6))
 }
 
-/// Groups of slots, a line each.
-pub(crate) fn write_innodb_batches(out: &mut dyn Write, layout: Layout, rows: impl Iterator<Item = Row>) -> io::Result<()> {
+pub(crate) fn write_innodb_batches(
+    out: &mut dyn Write,
+    layout: Layout,
+    rows: impl Iterator<Item = Row>,
+) -> io::Result<()> {
     let columns = "file, part, batch, slots, runs, first=first_slot, last=last_slot, lowest lsn=lowest_lsn, highest lsn=highest_lsn";
     write_rows(out, layout, columns, rows, &Fit::default().numbers(3..9))
 }
 
-/// What a scan read, in facts.
 pub(crate) fn write_scanned(out: &mut dyn Write, layout: Layout, counts: &PageCounts) -> io::Result<()> {
     let pages = format!("{} ({})", counts.pages, size(counts.bytes));
     write_fact(out, layout, "pages checked", &pages)?;
@@ -205,7 +205,6 @@ pub(crate) fn write_scanned(out: &mut dyn Write, layout: Layout, counts: &PageCo
     write_fact(out, layout, "damaged", &counts.damaged.to_string())
 }
 
-/// Pages of a scan by their types.
 pub(crate) fn write_page_types(out: &mut dyn Write, layout: Layout, counts: &PageCounts) -> io::Result<()> {
     let types: Vec<String> = counts.by_type_name().iter().map(|(name, count)| format!("{name} {count}")).collect();
     if types.is_empty() { Ok(()) } else { write_fact(out, layout, "by type", &types.join(", ")) }
@@ -259,7 +258,6 @@ fn slot_name(setting: SlotSetting<'_>, facts: &SlotFacts) -> String {
     format!("{file}:{}", facts.slot.1)
 }
 
-/// Everything about a page.
 pub(crate) fn write_innodb_page(
     out: &mut dyn Write,
     layout: Layout,
@@ -340,9 +338,7 @@ pub(crate) fn write_held(
 /// A next step; with a command where a command does it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InnodbStep {
-    /// What, and why.
     pub words: String,
-    /// The command.
     pub command: Option<String>,
 }
 

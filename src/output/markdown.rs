@@ -4,7 +4,6 @@ use roxmltree::{Document, Node, ParsingOptions};
 
 /// The same page as Markdown (with tables). What a browser alone shows, plots and the contents, is left out. What is not a
 /// page stays as it is, between fences.
-#[must_use]
 pub(crate) fn markdown_of(page: &str) -> String {
     let options = ParsingOptions { allow_dtd: true, ..ParsingOptions::default() };
     let document = Document::parse_with_options(page, options);
@@ -98,7 +97,6 @@ fn fenced(text: &str, out: &mut String) {
     out.push_str(&format!("{fence}\n{}\n{fence}\n\n", text.trim_end()));
 }
 
-/// All text of a node as it is.
 fn plain(node: Node<'_, '_>) -> String {
     node.descendants().filter(Node::is_text).filter_map(|text| text.text()).collect()
 }

@@ -22,13 +22,11 @@ pub struct Markup {
 }
 
 impl Markup {
-    /// Nothing yet.
     #[must_use]
     pub const fn new() -> Self {
         Self { text: String::new() }
     }
 
-    /// What was written.
     #[must_use]
     pub fn finish(self) -> String {
         self.text
@@ -51,7 +49,6 @@ impl Markup {
         }
     }
 
-    /// An element with text in it.
     pub(crate) fn leaf(&mut self, name: &'static str, attributes: Attributes<'_>, text: &str) {
         self.element(name, attributes, |inner| inner.text(text));
     }
@@ -76,7 +73,6 @@ impl Markup {
         }
     }
 
-    /// What another piece holds.
     pub fn piece(&mut self, piece: &Self) {
         self.text.push_str(&piece.text);
     }

@@ -20,7 +20,6 @@ use crate::types::{ForkNumber, PageId};
 /// Pages that a command names one by one.
 const MAX_NAMED: usize = 16;
 
-/// Files that one command copies.
 const MAX_COPIED: usize = 32;
 
 /// What the words speak of.
@@ -45,7 +44,6 @@ impl StepContext<'_> {
     }
 
     /// Why a repair needs those flags, or cannot be carried out for now; empty when nothing forbids it.
-    #[must_use]
     pub(crate) fn repair_words(&self) -> String {
         let word = |blocker: &Blocker| match blocker.flag {
             Some(flag) => format!(" A repair needs {flag}, since {}; {}.", blocker.what, blocker.advice),
@@ -101,15 +99,11 @@ impl Words {
 }
 
 /// The command that starts the server.
-#[must_use]
 pub(crate) fn start_command(data_dir: &str) -> String {
     format!("pg_ctl start -D {}", quoted(data_dir))
 }
 
 /// Steps one after the other, numbered where there are several. Commands stand on lines of their own and are never broken.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_steps(
     out: &mut dyn Write,
     layout: Layout,
@@ -132,7 +126,6 @@ pub(crate) fn write_steps(
 }
 
 /// The same as one sentence, for a line of a screen.
-#[must_use]
 pub(crate) fn steps_sentence(steps: &[NextStep], context: StepContext<'_>) -> String {
     let one = |step: &NextStep| {
         let Words { sentence, items, commands } = words_of(step, context);
@@ -144,7 +137,6 @@ pub(crate) fn steps_sentence(steps: &[NextStep], context: StepContext<'_>) -> St
 }
 
 /// Steps for programs: a stable word beside what people read.
-#[must_use]
 pub(crate) fn steps_value(steps: &[NextStep], context: StepContext<'_>) -> Value {
     let one = |step: &NextStep| {
         let Words { sentence, items, commands } = words_of(step, context);

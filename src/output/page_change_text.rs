@@ -11,9 +11,6 @@ use crate::types::Lsn;
 const MAX_RANGES: usize = 12;
 
 /// Writes what changed.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_change(out: &mut dyn Write, diff: &PageDiff) -> io::Result<()> {
     if diff.differing == 0 {
         return writeln!(out, "    nothing");

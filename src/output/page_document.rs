@@ -12,9 +12,6 @@ use crate::analysis::verdict::survey::PageReport;
 
 /// Writes evidence and verdict, the page on disk beside its images, its rows against those of each image where they are
 /// given, and its records in WAL. `hex`: also the bytes that differ.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_page_text(
     out: &mut dyn Write,
     layout: Layout,

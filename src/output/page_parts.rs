@@ -34,7 +34,6 @@ const HEAP_FIELDS: [Field; 7] = [
 const INDEX_FIELDS: [Field; 2] = [(0, 6, "t_tid"), (6, 8, "t_info")];
 
 /// What the byte `at` of a page belongs to: a field with its value, a line pointer, a tuple, free or special space.
-#[must_use]
 pub(crate) fn part_at(bytes: &[u8], page: PageId, at: usize) -> String {
     let Ok(header) = PageHeader::decode(0, bytes) else { return "the page ends here".to_owned() };
     if let Some((first, end, name)) = field_at(&HEADER_FIELDS, at) {

@@ -46,11 +46,8 @@ pub struct RowCells {
 /// One thing about an item: how it is on disk, and how in the image. `None`: it is not there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RowDetail {
-    /// What it is.
     pub name: String,
-    /// On disk.
     pub disk: Option<String>,
-    /// In the image.
     pub image: Option<String>,
 }
 
@@ -62,11 +59,8 @@ impl RowDetail {
     }
 }
 
-/// One version of an item, decoded.
 struct Decoded {
-    /// Name and value of each field of its head.
     fields: Vec<(&'static str, String)>,
-    /// The values of its columns.
     values: Vec<String>,
     /// What is left where the columns are unknown.
     rest: Option<String>,
@@ -174,7 +168,6 @@ impl<'a> RowsOf<'a> {
     }
 
     /// Everything about the item at `index`.
-    #[must_use]
     pub(crate) fn details(&self, index: usize) -> Vec<RowDetail> {
         let Some(pair) = self.rows.pairs.get(index) else { return Vec::new() };
         let (disk, image) = self.both(pair);
@@ -247,9 +240,6 @@ impl<'a> RowsOf<'a> {
 }
 
 /// Writes the rows in which disk and image differ, or all where there is nothing to compare with.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_rows(out: &mut dyn Write, layout: Layout, title: &str, of: &RowsOf<'_>) -> io::Result<()> {
     writeln!(out, "\n{}", layout.paint.heading(title))?;
     writeln!(out, "  {}", of.summary())?;

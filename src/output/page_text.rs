@@ -23,7 +23,6 @@ const ROW_BYTES: usize = 8;
 const MAX_RECORDS: usize = 20;
 
 /// What a version is called: `disk`, the letter of an image, or when it was.
-#[must_use]
 pub(crate) fn version_title(version: &PageVersion) -> String {
     match version.of {
         VersionOf::Disk => "disk".to_owned(),
@@ -38,10 +37,12 @@ fn titles(first: &str, versions: &[PageVersion]) -> Vec<String> {
 }
 
 /// Header fields, a column for each version.
-///
-/// # Errors
-/// When the output cannot be written to.
-pub(crate) fn write_headers(out: &mut dyn Write, layout: Layout, page: PageId, versions: &[PageVersion]) -> io::Result<()> {
+pub(crate) fn write_headers(
+    out: &mut dyn Write,
+    layout: Layout,
+    page: PageId,
+    versions: &[PageVersion],
+) -> io::Result<()> {
     writeln!(out, "\n{}", layout.paint.heading("Page header"))?;
     let mut table = plain_table(&titles("", versions));
     let headers: Vec<Option<PageHeader>> =
@@ -74,10 +75,12 @@ fn pointers_of(header: &PageHeader, bytes: &[u8], page: PageId) -> Option<Vec<Li
 }
 
 /// Line pointers in which the versions differ.
-///
-/// # Errors
-/// When the output cannot be written to.
-pub(crate) fn write_items(out: &mut dyn Write, layout: Layout, page: PageId, versions: &[PageVersion]) -> io::Result<()> {
+pub(crate) fn write_items(
+    out: &mut dyn Write,
+    layout: Layout,
+    page: PageId,
+    versions: &[PageVersion],
+) -> io::Result<()> {
     let lists: Vec<Vec<LinePointer>> = versions
         .iter()
         .map(|version| {
@@ -114,9 +117,6 @@ fn pointer_words(pointer: LinePointer) -> String {
 }
 
 /// Where the disk and one image differ, by sector; with `hex` the bytes too.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_difference(
     out: &mut dyn Write,
     layout: Layout,
@@ -166,9 +166,6 @@ pub(crate) fn write_difference(
 }
 
 /// Records that touch the page, with the redo point between them.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_history(
     out: &mut dyn Write,
     layout: Layout,

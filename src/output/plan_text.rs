@@ -9,10 +9,12 @@ use crate::repair::blocker::Blocker;
 use crate::repair::plan::{Plan, PlanPage};
 
 /// A plan that was not carried out, and what forbids it.
-///
-/// # Errors
-/// When the output cannot be written to.
-pub(crate) fn write_plan_text(out: &mut dyn Write, layout: Layout, plan: &Plan, blockers: &[Blocker]) -> io::Result<()> {
+pub(crate) fn write_plan_text(
+    out: &mut dyn Write,
+    layout: Layout,
+    plan: &Plan,
+    blockers: &[Blocker],
+) -> io::Result<()> {
     let paint = layout.paint;
     let title = if plan.steps.is_empty() { "Nothing to write" } else { "Plan (nothing was written)" };
     writeln!(out, "{}", paint.heading(title))?;
@@ -32,9 +34,6 @@ pub(crate) fn write_plan_text(out: &mut dyn Write, layout: Layout, plan: &Plan, 
 }
 
 /// The pages that a plan writes, and what may be wrong with them.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_steps(out: &mut dyn Write, layout: Layout, plan: &Plan) -> io::Result<()> {
     let mut table = plain_table(&["page", "image", "LSN", "verdict"]);
     for step in &plan.steps {
@@ -60,9 +59,6 @@ pub(crate) fn write_steps(out: &mut dyn Write, layout: Layout, plan: &Plan) -> i
 }
 
 /// Damaged pages that a plan leaves as they are, and why.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_left(out: &mut dyn Write, layout: Layout, plan: &Plan) -> io::Result<()> {
     if plan.left.is_empty() {
         return Ok(());

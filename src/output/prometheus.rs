@@ -17,35 +17,24 @@ use crate::analysis::wal::interval::Interval;
 use crate::analysis::wal::tally::Tally;
 use crate::cluster::wal::WalOrigin;
 
-/// What each name begins with.
 const PREFIX: &str = "pg_walfpi_";
 
-/// What is written of some WAL.
 pub(crate) struct Metrics<'a> {
-    /// All records.
     pub total: &'a Tally,
     /// Bytes of WAL that they lie in, page headers and padding included.
     pub wal_bytes: u64,
     /// Bytes between good records that could not be read, where counting went on after damage.
     pub damaged_bytes: Option<u64>,
-    /// Whose WAL it is.
     pub origin: WalOrigin,
-    /// What there is besides the sums.
     pub parts: Parts<'a>,
 }
 
-/// What the range is divided into.
 pub(crate) enum Parts<'a> {
-    /// All checkpoint intervals, in their order.
     Intervals(&'a [Interval]),
-    /// The groups that are shown.
     Groups(Grouping, &'a [GroupRow], &'a Naming<'a>),
 }
 
 /// Writes all of it and ends the output.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_metrics(out: &mut dyn Write, metrics: &Metrics<'_>, closing: &Closing) -> io::Result<Answer> {
     let alone = |value: u64| vec![(String::new(), value.to_string())];
     write_counts(out, "", "in the range read", &[(String::new(), metrics.total)])?;
@@ -161,7 +150,6 @@ fn family(out: &mut dyn Write, name: &str, help: &str, samples: &[(String, Strin
     samples.iter().try_for_each(|(labels, value)| writeln!(out, "{PREFIX}{name}{labels} {value}"))
 }
 
-/// Labels in braces.
 fn label_set(labels: &[(&str, Cow<'_, str>)]) -> String {
     let labels = labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value)));
     format!("{{{}}}", labels.collect::<Vec<_>>().join(","))

@@ -32,7 +32,6 @@ pub fn type_words(major: Major, rmgr_id: u8, info: u8) -> String {
 }
 
 /// The page of a block reference: relation, fork where it is not the main one, block.
-#[must_use]
 pub(crate) fn block_words(relation: &str, fork_code: u8, block: u32) -> String {
     match fork_code {
         0 => format!("{relation} block {block}"),
@@ -41,7 +40,6 @@ pub(crate) fn block_words(relation: &str, fork_code: u8, block: u32) -> String {
 }
 
 /// What a list says of the blocks of a record: the first one, and how many more there are.
-#[must_use]
 pub(crate) fn blocks_of_line(line: &RecordLine, name: &dyn Fn(RelFileLocator) -> String) -> String {
     let Some((rel, fork_code, block)) = line.first else { return String::new() };
     let more = match line.blocks {
@@ -52,8 +50,6 @@ pub(crate) fn blocks_of_line(line: &RecordLine, name: &dyn Fn(RelFileLocator) ->
     format!("{}{fork}:{block}{more}", name(rel))
 }
 
-/// The header of a record.
-#[must_use]
 pub(crate) fn header_facts(sheet: &RecordSheet) -> Vec<Fact> {
     let header = &sheet.header;
     let mut facts = vec![
@@ -70,8 +66,6 @@ pub(crate) fn header_facts(sheet: &RecordSheet) -> Vec<Fact> {
     facts
 }
 
-/// A block reference.
-#[must_use]
 pub(crate) fn block_facts(block: &SheetBlock) -> Vec<Fact> {
     let mut facts = Vec::new();
     facts.extend(block.action.as_ref().map(|action| fact("does", action)));
@@ -95,7 +89,6 @@ pub(crate) fn block_facts(block: &SheetBlock) -> Vec<Fact> {
 }
 
 /// What the main data of a record says.
-#[must_use]
 pub(crate) fn main_facts(sheet: &RecordSheet) -> Vec<Fact> {
     let length = || fact("length", format!("{} bytes", sheet.main_bytes));
     let time = |time: PgTimestamp| fact("time", time_words(time));

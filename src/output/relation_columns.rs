@@ -12,7 +12,6 @@ use crate::analysis::wal::relation_use::IndexMethod;
 /// A column: field of JSON and CSV, and its value.
 type Column = (&'static str, fn(&RelationFigures) -> Value);
 
-/// The columns, in the order of CSV.
 const COLUMNS: &[Column] = &[
     ("kind", |of| json!(of.kind.code())),
     ("access_method", |of| json!(of.kind.index_method().map(IndexMethod::name))),
@@ -65,8 +64,6 @@ pub fn cells(figures: Option<&RelationFigures>) -> [String; 4] {
     ]
 }
 
-/// Words for a kind.
-#[must_use]
 pub(crate) fn kind_words(kind: RelationKind) -> String {
     match kind {
         RelationKind::Table => "table".to_owned(),
@@ -80,7 +77,6 @@ pub(crate) fn kind_words(kind: RelationKind) -> String {
 }
 
 /// Words for what images probably come from.
-#[must_use]
 pub(crate) const fn likely_cause_words(cause: &LikelyCause) -> &'static str {
     match cause {
         LikelyCause::HintBits { .. } => "hint bits",

@@ -80,7 +80,6 @@ fn in_psql(subject: &NamedRelation, verb: &str, rest: &str) -> String {
     format!("psql -d {} -c {}", quoted(database), quoted(&statement))
 }
 
-/// Tuple identifiers of the blocks.
 fn tids(affected: &Affected, context: StepContext<'_>) -> String {
     let most = most_items(context.block_size);
     let one = |(first, last): &(BlockNumber, BlockNumber)| format!("({first},1)..({last},{most})");

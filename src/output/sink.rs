@@ -7,25 +7,19 @@ use serde_json::{Map, Value};
 
 use super::json::{BeginJson, Item, SummaryJson};
 
-/// Machine formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Machine {
-    /// One document with an array per type of item.
     Json,
     /// One object a line, with `type`.
     Ndjson,
-    /// Rows of the command's main type only.
     Csv,
 }
 
-/// What a CSV output shows.
 #[derive(Clone, Copy, Debug)]
 pub enum CsvShape<'a> {
-    /// Items of one type, these fields of it.
     Rows {
         /// Name of the array that items of the type stand in.
         plural: &'static str,
-        /// Fields, in order.
         columns: &'a [&'static str],
     },
     /// Every field of every item as a `name,value` row.

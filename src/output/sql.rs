@@ -108,7 +108,6 @@ const RESERVED: &[&str] = &[
 ];
 
 /// A name, quoted where SQL would read it otherwise.
-#[must_use]
 pub(crate) fn quoted_name(name: &str) -> String {
     let first = name.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase() || byte == b'_');
     let plain = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');

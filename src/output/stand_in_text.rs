@@ -13,9 +13,6 @@ use crate::types::{BlockNumber, PageId};
 
 /// Pages that replay needs, each with the command that makes an empty one. `location_of`: the file and
 /// the number of the block in it.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_stand_ins(
     out: &mut dyn Write,
     layout: Layout,

@@ -10,7 +10,6 @@ use textwrap::core::display_width;
 use super::text::{Layout, wrapping};
 
 /// A table without lines, as wide as its content.
-#[must_use]
 pub(crate) fn plain_table<T: AsRef<str>>(header: &[T]) -> Table {
     let mut table = Table::new();
     table.load_style(NOTHING);
@@ -23,7 +22,6 @@ pub(crate) fn plain_table<T: AsRef<str>>(header: &[T]) -> Table {
     table
 }
 
-/// Aligns numbers.
 pub(crate) fn right_align(table: &mut Table, columns: Range<usize>) {
     for (_, column) in table.column_iter_mut().enumerate().filter(|(index, _)| columns.contains(index)) {
         column.set_cell_alignment(CellAlignment::Right);
@@ -31,9 +29,6 @@ pub(crate) fn right_align(table: &mut Table, columns: Range<usize>) {
 }
 
 /// Writes a table, indented.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_table(out: &mut dyn Write, table: &Table) -> io::Result<()> {
     for line in table.lines() {
         writeln!(out, "  {}", line.trim_end())?;
@@ -85,9 +80,6 @@ const INDENT: usize = 4;
 /// Writes a table, indented, in no more columns than the screen has: headings are broken over lines, bars are left out, words
 /// are broken; then the first column has a line of its own, and at last the others follow in several lines. No number or name is
 /// cut.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_fitted(out: &mut dyn Write, layout: Layout, mut table: Table, fit: &Fit) -> io::Result<()> {
     for columns in &fit.numbers {
         right_align(&mut table, columns.clone());
@@ -103,7 +95,6 @@ pub(crate) fn write_fitted(out: &mut dyn Write, layout: Layout, mut table: Table
     Folded { header, rows, fit, width }.write(out)
 }
 
-/// A table that has no room.
 struct Folded<'a> {
     header: Vec<String>,
     rows: Vec<Vec<String>>,

@@ -114,9 +114,6 @@ impl SlotLines {
     }
 
     /// Ends the listing.
-    ///
-    /// # Errors
-    /// When the output cannot be written to.
     pub(crate) fn end_of_run(&mut self, out: &mut dyn Write) -> io::Result<()> {
         if let Some((file, first, last)) = self.empty.take() {
             let slots =
@@ -132,9 +129,6 @@ impl SlotLines {
 }
 
 /// Says so when what follows is of a kind whose servers have to be built.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_described(out: &mut dyn Write, set: &DwbSet) -> io::Result<()> {
     if set.is_of_built_server() {
         writeln!(out, "This layout was seen on a server built from its published source.\n")?;
@@ -143,9 +137,6 @@ pub(crate) fn write_described(out: &mut dyn Write, set: &DwbSet) -> io::Result<(
 }
 
 /// Facts about a buffer as a whole, a line each.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_rings(out: &mut dyn Write, layout: Layout, summaries: &[RingSummary]) -> io::Result<()> {
     for summary in summaries {
         writeln!(out, "{}", layout.paint.heading(&format!("Double write buffer {}", summary.format)))?;
@@ -165,9 +156,6 @@ pub(crate) fn write_rings(out: &mut dyn Write, layout: Layout, summaries: &[Ring
 }
 
 /// Batches, two lines each.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_batches(out: &mut dyn Write, layout: Layout, batches: &[BatchJson]) -> io::Result<()> {
     let paint = layout.paint;
     let heading = format!(
@@ -215,9 +203,6 @@ fn short_slot(slot: &str) -> String {
 }
 
 /// Findings and what was skipped.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_findings(
     out: &mut dyn Write,
     layout: Layout,
@@ -259,18 +244,12 @@ pub(crate) fn write_findings(
 }
 
 /// Writes that there are more findings of a kind than were listed.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_further(out: &mut dyn Write, layout: Layout, kind: &str, rest: usize) -> io::Result<()> {
     let words = format!("and {rest} more of kind {kind}; --format json lists them all");
     wrapped(out, layout, "           ", 11, &words)
 }
 
 /// Writes one finding.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_finding(out: &mut dyn Write, layout: Layout, finding: &FindingJson) -> io::Result<()> {
     let paint = layout.paint;
     let mark = if finding.severity == "problem" { paint.bad("problem") } else { paint.doubt("note   ") };
@@ -284,26 +263,17 @@ pub(crate) fn write_finding(out: &mut dyn Write, layout: Layout, finding: &Findi
 }
 
 /// Writes one thing that was not examined, among other lines.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_skipped(out: &mut dyn Write, layout: Layout, skipped: &SkippedJson) -> io::Result<()> {
     let lead = format!("  {}  ", layout.paint.doubt("not examined"));
     wrapped(out, layout, &lead, 16, &format!("{}: {}", printable(&skipped.what), printable(&skipped.reason)))
 }
 
 /// A label and a value.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_fact(out: &mut dyn Write, layout: Layout, label: &str, value: &str) -> io::Result<()> {
     wrapped(out, layout, &format!("  {label:<24} "), 27, &printable(value))
 }
 
 /// A label and a command, which is never broken over lines: it is there to be copied.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_command(out: &mut dyn Write, label: &str, command: &str) -> io::Result<()> {
     writeln!(out, "  {label:<24} {}", printable(command))
 }
@@ -320,7 +290,6 @@ pub fn wrapped(out: &mut dyn Write, layout: Layout, lead: &str, indent: usize, t
 }
 
 /// How words are broken over lines of at most `width` columns: at spaces alone.
-#[must_use]
 pub(crate) fn wrapping(width: usize) -> textwrap::Options<'static> {
     textwrap::Options::new(width).word_splitter(textwrap::WordSplitter::NoHyphenation)
 }

@@ -13,28 +13,20 @@ use crate::analysis::wal::tally::Tally;
 pub(crate) struct IntervalCell<T: 'static> {
     /// Heading; cells under the same heading stand in one column.
     pub heading: &'static str,
-    /// On which screens it is shown.
     pub screens: Screens,
-    /// The text of a row.
     pub text: fn(&T) -> String,
-    /// It is a number, set to the right.
     pub is_number: bool,
 }
 
-/// Which screens show a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Screens {
-    /// All.
     All,
-    /// Wide ones.
     Wide,
-    /// Those that are not wide.
     Narrow,
 }
 
 impl Screens {
     /// True when a screen shows it.
-    #[must_use]
     pub(crate) fn include(self, is_wide: bool) -> bool {
         match self {
             Self::All => true,
@@ -46,9 +38,7 @@ impl Screens {
 
 /// A cell of the table of groups: a number, and the share of the total that it is.
 pub(crate) struct GroupCell {
-    /// Heading.
     pub heading: &'static str,
-    /// The number.
     pub number: fn(&Tally) -> u64,
     /// On which screens the share is shown: all or wide ones; `None`: nowhere.
     pub share: Option<Screens>,
@@ -56,11 +46,9 @@ pub(crate) struct GroupCell {
 
 /// A count over records: of an interval, a group, or everything.
 pub(crate) struct CountColumn {
-    /// Field of JSON and column of CSV.
     pub field: &'static str,
     /// Name of the metric of Prometheus, and what it counts.
     pub metric: (&'static str, &'static str),
-    /// Its value.
     pub value: fn(&Tally) -> Value,
     /// How it is shown for an interval, if it is.
     pub interval: Option<IntervalCell<Tally>>,
@@ -131,13 +119,9 @@ const fn words<T>(heading: &'static str, screens: Screens, text: fn(&T) -> Strin
 
 /// Something about an interval besides its counts.
 pub(crate) struct IntervalColumn {
-    /// Field of JSON and column of CSV.
     pub field: &'static str,
-    /// Its value.
     pub value: fn(&Interval) -> Value,
-    /// How it is shown on screens.
     pub cells: &'static [IntervalCell<IntervalRow>],
-    /// It stands to the right of the counts.
     pub follows_counts: bool,
 }
 
@@ -249,7 +233,6 @@ pub(crate) static INTERVAL_COLUMNS: &[IntervalColumn] = &[
     },
 ];
 
-/// Three decimals.
 pub(super) fn rounded(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
@@ -270,13 +253,10 @@ fn clock(row: &IntervalRow) -> String {
     }
 }
 
-/// Counts of a tally.
 pub(crate) fn put_tally(row: &mut Row, tally: &Tally) {
     row.extend(COUNTS.iter().map(|column| (column.field.to_owned(), (column.value)(tally))));
 }
 
-/// An interval as a row.
-#[must_use]
 pub(crate) fn interval_row(interval: &Interval) -> Row {
     let mut row = Row::new();
     row.extend(INTERVAL_COLUMNS.iter().map(|column| (column.field.to_owned(), (column.value)(interval))));

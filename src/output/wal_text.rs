@@ -97,9 +97,7 @@ pub fn write_intervals(
 /// A line of intervals that are printed as they end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum IntervalLines<'a> {
-    /// What the columns are.
     Heading,
-    /// An interval, and whether it is over.
     Row(&'a IntervalRow, Certainty, bool),
     /// All of them: counts, and bytes of WAL.
     Total(&'a Tally, u64),
@@ -109,9 +107,6 @@ pub(crate) enum IntervalLines<'a> {
 const LINE_CELL: usize = 8;
 
 /// Writes one line, in columns that are as wide in every line.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_interval_lines(out: &mut dyn Write, layout: Layout, what: IntervalLines<'_>) -> io::Result<()> {
     let is_wide = layout.width >= WIDE;
     let own = |follows: bool| {
@@ -164,9 +159,6 @@ pub const fn unsure(certainty: Certainty, is_over: bool) -> &'static str {
 }
 
 /// Writes groups and their total.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_groups(
     out: &mut dyn Write,
     layout: Layout,

@@ -19,7 +19,6 @@ use crate::analysis::wal::time_buckets::Bucket;
 use crate::parsers::wal::payload::PgTimestamp;
 
 /// Columns of a bucket in CSV, in order.
-#[must_use]
 pub(crate) fn bucket_columns() -> Vec<&'static str> {
     let own = ["start_time", "bucket_s", "checkpoints", "mb_per_s", "images_per_s"];
     own.into_iter().chain(COUNTS.iter().map(|column| column.field)).collect()
@@ -33,8 +32,6 @@ fn seconds(us: i64) -> f64 {
     us as f64 / 1e6
 }
 
-/// A bucket as a row.
-#[must_use]
 pub(crate) fn bucket_row(bucket: &Bucket, bucket_us: i64) -> Row {
     let lasts = seconds(bucket_us);
     let known = bucket.start.is_some();
@@ -53,9 +50,6 @@ pub(crate) fn bucket_row(bucket: &Bucket, bucket_us: i64) -> Row {
 }
 
 /// Writes buckets and their total.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_buckets(
     out: &mut dyn Write,
     layout: Layout,
@@ -97,18 +91,12 @@ pub(crate) fn write_buckets(
 /// A line of periods that are printed as they end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum BucketLines<'a> {
-    /// What the columns are.
     Heading,
-    /// A period, and whether it is over.
     Row(&'a Bucket, Certainty, bool),
-    /// All of them: counts, and how many checkpoints.
     Total(&'a Tally, u64),
 }
 
 /// Writes one line, in columns that are as wide in every line.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_bucket_lines(out: &mut dyn Write, bucket_us: i64, what: BucketLines<'_>) -> io::Result<()> {
     let (cells, certainty, is_over) = match what {
         BucketLines::Heading => (BUCKET_HEADING.map(str::to_owned), Certainty::Exact, true),
@@ -163,7 +151,6 @@ fn short_time(time: PgTimestamp) -> String {
 }
 
 /// Seconds after redo points as rows.
-#[must_use]
 pub(crate) fn since_rows(since: &SinceRedo) -> Vec<Row> {
     let ends = SPAN_STARTS_S.iter().skip(1).map(|end| json!(end)).chain([json!(null)]);
     let spans = since.spans.iter().zip(SPAN_STARTS_S).zip(ends);
@@ -187,9 +174,6 @@ pub(crate) fn since_rows(since: &SinceRedo) -> Vec<Row> {
 }
 
 /// Writes images by seconds after redo points.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_since(out: &mut dyn Write, layout: Layout, since: &SinceRedo) -> io::Result<()> {
     let heading = ["seconds after redo", "images", "stored", "bytes", "observed", "img/s"];
     let mut table = plain_table(&heading);

@@ -7,7 +7,6 @@ use crate::repair::apply::{ApplyError, Stopped};
 use crate::repair::blocker::Overrides;
 
 /// What was written, where the old bytes are, and the commands that finish or undo the work.
-#[must_use]
 pub(crate) fn ways_on(stopped: &Stopped, data_dir: &Path, journal: &Path, overrides: Overrides) -> String {
     let (data, undo) = (quoted(&data_dir.display().to_string()), quoted(&journal.display().to_string()));
     let skip = match &stopped.error {

@@ -11,7 +11,6 @@ use crate::analysis::wal::whatif::hints::{HintCost, HintImages};
 use crate::analysis::wal::whatif::protection::{Guard, Protection};
 use crate::analysis::wal::whatif::{MIN_ASKED, NoKnee, Outcome, Spacing, SpacingRow, WhatIf, knee};
 
-/// Columns of the longest bar.
 const BAR: usize = 16;
 
 /// Parts of a column that a bar can end in.
@@ -42,7 +41,6 @@ fn setting_time(seconds: u32) -> String {
     }
 }
 
-/// A setting with its value.
 pub(super) fn setting_name(spacing: Spacing) -> String {
     let value = setting_value(spacing);
     match spacing {
@@ -53,7 +51,6 @@ pub(super) fn setting_name(spacing: Spacing) -> String {
     }
 }
 
-/// The value of a setting.
 pub(super) fn setting_value(spacing: Spacing) -> String {
     match spacing {
         Spacing::Every(2) => "2nd".to_owned(),
@@ -72,9 +69,6 @@ fn is_alike(one: &SpacingRow, next: &SpacingRow) -> bool {
 }
 
 /// Writes what other distances of checkpoints would have made of the WAL.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_spacing(out: &mut dyn Write, layout: Layout, what_if: &WhatIf) -> io::Result<()> {
     writeln!(out, "{}", layout.paint.heading("checkpoint spacing"))?;
     let Some(from) = what_if.replayed_from else {
@@ -165,9 +159,6 @@ pub(super) const GUARD_HEADINGS: [&str; 8] =
     ["guard", "WAL size", "FPI count", "FPI size", "share", "how sure", "buffer pages, about", "buffer bytes, about"];
 
 /// Writes guards against torn pages beside each other.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_protection(
     out: &mut dyn Write,
     layout: Layout,
@@ -207,9 +198,6 @@ pub(crate) fn write_protection(
 }
 
 /// Writes what images for hint bits cost.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_hints(out: &mut dyn Write, layout: Layout, hints: &HintCost) -> io::Result<()> {
     writeln!(out, "{}", layout.paint.heading("hints"))?;
     if hints.all.images == 0 {

@@ -208,11 +208,8 @@ impl RelKind {
     pub const TABLE: Self = Self(b'r');
     /// Index.
     pub const INDEX: Self = Self(b'i');
-    /// Sequence.
     pub(crate) const SEQUENCE: Self = Self(b'S');
-    /// TOAST table.
     pub(crate) const TOAST: Self = Self(b't');
-    /// Materialized view.
     pub(crate) const MATERIALIZED_VIEW: Self = Self(b'm');
 
     /// The server's words, or `None` for a code without a meaning.
@@ -234,7 +231,6 @@ impl RelKind {
     }
 
     /// False for the kinds that never have files. Majors 10 and 11 still give views a file number.
-    #[must_use]
     pub(crate) const fn may_have_storage(self) -> bool {
         !matches!(self.0, b'v' | b'c' | b'f' | b'p' | b'I')
     }
@@ -395,7 +391,6 @@ impl NamedRow {
 pub(crate) struct IndexRow {
     /// OID of the index.
     pub index_oid: Oid,
-    /// OID of the table that it is of.
     pub table_oid: Oid,
     /// The server writes to it. One that is not was never filled, or is about to be dropped: no server reads its pages.
     ///

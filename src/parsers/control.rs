@@ -86,13 +86,11 @@ impl ControlPrefix {
     }
 
     /// True when the file was written by a machine with the other byte order.
-    #[must_use]
     pub(crate) const fn is_byte_swapped(&self) -> bool {
         self.pg_control_version.is_multiple_of(65_536) && self.pg_control_version != 0
     }
 
     /// True when the version is higher than that of every major that is known, and can be that of a later one.
-    #[must_use]
     pub(crate) fn is_newer(&self) -> bool {
         let newest = Major::NEWEST.facts().control_version;
         (newest.saturating_add(1)..MAX_LATER_VERSION).contains(&self.pg_control_version)
@@ -112,7 +110,6 @@ impl DbState {
     pub(crate) const SHUT_DOWN_IN_RECOVERY: Self = Self(2);
     /// Archive recovery was going on: a standby or a restored backup.
     pub(crate) const IN_ARCHIVE_RECOVERY: Self = Self(5);
-    /// Running, or killed while running.
     pub(crate) const IN_PRODUCTION: Self = Self(6);
 
     /// The words of the server's own tool, or `None` for a code without a meaning.
@@ -133,13 +130,11 @@ impl DbState {
     /// True for a state that a server starts with; it refuses all others.
     ///
     /// Source: `StartupXLOG`, `src/backend/access/transam/xlog.c`.
-    #[must_use]
     pub(crate) const fn is_startable(self) -> bool {
         matches!(self.0, 1..=6)
     }
 
     /// True when the server stopped in order (states 1 and 2).
-    #[must_use]
     pub(crate) const fn is_stopped_in_order(self) -> bool {
         matches!(self.0, 1 | 2)
     }
@@ -340,7 +335,6 @@ impl ControlFile {
     /// point lies before the checkpoint replays, whatever the state says.
     ///
     /// Source: `InitWalRecovery`, `src/backend/access/transam/xlogrecovery.c`.
-    #[must_use]
     pub(crate) fn was_shut_down(&self) -> bool {
         self.prefix.state == DbState::SHUT_DOWN && self.checkpoint.redo_lsn >= self.checkpoint_lsn
     }
@@ -373,13 +367,11 @@ impl ControlFile {
     }
 
     /// True when the layout was never compared with a file of a server.
-    #[must_use]
     pub(crate) fn is_from_description(&self) -> bool {
         ControlLayout::of_version(self.prefix.pg_control_version).is_some_and(ControlLayout::is_from_description)
     }
 
     /// True on a standby, and on a restored backup until it is consistent: replay there is driven by restartpoints.
-    #[must_use]
     pub(crate) fn is_in_archive_recovery(&self) -> bool {
         let state = self.prefix.state;
         let by_state = state == DbState::IN_ARCHIVE_RECOVERY || state == DbState::SHUT_DOWN_IN_RECOVERY;
@@ -391,7 +383,6 @@ impl ControlFile {
     /// a file too; the checkpoint record in WAL says which it was.
     ///
     /// Source: `RewriteControlFile`, `src/bin/pg_resetwal/pg_resetwal.c`.
-    #[must_use]
     pub(crate) fn looks_reset(&self) -> bool {
         let segment = u64::from(self.geometry.wal_segment_size);
         let first_record = self.checkpoint_lsn.0.checked_rem(segment) == Some(u64::from(LONG_WAL_HEADER_BYTES));
@@ -404,7 +395,6 @@ impl ControlFile {
     }
 
     /// Sizes that no server can be built with, in the order of the file; nothing may be read by them.
-    #[must_use]
     pub(crate) fn size_faults(&self) -> Vec<SizeFault> {
         let Geometry { block_size, rel_segment_blocks, wal_block_size, wal_segment_size } = self.geometry;
         let mut faults = Vec::new();
@@ -452,7 +442,6 @@ impl ControlFile {
     }
 
     /// The page size is not the one that `pages` page headers name.
-    #[must_use]
     pub(crate) fn page_size_fault(&self, named: u32, pages: u64) -> SizeFault {
         self.size_fault(Field::Blcksz, self.geometry.block_size, SizeExpected::Headers { size: named, pages })
     }

@@ -82,20 +82,17 @@ impl ControlLayout {
     }
 
     /// True when servers of this major write this version, or servers built from it.
-    #[must_use]
     pub(crate) const fn is_written_by(&self, major: Major) -> bool {
         let control_version = major.facts().control_version;
         control_version == self.version || (self.is_from_description() && major.facts().control_version == 1800)
     }
 
     /// True for a version that was never compared with a file of a server.
-    #[must_use]
     pub(crate) const fn is_from_description(&self) -> bool {
         self.version == 1801
     }
 
     /// Bytes of a checkpoint record: header, the 2-byte header of its main data, payload.
-    #[must_use]
     pub(crate) fn checkpoint_record_bytes(&self) -> u64 {
         let payload = u64::try_from(self.xlog.checkpoint_size()).unwrap_or_default();
         payload.saturating_add(26)
@@ -193,7 +190,6 @@ mod tests {
         }
     }
 
-    /// The description's table.
     #[test]
     fn fields_of_the_versions_with_pg_dwb() {
         use Field::{

@@ -41,7 +41,6 @@ pub fn crc32c_of_two<const N: usize>(first: &[u8], second: &[u8; N]) -> u32 {
 
 /// CRC-64/NVME with another start value: no format has it, it shows whether two buffers hold the same without having both
 /// of them, almost as fast as they can be read.
-#[must_use]
 pub(crate) fn crc64(start: u64, bytes: &[u8]) -> u64 {
     let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc64Nvme, start);
     digest.update(bytes);

@@ -7,7 +7,7 @@ use nom::{Err, IResult};
 
 use super::error::{ParseError, ParseErrorKind};
 
-/// Where and why a nom parser stopped; turned into a [`ParseError`] by [`decode_at`].
+/// Where and why a nom parser stopped; turned into a [`ParseError`] by `decode_at`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stop {
     /// Bytes not consumed at the field that failed.
@@ -44,10 +44,12 @@ fn truncated<T>(input: &[u8]) -> ParseStep<'_, T> {
 }
 
 /// Fails at `input` because `found` is outside what the format allows.
-///
-/// # Errors
-/// Always.
-pub(crate) fn invalid<'a, T>(input: &'a [u8], field: &'static str, found: u64, expected: &'static str) -> ParseStep<'a, T> {
+pub(crate) fn invalid<'a, T>(
+    input: &'a [u8],
+    field: &'static str,
+    found: u64,
+    expected: &'static str,
+) -> ParseStep<'a, T> {
     Err(Err::Error(Stop { left: input.len(), field, kind: ParseErrorKind::Invalid { found, expected } }))
 }
 
@@ -112,30 +114,24 @@ pub fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 
 /// Two bytes at an offset, big-endian; `None` past the end.
 #[inline]
-#[must_use]
 pub(crate) fn be_u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..)?.first_chunk().map(|bytes| u16::from_be_bytes(*bytes))
 }
 
 /// Four bytes at an offset, big-endian; `None` past the end.
 #[inline]
-#[must_use]
 pub(crate) fn be_u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))
 }
 
 /// Eight bytes at an offset, big-endian; `None` past the end.
 #[inline]
-#[must_use]
 pub(crate) fn be_u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..)?.first_chunk().map(|bytes| u64::from_be_bytes(*bytes))
 }
 
 /// Runs `parser` over `buf` and reports a failure with the structure's name and the absolute offset of the field.
 /// `base` is the offset of `buf[0]` in the file. Bytes left over are not examined.
-///
-/// # Errors
-/// What `parser` says, with the offset.
 pub(crate) fn decode_at<'a, T>(
     structure: &'static str,
     base: u64,

@@ -24,7 +24,6 @@ pub enum MapLayout {
 
 impl MapLayout {
     /// Length of the file in bytes.
-    #[must_use]
     pub(crate) const fn file_size(self) -> usize {
         match self {
             Self::Bytes512 => 512,
@@ -66,7 +65,7 @@ pub struct FilenodeMapping {
 ///
 /// | bytes    | field         | C type                | meaning                                     |
 /// |----------|---------------|-----------------------|---------------------------------------------|
-/// | 0..4     | `magic`       | `int32`               | [`FILENODE_MAP_MAGIC`]                      |
+/// | 0..4     | `magic`       | `int32`               | `FILENODE_MAP_MAGIC`                      |
 /// | 4..8     | `entry_count` | `int32`               | entries in use                              |
 /// | 8..504   | `entries`     | `RelMapping[62]`      | majors 10 to 15; unused ones are zero       |
 /// | 504..508 | `crc`         | `pg_crc32c`           | of bytes 0..504; then 4 bytes of padding    |

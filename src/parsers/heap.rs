@@ -12,7 +12,6 @@ use crate::types::{BlockNumber, Oid};
 ///
 /// Source: `HEAP_HASNULL` and its neighbours, `src/include/access/htup_details.h`.
 pub mod infomask {
-    /// A null bitmap follows the header.
     pub(crate) const HAS_NULLS: u16 = 0x0001;
     /// All hints of how transactions ended: they may differ between copies of a row.
     pub(crate) const HINTS: u16 = 0x0F00;
@@ -30,7 +29,6 @@ pub mod infomask {
     pub(crate) const XMIN_INVALID: u16 = 0x0200;
     /// Hint: `t_xmax` committed.
     pub(crate) const XMAX_COMMITTED: u16 = 0x0400;
-    /// Hint: nobody has deleted the row.
     pub(crate) const XMAX_INVALID: u16 = 0x0800;
     /// `t_xmax` is a multixact id.
     pub(crate) const XMAX_IS_MULTI: u16 = 0x1000;
@@ -48,7 +46,7 @@ pub mod infomask {
 /// | 18..20 | `infomask2`       | `uint16` | low 11 bits: number of attributes                   |
 /// | 20..22 | `infomask`        | `uint16` | see [`infomask`]                                    |
 /// | 22..23 | `data_offset`     | `uint8`  | `t_hoff`: offset of the user data                   |
-/// | 23..   | null bitmap       | `bits8`  | with [`infomask::HAS_NULLS`]; a set bit is not null |
+/// | 23..   | null bitmap       | `bits8`  | with `infomask::HAS_NULLS`; a set bit is not null |
 ///
 /// Source: `HeapTupleHeaderData`, `src/include/access/htup_details.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,13 +100,11 @@ impl TupleHeader {
     }
 
     /// Number of attributes that the tuple stores.
-    #[must_use]
     pub(crate) const fn attribute_count(&self) -> u16 {
         self.infomask2 & 0x07FF
     }
 
     /// Smallest `t_hoff` that leaves room for null bitmap and OID, in bytes.
-    #[must_use]
     pub(crate) fn min_data_offset(&self) -> usize {
         let bitmap = if self.has(infomask::HAS_NULLS) { usize::from(self.attribute_count()).div_ceil(8) } else { 0 };
         let oid = if self.has(infomask::HAS_OID) { 4 } else { 0 };
@@ -137,14 +133,12 @@ impl TupleHeader {
     /// The OID that majors 10 and 11 keep in the 4 bytes before the user data; `None` when the tuple has none.
     ///
     /// Source: `HeapTupleHeaderGetOid`, `src/include/access/htup_details.h` of these majors.
-    #[must_use]
     pub(crate) fn row_oid(&self, tuple: &[u8]) -> Option<Oid> {
         let at = usize::from(self.data_offset).checked_sub(4).filter(|_| self.has(infomask::HAS_OID))?;
         tuple.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
     }
 
     /// The bytes after the header: attributes of fixed width that are not null stand at fixed offsets in it.
-    #[must_use]
     pub(crate) fn user_data<'a>(&self, tuple: &'a [u8]) -> &'a [u8] {
         tuple.get(usize::from(self.data_offset)..).unwrap_or_default()
     }
@@ -162,14 +156,12 @@ impl TupleHeader {
     /// True when `xmax` has only locked the row. The second form was written before 9.3.
     ///
     /// Source: `HEAP_XMAX_IS_LOCKED_ONLY`, `src/include/access/htup_details.h`.
-    #[must_use]
     pub(crate) const fn is_only_locked(&self) -> bool {
         let old = self.infomask & (infomask::XMAX_IS_MULTI | infomask::LOCK_MASK) == infomask::XMAX_EXCLUSIVE_LOCK;
         self.has(infomask::XMAX_LOCK_ONLY) || old
     }
 
     /// True when nothing ever deleted or replaced the row, whether or not it came to its end.
-    #[must_use]
     pub(crate) const fn was_never_deleted(&self) -> bool {
         self.has(infomask::XMAX_INVALID) || self.xmax == 0 || self.is_only_locked()
     }

@@ -28,7 +28,7 @@ const ALL_VISIBLE: u16 = 0x0004;
 /// | 0..4   | `lsn`, high half      | `uint32`     | LSN after the last logged change; the two      |
 /// | 4..8   | `lsn`, low half       | `uint32`     | halves stand high first, each little-endian    |
 /// | 8..10  | `checksum`            | `uint16`     | set only on the copy that goes to disk         |
-/// | 10..12 | `flags`               | `uint16`     | see [`VALID_FLAGS`]                            |
+/// | 10..12 | `flags`               | `uint16`     | see `VALID_FLAGS`                            |
 /// | 12..14 | `lower`               | `uint16`     | end of the line pointers                       |
 /// | 14..16 | `upper`               | `uint16`     | start of the tuples; 0 on a new page           |
 /// | 16..18 | `special`             | `uint16`     | start of the special space                     |
@@ -90,25 +90,21 @@ impl PageHeader {
     /// set only for such a page.
     ///
     /// Source: `visibilitymap_set`, `src/backend/access/heap/visibilitymap.c`.
-    #[must_use]
     pub(crate) const fn is_all_visible(&self) -> bool {
         self.flags & ALL_VISIBLE != 0
     }
 
     /// Page size that the header names, in bytes.
-    #[must_use]
     pub(crate) const fn page_size(&self) -> u16 {
         self.pagesize_version & 0xFF00
     }
 
     /// Layout version that the header names.
-    #[must_use]
     pub(crate) const fn layout_version(&self) -> u16 {
         self.pagesize_version & 0x00FF
     }
 
     /// Page size that a sound header with content names; `None` for any other header, which proves nothing of its page.
-    #[must_use]
     pub(crate) fn named_page_size(&self) -> Option<u32> {
         let size = self.page_size();
         let sound =

@@ -7,7 +7,6 @@ use crate::types::{ForkNumber, Oid};
 /// Name of an access method that every server has.
 ///
 /// Source: `src/include/catalog/pg_am.dat`.
-#[must_use]
 pub(crate) const fn access_method_name(oid: Oid) -> Option<&'static str> {
     match oid {
         403 => Some("btree"),
@@ -66,7 +65,6 @@ pub enum PageKind {
 ///
 /// Source: `BTP_META`, `LH_META_PAGE`, `GIN_META`, `BRIN_PAGETYPE_META`, `SPGIST_META` and the magic numbers in
 /// `src/include/access/{nbtree,hash,ginblock,brin_page,spgist_private}.h`.
-#[must_use]
 pub(crate) fn is_metapage(kind: PageKind, page: &[u8]) -> bool {
     let from_end = |back: usize| {
         let at = page.len().checked_sub(back)?;

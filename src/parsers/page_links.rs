@@ -51,44 +51,32 @@ const INDEX_TUPLE_HEADER: usize = 8;
 /// The access methods whose pages name each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IndexFamily {
-    /// B-tree.
     Btree,
-    /// GIN.
     Gin,
-    /// GiST.
     Gist,
-    /// Hash.
     Hash,
-    /// SP-GiST.
     SpGist,
-    /// BRIN.
     Brin,
 }
 
 impl IndexFamily {
     /// True where a page and its right sibling name each other.
-    #[must_use]
     pub(crate) const fn links_both_ways(self) -> bool {
         matches!(self, Self::Btree | Self::Hash)
     }
 
     /// True where a page never names a deleted one. A GiST page keeps its right link after the page there was deleted.
-    #[must_use]
     pub(crate) const fn forgets_deleted(self) -> bool {
         !matches!(self, Self::Gist)
     }
 }
 
-/// What one page says of others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PageLinks {
-    /// Access method.
     pub family: IndexFamily,
     /// What siblings have in common: the level of a B-tree page, the bucket of a hash page, the flags of a GIN page.
     pub group: u32,
-    /// Left sibling.
     pub left: Option<BlockNumber>,
-    /// Right sibling.
     pub right: Option<BlockNumber>,
     /// Pages one level further down; of a metapage, the root.
     pub children: Vec<BlockNumber>,
@@ -101,7 +89,6 @@ pub(crate) struct PageLinks {
 }
 
 impl PageLinks {
-    /// A page that names no other.
     const fn none(family: IndexFamily, group: u32) -> Self {
         Self {
             family,

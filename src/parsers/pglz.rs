@@ -47,10 +47,6 @@ const LONGEST_MATCH: usize = 273;
 /// Decompresses `input` into the first `length` bytes of `output`.
 ///
 /// Bytes of `output` after `length` may be overwritten: copies are done in whole blocks of 16 where there is room.
-///
-/// # Errors
-/// [`PglzError`] when a match points outside, or when input and output do not end together. `output` must hold at least
-/// `length` bytes, else [`PglzError::OutputFull`].
 pub(crate) fn decompress(input: &[u8], output: &mut [u8], length: usize) -> Result<(), PglzError> {
     let full = PglzError::OutputFull { wanted: length };
     if output.len() < length {

@@ -13,7 +13,6 @@
 const LONGEST_MATCH: usize = 273;
 /// A match that is longer needs a third byte.
 const LONGEST_SHORT_MATCH: usize = 17;
-/// Shorter matches save nothing.
 const SHORTEST_MATCH: usize = 3;
 /// A match begins at most this far back.
 const FARTHEST: usize = 4094;

@@ -3,7 +3,6 @@
 use sha2::{Digest, Sha256};
 
 /// SHA-256 of bytes, in hexadecimal digits.
-#[must_use]
 pub(crate) fn sha256_text(bytes: &[u8]) -> String {
     let mut sum = Sha256Sum::default();
     sum.add(bytes);
@@ -15,12 +14,10 @@ pub(crate) fn sha256_text(bytes: &[u8]) -> String {
 pub(crate) struct Sha256Sum(Sha256);
 
 impl Sha256Sum {
-    /// Adds a part.
     pub fn add(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
-    /// The sum, in hexadecimal digits.
     #[must_use]
     pub fn text(self) -> String {
         self.0.finalize().iter().map(|byte| format!("{byte:02x}")).collect()

@@ -14,13 +14,11 @@ const SLOT_MAGIC: u32 = 0x0105_1CA1;
 const ORIGIN_MAGIC: u32 = 0x1257_DADE;
 const ORIGIN_BYTES: usize = 16;
 
-/// Those of its magic and its CRC.
 const LEAST_ORIGIN_BYTES: usize = 8;
 
 /// Longest such file that is read, in bytes: the largest that a server reads is 1 GiB, one of 64 MiB has millions of locks.
 pub(crate) const MAX_STATE_BYTES: u64 = 64 << 20;
 
-/// What is wrong with such a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum StateFault {
     /// It is shorter or longer than it says, or than any such file.
@@ -33,14 +31,9 @@ pub(crate) enum StateFault {
     },
     /// It is something else.
     #[error("magic {found:#010x}")]
-    Magic {
-        /// What stands there.
-        found: u32,
-    },
-    /// Its CRC is wrong.
+    Magic { found: u32 },
     #[error("CRC is {stored:#010x}, the bytes give {computed:#010x}")]
     Crc {
-        /// What it says.
         stored: u32,
         /// What its bytes give.
         computed: u32,
@@ -56,9 +49,6 @@ pub(crate) enum StateFault {
 /// | last 4  | `crc`       | CRC-32C of all before            |
 ///
 /// Source: `ReadTwoPhaseFile`, `src/backend/access/transam/twophase.c`.
-///
-/// # Errors
-/// What a server refuses it for.
 pub(crate) fn check_twophase(bytes: &[u8]) -> Result<(), StateFault> {
     const LEAST: usize = 12;
     let (Some(magic), Some(length)) = (u32_at(bytes, 0), u32_at(bytes, 4)) else {
@@ -84,9 +74,6 @@ pub(crate) fn check_twophase(bytes: &[u8]) -> Result<(), StateFault> {
 /// | 12..16 | `length`   | bytes after this                     |
 ///
 /// Source: `ReplicationSlotOnDisk` and `RestoreSlotFromDisk`, `src/backend/replication/slot.c`.
-///
-/// # Errors
-/// What a server refuses it for.
 pub(crate) fn check_slot(bytes: &[u8]) -> Result<(), StateFault> {
     const HEAD: usize = 16;
     let (Some(magic), Some(stored), Some(length)) = (u32_at(bytes, 0), u32_at(bytes, 4), u32_at(bytes, 12)) else {
@@ -105,9 +92,6 @@ pub(crate) fn check_slot(bytes: &[u8]) -> Result<(), StateFault> {
 /// What is wrong with `pg_logical/replorigin_checkpoint`: its magic, 16 bytes for each origin, the CRC of all before.
 ///
 /// Source: `StartupReplicationOrigin`, `src/backend/replication/logical/origin.c`.
-///
-/// # Errors
-/// What a server refuses it for.
 pub(crate) fn check_origins(bytes: &[u8]) -> Result<(), StateFault> {
     const LEAST: usize = LEAST_ORIGIN_BYTES;
     match u32_at(bytes, 0) {

@@ -66,7 +66,6 @@ pub(crate) fn for_each_table_block(
 ///
 /// Source: `BTreeTupleIsPosting`, `src/include/access/nbtree.h`; `ginPostingListDecodeAllSegments`,
 /// `src/backend/access/gin/ginpostinglist.c`; `ItemPointerIsValid`, `src/include/storage/itemptr.h`.
-#[must_use]
 pub(crate) fn broken_rows(header: &PageHeader, page: &[u8]) -> Option<usize> {
     let mut first: Option<usize> = None;
     let mut on_row = |index: usize, row: Option<BlockNumber>| {
@@ -352,7 +351,6 @@ mod tests {
         (blocks, broken_rows(&header, page))
     }
 
-    /// The only leaf of a B-tree.
     const LEAF: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0];
 
     #[test]

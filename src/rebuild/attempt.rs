@@ -30,24 +30,18 @@ const BYTES_PER_SECOND: u64 = 2 << 20;
 /// Bytes of small files, and of what the server writes besides pages and WAL.
 const OTHER_BYTES: u64 = 2 << 20;
 
-/// Pages for one server.
 pub(super) struct Attempt<'a> {
     pub request: &'a ReplayRequest<'a>,
     pub control: &'a ClusterControl,
     pub major: Major,
-    /// Segments that follow each other.
     pub run: Range<usize>,
-    /// Which of the request's pages.
     pub indexes: &'a [usize],
     pub watch: WatchRead<'a>,
 }
 
-/// What became of them.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
-    /// Those of which the answer is known.
     pub settled: Vec<(usize, Result<BuiltPage, NotBuilt>)>,
-    /// Those that must go into another run.
     pub deferred: Vec<usize>,
     /// The server died; nothing is known of the others.
     pub died: Option<ServerFailure>,
@@ -69,7 +63,6 @@ impl From<StreamError> for RebuildError {
 }
 
 impl Attempt<'_> {
-    /// Builds the pages.
     pub(super) fn carry_out(&self, sandbox: &mut Sandbox, stats: &mut ReplayStats) -> Result<Outcome, RebuildError> {
         let mut outcome = Outcome::default();
         let mut indexes = self.indexes.to_vec();
@@ -289,7 +282,6 @@ impl Attempt<'_> {
         Ok(())
     }
 
-    /// Checks what came out.
     fn judge(&self, wanted: &WantedPage, track: &Track, bytes: Vec<u8>) -> Result<BuiltPage, NotBuilt> {
         let WantedPage { page, .. } = *wanted;
         let condition = PageCondition::of(&bytes, page.fork, page.block, self.control.has_checksums());

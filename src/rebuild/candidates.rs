@@ -19,12 +19,10 @@ pub struct Interest {
 }
 
 impl Interest {
-    /// These.
     pub fn of(relations: impl Iterator<Item = RelFileLocator>) -> Self {
         Self { relations: relations.collect() }
     }
 
-    /// These too.
     pub fn extend(&mut self, relations: impl IntoIterator<Item = RelFileLocator>) {
         self.relations.extend(relations);
     }
@@ -36,14 +34,11 @@ impl Interest {
     }
 }
 
-/// A block that a record names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Named {
-    /// The page.
     pub page: PageId,
     /// The record restores it from an image or builds it anew: what it was before does not matter.
     pub builds: bool,
-    /// It restores it from an image.
     pub is_image: bool,
 }
 
@@ -62,12 +57,9 @@ struct Held {
     blocks_end: usize,
 }
 
-/// One record.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a> {
-    /// Its start.
     pub start_lsn: Lsn,
-    /// Its end.
     pub end_lsn: Lsn,
     /// Its transaction, 0 if none.
     pub xid: u32,
@@ -75,14 +67,11 @@ pub struct Candidate<'a> {
     pub tot_len: u32,
     /// Its resource manager.
     pub rmgr_id: u8,
-    /// Its type and flags.
     pub info: u8,
-    /// Its major.
     pub major: Major,
     main_data: usize,
     /// Its bytes, page headers removed, as far as they were kept.
     pub bytes: &'a [u8],
-    /// The blocks that it names.
     pub blocks: &'a [Named],
 }
 
@@ -102,7 +91,6 @@ impl Candidate<'_> {
     }
 }
 
-/// Collects the records of a segment.
 #[derive(Debug)]
 pub(crate) struct Candidates<'i> {
     interest: &'i Interest,
@@ -125,7 +113,6 @@ impl<'i> Candidates<'i> {
         self.is_overfull
     }
 
-    /// Forgets all.
     pub fn clear(&mut self) {
         (self.held, self.bytes, self.blocks) = (Vec::new(), Vec::new(), Vec::new());
     }
@@ -137,7 +124,6 @@ impl<'i> Candidates<'i> {
         self.blocks.clear();
     }
 
-    /// The records in order.
     pub fn iter(&self) -> impl Iterator<Item = Candidate<'_>> {
         let (mut bytes_start, mut blocks_start) = (0, 0);
         self.held.iter().map(move |held| {

@@ -41,41 +41,28 @@ const BLOCKS_PER_MAP_BYTE: u32 = 4;
 /// Takes the records that are kept, in order.
 pub(crate) trait KeptSink {
     /// Takes the bytes of a record that starts here.
-    ///
-    /// # Errors
-    /// When they cannot be written.
     fn keep(&mut self, start_lsn: Lsn, bytes: &[u8]) -> Result<(), RebuildError>;
 }
 
-/// What is chosen from.
 #[derive(Clone, Copy)]
 pub(crate) struct ChoiceRequest<'a> {
-    /// WAL.
     pub wal: &'a WalSet,
-    /// Segments of it that follow each other.
     pub run: &'a Range<usize>,
     /// The cluster's `pg_control`.
     pub control: &'a ClusterControl,
-    /// The pages, no two the same.
     pub pages: &'a [&'a WantedPage],
-    /// Threads.
     pub jobs: usize,
 }
 
-/// What became of the records.
 #[derive(Debug, Default)]
 pub struct Choice {
-    /// One for each wanted page.
     pub tracks: Vec<Track>,
-    /// Records that were kept.
     pub records: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Start of the last one, and its end.
     pub last: Option<(Lsn, Lsn)>,
     /// The newest transaction of the records that were kept, with epoch.
     pub newest_xid: u64,
-    /// How far the forks reach that they name.
     pub extents: Extents,
     /// Pages of main forks that they name before any record builds them.
     pub companions: BTreeSet<PageId>,
@@ -103,12 +90,10 @@ pub fn choose<S: KeptSink>(
     }
 }
 
-/// A page that the server will have.
 #[derive(Clone, Copy, Debug)]
 enum Known {
     /// It is wanted; index among the wanted pages.
     Wanted(usize),
-    /// A record that was kept builds it.
     Live,
 }
 
@@ -120,7 +105,6 @@ struct Chooser<'a, S> {
     known: FxHashMap<PageId, Known>,
     /// Wanted pages of each relation, for records that concern the whole.
     by_relation: FxHashMap<RelFileLocator, Vec<usize>>,
-    /// Wanted pages of visibility maps.
     maps: FxHashMap<(RelFileLocator, BlockNumber), usize>,
     more_relations: FxHashSet<RelFileLocator>,
     heap_blocks_per_map: u32,

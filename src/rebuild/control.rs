@@ -16,7 +16,6 @@ const XACTS_PER_BYTE: u64 = 4;
 /// How far the oldest transaction lies before the next one.
 const OLDEST_BEFORE_NEXT: u64 = 1000;
 
-/// An OID that no record needs.
 const NEXT_OID: u32 = 20_000;
 
 /// Transaction ids below this have a meaning of their own (`FirstNormalTransactionId`).
@@ -29,7 +28,6 @@ const A_DATABASE: u32 = 1;
 #[derive(Clone, Debug)]
 pub(crate) struct ClusterControl {
     bytes: Vec<u8>,
-    /// Decoded.
     pub file: ControlFile,
     layout: &'static ControlLayout,
 }
@@ -54,7 +52,6 @@ impl ClusterControl {
     }
 
     /// Bytes of the payload of a checkpoint record.
-    #[must_use]
     pub(crate) const fn checkpoint_bytes(&self) -> usize {
         self.layout.xlog.checkpoint_size()
     }
@@ -66,7 +63,6 @@ impl ClusterControl {
     }
 
     /// Id with epoch of a transaction that a record near the cluster's checkpoint carries.
-    #[must_use]
     pub(crate) fn full_xid(&self, xid: u32) -> u64 {
         let known = self.file.checkpoint.next_full_xid;
         // Ids of 32 bits go around; those in WAL lie within half of them from the checkpoint.
@@ -114,7 +110,6 @@ impl ClusterControl {
     }
 
     /// The file for a sandbox whose WAL begins with the checkpoint at `lsn`.
-    #[must_use]
     pub(crate) fn for_sandbox(&self, lsn: Lsn, payload: &[u8]) -> Vec<u8> {
         let mut bytes = Payload(self.bytes.clone());
         let mut set = |field, value: &[u8]| {

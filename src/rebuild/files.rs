@@ -22,7 +22,6 @@ pub(crate) type Extents = BTreeMap<(RelFileLocator, ForkNumber), BlockNumber>;
 /// An empty page that a record up to `lsn` leaves alone: redo takes it for one that has the record's change already.
 ///
 /// Some redo functions use a page that a record names without asking whether it is there, and die where it is not.
-#[must_use]
 pub(crate) fn placeholder(geometry: Geometry, lsn: Lsn, block: BlockNumber, checksums: bool) -> Vec<u8> {
     let size = usize::try_from(geometry.block_size).unwrap_or_default();
     let mut page = vec![0; size];
@@ -39,7 +38,6 @@ pub(crate) fn placeholder(geometry: Geometry, lsn: Lsn, block: BlockNumber, chec
 }
 
 /// A page as it is put into the sandbox: with the checksum that the server demands of it there.
-#[must_use]
 pub(crate) fn base_page(bytes: &[u8], block: BlockNumber, checksums: bool) -> Vec<u8> {
     let mut page = bytes.to_vec();
     let is_new = PageHeader::decode(0, &page).is_ok_and(|header| header.is_new());
@@ -50,9 +48,6 @@ pub(crate) fn base_page(bytes: &[u8], block: BlockNumber, checksums: bool) -> Ve
 }
 
 /// Makes the files of all forks and writes pages into them, which come in order.
-///
-/// # Errors
-/// When the system refuses.
 pub(crate) fn write_relations(
     run: &mut SandboxRun,
     paths: &RelationPaths,
@@ -83,7 +78,6 @@ pub(crate) fn write_relations(
     Ok(())
 }
 
-/// Segments of WAL in a sandbox.
 #[derive(Debug)]
 pub(crate) struct SegmentFiles<'r> {
     run: &'r SandboxRun,
@@ -101,7 +95,6 @@ impl<'r> SegmentFiles<'r> {
 }
 
 /// Path of a segment of a sandbox, relative to its data directory.
-#[must_use]
 pub(crate) fn segment_path(number: u64, segment_bytes: u32) -> PathBuf {
     let segment = WalSegment { tli: TimelineId(STREAM_TIMELINE), number };
     // Numbers that have no name lie past the end of all addresses.
@@ -124,7 +117,6 @@ impl SegmentSink for SegmentFiles<'_> {
     }
 }
 
-/// Counts what would be written.
 #[derive(Debug, Default)]
 pub(crate) struct CountBytes {
     /// Bytes.

@@ -17,14 +17,10 @@ use std::path::Path;
 /// Bytes of WAL that are read at once.
 const PIECE_BYTES: u64 = 64 * 1024;
 
-/// How far a server came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Replayed {
-    /// To the last record, and it stopped in order.
     All,
-    /// It began, and died.
     Part,
-    /// It did not begin.
     Nothing,
 }
 

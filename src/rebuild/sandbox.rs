@@ -101,7 +101,6 @@ impl Owner {
 
     /// User and group that a server is run as, when that is not the one who runs this: root runs it as the owner of the
     /// data directory, or as another account where that is root too.
-    #[must_use]
     pub(crate) fn to_become(self) -> Option<(u32, u32)> {
         if !geteuid().is_root() {
             return None;
@@ -163,16 +162,12 @@ impl Sandbox {
         Ok(Self { directory, user: options.owner.to_become(), runs: 0 })
     }
 
-    /// The directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.directory.path()
     }
 
     /// Bytes that are free for this user.
-    ///
-    /// # Errors
-    /// When the system refuses.
     pub(crate) fn free_bytes(&self) -> Result<u64, AccessError> {
         let room =
             rustix::fs::statvfs(self.path()).map_err(|error| AccessError::io("examine", self.path(), error.into()))?;
@@ -180,9 +175,6 @@ impl Sandbox {
     }
 
     /// Makes the data directory of one more server.
-    ///
-    /// # Errors
-    /// When the system refuses.
     pub(crate) fn begin_run(&mut self, major: Major) -> Result<SandboxRun, AccessError> {
         self.runs = self.runs.saturating_add(1);
         let path = self.path().join(format!("run-{}", self.runs));
@@ -197,7 +189,6 @@ impl Sandbox {
     }
 
     /// The first directory above that the server's user may not enter, as far as its permissions say.
-    #[must_use]
     pub(crate) fn not_reachable(&self) -> Option<(PathBuf, u32)> {
         let (uid, gid) = self.user?;
         let above: Vec<&Path> = self.path().ancestors().skip(1).collect();
@@ -215,9 +206,6 @@ impl Sandbox {
     }
 
     /// Gives all to the user that the server is run as.
-    ///
-    /// # Errors
-    /// When the system refuses.
     pub(crate) fn hand_over(&self, run: &SandboxRun) -> Result<(), AccessError> {
         let Some(user) = self.user else { return Ok(()) };
         give(&run.path, user)?;
@@ -225,9 +213,6 @@ impl Sandbox {
     }
 
     /// Takes the directory back, so that nobody else can put anything into it.
-    ///
-    /// # Errors
-    /// When the system refuses.
     pub(crate) fn take_back(&self) -> Result<(), AccessError> {
         if self.user.is_none() {
             return Ok(());
@@ -249,17 +234,14 @@ impl Sandbox {
     }
 }
 
-/// The directory of one server.
 #[derive(Debug)]
 pub(crate) struct SandboxRun {
     path: PathBuf,
     data: PathBuf,
-    /// Directories made since.
     made: BTreeSet<PathBuf>,
 }
 
 impl SandboxRun {
-    /// The data directory.
     #[must_use]
     pub fn data(&self) -> &Path {
         &self.data
@@ -272,10 +254,12 @@ impl SandboxRun {
     }
 
     /// Writes `pg_control`, the configuration and what else a server reads as it starts.
-    ///
-    /// # Errors
-    /// When the system refuses.
-    pub(crate) fn write_settings(&self, control: &ClusterControl, file: &[u8], major: Major) -> Result<(), AccessError> {
+    pub(crate) fn write_settings(
+        &self,
+        control: &ClusterControl,
+        file: &[u8],
+        major: Major,
+    ) -> Result<(), AccessError> {
         self.write_new(Path::new("global/pg_control"), file)?;
         let hints = if control.file.wal_log_hints { "on" } else { "off" };
         let hints = ("wal_log_hints", hints);
@@ -302,9 +286,6 @@ impl SandboxRun {
     }
 
     /// Makes a directory with those above it, unless it is there.
-    ///
-    /// # Errors
-    /// When the system refuses.
     pub(crate) fn make_directory(&mut self, relative: &Path) -> Result<(), AccessError> {
         let above: Vec<&Path> = relative.ancestors().filter(|path| !path.as_os_str().is_empty()).collect();
         for path in above.into_iter().rev() {
@@ -317,9 +298,6 @@ impl SandboxRun {
     }
 
     /// Removes what was written as WAL.
-    ///
-    /// # Errors
-    /// When the system refuses.
     pub(crate) fn remove_wal(&self) -> Result<(), AccessError> {
         let directory = self.data.join("pg_wal");
         let failed = |source| AccessError::io("list", &directory, source);

@@ -18,7 +18,6 @@ use super::sandbox::Owner;
 use crate::cluster::open::{AccessError, Links, read_small};
 use crate::parsers::wal::version::Major;
 
-/// Name of the program.
 const PROGRAM: &str = "postgres";
 
 /// Most bytes of `postmaster.opts` that are read.
@@ -219,7 +218,6 @@ fn plain_command(path: &Path, owner: Owner) -> Command {
     command
 }
 
-/// How a program ended.
 enum Ended {
     Itself(ExitStatus),
     TimedOut,

@@ -32,33 +32,22 @@ const WRITE_BYTES: usize = 256 * 1024;
 /// Takes the bytes of segments.
 pub(crate) trait SegmentSink {
     /// Writes bytes into a segment, which reads as zeros where nothing was written.
-    ///
-    /// # Errors
-    /// When the system refuses.
     fn write(&mut self, segment: u64, offset: u64, bytes: &[u8]) -> Result<(), AccessError>;
 }
 
-/// What all pages have in common.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StreamFormat {
-    /// Sizes of pages and segments.
     pub geometry: Geometry,
-    /// Magic of the major.
     pub magic: u16,
-    /// System identifier of the cluster.
     pub system_identifier: u64,
     /// Bytes of the payload of a checkpoint record.
     pub checkpoint_bytes: usize,
 }
 
-/// What was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StreamSummary {
-    /// Start of the fabricated checkpoint.
     pub checkpoint_lsn: Lsn,
-    /// Start of the last record.
     pub last_lsn: Lsn,
-    /// Its end.
     pub end_lsn: Lsn,
     /// Bytes written.
     pub bytes: u64,
@@ -73,7 +62,6 @@ pub(crate) struct StreamWriter<S> {
     checkpoint_lsn: Option<Lsn>,
     /// Address after the last record.
     at: Lsn,
-    /// Start of the last record.
     last_lsn: Lsn,
     /// Bytes that were not given to the sink yet; they begin at a page.
     pending: Vec<u8>,
@@ -305,7 +293,6 @@ impl<S: SegmentSink> StreamWriter<S> {
         Ok(())
     }
 
-    /// Leaves a hole.
     fn skip_to(&mut self, lsn: Lsn) -> Result<(), StreamError> {
         self.flush()?;
         (self.at, self.pending_start) = (lsn, lsn);
@@ -327,10 +314,8 @@ impl<S: SegmentSink> StreamWriter<S> {
     }
 }
 
-/// Writing failed.
 #[derive(Debug)]
 pub(crate) enum StreamError {
-    /// The sink refused.
     Access(AccessError),
     /// The record cannot stand where it is to stand.
     Fault(StreamFault),
@@ -348,7 +333,6 @@ impl From<StreamFault> for StreamError {
     }
 }
 
-/// Sets length, link and checksum.
 fn sign(record: &mut [u8], prev: Lsn) {
     let Some((header, body)) = record.split_first_chunk_mut::<{ RecordHeader::SIZE }>() else { return };
     header[8..16].copy_from_slice(&prev.0.to_le_bytes());

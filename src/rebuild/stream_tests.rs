@@ -11,7 +11,6 @@ use crate::types::TimelineId;
 
 const SYSTEM: u64 = 0x1122_3344_5566_7788;
 
-/// Segments in memory.
 #[derive(Debug, Default)]
 struct Memory {
     segments: BTreeMap<u64, BTreeMap<u64, Vec<u8>>>,
@@ -206,7 +205,6 @@ enum Gap {
     Bytes(u64),
     /// The record starts so many bytes before the end of the page so many pages on.
     BeforePage(u64, u64),
-    /// The same, of a segment.
     BeforeSegment(u64, u64),
     /// The record starts so many bytes after the first that can stand in the segment so many segments on.
     InSegment(u64, u64),

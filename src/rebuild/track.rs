@@ -10,16 +10,11 @@ use crate::types::{ForkNumber, Lsn};
 /// Ends of records that may or may not set the LSN of a page that are remembered, the last ones.
 const MAX_OPEN_ENDS: usize = 4096;
 
-/// One wanted page.
 #[derive(Clone, Debug)]
 pub(crate) struct Track {
-    /// Records of the range that name the page.
     pub records: u64,
-    /// Start of the first.
     pub first_lsn: Option<Lsn>,
-    /// Start of the last.
     pub last_lsn: Option<Lsn>,
-    /// End of the last.
     pub end_lsn: Option<Lsn>,
     /// The page must go into a run of its own: a record that other pages need would change it outside of its range.
     pub is_in_conflict: bool,
@@ -37,7 +32,6 @@ pub(crate) struct Track {
 }
 
 impl Track {
-    /// Nothing has happened yet.
     pub fn new(wanted: &WantedPage) -> Self {
         let surely = match &wanted.base {
             BaseBytes::Nothing => Lsn::INVALID,

@@ -222,7 +222,6 @@ impl std::error::Error for Stopped {
     }
 }
 
-/// Pages in a message.
 fn name_pages(pages: &[String]) -> String {
     let named = pages.iter().take(MAX_NAMED_PAGES).map(String::as_str).collect::<Vec<_>>().join(", ");
     match pages.len().saturating_sub(MAX_NAMED_PAGES) {

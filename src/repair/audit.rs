@@ -28,9 +28,6 @@ const LINE_LIMIT_BYTES: u64 = 64 << 10;
 
 /// Adds a line to the log and waits until it is on disk. Never blocks on a FIFO, never writes through a link, nor into a
 /// file that has another name too.
-///
-/// # Errors
-/// When the log is not a file of this journal alone, or the system refuses.
 pub(super) fn append(directory: &JournalDir, event: &str, details: Value) -> Result<(), JournalError> {
     let path = directory.path_of(AUDIT);
     let mut line = json!({"time": Timestamp::now().to_string(), "event": event});
@@ -49,14 +46,11 @@ pub(super) fn append(directory: &JournalDir, event: &str, details: Value) -> Res
     Ok(())
 }
 
-/// How far a log was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LogRead {
     /// There is none.
     Missing,
-    /// To its end, or as far as was asked for.
     Whole,
-    /// It is longer than what is read.
     Part,
 }
 
@@ -86,9 +80,6 @@ fn read_lines(directory: &JournalDir, mut visit: impl FnMut(Option<&Value>) -> b
 }
 
 /// When the first repair with this journal began, by its log; `None` when the log does not say.
-///
-/// # Errors
-/// When the log is there but cannot be read.
 pub(super) fn began(directory: &JournalDir) -> Result<Option<Timestamp>, JournalError> {
     let mut began = None;
     let read = read_lines(directory, |line| {
@@ -107,9 +98,6 @@ pub(super) fn began(directory: &JournalDir) -> Result<Option<Timestamp>, Journal
 
 /// What the log tells of the pages of its journal, in words; `None` when there is no log, which is made before the first
 /// page is overwritten.
-///
-/// # Errors
-/// When the log is there but cannot be read.
 pub(super) fn told(directory: &JournalDir) -> Result<Option<String>, JournalError> {
     let (mut begun, mut overwritten, mut put_back) = (false, BTreeSet::new(), 0_usize);
     let mut unreadable = 0_usize;

@@ -51,8 +51,6 @@ pub struct Overrides {
 }
 
 impl Overrides {
-    /// What either of them overrides.
-    #[must_use]
     pub(crate) const fn and(self, other: Self) -> Self {
         Self {
             shut_down: self.shut_down || other.shut_down,
@@ -63,7 +61,6 @@ impl Overrides {
     }
 
     /// The same with what this flag overrides.
-    #[must_use]
     pub(crate) fn with_flag(self, flag: &str) -> Self {
         Self {
             shut_down: self.shut_down || flag == "--allow-shut-down",
@@ -87,7 +84,6 @@ impl Overrides {
 }
 
 /// Everything that forbids writing into `directory` and is not overridden.
-#[must_use]
 pub(crate) fn find_blockers(directory: &DataDir, overrides: Overrides) -> Vec<Blocker> {
     let mut blockers = Vec::new();
     guard_server(&directory.server_sign(), &mut blockers);
@@ -187,9 +183,6 @@ fn guard_owner(root: &Path, overrides: Overrides, blockers: &mut Vec<Blocker>) {
 
 /// The journal is not known to be of the directory that is locked: another copy of the cluster has the same number and the
 /// same control file, and pages that were never torn.
-///
-/// # Errors
-/// When the system does not tell where or what the directory is.
 pub(crate) fn guard_directory(
     repaired: &DirectoryMark,
     lock: &RepairLock,
@@ -209,7 +202,6 @@ pub(crate) fn guard_directory(
 }
 
 /// A reason that comes before all others: what could not even be opened.
-#[must_use]
 pub(crate) fn unopened(what: &dyn std::fmt::Display) -> Blocker {
     let advice = "nothing is written into a data directory that cannot be examined";
     Blocker { kind: "unreadable", what: what.to_string(), advice, flag: None }
@@ -250,9 +242,6 @@ impl RepairLock {
 
     /// Users whose journals are believed: the one who runs this program, and the owner of the data where the user says
     /// that this may be another one.
-    ///
-    /// # Errors
-    /// When the owner of the data cannot be found out.
     pub(crate) fn journal_owners(&self, overrides: Overrides) -> Result<Vec<u32>, AccessError> {
         let mut owners = vec![rustix::process::geteuid().as_raw()];
         if overrides.other_user {

@@ -26,7 +26,6 @@ const WINDOW_LOG: u32 = 27;
 /// More than any process number: Linux stops at 4,194,304.
 const NO_PROCESS: &str = "4999999";
 
-/// The cluster, unpacked.
 #[derive(Debug)]
 pub(crate) struct DemoCluster {
     temporary: Option<TempDir>,
@@ -62,7 +61,6 @@ impl DemoCluster {
         Ok(Self { temporary: None, data_dir: unpack_into(directory)? })
     }
 
-    /// Its data directory.
     #[must_use]
     pub fn data_dir(&self) -> &Path {
         &self.data_dir

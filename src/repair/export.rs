@@ -12,7 +12,6 @@ use super::held::HeldDir;
 use super::outside::{OutsideError, open_outside, open_parent};
 use crate::cluster::open::AccessError;
 
-/// A directory that takes new files.
 #[derive(Debug)]
 pub(crate) struct ExportDir {
     directory: HeldDir,
@@ -37,9 +36,6 @@ impl ExportDir {
     }
 
     /// As [`Self::create`], for a directory that nothing else is in.
-    ///
-    /// # Errors
-    /// As [`Self::create`], and when something is in it.
     pub(crate) fn create_empty(path: &Path, protected: &[PathBuf]) -> Result<Self, OutsideError> {
         let created = Self::create(path, protected)?;
         match created.directory.is_empty()? {
@@ -49,9 +45,6 @@ impl ExportDir {
     }
 
     /// Makes sure that files of these names can be made in it: that none of them is there, and that this user may make files.
-    ///
-    /// # Errors
-    /// When one is there, or the system refuses.
     pub(crate) fn check_new<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<(), AccessError> {
         for name in names {
             match self.directory.stat_of(Path::new(name)) {
@@ -85,9 +78,6 @@ impl ExportDir {
     }
 
     /// Writes a new file, of which nothing stays where it cannot be written whole. `name` has no directory part.
-    ///
-    /// # Errors
-    /// When a file of that name exists or the system refuses.
     pub(crate) fn write_new(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, AccessError> {
         let path = self.directory.path().join(name);
         if Path::new(name).file_name().is_none_or(|file| file != name) {
@@ -98,7 +88,6 @@ impl ExportDir {
     }
 }
 
-/// A file that is being written.
 #[derive(Debug)]
 pub(crate) struct NewFile {
     file: File,
@@ -107,7 +96,6 @@ pub(crate) struct NewFile {
 }
 
 impl NewFile {
-    /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

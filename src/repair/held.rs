@@ -12,7 +12,6 @@ use rustix::io::{Errno, retry_on_intr};
 
 use crate::cluster::open::{AccessError, kind_of};
 
-/// A directory, held open.
 #[derive(Debug)]
 pub(super) struct HeldDir {
     path: PathBuf,
@@ -34,7 +33,6 @@ impl HeldDir {
         Ok(Self { path: path.to_owned(), handle })
     }
 
-    /// Opens a directory inside this one.
     pub(super) fn subdirectory(&self, name: &Path, follow: bool) -> Result<Self, AccessError> {
         let path = self.path.join(name);
         let flags = if follow { DIRECTORY } else { DIRECTORY | OFlags::NOFOLLOW };
@@ -49,12 +47,10 @@ impl HeldDir {
         Self { path: path.to_owned(), ..self }
     }
 
-    /// The path that it was opened by.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What the system says of it.
     pub(super) fn stat(&self) -> Result<Stat, AccessError> {
         rustix::fs::fstat(&self.handle).map_err(|error| self.failed("examine", Path::new(""), error))
     }
@@ -176,7 +172,6 @@ impl HeldDir {
             .map_err(|error| self.failed("sync directory", Path::new(""), error))
     }
 
-    /// The handle.
     pub(super) fn handle(&self) -> impl AsFd + '_ {
         self.handle.as_fd()
     }

@@ -98,9 +98,6 @@ pub enum JournalError {
 
 /// Makes sure, without making anything, that a journal can be made: see [`NewJournal::create`]. Gives the bytes that are
 /// free there.
-///
-/// # Errors
-/// Those that making it would end with.
 pub(crate) fn examine_site(directory: &Path, protected: &[PathBuf], needed_bytes: u64) -> Result<u64, JournalError> {
     let (parent, name) = open_parent(directory, protected)?;
     let free_bytes = match parent.stat_of(name) {
@@ -126,9 +123,6 @@ pub(crate) fn examine_site(directory: &Path, protected: &[PathBuf], needed_bytes
 }
 
 /// Makes sure that a manifest of these entries can be read back.
-///
-/// # Errors
-/// When it would be too long.
 pub(crate) fn demand_short(entries: &[JournalEntry]) -> Result<(), JournalError> {
     let mut manifest_bytes = 0_u64;
     for (pages, entry) in entries.iter().enumerate() {
@@ -141,14 +135,12 @@ pub(crate) fn demand_short(entries: &[JournalEntry]) -> Result<(), JournalError>
     Ok(())
 }
 
-/// A journal that is being made.
 #[derive(Debug)]
 pub(crate) struct NewJournal {
     directory: JournalDir,
     before: BufWriter<File>,
     after: BufWriter<File>,
     manifest: Manifest,
-    /// What the pages up to now take in the manifest.
     manifest_bytes: u64,
 }
 
@@ -195,7 +187,6 @@ impl NewJournal {
         Ok(Self { directory: held, before, after, manifest, manifest_bytes: 0 })
     }
 
-    /// The directory.
     #[must_use]
     pub fn directory(&self) -> &Path {
         self.directory.held().path()
@@ -308,17 +299,11 @@ impl Journal {
     }
 
     /// Makes sure that the journal is outside of the data: its log is written while pages are.
-    ///
-    /// # Errors
-    /// When it lies inside `protected`, or that cannot be found out.
     pub(crate) fn demand_outside(&self, protected: &[PathBuf]) -> Result<(), JournalError> {
         Ok(check(self.directory.held(), None, protected)?)
     }
 
     /// Makes sure that the journal is still where it was.
-    ///
-    /// # Errors
-    /// When it was moved or taken away, or what is needed to put the old bytes back was.
     pub(crate) fn demand_in_place(&self) -> Result<(), JournalError> {
         let mut in_place = self.directory.held().is_in_place()?;
         for (name, stat) in &self.kept {

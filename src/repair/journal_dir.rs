@@ -15,9 +15,7 @@ use crate::cluster::open::AccessError;
 /// Why a journal is not safe from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exposure {
-    /// It belongs to this user.
     Owner(u32),
-    /// Its mode lets the group or everybody write.
     Writable(u32),
     /// The file has so many names: whoever writes it writes something else too.
     Names(u64),
@@ -35,7 +33,6 @@ impl std::fmt::Display for Exposure {
     }
 }
 
-/// A journal's directory, held open.
 #[derive(Debug)]
 pub(super) struct JournalDir {
     held: HeldDir,
@@ -59,7 +56,6 @@ impl JournalDir {
         Ok(taken)
     }
 
-    /// The directory.
     pub(super) fn held(&self) -> &HeldDir {
         &self.held
     }
@@ -81,7 +77,6 @@ impl JournalDir {
         Ok((file, metadata.len()))
     }
 
-    /// Opens a file for reading.
     pub(super) fn open_to_read(&self, name: &str) -> Result<JournalFile, JournalError> {
         let (file, size_bytes) = self.open(name, OFlags::RDONLY)?;
         Ok(JournalFile { path: self.path_of(name), file, size_bytes })
@@ -109,17 +104,14 @@ impl JournalDir {
 }
 
 impl JournalFile {
-    /// Its path, for messages.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What the system says of it.
     pub(super) fn stat(&self) -> Result<Stat, AccessError> {
         rustix::fs::fstat(&self.file).map_err(|error| AccessError::io("examine", &self.path, error.into()))
     }
 
-    /// Waits until it is on disk.
     pub(super) fn sync(&self) -> Result<(), AccessError> {
         self.file.sync_all().map_err(|source| AccessError::io("sync", &self.path, source))
     }

@@ -15,10 +15,8 @@ const MAX_COMPARED: usize = 10_000;
 /// Journals that are opened; of more the newest.
 const MAX_JOURNALS: usize = 20;
 
-/// A journal that was found.
 #[derive(Debug)]
 pub struct JournalSeen {
-    /// Its directory.
     pub directory: PathBuf,
     /// What it is, or why that is unknown.
     pub state: Result<JournalState, JournalError>,
@@ -29,13 +27,11 @@ pub struct JournalSeen {
 pub struct FoundJournals {
     /// Those that were opened, the newest first; or why none could be looked for.
     pub journals: Result<Vec<JournalSeen>, String>,
-    /// How many more there are.
     pub more: usize,
 }
 
 impl FoundJournals {
     /// The newest of this cluster with pages that are as its repair wrote them.
-    #[must_use]
     pub(crate) fn in_force(&self) -> Option<&JournalSeen> {
         let journals = self.journals.as_ref().ok()?;
         journals.iter().find(|seen| seen.state.as_ref().is_ok_and(JournalState::is_in_force))
@@ -45,11 +41,9 @@ impl FoundJournals {
 /// What a journal says of the pages as they are now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JournalState {
-    /// The cluster that it is of.
     pub system_identifier: String,
     /// When the repair began, where its log says so.
     pub began: Option<String>,
-    /// Its pages.
     pub pages: usize,
     /// Of these, how many were compared; none where it is of another cluster or directory.
     pub compared: usize,
@@ -59,28 +53,22 @@ pub struct JournalState {
     pub old: usize,
     /// They have other bytes.
     pub other: usize,
-    /// They could not be read.
     pub unread: usize,
 }
 
 impl JournalState {
     /// It is of this cluster, and pages are as its repair wrote them.
-    #[must_use]
     pub(crate) const fn is_in_force(&self) -> bool {
         self.new > 0
     }
 
     /// It is known to be of this cluster: its pages were compared, or it has none.
-    #[must_use]
     pub(crate) const fn is_of_cluster(&self) -> bool {
         self.compared > 0
     }
 }
 
 /// Directories beside a data directory that are called as journals are, the newest first, and how many more there are.
-///
-/// # Errors
-/// When the directory above cannot be found or listed.
 pub(crate) fn journals_beside(root: &Path) -> Result<(Vec<PathBuf>, usize), AccessError> {
     let real = root.canonicalize().map_err(|source| AccessError::io("find", root, source))?;
     let Some(parent) = real.parent() else { return Ok((Vec::new(), 0)) };
@@ -100,7 +88,6 @@ pub(crate) fn journals_beside(root: &Path) -> Result<(Vec<PathBuf>, usize), Acce
 }
 
 /// The newest repair first; journals of which that is unknown come after them, in their order.
-#[must_use]
 pub(crate) fn newest_first(mut journals: Vec<JournalSeen>) -> Vec<JournalSeen> {
     let began = |seen: &JournalSeen| seen.state.as_ref().ok().and_then(|state| state.began.clone());
     journals.sort_by_cached_key(|seen| std::cmp::Reverse(began(seen)));
@@ -117,7 +104,6 @@ pub fn is_found_beside(root: &Path, journal: &Path) -> bool {
 }
 
 /// True where no journal is yet: nothing of that name, or an empty directory.
-#[must_use]
 pub(crate) fn is_free(directory: &Path) -> bool {
     match directory.read_dir() {
         Ok(mut entries) => entries.next().is_none(),

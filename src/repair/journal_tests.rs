@@ -38,7 +38,6 @@ fn bytes_of_the_journal_are_checked_when_they_are_used() {
     }
 }
 
-/// Two parts as vectors.
 trait OwnedPair {
     fn to_owned_pair(self) -> (Vec<u8>, Vec<u8>);
 }

@@ -110,7 +110,6 @@ pub struct Manifest {
     pub entries: Vec<JournalEntry>,
 }
 
-/// A manifest as it is on disk.
 #[derive(Serialize, Deserialize)]
 struct OnDisk {
     schema: u32,
@@ -140,9 +139,6 @@ impl Manifest {
     }
 
     /// The text of the file: one line of JSON, and its CRC-32C.
-    ///
-    /// # Errors
-    /// When it cannot be put into words.
     pub(super) fn to_text(&self) -> Result<String, serde_json::Error> {
         let (schema, control_crc, witness) = match self.proof.clone() {
             Proof::Witness(witness) => (JOURNAL_SCHEMA, None, Some(witness)),
@@ -163,9 +159,6 @@ impl Manifest {
     }
 
     /// Reads the text of the file.
-    ///
-    /// # Errors
-    /// What is wrong with it, in words.
     pub(super) fn parse(bytes: Vec<u8>) -> Result<Self, String> {
         let text = String::from_utf8(bytes).map_err(|_| "not UTF-8".to_owned())?;
         let mut lines = text.lines();

@@ -41,16 +41,12 @@ pub enum OutsideError {
 /// A directory that nothing is written into.
 #[derive(Debug)]
 enum Protected {
-    /// It is there.
     Directory(PathBuf, Box<Stat>),
     /// It is not there now, as a tablespace whose disk is not mounted. The path is free of links as far as it exists.
     Absent(PathBuf),
 }
 
 /// Opens the directory that something new is made in, if it lies outside of `protected` and of every data directory.
-///
-/// # Errors
-/// See [`OutsideError`].
 pub(super) fn open_outside(directory: &Path, protected: &[PathBuf]) -> Result<HeldDir, OutsideError> {
     let held = HeldDir::open(directory)?;
     check(&held, None, protected)?;
@@ -58,9 +54,6 @@ pub(super) fn open_outside(directory: &Path, protected: &[PathBuf]) -> Result<He
 }
 
 /// Makes sure that a directory in which something new is made lies outside of `protected` and of every data directory.
-///
-/// # Errors
-/// See [`OutsideError`].
 pub(crate) fn check_outside(directory: &Path, protected: &[PathBuf]) -> Result<(), OutsideError> {
     open_outside(directory, protected).map(drop)
 }
@@ -169,9 +162,6 @@ fn absent(path: &Path) -> Result<PathBuf, AccessError> {
 }
 
 /// Opens the directory that a new file or directory is made in, and gives its name there.
-///
-/// # Errors
-/// When the path has no name, or see [`open_outside`].
 pub(super) fn open_parent<'a>(path: &'a Path, protected: &[PathBuf]) -> Result<(HeldDir, &'a Path), OutsideError> {
     let (parent, name) = split(path).ok_or_else(|| AccessError::io("create", path, Errno::INVAL.into()))?;
     let held = HeldDir::open(parent)?;

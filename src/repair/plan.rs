@@ -9,7 +9,6 @@ use crate::analysis::verdict::judge::{Reason, Verdict};
 use crate::analysis::verdict::survey::PageReport;
 use crate::types::{ForkNumber, PageId, RelFileLocator};
 
-/// Number of the plan's format.
 pub(crate) const PLAN_SCHEMA: u32 = 1;
 
 /// Longest plan that is saved, and read back, in bytes.
@@ -19,7 +18,7 @@ pub(crate) const PLAN_LIMIT_BYTES: u64 = 64 << 20;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// See [`PLAN_SCHEMA`].
+    /// See `PLAN_SCHEMA`.
     pub schema: u32,
     /// The cluster that it was made for.
     pub system_identifier: String,
@@ -332,7 +331,6 @@ pub enum Choice {
 
 impl Permission {
     /// True when an image of `page` with this outcome may be written.
-    #[must_use]
     pub(crate) fn allows(&self, page: PageId, outcome: CandidateOutcome) -> bool {
         match outcome {
             CandidateOutcome::Safe => true,

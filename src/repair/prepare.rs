@@ -19,23 +19,16 @@ pub(crate) type FetchImage<'a> = &'a dyn Fn(&ImageSource, PageId) -> Result<Vec<
 /// Reads a page on disk; `None` when the file ends before it does.
 pub(crate) type ReadDisk<'a> = &'a dyn Fn(PageId) -> Result<Option<Vec<u8>>, AccessError>;
 
-/// What plans are made from.
 pub(crate) struct Material<'a> {
-    /// The cluster.
     pub system_identifier: u64,
     /// Where replay begins.
     pub redo_lsn: Lsn,
-    /// The server sets page checksums.
     pub checksums: bool,
-    /// Damaged pages, by identity.
     pub pages: &'a [PageReport],
-    /// Reads an image.
     pub fetch: FetchImage<'a>,
-    /// Reads the page on disk.
     pub disk: ReadDisk<'a>,
     /// Path of a page's file, relative to the data directory.
     pub path: &'a dyn Fn(PageId) -> String,
-    /// Name of a relation.
     pub name: &'a dyn Fn(RelFileLocator) -> Option<String>,
 }
 
@@ -64,7 +57,6 @@ pub enum PrepareError {
 }
 
 /// The bytes that go to disk: the image with its page checksum where the cluster has them.
-#[must_use]
 pub(crate) fn final_bytes(mut image: Vec<u8>, block: u32, checksums: bool) -> Vec<u8> {
     let is_new = PageHeader::decode(0, &image).is_ok_and(|header| header.is_new());
     if checksums && !is_new {
@@ -146,9 +138,6 @@ impl Material<'_> {
 
     /// Holds a saved plan against what is there now: every step must be one that could be planned today. Gives the steps
     /// as they are planned today, so that nothing the file says of them is taken at its word.
-    ///
-    /// # Errors
-    /// When the plan is for another cluster, or a step does not fit.
     pub(crate) fn confirm(&self, plan: &Plan, permission: &Permission) -> Result<Vec<PlanStep>, PrepareError> {
         if plan.schema != PLAN_SCHEMA {
             return Err(PrepareError::OtherPlan(format!("the plan has format {}, not {PLAN_SCHEMA}", plan.schema)));

@@ -4,9 +4,6 @@ use std::fs::File;
 use std::io;
 
 /// Makes a file in the system's temporary directory that goes away with its handle. No other program can find it.
-///
-/// # Errors
-/// When the system refuses.
 pub(crate) fn scratch_file() -> io::Result<File> {
     tempfile::tempfile()
 }

@@ -43,7 +43,6 @@ impl DataRoot {
         Ok(DirectoryId { device: stat.st_dev, inode: stat.st_ino })
     }
 
-    /// The directory.
     pub(super) const fn held(&self) -> &HeldDir {
         &self.held
     }
@@ -74,9 +73,6 @@ impl DataRoot {
     }
 
     /// Reads a whole small file.
-    ///
-    /// # Errors
-    /// When it cannot be opened or read, is not regular, or is longer than `limit_bytes`.
     pub(crate) fn read_small(&self, relative: &Path, limit_bytes: u64) -> Result<Vec<u8>, AccessError> {
         let (mut file, metadata) = self.open_file(relative, OFlags::RDONLY)?;
         let path = self.path().join(relative);
@@ -90,9 +86,6 @@ impl DataRoot {
     }
 
     /// Reads up to `length` bytes from `offset` on, fewer where the file ends; `None` when there is no such file.
-    ///
-    /// # Errors
-    /// When it is there and cannot be read.
     pub(crate) fn read_up_to(&self, relative: &Path, offset: u64, length: u32) -> Result<Option<Vec<u8>>, AccessError> {
         let mut file = match self.open_file(relative, OFlags::RDONLY) {
             Ok((file, _)) => file,
@@ -107,9 +100,6 @@ impl DataRoot {
     }
 
     /// When a file or directory was written last; `None` when it is not there.
-    ///
-    /// # Errors
-    /// When that cannot be found out.
     pub(crate) fn modified(&self, relative: &Path) -> Result<Option<Timestamp>, AccessError> {
         let path = self.path().join(relative);
         match path.symlink_metadata().and_then(|metadata| metadata.modified()) {
@@ -177,9 +167,6 @@ impl TargetFile {
     }
 
     /// Waits until the directory of the file is on disk.
-    ///
-    /// # Errors
-    /// When the system refuses.
     pub(crate) fn sync_directory(&self) -> Result<(), AccessError> {
         self.directory.sync()
     }

@@ -81,7 +81,6 @@ impl Case {
         Journal::open(&self.journal_path(), &[rustix::process::geteuid().as_raw()])
     }
 
-    /// Changes a file of the journal.
     pub(super) fn edit(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
         let path = self.journal_path().join(name);
         let mut bytes = fs::read(&path).unwrap();

@@ -127,9 +127,6 @@ impl Witness {
     }
 
     /// What shows that a server was started since; `None` when nothing does.
-    ///
-    /// # Errors
-    /// When it cannot be read.
     pub(crate) fn contradicted_by(&self, root: &DataRoot) -> Result<Option<StartSign>, AccessError> {
         let control = self.control_contradicted_by(root)?;
         let Some(wal) = self.wal_end.as_ref().filter(|_| control.is_none()) else { return Ok(control) };
@@ -141,9 +138,6 @@ impl Witness {
     }
 
     /// The same by `pg_control` alone, which is quickly read.
-    ///
-    /// # Errors
-    /// When it cannot be read.
     pub(crate) fn control_contradicted_by(&self, root: &DataRoot) -> Result<Option<StartSign>, AccessError> {
         let now = ControlMark::read(root)?;
         let same = now.sha256 == self.control.sha256;
@@ -182,9 +176,6 @@ pub enum StartSign {
 
 /// What a journal of format 1 shows, which kept a CRC-32C of `pg_control` that never changes: its CRC is part of
 /// it. A time in `pg_control` after the beginning of the repair is proof all the same; an earlier one proves nothing.
-///
-/// # Errors
-/// When `pg_control` cannot be read.
 pub(super) fn old_contradicted_by(
     root: &DataRoot,
     control_crc: &str,

@@ -11,7 +11,6 @@ use crate::output::figures::size;
 /// Lines of a list that are shown however much stands above it.
 pub(super) const MIN_LIST: usize = 4;
 
-/// Makes one line of a list.
 pub(super) type MakeLine<'a> = Box<dyn Fn(usize) -> Line<'static> + 'a>;
 
 /// What is drawn between the tabs and the bottom lines.
@@ -29,14 +28,12 @@ pub(super) struct Body<'a> {
 }
 
 impl<'a> Body<'a> {
-    /// Lines that are scrolled.
     pub(super) fn text(head: Vec<Line<'static>>, lines: Vec<Line<'static>>, top: usize) -> Self {
         let count = lines.len();
         let line = move |at: usize| lines.get(at).cloned().unwrap_or_default();
         Self { head, count, line: Box::new(line), foot: Vec::new(), detail: Vec::new(), at: top, has_selection: false }
     }
 
-    /// A list with a selected line.
     pub(super) fn list(
         head: Vec<Line<'static>>,
         count: usize,
@@ -63,7 +60,6 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// How many positions scrolling has.
     pub(super) fn scroll_range(&self, rows: usize) -> usize {
         self.count.saturating_sub(self.split(rows).1) + 1
     }
@@ -124,7 +120,6 @@ pub(super) fn highlight(look: Look, is_selected: bool, line: Line<'static>) -> L
     }))
 }
 
-/// How far something is.
 pub(super) fn progress_line(look: Look, progress: &Progress, width: usize) -> Line<'static> {
     let step = progress.step.map_or_else(String::new, |(at, of)| format!("{at} of {of}: "));
     let lead = format!("{step}{} ", progress.what);

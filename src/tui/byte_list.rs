@@ -16,13 +16,10 @@ const WITH_TEXT: usize = 74;
 /// The bytes, and what of them is shown.
 #[derive(Clone, Copy)]
 pub(super) struct ByteSides<'a> {
-    /// On the left.
     pub(super) left: &'a [u8],
-    /// What they are compared with.
     pub(super) right: Option<&'a [u8]>,
     /// Bytes in a row on each side.
     pub(super) row_bytes: usize,
-    /// Equal rows are shown.
     pub(super) is_unfolded: bool,
     /// Offset of the selected byte.
     pub(super) cursor: usize,

@@ -11,9 +11,7 @@ const SHORTEST_FOLD: usize = 2;
 /// A line of the bytes part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ByteRow {
-    /// The row with this number.
     Bytes(usize),
-    /// Rows that are the same on both sides.
     Equal(Range<usize>),
 }
 
@@ -30,7 +28,6 @@ impl ByteRow {
 
 /// The lines for two versions of a page, with so many bytes in a row. Without a second version, and where both are the same,
 /// every row is shown.
-#[must_use]
 pub(crate) fn byte_rows(left: &[u8], right: Option<&[u8]>, row_bytes: usize, is_unfolded: bool) -> Vec<ByteRow> {
     let count = left.len().div_ceil(row_bytes.max(1));
     let bytes = |row: usize| row * row_bytes..((row + 1) * row_bytes).min(left.len());
@@ -57,7 +54,6 @@ pub(crate) fn byte_rows(left: &[u8], right: Option<&[u8]>, row_bytes: usize, is_
 }
 
 /// Index of the line that shows the byte at this offset, or stands for it.
-#[must_use]
 pub(crate) fn line_of(lines: &[ByteRow], row: usize) -> usize {
     lines.partition_point(|line| line.first() <= row).saturating_sub(1)
 }

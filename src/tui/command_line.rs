@@ -13,7 +13,6 @@ use crate::types::PageId;
 /// The program that looks at clusters.
 pub(crate) const DWBINSPECT: &str = "pg_dwbinspect";
 
-/// The program that looks at WAL.
 pub(crate) const WALFPI: &str = "pg_walfpi";
 
 /// How a sentence begins that says that no command shows what the screen does.
@@ -136,7 +135,6 @@ fn repair_selection(survey: &Survey, pages: &[PageId]) -> String {
 }
 
 /// The command that opens the screen again, with a journal that does not lie beside the data directory.
-#[must_use]
 pub(crate) fn tui_command(state: &State, journal: &Path) -> String {
     let journal = quoted(&journal.display().to_string());
     format!("{} tui {} --journal {journal}", state.subject.program, state.subject.arguments)

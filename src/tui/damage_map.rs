@@ -11,7 +11,6 @@ use crate::types::{ForkNumber, PageId, RelFileLocator};
 pub(crate) const PENDING: &str = "pending";
 
 /// The letter that stands for a verdict; a question mark where there is none yet.
-#[must_use]
 pub(crate) const fn verdict_letter(verdict: Option<Verdict>) -> char {
     match verdict {
         None => '?',
@@ -26,7 +25,6 @@ pub(crate) const fn verdict_letter(verdict: Option<Verdict>) -> char {
 }
 
 /// A verdict by name; [`PENDING`] where there is none yet.
-#[must_use]
 pub(crate) fn verdict_name(verdict: Option<Verdict>) -> &'static str {
     verdict.map_or(PENDING, Verdict::name)
 }
@@ -213,7 +211,6 @@ impl DamageMap {
     }
 
     /// The first page that a row stands for.
-    #[must_use]
     pub(crate) fn first_page(&self, row: usize) -> Option<PageId> {
         let of_group = || self.group(row).and_then(|group| group.pages.first()).and_then(|at| self.pages.get(*at));
         self.page(row).or_else(|| of_group().copied()).map(|one| one.page)
@@ -240,7 +237,6 @@ impl DamageMap {
     }
 
     /// The row that is about this, else the one that comes closest.
-    #[must_use]
     pub(crate) fn row_of_key(&self, key: RowKey) -> Option<usize> {
         match key {
             RowKey::Page(page) => self.row_of(page),
@@ -264,7 +260,6 @@ impl Group {
 }
 
 /// A relation and its fork, where that is not the main one.
-#[must_use]
 pub(crate) fn with_fork(name: &str, fork: ForkNumber) -> String {
     if fork == ForkNumber::Main { name.to_owned() } else { format!("{name} {fork}") }
 }

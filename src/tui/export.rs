@@ -86,7 +86,6 @@ fn page_document(state: &State, sheet: &PageSheet) -> String {
     text_of(|out| cluster.write_pages(out, Machine::Json, &[&sheet.report], rows, closing))
 }
 
-/// What is written, as text.
 pub(super) fn text_of<T>(write: impl FnOnce(&mut dyn Write) -> io::Result<T>) -> String {
     let mut text = Vec::new();
     match write(&mut text) {

@@ -29,7 +29,6 @@ use crate::types::RelFileLocator;
 /// Text for a file: no colours, and every column.
 const LAYOUT: Layout = Layout { width: 160, paint: Paint::new(false) };
 
-/// Columns of the table of slots.
 const SLOT_CELLS: usize = 11;
 
 /// What the open view shows, as text: as its command prints it, where there is such a command.

@@ -77,7 +77,6 @@ impl Survey {
     }
 
     /// The same with journals that do not lie beside the data directory.
-    #[must_use]
     pub(crate) fn with_journals(examined: Arc<Examination>, named: &[PathBuf]) -> Self {
         let report = &examined.report;
         let mut names = BTreeMap::new();
@@ -130,8 +129,6 @@ impl Survey {
         self.files.get(file).map(String::as_str)
     }
 
-    /// What a search goes through.
-    #[must_use]
     pub(crate) fn lists(&self) -> Lists<'_> {
         Lists {
             names: &self.names,
@@ -219,7 +216,6 @@ impl PageSheet {
     }
 
     /// The page on disk and the image with this index; the image alone on the left where the disk has none.
-    #[must_use]
     pub(crate) fn sides(&self, image: usize) -> (&[u8], Option<&[u8]>) {
         let image = self.images().get(image).map(|image| image.bytes.as_slice());
         match self.disk() {
@@ -311,7 +307,7 @@ impl WalNames {
     }
 }
 
-/// What is in a window of WAL, with the names of its relations, the first [`MAX_NAMED`] of them.
+/// What is in a window of WAL, with the names of its relations, the first `MAX_NAMED` of them.
 #[derive(Clone, Debug, Default)]
 pub struct WindowSheet {
     /// The stretches that it has.

@@ -4,19 +4,14 @@ use crate::analysis::finding::{Finding, Severity};
 use crate::analysis::skipped::Skipped;
 use crate::tui::facts::Survey;
 
-/// A line of the list.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum FindingLine<'a> {
-    /// Something that a sound cluster does not show.
     Problem(&'a Finding),
-    /// Something that was not examined.
     Skipped(&'a Skipped),
-    /// Something worth knowing.
     Note(&'a Finding),
 }
 
 /// All lines, in the order in which they are listed.
-#[must_use]
 pub(crate) fn finding_lines(survey: &Survey) -> Vec<FindingLine<'_>> {
     let of = |severity| survey.examined.findings.iter().filter(move |finding| finding.severity == severity);
     let skipped = survey.examined.coverage.skipped.iter().map(FindingLine::Skipped);
@@ -25,7 +20,6 @@ pub(crate) fn finding_lines(survey: &Survey) -> Vec<FindingLine<'_>> {
 }
 
 impl FindingLine<'_> {
-    /// The word in front of it.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -36,14 +30,12 @@ impl FindingLine<'_> {
     }
 
     /// Where it is: the file, and the offset in it where there is one.
-    #[must_use]
     pub(crate) fn location(self) -> Option<String> {
         let (Self::Problem(finding) | Self::Note(finding)) = self else { return None };
         let file = finding.file.as_ref()?;
         Some(finding.offset.map_or_else(|| file.clone(), |offset| format!("{file} at {offset:#X}")))
     }
 
-    /// What it is.
     #[must_use]
     pub fn what(self) -> String {
         match self {
@@ -61,7 +53,6 @@ impl FindingLine<'_> {
         }
     }
 
-    /// All of it in one line.
     #[must_use]
     pub fn words(self) -> String {
         let location = self.location().map_or_else(String::new, |location| format!("{location}: "));

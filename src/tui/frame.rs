@@ -85,7 +85,6 @@ pub(super) fn parts(look: Look, names: impl Iterator<Item = (&'static str, bool)
     names.flat_map(part).collect()
 }
 
-/// A label and a sentence, wrapped.
 pub(super) fn fact(look: Look, width: usize, label: &str, text: &str, style: Style) -> Vec<Line<'static>> {
     const LABEL: usize = 12;
     let wrapped = look.wrap(text, width.saturating_sub(LABEL + 1));

@@ -16,7 +16,6 @@ use crate::output::check_text::verdict_sentence;
 /// Rows of the screen from which on there is room for what a step is for.
 const TALL: u16 = 24;
 
-/// Most lines of that.
 const MAX_LINES: usize = 3;
 
 /// What is to be done, in this order.
@@ -96,12 +95,10 @@ pub struct Next {
     pub words: &'static str,
 }
 
-/// This key leads on.
 pub(super) const fn next(key: &'static str, words: &'static str) -> Next {
     Next { key, words }
 }
 
-/// Nothing does but to wait.
 pub(super) const fn wait(words: &'static str) -> Next {
     next("", words)
 }

@@ -31,7 +31,6 @@ pub struct Binding<C: 'static = Command, V: 'static = View> {
     pub hint: &'static str,
 }
 
-/// The key of a character.
 pub(super) const fn char_key(c: char) -> Key {
     Key::Plain(KeyCode::Char(c))
 }
@@ -282,7 +281,6 @@ pub const KEYS: &[Binding] = &[
     bind(&[Key::Control('l')], Command::Redraw, &[], "ctrl-l", "redraw the screen", ""),
 ];
 
-/// A line of a table.
 pub(super) const fn bind<C: Copy, V>(
     keys: &'static [Key],
     command: C,
@@ -307,7 +305,6 @@ impl Binding {
     }
 }
 
-/// A key as the table has it.
 pub(super) fn key_of(event: KeyEvent) -> Key {
     match event.code {
         KeyCode::Char(c) if event.modifiers.contains(KeyModifiers::CONTROL) => Key::Control(c.to_ascii_lowercase()),
@@ -318,19 +315,12 @@ pub(super) fn key_of(event: KeyEvent) -> Key {
 /// What a key does while something is typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PromptKey {
-    /// This character is typed.
     Type(char),
-    /// The last one is taken back.
     Erase,
-    /// That is all.
     Enter,
-    /// Nothing is to be typed.
     Leave,
-    /// The line above, of what is picked from.
     Up,
-    /// The line below.
     Down,
-    /// The program stops until continued.
     Suspend,
 }
 
@@ -371,7 +361,6 @@ pub fn action_of(event: KeyEvent, state: &State) -> Option<Action> {
 }
 
 /// Why a key does nothing in the open view: where it does something, and what.
-#[must_use]
 pub(crate) fn idle_words(event: KeyEvent, state: &State) -> String {
     let views = &state.subject.views;
     idle_in(event, KEYS, state.view, views, &|binding, view| binding.applies(view, views), View::name)
@@ -405,7 +394,6 @@ pub(super) fn idle_in<C: 'static, V: Copy + PartialEq + 'static>(
     format!("{name} does nothing in {}; in {names}: {}", name_of(open), first.help)
 }
 
-/// How a key is written.
 fn key_name(key: Key) -> String {
     match key {
         Key::Control(c) => format!("ctrl-{c}"),

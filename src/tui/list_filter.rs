@@ -35,7 +35,6 @@ struct ShownOf {
     cells: Range<usize>,
 }
 
-/// The lines of a list that match.
 #[derive(Clone, Debug)]
 struct Shown {
     of: ShownOf,
@@ -92,7 +91,6 @@ impl State {
     }
 
     /// The open list with what was typed for it, where that is anything.
-    #[must_use]
     pub(crate) fn filtered_list(&self) -> Option<(ListKind, &str)> {
         let kind = self.list_kind()?;
         Some((kind, self.list_filter.text(kind))).filter(|(_, text)| !text.is_empty())
@@ -110,7 +108,6 @@ impl State {
     }
 
     /// Lines of the open list that match what was typed, as indexes; `None`: it is not filtered.
-    #[must_use]
     pub(crate) fn shown_lines(&self) -> Option<&[usize]> {
         self.shown().map(|shown| shown.lines.as_slice())
     }

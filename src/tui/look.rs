@@ -76,8 +76,6 @@ impl Look {
         self.coloured(Color::Red).add_modifier(Modifier::BOLD)
     }
 
-    /// What matters little.
-    #[must_use]
     pub(crate) fn faint(self) -> Style {
         Style::new().add_modifier(Modifier::DIM)
     }
@@ -105,7 +103,6 @@ impl Look {
 
     /// The background of the selected line, under colours that stay as they are. Without colours the pointer before the
     /// line and bold letters say it: a bar that is reversed shows the opposite of its value.
-    #[must_use]
     pub(crate) fn selected_line(self) -> Style {
         match (self.colour, self.theme) {
             (false, _) => Style::new().add_modifier(Modifier::BOLD),
@@ -138,19 +135,16 @@ impl Look {
     }
 
     /// What is between a list and the detail beside it: three columns.
-    #[must_use]
     pub(crate) const fn divider(self) -> &'static str {
         if self.ascii { " | " } else { " │ " }
     }
 
     /// A block of a strip with which nothing is wrong.
-    #[must_use]
     pub(crate) const fn dot(self) -> char {
         if self.ascii { '.' } else { '·' }
     }
 
     /// What stands for text that was cut off.
-    #[must_use]
     pub(crate) const fn ellipsis(self) -> char {
         if self.ascii { '~' } else { '…' }
     }
@@ -178,23 +172,18 @@ impl Look {
         cut
     }
 
-    /// The same, filled with blanks.
-    #[must_use]
     pub(crate) fn fit(self, text: &str, width: usize) -> String {
         let mut text = self.cut(text, width);
         text.extend(std::iter::repeat_n(' ', width.saturating_sub(columns(&text))));
         text
     }
 
-    /// The same, at the right.
-    #[must_use]
     pub(crate) fn fit_right(self, text: &str, width: usize) -> String {
         let text = self.cut(text, width);
         format!("{}{text}", " ".repeat(width.saturating_sub(columns(&text))))
     }
 
     /// The end of a text, filled with blanks: the end of a long name says more than its beginning.
-    #[must_use]
     pub(crate) fn fit_end(self, text: &str, width: usize) -> String {
         let text = self.plain(text);
         if columns(&text) <= width {
@@ -209,7 +198,6 @@ impl Look {
 
     /// A name such as `database.schema.relation`, filled with blanks. Where it is too long its middle is left out: the
     /// database at its beginning and the end of the relation tell more.
-    #[must_use]
     pub(crate) fn fit_name(self, name: &str, width: usize) -> String {
         let name = self.plain(name);
         if columns(&name) <= width {
@@ -240,7 +228,6 @@ impl Look {
     }
 
     /// Text broken into lines of at most `width` columns.
-    #[must_use]
     pub(crate) fn wrap(self, text: &str, width: usize) -> Vec<String> {
         // A word longer than the line is broken: paths are.
         let text = self.plain(text);

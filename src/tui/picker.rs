@@ -4,23 +4,16 @@ use super::action::Command;
 use super::keymap::{Binding, KEYS};
 use super::state::{PromptKind, State};
 
-/// What is picked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// A command of the table of keys.
     Command(Command),
-    /// A bookmark, by number.
     Bookmark(usize),
 }
 
-/// A line to pick.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// Its key, or its number.
     pub key: String,
-    /// What it is.
     pub words: String,
-    /// What it does.
     pub choice: Choice,
 }
 

@@ -47,7 +47,6 @@ struct Relation {
     name: String,
 }
 
-/// One term.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Term {
     Relation(Relation),
@@ -56,7 +55,6 @@ enum Term {
     File(String),
     Lsn(Span<Lsn>),
     State(String),
-    /// A column with this very word.
     Is(&'static str, String),
     /// A relation, or the beginning of a word of the row.
     Text(Relation),
@@ -287,7 +285,6 @@ fn crc_word(row: &SlotRow) -> &'static str {
 }
 
 /// Words of a slot: CRC, batch, page on disk, writer, fork.
-#[must_use]
 pub(crate) fn slot_words(row: &SlotRow) -> [&'static str; 5] {
     [
         crc_word(row),

@@ -20,7 +20,7 @@ pub enum Mark {
     Sound,
     /// Its CRC is wrong, or an abort left it.
     Fails,
-    /// It holds a damaged page; verdicts in the order of [`WORST_LAST`].
+    /// It holds a damaged page; verdicts in the order of `WORST_LAST`.
     Damaged(u8),
 }
 
@@ -111,19 +111,14 @@ fn mark(row: &SlotRow, verdict: Option<Verdict>) -> Mark {
 /// A map of so many slots in rows of cells: each cell holds as many slots as it must.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Grid {
-    /// Slots in all.
     pub slots: usize,
-    /// Slots of a cell.
     pub per_cell: usize,
-    /// Cells of a row.
     pub columns: usize,
-    /// Rows.
     pub rows: usize,
 }
 
 impl Grid {
     /// Fits slots into at most so many columns and rows.
-    #[must_use]
     pub(crate) fn fit(slots: usize, columns: usize, max_rows: usize) -> Self {
         let (columns, max_rows) = (columns.max(1), max_rows.max(1));
         let per_cell = slots.div_ceil(columns * max_rows).max(1);
@@ -139,7 +134,6 @@ impl Grid {
     }
 
     /// The slots of the cell that holds this slot.
-    #[must_use]
     pub(crate) fn cell_of(&self, slot: usize) -> std::ops::Range<usize> {
         let at = slot / self.per_cell;
         self.cell(at / self.columns, at % self.columns)

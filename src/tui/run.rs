@@ -260,7 +260,6 @@ fn turn<M: Model>(
     Ok(ended_by)
 }
 
-/// A key as it is called.
 fn key_label(key: &KeyEvent) -> String {
     let held = key.modifiers - KeyModifiers::SHIFT;
     if held.is_empty() { key.code.to_string() } else { format!("{held}-{}", key.code) }

@@ -12,11 +12,9 @@ use crate::types::{PageId, RelFileLocator};
 /// The relations of slots, by number, and the slots of damaged pages.
 #[derive(Clone, Debug, Default)]
 pub struct SlotIndex {
-    /// Relations that slots name, in order.
     rels: Vec<RelFileLocator>,
     /// For each slot the place of its relation among them.
     rel_of: Vec<usize>,
-    /// Slots of damaged pages, with the page.
     damaged: Vec<(usize, PageId)>,
     /// All slots by each column, smallest first; equal ones by position.
     orders: Vec<(Column, Vec<usize>)>,
@@ -50,8 +48,6 @@ impl SlotIndex {
         Self { rels, rel_of, damaged, orders }
     }
 
-    /// For each relation whether it fits.
-    #[must_use]
     pub(crate) fn rels_that(&self, fits: impl Fn(RelFileLocator) -> bool) -> Vec<bool> {
         self.rels.iter().map(|rel| fits(*rel)).collect()
     }
@@ -75,7 +71,6 @@ impl SlotIndex {
     }
 
     /// Columns of the longest name that a relation of these slots has; of its numbers, where it has none.
-    #[must_use]
     pub(crate) fn name_columns(&self, slots: &[usize], names: &BTreeMap<RelFileLocator, String>) -> usize {
         let mut is_seen = vec![false; self.rels.len()];
         for slot in slots {

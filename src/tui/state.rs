@@ -26,7 +26,6 @@ use crate::types::PageId;
 /// Columns from which on the detail of the selected line is beside the list.
 const DETAIL_FROM: usize = 140;
 
-/// Columns of what is between them.
 const DIVIDER: usize = 3;
 
 /// Keys that are kept for the crash report.
@@ -378,7 +377,6 @@ impl State {
     }
 
     /// Rows between the tabs and the lines at the bottom.
-    #[must_use]
     pub(crate) fn body_rows(&self) -> usize {
         usize::from(self.size.1).saturating_sub(3 + super::guide::lines(self).len())
     }
@@ -391,7 +389,6 @@ impl State {
 
     /// Columns that the detail of the selected line gets beside the list; 0 where the screen is too narrow, or the open
     /// view shows no details.
-    #[must_use]
     pub(crate) fn detail_columns(&self) -> usize {
         let is_page = self.view == View::Page;
         let has_detail = self.view.has_detail() && (!is_page || (self.page.part.is_list() && !self.page.is_open));
@@ -404,7 +401,6 @@ impl State {
     }
 
     /// Columns of the list, without the line between it and the detail.
-    #[must_use]
     pub(crate) fn list_columns(&self) -> usize {
         match self.detail_columns() {
             0 => self.columns(),
@@ -429,7 +425,6 @@ impl State {
 
     /// The journal that would be undone: that of the repair made last, else the newest beside the data directory with pages
     /// that are as its repair wrote them.
-    #[must_use]
     pub(crate) fn journal_in_force(&self) -> Option<&Path> {
         let applied = self.plan.applied.as_ref().map(|applied| applied.journal.as_path());
         applied.or_else(|| Some(self.survey()?.journals.in_force()?.directory.as_path()))
@@ -450,25 +445,21 @@ impl State {
     }
 
     /// Marked pages, and how many of them have no proven image.
-    #[must_use]
     pub(crate) fn marked_counts(&self) -> (usize, usize) {
         let marks = &self.plan.marks;
         (marks.len(), marks.iter().filter(|page| self.mark_sign(**page) == "?").count())
     }
 
-    /// Tells something.
     pub(super) fn tell(&mut self, words: impl Into<String>) {
         self.message = Some(Message { is_bad: false, words: words.into() });
     }
 
-    /// Tells something bad.
     pub(super) fn warn(&mut self, words: impl Into<String>) {
         self.message = Some(Message { is_bad: true, words: words.into() });
     }
 }
 
 /// First of `count` lines to be shown so that the selected one stands in the middle of `rows` where it can.
-#[must_use]
 pub(crate) fn list_top(selected: usize, count: usize, rows: usize) -> usize {
     selected.saturating_sub(rows / 2).min(count.saturating_sub(rows))
 }

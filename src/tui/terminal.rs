@@ -24,9 +24,6 @@ fn output() -> io::Result<File> {
 }
 
 /// Gives the terminal back, if it was taken.
-///
-/// # Errors
-/// When the terminal cannot be written to or refuses the old mode.
 fn give_back() -> io::Result<()> {
     if !TAKEN.swap(false, Ordering::SeqCst) {
         return Ok(());

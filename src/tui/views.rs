@@ -28,7 +28,6 @@ impl View {
     pub const ALL: [Self; 6] = [Self::Triage, Self::Batches, Self::Slots, Self::Page, Self::Wal, Self::Plan];
 
     /// On a wide screen, all about the selected line is shown beside the list.
-    #[must_use]
     pub(crate) const fn has_detail(self) -> bool {
         matches!(self, Self::Triage | Self::Findings | Self::Slots | Self::Page | Self::Wal)
     }
@@ -49,8 +48,6 @@ impl View {
         }
     }
 
-    /// The view on whose tab it is.
-    #[must_use]
     pub(crate) const fn tab(self) -> Self {
         match self {
             Self::Findings => Self::Triage,
@@ -92,7 +89,6 @@ impl PagePart {
     }
 
     /// It is a list of which one line is selected.
-    #[must_use]
     pub(crate) const fn is_list(self) -> bool {
         matches!(self, Self::Rows | Self::Wal)
     }

@@ -22,20 +22,15 @@ use crate::types::{ForkNumber, PageId, RelFileLocator};
 /// Relations whose rows are named one by one.
 const MAX_NAMED: usize = 20;
 
-/// Rows that are ahead of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowAhead {
     /// Page of the first of them, in the order of files.
     pub page: PageId,
     /// Its item, from 1.
     pub item: usize,
-    /// What that row names.
     pub value: u32,
-    /// The newest that any row names.
     pub newest: u32,
-    /// How many rows.
     pub rows: u64,
-    /// In how many relations.
     pub relations: usize,
 }
 
@@ -44,24 +39,18 @@ pub struct RowAhead {
 pub enum RowFault {
     /// It names a transaction from before `relfrozenxid`.
     FrozenXid {
-        /// The transaction.
         xid: u32,
         /// `relfrozenxid`.
         oldest: u32,
     },
     /// It names a multixact from before `relminmxid`.
     OldMultixact {
-        /// The multixact.
         multi: u32,
         /// `relminmxid`.
         oldest: u32,
     },
     /// It says that a transaction committed, and `pg_xact` says that it did not.
-    Undone {
-        /// The transaction.
-        xid: u32,
-    },
-    /// A column does not fit into it.
+    Undone { xid: u32 },
     Column {
         /// Its number, from 1.
         number: usize,
@@ -71,24 +60,18 @@ pub enum RowFault {
 /// Rows of one relation that are wrong by themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrongRows {
-    /// Page of the first of them.
     pub page: PageId,
     /// Its item, from 1.
     pub item: usize,
-    /// What is wrong with that one.
     pub fault: RowFault,
-    /// How many rows of the relation.
     pub rows: u64,
     /// Further relations with such rows that are not named one by one.
     pub further: usize,
 }
 
-/// What rows say of both counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Rows ahead of the next transaction.
     pub xids: Option<RowAhead>,
-    /// Rows ahead of the next multixact.
     pub multis: Option<RowAhead>,
     /// Rows of several relations whose transactions committed, and not so by `pg_xact`.
     pub undone: Option<RowAhead>,
@@ -214,7 +197,6 @@ impl CounterWitness {
         first.rows = first.rows.saturating_add(1);
     }
 
-    /// What the rows say.
     #[must_use]
     pub fn finish(&self) -> Counters {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);

@@ -10,9 +10,6 @@ use crate::parsers::control::{ControlFile, DbState};
 use crate::parsers::wal::timeline::WalSegment;
 
 /// By the manifest the backup came with a label, it is gone, and no server has run in the directory since.
-///
-/// # Errors
-/// When there is a manifest that cannot be read.
 pub(super) fn label_gone(
     directory: &DataDir,
     control: &ControlFile,

@@ -30,7 +30,6 @@ use crate::types::{Lsn, Oid, PageId, TimelineId};
 /// Databases without a row that are named one by one.
 const MAX_NAMED: usize = 20;
 
-/// Why files do not belong together.
 #[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case")]
 pub enum Contradiction {
@@ -38,69 +37,43 @@ pub enum Contradiction {
     LabelGone {
         /// Where recovery has to begin, by the manifest.
         start_lsn: Lsn,
-        /// The timeline that the backup began on.
         timeline: TimelineId,
         /// Where it would begin now.
         redo_lsn: Lsn,
         /// Name of the WAL file that holds `start_lsn`, where the segment size is known.
         wal_file: Option<String>,
-        /// It was made from a standby.
         of_standby: bool,
     },
     /// A page is newer than the checkpoint of a shutdown, after which the server wrote nothing.
     PageAfterShutdown {
-        /// Its LSN.
         page_lsn: Lsn,
-        /// The checkpoint.
         checkpoint_lsn: Lsn,
         /// What speaks for `pg_upgrade --link`.
         upgrade: UpgradeSigns,
     },
     /// Rows of several relations name transactions that the counter has not handed out.
     XidsAhead {
-        /// What the rows say.
         rows: RowAhead,
         /// The next one, by `pg_control`.
         next: u32,
     },
     /// Rows of several relations name multixacts that the counter has not handed out.
     MultixactsAhead {
-        /// What the rows say.
         rows: RowAhead,
         /// The next one, by `pg_control`.
         next: u32,
     },
     /// A directory below `base/` holds relations, and no row of `pg_database` names it.
-    DatabaseUnknown {
-        /// Its number.
-        oid: Oid,
-    },
+    DatabaseUnknown { oid: Oid },
     /// A whole page has an LSN from the midst of WAL at hand, and no record ends there.
-    PageOfNoRecord {
-        /// The page.
-        page: PageId,
-        /// Its LSN.
-        page_lsn: Lsn,
-        /// How many such pages there are.
-        pages: usize,
-    },
+    PageOfNoRecord { page: PageId, page_lsn: Lsn, pages: usize },
     /// Rows of several relations say that transactions committed, and `pg_xact` says of these that they did not.
-    XactOlder {
-        /// What the rows say.
-        rows: RowAhead,
-    },
+    XactOlder { rows: RowAhead },
     /// WAL from elsewhere is of another history: a clone, or a recovery to another point.
-    WalDiverged {
-        /// The record that shows it.
-        record_lsn: Lsn,
-        /// What shows it.
-        what: SeamFault,
-    },
+    WalDiverged { record_lsn: Lsn, what: SeamFault },
     /// Recovery is asked for and follows a timeline that was left before the last checkpoint.
     TimelineForked {
-        /// The timeline that recovery follows.
         newest: TimelineId,
-        /// That of the checkpoint.
         own: TimelineId,
         /// Where the newest one left it; `None` where it never was on it.
         fork_lsn: Option<Lsn>,
@@ -108,7 +81,6 @@ pub enum Contradiction {
 }
 
 impl Contradiction {
-    /// Stable name for programs.
     #[must_use]
     pub fn code(&self) -> &'static str {
         self.into()
@@ -145,19 +117,13 @@ impl Contradiction {
     }
 }
 
-/// What is compared with each other.
 pub(crate) struct BelongingInput<'a> {
-    /// The data directory.
     pub directory: &'a DataDir,
     /// `pg_control`, if it can be trusted.
     pub control: &'a ControlFile,
-    /// Files that change what recovery does.
     pub signs: &'a RecoverySigns,
-    /// What shows a running server.
     pub server: &'a ServerSign,
-    /// Names by the catalogs.
     pub names: &'a RelationNames,
-    /// Files of relations.
     pub files: &'a [RelationFile],
     /// Histories of later timelines that WAL from elsewhere has.
     pub archived: &'a [TimelineHistory],
@@ -167,10 +133,8 @@ pub(crate) struct BelongingInput<'a> {
     pub counters: Counters,
 }
 
-/// What was found.
 #[derive(Debug, Default)]
 pub(crate) struct Belonging {
-    /// Causes, each of which takes every proof away.
     pub contradictions: Vec<Contradiction>,
     /// The same, and rows of one relation alone, as findings.
     pub findings: Vec<Finding>,
@@ -179,7 +143,6 @@ pub(crate) struct Belonging {
 }
 
 impl Belonging {
-    /// Compares.
     #[must_use]
     pub fn examine(input: &BelongingInput<'_>, path_of: &dyn Fn(PageId) -> (String, u64)) -> Self {
         let mut found = Self::default();
@@ -228,8 +191,6 @@ impl Belonging {
         found
     }
 
-    /// What does not work for it.
-    #[must_use]
     pub(crate) fn obstacle(&self) -> Option<Obstacle> {
         let of = |found: &Contradiction| match found {
             Contradiction::TimelineForked { .. } => Obstacle::Start,

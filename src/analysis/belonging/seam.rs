@@ -14,36 +14,20 @@ const CLOCK_SLACK_S: i64 = 60;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeamFault {
     /// A record before the redo point is of a transaction that the checkpoint had not handed out.
-    Xid {
-        /// The transaction.
-        xid: u32,
-        /// The next one at the checkpoint.
-        next: u32,
-    },
+    Xid { xid: u32, next: u32 },
     /// A transaction is committed there, and not in `pg_xact`.
-    Commit {
-        /// The transaction.
-        xid: u32,
-    },
+    Commit { xid: u32 },
     /// Of two checkpoints the later one has the lower next transaction.
-    NextXid {
-        /// That of the earlier one.
-        before: u64,
-        /// That of the later one.
-        after: u64,
-    },
-    /// Of two checkpoints the later one is older.
+    NextXid { before: u64, after: u64 },
     Time {
         /// By so many seconds.
         seconds: i64,
     },
 }
 
-/// What is compared.
 pub struct SeamInput<'a> {
     /// WAL in `pg_wal`.
     pub own: Option<&'a WalSet>,
-    /// All WAL that was read.
     pub known: &'a WalPages,
     /// The next transaction, by `pg_control`.
     pub next_xid: Option<u32>,

@@ -1,6 +1,6 @@
 //! The kinds of double write buffers, each with its own rules: which files belong together, which slots are left over
 //! from before, what a server that starts would take. A kind is one file here and one below `parsers::dwb`, and one line
-//! in [`FORMATS`].
+//! in `FORMATS`.
 
 mod patch;
 mod patch_batches;
@@ -24,25 +24,18 @@ pub(crate) static FORMATS: [&dyn DwbFormat; 2] = [&patch::PatchFormat, &ring::Ri
 
 /// One kind of double write buffer: directory, files and rules.
 pub(crate) trait DwbFormat: Sync + std::fmt::Debug {
-    /// Its files and layouts.
     fn directory(&self) -> &'static dyn DwbDirectory;
 
-    /// Judges the slots of one buffer.
     fn judge(&self, input: RingInput<'_>) -> Box<dyn RingJudgement>;
 }
 
-/// A buffer as it was read.
 #[derive(Debug)]
 pub(crate) struct RingInput<'a> {
-    /// Its files with slots.
     pub files: &'a [&'a DwbFile],
-    /// What their slots say, in the same order.
     pub traces: Vec<FileTrace>,
     /// Its control file, where the directory was read.
     pub control: Option<&'a ControlPart>,
-    /// Something of the directory could not be read.
     pub is_unread: bool,
-    /// What is known of the cluster.
     pub facts: &'a ClusterFacts,
 }
 
@@ -100,18 +93,14 @@ pub struct StartWrites {
     pub newer: Vec<(PageId, Lsn)>,
 }
 
-/// A slot that holds a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HeldSlot {
     /// Index of its file.
     pub file: usize,
     /// Index of the slot in the file.
     pub index: u64,
-    /// LSN in the slot header.
     pub slot_lsn: Lsn,
-    /// Stored number.
     pub slot_id: u32,
-    /// A server takes its image for a sound page.
     pub is_sound: bool,
 }
 

@@ -12,7 +12,6 @@ use crate::cluster::dwb_files::DwbFile;
 use crate::parsers::dwb::patch::PatchDirectory;
 use crate::parsers::dwb::{DwbDirectory, Ring, SlotIdRule};
 
-/// The buffer of the patch.
 #[derive(Debug)]
 pub(super) struct PatchFormat;
 

@@ -19,11 +19,9 @@ const GAP_ALLOWANCE: u64 = 16;
 /// How a file header's LSN stands to `pg_control`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HeaderAge {
-    /// The same checkpoint.
     Same,
     /// Older: the reset was cut off or did not reach the disk, or the DWB was off since.
     Older,
-    /// Newer: the files do not belong together.
     Newer,
 }
 
@@ -34,7 +32,6 @@ pub(super) struct PatchRing {
     uses: Vec<FileUse>,
     /// The line between before and after, if there is one.
     pub horizon: Option<Horizon>,
-    /// Newest LSN of a file header.
     pub header_lsn: Option<Lsn>,
     /// That LSN against `pg_control`.
     pub header_age: Option<HeaderAge>,
@@ -51,7 +48,6 @@ pub(super) struct PatchRing {
     ring_is_proven: bool,
 }
 
-/// Part of a file in the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FileUse {
     InUse,
@@ -155,14 +151,12 @@ impl PatchRing {
     }
 
     /// The slots that were judged, file by file.
-    #[must_use]
     pub(crate) fn traces(&self) -> &[FileTrace] {
         &self.files
     }
 
     /// True when candidates reach from the start to the last position of the ring: earlier images of this batch have very
     /// probably been overwritten.
-    #[must_use]
     pub(crate) fn has_wrapped(&self) -> bool {
         let numbers: Vec<Option<u32>> = self.in_use().map(|file| file.number).collect();
         let whole = numbers.iter().copied().eq((0..).map(Some).take(numbers.len()));
@@ -280,7 +274,6 @@ impl PatchRing {
 
 impl ControlFacts {
     /// What a reset after the checkpoint of `pg_control` writes into the file headers.
-    #[must_use]
     pub(crate) const fn expected_header_lsn(&self) -> Lsn {
         if self.in_archive_recovery { self.redo_lsn } else { self.checkpoint_end_lsn }
     }

@@ -20,13 +20,11 @@ use crate::parsers::dwb::ring::{RingDirectory, batch_file_bytes, image_region, p
 use crate::parsers::dwb::ring_control::{ControlFault, RingControl};
 use crate::types::{Lsn, PageId};
 
-/// Pages that a finding names.
 const MAX_NAMED: usize = 8;
 
 /// Batches whose writing a crash can break off: one for each staging buffer of the server.
 const MAX_UNFINISHED: usize = 4;
 
-/// The buffer with a control file.
 #[derive(Debug)]
 pub(super) struct RingFormat;
 
@@ -43,10 +41,8 @@ impl DwbFormat for RingFormat {
 /// What the slots of one page are ordered by: LSN, number of the filling, file, index.
 type ChoiceKey = (Lsn, u64, u32, u64);
 
-/// State of the control file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum ControlState {
-    /// The directory was not read.
     NotAsked,
     Missing,
     Unreadable,
@@ -98,7 +94,6 @@ impl ControlState {
     }
 }
 
-/// One batch file.
 #[derive(Clone, Debug)]
 struct BatchFile {
     number: Option<u32>,
@@ -107,12 +102,10 @@ struct BatchFile {
     filled: Option<(u32, u64)>,
     /// It belongs to the ring as the control file describes it.
     is_in_ring: bool,
-    /// Slots whose images are in the file.
     whole_slots: u64,
     trace: FileTrace,
 }
 
-/// The judged buffer.
 #[derive(Debug)]
 struct JudgedBatches {
     control: ControlState,
@@ -299,7 +292,6 @@ impl BatchFile {
         is_short || self.filled.is_none() || sound < counted || self.usable().any(|(index, _)| index >= counted)
     }
 
-    /// Its slots that can be trusted.
     fn usable(&self) -> impl Iterator<Item = (u64, &RunTrace)> {
         let slots = (0_u64..).zip(self.trace.slots.iter().zip(&self.trace.runs));
         slots.filter(|(_, (slot, _))| slot.class == SlotClass::Usable).map(|(index, (_, run))| (index, run))

@@ -152,7 +152,6 @@ impl StartAction {
     }
 
     /// True when the server does not come up.
-    #[must_use]
     pub(crate) const fn is_failure(self) -> bool {
         matches!(
             self,

@@ -73,7 +73,6 @@ pub struct InnodbBatch {
 
 #[derive(Debug, Default)]
 pub struct BufferContent {
-    /// Used slots, in the order of files and slots.
     pub slots: Vec<SlotFacts>,
     pub entries: Vec<EntryFacts>,
     pub counts: Vec<SlotCounts>,

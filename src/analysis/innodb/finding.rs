@@ -4,7 +4,6 @@ use strum::{IntoStaticStr, VariantNames};
 
 use crate::parsers::innodb::InnodbLsn;
 
-/// What is wrong, or worth knowing.
 #[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case", prefix = "innodb_")]
 pub enum InnodbFinding {

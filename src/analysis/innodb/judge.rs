@@ -159,7 +159,6 @@ pub struct JudgeContext<'a> {
 }
 
 impl JudgeContext<'_> {
-    /// Compares a page with its images.
     pub fn judge(&self, found: &FoundPage, reader: &mut PageReader<'_>, coverage: &mut Coverage) -> Option<InnodbPage> {
         let space = self.spaces.all.get(found.space)?;
         let page = InnodbPageId { space_id: space.id, page_no: found.page_no };

@@ -105,9 +105,7 @@ fn add_all<K: Copy + Ord>(own: &mut BTreeMap<K, u64>, other: &BTreeMap<K, u64>) 
 pub struct ScanReport {
     pub counts: PageCounts,
     pub by_space: Vec<PageCounts>,
-    /// Newest LSN of a whole page of each tablespace.
     pub newest_lsn: Vec<InnodbLsn>,
-    /// Damaged pages, and others that were asked for.
     pub found: Vec<FoundPage>,
 }
 

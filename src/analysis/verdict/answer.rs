@@ -36,7 +36,6 @@ impl Answer {
     }
 
     /// The answer of a run with so many problems among its findings, and so many things that were not examined.
-    #[must_use]
     pub(crate) const fn of_counts(problems: usize, skipped: usize) -> Self {
         match (problems, skipped) {
             (0, 0) => Self::Fine,
@@ -104,7 +103,6 @@ impl Answer {
 }
 
 /// True for a damaged page that neither replay nor the server itself puts in order.
-#[must_use]
 pub(crate) fn needs_something(page: &PageReport) -> bool {
     page.is_wrong && !matches!(page.verdict.verdict, Verdict::HealsInReplay | Verdict::Leave)
 }

@@ -80,7 +80,6 @@ impl Backup {
     }
 
     /// A start gets no further than to the end of WAL, where it refuses.
-    #[must_use]
     pub(crate) fn cannot_end(&self) -> bool {
         let is_reached = matches!(self.end, BackupEnd::Reached { .. });
         self.is_incremental || self.end_is_required && !is_reached

@@ -87,7 +87,6 @@ impl ImageSource {
     }
 
     /// True for a page of a donor.
-    #[must_use]
     pub(crate) const fn is_donor(&self) -> bool {
         matches!(self, Self::Donor { .. })
     }
@@ -157,7 +156,6 @@ pub struct CandidateEvidence<'a> {
     pub dwb_doubts: &'a [Doubt],
 }
 
-/// Collects the statements.
 pub(super) struct Chain {
     pub(super) steps: Vec<EvidenceStep>,
     pub(super) lost: Vec<Lsn>,
@@ -169,7 +167,7 @@ impl Chain {
     }
 }
 
-/// Judges one image of `page` by itself; what is doubtful about the whole cluster is for [`Judged::weigh`].
+/// Judges one image of `page` by itself; what is doubtful about the whole cluster is for `Judged::weigh`.
 #[must_use]
 pub fn judge(page: PageId, candidate: Candidate, evidence: &CandidateEvidence<'_>) -> Judged {
     let mut chain = Chain { steps: Vec::new(), lost: Vec::new() };

@@ -15,16 +15,11 @@ const MAX_BYTES: usize = 256 << 20;
 /// nearly 1 GiB, and name 33 pages.
 const MAIN_BYTES: usize = 64 << 10;
 
-/// What one record does to one page.
 #[derive(Clone, Debug)]
 pub struct PageChange {
-    /// Start of the record.
     pub start_lsn: Lsn,
-    /// Its end: what the page's LSN becomes.
     pub end_lsn: Lsn,
-    /// Transaction.
     pub xid: u32,
-    /// Version of the WAL.
     pub major: Major,
     /// Resource manager.
     pub rmgr_id: u8,
@@ -32,15 +27,10 @@ pub struct PageChange {
     pub info: u8,
     /// Index of the page in the record.
     pub block_id: u8,
-    /// The record names no other page of a main fork.
     pub is_alone: bool,
-    /// Pages that the record names.
     pub block_count: u8,
-    /// Redo builds the page anew.
     pub is_init: bool,
-    /// The page as the record's image makes it.
     pub image: Option<Box<[u8]>>,
-    /// What the record puts into the page.
     pub data: Box<[u8]>,
     /// What belongs to no page, at most its first 64 KiB.
     pub main: Box<[u8]>,
@@ -131,19 +121,16 @@ impl PageChange {
 
 impl PageChange {
     /// Two bytes of what the record puts into the page.
-    #[must_use]
     pub(crate) fn data_u16(&self, at: usize) -> Option<u16> {
         u16_at(&self.data, at)
     }
 
     /// Two bytes of what belongs to no page.
-    #[must_use]
     pub(crate) fn main_u16(&self, at: usize) -> Option<u16> {
         u16_at(&self.main, at)
     }
 
     /// Four bytes of what belongs to no page.
-    #[must_use]
     pub(crate) fn main_u32(&self, at: usize) -> Option<u32> {
         u32_at(&self.main, at)
     }

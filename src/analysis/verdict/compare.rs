@@ -70,7 +70,6 @@ impl Comparison {
 
 /// Compares two pages of the same identity, both long enough for a header. `None` when they carry the same LSN but
 /// differ where only a logged change makes a difference: then one of them is not what its LSN says.
-#[must_use]
 pub(crate) fn compare_pages(disk: &[u8], image: &[u8], fork: ForkNumber) -> Option<Comparison> {
     if same_but_checksum(disk, image) {
         return Some(Comparison::Identical);
@@ -87,13 +86,11 @@ pub(crate) fn compare_pages(disk: &[u8], image: &[u8], fork: ForkNumber) -> Opti
 }
 
 /// True when nothing but `pd_checksum` (bytes 8 and 9) differs.
-#[must_use]
 pub(crate) fn same_but_checksum(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.get(..8) == other.get(..8) && one.get(10..) == other.get(10..)
 }
 
 /// A number that two pages share when [`same_but_checksum`] holds, and else with a chance of 2^-64.
-#[must_use]
 pub(crate) fn digest_but_checksum(page: &[u8]) -> u64 {
     let lsn = page.first_chunk().map_or(0, |lsn| u64::from_le_bytes(*lsn));
     crc64(lsn, page.get(10..).unwrap_or_default())

@@ -17,7 +17,6 @@ use crate::types::{ForkNumber, Lsn};
 /// Source: `FirstNormalTransactionId`, `src/include/access/transam.h`.
 pub(crate) const FIRST_NORMAL_XID: u32 = 3;
 
-/// What is known of transactions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct XidFacts<'a> {
     /// Records that touch the page, from the redo point on at least.
@@ -25,7 +24,6 @@ pub(crate) struct XidFacts<'a> {
     /// The next transaction at the checkpoint whose redo point it is: this one and newer ones wrote all their records
     /// after the redo point.
     pub next_at_redo: u32,
-    /// The newest that valid WAL knows.
     pub newest: Option<u32>,
 }
 
@@ -66,7 +64,6 @@ impl Ahead {
 }
 
 /// Transactions that the tuples of a heap page name, by their number. Frozen rows and multixacts name none.
-#[must_use]
 pub(crate) fn xids_of(page: &[u8], fork: ForkNumber) -> BTreeSet<u32> {
     let Ok(header) = PageHeader::decode(0, page) else { return BTreeSet::new() };
     if PageKind::of(&header, page, fork) != PageKind::Heap || fork != ForkNumber::Main {
@@ -87,7 +84,6 @@ pub(crate) fn xids_of(page: &[u8], fork: ForkNumber) -> BTreeSet<u32> {
 }
 
 /// The first transaction on a heap page with LSN `lsn` that proves the page to be ahead of its LSN.
-#[must_use]
 pub(crate) fn ahead_of_lsn(page: &[u8], fork: ForkNumber, lsn: Lsn, facts: &XidFacts<'_>) -> Option<Ahead> {
     let began_after_redo = |xid: &u32| !is_newer_xid(facts.next_at_redo, *xid);
     // An image can bring rows of transactions that never touched this page themselves.

@@ -16,14 +16,11 @@ use crate::types::{ForkNumber, Lsn, PageId};
 /// A donor that has no page of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageOfNoDonor {
-    /// Its path, as given.
     pub path: String,
-    /// Why not.
     pub gap: DonorGap,
 }
 
 /// Redo point and checkpoint of those donors whose file ends before the page, or that have no such file.
-#[must_use]
 pub(crate) fn donors_without(donors: &[Donor], gaps: &[PageOfNoDonor]) -> Vec<(Lsn, Lsn)> {
     let is_absent = |donor: &&Donor| {
         let path = donor.path().display().to_string();

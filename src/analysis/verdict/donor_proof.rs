@@ -55,7 +55,6 @@ impl DonorPage {
 impl Candidate {
     /// Where the records begin of which the image may lack a change: its own LSN, or the redo point of the donor that it is
     /// from where that is later and the donor shows it.
-    #[must_use]
     pub(crate) fn holds_until(&self) -> Lsn {
         self.page_lsn.max(DonorPage::of(self).map_or(Lsn::INVALID, DonorPage::holds_until))
     }

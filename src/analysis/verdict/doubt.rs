@@ -283,20 +283,17 @@ pub enum Doubt {
 
 impl Doubt {
     /// True when no image may be called safe because of it.
-    #[must_use]
     pub(crate) const fn forbids_restore(&self) -> bool {
         !matches!(self, Self::HoleAtEnd { .. } | Self::HistoriesElsewhere)
     }
 
     /// That something was not read; `None` when everything was.
-    #[must_use]
     pub(crate) fn of_unread(skipped: &[Skipped]) -> Option<Self> {
         let first = skipped.first()?.clone();
         Some(Self::SomethingUnread { first, more: skipped.len().saturating_sub(1) })
     }
 
     /// True when something was not read that could bear on what a start brings.
-    #[must_use]
     pub(crate) const fn is_of_unread(&self) -> bool {
         matches!(
             self,
@@ -313,7 +310,6 @@ impl Doubt {
 
     /// True when WAL had been written past the end that replay will find, or may have been: what was committed there is lost
     /// with a start.
-    #[must_use]
     pub(crate) const fn shows_missing_end(&self) -> bool {
         matches!(
             self,
@@ -328,13 +324,11 @@ impl Doubt {
     }
 
     /// True when pages are newer than the checkpoint of a shutdown.
-    #[must_use]
     pub(crate) fn is_of_other_time(&self) -> bool {
         matches!(self, Self::NotOneCluster { cause } if matches!(**cause, Contradiction::PageAfterShutdown { .. }))
     }
 
     /// An address up to which WAL had been written, where that is known: past the end that replay will find.
-    #[must_use]
     pub(crate) fn written_until(&self) -> Option<Lsn> {
         match self {
             Self::BeforeKnownEnd { known_lsn, .. } => Some(*known_lsn),
@@ -349,7 +343,6 @@ impl Doubt {
     }
 
     /// True when WAL that a start needs is there, and the system does not let this user read it.
-    #[must_use]
     pub(crate) fn is_of_denied_wal(&self) -> bool {
         match self {
             Self::WalDenied { .. } => true,

@@ -105,26 +105,22 @@ pub struct BlockEvent {
 impl BlockEvent {
     /// True when a page from before this record lacks a change that somebody may have committed. Hint bits can be lost,
     /// with or without an image of the page in the record.
-    #[must_use]
     pub(crate) const fn matters(&self) -> bool {
         !is_hint(self.rmgr_id, self.info) && !matches!(self.touch, Touch::Hint)
     }
 
     /// True when redo overwrites the page without reading it.
-    #[must_use]
     pub(crate) const fn heals(&self) -> bool {
         matches!(self.touch, Touch::Image { .. } | Touch::Init)
     }
 
     /// True when redo reads the page, and so fails on one that it cannot read. A visibility map page that cannot be read is taken
     /// for an empty one, unless the record [clears bits](Self::clears_map) of it.
-    #[must_use]
     pub(crate) const fn reads(&self) -> bool {
         matches!(self.touch, Touch::Change)
     }
 
     /// True when redo dies if it finds no page here, or one that is all zero.
-    #[must_use]
     pub(crate) fn dies_without_page(&self, major: Option<Major>) -> bool {
         self.reads()
             && takes_page_for_granted(self.rmgr_id, self.info, self.block_id)
@@ -178,14 +174,12 @@ impl FileEvent {
     /// cut off.
     ///
     /// Source: `visibilitymap_prepare_truncate`, `src/backend/access/heap/visibilitymap.c`.
-    #[must_use]
     pub(crate) fn is_replayed_on(&self, page: PageId) -> bool {
         page.fork == ForkNumber::Vm
             && matches!(self.what, LifeCycle::Truncated { flags, .. } if LifeCycle::cuts(flags, page.fork))
     }
 
     /// True when replay of this record brings the page into being by copying its whole database.
-    #[must_use]
     pub(crate) fn brings(&self, page: PageId) -> bool {
         matches!(self.what, LifeCycle::DatabaseCreated { .. }) && self.removes(page)
     }

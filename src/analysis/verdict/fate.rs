@@ -116,7 +116,6 @@ impl ReplayFate {
     }
 
     /// File name of the segment of WAL that would tell.
-    #[must_use]
     pub(crate) fn missing_segment(&self) -> Option<&str> {
         match self {
             Self::Unknown(unknown) => unknown.segment.as_deref(),
@@ -149,7 +148,6 @@ pub(crate) struct SegmentNames<'a> {
 
 impl SegmentNames<'_> {
     /// Name of the segment that holds an address.
-    #[must_use]
     pub(crate) fn holding(&self, lsn: Lsn) -> Option<String> {
         let of = |tli| WalSegment::holding(tli, lsn, self.segment_size);
         let number = of(self.timeline)?.number;
@@ -163,7 +161,6 @@ impl SegmentNames<'_> {
 pub(crate) struct FateEvidence<'a> {
     replay: &'a Replay,
     history: &'a WalHistory,
-    /// Why nothing is known of any page.
     nothing_known: Option<FateUnknown>,
     /// Why a page may still be replaced by WAL after the end.
     open_end: Option<FateUnknown>,
@@ -178,7 +175,6 @@ impl<'a> FateEvidence<'a> {
     }
 
     /// Why replay cannot be followed at all; `None` when it can, or when there is none.
-    #[must_use]
     pub(crate) const fn nothing_known(&self) -> Option<&FateUnknown> {
         self.nothing_known.as_ref()
     }
@@ -225,7 +221,6 @@ impl<'a> FateEvidence<'a> {
     }
 }
 
-/// Why nothing is known of any page.
 fn nothing_known(replay: &Replay, names: &SegmentNames<'_>) -> Option<FateUnknown> {
     let unknown = |doubt: &Doubt, lsn: Option<Lsn>| FateUnknown {
         why: UnknownReason::Doubt(doubt.clone()),

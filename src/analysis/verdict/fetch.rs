@@ -20,42 +20,28 @@ use crate::types::{Lsn, PageId};
 /// Why an image could not be read again.
 #[derive(Debug)]
 pub enum FetchError {
-    /// The slot cannot be read.
     Slot(SlotReadError),
-    /// The slot is not what it was.
     SlotChanged {
-        /// Name of the file.
         file: String,
         /// Index of the slot in the file.
         slot_index: u64,
     },
-    /// WAL cannot be read.
     Wal(WalReadError),
-    /// The record is not there any more.
     NoRecord(Lsn),
-    /// The image cannot be unpacked.
     Image(ImageError),
-    /// The donor's page cannot be read.
     Donor(AccessError),
-    /// The donor no longer has the page.
     NoPageInDonor {
-        /// Its path.
         path: String,
     },
-    /// The page was not built.
     NotBuilt,
 }
 
 /// Where images are.
 #[derive(Clone, Copy)]
 pub(crate) struct ImageFiles<'a> {
-    /// The double write buffer.
     pub dwb: &'a DwbSet,
-    /// WAL.
     pub wal: Option<&'a WalSet>,
-    /// Older copies of the cluster.
     pub donors: &'a [Donor],
-    /// Pages that a server built.
     pub built: &'a BTreeMap<PageId, Vec<u8>>,
     /// Bytes of a page.
     pub block_size: usize,
@@ -94,7 +80,6 @@ impl From<ImageError> for FetchError {
 /// Where a version of a page is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VersionOf {
-    /// On disk.
     Disk,
     /// In the image with this index among the candidates.
     Image(usize),
@@ -113,9 +98,6 @@ pub struct PageVersion {
 
 /// Reads the bytes of an image of `page`: those of a slot or a donor as they stand there, those of WAL with the LSN that redo
 /// sets and without checksum.
-///
-/// # Errors
-/// When the slot, the record or the donor no longer holds an image of this page.
 pub(crate) fn fetch_image(source: &ImageSource, page: PageId, files: &ImageFiles<'_>) -> Result<Vec<u8>, FetchError> {
     let &ImageFiles { dwb, wal, donors, built, block_size } = files;
     match source {

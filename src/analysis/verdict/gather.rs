@@ -88,7 +88,6 @@ fn action(record: &Record<'_>, own: Option<&BlockRef<'_>>) -> Option<PageAction>
 /// Takes what was gathered when there is much of it.
 pub(super) type Spill<'a> = &'a mut (dyn FnMut(Gathered) + Send);
 
-/// Gathers.
 pub(super) struct Gather<'a> {
     interest: &'a Interest,
     block_size: usize,
@@ -102,7 +101,6 @@ pub(super) struct Gather<'a> {
     pub(super) is_incomplete: bool,
 }
 
-/// What restoring images needs.
 struct Restorer {
     decoder: ImageDecoder,
     page: Vec<u8>,

@@ -238,19 +238,16 @@ impl WalHistory {
     }
 
     /// The first record for which there was no room: nothing is known from there on.
-    #[must_use]
     pub(crate) const fn full_from(&self) -> Option<Lsn> {
         self.full_from
     }
 
     /// True when between the two addresses less was logged than replay of single pages needs (`wal_level` minimal), for certain.
-    #[must_use]
     pub(crate) fn is_minimal_between(&self, from: Lsn, to: Lsn) -> bool {
         self.is_minimal || self.levels.iter().any(|(lsn, is_minimal)| *is_minimal && (from..to).contains(lsn))
     }
 
     /// True when a record from this address on says that less was logged after it.
-    #[must_use]
     pub(crate) fn is_minimal_from(&self, from: Lsn) -> bool {
         self.levels.iter().any(|(lsn, is_minimal)| *is_minimal && *lsn >= from)
     }
@@ -259,7 +256,6 @@ impl WalHistory {
     /// the same transaction with `wal_level` minimal. What was set before the first record about it is unknown.
     ///
     /// Source: `HEAP_INSERT_SKIP_WAL`, `src/backend/access/heap/heapam.c` of these majors; a server of 12 that did so.
-    #[must_use]
     pub(crate) fn may_lack_copies(&self, after: Lsn) -> bool {
         let is_old = self.major.is_none_or(|major| major.facts().copies_without_wal);
         is_old && (self.is_minimal || self.levels.iter().any(|(lsn, _)| *lsn >= after))
@@ -285,20 +281,17 @@ impl WalHistory {
 
     /// True when the record at `start_lsn` is a checkpoint other than `copy`, which a `pg_control` has of it: the two are of
     /// different lines of history.
-    #[must_use]
     pub(crate) fn contradicts_checkpoint(&self, start_lsn: Lsn, copy: &CheckPoint) -> bool {
         let key = |of: &CheckPoint| (of.redo_lsn, of.time_s, of.next_full_xid, of.next_oid, of.next_multi);
         self.checkpoints.iter().any(|(start, found)| *start == start_lsn && key(found) != key(copy))
     }
 
     /// True when the record at `start_lsn` is that of the checkpoint of a shutdown, or of the end of recovery.
-    #[must_use]
     pub(crate) fn has_shutdown(&self, start_lsn: Lsn) -> bool {
         self.shutdowns.contains(&start_lsn)
     }
 
     /// End of the record that ends the backup with this redo point.
-    #[must_use]
     pub(crate) fn backup_end(&self, redo_lsn: Lsn) -> Option<Lsn> {
         self.backup_ends.iter().find(|(start, _)| *start == redo_lsn).map(|(_, end)| *end)
     }
@@ -310,7 +303,6 @@ impl WalHistory {
     }
 
     /// The first record after `lsn`, an LSN that was watched, that changes the page.
-    #[must_use]
     pub(crate) fn next_change(&self, index: usize, lsn: Lsn) -> Option<&NextChange> {
         self.next_changes.get(&(index, lsn))
     }

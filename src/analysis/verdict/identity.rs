@@ -10,10 +10,8 @@ use crate::parsers::page_kind::PageKind;
 use crate::parsers::wal::names::{RM_BTREE, RM_GIST, RM_SPGIST};
 use crate::types::{BlockNumber, ForkNumber};
 
-/// Splits of a B-tree.
 const SPLIT_L: u8 = 0x30;
 const SPLIT_R: u8 = 0x40;
-/// Insertions into leaves of SP-GiST.
 const ADD_LEAF: u8 = 0x10;
 const MOVE_LEAFS: u8 = 0x20;
 /// Insertion of GiST; the insertion above the leaves of a B-tree.
@@ -75,7 +73,6 @@ impl OtherBlock {
 }
 
 /// Judges `page`, said to be block `block`; `event`: the record that its LSN names.
-#[must_use]
 pub(crate) fn identity_of(page: &[u8], fork: ForkNumber, block: BlockNumber, event: Option<&BlockEvent>) -> Identity {
     let Some(header) = PageHeader::decode(0, page).ok().filter(|_| fork == ForkNumber::Main) else {
         return Identity::Silent;

@@ -12,7 +12,6 @@ pub struct Interest {
     rels: FxHashSet<RelFileLocator>,
     /// By index of the page: LSNs of images that were copied without a lock.
     copied: Vec<Vec<Lsn>>,
-    /// Visibility map pages, by their relation.
     maps: FxHashMap<RelFileLocator, Vec<(BlockNumber, usize)>>,
 }
 

@@ -143,7 +143,6 @@ impl Reason {
     }
 
     /// True when it says whether the page can be built anew.
-    #[must_use]
     pub(crate) const fn is_of_rebuild(&self) -> bool {
         matches!(self, Self::CanBeRebuilt(_) | Self::CannotBeRebuilt(_) | Self::NotBuilt(_))
     }
@@ -188,18 +187,13 @@ pub enum OnStart {
     Unknown,
 }
 
-/// What is known of the page itself.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PageFacts {
-    /// The page.
     pub page: PageId,
-    /// Its relation is reset by recovery.
     pub is_unlogged: bool,
-    /// A server that reads it reports an error.
     pub server_rejects: bool,
     /// The file ends inside the page, or before it: there is no whole page to be replaced.
     pub is_cut: bool,
-    /// The relation has no file at all.
     pub has_no_file: bool,
     /// The page is all zero, which is not damage unless it should have content.
     pub is_zero: bool,
@@ -240,7 +234,6 @@ impl PageVerdict {
         self.by_image.is_some() && (is_unproven || is_map && self.verdict == Verdict::Leave)
     }
 
-    /// Adds an image and chooses anew.
     pub(super) fn add_candidate(&mut self, judged: Judged) {
         self.candidates.push(judged);
         if let Some(subject) = &self.by_image {
@@ -253,7 +246,6 @@ impl PageVerdict {
         self.chosen == Some(index)
     }
 
-    /// Says why the page was not built.
     pub(super) fn add_build_failure(&mut self, failure: &BuildFailure) {
         self.reasons.push(Reason::NotBuilt(failure.clone()));
     }
@@ -281,8 +273,11 @@ impl PageVerdict {
 }
 
 /// Judges a page that something is wrong with.
-#[must_use]
-pub(crate) fn judge_page(subject: &PageFacts, candidates: Vec<Candidate>, evidence: &CandidateEvidence<'_>) -> PageVerdict {
+pub(crate) fn judge_page(
+    subject: &PageFacts,
+    candidates: Vec<Candidate>,
+    evidence: &CandidateEvidence<'_>,
+) -> PageVerdict {
     let page = subject.page;
     let candidates: Vec<Judged> = candidates.into_iter().map(|candidate| judge(page, candidate, evidence)).collect();
     let on_start = on_start(subject, evidence);

@@ -8,7 +8,6 @@ use crate::parsers::wal::record::Record;
 use crate::parsers::wal::tablespace::TablespaceCreated;
 use crate::types::{Lsn, Oid};
 
-/// So many of each are kept.
 const MAX_MADE: usize = 10_000;
 
 /// What records make, in their order.
@@ -61,7 +60,6 @@ impl Made {
         self.left_out.get_or_insert(start_lsn);
     }
 
-    /// Adds what later records make.
     pub(super) fn append(&mut self, next: Self) {
         next.tablespaces.into_iter().for_each(|made| self.keep_tablespace(made));
         next.databases.into_iter().for_each(|event| self.add_database(event));

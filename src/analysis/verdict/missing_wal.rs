@@ -10,9 +10,7 @@ const MAX_NAMED_SEGMENTS: usize = 8;
 /// Names of missing segments, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MissingSegments {
-    /// The first of them.
     pub names: Vec<String>,
-    /// How many more there are.
     pub more: u64,
 }
 
@@ -41,13 +39,11 @@ impl MissingSegments {
 #[derive(Clone, Debug)]
 pub struct WalNames {
     segment_size: u32,
-    /// Numbers of those that are there, ascending.
     numbers: Vec<u64>,
     history: TimelineHistory,
 }
 
 impl WalNames {
-    /// Those of a set.
     #[must_use]
     pub fn of(set: &WalSet) -> Self {
         Self {

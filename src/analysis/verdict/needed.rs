@@ -30,7 +30,6 @@ pub struct Needed {
     changed: BlockSet,
     /// Blocks that redo takes for granted, also those that later records remove.
     granted: BlockSet,
-    /// Databases that replay copies as a whole.
     copied: FxHashSet<(Oid, Oid)>,
     /// Changes of files, in order, after which blocks are forgotten.
     changes: Vec<LifeCycle>,
@@ -92,7 +91,6 @@ impl Needed {
         }
     }
 
-    /// Adds a change of files.
     pub(super) fn add_files(&mut self, start_lsn: Lsn, what: &LifeCycle) {
         if start_lsn < self.redo_lsn {
             return;

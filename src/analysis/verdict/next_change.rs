@@ -23,9 +23,7 @@ const MAIN_BYTES: usize = 1024;
 /// The first change of a page after some LSN.
 #[derive(Clone, Debug)]
 pub(crate) struct NextChange {
-    /// Start of the record.
     pub start_lsn: Lsn,
-    /// Version of the WAL.
     pub major: Major,
     /// Resource manager.
     pub rmgr_id: u8,
@@ -35,9 +33,7 @@ pub(crate) struct NextChange {
     pub block_id: u8,
     /// Whether redo reads the page; one that it overwrites may hold anything.
     pub reads: bool,
-    /// What the record puts into the page.
     pub data: Box<[u8]>,
-    /// The beginning of what belongs to no page.
     pub main: Box<[u8]>,
 }
 
@@ -49,7 +45,6 @@ enum Effect {
     Rows(Vec<u16>),
     /// The block data comes to stand somewhere in the page, once.
     Entry,
-    /// The access method's own rules have decided.
     Known(ChangePresence),
     /// Something else.
     Other,
@@ -79,7 +74,6 @@ impl NextChange {
     }
 
     /// Whether the change is in `page`.
-    #[must_use]
     pub(crate) fn standing(&self, page: &[u8], fork: ForkNumber, block: BlockNumber) -> ChangePresence {
         if !self.reads {
             return ChangePresence::Absent;

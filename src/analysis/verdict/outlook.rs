@@ -136,7 +136,6 @@ impl Start {
     }
 }
 
-/// Not even the beginning is known.
 fn unknown_control(replay: &Replay) -> Start {
     let version = replay.doubts.iter().find_map(|doubt| match doubt {
         Doubt::ControlOfUnknownVersion { version, .. } => Some(*version),

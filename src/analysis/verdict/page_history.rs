@@ -73,7 +73,6 @@ impl HistoryRow<'_> {
 }
 
 /// The history of the page at `index`, by LSN.
-#[must_use]
 pub(crate) fn history_rows<'a>(
     history: &'a WalHistory,
     (index, page): (usize, PageId),

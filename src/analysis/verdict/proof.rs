@@ -71,7 +71,6 @@ pub struct ProofReport {
 
 impl Disproof {
     /// What such a page is, how sure that is, and why.
-    #[must_use]
     pub(crate) fn judgement(&self) -> (Comparison, Confidence, Vec<Symptom>) {
         (self.comparison(), Confidence::Proven, self.symptoms())
     }

@@ -87,7 +87,6 @@ pub struct RebuildPlan {
 
 impl RebuildPlan {
     /// The newest LSN that the page can have then.
-    #[must_use]
     pub(crate) fn expected_lsn(&self) -> Option<Lsn> {
         self.lsns.newest()
     }
@@ -222,7 +221,6 @@ impl BuildFailure {
     }
 
     /// It kept every page from being built: the server program or the sandbox is missing, or the replay ended early.
-    #[must_use]
     pub(crate) const fn is_of_all(&self) -> bool {
         matches!(self, Self::NoServerProgram { .. } | Self::ReplayFailed { .. })
     }
@@ -239,16 +237,11 @@ impl BuildFailure {
     }
 }
 
-/// What a plan is made from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RebuildEvidence<'a> {
-    /// Images of the page, judged each by itself.
     pub candidates: &'a [Judged],
-    /// Records that touch the page, by LSN.
     pub events: &'a [BlockEvent],
-    /// What WAL says.
     pub history: &'a WalHistory,
-    /// Which segments there are.
     pub names: &'a WalNames,
     /// LSN of the page on disk, where its header makes sense.
     pub disk_lsn: Option<Lsn>,
@@ -259,7 +252,6 @@ pub(crate) struct RebuildEvidence<'a> {
 /// When a page of a visibility map is known not to have been there: when the relation was made, and at the redo points of
 /// those copies of the cluster, given with the address of their checkpoints, that do not have it. Of other pages nothing is
 /// known that way: their first record builds them.
-#[must_use]
 pub(crate) fn empty_since(page: PageId, history: &WalHistory, copies_without: &[(Lsn, Lsn)]) -> Vec<Lsn> {
     if page.fork != ForkNumber::Vm {
         return Vec::new();
@@ -271,7 +263,6 @@ pub(crate) fn empty_since(page: PageId, history: &WalHistory, copies_without: &[
 /// A copy of the page that could be the base.
 struct Base {
     base: RebuildBase,
-    /// Records from here on are replayed on it.
     from: Lsn,
     /// Changes of its file that end after this spoil it.
     copied_at: Lsn,
@@ -281,10 +272,11 @@ struct Base {
 
 /// Whether the page can be built as it was at `until`, and how. Call it before the candidates are weighed by what is
 /// doubtful about the whole cluster: that weighs on the built page.
-///
-/// # Errors
-/// Why the page cannot be built; where there are several bases, why not from the newest.
-pub(crate) fn plan_rebuild(page: PageId, evidence: &RebuildEvidence<'_>, until: Lsn) -> Result<RebuildPlan, NotRebuildable> {
+pub(crate) fn plan_rebuild(
+    page: PageId,
+    evidence: &RebuildEvidence<'_>,
+    until: Lsn,
+) -> Result<RebuildPlan, NotRebuildable> {
     if page.fork == ForkNumber::Fsm {
         return Err(NotRebuildable::PageOfMap { fork: page.fork });
     }
@@ -446,7 +438,6 @@ fn uncovered(from: Lsn, evidence: &RebuildEvidence<'_>, until: Lsn) -> NotRebuil
     }
 }
 
-/// Why there is no base at all.
 fn without_base(page: PageId, evidence: &RebuildEvidence<'_>, until: Lsn) -> NotRebuildable {
     let history = evidence.history;
     if let Some(event) = history.file_events(page).filter(|event| event.start_lsn < until).last() {

@@ -12,28 +12,19 @@ use crate::analysis::page_check::PageCondition;
 use crate::parsers::page::PageHeader;
 use crate::types::{Lsn, PageId};
 
-/// How a page was built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RebuiltFrom {
-    /// What it was built from.
     pub base: RebuildBase,
-    /// Records from here on were replayed.
     pub from: Lsn,
-    /// As of which LSN it was built.
     pub until: Lsn,
-    /// Records that were replayed and name it.
     pub records: u64,
-    /// Start of the first of them.
     pub first_lsn: Option<Lsn>,
-    /// Start of the last.
     pub last_lsn: Option<Lsn>,
-    /// Version of the server that replayed them.
     pub server: String,
 }
 
 impl RebuiltFrom {
     /// True when no record moved the LSN: that of the built page is the LSN of the copy that it was built from.
-    #[must_use]
     pub(crate) fn has_lsn_of_base(&self, page_lsn: Lsn) -> bool {
         matches!(self.base, RebuildBase::Candidate { page_lsn: of_base, .. } if of_base == page_lsn)
     }
@@ -46,13 +37,9 @@ pub(crate) struct BuiltImage<'a> {
     pub bytes: &'a [u8],
     /// Bytes of the page on disk.
     pub disk: &'a [u8],
-    /// Records that were replayed and name it.
     pub records: u64,
-    /// Version of the server.
     pub server: &'a str,
-    /// Pages have checksums.
     pub checksums: bool,
-    /// Lowest number that can be a WAL address.
     pub lowest_wal_lsn: Lsn,
 }
 
@@ -137,7 +124,6 @@ fn candidate(page: PageId, plan: &RebuildPlan, built: &BuiltImage<'_>, events: &
     }
 }
 
-/// How it was built.
 pub(super) fn judge_rebuilt(candidate: &Candidate, rebuilt: &RebuiltFrom, chain: &mut Chain) {
     let RebuiltFrom { records, ref server, .. } = *rebuilt;
     chain.add(Weight::Supports, Statement::RebuiltByServer { records, server: server.clone() });

@@ -323,7 +323,6 @@ impl Replay {
     }
 
     /// As of which LSN a page has to be whole: replay does the rest. `None` when that is not known.
-    #[must_use]
     pub(crate) fn rebuild_target(&self) -> Option<Lsn> {
         let is_known = !matches!(self.recovery, Recovery::Unknown | Recovery::AfterReset);
         self.redo_lsn.filter(|_| is_known && self.can_begin)
@@ -331,20 +330,17 @@ impl Replay {
 
     /// True when the server was shut down, WAL ends with the checkpoint of that, and nothing read until now speaks against
     /// it. A server that is started says so in `pg_control` before it writes a page: no page can be newer.
-    #[must_use]
     pub(crate) fn ends_in_shutdown(&self) -> bool {
         self.recovery == Recovery::None && self.can_begin && !self.doubts.iter().any(Doubt::forbids_restore)
     }
 
     /// What a page with this LSN on disk shows, when WAL ends before it: the server had written WAL up to there first.
-    #[must_use]
     pub(crate) fn doubt_of_page(&self, page_lsn: Lsn, witness: LsnWitness) -> Option<Doubt> {
         let end_lsn = self.end_lsn.filter(|end| page_lsn > *end)?;
         Some(Doubt::PageAfterEnd { witness, page_lsn, end_lsn })
     }
 }
 
-/// Why a control file is not trusted.
 fn doubt_of_control(read: &ControlRead) -> Doubt {
     match read {
         ControlRead::UnknownVersion { prefix, .. } if prefix.is_byte_swapped() => Doubt::ControlOfOtherByteOrder,

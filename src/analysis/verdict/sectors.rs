@@ -19,7 +19,6 @@ const ZERO_MARK: u64 = 0;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SectorMarks {
     sectors: Box<[u64]>,
-    /// The page is one of a sequence.
     is_sequence: bool,
 }
 
@@ -42,7 +41,6 @@ impl SectorMarks {
     }
 
     /// Marks of a page every byte of which counts.
-    #[must_use]
     pub(crate) fn of_all_bytes(page: &[u8]) -> Self {
         Self { sectors: page.chunks(SECTOR_BYTES).map(mark).collect(), is_sequence: false }
     }
@@ -54,7 +52,6 @@ impl SectorMarks {
     }
 
     /// True for a page of a sequence.
-    #[must_use]
     pub(crate) const fn is_sequence(&self) -> bool {
         self.is_sequence
     }
@@ -83,8 +80,6 @@ impl SectorMarks {
         self.sectors.get(at) == Some(&ZERO_MARK)
     }
 
-    /// Sectors that are the same in both.
-    #[must_use]
     pub(crate) fn matching(&self, other: &Self) -> usize {
         (0..self.len()).filter(|at| self.same(other, *at)).count()
     }
@@ -150,7 +145,6 @@ impl TearMap {
     }
 
     /// The most probable offset of the break: a boundary of 4 KiB where one is possible.
-    #[must_use]
     pub(crate) fn break_at(&self) -> usize {
         let (first, last) = (self.boundary.start, self.boundary.end);
         let (wide, plain) = match self.direction {
@@ -163,10 +157,8 @@ impl TearMap {
     }
 }
 
-/// An image as the map sees it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MapImage<'a> {
-    /// Its sectors.
     pub marks: &'a SectorMarks,
     /// Its page LSN; `None` for the all-zero page that every page once was.
     pub lsn: Option<Lsn>,
@@ -174,7 +166,6 @@ pub(crate) struct MapImage<'a> {
 
 /// Maps the sectors of `disk`. `disk_lsn` is the LSN in its first sector. `None` when no sector with content equals that
 /// of any image: then nothing says that the page was torn.
-#[must_use]
 pub(crate) fn map_tear(disk: &SectorMarks, disk_lsn: Lsn, images: &[MapImage<'_>]) -> Option<TearMap> {
     let count = disk.len();
     let sources: Vec<Vec<usize>> = (0..count)

@@ -36,9 +36,9 @@ pub struct SlotRef {
     pub path: Option<WritePath>,
     /// The layout's CRC proves the slot whole.
     pub is_verified: bool,
-    /// [`digest_but_checksum`] of the image.
+    /// `digest_but_checksum` of the image.
     pub digest: u64,
-    /// How the image stands to the page on disk; set by [`Unchanged::note`] and [`compare_slots`].
+    /// How the image stands to the page on disk; set by `Unchanged::note` and `compare_slots`.
     pub comparison: Option<Comparison>,
 }
 
@@ -74,9 +74,7 @@ pub fn slots_of(slots: &[SlotRef], page: PageId) -> &[SlotRef] {
 struct ForkSlots {
     /// Index of its first slot.
     first: usize,
-    /// The block of each of its slots, ascending.
     blocks: Vec<BlockNumber>,
-    /// The same, for a quick no.
     present: RoaringBitmap,
 }
 
@@ -149,23 +147,19 @@ pub enum Suspicion {
     Differs,
 }
 
-/// How slots are compared.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CompareRules {
     /// Bytes of a page.
     pub block_size: usize,
-    /// Page checksums are enforced.
     pub checksums: bool,
     /// Where replay begins.
     pub redo_lsn: Option<Lsn>,
-    /// Threads.
     pub jobs: usize,
 }
 
 /// Slots that a thread takes at once, and those of the last page further on.
 const PORTION_SLOTS: usize = 256;
 
-/// What a portion gave.
 #[derive(Default)]
 struct ComparedPortion {
     suspects: Vec<(PageId, Suspicion)>,

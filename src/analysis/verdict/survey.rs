@@ -40,27 +40,19 @@ const MAX_FLIPPED_BITS: u32 = 2;
 
 /// Everything that pages are judged by.
 pub(crate) struct Context<'a> {
-    /// The pages on disk.
     pub pages: &'a dyn PageSource,
-    /// The double write buffer.
     pub dwb: &'a DwbSet,
-    /// Judgement of its batches.
     pub staleness: &'a Staleness,
-    /// Older copies of the cluster.
     pub donors: &'a [Donor],
     /// Bytes of a page.
     pub block_size: usize,
-    /// Page checksums are enforced.
     pub checksums: bool,
-    /// Lowest number that can be a WAL address.
     pub lowest_wal_lsn: Lsn,
-    /// What recovery will do.
     pub replay: &'a Replay,
     /// What WAL says about the pages of `interest`.
     pub history: &'a WalHistory,
     /// The pages that `history` is of.
     pub interest: &'a Interest,
-    /// Which segments of WAL there are.
     pub wal_names: Option<&'a WalNames>,
     /// What keeps images of the double write buffer from being trusted.
     pub dwb_doubts: &'a [Doubt],
@@ -72,9 +64,7 @@ pub(crate) struct Context<'a> {
     pub impossible: &'a BTreeMap<PageId, ImpossibleLinks>,
     /// Pages that another page of their index names, and that are all zero or not there.
     pub named: BTreeMap<PageId, BrokenLink>,
-    /// Special space of sound pages, by fork.
     pub specials: RefCell<FxHashMap<(RelFileLocator, ForkNumber), Option<usize>>>,
-    /// What could not be read on the way.
     pub unread: RefCell<Coverage>,
 }
 
@@ -158,7 +148,6 @@ impl PageReport {
 
     /// True when the page can be built by replay and was not yet, and no doubt about the cluster would keep it from being
     /// proven.
-    #[must_use]
     pub(crate) fn can_be_rebuilt(&self) -> bool {
         let is_tried =
             self.build_failure.is_some() || self.verdict.candidates.iter().any(|one| one.rebuilt().is_some());
@@ -168,14 +157,12 @@ impl PageReport {
     }
 
     /// True when the page can be built by replay and was not yet, and a doubt about the cluster keeps it from being proven.
-    #[must_use]
     pub(crate) fn can_be_rebuilt_unproven(&self) -> bool {
         let is_wanted = self.verdict.verdict != Verdict::Leave;
         matches!(self.rebuild, Some(Ok(_))) && is_wanted && self.is_doubtful && self.build_failure.is_none()
     }
 
     /// True when the page was to be built, and no replay took place for a reason that is none of the page's own.
-    #[must_use]
     pub(crate) fn can_be_tried_again(&self) -> bool {
         matches!(self.rebuild, Some(Ok(_)))
             && !self.is_doubtful
@@ -183,13 +170,11 @@ impl PageReport {
     }
 
     /// True for a page of a visibility map that stops replay, where a page of zeros does not.
-    #[must_use]
     pub(crate) fn keeps_replay_as_map(&self) -> bool {
         self.verdict.reasons.contains(&Reason::MapStopsReplay { may_be_blank: true })
     }
 
     /// True for a damaged page of a map that nothing better is known for than a page of zeros: servers take it for one.
-    #[must_use]
     pub(crate) fn can_be_blank(&self) -> bool {
         let is_map = matches!(self.page.fork, ForkNumber::Fsm | ForkNumber::Vm);
         let is_left = self.verdict.verdict == Verdict::Leave || self.keeps_replay_as_map();

@@ -13,7 +13,6 @@ use crate::parsers::page::{LinePointerState, PageHeader, line_pointers};
 /// Bytes at the end of a page that some ways of copying memory read first. All the rest is read from low to high addresses.
 const READ_FIRST_BYTES: usize = 256;
 
-/// A tuple.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TupleItem<'a> {
     /// Item number, from 1.
@@ -22,7 +21,6 @@ pub(super) struct TupleItem<'a> {
     pub(super) start: usize,
     /// Its bytes, as long as the line pointer says.
     pub(super) bytes: &'a [u8],
-    /// Marked dead.
     pub(super) is_dead: bool,
 }
 
@@ -36,13 +34,10 @@ impl TupleItem<'_> {
 /// A page whose tuples fill their space.
 #[derive(Debug)]
 pub(super) struct TupleSpace<'a> {
-    /// Every tuple, by item number.
     pub(super) items: Vec<TupleItem<'a>>,
     /// Line pointers, those without a tuple included.
     pub(super) count: u16,
-    /// Start of the lowest tuple.
     pub(super) upper: usize,
-    /// The special space.
     pub(super) special: &'a [u8],
     page_bytes: usize,
 }
@@ -77,7 +72,6 @@ impl<'a> TupleSpace<'a> {
         (end == usize::from(header.special)).then_some(Self { items, count, upper, special, page_bytes: page.len() })
     }
 
-    /// The tuple with this number.
     pub(super) fn item(&self, number: u16) -> Option<&TupleItem<'a>> {
         let index = self.items.binary_search_by_key(&number, |item| item.number).ok()?;
         self.items.get(index)

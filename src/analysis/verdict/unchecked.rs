@@ -19,7 +19,6 @@ const MAX_PAIRS: usize = 4_000_000;
 
 /// True for a heap page that shows a transaction which began at or after the redo point: only of such a one WAL has every
 /// record.
-#[must_use]
 pub(crate) fn shows_late_transaction(page: &[u8], fork: ForkNumber, next_at_redo: u32) -> bool {
     fork == ForkNumber::Main && xids_of(page, fork).into_iter().any(|xid| !is_newer_xid(next_at_redo, xid))
 }
@@ -33,7 +32,6 @@ pub struct FirstTouches {
 }
 
 impl FirstTouches {
-    /// Nothing yet, for these pages.
     #[must_use]
     pub fn of(pages: impl IntoIterator<Item = PageId>, next_at_redo: u32) -> Self {
         Self { pages: Arc::new(pages.into_iter().collect()), next_at_redo, ends: FxHashMap::default() }

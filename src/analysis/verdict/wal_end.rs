@@ -14,9 +14,6 @@ use crate::types::Lsn;
 /// What speaks of WAL after the end that replay of `own` will find. `elsewhere`: the same with WAL from other places.
 ///
 /// Nothing is said where a server fetches the rest itself, and of a base backup, which is recovered to an end of its own.
-///
-/// # Errors
-/// When a segment at or after the end cannot be read.
 pub(crate) fn doubt_of_end(
     replay: &Replay,
     own: &WalSet,

@@ -35,7 +35,6 @@ struct Records<'a> {
     all: &'a [PageChange],
     /// Up to the page's LSN, as far back as WAL is known without a gap.
     before: Range<usize>,
-    /// Those that replay will do.
     after: Range<usize>,
     /// All records from the redo point on are among them.
     since_redo: bool,
@@ -47,7 +46,6 @@ struct Records<'a> {
 #[derive(Default)]
 struct Images {
     same: usize,
-    /// The slots that it differs from.
     differing: Vec<u64>,
 }
 

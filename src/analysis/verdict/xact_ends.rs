@@ -6,12 +6,9 @@ use super::events::BlockEvent;
 use crate::parsers::wal::payload::PgTimestamp;
 use crate::types::Lsn;
 
-/// The end of one transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct XactOutcome {
-    /// The transaction, or a subtransaction.
     pub xid: u32,
-    /// Start of the record that tells its end.
     pub start_lsn: Lsn,
     /// True at commit, false at abort.
     pub committed: bool,
@@ -29,14 +26,12 @@ pub struct XactEnds {
 }
 
 impl XactEnds {
-    /// A transaction touches a page.
     pub(super) fn expect(&mut self, xid: u32) {
         if xid != 0 {
             self.open.insert(xid);
         }
     }
 
-    /// A transaction ends.
     pub(super) fn add(&mut self, outcome: XactOutcome) {
         if self.open.remove(&outcome.xid) {
             self.ended.entry(outcome.xid).or_default().push(outcome);

@@ -3,12 +3,10 @@
 /// True when `xid` was handed out after `other`: numbers wrap around, so this is about distance.
 ///
 /// Source: `TransactionIdFollows`, `src/backend/access/transam/transam.c`.
-#[must_use]
 pub(crate) const fn is_newer_xid(xid: u32, other: u32) -> bool {
     xid.wrapping_sub(other).cast_signed() > 0
 }
 
-/// The newer of two transactions.
 #[inline]
 #[must_use]
 pub(super) fn newer_xid(one: Option<u32>, other: Option<u32>) -> Option<u32> {

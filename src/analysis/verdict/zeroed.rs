@@ -12,7 +12,6 @@ use crate::parsers::wal::names::is_hint;
 use crate::parsers::wal::record::Record;
 use crate::types::{BlockNumber, ForkNumber, Lsn, PageId, RelFileLocator};
 
-/// Pages that are found at most.
 pub(crate) const MAX_ZEROED: usize = 100_000;
 
 /// Pages of main forks that are all zero on disk, and which of them records name.

@@ -34,7 +34,6 @@ impl<V> BlockMap<V> {
         *self.forks.entry((rel, fork_code)).or_insert(next)
     }
 
-    /// The number of a fork that has one.
     pub(super) fn known_fork(&self, rel: RelFileLocator, fork_code: u8) -> Option<u32> {
         self.forks.get(&(rel, fork_code)).copied()
     }
@@ -75,12 +74,10 @@ impl<V> BlockMap<V> {
         }
     }
 
-    /// All keys and values.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, &V)> {
         self.shards.iter().flatten().map(|(key, value)| (*key, value))
     }
 
-    /// All values.
     pub(super) fn values(&self) -> impl Iterator<Item = &V> {
         self.iter().map(|(_, value)| value)
     }
@@ -90,7 +87,6 @@ impl<V> BlockMap<V> {
         self.shards = Self::no_blocks();
     }
 
-    /// Blocks that are known.
     pub(super) fn len(&self) -> u64 {
         self.shards.iter().map(|shard| shard.len() as u64).sum()
     }

@@ -5,13 +5,11 @@ use rustc_hash::FxHashMap;
 
 use crate::types::{BlockNumber, RelFileLocator};
 
-/// Relation and code of the fork.
 type ForkKey = (RelFileLocator, u8);
 
 /// Bytes of memory that a block is assumed to take: a container of the bitmap takes 2 a block or fewer once it has some.
 const ASSUMED_BYTES: u64 = 8;
 
-/// A set of blocks.
 #[derive(Clone, Debug, Default)]
 pub struct BlockSet {
     indexes: FxHashMap<ForkKey, usize>,
@@ -33,7 +31,6 @@ impl BlockSet {
         new
     }
 
-    /// Removes a block.
     pub fn remove(&mut self, rel: RelFileLocator, fork_code: u8, block: BlockNumber) {
         let Some(index) = self.indexes.get(&(rel, fork_code)) else { return };
         if self.bitmaps.get_mut(*index).is_some_and(|(_, bitmap)| bitmap.remove(block)) {
@@ -41,7 +38,6 @@ impl BlockSet {
         }
     }
 
-    /// Adds all blocks of another set.
     pub(crate) fn union_with(&mut self, other: &Self) {
         for (fork, bitmap) in &other.bitmaps {
             let index = self.index_of(*fork);
@@ -69,7 +65,6 @@ impl BlockSet {
     }
 
     /// True when some block is in both sets.
-    #[must_use]
     pub(crate) fn intersects(&self, other: &Self) -> bool {
         let has_common = |fork: &ForkKey, bitmap: &RoaringBitmap| {
             let others = other.indexes.get(fork).and_then(|index| other.bitmaps.get(*index));
@@ -101,7 +96,6 @@ impl BlockSet {
         self.bitmaps.iter().map(|((rel, fork_code), bitmap)| (*rel, *fork_code, bitmap.len()))
     }
 
-    /// Number of blocks.
     #[must_use]
     pub const fn len(&self) -> u64 {
         self.count
@@ -114,7 +108,6 @@ impl BlockSet {
     }
 
     /// Memory that the set takes, in bytes, by a cautious guess.
-    #[must_use]
     pub(crate) const fn approximate_bytes(&self) -> u64 {
         self.count.saturating_mul(ASSUMED_BYTES)
     }
@@ -151,7 +144,6 @@ impl RecentBlocks {
         is_new
     }
 
-    /// Makes a block new again.
     pub(crate) fn forget(&mut self, rel: RelFileLocator, fork_code: u8, block: BlockNumber) {
         let known = self.seen.get_mut(Self::slot_of(rel, fork_code, block));
         if let Some(known) = known.filter(|known| **known == Some(((rel, fork_code), block))) {
@@ -166,7 +158,6 @@ impl RecentBlocks {
         usize::try_from(mixed >> u32::BITS.saturating_sub(RECENT.ilog2())).unwrap_or(0)
     }
 
-    /// Forgets all.
     pub fn clear(&mut self) {
         self.seen.fill(None);
     }

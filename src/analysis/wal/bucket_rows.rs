@@ -6,7 +6,6 @@ use crate::parsers::wal::payload::PgTimestamp;
 /// Most rows of a table in which periods without records are shown by themselves.
 const MAX_ROWS_WITH_EMPTY: u64 = 60;
 
-/// Periods that follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BucketRow {
     /// How many they are; none for what was written before any time was told.
@@ -15,17 +14,14 @@ pub(crate) struct BucketRow {
     pub bucket: Bucket,
 }
 
-/// All rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BucketRows {
-    /// The rows.
     pub rows: Vec<BucketRow>,
     /// Periods without records that no row stands for.
     pub left_out: u64,
 }
 
 impl BucketRows {
-    /// A row for each.
     #[must_use]
     pub fn each(buckets: &[Bucket]) -> Self {
         let row = |bucket: &Bucket| BucketRow { periods: u64::from(bucket.start.is_some()), bucket: *bucket };

@@ -22,7 +22,6 @@ const MAX_ROW_BYTES: usize = 2048;
 /// Most rows that are kept of a segment, and in all: further ones name nothing.
 const MAX_ROWS: usize = 1 << 18;
 
-/// The catalogs that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Catalog {
     Class,
@@ -69,9 +68,7 @@ impl CatalogFileNumbers {
 /// What a record says about rows of a catalog.
 #[derive(Debug)]
 enum RowEvent {
-    /// A row as it stands in the image of a page.
     Stands(RowPlace, Vec<u8>),
-    /// A row that is written.
     Written(RowWrite),
 }
 
@@ -81,7 +78,6 @@ pub(crate) struct CatalogRowReader<'a> {
     decoder: ImageDecoder,
     page: Vec<u8>,
     events: Vec<RowEvent>,
-    /// Images of catalogs that cannot be restored.
     pub unreadable: UnreadableImages,
 }
 
@@ -148,7 +144,6 @@ pub(crate) struct CatalogRows {
 }
 
 impl CatalogRows {
-    /// No rows yet.
     #[must_use]
     pub fn new(layout: &'static CatalogLayout, files: CatalogFileNumbers) -> Self {
         Self {
@@ -161,7 +156,6 @@ impl CatalogRows {
         }
     }
 
-    /// Takes what the next segment has.
     pub fn push(&mut self, part: &mut CatalogRowReader<'_>) {
         for event in part.events.drain(..) {
             let (at, tuple) = match event {

@@ -108,11 +108,9 @@ pub struct CauseClassifier {
     facts: CauseFacts,
     /// Redo points at or before the current record.
     passed: usize,
-    /// The redo point in force.
     redo: Option<RedoInForce>,
     /// Runs that begin at or before the current record.
     runs_begun: usize,
-    /// The run of the current record.
     run: Option<RunStart>,
     imaged: BlockSet,
     /// [`Cause::HintOnly`] of this interval so far.
@@ -160,7 +158,7 @@ impl CauseClassifier {
         }
     }
 
-    /// Cause of one image. Images must come in order; `old_lsn` as [`OldLsns::of`] gives it, asked where it is needed.
+    /// Cause of one image. Images must come in order; `old_lsn` as `OldLsns::of` gives it, asked where it is needed.
     pub fn cause(
         &mut self,
         record: &Record<'_>,
@@ -173,7 +171,6 @@ impl CauseClassifier {
     }
 
     /// Records that are not valid records of their type, so that a redo point may be missing.
-    #[must_use]
     pub(crate) fn undecoded(&self) -> &[ParseError] {
         &self.facts.undecoded
     }
@@ -286,7 +283,6 @@ impl CauseClassifier {
         shows == Shows::Another
     }
 
-    /// An image for hint bits.
     fn hint(&mut self, record: &Record<'_>, old: Option<Lsn>, repeated: bool) -> Cause {
         let writes = self.facts.page_writes.at(record.start_lsn);
         if writes == Some(false) && hints_need_page_writes(record.major) {

@@ -42,13 +42,11 @@ pub struct CauseFacts {
 
 impl CauseFacts {
     /// True for the record of a hint image whose page is changed later in its interval.
-    #[must_use]
     pub(crate) fn is_changed_later(&self, hint_lsn: Lsn) -> bool {
         self.hints_then_changed.contains(key_of(hint_lsn))
     }
 
     /// True for the record of an image of a map page that was written because the relation was about to be cut short.
-    #[must_use]
     pub(crate) fn is_map_truncation(&self, image_lsn: Lsn) -> bool {
         self.map_truncations.contains(key_of(image_lsn))
     }
@@ -68,22 +66,21 @@ const fn key_of(lsn: Lsn) -> u64 {
     lsn.0 >> 3
 }
 
-/// A block of a fork.
 type BlockKey = (RelFileLocator, u8, BlockNumber);
 
-/// What happens to a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EventKind {
-    /// An image for hint bits.
     Hint,
     /// The first change since the start of the segment, or since such an image, without an image of its own.
     Changed,
     /// The same, with an image, or building the page anew.
     Imaged,
-    /// An image of a map page alone.
-    MapImage { xid: u32 },
-    /// The relation is cut short.
-    Truncated { xid: u32 },
+    MapImage {
+        xid: u32,
+    },
+    Truncated {
+        xid: u32,
+    },
 }
 
 #[derive(Clone, Copy, Debug)]

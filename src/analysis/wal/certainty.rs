@@ -2,7 +2,7 @@
 
 /// How sure a number is.
 ///
-/// What is worked out of numbers that are sure to different degrees is as sure as the least sure of them: see [`Self::and`].
+/// What is worked out of numbers that are sure to different degrees is as sure as the least sure of them: see `Self::and`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Certainty {
     /// Counted, or follows from what was counted without anything assumed.
@@ -34,7 +34,6 @@ impl Certainty {
     }
 
     /// The certainty of a sum when not all that it is about could be read.
-    #[must_use]
     pub(crate) const fn of_part(self) -> Self {
         match self {
             Self::Exact => Self::AtLeast,
@@ -44,7 +43,6 @@ impl Certainty {
 
     /// The certainty of what is worked out of this number and another one. A lower bound and an estimate give an estimate;
     /// so do samples of different things.
-    #[must_use]
     pub(crate) fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Exact, only) | (only, Self::Exact) => only,

@@ -79,16 +79,13 @@ impl ChainVerdict {
 /// Counts the records of a run of segments, or of a part of it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RunCounter {
-    /// How many records.
     pub records: u64,
     /// Those of them that were found again after damage.
     pub recovered: u64,
-    /// Timelines in the order of the records.
     pub timelines: Vec<TimelineId>,
 }
 
 impl RunCounter {
-    /// Adds what the next segment has.
     pub fn append(&mut self, next: &Self) {
         self.records = self.records.saturating_add(next.records);
         self.recovered = self.recovered.saturating_add(next.recovered);

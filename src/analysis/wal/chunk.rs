@@ -10,15 +10,12 @@ use super::tally::Tally;
 use crate::parsers::wal::payload::PgTimestamp;
 use crate::types::Lsn;
 
-/// A stretch of the open interval.
 #[derive(Debug, Default)]
 pub(super) struct Chunk {
     pub(super) segments: Range<usize>,
     pub(super) start_lsn: Lsn,
     pub(super) end_lsn: Lsn,
-    /// The time at its start.
     pub(super) entering: Option<PgTimestamp>,
-    /// The time at its end.
     pub(super) leaving: Option<PgTimestamp>,
     pub(super) tally: Tally,
     pub(super) by_records: RecordCurve,

@@ -121,7 +121,6 @@ impl Clock {
     }
 
     /// From the earliest to the latest time that records were written at.
-    #[must_use]
     pub(crate) fn span_us(&self) -> Option<i64> {
         self.lowest.zip(self.now).map(|((_, first), last)| last.us_since(first))
     }
@@ -149,14 +148,12 @@ impl Clock {
     }
 
     /// Where the clock was set back the furthest, if it was.
-    #[must_use]
     pub(crate) fn set_back(&self) -> Option<SetBack> {
         self.furthest_back.filter(|back| back.back_us > SET_BACK_US)
     }
 
     /// True where the time went back so far that what was told before, or after, was another. How long anything took is
     /// unknown then.
-    #[must_use]
     pub(crate) fn contradicts_itself(&self) -> bool {
         self.furthest_back.is_some_and(|back| back.is_wrong())
     }

@@ -16,9 +16,6 @@ use crate::types::Lsn;
 
 /// Reads a stretch with `jobs` threads. Each segment gets a visitor from `begin`; `take_up` gets each part in order, and
 /// breaks off with an error. What they are shown, and how it ends, is what [`super::walk::walk_run`] gives.
-///
-/// # Errors
-/// When the first segment cannot be opened.
 pub(crate) fn collect_run<V: Visitor + Send>(
     stretch: &Stretch<'_>,
     jobs: usize,
@@ -90,7 +87,6 @@ pub(crate) fn collect_run<V: Visitor + Send>(
 }
 
 /// Where the WAL that a part shows ends: the start of the next segment, or its last record's end.
-#[must_use]
 pub(crate) fn end_of_part<V>(part: &SegmentRead<V>) -> Lsn {
     let whole = matches!(part.summary.end.reason, EndReason::Limit) && !part.reached_end;
     let counted = part.extent.last_end_lsn.unwrap_or(part.summary.start_lsn);

@@ -149,7 +149,6 @@ pub struct SetCounts {
     pub is_whole: bool,
     total: Tally,
     work: Work,
-    /// Images of its parts.
     parts: BTreeMap<Part, Tally>,
     intervals: u64,
     interval_bytes: u64,
@@ -188,7 +187,6 @@ impl SetCounts {
     }
 
     /// There are images of relations that cannot be found in other sets.
-    #[must_use]
     pub(crate) fn has_unnamed(&self) -> bool {
         self.parts.contains_key(&Part::Unnamed)
     }

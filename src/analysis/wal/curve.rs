@@ -6,7 +6,6 @@ use crate::parsers::wal::payload::PgTimestamp;
 /// Most points by time: a second each over a quarter of an hour.
 const MAX_TIME_POINTS: usize = 1024;
 
-/// Most points by records.
 const MAX_RECORD_POINTS: usize = 256;
 
 /// The finest steps of time, an eighth of a second: those of 8 and more are whole seconds.
@@ -20,7 +19,6 @@ pub struct TimeCurve {
     max_points: usize,
     /// Before any time was told.
     unknown: Tally,
-    /// By the number of the step, ascending.
     points: Vec<(i64, Tally)>,
 }
 
@@ -32,7 +30,6 @@ impl Default for TimeCurve {
 
 impl TimeCurve {
     /// One whose steps are as long as this, at least a microsecond, however many there are.
-    #[must_use]
     pub(crate) fn of_width(width_us: i64) -> Self {
         Self { width_us: width_us.max(1), max_points: usize::MAX, ..Self::default() }
     }
@@ -69,7 +66,6 @@ impl TimeCurve {
     }
 
     /// The length of a step, in microseconds: how exact its times are.
-    #[must_use]
     pub(crate) const fn width_us(&self) -> i64 {
         self.width_us
     }
@@ -87,7 +83,6 @@ impl TimeCurve {
 
     /// The window of `window_us`, or as many whole steps, with the most bytes. Windows do not overlap, and begin with
     /// whole ones since 2000.
-    #[must_use]
     pub(crate) fn peak(&self, window_us: i64) -> Option<Peak> {
         // Whole steps.
         let steps = window_us.max(1).saturating_add(self.width_us.saturating_sub(1)).div_euclid(self.width_us.max(1));
@@ -110,7 +105,6 @@ impl TimeCurve {
     }
 
     /// Bytes in memory, about.
-    #[must_use]
     pub(crate) fn approximate_bytes(&self) -> u64 {
         (self.points.capacity() as u64).saturating_mul(size_of::<(i64, Tally)>() as u64)
     }
@@ -153,7 +147,6 @@ pub struct Peak {
     pub start: PgTimestamp,
     /// Its length, in microseconds.
     pub window_us: i64,
-    /// What was counted in it.
     pub tally: Tally,
 }
 
@@ -165,7 +158,6 @@ impl Peak {
     }
 
     /// The same per second.
-    #[must_use]
     pub(crate) fn bytes_per_s(&self) -> f64 {
         self.bytes() as f64 / (self.window_us.max(1) as f64 / 1e6)
     }
@@ -174,7 +166,6 @@ impl Peak {
 /// Counts by how many records came before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordCurve {
-    /// Records of a point, at most.
     per_point: u64,
     points: Vec<Tally>,
 }
@@ -186,13 +177,10 @@ impl Default for RecordCurve {
 }
 
 impl RecordCurve {
-    /// Records that one point stands for.
-    #[must_use]
     pub(crate) const fn per_point(&self) -> u64 {
         self.per_point
     }
 
-    /// Adds the records that follow.
     pub fn add(&mut self, tally: &Tally) {
         if tally.records == 0 {
             return;
@@ -203,7 +191,6 @@ impl RecordCurve {
         }
     }
 
-    /// Adds the stretch that follows.
     pub fn append(&mut self, next: &Self) {
         if next.per_point > self.per_point {
             self.coarsen(next.per_point);

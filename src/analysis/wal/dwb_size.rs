@@ -29,7 +29,6 @@ pub(crate) struct DirtiedInterval {
     /// Distinct blocks. Those that were changed where a hidden redo point may lie belong to no interval for sure, and count
     /// in none.
     pub blocks: u64,
-    /// Both its ends are redo points.
     pub is_whole: bool,
 }
 
@@ -39,7 +38,6 @@ pub(crate) struct DirtiedInterval {
 pub(crate) struct DirtyBlocks<'a> {
     cuts: &'a [DirtyCut],
     recent: RecentBlocks,
-    /// Records seen.
     pub records: u64,
     /// Where each part begins, unless that is the start of the segment, and its blocks.
     pub parts: Vec<(Option<DirtyCut>, BlockSet)>,
@@ -48,11 +46,8 @@ pub(crate) struct DirtyBlocks<'a> {
 /// A place at which blocks are counted anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DirtyCut {
-    /// A redo point.
     Redo(Lsn),
-    /// From here on a hidden redo point may lie.
     MayBegin(Lsn),
-    /// At the latest here it does.
     Hidden(HiddenRedo),
 }
 
@@ -115,7 +110,6 @@ pub(crate) struct DirtyFold {
 }
 
 impl DirtyFold {
-    /// Takes the next segment of a run.
     pub fn push(&mut self, parts: &[(Option<DirtyCut>, BlockSet)]) {
         for (cut, blocks) in parts {
             if let Some(cut) = cut {
@@ -146,7 +140,6 @@ impl DirtyFold {
         }
     }
 
-    /// All intervals, in order.
     #[must_use]
     pub fn finish(self) -> Vec<DirtiedInterval> {
         self.done
@@ -158,11 +151,9 @@ impl DirtyFold {
 pub(crate) struct DirtySummary {
     /// Whole intervals; where there is none, those that are not.
     pub intervals: u64,
-    /// Most blocks.
     pub peak: u64,
     /// So many or fewer in 95 of 100 intervals.
     pub p95: u64,
-    /// Mean.
     pub mean: u64,
     /// Most blocks of an interval that is not whole; it had so many at least.
     pub peak_of_partial: u64,
@@ -196,9 +187,7 @@ impl DirtySummary {
 /// What one layout needs so that an interval with so many blocks does not wrap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LayoutNeed {
-    /// Name of the layout.
     pub layout: &'static str,
-    /// Blocks that must fit.
     pub blocks: u64,
     /// The smallest `double_write_buffer_size` that has as many slots, in MB; `None`: not even the largest has.
     pub setting_mb: Option<u32>,
@@ -206,7 +195,6 @@ pub(crate) struct LayoutNeed {
     pub slots: u64,
 }
 
-/// Slots of a layout under a setting.
 fn slots_of(layout: &dyn DwbLayout, setting_mb: u32, block_size: u32) -> Option<u64> {
     layout.ring(setting_mb, block_size).map(|ring| ring.files.saturating_mul(ring.slots_per_file))
 }
@@ -226,20 +214,15 @@ pub fn needs(blocks: u64, block_size: u32) -> Vec<LayoutNeed> {
 /// How often a buffer of one layout and size would have wrapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SizeTrial {
-    /// Name of the layout.
     pub layout: &'static str,
     /// `double_write_buffer_size`, in MB.
     pub setting_mb: u32,
-    /// Its slots.
     pub slots: u64,
     /// Intervals with more blocks than slots, those that are not whole included.
     pub wrapped: u64,
-    /// All intervals.
     pub of: u64,
 }
 
-/// Tries sizes on intervals.
-#[must_use]
 pub(crate) fn trials(intervals: &[DirtiedInterval], sizes_mb: &[u32], block_size: u32) -> Vec<SizeTrial> {
     let trial = |layout: &'static dyn DwbLayout, setting_mb: u32| {
         let slots = slots_of(layout, setting_mb, block_size)?;
@@ -252,7 +235,6 @@ pub(crate) fn trials(intervals: &[DirtiedInterval], sizes_mb: &[u32], block_size
 /// Whether the buffer of a cluster has overwritten images of its current batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BufferWrap {
-    /// There is no buffer.
     NoBuffer,
     /// Its slots are used again only after their pages are durable: it cannot.
     Never,
@@ -265,7 +247,6 @@ pub(crate) enum BufferWrap {
 }
 
 impl BufferWrap {
-    /// Stable name for programs.
     #[must_use]
     pub const fn code(self) -> &'static str {
         match self {

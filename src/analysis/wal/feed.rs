@@ -4,36 +4,27 @@ use std::ops::{ControlFlow, Range};
 
 use crate::cluster::wal::{WalReadError, WalSet};
 
-/// How feeding ended.
 #[derive(Debug)]
 pub(super) struct Fed {
-    /// The segment at which it ended.
     pub(super) file: usize,
-    /// Why.
     pub(super) how: FedEnd,
     /// Files that have more bytes than belong to their segment, all of which were delivered.
     pub(super) past_end: Vec<(usize, WalReadError)>,
 }
 
-/// What is fed.
 pub(super) enum Feed<'p> {
     /// The bytes of this segment are next.
     File(usize),
-    /// Some of them.
     Piece(&'p [u8]),
 }
 
-/// Why feeding ended.
 #[derive(Debug)]
 pub(super) enum FedEnd {
-    /// All segments were delivered whole.
     Whole,
-    /// The receiver wants no more.
     Enough,
     /// The segment has fewer bytes than belong to it: what follows in the next file does not follow in WAL. The error says
     /// why, unless the set has said so.
     Short(Option<WalReadError>),
-    /// The segment cannot be opened.
     Closed(WalReadError),
 }
 

@@ -43,23 +43,19 @@ pub fn never_forced(major: Major, rmgr_id: u8, info: u8, block_id: u8) -> bool {
 }
 
 /// True when a hint image exists only because full-page writes were in force: up to 14 it is written without them, too.
-#[must_use]
 pub(crate) const fn hints_need_page_writes(major: Major) -> bool {
     !major.facts().hints_force_images
 }
 
 /// True when the page of a block reference of this record type is initialised anew before it is logged, so that its LSN is 0
 /// whatever changed it before: an overflow page of a hash index that is given up.
-#[must_use]
 pub(crate) const fn initialises_before(rmgr_id: u8, info: u8, block_id: u8) -> bool {
-    /// The page that is given up.
     const FREED: u8 = 2;
     matches!((rmgr_id, type_key(rmgr_id, info)), (RM_HASH, XLOG_HASH_SQUEEZE_PAGE)) && block_id == FREED
 }
 
 /// True when a block reference of this record type never has an image that redo applies, because the page is not changed: a
 /// bucket of a hash index that is only locked.
-#[must_use]
 pub(crate) const fn never_images(rmgr_id: u8, info: u8, block_id: u8) -> bool {
     let is_locked = matches!(
         (rmgr_id, type_key(rmgr_id, info)),

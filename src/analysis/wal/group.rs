@@ -28,16 +28,13 @@ pub struct Groups {
     by: Grouping,
     /// By resource manager and type: `rmgr_id * 16 + key / 16`; empty when records are grouped otherwise.
     dense: Vec<Tally>,
-    /// By one key.
     sparse: FxHashMap<Key, Tally>,
-    /// By two.
     pairs: FxHashMap<(Key, Key), Tally>,
     /// All records that are not in `dense`.
     others: Tally,
     segment_size: u64,
     /// Ascending; empty where nothing is grouped by them.
     redo_points: Arc<[RedoInForce]>,
-    /// Relations that are counted alone.
     relations: Option<RelationFilter>,
     /// The transaction above each subtransaction, as far as the records tell.
     parents: FxHashMap<u32, u32>,
@@ -75,7 +72,7 @@ impl Groups {
         self.relations.as_ref().is_none_or(|filter| filter.takes(rel))
     }
 
-    /// Counts a record. Causes are not known here: see [`Self::add_with_causes`].
+    /// Counts a record. Causes are not known here: see `Self::add_with_causes`.
     #[inline(always)]
     pub fn add(&mut self, record: &Record<'_>) {
         let key = type_key(record.header.rmgr_id, record.header.info);
@@ -164,7 +161,6 @@ impl Groups {
         self.by
     }
 
-    /// Adds the groups of another part.
     pub(crate) fn merge(&mut self, other: &Self) {
         for (own, other) in self.dense.iter_mut().zip(&other.dense).filter(|(_, other)| other.records > 0) {
             own.add(other);
@@ -194,7 +190,6 @@ impl Groups {
     }
 
     /// As [`Self::rows`], with the groups of one name put together: `name` says which they are.
-    #[must_use]
     pub(crate) fn rows_as(&self, name: &dyn Fn(Key) -> Key) -> Vec<(RowKey, Tally)> {
         let mut rows: FxHashMap<RowKey, Tally> = FxHashMap::default();
         let mut add = |first: &Key, second: Option<&Key>, tally: &Tally| {

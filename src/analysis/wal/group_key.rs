@@ -42,16 +42,12 @@ pub enum GroupBy {
 /// What a way to group looks at. Later ones are finer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Grain {
-    /// Records as a whole.
     Record,
-    /// Block references.
     Block,
-    /// Images.
     Image,
 }
 
 impl GroupBy {
-    /// What it looks at.
     pub(super) const fn grain(self) -> Grain {
         match self {
             Self::Rmgr | Self::Record | Self::Segment | Self::Checkpoint | Self::Xid => Grain::Record,
@@ -84,7 +80,6 @@ impl Grouping {
     }
 
     /// True when rows stand for relations and nothing else, so that each can say what was done with it.
-    #[must_use]
     pub(crate) fn is_of_relations(&self) -> bool {
         self.second.is_none() && matches!(self.first, GroupBy::Relation | GroupBy::Table)
     }

@@ -11,12 +11,9 @@ use super::tally::Tally;
 use crate::cluster::names::RelationNames;
 use crate::types::RelFileLocator;
 
-/// A group with its counts.
 #[derive(Clone, Debug)]
 pub struct GroupRow {
-    /// Its keys.
     pub key: RowKey,
-    /// Its counts.
     pub tally: Tally,
     /// What was done with it, where the row stands for a relation or for a table with its indexes.
     pub figures: Option<RelationFigures>,
@@ -27,9 +24,7 @@ pub struct GroupRow {
 pub struct RelationFigures {
     /// What it is; of a table with its indexes, what the table is.
     pub kind: RelationKind,
-    /// Counts over records.
     pub activity: RelationUse,
-    /// Distinct blocks that records refer to.
     pub distinct_blocks: u64,
     /// What its images probably come from; `None` of a table with its indexes, each of which has its own.
     pub likely_cause: Option<LikelyCause>,
@@ -42,7 +37,6 @@ impl RelationFigures {
         Self { kind, activity, distinct_blocks, likely_cause: LikelyCause::of(kind, &activity, distinct_blocks) }
     }
 
-    /// Adds a relation of the same table.
     fn add(&mut self, other: &Self) {
         self.activity.add(&other.activity);
         self.distinct_blocks = self.distinct_blocks.saturating_add(other.distinct_blocks);
@@ -57,7 +51,6 @@ fn kind_of(rel: RelFileLocator, activity: &RelationUse, names: Option<&RelationN
 }
 
 /// The rows of `groups` in the order of their keys. `uses`: what was done with the relations, where rows need it.
-#[must_use]
 pub(crate) fn group_rows(groups: &Groups, uses: Option<&RelationUses>, names: Option<&RelationNames>) -> Vec<GroupRow> {
     let by = groups.by();
     let tables = names.filter(|_| by.has(GroupBy::Table)).map(RelationNames::tables).unwrap_or_default();

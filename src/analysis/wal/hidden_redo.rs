@@ -154,20 +154,17 @@ impl ImageHints {
 
     /// True when an image may show a redo point after `known`. `touched`: blocks met since that and before the stretch;
     /// `None`: some of them are not known.
-    #[must_use]
     pub(crate) fn may_show(&self, known: Lsn, touched: Option<&BlockSet>) -> bool {
         let is_met = || touched.is_none_or(|touched| self.firsts.intersects(touched));
         self.newest_old > known || (!self.firsts.is_empty() && is_met())
     }
 
     /// True when the blocks met before the stretch matter.
-    #[must_use]
     pub(crate) const fn needs_blocks(&self) -> bool {
         !self.firsts.is_empty()
     }
 
     /// Memory that they take, in bytes, by a cautious guess.
-    #[must_use]
     pub(crate) const fn approximate_bytes(&self) -> u64 {
         self.firsts.approximate_bytes()
     }
@@ -194,7 +191,6 @@ pub(super) fn lsn_at_hand(record: &Record<'_>, block: &BlockHead, offset: usize)
 /// An image of a page that had an LSN after some address.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewerImage {
-    /// Start of its record.
     pub start_lsn: Lsn,
     /// The LSN that the page had before.
     pub old: Lsn,
@@ -206,7 +202,6 @@ pub(crate) struct NewerImages {
     range: Range<Lsn>,
     known: Lsn,
     old_lsns: OldLsns,
-    /// They, in order.
     pub images: Vec<NewerImage>,
 }
 

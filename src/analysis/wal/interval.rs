@@ -110,7 +110,6 @@ impl DecayBy {
 
 impl Interval {
     /// True when it begins before the WAL that was counted: its figures are those of a part of it.
-    #[must_use]
     pub(crate) fn begins_before(&self) -> bool {
         self.redo_lsn != Some(self.start_lsn)
     }
@@ -152,7 +151,6 @@ impl Interval {
     }
 
     /// So much per second; `None` where that is not known.
-    #[must_use]
     pub(crate) fn per_second(&self, amount: u64) -> Option<f64> {
         self.duration_s().filter(|duration| *duration > 0.0).map(|duration| amount as f64 / duration)
     }
@@ -169,19 +167,12 @@ struct Unsettled {
     leaving: Option<PgTimestamp>,
 }
 
-/// Reads segments again.
 pub(crate) trait Reread {
     /// With cuts; returns their slices in order.
-    ///
-    /// # Errors
-    /// When a segment cannot be read again.
     fn slices(&mut self, segments: Range<usize>, cuts: &[Lsn]) -> Result<Vec<Slice>, WalReadError>;
 
     /// For images that their records never force, which start in `range`, of pages that had an LSN after `known`; returns
     /// them in order.
-    ///
-    /// # Errors
-    /// When a segment cannot be read again.
     fn newer_images(
         &mut self,
         segments: Range<usize>,
@@ -190,28 +181,22 @@ pub(crate) trait Reread {
     ) -> Result<Vec<NewerImage>, WalReadError>;
 }
 
-/// What begins an interval.
 #[derive(Clone, Copy, Debug)]
 enum Beginning {
-    /// A redo point.
     Redo(Lsn),
-    /// One that no record names.
     Hidden(HiddenRedo),
     /// WAL that does not follow on what was read before.
     Run,
 }
 
-/// Folds segments into intervals.
 #[derive(Debug, Default)]
 pub(crate) struct IntervalFold {
     redo_lsn: Option<Lsn>,
     hidden: Option<HiddenRedo>,
     checkpoint: Option<CheckpointSeen>,
-    /// First record of the run.
     run_first: Option<Lsn>,
     chunks: Vec<Chunk>,
     done: Vec<Interval>,
-    /// Of each of them the parts by records.
     done_by_records: Vec<Vec<Tally>>,
     unsettled: Option<Unsettled>,
     clock: Clock,
@@ -222,18 +207,14 @@ pub(crate) struct IntervalFold {
 /// All intervals of some WAL, and what was counted beside them.
 #[derive(Debug)]
 pub(crate) struct Folded {
-    /// The intervals, in order.
     pub intervals: Vec<Interval>,
-    /// The time, and whether it was set back.
     pub clock: Clock,
-    /// All records by time.
     pub times: TimeCurve,
     /// Images by how long after the redo point they were written.
     pub since_redo: SinceRedo,
 }
 
 impl IntervalFold {
-    /// Nothing seen yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -279,9 +260,6 @@ impl IntervalFold {
     }
 
     /// Ends a run: what follows does not follow in WAL.
-    ///
-    /// # Errors
-    /// When a segment that must be read again cannot be.
     pub(crate) fn end_run(&mut self, again: &mut dyn Reread) -> Result<(), WalReadError> {
         let Some(end_lsn) = self.chunks.last().map(|last| last.end_lsn) else { return Ok(()) };
         let closed = self.close(end_lsn, Beginning::Run, again);
@@ -289,7 +267,6 @@ impl IntervalFold {
         closed
     }
 
-    /// All intervals, in order.
     #[must_use]
     pub fn finish(mut self) -> Folded {
         if let Some(end_lsn) = self.chunks.last().map(|last| last.end_lsn) {

@@ -82,7 +82,6 @@ impl IntervalRow {
     }
 
     /// So much per second; `None` where that is not known.
-    #[must_use]
     pub(crate) fn per_second(&self, amount: u64) -> Option<f64> {
         self.duration_s.filter(|duration| *duration > 0.0).map(|duration| amount as f64 / duration)
     }

@@ -19,7 +19,6 @@ use crate::types::Lsn;
 /// The last checkpoint, and the counters after all records that follow it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastCheckpoint {
-    /// Start of its record.
     pub record_lsn: Lsn,
     /// It is that of a shutdown, and no record follows.
     pub is_clean: bool,
@@ -29,7 +28,6 @@ pub struct LastCheckpoint {
     pub next_file: String,
     /// Bytes of a segment.
     pub segment_bytes: u32,
-    /// Who wrote it.
     pub major: Option<Major>,
 }
 
@@ -88,7 +86,6 @@ impl LastCheckpoint {
     /// The arguments of `pg_resetwal` that follow from it.
     ///
     /// Source: `main`, `src/bin/pg_resetwal/pg_resetwal.c`.
-    #[must_use]
     pub(crate) fn reset_arguments(&self) -> String {
         let of = &self.checkpoint;
         let (xid, epoch) = (of.next_xid(), of.next_full_xid >> 32);
@@ -112,7 +109,6 @@ struct Seen {
     /// The next multixact and the next offset of members.
     multis: Option<(u32, u64)>,
     end_lsn: Lsn,
-    /// A counter could not be read.
     is_unknown: bool,
 }
 
@@ -172,7 +168,6 @@ impl Visitor for Seen {
 /// Number, first member and count of members of the multixact that a record makes; `None` where it makes none, or is cut.
 ///
 /// Source: `xl_multixact_create`, `src/include/access/multixact.h`.
-#[must_use]
 pub(crate) fn multixact_made(record: &Record<'_>) -> Option<(u32, u64, u32)> {
     const CREATE: u8 = 0x20;
     if record.header.info & 0xF0 != CREATE || record.is_cut() {

@@ -3,13 +3,11 @@
 use super::relation_kind::RelationKind;
 use super::relation_use::RelationUse;
 
-/// Fewer images say nothing.
 const MIN_IMAGES: u64 = 50;
 
 /// Fewer updates say nothing about how many are HOT.
 const MIN_UPDATES: u64 = 100;
 
-/// Fewer blocks are not spread out.
 const MIN_SPREAD_BLOCKS: u64 = 50;
 
 /// Most changes for each image of an index whose keys come in no order. With keys in order hundreds of entries go to one
@@ -19,50 +17,38 @@ const MAX_CHANGES_OF_RANDOM_KEYS: u64 = 20;
 /// What most images of a relation come from, with the numbers that say so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LikelyCause {
-    /// Hint bits: pages that were only read.
     HintBits {
-        /// Images for hint bits.
         images: u64,
     },
     /// Pages that were logged as a whole: an index was built, a table rewritten.
     WholePages {
-        /// Such images.
         images: u64,
     },
     /// Vacuum: freezing, dead rows, the visibility map, deletions from an index.
     Vacuum {
-        /// Images in its records.
         images: u64,
     },
     /// Entries of an index go to any of its pages, as those of random keys do.
     RandomKeys {
-        /// Block references that changed something.
         changes: u64,
-        /// Distinct blocks.
         blocks: u64,
     },
     /// Updates find no room in their page, so that a second page and all indexes change: a lower fillfactor leaves room.
     FullPages {
-        /// Updates that went to another page.
         moved: u64,
-        /// HOT updates.
         hot: u64,
-        /// All updates.
         updates: u64,
     },
     /// Updates change a column that an index has, so that all indexes change.
     IndexedColumns {
         /// Updates that stayed in their page and are not HOT all the same.
         in_page: u64,
-        /// HOT updates.
         hot: u64,
-        /// All updates.
         updates: u64,
     },
 }
 
 impl LikelyCause {
-    /// The word for JSON.
     #[must_use]
     pub const fn code(self) -> &'static str {
         match self {

@@ -7,7 +7,6 @@ use crate::cluster::wal::{NoteKind, NoteLevel, SetNote};
 use crate::types::Lsn;
 
 /// What was not read because of damage. `run_end`: the end of the segments that follow each other there.
-#[must_use]
 pub(crate) fn lost_by_damage(damage: &WalDamage, run_end: Lsn) -> Skipped {
     let range = |start: Lsn, end: Option<Lsn>| SkippedPart::LsnRange { start: Some(start), end };
     let what = match damage {
@@ -21,7 +20,6 @@ pub(crate) fn lost_by_damage(damage: &WalDamage, run_end: Lsn) -> Skipped {
 
 /// What is missing by a note of the set, if it says that: segments between others, or the rest of a file. `from`, `to`: where
 /// the range begins and ends that is read.
-#[must_use]
 pub(crate) fn lost_by_note(note: &SetNote, from: Option<Lsn>, to: Option<Lsn>) -> Option<Skipped> {
     let lacks_wal = matches!(note.kind, NoteKind::Gap | NoteKind::WrongSize | NoteKind::Truncated | NoteKind::Empty);
     let ends_before = note.wal_end.zip(from).is_some_and(|(end, from)| end <= from);

@@ -10,18 +10,14 @@ use crate::types::Lsn;
 /// A peak lasts so long at most, and a sixtieth of the whole at most, in microseconds.
 const PEAK_US: i64 = 60_000_000;
 
-/// Some WAL in a few figures.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Overview {
-    /// Everything counted.
     pub total: Tally,
     /// Bytes of WAL that it lies in, page headers and padding included.
     pub wal_bytes: u64,
-    /// Start of the first record and end of the last.
     pub range: Option<(Lsn, Lsn)>,
     /// The first and the last time that records tell, to the step of time that is kept.
     pub times: Option<(PgTimestamp, PgTimestamp)>,
-    /// The busiest stretch of time.
     pub peak: Option<Peak>,
     /// Redo points that lie in it, those of checkpoints that did not finish included: as many as are replayed.
     pub checkpoints: u64,
@@ -30,7 +26,6 @@ pub struct Overview {
 }
 
 impl Overview {
-    /// Of what was counted.
     #[must_use]
     pub fn new(
         total: Tally,

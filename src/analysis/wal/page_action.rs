@@ -173,7 +173,6 @@ impl PageAction {
         Self { kind, runs: Box::default(), counts: Box::default() }
     }
 
-    /// About these items.
     fn of_items(kind: ActionKind, items: impl IntoIterator<Item = u16>) -> Self {
         let mut runs: Vec<(u16, u16)> = Vec::new();
         for item in items {
@@ -207,14 +206,12 @@ impl PageAction {
     }
 }
 
-/// What is looked into of a record.
 struct Part<'a> {
     major: Major,
     /// The bits of `xl_info` that give the type.
     info: u8,
     block_id: u8,
     is_init: bool,
-    /// Pages that the record names.
     blocks: u8,
     main: &'a [u8],
     data: &'a [u8],
@@ -231,7 +228,6 @@ impl Part<'_> {
         u32_at(self.main, at)
     }
 
-    /// Numbers in the block's data.
     fn data_items(&self, from: usize, count: usize) -> Option<impl Iterator<Item = u16> + '_> {
         let start = from.saturating_mul(2);
         let bytes = self.data.get(start..start.saturating_add(count.saturating_mul(2)))?;

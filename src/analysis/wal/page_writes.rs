@@ -10,31 +10,24 @@ use crate::parsers::wal::names::{RM_BTREE, RM_HEAP};
 use crate::parsers::wal::record::Record;
 use crate::types::{BlockNumber, Lsn, RelFileLocator};
 
-/// What says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ToldBy {
     /// A shutdown checkpoint: a server that starts after it may have another setting.
     Shutdown,
-    /// An online checkpoint.
     Online,
-    /// A record of the change.
     Change,
     /// The first changes after a redo point.
     Shown,
 }
 
-/// The state from an address on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PageWritesPoint {
     /// The address: a redo point, or that of the change.
     pub lsn: Lsn,
-    /// What says it.
     pub told_by: ToldBy,
-    /// Images are written.
     pub is_on: bool,
 }
 
-/// The state over some WAL.
 #[derive(Clone, Debug, Default)]
 pub struct PageWrites {
     points: Vec<PageWritesPoint>,
@@ -93,7 +86,6 @@ pub(crate) struct WritesAfterRedo {
 }
 
 impl WritesAfterRedo {
-    /// Begins at a redo point.
     #[must_use]
     pub fn new(redo_lsn: Lsn) -> Self {
         Self { redo_lsn, touched: FxHashSet::default(), without_image: 0 }

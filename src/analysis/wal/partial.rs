@@ -54,7 +54,6 @@ impl ScanPlan {
     }
 
     /// True when what was done with each relation is counted: where rows stand for relations, or for their kinds.
-    #[must_use]
     pub(crate) fn counts_uses(&self) -> bool {
         self.group.is_some_and(|by| by.is_of_relations() || by.has(GroupBy::Kind))
     }
@@ -189,10 +188,8 @@ pub struct Counts {
     keeps_all_blocks: bool,
 }
 
-/// A segment with what it counts.
 pub(crate) type SegmentCounts<'a> = SegmentRead<Counter<'a>>;
 
-/// Counts records as they come.
 #[derive(Debug)]
 pub(crate) struct Counter<'a> {
     blocks: bool,
@@ -201,7 +198,6 @@ pub(crate) struct Counter<'a> {
     cuts: &'a [Lsn],
     relations: Option<RelationFilter>,
     recent: RecentBlocks,
-    /// What was counted so far.
     pub counts: Counts,
 }
 

@@ -11,9 +11,6 @@ use crate::parsers::wal::record::Record;
 use crate::types::Lsn;
 
 /// Those of `wanted` at which a record of the set ends; fewer where `watch` breaks it off.
-///
-/// # Errors
-/// When a segment cannot be read.
 pub(crate) fn ends_among(
     set: &WalSet,
     wanted: &BTreeSet<Lsn>,

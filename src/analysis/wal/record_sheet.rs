@@ -15,7 +15,6 @@ use crate::parsers::wal::version::Major;
 use crate::parsers::wal::xact_end::XactEnd;
 use crate::types::{BlockNumber, Lsn, PageId, RelFileLocator};
 
-/// Records that are listed at a time.
 pub(crate) const MAX_LISTED: usize = 4096;
 
 /// Bytes of a record that are kept to be shown.
@@ -41,8 +40,6 @@ pub enum StoppedAt {
 }
 
 impl StoppedAt {
-    /// A segment cannot be read.
-    #[must_use]
     pub(crate) fn unreadable(error: WalReadError) -> Self {
         Self::Unreadable(ErrorWords::of_other(&error))
     }
@@ -190,7 +187,7 @@ pub struct RecordSheet {
     pub main_bytes: usize,
     /// What they say.
     pub main: MainData,
-    /// Its bytes, the first [`MAX_SHOWN_BYTES`] of them.
+    /// Its bytes, the first `MAX_SHOWN_BYTES` of them.
     pub bytes: Vec<u8>,
 }
 

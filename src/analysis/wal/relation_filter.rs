@@ -13,10 +13,8 @@ use crate::types::RelFileLocator;
 /// What was asked for: one relation, which may have several files.
 #[derive(Debug)]
 struct Wanted {
-    /// As it was asked for.
     text: String,
     patterns: Vec<RelationPattern>,
-    /// A block of it was met.
     met: AtomicBool,
 }
 
@@ -55,7 +53,6 @@ impl RelationFilter {
 
     /// What of a record is counted, as where records are grouped by relation: images and data of its blocks, and the rest of
     /// the record with its first block. `None`: nothing.
-    #[must_use]
     pub(crate) fn part_of(&self, record: &Record<'_>) -> Option<Tally> {
         if record.layout.block_count == 0 {
             return None;

@@ -4,20 +4,15 @@ use super::relation_use::{IndexMethod, RelationUse, StorageKind};
 use crate::parsers::catalog::RelKind;
 use crate::types::Oid;
 
-/// What a relation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RelationKind {
     /// A table; without names also what only looks like one: a TOAST table, a materialized view.
     Table,
-    /// A materialized view.
     MaterializedView,
-    /// A TOAST table.
     Toast,
     /// An index, with its access method where that is built in and known.
     Index(Option<IndexMethod>),
-    /// A sequence.
     Sequence,
-    /// Nothing tells.
     Unknown,
 }
 
@@ -44,7 +39,6 @@ impl RelationKind {
         }
     }
 
-    /// The word for JSON.
     #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
@@ -58,7 +52,6 @@ impl RelationKind {
     }
 
     /// The access method of an index, where it is known.
-    #[must_use]
     pub(crate) const fn index_method(self) -> Option<IndexMethod> {
         match self {
             Self::Index(method) => method,

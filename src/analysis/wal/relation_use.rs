@@ -16,7 +16,6 @@ use crate::types::{Oid, RelFileLocator};
 pub struct RelationUse {
     /// Block references of ordinary records: all but those that are nothing but images.
     pub changes: u64,
-    /// Images, in records of any kind.
     pub images: u64,
     /// Their bytes as stored.
     pub image_bytes: u64,
@@ -26,9 +25,7 @@ pub struct RelationUse {
     pub whole_page_images: u64,
     /// Images in records of vacuum: freezing, dead rows, the visibility map, deletions from an index.
     pub vacuum_images: u64,
-    /// Records of vacuum.
     pub vacuum_records: u64,
-    /// Rows that were inserted one by one.
     pub inserts: u64,
     /// Records that insert many rows at once, as `COPY` does.
     pub multi_inserts: u64,
@@ -38,7 +35,6 @@ pub struct RelationUse {
     pub moved_updates: u64,
     /// Updates within a page that no index had to know of (HOT).
     pub hot_updates: u64,
-    /// Rows that were deleted.
     pub deletes: u64,
     /// Block references of ordinary records that build their page anew.
     pub new_pages: u64,
@@ -53,29 +49,21 @@ pub enum StorageKind {
     Heap,
     /// An index.
     Index(IndexMethod),
-    /// A sequence.
     Sequence,
 }
 
 /// The access method of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum IndexMethod {
-    /// B-tree.
     Btree,
-    /// Hash.
     Hash,
-    /// GIN.
     Gin,
-    /// GiST.
     Gist,
-    /// SP-GiST.
     SpGist,
-    /// BRIN.
     Brin,
 }
 
 impl IndexMethod {
-    /// The server's name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -89,7 +77,6 @@ impl IndexMethod {
     }
 
     /// The one with this OID, if it is built in.
-    #[must_use]
     pub(crate) fn of_oid(oid: Oid) -> Option<Self> {
         let name = access_method_name(oid)?;
         [Self::Btree, Self::Hash, Self::Gin, Self::Gist, Self::SpGist, Self::Brin]
@@ -121,19 +108,16 @@ impl RelationUse {
     }
 
     /// Images for each thousand changes; `None` without changes.
-    #[must_use]
     pub(crate) fn images_per_1000_changes(&self) -> Option<f64> {
         (self.changes > 0).then(|| self.images as f64 * 1000.0 / self.changes as f64)
     }
 
     /// Part of the updates that are HOT, 0 to 1; `None` without updates.
-    #[must_use]
     pub(crate) fn hot_share(&self) -> Option<f64> {
         let all = self.hot_updates.saturating_add(self.updates);
         (all > 0).then(|| self.hot_updates as f64 / all as f64)
     }
 
-    /// Adds other counts.
     pub fn add(&mut self, other: &Self) {
         for (own, other) in [
             (&mut self.changes, other.changes),
@@ -178,7 +162,6 @@ const fn bit_of(rmgr_id: u8) -> u32 {
     if rmgr_id < 32 { 1 << rmgr_id } else { 0 }
 }
 
-/// What a record does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
     Insert,
@@ -225,7 +208,6 @@ impl Work {
     }
 }
 
-/// What was done with all relations.
 #[derive(Clone, Debug, Default)]
 pub struct RelationUses {
     uses: FxHashMap<RelFileLocator, RelationUse>,
@@ -272,7 +254,6 @@ impl RelationUses {
         }
     }
 
-    /// Adds what another part counted.
     pub(crate) fn merge(&mut self, other: &Self) {
         for (rel, other) in &other.uses {
             self.uses.entry(*rel).or_default().add(other);

@@ -15,7 +15,6 @@ struct Parts<'s, B, T, V> {
     stretch: &'s Stretch<'s>,
     begin: B,
     take_up: T,
-    /// The segment whose records come now.
     open: Option<SegmentRead<V>>,
     /// The segment after it.
     next: usize,
@@ -56,9 +55,6 @@ where
 
 /// Reads a stretch up to segment `last`, going on after damage. Each segment gets a visitor from `begin`; `take_up` gets
 /// each part in order, and breaks off with an error.
-///
-/// # Errors
-/// When the first segment cannot be opened.
 pub(crate) fn collect_resynchronised<V: Visitor>(
     stretch: &Stretch<'_>,
     last: usize,

@@ -38,28 +38,23 @@ impl<V: Visitor> Visitor for Option<V> {
 /// Given the bytes that were read; breaks reading off. Called from all threads.
 pub(crate) type WatchRead<'a> = &'a (dyn Fn(u64) -> ControlFlow<()> + Sync);
 
-/// What one segment contributes.
 #[derive(Debug)]
 pub(crate) struct SegmentRead<V> {
     /// Index of the segment in the set.
     pub index: usize,
     /// The segment at which reading started, this one or an earlier.
     pub from: usize,
-    /// For joining.
     pub summary: ScanSummary,
-    /// Which records were shown.
     pub extent: Extent,
     /// Records that a crash cut off and that were replaced.
     pub aborted: Vec<Aborted>,
     /// A record ended after the end of the range: nothing further is shown.
     pub reached_end: bool,
-    /// Reading was broken off.
     pub interrupted: bool,
     /// Why the segment's bytes could not be read to the end.
     pub error: Option<WalReadError>,
     /// The segment's file has more bytes than belong to it.
     pub past_end: Option<WalReadError>,
-    /// What was made of the records.
     pub found: V,
 }
 
@@ -86,9 +81,6 @@ impl<V> SegmentRead<V> {
 /// `from`: segment at which reading starts, normally `index` itself. Reading from an earlier one checks the link
 /// between them as reading in order does; its records are not shown. `buffer` is of any content; it is taken into use and
 /// given back, so that the next segment needs no memory of its own.
-///
-/// # Errors
-/// When the segment cannot be opened.
 pub(crate) fn read_segment<V: Visitor>(
     stretch: &Stretch<'_>,
     index: usize,

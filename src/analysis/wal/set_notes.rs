@@ -20,7 +20,6 @@ pub(crate) struct NeededWal {
 impl NeededWal {
     /// Needed from where replay begins. What is missing before is a note: servers remove old segments one by one in any
     /// order, and a crash stops them in between.
-    #[must_use]
     pub(crate) const fn by_replay(redo_lsn: Option<Lsn>) -> Self {
         Self { gaps_from: redo_lsn, gaps_to: None, segments_from: redo_lsn }
     }

@@ -10,7 +10,6 @@ pub(crate) const SPAN_STARTS_S: [u32; 5] = [0, 30, 60, 120, 300];
 /// One span of seconds after redo points.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SinceSpan {
-    /// Images.
     pub fpi_count: u64,
     /// Their bytes as stored.
     pub fpi_bytes: u64,
@@ -22,7 +21,6 @@ pub struct SinceSpan {
 
 impl SinceSpan {
     /// Images per second; `None` where nothing was seen.
-    #[must_use]
     pub(crate) fn images_per_s(&self) -> Option<f64> {
         (self.observed_us > 0).then(|| self.fpi_count as f64 / (self.observed_us as f64 / 1e6))
     }
@@ -33,11 +31,9 @@ impl SinceSpan {
 pub struct SinceRedo {
     /// By span, see [`SPAN_STARTS_S`].
     pub spans: [SinceSpan; 5],
-    /// Intervals that were counted.
     pub intervals: u64,
     /// Intervals that were not, for want of times or of a redo point.
     pub left_out: u64,
-    /// Images of those.
     pub left_out_images: u64,
     /// Their bytes as stored.
     pub left_out_bytes: u64,
@@ -66,7 +62,6 @@ impl SinceRedo {
         }
     }
 
-    /// Leaves an interval out.
     pub(super) fn leave_out(&mut self, tally: &Tally) {
         self.left_out = self.left_out.saturating_add(1);
         self.left_out_images = self.left_out_images.saturating_add(tally.fpi_count);
@@ -74,7 +69,6 @@ impl SinceRedo {
     }
 
     /// Bytes of images written within 60 s after a redo point.
-    #[must_use]
     pub(crate) fn fpi_bytes_within_60_s(&self) -> u64 {
         self.spans.iter().zip(SPAN_STARTS_S).filter(|(_, start)| *start < 60).map(|(span, _)| span.fpi_bytes).sum()
     }

@@ -48,7 +48,6 @@ impl Stretch<'_> {
         (Lsn(first), first.saturating_sub(file_start))
     }
 
-    /// Options under which it is read.
     pub(super) fn reader_options(&self) -> ReaderOptions {
         ReaderOptions { keep: self.keep, ..reader_options(self.set) }
     }
@@ -88,7 +87,6 @@ impl Extent {
 pub(super) struct Shown {
     start_lsn: Lsn,
     end_lsn: Lsn,
-    /// Which were shown.
     pub(super) extent: Extent,
     /// A record ended after the end of the range: nothing further is shown.
     pub(super) reached_end: bool,
@@ -120,7 +118,6 @@ impl Shown {
 }
 
 /// Options under which the segments of a set are read.
-#[must_use]
 pub(crate) fn reader_options(set: &WalSet) -> ReaderOptions {
     let mut options = ReaderOptions::new(set.geometry());
     options.major = set.major();

@@ -68,9 +68,6 @@ impl Tail {
 
 /// Judges how a run ended: looks after the end for records of the same stream. Before anything is called damage, the end
 /// is read again: a server may have gone on writing since.
-///
-/// # Errors
-/// When a segment after the end cannot be read.
 pub(crate) fn judge_tail(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<Tail, WalReadError> {
     let mut last = end.clone();
     for _ in 0..MAX_LOOKS {
@@ -91,7 +88,6 @@ pub(crate) fn judge_tail(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Re
 
 /// True when reading ended in the last file of a run. A file before it that ends too early, perhaps between two records,
 /// looks complete: what the segments after it hold tells.
-#[must_use]
 pub(crate) fn ends_in_last_file(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> bool {
     let last = run.clone().next_back().and_then(|last| set.segments().get(last));
     last.is_none_or(|last| last.start_lsn <= end.at)
@@ -99,9 +95,6 @@ pub(crate) fn ends_in_last_file(set: &WalSet, run: &Range<usize>, end: &EndOfWal
 
 /// How far that reaches which could not be read: where reading failed, or the end that a record of which the checksum is wrong
 /// gives itself.
-///
-/// # Errors
-/// When the segment of the end cannot be read.
 pub(crate) fn failed_until(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<Lsn, WalReadError> {
     Ok(in_rest_of_page(set, run, end)?.failed_to.max(end.at))
 }
@@ -170,7 +163,6 @@ struct LaterWal {
 enum LaterPlace {
     /// In the page of the end alone, and zeros are where a record would start.
     UnfinishedPage,
-    /// In the segment of the end.
     SameSegment,
     /// Some of it lies in a later segment than all that could not be read. A server syncs a segment before it writes into
     /// the next, so what could not be read had been synced.
@@ -263,7 +255,6 @@ fn present(piece: Result<Option<&[u8]>, WalReadError>) -> Result<Option<&[u8]>, 
 struct PageRest {
     /// Start of a record of the same stream, known by its checksum.
     first_lsn: Option<Lsn>,
-    /// How far that reaches which could not be read.
     failed_to: Lsn,
     /// Zeros are where a record would start, so a server may not have put it there yet.
     is_unfinished: bool,
@@ -323,7 +314,6 @@ fn in_rest_of_page(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<P
 
 /// True when reading still fails at `at` or before, after the good record that starts at `last_record`: nobody has written
 /// there since. What cannot be read again is believed to be as it was.
-#[must_use]
 pub(crate) fn still_fails(set: &WalSet, run: &Range<usize>, at: Lsn, last_record: Option<Lsn>) -> bool {
     let end = EndOfWal { reason: EndReason::InputEnds, at, unfinished: None, last_record, end_of_last: None };
     match read_again(set, run, &end) {

@@ -25,7 +25,6 @@ impl Tally {
     }
 
     /// Part of the combined bytes that is images, 0 to 1; 0 when there are no bytes.
-    #[must_use]
     pub(crate) fn fpi_share(&self) -> f64 {
         match self.combined_bytes() {
             0 => 0.0,

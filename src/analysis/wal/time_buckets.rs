@@ -14,9 +14,7 @@ use crate::parsers::wal::record::Record;
 /// Counts the records of one segment by the times that it tells.
 #[derive(Clone, Debug)]
 pub(crate) struct BucketCounter {
-    /// All records.
     pub tally: Tally,
-    /// What the curve has of them.
     in_curve: Tally,
     clock: Clock,
     curve: TimeCurve,
@@ -65,28 +63,22 @@ impl Visitor for BucketCounter {
     }
 }
 
-/// What was counted in one bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bucket {
     /// When it begins; `None` for what was written before any time was told.
     pub start: Option<PgTimestamp>,
-    /// Records and images.
     pub tally: Tally,
-    /// Checkpoints that began in it.
     pub checkpoints: u64,
 }
 
-/// All buckets of some WAL.
 #[derive(Clone, Debug)]
 pub(crate) struct TimeBuckets {
     curve: TimeCurve,
     checkpoints: BTreeMap<i64, u64>,
-    /// The time, and whether it was set back.
     pub clock: Clock,
 }
 
 impl TimeBuckets {
-    /// Nothing yet.
     #[must_use]
     pub fn new(width_us: i64) -> Self {
         Self { curve: TimeCurve::of_width(width_us), checkpoints: BTreeMap::new(), clock: Clock::default() }
@@ -104,7 +96,6 @@ impl TimeBuckets {
     }
 
     /// How long a bucket is, in microseconds.
-    #[must_use]
     pub(crate) const fn width_us(&self) -> i64 {
         self.curve.width_us()
     }

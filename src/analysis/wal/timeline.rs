@@ -36,7 +36,6 @@ const MAX_ROWS: usize = 200_000;
 /// Images whose causes are kept one by one: a byte each.
 const MAX_CAUSES: usize = 16 << 20;
 
-/// What a relation has of a stretch.
 #[derive(Clone, Copy, Debug)]
 struct RelationPart {
     tally: Tally,
@@ -69,14 +68,12 @@ pub struct TimelineCell {
 
 impl TimelineCell {
     /// Causes of its images in order; `None` where they were too many to be kept.
-    #[must_use]
     pub(crate) fn image_causes(&self) -> Option<Vec<Cause>> {
         let all: Vec<Cause> = Cause::all().collect();
         let codes = self.image_causes.as_ref()?;
         Some(codes.iter().filter_map(|code| all.get(usize::from(*code)).copied()).collect())
     }
 
-    /// Adds the stretch that follows.
     fn append(&mut self, next: Self) {
         self.end_lsn = next.end_lsn;
         self.to_time = next.to_time.or(self.to_time);
@@ -141,7 +138,6 @@ pub struct Timeline {
 
 impl Timeline {
     /// The stretches that begin in this range of addresses.
-    #[must_use]
     pub(crate) fn cells_between(&self, start: Lsn, end: Lsn) -> Range<usize> {
         let before = |lsn: Lsn| self.cells.partition_point(|cell| cell.start_lsn < lsn);
         before(start)..before(end)
@@ -197,11 +193,9 @@ pub(crate) struct TimelineCounter {
     kept_causes: usize,
 }
 
-/// The stretch that is being counted.
 #[derive(Debug)]
 struct Open {
     cell: TimelineCell,
-    /// Number of the stretch and of the redo point.
     at: (u64, usize),
     by_relation: Groups,
     by_cause: Groups,
@@ -272,7 +266,6 @@ impl TimelineCounter {
         }
     }
 
-    /// Ends the open stretch.
     fn close(&mut self) {
         let Some(Open { mut cell, by_relation, by_cause, uses, .. }) = self.open.take() else { return };
         self.recent.clear();
@@ -307,7 +300,6 @@ impl TimelineCounter {
         self.cells = kept;
     }
 
-    /// All stretches.
     #[must_use]
     pub fn finish(mut self) -> Timeline {
         self.close();

@@ -10,14 +10,10 @@ use crate::types::{BlockNumber, Lsn};
 /// Images that are kept one by one; more are only counted.
 const MAX_IMAGES: usize = 200;
 
-/// An image that cannot be restored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnreadableImage {
-    /// Its block.
     pub block: BlockNumber,
-    /// Start of its record.
     pub record_lsn: Lsn,
-    /// What is wrong.
     pub error: ImageError,
 }
 
@@ -29,7 +25,6 @@ pub struct UnreadableImages {
 }
 
 impl UnreadableImages {
-    /// Adds one.
     pub fn push(&mut self, image: UnreadableImage) {
         if self.images.len() < MAX_IMAGES {
             self.images.push(image);
@@ -38,7 +33,6 @@ impl UnreadableImages {
         }
     }
 
-    /// Adds those of another part.
     pub fn append(&mut self, other: Self) {
         other.images.into_iter().for_each(|image| self.push(image));
         self.further = self.further.saturating_add(other.further);
@@ -61,7 +55,6 @@ impl UnreadableImages {
 pub(crate) struct ImageCheck {
     decoder: ImageDecoder,
     page: Vec<u8>,
-    /// Those that failed.
     pub unreadable: UnreadableImages,
 }
 

@@ -17,9 +17,6 @@ const MAX_PAGES: usize = 20;
 const MAX_FILES: usize = 200;
 
 /// Writes the report.
-///
-/// # Errors
-/// When the output cannot be written to.
 pub(crate) fn write_summary(out: &mut dyn Write, layout: Layout, report: &VerifyReport) -> io::Result<()> {
     writeln!(out, "{}", layout.paint.heading("Pages"))?;
     let mut fact = |label: &str, value: &str| write_fact(out, layout, label, value);

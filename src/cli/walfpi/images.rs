@@ -146,9 +146,6 @@ impl CauseFilter {
 
 impl ImageFilter {
     /// The images that are asked for.
-    ///
-    /// # Errors
-    /// When a name stands for no relation, or for several.
     fn selection(&self, names: &NameLookup) -> Result<ImageSelection, InspectError> {
         let pages = self.page.selection(names.known()).map_err(|error| match error {
             // Here names can be given.

@@ -8,9 +8,6 @@ use crate::inspect::wal::request::TimeBound;
 use crate::parsers::wal::payload::PgTimestamp;
 
 /// A time: with an offset or `Z`, without both in UTC, a date alone from its midnight on; or a length of time before the end.
-///
-/// # Errors
-/// When it is none of these.
 pub(crate) fn time_bound(text: &str) -> Result<TimeBound, String> {
     let at = |time: Timestamp| TimeBound::At(PgTimestamp::from_unix_us(time.as_microsecond()));
     if let Ok(time) = text.parse::<Timestamp>() {
@@ -28,9 +25,6 @@ pub(crate) fn time_bound(text: &str) -> Result<TimeBound, String> {
 }
 
 /// A length of time such as `30s`, `5m`, `1h30m` or `1d`, in microseconds.
-///
-/// # Errors
-/// When it is not one, or not longer than nothing.
 pub(crate) fn length_of_time(text: &str) -> Result<i64, String> {
     let wrong = || format!("{text} is not a valid length of time: write it as 30s, 5m, 1h30m or 1d");
     let span: jiff::Span = text.parse().map_err(|_| wrong())?;

@@ -30,10 +30,8 @@ use crate::types::{
 /// Bytes of pages that are kept of one donor.
 const MAX_KEPT_BYTES: usize = 512 << 20;
 
-/// Timeline histories that are kept.
 const MAX_HISTORIES: usize = 1000;
 
-/// A file of a relation.
 type FileKey = (RelFileLocator, ForkNumber, u32);
 
 /// One archive, and whose files it holds.
@@ -50,7 +48,6 @@ pub(super) struct DonorArchive {
     archives: Vec<Archive>,
     wal: Option<PathBuf>,
     histories: BTreeMap<TimelineId, TimelineHistory>,
-    /// Relations that have an init fork.
     unlogged: FxHashSet<RelFileLocator>,
     /// Name of the directory of this major in each tablespace.
     version_directory: String,

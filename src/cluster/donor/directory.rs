@@ -26,7 +26,6 @@ pub(super) const INCREMENTAL_PREFIX: &str = "INCREMENTAL.";
 #[derive(Debug)]
 pub(super) struct DonorDirectory {
     root: PathBuf,
-    /// The data directory of the cluster.
     host: PathBuf,
     paths: RelationPaths,
     block_size: usize,

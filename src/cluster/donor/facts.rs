@@ -34,7 +34,6 @@ impl DonorKind {
     }
 
     /// True when the donor itself shows that its pages have every change from before its redo point.
-    #[must_use]
     pub(crate) const fn shows_redo(self) -> bool {
         matches!(self, Self::BaseBackup | Self::Stopped)
     }

@@ -127,13 +127,11 @@ impl Donor {
     }
 
     /// The address after which pages of the donor are of another line of history; `None` when none are.
-    #[must_use]
     pub(crate) const fn usable_until(&self) -> Option<Lsn> {
         self.usable_until
     }
 
     /// WAL that came with the donor, as a path that a set of WAL can be opened with.
-    #[must_use]
     pub(crate) fn wal_path(&self) -> Option<PathBuf> {
         match &self.files {
             DonorFiles::Directory(directory) => directory.wal_path(),
@@ -142,9 +140,6 @@ impl Donor {
     }
 
     /// Makes sure that [`Self::read_page`] can give these pages, and no others where the donor is in archives.
-    ///
-    /// # Errors
-    /// When the donor cannot be read to its end.
     pub(crate) fn gather(&mut self, wanted: &BTreeSet<PageId>) -> Result<(), AccessError> {
         match &mut self.files {
             DonorFiles::Directory(_) => Ok(()),

@@ -87,7 +87,6 @@ impl SlotFile {
 pub struct EntryFile {
     pub name: String,
     pub blocks: u64,
-    /// Its size is one that a server makes.
     pub is_whole: bool,
     file: ReadFile,
 }

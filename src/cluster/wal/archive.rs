@@ -27,7 +27,6 @@ pub(super) fn stream_label(outer: &str, inner: &str) -> String {
     format!("{outer}:{inner}")
 }
 
-/// What is to be done with a member.
 enum Wanted {
     Nothing,
     History(String, TimelineId),
@@ -59,9 +58,6 @@ pub(super) fn read_plain(
 }
 
 /// Takes the members of an archive that is read only once, unpacking segments into the scratch file.
-///
-/// # Errors
-/// When the scratch file cannot be made or written.
 pub(super) fn read_stream(
     label: &str,
     stream: Stream<'_>,
@@ -104,7 +100,6 @@ pub(super) fn read_stream(
     Ok(())
 }
 
-/// A segment that an archive holds.
 struct SegmentMember {
     label: String,
     name: SegmentName,

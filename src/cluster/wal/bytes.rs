@@ -21,9 +21,17 @@ const SMALL_PIECE_BYTES: usize = 16 * 1024;
 #[derive(Clone, Debug)]
 pub(super) enum StoredAt {
     /// In a file of its own, or a stretch of an archive.
-    File { path: Arc<PathBuf>, links: Links, file_bytes: u64, offset: u64, size_bytes: u64 },
-    /// Unpacked in the scratch file.
-    Scratch { offset: u64, size_bytes: u64 },
+    File {
+        path: Arc<PathBuf>,
+        links: Links,
+        file_bytes: u64,
+        offset: u64,
+        size_bytes: u64,
+    },
+    Scratch {
+        offset: u64,
+        size_bytes: u64,
+    },
 }
 
 impl StoredAt {
@@ -125,7 +133,6 @@ pub(in crate::cluster) struct StoredWindow<'a> {
 }
 
 impl<'a> StoredWindow<'a> {
-    /// Opens the stretch.
     pub(super) fn open(stored_at: &StoredAt, scratch: Option<&'a File>, label: &str) -> Result<Self, WalReadError> {
         let (handle, at, size_bytes) = match stored_at {
             StoredAt::File { path, links, file_bytes, offset, size_bytes } => {
@@ -284,13 +291,10 @@ impl<'a> SegmentBytes<'a> {
     }
 
     /// Begins with a small piece, from which each is twice as long as the one before: probably little is needed.
-    #[must_use]
     pub(crate) fn into_small_pieces(self) -> Self {
         Self { piece_bytes: SMALL_PIECE_BYTES, ..self }
     }
 
-    /// The buffer, for another reader.
-    #[must_use]
     pub(crate) fn into_buffer(self) -> Vec<u8> {
         self.buffer
     }

@@ -18,18 +18,15 @@ use crate::types::TimelineId;
 /// History files that are kept, those of the newest timelines.
 const MAX_HISTORIES: usize = 64;
 
-/// How a file came to be examined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Origin {
     /// Found where a server keeps its WAL: files with older content are normal there.
     pub in_pg_wal: bool,
     /// Found in the `pg_wal` of a data directory that was named before anything else.
     pub is_of_cluster: bool,
-    /// Named by the user, not found in a directory.
     pub named: bool,
 }
 
-/// A file that looks like a segment.
 #[derive(Clone, Debug)]
 pub(super) struct SegmentCandidate {
     pub label: String,
@@ -102,23 +99,18 @@ impl DeniedFile {
 /// Everything that the sources gave.
 #[derive(Clone)]
 pub(super) struct Candidates {
-    /// What is odd.
     pub notes: Notes,
-    /// In the order in which they were found.
     pub list: Vec<SegmentCandidate>,
-    /// By timeline, with the file of each.
     pub histories: BTreeMap<TimelineId, (String, TimelineHistory)>,
     /// Of the first data directory that has a sound one.
     pub control: Option<ControlFile>,
     /// Major by `PG_VERSION` of the data directory whose control file is used.
     pub data_major: Option<Major>,
-    /// Segments of versions that are not read here.
     pub unknown_versions: Vec<UnknownVersionSegment>,
     /// Files of `pg_wal` that the system does not let this user open.
     pub denied: Vec<DeniedFile>,
     /// A file of `pg_wal` was not there any more when it was opened.
     pub has_vanished: bool,
-    /// The only timeline whose history is wanted.
     timeline: Option<TimelineId>,
 }
 

@@ -55,7 +55,6 @@ pub struct WalSegmentFile {
 
 impl WalSegmentFile {
     /// The file, if it is a whole segment and nothing else: not compressed, in no archive, not partial, `segment_size` bytes long.
-    #[must_use]
     pub(crate) fn plain_path(&self, segment_size: u32) -> Option<&Path> {
         let size = u64::from(segment_size);
         match &self.stored_at {
@@ -82,7 +81,6 @@ impl Numbered {
         self.candidate.size_bytes.is_some_and(|size| size < u64::from(segment_size))
     }
 
-    /// Lower is better.
     fn rank(&self, segment_size: u32) -> (bool, bool, bool, bool, bool) {
         let partial = self.is_partial();
         let damaged = self.candidate.header.is_none();
@@ -105,13 +103,11 @@ fn most_frequent<T: Copy + Ord>(values: impl Iterator<Item = T>) -> Option<T> {
     counts.into_iter().max_by_key(better).map(|(value, _)| value)
 }
 
-/// What was chosen.
 pub(super) struct Chosen {
     /// Everything odd about the candidates and the choice.
     pub notes: Vec<SetNote>,
     /// The control file of the data directory that was given.
     pub control: Option<ControlFile>,
-    /// Segments of versions that are not read here.
     pub unknown_versions: Vec<UnknownVersionSegment>,
     /// Files of `pg_wal` that the system does not let this user open.
     pub denied: Vec<DeniedFile>,
@@ -122,22 +118,17 @@ pub(super) struct Chosen {
 /// Segments of one cluster and one timeline history.
 pub(super) struct ChosenSet {
     pub common: Common,
-    /// In order, one file each.
     pub segments: Vec<WalSegmentFile>,
     pub timeline: TimelineId,
     pub history: Option<TimelineHistory>,
-    /// Those of later timelines.
     pub later_histories: Vec<TimelineHistory>,
 }
 
 /// How the bytes of segments are read.
 #[derive(Clone, Copy)]
 pub(super) struct WalAccess<'a> {
-    /// What was unpacked.
     pub scratch: Option<&'a File>,
-    /// Largest window of a compressed file.
     pub window_bytes: u32,
-    /// Told how far copies are compared.
     pub watch: WatchOpen<'a>,
     /// A segment under the name of another is left out: see [`WalSetOptions::as_server`].
     pub by_name: bool,

@@ -38,7 +38,6 @@ pub enum Codec {
 
 impl Codec {
     /// The codec whose files begin like this; `None` for anything else. 14 bytes are enough.
-    #[must_use]
     pub(crate) fn of_content(head: &[u8]) -> Option<Self> {
         match head {
             [0x1F, 0x8B, 8, ..] => Some(Self::Gzip),
@@ -103,7 +102,6 @@ impl fmt::Display for Codec {
     }
 }
 
-/// Remembers whether the input ended.
 struct Watched<R> {
     source: BufReader<R>,
     saw_end: bool,
@@ -145,7 +143,6 @@ impl<R: Read> Read for Lz4Frames<R> {
 
 /// A stream without its compression.
 pub(crate) struct Peeled<'a> {
-    /// What was taken off, outermost first.
     pub codecs: Vec<Codec>,
     /// The first bytes, also given by `stream`.
     pub head: Vec<u8>,
@@ -179,9 +176,6 @@ impl Read for Peeked<'_> {
 
 /// Takes compression off a stream as far as its content shows any. `head_bytes`: how much of the plain bytes to show, unless
 /// the first few of them begin a segment.
-///
-/// # Errors
-/// When the first bytes cannot be read at all, or there are more than [`MAX_LAYERS`] layers.
 pub(crate) fn peel(source: Stream<'_>, head_bytes: usize, window_bytes: u32) -> io::Result<Peeled<'_>> {
     let mut codecs = Vec::new();
     let mut source = source;

@@ -15,7 +15,6 @@ use crate::parsers::wal::page::PageHeader;
 use crate::parsers::wal::reader::{Event, ReaderOptions, WalReader};
 use crate::types::{Geometry, Lsn, TimelineId};
 
-/// Threads that compare.
 const MAX_THREADS: usize = 8;
 
 /// Bytes that are the same in both copies after a difference, and not zero, when both were written there.
@@ -29,11 +28,9 @@ pub(super) struct Copies<'a> {
     progress: CopyProgress,
 }
 
-/// The user broke off.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Interrupted;
 
-/// How far comparing is.
 #[derive(Default)]
 struct CopyProgress {
     /// Bytes of all copies, each counted with the one that it is compared with.
@@ -42,21 +39,17 @@ struct CopyProgress {
     interrupted: AtomicBool,
 }
 
-/// Two copies beside each other.
 #[derive(Default)]
 struct Compared {
     /// Offset of the first byte that only one of them has, or that differs.
     differs_at: Option<u64>,
-    /// Why the first cannot be read to its end.
     used_failed: Option<String>,
     /// Why the second cannot.
     other_failed: Option<String>,
 }
 
-/// How far the WAL of a copy holds.
 #[derive(Clone, Copy)]
 struct Holds {
-    /// End of the last good record.
     to: Lsn,
     /// Up to here there may be WAL of a record that goes on in a segment that is not there.
     unproven_to: Lsn,

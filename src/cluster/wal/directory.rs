@@ -30,30 +30,21 @@ const LOOKS_LIMIT: Duration = Duration::from_secs(1);
 /// What becomes of directories of segments below the one that is listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Below {
-    /// Those of an archiver are read.
     Read,
-    /// It is said that they were not examined.
     Say,
 }
 
-/// What a directory has in it.
 #[derive(Default)]
 struct Listing {
     /// Files that hold WAL or a history by their names.
     files: Vec<(PathBuf, Links)>,
-    /// Directories.
     below: Vec<(OsString, PathBuf)>,
-    /// Names that are not those of WAL.
     unrecognized: u64,
-    /// One of them.
     example: Option<String>,
 }
 
 impl PathSource<'_, '_> {
     /// Lists a directory and takes what holds WAL.
-    ///
-    /// # Errors
-    /// When it cannot be listed, or the scratch file cannot be written.
     pub(super) fn list(&mut self, directory: &Path, origin: Origin, below: Below) -> Result<(), WalSetError> {
         let read_dir = || fs::read_dir(directory).map_err(|error| AccessError::io("list", directory, error));
         if !origin.in_pg_wal {

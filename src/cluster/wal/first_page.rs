@@ -9,7 +9,6 @@ use crate::types::{
 /// Bytes that are examined: the largest first page and the header after it.
 pub(super) const HEAD_BYTES: usize = 65536 + PageHeader::LONG_SIZE;
 
-/// A sound long header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SegmentHeader {
     pub major: Major,
@@ -36,14 +35,14 @@ pub(super) struct SecondPage {
     pub block_size: u32,
 }
 
-/// What a file begins with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum FirstPage {
-    /// A segment's first page.
     Sound(SegmentHeader),
     /// Not a segment's first page, but a page of WAL follows.
-    Damaged { why: String, second: SecondPage },
-    /// WAL of a version that is not read here.
+    Damaged {
+        why: String,
+        second: SecondPage,
+    },
     Version(UnknownMagic),
     /// Zeros.
     Zero,

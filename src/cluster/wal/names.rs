@@ -4,18 +4,14 @@ use super::codec::Codec;
 use crate::parsers::wal::timeline::{TimelineHistory, WalSegment};
 use crate::types::TimelineId;
 
-/// What a name promises.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum NameKind {
-    /// A segment.
     Segment(SegmentName),
-    /// A timeline history.
     History(TimelineId),
     /// Something of the server or of an archiver that holds no WAL.
     Ignored,
     /// A file that the server writes or restores under a name for the time being.
     Temporary,
-    /// No name that the server or its tools give.
     Stranger,
 }
 
@@ -29,7 +25,6 @@ impl NameKind {
     }
 }
 
-/// The name of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SegmentName {
     /// The 24 digits, in upper case.

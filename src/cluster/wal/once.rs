@@ -11,12 +11,10 @@ use super::notes::{NoteKind, NoteLevel};
 use super::scratch::Scratch;
 use super::tar::is_tar;
 
-/// What standard input is called.
 pub(super) const STDIN_LABEL: &str = "standard input";
 
 /// What can be read only once, unpacked into the scratch file.
 pub(super) struct OnceSource<'i, 'o> {
-    /// What it is called.
     pub label: &'i str,
     pub found: &'i mut Candidates,
     pub scratch: &'i mut Scratch<'o>,
@@ -25,9 +23,6 @@ pub(super) struct OnceSource<'i, 'o> {
 
 impl OnceSource<'_, '_> {
     /// Reads it to its end: an archive, a segment, or several one after the other.
-    ///
-    /// # Errors
-    /// When the scratch file cannot be made or written.
     pub(super) fn read(mut self, input: Stream<'_>) -> Result<(), WalSetError> {
         let peeled = match peel(input, HEAD_BYTES, self.window_bytes) {
             Ok(peeled) => peeled,

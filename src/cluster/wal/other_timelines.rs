@@ -9,7 +9,6 @@ use crate::types::{Lsn, TimelineId};
 /// Why segments of another timeline are left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Why {
-    /// The history does not name the timeline.
     NotInHistory,
     /// The history says that the timeline was left before.
     LeftBefore,

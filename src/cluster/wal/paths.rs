@@ -31,20 +31,15 @@ use crate::types::Lsn;
 pub(super) const MAX_LOOKS: usize = 10;
 pub(super) const PAUSE: Duration = Duration::from_millis(10);
 
-/// Paths that the user named.
 pub(super) struct PathSource<'i, 'o> {
     pub found: &'i mut Candidates,
     pub scratch: &'i mut Scratch<'o>,
     pub window_bytes: u32,
-    /// FIFOs are read.
     pub fifos: bool,
 }
 
 impl PathSource<'_, '_> {
     /// Takes a path as the user gave it: a file, a directory, or a pattern.
-    ///
-    /// # Errors
-    /// When nothing is found there, or the scratch file cannot be written.
     pub(super) fn read(mut self, path: &Path) -> Result<(), WalSetError> {
         match path.metadata() {
             Ok(metadata) if metadata.is_dir() => self.add_directory(path),

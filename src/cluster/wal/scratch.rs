@@ -26,7 +26,6 @@ pub(super) struct Spilled {
     pub size_bytes: u64,
     /// The stream failed after these bytes.
     pub failed: Option<io::Error>,
-    /// Nothing more may be unpacked.
     pub limit_reached: bool,
 }
 
@@ -42,9 +41,6 @@ impl<'o> Scratch<'o> {
     }
 
     /// Copies at most `limit_bytes` from a stream into the scratch file.
-    ///
-    /// # Errors
-    /// When the scratch file cannot be made or written.
     pub(super) fn spill(&mut self, stream: &mut dyn Read, limit_bytes: u64) -> Result<Spilled, WalSetError> {
         let file = match &mut self.file {
             Some(file) => file,

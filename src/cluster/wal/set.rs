@@ -108,7 +108,6 @@ impl WalSet {
     }
 
     /// Histories of later timelines that were found, in order.
-    #[must_use]
     pub(crate) fn later_histories(&self) -> &[TimelineHistory] {
         &self.later_histories
     }
@@ -144,7 +143,6 @@ impl WalSet {
     }
 
     /// Segments of versions that are not read here, which were left out.
-    #[must_use]
     pub(crate) fn unknown_versions(&self) -> &[UnknownVersionSegment] {
         &self.unknown_versions
     }
@@ -156,7 +154,6 @@ impl WalSet {
     }
 
     /// There are segments in `pg_wal` that no server reads there, which were left out: see [`WalSetOptions::as_server`].
-    #[must_use]
     pub(crate) const fn leaves_out(&self) -> bool {
         self.leaves_out
     }
@@ -179,10 +176,6 @@ impl WalSet {
     }
 
     /// As [`Self::reader`], with the buffer of an earlier reader.
-    ///
-    /// # Errors
-    /// As [`Self::reader`].
-    ///
     /// # Panics
     /// When there is no segment of this index.
     pub(crate) fn reader_into(&self, index: usize, buffer: Vec<u8>) -> Result<SegmentBytes<'_>, WalReadError> {

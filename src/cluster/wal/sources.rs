@@ -15,9 +15,6 @@ const STDIN_PATH: &str = "-";
 
 /// Examines all paths: data directories, directories of segments, segments, archives, patterns, and `-`. Gives what was
 /// found, and the scratch file if there was need for one.
-///
-/// # Errors
-/// When a path does not exist, standard input is named twice, or the scratch file cannot be written.
 pub(super) fn read_sources(
     paths: &[PathBuf],
     options: WalSetOptions<'_>,

@@ -37,7 +37,6 @@ impl TarSource for StoredWindow<'_> {
     }
 }
 
-/// A stream that counts what it gave.
 pub(in crate::cluster) struct Counted<R> {
     pub(in crate::cluster) source: R,
     pub(in crate::cluster) position: u64,
@@ -59,12 +58,10 @@ impl<R: Read> TarSource for Counted<R> {
     }
 }
 
-/// What a member is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cluster) enum MemberKind {
     /// A file, its bytes as they are.
     File,
-    /// A directory.
     Directory,
     /// Anything else: links, devices, files with holes left out.
     Other(&'static str),
@@ -114,7 +111,6 @@ fn checksum_is_good(header: &Header) -> bool {
     header.cksum().is_ok_and(|stored| stored == computed)
 }
 
-/// Walks over an archive.
 #[derive(Debug, Default)]
 pub(in crate::cluster) struct TarWalk {
     next: u64,

@@ -16,7 +16,6 @@ use crate::cluster::xact_files::{SlruEntries, XactStates};
 use crate::parsers::control::ControlFile;
 use crate::types::{Lsn, PageId};
 
-/// The commits that are not there.
 pub(super) struct LostCommits {
     states: XactStates,
     /// `pg_commit_ts`, where commits have times, and the transactions between which they are kept.
@@ -54,7 +53,6 @@ impl LostCommits {
         }
     }
 
-    /// What was found.
     pub(super) fn findings(self, of_multis: Option<Finding>) -> Vec<Finding> {
         let Self { first, count, first_time, lost_times, .. } = self;
         let lost = first.map(|(CommittedXact { xid, record_lsn }, file)| {

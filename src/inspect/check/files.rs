@@ -9,7 +9,6 @@ use crate::types::{ForkNumber, Geometry, PageId, RelFileLocator};
 
 /// Where pages are, and how they are read.
 pub(super) struct RelationFiles {
-    /// The files.
     pub walk: RelationWalk,
     /// What pages are judged by; `None` when not even their size is known.
     pub rules: Option<PageRules>,
@@ -17,7 +16,6 @@ pub(super) struct RelationFiles {
     pub geometry: Geometry,
     /// Bytes of a page.
     pub block_size: usize,
-    /// Paths of pages.
     pub paths: RelationPaths,
 }
 
@@ -33,7 +31,6 @@ impl RelationFiles {
         Self { walk, rules, geometry, block_size, paths }
     }
 
-    /// The same of these relations alone.
     pub(super) fn only(&self, takes: impl Fn(RelFileLocator) -> bool) -> Self {
         let files = self.walk.files.iter().filter(|file| takes(file.rel)).cloned().collect();
         let walk = RelationWalk { files, skipped: Vec::new() };

@@ -46,7 +46,6 @@ const MAX_ABSENT: usize = 10_000;
 /// Most bytes of a control file that are read.
 const MAX_CONTROL_BYTES: u64 = 64 * 1024;
 
-/// What is proven, and with what.
 pub(super) struct ProofInput<'a> {
     pub(super) cluster: &'a Cluster<'a>,
     pub(super) files: &'a RelationFiles,
@@ -93,13 +92,10 @@ struct Task {
     base: Base,
 }
 
-/// A page, and what became of it.
 type Built<'t> = (&'t Task, Result<BuiltPage, NotBuilt>);
 
-/// What a page is built on.
 #[derive(Clone, Copy)]
 enum Base {
-    /// The record that starts here builds it.
     Record(Lsn),
     /// A slot, by its index in the list.
     Slot(usize),
@@ -550,7 +546,6 @@ impl<'a> Prover<'a> {
     }
 }
 
-/// The server that replays.
 struct Server {
     program: ServerProgram,
     sandbox: SandboxOptions,

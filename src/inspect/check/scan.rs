@@ -30,10 +30,8 @@ use crate::inspect::page_rules::{ChecksumRule, PageRules};
 use crate::parsers::page_kind::access_method_name;
 use crate::types::{BlockNumber, ForkNumber, Lsn, PageId, RelFileLocator};
 
-/// What the relation files told.
 #[derive(Default)]
 pub(super) struct Scanned {
-    /// Pages that look wrong.
     pub suspects: BTreeMap<PageId, Suspicion>,
     /// The newest LSN of a sound page of a logged relation, and which page.
     pub newest: Option<(Lsn, PageId)>,
@@ -49,7 +47,6 @@ pub(super) struct Scanned {
     pub incomplete: Vec<Doubt>,
     /// Rows that name transactions or multixacts which were never handed out.
     pub counters: Counters,
-    /// Pages of another kind than their relation.
     other_kinds: Vec<Finding>,
     /// Pages have checksums although `pg_control` denies it.
     contradict: Option<ChecksumsContradict>,

@@ -202,9 +202,6 @@ pub fn innodb_check(request: &InnodbRequest, all: bool, watch: Watch<'_>) -> Res
 }
 
 /// One page, whatever it is, and the same of its directory as [`innodb_check`] needs for it: its tablespace alone is scanned.
-///
-/// # Errors
-/// When the path is not a data directory of MySQL or MariaDB, or there is no such page.
 pub(crate) fn innodb_page(
     request: &InnodbRequest,
     space: &str,

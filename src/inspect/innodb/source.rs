@@ -30,7 +30,6 @@ use crate::parsers::innodb::{InnodbLsn, InnodbPageId};
 /// Longest file with the path of a data file elsewhere.
 const MAX_LINK_BYTES: u64 = 4096;
 
-/// Longest option file.
 const MAX_CNF_BYTES: u64 = 1 << 20;
 
 /// What is to be examined.

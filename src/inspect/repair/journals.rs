@@ -8,7 +8,6 @@ use crate::inspect::examination::Examination;
 use crate::repair::journal_seen::{FoundJournals, journals_beside, look_at, newest_first};
 use crate::types::PageId;
 
-/// Reads pages as they are now.
 pub(in crate::inspect) fn disk_reader(examined: &Examination) -> impl FnMut(PageId) -> Option<Vec<u8>> {
     let root = examined.source.directory.as_ref().map_or(Path::new("."), |directory| directory.root());
     let pages = RelationPages::new(root, examined.paths.clone());
@@ -20,7 +19,6 @@ pub(in crate::inspect) fn disk_reader(examined: &Examination) -> impl FnMut(Page
 }
 
 /// The journals that lie beside the data directory, and those that are `named`, compared with its pages as they are now.
-#[must_use]
 pub(crate) fn journals_of(examined: &Examination, named: &[PathBuf]) -> FoundJournals {
     let Some(directory) = &examined.source.directory else {
         return FoundJournals { journals: Ok(Vec::new()), more: 0 };

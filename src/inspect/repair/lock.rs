@@ -9,11 +9,9 @@ use crate::repair::witness::ControlMark;
 
 /// A data directory that is locked, and what was in its `pg_control` before it was judged.
 pub(super) struct Locked {
-    /// The lock.
     pub lock: RepairLock,
     /// `pg_control`.
     pub control: ControlMark,
-    /// What the user overrode for it.
     pub overrides: Overrides,
 }
 

@@ -92,7 +92,6 @@ pub struct Repair {
 
 impl Repair {
     /// True when an image was put back into this page.
-    #[must_use]
     pub(crate) fn has_repaired(&self, page: PageId) -> bool {
         self.plan.steps.iter().any(|step| step.page.page_id() == Some(page))
     }
@@ -176,9 +175,6 @@ pub fn rehearse(request: &RepairRequest, plan: &Plan, watch: &dyn Watch) -> Resu
 
 /// What is said before a plan is carried out, for a cluster that was judged already. Nothing is written, and the pages
 /// are not judged anew: [`rehearse`] does that.
-///
-/// # Errors
-/// When the directory cannot be opened.
 pub(crate) fn before_repair(
     request: &RepairRequest,
     examined: &Examination,

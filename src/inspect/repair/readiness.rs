@@ -18,7 +18,6 @@ pub struct Readiness {
     pub site: Result<u64, JournalError>,
     /// Bytes that the journal needs. Pages are overwritten, so they need none.
     pub needed_bytes: u64,
-    /// Files that are written.
     pub files: usize,
     /// Those of them that cannot be opened for writing.
     pub closed: Vec<AccessError>,
@@ -26,9 +25,6 @@ pub struct Readiness {
 
 impl Readiness {
     /// Itself, when nothing is in the way.
-    ///
-    /// # Errors
-    /// When no journal can be made, or a file cannot be written.
     pub(crate) fn demand(self) -> Result<Self, InspectError> {
         let Self { journal, site, needed_bytes, files, closed } = self;
         let free_bytes = site.map_err(InspectError::JournalNotBegun)?;
@@ -44,25 +40,19 @@ impl Readiness {
 pub struct Guard {
     /// Stable name: [`Blocker::kind`].
     pub kind: &'static str,
-    /// What was found.
     pub state: GuardState,
 }
 
-/// What a guard says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GuardState {
-    /// Nothing forbids writing.
     Passed,
-    /// Something does, and the user has allowed it.
     Allowed(Blocker),
-    /// Something does.
     Refused(Blocker),
 }
 
 /// All that is said before a repair is carried out.
 #[derive(Debug)]
 pub struct BeforeRepair {
-    /// Every guard.
     pub guards: Vec<Guard>,
     /// Journal and files, or why they could not be examined.
     pub ready: Result<Readiness, InspectError>,
@@ -74,7 +64,6 @@ pub struct BeforeRepair {
 const KINDS: [&str; 8] =
     ["locked", "server_running", "control", "version", "shut_down", "standby", "recovery_signal", "backup_label"];
 
-/// The last of them.
 const OWNER: &str = "other_user";
 
 /// Every guard of a data directory as it is now. The lock is tried and given back.

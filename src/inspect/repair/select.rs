@@ -12,9 +12,7 @@ use crate::types::PageId;
 
 /// What was asked for; everything when nothing was.
 pub(super) struct Selection<'a> {
-    /// Pages, with the names that they were given by.
     pub pages: Vec<(PageId, &'a PageName)>,
-    /// Relations.
     pub relations: Vec<RelationPattern>,
     /// Source of images.
     pub source: Option<SourceKind>,
@@ -46,9 +44,6 @@ impl Selection<'_> {
     }
 
     /// Takes the other steps out of a plan that was read from a file.
-    ///
-    /// # Errors
-    /// When something that was asked for is not in the plan.
     pub(super) fn narrow(&self, plan: &mut Plan) -> Result<(), InspectError> {
         let (taken, others): (Vec<PlanStep>, Vec<PlanStep>) =
             std::mem::take(&mut plan.steps).into_iter().partition(|step| self.takes_step(step));

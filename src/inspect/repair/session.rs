@@ -73,7 +73,6 @@ pub enum StepChange {
     ImageChanged,
 }
 
-/// A repair in progress.
 pub(super) struct Session<'a> {
     examined: &'a Examination,
     root: &'a Path,
@@ -159,7 +158,6 @@ impl<'a> Session<'a> {
         self.with_material(|material| material.confirm(plan, permission))
     }
 
-    /// A plan made now.
     pub(super) fn plan(&self, permission: &Permission, selection: &Selection<'_>) -> Result<Plan, InspectError> {
         self.with_material(|material| material.plan(permission, &|report| selection.takes_report(report)))
     }

@@ -18,7 +18,6 @@ impl Plan<'_> {
         self.files.iter().map(|file| file.size_bytes).sum()
     }
 
-    /// The same with those of WAL.
     pub(super) fn total_bytes(&self) -> u64 {
         self.file_bytes().saturating_add(self.wal_bytes)
     }

@@ -69,7 +69,6 @@ pub(super) struct HeldPage {
     pub(super) is_unlogged: bool,
 }
 
-/// WAL that replay will read.
 pub(super) struct ReplayWal {
     set: Option<WalSet>,
     unknown_versions: Vec<UnknownVersionSegment>,
@@ -91,9 +90,6 @@ pub(super) struct ReplayCluster<'a> {
 impl ReplayWal {
     /// Opens the WAL in `own`, the data directory or archives of a backup, together with that in `elsewhere`. What is odd
     /// about it goes to `findings` and `coverage`.
-    ///
-    /// # Errors
-    /// When paths were named that hold no WAL of this cluster.
     pub(super) fn open(
         own: &[PathBuf],
         elsewhere: &[PathBuf],
@@ -305,7 +301,6 @@ impl Judged {
 }
 
 impl ReplaySummary {
-    /// Nothing is counted yet.
     pub(super) fn of(replay: &Replay) -> Self {
         Self {
             recovery: replay.recovery,
@@ -318,7 +313,6 @@ impl ReplaySummary {
         }
     }
 
-    /// Counts a page.
     pub(super) const fn add(&mut self, fate: &ReplayFate) {
         let count = match fate {
             ReplayFate::Healed(_) => &mut self.healed,

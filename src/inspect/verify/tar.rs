@@ -46,7 +46,6 @@ const ENOUGH_PAGES: u64 = 64;
 /// Pieces that may wait for a thread, for each thread.
 const WAITING_PIECES: usize = 2;
 
-/// Relation files that are read.
 const MAX_FILES: usize = 1 << 20;
 
 /// How often everything is read, at most: by what the first pages say, and by what the control file says.
@@ -60,9 +59,6 @@ struct Reading {
 }
 
 /// Reads and judges everything that is asked for.
-///
-/// # Errors
-/// When the archives hold no data directory of a known version, or something was asked for by name.
 pub(super) fn read(
     request: &VerifyRequest,
     backup: &TarBackup,
@@ -88,11 +84,9 @@ pub(super) fn read(
     Pass::read(request, backup, &selection, reading, watch).report(request, backup, &server, watch, visit)
 }
 
-/// What the first pages say.
 #[derive(Default)]
 struct Preview {
     facts: TarFacts,
-    /// Headers that name each page size.
     named: BTreeMap<u32, u64>,
     /// Pages whose checksum is right, and those whose checksum is not.
     right: u64,
@@ -150,7 +144,6 @@ impl Preview {
     }
 }
 
-/// A damaged page as it came.
 struct FoundPage {
     held: HeldPage,
     /// What is wrong with it where a wrong checksum proves nothing.
@@ -178,7 +171,6 @@ struct Came {
     coverage: Coverage,
 }
 
-/// How archives are read.
 struct Reader<'a> {
     selection: &'a Selection<'a>,
     geometry: Geometry,

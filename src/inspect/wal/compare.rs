@@ -24,31 +24,21 @@ use crate::types::Lsn;
 /// How often each set is read: for all that can be counted in any order, and in order for causes.
 const PASSES: u64 = 2;
 
-/// Some WAL with a name.
 #[derive(Clone, Debug)]
 pub(crate) struct NamedWal {
-    /// What it is called.
     pub name: String,
-    /// Which WAL, and how it is read.
     pub wal: WalRequest,
 }
 
-/// A set that was read.
 #[derive(Debug)]
 pub(crate) struct ComparedSet {
-    /// What was counted.
     pub counts: SetCounts,
-    /// The WAL that was read.
     pub wal: ReadWal,
-    /// Start of the first record, end of the last.
     pub range: (Option<Lsn>, Option<Lsn>),
     relations: Vec<(RowKey, Tally)>,
 }
 
 /// Reads all sets, one after the other. What could not be read is part of each set's coverage.
-///
-/// # Errors
-/// When there is no such WAL, or names were asked for that cannot be read; the error says of which set.
 pub(crate) fn wal_compare(sets: &[NamedWal], watch: WatchWal<'_>) -> Result<Vec<ComparedSet>, InspectError> {
     // What cannot be opened is said before an hour is spent on reading the others.
     let open = |wal: &WalRequest| {
@@ -91,7 +81,6 @@ impl Visitor for SetCounter<'_> {
     }
 }
 
-/// Reads one set.
 fn read_set(mut source: WalSource, names: NameLookup, jobs: usize, watch: [WatchWal<'_>; 2]) -> ComparedSet {
     let watched = source.watched(watch[0]);
     let plan = ScanPlan { blocks: true, ..source.plan() };

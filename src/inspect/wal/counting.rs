@@ -29,15 +29,11 @@ pub(super) struct Counting<'p> {
 }
 
 impl<'p> Counting<'p> {
-    /// Nothing yet.
     pub(super) fn new(plan: &'p ScanPlan, resynchronise: bool) -> Self {
         Self { plan, resynchronise, counted: WalCounts::default(), fold: IntervalFold::new(), undecoded: Vec::new() }
     }
 
     /// Takes what segment `index` of a run counts, whose WAL ends at `end_lsn`.
-    ///
-    /// # Errors
-    /// When a segment that must be read again cannot be.
     pub(super) fn take(
         &mut self,
         stretch: &Stretch<'_>,
@@ -67,9 +63,6 @@ impl<'p> Counting<'p> {
     }
 
     /// Ends a run: what follows does not follow in WAL.
-    ///
-    /// # Errors
-    /// When a segment that must be read again cannot be.
     pub(super) fn end_run(&mut self, stretch: &Stretch<'_>, watched: &Watched<'_>) -> Result<(), WalReadError> {
         let (plan, resynchronise) = (self.plan, self.resynchronise);
         self.fold.end_run(&mut Again { stretch, plan, resynchronise, watched })
@@ -91,7 +84,6 @@ impl<'p> Counting<'p> {
     }
 }
 
-/// Reads segments of a run again.
 struct Again<'a> {
     stretch: &'a Stretch<'a>,
     plan: &'a ScanPlan,

@@ -26,19 +26,14 @@ use crate::parsers::wal::block::Keep;
 /// What WAL says of a double write buffer.
 #[derive(Debug)]
 pub(crate) struct DwbSizeReport {
-    /// Blocks that were dirtied in each interval.
     pub intervals: Vec<DirtiedInterval>,
     /// What the buffer of a data directory among the paths shows; `None`: no data directory was named.
     pub buffer: Option<BufferWrap>,
-    /// The WAL that was read.
     pub wal: ReadWal,
 }
 
 /// Counts the blocks that are dirtied in each checkpoint interval, and looks into the buffer of a data directory that was
 /// named. Damage is a finding, and what could not be read is part of the coverage.
-///
-/// # Errors
-/// When there is no such WAL, or the range is empty.
 pub(crate) fn dwb_size(request: &WalRequest, watch: WatchWal<'_>) -> Result<DwbSizeReport, InspectError> {
     let mut source = WalSource::open_watched(request, watch)?;
     let (intervals, records) = source.dirtied(request.jobs, watch);

@@ -33,26 +33,19 @@ use crate::types::Lsn;
 /// What is written, and where.
 #[derive(Clone, Debug)]
 pub(crate) struct ExportRequest {
-    /// Which WAL, and how it is read.
     pub wal: WalRequest,
-    /// Which table.
     pub table: Table,
-    /// How.
     pub format: FileFormat,
     /// Where: a directory that is empty or does not exist.
     pub directory: PathBuf,
-    /// Segments in a file.
     pub group: u32,
 }
 
-/// What was written.
 #[derive(Debug)]
 pub(crate) struct Export {
-    /// The files, in order.
     pub files: Vec<ExportedFile>,
     /// What `stats` counts of the same WAL.
     pub counts: WalCounts,
-    /// The WAL that was read.
     pub wal: ReadWal,
     directory: ExportDir,
 }
@@ -96,7 +89,6 @@ fn file_of(set: &WalSet, format: FileFormat, known: &[Known]) -> ExportedFile {
 #[derive(Clone, Copy, Debug)]
 struct Known {
     index: usize,
-    /// The segment at which reading starts.
     from: usize,
     records: u64,
     first_lsn: Option<Lsn>,
@@ -127,7 +119,6 @@ struct Segments<'s> {
     runs: &'s [Range<usize>],
 }
 
-/// What all writers of a table need.
 struct Survey<'s> {
     set: &'s WalSet,
     request: &'s ExportRequest,
@@ -137,7 +128,6 @@ struct Survey<'s> {
     plan: ScanPlan,
 }
 
-/// A group whose file was written.
 struct Written {
     file: ExportedFile,
     /// Segments that were not the same the second time.
@@ -145,10 +135,6 @@ struct Written {
 }
 
 /// Writes a table of some WAL into a directory. [`Export::seal`] completes it.
-///
-/// # Errors
-/// When there is no such WAL, the range is empty, names were asked for that cannot be read, the directory is not empty or
-/// lies inside what is read, or a file cannot be written.
 pub(crate) fn wal_export(request: &ExportRequest, watch: WatchWal<'_>) -> Result<Export, InspectError> {
     let names = NameLookup::open(request.wal.names.as_deref())?;
     let mut source = WalSource::open_watched(&request.wal, watch)?;
@@ -329,7 +315,6 @@ impl GroupFile {
 /// Images that go to a writer together.
 const BATCH: usize = 1024;
 
-/// Batches that wait for a writer.
 const WAITING: usize = 4;
 
 /// Threads that write images: one writes the file that is open, the other may still end the one before.
@@ -345,11 +330,8 @@ struct ImageHead {
     is_first: bool,
 }
 
-/// What a writer of images is given.
 enum Batch {
-    /// Rows of the open file.
     Rows(Vec<ImageHead>),
-    /// The open file is whole.
     End,
 }
 
@@ -446,7 +428,6 @@ fn write_image_files(
 /// A writer takes no more: it has failed.
 struct WriterGone;
 
-/// Hands images to the writers.
 struct Spread<'f> {
     files: &'f [(ExportedFile, Lsn)],
     queues: Vec<SyncSender<Batch>>,
@@ -475,7 +456,6 @@ impl Spread<'_> {
         if self.waiting.len() >= BATCH { self.flush() } else { Ok(()) }
     }
 
-    /// All files are whole.
     fn end(&mut self) -> Result<(), WriterGone> {
         while self.at < self.files.len() {
             self.next_file()?;

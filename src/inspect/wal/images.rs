@@ -190,11 +190,9 @@ struct ImageHead {
     image: BlockImage<'static>,
     stored_bytes: usize,
     old_lsn: Option<Lsn>,
-    /// Why it could not be restored.
     error: Option<Box<ImageError>>,
 }
 
-/// The images of a record.
 fn heads_of<'r>(record: &'r Record<'_>, old_lsns: &'r mut OldLsns) -> impl Iterator<Item = ImageHead> + 'r {
     record.blocks().filter_map(|block| block.image.map(|image| (block, image))).map(|(block, image)| {
         let (old_lsn, error) = match old_lsns.of(&image) {
@@ -212,12 +210,10 @@ fn heads_of<'r>(record: &'r Record<'_>, old_lsns: &'r mut OldLsns) -> impl Itera
     })
 }
 
-/// Keeps the images of a segment.
 struct ImageHeads {
     heads: Vec<ImageHead>,
     records: u64,
     old_lsns: OldLsns,
-    /// There were too many.
     is_incomplete: bool,
 }
 
@@ -242,7 +238,6 @@ impl Visitor for ImageHeads {
     }
 }
 
-/// Shows images as they come.
 struct DirectHeads<S> {
     old_lsns: OldLsns,
     show: S,

@@ -49,7 +49,6 @@ impl NameLookup {
     }
 
     /// True when names come from the WAL alone, so that they are of its cluster.
-    #[must_use]
     pub(crate) const fn is_of_wal_alone(&self) -> bool {
         self.of_wal_alone
     }

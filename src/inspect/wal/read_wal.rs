@@ -5,14 +5,11 @@ use super::source::WalSource;
 use crate::analysis::finding::{Coverage, Finding};
 use crate::cluster::wal::WalOrigin;
 
-/// Some WAL that was read.
 #[derive(Debug)]
 pub struct ReadWal {
-    /// Whose it is.
     pub origin: WalOrigin,
     /// Names of relations, where they were asked for.
     pub names: NameLookup,
-    /// What looks wrong or is worth knowing.
     pub findings: Vec<Finding>,
     /// What was read and what was not; empty `skipped`: all of it was.
     pub coverage: Coverage,

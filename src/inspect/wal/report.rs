@@ -22,35 +22,25 @@ use crate::output::html::wal::{MainCause, RelationRow, WalReport};
 use crate::output::json::wal::Naming;
 use crate::output::wal_text::name_of;
 
-/// Relations that are listed.
 const MAX_RELATIONS: usize = 40;
 
-/// What is reported on.
 #[derive(Clone, Debug)]
 pub(crate) struct WalReportRequest {
-    /// Which WAL, and how it is read.
     pub wal: WalRequest,
     /// How many images are compressed again; `None`: none are.
     pub compression: Option<SampleSize>,
-    /// Who makes the report.
     pub made: Provenance,
 }
 
-/// A report that was made.
 #[derive(Clone, Debug)]
 pub(crate) struct MadeWalReport {
-    /// The page.
     pub page: String,
     /// Each plot as a file of its own: name and content.
     pub plots: Vec<(String, String)>,
-    /// What is answered about the WAL.
     pub answer: Answer,
 }
 
 /// Reads some WAL and reports on its images.
-///
-/// # Errors
-/// When there is no such WAL, the range is empty, or names were asked for that cannot be read.
 pub(crate) fn wal_report(request: &WalReportRequest, watch: WatchWal<'_>) -> Result<MadeWalReport, InspectError> {
     let mut names = NameLookup::open(request.wal.names.as_deref())?;
     let mut source = WalSource::open_watched(&request.wal, watch)?;
@@ -142,7 +132,6 @@ fn relations_and_causes(
     (rows.into_iter().map(|(_, row)| row).collect(), causes)
 }
 
-/// What was done with each relation.
 fn figures_of(counted: &WalCounts, names: &NameLookup) -> FxHashMap<Key, RelationFigures> {
     let Some(groups) = &counted.groups else { return FxHashMap::default() };
     let rows = group_rows(groups, counted.uses.as_ref(), names.known()).into_iter();

@@ -142,7 +142,6 @@ impl SegmentSpan {
 }
 
 /// True for 24 hexadecimal digits.
-#[must_use]
 pub(crate) fn is_segment_name(name: &str) -> bool {
     name.len() == 24 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

@@ -10,7 +10,6 @@ use crate::analysis::wal::unreadable::{UnreadableImage, UnreadableImages};
 use crate::parsers::image::ImageDecoder;
 use crate::parsers::restore::ready_page;
 
-/// How pages are made of images.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum PageForm {
     /// As redo would leave them: with the LSN of the record's end and a checksum that fits. Images that redo does not
@@ -24,9 +23,6 @@ pub(crate) enum PageForm {
 impl WalSource {
     /// Shows the page of every image that was selected, in order, and counts the images that were left out because redo
     /// does not apply them. An image that cannot be restored is a finding. An error of `visit` ends it.
-    ///
-    /// # Errors
-    /// What `visit` says.
     pub(crate) fn each_page<E>(
         &mut self,
         selection: &ImageSelection,
@@ -71,7 +67,6 @@ impl WalSource {
 
 impl FoundImage<'_> {
     /// What a report calls it when it was not examined or written.
-    #[must_use]
     pub(crate) const fn as_part(&self) -> SkippedPart {
         SkippedPart::Image { block: self.block.block, record_lsn: self.record.start_lsn }
     }

@@ -13,19 +13,13 @@ use crate::cluster::wal::WalReadError;
 use crate::parsers::wal::block::Keep;
 use crate::types::Lsn;
 
-/// How segments are read.
 pub(super) struct Reading<'a> {
-    /// The range.
     pub(super) plan: &'a ScanPlan,
-    /// What is kept of each record.
     pub(super) keep: Keep,
-    /// Threads.
     pub(super) jobs: usize,
-    /// Told what was read.
     pub(super) watched: &'a Watched<'a>,
 }
 
-/// What comes while runs are read.
 pub(super) enum RunStep<'a, V> {
     /// The next segment of a run, whose WAL ends at this LSN.
     Segment(&'a mut SegmentRead<V>, Lsn),

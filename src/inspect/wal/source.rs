@@ -44,11 +44,9 @@ pub struct WalSource {
     pub resync: Resync,
     /// Bytes of WAL between good records that could not be read, where reading went on after them.
     pub damaged_bytes: u64,
-    /// Relations that are counted alone.
     relations: Option<RelationFilter>,
     start: Option<Lsn>,
     end: Option<Lsn>,
-    /// Runs that are still to be read.
     waiting: VecDeque<Range<usize>>,
 }
 
@@ -70,9 +68,6 @@ impl WalSource {
     }
 
     /// The same, of WAL that is `wanted`.
-    ///
-    /// # Errors
-    /// As [`Self::open_watched`].
     pub(super) fn open_for(request: &WalRequest, wanted: Wanted, watch: WatchWal<'_>) -> Result<Self, InspectError> {
         if let (Some(start), Some(end)) = (request.start, request.end)
             && start > end
@@ -152,9 +147,6 @@ impl WalSource {
     }
 
     /// Compares the cluster of the names with that of the WAL, and counts what could not be read of them as not examined.
-    ///
-    /// # Errors
-    /// When they are names of another cluster.
     pub(crate) fn take_names(&mut self, names: &NameLookup) -> Result<(), InspectError> {
         if let Some((known, wal)) = names.known().zip(self.set.system_identifier()) {
             match known.system_identifier() {
@@ -192,9 +184,6 @@ impl WalSource {
     }
 
     /// Counts these relations alone, where there are any. Names that are not known are looked up in the WAL.
-    ///
-    /// # Errors
-    /// When a name stands for no relation or for several, or names are not known.
     pub(super) fn take_relations(
         &mut self,
         wanted: &[RelationChoice],
@@ -256,7 +245,6 @@ impl WalSource {
     }
 
     /// Bytes of all segments.
-    #[must_use]
     pub(crate) fn total_bytes(&self) -> u64 {
         let size = u64::from(self.set.geometry().wal_segment_size);
         self.set.segments().len() as u64 * size
@@ -477,7 +465,6 @@ pub struct Notes<'a> {
     pub coverage: &'a mut Coverage,
 }
 
-/// A run that was read.
 pub(super) struct JudgedRun<'a> {
     /// What was met, without the errors.
     pub(super) walked: &'a WalkEnd,

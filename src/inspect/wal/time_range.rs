@@ -14,7 +14,6 @@ use crate::parsers::wal::payload::PgTimestamp;
 use crate::parsers::wal::record::Record;
 use crate::types::Lsn;
 
-/// What lies in a range of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct TimedRange {
     /// Start of the first record of it; `None`: all from the start on.
@@ -27,9 +26,6 @@ pub(super) struct TimedRange {
 
 /// The LSNs between which the records from `since` on and before `until` lie. A record was written at the time that it tells,
 /// or at the latest one told before it. Few segments are read: times are taken to grow from segment to segment.
-///
-/// # Errors
-/// When WAL tells no times, or none in that range.
 pub(super) fn lsn_range(
     set: &WalSet,
     since: Option<TimeBound>,
@@ -113,22 +109,16 @@ fn last_told(set: &WalSet) -> Option<PgTimestamp> {
     (0..set.segments().len()).rev().find_map(|index| read(set, index, Wanted::Latest).latest)
 }
 
-/// What is looked for in a segment.
 #[derive(Clone, Copy)]
 enum Wanted {
-    /// The first time at which a record was written.
     FirstNow,
-    /// The first time that is told.
     First,
-    /// The first that is this or later.
     Since(PgTimestamp),
-    /// The latest of all.
     Latest,
     /// The first record, whether it tells a time or not.
     Start,
 }
 
-/// What was found in a segment.
 #[derive(Default)]
 struct Times {
     start: Option<Lsn>,

@@ -35,7 +35,6 @@ impl WalSource {
 
     /// Records from `from` on that start before `to`, and up to [`MAX_LISTED`] of them. `causes`: those of the images from
     /// `from` on, in order, where they are known.
-    #[must_use]
     pub(crate) fn list_records(&self, from: Lsn, to: Lsn, causes: Option<&[Cause]>) -> RecordList {
         let mut list = RecordList::from(from);
         let mut causes = causes;

@@ -19,7 +19,6 @@ use crate::types::Lsn;
 /// Which WAL is counted, in buckets of which length.
 #[derive(Clone, Debug)]
 pub(crate) struct WalTimesRequest {
-    /// Which WAL, and how it is read.
     pub wal: WalRequest,
     /// Length of a bucket in microseconds; whole buckets since 2000-01-01 00:00 UTC. At least 1.
     pub bucket_us: i64,
@@ -29,31 +28,23 @@ pub(crate) struct WalTimesRequest {
     pub relations: Vec<RelationChoice>,
 }
 
-/// WAL by time.
 #[derive(Debug)]
 pub(crate) struct WalTimes {
     /// The buckets with something in them, in the order of time; first what was written before any time was told.
     pub buckets: Vec<Bucket>,
     /// Length of a bucket, in microseconds.
     pub bucket_us: i64,
-    /// All of it.
     pub total: Tally,
     /// Bytes of WAL that it lies in, page headers and padding included.
     pub wal_bytes: u64,
     /// Those of them between good records that could not be read; known where counting goes on after damage.
     pub damaged_bytes: Option<u64>,
-    /// Start of the first record.
     pub from: Option<Lsn>,
-    /// End of the last.
     pub to: Option<Lsn>,
-    /// The WAL that was read.
     pub wal: ReadWal,
 }
 
 /// Counts records and images by time. A record counts at the time that it tells, or at the latest one told before it.
-///
-/// # Errors
-/// When there is no such WAL, or the range is empty.
 pub(crate) fn wal_times(request: &WalTimesRequest, watch: WatchWal<'_>) -> Result<WalTimes, InspectError> {
     let mut names = NameLookup::open(request.wal.names.as_deref())?;
     let mut source = WalSource::open_watched(&request.wal, watch)?;

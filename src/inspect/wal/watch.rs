@@ -41,7 +41,6 @@ impl<'a> Watched<'a> {
         flow
     }
 
-    /// It was interrupted.
     pub(super) fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
     }

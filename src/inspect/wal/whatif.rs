@@ -38,7 +38,6 @@ pub struct WhatIfReport {
 }
 
 /// Values of `max_wal_size` from 64 MiB to 64 GiB, and of `checkpoint_timeout` from 30 s to 1 h.
-#[must_use]
 pub(crate) fn usual_spacings() -> Vec<Spacing> {
     /// 64 MiB.
     const SMALLEST: u64 = 64 << 20;

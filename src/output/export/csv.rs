@@ -6,13 +6,11 @@ use std::io::{self, Write};
 use super::{Cell, Column};
 use crate::output::escape::printable;
 
-/// Writes the names.
 pub(super) fn write_header(out: &mut dyn Write, columns: &[Column]) -> io::Result<()> {
     let names: Vec<&str> = columns.iter().map(|column| column.name).collect();
     writeln!(out, "{}", names.join(","))
 }
 
-/// Writes a row.
 pub(super) fn write_row(out: &mut dyn Write, cells: &[Cell<'_>]) -> io::Result<()> {
     for (at, cell) in (0..).zip(cells) {
         if at > 0 {

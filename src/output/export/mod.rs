@@ -50,7 +50,6 @@ pub enum Cell<'a> {
 
 impl Cell<'_> {
     /// An LSN or another 64-bit number, as a signed one with the same bits.
-    #[must_use]
     pub(crate) const fn of_u64(number: u64) -> Self {
         Self::Int(number.cast_signed())
     }

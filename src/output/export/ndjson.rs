@@ -9,7 +9,6 @@ pub(super) fn openings(columns: &[Column]) -> Vec<String> {
     (0..).zip(columns).map(|(at, column)| format!("{}\"{}\":", if at == 0 { '{' } else { ',' }, column.name)).collect()
 }
 
-/// Writes a row.
 pub(super) fn write_row(out: &mut dyn Write, openings: &[String], cells: &[Cell<'_>]) -> io::Result<()> {
     for (opening, cell) in openings.iter().zip(cells) {
         out.write_all(opening.as_bytes())?;

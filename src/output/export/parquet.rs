@@ -26,7 +26,6 @@ struct Waiting {
     texts: Vec<ByteArray>,
 }
 
-/// A file that is being written.
 pub(super) struct ParquetFile<W: Write + Send> {
     writer: SerializedFileWriter<W>,
     columns: &'static [Column],
@@ -44,7 +43,6 @@ impl<W: Write + Send> ParquetFile<W> {
         Ok(Self { writer: writer.map_err(failed)?, columns, waiting, rows: 0, texts: FxHashMap::default() })
     }
 
-    /// Takes a row.
     pub(super) fn row(&mut self, cells: &[Cell<'_>]) -> io::Result<()> {
         for (waiting, cell) in self.waiting.iter_mut().zip(cells) {
             waiting.levels.push(i16::from(*cell != Cell::Null));
@@ -66,7 +64,6 @@ impl<W: Write + Send> ParquetFile<W> {
         if self.rows == ROWS_PER_GROUP { self.write_group() } else { Ok(()) }
     }
 
-    /// Ends the file.
     pub(super) fn finish(mut self) -> io::Result<W> {
         self.write_group()?;
         self.writer.into_inner().map_err(failed)

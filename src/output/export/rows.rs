@@ -169,7 +169,6 @@ impl Table {
 /// What rows need to know besides the record.
 #[derive(Clone, Copy)]
 pub(crate) struct RowFacts<'a> {
-    /// Checkpoint intervals, in order.
     pub intervals: &'a [Interval],
     /// Bytes of a WAL segment.
     pub segment_size: u32,
@@ -185,14 +184,12 @@ pub(crate) struct RowMaker<'a> {
     facts: RowFacts<'a>,
     types: FxHashMap<(u8, u8), TypeNames>,
     forks: Vec<String>,
-    /// Names of relations that were met in the file.
     relations: FxHashMap<RelFileLocator, Option<String>>,
     segment: (TimelineId, u64, String),
     /// Index of the interval of the record before.
     interval: usize,
 }
 
-/// What all rows of a record have.
 #[derive(Clone, Copy)]
 struct Common<'a> {
     lsn: Cell<'a>,
@@ -209,23 +206,18 @@ struct Common<'a> {
 /// An image, its cause, and the bytes of its record that count for it.
 #[derive(Clone, Copy)]
 pub(crate) struct ImageOfRow<'a> {
-    /// The block reference.
     pub block: &'a BlockRef<'a>,
-    /// The image.
     pub image: &'a BlockImage<'a>,
     /// Bytes of the image as stored.
     pub stored_bytes: usize,
-    /// Why it was written.
     pub cause: &'static str,
     /// It is the first image of its record: the record's other bytes count for it.
     pub is_first: bool,
 }
 
-/// Writes a row.
 pub(crate) type WriteRow<'w> = &'w mut dyn FnMut(&[Cell<'_>]) -> io::Result<()>;
 
 impl<'a> RowMaker<'a> {
-    /// Nothing was met yet.
     #[must_use]
     pub fn new(facts: RowFacts<'a>) -> Self {
         Self {

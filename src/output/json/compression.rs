@@ -25,7 +25,6 @@ pub(crate) const COMPRESSION_COLUMNS: &[&str] = &[
 ];
 
 /// A setting of `wal_compression` as a row. `written`: records and images as they are.
-#[must_use]
 pub(crate) fn compression_row(setting: &CompressionRow, written: &Tally) -> Row {
     let rounded = |number: f64| (number * 1000.0).round() / 1000.0;
     let mut row = Row::new();

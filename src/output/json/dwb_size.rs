@@ -10,19 +10,15 @@ use crate::analysis::wal::dwb_size::{DirtiedInterval, LayoutNeed, SizeTrial};
 /// Fields of a row about what a layout needs, in the order of CSV.
 pub(crate) const NEED_COLUMNS: &[&str] = &["for", "blocks", "layout", "setting_mb", "slots", "certainty"];
 
-/// Which number of blocks is to fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NeedFor {
-    /// The mean.
     Mean,
     /// That of 95 of 100 intervals.
     P95,
-    /// The highest.
     Peak,
 }
 
 impl NeedFor {
-    /// Stable name for programs.
     #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
@@ -37,8 +33,6 @@ fn row_of<const N: usize>(fields: [(&str, Value); N]) -> Row {
     fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// What a layout needs, as a row.
-#[must_use]
 pub(crate) fn need_row(need: &LayoutNeed, of: NeedFor) -> Row {
     row_of([
         ("for", json!(of.code())),
@@ -51,7 +45,6 @@ pub(crate) fn need_row(need: &LayoutNeed, of: NeedFor) -> Row {
 }
 
 /// How often a size would have wrapped, as a row.
-#[must_use]
 pub(crate) fn trial_row(trial: &SizeTrial) -> Row {
     row_of([
         ("layout", json!(trial.layout)),
@@ -63,8 +56,6 @@ pub(crate) fn trial_row(trial: &SizeTrial) -> Row {
     ])
 }
 
-/// Blocks of an interval, as a row.
-#[must_use]
 pub(crate) fn dirtied_row(interval: &DirtiedInterval) -> Row {
     row_of([
         ("redo_lsn", json!(interval.redo_lsn.map(lsn_text))),

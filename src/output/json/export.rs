@@ -14,8 +14,6 @@ pub(crate) const EXPORT_SCHEMA: u32 = 1;
 pub(crate) const EXPORTED_FILE_COLUMNS: &[&str] =
     &["path", "timeline", "first_segment", "last_segment", "start_lsn", "end_lsn", "records", "rows", "bytes"];
 
-/// An exported file as a row.
-#[must_use]
 pub(crate) fn exported_file_row(file: &ExportedFile) -> Row {
     let values = [
         json!(file.path),

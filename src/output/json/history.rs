@@ -38,8 +38,12 @@ pub(crate) const HISTORY_COLUMNS: &[&str] = &[
 ];
 
 /// A row of the history. `outcome`: how the transaction of a record ended.
-#[must_use]
-pub(crate) fn history_row(page: PageId, row: HistoryRow<'_>, major: Option<Major>, outcome: Option<&XactOutcome>) -> Row {
+pub(crate) fn history_row(
+    page: PageId,
+    row: HistoryRow<'_>,
+    major: Option<Major>,
+    outcome: Option<&XactOutcome>,
+) -> Row {
     let mut object = match row {
         HistoryRow::Record(number, event) => record(number, event, major, outcome),
         HistoryRow::File(event) => object(json!({

@@ -16,7 +16,6 @@ use crate::parsers::innodb::InnodbLsn;
 use crate::parsers::innodb::checksum::Algorithm;
 use crate::parsers::innodb::page_check::PageState;
 
-/// An LSN as it is printed.
 pub(crate) fn innodb_lsn_text(lsn: InnodbLsn) -> String {
     lsn.to_string()
 }
@@ -52,7 +51,6 @@ pub(crate) fn scan_fields(counts: &PageCounts) -> Row {
     ])
 }
 
-/// Columns of a slot in CSV.
 #[rustfmt::skip]
 pub(crate) const INNODB_SLOT_COLUMNS: &[&str] = &[
     "engine", "file", "slot_index", "part", "offset", "space_id", "tablespace", "page_no", "page_type",
@@ -127,7 +125,6 @@ impl SlotSetting<'_> {
         ])
     }
 
-    /// A page with its images.
     pub(crate) fn page_row(&self, page: &InnodbPage) -> Row {
         let space = self.spaces.all.get(page.space);
         let candidates: Vec<Value> = page.candidates.iter().map(|candidate| self.candidate(candidate)).collect();
@@ -164,7 +161,6 @@ impl SlotSetting<'_> {
         })
     }
 
-    /// A group of slots.
     pub(crate) fn batch_row(&self, batch: &InnodbBatch) -> Row {
         let file = self.doublewrite.files.get(batch.file);
         let spaces: Map<String, Value> =
@@ -182,8 +178,6 @@ impl SlotSetting<'_> {
             ("spaces", json!(spaces)),
         ])
     }
-    /// An instance.
-    #[must_use]
     pub(crate) fn instance_row(&self, path: &str) -> Row {
         let checkpoint = self.log.checkpoint.as_ref();
         row([
@@ -201,7 +195,6 @@ impl SlotSetting<'_> {
     }
 
     /// The files of the doublewrite buffer.
-    #[must_use]
     pub(crate) fn file_rows(&self, counts: &[SlotCounts]) -> Vec<Row> {
         let files = self.doublewrite.files.iter().zip(counts);
         let row_of = |(file, counts): (&SlotFile, &SlotCounts)| {
@@ -229,7 +222,6 @@ pub(crate) const INNODB_BATCH_COLUMNS: &[&str] = &[
     "highest_lsn", "spaces",
 ];
 
-/// Columns of a page in CSV.
 #[rustfmt::skip]
 pub(crate) const INNODB_PAGE_COLUMNS: &[&str] = &[
     "engine", "space_id", "page_no", "tablespace", "path", "offset", "page_checksum", "damage", "damage_code",
@@ -250,7 +242,6 @@ fn damage(state: PageState) -> (Option<&'static str>, Option<String>) {
     }
 }
 
-/// A damaged page of a scan.
 pub(crate) fn innodb_bad_page_row(spaces: &Tablespaces, found: &FoundPage) -> Row {
     let space = spaces.all.get(found.space);
     let location = space.and_then(|space| space.find(found.page_no));
@@ -267,7 +258,6 @@ pub(crate) fn innodb_bad_page_row(spaces: &Tablespaces, found: &FoundPage) -> Ro
     ])
 }
 
-/// A tablespace.
 pub(crate) fn tablespace_row(space: &Tablespace) -> Row {
     let flags = &space.flags;
     row([

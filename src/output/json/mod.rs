@@ -51,13 +51,11 @@ pub fn lsn_text(lsn: Lsn) -> String {
 }
 
 /// Unix seconds as ISO 8601 in UTC; the plain number where the calendar ends.
-#[must_use]
 pub(crate) fn time_text(seconds: i64) -> String {
     jiff::Timestamp::from_second(seconds).map_or_else(|_| seconds.to_string(), |time| time.to_string())
 }
 
 /// A time of the server as ISO 8601 in UTC, with the fraction of a second that it has.
-#[must_use]
 pub(crate) fn time_words(time: PgTimestamp) -> String {
     let us = time.unix_microseconds();
     jiff::Timestamp::from_microsecond(us).map_or_else(|_| us.to_string(), |time| time.to_string())
@@ -116,7 +114,6 @@ pub enum Item {
 
 impl Item {
     /// Name of the array that holds items of this type in a JSON document.
-    #[must_use]
     pub(crate) const fn plural(&self) -> &'static str {
         match self {
             Self::Cluster(_) => "clusters",

@@ -84,7 +84,6 @@ pub(super) fn identity(row: &mut Row, page: PageId, location: &PageLocation<'_>)
 }
 
 /// A page that something is wrong with, or that was examined on demand.
-#[must_use]
 pub(crate) fn page_row(report: &PageReport, location: &PageLocation<'_>) -> Row {
     let mut row = Row::new();
     identity(&mut row, report.page, location);
@@ -227,8 +226,6 @@ fn step_value(step: &EvidenceStep) -> Value {
     json!({"weight": step.weight.name(), "code": statement.code(), "text": statement.to_string()})
 }
 
-/// The word for reports and JSON.
-#[must_use]
 pub(crate) const fn outcome_name(outcome: CandidateOutcome) -> &'static str {
     match outcome {
         CandidateOutcome::Safe => "safe",
@@ -261,8 +258,6 @@ fn on_start(report: &PageReport) -> Value {
     json!({"what": what, "lsn": lsn.map(|lsn| lsn_text(*lsn)), "record": record, "removed": removed})
 }
 
-/// A record of a page in WAL.
-#[must_use]
 pub(crate) fn event_row(page: PageId, event: &BlockEvent, major: Option<Major>) -> Row {
     let mut row = Row::new();
     put_page(&mut row, page);
@@ -280,7 +275,6 @@ pub(crate) fn event_row(page: PageId, event: &BlockEvent, major: Option<Major>) 
 }
 
 /// A page in order, with the slots that hold it.
-#[must_use]
 pub(crate) fn compared_row(
     page: PageId,
     slots: &[SlotRef],
@@ -314,7 +308,6 @@ pub(crate) fn compared_row(
 }
 
 /// The prediction of a start, for the summary.
-#[must_use]
 pub(crate) fn outlook_value(outlook: &Outlook) -> Value {
     let lsn = match &outlook.start {
         Start::Stops { lsn, .. } | Start::MayStop { lsn, .. } => Some(lsn_text(*lsn)),

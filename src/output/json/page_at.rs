@@ -13,7 +13,6 @@ use crate::parsers::page_kind::PageKind;
 use crate::rebuild::{BuiltPage, ServerVersion};
 use crate::types::Lsn;
 
-/// Fields of a page in CSV, in order.
 pub(crate) const PAGE_AT_COLUMNS: &[&str] = &[
     "spc_oid",
     "db_oid",
@@ -35,23 +34,17 @@ pub(crate) const PAGE_AT_COLUMNS: &[&str] = &[
     "page",
 ];
 
-/// A page that was built as it was.
 #[derive(Clone, Copy)]
 pub(crate) struct PageThen<'a> {
-    /// The moment.
     pub lsn: Lsn,
-    /// What it was built from.
     pub plan: &'a RebuildPlan,
-    /// The page.
     pub built: &'a BuiltPage,
-    /// The server that replayed.
     pub server: &'a ServerVersion,
     /// The sandbox, where it was kept.
     pub sandbox: Option<&'a Path>,
 }
 
 /// A page as it was. `file`: where it was written.
-#[must_use]
 pub(crate) fn page_at_row(then: &PageThen<'_>, location: &PageLocation<'_>, file: Option<&str>) -> Row {
     let PageThen { lsn, plan, built, server, sandbox } = then;
     let mut row = Row::new();

@@ -10,21 +10,16 @@ use crate::analysis::verdict::events::BlockEvent;
 use crate::parsers::wal::version::Major;
 use crate::types::{Lsn, PageId};
 
-/// A record that changed a page.
 #[derive(Clone, Copy)]
 pub(crate) struct ChangedBy<'a> {
-    /// The page.
     pub page: PageId,
     /// Number of the record in the history of the page.
     pub number: u64,
-    /// The record.
     pub event: &'a BlockEvent,
-    /// Version of the WAL.
     pub major: Option<Major>,
 }
 
 /// What a record changed; or why that is unknown, as a code and in words.
-#[must_use]
 pub(crate) fn page_change_row(by: &ChangedBy<'_>, diff: Result<&PageDiff, (&str, String)>) -> Row {
     let mut row = Row::new();
     put_page(&mut row, by.page);

@@ -8,7 +8,6 @@ use crate::output::page_rows::{RowDetail, RowsOf};
 use crate::types::PageId;
 
 /// The item at `index` on disk and in an image; `candidate` is the index of that image among the candidates of the page.
-#[must_use]
 pub(crate) fn page_row_row(page: PageId, of: &RowsOf<'_>, candidate: Option<usize>, index: usize) -> Row {
     let mut row = Row::new();
     put_page(&mut row, page);

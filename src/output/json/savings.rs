@@ -35,8 +35,6 @@ fn other(row: &CompressionRow) -> Value {
     json!({ "method": row.setting.code(), "image_bytes_stored": row.bytes_after, "cpu_s_per_gb": row.seconds_per_gb })
 }
 
-/// A saving as a row.
-#[must_use]
 pub(crate) fn saving_row(saving: &Saving) -> Row {
     let mut row = Row::new();
     let mut put = |name: &str, value: Value| row.insert(name.to_owned(), value);

@@ -33,7 +33,6 @@ pub struct Naming<'a> {
 }
 
 /// Columns of a row in CSV, in order. `None`: by checkpoint.
-#[must_use]
 pub(crate) fn stats_columns(by: Option<Grouping>) -> Vec<&'static str> {
     let Some(by @ Grouping { first, second }) = by else { return interval_fields().collect() };
     let mut columns = key_columns(first).to_vec();
@@ -47,7 +46,6 @@ pub(crate) fn stats_columns(by: Option<Grouping>) -> Vec<&'static str> {
 }
 
 /// Columns that name a group in CSV, in order.
-#[must_use]
 pub(crate) const fn key_columns(by: GroupBy) -> &'static [&'static str] {
     match by {
         GroupBy::Rmgr => &["rmgr"],
@@ -90,8 +88,6 @@ pub(in crate::output) const GROUP_KEYS: &[&str] = &[
     "table",
 ];
 
-/// The word for a way to group.
-#[must_use]
 pub(crate) const fn group_by_name(by: GroupBy) -> &'static str {
     match by {
         GroupBy::Rmgr => "rmgr",
@@ -112,13 +108,10 @@ pub(crate) const fn group_by_name(by: GroupBy) -> &'static str {
 }
 
 /// The words for what rows are grouped by, with a comma between two.
-#[must_use]
 pub(crate) fn grouping_name(by: Grouping) -> String {
     std::iter::once(by.first).chain(by.second).map(group_by_name).collect::<Vec<_>>().join(",")
 }
 
-/// A group as a row.
-#[must_use]
 pub(crate) fn group_row(by: Grouping, group: &GroupRow, naming: &Naming<'_>) -> Row {
     let GroupRow { key, tally, figures } = group;
     let mut row = key_row(&key.first, naming);
@@ -139,8 +132,6 @@ pub(crate) fn group_row(by: Grouping, group: &GroupRow, naming: &Naming<'_>) -> 
     row
 }
 
-/// The fields that a key gives a row.
-#[must_use]
 pub(crate) fn key_row(key: &Key, naming: &Naming<'_>) -> Row {
     let mut row = Row::new();
     let mut put = |name: &str, value: Value| row.insert(name.to_owned(), value);
@@ -214,7 +205,6 @@ pub fn fork_name(code: u8) -> String {
     ForkNumber::from_code(i32::from(code)).map_or_else(|| code.to_string(), |fork| fork.name().to_owned())
 }
 
-/// Fields of a run, in order.
 pub(crate) const RUN_COLUMNS: &[&str] = &[
     "first_segment",
     "last_segment",
@@ -231,8 +221,6 @@ pub(crate) const RUN_COLUMNS: &[&str] = &[
     "verdict_code",
 ];
 
-/// A run of segments as a row.
-#[must_use]
 pub(crate) fn run_row(run: &CheckedRun) -> Row {
     let end = run.end.as_ref();
     let timelines: Vec<u32> = run.timelines.iter().map(|tli| tli.0).collect();
@@ -258,7 +246,6 @@ pub(crate) fn run_row(run: &CheckedRun) -> Row {
 }
 
 /// Damage after which reading went on, as a row.
-#[must_use]
 pub(crate) fn damage_row(damage: &Damage) -> Row {
     let mut row = Row::new();
     for (name, value) in [
@@ -283,7 +270,6 @@ fn damage_code(reason: &DamageReason) -> &'static str {
     }
 }
 
-/// The word for reports and JSON.
 const fn end_kind(kind: EndKind) -> &'static str {
     match kind {
         EndKind::Complete => "complete",

@@ -73,7 +73,6 @@ fn put_outcome(row: &mut Row, outcome: &Outcome) {
 }
 
 /// Rows about checkpoint spacing: the WAL as it is, then each setting.
-#[must_use]
 pub(crate) fn spacing_rows(what_if: &WhatIf) -> Vec<Row> {
     let mut actual = row_of([
         ("setting", json!("actual")),
@@ -120,7 +119,6 @@ fn spacing_row(of: &SpacingRow, knee: Option<u64>) -> Row {
 }
 
 /// A guard against torn pages as a row.
-#[must_use]
 pub(crate) fn guard_row(column: &GuardColumn, block_size: u32) -> Row {
     let bytes = column.buffer_pages.map(|pages| pages.saturating_mul(u64::from(block_size)));
     let mut row = row_of([
@@ -139,8 +137,6 @@ pub(crate) fn guard_row(column: &GuardColumn, block_size: u32) -> Row {
     row
 }
 
-/// Rows about images for hint bits.
-#[must_use]
 pub(crate) fn hint_rows(hints: &HintCost) -> Vec<Row> {
     let row = |part: &str, images: HintImages, certainty: Certainty| {
         let mut row = row_of([

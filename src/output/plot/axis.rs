@@ -2,7 +2,6 @@
 
 use crate::output::figures::size;
 
-/// Ticks that an axis has, about.
 const TICKS: f64 = 5.0;
 
 /// What the numbers of an axis are.
@@ -98,7 +97,6 @@ impl Axis {
         (value / self.most).clamp(0.0, 1.0)
     }
 
-    /// What is written at a tick.
     pub(super) fn text(&self, tick: f64) -> String {
         self.unit.text(tick)
     }

@@ -84,10 +84,8 @@ pub struct RankedBar {
 /// Height of a lying bar with the space to the next.
 const ROW: f64 = 24.0;
 
-/// Room for the label of a lying bar.
 const LABELS: f64 = 270.0;
 
-/// Room for its figure.
 const FIGURES: f64 = 120.0;
 
 /// Characters of the label that have room.

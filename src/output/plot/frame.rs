@@ -4,10 +4,8 @@ use super::axis::Axis;
 use super::{label, number, rectangle, rule};
 use crate::output::markup::Markup;
 
-/// Width of every plot.
 pub(super) const WIDTH: f64 = 720.0;
 
-/// Height of every plot with axes.
 pub(super) const HEIGHT: f64 = 300.0;
 
 /// Room on the left for what is written at ticks.
@@ -16,7 +14,6 @@ const LEFT: f64 = 64.0;
 /// Room on the right, for half a label.
 const RIGHT: f64 = 24.0;
 
-/// Room above, for the legend.
 const TOP: f64 = 36.0;
 
 /// Room below, for labels and the title of the axis.
@@ -31,7 +28,6 @@ const MAX_LABEL: usize = 22;
 /// How a series is drawn; the same number has the same colour and pattern everywhere.
 pub(super) const SERIES: [&str; 6] = ["s0", "s1", "s2", "s3", "s4", "s5"];
 
-/// The class of a series.
 pub(super) fn series_class(index: usize) -> &'static str {
     SERIES.get(index % SERIES.len()).copied().unwrap_or("s0")
 }
@@ -46,11 +42,9 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// That of every plot with axes.
     pub(super) const USUAL: Self =
         Self { left: LEFT, top: TOP, width: WIDTH - LEFT - RIGHT, height: HEIGHT - TOP - BOTTOM };
 
-    /// The lowest line.
     pub(super) fn bottom(&self) -> f64 {
         self.top + self.height
     }

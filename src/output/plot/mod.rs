@@ -27,12 +27,11 @@ pub struct Plot {
     pub title: String,
     /// What it shows, in a sentence.
     pub description: String,
-    /// The marks.
     marks: Markup,
 }
 
 impl Plot {
-    /// The plot as a part of a page that has [`PLOT_STYLE`].
+    /// The plot as a part of a page that has `PLOT_STYLE`.
     #[must_use]
     pub fn part(&self) -> Markup {
         self.svg(false)
@@ -86,7 +85,6 @@ pub(super) fn label(marks: &mut Markup, class: &str, (x, y): (f64, f64), anchor:
     marks.leaf("text", &[("class", class), ("x", &x), ("y", &y), ("text-anchor", anchor)], text);
 }
 
-/// A rectangle with a tooltip.
 pub(super) fn rectangle(marks: &mut Markup, class: &str, [x, y, width, height]: [f64; 4], tooltip: &str) {
     let [x, y, width, height] = [x, y, width, height].map(number);
     let attributes = [("class", class), ("x", &*x), ("y", &*y), ("width", &*width), ("height", &*height)];
@@ -97,7 +95,6 @@ pub(super) fn rectangle(marks: &mut Markup, class: &str, [x, y, width, height]: 
     });
 }
 
-/// A straight line.
 pub(super) fn rule(marks: &mut Markup, class: &str, [x1, y1, x2, y2]: [f64; 4]) {
     let [x1, y1, x2, y2] = [x1, y1, x2, y2].map(number);
     marks.empty("line", &[("class", class), ("x1", &x1), ("y1", &y1), ("x2", &x2), ("y2", &y2)]);

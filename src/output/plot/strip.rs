@@ -14,10 +14,8 @@ pub struct StripCell {
     pub tooltip: String,
 }
 
-/// Width of the strip.
 const WIDTH: f64 = 640.0;
 
-/// Height of a cell.
 const HEIGHT: f64 = 34.0;
 
 /// Where the cells begin.

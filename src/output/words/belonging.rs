@@ -107,7 +107,6 @@ impl fmt::Display for WrongRows {
 }
 
 impl RowFault {
-    /// Why it matters.
     #[must_use]
     pub const fn why(&self) -> &'static str {
         match self {
@@ -124,7 +123,6 @@ impl RowFault {
 }
 
 impl Contradiction {
-    /// Why it matters, and what to do.
     #[must_use]
     pub const fn why(&self) -> &'static str {
         match self {

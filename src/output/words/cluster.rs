@@ -44,7 +44,6 @@ impl fmt::Display for ScannedFiles {
 }
 
 /// What `pg_control` says of data checksums.
-#[must_use]
 pub(crate) fn checksum_words(state: Option<ChecksumState>) -> String {
     state.map_or_else(|| "not known".to_owned(), |state| state.to_string())
 }

@@ -18,7 +18,6 @@ impl PageDamage {
     }
 
     /// Everything that is wrong apart from the checksum, one sentence each.
-    #[must_use]
     pub(crate) fn structure(&self) -> Vec<String> {
         self.structure_flaws().map(|flaw| flaw.to_string()).collect()
     }

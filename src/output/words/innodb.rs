@@ -15,7 +15,6 @@ impl fmt::Display for InnodbFinding {
 }
 
 impl InnodbFinding {
-    /// Why it matters, in one line.
     pub fn why(&self) -> &'static str {
         self.words().1
     }

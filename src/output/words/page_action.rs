@@ -110,7 +110,6 @@ impl fmt::Display for Items<'_> {
 }
 
 /// What a record does to a page, and inside it.
-#[must_use]
 pub(crate) fn event_words(event: &BlockEvent) -> String {
     match (&event.touch, event.action.as_deref()) {
         (Touch::Change | Touch::MapBits, Some(action)) => action.to_string(),
@@ -120,7 +119,6 @@ pub(crate) fn event_words(event: &BlockEvent) -> String {
 }
 
 /// What becomes of the files that hold a page.
-#[must_use]
 pub(crate) fn file_words(what: &LifeCycle) -> String {
     match what {
         LifeCycle::Created { .. } => "the file is created".to_owned(),
@@ -138,8 +136,6 @@ pub(crate) fn file_words(what: &LifeCycle) -> String {
     }
 }
 
-/// What stands at an address.
-#[must_use]
 pub(crate) const fn mark_words(mark: Mark) -> &'static str {
     match mark {
         Mark::Redo => "replay begins here",

@@ -5,7 +5,6 @@ use std::fmt;
 use crate::repair::journal_seen::JournalState;
 use crate::repair::plan::LeftReason;
 
-/// Its pages as they are now.
 impl fmt::Display for JournalState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.compared < self.pages {

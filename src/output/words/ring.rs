@@ -102,7 +102,6 @@ impl RingFinding {
     }
 }
 
-/// What follows "a start".
 impl fmt::Display for StartAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -30,8 +30,6 @@ impl RowFate {
         }
     }
 
-    /// The same of several.
-    #[must_use]
     pub(crate) const fn words_of_several(self) -> &'static str {
         match self {
             Self::OtherRow => "other rows",
@@ -107,7 +105,6 @@ pub fn value_words(column: &Column, stored: &Stored<'_>) -> String {
 }
 
 /// Bytes in hex, as the server writes them; of many only the first ones.
-#[must_use]
 pub(crate) fn hex_words(bytes: &[u8]) -> String {
     let shown: String = bytes.iter().take(MAX_HEX).map(|byte| format!("{byte:02x}")).collect();
     match bytes.len().saturating_sub(MAX_HEX) {
@@ -137,8 +134,6 @@ impl fmt::Display for ToastPointer {
     }
 }
 
-/// A row by block and item.
-#[must_use]
 pub(crate) fn tid_words((block, item): Tid) -> String {
     format!("({block},{item})")
 }

@@ -30,8 +30,6 @@ impl fmt::Display for ChainVerdict {
     }
 }
 
-/// What a record does to the page.
-#[must_use]
 pub(crate) const fn touch_words(touch: &Touch) -> &'static str {
     match touch {
         Touch::Image { .. } => "full-page image",

@@ -54,13 +54,11 @@ pub struct Detection {
 
 impl Detection {
     /// Rules that the header breaks; empty when it is sound or could not be decoded.
-    #[must_use]
     pub(crate) fn header_faults(&self) -> Vec<HeaderFault> {
         self.header.as_ref().map(|header| header.faults.clone()).unwrap_or_default()
     }
 
     /// False when nothing in the file is of a double write buffer: no header's CRC or magic number, and no slot.
-    #[must_use]
     pub(crate) fn is_recognised(&self) -> bool {
         let evidence = &self.evidence;
         let slots = evidence.verified_slots > 0 || evidence.plausible_slots > 0;

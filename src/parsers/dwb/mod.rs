@@ -27,7 +27,8 @@ use super::page::is_all_zero;
 pub const MAX_SLOTS_PER_FILE: u64 = 65_536;
 
 /// The layouts of the patch, the most likely first.
-pub(crate) static LAYOUTS: [&dyn DwbLayout; 3] = [&revision_b::REVISION_B, &revision_a::REVISION_A, &revision_c::REVISION_C];
+pub(crate) static LAYOUTS: [&dyn DwbLayout; 3] =
+    [&revision_b::REVISION_B, &revision_a::REVISION_A, &revision_c::REVISION_C];
 
 /// One on-disk layout. Implementations decode bytes and state facts; they do not judge.
 pub trait DwbLayout: Sync + std::fmt::Debug {
@@ -38,18 +39,12 @@ pub trait DwbLayout: Sync + std::fmt::Debug {
     fn header_bytes(&self) -> usize;
 
     /// Decodes the file header and lists the rules that it breaks; `buf` starts at offset 0 of the file.
-    ///
-    /// # Errors
-    /// `Truncated` when `buf` is shorter than [`Self::header_bytes`].
     fn decode_header(&self, buf: &[u8]) -> Result<FileHeader, ParseError>;
 
     /// Where slot `index` of a file with pages of `block_size` bytes keeps its header and its image.
     fn slot_ranges(&self, block_size: u32, index: u64) -> SlotRanges;
 
     /// Decodes a slot header without judging. `base` is its offset in the file.
-    ///
-    /// # Errors
-    /// `Truncated` when `buf` is shorter than the header.
     fn decode_slot_header(&self, base: u64, buf: &[u8]) -> Result<SlotHeader, ParseError>;
 
     /// The fields of a slot header in disk order: the server's name, first byte, byte after the last.

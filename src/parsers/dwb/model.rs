@@ -173,7 +173,6 @@ impl SlotHeader {
     }
 
     /// Every rule of all layouts that the page's identity breaks, in field order.
-    #[must_use]
     pub(crate) fn identity_faults(&self) -> Vec<SlotFault> {
         let mut faults = Vec::new();
         if self.rel.spc_oid == 0 || self.rel.rel_number == 0 {
@@ -321,7 +320,6 @@ impl<'a> Slot<'a> {
     }
 
     /// What the stored CRCs say; meaningless for an empty slot, whose CRC was never written.
-    #[must_use]
     pub(crate) fn crc_verdict(&self) -> CrcVerdict {
         if self.image_crc.is_some_and(|crc| !crc.is_good()) {
             return CrcVerdict::Bad;

@@ -18,7 +18,6 @@ const MAGIC: u32 = 0x4457_4246;
 /// Source: `DWBUF_VERSION`, `src/include/storage/dwbuf.h`.
 const VERSION: u32 = 1;
 
-/// Directory of the files.
 const DIRECTORY: &str = "pg_dwbuf";
 
 /// A field of a slot header: the server's name, first byte, byte after the last.
@@ -148,7 +147,6 @@ impl DwbDirectory for PatchDirectory {
 const FILE_PREFIX: &str = "dwbuf_";
 
 /// The name of a file as it is shown where space is short: without what all names begin with.
-#[must_use]
 pub(crate) fn short_name(name: &str) -> &str {
     name.strip_prefix(FILE_PREFIX).unwrap_or(name)
 }

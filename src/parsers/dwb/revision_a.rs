@@ -10,7 +10,6 @@ use crate::parsers::decode::{decode_at, le_i32, le_u16, le_u32, le_u64};
 use crate::parsers::error::ParseError;
 use crate::types::{Lsn, RelFileLocator};
 
-/// Fields of a slot header.
 const SLOT_FIELDS: &[SlotField] = &[
     ("spcOid", 0, 4),
     ("dbOid", 4, 8),

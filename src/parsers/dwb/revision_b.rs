@@ -16,7 +16,6 @@ pub(super) const FILE_HEADER_BYTES: usize = 40;
 /// Bytes of a slot header.
 pub(super) const SLOT_HEADER_BYTES: u64 = 40;
 
-/// Fields of a slot header.
 pub(super) const SLOT_FIELDS: &[SlotField] = &[
     ("crc", 0, 4),
     ("spcOid", 4, 8),
@@ -47,9 +46,6 @@ const FILE_CRC_BYTES: usize = 32;
 /// | 36..40 | padding          |              | zero                             |
 ///
 /// Source: `DWBufFileHeader`, `src/include/storage/dwbuf.h`.
-///
-/// # Errors
-/// `Truncated` when `buf` is shorter than 40 bytes.
 pub(super) fn decode_file_header(buf: &[u8]) -> Result<FileHeader, ParseError> {
     decode_at("DWBufFileHeader", 0, buf, |i| {
         let (i, magic) = context("magic", le_u32).parse(i)?;
@@ -93,9 +89,6 @@ pub(super) fn decode_file_header(buf: &[u8]) -> Result<FileHeader, ParseError> {
 /// | 38..40 | `checksum`  | `uint16`     | always 0                                             |
 ///
 /// Source: `DWBufPageSlot`, `src/include/storage/dwbuf.h`.
-///
-/// # Errors
-/// `Truncated` when `buf` is shorter than 40 bytes.
 pub(super) fn decode_slot_header(base: u64, buf: &[u8]) -> Result<SlotHeader, ParseError> {
     decode_at("DWBufPageSlot", base, buf, |i| {
         let (i, crc) = context("crc", le_u32).parse(i)?;
@@ -118,7 +111,6 @@ pub(super) fn slot_crc(header: &[u8], image: &[u8]) -> Option<u32> {
     header.get(4..40).map(|covered| crc32c_append(crc32c(covered), image))
 }
 
-/// Revision B.
 pub(super) static REVISION_B: Patch = Patch {
     name: "B",
     header_bytes: FILE_HEADER_BYTES,

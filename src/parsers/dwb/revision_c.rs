@@ -55,7 +55,6 @@ fn decode_file_header(buf: &[u8]) -> Result<FileHeader, ParseError> {
     })
 }
 
-/// Revision C.
 pub(super) static REVISION_C: Patch = Patch {
     name: "C",
     header_bytes: FILE_HEADER_BYTES,

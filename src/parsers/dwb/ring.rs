@@ -20,7 +20,6 @@ use crate::types::{Lsn, RelFileLocator};
 /// Directory of the files, and name of the kind.
 const DIRECTORY: &str = "pg_dwb";
 
-/// Name of the control file.
 const CONTROL_NAME: &str = "control";
 
 /// Name that a new control file has until it is complete.

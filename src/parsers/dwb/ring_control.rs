@@ -121,13 +121,11 @@ impl RingControl {
     }
 
     /// True when this version of the format may be read by the rules known here.
-    #[must_use]
     pub(crate) const fn is_readable(&self) -> bool {
         self.min_version <= VERSION
     }
 
     /// True when the geometry is one that a server can be set to.
-    #[must_use]
     pub(crate) const fn has_geometry(&self) -> bool {
         self.num_batches > 0
             && self.num_batches <= MAX_BATCHES

@@ -11,7 +11,6 @@ const MAX_LZMA_KIB: u32 = 1024;
 /// Code of an LZMA window of 64 KiB, the size of the largest page.
 const PAGE_WINDOW: u8 = 8;
 
-/// How a page was compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, strum::Display)]
 #[strum(serialize_all = "UPPERCASE")]
 #[allow(missing_docs, reason = "codecs by their own names")]
@@ -20,21 +19,17 @@ pub enum PageCodec {
     Zlib,
     /// A block without a frame, as those of Snappy.
     Lz4,
-    /// In the xz format.
     Lzma,
     #[strum(serialize = "bzip2")]
     Bzip2,
     #[strum(serialize = "Snappy")]
     Snappy,
-    /// It is not unpacked here.
     Lzo,
-    /// Another one, by its number.
     #[strum(to_string = "algorithm {0}")]
     Other(u64),
 }
 
 impl PageCodec {
-    /// The codec of MySQL's number.
     pub(crate) const fn of_mysql(number: u8) -> Self {
         match number {
             1 => Self::Zlib,
@@ -126,14 +121,16 @@ fn fill(source: &mut dyn Read, room: &mut [u8]) -> Option<usize> {
     (source.read(&mut [0]).ok()? == 0).then_some(filled)
 }
 
-/// Why there is no page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "fields are named as the words that are made of them")]
 pub enum Unpacked {
     /// The codec is not known here, so nothing is said of the page.
-    UnknownCodec { codec: PageCodec },
-    /// The stored length leads out of the page.
-    Length { length: usize },
+    UnknownCodec {
+        codec: PageCodec,
+    },
+    Length {
+        length: usize,
+    },
     /// The bytes are not what a compressor makes, or not of one page.
     Damaged,
     /// What comes out is another page than the header names.

@@ -66,7 +66,6 @@ pub struct LegacyHeader {
 }
 
 impl LegacyHeader {
-    /// First value of the header.
     pub(crate) const MAGIC: u32 = 536_853_855;
     /// Bytes from the start of the header to the end of the page.
     pub(crate) const BEFORE_END: usize = 200;

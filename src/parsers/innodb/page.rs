@@ -43,7 +43,6 @@ impl PageHeader {
 pub struct PageType(pub u16);
 
 impl PageType {
-    /// MySQL: compressed page.
     pub(crate) const MYSQL_COMPRESSED: Self = Self(14);
     /// MariaDB without `full_crc32`: compressed page.
     pub(crate) const MARIADB_COMPRESSED: Self = Self(34354);

@@ -26,36 +26,47 @@ pub enum PageState {
     Unverifiable(Unverifiable),
 }
 
-/// Why a page is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 #[allow(missing_docs, reason = "fields are named as the words that are made of them")]
 pub enum PageFault {
     /// No checksum that a server may have written is right; `computed`: by `crc32`.
-    Checksum { stored: u32, computed: u32 },
+    Checksum {
+        stored: u32,
+        computed: u32,
+    },
     /// The checksum is right, yet header and trailer have different LSNs, of which these are the low halves.
-    TrailerLsn { header: u32, trailer: u32 },
-    /// The size of a compressed page is impossible.
-    CompressedSize { bytes: usize },
-    /// A compressed page cannot be unpacked.
+    TrailerLsn {
+        header: u32,
+        trailer: u32,
+    },
+    CompressedSize {
+        bytes: usize,
+    },
     #[strum(serialize = "compressed_content")]
     Packed(Unpacked),
     /// Its type is that of an encrypted page in a tablespace that is not encrypted.
     NotEncryptedHere,
     /// It is whole, and is another page of a tablespace: it was written to the wrong place.
-    WrongPageNumber { found: u32, expected: u32 },
+    WrongPageNumber {
+        found: u32,
+        expected: u32,
+    },
     /// It is whole, and is a page of another tablespace.
-    WrongTablespace { found: u32, expected: u32 },
+    WrongTablespace {
+        found: u32,
+        expected: u32,
+    },
 }
 
-/// Why a page cannot be judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs, reason = "fields are named as the words that are made of them")]
 pub enum Unverifiable {
-    /// It is encrypted, and the key is not at hand.
     Encrypted,
     /// It was compressed in a way that cannot be unpacked here.
-    Codec { codec: PageCodec },
+    Codec {
+        codec: PageCodec,
+    },
 }
 
 stable_names!(PageState);

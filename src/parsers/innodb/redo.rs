@@ -174,14 +174,12 @@ const BLOCK_HEADER_BYTES: usize = 12;
 /// Bit of the length that says that records are encrypted.
 const ENCRYPTED: u16 = 0x8000;
 
-/// A block as it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RedoBlock {
     /// Its number, see [`block_number`].
     pub number: u32,
     /// Bytes of it that are written, header and checksum included; the block is full with 512.
     pub length: u64,
-    /// It has a checksum, which fits.
     pub is_tested: bool,
 }
 
@@ -236,7 +234,6 @@ fn old_sum(bytes: &[u8]) -> u32 {
 /// Offset of the first mini-transaction in `ib_logfile0`.
 pub(crate) const MTR_LOG_START: u64 = 12288;
 
-/// Longest mini-transaction.
 pub(crate) const MAX_MTR_BYTES: usize = 1 << 20;
 
 /// Bytes after the records: one that ends them, and a checksum.

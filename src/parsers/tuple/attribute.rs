@@ -191,13 +191,10 @@ pub struct TypeLayout {
 /// A row of `pg_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TypeRow {
-    /// OID of the type.
     pub oid: Oid,
-    /// Its name.
     pub name: Name,
     /// `typtype`: `b` base, `d` domain, `e` enum, `c` composite, `r` range.
     pub kind: u8,
-    /// Type of the elements of an array.
     pub element_oid: Oid,
     /// The type that a domain is over; else 0.
     pub base_oid: Oid,

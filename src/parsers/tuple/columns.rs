@@ -98,7 +98,6 @@ pub fn row_columns<'a>(header: &TupleHeader, tuple: &'a [u8], shapes: &[ColumnSh
 }
 
 /// The first column, from 0, that does not fit into the row; `None` when all do.
-#[must_use]
 pub(crate) fn first_misfit(header: &TupleHeader, tuple: &[u8], shapes: &[ColumnShape]) -> Option<usize> {
     let mut rest = Rest { data: header.user_data(tuple), at: 0, is_lost: false };
     let stored = shapes.iter().take(usize::from(header.attribute_count())).enumerate();

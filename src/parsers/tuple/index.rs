@@ -62,7 +62,6 @@ pub struct IndexEntry<'a> {
     nulls: Option<u32>,
 }
 
-/// Rows of one entry that are listed.
 const MAX_LISTED: usize = 16;
 
 fn tid_at(bytes: &[u8], at: usize) -> Option<Tid> {

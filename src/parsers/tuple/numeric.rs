@@ -17,11 +17,9 @@ const SPECIAL_MASK: u16 = 0xF000;
 /// A number, or what stands for none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Numeric {
-    /// Not a number.
     NotANumber,
     /// Infinity, negative or not (since 14).
     Infinity {
-        /// Below all numbers.
         is_negative: bool,
     },
     /// A number in decimal digits, as the server prints it.

@@ -242,7 +242,6 @@ fn block_header(
 
 impl BodyLayout {
     /// Bytes of fragment headers at the start of the body.
-    #[must_use]
     pub(crate) const fn headers_length(&self) -> u32 {
         self.headers_length
     }
@@ -273,9 +272,6 @@ impl BodyLayout {
 
     /// As [`Self::decode`] for a body of which only the bytes `kept` are at hand, followed by `beyond` bytes more. What
     /// `keep` names must not be beyond.
-    ///
-    /// # Errors
-    /// As [`Self::decode`], and `Invalid` when something is beyond that must not be.
     #[inline]
     pub(crate) fn decode_cut(
         start_lsn: Lsn,

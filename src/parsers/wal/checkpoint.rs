@@ -8,7 +8,7 @@ use crate::parsers::decode::{ParseStep, decode_at, le_i32, le_i64, le_u8, le_u32
 use crate::parsers::error::ParseError;
 use crate::types::{Lsn, Oid, TimelineId};
 
-/// State of the cluster at a checkpoint, little-endian. Its size is [`XlogFormat::checkpoint_size`]; offsets by major:
+/// State of the cluster at a checkpoint, little-endian. Its size is `XlogFormat::checkpoint_size`; offsets by major:
 ///
 /// | field                    | C type              | 10, 11 | 12 to 16 | 17, 18 | 19 |
 /// |--------------------------|---------------------|--------|----------|--------|----|
@@ -83,7 +83,7 @@ impl CheckPoint {
     /// Decodes without judging. `base` is the offset of `buf[0]`, for error messages only.
     ///
     /// # Errors
-    /// `Truncated` when `buf` is shorter than [`XlogFormat::checkpoint_size`].
+    /// `Truncated` when `buf` is shorter than `XlogFormat::checkpoint_size`.
     pub fn decode(format: XlogFormat, base: u64, buf: &[u8]) -> Result<Self, ParseError> {
         decode_at("CheckPoint", base, buf, |i| Self::parse(format, i))
     }

@@ -155,7 +155,6 @@ impl std::fmt::Display for EndOfWal {
 /// Distinguishes a page of a recycled segment and a repeated page from damage by the address found instead of the expected one.
 ///
 /// A segment is recycled as a whole, so an old page keeps its offset within the segment.
-#[must_use]
 pub(crate) fn stale_page(found: Lsn, expected: Lsn, segment_size: u32, block_size: u32) -> Option<EndReason> {
     let segment = u64::from(segment_size);
     let back = expected.bytes_since(found).filter(|&back| back > 0)?;

@@ -90,7 +90,6 @@ impl LifeCycle {
     }
 
     /// True for what concerns all relations of a database.
-    #[must_use]
     pub(crate) const fn is_of_database(&self) -> bool {
         matches!(self, Self::DatabaseCreated { .. } | Self::DatabaseDropped { .. })
     }

@@ -28,7 +28,6 @@ mod tests {
     use super::version::Major;
     use crate::types::Lsn;
 
-    /// A record of a real server.
     pub(crate) struct Vector {
         pub name: &'static str,
         pub major: Major,

@@ -101,7 +101,6 @@ pub const fn is_hint(rmgr_id: u8, info: u8) -> bool {
 /// which set the LSN of the table's page under some settings only; Hash but for `INSERT`, which names pages that it only locks; bits of maps.
 ///
 /// Sources: `heap_multi_insert`, `src/backend/access/heap/heapam.c`; `_hash_doinsert`, `src/backend/access/hash/hashinsert.c`.
-#[must_use]
 pub(crate) fn surely_sets_lsn(major: Major, rmgr_id: u8, info: u8, fork: ForkNumber) -> bool {
     /// `XLOG_HEAP_OPMASK` and `XLOG_HEAP2_VISIBLE`, `src/include/access/heapam_xlog.h`.
     const HEAP_OPERATION: u8 = 0x70;
@@ -168,7 +167,6 @@ pub fn rmgr_name(rmgr_id: u8) -> RmgrName {
 }
 
 /// The bits of `xl_info` that give the record type: the high 4, but in Transaction bit 0x80 is a flag.
-#[must_use]
 pub(crate) const fn type_key(rmgr_id: u8, info: u8) -> u8 {
     if rmgr_id == RM_XACT { info & 0x70 } else { info & 0xF0 }
 }
@@ -176,7 +174,6 @@ pub(crate) const fn type_key(rmgr_id: u8, info: u8) -> u8 {
 /// Name of the record type that `xl_info` gives.
 ///
 /// Source: the `*_identify` functions under `src/backend/access/rmgrdesc/`.
-#[must_use]
 pub(crate) fn record_type_name(major: Major, rmgr_id: u8, info: u8) -> RecordTypeName {
     let key = type_key(rmgr_id, info);
     if rmgr_id == RM_GENERIC {

@@ -15,7 +15,7 @@ pub(crate) const LONG_HEADER: u16 = 0x0002;
 /// Flags that mean the same in all majors.
 const COMMON_FLAGS: u16 = FIRST_IS_CONTRECORD | LONG_HEADER;
 
-/// Header at the start of every WAL page, little-endian: 24 bytes, or 40 when flag [`LONG_HEADER`] is set.
+/// Header at the start of every WAL page, little-endian: 24 bytes, or 40 when flag `LONG_HEADER` is set.
 ///
 /// | bytes  | field          | C type       | meaning                                                         |
 /// |--------|----------------|--------------|-----------------------------------------------------------------|
@@ -190,13 +190,11 @@ impl PageHeader {
     }
 
     /// The page replaces the missing rest of a record that a crash cut off.
-    #[must_use]
     pub(crate) fn overwrites(&self) -> bool {
         self.info & self.flags().overwrites != 0
     }
 
     /// Flags are set that servers of its major do not know.
-    #[must_use]
     pub(crate) fn has_unknown_flags(&self) -> bool {
         let PageFlags { overwrites, no_backup } = self.flags();
         self.info & !(COMMON_FLAGS | overwrites | no_backup) != 0

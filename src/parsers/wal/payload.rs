@@ -20,25 +20,21 @@ impl PgTimestamp {
     const EPOCH_S: i64 = 946_684_800;
 
     /// Whole seconds since 1970-01-01 00:00 UTC.
-    #[must_use]
     pub(crate) const fn unix_seconds(self) -> i64 {
         self.0.div_euclid(1_000_000).saturating_add(Self::EPOCH_S)
     }
 
     /// Microseconds since 1970-01-01 00:00 UTC.
-    #[must_use]
     pub(crate) const fn unix_microseconds(self) -> i64 {
         self.0.saturating_add(Self::EPOCH_S.saturating_mul(1_000_000))
     }
 
     /// The start of a second since 1970-01-01 00:00 UTC.
-    #[must_use]
     pub(crate) const fn from_unix_seconds(seconds: i64) -> Self {
         Self(seconds.saturating_sub(Self::EPOCH_S).saturating_mul(1_000_000))
     }
 
     /// Microseconds since 1970-01-01 00:00 UTC as a time.
-    #[must_use]
     pub(crate) const fn from_unix_us(us: i64) -> Self {
         Self(us.saturating_sub(Self::EPOCH_S.saturating_mul(1_000_000)))
     }
@@ -54,7 +50,6 @@ impl PgTimestamp {
     }
 
     /// Microseconds from `earlier` to this time; negative when it is later.
-    #[must_use]
     pub(crate) const fn us_since(self, earlier: Self) -> i64 {
         self.0.saturating_sub(earlier.0)
     }
@@ -301,7 +296,6 @@ fn end_of_recovery(format: XlogFormat, i: &[u8]) -> ParseStep<'_, XlogPayload> {
 }
 
 /// LSN of the record that this one replaces, if its header is that of `OVERWRITE_CONTRECORD`.
-#[must_use]
 pub(crate) fn overwritten_lsn(header: &RecordHeader, main_data: &[u8]) -> Option<Lsn> {
     if header.rmgr_id != RM_XLOG || header.info & RMGR_INFO_MASK != 0xD0 {
         return None;

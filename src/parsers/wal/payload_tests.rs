@@ -2,7 +2,6 @@ use super::*;
 use crate::parsers::wal::block::BodyLayout;
 use crate::parsers::wal::tests::{VECTORS, bytes_of};
 
-/// The payload of a real record.
 fn payload_of(name: &str) -> XlogPayload {
     let vector = VECTORS.iter().find(|vector| vector.name == name).unwrap();
     let bytes = bytes_of(vector.hex);

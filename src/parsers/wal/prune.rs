@@ -26,11 +26,8 @@ const UNUSED_ITEMS: u8 = 1 << 7;
 pub(crate) struct PruneLists {
     /// Item, and the item that it leads to from now on.
     pub redirected: Vec<[u16; 2]>,
-    /// Items that become dead.
     pub dead: Vec<u16>,
-    /// Items that become unused.
     pub unused: Vec<u16>,
-    /// Items whose rows are frozen.
     pub frozen: Vec<u16>,
 }
 
@@ -85,7 +82,6 @@ impl PruneLists {
     }
 
     /// The flags that name lists, of a record's main data; `None` before 17, whose records have none.
-    #[must_use]
     pub(crate) fn flags_of(major: Major, main: &[u8]) -> Option<u8> {
         match major.facts().prune {
             PruneRecords::To13 | PruneRecords::To16 => None,

@@ -79,11 +79,9 @@ pub struct WalReader {
     buffer: RecordBuffer,
     /// Start of the record before, once one was read in order.
     link: Option<Lsn>,
-    /// Start of a record that was given up just now.
     aborted: Option<Lsn>,
     last_record: Option<Lsn>,
     end_of_last: Option<Lsn>,
-    /// Skipping damage: no record was found since.
     searching: bool,
     recovered: bool,
     end: Option<EndOfWal>,
@@ -286,7 +284,6 @@ impl WalReader {
     }
 
     /// Where the rest of a record lies with which the first page says that it begins.
-    #[must_use]
     pub(crate) fn continues(&self) -> Option<Lsn> {
         self.pages.continues()
     }
@@ -345,7 +342,6 @@ impl WalReader {
         }
     }
 
-    /// Decides how a sound page is read.
     fn enter_page<'c>(&mut self, header: PageHeader, page_start: Lsn) -> Flow<'c> {
         let Some(Collecting { start_lsn, tot_len, .. }) = self.collecting else {
             if !header.has(FIRST_IS_CONTRECORD) {

@@ -120,9 +120,6 @@ impl RecordHeader {
     }
 
     /// Whether a record can be as long as `tot_len` says; known before the rest of the header may be.
-    ///
-    /// # Errors
-    /// [`RecordHeaderFault::TooShort`] or [`RecordHeaderFault::TooLong`].
     #[inline]
     pub(crate) fn check_length(tot_len: u32, major: Major) -> Result<(), RecordHeaderFault> {
         if usize::try_from(tot_len).is_ok_and(|length| length < Self::SIZE) {
@@ -178,7 +175,6 @@ impl RecordHeader {
 ///
 /// Source: `ValidXLogRecord`, `src/backend/access/transam/xlogreader.c`.
 #[inline]
-#[must_use]
 pub(crate) fn record_crc(record: &[u8]) -> u32 {
     match (record.get(RecordHeader::SIZE..), record.first_chunk::<{ RecordHeader::CHECKED_SIZE }>()) {
         (Some(body), Some(header)) => crc32c_of_two(body, header),
@@ -282,7 +278,6 @@ impl<'a> Record<'a> {
 
     /// True when a base backup was running as the WAL page holding the record's start was begun. The first page that
     /// initdb or pg_resetwal wrote looks the same. `None` where pages do not say it.
-    #[must_use]
     pub(crate) const fn during_backup(&self) -> Option<bool> {
         match self.major.facts().page_flags.no_backup {
             0 => None,

@@ -15,7 +15,6 @@ pub struct WalSegment {
 
 impl WalSegment {
     /// The segment that holds `lsn`. `None` for segment size 0.
-    #[must_use]
     pub(crate) fn holding(tli: TimelineId, lsn: Lsn, segment_size: u32) -> Option<Self> {
         Some(Self { tli, number: lsn.0.checked_div(u64::from(segment_size))? })
     }
@@ -138,7 +137,6 @@ impl TimelineHistory {
     }
 
     /// The timeline whose history a file of this name holds: `00000002.history`.
-    #[must_use]
     pub(crate) fn tli_of_file_name(name: &str) -> Option<TimelineId> {
         let digits = name.strip_suffix(".history").filter(|digits| digits.len() == 8)?;
         let hex = |byte: u8| byte.is_ascii_digit() || (b'A'..=b'F').contains(&byte);

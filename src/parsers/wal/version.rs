@@ -33,7 +33,7 @@ pub struct MajorFacts {
     pub page_flags: PageFlags,
     /// Highest id of a resource manager that is built in (`src/include/access/rmgrlist.h`).
     pub last_rmgr: u8,
-    /// Extensions may bring resource managers, with the ids from [`FIRST_CUSTOM_RMGR`] on.
+    /// Extensions may bring resource managers, with the ids from `FIRST_CUSTOM_RMGR` on.
     pub has_custom_rmgrs: bool,
     /// Meaning of the flags of images.
     pub images: ImageFlags,
@@ -135,7 +135,6 @@ pub enum XlogFormat {
 
 impl XlogFormat {
     /// Size of the `CheckPoint` struct, in bytes.
-    #[must_use]
     pub(crate) const fn checkpoint_size(self) -> usize {
         match self {
             Self::To11 => 80,
@@ -431,7 +430,6 @@ const COMPRESSION_SINCE_15: [(u8, Compression); 3] =
 const COMPRESSION_TO_14: [(u8, Compression); 1] = [(0x02, Compression::Pglz)];
 
 impl Major {
-    /// The oldest major with a row.
     pub(crate) const OLDEST: Self = {
         let [first, ..] = Self::ALL;
         first
@@ -444,13 +442,11 @@ impl Major {
     };
 
     /// The released format with this number, `None` when there is no row of it.
-    #[must_use]
     pub(crate) fn from_number(number: u32) -> Option<Self> {
         Self::from_files(number, None)
     }
 
     /// The format with this number whose servers write this version of `pg_control`; without one the released.
-    #[must_use]
     pub(crate) fn from_files(number: u32, control_version: Option<u32>) -> Option<Self> {
         let of_number = || Self::ALL.into_iter().filter(|major| major.number() == number);
         let of_control = of_number().find(|major| Some(major.facts().control_version) == control_version);
@@ -458,7 +454,6 @@ impl Major {
     }
 
     /// The format that a server program of this version writes, such as `18.6`, `19rc1` and `19devel`.
-    #[must_use]
     pub(crate) fn from_program(version: &str) -> Option<Self> {
         let rest = version.trim_start_matches(|sign: char| sign.is_ascii_digit());
         let released = Self::from_number(version.strip_suffix(rest)?.parse().ok()?)?;
@@ -467,15 +462,11 @@ impl Major {
     }
 
     /// The major that wrote pages with this magic.
-    ///
-    /// # Errors
-    /// [`UnknownMagic`] when the magic is that of no release from 10 on nor of the development tree of 19 that is read.
     pub(crate) fn from_magic(magic: u16) -> Result<Self, UnknownMagic> {
         Self::ALL.into_iter().find(|major| major.magic() == magic).ok_or(UnknownMagic(magic))
     }
 
     /// The magic in this major's page headers.
-    #[must_use]
     pub(crate) const fn magic(self) -> u16 {
         self.facts().magic
     }
@@ -489,7 +480,6 @@ impl Major {
     /// True when a record may carry this resource manager id.
     ///
     /// Source: `RmgrIdIsValid`, `src/include/access/rmgr.h`.
-    #[must_use]
     #[inline]
     pub(crate) const fn has_rmgr(self, rmgr_id: u8) -> bool {
         let facts = self.facts();
@@ -497,7 +487,6 @@ impl Major {
     }
 
     /// Bit of `bimg_info` that says whether redo restores the image (`BKPIMAGE_APPLY`).
-    #[must_use]
     #[inline]
     pub(crate) const fn image_apply_flag(self) -> u8 {
         match self.facts().images {
@@ -507,7 +496,6 @@ impl Major {
     }
 
     /// Compression that these `bimg_info` bits stand for. The server tests pglz, LZ4, zstd in this order.
-    #[must_use]
     pub(crate) fn image_compression(self, bimg_info: u8) -> Option<Compression> {
         let table: &[_] = match self.facts().images {
             ImageFlags::To14 => &COMPRESSION_TO_14,
@@ -517,7 +505,6 @@ impl Major {
     }
 
     /// True when `wal_compression` of this major can use the method; whether a server was built with it is another matter.
-    #[must_use]
     pub(crate) fn compresses_with(self, method: Compression) -> bool {
         match self.facts().images {
             ImageFlags::To14 => method == Compression::Pglz,
@@ -534,7 +521,6 @@ impl fmt::Display for Major {
 
 impl UnknownMagic {
     /// It is older than the newest format, and no release wrote it.
-    #[must_use]
     pub(crate) const fn is_unreleased(self) -> bool {
         self.0 > Major::OLDEST.magic() && self.0 < Major::NEWEST.magic()
     }

@@ -60,7 +60,6 @@ pub(super) struct XactHead {
     xinfo: u32,
 }
 
-/// The lists that follow.
 pub(super) struct XactLists<'a> {
     subxids: &'a [u8],
     /// 12 bytes each.
@@ -77,7 +76,6 @@ impl XactHead {
         Ok((i, Self { time: PgTimestamp(time), xinfo }))
     }
 
-    /// Relations were dropped.
     pub(super) const fn has_rels(&self) -> bool {
         self.has(XINFO_HAS_RELS)
     }
@@ -86,7 +84,6 @@ impl XactHead {
         self.xinfo & bit != 0
     }
 
-    /// What follows the head.
     pub(super) fn lists<'a>(&self, mut i: &'a [u8]) -> ParseStep<'a, XactLists<'a>> {
         let mut lists = XactLists { subxids: &[], rels: &[] };
         if self.has(XINFO_HAS_DBINFO) {

@@ -47,17 +47,12 @@ pub struct ClusterBackend {
     /// WAL from elsewhere.
     wal: Vec<PathBuf>,
     donors: Vec<PathBuf>,
-    /// Build pages by replay.
     rebuild: Option<ReplayOptions>,
     /// The screen was left: what builds pages is to end.
     is_left: AtomicBool,
-    /// Held while pages are built, or written.
     at_work: Mutex<()>,
-    /// Held while the data directory is locked.
     repairing: Mutex<()>,
-    /// Threads that read.
     jobs: usize,
-    /// Guards that a repair does not heed.
     overrides: Overrides,
     /// The last examination of everything, and when it was begun.
     examined: Mutex<Option<(Arc<Examination>, String)>>,
@@ -216,7 +211,6 @@ impl ClusterBackend {
         !self.is_left.load(Ordering::SeqCst)
     }
 
-    /// What was examined last.
     fn examination(&self) -> Result<Arc<Examination>, WorkError> {
         let examined = lock(&self.examined).as_ref().map(|(examined, _)| Arc::clone(examined));
         examined.ok_or(WorkError::NotReadYet)
@@ -350,7 +344,6 @@ impl ClusterBackend {
         protected_of(&open_data_dir(&self.data_dir)?)
     }
 
-    /// The repair that is ordered.
     fn ordered(&self, examined: &Examination, order: &RepairOrder) -> RepairRequest {
         let request = self.repair_request(examined, &order.pages);
         let overrides = request.overrides.and(order.allowed);

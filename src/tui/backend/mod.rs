@@ -46,7 +46,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Paths as arguments of a command.
 fn quoted_paths(paths: &[PathBuf]) -> Vec<String> {
     paths.iter().map(|path| quoted(&path.display().to_string())).collect()
 }

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 /// Size, time of the last change, and number of a file; `None` when it is not there.
 type Stamp = Option<(u64, i64, i64, u64)>;
 
-/// Files as they were at one moment.
 #[derive(Debug, Default)]
 pub(crate) struct FileStamps(Vec<(PathBuf, Stamp)>);
 

@@ -23,7 +23,6 @@ use crate::tui::facts::{Progress, WalNames, WalSurvey, WindowSheet};
 use crate::tui::state::{Subject, View};
 use crate::tui::worker::{ActionSender, Backend};
 
-/// Does the work on WAL.
 pub(crate) struct WalBackend {
     request: WalRequest,
     /// What was opened before the screen came up, until it is read.
@@ -39,7 +38,6 @@ impl WalBackend {
         Self { request, opened: Mutex::new(Some(source)), stamps: Mutex::default(), records: RecordSource::default() }
     }
 
-    /// What the screen is about.
     #[must_use]
     pub fn subject(&self) -> Subject {
         let paths: Vec<String> = self.request.paths.iter().map(|path| path.display().to_string()).collect();

@@ -65,7 +65,6 @@ impl<T> Untold<T> {
         self.pages.push(page);
     }
 
-    /// Those to tell of, now and then.
     pub(super) fn due(&mut self) -> Option<Arc<Vec<T>>> {
         if self.pages.is_empty() || self.last.elapsed() < TELL_EVERY {
             return None;
@@ -80,13 +79,11 @@ impl<T> Untold<T> {
 pub(super) struct ScreenWatch<'a> {
     sender: &'a ActionSender,
     wanted: &'a (dyn Fn() -> bool + Sync),
-    /// The stages that there are, in their order.
     stages: Vec<Stage>,
     clock: StageClock<Stage>,
     known: Mutex<Known>,
 }
 
-/// Damaged pages as they are found.
 struct Known {
     untold: Untold<(PageId, FoundPage)>,
     /// The relation of the last page, and how it is called.

@@ -57,7 +57,6 @@ pub(super) fn looked(state: &mut State, sheet: Arc<BeforeSheet>) {
     }
 }
 
-/// Begins a dry run.
 pub(super) fn rehearse(state: &mut State) -> Vec<Effect> {
     let Some(order) = order(state) else { return Vec::new() };
     let mut effects = if state.view == View::Apply { Vec::new() } else { open(state) };
@@ -142,7 +141,6 @@ pub(super) fn ask_for_flag(state: &mut State) {
     }
 }
 
-/// A flag was typed.
 pub(super) fn allow(state: &mut State, typed: &str) -> Vec<Effect> {
     let flags = refused_flags(state).unwrap_or_default();
     if !flags.contains(&typed) {

@@ -28,7 +28,6 @@ pub(super) fn press(state: &mut State, command: Command) -> Vec<Effect> {
     effects
 }
 
-/// Why a key changed nothing.
 fn unchanged(state: &State, command: Command) -> String {
     let is_read = state.view == View::Wal || state.survey().is_some();
     match command {

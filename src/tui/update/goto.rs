@@ -9,13 +9,11 @@ use crate::tui::facts::Survey;
 use crate::tui::state::{Bookmark, State, View, WalLevel};
 use crate::types::{ForkNumber, Lsn, PageId, RelFileLocator};
 
-/// What can be typed.
 const FORMS: &str = "type a block (5/1259:7, schema.name:7), slot 123, or an LSN (0/1F00000)";
 
 /// Relations that are named when a name means several.
 const MAX_NAMED: usize = 3;
 
-/// Goes to what was typed.
 pub(super) fn go_to(state: &mut State, typed: &str) -> Vec<Effect> {
     let typed = typed.trim();
     if let Some(number) = typed.strip_prefix("slot") {
@@ -124,7 +122,6 @@ fn to_lsn(state: &mut State, lsn: Lsn) -> Vec<Effect> {
     }
 }
 
-/// Keeps the selected line.
 pub(super) fn bookmark(state: &mut State) {
     let slot = state.slots.order.get(state.slots.selected).copied();
     let survey = state.survey();
@@ -150,7 +147,6 @@ pub(super) fn bookmark(state: &mut State) {
     state.bookmarks.push(bookmark);
 }
 
-/// Goes to what was kept.
 pub(super) fn go_to_bookmark(state: &mut State, at: usize) -> Vec<Effect> {
     match state.bookmarks.get(at).cloned() {
         Some(Bookmark { page: Some(page), .. }) => open_page(state, page),

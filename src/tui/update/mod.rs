@@ -232,7 +232,6 @@ fn page_again(state: &State) -> Vec<Effect> {
     page.map(Effect::ReadPage).into_iter().collect()
 }
 
-/// The open prompt is complete.
 fn enter(state: &mut State) -> Vec<Effect> {
     let Some(prompt) = state.prompt.take() else { return Vec::new() };
     match prompt.kind {

@@ -11,7 +11,6 @@ use crate::tui::state::{PagePart, PageState, PromptKind, State, View, WalLevel};
 use crate::tui::view;
 use crate::types::PageId;
 
-/// Closes what is open, or goes back.
 pub(super) fn back(state: &mut State) {
     if let Some(prompt) = state.prompt.take() {
         // What was typed has filtered the list.
@@ -53,7 +52,6 @@ pub(super) fn back(state: &mut State) {
     }
 }
 
-/// Nothing is looked for any more.
 fn clear(state: &mut State) {
     state.query = Query::default();
     triage::list(state);
@@ -125,7 +123,6 @@ pub(super) fn open_page(state: &mut State, page: PageId) -> Vec<Effect> {
     if state.page.sheet.is_some() { Vec::new() } else { vec![Effect::ReadPage(page)] }
 }
 
-/// Opens another part of the page.
 pub(super) fn step_part(state: &mut State, step: usize) {
     let page = &mut state.page;
     let at = PagePart::ALL.iter().position(|part| *part == page.part).unwrap_or(0);

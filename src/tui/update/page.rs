@@ -35,7 +35,6 @@ pub(super) fn move_rows(state: &mut State, by: isize) {
     state.page.row = moved(state.page.row, by, count);
 }
 
-/// Compares with the next image.
 pub(super) fn next_image(state: &mut State) {
     let images = state.page.sheet.as_ref().map_or(0, |sheet| sheet.images().len());
     match images {

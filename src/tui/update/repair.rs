@@ -94,7 +94,6 @@ pub(super) fn save(state: &mut State) -> Vec<Effect> {
     Vec::new()
 }
 
-/// Pages were written.
 pub(super) fn applied(state: &mut State, applied: Arc<AppliedSheet>) {
     state.plan.is_applying = false;
     let journal = if applied.is_found_beside { "" } else { "; later, tui --journal finds its journal" };

@@ -24,7 +24,6 @@ pub(super) fn cursor_to_batch(state: &mut State) {
     state.batches.cursor = found.unwrap_or(state.batches.cursor);
 }
 
-/// Moves the cursor by cells.
 pub(super) fn move_cells(state: &mut State, by: isize) {
     let Some(grid) = view::ring_grid(state).filter(|grid| grid.slots > 0) else { return };
     let cell = (state.batches.cursor / grid.per_cell).saturating_add_signed(by);
@@ -34,7 +33,6 @@ pub(super) fn move_cells(state: &mut State, by: isize) {
     }
 }
 
-/// Moves the cursor by rows.
 pub(super) fn move_rows(state: &mut State, by: isize) {
     let Some(grid) = view::ring_grid(state) else { return };
     let row = state.batches.cursor / grid.per_cell / grid.columns;
@@ -68,7 +66,6 @@ pub(super) fn play(state: &mut State) -> Vec<Effect> {
     vec![Effect::Tick]
 }
 
-/// Shows some more of it.
 pub(super) fn tick(state: &mut State) -> Vec<Effect> {
     let (Some(played), Some(survey)) = (state.batches.played, state.cluster.survey.clone()) else { return Vec::new() };
     let order = &survey.ring.order;

@@ -57,7 +57,6 @@ pub(super) fn sort(state: &mut State) {
     state.tell(format!("by {grouping} (s: next, S: the other way round)"));
 }
 
-/// Turns the order round.
 pub(super) fn reverse(state: &mut State) {
     state.triage.order.is_reversed = !state.triage.order.is_reversed;
     relist(state);

@@ -11,7 +11,6 @@ use crate::tui::facts::{WalSurvey, WindowSheet};
 use crate::tui::state::{State, View, WalLevel};
 use crate::types::{Lsn, PageId};
 
-/// WAL was read, or more of it.
 pub(super) fn read(state: &mut State, survey: Arc<WalSurvey>) {
     let wal = &mut state.wal;
     let is_new = wal.survey.as_ref().is_none_or(|before| before.is_complete);
@@ -233,7 +232,6 @@ fn selected_sheet(state: &State) -> Option<Arc<RecordSheet>> {
     (sheet.start_lsn == line.start_lsn).then(|| Arc::clone(sheet))
 }
 
-/// Records were listed.
 pub(super) fn listed(state: &mut State, list: Arc<RecordList>) {
     if state.wal.asked_list == Some(list.from) {
         state.wal.record = state.wal.record.min(list.lines.len().saturating_sub(1));
@@ -241,7 +239,6 @@ pub(super) fn listed(state: &mut State, list: Arc<RecordList>) {
     }
 }
 
-/// A record was read, or not.
 pub(super) fn record_read(state: &mut State, at: Lsn, sheet: Result<Arc<RecordSheet>, String>) {
     if state.wal.asked_record == Some(at) {
         state.wal.sheet = Some(sheet);

@@ -106,7 +106,6 @@ fn batch_line(state: &State, survey: &Survey, at: usize) -> Line<'static> {
     highlight(look, is_selected, Line::styled(cells(look, state.columns(), &words), style))
 }
 
-/// The selected batch in words.
 fn foot(state: &State, survey: &Survey) -> Vec<Line<'static>> {
     let look = state.look;
     let width = state.columns();

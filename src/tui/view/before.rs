@@ -18,7 +18,6 @@ const MAX_REASONS: usize = 50;
 /// Rows of the screen from which on guards that passed are named one by one.
 const ALL_GUARDS: usize = 18;
 
-/// Label and sentence, wrapped.
 pub(super) struct Facts {
     pub(super) look: Look,
     width: usize,
@@ -172,7 +171,6 @@ fn add_ready(facts: &mut Facts, ready: &Readiness) {
     }
 }
 
-/// What a guard that passed says.
 fn passed_words(kind: &str) -> &'static str {
     match kind {
         "locked" => "no other repair is running",

@@ -13,7 +13,6 @@ use crate::tui::look::Look;
 use crate::tui::state::State;
 use crate::types::{ForkNumber, RelFileLocator};
 
-/// Columns of a verdict's name.
 const VERDICT: usize = 16;
 
 /// Columns of the block, or of the number of pages.
@@ -22,13 +21,11 @@ const BLOCK: usize = 10;
 /// Least columns of a name, and of the strip.
 const LEAST: (usize, usize) = (26, 12);
 
-/// Columns of an image and the tear.
 const IMAGE: usize = 48;
 
 /// Columns from which on the verdict is written out.
 const WIDE: usize = 72;
 
-/// Columns of each part of a row.
 struct Widths {
     name: usize,
     verdict: usize,
@@ -79,7 +76,6 @@ pub(super) fn heading(state: &State) -> Line<'static> {
     Line::styled(text, look.heading())
 }
 
-/// One row of the list.
 pub(super) fn row_line(state: &State, at: usize) -> Line<'static> {
     let map = &state.triage.map;
     let is_selected = at == state.triage.selected;

@@ -47,13 +47,11 @@ pub(super) fn body(state: &State) -> Body<'_> {
     body
 }
 
-/// How many there are of each kind.
 fn counts(all: &[FindingLine<'_>]) -> String {
     let of = |label: &str| all.iter().filter(|one| one.label() == label).count();
     format!("problems {}, not examined {}, notes {}", of("problem"), of("skipped"), of("note"))
 }
 
-/// The colour of a finding.
 pub(super) fn style(look: Look, one: FindingLine<'_>) -> Style {
     match one {
         FindingLine::Problem(_) => look.bad(),
@@ -69,7 +67,6 @@ fn row(look: Look, one: FindingLine<'_>, is_selected: bool, width: usize) -> Lin
     highlight(look, is_selected, line)
 }
 
-/// All about one, nothing cut off.
 fn detail(look: Look, one: FindingLine<'_>, width: usize) -> Vec<Line<'static>> {
     let mut lines = fact(look, width, one.label(), &one.what(), style(look, one));
     if let Some(location) = one.location() {

@@ -7,7 +7,6 @@ use crate::tui::keymap::KEYS;
 use crate::tui::look::Look;
 use crate::tui::state::State;
 
-/// Columns of the keys.
 const LABEL: usize = 17;
 
 pub(super) fn body(state: &State) -> Body<'_> {

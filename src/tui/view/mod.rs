@@ -52,9 +52,7 @@ fn body(state: &State) -> Body<'_> {
 }
 
 /// The text of every line of the open list, with nothing cut off.
-#[must_use]
 pub(crate) fn list_lines(state: &State) -> Vec<String> {
-    /// Columns that no line needs.
     const ENDLESS: u16 = 2000;
     let mut wide = state.clone();
     wide.size.0 = ENDLESS;
@@ -115,14 +113,12 @@ pub fn picture(state: &State) -> Vec<Line<'static>> {
 }
 
 /// How many positions scrolling has in the open view.
-#[must_use]
 pub(crate) fn scroll_range(state: &State) -> usize {
     let body = body(state);
     body.scroll_range(state.body_rows())
 }
 
 /// The line of the list that is drawn in this row.
-#[must_use]
 pub(crate) fn line_at(state: &State, row: u16) -> Option<usize> {
     let body = body(state);
     let at = body.line_at(state.body_rows(), row)?;
@@ -130,7 +126,6 @@ pub(crate) fn line_at(state: &State, row: u16) -> Option<usize> {
 }
 
 /// How the ring is laid out; `None` as long as there is none.
-#[must_use]
 pub(crate) fn ring_grid(state: &State) -> Option<Grid> {
     state.survey().map(|survey| ring::grid(state, survey))
 }
@@ -142,7 +137,6 @@ pub fn slot_at(state: &State, column: u16, row: u16) -> Option<usize> {
 }
 
 /// What is known of the undo, as text.
-#[must_use]
 pub(crate) fn undo_text(state: &State) -> Vec<String> {
     undo::lines(state, usize::from(u16::MAX)).iter().map(ToString::to_string).collect()
 }
@@ -153,7 +147,6 @@ pub(super) fn byte_sides(state: &State) -> Option<ByteSides<'_>> {
 }
 
 /// How far the open part of a page can be moved to the left.
-#[must_use]
 pub(crate) fn widest(state: &State) -> usize {
     page::widest(state)
 }
@@ -172,7 +165,6 @@ fn tab_labels(state: &State) -> (&[View], Vec<String>) {
 }
 
 /// The tab at this column of the first row.
-#[must_use]
 pub(crate) fn tab_at(state: &State, column: u16) -> Option<View> {
     let (views, labels) = tab_labels(state);
     views.get(frame::tab_at(&labels, column)?).copied()

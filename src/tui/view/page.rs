@@ -27,7 +27,6 @@ const LOW: usize = 24;
 /// Width from which on 16 bytes stand on each side.
 const WIDE: usize = 138;
 
-/// Images that the legend names.
 const MAX_LEGEND: usize = 4;
 
 /// Lines as long as they are: the screen cuts them.
@@ -103,7 +102,6 @@ fn write_header_tables(text: &mut Vec<u8>, sheet: &PageSheet) -> io::Result<()> 
     write_items(text, ENDLESS, sheet.report.page, &sheet.versions)
 }
 
-/// What each image is, by its letter.
 fn legend(look: Look, sheet: &PageSheet, width: usize) -> Vec<Line<'static>> {
     let verdict = &sheet.report.verdict;
     let images = verdict.candidates.iter().enumerate();
@@ -181,7 +179,6 @@ fn sector_map(look: Look, sheet: &PageSheet, width: usize) -> Vec<Line<'static>>
     lines
 }
 
-/// A sector of the page on disk.
 struct Sector {
     /// Images with the same bytes.
     images: Vec<usize>,

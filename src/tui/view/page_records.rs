@@ -96,7 +96,6 @@ fn replay_words(event: &BlockEvent, redo_lsn: Option<Lsn>) -> String {
     }
 }
 
-/// Everything about one record.
 fn details(look: Look, sheet: &PageSheet, event: &BlockEvent, index: usize, width: usize) -> Vec<Line<'static>> {
     let report = &sheet.examined.report;
     let mut lines = vec![Line::styled(format!("record {} of this page", index + 1), look.heading())];

@@ -15,7 +15,6 @@ use crate::tui::state::State;
 const WITH_XMAX: usize = 80;
 const WITH_CTID: usize = 76;
 
-/// Width of names in the detail.
 const NAME: usize = 26;
 
 /// Lines of the foot that say what differs.
@@ -151,7 +150,6 @@ fn side(value: &Option<String>) -> &str {
     value.as_deref().unwrap_or("-")
 }
 
-/// Everything about one item.
 fn details(look: Look, of: &RowsOf<'_>, selected: usize, image: &str, width: usize) -> Vec<Line<'static>> {
     let Some(pair) = of.rows.pairs.get(selected) else { return Vec::new() };
     let fate = pair.fate;

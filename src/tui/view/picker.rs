@@ -6,7 +6,6 @@ use super::{Body, highlight};
 use crate::tui::picker::Item;
 use crate::tui::state::{PromptKind, State};
 
-/// Columns of keys.
 const KEYS: usize = 18;
 
 pub(super) fn body(state: &State, items: Vec<Item>) -> Body<'_> {

@@ -162,7 +162,6 @@ fn journal_words(state: &State, applied: &AppliedSheet) -> Vec<(&'static str, St
     words
 }
 
-/// Pages that the plan lists.
 fn pages_listed(state: &State) -> usize {
     state.plan.sheet.as_deref().map_or(0, |sheet| sheet.plan.steps.len() + sheet.plan.left.len())
 }

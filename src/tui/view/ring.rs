@@ -15,7 +15,6 @@ use crate::tui::state::State;
 /// Columns in front of the map: number of the first slot of the row.
 const LEAD: usize = 8;
 
-/// Most rows of the map.
 const MAX_ROWS: usize = 24;
 
 /// Damaged pages of a cell that are named.
@@ -146,7 +145,6 @@ fn legend(state: &State, survey: &Survey) -> Vec<String> {
     words
 }
 
-/// What is under the cursor.
 fn cursor_words(state: &State, survey: &Survey, grid: &Grid) -> String {
     let ring = &survey.ring;
     let slots = grid.cell_of(state.batches.cursor);

@@ -25,7 +25,6 @@ const WITH_BATCH: usize = 90;
 /// Width from which on the LSN has a column.
 const WITH_LSN: usize = 76;
 
-/// Least columns of a relation.
 const NAME: usize = 16;
 
 pub(super) fn body(state: &State) -> Body<'_> {
@@ -160,7 +159,6 @@ fn slot_line(state: &State, survey: &Survey, widths: Widths, at: usize) -> Line<
     highlight(look, is_selected, Line::from(spans))
 }
 
-/// All about a slot.
 fn details(look: Look, survey: &Survey, row: &SlotRow, width: usize) -> Vec<Line<'static>> {
     let [crc, batch, disk, by, fork] = slot_words(row);
     let file = survey.file_name(row.file).unwrap_or("?");

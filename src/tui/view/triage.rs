@@ -18,7 +18,6 @@ use crate::tui::finding_list::{FindingLine, finding_lines};
 use crate::tui::look::{Look, columns, pages};
 use crate::tui::state::State;
 
-/// Columns of a verdict's name.
 const VERDICT: usize = 16;
 
 /// Rows from which on there is room for what is known besides, and for bars.
@@ -27,7 +26,6 @@ const TALL: usize = 30;
 /// Rows up to which counts by verdict give way to sentences.
 const LOW: usize = 16;
 
-/// Columns of a label.
 const LABEL: usize = 12;
 
 pub(super) fn body(state: &State) -> Body<'_> {
@@ -289,7 +287,6 @@ fn counts(state: &State, survey: &Survey) -> Vec<Line<'static>> {
     lines.collect()
 }
 
-/// A verdict in a few words.
 pub(super) const fn meaning(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Restore => "a proven image",

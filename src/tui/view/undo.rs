@@ -14,7 +14,6 @@ use crate::tui::look::pages;
 use crate::tui::state::State;
 use crate::tui::update::UNDO_WORD;
 
-/// Files that are named.
 const MAX_FILES: usize = 5;
 
 pub(super) fn body(state: &State) -> Body<'_> {

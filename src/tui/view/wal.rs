@@ -13,7 +13,6 @@ use crate::output::json::time_text;
 use crate::tui::facts::WalSurvey;
 use crate::tui::state::State;
 
-/// What the bars of intervals show.
 const SHARE: &str = "share of images";
 
 pub(super) fn body(state: &State) -> Body<'_> {
@@ -110,7 +109,6 @@ fn image_counts(tally: &Tally, [images, of_bytes]: [&str; 2]) -> String {
     format!("{} records, {} {images} {stored} of {combined}{of_bytes} ({share}%)", tally.records, tally.fpi_count)
 }
 
-/// Columns of the bars.
 fn bar_room(width: usize) -> usize {
     width.saturating_sub(52 + 10).min(60)
 }
@@ -141,7 +139,6 @@ fn interval_line(state: &State, wal: &WalSurvey, at: usize) -> Line<'static> {
     highlight(look, is_selected, line)
 }
 
-/// The window below the list.
 fn foot(state: &State, wal: &WalSurvey) -> Vec<Line<'static>> {
     let Some(sheet) = state.wal.window.as_deref() else {
         return vec![Line::raw("relations and causes: being counted")];

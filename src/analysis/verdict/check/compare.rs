@@ -17,11 +17,9 @@ use crate::types::{ForkNumber, Lsn, PageId};
 pub(super) struct Compared {
     /// The slots of the pages that are judged, compared, by page.
     pub(super) slots: Vec<SlotRef>,
-    /// Pages that need a closer look.
     pub(super) suspects: BTreeMap<PageId, Suspicion>,
     /// The newest LSN of a whole image that was copied under its lock, and its slot.
     pub(super) newest_written: Option<(Lsn, LsnWitness)>,
-    /// What could not be read.
     pub(super) coverage: Coverage,
 }
 

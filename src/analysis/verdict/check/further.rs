@@ -11,7 +11,6 @@ use crate::types::PageId;
 /// Pages whose rows are compared with WAL where no checksum protects them.
 const MAX_TOUCHED: usize = 500_000;
 
-/// What was found.
 pub(super) struct Further {
     /// Pages that WAL was not asked about.
     pub(super) suspects: Vec<(PageId, Suspicion)>,

@@ -13,9 +13,7 @@ use crate::types::PageId;
 
 /// The suspects and what speaks against them.
 pub(super) struct Suspects<'a> {
-    /// The pages.
     pub(super) pages: &'a BTreeMap<PageId, Suspicion>,
-    /// Slots, compared, by page.
     pub(super) slots: &'a [SlotRef],
     /// Those among the pages that others name, with all who name them.
     pub(super) named: &'a BTreeMap<PageId, Vec<BrokenLink>>,
@@ -23,15 +21,12 @@ pub(super) struct Suspects<'a> {
     pub(super) keep_all: bool,
 }
 
-/// What became of them.
 pub(super) struct PagesJudged {
     /// Pages that something is wrong with, by identity.
     pub(super) pages: Vec<PageReport>,
-    /// What could not be read.
     pub(super) coverage: Coverage,
 }
 
-/// Judges all suspects.
 pub(super) fn judge_pages(
     suspects: &Suspects<'_>,
     mut context: Context<'_>,

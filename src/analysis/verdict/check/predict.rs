@@ -11,7 +11,6 @@ use crate::analysis::verdict::slots::SlotRef;
 use crate::analysis::verdict::survey::PageReport;
 use crate::types::PageId;
 
-/// Foresees a start.
 pub(super) fn predict(pages: &[PageReport], replay: &Replay, cluster: &ClusterInput<'_>, scope: Scope) -> Outlook {
     let given = StartConditions {
         scope,

@@ -46,7 +46,6 @@ impl<'a> CheckProgress<'a> {
         flow
     }
 
-    /// Somebody broke it off.
     pub(super) fn is_broken_off(&self) -> bool {
         self.broken_off.load(Ordering::Relaxed)
     }

@@ -22,7 +22,6 @@ use crate::analysis::verdict::zeroed::ZeroedPages;
 use crate::parsers::control::WAL_LEVEL_MINIMAL;
 use crate::types::{PageId, RelFileLocator};
 
-/// What is asked of WAL.
 #[derive(Default)]
 pub(super) struct WalQuestion {
     /// Of these pages and relations everything.
@@ -31,17 +30,13 @@ pub(super) struct WalQuestion {
     pub(super) first_touches: Option<FirstTouches>,
     /// Which of these pages of zeros had content.
     pub(super) zeroed: Option<ZeroedPages>,
-    /// What replay needs on disk.
     pub(super) needed: Option<Needed>,
 }
 
-/// What WAL answered.
 pub(super) struct WalRead {
-    /// What recovery will do.
     pub(super) replay: Replay,
     /// What WAL says of the pages of `interest`.
     pub(super) history: WalHistory,
-    /// The pages that were asked for.
     pub(super) interest: Interest,
     /// Which transaction came to which page when, if that was asked.
     pub(super) first_touches: Option<FirstTouches>,
@@ -49,7 +44,6 @@ pub(super) struct WalRead {
     pub(super) zeroed: Option<ZeroedPages>,
     /// What replay needs on disk, if that was asked.
     pub(super) needed: Option<Needed>,
-    /// What could not be read.
     pub(super) coverage: Coverage,
 }
 
@@ -77,7 +71,6 @@ impl WalQuestion {
 }
 
 impl WalRead {
-    /// No WAL was read.
     pub(super) fn nothing(cluster: &ClusterInput<'_>, question: WalQuestion) -> Self {
         let WalQuestion { interest, first_touches, zeroed, needed } = question;
         let mut history = WalHistory::new(&interest);

@@ -16,11 +16,8 @@ pub(super) struct DoubtSources<'a> {
     pub(super) witnesses: Witnesses<'a>,
     /// The pages that something is wrong with.
     pub(super) pages: &'a [PageReport],
-    /// What a relation is called.
     pub(super) called: &'a dyn Fn(RelFileLocator) -> String,
-    /// Pages that can be built will be.
     pub(super) will_rebuild: bool,
-    /// The check was broken off.
     pub(super) is_broken_off: bool,
 }
 

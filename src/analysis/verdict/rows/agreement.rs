@@ -16,18 +16,14 @@ const MAX_AHEAD: usize = 3;
 /// A record that the page does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contradiction {
-    /// Start of the record.
     pub lsn: Lsn,
-    /// What does not fit.
     pub misfit: Misfit,
 }
 
-/// How a page stands to one image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Agreement {
     /// With the records between them they are the same.
     Same,
-    /// They are not.
     Differs,
     /// Unknown.
     Unclear,
@@ -69,7 +65,6 @@ impl Items {
 /// Compares a page with the records that touch it, in order of LSN: `before` those up to its LSN, as far back as they are
 /// known without a gap, `after` those that replay will do. `is_new` is true for transactions all of whose records are among them,
 /// if there are such.
-#[must_use]
 pub(crate) fn against_records(
     page: &[u8],
     before: &[PageChange],
@@ -130,7 +125,6 @@ pub(crate) fn against_records(
 
 /// Compares a page with an image of it: the older of the two, with all records between them, has to be the newer one.
 /// `between` is the range of these records among the `changes` of the page.
-#[must_use]
 pub(crate) fn against_image(
     page: &[u8],
     image: &[u8],

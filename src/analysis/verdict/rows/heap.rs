@@ -32,7 +32,6 @@ struct Row {
     in_place: Option<Box<[u16]>>,
 }
 
-/// What is known of an item.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Item {
     #[default]
@@ -49,12 +48,10 @@ pub(crate) struct HeapItems {
     items: Vec<Item>,
     /// What is known of all items after the list: nothing, or that they are unused.
     is_closed: bool,
-    /// A record did something that was not followed.
     is_broken: bool,
 }
 
 impl HeapItems {
-    /// Nothing is known.
     #[must_use]
     pub fn unknown() -> Self {
         Self::default()
@@ -93,7 +90,6 @@ impl HeapItems {
         self.items.get_mut(index)
     }
 
-    /// Forgets everything.
     fn forget(&mut self) {
         *self = Self { is_broken: true, ..Self::unknown() };
     }
@@ -106,7 +102,6 @@ impl HeapItems {
         if is_free { Ok(()) } else { Err(Misfit::Taken { item: item.into() }) }
     }
 
-    /// Changes the header of a row.
     fn change(&mut self, item: u16, change: impl FnOnce(&mut Row)) -> Result<(), Misfit> {
         let missing = Err(Misfit::Missing { item: item.into() });
         let Some(old) = self.get_mut(item) else { return missing };
@@ -289,7 +284,6 @@ impl HeapItems {
 
     /// An item of `page` that names a transaction of which these items, made by all records since it began, know nothing there.
     /// `is_new` is true for such transactions.
-    #[must_use]
     pub(crate) fn unexplained(&self, page: &[u8], is_new: &dyn Fn(u32) -> bool) -> Option<usize> {
         let header = PageHeader::decode(0, page).ok().filter(|_| !self.is_broken)?;
         page_tuples(&header, page).find_map(|tuple| {
@@ -338,7 +332,6 @@ fn same_bytes(one: &[u16], other: &[u16]) -> bool {
     one.len() == other.len() && one.iter().zip(other).all(same)
 }
 
-/// A row on a page.
 fn row_of(tuple: &[u8]) -> Row {
     let Ok(header) = TupleHeader::decode(0, tuple) else { return Row::default() };
     let after: Vec<u16> = tuple.get(TupleHeader::SIZE..).unwrap_or_default().iter().copied().map(u16::from).collect();

@@ -104,7 +104,6 @@ impl LayoutFault {
 }
 
 /// The first of these rules that a page with a sound header and sound line pointers breaks.
-#[must_use]
 pub(crate) fn layout_fault(page: &[u8], block: BlockNumber) -> Option<LayoutFault> {
     let header = PageHeader::decode(0, page).ok().filter(|header| header.faults(page.len()).is_empty())?;
     let kind = PageKind::of(&header, page, ForkNumber::Main);

@@ -29,11 +29,8 @@ pub(crate) struct ListItems {
     is_partial: bool,
 }
 
-/// What a record does to the list.
 enum Step<'a> {
-    /// Nothing.
     Nothing,
-    /// An entry comes to stand at this number.
     Insert(u16, &'a [u8]),
     /// Something else.
     Other,
@@ -67,7 +64,6 @@ impl ListItems {
     }
 
     /// Entries of a leaf page of SP-GiST as far as these records tell of them.
-    #[must_use]
     pub(crate) fn told_by(changes: &[PageChange]) -> Self {
         let nothing = || Self { is_partial: true, ..Self::default() };
         changes.iter().fold(nothing(), |mut items, change| match items.apply(change) {
@@ -77,7 +73,6 @@ impl ListItems {
     }
 
     /// True for a leaf page of SP-GiST.
-    #[must_use]
     pub(crate) fn keep_their_numbers(page: &[u8]) -> bool {
         PageHeader::decode(0, page).is_ok_and(|header| {
             PageKind::of(&header, page, ForkNumber::Main) == PageKind::SpGist
@@ -86,7 +81,6 @@ impl ListItems {
     }
 
     /// The entries of a page that a record builds anew; `None` when that is not followed.
-    #[must_use]
     pub(crate) fn built_by(change: &PageChange) -> Option<Self> {
         if let Some(image) = &change.image {
             return Self::of(image);
@@ -274,7 +268,6 @@ impl ListItems {
         Some(done)
     }
 
-    /// The first entry that differs.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Option<usize> {
         let differs = |(one, other): (&Entry, &Entry)| one.is_some() && other.is_some() && one != other;
@@ -332,7 +325,6 @@ fn adds_only(change: &PageChange) -> bool {
 }
 
 /// Entries that the last records up to the page's LSN put there and that are not there. `before` is in order of LSN.
-#[must_use]
 pub(crate) fn lost_entry<'a>(items: &ListItems, before: &'a [PageChange]) -> Option<&'a PageChange> {
     for change in before.iter().rev() {
         match step_of(change) {
@@ -350,7 +342,6 @@ pub(crate) fn lost_entry<'a>(items: &ListItems, before: &'a [PageChange]) -> Opt
 
 /// An entry that stands on the page although only a later record puts it there. Only records before the first that takes
 /// something away are asked: an entry can come back.
-#[must_use]
 pub(crate) fn early_entry<'a>(items: &ListItems, after: &'a [PageChange]) -> Option<(&'a PageChange, usize)> {
     for change in after {
         match step_of(change) {

@@ -12,7 +12,6 @@ const IMAGE_MASK: u64 = (1 << 16) - 1;
 const MAYBE: u64 = 1 << 60;
 const WHOLE: u64 = 1 << 61;
 
-/// What is known of one block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct BlockState(u64);
 
@@ -51,7 +50,6 @@ impl BlockState {
         self.0 & WHOLE != 0
     }
 
-    /// The same, of one that was.
     pub(super) const fn logged_whole(self) -> Self {
         Self(self.0 | WHOLE)
     }

@@ -49,7 +49,6 @@ impl Visitor for SegmentTouches {
 }
 
 impl WhatIfReplay {
-    /// Nothing was taken yet.
     #[must_use]
     pub fn new(plan: &WhatIfPlan, geometry: Geometry, major: Option<Major>) -> Self {
         Self { replay: Replay::new(plan, geometry, major.unwrap_or(Major::NEWEST)) }
@@ -86,7 +85,6 @@ impl WhatIfReplay {
     }
 
     /// What is odd about the times that records told so far.
-    #[must_use]
     pub(crate) fn odd_times(&self) -> Vec<Finding> {
         self.replay.odd_times()
     }

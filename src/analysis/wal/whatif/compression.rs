@@ -25,7 +25,6 @@ pub(crate) const MAX_SAMPLE: usize = 1_000_000;
 /// Images that are kept to measure how long compression takes.
 pub(crate) const TIMED_IMAGES: usize = 256;
 
-/// Methods that are tried.
 const METHODS: usize = Compression::ALL.len();
 
 /// How many images are compressed again.
@@ -100,7 +99,6 @@ pub struct CompressionRow {
 
 impl CompressionRow {
     /// How many times smaller images become; `None` without images.
-    #[must_use]
     pub(crate) fn ratio(&self) -> Option<f64> {
         (self.bytes_after > 0).then(|| self.bytes_before as f64 / self.bytes_after as f64)
     }
@@ -131,9 +129,7 @@ struct Sizes {
     images: u64,
     /// Before compression, without the hole.
     raw: u64,
-    /// As stored by each method.
     stored: [u64; METHODS],
-    /// By which each method makes headers grow.
     headers: [u64; METHODS],
 }
 
@@ -183,7 +179,6 @@ impl Written {
     }
 }
 
-/// The items with the lowest numbers.
 #[derive(Clone, Debug)]
 struct Lowest<T> {
     room: usize,
@@ -244,7 +239,6 @@ impl<T> Lowest<T> {
     }
 }
 
-/// An image of the sample.
 type Sampled = Result<Sizes, Box<UnreadableImage>>;
 
 /// Numbers from which on no image is in the sample any more, known to all threads. They only fall, so that what a thread
@@ -277,7 +271,6 @@ impl SampleLimits {
     }
 }
 
-/// What was found in some WAL.
 #[derive(Debug)]
 struct Found {
     written: Written,
@@ -317,7 +310,6 @@ impl Found {
     }
 }
 
-/// Takes the images of one segment.
 #[derive(Debug)]
 pub(crate) struct SegmentSample<'a> {
     limits: &'a SampleLimits,
@@ -356,7 +348,6 @@ impl SegmentSample<'_> {
         }
     }
 
-    /// Compresses an image again.
     fn take(&mut self, number: u64, image: &BlockImage<'_>, block: BlockNumber, record_lsn: Lsn) {
         let unpacked = self.decoder.unpack(image, &mut self.page);
         let raw = unpacked.map(|length| &self.page[..length]);
@@ -400,7 +391,6 @@ const fn number_of(record_lsn: Lsn, block_id: u8) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// Puts segments together.
 #[derive(Debug)]
 pub(crate) struct CompressionSampler<'a> {
     limits: &'a SampleLimits,
@@ -408,7 +398,6 @@ pub(crate) struct CompressionSampler<'a> {
 }
 
 impl<'a> CompressionSampler<'a> {
-    /// Nothing was read yet.
     #[must_use]
     pub fn new(limits: &'a SampleLimits) -> Self {
         Self { limits, found: Found::new(limits.size) }

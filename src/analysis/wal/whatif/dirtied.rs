@@ -13,7 +13,6 @@ use super::block_state::BlockState;
 use crate::analysis::wal::block_map::key_of;
 use crate::types::{BlockNumber, Lsn};
 
-/// Counts them.
 #[derive(Debug)]
 pub(super) struct Dirtied {
     blocks: u64,
@@ -30,7 +29,6 @@ impl Dirtied {
         Self { blocks: 0, others: FxHashMap::default(), straddling }
     }
 
-    /// All that were counted.
     pub(super) const fn blocks(&self) -> u64 {
         self.blocks
     }
@@ -106,13 +104,9 @@ const STEP_BITS: u32 = 10;
 #[derive(Debug)]
 struct Straddling {
     bits: u32,
-    /// The last change.
     latest: Lsn,
-    /// Number of the first step.
     first: u64,
-    /// Blocks at the start of the first step.
     carried: i64,
-    /// By how many more at each step.
     steps: Vec<i64>,
 }
 

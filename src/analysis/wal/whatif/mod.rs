@@ -28,7 +28,7 @@ use crate::types::Lsn;
 /// What is replayed.
 #[derive(Clone, Debug)]
 pub struct WhatIfPlan {
-    /// Distances of checkpoints, at most [`spacing::MAX_SETTINGS`].
+    /// Distances of checkpoints, at most `spacing::MAX_SETTINGS`.
     pub spacings: Vec<Spacing>,
     /// `checkpoint_completion_target`, which WAL does not tell; `None`: the default of the major.
     pub completion_target: Option<f64>,
@@ -60,7 +60,6 @@ pub enum Spacing {
 
 impl Spacing {
     /// True when checkpoints are due by the time that passed.
-    #[must_use]
     pub(crate) const fn is_by_time(self) -> bool {
         matches!(self, Self::Timeout { .. } | Self::Both { .. })
     }
@@ -102,7 +101,6 @@ pub(crate) const MIN_ASKED: u64 = 2;
 
 impl Outcome {
     /// Why it is unknown what recovery reads, as a stable name for programs; `None` where it is known.
-    #[must_use]
     pub(crate) const fn replay_unknown(&self) -> Option<&'static str> {
         match self.replay_bytes_max {
             Some(_) => None,
@@ -183,19 +181,16 @@ impl WhatIf {
 /// Points of a curve below which it has no knee.
 const MIN_POINTS: usize = 3;
 
-/// Why a curve has no knee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoKnee {
     /// Fewer than three values of `max_wal_size` were replayed.
     FewValues,
     /// Fewer than three of them differ in checkpoints that they ask for in this WAL.
     FewCheckpoints,
-    /// The curve does not bend that way.
     NoBend,
 }
 
 impl NoKnee {
-    /// Stable name for programs.
     #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
@@ -209,9 +204,6 @@ impl NoKnee {
 /// Where a larger `max_wal_size` begins to save little: the value whose image bytes lie farthest below the straight line
 /// from the first value to the last, sizes drawn by their logarithm and both axes scaled to 0..1. Values that ask for too
 /// few checkpoints tell the same over and over: only the first of them counts.
-///
-/// # Errors
-/// Why there is none.
 pub(crate) fn knee(rows: &[SpacingRow]) -> Result<u64, NoKnee> {
     let mut points: Vec<(f64, f64, u64)> = Vec::new();
     let mut values = 0_usize;

@@ -97,9 +97,7 @@ pub(super) struct GuardCounts {
     pub(super) first: ImageSum,
     /// First changes during base backups, hints left out.
     pub(super) in_backup: ImageSum,
-    /// For hint bits.
     pub(super) hints: ImageSum,
-    /// For hint bits during base backups.
     pub(super) hints_in_backup: ImageSum,
     /// First changes without an image.
     pub(super) missing: u64,

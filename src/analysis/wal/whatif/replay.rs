@@ -40,18 +40,15 @@ pub(super) struct Replay {
     dirtied: Dirtied,
     hints: HintCost,
     hints_unsure: bool,
-    /// The real redo point, as far as it is known.
     redo_lsn: Option<Lsn>,
     unexplained: UnexplainedImages,
     replayed_from: Option<Lsn>,
     not_replayed_bytes: u64,
-    /// Ordinary images that were not replayed.
     not_replayed_images: u64,
     run_start: Option<Lsn>,
     is_begun: bool,
     tally: Tally,
     clock: Clock,
-    /// The time that was told first.
     first_time: Option<PgTimestamp>,
     real: RealCheckpoints,
     undecoded: Vec<ParseError>,
@@ -60,7 +57,6 @@ pub(super) struct Replay {
 /// What recovery would have had to read at each place of the real WAL.
 #[derive(Debug, Default)]
 struct RealCheckpoints {
-    /// Redo points.
     count: u64,
     /// Redo point of the last checkpoint that completed, and from where on it was that.
     completed: Option<(Lsn, Lsn)>,
@@ -123,7 +119,6 @@ impl Replay {
         }
     }
 
-    /// Takes the touches that come next.
     pub(super) fn take(&mut self, list: &Touches) {
         self.tally.add(&list.tally);
         self.undecoded.extend(list.undecoded.clone());

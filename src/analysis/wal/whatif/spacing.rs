@@ -14,11 +14,9 @@ pub(crate) const MAX_SETTINGS: usize = 32;
 /// When the server asks for a checkpoint.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Triggers {
-    /// Segments between redo points.
     segments: Option<u64>,
     /// Microseconds between them.
     time: Option<i64>,
-    /// Each so many-th checkpoint is kept.
     every: Option<u32>,
 }
 
@@ -61,7 +59,6 @@ pub(super) struct Distances {
     sum: f64,
     squares: f64,
     max: u64,
-    /// The longest one whose end is not known.
     open: u64,
 }
 
@@ -85,17 +82,14 @@ impl Distances {
     }
 }
 
-/// What one setting does.
 #[derive(Clone, Debug)]
 struct Setting {
     spacing: Spacing,
     triggers: Triggers,
-    /// Its bit in masks.
     bit: u32,
     /// Where in the simulated WAL the last redo point lies.
     redo_at: u64,
     redo_time: Option<i64>,
-    /// Checkpoints since the last one that was kept.
     passed: u32,
     /// Bytes by which the simulated WAL is longer than the real one.
     longer_by: i64,
@@ -104,7 +98,6 @@ struct Setting {
     /// Images of which it is unknown whether they would have been written.
     unsure: u64,
     checkpoints: u64,
-    /// Those of them that the setting asked for.
     asked: u64,
     distances: Distances,
 }
@@ -167,7 +160,6 @@ struct Pending {
     wal_bytes: i16,
 }
 
-/// An ordinary image.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OrdinaryImage {
     pub(super) lsn: Lsn,
@@ -191,18 +183,14 @@ pub(super) struct OpenImages {
     pub(super) maybe_always: bool,
 }
 
-/// Replays all settings.
 #[derive(Debug)]
 pub(super) struct SpacingReplay {
     server: Server,
     settings: Vec<Setting>,
-    /// Redo point of each setting.
     redo: Vec<Lsn>,
-    /// The newest of them.
     newest: Lsn,
     /// Redo points are marked where they stand: none is found out later.
     marks_redo: bool,
-    /// Settings whose redo points are real ones.
     relative: u32,
     pending: Vec<Pending>,
     pending_base: Lsn,
@@ -264,7 +252,6 @@ impl SpacingReplay {
         });
     }
 
-    /// A record tells the time.
     pub(super) fn tick(&mut self, at: Lsn, now: i64) {
         for setting in &mut self.settings {
             setting.redo_time.get_or_insert(now);

@@ -40,10 +40,8 @@ const HEAP2_VISIBLE: u8 = 0x40;
 /// The bits of `xl_info` that tell types of Heap2 apart (`XLOG_HEAP_OPMASK`).
 const HEAP_OPERATION: u8 = 0x70;
 
-/// Relation and code of the fork.
 pub(super) type ForkKey = (RelFileLocator, u8);
 
-/// A block that a record refers to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Touch {
     /// Start of the record, from the start of the list.
@@ -70,7 +68,6 @@ const MARKS_VISIBLE: u8 = 64;
 const NO_LSN: u8 = 128;
 
 impl Touch {
-    /// It has an image that redo applies.
     pub(super) const fn has_image(&self) -> bool {
         self.image_bytes > 0
     }
@@ -95,7 +92,6 @@ impl Touch {
         self.flags & SURE != 0
     }
 
-    /// A base backup was running.
     pub(super) const fn in_backup(&self) -> bool {
         self.flags & BACKUP != 0
     }
@@ -132,12 +128,15 @@ pub(super) struct Kind {
 pub(super) enum Event {
     /// The clock of the server, in microseconds.
     Time(i64),
-    /// A redo point stands here.
     Redo,
-    /// A checkpoint record.
-    Checkpoint { redo_lsn: Lsn, is_shutdown: bool },
-    /// A relation lost its end.
-    Truncated { rel: RelFileLocator, keeps_blocks: BlockNumber },
+    Checkpoint {
+        redo_lsn: Lsn,
+        is_shutdown: bool,
+    },
+    Truncated {
+        rel: RelFileLocator,
+        keeps_blocks: BlockNumber,
+    },
 }
 
 /// The touches of a stretch of WAL, in order.
@@ -150,7 +149,6 @@ pub(super) struct Touches {
     pub(super) events: Vec<(u32, Event)>,
     pub(super) forks: Vec<ForkKey>,
     pub(super) kinds: Vec<Kind>,
-    /// Everything counted.
     pub(super) tally: Tally,
     /// Records whose payload is not that of their type.
     pub(super) undecoded: Option<ParseError>,
@@ -172,7 +170,6 @@ impl Full for GiveUp {
     }
 }
 
-/// Makes the list of a segment.
 #[derive(Debug)]
 pub(super) struct TouchList<F> {
     pub(super) list: Touches,

@@ -57,7 +57,6 @@ pub enum FollowedRow {
     Bucket(Bucket),
 }
 
-/// What was counted so far.
 #[derive(Debug)]
 pub(super) struct Lines {
     kind: Kind,
@@ -68,7 +67,6 @@ pub(super) struct Lines {
     next: Option<Lsn>,
     undecoded: Vec<ParseError>,
     lost_redo: Option<WalReadError>,
-    /// That the clock contradicts itself was said.
     is_clock_told: bool,
 }
 
@@ -78,13 +76,11 @@ enum Kind {
     Buckets(Buckets),
 }
 
-/// The periods that are not over.
 #[derive(Debug)]
 struct Buckets {
     width_us: i64,
     clock: Clock,
     open: BTreeMap<Option<PgTimestamp>, (Bucket, Certainty)>,
-    /// WAL is missing since a time was told last.
     is_after_gap: bool,
 }
 
@@ -121,7 +117,6 @@ impl Buckets {
         }
     }
 
-    /// What comes next does not follow.
     fn gap(&mut self) {
         self.is_after_gap = true;
         if let Some((_, sure)) = self.open.get_mut(&self.open_since()) {
@@ -168,7 +163,6 @@ impl Lines {
         self.next
     }
 
-    /// Counts the whole records of a run.
     pub(super) fn read(
         &mut self,
         stretch: &Stretch<'_>,
@@ -281,7 +275,6 @@ impl Lines {
         self.lost_redo.take()
     }
 
-    /// The lines of which all is known.
     pub(super) fn take_settled(&mut self) -> Vec<FollowedLine> {
         match &mut self.kind {
             Kind::Intervals(fold) => {

@@ -56,12 +56,10 @@ pub struct WalFollow {
     request: FollowRequest,
     lines: Lines,
     sightings: Sightings,
-    /// What the next round says.
     telling: Vec<Oddity>,
     stall: Option<Stall>,
     source: Option<WalOrigin>,
     timeline: Option<TimelineId>,
-    /// All that was there was read once.
     caught_up: bool,
     is_over: bool,
 }
@@ -98,7 +96,6 @@ struct Stall {
     looks: u32,
 }
 
-/// What must stay the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct StallMark {
     at: Option<Lsn>,
@@ -111,20 +108,15 @@ struct StallMark {
 /// What comes after a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum After {
-    /// Another at once.
     Again,
     /// Another after a while.
     Wait,
-    /// No further one.
     End,
 }
 
-/// What a look found wrong.
 #[derive(Debug, Default)]
 struct Wrong {
-    /// What may keep counting from going on.
     blocking: Vec<Oddity>,
-    /// Segments that are missing, as the set says it.
     gaps: Vec<Finding>,
 }
 

@@ -71,11 +71,9 @@ impl Oddity {
 #[derive(Debug)]
 struct Sighting {
     oddity: Oddity,
-    /// Size of its file.
     bytes: Option<u64>,
     /// Since when it is as it is.
     since: Instant,
-    /// How many looks found it so.
     looks: u32,
     is_told: bool,
 }
@@ -138,7 +136,6 @@ impl Sightings {
         self.seen.iter().filter(|seen| !seen.is_told).filter_map(|seen| seen.bytes).sum()
     }
 
-    /// How many notes were not said.
     pub(super) fn further(&self) -> Vec<Oddity> {
         let further = self.notes.iter().filter_map(|(kind, count)| {
             let more = count.checked_sub(MAX_NOTES).filter(|more| *more > 0)?;

@@ -13,13 +13,11 @@ use crate::output::escape::ascii_or_dot;
 use crate::output::markup::Markup;
 use crate::output::plot::{StripCell, strip};
 
-/// Damaged pages of the table.
 const MAX_ROWS: usize = 5000;
 
 /// Bytes in a row of an excerpt.
 const ROW_BYTES: usize = 16;
 
-/// Rows of an excerpt.
 const MAX_EXCERPT_ROWS: usize = 8;
 
 /// What is shown of a page besides its report.
@@ -81,7 +79,6 @@ impl Excerpt {
 }
 
 impl CrashReport<'_> {
-    /// The damaged pages.
     pub(super) fn write_pages(&self, main: &mut Markup) {
         let pages = &self.cluster.report.pages;
         section(main, "pages", "Damaged pages", |inner| {

@@ -10,10 +10,8 @@ use crate::output::markup::Markup;
 /// Files of the buffer that are listed.
 const MAX_FILES: usize = 200;
 
-/// Batches that are listed.
 const MAX_BATCHES: usize = 100;
 
-/// Runs of segments that are listed.
 const MAX_RUNS: usize = 100;
 
 /// The double write buffer.
@@ -47,7 +45,6 @@ pub struct WalRun {
 }
 
 impl CrashReport<'_> {
-    /// The double write buffer.
     pub(super) fn write_buffer(&self, main: &mut Markup) {
         let BufferShown { rings, files, batches, compared } = &self.buffer;
         section(main, "buffer", "Double write buffer", |inner| {
@@ -103,7 +100,6 @@ impl CrashReport<'_> {
         });
     }
 
-    /// The WAL that was read.
     pub(super) fn write_wal(&self, main: &mut Markup) {
         let replay = &self.cluster.report.replay;
         section(main, "wal", "WAL", |inner| {

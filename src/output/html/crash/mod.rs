@@ -35,33 +35,23 @@ pub struct Pressed {
     pub key: String,
 }
 
-/// Everything that the report shows.
 pub(crate) struct CrashReport<'a> {
-    /// Who made it.
     pub made: &'a Provenance,
-    /// The judged cluster.
     pub cluster: JudgedCluster<'a>,
     /// What is answered: the exit status says the same.
     pub answer: Answer,
     /// Only pages that the double write buffer holds were judged.
     pub is_partial: bool,
-    /// The state of the cluster, by label.
     pub state: Vec<(&'static str, String)>,
-    /// Findings, and what was not examined.
     pub closing: &'a Closing,
-    /// What to do.
     pub steps: &'a [NextStep],
-    /// Commands that make pages that replay needs.
     pub stand_ins: String,
     /// Damaged pages that are shown in full: the first of them.
     pub sheets: Vec<PageSheet>,
-    /// The double write buffer.
     pub buffer: BufferShown,
-    /// WAL that was read.
     pub wal: Vec<WalRun>,
     /// What a repair would do, or why there is no plan.
     pub plan: Result<PlanShown, String>,
-    /// Journals beside the data directory.
     pub journals: FoundJournals,
     /// Files that the answers rest on, each with what identifies it or why it could not be read.
     pub digests: Vec<(String, Result<FileDigest, String>)>,
@@ -69,7 +59,6 @@ pub(crate) struct CrashReport<'a> {
     pub pressed: &'a [Pressed],
 }
 
-/// The sections, in order.
 const CONTENTS: [(&str, &str); 11] = [
     ("start", "If the server is started now"),
     ("next", "What to do next"),
@@ -95,7 +84,6 @@ const fn verdict_class(verdict: Verdict) -> &'static str {
 }
 
 impl CrashReport<'_> {
-    /// The report as a page.
     #[must_use]
     pub fn page(&self) -> String {
         let data_dir = self.cluster.context.data_dir;
@@ -124,12 +112,10 @@ impl CrashReport<'_> {
         })
     }
 
-    /// How a page is called.
     fn called(&self, page: PageId) -> String {
         self.cluster.names.full_name(page.rel).unwrap_or_else(|| page.rel.to_string())
     }
 
-    /// A page in a sentence.
     fn titled(&self, page: PageId) -> String {
         page_title(&self.called(page), page)
     }

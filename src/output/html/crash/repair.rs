@@ -8,7 +8,6 @@ use crate::repair::blocker::Blocker;
 use crate::repair::journal_seen::JournalState;
 use crate::repair::plan::{LeftPage, Plan, PlanPage, PlanStep};
 
-/// Steps that are listed.
 const MAX_STEPS: usize = 1000;
 
 /// Pages that are left as they are and named one by one.
@@ -35,7 +34,6 @@ pub struct PlannedBytes {
 }
 
 impl CrashReport<'_> {
-    /// The plan.
     pub(super) fn write_plan(&self, main: &mut Markup) {
         section(main, "plan", "Repair plan", |inner| {
             let PlanShown { plan, blockers, bytes } = match &self.plan {
@@ -80,7 +78,6 @@ impl CrashReport<'_> {
         });
     }
 
-    /// The journals.
     pub(super) fn write_journals(&self, main: &mut Markup) {
         section(main, "journals", "Journals of repairs", |inner| {
             let journals = match &self.journals.journals {

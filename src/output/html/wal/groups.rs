@@ -7,7 +7,6 @@ use crate::output::figures::{percent, size};
 use crate::output::plot::{RankedBar, ranked};
 use crate::output::relation_columns::cells;
 
-/// Bars of a plot.
 const MAX_BARS: usize = 15;
 
 impl WalReport<'_> {
@@ -71,7 +70,6 @@ impl WalReport<'_> {
         vec![Part::Figure(Box::new(Figure { name: "relations", plot, numbers, notes }))]
     }
 
-    /// Why images were written.
     pub(super) fn by_cause(&self) -> Vec<Part> {
         if self.causes.is_empty() {
             return vec![Part::Absent("There are no images in this range.")];
@@ -101,7 +99,6 @@ impl WalReport<'_> {
     }
 }
 
-/// A code as words.
 fn spaced(code: &str) -> String {
     code.replace('_', " ")
 }

@@ -23,27 +23,19 @@ use crate::output::figures::{percent, size};
 use crate::output::markup::Markup;
 use crate::output::plot::{Plot, grouped};
 
-/// Everything that the report shows.
 pub(crate) struct WalReport<'a> {
-    /// Who made it.
     pub made: &'a Provenance,
-    /// What was read, as it was named.
     pub paths: &'a str,
-    /// The range, the version, the cluster: by label.
     pub origin: Vec<(&'static str, String)>,
-    /// Findings, and what was not examined.
     pub closing: &'a Closing,
-    /// All records.
     pub total: Tally,
     /// Bytes of WAL that they lie in.
     pub wal_bytes: u64,
-    /// Checkpoint intervals, in order.
     pub intervals: &'a [Interval],
     /// Images by how long after the redo point they were written.
     pub since_redo: &'a SinceRedo,
     /// Relations with images, the most image bytes first.
     pub relations: Vec<RelationRow>,
-    /// Relations with images in all.
     pub relations_in_all: usize,
     /// Why images were written, by code, the most image bytes first.
     pub causes: Vec<(&'static str, Tally)>,
@@ -60,12 +52,9 @@ pub(crate) struct WalReport<'a> {
 /// A cause of images by its code, and their bytes.
 pub(crate) type MainCause = Option<(&'static str, u64)>;
 
-/// A relation and its images.
 #[derive(Clone, Debug)]
 pub(crate) struct RelationRow {
-    /// What it is called.
     pub name: String,
-    /// Its images. The records are not counted.
     pub images: Tally,
     /// The cause of most of its image bytes, and these bytes.
     pub cause: MainCause,
@@ -88,26 +77,21 @@ pub(crate) const PLOT_NAMES: [&str; 11] = [
     "compression",
 ];
 
-/// A plot with its numbers.
 struct Figure {
     /// Name of its file, without the ending.
     name: &'static str,
     plot: Plot,
     numbers: Option<Table>,
-    /// How it is to be read.
     notes: Vec<String>,
 }
 
-/// What a chapter shows.
 enum Part {
     Figure(Box<Figure>),
     /// Numbers without a plot, and how they are to be read.
     Table(Table, String),
-    /// Why there is nothing to be shown.
     Absent(&'static str),
 }
 
-/// A section of the report.
 struct Chapter {
     id: &'static str,
     heading: &'static str,
@@ -141,7 +125,6 @@ impl WalReport<'_> {
         parts.filter_map(file).collect()
     }
 
-    /// The report as a page.
     #[must_use]
     pub fn page(&self) -> String {
         let chapters = self.chapters();
@@ -193,8 +176,6 @@ impl WalReport<'_> {
     }
 }
 
-/// The name of the file of a plot.
-#[must_use]
 pub(crate) fn plot_file(name: &str) -> String {
     format!("{name}.svg")
 }

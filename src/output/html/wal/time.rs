@@ -22,7 +22,6 @@ struct Stretch {
     tally: Tally,
     /// How long it lasted, in seconds, where all of it tells.
     duration_s: Option<f64>,
-    /// Of one interval only.
     distinct_blocks: Option<u64>,
 }
 

@@ -12,7 +12,6 @@ use crate::output::whatif_text::GUARD_HEADINGS;
 use crate::output::whatif_text::{setting_name, setting_value};
 use crate::output::words::certainty::ForSameWork;
 
-/// Why there is no answer.
 const BROKEN_OFF: &str = "Other settings were not replayed: the reading was broken off.";
 
 impl WalReport<'_> {
@@ -120,7 +119,6 @@ impl WalReport<'_> {
         vec![Part::Figure(Box::new(Figure { name: "protection", plot: plot.draw(), numbers, notes }))]
     }
 
-    /// Images for hint bits.
     pub(super) fn by_hints(&self) -> Vec<Part> {
         let Some(what_if) = self.what_if else { return vec![Part::Absent(BROKEN_OFF)] };
         let hints = &what_if.hints;

@@ -34,7 +34,6 @@ impl RecordBuffer {
         Self { kept: Vec::new(), most_bytes, beyond: 0, body_crc: 0 }
     }
 
-    /// Makes room for another record.
     pub(super) fn clear(&mut self) {
         self.kept.clear();
         self.beyond = 0;

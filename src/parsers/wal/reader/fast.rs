@@ -19,9 +19,7 @@ use crate::types::Lsn;
 pub(in crate::parsers::wal) struct FastRun {
     /// Number of records, at least 1.
     pub(in crate::parsers::wal) records: u64,
-    /// Start of the last one.
     pub(in crate::parsers::wal) last_record: Lsn,
-    /// End of the last one.
     pub(in crate::parsers::wal) end_lsn: Lsn,
 }
 
@@ -53,7 +51,6 @@ pub(super) struct FastStart {
 pub(super) struct Single<'c> {
     pub(super) sound: Sound,
     pub(super) data_end_lsn: Lsn,
-    /// The page in which it ends.
     pub(super) page: PageHeader,
     /// Its bytes, unless they were put together in the buffer.
     pub(super) borrowed: Option<&'c [u8]>,

@@ -8,7 +8,6 @@ use crate::parsers::wal::page::{FIRST_IS_CONTRECORD, LONG_HEADER, PageExpectatio
 use crate::parsers::wal::version::Major;
 use crate::types::{Geometry, Lsn, TimelineId};
 
-/// The pages read so far.
 #[derive(Debug)]
 pub(super) struct Pages {
     geometry: Geometry,
@@ -18,7 +17,6 @@ pub(super) struct Pages {
     pub(super) major: Option<Major>,
     /// As given, or as the last long header says.
     pub(super) system_identifier: Option<u64>,
-    /// Header of the current page.
     pub(super) current: PageHeader,
     /// Timelines of the first and of the last page before the limit.
     pub(super) timelines: Option<(TimelineId, TimelineId)>,

@@ -8,7 +8,6 @@ use crate::parsers::wal::record::{PrevLink, RecordHeader};
 use crate::parsers::wal::version::{Major, UnknownMagic};
 use crate::types::Lsn;
 
-/// A record that passed every check.
 pub(super) struct Sound {
     pub(super) header: RecordHeader,
     pub(super) layout: BodyLayout,
@@ -28,7 +27,6 @@ pub(super) struct RecordRules {
     pub(super) aborted: Option<Lsn>,
     /// Bytes of a page of a relation.
     pub(super) block_size: u32,
-    /// What is kept of the record.
     pub(super) keep: Keep,
 }
 
@@ -39,7 +37,6 @@ impl RecordRules {
         self.major.ok_or(EndReason::Page(PageFault::UnknownMagic(UnknownMagic(self.magic))))
     }
 
-    /// Checks a length by itself.
     pub(super) fn judge_length(&self, tot_len: u32) -> Result<(), EndReason> {
         if tot_len == 0 {
             return Err(EndReason::ZeroLength);

@@ -33,7 +33,6 @@ pub(super) enum Flow<'c> {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ReaderState {
-    /// At the start of a page.
     Page,
     /// In a page, where a record may start.
     Record,
@@ -45,7 +44,6 @@ pub(super) enum ReaderState {
     Stopped,
 }
 
-/// The record that is put together.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Collecting {
     pub(super) start_lsn: Lsn,

@@ -15,7 +15,6 @@ use crate::types::Lsn;
 /// Shortest time that is drawn as such.
 const MIN_TIME_US: i64 = 2_000_000;
 
-/// A stretch of WAL that is drawn.
 struct Piece {
     start_lsn: Lsn,
     end_lsn: Lsn,
@@ -24,7 +23,6 @@ struct Piece {
     image_bytes: u64,
 }
 
-/// What the columns stand for.
 enum Axis {
     /// From this time, so many microseconds.
     Time(PgTimestamp, i64),
@@ -210,7 +208,6 @@ pub(super) fn gaps(wal: &WalSurvey) -> Vec<Lsn> {
     timeline.cells.windows(2).filter_map(is_gap).collect()
 }
 
-/// Redo points, checkpoints, damage.
 fn marks(state: &State, wal: &WalSurvey, chart: &Chart, width: usize) -> Line<'static> {
     let look = state.look;
     let mut row: Vec<(char, Style)> = vec![(if look.ascii { '-' } else { '─' }, look.faint()); width];
@@ -237,7 +234,6 @@ fn marks(state: &State, wal: &WalSurvey, chart: &Chart, width: usize) -> Line<'s
     Line::from_iter(joined(row.into_iter()))
 }
 
-/// The window as a bar.
 fn window(state: &State, chart: &Chart, width: usize) -> Line<'static> {
     let look = state.look;
     let Some((start, end)) = state.wal.window.as_ref().and_then(|window| window.window.range) else {

@@ -28,7 +28,6 @@ const fn row_bytes(width: usize) -> usize {
 /// Columns from which on the share of images is named.
 const SHARE: usize = 64;
 
-/// Columns of labels.
 const LABEL: usize = 14;
 
 /// The segment file that holds an address.
@@ -54,7 +53,6 @@ fn damage_in(wal: &WalSurvey, cell: &TimelineCell, next: Option<Lsn>) -> Option<
         })
 }
 
-/// The stretches of the window.
 pub(super) fn stretches<'a>(state: &'a State, wal: &'a WalSurvey, sheet: &'a WindowSheet) -> Option<Body<'a>> {
     let look = state.look;
     let width = state.list_columns();
@@ -125,7 +123,6 @@ pub(super) fn stretches<'a>(state: &'a State, wal: &'a WalSurvey, sheet: &'a Win
     Some(body)
 }
 
-/// The records of a stretch.
 pub(super) fn records<'a>(state: &'a State, wal: &'a WalSurvey) -> Body<'a> {
     let look = state.look;
     let width = state.list_columns();
@@ -243,7 +240,6 @@ fn record_line(look: Look, wal: &WalSurvey, widths: RecordWidths, line: &RecordL
     widths.cells(look, cells)
 }
 
-/// One record.
 pub(super) fn record<'a>(state: &'a State, wal: &'a WalSurvey) -> Body<'a> {
     let look = state.look;
     let width = state.columns();
@@ -301,7 +297,6 @@ fn facts(
     lines
 }
 
-/// A label and its text, wrapped.
 fn fact_lines(look: Look, (label, text): &Fact, width: usize) -> Vec<Line<'static>> {
     let wrapped = look.wrap(text, width.saturating_sub(LABEL + 3)).into_iter().enumerate();
     let line = |(at, words): (usize, String)| {

@@ -94,7 +94,6 @@ pub(super) fn brief(look: Look, wal: &WalSurvey, sheet: &WindowSheet, width: usi
     lines
 }
 
-/// All of it beside a list.
 pub(super) fn detail(
     look: Look,
     wal: &WalSurvey,

@@ -4,7 +4,6 @@ use super::super::Misfit;
 use super::{Entry, ListItems};
 use crate::analysis::verdict::change_log::{PageChange, u16_at};
 
-/// Flag of a leaf page.
 const LEAF: u16 = 0x04;
 
 /// Bytes of the header of an entry: state and length, the next entry of its chain, the row.
