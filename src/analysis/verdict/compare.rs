@@ -1,6 +1,9 @@
 //! One image against the page in the data file, where that page is sound.
 
-use crate::parsers::crc::crc64;
+use std::hash::Hasher as _;
+
+use rustc_hash::FxHasher;
+
 use crate::parsers::heap::{TupleHeader, page_tuples};
 use crate::parsers::page::{LinePointer, PageHeader};
 use crate::parsers::page_kind::PageKind;
@@ -93,7 +96,10 @@ pub(crate) fn same_but_checksum(one: &[u8], other: &[u8]) -> bool {
 /// A number that two pages share when [`same_but_checksum`] holds, and else with a chance of 2^-64.
 pub(crate) fn digest_but_checksum(page: &[u8]) -> u64 {
     let lsn = page.first_chunk().map_or(0, |lsn| u64::from_le_bytes(*lsn));
-    crc64(lsn, page.get(10..).unwrap_or_default())
+    let mut hasher = FxHasher::default();
+    hasher.write_u64(lsn);
+    hasher.write(page.get(10..).unwrap_or_default());
+    hasher.finish()
 }
 
 /// The page with everything masked that a server changes without WAL: checksum, flags and `pd_prune_xid` of the page
