@@ -3,15 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use crate::parsers::wal::names::{RM_XACT, type_key};
 use crate::parsers::wal::record::Record;
+use crate::parsers::wal::records::RecordKind;
 use crate::parsers::wal::xact_end::XactEnd;
 use crate::types::Lsn;
-
-/// Types of records: `XLOG_XACT_PREPARE`, `XLOG_XACT_COMMIT_PREPARED`, `XLOG_XACT_ABORT_PREPARED`, `src/include/access/xact.h`.
-const PREPARE: u8 = 0x10;
-const COMMIT_PREPARED: u8 = 0x30;
-const ABORT_PREPARED: u8 = 0x40;
 
 /// Transactions that are kept; of more nothing is said. `max_prepared_transactions` is far lower.
 const MAX_XACTS: usize = 65_536;
@@ -31,11 +26,11 @@ impl PreparedXacts {
     ///
     /// Source: `EndPrepare`, `src/backend/access/transam/twophase.c`.
     pub(super) fn add(&mut self, record: &Record<'_>) {
-        match type_key(RM_XACT, record.header.info) {
-            PREPARE if self.open.len() < MAX_XACTS => {
+        match record.kind() {
+            RecordKind::XactPrepare if self.open.len() < MAX_XACTS => {
                 self.open.insert(record.header.xid, record.start_lsn..record.end_lsn);
             }
-            COMMIT_PREPARED | ABORT_PREPARED => match XactEnd::of(record) {
+            RecordKind::XactCommitPrepared | RecordKind::XactAbortPrepared => match XactEnd::of(record) {
                 Ok(Some(XactEnd { xid: Some(xid), .. })) => {
                     if self.open.remove(&xid).is_none() && self.ended.len() < MAX_XACTS {
                         self.ended.insert(xid);

@@ -21,9 +21,7 @@ use crate::cluster::wal::{WalReadError, WalSet};
 use crate::parsers::control::WAL_LEVEL_MINIMAL;
 use crate::parsers::wal::block::{BlockHead, Keep};
 use crate::parsers::wal::lifecycle::LifeCycle;
-use crate::parsers::wal::names::{
-    RM_BTREE, RM_DBASE, RM_HEAP, RM_MULTIXACT, RM_SMGR, RM_XACT, RM_XLOG, is_hint, surely_sets_lsn,
-};
+use crate::parsers::wal::names::{RM_BTREE, RM_DBASE, RM_HEAP, RM_MULTIXACT, RM_SMGR, RM_XACT, RM_XLOG};
 use crate::parsers::wal::payload::{ParameterChange, XlogPayload};
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::version::Major;
@@ -352,8 +350,8 @@ impl PartOfWal<'_> {
         let Some(known) = known else { return };
         let builds = head.will_init() || head.has_image_to_apply(record.major);
         if record.start_lsn >= self.replay_from {
-            let (rmgr_id, info) = (record.header.rmgr_id, record.header.info);
-            known.is_made_in_replay |= head.will_init() || builds && rmgr_id == RM_XLOG && !is_hint(rmgr_id, info);
+            let rmgr_id = record.header.rmgr_id;
+            known.is_made_in_replay |= head.will_init() || builds && rmgr_id == RM_XLOG && !record.kind().is_hint();
             if !std::mem::replace(&mut known.is_in_replay, true) {
                 known.begins_without_image = !known.is_beyond_end && !builds && takes_image(rmgr_id, page.fork);
             }
@@ -444,9 +442,8 @@ fn extend_to<T>(list: &mut Vec<T>, more: impl IntoIterator<Item = T>) -> bool {
 /// True for a record that is sure to change the page and its LSN. An image alone may be one of a page that is all zero, or
 /// of hint bits.
 fn is_change(record: &Record<'_>, fork: ForkNumber, builds: bool) -> bool {
-    let (rmgr_id, info) = (record.header.rmgr_id, record.header.info);
-    let is_table = fork == ForkNumber::Main && rmgr_id != RM_XLOG;
-    is_table && (builds || surely_sets_lsn(record.major, rmgr_id, info, fork))
+    let is_table = fork == ForkNumber::Main && record.header.rmgr_id != RM_XLOG;
+    is_table && (builds || record.record_type().surely_sets_lsn(record.major, fork))
 }
 
 /// True for a record that takes an image of a page when it is the first one since the redo point, unless `full_page_writes` is off or a double

@@ -9,6 +9,7 @@ use crate::parsers::wal::checkpoint::CheckPoint;
 use crate::parsers::wal::names::RM_XLOG;
 use crate::parsers::wal::page::PageHeader;
 use crate::parsers::wal::record::{RecordHeader, record_crc};
+use crate::parsers::wal::records::RecordKind;
 use crate::parsers::wal::timeline::WalSegment;
 use crate::types::Lsn;
 
@@ -27,8 +28,7 @@ pub(crate) fn wal_was_reset(data_dir: &Path, control: &ControlFile) -> bool {
 /// it; `None` when that record cannot be read or is not whole.
 fn record_before_checkpoint(data_dir: &Path, control: &ControlFile) -> Option<Lsn> {
     let Ok(Some((header, _))) = checkpoint_record(data_dir, control) else { return None };
-    // The kind of a checkpoint at shutdown is 0.
-    (header.info & 0xF0 == 0).then_some(header.prev)
+    (header.kind_in_all_majors() == RecordKind::XlogCheckpointShutdown).then_some(header.prev)
 }
 
 /// Whether `pg_wal` has the checkpoint that the control file names; `None` where that cannot be read here.

@@ -4,7 +4,6 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use super::error::InspectError;
-use super::innodb::source::is_innodb;
 use crate::analysis::cluster_report::inspect_directory;
 use crate::analysis::dwb_format::{directories, open_buffer};
 use crate::analysis::dwb_report::{DwbReport, examine_slots};
@@ -18,6 +17,7 @@ use crate::analysis::staleness::{BatchReason, BatchVerdict};
 use crate::analysis::trace::ClusterFacts;
 use crate::cluster::data_dir::{DataDir, NotADataDir};
 use crate::cluster::dwb_files::{DwbFile, DwbSet};
+use crate::cluster::innodb::is_innodb;
 use crate::cluster::open::Links;
 use crate::cluster::relation_path::RelationPaths;
 use crate::cluster::relation_walk::relations_of;

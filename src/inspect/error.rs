@@ -2,15 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use super::innodb::source::is_innodb;
-use super::page_at::NotThen;
 use super::page_name::PageName;
-use super::relation_name::RelationChoice;
-use super::repair::session::FillError;
+use super::repair::fill_error::FillError;
 use crate::analysis::select::TermError;
+use crate::analysis::verdict::events::FileEvent;
 use crate::analysis::verdict::fetch::FetchError;
+use crate::analysis::verdict::page_history::WalGap;
+use crate::analysis::verdict::rebuild::NotRebuildable;
 use crate::cluster::data_dir::{DataDir, NotADataDir, data_dirs_below};
 use crate::cluster::donor::DonorRefusal;
+use crate::cluster::innodb::is_innodb;
 use crate::cluster::names::RelationNames;
 use crate::cluster::names_file::NamesFileError;
 use crate::cluster::open::AccessError;
@@ -21,7 +22,7 @@ use crate::output::tar_text::tar_backup_words;
 use crate::output::ways_on::ways_on;
 use crate::parsers::innodb::InnodbPageId;
 use crate::parsers::wal::payload::PgTimestamp;
-use crate::rebuild::{NoServer, RebuildError};
+use crate::rebuild::{NoServer, NotBuilt, RebuildError};
 use crate::repair::apply::Stopped;
 use crate::repair::blocker::{Blocker, Overrides};
 use crate::repair::journal::JournalError;
@@ -253,7 +254,7 @@ pub enum InspectError {
     },
     /// A relation of which neither a slot nor a file is there.
     #[error("--relation {0}: no such relation has a slot or a file here")]
-    NoSlotOfRelation(RelationChoice),
+    NoSlotOfRelation(String),
     /// A page that is not there, and of which nothing else knows.
     #[error(
         "{title}: the {} fork has no such {} ({}), and neither an image nor WAL knows of it",
@@ -377,5 +378,74 @@ fn lines_of(found: &[(RelFileLocator, Option<String>)]) -> String {
     match found.len().saturating_sub(MAX_NAMED) {
         0 => list,
         more => format!("{list}\n  and {more} more"),
+    }
+}
+
+/// Why a page cannot be shown as it was.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotThen {
+    /// There is no WAL so late.
+    #[error("{lsn} is after the end of the WAL that was read, {end_lsn}")]
+    AfterEnd {
+        /// The moment.
+        lsn: Lsn,
+        /// Where WAL ends.
+        end_lsn: Lsn,
+    },
+    /// There is no WAL so early.
+    #[error(
+        "{lsn} is before the WAL that was read, which begins at {first_lsn}: add an archive that reaches further back"
+    )]
+    BeforeWal {
+        /// The moment.
+        lsn: Lsn,
+        /// Where WAL begins.
+        first_lsn: Lsn,
+    },
+    /// WAL is missing there.
+    #[error("{lsn} lies in a gap from {} to {}: {gap}", gap.range.start, gap.range.end)]
+    InGap {
+        /// The moment.
+        lsn: Lsn,
+        /// What is missing.
+        gap: WalGap,
+    },
+    /// No record of the page has this number.
+    #[error("there is no record {number} of this page: the WAL that was read has {records}")]
+    NoSuchRecord {
+        /// The number.
+        number: u64,
+        /// How many records the page has.
+        records: u64,
+    },
+    /// The page was not there at this moment.
+    #[error("the page did not exist at {lsn}: {event}")]
+    NotThere {
+        /// The moment.
+        lsn: Lsn,
+        /// Since this it was gone, or its file was there and it not yet; or, when it comes later, before this.
+        event: FileEvent,
+    },
+    /// It cannot be built.
+    #[error("{_0}")]
+    NotRebuildable(NotRebuildable),
+    /// It was to be built, and that failed.
+    #[error("the page could not be rebuilt: {_0}")]
+    NotBuilt(NotBuilt),
+}
+
+impl NotThen {
+    /// Stable name for programs.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::AfterEnd { .. } => "after_end",
+            Self::BeforeWal { .. } => "before_wal",
+            Self::InGap { .. } => "in_gap",
+            Self::NoSuchRecord { .. } => "no_such_record",
+            Self::NotThere { .. } => "not_there",
+            Self::NotRebuildable(why) => why.code(),
+            Self::NotBuilt(why) => why.code(),
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::check::{CheckRequest, Scope, Stage, Watch, check};
 use super::dwb_source::DwbSource;
-use super::error::{InspectError, open_data_dir};
+use super::error::{InspectError, NotThen, open_data_dir};
 use super::examination::Examination;
 use super::page_history::{HistoryRequest, PageHistory, page_history};
 use super::replay_server::ReplayOptions;
@@ -13,7 +13,6 @@ use crate::analysis::verdict::donor_images::donors_without;
 use crate::analysis::verdict::events::{BlockEvent, FileEvent};
 use crate::analysis::verdict::fetch::fetch_image;
 use crate::analysis::verdict::missing_wal::WalNames;
-use crate::analysis::verdict::page_history::WalGap;
 use crate::analysis::verdict::rebuild::{
     NotRebuildable, RebuildBase, RebuildEvidence, RebuildPlan, empty_since, plan_rebuild,
 };
@@ -71,75 +70,6 @@ pub struct PageAt {
     pub plan: RebuildPlan,
     /// What came out.
     pub built: BuiltPage,
-}
-
-/// Why a page cannot be shown as it was.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotThen {
-    /// There is no WAL so late.
-    #[error("{lsn} is after the end of the WAL that was read, {end_lsn}")]
-    AfterEnd {
-        /// The moment.
-        lsn: Lsn,
-        /// Where WAL ends.
-        end_lsn: Lsn,
-    },
-    /// There is no WAL so early.
-    #[error(
-        "{lsn} is before the WAL that was read, which begins at {first_lsn}: add an archive that reaches further back"
-    )]
-    BeforeWal {
-        /// The moment.
-        lsn: Lsn,
-        /// Where WAL begins.
-        first_lsn: Lsn,
-    },
-    /// WAL is missing there.
-    #[error("{lsn} lies in a gap from {} to {}: {gap}", gap.range.start, gap.range.end)]
-    InGap {
-        /// The moment.
-        lsn: Lsn,
-        /// What is missing.
-        gap: WalGap,
-    },
-    /// No record of the page has this number.
-    #[error("there is no record {number} of this page: the WAL that was read has {records}")]
-    NoSuchRecord {
-        /// The number.
-        number: u64,
-        /// How many records the page has.
-        records: u64,
-    },
-    /// The page was not there at this moment.
-    #[error("the page did not exist at {lsn}: {event}")]
-    NotThere {
-        /// The moment.
-        lsn: Lsn,
-        /// Since this it was gone, or its file was there and it not yet; or, when it comes later, before this.
-        event: FileEvent,
-    },
-    /// It cannot be built.
-    #[error("{_0}")]
-    NotRebuildable(NotRebuildable),
-    /// It was to be built, and that failed.
-    #[error("the page could not be rebuilt: {_0}")]
-    NotBuilt(NotBuilt),
-}
-
-impl NotThen {
-    /// Stable name for programs.
-    #[must_use]
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::AfterEnd { .. } => "after_end",
-            Self::BeforeWal { .. } => "before_wal",
-            Self::InGap { .. } => "in_gap",
-            Self::NoSuchRecord { .. } => "no_such_record",
-            Self::NotThere { .. } => "not_there",
-            Self::NotRebuildable(why) => why.code(),
-            Self::NotBuilt(why) => why.code(),
-        }
-    }
 }
 
 /// Pages as they were.

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::check::{Stage, Watch};
 use super::error::InspectError;
-use super::page_at::{Moment, NotThen, PagesAt, PagesAtRequest, build};
+use super::error::NotThen;
+use super::page_at::{Moment, PagesAt, PagesAtRequest, build};
 use super::page_history::{PageHistory, page_history};
 use crate::analysis::page_diff::PageDiff;
 use crate::analysis::verdict::events::BlockEvent;

@@ -6,8 +6,9 @@ use super::json::time_words;
 use super::json::wal::fork_name;
 use super::words::page_action::file_words;
 use crate::analysis::wal::record_sheet::{MainData, RecordLine, RecordSheet, SheetBlock, StoppedAt};
-use crate::parsers::wal::names::{record_type_name, rmgr_name};
+use crate::parsers::wal::names::rmgr_name;
 use crate::parsers::wal::payload::{PgTimestamp, XlogPayload};
+use crate::parsers::wal::records::record_type_name;
 use crate::parsers::wal::version::Major;
 use crate::types::RelFileLocator;
 

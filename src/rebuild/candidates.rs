@@ -1,5 +1,6 @@
 //! The records of one segment that name relations concerned, copied: what of them is needed is known only in order.
 
+use crate::parsers::wal::records::RecordType;
 use rustc_hash::FxHashSet;
 
 use crate::analysis::wal::segment::Visitor;
@@ -49,8 +50,7 @@ struct Held {
     end_lsn: Lsn,
     xid: u32,
     tot_len: u32,
-    rmgr_id: u8,
-    info: u8,
+    record: RecordType,
     major: Major,
     bytes_end: usize,
     main_data: usize,
@@ -65,9 +65,7 @@ pub struct Candidate<'a> {
     pub xid: u32,
     /// Its length in bytes.
     pub tot_len: u32,
-    /// Its resource manager.
-    pub rmgr_id: u8,
-    pub info: u8,
+    pub record: RecordType,
     pub major: Major,
     main_data: usize,
     /// Its bytes, page headers removed, as far as they were kept.
@@ -83,11 +81,11 @@ impl Candidate<'_> {
 
     /// What it says about files; nothing when it makes no sense.
     pub(crate) fn life_cycle(&self) -> Option<LifeCycle> {
-        if self.rmgr_id != RM_SMGR {
+        if self.record.rmgr_id != RM_SMGR {
             return None;
         }
         let data = self.bytes.get(self.main_data..).unwrap_or_default();
-        LifeCycle::decode(self.major, self.rmgr_id, self.info, self.start_lsn.0, data).ok().flatten()
+        LifeCycle::decode(self.major, self.record.rmgr_id, self.record.info, self.start_lsn.0, data).ok().flatten()
     }
 }
 
@@ -135,8 +133,7 @@ impl<'i> Candidates<'i> {
                 end_lsn: held.end_lsn,
                 xid: held.xid,
                 tot_len: held.tot_len,
-                rmgr_id: held.rmgr_id,
-                info: held.info,
+                record: held.record,
                 major: held.major,
                 main_data: held.main_data,
                 bytes,
@@ -176,8 +173,7 @@ impl<'i> Candidates<'i> {
             end_lsn: record.end_lsn,
             xid: record.header.xid,
             tot_len: record.header.tot_len,
-            rmgr_id: record.header.rmgr_id,
-            info: record.header.info,
+            record: record.record_type(),
             major: record.major,
             bytes_end: self.bytes.len(),
             main_data: record.bytes.len().saturating_sub(record.main_data().len()),

@@ -24,10 +24,9 @@ use crate::analysis::wal::stretch::Stretch;
 use crate::cluster::wal::WalSet;
 use crate::parsers::wal::block::Keep;
 use crate::parsers::wal::lifecycle::LifeCycle;
-use crate::parsers::wal::names::{RM_HEAP, RM_HEAP2};
 use crate::parsers::wal::record::Record;
+use crate::parsers::wal::records::RecordKind;
 use crate::parsers::wal::scan::record_position;
-use crate::parsers::wal::version::FIRST_CUSTOM_RMGR;
 use crate::types::{BlockNumber, ForkNumber, Lsn, PageId, RelFileLocator};
 
 /// Bytes of a visibility map's page that hold no bits: its header.
@@ -225,8 +224,8 @@ impl<'a, S: KeptSink> Chooser<'a, S> {
         if !self.is_needed(&candidate) {
             return;
         }
-        if candidate.rmgr_id >= FIRST_CUSTOM_RMGR {
-            let why = NotBuilt::CustomRmgr { rmgr_id: candidate.rmgr_id, lsn: candidate.start_lsn };
+        if candidate.record.kind == RecordKind::Custom {
+            let why = NotBuilt::CustomRmgr { rmgr_id: candidate.record.rmgr_id, lsn: candidate.start_lsn };
             return self.fail_all_named(&candidate, &why);
         }
         if candidate.is_cut() {
@@ -258,7 +257,7 @@ impl<'a, S: KeptSink> Chooser<'a, S> {
 
     /// Wanted pages of the visibility map in which a record of the table may clear bits, which it does not name.
     fn maps_of(&self, candidate: &Candidate<'_>) -> Vec<usize> {
-        if self.maps.is_empty() || ![RM_HEAP, RM_HEAP2].contains(&candidate.rmgr_id) {
+        if self.maps.is_empty() || !candidate.record.is_heap() {
             return Vec::new();
         }
         let mains = candidate.blocks.iter().filter(|named| named.page.fork == ForkNumber::Main);

@@ -8,8 +8,8 @@ use super::stream::{STREAM_TIMELINE, StreamSummary};
 use crate::cluster::open::AccessError;
 use crate::cluster::relation_path::RelationPaths;
 use crate::parsers::control::{CONTROL_FILE_SIZE, ControlFile, DbState};
-use crate::parsers::wal::names::{RM_XLOG, XLOG_CHECKPOINT_SHUTDOWN};
 use crate::parsers::wal::reader::{ReadStep, ReaderOptions, WalReader};
+use crate::parsers::wal::records::RecordKind;
 use crate::parsers::wal::version::Major;
 use crate::types::{Geometry, Lsn, PageId, TimelineId};
 use std::path::Path;
@@ -76,7 +76,7 @@ fn checkpoint_follows(
             if record.start_lsn <= summary.last_lsn {
                 return ControlFlow::Continue(());
             }
-            let is_checkpoint = record.header.rmgr_id == RM_XLOG && record.rmgr_info() == XLOG_CHECKPOINT_SHUTDOWN;
+            let is_checkpoint = record.kind() == RecordKind::XlogCheckpointShutdown;
             found = Some(is_checkpoint && record.header.prev == summary.last_lsn);
             ControlFlow::Break(())
         });

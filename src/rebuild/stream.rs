@@ -8,9 +8,10 @@
 use super::error::StreamFault;
 use crate::cluster::open::AccessError;
 use crate::parsers::crc::{crc32c, crc32c_append, crc32c_of_two};
-use crate::parsers::wal::names::{RM_XLOG, XLOG_NOOP, XLOG_SWITCH};
+use crate::parsers::wal::names::RM_XLOG;
 use crate::parsers::wal::page::{FIRST_IS_CONTRECORD, LONG_HEADER};
 use crate::parsers::wal::record::{CHECK_CONSISTENCY, RecordHeader};
+use crate::parsers::wal::records::{XLOG_NOOP, XLOG_SWITCH};
 use crate::parsers::wal::scan::record_position;
 use crate::types::{Geometry, LONG_WAL_HEADER_BYTES, Lsn};
 

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::parsers::wal::end::EndOfWal;
 use crate::parsers::wal::reader::{ReadStep, ReaderOptions, WalReader};
+use crate::parsers::wal::records::RecordKind;
 use crate::parsers::wal::version::Major;
 use crate::types::TimelineId;
 
@@ -94,7 +95,7 @@ fn read_back(memory: &Memory, geometry: Geometry, first: u64, last: u64) -> Read
         let bytes = memory.segment(number, geometry.wal_segment_size);
         let mut input = bytes.as_slice();
         let step = reader.read(&mut input, |record| {
-            let is_filler = record.header.rmgr_id == 0 && [XLOG_NOOP, XLOG_SWITCH].contains(&record.rmgr_info());
+            let is_filler = matches!(record.kind(), RecordKind::XlogNoop | RecordKind::XlogSwitch);
             match is_filler {
                 true => found.1 += 1,
                 false => found.0.push((record.start_lsn, record.bytes.to_vec(), record.header.prev)),

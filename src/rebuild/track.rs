@@ -4,7 +4,6 @@ use super::candidates::{Candidate, Named};
 use super::error::NotBuilt;
 use super::wanted::{BaseBytes, WantedPage};
 use crate::parsers::page::PageHeader;
-use crate::parsers::wal::names::surely_sets_lsn;
 use crate::types::{ForkNumber, Lsn};
 
 /// Ends of records that may or may not set the LSN of a page that are remembered, the last ones.
@@ -100,7 +99,7 @@ impl Track {
         } else if wanted.base == BaseBytes::Nothing && !self.is_built {
             self.fail(NotBuilt::NoBase { lsn: Some(candidate.start_lsn) });
         }
-        if named.builds || surely_sets_lsn(candidate.major, candidate.rmgr_id, candidate.info, named.page.fork) {
+        if named.builds || candidate.record.surely_sets_lsn(candidate.major, named.page.fork) {
             // Redo skips what the base has already.
             if named.builds || candidate.end_lsn > self.surely {
                 self.surely = candidate.end_lsn;

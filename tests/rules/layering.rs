@@ -101,7 +101,7 @@ fn rebuild_knows_nothing_of_repair_but_where_not_to_write() {
 /// a major that is added later.
 #[test]
 fn majors_are_compared_in_the_table_of_facts_only() {
-    const HOMES: [&str; 2] = ["parsers/wal/version.rs", "parsers/wal/names.rs"];
+    const HOMES: [&str; 2] = ["parsers/wal/version.rs", "parsers/wal/records.rs"];
     let names = |text: &str| text.split("Major::V1").count() - 1;
     let mut in_homes = 0;
     for (name, text) in all_sources() {
@@ -127,6 +127,18 @@ fn layout_of_checkpoints_is_not_asked_as_a_version() {
         let may = name.starts_with("parsers/") || name == WRITER;
         assert!(may || !is_compared(&text), "{name}: ask for a fact of the row");
         assert!(name != WRITER || is_compared(&text));
+    }
+}
+
+/// What a record is, is asked of the table of its types, where a new one is a new row.
+#[test]
+fn types_of_records_are_compared_in_their_table_only() {
+    for (name, text) in all_sources() {
+        let code = text.split("#[cfg(test)]").next().unwrap();
+        let compares =
+            ["header.info &", "record.info &", "change.info &", "event.info &", "info & 0xF0", "info & 0x70"];
+        let may = name == "parsers/wal/names.rs" || name == "cluster/wal/first_page.rs";
+        assert!(may || !compares.iter().any(|way| code.contains(way)), "{name}: ask for the kind of the record");
     }
 }
 

@@ -39,16 +39,16 @@ fn images_are_forced_by_the_type_of_the_record_alone() {
         read_all(&fixture, 1 << 20, |record| {
             let redo = redo_points.iter().filter(|redo| **redo <= record.start_lsn).max();
             for block in record.blocks() {
-                let (id, info) = (record.header.rmgr_id, record.header.info);
+                let (id, kind) = (record.header.rmgr_id, record.kind());
                 let name = format!("{}/{}", rmgr_name(id), record.type_name());
                 let image = block.image.filter(|image| image.applies());
-                let is_forced = always_images(record.major, id, info, block.block_id);
+                let is_forced = always_images(kind, block.block_id);
                 assert!(!is_forced || image.is_some(), "{number} {name} at {}", record.start_lsn);
                 *forced.entry(name.clone()).or_default() += usize::from(is_forced);
                 let (Some(image), Some(redo)) = (image, redo) else { continue };
                 decoder.restore(&image, &mut page).unwrap();
                 let old = PageHeader::decode(0, &page).unwrap().lsn;
-                if never_forced(record.major, id, info, block.block_id) {
+                if never_forced(record.major, kind, block.block_id) {
                     assert!(!is_forced && old <= *redo, "{number} {name} at {}: {old}", record.start_lsn);
                     ordinary += usize::from(old > Lsn(0));
                 } else if old > *redo {

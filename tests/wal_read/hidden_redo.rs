@@ -12,7 +12,7 @@ use crate::common::wal::{Fixture, checkpoints, read_all, without};
 use crate::common::{Ran, arg, run};
 use pgforensics::inspect::WalRequest;
 use pgforensics::inspect::wal::follow::{FollowBy, FollowRequest, Followed, FollowedLine, FollowedRow, WalFollow};
-use pgforensics::parsers::wal::names::RM_XLOG;
+use pgforensics::parsers::wal::records::RecordKind;
 use pgforensics::types::Lsn;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -179,7 +179,7 @@ fn same_blocks(case: &Case, (after, before): (u64, u64), name: &str) {
     let blocks = |range: Range<u64>| {
         let mut blocks = BTreeSet::new();
         read_all(&fixture, 1 << 20, |record| {
-            let is_new_page = record.header.rmgr_id == RM_XLOG && record.rmgr_info() == 0xB0;
+            let is_new_page = record.kind() == RecordKind::XlogFpi;
             if range.contains(&record.start_lsn.0) && !is_new_page {
                 let own = record.blocks().map(|block| (block.rel, block.fork_code(), block.block));
                 blocks.extend(own);

@@ -66,7 +66,7 @@ fn told(event: &BlockEvent) -> Option<Touched> {
         Touch::Change => "change",
         Touch::MapBits => return None,
     };
-    Some((event.start_lsn, event.end_lsn, event.xid, event.rmgr_id, event.info, event.block_id, what))
+    Some((event.start_lsn, event.end_lsn, event.xid, event.record.rmgr_id, event.record.info, event.block_id, what))
 }
 
 fn open(major: u32) -> WalSet {

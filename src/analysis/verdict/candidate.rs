@@ -281,7 +281,7 @@ fn judge_image(candidate: &Candidate, evidence: &CandidateEvidence<'_>, chain: &
 ///
 /// Source: `nextval_internal` and `seq_redo`, `src/backend/commands/sequence.c`.
 fn is_set_later(candidate: &Candidate, evidence: &CandidateEvidence<'_>) -> bool {
-    let mut sets = evidence.events.iter().filter(|event| event.rmgr_id == RM_SEQUENCE);
+    let mut sets = evidence.events.iter().filter(|event| event.record.rmgr_id == RM_SEQUENCE);
     let redo_lsn = evidence.replay.redo_lsn.filter(|_| evidence.replay.recovery.replays());
     let is_replayed = |event: &BlockEvent| redo_lsn.is_some_and(|redo_lsn| event.start_lsn >= redo_lsn);
     match &candidate.source {

@@ -3,8 +3,8 @@
 pub use crate::parsers::decode::{u16_at, u32_at};
 use crate::parsers::image::{BlockImage, ImageDecoder};
 use crate::parsers::wal::block::BlockRef;
-use crate::parsers::wal::names::is_hint;
 use crate::parsers::wal::record::Record;
+use crate::parsers::wal::records::RecordKind;
 use crate::parsers::wal::version::Major;
 use crate::types::Lsn;
 
@@ -21,10 +21,7 @@ pub struct PageChange {
     pub end_lsn: Lsn,
     pub xid: u32,
     pub major: Major,
-    /// Resource manager.
-    pub rmgr_id: u8,
-    /// `xl_info`.
-    pub info: u8,
+    pub kind: RecordKind,
     /// Index of the page in the record.
     pub block_id: u8,
     pub is_alone: bool,
@@ -83,8 +80,7 @@ impl PageChange {
     pub(super) fn of(record: &Record<'_>, block: &BlockRef<'_>, decoder: &mut ImageDecoder) -> Option<Self> {
         let image = block.image.filter(BlockImage::applies);
         let main = record.main_data();
-        let is_hint = is_hint(record.header.rmgr_id, record.header.info);
-        if is_hint && image.is_none() {
+        if record.kind().is_hint() && image.is_none() {
             return None;
         }
         let image = image.map(|image| {
@@ -98,8 +94,7 @@ impl PageChange {
             end_lsn: record.end_lsn,
             xid: record.header.xid,
             major: record.major,
-            rmgr_id: record.header.rmgr_id,
-            info: record.header.info,
+            kind: record.kind(),
             block_id: block.block_id,
             is_alone: !record.blocks().any(|other| other.block_id != block.block_id && other.fork_code() == 0),
             block_count: record.layout.block_count,

@@ -120,15 +120,7 @@ mod tests {
     }
 
     fn event(xid: u32, end_lsn: u64, touch: Touch) -> BlockEvent {
-        BlockEvent {
-            start_lsn: Lsn(end_lsn - 8),
-            end_lsn: Lsn(end_lsn),
-            xid,
-            rmgr_id: 10,
-            info: 0,
-            touch,
-            ..BlockEvent::default()
-        }
+        BlockEvent { start_lsn: Lsn(end_lsn - 8), end_lsn: Lsn(end_lsn), xid, touch, ..BlockEvent::default() }
     }
 
     fn judge(page: &[u8], lsn: u64, events: &[BlockEvent]) -> Option<Ahead> {

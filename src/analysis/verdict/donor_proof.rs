@@ -9,13 +9,8 @@ use super::events::{BlockEvent, Touch};
 use super::evidence::{NamedRecord, Statement, Weight};
 use crate::cluster::donor::DonorKind;
 use crate::parsers::wal::checkpoint::CheckPoint;
-use crate::parsers::wal::names::RM_HEAP2;
+use crate::parsers::wal::records::RecordKind;
 use crate::types::{ForkNumber, Lsn, PageId};
-
-/// `xl_info` of the heap record that marks a page all visible, without the bits of the WAL itself.
-///
-/// Source: `XLOG_HEAP2_VISIBLE`, `src/include/access/heapam_xlog.h`.
-const HEAP2_VISIBLE: u8 = 0x40;
 
 /// What is known of a donor and of the page in it.
 #[derive(Clone, Copy)]
@@ -187,7 +182,6 @@ fn judge_redo(donor: DonorPage, evidence: &CandidateEvidence<'_>, chain: &mut Ch
 
 /// True when a page that has the change of this record has its LSN, too. Marking a heap page all visible need not move it.
 fn moves_lsn(event: &BlockEvent, page: PageId) -> bool {
-    const OPERATION: u8 = 0x70;
-    let is_visible = event.rmgr_id == RM_HEAP2 && event.info & OPERATION == HEAP2_VISIBLE;
+    let is_visible = event.record.kind == RecordKind::Heap2Visible;
     event.touch != Touch::MapBits && !(is_visible && page.fork == ForkNumber::Main)
 }

@@ -4,37 +4,24 @@ use super::sectors::SectorMarks;
 use crate::analysis::wal::page_action::PageAction;
 use crate::parsers::wal::block::BlockRef;
 use crate::parsers::wal::lifecycle::LifeCycle;
-use crate::parsers::wal::names::{RM_BRIN, RM_HEAP, RM_HEAP2, RecordTypeName, is_hint, record_type_name, rmgr_name};
+use crate::parsers::wal::names::{RM_HEAP, rmgr_name};
 use crate::parsers::wal::record::Record;
+use crate::parsers::wal::records::{RecordKind, RecordType};
 use crate::parsers::wal::version::Major;
 use crate::types::{BlockNumber, ForkNumber, Lsn, PageId};
-
-/// True for records whose redo asks the buffer of this block for its number before it looks whether there is one: BRIN
-/// `INSERT` and `UPDATE`, unless they build the page. Redo of all other access methods looks first.
-///
-/// Source: `brin_xlog_insert_update`, `src/backend/access/brin/brin_xlog.c`.
-pub(super) const fn takes_page_for_granted(rmgr_id: u8, info: u8, block_id: u8) -> bool {
-    const OPERATION: u8 = 0x70;
-    const INIT_PAGE: u8 = 0x80;
-    const INSERT: u8 = 0x10;
-    const UPDATE: u8 = 0x20;
-    rmgr_id == RM_BRIN && block_id == 0 && info & INIT_PAGE == 0 && matches!(info & OPERATION, INSERT | UPDATE)
-}
 
 /// True for records that name a visibility map page to clear bits of it. Where the record was cut, its flags are not known.
 ///
 /// Source: `heap_xlog_delete` and its kin, `src/backend/access/heap/heapam_xlog.c` of 17.11, 18.6 and 19.
 pub(super) fn clears_map_bits(record: &Record<'_>, block: &BlockRef<'_>) -> bool {
-    const OPERATION: u8 = 0x70;
-    const MULTI_INSERT: u8 = 0x50;
-    const LOCK_UPDATED: u8 = 0x60;
     const SETS_ALL_FROZEN: u8 = 0x20;
     if block.fork() != Some(ForkNumber::Vm) {
         return false;
     }
-    match (record.header.rmgr_id, record.header.info & OPERATION) {
-        (RM_HEAP, _) | (RM_HEAP2, LOCK_UPDATED) => true,
-        (RM_HEAP2, MULTI_INSERT) => record.main_data().first().is_none_or(|flags| flags & SETS_ALL_FROZEN == 0),
+    match record.kind() {
+        RecordKind::Heap2LockUpdated => true,
+        _ if record.header.rmgr_id == RM_HEAP => true,
+        RecordKind::Heap2MultiInsert => record.main_data().first().is_none_or(|flags| flags & SETS_ALL_FROZEN == 0),
         _ => false,
     }
 }
@@ -83,10 +70,8 @@ pub struct BlockEvent {
     pub end_lsn: Lsn,
     /// Transaction, 0 for none.
     pub xid: u32,
-    /// Resource manager.
-    pub rmgr_id: u8,
-    /// `xl_info`.
-    pub info: u8,
+    /// What kind of record it is.
+    pub record: RecordType,
     /// What it does.
     pub touch: Touch,
     /// Index of the page in the record.
@@ -106,7 +91,7 @@ impl BlockEvent {
     /// True when a page from before this record lacks a change that somebody may have committed. Hint bits can be lost,
     /// with or without an image of the page in the record.
     pub(crate) const fn matters(&self) -> bool {
-        !is_hint(self.rmgr_id, self.info) && !matches!(self.touch, Touch::Hint)
+        !self.record.kind.is_hint() && !matches!(self.touch, Touch::Hint)
     }
 
     /// True when redo overwrites the page without reading it.
@@ -123,18 +108,14 @@ impl BlockEvent {
     /// True when redo dies if it finds no page here, or one that is all zero.
     pub(crate) fn dies_without_page(&self, major: Option<Major>) -> bool {
         self.reads()
-            && takes_page_for_granted(self.rmgr_id, self.info, self.block_id)
+            && self.record.takes_page_for_granted(self.block_id)
             && major.is_none_or(|major| major.facts().dies_without_brin_page)
     }
 
     /// Resource manager and type, as `pg_waldump` prints them.
     #[must_use]
     pub fn name(&self, major: Option<Major>) -> String {
-        let record: Option<RecordTypeName> = major.map(|major| record_type_name(major, self.rmgr_id, self.info));
-        match record {
-            Some(name) => format!("{}/{name}", rmgr_name(self.rmgr_id)),
-            None => rmgr_name(self.rmgr_id).to_string(),
-        }
+        major.map_or_else(|| rmgr_name(self.record.rmgr_id).to_string(), |major| self.record.name(major))
     }
 }
 
@@ -204,7 +185,10 @@ mod tests {
     #[test]
     fn brin_inserts_kill_servers_from_16_on() {
         use Major::{V10, V11, V12, V13, V14, V15, V16, V17, V18, V19};
-        let of = |rmgr_id, info, block_id| BlockEvent { rmgr_id, info, block_id, ..BlockEvent::default() };
+        let of = |rmgr_id, info, block_id| {
+            let record = RecordType::new(V19, rmgr_id, info);
+            BlockEvent { record, block_id, ..BlockEvent::default() }
+        };
         for (info, deadly) in [(0x10, true), (0x20, true), (0x90, false), (0x30, false), (0x40, false), (0x50, false)] {
             for (major, dies) in [(V10, false), (V11, false), (V12, false), (V13, false), (V14, false), (V15, false)]
                 .into_iter()

@@ -25,7 +25,7 @@ use crate::parsers::restore::ready_page;
 use crate::parsers::wal::block::{BlockRef, Keep};
 use crate::parsers::wal::checkpoint::CheckPoint;
 use crate::parsers::wal::lifecycle::LifeCycle;
-use crate::parsers::wal::names::{RM_DBASE, RM_HEAP, RM_HEAP2, RM_SMGR, RM_TBLSPC, RM_XACT, RM_XLOG, is_hint};
+use crate::parsers::wal::names::{RM_DBASE, RM_SMGR, RM_TBLSPC, RM_XACT, RM_XLOG};
 use crate::parsers::wal::payload::{ParameterChange, XlogPayload};
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::xact_end::XactEnd;
@@ -218,7 +218,7 @@ impl<'a> Gather<'a> {
                 self.is_incomplete |= page.fork == ForkNumber::Vm && record.is_cut() && self.keep == Keep::Heads;
                 self.push(index, record, touch, Some(&block));
             }
-            let is_heap = matches!(record.header.rmgr_id, RM_HEAP | RM_HEAP2);
+            let is_heap = record.record_type().is_heap();
             if is_heap && page.fork == ForkNumber::Main {
                 let map_block = page.block.checked_div(heap_blocks_per_map_page(record.block_size)).unwrap_or_default();
                 if let Some(index) = self.interest.map_index(page.rel, map_block) {
@@ -260,8 +260,7 @@ impl<'a> Gather<'a> {
             start_lsn: record.start_lsn,
             end_lsn: record.end_lsn,
             xid: record.header.xid,
-            rmgr_id: record.header.rmgr_id,
-            info: record.header.info,
+            record: record.record_type(),
             touch,
             block_id: own.map_or(0, |own| own.block_id),
             partners,
@@ -286,8 +285,7 @@ impl<'a> Gather<'a> {
         if block.will_init() {
             return Touch::Init;
         }
-        let hint = is_hint(record.header.rmgr_id, record.header.info);
-        if hint { Touch::Hint } else { Touch::Change }
+        if record.kind().is_hint() { Touch::Hint } else { Touch::Change }
     }
 
     /// Of a record that was cut the end of its list of subtransactions may be missing: it is not known when they ended.

@@ -7,16 +7,8 @@ use super::events::BlockEvent;
 use crate::parsers::heap::{TupleHeader, infomask, page_tuples};
 use crate::parsers::page::PageHeader;
 use crate::parsers::page_kind::PageKind;
-use crate::parsers::wal::names::{RM_BTREE, RM_GIST, RM_SPGIST};
+use crate::parsers::wal::records::RecordKind;
 use crate::types::{BlockNumber, ForkNumber};
-
-const SPLIT_L: u8 = 0x30;
-const SPLIT_R: u8 = 0x40;
-const ADD_LEAF: u8 = 0x10;
-const MOVE_LEAFS: u8 = 0x20;
-/// Insertion of GiST; the insertion above the leaves of a B-tree.
-const PAGE_UPDATE: u8 = 0x00;
-const INSERT_UPPER: u8 = 0x10;
 
 /// What the content of an image says about its block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,11 +100,11 @@ fn by_kind(kind: PageKind, special: &[u8], block: BlockNumber, event: Option<&Bl
         return Identity::Own;
     }
     // The index in the record of the page that is above the others.
-    let (above, flags_at, leaf_flag) = match (event.rmgr_id, event.info & 0xF0, kind) {
-        (RM_SPGIST, ADD_LEAF, PageKind::SpGist) => (1, 0, 0x04),
-        (RM_SPGIST, MOVE_LEAFS, PageKind::SpGist) => (2, 0, 0x04),
-        (RM_GIST, PAGE_UPDATE, PageKind::Gist) => (0, 12, 0x01),
-        (RM_BTREE, INSERT_UPPER, PageKind::Btree) => (0, 12, 0x01),
+    let (above, flags_at, leaf_flag) = match (event.record.kind, kind) {
+        (RecordKind::SpgistAddLeaf, PageKind::SpGist) => (1, 0, 0x04),
+        (RecordKind::SpgistMoveLeafs, PageKind::SpGist) => (2, 0, 0x04),
+        (RecordKind::GistPageUpdate, PageKind::Gist) => (0, 12, 0x01),
+        (RecordKind::BtreeInsertUpper, PageKind::Btree) => (0, 12, 0x01),
         _ => return Identity::Silent,
     };
     let flags = special.get(flags_at..).and_then(|bytes| bytes.first_chunk()).map(|bytes| u16::from_le_bytes(*bytes));
@@ -122,7 +114,7 @@ fn by_kind(kind: PageKind, special: &[u8], block: BlockNumber, event: Option<&Bl
         return Identity::Other(OtherBlock::IsLeaf);
     }
     // The lower page is always a leaf in SP-GiST, elsewhere it can be any.
-    let are_leaves = event.rmgr_id == RM_SPGIST;
+    let are_leaves = kind == PageKind::SpGist;
     let is_alone = is_above || event.partners.iter().all(|(id, _)| *id == above);
     match (is_leaf, are_leaves) {
         (false, true) if !is_above => Identity::Other(OtherBlock::IsNotLeaf),
@@ -166,7 +158,8 @@ fn by_links(special: &[u8], block: BlockNumber, event: Option<&BlockEvent>) -> I
     if left == Some(block) || right == Some(block) {
         return Identity::Other(OtherBlock::LinksToItself { block });
     }
-    let split = event.filter(|event| event.rmgr_id == RM_BTREE && matches!(event.info & 0xF0, SPLIT_L | SPLIT_R));
+    let is_split = |kind| matches!(kind, RecordKind::BtreeSplitL | RecordKind::BtreeSplitR);
+    let split = event.filter(|event| is_split(event.record.kind));
     let Some(event) = split else { return Identity::Silent };
     let partner = |id: u8| event.partners.iter().find(|(block_id, _)| *block_id == id).map(|(_, block)| *block);
     // Block 0 is split, block 1 is its new right half, block 2 the neighbour to the right of both.
@@ -186,6 +179,7 @@ fn by_links(special: &[u8], block: BlockNumber, event: Option<&BlockEvent>) -> I
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parsers::wal::records::RecordType;
     use crate::types::Lsn;
 
     fn put(page: &mut [u8], fields: &[(usize, u16)]) {
@@ -236,8 +230,7 @@ mod tests {
         // Block 10 is split into 10 and 30; its neighbour was 20.
         let event = |block_id, partners: &[(u8, BlockNumber)]| BlockEvent {
             end_lsn: Lsn(8),
-            rmgr_id: RM_BTREE,
-            info: SPLIT_R,
+            record: of(RecordKind::BtreeSplitR),
             block_id,
             partners: partners.into(),
             ..BlockEvent::default()
@@ -265,8 +258,12 @@ mod tests {
         page
     }
 
-    fn among(page: &[u8], rmgr_id: u8, info: u8, block_id: u8, partners: &[(u8, BlockNumber)]) -> Identity {
-        let event = BlockEvent { rmgr_id, info, block_id, partners: partners.into(), ..BlockEvent::default() };
+    fn of(kind: RecordKind) -> RecordType {
+        RecordType { kind, ..RecordType::default() }
+    }
+
+    fn among(page: &[u8], kind: RecordKind, block_id: u8, partners: &[(u8, BlockNumber)]) -> Identity {
+        let event = BlockEvent { record: of(kind), block_id, partners: partners.into(), ..BlockEvent::default() };
         identity_of(page, ForkNumber::Main, 9, Some(&event))
     }
 
@@ -275,27 +272,28 @@ mod tests {
         let spgist = |flags: u8| special_page(&[flags, 0, 0, 0, 0, 0, 0x82, 0xFF]);
         let (leaf, inner) = (spgist(4), spgist(0));
         // ADD_LEAF: block 0 is the leaf, block 1 is above it.
-        assert_eq!(among(&leaf, RM_SPGIST, ADD_LEAF, 0, &[(1, 3)]), Identity::Own);
-        assert_eq!(among(&inner, RM_SPGIST, ADD_LEAF, 1, &[(0, 3)]), Identity::Own);
-        assert!(matches!(among(&inner, RM_SPGIST, ADD_LEAF, 0, &[(1, 3)]), Identity::Other(_)));
-        assert!(matches!(among(&leaf, RM_SPGIST, ADD_LEAF, 1, &[(0, 3)]), Identity::Other(_)));
+        assert_eq!(among(&leaf, RecordKind::SpgistAddLeaf, 0, &[(1, 3)]), Identity::Own);
+        assert_eq!(among(&inner, RecordKind::SpgistAddLeaf, 1, &[(0, 3)]), Identity::Own);
+        assert!(matches!(among(&inner, RecordKind::SpgistAddLeaf, 0, &[(1, 3)]), Identity::Other(_)));
+        assert!(matches!(among(&leaf, RecordKind::SpgistAddLeaf, 1, &[(0, 3)]), Identity::Other(_)));
         // MOVE_LEAFS: two leaves, and block 2 above them.
         let others: [(u8, BlockNumber); 2] = [(1, 3), (2, 4)];
-        assert_eq!(among(&leaf, RM_SPGIST, MOVE_LEAFS, 0, &others), Identity::Silent);
-        assert_eq!(among(&inner, RM_SPGIST, MOVE_LEAFS, 2, &[(0, 3), (1, 4)]), Identity::Own);
+        assert_eq!(among(&leaf, RecordKind::SpgistMoveLeafs, 0, &others), Identity::Silent);
+        assert_eq!(among(&inner, RecordKind::SpgistMoveLeafs, 2, &[(0, 3), (1, 4)]), Identity::Own);
         // GiST and B-trees: block 1 is below block 0, and need not be a leaf.
         let gist = |flags: u8| special_page(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, flags, 0, 0x81, 0xFF]);
-        for (rmgr_id, info, leaf, inner) in
-            [(RM_GIST, PAGE_UPDATE, gist(1), gist(0)), (RM_BTREE, INSERT_UPPER, btree(4, 5, 1), btree(4, 5, 0))]
-        {
-            assert_eq!(among(&leaf, rmgr_id, info, 1, &[(0, 3)]), Identity::Own);
-            assert!(matches!(among(&leaf, rmgr_id, info, 0, &[(1, 3)]), Identity::Other(_)));
-            assert_eq!(among(&inner, rmgr_id, info, 1, &[(0, 3)]), Identity::Silent);
+        for (kind, leaf, inner) in [
+            (RecordKind::GistPageUpdate, gist(1), gist(0)),
+            (RecordKind::BtreeInsertUpper, btree(4, 5, 1), btree(4, 5, 0)),
+        ] {
+            assert_eq!(among(&leaf, kind, 1, &[(0, 3)]), Identity::Own);
+            assert!(matches!(among(&leaf, kind, 0, &[(1, 3)]), Identity::Other(_)));
+            assert_eq!(among(&inner, kind, 1, &[(0, 3)]), Identity::Silent);
         }
         // A bucket beside the metapage; two buckets.
         let bucket = special_page(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0x80, 0xFF]);
-        assert_eq!(among(&bucket, 12, 0x20, 0, &[(1, 0)]), Identity::Own);
-        assert_eq!(among(&bucket, 12, 0x80, 0, &[(1, 0), (2, 8)]), Identity::Silent);
+        assert_eq!(among(&bucket, RecordKind::HashInsert, 0, &[(1, 0)]), Identity::Own);
+        assert_eq!(among(&bucket, RecordKind::HashSqueezePage, 0, &[(1, 0), (2, 8)]), Identity::Silent);
     }
 
     #[test]

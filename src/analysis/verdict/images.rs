@@ -14,7 +14,6 @@ use crate::analysis::page_check::PageCondition;
 use crate::analysis::slot_facts::WritePath;
 use crate::cluster::page_source::PageRead;
 use crate::parsers::page::PageHeader;
-use crate::parsers::wal::names::{RM_HEAP, RM_HEAP2};
 use crate::types::{ForkNumber, Lsn, PageId};
 
 /// Blocks with the same LSN that are named.
@@ -177,7 +176,7 @@ impl Context<'_> {
     fn other_fork(&self, page: PageId, lsn: Lsn, header: Option<&PageHeader>) -> Option<OpenQuestion> {
         let event = self.record_at(page, lsn).filter(|event| event.has_other_fork)?;
         let has_items = header.is_some_and(|header| usize::from(header.lower) > PageHeader::SIZE);
-        let is_distinct = matches!(event.rmgr_id, RM_HEAP | RM_HEAP2) && (page.fork != ForkNumber::Main || has_items);
+        let is_distinct = event.record.is_heap() && (page.fork != ForkNumber::Main || has_items);
         (!is_distinct).then_some(OpenQuestion::SameLsnAsOtherFork { lsn: event.start_lsn })
     }
 

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashSet;
 
-use super::events::takes_page_for_granted;
 use super::slots::Suspicion;
 use crate::analysis::finding::Coverage;
 use crate::analysis::skipped::{SkipReason, SkippedPart};
@@ -13,7 +12,6 @@ use crate::cluster::page_source::{PageRead, PageSource};
 use crate::parsers::page::is_all_zero;
 use crate::parsers::wal::block::BlockHead;
 use crate::parsers::wal::lifecycle::LifeCycle;
-use crate::parsers::wal::names::is_hint;
 use crate::parsers::wal::record::Record;
 use crate::types::{ForkNumber, Lsn, Oid, PageId, RelFileLocator};
 
@@ -74,10 +72,9 @@ impl Needed {
         }
         let fork_code = fork.map_or(0, ForkNumber::code);
         let Ok(code) = u8::try_from(fork_code) else { return };
-        let is_hint = is_hint(record.header.rmgr_id, record.header.info);
+        let is_hint = record.kind().is_hint();
         let builds = block.will_init() || block.has_image_to_apply(record.major);
-        let rmgr_id = record.header.rmgr_id;
-        if takes_page_for_granted(rmgr_id, record.header.info, block_id)
+        if record.record_type().takes_page_for_granted(block_id)
             && !builds
             && !self.copied.contains(&(block.rel.db_oid, block.rel.spc_oid))
         {

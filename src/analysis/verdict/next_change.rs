@@ -7,11 +7,9 @@ use super::change_presence::ChangePresence;
 use super::{next_index_change as index, next_prune};
 use crate::parsers::page::{LinePointerState, PageHeader, line_pointers};
 use crate::parsers::wal::block::BlockRef;
-use crate::parsers::wal::names::{
-    RM_BTREE, RM_GIN, RM_GIST, RM_HASH, RM_HEAP, RM_HEAP2, RM_SPGIST, record_type_name, rmgr_name,
-};
 use crate::parsers::wal::record::Record;
-use crate::parsers::wal::version::{Major, PruneRecords};
+use crate::parsers::wal::records::{RecordKind as Kind, RecordType};
+use crate::parsers::wal::version::Major;
 use crate::types::{BlockNumber, ForkNumber, Lsn};
 
 /// Shortest data that is looked for in a page: shorter ones are found by chance.
@@ -25,10 +23,7 @@ const MAIN_BYTES: usize = 1024;
 pub(crate) struct NextChange {
     pub start_lsn: Lsn,
     pub major: Major,
-    /// Resource manager.
-    pub rmgr_id: u8,
-    /// `xl_info`.
-    pub info: u8,
+    pub record: RecordType,
     /// Index of the page in the record.
     pub block_id: u8,
     /// Whether redo reads the page; one that it overwrites may hold anything.
@@ -58,8 +53,7 @@ impl NextChange {
         Self {
             start_lsn: record.start_lsn,
             major: record.major,
-            rmgr_id: record.header.rmgr_id,
-            info: record.header.info,
+            record: record.record_type(),
             block_id: block.block_id,
             reads,
             data: if reads { block.data.into() } else { Box::default() },
@@ -70,7 +64,7 @@ impl NextChange {
     /// Resource manager and type, as `pg_waldump` prints them.
     #[must_use]
     pub fn name(&self) -> String {
-        format!("{}/{}", rmgr_name(self.rmgr_id), record_type_name(self.major, self.rmgr_id, self.info))
+        self.record.name(self.major)
     }
 
     /// Whether the change is in `page`.
@@ -98,18 +92,18 @@ impl NextChange {
     /// What the rules of version 19 say; `None` for records that have none.
     fn by_rules(&self, page: &[u8], block: BlockNumber) -> Option<ChangePresence> {
         let (main, data) = (self.main.as_ref(), self.data.as_ref());
-        Some(match (self.rmgr_id, self.info & 0xF0, self.block_id) {
-            (RM_HEAP2, 0x10 | 0x20 | 0x30 | 0x90 | 0xA0 | 0xB0, 0) => next_prune::pruned(page, block, main, data),
-            // INSERT_LEAF, INSERT_UPPER, INSERT_META; INSERT.
-            (RM_BTREE, 0x00 | 0x10 | 0x20, 0) | (RM_HASH, 0x20, 0) => index::inserted(page, self.main_u16(0), data),
-            // VACUUM_ONE_PAGE, DELETE.
-            (RM_HASH, 0xC0, 0) | (RM_GIST, 0x10, 0) => index::dead_removed(page, main),
-            (RM_GIN, 0x20, 0) => index::gin_inserted(page, main, data),
-            (RM_GIST, 0x00, 0) => index::gist_updated(page, main, data),
-            (RM_SPGIST, 0x10, 0) => index::spgist_leaf_added(page, main),
-            (RM_SPGIST, 0x20, 1) => index::spgist_leafs_moved_here(page, main),
+        Some(match (self.record.kind, self.block_id) {
+            (kind, 0) if kind.is_prune_and_freeze() => next_prune::pruned(page, block, main, data),
+            (Kind::BtreeInsertLeaf | Kind::BtreeInsertUpper | Kind::BtreeInsertMeta | Kind::HashInsert, 0) => {
+                index::inserted(page, self.main_u16(0), data)
+            }
+            (Kind::HashVacuumOnePage | Kind::GistDelete, 0) => index::dead_removed(page, main),
+            (Kind::GinInsert, 0) => index::gin_inserted(page, main, data),
+            (Kind::GistPageUpdate, 0) => index::gist_updated(page, main, data),
+            (Kind::SpgistAddLeaf, 0) => index::spgist_leaf_added(page, main),
+            (Kind::SpgistMoveLeafs, 1) => index::spgist_leafs_moved_here(page, main),
             // Flags and links of children and parents, which redo sets.
-            (RM_GIN, 0x20, 1) | (RM_GIST, 0x00, 1) | (RM_SPGIST, 0x10, 1) | (RM_SPGIST, 0x20, 2) => {
+            (Kind::GinInsert | Kind::GistPageUpdate | Kind::SpgistAddLeaf, 1) | (Kind::SpgistMoveLeafs, 2) => {
                 ChangePresence::Absent
             }
             _ => return None,
@@ -132,27 +126,25 @@ impl NextChange {
             return Effect::Repeatable;
         }
         let rows = |item: Option<u16>| item.map_or(Effect::Other, |item| Effect::Rows(vec![item]));
-        let prune = self.major.facts().prune;
-        match (self.rmgr_id, self.info & 0x70) {
-            (RM_HEAP, 0x00) => rows(self.main_u16(0)),
-            // UPDATE and HOT_UPDATE: the new row in block 0; of the old one only the header changes.
-            (RM_HEAP, 0x20 | 0x40) if self.block_id == 0 => rows(self.main_u16(12)),
-            // DELETE, the old row of an UPDATE, CONFIRM, LOCK, INPLACE.
-            (RM_HEAP, 0x10 | 0x20 | 0x40..=0x70) => Effect::Repeatable,
-            (RM_HEAP2, 0x50) => self.multi_insert_items().map_or(Effect::Other, Effect::Rows),
-            // VISIBLE, LOCK_UPDATED.
-            (RM_HEAP2, 0x40 | 0x60) => Effect::Repeatable,
+        match (self.record.kind, self.block_id) {
+            (Kind::HeapInsert, _) => rows(self.main_u16(0)),
+            // The new row in block 0; of the old one only the header changes.
+            (Kind::HeapUpdate | Kind::HeapHotUpdate, 0) => rows(self.main_u16(12)),
+            (Kind::HeapDelete | Kind::HeapUpdate | Kind::HeapHotUpdate, _) => Effect::Repeatable,
+            (Kind::HeapHeapConfirm | Kind::HeapLock | Kind::HeapInplace, _) => Effect::Repeatable,
+            (Kind::Heap2MultiInsert, _) => self.multi_insert_items().map_or(Effect::Other, Effect::Rows),
+            (Kind::Heap2Visible | Kind::Heap2LockUpdated, _) => Effect::Repeatable,
             // Freezing, and giving dead items free, move nothing.
-            (RM_HEAP2, 0x20) if matches!(prune, PruneRecords::To13 | PruneRecords::To16) => Effect::Repeatable,
-            (RM_HEAP2, 0x30) if prune != PruneRecords::To13 => Effect::Repeatable,
-            (RM_BTREE, _) => match (self.info & 0xF0, self.block_id) {
-                // INSERT_LEAF, INSERT_UPPER, INSERT_META: the entry in block 0, a flag in the child, the whole metapage.
-                (0x00 | 0x10 | 0x20, 0) if self.data.len() >= SHORTEST_DATA_BYTES => Effect::Entry,
-                (0x10 | 0x20, 1 | 2) => Effect::Repeatable,
-                // SPLIT_L, SPLIT_R: the link of the right neighbour, a flag in the child.
-                (0x30 | 0x40, 2 | 3) => Effect::Repeatable,
-                _ => Effect::Other,
-            },
+            (Kind::Heap2FreezePage | Kind::Heap2Vacuum | Kind::Heap2PruneVacuumCleanup, _) => Effect::Repeatable,
+            // The entry in block 0, a flag in the child, the whole metapage.
+            (Kind::BtreeInsertLeaf | Kind::BtreeInsertUpper | Kind::BtreeInsertMeta, 0)
+                if self.data.len() >= SHORTEST_DATA_BYTES =>
+            {
+                Effect::Entry
+            }
+            (Kind::BtreeInsertUpper | Kind::BtreeInsertMeta, 1 | 2) => Effect::Repeatable,
+            // The link of the right neighbour, a flag in the child.
+            (Kind::BtreeSplitL | Kind::BtreeSplitR, 2 | 3) => Effect::Repeatable,
             _ => Effect::Other,
         }
     }
@@ -180,10 +172,12 @@ fn rows_standing(page: &[u8], items: &[u16]) -> ChangePresence {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parsers::wal::names::{RM_BTREE, RM_HEAP, RM_HEAP2};
 
     fn change(rmgr_id: u8, info: u8, block_id: u8, data: &[u8], main: &[u8]) -> NextChange {
         let (start_lsn, major) = (Lsn(8), Major::V16);
-        NextChange { start_lsn, major, rmgr_id, info, block_id, reads: true, data: data.into(), main: main.into() }
+        let record = RecordType::new(major, rmgr_id, info);
+        NextChange { start_lsn, major, record, block_id, reads: true, data: data.into(), main: main.into() }
     }
 
     /// A page with two items, the second unused, and these bytes at 8000.

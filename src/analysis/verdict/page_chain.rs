@@ -2,7 +2,7 @@
 //! the record before: where that is another one, a change of the page is missing in what was read.
 
 use super::events::{BlockEvent, Touch};
-use crate::parsers::wal::names::{RM_HASH, RM_HEAP2};
+use crate::parsers::wal::records::RecordKind;
 use crate::parsers::wal::version::Major;
 use crate::types::Lsn;
 
@@ -48,17 +48,6 @@ enum Moves {
     Never,
 }
 
-/// Operations of Heap2 that set bits of the visibility map, and the index of the heap page in them.
-const HEAP2_OPERATION: u8 = 0x70;
-const HEAP2_VISIBLE: u8 = 0x40;
-const HEAP2_PRUNE_FIRST: u8 = 0x10;
-const HEAP2_PRUNE_LAST: u8 = 0x30;
-
-/// Operations of Hash that register a page of the bucket for its lock alone.
-const HASH_MOVE_PAGE_CONTENTS: u8 = 0x70;
-const HASH_SQUEEZE_PAGE: u8 = 0x80;
-const HASH_DELETE: u8 = 0x90;
-
 /// Source: `log_heap_visible` and `log_heap_prune_and_freeze`, `src/backend/access/heap/`; `_hash_freeovflpage`,
 /// `_hash_squeezebucket` and `hashbucketcleanup`, `src/backend/access/hash/`; `XLogSaveBufferForHint`,
 /// `src/backend/access/transam/xloginsert.c`.
@@ -69,18 +58,13 @@ fn moves(event: &BlockEvent, major: Option<Major>) -> Moves {
         Touch::Hint => Moves::Perhaps,
         Touch::Image { .. } | Touch::Init => Moves::Surely,
         Touch::Change => {
-            let is_perhaps = match event.rmgr_id {
-                RM_HEAP2 => match event.info & HEAP2_OPERATION {
-                    HEAP2_VISIBLE => event.block_id == 1,
-                    // From 19 on these set bits of the map too, with nothing to be done to the heap page.
-                    HEAP2_PRUNE_FIRST..=HEAP2_PRUNE_LAST => major.is_none_or(|major| major.facts().prunes_set_map_bits),
-                    _ => false,
-                },
-                RM_HASH => match event.info & 0xF0 {
-                    HASH_MOVE_PAGE_CONTENTS | HASH_DELETE => event.block_id == 0,
-                    HASH_SQUEEZE_PAGE => event.block_id <= 1,
-                    _ => false,
-                },
+            let is_perhaps = match event.record.kind {
+                RecordKind::Heap2Visible => event.block_id == 1,
+                // From 19 on these set bits of the map too, with nothing to be done to the heap page.
+                kind if kind.is_prune_and_freeze() => major.is_none_or(|major| major.facts().prunes_set_map_bits),
+                // A page of the bucket is named for its lock alone.
+                RecordKind::HashMovePageContents | RecordKind::HashDelete => event.block_id == 0,
+                RecordKind::HashSqueezePage => event.block_id <= 1,
                 _ => false,
             };
             if is_perhaps { Moves::Perhaps } else { Moves::Surely }

@@ -381,8 +381,8 @@ fn plan_from(
     let replayed = evidence.events.iter().filter(|event| event.start_lsn >= base.from && event.end_lsn <= until);
     // Records that clear bits of a map do not name the page.
     for event in replayed.filter(|event| event.touch != Touch::MapBits) {
-        if !matches!(rmgr_name(event.rmgr_id), RmgrName::BuiltIn(_)) {
-            return Err(NotRebuildable::ForeignRecord { record_lsn: event.start_lsn, rmgr_id: event.rmgr_id });
+        if !matches!(rmgr_name(event.record.rmgr_id), RmgrName::BuiltIn(_)) {
+            return Err(NotRebuildable::ForeignRecord { record_lsn: event.start_lsn, rmgr_id: event.record.rmgr_id });
         }
         lsns.pass(event, history.major);
         records = records.saturating_add(1);

@@ -10,7 +10,6 @@ use crate::analysis::finding::Coverage;
 use crate::cluster::page_source::{PageRead, PageSource};
 use crate::parsers::page::PageHeader;
 use crate::parsers::wal::block::BlockHead;
-use crate::parsers::wal::names::is_hint;
 use crate::parsers::wal::record::Record;
 use crate::types::{ForkNumber, Lsn, PageId};
 
@@ -61,7 +60,7 @@ impl FirstTouches {
         let xid = record.header.xid;
         let Some(page) = block.page_id().filter(|_| xid > 2 && !is_newer_xid(self.next_at_redo, xid)) else { return };
         let is_image = block.has_image_to_apply(record.major);
-        let is_hint = is_hint(record.header.rmgr_id, record.header.info) && !is_image;
+        let is_hint = record.kind().is_hint() && !is_image;
         if !is_hint && self.pages.contains(&page) && self.ends.len() < MAX_PAIRS {
             self.ends.entry((page, xid)).or_insert(record.end_lsn);
         }

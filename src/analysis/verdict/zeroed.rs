@@ -8,7 +8,6 @@ use roaring::RoaringBitmap;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::parsers::wal::block::BlockHead;
-use crate::parsers::wal::names::is_hint;
 use crate::parsers::wal::record::Record;
 use crate::types::{BlockNumber, ForkNumber, Lsn, PageId, RelFileLocator};
 
@@ -51,7 +50,7 @@ impl ZeroedPages {
         let is_asked = record.start_lsn < self.redo_lsn && blocks.contains(block.block);
         let Some(page) = block.page_id().filter(|page| is_asked && page.fork == ForkNumber::Main) else { return };
         let is_image = block.has_image_to_apply(record.major);
-        if is_image || !is_hint(record.header.rmgr_id, record.header.info) {
+        if is_image || !record.kind().is_hint() {
             self.named.insert(page);
         }
     }

@@ -14,7 +14,7 @@ use crate::parsers::error::ParseError;
 use crate::parsers::image::{BlockImage, ImageDecoder, ImageError};
 use crate::parsers::page::PageHeader;
 use crate::parsers::wal::block::BlockRef;
-use crate::parsers::wal::names::{RM_XLOG, is_hint};
+use crate::parsers::wal::names::RM_XLOG;
 use crate::parsers::wal::record::Record;
 use crate::types::{ForkNumber, Lsn};
 
@@ -224,9 +224,9 @@ impl CauseClassifier {
         if !image.applies() {
             return Cause::ConsistencyCheck;
         }
-        let (major, rmgr_id, info) = (record.major, record.header.rmgr_id, record.header.info);
+        let (major, kind, rmgr_id) = (record.major, record.kind(), record.header.rmgr_id);
         let mut repeated = !self.imaged.insert(block.rel, block.fork_code(), block.block);
-        if always_images(major, rmgr_id, info, block.block_id) {
+        if always_images(kind, block.block_id) {
             return match (rmgr_id, repeated) {
                 (RM_XLOG, _) if self.facts.is_map_truncation(record.start_lsn) => Cause::MapTruncation,
                 (_, false) if self.may_be_repeated(rmgr_id, |this| old_lsn(&mut this.old_lsns).ok()) => self.unknown(),
@@ -236,7 +236,7 @@ impl CauseClassifier {
                 (_, true) => Cause::RepeatedForced,
             };
         }
-        let is_hint = is_hint(rmgr_id, info);
+        let is_hint = kind.is_hint();
         // Of hint bits it matters only where a redo point may be hidden.
         let old = if !is_hint || repeated || !major.facts().marks_redo_points {
             match old_lsn(&mut self.old_lsns) {
@@ -251,14 +251,14 @@ impl CauseClassifier {
         } else {
             Lsn::INVALID
         };
-        if never_forced(major, rmgr_id, info, block.block_id) && self.shows_redo(old, record.start_lsn) {
+        if never_forced(major, kind, block.block_id) && self.shows_redo(old, record.start_lsn) {
             self.imaged.insert(block.rel, block.fork_code(), block.block);
             repeated = false;
         }
         if is_hint {
             return self.hint(record, Some(old), repeated);
         }
-        if never_forced(major, rmgr_id, info, block.block_id) {
+        if never_forced(major, kind, block.block_id) {
             // It may have been initialised anew after an image that is not here; pages of maps are not.
             if self.redo.is_none() && !repeated && !old.is_valid() && block.fork() == Some(ForkNumber::Main) {
                 return self.unknown();

@@ -20,7 +20,7 @@ use super::segment::Visitor;
 use crate::parsers::error::ParseError;
 use crate::parsers::wal::block::BlockHead;
 use crate::parsers::wal::lifecycle::LifeCycle;
-use crate::parsers::wal::names::{RM_SMGR, RM_XLOG, is_hint};
+use crate::parsers::wal::names::{RM_SMGR, RM_XLOG};
 use crate::parsers::wal::payload::XlogPayload;
 use crate::parsers::wal::record::Record;
 use crate::types::{BlockNumber, ForkNumber, Lsn, RelFileLocator};
@@ -130,18 +130,16 @@ impl Visitor for SegmentFacts {
 impl SegmentFacts {
     #[inline(never)]
     fn touched(&mut self, record: &Record<'_>, block_id: u8, block: &BlockHead) {
-        let (rmgr_id, info) = (record.header.rmgr_id, record.header.info);
+        let kind = record.kind();
         let key = (block.rel, block.fork_code(), block.block);
-        if never_images(rmgr_id, info, block_id) {
+        if never_images(kind, block_id) {
             // Not a change: what comes next must not be taken for one that was seen.
             return self.recent.forget(key.0, key.1, key.2);
         }
         if self.seen.insert(key.0, key.1, key.2) {
-            let has_own = block.has_image_to_apply(record.major)
-                || block.will_init()
-                || always_images(record.major, rmgr_id, info, block_id);
-            let kind = if has_own { EventKind::Imaged } else { EventKind::Changed };
-            self.events.push(Event { lsn: record.start_lsn, block: key, kind });
+            let has_own = block.has_image_to_apply(record.major) || block.will_init() || always_images(kind, block_id);
+            let event = if has_own { EventKind::Imaged } else { EventKind::Changed };
+            self.events.push(Event { lsn: record.start_lsn, block: key, kind: event });
         }
     }
 
@@ -149,7 +147,7 @@ impl SegmentFacts {
     fn xlog_record(&mut self, record: &Record<'_>) {
         let lsn = record.start_lsn;
         if record.header.is_images() {
-            let is_hint = is_hint(record.header.rmgr_id, record.header.info);
+            let is_hint = record.kind().is_hint();
             for (block_id, block) in record.block_heads() {
                 let key = (block.rel, block.fork_code(), block.block);
                 let is_map = [Some(ForkNumber::Fsm), Some(ForkNumber::Vm)].contains(&block.fork());

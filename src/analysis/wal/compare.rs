@@ -7,13 +7,9 @@ use super::clock::{Clock, Told};
 use super::interval::Interval;
 use super::tally::Tally;
 use crate::parsers::image::Compression;
-use crate::parsers::wal::names::{RM_XACT, type_key};
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::record_time::record_time;
 use crate::types::RelFileLocator;
-
-/// Types of the resource manager Transaction that commit one: `COMMIT` and `COMMIT_PREPARED`.
-const COMMITS: [u8; 2] = [0x00, 0x30];
 
 /// What a figure counts; averages and shares are not whole numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
@@ -124,8 +120,7 @@ impl Work {
     /// Takes what a record tells.
     pub fn record(&mut self, record: &Record<'_>) {
         record_time(record).into_iter().for_each(|time| self.clock.tell(record.start_lsn, Told::now(time)));
-        let (rmgr_id, info) = (record.header.rmgr_id, record.header.info);
-        if rmgr_id == RM_XACT && COMMITS.contains(&type_key(rmgr_id, info)) {
+        if record.kind().commits() {
             self.commits = self.commits.saturating_add(1);
         }
     }

@@ -8,8 +8,8 @@ use super::block_set::{BlockSet, RecentBlocks};
 use super::hidden_redo::{HiddenRedo, RedoInForce};
 use super::segment::Visitor;
 use crate::parsers::dwb::{DwbLayout, LAYOUTS};
-use crate::parsers::wal::names::{RM_XLOG, XLOG_FPI, type_key};
 use crate::parsers::wal::record::Record;
+use crate::parsers::wal::records::RecordKind;
 use crate::types::Lsn;
 
 /// Smallest size that is proposed, in MB: that of the server's own header file.
@@ -88,8 +88,7 @@ impl Visitor for DirtyBlocks<'_> {
             self.recent.clear();
             self.cuts = rest;
         }
-        let (rmgr_id, info) = (record.header.rmgr_id, record.header.info);
-        if record.layout.block_count == 0 || (rmgr_id == RM_XLOG && type_key(rmgr_id, info) == XLOG_FPI) {
+        if record.layout.block_count == 0 || record.kind() == RecordKind::XlogFpi {
             return;
         }
         let Some((_, blocks)) = self.parts.last_mut() else { return };

@@ -128,8 +128,7 @@ pub struct ImageHints {
 impl ImageHints {
     /// Takes a block reference that was met before in the stretch or not. `offset`: where its image begins in the body.
     pub fn add(&mut self, record: &Record<'_>, (block_id, block): (u8, &BlockHead), offset: usize, is_repeated: bool) {
-        let (rmgr_id, info) = (record.header.rmgr_id, record.header.info);
-        if !block.has_image_to_apply(record.major) || !never_forced(record.major, rmgr_id, info, block_id) {
+        if !block.has_image_to_apply(record.major) || !never_forced(record.major, record.kind(), block_id) {
             return;
         }
         match lsn_at_hand(record, block, offset) {
@@ -218,10 +217,10 @@ impl Visitor for NewerImages {
         if record.layout.image_count == 0 || !self.range.contains(&record.start_lsn) {
             return;
         }
-        let (rmgr_id, info) = (record.header.rmgr_id, record.header.info);
+        let kind = record.kind();
         for block in record.blocks() {
             let Some(image) = block.image.filter(|image| image.applies()) else { continue };
-            if !never_forced(record.major, rmgr_id, info, block.block_id) {
+            if !never_forced(record.major, kind, block.block_id) {
                 continue;
             }
             // An image that cannot be restored shows nothing.

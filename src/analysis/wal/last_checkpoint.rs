@@ -12,6 +12,7 @@ use crate::parsers::wal::checkpoint::CheckPoint;
 use crate::parsers::wal::names::{RM_MULTIXACT, RM_XLOG};
 use crate::parsers::wal::payload::XlogPayload;
 use crate::parsers::wal::record::Record;
+use crate::parsers::wal::records::RecordKind;
 use crate::parsers::wal::timeline::WalSegment;
 use crate::parsers::wal::version::Major;
 use crate::types::Lsn;
@@ -169,8 +170,7 @@ impl Visitor for Seen {
 ///
 /// Source: `xl_multixact_create`, `src/include/access/multixact.h`.
 pub(crate) fn multixact_made(record: &Record<'_>) -> Option<(u32, u64, u32)> {
-    const CREATE: u8 = 0x20;
-    if record.header.info & 0xF0 != CREATE || record.is_cut() {
+    if record.kind() != RecordKind::MultixactCreateId || record.is_cut() {
         return None;
     }
     let data = record.main_data();

@@ -13,7 +13,8 @@ use strum::{EnumIter, IntoEnumIterator, IntoStaticStr};
 use crate::parsers::decode::{u16_at, u32_at};
 use crate::parsers::wal::block::BlockRef;
 use crate::parsers::wal::names::{RM_HEAP, RM_HEAP2, RM_SEQUENCE};
-use crate::parsers::wal::record::{RMGR_INFO_MASK, Record};
+use crate::parsers::wal::record::Record;
+use crate::parsers::wal::records::RecordKind;
 use crate::parsers::wal::version::Major;
 use crate::types::ForkNumber;
 
@@ -151,7 +152,7 @@ impl PageAction {
     pub fn of(record: &Record<'_>, block: &BlockRef<'_>) -> Option<Self> {
         let part = Part {
             major: record.major,
-            info: record.header.info & RMGR_INFO_MASK,
+            kind: record.kind(),
             block_id: block.block_id,
             is_init: block.will_init(),
             blocks: record.layout.block_count,
@@ -163,7 +164,7 @@ impl PageAction {
             RM_HEAP => heap::heap(&part),
             RM_HEAP2 => heap::heap2(&part),
             RM_SEQUENCE => Some(Self::bare(ActionKind::SetSequence)),
-            rmgr_id => index::of(rmgr_id, &part),
+            _ => index::of(&part),
         }
     }
 
@@ -208,8 +209,7 @@ impl PageAction {
 
 struct Part<'a> {
     major: Major,
-    /// The bits of `xl_info` that give the type.
-    info: u8,
+    kind: RecordKind,
     block_id: u8,
     is_init: bool,
     blocks: u8,

@@ -4,9 +4,9 @@
 //! `wal_level` minimal, and at a start, a change is not logged; and a server with a double write buffer writes no images
 //! though the setting is on. The first changes after a redo point show what is in force.
 
+use crate::parsers::wal::records::RecordKind;
 use rustc_hash::FxHashSet;
 
-use crate::parsers::wal::names::{RM_BTREE, RM_HEAP};
 use crate::parsers::wal::record::Record;
 use crate::types::{BlockNumber, Lsn, RelFileLocator};
 
@@ -116,13 +116,14 @@ impl WritesAfterRedo {
 /// True for a record whose first block has an image whenever the page was not changed since the redo point: an inserted,
 /// deleted or updated row, an entry of a btree leaf.
 fn is_plain_change(record: &Record<'_>) -> bool {
-    /// `XLOG_HEAP_OPMASK`, `src/include/access/heapam_xlog.h`: `INSERT`, `DELETE`, `UPDATE`, `HOT_UPDATE`.
-    const HEAP_OPERATION: u8 = 0x70;
-    match record.header.rmgr_id {
-        RM_HEAP => matches!(record.header.info & HEAP_OPERATION, 0x00 | 0x10 | 0x20 | 0x40),
-        RM_BTREE => record.rmgr_info() == 0x00,
-        _ => false,
-    }
+    matches!(
+        record.kind(),
+        RecordKind::HeapInsert
+            | RecordKind::HeapDelete
+            | RecordKind::HeapUpdate
+            | RecordKind::HeapHotUpdate
+            | RecordKind::BtreeInsertLeaf
+    )
 }
 
 #[cfg(test)]

@@ -5,10 +5,10 @@ use rustc_hash::FxHashMap;
 use super::block_set::{BlockSet, RecentBlocks};
 use crate::parsers::page_kind::access_method_name;
 use crate::parsers::wal::names::{
-    RM_BRIN, RM_BTREE, RM_GIN, RM_GIST, RM_HASH, RM_HEAP, RM_HEAP2, RM_SEQUENCE, RM_SPGIST, RM_XLOG, XLOG_FPI,
-    XLOG_FPI_FOR_HINT, type_key,
+    RM_BRIN, RM_BTREE, RM_GIN, RM_GIST, RM_HASH, RM_HEAP, RM_HEAP2, RM_SEQUENCE, RM_SPGIST,
 };
 use crate::parsers::wal::record::Record;
+use crate::parsers::wal::records::Work;
 use crate::types::{Oid, RelFileLocator};
 
 /// Counts over the records that refer to a relation's blocks, in all its forks.
@@ -141,11 +141,11 @@ impl RelationUse {
     }
 
     /// Counts what a record did; once for each relation that it touches.
-    fn add_work(&mut self, work: Work) {
+    fn add_work(&mut self, work: Work, is_moved: bool) {
         let count = match work {
             Work::Insert => &mut self.inserts,
             Work::MultiInsert => &mut self.multi_inserts,
-            Work::Update { is_moved } => {
+            Work::Update => {
                 self.moved_updates = self.moved_updates.saturating_add(u64::from(is_moved));
                 &mut self.updates
             }
@@ -162,52 +162,6 @@ const fn bit_of(rmgr_id: u8) -> u32 {
     if rmgr_id < 32 { 1 << rmgr_id } else { 0 }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Work {
-    Insert,
-    MultiInsert,
-    /// The old page has a reference of its own where it is another one.
-    Update {
-        is_moved: bool,
-    },
-    HotUpdate,
-    Delete,
-    Vacuum,
-    HintImage,
-    WholePages,
-    Other,
-}
-
-impl Work {
-    /// Types as in the table of names; the bit 0x80 of heap records says that the page is built anew.
-    fn of(record: &Record<'_>) -> Self {
-        let rmgr_id = record.header.rmgr_id;
-        let key = type_key(rmgr_id, record.header.info);
-        match (rmgr_id, key) {
-            (RM_XLOG, XLOG_FPI_FOR_HINT) => Self::HintImage,
-            (RM_XLOG, XLOG_FPI) => Self::WholePages,
-            (RM_HEAP, 0x00 | 0x80) => Self::Insert,
-            (RM_HEAP, 0x10) => Self::Delete,
-            // Block 1 is the old page; 2 and 3 are pages of the map (heap_xlog_update).
-            (RM_HEAP, 0x20 | 0xA0) => Self::Update { is_moved: record.block_heads().any(|(id, _)| id == 1) },
-            (RM_HEAP, 0x40 | 0xC0) => Self::HotUpdate,
-            (RM_HEAP2, 0x50 | 0xD0) => Self::MultiInsert,
-            // VACUUM, FREEZE_PAGE, PRUNE_VACUUM_SCAN, PRUNE_VACUUM_CLEANUP and VISIBLE. Not 0x10, which is pruning by
-            // whoever comes across the page: CLEAN, PRUNE, PRUNE_ON_ACCESS.
-            (RM_HEAP2, 0x20..=0x40) => Self::Vacuum,
-            // DELETE, UNLINK_PAGE, UNLINK_PAGE_META, MARK_PAGE_HALFDEAD, VACUUM.
-            (RM_BTREE, 0x70..=0x90 | 0xB0 | 0xC0) => Self::Vacuum,
-            // DELETE, VACUUM_ONE_PAGE.
-            (RM_HASH, 0x90 | 0xC0) => Self::Vacuum,
-            // VACUUM_PAGE, DELETE_PAGE, VACUUM_DATA_LEAF_PAGE.
-            (RM_GIN, 0x40 | 0x50 | 0x90) => Self::Vacuum,
-            // VACUUM_LEAF, VACUUM_ROOT, VACUUM_REDIRECT.
-            (RM_SPGIST, 0x60..=0x80) => Self::Vacuum,
-            _ => Self::Other,
-        }
-    }
-}
-
 #[derive(Clone, Debug, Default)]
 pub struct RelationUses {
     uses: FxHashMap<RelFileLocator, RelationUse>,
@@ -220,7 +174,9 @@ impl RelationUses {
         if record.layout.block_count == 0 {
             return;
         }
-        let work = Work::of(record);
+        let work = record.kind().work();
+        // Block 1 is the old page; 2 and 3 are pages of the map (heap_xlog_update).
+        let is_moved = work == Work::Update && record.block_heads().any(|(id, _)| id == 1);
         let is_ordinary = !record.header.is_images();
         let mut before: Option<RelFileLocator> = None;
         for (_, block) in record.block_heads() {
@@ -228,7 +184,7 @@ impl RelationUses {
             of.rmgrs |= bit_of(record.header.rmgr_id);
             // References to one relation follow each other, but for records of two relations, which are images alone.
             if before != Some(block.rel) {
-                of.add_work(work);
+                of.add_work(work, is_moved);
                 before = Some(block.rel);
             }
             if is_ordinary {

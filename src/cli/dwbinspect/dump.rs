@@ -242,7 +242,7 @@ fn relation_columns(found: &BTreeSet<RelFileLocator>, names: Option<&RelationNam
 fn confirm_relations(filter: &PageFilter, source: &DwbSource, found: &BTreeSet<RelFileLocator>) -> Result<(), Stop> {
     for (wanted, pattern) in filter.relations() {
         if !found.iter().any(|rel| pattern.matches(*rel)) && !source.has_file_of(&pattern) {
-            return Err(InspectError::NoSlotOfRelation(wanted.clone()).into());
+            return Err(InspectError::NoSlotOfRelation(wanted.to_string()).into());
         }
     }
     Ok(())

@@ -5,3 +5,10 @@ pub mod files;
 pub(crate) mod redo_end;
 pub(crate) mod redo_log;
 pub mod tablespace;
+
+use std::path::Path;
+
+/// True when the files of a directory are those of MySQL or MariaDB.
+pub(crate) fn is_innodb(path: &Path) -> bool {
+    ["ibdata1", "mysql.ibd"].iter().any(|name| path.join(name).is_file())
+}

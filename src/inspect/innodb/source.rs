@@ -139,11 +139,6 @@ pub struct InnodbSource {
     pub my_cnf: Option<PathBuf>,
 }
 
-/// True when the files of a directory are those of MySQL or MariaDB.
-pub(crate) fn is_innodb(path: &Path) -> bool {
-    ["ibdata1", "mysql.ibd"].iter().any(|name| path.join(name).is_file())
-}
-
 impl InnodbSource {
     /// Opens a data directory, and reports what its files alone show.
     ///

@@ -1,5 +1,6 @@
 //! Repairs: proven images put back with a journal, and journals carried out again or taken back.
 
+pub mod fill_error;
 pub mod journals;
 pub mod lock;
 pub(crate) mod readiness;

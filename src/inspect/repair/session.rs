@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use super::fill_error::{FillError, StepChange};
 use super::lock::Locked;
 use super::readiness::Readiness;
 use super::replay::unfinished;
@@ -11,14 +12,14 @@ use super::{RepairRequest, Written};
 use crate::analysis::verdict::candidate::ImageSource;
 use crate::analysis::verdict::fetch::{FetchError, fetch_image};
 use crate::analysis::verdict::survey::PageReport;
-use crate::cluster::open::{AccessError, Links, read_small};
+use crate::cluster::open::{Links, read_small};
 use crate::cluster::page_source::{PageRead, PageSource, RelationPages};
 use crate::inspect::error::InspectError;
 use crate::inspect::examination::Examination;
 use crate::inspect::page_name::PageName;
 use crate::parsers::control::ControlFile;
 use crate::repair::apply::{Cluster, Direction, Order, carry_out};
-use crate::repair::journal::{JournalError, NewJournal, beside, demand_short, examine_site};
+use crate::repair::journal::{NewJournal, beside, demand_short, examine_site};
 use crate::repair::manifest::{DirectoryMark, JournalEntry, Manifest};
 use crate::repair::plan::{PLAN_LIMIT_BYTES, Permission, Plan, PlanSource, PlanStep, crc_text};
 use crate::repair::prepare::{Material, PrepareError, final_bytes};
@@ -31,47 +32,6 @@ const JOURNAL_EXTRA_BYTES: u64 = 1 << 20;
 
 /// Room that it needs for the words about each page: in the plan, in the manifest and in the log.
 const WORDS_PER_PAGE_BYTES: u64 = 2 << 10;
-
-/// Why the old and new bytes of a page could not be put into a journal.
-#[derive(Debug, thiserror::Error)]
-pub enum FillError {
-    /// The page or its image is no longer what the plan says.
-    #[error("{path} block {block}: {change}")]
-    Changed {
-        /// File of the page.
-        path: String,
-        /// Block.
-        block: u32,
-        /// In what way.
-        change: StepChange,
-    },
-    /// The image cannot be read.
-    #[error(transparent)]
-    Fetch(#[from] FetchError),
-    /// The page cannot be read.
-    #[error(transparent)]
-    Access(#[from] AccessError),
-    /// The journal cannot be written.
-    #[error(transparent)]
-    Journal(#[from] JournalError),
-}
-
-/// In what way a step no longer fits what is there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum StepChange {
-    /// It names a fork that does not exist.
-    #[error("no such fork")]
-    NoSuchFork,
-    /// Its image is not there any more.
-    #[error("its image is no longer there")]
-    ImageGone,
-    /// The page is another.
-    #[error("the page has changed")]
-    PageChanged,
-    /// The image is another.
-    #[error("its image has changed")]
-    ImageChanged,
-}
 
 pub(super) struct Session<'a> {
     examined: &'a Examination,

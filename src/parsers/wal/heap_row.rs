@@ -1,7 +1,7 @@
 //! Rows that records of a heap write: the tuple as it stands in the page afterwards, or what is stored of it.
 
-use super::names::{RM_HEAP, type_key};
 use super::record::Record;
+use super::records::RecordKind;
 use crate::parsers::decode::u16_at;
 use crate::parsers::heap::TupleHeader;
 use crate::types::{BlockNumber, RelFileLocator};
@@ -43,16 +43,12 @@ impl RowWrite {
     /// other record, and for what does not fit its type.
     #[must_use]
     pub fn of(record: &Record<'_>) -> Option<Self> {
-        if record.header.rmgr_id != RM_HEAP {
-            return None;
-        }
-        let main = record.main_data();
-        // The bit 0x80 says that the page is built anew.
-        let is_update = match type_key(RM_HEAP, record.header.info) & 0x7F {
-            0x00 => false,
-            0x20 | 0x40 => true,
+        let is_update = match record.kind() {
+            RecordKind::HeapInsert => false,
+            RecordKind::HeapUpdate | RecordKind::HeapHotUpdate => true,
             _ => return None,
         };
+        let main = record.main_data();
         let mut blocks = record.blocks();
         let new =
             blocks.next().filter(|block| block.block_id == 0 && block.image.is_none() && block.fork_code() == 0)?;

@@ -7,9 +7,9 @@
 use nom::Parser;
 use nom::error::context;
 
-use super::names::{RM_DBASE, RM_SMGR, RM_XACT, type_key};
 use super::payload::PgTimestamp;
 use super::record::Record;
+use super::records::RecordKind;
 use super::version::{DatabaseRecords, Major};
 use super::xact_end::XactHead;
 use crate::parsers::decode::{ParseStep, decode_at, invalid, le_i32, le_u32, take};
@@ -109,41 +109,37 @@ impl LifeCycle {
     /// # Errors
     /// `Truncated` or `Invalid` when `buf` is not what its type says.
     pub fn decode(major: Major, rmgr_id: u8, info: u8, base: u64, buf: &[u8]) -> Result<Option<Self>, ParseError> {
-        let key = type_key(rmgr_id, info);
-        let format = major.facts().database;
-        match (rmgr_id, key) {
-            (RM_SMGR, 0x10) => decode_at("xl_smgr_create", base, buf, |i| {
+        let kind = RecordKind::of(major, rmgr_id, info);
+        match kind {
+            RecordKind::SmgrCreate => decode_at("xl_smgr_create", base, buf, |i| {
                 let (i, rel) = locator(i)?;
                 let (i, fork_code) = context("forkNum", le_i32).parse(i)?;
                 Ok((i, Some(Self::Created { rel, fork_code })))
             }),
-            (RM_SMGR, 0x20) => decode_at("xl_smgr_truncate", base, buf, |i| {
+            RecordKind::SmgrTruncate => decode_at("xl_smgr_truncate", base, buf, |i| {
                 let (i, keeps_blocks) = context("blkno", le_u32).parse(i)?;
                 let (i, rel) = locator(i)?;
                 let (i, flags) = context("flags", le_i32).parse(i)?;
                 Ok((i, Some(Self::Truncated { rel, keeps_blocks, flags })))
             }),
-            (RM_XACT, 0x00 | 0x20 | 0x30 | 0x40) => {
-                let committed = key == 0x00 || key == 0x30;
+            _ if kind.ends_xact() => {
+                let committed = kind.commits();
                 let structure = if committed { "xl_xact_commit" } else { "xl_xact_abort" };
                 decode_at(structure, base, buf, |i| dropped(committed, info, i))
             }
-            (RM_DBASE, 0x00) => decode_at("xl_dbase_create_file_copy_rec", base, buf, |i| {
+            RecordKind::DbaseCreateFileCopy => decode_at("xl_dbase_create_file_copy_rec", base, buf, |i| {
                 let (i, db_oid) = context("db_id", le_u32).parse(i)?;
                 let (i, spc_oid) = context("tablespace_id", le_u32).parse(i)?;
                 let (i, from_db) = context("src_db_id", le_u32).parse(i)?;
                 let (i, from_spc) = context("src_tablespace_id", le_u32).parse(i)?;
                 Ok((i, Some(Self::DatabaseCreated { db_oid, spc_oid, copied_from: Some((from_db, from_spc)) })))
             }),
-            (RM_DBASE, 0x10) if format == DatabaseRecords::Since15 => {
-                decode_at("xl_dbase_create_wal_log_rec", base, buf, |i| {
-                    let (i, db_oid) = context("db_id", le_u32).parse(i)?;
-                    let (i, spc_oid) = context("tablespace_id", le_u32).parse(i)?;
-                    Ok((i, Some(Self::DatabaseCreated { db_oid, spc_oid, copied_from: None })))
-                })
-            }
-            (RM_DBASE, 0x10) => database_drop(format, base, buf),
-            (RM_DBASE, 0x20) if format == DatabaseRecords::Since15 => database_drop(format, base, buf),
+            RecordKind::DbaseCreateWalLog => decode_at("xl_dbase_create_wal_log_rec", base, buf, |i| {
+                let (i, db_oid) = context("db_id", le_u32).parse(i)?;
+                let (i, spc_oid) = context("tablespace_id", le_u32).parse(i)?;
+                Ok((i, Some(Self::DatabaseCreated { db_oid, spc_oid, copied_from: None })))
+            }),
+            RecordKind::DbaseDrop => database_drop(major.facts().database, base, buf),
             _ => Ok(None),
         }
     }

@@ -14,6 +14,7 @@ pub mod prune;
 pub mod reader;
 pub mod record;
 pub mod record_time;
+pub mod records;
 pub mod scan;
 pub mod tablespace;
 pub mod timeline;

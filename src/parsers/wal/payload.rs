@@ -1,10 +1,11 @@
 //! What records of the resource manager XLOG say.
 
+use super::records::RecordKind;
 use nom::Parser;
 use nom::error::context;
 
 use super::checkpoint::CheckPoint;
-use super::names::{RM_XLOG, XLOG_FPI, XLOG_FPI_FOR_HINT, XLOG_SWITCH};
+use super::names::RM_XLOG;
 use super::record::{RMGR_INFO_MASK, Record, RecordHeader};
 use super::version::{Major, XlogFormat};
 use crate::parsers::decode::{ParseStep, decode_at, le_i32, le_i64, le_u8, le_u32, le_u64, take};
@@ -166,7 +167,7 @@ impl XlogPayload {
             return Ok(None);
         }
         let base = record.main_data_lsn().0;
-        let payload = Self::decode(record.major, record.rmgr_info(), base, record.main_data())?;
+        let payload = Self::decode(record.major, record.header.info, base, record.main_data())?;
         if let Self::CheckpointShutdown(checkpoint) | Self::CheckpointOnline(checkpoint) = &payload {
             let is_shutdown = matches!(payload, Self::CheckpointShutdown(_));
             let expected = impossible_redo(checkpoint.redo_lsn, record.start_lsn, is_shutdown);
@@ -184,42 +185,46 @@ impl XlogPayload {
     /// `Truncated` when `buf` is shorter than its type says.
     pub fn decode(major: Major, info: u8, base: u64, buf: &[u8]) -> Result<Self, ParseError> {
         let format = major.facts().xlog;
-        match info & RMGR_INFO_MASK {
-            0x00 => CheckPoint::decode(format, base, buf).map(Self::CheckpointShutdown),
-            0x10 => CheckPoint::decode(format, base, buf).map(Self::CheckpointOnline),
-            0x20 => Ok(Self::Noop),
-            0x30 => decode_at("XLOG_NEXTOID", base, buf, |i| {
+        match RecordKind::of(major, RM_XLOG, info) {
+            RecordKind::XlogCheckpointShutdown => CheckPoint::decode(format, base, buf).map(Self::CheckpointShutdown),
+            RecordKind::XlogCheckpointOnline => CheckPoint::decode(format, base, buf).map(Self::CheckpointOnline),
+            RecordKind::XlogNoop => Ok(Self::Noop),
+            RecordKind::XlogNextoid => decode_at("XLOG_NEXTOID", base, buf, |i| {
                 let (i, oid) = context("nextOid", le_u32).parse(i)?;
                 Ok((i, Self::NextOid(oid)))
             }),
-            XLOG_SWITCH => Ok(Self::Switch),
-            0x50 => decode_at("XLOG_BACKUP_END", base, buf, |i| {
+            RecordKind::XlogSwitch => Ok(Self::Switch),
+            RecordKind::XlogBackupEnd => decode_at("XLOG_BACKUP_END", base, buf, |i| {
                 let (i, lsn) = context("startpoint", le_u64).parse(i)?;
                 Ok((i, Self::BackupEnd { start_lsn: Lsn(lsn) }))
             }),
-            0x60 => decode_at("xl_parameter_change", base, buf, |i| parameter_change(major, i)),
-            0x70 => decode_at("xl_restore_point", base, buf, restore_point),
-            0x80 => decode_at("XLOG_FPW_CHANGE", base, buf, |i| {
+            RecordKind::XlogParameterChange => {
+                decode_at("xl_parameter_change", base, buf, |i| parameter_change(major, i))
+            }
+            RecordKind::XlogRestorePoint => decode_at("xl_restore_point", base, buf, restore_point),
+            RecordKind::XlogFpwChange => decode_at("XLOG_FPW_CHANGE", base, buf, |i| {
                 let (i, on) = context("fullPageWrites", le_u8).parse(i)?;
                 Ok((i, Self::FullPageWritesChange(on)))
             }),
-            0x90 => decode_at("xl_end_of_recovery", base, buf, |i| end_of_recovery(format, i)),
-            XLOG_FPI_FOR_HINT => Ok(Self::FpiForHint),
-            XLOG_FPI => Ok(Self::Fpi),
-            0xD0 => decode_at("xl_overwrite_contrecord", base, buf, |i| {
+            RecordKind::XlogEndOfRecovery => decode_at("xl_end_of_recovery", base, buf, |i| end_of_recovery(format, i)),
+            RecordKind::XlogFpiForHint => Ok(Self::FpiForHint),
+            RecordKind::XlogFpi => Ok(Self::Fpi),
+            RecordKind::XlogOverwriteContrecord => decode_at("xl_overwrite_contrecord", base, buf, |i| {
                 let (i, lsn) = context("overwritten_lsn", le_u64).parse(i)?;
                 let (i, time) = context("overwrite_time", le_i64).parse(i)?;
                 Ok((i, Self::OverwriteContrecord { overwritten_lsn: Lsn(lsn), time: PgTimestamp(time) }))
             }),
-            0xE0 if format >= XlogFormat::To18 => decode_at("XLOG_CHECKPOINT_REDO", base, buf, |i| {
+            RecordKind::XlogCheckpointRedo => decode_at("XLOG_CHECKPOINT_REDO", base, buf, |i| {
                 let (i, wal_level) = context("wal_level", le_i32).parse(i)?;
                 Ok((i, Self::CheckpointRedo { wal_level }))
             }),
-            0xF0 if format >= XlogFormat::Since19 => decode_at("XLOG_LOGICAL_DECODING_STATUS_CHANGE", base, buf, |i| {
-                let (i, on) = context("logical_decoding", le_u8).parse(i)?;
-                Ok((i, Self::LogicalDecodingStatusChange(on)))
-            }),
-            other => Ok(Self::Unknown(other)),
+            RecordKind::XlogLogicalDecodingStatusChange => {
+                decode_at("XLOG_LOGICAL_DECODING_STATUS_CHANGE", base, buf, |i| {
+                    let (i, on) = context("logical_decoding", le_u8).parse(i)?;
+                    Ok((i, Self::LogicalDecodingStatusChange(on)))
+                })
+            }
+            _ => Ok(Self::Unknown(info & RMGR_INFO_MASK)),
         }
     }
 }
@@ -297,7 +302,7 @@ fn end_of_recovery(format: XlogFormat, i: &[u8]) -> ParseStep<'_, XlogPayload> {
 
 /// LSN of the record that this one replaces, if its header is that of `OVERWRITE_CONTRECORD`.
 pub(crate) fn overwritten_lsn(header: &RecordHeader, main_data: &[u8]) -> Option<Lsn> {
-    if header.rmgr_id != RM_XLOG || header.info & RMGR_INFO_MASK != 0xD0 {
+    if header.kind_in_all_majors() != RecordKind::XlogOverwriteContrecord {
         return None;
     }
     main_data.first_chunk().map(|&bytes| Lsn(u64::from_le_bytes(bytes)))

@@ -1,5 +1,6 @@
 //! The lists of items in records that prune and freeze a page of a table.
 
+use super::records::RecordKind;
 use super::version::{Major, PruneRecords};
 use crate::parsers::decode::u16_at;
 
@@ -9,9 +10,6 @@ const PLAN_BYTES: usize = 12;
 const PLAN_COUNT_AT: usize = 10;
 /// Where the item stands in what 10 to 15 have for each row, `xl_heap_freeze_tuple`, of as many bytes.
 const FROZEN_ITEM_AT: usize = 4;
-
-/// Bits of `xl_info` that say what a record of Heap2 does.
-const OPERATION: u8 = 0x70;
 
 /// Flags of `xl_heap_prune` that say which lists there are, `src/include/access/heapam_xlog.h`.
 const FREEZE_PLANS: u8 = 1 << 4;
@@ -32,22 +30,22 @@ pub(crate) struct PruneLists {
 }
 
 impl PruneLists {
-    /// The lists of a record of Heap2 with this `xl_info`: `main` are its main data, `data` those of the page. `None` when they end before
-    /// the lists, and for records that have none.
+    /// The lists of a record: `main` are its main data, `data` those of the page. `None` when they end before the lists, and
+    /// for kinds that have none.
     ///
     /// Sources: `xl_heap_clean`, `xl_heap_prune`, `xl_heap_vacuum`, `xl_heap_freeze_page`, `xl_heap_freeze_tuple` and
     /// `xl_heap_freeze_plan`, `src/include/access/heapam_xlog.h` of 10 to 16.
     #[must_use]
-    pub fn of(major: Major, info: u8, main: &[u8], data: &[u8]) -> Option<Self> {
-        match (major.facts().prune, info & OPERATION) {
-            (PruneRecords::To13 | PruneRecords::To16, 0x10) => Self::of_clean(main, data),
-            (PruneRecords::To16, 0x20) => {
+    pub fn of(major: Major, kind: RecordKind, main: &[u8], data: &[u8]) -> Option<Self> {
+        match kind {
+            RecordKind::Heap2Prune => Self::of_clean(main, data),
+            RecordKind::Heap2Vacuum => {
                 let unused = numbers(data, 0, usize::from(u16_at(main, 0)?))?;
                 Some(Self { unused, ..Self::default() })
             }
-            (PruneRecords::To13, 0x20) | (PruneRecords::To16, 0x30) => Self::of_freeze(major, main, data),
-            (PruneRecords::To13 | PruneRecords::To16, _) => None,
-            _ => Self::decode(Self::flags_of(major, main)?, data),
+            RecordKind::Heap2FreezePage => Self::of_freeze(major, main, data),
+            _ if kind.is_prune_and_freeze() => Self::decode(Self::flags_of(major, main)?, data),
+            _ => None,
         }
     }
 
@@ -132,9 +130,15 @@ fn numbers(data: &[u8], at: usize, count: usize) -> Option<Vec<u16>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parsers::wal::names::RM_HEAP2;
 
     fn bytes(numbers: &[u16]) -> Vec<u8> {
         numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+    }
+
+    /// The lists of a record of Heap2 with this `xl_info`.
+    fn lists(major: Major, info: u8, main: &[u8], data: &[u8]) -> Option<PruneLists> {
+        PruneLists::of(major, RecordKind::of(major, RM_HEAP2, info), main, data)
     }
 
     #[test]
@@ -157,13 +161,13 @@ mod tests {
         let data = bytes(&[3, 4, 5, 6, 7]);
         let cleaned = PruneLists { redirected: vec![[3, 4]], dead: vec![5, 6], unused: vec![7], frozen: vec![] };
         for major in [Major::V10, Major::V13, Major::V14, Major::V16] {
-            assert_eq!(PruneLists::of(major, 0x10, &main, &data).as_ref(), Some(&cleaned), "{major:?}");
-            assert_eq!(PruneLists::of(major, 0x10, &main, &data[..6]), None);
-            assert_eq!(PruneLists::of(major, 0x10, &main[..6], &data), None);
+            assert_eq!(lists(major, 0x10, &main, &data).as_ref(), Some(&cleaned), "{major:?}");
+            assert_eq!(lists(major, 0x10, &main, &data[..6]), None);
+            assert_eq!(lists(major, 0x10, &main[..6], &data), None);
         }
         let unused = PruneLists { unused: vec![3, 4], ..PruneLists::default() };
-        assert_eq!(PruneLists::of(Major::V14, 0x20, &[2, 0], &data[..4]), Some(unused));
-        assert_eq!(PruneLists::of(Major::V14, 0x20, &[3, 0], &data[..4]), None);
+        assert_eq!(lists(Major::V14, 0x20, &[2, 0], &data[..4]), Some(unused));
+        assert_eq!(lists(Major::V14, 0x20, &[3, 0], &data[..4]), None);
     }
 
     #[test]
@@ -172,14 +176,14 @@ mod tests {
         let main = [7, 0, 0, 0, 2, 0, 1, 0];
         let rows = bytes(&[0, 0, 8, 0, 0, 0, 0, 0, 9, 0, 0, 0]);
         for (major, info) in [(Major::V10, 0x20), (Major::V13, 0x20), (Major::V14, 0x30), (Major::V15, 0x30)] {
-            assert_eq!(PruneLists::of(major, info, &main, &rows), frozen(&[8, 9]), "{major:?}");
-            assert_eq!(PruneLists::of(major, info, &main, &rows[..16]), None);
+            assert_eq!(lists(major, info, &main, &rows), frozen(&[8, 9]), "{major:?}");
+            assert_eq!(lists(major, info, &main, &rows[..16]), None);
         }
         let plans = bytes(&[0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 1, 8, 9, 10]);
-        assert_eq!(PruneLists::of(Major::V16, 0x30, &main, &plans), frozen(&[8, 9, 10]));
-        assert_eq!(PruneLists::of(Major::V16, 0x30, &main, &plans[..28]), None);
+        assert_eq!(lists(Major::V16, 0x30, &main, &plans), frozen(&[8, 9, 10]));
+        assert_eq!(lists(Major::V16, 0x30, &main, &plans[..28]), None);
         // CLEANUP_INFO of 13 names no page.
-        assert_eq!(PruneLists::of(Major::V13, 0x30, &main, &rows), None);
+        assert_eq!(lists(Major::V13, 0x30, &main, &rows), None);
     }
 
     #[test]

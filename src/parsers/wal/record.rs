@@ -4,7 +4,8 @@ use nom::Parser;
 use nom::error::context;
 
 use super::block::{BlockHeads, BlockRefs, BodyLayout};
-use super::names::{RM_XLOG, RecordTypeName, XLOG_FPI, XLOG_FPI_FOR_HINT, XLOG_SWITCH, record_type_name};
+use super::names::RecordTypeName;
+use super::records::{RecordKind, RecordType, record_type_name};
 use super::version::Major;
 use crate::parsers::crc::crc32c_of_two;
 use crate::parsers::decode::{decode_at, le_u8, le_u32, le_u64, take};
@@ -159,14 +160,19 @@ impl RecordHeader {
 
     /// True for the record that ends a segment early (`XLOG_SWITCH`).
     #[must_use]
-    pub const fn is_switch(&self) -> bool {
-        self.rmgr_id == RM_XLOG && self.info & RMGR_INFO_MASK == XLOG_SWITCH
+    pub fn is_switch(&self) -> bool {
+        self.kind_in_all_majors() == RecordKind::XlogSwitch
     }
 
     /// True for a record that is nothing but images (`XLOG_FPI_FOR_HINT`, `XLOG_FPI`).
     #[must_use]
-    pub const fn is_images(&self) -> bool {
-        self.rmgr_id == RM_XLOG && matches!(self.info & RMGR_INFO_MASK, XLOG_FPI_FOR_HINT | XLOG_FPI)
+    pub fn is_images(&self) -> bool {
+        self.kind_in_all_majors().is_images()
+    }
+
+    /// The kind, of types that all majors have.
+    pub(crate) fn kind_in_all_majors(&self) -> RecordKind {
+        RecordKind::of(Major::OLDEST, self.rmgr_id, self.info)
     }
 }
 
@@ -252,10 +258,15 @@ impl<'a> Record<'a> {
         self.start_lsn.advanced_by(u64::try_from(before).unwrap_or(u64::MAX))
     }
 
-    /// The bits of `xl_info` that give the record's type; compare with the keys of [`super::names`].
+    /// What kind of record it is.
+    #[inline]
     #[must_use]
-    pub const fn rmgr_info(&self) -> u8 {
-        self.header.info & RMGR_INFO_MASK
+    pub fn kind(&self) -> RecordKind {
+        RecordKind::of(self.major, self.header.rmgr_id, self.header.info)
+    }
+
+    pub(crate) fn record_type(&self) -> RecordType {
+        RecordType::new(self.major, self.header.rmgr_id, self.header.info)
     }
 
     /// Bytes of images in the record, as stored: what `pg_waldump --stats` calls FPI size.

@@ -1,8 +1,8 @@
 //! When a record was written, where it says so.
 
-use super::names::{RM_XACT, RM_XLOG, type_key};
 use super::payload::PgTimestamp;
 use super::record::Record;
+use super::records::RecordKind;
 
 /// Bytes before `prepared_at` in the state of a prepared transaction: magic, length, transaction, database.
 ///
@@ -18,13 +18,10 @@ const PREPARED_AT: usize = 16;
 #[inline]
 #[must_use]
 pub fn record_time(record: &Record<'_>) -> Option<PgTimestamp> {
-    let (rmgr_id, info) = (record.header.rmgr_id, record.header.info);
-    let at = match (rmgr_id, type_key(rmgr_id, info)) {
-        // COMMIT, ABORT, and both for prepared transactions.
-        (RM_XACT, 0x00 | 0x20 | 0x30 | 0x40) => 0,
-        (RM_XACT, 0x10) => PREPARED_AT,
-        // RESTORE_POINT and END_OF_RECOVERY.
-        (RM_XLOG, 0x70 | 0x90) => 0,
+    let at = match record.kind() {
+        RecordKind::XactPrepare => PREPARED_AT,
+        RecordKind::XlogRestorePoint | RecordKind::XlogEndOfRecovery => 0,
+        kind if kind.ends_xact() => 0,
         _ => return None,
     };
     let bytes = record.main_data().get(at..)?.first_chunk()?;

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use nom::Parser;
 use nom::error::context;
 
-use super::names::{RM_TBLSPC, type_key};
 use super::record::Record;
+use super::records::RecordKind;
 use crate::parsers::decode::{decode_at, le_u32};
 use crate::parsers::error::ParseError;
 use crate::types::{Lsn, Oid};
@@ -42,8 +42,7 @@ impl TablespaceCreated {
     /// # Errors
     /// `Truncated` when the main data is not what its type says.
     pub fn of(record: &Record<'_>) -> Result<Option<Self>, ParseError> {
-        const CREATE: u8 = 0x00;
-        if record.header.rmgr_id != RM_TBLSPC || type_key(RM_TBLSPC, record.header.info) != CREATE {
+        if record.kind() != RecordKind::TblspcCreate {
             return Ok(None);
         }
         let base = record.main_data_lsn().0;

@@ -1,10 +1,10 @@
 //! Ends of transactions: records of commits and aborts.
 
+use super::records::RecordKind;
 use nom::Parser;
 use nom::error::context;
 
 use super::lifecycle::items;
-use super::names::{RM_XACT, type_key};
 use super::payload::PgTimestamp;
 use super::record::Record;
 use crate::parsers::decode::{ParseStep, decode_at, le_i64, le_u32, take};
@@ -12,8 +12,6 @@ use crate::parsers::error::ParseError;
 
 /// Flag in `xl_info` of a commit or abort: `xinfo` follows the time (`XLOG_XACT_HAS_INFO`).
 const XACT_HAS_INFO: u8 = 0x80;
-/// Type of the record that names the transaction above some subtransactions (`XLOG_XACT_ASSIGNMENT`).
-const XACT_ASSIGNMENT: u8 = 0x50;
 /// Bits of `xinfo` that say what follows (`XACT_XINFO_HAS_*`); the same in all majors.
 const XINFO_HAS_DBINFO: u32 = 0x01;
 const XINFO_HAS_SUBXACTS: u32 = 0x02;
@@ -117,24 +115,17 @@ impl XactEnd {
     /// # Errors
     /// `Truncated` or `Invalid` when the main data is not what its type says.
     pub fn of(record: &Record<'_>) -> Result<Option<Self>, ParseError> {
-        if record.header.rmgr_id != RM_XACT {
+        let kind = record.kind();
+        if !kind.ends_xact() {
             return Ok(None);
         }
-        let key = type_key(RM_XACT, record.header.info);
-        // COMMIT and COMMIT_PREPARED, ABORT and ABORT_PREPARED.
-        let committed = match key {
-            0x00 | 0x30 => true,
-            0x20 | 0x40 => false,
-            _ => return Ok(None),
-        };
-        let is_prepared = matches!(key, 0x30 | 0x40);
         let base = record.main_data_lsn().0;
         decode_at("xl_xact_commit", base, record.main_data(), |i| {
             let (i, head) = XactHead::parse(record.header.info, i)?;
             let (i, lists) = head.lists(i)?;
             let (i, prepared) = head.prepared_xid(i)?;
-            let xid = if is_prepared { prepared } else { Some(record.header.xid).filter(|xid| *xid != 0) };
-            Ok((i, Some(Self { committed, time: head.time, xid, subxids: xids(lists.subxids) })))
+            let xid = if kind.ends_prepared() { prepared } else { Some(record.header.xid).filter(|xid| *xid != 0) };
+            Ok((i, Some(Self { committed: kind.commits(), time: head.time, xid, subxids: xids(lists.subxids) })))
         })
     }
 }
@@ -163,10 +154,7 @@ impl SubXacts {
     /// # Errors
     /// `Truncated` or `Invalid` when the main data is not what its type says.
     pub fn of(record: &Record<'_>) -> Result<Option<Self>, ParseError> {
-        if record.header.rmgr_id != RM_XACT {
-            return Ok(None);
-        }
-        if type_key(RM_XACT, record.header.info) == XACT_ASSIGNMENT {
+        if record.kind() == RecordKind::XactAssignment {
             let base = record.main_data_lsn().0;
             return decode_at("xl_xact_assignment", base, record.main_data(), |i| {
                 let (i, xid) = context("xtop", le_u32).parse(i)?;

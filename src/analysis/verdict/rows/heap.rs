@@ -5,8 +5,8 @@ use crate::analysis::verdict::change_log::{PageChange, u16_at};
 use crate::analysis::verdict::content::FIRST_NORMAL_XID;
 use crate::parsers::heap::{TupleHeader, infomask, page_tuples};
 use crate::parsers::page::{LinePointerState, PageHeader, line_pointers};
-use crate::parsers::wal::names::{RM_HEAP, RM_HEAP2};
 use crate::parsers::wal::prune::PruneLists;
+use crate::parsers::wal::records::RecordKind;
 
 /// Bytes of `xl_heap_header` and what it stands for: number of attributes, flags, offset of the data.
 const WAL_TUPLE_HEADER_BYTES: usize = 5;
@@ -144,35 +144,34 @@ impl HeapItems {
 
     fn apply_known(&mut self, change: &PageChange) -> Option<Result<(), Misfit>> {
         let xid = change.xid;
-        Some(match (change.rmgr_id, change.info & 0x70) {
+        Some(match change.kind {
             // INSERT: the item, then flags.
-            (RM_HEAP, 0x00) => {
+            RecordKind::HeapInsert => {
                 let rest = Some(wal_rest(&change.data, &[], &[])?);
                 self.insert(change.main_u16(0)?, Row { xmin: Some(xid), xmax: Some(0), rest, ..Row::default() })
             }
             // DELETE: transaction, item, bits, flags; the last for a row that never came to be.
-            (RM_HEAP, 0x10) => {
+            RecordKind::HeapDelete => {
                 let item = change.main_u16(4)?;
                 match *change.main.get(7)? & 0x08 {
                     0 => return self.end(change, true),
                     _ => self.change(item, |row| row.xmin = None),
                 }
             }
-            (RM_HEAP, 0x20 | 0x40) => return self.update(change),
+            RecordKind::HeapUpdate | RecordKind::HeapHotUpdate => return self.update(change),
             // TRUNCATE names no page. CONFIRM: the row's link to itself.
-            (RM_HEAP, 0x50) => self.change(change.main_u16(0)?, |_| ()),
+            RecordKind::HeapHeapConfirm => self.change(change.main_u16(0)?, |_| ()),
             // LOCK; LOCK_UPDATED: transaction, item.
-            (RM_HEAP, 0x60) => return self.end(change, false),
-            (RM_HEAP2, 0x60) => {
+            RecordKind::HeapLock => return self.end(change, false),
+            RecordKind::Heap2LockUpdated => {
                 let (xmax, item) = (change.main_u32(0)?, change.main_u16(4)?);
                 self.change(item, |row| (row.xmax, row.is_ended) = (Some(xmax), false))
             }
-            (RM_HEAP, 0x70) => return self.update_in_place(change),
-            (RM_HEAP2, 0x10 | 0x20 | 0x30) => return self.prune(change),
+            RecordKind::HeapInplace => return self.update_in_place(change),
             // VISIBLE: a flag of the page.
-            (RM_HEAP2, 0x40) => Ok(()),
-            (RM_HEAP2, 0x50) => return self.multi_insert(change),
-            _ => return None,
+            RecordKind::Heap2Visible => Ok(()),
+            RecordKind::Heap2MultiInsert => return self.multi_insert(change),
+            _ => return self.prune(change),
         })
     }
 
@@ -261,9 +260,9 @@ impl HeapItems {
         Some(done)
     }
 
-    /// PRUNE: what becomes of which items.
+    /// PRUNE and its kin: what becomes of which items; `None` for all other records.
     fn prune(&mut self, change: &PageChange) -> Option<Result<(), Misfit>> {
-        let lists = PruneLists::of(change.major, change.info, &change.main, &change.data)?;
+        let lists = PruneLists::of(change.major, change.kind, &change.main, &change.data)?;
         let mut done = Ok(());
         let is_used = |item: &Item| *item != Item::Unused;
         for [item, target] in lists.redirected {
@@ -364,6 +363,7 @@ fn wal_rest(data: &[u8], prefix: &[u16], suffix: &[u16]) -> Option<Box<[u16]>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parsers::wal::names::{RM_HEAP, RM_HEAP2};
     use crate::parsers::wal::version::Major;
     use crate::types::Lsn;
 
@@ -373,8 +373,7 @@ mod tests {
             end_lsn: Lsn(16),
             xid: 700,
             major: Major::V19,
-            rmgr_id,
-            info,
+            kind: RecordKind::of(Major::V19, rmgr_id, info),
             block_id: 0,
             is_alone: true,
             block_count: 1,
@@ -464,7 +463,8 @@ mod tests {
             (Major::V17, &[0, 0x40], &[1, 0, 1, 0]),
             (Major::V10, &[7, 0, 0, 0, 0, 0, 1, 0], &[1, 0]),
         ] {
-            let prune = PageChange { major, ..record(RM_HEAP2, 0x10, main, data) };
+            let kind = RecordKind::of(major, RM_HEAP2, 0x10);
+            let prune = PageChange { major, kind, ..record(RM_HEAP2, 0x10, main, data) };
             let mut pruned = rows.clone();
             assert_eq!(pruned.apply(&prune), Ok(()));
             assert_eq!(pruned.difference(&rows), Some(1));
@@ -523,9 +523,10 @@ mod tests {
     fn record_that_is_not_followed_leaves_nothing_known() {
         let mut items = made(&[insert(1, b"left")]);
         // CLEANUP_INFO of 13, and an insert that is too short.
-        for change in
-            [PageChange { major: Major::V13, ..record(RM_HEAP2, 0x30, &[], &[]) }, record(RM_HEAP, 0x00, &[1], &[])]
-        {
+        for change in [
+            PageChange { kind: RecordKind::Heap2CleanupInfo, ..record(RM_HEAP2, 0x30, &[], &[]) },
+            record(RM_HEAP, 0x00, &[1], &[]),
+        ] {
             items.apply(&change).unwrap();
             assert_eq!(items.difference(&HeapItems::of(&page(&[])).unwrap()), None);
             assert_eq!(items.unexplained(&page(&[(0, b"x")]), &|_| true), None);

@@ -6,7 +6,7 @@ use super::Misfit;
 use crate::analysis::verdict::change_log::{PageChange, u16_at};
 use crate::parsers::page::{PageHeader, line_pointers};
 use crate::parsers::page_kind::PageKind;
-use crate::parsers::wal::names::{RM_BTREE, RM_GIN, RM_GIST, RM_HASH, RM_SPGIST, is_hint};
+use crate::parsers::wal::records::RecordKind as Kind;
 use crate::parsers::wal::version::BtreeRecords;
 use crate::types::ForkNumber;
 
@@ -89,20 +89,19 @@ impl ListItems {
             return None;
         }
         let mut list = Self::default();
-        match (change.rmgr_id, change.info & 0xF0, change.block_id) {
+        match (change.kind, change.block_id) {
             // The right half of a split, its last entry first; without a page to the right of it there is no high key.
-            (RM_BTREE, 0x30 | 0x40, 1) => {
+            (Kind::BtreeSplitL | Kind::BtreeSplitR, 1) => {
                 list.entries = entries_of(&change.data, 8)?;
                 list.entries.reverse();
                 let own_blocks = if change.main_u32(0)? == 0 { 2 } else { 3 };
                 list.has_high_key = change.block_count > own_blocks;
             }
             // The number of entries stands before them.
-            (RM_GIST, 0x30, _) => list.entries = entries_of(change.data.get(4..)?, 1)?,
+            (Kind::GistPageSplit, _) => list.entries = entries_of(change.data.get(4..)?, 1)?,
             // A page of the list of entries that wait.
-            (RM_GIN, 0x70, 0) => list.entries = entries_of(&change.data, 1)?,
-            (RM_SPGIST, ..) => list.apply_spgist(change)?.ok()?,
-            _ => return None,
+            (Kind::GinInsertListpage, 0) => list.entries = entries_of(&change.data, 1)?,
+            _ => list.apply_spgist(change)?.ok()?,
         }
         Some(list)
     }
@@ -123,34 +122,31 @@ impl ListItems {
             Step::Insert(item, entry) => return Some(self.insert(item, Some(entry.into()))),
             Step::Other => {}
         }
-        match (change.rmgr_id, change.info & 0xF0, change.block_id) {
-            (RM_BTREE, 0x30 | 0x40, 0) => self.keep_left_half(change),
-            // Splits of 10 and 11: these numbers have another meaning from 13 on, and none in 12.
-            (RM_BTREE, 0x50 | 0x60, _) if change.major.facts().btree < BtreeRecords::V13 => None,
+        match (change.kind, change.block_id) {
+            (Kind::BtreeSplitL | Kind::BtreeSplitR, 0) => self.keep_left_half(change),
             // INSERT_POST: the list of rows before the new entry loses one and gains one.
-            (RM_BTREE, 0x50, 0) => {
+            (Kind::BtreeInsertPost, 0) => {
                 let item = change.main_u16(0)?;
                 let before = self.forget(item.checked_sub(1)?);
                 Some(before.and(self.insert(item, None)))
             }
-            (RM_BTREE, 0x60, 0) => self.merge(change),
-            (RM_BTREE, 0x70, 0) if change.major.facts().btree >= BtreeRecords::Since14 => {
+            (Kind::BtreeDedup, 0) => self.merge(change),
+            (Kind::BtreeDelete, 0) if change.major.facts().btree >= BtreeRecords::Since14 => {
                 self.remove_some(change, change.main_u16(4)?, change.main_u16(6)?)
             }
-            (RM_BTREE, 0xC0, 0) if change.major.facts().btree >= BtreeRecords::V13 => {
+            (Kind::BtreeVacuum, 0) if change.major.facts().btree >= BtreeRecords::V13 => {
                 self.remove_some(change, change.main_u16(0)?, change.main_u16(2)?)
             }
-            (RM_GIN, 0x20, 0) if change.main_u16(0)? & 0x01 == 0 => self.insert_gin(change),
+            (Kind::GinInsert, 0) if change.main_u16(0)? & 0x01 == 0 => self.insert_gin(change),
             // The flag of an incomplete split below; entries that wait, added to their last page.
-            (RM_GIN, 0x20, 1) => Some(Ok(())),
-            (RM_GIN, 0x60, 1) => {
+            (Kind::GinInsert, 1) => Some(Ok(())),
+            (Kind::GinUpdateMetaPage, 1) => {
                 self.entries.extend(entries_of(&change.data, 1)?);
                 Some(Ok(()))
             }
-            (RM_GIST, 0x00, 0) => self.update_gist(change),
-            (RM_GIST, 0x00, 1) => Some(Ok(())),
-            (RM_SPGIST, ..) => self.apply_spgist(change),
-            _ => None,
+            (Kind::GistPageUpdate, 0) => self.update_gist(change),
+            (Kind::GistPageUpdate, 1) => Some(Ok(())),
+            _ => self.apply_spgist(change),
         }
     }
 
@@ -221,7 +217,7 @@ impl ListItems {
             return None;
         }
         let mut data = entries_of(&change.data, 8)?.into_iter();
-        let new = if change.info & 0xF0 == 0x30 { Some(data.next()?) } else { None };
+        let new = if change.kind == Kind::BtreeSplitL { Some(data.next()?) } else { None };
         let high_key = data.next()?;
         let first_data = usize::from(self.has_high_key);
         let right = usize::from(first_right).checked_sub(1)?;
@@ -305,23 +301,27 @@ fn entries_of(mut data: &[u8], align: usize) -> Option<Vec<Entry>> {
 
 /// What a record does, where that is putting one entry in, or nothing.
 fn step_of(change: &PageChange) -> Step<'_> {
-    match (change.rmgr_id, change.info & 0xF0, change.block_id) {
-        (RM_BTREE, 0x00 | 0x10 | 0x20, 0) | (RM_HASH, 0x20, 0) if !change.data.is_empty() => {
+    match (change.kind, change.block_id) {
+        (Kind::BtreeInsertLeaf | Kind::BtreeInsertUpper | Kind::BtreeInsertMeta | Kind::HashInsert, 0)
+            if !change.data.is_empty() =>
+        {
             change.main_u16(0).map_or(Step::Other, |item| Step::Insert(item, &change.data))
         }
         // A flag of the page below, the link back of the right sibling.
-        (RM_BTREE, 0x10 | 0x20, 1) | (RM_BTREE, 0x30 | 0x40, 2 | 3) => Step::Nothing,
+        (Kind::BtreeInsertUpper | Kind::BtreeInsertMeta, 1) | (Kind::BtreeSplitL | Kind::BtreeSplitR, 2 | 3) => {
+            Step::Nothing
+        }
         _ => Step::Other,
     }
 }
 
 /// True for a record that takes no entry away.
 fn adds_only(change: &PageChange) -> bool {
-    let is_insert = matches!(
-        (change.rmgr_id, change.info & 0xF0, change.block_id),
-        (RM_BTREE, 0x00 | 0x10 | 0x20, _) | (RM_HASH, 0x20, 0)
-    );
-    is_insert || is_hint(change.rmgr_id, change.info)
+    match change.kind {
+        Kind::BtreeInsertLeaf | Kind::BtreeInsertUpper | Kind::BtreeInsertMeta => true,
+        Kind::HashInsert => change.block_id == 0,
+        kind => kind.is_hint(),
+    }
 }
 
 /// Entries that the last records up to the page's LSN put there and that are not there. `before` is in order of LSN.
@@ -361,19 +361,19 @@ pub(crate) fn early_entry<'a>(items: &ListItems, after: &'a [PageChange]) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parsers::wal::names::RM_BTREE;
     use crate::parsers::wal::version::Major;
     use crate::types::Lsn;
 
     const ENTRY: &[u8] = &[0, 0, 1, 0, 1, 0, 16, 0, 7, 0, 0, 0, 0, 0, 0, 0];
 
-    fn change(info: u8, image: bool) -> PageChange {
+    fn change(kind: Kind, image: bool) -> PageChange {
         PageChange {
             start_lsn: Lsn(0x100_0000),
             end_lsn: Lsn(0x100_0040),
             xid: 700,
             major: Major::V15,
-            rmgr_id: RM_BTREE,
-            info,
+            kind,
             block_id: 0,
             is_alone: true,
             block_count: 1,
@@ -392,7 +392,8 @@ mod tests {
             [(Major::V10, false), (Major::V11, false), (Major::V12, false), (Major::V13, true), (Major::V18, true)]
         {
             for info in [0x50, 0x60] {
-                let record = PageChange { major, main: [1, 0, 38, 0, 51, 0].into(), ..change(info, false) };
+                let kind = Kind::of(major, RM_BTREE, info);
+                let record = PageChange { major, main: [1, 0, 38, 0, 51, 0].into(), ..change(kind, false) };
                 let done = ListItems::default().apply(&record);
                 assert_eq!(done.is_some(), is_followed, "{major:?} {info:#x}: {done:?}");
             }
@@ -401,14 +402,14 @@ mod tests {
 
     #[test]
     fn entry_is_lost_only_if_no_record_after_it_takes_entries_away() {
-        const INSERT: u8 = 0x00;
-        const DEDUP: u8 = 0x60;
+        const INSERT: Kind = Kind::BtreeInsertLeaf;
+        const DEDUP: Kind = Kind::BtreeDedup;
         let none = ListItems::default();
         for (later, image, is_lost) in
             [(INSERT, false, true), (INSERT, true, true), (DEDUP, false, false), (DEDUP, true, false)]
         {
             let records = [change(INSERT, false), change(later, image)];
-            assert_eq!(lost_entry(&none, &records).is_some(), is_lost, "{later:#x} {image}");
+            assert_eq!(lost_entry(&none, &records).is_some(), is_lost, "{later:?} {image}");
         }
         let there = ListItems { entries: vec![Some(ENTRY.into())], ..ListItems::default() };
         assert!(lost_entry(&there, &[change(INSERT, false)]).is_none());

@@ -3,27 +3,25 @@
 use super::{ActionKind, Counted, PageAction, Part};
 use crate::parsers::decode::u16_at;
 use crate::parsers::wal::prune::PruneLists;
-use crate::parsers::wal::version::PruneRecords;
+use crate::parsers::wal::records::RecordKind;
 
-/// Bits of the type that say what is done, without that of a new page.
-const OPERATION: u8 = 0x70;
 /// `XLH_DELETE_IS_SUPER`.
 const DELETE_IS_SUPER: u8 = 0x08;
 
 /// Resource manager Heap.
 pub(super) fn heap(part: &Part<'_>) -> Option<PageAction> {
     let at = |kind: ActionKind, at: usize| Some(PageAction::of_items(kind, [part.main_u16(at)?]));
-    match part.info & OPERATION {
-        0x00 => at(ActionKind::Insert, 0),
+    match part.kind {
+        RecordKind::HeapInsert => at(ActionKind::Insert, 0),
         // Transaction, item, bits of the row, flags.
-        0x10 => match part.main.get(7)? & DELETE_IS_SUPER {
+        RecordKind::HeapDelete => match part.main.get(7)? & DELETE_IS_SUPER {
             0 => at(ActionKind::Delete, 4),
             _ => at(ActionKind::TakeBack, 4),
         },
-        0x20 | 0x40 => update(part),
-        0x50 => at(ActionKind::Confirm, 0),
-        0x60 => at(ActionKind::Lock, 4),
-        0x70 => at(ActionKind::Overwrite, 0),
+        RecordKind::HeapUpdate | RecordKind::HeapHotUpdate => update(part),
+        RecordKind::HeapHeapConfirm => at(ActionKind::Confirm, 0),
+        RecordKind::HeapLock => at(ActionKind::Lock, 4),
+        RecordKind::HeapInplace => at(ActionKind::Overwrite, 0),
         _ => None,
     }
 }
@@ -32,7 +30,7 @@ pub(super) fn heap(part: &Part<'_>) -> Option<PageAction> {
 /// block; the old one in the second, if there is one.
 fn update(part: &Part<'_>) -> Option<PageAction> {
     let (old, new) = (part.main_u16(4)?, part.main_u16(12)?);
-    let is_hot = part.info & OPERATION == 0x40;
+    let is_hot = part.kind == RecordKind::HeapHotUpdate;
     Some(match (part.block_id, part.blocks) {
         (0, 1) if is_hot => PageAction::of_pair(ActionKind::HotUpdate, old, new),
         (0, 1) => PageAction::of_pair(ActionKind::Update, old, new),
@@ -43,21 +41,19 @@ fn update(part: &Part<'_>) -> Option<PageAction> {
 
 /// Resource manager Heap2.
 pub(super) fn heap2(part: &Part<'_>) -> Option<PageAction> {
-    let prune = part.major.facts().prune;
-    match part.info & OPERATION {
-        0x10 | 0x20 | 0x30 if matches!(prune, PruneRecords::To18 | PruneRecords::Since19) => lists(part),
-        0x10 => clean(part),
-        0x20 if prune == PruneRecords::To13 => freeze(part),
-        0x20 => {
+    match part.kind {
+        kind if kind.is_prune_and_freeze() => lists(part),
+        RecordKind::Heap2Prune => clean(part),
+        RecordKind::Heap2FreezePage => freeze(part),
+        RecordKind::Heap2Vacuum => {
             // Without data the page's image is in the record.
             let count = usize::from(part.main_u16(0)?);
             let items = part.data_items(0, count).into_iter().flatten();
             let count = u32::try_from(count).ok()?;
             Some(PageAction::of_items(ActionKind::FreeItems, items).counting([(Counted::Unused, count)]))
         }
-        0x30 if prune == PruneRecords::To16 => freeze(part),
-        0x40 => Some(PageAction::bare(ActionKind::MarkVisible)),
-        0x50 => {
+        RecordKind::Heap2Visible => Some(PageAction::bare(ActionKind::MarkVisible)),
+        RecordKind::Heap2MultiInsert => {
             // Flags, a byte of padding, the count, the items unless the page is new.
             let count = part.main_u16(2)?;
             if part.is_init {
@@ -67,7 +63,7 @@ pub(super) fn heap2(part: &Part<'_>) -> Option<PageAction> {
                 (0..usize::from(count)).map(|index| part.main_u16(index.saturating_mul(2).saturating_add(4))).collect();
             Some(PageAction::of_items(ActionKind::Insert, items?))
         }
-        0x60 => Some(PageAction::of_items(ActionKind::Lock, [part.main_u16(4)?])),
+        RecordKind::Heap2LockUpdated => Some(PageAction::of_items(ActionKind::Lock, [part.main_u16(4)?])),
         _ => None,
     }
 }
@@ -92,7 +88,7 @@ fn lists(part: &Part<'_>) -> Option<PageAction> {
     let (dead, unused, frozen) = (count(&lists.dead), count(&lists.unused), count(&lists.frozen));
     let kind = match (redirected, dead, unused, frozen) {
         (0, 0, 0, 1..) => ActionKind::Freeze,
-        (0, 0, 1.., 0) if part.info & OPERATION == 0x30 => ActionKind::FreeItems,
+        (0, 0, 1.., 0) if part.kind == RecordKind::Heap2PruneVacuumCleanup => ActionKind::FreeItems,
         _ => ActionKind::Prune,
     };
     let items = match kind {

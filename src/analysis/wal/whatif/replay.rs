@@ -7,7 +7,7 @@ use super::dirtied::Dirtied;
 use super::hints::{HintCost, HintImages};
 use super::protection::{GuardCounts, IMAGE_HEADER_BYTES};
 use super::spacing::{OpenImages, OrdinaryImage, Server, SpacingReplay};
-use super::touches::{Event, ForkKey, Kind, Touch, Touches, slice_bytes};
+use super::touches::{Event, ForkKey, Kind, KindKey, Touch, Touches, slice_bytes};
 use super::unexplained::UnexplainedImages;
 use super::{Outcome, WhatIf, WhatIfPlan};
 use crate::analysis::finding::Finding;
@@ -31,7 +31,7 @@ pub(super) struct Replay {
     next_slice: Lsn,
     /// Images of each fork, to guess the size of further ones.
     fork_images: Vec<(u64, u64)>,
-    kinds: FxHashMap<(u8, u8, u8), usize>,
+    kinds: FxHashMap<KindKey, usize>,
     kind_data: Vec<Kind>,
     blocks: BlockMap<BlockState>,
     forgotten_blocks: u64,
@@ -312,8 +312,8 @@ impl Replay {
         if touch.is_always() {
             return self.guards.always.add(bytes);
         }
-        let (rmgr_id, info, block_id) = self.kind_data.get(kind).map(|kind| kind.key).unwrap_or_default();
-        let never_forced = never_forced(self.major, rmgr_id, info, block_id);
+        let (record, block_id) = self.kind_data.get(kind).map(|kind| kind.key).unwrap_or_default();
+        let never_forced = never_forced(self.major, record, block_id);
         let proves = never_forced && !touch.had_no_lsn();
         if let Some(before) = old.touched_at().filter(|before| proves && Some(*before) >= self.redo_lsn) {
             self.unexplained.push(before, at);

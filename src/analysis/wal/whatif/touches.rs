@@ -2,6 +2,7 @@
 //!
 //! Segments are read by several threads. Each gives a list, which is bounded, and the lists are replayed in order.
 
+use crate::parsers::wal::records::RecordKind;
 use rustc_hash::FxHashMap;
 
 use crate::analysis::wal::forced::{always_images, initialises_before, never_images};
@@ -12,9 +13,7 @@ use crate::analysis::wal::tally::Tally;
 use crate::parsers::error::ParseError;
 use crate::parsers::wal::block::BlockHead;
 use crate::parsers::wal::lifecycle::LifeCycle;
-use crate::parsers::wal::names::{
-    RM_HEAP2, RM_SMGR, RM_XACT, RM_XLOG, XLOG_FPI, XLOG_FPI_FOR_HINT, is_hint, surely_sets_lsn, type_key,
-};
+use crate::parsers::wal::names::{RM_SMGR, RM_XACT, RM_XLOG};
 use crate::parsers::wal::payload::XlogPayload;
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::record_time::record_time;
@@ -34,11 +33,6 @@ const SLICES: u32 = 64;
 
 /// Entries of the memory for blocks met of late; a power of two.
 const RECENT: usize = 4096;
-
-/// `xl_info` of Heap2 `VISIBLE` without its flags (`XLOG_HEAP2_VISIBLE`, `src/include/access/heapam_xlog.h`).
-const HEAP2_VISIBLE: u8 = 0x40;
-/// The bits of `xl_info` that tell types of Heap2 apart (`XLOG_HEAP_OPMASK`).
-const HEAP_OPERATION: u8 = 0x70;
 
 pub(super) type ForkKey = (RelFileLocator, u8);
 
@@ -113,10 +107,13 @@ impl Touch {
 }
 
 /// What references of one kind of record, at one index, say about a block besides its image.
+/// What a record is, and the index of a block in it.
+pub(super) type KindKey = (RecordKind, u8);
+
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Kind {
     /// Resource manager, type, and index of the reference.
-    pub(super) key: (u8, u8, u8),
+    pub(super) key: KindKey,
     /// References that have no image and do not build the page.
     pub(super) count: u64,
     /// Their bytes of data.
@@ -177,8 +174,8 @@ pub(super) struct TouchList<F> {
     pub(super) is_incomplete: bool,
     fork_indexes: FxHashMap<ForkKey, u16>,
     last_fork: Option<(ForkKey, u16)>,
-    kind_indexes: FxHashMap<(u8, u8, u8), u8>,
-    last_kind: Option<((u8, u8, u8), u8)>,
+    kind_indexes: FxHashMap<KindKey, u8>,
+    last_kind: Option<(KindKey, u8)>,
     /// Blocks whose further touches in this slice say nothing new, with whether the touch that was kept is sure.
     recent: Box<[u64]>,
     slice_bytes: u64,
@@ -274,7 +271,7 @@ impl<F: Full> TouchList<F> {
         self.event(offset, Event::Checkpoint { redo_lsn: checkpoint.redo_lsn, is_shutdown });
     }
 
-    fn kind(&mut self, key: (u8, u8, u8)) -> u8 {
+    fn kind(&mut self, key: KindKey) -> u8 {
         if let Some((last, index)) = self.last_kind
             && last == key
         {
@@ -319,10 +316,10 @@ impl<F: Full> TouchList<F> {
     /// Keeps the touches of a record with images.
     #[inline(never)]
     fn touch_with_images(&mut self, record: &Record<'_>) {
-        let (rmgr_id, info) = (record.header.rmgr_id, record.header.info);
+        let kind = record.kind();
         for (block_id, head, offset) in heads_with_offsets(record) {
             let no_lsn = head.image.is_some()
-                && (initialises_before(rmgr_id, info, block_id)
+                && (initialises_before(kind, block_id)
                     || lsn_at_hand(record, &head, offset).is_some_and(|lsn| !lsn.is_valid()));
             self.touch(record, block_id, &head, no_lsn);
         }
@@ -336,7 +333,7 @@ impl<F: Full> TouchList<F> {
             _ => 0,
         };
         let flags = flags_of(record, block_id, head, image_bytes > 0) | if no_lsn { NO_LSN } else { 0 };
-        let kind = self.kind((record.header.rmgr_id, type_key(record.header.rmgr_id, record.header.info), block_id));
+        let kind = self.kind((record.kind(), block_id));
         let is_plain = image_bytes == 0 && flags & INIT == 0;
         if is_plain && let Some(kind) = self.list.kinds.get_mut(usize::from(kind)) {
             kind.count = kind.count.saturating_add(1);
@@ -374,26 +371,20 @@ impl<F: Full> TouchList<F> {
 /// All about a reference that one bit says.
 #[inline(always)]
 fn flags_of(record: &Record<'_>, block_id: u8, head: &BlockHead, has_image: bool) -> u8 {
-    let (rmgr_id, info) = (record.header.rmgr_id, record.header.info);
-    let is_visible = rmgr_id == RM_HEAP2 && info & HEAP_OPERATION == HEAP2_VISIBLE;
+    let of = record.record_type();
+    let is_visible = of.kind == RecordKind::Heap2Visible;
     let fork = head.fork();
     let bit = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
-    let changes = || {
-        !never_images(rmgr_id, info, block_id)
-            && fork.is_some_and(|fork| surely_sets_lsn(record.major, rmgr_id, info, fork))
-    };
+    let changes =
+        || !never_images(of.kind, block_id) && fork.is_some_and(|fork| of.surely_sets_lsn(record.major, fork));
     let sets_lsn = has_image || head.will_init() || changes() || (is_visible && fork == Some(ForkNumber::Vm));
     bit(head.will_init(), INIT)
-        | bit(is_hint(rmgr_id, info), HINT)
-        | bit(has_image && always_images(record.major, rmgr_id, info, block_id), ALWAYS)
+        | bit(of.kind.is_hint(), HINT)
+        | bit(has_image && always_images(of.kind, block_id), ALWAYS)
         | bit(sets_lsn, SURE)
         | bit(record.during_backup() == Some(true), BACKUP)
-        | bit(is_new_page(record), NEW_PAGE)
+        | bit(of.kind == RecordKind::XlogFpi, NEW_PAGE)
         | bit(is_visible && fork == Some(ForkNumber::Main), MARKS_VISIBLE)
-}
-
-const fn is_new_page(record: &Record<'_>) -> bool {
-    record.header.rmgr_id == RM_XLOG && type_key(RM_XLOG, record.header.info) == XLOG_FPI
 }
 
 impl<F: Full> Visitor for TouchList<F> {
@@ -404,8 +395,7 @@ impl<F: Full> Visitor for TouchList<F> {
             return;
         }
         let rmgr_id = record.header.rmgr_id;
-        let is_images =
-            rmgr_id == RM_XLOG && matches!(type_key(rmgr_id, record.header.info), XLOG_FPI | XLOG_FPI_FOR_HINT);
+        let is_images = record.header.is_images();
         if matches!(rmgr_id, RM_XLOG | RM_XACT | RM_SMGR) && !is_images {
             // A copy, so that other records need not be in memory as a whole.
             self.note(&{ *record });

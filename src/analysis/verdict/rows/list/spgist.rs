@@ -3,6 +3,7 @@
 use super::super::Misfit;
 use super::{Entry, ListItems};
 use crate::analysis::verdict::change_log::{PageChange, u16_at};
+use crate::parsers::wal::records::RecordKind;
 
 const LEAF: u16 = 0x04;
 
@@ -69,9 +70,9 @@ impl ListItems {
     ///
     /// Source: `src/backend/access/spgist/spgxlog.c`.
     pub(super) fn apply_spgist(&mut self, change: &PageChange) -> Option<Result<(), Misfit>> {
-        match (change.info & 0xF0, change.block_id) {
-            // ADD_LEAF: two flags, the item, the head of its chain, the tuple above, the entry.
-            (0x10, 0) => {
+        match (change.kind, change.block_id) {
+            // Two flags, the item, the head of its chain, the tuple above, the entry.
+            (RecordKind::SpgistAddLeaf, 0) => {
                 let (item, head) = (change.main_u16(2)?, change.main_u16(4)?);
                 let entry = entries_of(change.main.get(10..)?, 1)?.pop()?;
                 if item == head {
@@ -81,9 +82,11 @@ impl ListItems {
                 let linked = if head == 0 { Ok(()) } else { self.link_after(head, item, next) };
                 Some(self.put(item, entry).and(linked))
             }
-            (0x20, 0 | 1) => self.move_leafs(change),
-            (0x60, 0) => self.vacuum_leaf(change),
-            (0x80, 0) if change.major.facts().follows_spgist_redirects => self.vacuum_redirect(change),
+            (RecordKind::SpgistMoveLeafs, 0 | 1) => self.move_leafs(change),
+            (RecordKind::SpgistVacuumLeaf, 0) => self.vacuum_leaf(change),
+            (RecordKind::SpgistVacuumRedirect, 0) if change.major.facts().follows_spgist_redirects => {
+                self.vacuum_redirect(change)
+            }
             _ => None,
         }
     }
@@ -193,8 +196,7 @@ mod tests {
             end_lsn: Lsn(16),
             xid: 700,
             major: Major::V14,
-            rmgr_id: RM_SPGIST,
-            info,
+            kind: RecordKind::of(Major::V14, RM_SPGIST, info),
             block_id: 0,
             is_alone: true,
             block_count: 1,
