@@ -453,7 +453,7 @@ mod tests {
         assert_eq!(kind(Major::V13, RM_BTREE, 0x60), RecordKind::BtreeDedup);
         assert_eq!(kind(Major::V13, RM_HEAP2, 0x20), RecordKind::Heap2FreezePage);
         assert_eq!(kind(Major::V16, RM_HEAP2, 0x20), RecordKind::Heap2Vacuum);
-        // The flag that a page is built anew is no part of the operation.
+        // The flag for a new page is not part of the operation.
         assert_eq!(kind(Major::V17, RM_HEAP2, 0x90), RecordKind::Heap2PruneOnAccess);
         assert_eq!(kind(Major::V10, RM_HEAP, 0xC5), RecordKind::HeapHotUpdate);
         assert_eq!(kind(Major::V18, RM_XACT, 0x80), RecordKind::XactCommit);
