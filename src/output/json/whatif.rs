@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::wal::Row;
 use crate::analysis::wal::certainty::Certainty;
-use crate::analysis::wal::whatif::hints::{HintCost, HintImages};
+use crate::analysis::wal::whatif::HintCost;
+use crate::analysis::wal::whatif::HintImages;
 use crate::analysis::wal::whatif::protection::GuardColumn;
 use crate::analysis::wal::whatif::{Outcome, Spacing, SpacingRow, WhatIf, knee};
 

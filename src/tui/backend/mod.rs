@@ -3,7 +3,6 @@
 pub mod cluster;
 pub mod innodb;
 mod new_files;
-mod stamps;
 pub mod wal;
 mod watch;
 
