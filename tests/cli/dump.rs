@@ -59,7 +59,7 @@ fn all_formats_show_the_same_slots() {
         serde_json::from_str(&dwbinspect(&["dump", "--format", "json", arg(&path)]).stdout).unwrap();
     assert_eq!(document["slots"].as_array().unwrap(), &lines);
     assert_eq!(document["files"].as_array().unwrap().len(), 2);
-    assert_eq!(document["begin"]["schema"], 2);
+    assert_eq!(document["begin"]["schema"], 3);
 
     let csv = dwbinspect(&["dump", "--format", "csv", arg(&path)]).stdout;
     let mut reader = csv::Reader::from_reader(csv.as_bytes());

@@ -35,7 +35,7 @@ pub use dwb::{BATCH_COLUMNS, BatchJson, FileJson, RingJson, TOP_RELATIONS, USUAL
 pub use slot::{SLOT_COLUMNS, SlotJson};
 
 /// Number of the schema; grows when a field changes its meaning or goes away.
-pub const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 3;
 
 /// Gives a row every field of its type: `null` for those that do not apply, so that all lines of a type have one shape.
 pub(crate) fn fill_up(row: &mut wal::Row, fields: &[&str]) {
