@@ -81,7 +81,7 @@ impl<'a> Sink<'a> {
     ///
     /// # Errors
     /// When the output cannot be written to.
-    pub fn item(&mut self, item: &Item) -> io::Result<()> {
+    pub(crate) fn item(&mut self, item: &Item) -> io::Result<()> {
         match &mut self.kind {
             Kind::Json { out, open, unseen } => {
                 let plural = item.plural();
