@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use serde_json::{Map, Value, json};
 
 use super::closing::{Closing, begin};
-use super::json::page::{ComparisonJson, EventJson, PAGE_COLUMNS, PageJson, PageLocation, outlook_value};
+use super::json::page::{ComparisonJson, EventJson, PAGE_COLUMNS, PageJson, PageLocation};
 use super::json::page_row::PageRowJson;
 use super::json::{Item, lsn_text};
 use super::next_step_text::{StepContext, steps_value};
@@ -17,6 +17,7 @@ use crate::analysis::verdict::doubt::Doubt;
 use crate::analysis::verdict::events::BlockEvent;
 use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::verdict::next_step::NextStep;
+use crate::analysis::verdict::outlook::{Outlook, Start};
 use crate::analysis::verdict::proof::ProofReport;
 use crate::analysis::verdict::slots::slots_of;
 use crate::analysis::verdict::survey::PageReport;
@@ -165,6 +166,27 @@ fn proof_value(proof: &ProofReport) -> Value {
         "not_built": not_built,
         "server": server.as_deref().unwrap_or_default(),
         "records": records,
+    })
+}
+
+/// The prediction of a start, for the summary.
+fn outlook_value(outlook: &Outlook) -> Value {
+    let lsn = match &outlook.start {
+        Start::Stops { lsn, .. } | Start::MayStop { lsn, .. } => Some(lsn_text(*lsn)),
+        _ => None,
+    };
+    json!({
+        "start": outlook.start.name(),
+        "stops_at": lsn,
+        "may_stop_before": matches!(outlook.start, Start::Stops { may_stop_before: true, .. }),
+        "server_restores": outlook.server_restores.len(),
+        "server_guesses": outlook.server_guesses.len(),
+        "server_loses": outlook.server_loses.len(),
+        "unnoticed": outlook.unnoticed.len(),
+        "refused_by_pid": outlook.refused_by,
+        "passed_over": outlook.passed_over.len(),
+        "maps_damaged": outlook.maps.len(),
+        "stay_damaged": outlook.stay.len(),
     })
 }
 

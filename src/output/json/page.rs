@@ -14,7 +14,6 @@ use crate::analysis::verdict::donor_images::PageOfNoDonor;
 use crate::analysis::verdict::events::BlockEvent;
 use crate::analysis::verdict::evidence::EvidenceStep;
 use crate::analysis::verdict::judge::OnStart;
-use crate::analysis::verdict::outlook::{Outlook, Start};
 use crate::analysis::verdict::rebuild::{NotRebuildable, RebuildPlan};
 use crate::analysis::verdict::sectors::TearMap;
 use crate::analysis::verdict::slots::SlotRef;
@@ -583,25 +582,4 @@ impl ComparisonJson {
             verdict: "leave".into(),
         }
     }
-}
-
-/// The prediction of a start, for the summary.
-pub(crate) fn outlook_value(outlook: &Outlook) -> Value {
-    let lsn = match &outlook.start {
-        Start::Stops { lsn, .. } | Start::MayStop { lsn, .. } => Some(super::lsn_text(*lsn)),
-        _ => None,
-    };
-    json!({
-        "start": outlook.start.name(),
-        "stops_at": lsn,
-        "may_stop_before": matches!(outlook.start, Start::Stops { may_stop_before: true, .. }),
-        "server_restores": outlook.server_restores.len(),
-        "server_guesses": outlook.server_guesses.len(),
-        "server_loses": outlook.server_loses.len(),
-        "unnoticed": outlook.unnoticed.len(),
-        "refused_by_pid": outlook.refused_by,
-        "passed_over": outlook.passed_over.len(),
-        "maps_damaged": outlook.maps.len(),
-        "stay_damaged": outlook.stay.len(),
-    })
 }

@@ -65,6 +65,7 @@ pub(crate) struct SavingJson {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "saving.others")]
 struct OtherMethodJson {
+    /// The method, bytes of all images as it would have stored them, and its seconds for 10^9 bytes
     method: ImageCompression,
     image_bytes_stored: u64,
     cpu_s_per_gb: Option<f64>,
