@@ -8,8 +8,8 @@ use clap::Args;
 use super::context::QuietArg;
 use super::exit::Stop;
 use crate::inspect::error::InspectError;
+use crate::output::document::Document;
 use crate::output::escape::printable;
-use crate::output::markdown::markdown_of;
 use crate::output::shell::quoted;
 use crate::repair::new_file::NewFile;
 
@@ -46,12 +46,13 @@ impl ReportFile {
     ///
     /// # Errors
     /// When something is there by now, or the system refuses.
-    pub fn write(&self, text: &str, quiet: QuietArg, out: &mut dyn Write) -> Result<(), Stop> {
+    pub fn write(&self, report: &Document, quiet: QuietArg, out: &mut dyn Write) -> Result<(), Stop> {
         match self {
-            Self::Output => out.write_all(text.as_bytes())?,
+            Self::Output => out.write_all(report.html().as_bytes())?,
             Self::New(path, new) => {
-                let markdown = path.extension().is_some_and(|ending| ending == "md").then(|| markdown_of(text));
-                new.write(markdown.as_deref().unwrap_or(text).as_bytes()).map_err(InspectError::from)?;
+                let is_markdown = path.extension().is_some_and(|ending| ending == "md");
+                let text = if is_markdown { report.markdown() } else { report.html() };
+                new.write(text.as_bytes()).map_err(InspectError::from)?;
                 if !quiet.is_on() {
                     writeln!(out, "The report was written to {}.", printable(&path.display().to_string()))?;
                 }

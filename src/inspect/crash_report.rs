@@ -23,11 +23,12 @@ use crate::output::check_text::{compared_words, letter, page_title};
 use crate::output::closing::Closing;
 use crate::output::colour::Paint;
 use crate::output::control_facts::control_facts;
-use crate::output::html::Provenance;
-use crate::output::html::crash::{
+use crate::output::document::Document;
+use crate::output::json::{BatchJson, FileJson};
+use crate::output::report::Provenance;
+use crate::output::report::crash::{
     BufferShown, CrashReport, Excerpt, PageSheet, PlanShown, PlannedBytes, Pressed, WalRun,
 };
-use crate::output::json::{BatchJson, FileJson};
 use crate::output::stand_in_text::write_stand_ins;
 use crate::output::text::Layout;
 use crate::output::words::cluster::checksum_words;
@@ -65,8 +66,7 @@ pub struct CrashReportRequest {
 /// A crash report that was made.
 #[derive(Clone, Debug)]
 pub struct MadeReport {
-    /// The page.
-    pub page: String,
+    pub(crate) document: Document,
     /// What is answered about the cluster.
     pub answer: Answer,
 }
@@ -103,7 +103,7 @@ pub(crate) fn report_on(examined: &Examination, request: &CrashReportRequest, wa
         digests: digests_of(examined, watch),
         pressed: &request.pressed,
     };
-    MadeReport { page: report.page(), answer: report.answer }
+    MadeReport { document: report.document(), answer: report.answer }
 }
 
 /// The state of the cluster, as `check` and `info` tell it.

@@ -4,8 +4,7 @@ use super::examination::Examination;
 use crate::analysis::page_rows::PageRows;
 use crate::analysis::verdict::fetch::{PageVersion, VersionOf};
 use crate::cluster::columns::{NoColumns, RelationColumns};
-use crate::output::json::page_row::page_row_row;
-use crate::output::json::wal::Row;
+use crate::output::json::page_row::PageRowJson;
 use crate::output::page_rows::RowsOf;
 use crate::types::PageId;
 
@@ -67,7 +66,7 @@ impl RowSets {
 
     /// Every row as JSON.
     #[must_use]
-    pub fn json(&self, page: PageId, versions: &[PageVersion]) -> Vec<Row> {
+    pub(crate) fn json(&self, page: PageId, versions: &[PageVersion]) -> Vec<PageRowJson> {
         let images = disk_and_images(versions).1;
         let mut rows = Vec::new();
         for set in 0..self.sets.len() {
@@ -76,7 +75,7 @@ impl RowSets {
                 VersionOf::Image(index) => Some(index),
                 VersionOf::Disk | VersionOf::Then(_) => None,
             });
-            rows.extend((0..of.rows.pairs.len()).map(|index| page_row_row(page, &of, candidate, index)));
+            rows.extend((0..of.rows.pairs.len()).map(|index| PageRowJson::new(page, &of, candidate, index)));
         }
         rows
     }

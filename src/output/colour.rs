@@ -1,7 +1,5 @@
 //! Colours for words that carry a judgement. Never the only carrier of a meaning.
 
-use anstyle::{AnsiColor, Style};
-
 /// Paints words, or leaves them plain.
 #[derive(Clone, Copy, Debug)]
 pub struct Paint {
@@ -18,32 +16,32 @@ impl Paint {
     /// A word that is fine.
     #[must_use]
     pub fn good(self, text: &str) -> String {
-        self.styled(text, AnsiColor::Green.on_default())
+        self.styled(text, "\x1b[32m")
     }
 
     /// A word that wants attention.
     #[must_use]
     pub fn doubt(self, text: &str) -> String {
-        self.styled(text, AnsiColor::Yellow.on_default())
+        self.styled(text, "\x1b[33m")
     }
 
     /// A word that means damage.
     #[must_use]
     pub fn bad(self, text: &str) -> String {
-        self.styled(text, AnsiColor::Red.on_default().bold())
+        self.styled(text, "\x1b[1m\x1b[31m")
     }
 
     /// A heading.
     #[must_use]
     pub fn heading(self, text: &str) -> String {
-        self.styled(text, Style::new().bold())
+        self.styled(text, "\x1b[1m")
     }
 
     pub(crate) fn faint(self, text: &str) -> String {
-        self.styled(text, Style::new().dimmed())
+        self.styled(text, "\x1b[2m")
     }
 
-    fn styled(self, text: &str, style: Style) -> String {
-        if self.on { format!("{style}{text}{style:#}") } else { text.to_owned() }
+    fn styled(self, text: &str, style: &str) -> String {
+        if self.on { format!("{style}{text}\x1b[0m") } else { text.to_owned() }
     }
 }

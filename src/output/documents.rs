@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use serde_json::{Map, Value, json};
 
 use super::closing::{Closing, begin};
-use super::json::page::{PAGE_COLUMNS, PageLocation, compared_row, event_row, outlook_value, page_row};
-use super::json::wal::Row;
+use super::json::page::{ComparisonJson, EventJson, PAGE_COLUMNS, PageJson, PageLocation};
+use super::json::page_row::PageRowJson;
 use super::json::{Item, lsn_text};
 use super::next_step_text::{StepContext, steps_value};
 use super::sink::{CsvShape, Machine};
@@ -17,6 +17,7 @@ use crate::analysis::verdict::doubt::Doubt;
 use crate::analysis::verdict::events::BlockEvent;
 use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::verdict::next_step::NextStep;
+use crate::analysis::verdict::outlook::{Outlook, Start};
 use crate::analysis::verdict::proof::ProofReport;
 use crate::analysis::verdict::slots::slots_of;
 use crate::analysis::verdict::survey::PageReport;
@@ -61,7 +62,7 @@ impl JudgedCluster<'_> {
         let mut sink = begin(format, shape, out, (self.program, "check"), vec![self.context.data_dir.to_owned()])?;
         let mut shown = 0;
         for page in &report.pages {
-            sink.item(&Item::Page(self.page_row(page)))?;
+            sink.item(&Item::Page(Box::new(self.page_row(page))))?;
             shown += 1;
         }
         if all {
@@ -72,7 +73,7 @@ impl JudgedCluster<'_> {
                     continue;
                 }
                 let slots = slots_of(&report.slots, page);
-                let row = self.named(page, |names| compared_row(page, slots, &file_name, names));
+                let row = self.named(page, |names| ComparisonJson::new(page, slots, &file_name, names));
                 sink.item(&Item::Comparison(row))?;
                 shown += 1;
             }
@@ -88,17 +89,17 @@ impl JudgedCluster<'_> {
         out: &mut dyn Write,
         format: Machine,
         pages: &[&PageReport],
-        rows: Vec<Row>,
+        rows: Vec<PageRowJson>,
         closing: Closing,
     ) -> io::Result<Answer> {
         let shape = CsvShape::Rows { plural: "pages", columns: PAGE_COLUMNS };
         let mut sink = begin(format, shape, out, (self.program, "page"), vec![self.context.data_dir.to_owned()])?;
         for found in pages {
-            sink.item(&Item::Page(self.page_row(found)))?;
+            sink.item(&Item::Page(Box::new(self.page_row(found))))?;
         }
         for found in pages {
             for event in events_of(self.report, found.page) {
-                sink.item(&Item::Event(event_row(found.page, event, self.report.history.major)))?;
+                sink.item(&Item::Event(EventJson::new(found.page, event, self.report.history.major)))?;
             }
         }
         for row in rows {
@@ -107,8 +108,8 @@ impl JudgedCluster<'_> {
         closing.end(sink, pages.len() as u64, Map::new())
     }
 
-    fn page_row(&self, found: &PageReport) -> Map<String, Value> {
-        self.named(found.page, |names| page_row(found, names))
+    fn page_row(&self, found: &PageReport) -> PageJson {
+        self.named(found.page, |names| PageJson::new(found, names))
     }
 
     fn named<T>(&self, page: PageId, make: impl FnOnce(&PageLocation<'_>) -> T) -> T {
@@ -165,6 +166,27 @@ fn proof_value(proof: &ProofReport) -> Value {
         "not_built": not_built,
         "server": server.as_deref().unwrap_or_default(),
         "records": records,
+    })
+}
+
+/// The prediction of a start, for the summary.
+fn outlook_value(outlook: &Outlook) -> Value {
+    let lsn = match &outlook.start {
+        Start::Stops { lsn, .. } | Start::MayStop { lsn, .. } => Some(lsn_text(*lsn)),
+        _ => None,
+    };
+    json!({
+        "start": outlook.start.name(),
+        "stops_at": lsn,
+        "may_stop_before": matches!(outlook.start, Start::Stops { may_stop_before: true, .. }),
+        "server_restores": outlook.server_restores.len(),
+        "server_guesses": outlook.server_guesses.len(),
+        "server_loses": outlook.server_loses.len(),
+        "unnoticed": outlook.unnoticed.len(),
+        "refused_by_pid": outlook.refused_by,
+        "passed_over": outlook.passed_over.len(),
+        "maps_damaged": outlook.maps.len(),
+        "stay_damaged": outlook.stay.len(),
     })
 }
 

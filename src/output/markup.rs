@@ -63,16 +63,6 @@ impl Markup {
         self.escaped(text);
     }
 
-    /// Several lines of text, for an element in which the ends of lines count.
-    pub fn lines(&mut self, text: &str) {
-        for (index, line) in text.lines().enumerate() {
-            if index > 0 {
-                self.text.push('\n');
-            }
-            self.escaped(line);
-        }
-    }
-
     pub fn piece(&mut self, piece: &Self) {
         self.text.push_str(&piece.text);
     }
@@ -133,8 +123,8 @@ mod tests {
         markup.element("td", &[], |inner| {
             inner.empty("br", &[]);
             inner.empty("td", &[("class", "x")]);
-            inner.lines("a\nb");
+            inner.text("a b");
         });
-        assert_eq!(markup.finish(), "<td><br/><td class=\"x\"></td>a\nb</td>");
+        assert_eq!(markup.finish(), "<td><br/><td class=\"x\"></td>a b</td>");
     }
 }

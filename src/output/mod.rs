@@ -13,6 +13,8 @@ pub mod compare;
 pub(crate) mod compression_text;
 pub(crate) mod control_facts;
 pub mod control_fields;
+#[cfg(feature = "tables")]
+pub(crate) mod document;
 pub mod documents;
 #[cfg(feature = "tables")]
 pub(crate) mod dwb_size_text;
@@ -24,12 +26,8 @@ pub(crate) mod files_text;
 pub(crate) mod hexdump;
 pub(crate) mod history_text;
 #[cfg(feature = "tables")]
-pub mod html;
-#[cfg(feature = "tables")]
 pub(crate) mod innodb_text;
 pub mod json;
-#[cfg(feature = "tables")]
-pub mod markdown;
 pub(crate) mod markup;
 pub mod next_step_text;
 pub(crate) mod page_change_text;
@@ -49,6 +47,8 @@ pub mod prometheus;
 pub mod record_text;
 pub(crate) mod relation_columns;
 mod relation_steps;
+#[cfg(feature = "tables")]
+pub mod report;
 pub mod shell;
 pub(crate) mod sink;
 pub mod sql;

@@ -81,7 +81,7 @@ impl<'a> Sink<'a> {
     ///
     /// # Errors
     /// When the output cannot be written to.
-    pub fn item(&mut self, item: &Item) -> io::Result<()> {
+    pub(crate) fn item(&mut self, item: &Item) -> io::Result<()> {
         match &mut self.kind {
             Kind::Json { out, open, unseen } => {
                 let plural = item.plural();
@@ -92,10 +92,9 @@ impl<'a> Sink<'a> {
                     None => write!(out, ",\n\"{plural}\":[\n")?,
                 }
                 *open = Some(plural);
-                serde_json::to_writer(&mut **out, item)?;
-                Ok(())
+                Ok(serde_json::to_writer(&mut **out, &without_nulls(item)?)?)
             }
-            Kind::Ndjson(out) => line(*out, item),
+            Kind::Ndjson(out) => line(*out, &without_nulls(item)?),
             Kind::Csv { writer, shape } => csv_item(writer, *shape, item),
         }
     }
@@ -126,12 +125,12 @@ impl<'a> Sink<'a> {
                     None => open,
                 };
                 out.write_all(if open.is_some() { b"],\n\"summary\":" } else { b",\n\"summary\":" })?;
-                serde_json::to_writer(&mut *out, summary)?;
+                serde_json::to_writer(&mut *out, &without_nulls(summary)?)?;
                 out.write_all(b"}\n")?;
                 out.flush()
             }
             Kind::Ndjson(out) => {
-                line(out, &Tagged { r#type: "summary", value: summary })?;
+                line(out, &without_nulls(&Tagged { r#type: "summary", value: summary })?)?;
                 out.flush()
             }
             Kind::Csv { mut writer, .. } => writer.flush(),
@@ -142,6 +141,23 @@ impl<'a> Sink<'a> {
 fn line(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
     serde_json::to_writer(&mut *out, value)?;
     out.write_all(b"\n")
+}
+
+/// The same without the fields that do not apply. An array keeps its members.
+fn without_nulls(value: &impl Serialize) -> io::Result<Value> {
+    fn drop_nulls(value: &mut Value) {
+        match value {
+            Value::Object(fields) => {
+                fields.retain(|_, field| !field.is_null());
+                fields.values_mut().for_each(drop_nulls);
+            }
+            Value::Array(members) => members.iter_mut().for_each(drop_nulls),
+            _ => {}
+        }
+    }
+    let mut value = serde_json::to_value(value)?;
+    drop_nulls(&mut value);
+    Ok(value)
 }
 
 fn csv_item(writer: &mut csv::Writer<&mut dyn Write>, shape: CsvShape<'_>, item: &Item) -> io::Result<()> {

@@ -12,7 +12,7 @@ use super::state::View;
 use crate::analysis::cluster_condition::ClusterCondition;
 use crate::analysis::wal::cause::Cause;
 use crate::analysis::wal::record_sheet::{RecordList, RecordSheet};
-use crate::output::html::crash::Pressed;
+use crate::output::report::crash::Pressed;
 use crate::repair::blocker::Overrides;
 use crate::repair::plan::Plan;
 use crate::types::{Lsn, PageId};

@@ -19,7 +19,7 @@ use super::query::Query;
 pub use super::views::{Column, PagePart, View};
 use crate::analysis::cluster_condition::ClusterCondition;
 use crate::analysis::verdict::judge::Verdict;
-use crate::output::html::crash::Pressed;
+use crate::output::report::crash::Pressed;
 use crate::repair::blocker::Overrides;
 use crate::types::PageId;
 

@@ -1,12 +1,12 @@
 //! The terminal: raw mode, the other screen and the mouse, taken and given back.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use data_encoding::BASE64;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::clipboard::CopyToClipboard;
 use ratatui::crossterm::cursor::{Hide, Show};
 use ratatui::crossterm::event::{DisableMouseCapture, EnableMouseCapture};
 use ratatui::crossterm::execute;
@@ -118,9 +118,7 @@ impl Screen {
     /// # Errors
     /// When the terminal cannot be written to.
     pub fn copy(&mut self, text: &str) -> io::Result<()> {
-        let out = self.terminal.backend_mut();
-        write!(out, "\u{1b}]52;c;{}\u{7}", BASE64.encode(text.as_bytes()))?;
-        Write::flush(out)
+        execute!(self.terminal.backend_mut(), CopyToClipboard::to_clipboard_from(text))
     }
 }
 

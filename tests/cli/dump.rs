@@ -59,16 +59,13 @@ fn all_formats_show_the_same_slots() {
         serde_json::from_str(&dwbinspect(&["dump", "--format", "json", arg(&path)]).stdout).unwrap();
     assert_eq!(document["slots"].as_array().unwrap(), &lines);
     assert_eq!(document["files"].as_array().unwrap().len(), 2);
-    assert_eq!(document["begin"]["schema"], 2);
+    assert_eq!(document["begin"]["schema"], 3);
 
     let csv = dwbinspect(&["dump", "--format", "csv", arg(&path)]).stdout;
     let mut reader = csv::Reader::from_reader(csv.as_bytes());
     let header = reader.headers().unwrap().clone();
-    let known: Vec<&str> =
-        lines[0].as_object().unwrap().keys().map(String::as_str).filter(|key| *key != "type").collect();
-    let mut columns: Vec<&str> = header.iter().collect();
-    columns.sort_unstable();
-    assert_eq!(columns, known, "every field of the JSON is a column");
+    let mut fields = lines.iter().flat_map(|line| line.as_object().unwrap().keys()).filter(|key| *key != "type");
+    assert_eq!(fields.find(|field| !header.iter().any(|column| column == *field)), None, "no column");
     let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
     assert_eq!(rows.len(), lines.len());
     for (row, slot) in rows.iter().zip(&lines).step_by(97) {

@@ -1,5 +1,6 @@
-//! docs/schema.json, the JSON Schema of what both programs print: made of `fields.txt` beside this file and of the codes that the
-//! library lists. `UPDATE_DOCS=1` writes it.
+//! docs/schema.json, the JSON Schema of what both programs print: made of the structs of the library, and for other lines of
+//! `fields.txt` beside this file and of the codes that the library lists. Tables of docs/json.md are made of the structs, too.
+//! `UPDATE_DOCS=1` writes both.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -7,23 +8,17 @@ use std::path::{Path, PathBuf};
 
 use pgforensics::analysis::cluster_condition::ClusterCondition;
 use pgforensics::analysis::finding_kind::FindingKind;
-use pgforensics::analysis::page_rows::RowFate;
 use pgforensics::analysis::skipped::{SkipReason, SkippedPart};
-use pgforensics::analysis::verdict::compare::Comparison;
 use pgforensics::analysis::verdict::doubt::Doubt;
 use pgforensics::analysis::verdict::evidence::Statement;
-use pgforensics::analysis::verdict::fate::ReplayFate;
-use pgforensics::analysis::verdict::judge::{Reason, Verdict};
+use pgforensics::analysis::verdict::judge::Reason;
 use pgforensics::analysis::verdict::next_step::NextStep;
 use pgforensics::analysis::verdict::rebuild::{BuildFailure, NotRebuildable};
-use pgforensics::analysis::verdict::symptom::Symptom;
-use pgforensics::analysis::wal::page_action::ActionKind;
-use pgforensics::analysis::wal::whatif::protection::Guard;
-use pgforensics::cluster::donor::DonorGap;
 use pgforensics::inspect::innodb::{Family, HeldImage, InnodbComparison};
-use pgforensics::output::json::SCHEMA;
+use pgforensics::output::json::{SCHEMA, schemas};
 use pgforensics::parsers::innodb::checksum::Algorithm;
 use pgforensics::repair::plan::LeftReason;
+use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 use strum::{VariantArray, VariantNames};
 
@@ -42,30 +37,16 @@ pub fn path() -> PathBuf {
 /// The codes that the library lists, by the name of the set.
 fn code_sets() -> BTreeMap<&'static str, Vec<&'static str>> {
     let statements = || Statement::codes().chain(Doubt::codes());
-    let not_built = || NotRebuildable::codes().chain(BuildFailure::codes());
-    let reasons = || Reason::codes().chain(statements()).chain(not_built());
-    let files_and_marks =
-        ["created", "truncated", "dropped", "database_created", "database_dropped", "redo", "checkpoint"];
+    let not_built = NotRebuildable::codes().chain(BuildFailure::codes());
+    let reasons = Reason::codes().chain(statements()).chain(not_built);
     BTreeMap::from([
         ("finding", FindingKind::codes().collect()),
         ("part", SkippedPart::VARIANTS.to_vec()),
         ("cause", SkipReason::codes().collect()),
         ("state", ClusterCondition::VARIANTS.to_vec()),
-        ("comparison", Comparison::ALL.map(Comparison::name).to_vec()),
-        ("verdict", Verdict::ALL.map(Verdict::name).to_vec()),
-        ("symptom", Symptom::codes().collect()),
-        ("reason", reasons().collect()),
-        ("left_reason", LeftReason::codes().chain(reasons()).collect()),
+        ("left_reason", LeftReason::codes().chain(reasons).collect()),
         ("doubt", Doubt::codes().collect()),
-        ("statement", statements().collect()),
-        ("fate", ReplayFate::codes().chain(reasons()).collect()),
-        ("donor_gap", DonorGap::CODES.to_vec()),
-        ("not_rebuildable", NotRebuildable::codes().collect()),
-        ("build_failure", BuildFailure::codes().collect()),
         ("next_step", NextStep::codes().collect()),
-        ("row_fate", RowFate::ALL.map(RowFate::code).to_vec()),
-        ("action", ActionKind::codes().chain(files_and_marks).collect()),
-        ("guard", Guard::ALL.map(Guard::code).to_vec()),
         ("innodb_family", <Family as VariantNames>::VARIANTS.to_vec()),
         ("innodb_algorithm", <Algorithm as VariantNames>::VARIANTS.to_vec()),
         ("innodb_comparison", InnodbComparison::VARIANTS.iter().map(|word| word.name()).collect()),
@@ -79,17 +60,9 @@ fn scalars() -> Value {
     let like = |pattern: &str, what: &str| json!({"type": "string", "pattern": pattern, "description": what});
     json!({
         "text": {"type": "string"},
-        "code": like("^[a-z][a-z0-9_]*$", "A word for programs, of a set that may grow"),
-        "lsn": like("^[0-9A-F]{1,8}/[0-9A-F]{8}$", "An LSN"),
-        "hex": like("^0[xX][0-9A-Fa-f]+$", "A hexadecimal number"),
         "id": like("^[0-9]+$", "A number of up to 64 bits"),
         "number_text": like("^-?[0-9]+$", "A number in place of a word that there is none for"),
-        "bytes": like("^([0-9a-f]{2})*$", "Bytes in hexadecimal digits"),
         "crc": like("^[0-9a-f]{8}$", "A CRC-32C"),
-        "time": like(
-            "^(-?[0-9]{4,6}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]+)?Z|-?[0-9]+)$",
-            "A time by ISO 8601 in UTC; a number of seconds or microseconds where the calendar ends",
-        ),
         "count": whole(u64::MAX),
         "u32": whole(u64::from(u32::MAX)),
         "u16": whole(u64::from(u16::MAX)),
@@ -135,6 +108,119 @@ fn type_of(text: &str) -> Value {
         return words_of(words);
     }
     reference(&text.replacen('@', "codes.", 1))
+}
+
+/// Makes a schema of a struct one of lines: no field but these, and where one does not apply it is absent.
+fn strict(schema: &mut Value) {
+    let Value::Object(parts) = schema else { return };
+    if let Some(Value::Object(properties)) = parts.get_mut("properties") {
+        for property in properties.values_mut() {
+            let description = property.as_object_mut().and_then(|property| property.remove("description"));
+            if let Some(Value::Array(types)) = property.get_mut("type") {
+                types.retain(|of_type| of_type != "null");
+            }
+            let several = property.get_mut("anyOf").and_then(Value::as_array_mut);
+            if let Some(several) = several {
+                several.retain(|of| of["type"] != "null");
+                if let [only] = several.as_slice() {
+                    *property = only.clone();
+                }
+            }
+            strict(property);
+            if let (Value::Object(property), Some(description)) = (property, description) {
+                property.insert("description".to_owned(), description);
+            }
+        }
+        parts.insert("additionalProperties".to_owned(), false.into());
+    }
+    parts.remove("title");
+    parts.values_mut().for_each(strict_inside);
+}
+
+fn strict_inside(value: &mut Value) {
+    match value {
+        Value::Array(several) => several.iter_mut().for_each(strict),
+        Value::Object(_) => strict(value),
+        _ => {}
+    }
+}
+
+/// The lines that the library has structs for, and the definitions that they refer to.
+fn typed() -> (BTreeMap<&'static str, Shape>, Map<String, Value>) {
+    let mut generator = SchemaSettings::draft2020_12().into_generator();
+    let lines = schemas(&mut generator).into_iter();
+    let shape = |(name, schema): (&'static str, schemars::Schema)| {
+        let mut schema = Value::from(schema);
+        strict(&mut schema);
+        let required = schema["required"].as_array().into_iter().flatten();
+        let required = required.filter_map(Value::as_str).map(str::to_owned).collect();
+        (name, Shape { properties: schema["properties"].as_object().unwrap().clone(), required })
+    };
+    let lines = lines.map(shape).collect();
+    let mut defs = generator.take_definitions(true);
+    defs.values_mut().for_each(strict);
+    (lines, defs)
+}
+
+/// The tables of docs/json.md that are made of structs, by heading.
+fn tables() -> BTreeMap<String, String> {
+    fn add(
+        tables: &mut BTreeMap<String, String>,
+        heading: &str,
+        fields: &Map<String, Value>,
+        defs: &Map<String, Value>,
+    ) {
+        let mut rows: Vec<(String, &str)> = Vec::new();
+        for (name, of) in fields {
+            match (of["description"].as_str(), rows.last_mut()) {
+                (Some(description), _) => rows.push((format!("`{name}`"), description)),
+                (None, Some((names, _))) => *names += &format!(", `{name}`"),
+                (None, None) => panic!("{heading}.{name} is not described"),
+            }
+            let (of, end) = if of.get("items").is_some() { (&of["items"], "[]") } else { (of, "") };
+            let inner = of["$ref"].as_str().and_then(|path| defs.get(path.trim_start_matches("#/$defs/")));
+            if let Some(inner) = inner.and_then(|inner| inner["properties"].as_object()) {
+                add(tables, &format!("{heading}.{name}{end}"), inner, defs);
+            }
+        }
+        let row = |(names, description): (String, &str)| format!("| {names} | {} |\n", description.replace('\n', " "));
+        tables.insert(heading.to_owned(), rows.into_iter().map(row).collect());
+    }
+    let (lines, defs) = typed();
+    let mut tables = BTreeMap::new();
+    lines.iter().for_each(|(name, shape)| add(&mut tables, name, &shape.properties, &defs));
+    tables
+}
+
+#[test]
+fn tables_are_those_of_the_structs() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/json.md");
+    let written = fs::read_to_string(&path).unwrap();
+    let mut tables = tables();
+    let mut text = String::new();
+    let mut made = false;
+    let mut heading = "";
+    for line in written.lines() {
+        if let Some(title) = line.strip_prefix("### ") {
+            (heading, made) = (title, false);
+        }
+        if line.starts_with("| `") && !heading.contains(" of ") {
+            if let Some(table) = tables.remove(heading.trim_matches('`')) {
+                (text, made) = (text + &table, true);
+            }
+            if made {
+                continue;
+            }
+        }
+        text = text + line + "\n";
+    }
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        return fs::write(&path, &text).unwrap();
+    }
+    let first = text.lines().zip(written.lines()).find(|(made, written)| made != written);
+    assert!(text == written, "UPDATE_DOCS=1 writes the tables of docs/json.md anew; the first difference: {first:?}");
+    let unused: Vec<&String> = tables.keys().filter(|heading| !heading.contains('.')).collect();
+    assert!(unused.is_empty(), "docs/json.md has no heading for {unused:?}");
 }
 
 /// A line, an object or a summary of `fields.txt`.
@@ -205,6 +291,8 @@ impl Listed {
             if let Some(fields) = line.strip_prefix("  ") {
                 let (names, of) = fields.split_once(": ").unwrap_or_else(|| panic!("no type: {line}"));
                 let (of, is_required) = of.strip_suffix(" --follow only").map_or((of, true), |of| (of, false));
+                // What need not apply is absent then.
+                let (of, is_required) = of.strip_suffix('?').map_or((of, is_required), |of| (of, false));
                 let shape = listed.shape(current.unwrap_or_else(|| panic!("fields of nothing: {line}")));
                 names.split(' ').for_each(|name| shape.put(name, type_of(of), is_required));
                 continue;
@@ -254,6 +342,8 @@ impl Listed {
     fn schema(&self) -> Value {
         let Value::Object(mut defs) = scalars() else { unreachable!() };
         let mut define = |name: String, of: Value| assert!(defs.insert(name.clone(), of).is_none(), "{name} twice");
+        let (typed, of_types) = typed();
+        of_types.into_iter().for_each(|(name, of)| define(name, of));
         for (name, codes) in code_sets() {
             let codes: BTreeSet<&str> = codes.into_iter().collect();
             define(format!("codes.{name}"), json!({"enum": codes}));
@@ -266,7 +356,8 @@ impl Listed {
         define("line.begin".to_owned(), self.objects["begin"].line("begin"));
         for (name, (_, shape)) in &self.lines {
             lines.push(line_name(name));
-            define(line_name(name), shape.line(name.strip_suffix(" of innodb").unwrap_or(name)));
+            let of_type = name.strip_suffix(" of innodb").unwrap_or(name);
+            define(line_name(name), typed.get(name).map_or_else(|| shape.line(of_type), |typed| typed.line(of_type)));
         }
         for name in self.summaries.keys() {
             lines.push(format!("line.{}", summary_name(name)));
@@ -353,7 +444,9 @@ fn fields_and_documentation_name_the_same() {
         fields.insert(heading, keys(shape));
     }
     let mut wrong = Vec::new();
-    for (heading, told) in documented() {
+    let typed = typed().0;
+    let is_typed = |heading: &str| heading.split('.').next().is_some_and(|line| typed.contains_key(line));
+    for (heading, told) in documented().into_iter().filter(|(heading, _)| !is_typed(heading)) {
         let name = heading.replace("[]", "");
         let without_own = told.is_empty() && heading.starts_with("summary of ") && !fields.contains_key(&name);
         if !without_own && fields.get(&name) != Some(&told) {
@@ -416,7 +509,7 @@ fn never_right() -> Value {
 fn changed_lines_are_refused() {
     let whole = schema().of_anything();
     let mut types = BTreeSet::new();
-    let mut tried = 0;
+    let (mut tried, mut always) = (0, 0);
     for (context, lines) in outputs() {
         for line in lines {
             let fields = line.as_object().unwrap();
@@ -428,11 +521,14 @@ fn changed_lines_are_refused() {
             let refused = |changed: &Value, why: &str| {
                 assert!(!whole.is_valid(changed), "{context}: {of_type} {why} is taken for right");
             };
+            let needed = |field: &&String| {
+                let mut without = line.clone();
+                without.as_object_mut().unwrap().remove(*field);
+                !whole.is_valid(&without)
+            };
+            always += fields.keys().filter(needed).count();
             assert!(whole.is_valid(&line), "{context}: {of_type}");
             for field in fields.keys() {
-                let mut without = line.clone();
-                without.as_object_mut().unwrap().remove(field);
-                refused(&without, &format!("without {field}"));
                 let mut wrong = line.clone();
                 wrong[field] = never_right();
                 refused(&wrong, &format!("with a wrong {field}"));
@@ -443,7 +539,8 @@ fn changed_lines_are_refused() {
             refused(&more, "with a field more");
         }
     }
-    assert!(types.len() >= 25 && tried >= 400, "{} types, {tried} fields", types.len());
+    let counts = (types.len(), tried, always);
+    assert!(counts.0 >= 25 && tried >= 350 && always >= 250, "{counts:?}: types, fields, fields that are always there");
 }
 
 #[test]

@@ -290,10 +290,10 @@ fn rows_end_where_wal_is_damaged() {
         assert_eq!(ran.status, 2, "{table}: {}", ran.stderr);
         let manifest: Value = serde_json::from_slice(&tree(&directory)["_manifest.json"]).unwrap();
         assert_eq!(manifest["exit_status"], 2);
-        // `stats` has an option to read on, and says so.
+        // `stats` has an option to read on, and says so. A manifest has `null` where a field does not apply.
         let without_why = |mut findings: Value| {
             for finding in findings.as_array_mut().unwrap() {
-                finding.as_object_mut().unwrap().remove("why");
+                finding.as_object_mut().unwrap().retain(|name, value| name != "why" && !value.is_null());
             }
             findings
         };

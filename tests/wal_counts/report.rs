@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::common::html::{all, assert_harmless, by_id, parse, table, text_of};
 use crate::common::{Ran, arg, run, unpack};
-use pgforensics::output::plot::{Bar, Bars, Line, LineShape, Lines, Unit};
+use pgforensics::output::plot::{Chart, Unit};
 use serde_json::Value;
 
 fn walfpi(args: &[&str]) -> Ran {
@@ -151,7 +151,7 @@ fn figures_are_those_of_stats_and_what_if() {
             .map(|entry| entry.unwrap().path())
             .map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), fs::read_to_string(path).unwrap()))
             .collect();
-        for name in ["bytes", "share", "relations", "causes", "max_wal_size", "protection", "compression"] {
+        for name in ["bytes", "share", "max_wal_size", "protection", "compression"] {
             assert!(plots.contains_key(&format!("{name}.svg")), "{major}: {name}");
         }
         assert_eq!(all(page.root_element(), "svg").len(), plots.len(), "{major}");
@@ -224,9 +224,6 @@ fn names_are_text_and_nothing_else() {
     assert!(!text.contains("<script"));
     assert!(text_of(by_id(&page, "relations")).contains(&format!("{hostile}.public.{hostile}")));
     assert!(text_of(by_id(&page, "compression")).contains("were not compressed again"));
-    let plot = fs::read_to_string(svg.join("relations.svg")).unwrap();
-    assert!(!plot.contains("<script"));
-    assert!(text_of(parse(&plot).root_element()).contains(hostile));
     assert!(!svg.join("compression.svg").exists());
 }
 
@@ -275,7 +272,7 @@ fn directory_of_plots_is_checked_before_wal_is_read() {
     let ran = walfpi(&["report", arg(&archive(16)), "-o", arg(&file), "--svg", arg(&svg)]);
     assert_eq!(ran.status, 0, "{}", ran.stderr);
     let plots = walk(&svg);
-    assert!(plots.len() >= 7);
+    assert!(plots.len() >= 6);
     let missing = temporary.path().join("no WAL here");
     for plot in plots {
         let taken = temporary.path().join(plot.file_stem().unwrap());
@@ -301,29 +298,21 @@ fn walk(directory: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn small_plots_stay_as_they_are() {
-    let bars = Bars {
-        title: "Title".to_owned(),
-        description: "Description".to_owned(),
-        series: vec!["images".to_owned(), "rest".to_owned()],
-        bars: [("a & b", 3.0, 1.0), ("c", 0.0, 2.0)]
-            .map(|(label, one, other)| Bar { label: label.to_owned(), values: vec![one, other] })
-            .into(),
-        unit: Unit::Count,
-        left: "left".to_owned(),
-        below: "below".to_owned(),
+    let chart = |places: &[&str], unit, series| Chart {
+        name: "name",
+        title: "Title",
+        description: "Description",
+        unit,
+        left: "left",
+        below: "below",
+        places: places.iter().map(ToString::to_string).collect(),
+        series,
     };
-    insta::assert_snapshot!("plot_bars", without_style(&bars.draw().file()));
-    let lines = Lines {
-        title: "Title".to_owned(),
-        description: "Description".to_owned(),
-        places: ["1", "2", "3"].map(str::to_owned).into(),
-        lines: vec![Line { name: "line".to_owned(), values: vec![Some(0.5), None, Some(0.25)] }],
-        shape: LineShape::Steps,
-        unit: Unit::Share,
-        left: "left".to_owned(),
-        below: "below".to_owned(),
-    };
-    insta::assert_snapshot!("plot_steps", without_style(&lines.draw().file()));
+    let series = vec![("images", vec![Some(3.0), Some(0.0)]), ("rest", vec![Some(1.0), Some(2.0)])];
+    let bars = chart(&["a & b", "c"], Unit::Count, series).bars();
+    insta::assert_snapshot!("plot_bars", without_style(&bars.file()));
+    let steps = chart(&["1", "2", "3"], Unit::Share, vec![("line", vec![Some(0.5), None, Some(0.25)])]).steps();
+    insta::assert_snapshot!("plot_steps", without_style(&steps.file()));
 }
 
 /// A plot without its style sheet, an element a line.

@@ -18,7 +18,7 @@ use crate::output::escape::printable;
 use crate::output::hexdump::write_page;
 use crate::output::json::Item;
 use crate::output::json::page::PageLocation;
-use crate::output::json::page_at::{PAGE_AT_COLUMNS, PageThen, page_at_row};
+use crate::output::json::page_at::{PAGE_AT_COLUMNS, PageAtJson, PageThen};
 use crate::output::json::wal::Row;
 use crate::output::page_text::{write_difference, write_headers, write_items};
 use crate::output::sink::CsvShape;
@@ -68,7 +68,7 @@ pub(super) fn show_page_at(
             server: &server.version,
             sandbox: sandbox.as_deref(),
         };
-        sink.item(&Item::PageAt(page_at_row(&row, &location, file.as_deref())))?;
+        sink.item(&Item::PageAt(Box::new(PageAtJson::new(&row, &location, file.as_deref()))))?;
         return Ok(closing.end(sink, 1, Row::new())?.into());
     }
     write_text(out, view, at, &history, (&server, sandbox.as_deref()))?;

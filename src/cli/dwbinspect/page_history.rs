@@ -18,8 +18,8 @@ use crate::output::closing::{Closing, begin};
 use crate::output::escape::printable;
 use crate::output::history_text::write_rows;
 use crate::output::json::Item;
-use crate::output::json::history::{HISTORY_COLUMNS, history_row};
-use crate::output::json::page_change::{ChangedBy, page_change_row};
+use crate::output::json::history::{HISTORY_COLUMNS, HistoryJson};
+use crate::output::json::page_change::{ChangedBy, PageChangeJson};
 use crate::output::json::wal::Row;
 use crate::output::page_change_text::write_change;
 use crate::output::sink::CsvShape;
@@ -65,12 +65,12 @@ fn show(
                 HistoryRow::Record(_, event) => found.outcome(event),
                 _ => None,
             };
-            sink.item(&Item::History(history_row(page, *row, found.major, outcome)))?;
+            sink.item(&Item::History(Box::new(HistoryJson::new(page, *row, found.major, outcome))))?;
         }
         for step in steps.unwrap_or_default() {
             let by = ChangedBy { page, number: step.number, event: &step.event, major: found.major };
             let diff = step.diff.as_ref().map_err(|why| (why.code(), why.to_string()));
-            sink.item(&Item::PageChange(page_change_row(&by, diff)))?;
+            sink.item(&Item::PageChange(Box::new(PageChangeJson::new(&by, diff))))?;
         }
         return Ok(closing.end(sink, rows.len() as u64, Row::new())?.into());
     }

@@ -16,7 +16,7 @@ use crate::inspect::crash_report::{CrashReportRequest, USUAL_SHEETS, crash_repor
 use crate::inspect::dwb_source::protected_of;
 use crate::inspect::error::open_data_dir;
 use crate::inspect::next::now_text;
-use crate::output::html::Provenance;
+use crate::output::report::Provenance;
 
 /// Write what check finds, with all proofs, into one file to attach to a ticket
 ///
@@ -59,6 +59,6 @@ pub(super) fn run(args: &ReportArgs, out: &mut dyn Write) -> Result<Outcome, Sto
         journals: Vec::new(),
     };
     let report = crash_report(&request, &Bars::new(args.progress))?;
-    file.write(&report.page, args.quiet, out)?;
+    file.write(&report.document, args.quiet, out)?;
     Ok(report.answer.into())
 }

@@ -17,7 +17,9 @@ use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
 use crate::inspect::verify::{Verification, VerifyReport, VerifyRequest};
 use crate::output::closing::{Closing, begin};
-use crate::output::json::{BAD_PAGE_COLUMNS, BadPageLocation, Item, bad_page_row, lsn_text};
+use crate::output::json::bad_page::{BAD_PAGE_COLUMNS, BadPageJson, BadPageLocation};
+use crate::output::json::page::PageLocation;
+use crate::output::json::{Item, lsn_text};
 use crate::output::sink::CsvShape;
 use crate::output::words::cluster::checksum_words;
 
@@ -109,15 +111,16 @@ pub(super) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome, Sto
     let report = verification.run(&|done, total| bar.at(done, total), &mut |page| {
         let location = BadPageLocation {
             page: page.page,
-            relation: page.relation.as_deref(),
-            database: page.database.as_deref(),
-            path: page.path,
+            place: PageLocation {
+                path: page.path,
+                relation: page.relation.as_deref(),
+                database: page.database.as_deref(),
+            },
             offset: page.offset,
-            have_bytes: page.have_bytes,
+            is_cut: page.have_bytes.is_some(),
+            is_unlogged: page.is_unlogged,
         };
-        let mut row = bad_page_row(&location, page.damage, page.fate);
-        row.insert("unlogged".to_owned(), json!(page.is_unlogged));
-        written = sink.item(&Item::DamagedPage(row));
+        written = sink.item(&Item::DamagedPage(Box::new(BadPageJson::new(&location, page.damage, page.fate))));
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
     drop(bar);

@@ -18,7 +18,7 @@ use crate::inspect::wal::advise::{AdviseRequest, WalAdvice, advise};
 use crate::inspect::wal::source::ReadWal;
 use crate::output::advise_text::{write_overview, write_relations, write_savings, write_since_redo};
 use crate::output::closing::{Closing, begin};
-use crate::output::json::savings::{SAVING_COLUMNS, saving_row};
+use crate::output::json::savings::SAVING_COLUMNS;
 use crate::output::json::wal::{Naming, group_row};
 use crate::output::json::{Item, lsn_text, time_text};
 use crate::output::sink::CsvShape;
@@ -78,7 +78,7 @@ pub(super) fn run(args: &AdviseArgs, out: &mut dyn Write) -> Result<Outcome, Sto
     if let Some(format) = args.common.output.machine() {
         let shape = CsvShape::Rows { plural: "savings", columns: SAVING_COLUMNS };
         let mut sink = begin(format, shape, out, (PROGRAM, "advise"), path_texts(&request.wal))?;
-        let items = savings.rows.iter().map(|saving| Item::Saving(saving_row(saving)));
+        let items = savings.rows.iter().map(|saving| Item::Saving(Box::new(saving.into())));
         let groups = shown.iter().map(|row| Item::Group(group_row(GroupBy::Relation.into(), row, &naming)));
         let mut number = 0;
         for item in items.chain(groups) {

@@ -17,7 +17,7 @@ use crate::inspect::wal::source::ReadWal;
 use crate::output::closing::{Closing, begin};
 use crate::output::dwb_size_text::{write_dirtied, write_needs, write_trials, write_wrap};
 use crate::output::json::Item;
-use crate::output::json::dwb_size::{NEED_COLUMNS, NeedFor, dirtied_row, need_row, trial_row};
+use crate::output::json::dwb_size::{BufferNeedJson, NEED_COLUMNS, NeedFor};
 use crate::output::sink::CsvShape;
 
 /// Show how large a double write buffer must be
@@ -76,10 +76,10 @@ pub(super) fn run(args: &DwbSizeArgs, out: &mut dyn Write) -> Result<Outcome, St
     if let Some(format) = args.common.output.machine() {
         let shape = CsvShape::Rows { plural: "buffer_needs", columns: NEED_COLUMNS };
         let mut sink = begin(format, shape, out, (PROGRAM, "dwb-size"), path_texts(&request))?;
-        let items = needs.iter().map(|(of, need)| Item::BufferNeed(need_row(need, *of)));
-        let items = items.chain(trials.iter().map(|trial| Item::BufferTrial(trial_row(trial))));
+        let items = needs.iter().map(|(of, need)| Item::BufferNeed(BufferNeedJson::new(need, *of)));
+        let items = items.chain(trials.iter().map(|trial| Item::BufferTrial(trial.into())));
         let mut shown = 0;
-        for item in items.chain(intervals.iter().map(|interval| Item::Dirtied(dirtied_row(interval)))) {
+        for item in items.chain(intervals.iter().map(|interval| Item::Dirtied(interval.into()))) {
             sink.item(&item)?;
             shown += 1;
         }

@@ -17,7 +17,7 @@ use crate::output::closing::{Closing, begin};
 use crate::output::escape::printable;
 use crate::output::export::{FileFormat, Table};
 use crate::output::json::Item;
-use crate::output::json::export::{EXPORTED_FILE_COLUMNS, ManifestFacts, exported_file_row, manifest};
+use crate::output::json::export::{EXPORTED_FILE_COLUMNS, ManifestFacts, manifest};
 use crate::output::json::wal::Row;
 use crate::output::sink::CsvShape;
 
@@ -113,7 +113,7 @@ pub(super) fn run(args: &ExportArgs, out: &mut dyn Write) -> Result<Outcome, Sto
         let shape = CsvShape::Rows { plural: "exported_files", columns: EXPORTED_FILE_COLUMNS };
         let mut sink = begin(machine, shape, out, (PROGRAM, "export"), path_texts(&request.wal))?;
         for file in &export.files {
-            sink.item(&Item::ExportedFile(exported_file_row(file)))?;
+            sink.item(&Item::ExportedFile(file.into()))?;
         }
         let mut counts: Row = totals;
         counts.insert("rows".to_owned(), rows.into());

@@ -24,7 +24,7 @@ use crate::output::closing::{Closing, begin};
 use crate::output::escape::printable;
 use crate::output::json::Item;
 use crate::output::json::page::PageLocation;
-use crate::output::json::page_at::{PAGE_AT_COLUMNS, PageThen, page_at_row};
+use crate::output::json::page_at::{PAGE_AT_COLUMNS, PageAtJson, PageThen};
 use crate::output::json::wal::{Row, fork_name};
 use crate::output::sink::CsvShape;
 use crate::repair::export::ExportDir;
@@ -139,7 +139,7 @@ fn extract_at(args: &ExtractArgs, lsn: Lsn, out: &mut dyn Write) -> Result<Outco
                 PageLocation { path: &path, relation: relation.as_deref(), database: history.database_name(page) };
             let (version, sandbox) = (&server.version, sandbox.as_deref());
             let then = PageThen { lsn: at.lsn, plan: &at.plan, built: &at.built, server: version, sandbox };
-            sink.item(&Item::PageAt(page_at_row(&then, &location, Some(&name))))?;
+            sink.item(&Item::PageAt(Box::new(PageAtJson::new(&then, &location, Some(&name)))))?;
         }
     }
     let closing = Closing::new(std::mem::take(&mut history.findings), &history.coverage);

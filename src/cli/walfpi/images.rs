@@ -3,7 +3,6 @@
 use std::io::{self, Write};
 
 use clap::{Args, ValueEnum};
-use serde_json::json;
 
 use super::PROGRAM;
 use super::args::{CommonArgs, path_texts};
@@ -21,6 +20,7 @@ use crate::inspect::wal::request::WatchWal;
 use crate::inspect::wal::source::WalSource;
 use crate::output::closing::{Closing, begin};
 use crate::output::escape::printable;
+use crate::output::json::image::ImageJson;
 use crate::output::json::wal::{Row, fork_name};
 use crate::output::json::{Item, lsn_text};
 use crate::output::sink::{CsvShape, Sink};
@@ -226,11 +226,7 @@ impl<'a> Target<'a> {
     /// When the output cannot be written to.
     pub fn image(&mut self, found: &FoundImage<'_>, names: &NameLookup, file: Option<&str>) -> io::Result<()> {
         match self {
-            Self::Machine(sink) => {
-                let mut row = image_row(found, names);
-                row.insert("file".to_owned(), json!(file));
-                sink.item(&Item::Image(row))
-            }
+            Self::Machine(sink) => sink.item(&Item::Image(Box::new(image_json(found, names, file)))),
             Self::Text(layout, out) => write_image(*out, *layout, found, names),
         }
     }
@@ -251,35 +247,31 @@ impl<'a> Target<'a> {
     }
 }
 
-/// An image as a row.
-fn image_row(found: &FoundImage<'_>, names: &NameLookup) -> Row {
+fn image_json(found: &FoundImage<'_>, names: &NameLookup, file: Option<&str>) -> ImageJson {
     let FoundImage { record, block, image, stored_bytes, cause } = found;
-    let mut row = Row::new();
-    for (name, value) in [
-        ("lsn", json!(lsn_text(record.start_lsn))),
-        ("end_lsn", json!(lsn_text(record.end_lsn))),
-        ("timeline", json!(record.tli.0)),
-        ("xid", json!(record.header.xid)),
-        ("rmgr", json!(rmgr_name(record.header.rmgr_id).to_string())),
-        ("record", json!(record.type_name().to_string())),
-        ("block_id", json!(block.block_id)),
-        ("spc_oid", json!(block.rel.spc_oid)),
-        ("db_oid", json!(block.rel.db_oid)),
-        ("rel_number", json!(block.rel.rel_number)),
-        ("relation", json!(names.relation(block.rel))),
-        ("fork", json!(fork_name(block.fork_code()))),
-        ("block", json!(block.block)),
-        ("stored_bytes", json!(stored_bytes)),
-        ("raw_bytes", json!(record.block_size)),
-        ("hole_offset", json!(image.hole_offset)),
-        ("hole_bytes", json!(image.hole_length)),
-        ("compression", json!(image.compression().map_or("none", Compression::name))),
-        ("applied", json!(image.applies())),
-        ("cause", json!(cause.name())),
-    ] {
-        row.insert(name.to_owned(), value);
+    ImageJson {
+        lsn: record.start_lsn.into(),
+        end_lsn: record.end_lsn.into(),
+        timeline: record.tli.0,
+        xid: record.header.xid,
+        rmgr: rmgr_name(record.header.rmgr_id).to_string(),
+        record: record.type_name().to_string(),
+        block_id: block.block_id,
+        spc_oid: block.rel.spc_oid,
+        db_oid: block.rel.db_oid,
+        rel_number: block.rel.rel_number,
+        relation: names.relation(block.rel),
+        fork: fork_name(block.fork_code()),
+        block: block.block,
+        stored_bytes: *stored_bytes,
+        raw_bytes: record.block_size,
+        hole_offset: image.hole_offset,
+        hole_bytes: image.hole_length,
+        compression: image.compression().map_or("none", Compression::name).into(),
+        applied: image.applies(),
+        cause: cause.name().into(),
+        file: file.map(str::to_owned),
     }
-    row
 }
 
 fn write_heading(out: &mut dyn Write, layout: Layout) -> io::Result<()> {

@@ -16,8 +16,8 @@ use crate::inspect::WalRequest;
 use crate::inspect::error::InspectError;
 use crate::inspect::next::now_text;
 use crate::inspect::wal::report::{WalReportRequest, wal_report};
-use crate::output::html::Provenance;
-use crate::output::html::wal::{PLOT_NAMES, plot_file};
+use crate::output::report::Provenance;
+use crate::output::report::wal::{PLOT_NAMES, plot_file};
 use crate::repair::export::ExportDir;
 
 /// Write images over time, relations, causes and what other settings would have stored into one page, with plots
@@ -68,10 +68,10 @@ pub(super) fn run(args: &ReportArgs, out: &mut dyn Write) -> Result<Outcome, Sto
     let report = wal_report(&WalReportRequest { wal, compression, made }, &|done, total| bar.at(done, total))?;
     drop(bar);
     if let Some(directory) = &directory {
-        for (name, svg) in &report.plots {
-            directory.write_new(name, svg.as_bytes()).map_err(InspectError::from)?;
+        for plot in report.document.plots() {
+            directory.write_new(&plot_file(plot.name), plot.file().as_bytes()).map_err(InspectError::from)?;
         }
     }
-    file.write(&report.page, args.quiet, out)?;
+    file.write(&report.document, args.quiet, out)?;
     Ok(report.answer.into())
 }

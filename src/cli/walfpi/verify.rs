@@ -12,7 +12,7 @@ use crate::cli::work::ByteBar;
 use crate::inspect::wal::chain::{WalChainRequest, wal_chain};
 use crate::output::closing::{Closing, begin};
 use crate::output::json::Item;
-use crate::output::json::wal::{RUN_COLUMNS, Row, damage_row, run_row};
+use crate::output::json::wal::{RUN_COLUMNS, Row, RunJson};
 use crate::output::sink::CsvShape;
 use crate::output::text::{Layout, write_fact};
 
@@ -42,17 +42,17 @@ pub(super) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome, Sto
     let bar = ByteBar::new(args.run.progress);
     let chain = wal_chain(&request, &|done, total| bar.at(done, total))?;
     drop(bar);
-    let runs: Vec<Row> = chain.runs.iter().map(run_row).collect();
+    let runs: Vec<RunJson> = chain.runs.iter().map(RunJson::from).collect();
     let closing = Closing::new(chain.wal.findings, &chain.wal.coverage);
     if let Some(format) = args.run.output.machine() {
         let shape = CsvShape::Rows { plural: "runs", columns: RUN_COLUMNS };
         let mut sink = begin(format, shape, out, (PROGRAM, "verify"), path_texts(&request.wal))?;
         let shown = runs.len() as u64;
         for row in runs {
-            sink.item(&Item::Run(row))?;
+            sink.item(&Item::Run(Box::new(row)))?;
         }
         for damage in &chain.damage {
-            sink.item(&Item::Damage(damage_row(damage)))?;
+            sink.item(&Item::Damage(damage.into()))?;
         }
         return Ok(closing.end(sink, shown, Row::new())?.into());
     }
@@ -63,7 +63,8 @@ pub(super) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome, Sto
     Ok(closing.end_text(out, layout)?.into())
 }
 
-fn write_run(out: &mut dyn Write, layout: Layout, row: &Row) -> io::Result<()> {
+fn write_run(out: &mut dyn Write, layout: Layout, run: &RunJson) -> io::Result<()> {
+    let row = serde_json::to_value(run)?;
     // People read the words.
     for column in RUN_COLUMNS.iter().filter(|column| **column != "verdict_code") {
         match row.get(*column) {

@@ -17,8 +17,8 @@ use crate::inspect::wal::source::ReadWal;
 use crate::inspect::wal::whatif::{WhatIfReport, WhatIfRequest, usual_spacings, what_if};
 use crate::output::closing::{Closing, begin};
 use crate::output::compression_text::write_compression;
-use crate::output::json::compression::{COMPRESSION_COLUMNS, compression_row};
-use crate::output::json::whatif::{GUARD_COLUMNS, HINT_COLUMNS, SPACING_COLUMNS, guard_row, hint_rows, spacing_rows};
+use crate::output::json::compression::{COMPRESSION_COLUMNS, CompressionJson};
+use crate::output::json::whatif::{GUARD_COLUMNS, GuardJson, HINT_COLUMNS, HintJson, SPACING_COLUMNS, SpacingJson};
 use crate::output::json::{Item, lsn_text};
 use crate::output::sink::CsvShape;
 use crate::output::whatif_text::{write_hints, write_protection, write_spacing};
@@ -152,11 +152,11 @@ pub(super) fn run(args: &WhatIfArgs, out: &mut dyn Write) -> Result<Outcome, Sto
     let closing = Closing::new(findings, &coverage);
     if let Some(format) = output.machine() {
         let mut sink = begin(format, replay.csv_shape(), out, (PROGRAM, "whatif"), path_texts(&request.wal))?;
-        let spacing = spacing_rows(&what_if).into_iter().map(Item::Spacing);
-        let guards = what_if.protection.columns.iter().map(|guard| Item::Guard(guard_row(guard, block_size)));
-        let hints = hint_rows(&what_if.hints).into_iter().map(Item::Hint);
+        let spacing = SpacingJson::all(&what_if).into_iter().map(|row| Item::Spacing(Box::new(row)));
+        let guards = what_if.protection.columns.iter().map(|guard| Item::Guard(GuardJson::new(guard, block_size)));
+        let hints = HintJson::all(&what_if.hints).into_iter().map(Item::Hint);
         let settings = compression.iter().flat_map(|compression| {
-            compression.rows.iter().map(|row| Item::Compression(compression_row(row, &compression.written)))
+            compression.rows.iter().map(|row| Item::Compression(CompressionJson::new(row, &compression.written)))
         });
         let mut shown = 0;
         for item in spacing

@@ -17,9 +17,10 @@ use crate::analysis::wal::whatif::{WhatIf, WhatIfPlan};
 use crate::inspect::error::InspectError;
 use crate::inspect::wal::request::WatchWal;
 use crate::output::closing::Closing;
-use crate::output::html::Provenance;
-use crate::output::html::wal::{MainCause, RelationRow, WalReport};
+use crate::output::document::Document;
 use crate::output::json::wal::Naming;
+use crate::output::report::Provenance;
+use crate::output::report::wal::{MainCause, RelationRow, WalReport};
 use crate::output::wal_text::name_of;
 
 const MAX_RELATIONS: usize = 40;
@@ -34,9 +35,7 @@ pub(crate) struct WalReportRequest {
 
 #[derive(Clone, Debug)]
 pub(crate) struct MadeWalReport {
-    pub page: String,
-    /// Each plot as a file of its own: name and content.
-    pub plots: Vec<(String, String)>,
+    pub document: Document,
     pub answer: Answer,
 }
 
@@ -91,7 +90,7 @@ pub(crate) fn wal_report(request: &WalReportRequest, watch: WatchWal<'_>) -> Res
         dirtied: dirtied.as_deref(),
         block_size,
     };
-    Ok(MadeWalReport { page: report.page(), plots: report.plots(), answer: closing.answer() })
+    Ok(MadeWalReport { document: report.document(), answer: closing.answer() })
 }
 
 /// Relations with their images and the cause of most of them, and the causes, each list by image bytes.

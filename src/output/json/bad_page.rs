@@ -1,9 +1,10 @@
 //! JSON of a page that `verify` found damaged.
 
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::lsn_text;
-use super::wal::Row;
+use super::page::{PageLocation, PlacedPageJson};
+use super::scalars::{BadPageDisk, FateCode, FaultCode, Hex, LsnText, ReplayWord};
 use crate::analysis::page_check::PageDamage;
 use crate::analysis::verdict::fate::ReplayFate;
 use crate::types::PageId;
@@ -33,50 +34,63 @@ pub const BAD_PAGE_COLUMNS: &[&str] = &[
 ];
 
 /// Which page it is.
-#[derive(Clone, Copy, Debug)]
-pub struct BadPageLocation<'a> {
-    /// Its identity.
+pub(crate) struct BadPageLocation<'a> {
     pub page: PageId,
-    /// Name of its relation, where it is known.
-    pub relation: Option<&'a str>,
-    /// Name of its database, where it is known.
-    pub database: Option<&'a str>,
-    /// Its file, relative to the data directory.
-    pub path: &'a str,
-    /// Where it starts in that file.
+    pub place: PageLocation<'a>,
+    /// Where it starts in its file.
     pub offset: u64,
-    /// Bytes that are there of a page that the file ends inside of.
-    pub have_bytes: Option<usize>,
+    /// The file ends inside it.
+    pub is_cut: bool,
+    pub is_unlogged: bool,
 }
 
-/// A damaged page as a row. `fate`: what replay makes of it, where that was asked for.
-#[must_use]
-pub fn bad_page_row(location: &BadPageLocation<'_>, damage: &PageDamage, fate: Option<&ReplayFate>) -> Row {
-    let mut row = Row::new();
-    let page = location.page;
-    for (name, value) in [
-        ("spc_oid", json!(page.rel.spc_oid)),
-        ("db_oid", json!(page.rel.db_oid)),
-        ("rel_number", json!(page.rel.rel_number)),
-        ("relation", json!(location.relation)),
-        ("database", json!(location.database)),
-        ("fork", json!(page.fork.name())),
-        ("block", json!(page.block)),
-        ("path", json!(location.path)),
-        ("offset", json!(format!("{:#X}", location.offset))),
-        ("disk", json!(if location.have_bytes.is_some() { "cut" } else { "damaged" })),
-        ("checksum_stored", json!(damage.checksum.map(|sums| sums.stored))),
-        ("checksum_computed", json!(damage.checksum.map(|sums| sums.computed))),
-        ("server_rejects", json!(damage.server_rejects)),
-        ("faults", json!(damage.structure())),
-        ("fault_codes", json!(damage.structure_codes())),
-        ("replay", json!(fate.map(ReplayFate::name))),
-        ("replay_code", json!(fate.map(ReplayFate::code))),
-        ("record_lsn", json!(fate.and_then(ReplayFate::record_lsn).map(lsn_text))),
-        ("missing_segment", json!(fate.and_then(ReplayFate::missing_segment))),
-        ("reason", json!(fate.map(ToString::to_string))),
-    ] {
-        row.insert(name.to_owned(), value);
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct BadPageJson {
+    #[serde(flatten)]
+    page: PlacedPageJson,
+    /// Offset of the page in that file
+    offset: Hex,
+    /// `damaged`; with `--replay` or `--wal` also `cut`: the file ends inside the page
+    disk: BadPageDisk,
+    /// Where they differ
+    checksum_stored: Option<u16>,
+    checksum_computed: Option<u16>,
+    /// A server reports an error when it reads the page
+    server_rejects: bool,
+    /// The relation is unlogged
+    unlogged: bool,
+    /// Rules that the page breaks, in sentences and as codes: `page_rule`, `tuple_rule`
+    faults: Vec<String>,
+    fault_codes: Vec<FaultCode>,
+    /// With `--replay` or `--wal`: `healed`, `real_damage` or `unknown`: see [verdicts.md](verdicts.md)
+    replay: Option<ReplayWord>,
+    /// Why, as a code and in words
+    replay_code: Option<FateCode>,
+    reason: Option<String>,
+    /// The record that replaces, removes or reads the page
+    record_lsn: Option<LsnText>,
+    /// File name of the WAL segment that is missing, damaged, or ends too early
+    missing_segment: Option<String>,
+}
+
+impl BadPageJson {
+    /// A damaged page. `fate`: what replay makes of it, where that was asked for.
+    pub(crate) fn new(location: &BadPageLocation<'_>, damage: &PageDamage, fate: Option<&ReplayFate>) -> Self {
+        Self {
+            page: PlacedPageJson::new(location.page, &location.place),
+            offset: format!("{:#X}", location.offset).into(),
+            disk: if location.is_cut { "cut" } else { "damaged" }.into(),
+            checksum_stored: damage.checksum.map(|sums| sums.stored),
+            checksum_computed: damage.checksum.map(|sums| sums.computed),
+            server_rejects: damage.server_rejects,
+            unlogged: location.is_unlogged,
+            faults: damage.structure(),
+            fault_codes: damage.structure_codes().into_iter().map(FaultCode).collect(),
+            replay: fate.map(|fate| fate.name().into()),
+            replay_code: fate.map(|fate| fate.code().into()),
+            reason: fate.map(ToString::to_string),
+            record_lsn: fate.and_then(ReplayFate::record_lsn).map(LsnText::from),
+            missing_segment: fate.and_then(ReplayFate::missing_segment).map(ToString::to_string),
+        }
     }
-    row
 }

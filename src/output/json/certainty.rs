@@ -1,19 +1,26 @@
 //! How sure the numbers of a row are, as fields of the row.
 
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::wal::Row;
+use super::scalars::CertaintyWord;
 use crate::analysis::wal::certainty::Certainty;
 
-/// Fields that [`put_certainty`] gives a row, in order.
-pub(crate) const CERTAINTY_FIELDS: [&str; 3] = ["certainty", "sampled", "of"];
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(super) struct CertaintyJson {
+    /// How sure that is: `exact`, `at_least` (part of the WAL could not be read), `estimate` (of a method of compression: another version of its library may differ by up to 1 percent in sum), `sample`
+    certainty: CertaintyWord,
+    /// Of a sample: images that were looked at, and images in all
+    sampled: Option<u64>,
+    of: Option<u64>,
+}
 
-/// Says how sure the numbers of a row are. `sampled` and `of` are `null` unless it is a sample.
-pub(crate) fn put_certainty(row: &mut Row, certainty: Certainty) {
-    let (sampled, of) = match certainty {
-        Certainty::Sample { taken, of } => (Some(taken), Some(of)),
-        Certainty::Exact | Certainty::AtLeast | Certainty::Estimate => (None, None),
-    };
-    let values = [json!(certainty.code()), json!(sampled), json!(of)];
-    row.extend(CERTAINTY_FIELDS.iter().map(|field| (*field).to_owned()).zip(values));
+impl From<Certainty> for CertaintyJson {
+    fn from(certainty: Certainty) -> Self {
+        let (sampled, of) = match certainty {
+            Certainty::Sample { taken, of } => (Some(taken), Some(of)),
+            Certainty::Exact | Certainty::AtLeast | Certainty::Estimate => (None, None),
+        };
+        Self { certainty: certainty.code().into(), sampled, of }
+    }
 }

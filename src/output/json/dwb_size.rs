@@ -1,9 +1,9 @@
 //! JSON of `dwb-size`.
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::lsn_text;
-use super::wal::Row;
+use super::scalars::{CertaintyWord, Layout, LsnText, NeedWord};
 use crate::analysis::wal::certainty::Certainty;
 use crate::analysis::wal::dwb_size::{DirtiedInterval, LayoutNeed, SizeTrial};
 
@@ -29,40 +29,82 @@ impl NeedFor {
     }
 }
 
-fn row_of<const N: usize>(fields: [(&str, Value); N]) -> Row {
-    fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct BufferNeedJson {
+    /// `mean`, `p95` (so many or fewer in 95 of 100 intervals) or `peak`, and the blocks
+    r#for: NeedWord,
+    blocks: u64,
+    /// Revision of the buffer: `A`, `B`, `C`
+    layout: Layout,
+    /// The smallest `double_write_buffer_size` of 16 MB or more with as many slots, and its slots; absent where the largest has too few, and the slots of that
+    setting_mb: Option<u32>,
+    slots: u64,
+    /// `estimate`: an evicted page goes through the buffer each time, and one that is changed again before a checkpoint writes it once for two intervals
+    certainty: CertaintyWord,
 }
 
-pub(crate) fn need_row(need: &LayoutNeed, of: NeedFor) -> Row {
-    row_of([
-        ("for", json!(of.code())),
-        ("blocks", json!(need.blocks)),
-        ("layout", json!(need.layout)),
-        ("setting_mb", json!(need.setting_mb)),
-        ("slots", json!(need.slots)),
-        ("certainty", json!(Certainty::Estimate.code())),
-    ])
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct BufferTrialJson {
+    /// The buffer
+    layout: Layout,
+    setting_mb: u32,
+    slots: u64,
+    /// Intervals with more blocks than slots, and all intervals
+    wrapped: u64,
+    intervals: u64,
+    /// `estimate`, as in `buffer_need`
+    certainty: CertaintyWord,
 }
 
-/// How often a size would have wrapped, as a row.
-pub(crate) fn trial_row(trial: &SizeTrial) -> Row {
-    row_of([
-        ("layout", json!(trial.layout)),
-        ("setting_mb", json!(trial.setting_mb)),
-        ("slots", json!(trial.slots)),
-        ("wrapped", json!(trial.wrapped)),
-        ("intervals", json!(trial.of)),
-        ("certainty", json!(Certainty::Estimate.code())),
-    ])
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct DirtiedJson {
+    /// Extent; absent: it began before the WAL that was read, or at a redo point that is hidden
+    redo_lsn: Option<LsnText>,
+    end_lsn: LsnText,
+    /// Between which addresses such a redo point lies. The interval before it ends at the earlier one, its own begins at the later one: what was changed between them belongs to neither for sure
+    redo_after_lsn: Option<LsnText>,
+    redo_before_lsn: Option<LsnText>,
+    /// Distinct blocks that records refer to; pages logged as a whole are left out
+    blocks: u64,
+    /// Both its ends are redo points whose places are known; else it has so many blocks at least
+    is_whole: bool,
 }
 
-pub(crate) fn dirtied_row(interval: &DirtiedInterval) -> Row {
-    row_of([
-        ("redo_lsn", json!(interval.redo_lsn.map(lsn_text))),
-        ("redo_after_lsn", json!(interval.hidden.map(|hidden| lsn_text(hidden.after)))),
-        ("redo_before_lsn", json!(interval.hidden.map(|hidden| lsn_text(hidden.before)))),
-        ("end_lsn", json!(lsn_text(interval.end_lsn))),
-        ("blocks", json!(interval.blocks)),
-        ("is_whole", json!(interval.is_whole)),
-    ])
+impl BufferNeedJson {
+    pub(crate) fn new(need: &LayoutNeed, of: NeedFor) -> Self {
+        Self {
+            r#for: of.code().into(),
+            blocks: need.blocks,
+            layout: need.layout.into(),
+            setting_mb: need.setting_mb,
+            slots: need.slots,
+            certainty: Certainty::Estimate.code().into(),
+        }
+    }
+}
+
+impl From<&SizeTrial> for BufferTrialJson {
+    fn from(trial: &SizeTrial) -> Self {
+        Self {
+            layout: trial.layout.into(),
+            setting_mb: trial.setting_mb,
+            slots: trial.slots,
+            wrapped: trial.wrapped,
+            intervals: trial.of,
+            certainty: Certainty::Estimate.code().into(),
+        }
+    }
+}
+
+impl From<&DirtiedInterval> for DirtiedJson {
+    fn from(interval: &DirtiedInterval) -> Self {
+        Self {
+            redo_lsn: interval.redo_lsn.map(LsnText::from),
+            redo_after_lsn: interval.hidden.map(|hidden| hidden.after.into()),
+            redo_before_lsn: interval.hidden.map(|hidden| hidden.before.into()),
+            end_lsn: interval.end_lsn.into(),
+            blocks: interval.blocks,
+            is_whole: interval.is_whole,
+        }
+    }
 }

@@ -1,8 +1,10 @@
 //! JSON of exported files, and of the manifest that completes an export.
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::lsn_text;
+use super::scalars::LsnText;
 use super::wal::Row;
 use crate::output::closing::{Closing, VERSION};
 use crate::output::export::{ColumnType, ExportedFile, FileFormat, Table};
@@ -14,19 +16,38 @@ pub(crate) const EXPORT_SCHEMA: u32 = 1;
 pub(crate) const EXPORTED_FILE_COLUMNS: &[&str] =
     &["path", "timeline", "first_segment", "last_segment", "start_lsn", "end_lsn", "records", "rows", "bytes"];
 
-pub(crate) fn exported_file_row(file: &ExportedFile) -> Row {
-    let values = [
-        json!(file.path),
-        json!(file.timeline.0),
-        json!(file.first_segment),
-        json!(file.last_segment),
-        json!(file.first_lsn.map(lsn_text)),
-        json!(file.end_lsn.map(lsn_text)),
-        json!(file.records),
-        json!(file.rows),
-        json!(file.bytes),
-    ];
-    EXPORTED_FILE_COLUMNS.iter().map(|name| (*name).to_owned()).zip(values).collect()
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct ExportedFileJson {
+    /// Below the directory that was given
+    path: String,
+    /// The segments that it is of
+    timeline: u32,
+    first_segment: String,
+    last_segment: String,
+    /// Their first and last record
+    start_lsn: Option<LsnText>,
+    end_lsn: Option<LsnText>,
+    /// Records that were read for it
+    records: u64,
+    /// Its rows, and its size
+    rows: u64,
+    bytes: u64,
+}
+
+impl From<&ExportedFile> for ExportedFileJson {
+    fn from(file: &ExportedFile) -> Self {
+        Self {
+            path: file.path.clone(),
+            timeline: file.timeline.0,
+            first_segment: file.first_segment.clone(),
+            last_segment: file.last_segment.clone(),
+            start_lsn: file.first_lsn.map(LsnText::from),
+            end_lsn: file.end_lsn.map(LsnText::from),
+            records: file.records,
+            rows: file.rows,
+            bytes: file.bytes,
+        }
+    }
 }
 
 /// What a manifest tells besides the files and what was odd about the WAL.
@@ -62,7 +83,7 @@ pub fn manifest(facts: &ManifestFacts<'_>, closing: &Closing) -> String {
         "columns": columns,
         "segments_per_file": facts.group,
         "paths": facts.paths,
-        "files": facts.files.iter().map(exported_file_row).collect::<Vec<_>>(),
+        "files": facts.files.iter().map(ExportedFileJson::from).collect::<Vec<_>>(),
         "rows": facts.files.iter().map(|file| file.rows).sum::<u64>(),
         "totals": facts.totals,
         "findings": closing.findings,

@@ -1,17 +1,19 @@
 //! JSON of the history of a page.
 
-use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
-use super::page::put_page;
-use super::wal::Row;
-use super::{fill_up, lsn_text, time_text};
-use crate::analysis::verdict::events::BlockEvent;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::page::PageIdJson;
+use super::scalars::{ActionCode, CountedWord, HistoryKind, HistoryOutcome, LsnText, Time, Touch};
+use super::time_text;
 use crate::analysis::verdict::page_history::HistoryRow;
 use crate::analysis::verdict::xact_ends::XactOutcome;
 use crate::analysis::wal::page_action::{ActionKind, Counted};
 use crate::output::words::page_action::{event_words, file_words, mark_words};
 use crate::parsers::wal::version::Major;
-use crate::types::PageId;
+use crate::types::{Lsn, PageId};
 
 /// Fields of a row, in the order of CSV.
 pub(crate) const HISTORY_COLUMNS: &[&str] = &[
@@ -37,68 +39,91 @@ pub(crate) const HISTORY_COLUMNS: &[&str] = &[
     "block",
 ];
 
-/// A row of the history. `outcome`: how the transaction of a record ended.
-pub(crate) fn history_row(
-    page: PageId,
-    row: HistoryRow<'_>,
-    major: Option<Major>,
-    outcome: Option<&XactOutcome>,
-) -> Row {
-    let mut object = match row {
-        HistoryRow::Record(number, event) => record(number, event, major, outcome),
-        HistoryRow::File(event) => object(json!({
-            "kind": "file",
-            "lsn": lsn_text(event.start_lsn),
-            "end_lsn": lsn_text(event.end_lsn),
-            "action": event.what.code(),
-            "what": file_words(&event.what),
-        })),
-        HistoryRow::Gap(gap) => object(json!({
-            "kind": "gap",
-            "lsn": lsn_text(gap.range.start),
-            "end_lsn": lsn_text(gap.range.end),
-            "what": gap.to_string(),
-            "missing_segments": gap.missing.names,
-            "missing_count": gap.missing.more.saturating_add(gap.missing.names.len() as u64),
-        })),
-        HistoryRow::Mark(mark, lsn) => object(json!({
-            "kind": "mark",
-            "lsn": lsn_text(lsn),
-            "action": mark.code(),
-            "what": mark_words(mark),
-        })),
-    };
-    put_page(&mut object, page);
-    fill_up(&mut object, HISTORY_COLUMNS);
-    object
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct HistoryJson {
+    #[serde(flatten)]
+    page: PageIdJson,
+    /// `record`, `file` (the files that hold the page come, go or shrink), `gap` (WAL that was not read), `mark`
+    kind: HistoryKind,
+    /// Number of the record, from 1
+    number: Option<usize>,
+    /// Start and end of the record or gap
+    lsn: LsnText,
+    end_lsn: Option<LsnText>,
+    /// Transaction of the record
+    xid: Option<u32>,
+    /// How it ended, where WAL says so: `committed`, `aborted`
+    outcome: Option<HistoryOutcome>,
+    /// When
+    ended_at: Option<Time>,
+    /// Resource manager and type, as `pg_waldump` prints them
+    record: Option<String>,
+    /// What redo does to the page: `image`, `init`, `change`, `hint`, `map_bits`
+    touch: Option<Touch>,
+    /// What the record does inside the page, as far as its payload says: see below. Of `file`: `created`, `truncated`, `dropped`, `database_created`, `database_dropped`. Of `mark`: `redo`, `checkpoint`
+    action: Option<ActionCode>,
+    /// Numbers of the items concerned, in the order of the record
+    items: Option<Vec<u16>>,
+    /// How many, by what is counted: `redirected`, `dead`, `unused`, `frozen`, `deleted`, `updated`, `inserted`, `runs`
+    counts: Option<BTreeMap<CountedWord, u32>>,
+    /// The same in words
+    what: String,
+    /// Of `gap`: names of the first missing segments
+    missing_segments: Option<Vec<String>>,
+    /// Of `gap`: how many are missing; 0 where they are there and cannot be read
+    missing_count: Option<u64>,
 }
 
-fn object(value: Value) -> Row {
-    match value {
-        Value::Object(object) => object,
-        _ => Row::new(),
+impl HistoryJson {
+    /// A row of the history. `outcome`: how the transaction of a record ended.
+    pub(crate) fn new(page: PageId, row: HistoryRow<'_>, major: Option<Major>, outcome: Option<&XactOutcome>) -> Self {
+        let empty = |kind: &'static str, lsn: Lsn, end_lsn: Option<Lsn>, what: String| Self {
+            page: page.into(),
+            kind: kind.into(),
+            lsn: lsn.into(),
+            end_lsn: end_lsn.map(LsnText::from),
+            what,
+            number: None,
+            xid: None,
+            outcome: None,
+            ended_at: None,
+            record: None,
+            touch: None,
+            action: None,
+            items: None,
+            counts: None,
+            missing_segments: None,
+            missing_count: None,
+        };
+        match row {
+            HistoryRow::Record(number, event) => {
+                let action = event.action.as_deref();
+                let count = |(counted, count): &(Counted, u32)| (counted.code().into(), *count);
+                Self {
+                    number: Some(number),
+                    xid: Some(event.xid),
+                    outcome: outcome.map(|outcome| if outcome.committed { "committed" } else { "aborted" }.into()),
+                    ended_at: outcome.map(|outcome| time_text(outcome.time.unix_seconds()).into()),
+                    record: Some(event.name(major)),
+                    touch: Some(event.touch.code().into()),
+                    action: action.map(|action| ActionKind::code(action.kind).into()),
+                    items: action.map(|action| action.items().collect()),
+                    counts: action.map(|action| action.counts.iter().map(count).collect()),
+                    ..empty("record", event.start_lsn, Some(event.end_lsn), event_words(event))
+                }
+            }
+            HistoryRow::File(event) => Self {
+                action: Some(event.what.code().into()),
+                ..empty("file", event.start_lsn, Some(event.end_lsn), file_words(&event.what))
+            },
+            HistoryRow::Gap(gap) => Self {
+                missing_segments: Some(gap.missing.names.clone()),
+                missing_count: Some(gap.missing.more.saturating_add(gap.missing.names.len() as u64)),
+                ..empty("gap", gap.range.start, Some(gap.range.end), gap.to_string())
+            },
+            HistoryRow::Mark(mark, lsn) => {
+                Self { action: Some(mark.code().into()), ..empty("mark", lsn, None, mark_words(mark).to_owned()) }
+            }
+        }
     }
-}
-
-fn record(number: usize, event: &BlockEvent, major: Option<Major>, outcome: Option<&XactOutcome>) -> Row {
-    let action = event.action.as_deref();
-    let counts = action.map(|action| {
-        let count = |(counted, count): &(Counted, u32)| (counted.code().to_owned(), json!(count));
-        action.counts.iter().map(count).collect::<Map<_, _>>()
-    });
-    object(json!({
-        "kind": "record",
-        "number": number,
-        "lsn": lsn_text(event.start_lsn),
-        "end_lsn": lsn_text(event.end_lsn),
-        "xid": event.xid,
-        "outcome": outcome.map(|outcome| if outcome.committed { "committed" } else { "aborted" }),
-        "ended_at": outcome.map(|outcome| time_text(outcome.time.unix_seconds())),
-        "record": event.name(major),
-        "touch": event.touch.code(),
-        "action": action.map(|action| ActionKind::code(action.kind)),
-        "items": action.map(|action| action.items().collect::<Vec<_>>()),
-        "counts": counts,
-        "what": event_words(event),
-    }))
 }

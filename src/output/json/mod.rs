@@ -12,30 +12,44 @@ use crate::analysis::skipped::Skipped;
 use crate::parsers::wal::payload::PgTimestamp;
 use crate::types::Lsn;
 
-mod bad_page;
-pub mod certainty;
+pub(crate) mod bad_page;
+mod certainty;
 pub mod compression;
 mod dwb;
 pub(crate) mod dwb_size;
 pub mod export;
 pub mod history;
+pub(crate) mod image;
 pub mod innodb;
 pub mod page;
 pub mod page_at;
 pub(crate) mod page_change;
-#[cfg(feature = "tables")]
 pub(crate) mod page_row;
 pub mod savings;
+pub mod scalars;
 mod slot;
 pub mod wal;
 pub mod whatif;
 
-pub use bad_page::{BAD_PAGE_COLUMNS, BadPageLocation, bad_page_row};
+use bad_page::BadPageJson;
+use compression::CompressionJson;
 pub use dwb::{BATCH_COLUMNS, BatchJson, FileJson, RingJson, TOP_RELATIONS, USUAL_BATCH_COLUMNS};
+use dwb_size::{BufferNeedJson, BufferTrialJson, DirtiedJson};
+use export::ExportedFileJson;
+use history::HistoryJson;
+use image::ImageJson;
+use page::{ComparisonJson, EventJson, PageJson};
+use page_at::PageAtJson;
+use page_change::PageChangeJson;
+use page_row::PageRowJson;
+use savings::SavingJson;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 pub use slot::{SLOT_COLUMNS, SlotJson};
+use wal::{DamageJson, RunJson};
+use whatif::{GuardJson, HintJson, SpacingJson};
 
 /// Number of the schema; grows when a field changes its meaning or goes away.
-pub const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 3;
 
 /// Gives a row every field of its type: `null` for those that do not apply, so that all lines of a type have one shape.
 pub(crate) fn fill_up(row: &mut wal::Row, fields: &[&str]) {
@@ -64,39 +78,42 @@ pub(crate) fn time_words(time: PgTimestamp) -> String {
 /// One line of NDJSON; in JSON, one member of the array of its type.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-#[allow(missing_docs, reason = "each variant is documented at its type")]
-pub enum Item {
+pub(crate) enum Item {
     Cluster(ClusterJson),
     Ring(RingJson),
     File(FileJson),
     Slot(Box<SlotJson>),
     Batch(BatchJson),
-    Page(wal::Row),
-    Event(wal::Row),
-    History(wal::Row),
-    PageAt(wal::Row),
-    PageChange(wal::Row),
-    PageRow(wal::Row),
-    Comparison(wal::Row),
-    DamagedPage(wal::Row),
+    Page(Box<PageJson>),
+    Event(EventJson),
+    History(Box<HistoryJson>),
+    PageAt(Box<PageAtJson>),
+    PageChange(Box<PageChangeJson>),
+    PageRow(PageRowJson),
+    Comparison(ComparisonJson),
+    DamagedPage(Box<BadPageJson>),
+    #[serde(rename = "page")]
+    InnodbPage(wal::Row),
+    #[serde(rename = "damaged_page")]
+    InnodbDamagedPage(wal::Row),
     Step(wal::Row),
     Left(wal::Row),
     Interval(wal::Row),
     Bucket(wal::Row),
     SinceRedo(wal::Row),
     Group(wal::Row),
-    Image(wal::Row),
-    Run(wal::Row),
-    Saving(wal::Row),
-    Spacing(wal::Row),
-    Guard(wal::Row),
-    Hint(wal::Row),
-    BufferNeed(wal::Row),
-    BufferTrial(wal::Row),
-    Dirtied(wal::Row),
-    Damage(wal::Row),
-    Compression(wal::Row),
-    ExportedFile(wal::Row),
+    Image(Box<ImageJson>),
+    Run(Box<RunJson>),
+    Saving(Box<SavingJson>),
+    Spacing(Box<SpacingJson>),
+    Guard(GuardJson),
+    Hint(HintJson),
+    BufferNeed(BufferNeedJson),
+    BufferTrial(BufferTrialJson),
+    Dirtied(DirtiedJson),
+    Damage(DamageJson),
+    Compression(CompressionJson),
+    ExportedFile(ExportedFileJson),
     Set(wal::Row),
     Figure(wal::Row),
     Instance(wal::Row),
@@ -124,14 +141,14 @@ impl Item {
             Self::Instance(_) => "instances",
             Self::Tablespace(_) => "tablespaces",
             Self::Entry(_) => "entries",
-            Self::Page(_) => "pages",
+            Self::Page(_) | Self::InnodbPage(_) => "pages",
             Self::Event(_) => "events",
             Self::History(_) => "history",
             Self::PageAt(_) => "pages_at",
             Self::PageChange(_) => "page_changes",
             Self::PageRow(_) => "page_rows",
             Self::Comparison(_) => "comparisons",
-            Self::DamagedPage(_) => "damaged_pages",
+            Self::DamagedPage(_) | Self::InnodbDamagedPage(_) => "damaged_pages",
             Self::Step(_) => "steps",
             Self::Left(_) => "left",
             Self::Interval(_) => "intervals",
@@ -156,6 +173,37 @@ impl Item {
             Self::Skipped(_) => "skipped",
         }
     }
+}
+
+/// The schema of each type of line that has one made of its fields here, by the name of the type.
+#[must_use]
+pub fn schemas(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
+    fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
+    }
+    let all: [(&'static str, fn(&mut SchemaGenerator) -> Schema); 20] = [
+        ("page", of::<PageJson>),
+        ("event", of::<EventJson>),
+        ("history", of::<HistoryJson>),
+        ("page_at", of::<PageAtJson>),
+        ("page_change", of::<PageChangeJson>),
+        ("page_row", of::<PageRowJson>),
+        ("comparison", of::<ComparisonJson>),
+        ("damaged_page", of::<BadPageJson>),
+        ("image", of::<ImageJson>),
+        ("run", of::<RunJson>),
+        ("damage", of::<DamageJson>),
+        ("saving", of::<SavingJson>),
+        ("spacing", of::<SpacingJson>),
+        ("guard", of::<GuardJson>),
+        ("hint", of::<HintJson>),
+        ("compression", of::<CompressionJson>),
+        ("buffer_need", of::<BufferNeedJson>),
+        ("buffer_trial", of::<BufferTrialJson>),
+        ("dirtied", of::<DirtiedJson>),
+        ("exported_file", of::<ExportedFileJson>),
+    ];
+    all.into_iter().map(|(name, of)| (name, of(generator))).collect()
 }
 
 /// First line of every output.

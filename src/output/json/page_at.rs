@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::lsn_text;
-use super::page::{PageLocation, hex, identity};
-use super::wal::Row;
+use super::page::{PageLocation, PlacedPageJson, hex};
+use super::scalars::{BuiltOn, HexBytes, LsnText, PointerState};
 use crate::analysis::verdict::rebuild::RebuildPlan;
 use crate::parsers::page::{PageHeader, line_pointers};
 use crate::parsers::page_kind::PageKind;
@@ -44,59 +44,113 @@ pub(crate) struct PageThen<'a> {
     pub sandbox: Option<&'a Path>,
 }
 
-/// A page as it was. `file`: where it was written.
-pub(crate) fn page_at_row(then: &PageThen<'_>, location: &PageLocation<'_>, file: Option<&str>) -> Row {
-    let PageThen { lsn, plan, built, server, sandbox } = then;
-    let mut row = Row::new();
-    identity(&mut row, built.page, location);
-    let header = PageHeader::decode(0, &built.bytes).ok();
-    for (name, value) in [
-        ("at_lsn", json!(lsn_text(*lsn))),
-        ("base", json!(plan.base.name())),
-        ("base_lsn", json!(lsn_text(plan.base.lsn()))),
-        ("records", json!(built.records)),
-        ("first_lsn", json!(built.first_lsn.map(lsn_text))),
-        ("last_lsn", json!(built.last_lsn.map(lsn_text))),
-        ("page_lsn", json!(header.map(|header| lsn_text(header.lsn)))),
-        ("server", json!(server.number)),
-        ("sandbox", json!(sandbox.map(|path| path.display().to_string()))),
-        ("file", json!(file)),
-        ("header", json!(header.map(|header| header_value(&header)))),
-        ("items", json!(header.map(|header| items_value(&header, built)))),
-        ("page", json!(hex(&built.bytes))),
-    ] {
-        row.insert(name.to_owned(), value);
-    }
-    row
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct PageAtJson {
+    #[serde(flatten)]
+    page_id: PlacedPageJson,
+    /// The moment: no record that ends later was replayed
+    at_lsn: LsnText,
+    /// What it was built from: `image` or `record` in WAL, `empty`, `dwb`, `donor`
+    base: BuiltOn,
+    /// Start of that record, or LSN of that copy
+    base_lsn: LsnText,
+    /// How many records of the page were replayed
+    records: u64,
+    /// Start of the first and of the last of them
+    first_lsn: Option<LsnText>,
+    last_lsn: Option<LsnText>,
+    /// LSN of the page
+    page_lsn: Option<LsnText>,
+    /// Version of the server that replayed
+    server: String,
+    /// Directory that was left, with `--keep-sandbox`
+    sandbox: Option<String>,
+    /// File that the page was written to, with `--images`
+    file: Option<String>,
+    /// Header of the page: see `page_at.header`
+    header: Option<PageHeaderJson>,
+    /// Its line pointers, where it has them: see `page_at.items[]`
+    items: Option<Vec<PageItemJson>>,
+    /// Its bytes in hex
+    page: HexBytes,
 }
 
-fn header_value(header: &PageHeader) -> Value {
-    json!({
-        "pd_lsn": lsn_text(header.lsn),
-        "pd_checksum": header.checksum,
-        "pd_flags": header.flags,
-        "pd_lower": header.lower,
-        "pd_upper": header.upper,
-        "pd_special": header.special,
-        "pd_pagesize_version": header.pagesize_version,
-        "pd_prune_xid": header.prune_xid,
-    })
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "page_at.header")]
+struct PageHeaderJson {
+    /// Fields of the page header
+    pd_lsn: LsnText,
+    pd_checksum: u16,
+    pd_flags: u16,
+    pd_lower: u16,
+    pd_upper: u16,
+    pd_special: u16,
+    pd_pagesize_version: u16,
+    pd_prune_xid: u32,
+}
+
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "page_at.items")]
+struct PageItemJson {
+    /// Number of the item
+    item: u32,
+    /// Of its tuple; of a redirected one the offset is the number of another item
+    offset: u16,
+    length: u16,
+    /// `unused`, `normal`, `redirect`, `dead`
+    state: PointerState,
+}
+
+impl PageAtJson {
+    /// A page as it was. `file`: where it was written.
+    pub(crate) fn new(then: &PageThen<'_>, location: &PageLocation<'_>, file: Option<&str>) -> Self {
+        let PageThen { lsn, plan, built, server, sandbox } = then;
+        let header = PageHeader::decode(0, &built.bytes).ok();
+        Self {
+            page_id: PlacedPageJson::new(built.page, location),
+            at_lsn: lsn.into(),
+            base: plan.base.name().into(),
+            base_lsn: plan.base.lsn().into(),
+            records: built.records,
+            first_lsn: built.first_lsn.map(LsnText::from),
+            last_lsn: built.last_lsn.map(LsnText::from),
+            page_lsn: header.map(|header| header.lsn.into()),
+            server: server.number.clone(),
+            sandbox: sandbox.map(|path| path.display().to_string()),
+            file: file.map(str::to_owned),
+            header: header.as_ref().map(PageHeaderJson::from),
+            items: header.map(|header| items(&header, built)),
+            page: hex(&built.bytes),
+        }
+    }
+}
+
+impl From<&PageHeader> for PageHeaderJson {
+    fn from(header: &PageHeader) -> Self {
+        Self {
+            pd_lsn: header.lsn.into(),
+            pd_checksum: header.checksum,
+            pd_flags: header.flags,
+            pd_lower: header.lower,
+            pd_upper: header.upper,
+            pd_special: header.special,
+            pd_pagesize_version: header.pagesize_version,
+            pd_prune_xid: header.prune_xid,
+        }
+    }
 }
 
 /// Line pointers, where the page has them.
-fn items_value(header: &PageHeader, built: &BuiltPage) -> Vec<Value> {
+fn items(header: &PageHeader, built: &BuiltPage) -> Vec<PageItemJson> {
     if !PageKind::of(header, &built.bytes, built.page.fork).has_line_pointers() {
         return Vec::new();
     }
     let pointers = line_pointers(header, &built.bytes).zip(1_u32..);
-    pointers
-        .map(|(pointer, item)| {
-            json!({
-                "item": item,
-                "offset": pointer.offset(),
-                "length": pointer.length(),
-                "state": pointer.state().name(),
-            })
-        })
-        .collect()
+    let json = |(pointer, item): (crate::parsers::page::LinePointer, u32)| PageItemJson {
+        item,
+        offset: pointer.offset(),
+        length: pointer.length(),
+        state: pointer.state().name().into(),
+    };
+    pointers.map(json).collect()
 }

@@ -1,10 +1,10 @@
 //! JSON of `advise`: what each remedy would have saved.
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::certainty::put_certainty;
-use super::fill_up;
-use super::wal::Row;
+use super::certainty::CertaintyJson;
+use super::scalars::{CertaintyWord, ImageCompression, SavingRemedy};
 use crate::analysis::wal::savings::{Remedy, Saving};
 use crate::analysis::wal::whatif::compression::CompressionRow;
 
@@ -31,40 +31,99 @@ pub(crate) const SAVING_COLUMNS: &[&str] = &[
     "hint_then_changed_bytes",
 ];
 
-fn other(row: &CompressionRow) -> Value {
-    json!({ "method": row.setting.code(), "image_bytes_stored": row.bytes_after, "cpu_s_per_gb": row.seconds_per_gb })
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct SavingJson {
+    /// `fewer_checkpoints`, `wal_compression`, `double_write`, `no_hints`
+    remedy: SavingRemedy,
+    /// Images that would not have been written, and bytes that would not have been stored; less than 0 where there would have been more
+    images: u64,
+    image_bytes: i64,
+    /// Bytes by which all records would be shorter, and how sure that is
+    wal_bytes: i64,
+    wal_certainty: CertaintyWord,
+    /// Of `fewer_checkpoints`: how many times as far apart
+    times: Option<u32>,
+    /// WAL that crash recovery would read at most, what it reads as things are, and the time in which the server wrote as much as the first; absent with too few checkpoints, the time also where records tell none
+    replay_bytes_max: Option<u64>,
+    replay_bytes_max_now: Option<u64>,
+    replay_seconds_max: Option<f64>,
+    /// Of `wal_compression`: the method, and seconds of one processor of this machine for 10^9 bytes of pages without their holes
+    method: Option<ImageCompression>,
+    cpu_s_per_gb: Option<f64>,
+    /// Further methods that the major has: `method`, `image_bytes_stored`, `cpu_s_per_gb`
+    others: Option<Vec<OtherMethodJson>>,
+    /// Of `double_write`: bytes of images that stay, and about how many pages would go through the buffer
+    stay_bytes: Option<u64>,
+    buffer_pages: Option<u64>,
+    /// Of `no_hints`: bytes of all images for hint bits, and of those whose page changes later in the interval anyway
+    hint_image_bytes: Option<u64>,
+    hint_then_changed_bytes: Option<u64>,
+    #[serde(flatten)]
+    certainty: CertaintyJson,
 }
 
-pub(crate) fn saving_row(saving: &Saving) -> Row {
-    let mut row = Row::new();
-    let mut put = |name: &str, value: Value| row.insert(name.to_owned(), value);
-    put("remedy", json!(saving.remedy.code()));
-    put("images", json!(saving.images));
-    put("image_bytes", json!(saving.image_bytes));
-    put("wal_bytes", json!(saving.wal_bytes));
-    put("wal_certainty", json!(saving.wal_certainty.code()));
-    match &saving.remedy {
-        Remedy::FewerCheckpoints { times, replay_bytes, replay_bytes_now, replay_seconds } => {
-            put("times", json!(times));
-            put("replay_bytes_max", json!(replay_bytes));
-            put("replay_bytes_max_now", json!(replay_bytes_now));
-            put("replay_seconds_max", json!(replay_seconds.map(|seconds| (seconds * 10.0).round() / 10.0)));
-        }
-        Remedy::Compression { best, others } => {
-            put("method", json!(best.setting.code()));
-            put("cpu_s_per_gb", json!(best.seconds_per_gb));
-            put("others", json!(others.iter().map(other).collect::<Vec<_>>()));
-        }
-        Remedy::DoubleWrite { stay_bytes, pages } => {
-            put("stay_bytes", json!(stay_bytes));
-            put("buffer_pages", json!(pages));
-        }
-        Remedy::NoHints { all, then_changed } => {
-            put("hint_image_bytes", json!(all.image_bytes));
-            put("hint_then_changed_bytes", json!(then_changed.image_bytes));
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "saving.others")]
+struct OtherMethodJson {
+    /// The method, bytes of all images as it would have stored them, and its seconds for 10^9 bytes
+    method: ImageCompression,
+    image_bytes_stored: u64,
+    cpu_s_per_gb: Option<f64>,
+}
+
+impl From<&CompressionRow> for OtherMethodJson {
+    fn from(row: &CompressionRow) -> Self {
+        Self {
+            method: row.setting.code().into(),
+            image_bytes_stored: row.bytes_after,
+            cpu_s_per_gb: row.seconds_per_gb,
         }
     }
-    put_certainty(&mut row, saving.certainty);
-    fill_up(&mut row, SAVING_COLUMNS);
-    row
+}
+
+impl From<&Saving> for SavingJson {
+    fn from(saving: &Saving) -> Self {
+        let row = Self {
+            remedy: saving.remedy.code().into(),
+            images: saving.images,
+            image_bytes: saving.image_bytes,
+            wal_bytes: saving.wal_bytes,
+            wal_certainty: saving.wal_certainty.code().into(),
+            certainty: saving.certainty.into(),
+            times: None,
+            replay_bytes_max: None,
+            replay_bytes_max_now: None,
+            replay_seconds_max: None,
+            method: None,
+            cpu_s_per_gb: None,
+            others: None,
+            stay_bytes: None,
+            buffer_pages: None,
+            hint_image_bytes: None,
+            hint_then_changed_bytes: None,
+        };
+        match &saving.remedy {
+            Remedy::FewerCheckpoints { times, replay_bytes, replay_bytes_now, replay_seconds } => Self {
+                times: Some(*times),
+                replay_bytes_max: *replay_bytes,
+                replay_bytes_max_now: *replay_bytes_now,
+                replay_seconds_max: replay_seconds.map(|seconds| (seconds * 10.0).round() / 10.0),
+                ..row
+            },
+            Remedy::Compression { best, others } => Self {
+                method: Some(best.setting.code().into()),
+                cpu_s_per_gb: best.seconds_per_gb,
+                others: Some(others.iter().map(OtherMethodJson::from).collect()),
+                ..row
+            },
+            Remedy::DoubleWrite { stay_bytes, pages } => {
+                Self { stay_bytes: Some(*stay_bytes), buffer_pages: Some(*pages), ..row }
+            }
+            Remedy::NoHints { all, then_changed } => Self {
+                hint_image_bytes: Some(all.image_bytes),
+                hint_then_changed_bytes: Some(then_changed.image_bytes),
+                ..row
+            },
+        }
+    }
 }

@@ -1,7 +1,10 @@
 //! JSON of WAL statistics, images and verification. Rows are maps: their key fields depend on the grouping.
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::scalars::{DamageCode, EndKind as EndWord, LsnText, RunVerdictCode};
 use super::{fill_up, lsn_text};
 use crate::analysis::wal::chain::CheckedRun;
 use crate::analysis::wal::group_key::{GroupBy, Grouping, Key};
@@ -222,44 +225,76 @@ pub(crate) const RUN_COLUMNS: &[&str] = &[
     "verdict_code",
 ];
 
-pub(crate) fn run_row(run: &CheckedRun) -> Row {
-    let end = run.end.as_ref();
-    let timelines: Vec<u32> = run.timelines.iter().map(|tli| tli.0).collect();
-    let mut row = Row::new();
-    for (column, value) in [
-        ("first_segment", json!(run.first_segment)),
-        ("last_segment", json!(run.last_segment)),
-        ("segments", json!(run.segments)),
-        ("start_lsn", json!(run.extent.first_lsn.map(lsn_text))),
-        ("end_lsn", json!(run.extent.last_end_lsn.map(lsn_text))),
-        ("records", json!(run.records)),
-        ("recovered_records", json!(run.recovered)),
-        ("timelines", json!(timelines)),
-        ("end_kind", json!(end.map(|end| end_kind(end.reason.kind())))),
-        ("end_reason", json!(end.map(|end| end.reason.to_string()))),
-        ("end_at", json!(end.map(|end| lsn_text(end.at)))),
-        ("verdict", json!(run.verdict.to_string())),
-        ("verdict_code", json!(run.verdict.code())),
-    ] {
-        row.insert(column.to_owned(), value);
-    }
-    row
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct RunJson {
+    /// Its segments
+    first_segment: Option<String>,
+    last_segment: Option<String>,
+    segments: usize,
+    /// First and last record
+    start_lsn: Option<LsnText>,
+    end_lsn: Option<LsnText>,
+    /// Records, and those found after damage
+    records: u64,
+    recovered_records: u64,
+    /// Timelines it goes through
+    timelines: Vec<u32>,
+    /// `complete`, `unwritten`, `stale`, `torn`, `damaged`
+    end_kind: Option<EndWord>,
+    /// Why it ends there, and where
+    end_reason: Option<String>,
+    end_at: Option<LsnText>,
+    /// What that means: `damage`, `complete`, `end_of_wal`, `changing`, `gap`, `not_judged`
+    verdict: String,
+    verdict_code: RunVerdictCode,
 }
 
-/// Damage after which reading went on, as a row.
-pub(crate) fn damage_row(damage: &Damage) -> Row {
-    let mut row = Row::new();
-    for (name, value) in [
-        ("lsn", json!(lsn_text(damage.at))),
-        ("from_lsn", json!(lsn_text(damage.from))),
-        ("to_lsn", json!(damage.resumed.map(lsn_text))),
-        ("bytes", json!(damage.resumed.map(|to| to.bytes_since(damage.from).unwrap_or(0)))),
-        ("reason", json!(damage.reason.to_string())),
-        ("reason_code", json!(damage_code(&damage.reason))),
-    ] {
-        row.insert(name.to_owned(), value);
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct DamageJson {
+    /// Where WAL is wrong
+    lsn: LsnText,
+    /// What could not be read
+    from_lsn: LsnText,
+    to_lsn: Option<LsnText>,
+    bytes: Option<u64>,
+    /// Why, in words and as a code: how WAL ends there (`complete`, `unwritten`, `stale`, `torn`, `damaged`), `unreadable` or `ends_early`
+    reason: String,
+    reason_code: DamageCode,
+}
+
+impl From<&CheckedRun> for RunJson {
+    fn from(run: &CheckedRun) -> Self {
+        let end = run.end.as_ref();
+        Self {
+            first_segment: run.first_segment.clone(),
+            last_segment: run.last_segment.clone(),
+            segments: run.segments,
+            start_lsn: run.extent.first_lsn.map(LsnText::from),
+            end_lsn: run.extent.last_end_lsn.map(LsnText::from),
+            records: run.records,
+            recovered_records: run.recovered,
+            timelines: run.timelines.iter().map(|tli| tli.0).collect(),
+            end_kind: end.map(|end| end_kind(end.reason.kind()).into()),
+            end_reason: end.map(|end| end.reason.to_string()),
+            end_at: end.map(|end| end.at.into()),
+            verdict: run.verdict.to_string(),
+            verdict_code: run.verdict.code().into(),
+        }
     }
-    row
+}
+
+/// Damage after which reading went on.
+impl From<&Damage> for DamageJson {
+    fn from(damage: &Damage) -> Self {
+        Self {
+            lsn: damage.at.into(),
+            from_lsn: damage.from.into(),
+            to_lsn: damage.resumed.map(LsnText::from),
+            bytes: damage.resumed.map(|to| to.bytes_since(damage.from).unwrap_or(0)),
+            reason: damage.reason.to_string(),
+            reason_code: damage_code(&damage.reason).into(),
+        }
+    }
 }
 
 /// Why reading failed, as a word: how WAL ends there, or what is wrong with the segment.

@@ -1,8 +1,9 @@
 //! JSON of `whatif`: rows of its sections.
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::wal::Row;
+use super::scalars::{CertaintyWord, GuardCode, HintPart, SpacingSetting};
 use crate::analysis::wal::certainty::Certainty;
 use crate::analysis::wal::whatif::HintCost;
 use crate::analysis::wal::whatif::HintImages;
@@ -51,107 +52,168 @@ pub(crate) const GUARD_COLUMNS: &[&str] = &[
 /// Fields of a row about images for hint bits, in the order of CSV.
 pub(crate) const HINT_COLUMNS: &[&str] = &["part", "images", "image_bytes", "certainty"];
 
-fn row_of<const N: usize>(fields: [(&str, Value); N]) -> Row {
-    fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct SpacingJson {
+    /// `actual`, `every_nth_checkpoint`, `max_wal_size`, `checkpoint_timeout`, `max_wal_size_and_checkpoint_timeout`
+    setting: SpacingSetting,
+    /// Its value
+    every: Option<u32>,
+    max_wal_size_bytes: Option<u64>,
+    checkpoint_timeout_s: Option<u32>,
+    /// Images; their bytes as stored; bytes of all records with their images; share of images in it, 0 to 1
+    images: u64,
+    image_bytes: u64,
+    wal_bytes: u64,
+    image_share: f64,
+    /// Redo points in it, the one where replay begins included
+    checkpoints: u64,
+    /// Images that would not have been written, and those that would have been besides
+    images_avoided: u64,
+    images_added: u64,
+    /// Images and changes of which it is unknown whether they would have been written, or would have had an image
+    images_unsure: u64,
+    /// WAL that crash recovery reads at most, and on average over crashes at any place; absent where too few checkpoints lie in the WAL
+    replay_bytes_max: Option<u64>,
+    replay_bytes_mean: Option<u64>,
+    /// The time in which the server wrote as much WAL as recovery reads at most; absent where records tell no time, too
+    replay_seconds_max: Option<f64>,
+    /// Why it is unknown what recovery reads: `few_checkpoints` (the setting asks for fewer than two in this WAL; `actual`: none completed); else absent
+    replay_unknown: Option<&'static str>,
+    /// The `max_wal_size` whose image bytes lie farthest below the straight line from the first value to the last, sizes by their logarithm
+    is_knee: bool,
+    /// How sure the images are: `exact`, `at_least` (so many avoided or added at least), `estimate`. Of `actual`, too: never `exact` where part of the WAL could not be read. The images before the first redo point are left as they are: where there are ordinary ones among them, no setting is `exact`
+    certainty: CertaintyWord,
+    /// The same of the bytes of WAL and of what recovery reads
+    wal_certainty: CertaintyWord,
+    replay_certainty: CertaintyWord,
 }
 
-fn share(share: f64) -> Value {
-    json!((share * 1e6).round() / 1e6)
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct GuardJson {
+    /// `full_page_writes`, `double_write`, `off`
+    guard: GuardCode,
+    /// The WAL was written under it, or under one that leads to the same WAL
+    is_actual: bool,
+    /// As in `spacing`
+    wal_bytes: u64,
+    images: u64,
+    image_bytes: u64,
+    image_share: f64,
+    /// Pages that go through a double write buffer, each counted once in an interval; how sure that is: `estimate`
+    buffer_pages: Option<u64>,
+    buffer_bytes: Option<u64>,
+    buffer_certainty: Option<CertaintyWord>,
+    /// As in `spacing`
+    certainty: CertaintyWord,
+    wal_certainty: CertaintyWord,
 }
 
-fn put_outcome(row: &mut Row, outcome: &Outcome) {
-    row.extend(row_of([
-        ("images", json!(outcome.images)),
-        ("image_bytes", json!(outcome.image_bytes)),
-        ("wal_bytes", json!(outcome.wal_bytes)),
-        ("image_share", share(outcome.share())),
-        ("checkpoints", json!(outcome.checkpoints)),
-        ("replay_bytes_max", json!(outcome.replay_bytes_max)),
-        ("replay_bytes_mean", json!(outcome.replay_bytes_mean)),
-        ("replay_unknown", json!(outcome.replay_unknown())),
-        ("replay_seconds_max", json!(outcome.replay_seconds_max.map(|seconds| (seconds * 10.0).round() / 10.0))),
-    ]));
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct HintJson {
+    /// `all`; `hint_only`: nothing else changed the page up to the next redo point; `hint_then_changed`: it was changed anyway; `undecided`: the interval is not over
+    part: HintPart,
+    /// How many, and their bytes as stored
+    images: u64,
+    image_bytes: u64,
+    /// As in `spacing`; the parts are estimates where such images lie before the first redo point that is known
+    certainty: CertaintyWord,
 }
 
-/// Rows about checkpoint spacing: the WAL as it is, then each setting.
-pub(crate) fn spacing_rows(what_if: &WhatIf) -> Vec<Row> {
-    let mut actual = row_of([
-        ("setting", json!("actual")),
-        ("every", Value::Null),
-        ("max_wal_size_bytes", Value::Null),
-        ("checkpoint_timeout_s", Value::Null),
-        ("images_avoided", json!(0)),
-        ("images_added", json!(0)),
-        ("images_unsure", json!(0)),
-        ("is_knee", json!(false)),
-        ("wal_certainty", json!(what_if.certainty.code())),
-        ("replay_certainty", json!(what_if.replay_certainty.code())),
-    ]);
-    put_outcome(&mut actual, &what_if.actual);
-    actual.insert("certainty".to_owned(), json!(what_if.certainty.code()));
-    let knee = knee(&what_if.spacing).ok();
-    let rows = what_if.spacing.iter().map(|row| spacing_row(row, knee));
-    std::iter::once(actual).chain(rows).collect()
+fn rounded(share: f64) -> f64 {
+    (share * 1e6).round() / 1e6
 }
 
-fn spacing_row(of: &SpacingRow, knee: Option<u64>) -> Row {
-    let (every, bytes, seconds) = match of.spacing {
-        Spacing::Every(every) => (Some(every), None, None),
-        Spacing::MaxWalSize { bytes } => (None, Some(bytes), None),
-        Spacing::Timeout { seconds } => (None, None, Some(seconds)),
-        Spacing::Both { bytes, seconds } => (None, Some(bytes), Some(seconds)),
-    };
-    let is_knee = matches!(of.spacing, Spacing::MaxWalSize { bytes } if knee == Some(bytes));
-    let mut row = row_of([
-        ("setting", json!(of.spacing.code())),
-        ("every", json!(every)),
-        ("max_wal_size_bytes", json!(bytes)),
-        ("checkpoint_timeout_s", json!(seconds)),
-        ("images_avoided", json!(of.images_avoided)),
-        ("images_added", json!(of.images_added)),
-        ("images_unsure", json!(of.images_unsure)),
-        ("is_knee", json!(is_knee)),
-        ("wal_certainty", json!(of.wal_certainty.code())),
-        ("replay_certainty", json!(of.replay_certainty.code())),
-    ]);
-    put_outcome(&mut row, &of.outcome);
-    row.insert("certainty".to_owned(), json!(of.certainty.code()));
-    row
+impl SpacingJson {
+    /// A setting with which nothing changes.
+    fn of(
+        setting: &'static str,
+        outcome: &Outcome,
+        [certainty, wal_certainty, replay_certainty]: [Certainty; 3],
+    ) -> Self {
+        Self {
+            setting: setting.into(),
+            every: None,
+            max_wal_size_bytes: None,
+            checkpoint_timeout_s: None,
+            images: outcome.images,
+            image_bytes: outcome.image_bytes,
+            wal_bytes: outcome.wal_bytes,
+            image_share: rounded(outcome.share()),
+            checkpoints: outcome.checkpoints,
+            images_avoided: 0,
+            images_added: 0,
+            images_unsure: 0,
+            replay_bytes_max: outcome.replay_bytes_max,
+            replay_bytes_mean: outcome.replay_bytes_mean,
+            replay_seconds_max: outcome.replay_seconds_max.map(|seconds| (seconds * 10.0).round() / 10.0),
+            replay_unknown: outcome.replay_unknown(),
+            is_knee: false,
+            certainty: certainty.code().into(),
+            wal_certainty: wal_certainty.code().into(),
+            replay_certainty: replay_certainty.code().into(),
+        }
+    }
+
+    fn new(of: &SpacingRow, knee: Option<u64>) -> Self {
+        let (every, max_wal_size_bytes, checkpoint_timeout_s) = match of.spacing {
+            Spacing::Every(every) => (Some(every), None, None),
+            Spacing::MaxWalSize { bytes } => (None, Some(bytes), None),
+            Spacing::Timeout { seconds } => (None, None, Some(seconds)),
+            Spacing::Both { bytes, seconds } => (None, Some(bytes), Some(seconds)),
+        };
+        Self {
+            every,
+            max_wal_size_bytes,
+            checkpoint_timeout_s,
+            images_avoided: of.images_avoided,
+            images_added: of.images_added,
+            images_unsure: of.images_unsure,
+            is_knee: matches!(of.spacing, Spacing::MaxWalSize { bytes } if knee == Some(bytes)),
+            ..Self::of(of.spacing.code(), &of.outcome, [of.certainty, of.wal_certainty, of.replay_certainty])
+        }
+    }
+
+    /// Rows about checkpoint spacing: the WAL as it is, then each setting.
+    pub(crate) fn all(what_if: &WhatIf) -> Vec<Self> {
+        let sure = [what_if.certainty, what_if.certainty, what_if.replay_certainty];
+        let actual = Self::of("actual", &what_if.actual, sure);
+        let knee = knee(&what_if.spacing).ok();
+        std::iter::once(actual).chain(what_if.spacing.iter().map(|row| Self::new(row, knee))).collect()
+    }
 }
 
-/// A guard against torn pages as a row.
-pub(crate) fn guard_row(column: &GuardColumn, block_size: u32) -> Row {
-    let bytes = column.buffer_pages.map(|pages| pages.saturating_mul(u64::from(block_size)));
-    let mut row = row_of([
-        ("guard", json!(column.guard.code())),
-        ("is_actual", json!(column.is_actual)),
-        ("wal_bytes", json!(column.wal_bytes)),
-        ("images", json!(column.images)),
-        ("image_bytes", json!(column.image_bytes)),
-        ("image_share", share(column.share())),
-        ("buffer_pages", json!(column.buffer_pages)),
-        ("buffer_bytes", json!(bytes)),
-        ("wal_certainty", json!(column.wal_certainty.code())),
-        ("buffer_certainty", json!(column.buffer_pages.map(|_| Certainty::Estimate.code()))),
-    ]);
-    row.insert("certainty".to_owned(), json!(column.certainty.code()));
-    row
+impl GuardJson {
+    /// A guard against torn pages.
+    pub(crate) fn new(column: &GuardColumn, block_size: u32) -> Self {
+        Self {
+            guard: column.guard.code().into(),
+            is_actual: column.is_actual,
+            wal_bytes: column.wal_bytes,
+            images: column.images,
+            image_bytes: column.image_bytes,
+            image_share: rounded(column.share()),
+            buffer_pages: column.buffer_pages,
+            buffer_bytes: column.buffer_pages.map(|pages| pages.saturating_mul(u64::from(block_size))),
+            certainty: column.certainty.code().into(),
+            wal_certainty: column.wal_certainty.code().into(),
+            buffer_certainty: column.buffer_pages.map(|_| Certainty::Estimate.code().into()),
+        }
+    }
 }
 
-pub(crate) fn hint_rows(hints: &HintCost) -> Vec<Row> {
-    let row = |part: &str, images: HintImages, certainty: Certainty| {
-        let mut row = row_of([
-            ("part", json!(part)),
-            ("images", json!(images.images)),
-            ("image_bytes", json!(images.image_bytes)),
-        ]);
-        row.insert("certainty".to_owned(), json!(certainty.code()));
-        row
-    };
-    vec![
-        row("all", hints.all, hints.all_certainty),
-        row("hint_only", hints.only, hints.certainty),
-        row("hint_then_changed", hints.then_changed, hints.certainty),
-        row("undecided", hints.undecided, hints.certainty),
-    ]
+impl HintJson {
+    pub(crate) fn all(hints: &HintCost) -> Vec<Self> {
+        let row = |part: &'static str, of: HintImages, certainty: Certainty| Self {
+            part: part.into(),
+            images: of.images,
+            image_bytes: of.image_bytes,
+            certainty: certainty.code().into(),
+        };
+        vec![
+            row("all", hints.all, hints.all_certainty),
+            row("hint_only", hints.only, hints.certainty),
+            row("hint_then_changed", hints.then_changed, hints.certainty),
+            row("undecided", hints.undecided, hints.certainty),
+        ]
+    }
 }

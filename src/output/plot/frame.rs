@@ -26,7 +26,7 @@ const CHARACTER: f64 = 7.0;
 const MAX_LABEL: usize = 22;
 
 /// How a series is drawn; the same number has the same colour and pattern everywhere.
-pub(super) const SERIES: [&str; 6] = ["s0", "s1", "s2", "s3", "s4", "s5"];
+const SERIES: [&str; 6] = ["s0", "s1", "s2", "s3", "s4", "s5"];
 
 pub(super) fn series_class(index: usize) -> &'static str {
     SERIES.get(index % SERIES.len()).copied().unwrap_or("s0")
@@ -69,20 +69,20 @@ impl Frame {
         }
     }
 
-    /// Labels below, each at its share of the width: as many as have room, the first and the last among them.
-    pub(super) fn draw_labels(&self, marks: &mut Markup, labels: &[(f64, String)]) {
-        let cut: Vec<(f64, String)> = labels.iter().map(|(at, text)| (*at, shortened(text, MAX_LABEL))).collect();
-        let longest = cut.iter().map(|(_, text)| text.chars().count()).max().unwrap_or(0);
+    /// Labels below, at equal distances: as many as have room, the first and the last among them.
+    pub(super) fn draw_labels(&self, marks: &mut Markup, labels: &[String]) {
+        let cut: Vec<String> = labels.iter().map(|text| shortened(text, MAX_LABEL)).collect();
+        let longest = cut.iter().map(|text| text.chars().count()).max().unwrap_or(0);
         let room = (longest as f64).mul_add(CHARACTER, 12.0);
         let most = (self.width / room).floor().max(2.0) as usize;
         let step = cut.len().div_ceil(most).max(1);
         let last = cut.len().saturating_sub(1);
-        for (index, (at, text)) in cut.iter().enumerate() {
+        for (index, text) in cut.iter().enumerate() {
             let is_shown = index == last || index.is_multiple_of(step) && index + step <= last;
             if !is_shown {
                 continue;
             }
-            let x = self.x(*at);
+            let x = self.x((index as f64 + 0.5) / cut.len() as f64);
             rule(marks, "axis", [x, self.bottom(), x, self.bottom() + 4.0]);
             let half = text.chars().count() as f64 * CHARACTER / 2.0;
             let (x, anchor) = if x + half > WIDTH - 2.0 { (WIDTH - 2.0, "end") } else { (x, "middle") };
@@ -98,7 +98,7 @@ impl Frame {
 }
 
 /// The legend above a plot, from the right, for more than one series.
-pub(super) fn draw_legend(marks: &mut Markup, names: &[String], is_lines: bool) {
+pub(super) fn draw_legend(marks: &mut Markup, names: &[&str], is_lines: bool) {
     if names.len() < 2 {
         return;
     }
@@ -134,7 +134,7 @@ pub(super) fn marker(marks: &mut Markup, series: usize, (x, y): (f64, f64), tool
 }
 
 /// Text of at most so many characters; an ellipsis stands for the middle, since names differ at their ends.
-pub(super) fn shortened(text: &str, most: usize) -> String {
+fn shortened(text: &str, most: usize) -> String {
     let count = text.chars().count();
     if count <= most {
         return text.to_owned();

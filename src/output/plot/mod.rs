@@ -2,14 +2,12 @@
 //! has a tooltip, and what a plot shows is told by shape or words too, never by colour alone.
 
 mod axis;
-mod bars;
+mod chart;
 mod frame;
-mod lines;
 mod strip;
 
 pub use axis::{Unit, grouped};
-pub use bars::{Bar, Bars, RankedBar, ranked};
-pub use lines::{Line, LineShape, Lines};
+pub use chart::Chart;
 pub use strip::{StripCell, strip};
 
 use super::markup::Markup;
@@ -21,6 +19,8 @@ pub(crate) const PLOT_STYLE: &str = include_str!("plot.css");
 /// A plot, drawn.
 #[derive(Clone, Debug)]
 pub struct Plot {
+    /// Name of its file, without the ending; empty for one that has none.
+    pub(crate) name: &'static str,
     /// Width and height in units of the picture.
     pub size: (f64, f64),
     /// What it shows, in a few words.
@@ -46,7 +46,7 @@ impl Plot {
     }
 
     fn svg(&self, is_file: bool) -> Markup {
-        let Self { size: (width, height), title, description, marks } = self;
+        let Self { size: (width, height), title, description, marks, .. } = self;
         let (width, height) = (*width, *height);
         let (view, width, height) =
             (format!("0 0 {} {}", number(width), number(height)), number(width), number(height));

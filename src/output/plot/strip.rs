@@ -29,7 +29,7 @@ const SIDE: f64 = 20.0;
 
 /// A strip of cells of equal width. `marks_at`: marks below it, each at its share of the width.
 #[must_use]
-pub fn strip(title: &str, description: &str, cells: &[StripCell], marks_at: &[(f64, String)]) -> Plot {
+pub fn strip(title: String, description: &str, cells: &[StripCell], marks_at: &[(f64, String)]) -> Plot {
     let mut marks = Markup::new();
     let width = (WIDTH - 2.0 * SIDE) / cells.len().max(1) as f64;
     for (index, cell) in cells.iter().enumerate() {
@@ -43,5 +43,5 @@ pub fn strip(title: &str, description: &str, cells: &[StripCell], marks_at: &[(f
         label(&mut marks, "tick", (x, TOP + HEIGHT + BELOW - 3.0), "middle", text);
     }
     let size = (WIDTH, TOP + HEIGHT + BELOW);
-    Plot { size, title: title.to_owned(), description: description.to_owned(), marks }
+    Plot { name: "", size, title, description: description.to_owned(), marks }
 }

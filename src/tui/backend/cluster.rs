@@ -24,9 +24,8 @@ use crate::inspect::repair::{self, RepairRequest, Written};
 use crate::inspect::replay_server::ReplayOptions;
 use crate::inspect::wal::request::WalRequest;
 use crate::output::check_text::{page_title, start_sentence};
-use crate::output::html::Provenance;
-use crate::output::html::crash::Pressed;
-use crate::output::markdown::markdown_of;
+use crate::output::report::Provenance;
+use crate::output::report::crash::Pressed;
 use crate::output::shell::quoted;
 use crate::repair::apply::Applied;
 use crate::repair::blocker::Overrides;
@@ -295,13 +294,13 @@ impl ClusterBackend {
         };
         let is_wanted = || self.is_wanted();
         let watch = ScreenWatch::new(sender, &is_wanted, self.rebuild.is_some());
-        let page = report_on(&examined, &request, &watch).page;
+        let report = report_on(&examined, &request, &watch).document;
         // Its digests of the evidence were made just now: they are those of what was examined only where nothing changed.
         if self.has_changed() {
             return Err(WorkError::ChangedSince);
         }
-        let parts = [("html", page.as_str()), ("md", &markdown_of(&page))];
-        Ok(write_all("crash_report", &parts, &self.protected()?)?)
+        let (html, markdown) = (report.html(), report.markdown());
+        Ok(write_all("crash_report", &[("html", &html), ("md", &markdown)], &self.protected()?)?)
     }
 
     /// The repair of these pages, or of every proven one when there are none.

@@ -74,7 +74,7 @@ pub(super) fn check(args: &CheckArgs, out: &mut dyn Write) -> Result<Outcome, St
     let closing = Closing::new(std::mem::take(&mut examined.findings), &examined.coverage);
     let setting = examined.source.setting();
     if let Some(format) = args.output.machine() {
-        let rows = examined.all().map(|page| Item::Page(setting.page_row(page)));
+        let rows = examined.all().map(|page| Item::InnodbPage(setting.page_row(page)));
         let closing = (closing, fields(&examined));
         return args.directory.write_rows(out, (format, PAGES), "innodb check", rows, closing);
     }
@@ -145,7 +145,7 @@ pub(super) fn page(args: &PageArgs, out: &mut dyn Write) -> Result<Outcome, Stop
     let closing = Closing::new(std::mem::take(&mut examined.findings), &examined.coverage);
     let setting = examined.source.setting();
     if let Some(format) = args.output.machine() {
-        let rows = examined.pages.iter().map(|page| Item::Page(setting.page_row(page)));
+        let rows = examined.pages.iter().map(|page| Item::InnodbPage(setting.page_row(page)));
         return args.directory.write_rows(out, (format, PAGES), "innodb page", rows, (closing, Map::new()));
     }
     let layout = args.output.layout();
@@ -195,7 +195,7 @@ pub(super) fn verify(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome, 
     let counts = &report.scan.counts;
     if let Some(format) = args.output.machine() {
         let shape = CsvShape::Rows { plural: "damaged_pages", columns: INNODB_BAD_PAGE_COLUMNS };
-        let (rows, closing) = (rows.map(Item::DamagedPage), (closing, scan_fields(counts)));
+        let (rows, closing) = (rows.map(Item::InnodbDamagedPage), (closing, scan_fields(counts)));
         return args.directory.write_rows(out, (format, shape), "innodb verify", rows, closing);
     }
     let layout = args.output.layout();

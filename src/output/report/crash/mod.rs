@@ -9,17 +9,16 @@ pub use damaged::{Excerpt, ExcerptRow, PageSheet};
 pub use evidence::{BufferShown, WalRun};
 pub use repair::{PlanShown, PlannedBytes};
 
+use super::Provenance;
 use super::closing::{findings_section, origin, skipped_box};
-use super::parts::{Cell, Table, commands, facts, list, note, paragraph, section, strong_box, table};
-use super::{Provenance, page};
 use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::verdict::next_step::NextStep;
 use crate::cluster::file_digest::FileDigest;
 use crate::output::check_text::{page_title, replay_words, start_sentence};
 use crate::output::closing::Closing;
+use crate::output::document::{Blocks, Document, ListKind, Span};
 use crate::output::documents::JudgedCluster;
-use crate::output::markup::Markup;
 use crate::output::next_step_text::words_of;
 use crate::repair::journal_seen::FoundJournals;
 use crate::types::PageId;
@@ -59,20 +58,6 @@ pub(crate) struct CrashReport<'a> {
     pub pressed: &'a [Pressed],
 }
 
-const CONTENTS: [(&str, &str); 11] = [
-    ("start", "If the server is started now"),
-    ("next", "What to do next"),
-    ("state", "State of the cluster"),
-    ("pages", "Damaged pages"),
-    ("findings", "Findings"),
-    ("buffer", "Double write buffer"),
-    ("wal", "WAL"),
-    ("plan", "Repair plan"),
-    ("journals", "Journals of repairs"),
-    ("pressed", "What was done on the screen"),
-    ("evidence", "Evidence and origin"),
-];
-
 /// The class of a verdict: what colour its word has.
 const fn verdict_class(verdict: Verdict) -> &'static str {
     match verdict {
@@ -85,22 +70,15 @@ const fn verdict_class(verdict: Verdict) -> &'static str {
 
 impl CrashReport<'_> {
     #[must_use]
-    pub fn page(&self) -> String {
+    pub fn document(&self) -> Document {
         let data_dir = self.cluster.context.data_dir;
-        let title = format!("Crash report: {data_dir}");
-        let head = |header: &mut Markup| {
-            header.leaf("h1", &[], "Crash report");
-            header.element("p", &[], |line| {
-                line.text("Data directory ");
-                line.leaf("code", &[], data_dir);
-            });
-            paragraph(header, &format!("Examined {}", self.made.time));
-        };
-        page(&title, self.cluster.program, &CONTENTS, head, |main| {
+        let directory = [Span::text("Data directory "), Span::code(data_dir)].into();
+        let lead = vec![directory, format!("Examined {}", self.made.time).into()];
+        let body = Blocks::of(|main| {
             self.write_skipped(main);
             self.write_start(main);
             self.write_steps(main);
-            section(main, "state", "State of the cluster", |inner| facts(inner, &self.state));
+            main.section("state", "State of the cluster", |inner| inner.facts(self.state.iter().cloned()));
             self.write_pages(main);
             findings_section(main, self.closing, "check");
             self.write_buffer(main);
@@ -109,7 +87,9 @@ impl CrashReport<'_> {
             self.write_journals(main);
             self.write_pressed(main);
             self.write_evidence(main);
-        })
+        });
+        let title = format!("Crash report: {data_dir}");
+        Document { title, program: self.cluster.program, heading: "Crash report", lead, body }
     }
 
     fn called(&self, page: PageId) -> String {
@@ -120,28 +100,28 @@ impl CrashReport<'_> {
         page_title(&self.called(page), page)
     }
 
-    fn write_skipped(&self, main: &mut Markup) {
+    fn write_skipped(&self, main: &mut Blocks) {
         if self.is_partial {
-            strong_box(main, "bad", "Not examined: most pages", |inner| {
-                paragraph(inner, "Only pages that the double write buffer holds were judged (--dwb-only).");
+            main.strong_box("bad", "Not examined: most pages", |inner| {
+                inner.paragraph("Only pages that the double write buffer holds were judged (--dwb-only).");
             });
         }
         let meaning = "Nothing in this report says anything about them, and no answer is certain without them.";
         skipped_box(main, self.closing, meaning, "check");
     }
 
-    fn write_start(&self, main: &mut Markup) {
+    fn write_start(&self, main: &mut Blocks) {
         let report = self.cluster.report;
         let label = |page| self.titled(page);
-        section(main, "start", "If the server is started now", |inner| {
+        main.section("start", "If the server is started now", |inner| {
             let (class, heading) = match self.answer {
                 Answer::Fine => ("good", "A start works and loses nothing"),
                 Answer::Wrong => ("bad", "Something is wrong, and it is known what"),
                 Answer::Uncertain => ("doubt", "Something was not examined or is not certain"),
             };
-            strong_box(inner, class, heading, |answer| {
-                paragraph(answer, &start_sentence(&report.replay, &report.outlook, &report.pages, &label));
-                note(answer, &format!("Exit status {}.", self.answer.status()));
+            inner.strong_box(class, heading, |answer| {
+                answer.paragraph(start_sentence(&report.replay, &report.outlook, &report.pages, &label));
+                answer.note(format!("Exit status {}.", self.answer.status()));
             });
             let mut known = Vec::new();
             known.extend(replay_words(&report.replay).map(|words| ("replay", words)));
@@ -149,75 +129,65 @@ impl CrashReport<'_> {
                 known.push((if index == 0 { "doubts" } else { "" }, doubt.to_string()));
             }
             if !known.is_empty() {
-                facts(inner, &known);
+                inner.facts(known);
             }
             let count = |verdict: Verdict| report.pages.iter().filter(|page| page.verdict.verdict == verdict).count();
             let found =
                 Verdict::ALL.into_iter().map(|verdict| (verdict, count(verdict))).filter(|(_, count)| *count > 0);
-            let rows: Vec<Vec<Cell>> = found
-                .map(|(verdict, count)| {
-                    vec![
-                        Cell::Mark(verdict.name().to_owned(), verdict_class(verdict)),
-                        Cell::number(count),
-                        Cell::text(verdict_words(verdict)),
-                    ]
-                })
-                .collect();
-            if rows.is_empty() {
-                paragraph(inner, "No damaged page was found among those that were examined.");
+            let rows = found.map(|(verdict, count)| {
+                let mark = Span::Mark(verdict.name().to_owned(), verdict_class(verdict));
+                [mark, Span::number(count), Span::text(verdict_words(verdict))]
+            });
+            if report.pages.is_empty() {
+                inner.paragraph("No damaged page was found among those that were examined.");
             } else {
                 let caption = format!("Damaged pages by verdict: {} in all", report.pages.len());
-                table(inner, &Table { caption, headings: vec!["verdict", "pages", "meaning"], rows });
+                inner.table(caption, ["verdict", "pages", "meaning"], rows);
             }
         });
     }
 
-    fn write_steps(&self, main: &mut Markup) {
-        section(main, "next", "What to do next", |inner| {
-            inner.element("ol", &[], |steps| {
-                for step in self.steps {
-                    let words = words_of(step, self.cluster.context);
-                    steps.element("li", &[], |item| {
-                        item.text(&words.sentence);
-                        if !words.items.is_empty() {
-                            list(item, words.items.iter().cloned());
-                        }
-                        commands(item, &words.commands.join("\n"));
-                    });
-                }
-            });
-            commands(inner, &self.stand_ins);
+    fn write_steps(&self, main: &mut Blocks) {
+        main.section("next", "What to do next", |inner| {
+            let item = |step: &NextStep| {
+                let words = words_of(step, self.cluster.context);
+                let below = Blocks::of(|below| {
+                    if !words.items.is_empty() {
+                        below.list(words.items);
+                    }
+                    below.commands(&words.commands.join("\n"));
+                });
+                (words.sentence.into(), below)
+            };
+            inner.items(ListKind::Numbers, self.steps.iter().map(item));
+            inner.commands(&self.stand_ins);
         });
     }
 
-    fn write_pressed(&self, main: &mut Markup) {
-        section(main, "pressed", "What was done on the screen", |inner| {
+    fn write_pressed(&self, main: &mut Blocks) {
+        main.section("pressed", "What was done on the screen", |inner| {
             if self.pressed.is_empty() {
-                return paragraph(inner, "The report was made by a command, without the screen.");
+                return inner.paragraph("The report was made by a command, without the screen.");
             }
             let row =
-                |pressed: &Pressed| vec![Cell::text(&pressed.time), Cell::text(pressed.view), Cell::code(&pressed.key)];
-            let caption = "Keys, in the order in which they were pressed".to_owned();
-            let rows = self.pressed.iter().map(row).collect();
-            table(inner, &Table { caption, headings: vec!["time (UTC)", "view", "key"], rows });
+                |pressed: &Pressed| [Span::text(&pressed.time), Span::text(pressed.view), Span::code(&pressed.key)];
+            let caption = "Keys, in the order in which they were pressed";
+            inner.table(caption, ["time (UTC)", "view", "key"], self.pressed.iter().map(row));
         });
     }
 
-    fn write_evidence(&self, main: &mut Markup) {
-        section(main, "evidence", "Evidence and origin", |inner| {
+    fn write_evidence(&self, main: &mut Blocks) {
+        main.section("evidence", "Evidence and origin", |inner| {
             let row = |(name, digest): &(String, Result<FileDigest, String>)| match digest {
-                Ok(digest) => {
-                    vec![Cell::code(name), Cell::number(digest.size_bytes), Cell::Digest(digest.sha256.clone())]
-                }
-                Err(why) => vec![Cell::code(name), Cell::number("-"), Cell::text(why)],
+                Ok(digest) => [Span::code(name), Span::number(digest.size_bytes), Span::Digest(digest.sha256.clone())],
+                Err(why) => [Span::code(name), Span::number("-"), Span::text(why)],
             };
             if !self.digests.is_empty() {
-                let caption = "Files that the answers rest on, as they were when the report was made".to_owned();
-                let rows = self.digests.iter().map(row).collect();
-                table(inner, &Table { caption, headings: vec!["file", "bytes", "SHA-256"], rows });
+                let caption = "Files that the answers rest on, as they were when the report was made";
+                inner.table(caption, ["file", "bytes", "SHA-256"], self.digests.iter().map(row));
             }
             origin(inner, self.made, self.cluster.program, self.answer);
-            note(inner, "The same answers for programs: check --format json. Nothing was written into the cluster.");
+            inner.note("The same answers for programs: check --format json. Nothing was written into the cluster.");
         });
     }
 }

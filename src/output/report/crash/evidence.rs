@@ -1,11 +1,10 @@
 //! Where images come from: the double write buffer, and WAL.
 
 use super::super::closing::more;
-use super::super::parts::{Cell, Table, facts, paragraph, section, table};
 use super::CrashReport;
 use crate::analysis::dwb_format::{RingFact, RingSummary};
+use crate::output::document::{Blocks, Span};
 use crate::output::json::{BatchJson, FileJson};
-use crate::output::markup::Markup;
 
 /// Files of the buffer that are listed.
 const MAX_FILES: usize = 200;
@@ -45,11 +44,11 @@ pub struct WalRun {
 }
 
 impl CrashReport<'_> {
-    pub(super) fn write_buffer(&self, main: &mut Markup) {
+    pub(super) fn write_buffer(&self, main: &mut Blocks) {
         let BufferShown { rings, files, batches, compared } = &self.buffer;
-        section(main, "buffer", "Double write buffer", |inner| {
+        main.section("buffer", "Double write buffer", |inner| {
             if files.is_empty() {
-                return paragraph(inner, "There are no files of one that could be read.");
+                return inner.paragraph("There are no files of one that could be read.");
             }
             let sum = |of: fn(&FileJson) -> u64| files.iter().map(of).sum::<u64>();
             let mut known = vec![
@@ -74,7 +73,7 @@ impl CrashReport<'_> {
                 ),
             ];
             known.extend(compared.clone().map(|words| ("images and pages", words)));
-            facts(inner, &known);
+            inner.facts(known);
             for ring in rings {
                 let value = |fact: &RingFact| match fact {
                     RingFact::Number(number) => number.to_string(),
@@ -83,82 +82,76 @@ impl CrashReport<'_> {
                     RingFact::Code(code) => code.replace('_', " "),
                     RingFact::Unknown => "unknown".to_owned(),
                 };
-                let known: Vec<_> =
-                    ring.facts.iter().map(|(name, fact)| (name.replace('_', " "), value(fact))).collect();
-                facts(inner, &known);
+                inner.facts(ring.facts.iter().map(|(name, fact)| (name.replace('_', " "), value(fact))));
             }
-            table(inner, &files_table(files));
+            write_files(inner, files);
             more(inner, files.len(), MAX_FILES, "info");
             match batches {
                 Some(batches) if !batches.is_empty() => {
-                    table(inner, &batches_table(batches));
+                    write_batches(inner, batches);
                     more(inner, batches.len(), MAX_BATCHES, "batches");
                 }
                 Some(_) => {}
-                None => paragraph(inner, "Batches were not told: the reading was broken off."),
+                None => inner.paragraph("Batches were not told: the reading was broken off."),
             }
         });
     }
 
-    pub(super) fn write_wal(&self, main: &mut Markup) {
+    pub(super) fn write_wal(&self, main: &mut Blocks) {
         let replay = &self.cluster.report.replay;
-        section(main, "wal", "WAL", |inner| {
+        main.section("wal", "WAL", |inner| {
             let unknown = || "unknown".to_owned();
             let known = [
                 ("recovery", replay.recovery.name().replace('_', " ")),
                 ("replay begins at", replay.redo_lsn.map_or_else(unknown, |lsn| lsn.to_string())),
                 ("valid WAL ends at", replay.end_lsn.map_or_else(unknown, |lsn| lsn.to_string())),
             ];
-            facts(inner, &known);
+            inner.facts(known);
             if self.wal.is_empty() {
-                return paragraph(inner, "No WAL could be read.");
+                return inner.paragraph("No WAL could be read.");
             }
             let row = |run: &WalRun| {
-                vec![
-                    Cell::code(&run.first),
-                    Cell::code(&run.last),
-                    Cell::number(run.segments),
-                    Cell::code(&run.from),
-                    Cell::code(&run.to),
-                    Cell::code(&run.found_at),
+                [
+                    Span::code(&run.first),
+                    Span::code(&run.last),
+                    Span::number(run.segments),
+                    Span::code(&run.from),
+                    Span::code(&run.to),
+                    Span::code(&run.found_at),
                 ]
             };
             let caption = match self.wal.len() {
-                1 => "Segments that are there, without a gap".to_owned(),
-                _ => "Segments that are there; between two rows some are missing".to_owned(),
+                1 => "Segments that are there, without a gap",
+                _ => "Segments that are there; between two rows some are missing",
             };
-            let headings = vec!["first segment", "last segment", "segments", "from", "to", "the first one is"];
-            let rows = self.wal.iter().take(MAX_RUNS).map(row).collect();
-            table(inner, &Table { caption, headings, rows });
+            let headings = ["first segment", "last segment", "segments", "from", "to", "the first one is"];
+            inner.table(caption, headings, self.wal.iter().take(MAX_RUNS).map(row));
             more(inner, self.wal.len(), MAX_RUNS, "pg_walfpi verify");
         });
     }
 }
 
-fn files_table(files: &[FileJson]) -> Table {
+fn write_files(parent: &mut Blocks, files: &[FileJson]) {
     let row = |file: &FileJson| {
         let unknown = if file.header == "good" { "-" } else { "header bad" };
-        vec![
-            Cell::code(&file.file),
-            Cell::text(if file.layout_by == "guess" { format!("{}?", file.layout) } else { file.layout.to_owned() }),
-            Cell::text(file.batch_id.as_deref().unwrap_or("-")),
-            Cell::code(file.checkpoint_lsn.as_deref().unwrap_or(unknown)),
-            Cell::number(file.slots),
-            Cell::number(file.used),
-            Cell::number(if file.unverifiable > 0 { "?".to_owned() } else { file.bad.to_string() }),
-            Cell::number(file.current),
-            Cell::number(file.stale),
-            Cell::number(file.undecided),
+        [
+            Span::code(&file.file),
+            Span::text(if file.layout_by == "guess" { format!("{}?", file.layout) } else { file.layout.to_owned() }),
+            Span::text(file.batch_id.as_deref().unwrap_or("-")),
+            Span::code(file.checkpoint_lsn.as_deref().unwrap_or(unknown)),
+            Span::number(file.slots),
+            Span::number(file.used),
+            Span::number(if file.unverifiable > 0 { "?".to_owned() } else { file.bad.to_string() }),
+            Span::number(file.current),
+            Span::number(file.stale),
+            Span::number(file.undecided),
         ]
     };
-    Table {
-        caption: "Files".to_owned(),
-        headings: vec!["file", "layout", "batch", "reset at", "slots", "used", "bad", "current", "stale", "undecided"],
-        rows: files.iter().take(MAX_FILES).map(row).collect(),
-    }
+    let headings = ["file", "layout", "batch", "reset at", "slots", "used", "bad", "current", "stale", "undecided"];
+    parent.table("Files", headings, files.iter().take(MAX_FILES).map(row));
 }
 
-fn batches_table(batches: &[BatchJson]) -> Table {
+fn write_batches(parent: &mut Blocks, batches: &[BatchJson]) {
     let row = |batch: &BatchJson| {
         let class = match batch.batch {
             "current" => "good",
@@ -166,20 +159,20 @@ fn batches_table(batches: &[BatchJson]) -> Table {
             _ => "doubt",
         };
         let rest = if batch.relations > batch.top_relations.len() { ", …" } else { "" };
-        vec![
-            Cell::Mark(batch.batch.to_owned(), class),
-            Cell::text(batch.confidence),
-            Cell::number(batch.slots),
-            Cell::code(&batch.first_slot),
-            Cell::code(&batch.last_slot),
-            Cell::code(&batch.lowest_lsn),
-            Cell::code(&batch.highest_lsn),
-            Cell::text(format!("{}{rest}", batch.top_names.join(", "))),
+        [
+            Span::Mark(batch.batch.to_owned(), class),
+            Span::text(batch.confidence),
+            Span::number(batch.slots),
+            Span::code(&batch.first_slot),
+            Span::code(&batch.last_slot),
+            Span::code(&batch.lowest_lsn),
+            Span::code(&batch.highest_lsn),
+            Span::text(format!("{}{rest}", batch.top_names.join(", "))),
         ]
     };
-    Table {
-        caption: "Batches: what was written between two resets of the buffer".to_owned(),
-        headings: vec!["batch", "sure", "slots", "first", "last", "lowest LSN", "highest LSN", "relations"],
-        rows: batches.iter().take(MAX_BATCHES).map(row).collect(),
-    }
+    parent.table(
+        "Batches: what was written between two resets of the buffer",
+        ["batch", "sure", "slots", "first", "last", "lowest LSN", "highest LSN", "relations"],
+        batches.iter().take(MAX_BATCHES).map(row),
+    );
 }

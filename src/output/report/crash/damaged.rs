@@ -1,6 +1,5 @@
 //! Damaged pages: all of them in a table, and the first ones each on a sheet with images, proofs, tear map and bytes.
 
-use super::super::parts::{Cell, Table, note, paragraph, section, table};
 use super::{CrashReport, verdict_class};
 use crate::analysis::slot_facts::SECTOR_BYTES;
 use crate::analysis::verdict::evidence::Weight;
@@ -9,8 +8,8 @@ use crate::analysis::verdict::survey::PageReport;
 use crate::output::check_text::{
     EvidencePart, block_label, evidence_parts, image_words, letter, sector_line, tear_words,
 };
+use crate::output::document::{Blocks, Line, ListKind, Span};
 use crate::output::escape::ascii_or_dot;
-use crate::output::markup::Markup;
 use crate::output::plot::{StripCell, strip};
 
 const MAX_ROWS: usize = 5000;
@@ -79,13 +78,13 @@ impl Excerpt {
 }
 
 impl CrashReport<'_> {
-    pub(super) fn write_pages(&self, main: &mut Markup) {
+    pub(super) fn write_pages(&self, main: &mut Blocks) {
         let pages = &self.cluster.report.pages;
-        section(main, "pages", "Damaged pages", |inner| {
+        main.section("pages", "Damaged pages", |inner| {
             if pages.is_empty() {
-                return paragraph(inner, "None was found among the pages that were examined.");
+                return inner.paragraph("None was found among the pages that were examined.");
             }
-            let rows = pages.iter().take(MAX_ROWS).enumerate().map(|(index, page)| self.row(index, page)).collect();
+            let rows = pages.iter().take(MAX_ROWS).enumerate().map(|(index, page)| self.row(index, page));
             let caption = match (pages.len() > MAX_ROWS, pages.len() > self.sheets.len()) {
                 (true, _) => format!(
                     "The first {MAX_ROWS} of {} damaged pages; the first {} are shown in full below. check --format json lists all.",
@@ -99,51 +98,45 @@ impl CrashReport<'_> {
                 ),
                 (false, false) => format!("All {} damaged pages; each is shown in full below", pages.len()),
             };
-            let headings = vec!["relation", "block", "file", "on disk", "sure", "torn", "verdict", "image"];
-            table(inner, &Table { caption, headings, rows });
+            let headings = ["relation", "block", "file", "on disk", "sure", "torn", "verdict", "image"];
+            inner.table(caption, headings, rows);
             for (index, (page, sheet)) in pages.iter().zip(&self.sheets).enumerate() {
                 self.write_sheet(inner, index, page, sheet);
             }
         });
     }
 
-    fn row(&self, index: usize, page: &PageReport) -> Vec<Cell> {
+    fn row(&self, index: usize, page: &PageReport) -> [Span; 8] {
         let chosen = page.verdict.chosen.and_then(|index| page.verdict.candidates.get(index));
         let called = self.called(page.page);
         let verdict = page.verdict.verdict;
-        vec![
-            if index < self.sheets.len() { Cell::Link(called, sheet_id(index)) } else { Cell::Text(called) },
-            Cell::Number(block_label(page.page)),
-            Cell::code(self.cluster.paths.path_and_block(page.page).0.display()),
-            Cell::text(page.disk.name()),
-            Cell::text(page.strength.name()),
-            Cell::Text(tear_words(page)),
-            Cell::Mark(verdict.name().to_owned(), verdict_class(verdict)),
-            Cell::Text(chosen.map_or_else(|| "-".to_owned(), image_words)),
+        [
+            if index < self.sheets.len() { Span::Link(called, sheet_id(index)) } else { Span::Text(called) },
+            Span::Number(block_label(page.page)),
+            Span::code(self.cluster.paths.path_and_block(page.page).0.display()),
+            Span::text(page.disk.name()),
+            Span::text(page.strength.name()),
+            Span::Text(tear_words(page)),
+            Span::Mark(verdict.name().to_owned(), verdict_class(verdict)),
+            Span::Text(chosen.map_or_else(|| "-".to_owned(), image_words)),
         ]
     }
 
-    fn write_sheet(&self, parent: &mut Markup, index: usize, page: &PageReport, sheet: &PageSheet) {
-        parent.element("section", &[("class", "sheet"), ("id", &sheet_id(index))], |inner| {
-            inner.leaf("h3", &[], &self.titled(page.page));
+    fn write_sheet(&self, parent: &mut Blocks, index: usize, page: &PageReport, sheet: &PageSheet) {
+        parent.section(sheet_id(index), self.titled(page.page), |inner| {
             let path = self.cluster.paths.path_and_block(page.page).0.display().to_string();
-            inner.element("p", &[], |line| {
-                line.leaf("code", &[], &path);
-                line.text(&format!(", relation {}", page.page.rel));
-            });
+            inner.paragraph([Span::Code(path), Span::Text(format!(", relation {}", page.page.rel))]);
             write_evidence_parts(inner, page);
             if let Some(tear) = &page.tear {
                 write_tear(inner, page, tear);
             }
             for gap in &page.donor_gaps {
-                note(inner, &format!("Donor {}: {}", gap.path, gap.gap));
+                inner.note(format!("Donor {}: {}", gap.path, gap.gap));
             }
             if !sheet.digests.is_empty() {
-                let row =
-                    |(version, digest): &(String, String)| vec![Cell::text(version), Cell::Digest(digest.clone())];
-                let rows = sheet.digests.iter().map(row).collect();
-                let caption = "SHA-256 of the page on disk and of each image that could be read".to_owned();
-                table(inner, &Table { caption, headings: vec!["version", "SHA-256"], rows });
+                let row = |(version, digest): &(String, String)| [Span::text(version), Span::Digest(digest.clone())];
+                let caption = "SHA-256 of the page on disk and of each image that could be read";
+                inner.table(caption, ["version", "SHA-256"], sheet.digests.iter().map(row));
             }
             if let Some(excerpt) = &sheet.excerpt {
                 write_excerpt(inner, excerpt);
@@ -157,45 +150,34 @@ fn sheet_id(index: usize) -> String {
 }
 
 /// Facts, the verdict, and each image with the steps of its proof, in the order of `check --explain`.
-fn write_evidence_parts(parent: &mut Markup, page: &PageReport) {
+fn write_evidence_parts(parent: &mut Blocks, page: &PageReport) {
     let mut parts = evidence_parts(page).into_iter().peekable();
-    parent.element("dl", &[], |inner| {
-        while let Some(part) = parts.next_if(|part| !matches!(part, EvidencePart::Image(_))) {
-            let (name, value, class) = match part {
-                // The map below shows it.
-                EvidencePart::Fact("sectors of 512 bytes", _) => continue,
-                EvidencePart::Fact(name, value) => (name, value, None),
-                EvidencePart::Verdict(verdict, source) => {
-                    let source = source.map_or_else(String::new, |source| format!(": {source}"));
-                    ("verdict", format!("{}{source}", verdict.name()), Some(verdict_class(verdict)))
-                }
-                EvidencePart::Image(words) | EvidencePart::Step(_, words) => ("", words, None),
-            };
-            if !name.is_empty() {
-                inner.leaf("dt", &[], name);
+    let mut facts: Vec<(&str, Line)> = Vec::new();
+    while let Some(part) = parts.next_if(|part| !matches!(part, EvidencePart::Image(_))) {
+        match part {
+            // The map below shows it.
+            EvidencePart::Fact("sectors of 512 bytes", _) => {}
+            EvidencePart::Fact(name, value) => facts.push((name, value.into())),
+            EvidencePart::Verdict(verdict, source) => {
+                let source = source.map_or_else(String::new, |source| format!(": {source}"));
+                let mark = Span::Mark(format!("{}{source}", verdict.name()), verdict_class(verdict));
+                facts.push(("verdict", [mark].into()));
             }
-            match class {
-                Some(class) => inner.element("dd", &[], |cell| {
-                    cell.leaf("span", &[("class", &format!("mark {class}"))], &value);
-                }),
-                None => inner.leaf("dd", &[], &value),
-            }
+            EvidencePart::Image(words) | EvidencePart::Step(_, words) => facts.push(("", words.into())),
         }
-    });
+    }
+    parent.facts(facts);
     while let Some(part) = parts.next() {
         let EvidencePart::Image(words) = part else { continue };
-        parent.leaf("h4", &[], &format!("Image {words}"));
-        parent.element("ul", &[("class", "proof")], |steps| {
-            while let Some(EvidencePart::Step(weight, words)) =
-                parts.next_if(|part| matches!(part, EvidencePart::Step(..)))
-            {
-                let (word, class) = weight_word(weight);
-                steps.element("li", &[], |step| {
-                    step.leaf("span", &[("class", &format!("mark {class}"))], word);
-                    step.leaf("span", &[], &words);
-                });
-            }
-        });
+        parent.subheading(format!("Image {words}"));
+        let mut steps = Vec::new();
+        while let Some(EvidencePart::Step(weight, words)) = parts.next_if(|part| matches!(part, EvidencePart::Step(..)))
+        {
+            let (word, class) = weight_word(weight);
+            let line = [Span::Mark(word.to_owned(), class), Span::Text(format!(" {words}"))];
+            steps.push((line.into(), Blocks::default()));
+        }
+        parent.items(ListKind::Proof, steps);
     }
 }
 
@@ -211,7 +193,7 @@ const fn weight_word(weight: Weight) -> (&'static str, &'static str) {
 }
 
 /// Where each sector of the page comes from.
-fn write_tear(parent: &mut Markup, page: &PageReport, tear: &TearMap) {
+fn write_tear(parent: &mut Blocks, page: &PageReport, tear: &TearMap) {
     let candidates = page.verdict.candidates.len();
     let letters: Vec<char> = sector_line(page).chars().collect();
     let is = |version: Option<usize>, at: usize| {
@@ -242,52 +224,45 @@ fn write_tear(parent: &mut Markup, page: &PageReport, tear: &TearMap) {
     let parts = (0..=bytes).step_by(WIDE_SECTOR_BYTES);
     let marks: Vec<(f64, String)> = parts.map(|at| (at as f64 / bytes.max(1) as f64, at.to_string())).collect();
     let description = format!("Which version each of {} sectors of 512 bytes equals", letters.len());
-    let plot = strip("Tear map", &description, &cells, &marks);
-    parent.element("figure", &[], |figure| {
-        figure.leaf("figcaption", &[], "Tear map: where each sector of 512 bytes comes from");
-        figure.element("div", &[("class", "wide")], |wide| wide.piece(&plot.part()));
+    let title = "Tear map: where each sector of 512 bytes comes from".to_owned();
+    parent.figure(strip(title, &description, &cells, &marks), |figure| {
         let side = |version: Option<usize>| version.map_or_else(|| "unknown".to_owned(), name);
         let lead = format!("Newer version: {}; older version: {}. ", side(tear.newer), side(tear.older));
-        note(figure, &format!("{lead}A letter is the image that the sector equals, = both versions, 0 zeros, . no known version; marks stand at each 4096 bytes."));
+        figure.note(format!("{lead}A letter is the image that the sector equals, = both versions, 0 zeros, . no known version; marks stand at each 4096 bytes."));
     });
 }
 
-fn write_excerpt(parent: &mut Markup, excerpt: &Excerpt) {
+fn write_excerpt(parent: &mut Blocks, excerpt: &Excerpt) {
     let Excerpt { rows, image, left_out } = excerpt;
-    let title = match image {
-        Some(_) if rows.is_empty() => return paragraph(parent, "No byte on disk differs from the image."),
+    parent.note(match image {
+        Some(_) if rows.is_empty() => return parent.paragraph("No byte on disk differs from the image."),
         Some(letter) => format!("The first bytes that differ: on disk, and below it in image {letter}"),
         None => "The first bytes of the page on disk".to_owned(),
-    };
-    parent.leaf("p", &[("class", "note")], &title);
-    parent.element("pre", &[], |pre| {
-        for row in rows {
-            let other = row.image.as_deref();
-            hex_line(pre, &format!("{:04x}  ", row.at), &row.disk, other);
-            if let Some(bytes) = other {
-                hex_line(pre, "      ", bytes, Some(&row.disk));
-            }
-        }
     });
+    let mut lines = Vec::new();
+    for row in rows {
+        let other = row.image.as_deref();
+        lines.push(hex_line(format!("{:04x}  ", row.at), &row.disk, other));
+        lines.extend(other.map(|bytes| hex_line("      ".to_owned(), bytes, Some(&row.disk))));
+    }
+    parent.lines(lines);
     if *left_out > 0 {
-        note(parent, &format!("{left_out} more rows of {ROW_BYTES} bytes differ."));
+        parent.note(format!("{left_out} more rows of {ROW_BYTES} bytes differ."));
     }
 }
 
 /// Bytes in hex and as text; those that differ from `other` are marked.
-fn hex_line(pre: &mut Markup, lead: &str, bytes: &[u8], other: Option<&[u8]>) {
-    pre.text(lead);
+fn hex_line(lead: String, bytes: &[u8], other: Option<&[u8]>) -> Line {
+    let mut spans = vec![Span::Text(lead)];
     for (index, byte) in bytes.iter().enumerate() {
-        let text = format!("{byte:02x}");
-        match other {
-            Some(other) if other.get(index) != Some(byte) => pre.leaf("b", &[], &text),
-            _ => pre.text(&text),
-        }
-        pre.text(" ");
+        let differs = other.is_some_and(|other| other.get(index) != Some(byte));
+        spans.push(if differs { Span::Strong } else { Span::Text }(format!("{byte:02x}")));
+        spans.push(Span::text(" "));
     }
-    pre.text(" ");
-    pre.text(&bytes.iter().map(|byte| ascii_or_dot(*byte)).collect::<String>());
-    pre.constant("\n");
+    spans.push(Span::Text(
+        bytes.iter().map(|byte| ascii_or_dot(*byte)).fold(" ".to_owned(), |text, c| text + &c.to_string()),
+    ));
+    spans.into()
 }
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
 //! What a repair would write, and what repairs have written.
 
 use super::super::closing::more;
-use super::super::parts::{Cell, Table, facts, note, paragraph, section, table};
 use super::CrashReport;
-use crate::output::markup::Markup;
+use crate::output::document::{Blocks, Span};
 use crate::repair::blocker::Blocker;
 use crate::repair::journal_seen::JournalState;
 use crate::repair::plan::{LeftPage, Plan, PlanPage, PlanStep};
@@ -34,59 +33,53 @@ pub struct PlannedBytes {
 }
 
 impl CrashReport<'_> {
-    pub(super) fn write_plan(&self, main: &mut Markup) {
-        section(main, "plan", "Repair plan", |inner| {
+    pub(super) fn write_plan(&self, main: &mut Blocks) {
+        main.section("plan", "Repair plan", |inner| {
             let PlanShown { plan, blockers, bytes } = match &self.plan {
                 Ok(shown) => shown,
-                Err(why) => return paragraph(inner, &format!("There is no plan: {why}")),
+                Err(why) => return inner.paragraph(format!("There is no plan: {why}")),
             };
-            paragraph(inner, "What the command repair would do. Nothing was written.");
+            inner.paragraph("What the command repair would do. Nothing was written.");
             if !blockers.is_empty() {
-                let found: Vec<_> = blockers.iter().map(|blocker| ("forbids it now", blocker.to_string())).collect();
-                facts(inner, &found);
+                inner.facts(blockers.iter().map(|blocker| ("forbids it now", blocker.to_string())));
             }
             if plan.steps.is_empty() {
-                paragraph(inner, "Nothing would be written.");
+                inner.paragraph("Nothing would be written.");
             } else {
-                table(inner, &steps_table(&plan.steps, bytes));
+                write_step_table(inner, &plan.steps, bytes);
                 more(inner, plan.steps.len(), MAX_STEPS, "repair");
                 if bytes.len() < plan.steps.len() {
                     let (known, all) = (bytes.len(), plan.steps.len());
-                    note(
-                        inner,
-                        &format!("SHA-256 of the first {known} of {all} pages; the plan has a CRC-32C of each."),
-                    );
+                    inner.note(format!("SHA-256 of the first {known} of {all} pages; the plan has a CRC-32C of each."));
                 }
             }
             for step in plan.steps.iter().take(MAX_STEPS).filter(|step| !step.warnings.is_empty()) {
                 let label = page_label(&step.page, step.relation.as_deref());
-                note(inner, &format!("{label} may be wrong or lose something: {}", step.warnings.join("; ")));
+                inner.note(format!("{label} may be wrong or lose something: {}", step.warnings.join("; ")));
             }
             if !plan.left.is_empty() {
                 let row = |left: &LeftPage| {
-                    vec![
-                        Cell::Text(page_label(&left.page, left.relation.as_deref())),
-                        Cell::text(&left.verdict),
-                        Cell::Text(left.reasons.join("; ")),
+                    [
+                        Span::Text(page_label(&left.page, left.relation.as_deref())),
+                        Span::text(&left.verdict),
+                        Span::Text(left.reasons.join("; ")),
                     ]
                 };
-                let rows = plan.left.iter().take(MAX_LEFT).map(row).collect();
-                let caption = "Damaged pages that would be left as they are".to_owned();
-                table(inner, &Table { caption, headings: vec!["page", "verdict", "why"], rows });
+                let caption = "Damaged pages that would be left as they are";
+                inner.table(caption, ["page", "verdict", "why"], plan.left.iter().take(MAX_LEFT).map(row));
                 more(inner, plan.left.len(), MAX_LEFT, "repair");
             }
         });
     }
 
-    pub(super) fn write_journals(&self, main: &mut Markup) {
-        section(main, "journals", "Journals of repairs", |inner| {
+    pub(super) fn write_journals(&self, main: &mut Blocks) {
+        main.section("journals", "Journals of repairs", |inner| {
             let journals = match &self.journals.journals {
                 Ok(journals) => journals,
-                Err(why) => return paragraph(inner, &format!("Not examined: {why}")),
+                Err(why) => return inner.paragraph(format!("Not examined: {why}")),
             };
             if journals.is_empty() {
-                return paragraph(
-                    inner,
+                return inner.paragraph(
                     "None lies beside the data directory. A journal that was put elsewhere is not known here.",
                 );
             }
@@ -97,10 +90,10 @@ impl CrashReport<'_> {
                     Ok(state) => known.extend(self.journal_facts(state)),
                     Err(why) => known.push(("not examined", why.to_string())),
                 }
-                facts(inner, &known);
+                inner.facts(known);
             }
             if self.journals.more > 0 {
-                paragraph(inner, &format!("{} older ones are there and were not examined.", self.journals.more));
+                inner.paragraph(format!("{} older ones are there and were not examined.", self.journals.more));
             }
         });
     }
@@ -130,25 +123,25 @@ fn page_label(page: &PlanPage, relation: Option<&str>) -> String {
     format!("{rel}{fork} block {}", page.block)
 }
 
-fn steps_table(steps: &[PlanStep], bytes: &[PlannedBytes]) -> Table {
+fn write_step_table(parent: &mut Blocks, steps: &[PlanStep], bytes: &[PlannedBytes]) {
     let digest = |digest: Option<&Result<String, String>>, crc: &str| match digest {
-        Some(Ok(sum)) => Cell::Digest(sum.clone()),
-        Some(Err(why)) => Cell::text(why),
-        None => Cell::Code(format!("CRC-32C {crc}")),
+        Some(Ok(sum)) => Span::Digest(sum.clone()),
+        Some(Err(why)) => Span::text(why),
+        None => Span::Code(format!("CRC-32C {crc}")),
     };
     let row = |(index, step): (usize, &PlanStep)| {
         let planned = bytes.get(index);
-        vec![
-            Cell::Text(page_label(&step.page, step.relation.as_deref())),
-            Cell::Text(step.image.to_string()),
-            Cell::code(&step.page_lsn),
+        [
+            Span::Text(page_label(&step.page, step.relation.as_deref())),
+            Span::Text(step.image.to_string()),
+            Span::code(&step.page_lsn),
             digest(planned.map(|planned| &planned.before), &step.before_crc),
             digest(planned.map(|planned| &planned.after), &step.after_crc),
         ]
     };
-    Table {
-        caption: format!("Pages that would be written: {}", steps.len()),
-        headings: vec!["page", "image", "LSN", "SHA-256 as it is", "SHA-256 as it would be"],
-        rows: steps.iter().take(MAX_STEPS).enumerate().map(row).collect(),
-    }
+    parent.table(
+        format!("Pages that would be written: {}", steps.len()),
+        ["page", "image", "LSN", "SHA-256 as it is", "SHA-256 as it would be"],
+        steps.iter().take(MAX_STEPS).enumerate().map(row),
+    );
 }

@@ -1,18 +1,18 @@
 //! How large a double write buffer must be.
 
-use super::super::parts::{Cell, Table};
-use super::{Part, WalReport, exact};
+use super::{WalReport, exact};
 use crate::analysis::wal::dwb_size::{DirtySummary, LARGEST_MB, needs};
+use crate::output::document::{Blocks, Span};
 use crate::output::figures::size;
 
 impl WalReport<'_> {
     /// Blocks dirtied in a checkpoint interval, and the setting that holds them.
-    pub(super) fn by_dirtied(&self) -> Vec<Part> {
+    pub(super) fn write_dirtied(&self, to: &mut Blocks) {
         let Some(intervals) = self.dirtied else {
-            return vec![Part::Absent("The reading was broken off before these blocks were counted.")];
+            return to.paragraph("The reading was broken off before these blocks were counted.");
         };
         if intervals.is_empty() {
-            return vec![Part::Absent("No block was changed in this range.")];
+            return to.paragraph("No block was changed in this range.");
         }
         let summary = DirtySummary::of(intervals);
         let mut rows = Vec::new();
@@ -20,21 +20,18 @@ impl WalReport<'_> {
             for need in needs(blocks, self.block_size) {
                 let setting =
                     need.setting_mb.map_or_else(|| format!("over {LARGEST_MB} MB"), |mb| format!("≥ {mb} MB"));
-                rows.push(vec![
-                    Cell::Text(name.to_owned()),
+                rows.push([
+                    Span::Text(name.to_owned()),
                     exact(blocks),
-                    Cell::Number(size(blocks.saturating_mul(u64::from(self.block_size)))),
-                    Cell::Text(need.layout.to_owned()),
-                    Cell::Number(setting),
+                    Span::Number(size(blocks.saturating_mul(u64::from(self.block_size)))),
+                    Span::Text(need.layout.to_owned()),
+                    Span::Number(setting),
                     exact(need.slots),
                 ]);
             }
         }
-        let numbers = Table {
-            caption: "double_write_buffer_size that holds the blocks of a checkpoint interval".to_owned(),
-            headings: vec!["interval", "blocks", "bytes", "revision", "setting", "slots"],
-            rows,
-        };
+        let caption = "double_write_buffer_size that holds the blocks of a checkpoint interval";
+        to.table(caption, ["interval", "blocks", "bytes", "revision", "setting", "slots"], rows);
         let mut note = format!(
             "Counted over {} intervals, each block once in each. An evicted page goes through the buffer each time, and one that is changed again before a checkpoint writes it goes through once for two intervals: the settings are an estimate.",
             summary.intervals
@@ -42,6 +39,6 @@ impl WalReport<'_> {
         if summary.peak_of_partial > summary.peak {
             note.push_str(&format!(" An interval that is not whole has {} blocks already.", summary.peak_of_partial));
         }
-        vec![Part::Table(numbers, note)]
+        to.note(note);
     }
 }
