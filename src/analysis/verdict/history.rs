@@ -237,6 +237,12 @@ impl WalHistory {
         from <= to && self.covered.iter().any(|stretch| stretch.start <= from && to <= stretch.end)
     }
 
+    /// A history that had no room for the records from this one on.
+    #[cfg(test)]
+    pub(crate) fn full(full_from: Lsn) -> Self {
+        Self { full_from: Some(full_from), ..Self::default() }
+    }
+
     /// The first record for which there was no room: nothing is known from there on.
     pub(crate) const fn full_from(&self) -> Option<Lsn> {
         self.full_from

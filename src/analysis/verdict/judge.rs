@@ -377,6 +377,8 @@ fn on_start(subject: &PageFacts, evidence: &CandidateEvidence<'_>) -> OnStart {
         Some(first) if subject.is_zero || subject.is_cut => OnStart::PassedOver { lsn: first.start_lsn },
         Some(first) if subject.server_rejects => OnStart::Read { lsn: first.start_lsn },
         Some(first) => OnStart::Unnoticed { lsn: first.start_lsn },
+        // A record of it may be among those that there was no room for.
+        None if evidence.history.full_from().is_some() => OnStart::Unknown,
         None if is_map && subject.server_rejects => OnStart::TakenForEmpty,
         None => OnStart::Later,
     }
@@ -467,5 +469,43 @@ fn nearness(judged: &Judged) -> u8 {
         ImageSource::Dwb { .. } => 2,
         ImageSource::Wal { .. } => 1,
         ImageSource::Donor { .. } | ImageSource::Rebuilt(_) => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::history::WalHistory;
+    use super::super::replay::Replay;
+    use super::*;
+    use crate::types::RelFileLocator;
+
+    /// A check of a large cluster said that replay does not touch pages whose records it had no room for.
+    #[test]
+    fn page_without_a_known_record_is_not_beyond_replay_where_records_were_left_out() {
+        let rel = RelFileLocator { spc_oid: 1663, db_oid: 5, rel_number: 16_384 };
+        let page = PageId { rel, fork: ForkNumber::Main, block: 7 };
+        let subject = PageFacts {
+            page,
+            is_unlogged: false,
+            server_rejects: false,
+            is_cut: false,
+            has_no_file: false,
+            is_zero: true,
+        };
+        let (redo_lsn, end_lsn) = (Lsn(0x100_0000), Lsn(0x200_0000));
+        let replay = Replay::of_crash(redo_lsn, end_lsn);
+        for (history, expected) in
+            [(WalHistory::default(), OnStart::Later), (WalHistory::full(Lsn(0x180_0000)), OnStart::Unknown)]
+        {
+            let evidence = CandidateEvidence {
+                replay: &replay,
+                history: &history,
+                events: &[],
+                lowest_wal_lsn: Lsn::INVALID,
+                disk_lsn: None,
+                dwb_doubts: &[],
+            };
+            assert_eq!(judge_page(&subject, Vec::new(), &evidence).on_start, expected);
+        }
     }
 }

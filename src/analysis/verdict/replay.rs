@@ -87,6 +87,25 @@ pub struct Replay {
 }
 
 impl Replay {
+    /// Crash recovery between two addresses.
+    #[cfg(test)]
+    pub(crate) fn of_crash(redo_lsn: Lsn, end_lsn: Lsn) -> Self {
+        Self {
+            recovery: Recovery::Crash,
+            redo_lsn: Some(redo_lsn),
+            end_lsn: Some(end_lsn),
+            broken_at: None,
+            end: None,
+            ends_with_files: false,
+            can_begin: true,
+            fetches_wal: false,
+            begins_in_unknown_version: false,
+            next_xid: None,
+            backup: None,
+            doubts: Vec::new(),
+        }
+    }
+
     /// What `pg_control` and the recovery files say, before WAL was read.
     #[must_use]
     pub fn of(control: &ControlRead, signs: &RecoverySigns) -> Self {

@@ -355,7 +355,9 @@ impl Context<'_> {
                 && (matches!(verdict.on_start, OnStart::Read { .. } | OnStart::PassedOver { .. })
                     || subject.is_zero && self.had_content(page)
                     || verdict.candidates.iter().any(|judged| self.shows_missing(judged, suspicion, disk)));
-        let named = self.named.get(&page).filter(|_| !settled);
+        // What names it does not show damage where replay may make the page.
+        let may_be_made = verdict.on_start == OnStart::Unknown && self.history.full_from().is_some();
+        let named = self.named.get(&page).filter(|_| !settled && !may_be_made);
         let absent = match disk.read {
             PageRead::BeyondEnd => Some(Comparison::BeyondEnd),
             PageRead::Whole if subject.is_zero => Some(Comparison::Zeroed),

@@ -181,7 +181,8 @@ pub fn schemas(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
     fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
         T::json_schema(generator)
     }
-    let all: [(&'static str, fn(&mut SchemaGenerator) -> Schema); 20] = [
+    type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+    let all: [(&'static str, SchemaOf); 20] = [
         ("page", of::<PageJson>),
         ("event", of::<EventJson>),
         ("history", of::<HistoryJson>),

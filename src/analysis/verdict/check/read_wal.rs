@@ -122,6 +122,9 @@ pub(super) fn read_wal(
     if let Some(cut) = history.changes.as_ref().and_then(ChangeLog::cut) {
         coverage.skip(SkippedPart::RowsWithoutChecksum, SkipReason::NoRoomForChanges { end_lsn: cut });
     }
+    if let Some(from) = history.full_from() {
+        coverage.skip(SkippedPart::RestOfWal, SkipReason::NoRoomForRecords { from });
+    }
     let (first_touches, needed) = (history.first_touches.take(), history.needed.take());
     let zeroed = history.zeroed.take();
     WalRead { replay, history, interest, first_touches, zeroed, needed, coverage }
