@@ -1,26 +1,14 @@
 //! Opening and reading files that may be anything, may shrink and may vanish.
 
 use std::ffi::OsString;
-use std::fs;
-use std::fs::File;
-use std::fs::FileType;
-use std::fs::OpenOptions;
+use std::fs::{self, File, FileType, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
-use std::os::unix::fs::FileTypeExt;
-use std::os::unix::fs::MetadataExt;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
-use std::path::PathBuf;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
-use rustix::fs::SeekFrom;
+use rustix::fs::{OFlags, SeekFrom};
 use rustix::io::Errno;
-use rustix::process::Flock;
-use rustix::process::FlockType;
-use rustix::process::Pid;
-
-use crate::parsers::control::ControlFile;
+use rustix::process::{Flock, FlockType, Pid};
 
 /// Whether a symbolic link as the last part of a path is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -308,21 +296,4 @@ pub(crate) fn kind_of(file_type: FileType) -> Option<&'static str> {
     } else {
         Some("special file")
     }
-}
-
-/// Directories of a data directory whose volumes have no room for one more segment of WAL, each with its free bytes and the bytes that a start
-/// needs at least.
-///
-/// Source: `XLogFileInitInternal`, `src/backend/access/transam/xlog.c`.
-pub(crate) fn lacking_room(root: &Path, control: &ControlFile) -> Vec<(&'static str, u64, u64)> {
-    let needed_bytes = u64::from(control.geometry.wal_segment_size);
-    let free = |name: &'static str| {
-        let room = rustix::fs::statvfs(root.join(name)).ok()?;
-        let free_bytes = room.f_bavail.saturating_mul(room.f_frsize);
-        (free_bytes < needed_bytes).then_some((name, free_bytes, needed_bytes))
-    };
-    let volume = |name: &str| root.join(name).metadata().map(|found| found.dev()).ok();
-    let is_one_volume = volume("pg_wal") == volume(".");
-    let names = if is_one_volume { &["pg_wal"][..] } else { &["pg_wal", "."] };
-    names.iter().copied().filter_map(free).collect()
 }

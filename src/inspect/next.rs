@@ -1,47 +1,33 @@
 //! What to do next about a cluster that was judged: what its damaged relations are, by the catalogs.
 
 use std::cell::OnceCell;
-use std::collections::BTreeSet;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
+use super::examination::Examination;
 use crate::analysis::cluster_condition::ClusterCondition;
-use crate::analysis::finding::Finding;
-use crate::analysis::finding::Severity;
+use crate::analysis::finding::{Finding, Severity};
 use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::skipped::SkippedPart;
 use crate::analysis::verdict::doubt::Doubt;
 use crate::analysis::verdict::judge::Verdict;
-use crate::analysis::verdict::missing_wal::MissingSegments;
-use crate::analysis::verdict::missing_wal::WalNames;
-use crate::analysis::verdict::next_step::ArchivedSegment;
-use crate::analysis::verdict::next_step::NamedRelation;
-use crate::analysis::verdict::next_step::NextStep;
-use crate::analysis::verdict::next_step::Owner;
-use crate::analysis::verdict::next_step::Setting;
-use crate::analysis::verdict::next_step::next_steps;
+use crate::analysis::verdict::missing_wal::{MissingSegments, WalNames};
+use crate::analysis::verdict::next_step::{ArchivedSegment, NamedRelation, NextStep, Owner, Setting, next_steps};
 use crate::analysis::verdict::outlook::Outlook;
-use crate::analysis::verdict::replay::Recovery;
-use crate::analysis::verdict::replay::Replay;
-use crate::analysis::verdict::replay::run_of;
+use crate::analysis::verdict::replay::{Recovery, Replay, run_of};
 use crate::analysis::verdict::survey::PageReport;
-use crate::cluster::names::RelationName;
-use crate::cluster::names::RelationNames;
-use crate::cluster::wal::WalSegmentFile;
-use crate::cluster::wal::WalSet;
-use crate::inspect::examination::Examination;
+use crate::cluster::names::{RelationName, RelationNames};
+use crate::cluster::wal::{WalSegmentFile, WalSet};
 #[cfg(feature = "tables")]
 use crate::output::check_document::CheckText;
 use crate::output::documents::JudgedCluster;
 use crate::output::next_step_text::StepContext;
 use crate::output::sql::quoted_name;
-use crate::parsers::catalog::FIRST_NORMAL_OID;
-use crate::parsers::catalog::RelKind;
+use crate::parsers::catalog::{FIRST_NORMAL_OID, RelKind};
 use crate::parsers::control::ControlFile;
 use crate::parsers::page_kind::access_method_name;
 use crate::parsers::wal::timeline::WalSegment;
-use crate::types::Oid;
-use crate::types::RelFileLocator;
+use crate::types::{Oid, RelFileLocator};
 
 /// Steps for all damaged pages of the cluster.
 pub(crate) fn steps_of(examined: &Examination) -> Vec<NextStep> {
@@ -237,9 +223,4 @@ pub(crate) fn not_a_crash_tear(
         |page: &&PageReport| page.is_wrong && !matches!(page.verdict.verdict, Verdict::HealsInReplay | Verdict::Leave);
     let count = pages.iter().filter(is_other).count();
     (count > 0).then(|| Finding::note(FindingKind::NotACrashTear { count: count as u64 }))
-}
-
-/// Now, to the second, in UTC: ISO 8601.
-pub(crate) fn now_text() -> String {
-    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

@@ -11,7 +11,7 @@ use super::table::{Fit, plain_table, write_fitted};
 use super::text::{Layout, wrapped};
 use super::words::certainty::ForSameWork;
 use crate::analysis::wal::group_rows::GroupRow;
-use crate::analysis::wal::savings::Overview;
+use crate::analysis::wal::overview::Overview;
 use crate::analysis::wal::savings::{NotFigured, Remedy, Saving, Savings};
 use crate::analysis::wal::since_redo::{SPAN_STARTS_S, SinceRedo};
 

@@ -6,8 +6,8 @@ use super::figures::percent;
 use super::json::wal::Row;
 use crate::analysis::wal::group_rows::RelationFigures;
 use crate::analysis::wal::likely_cause::LikelyCause;
+use crate::analysis::wal::relation_kind::RelationKind;
 use crate::analysis::wal::relation_use::IndexMethod;
-use crate::analysis::wal::relation_use::RelationKind;
 
 /// A column: field of JSON and CSV, and its value.
 type Column = (&'static str, fn(&RelationFigures) -> Value);

@@ -5,11 +5,10 @@ use ratatui::text::{Line, Span};
 
 use super::body::{Body, highlight};
 use super::byte_rows::{ByteRow, byte_rows, line_of};
+use super::list_moves::{moved, next_index};
 use super::look::Look;
 use crate::analysis::slot_facts::SECTOR_BYTES;
 use crate::output::escape::ascii_or_dot;
-use crate::tui::list_filter::moved;
-use crate::tui::list_filter::next_index;
 
 /// Width from which on bytes are shown as characters, too.
 const WITH_TEXT: usize = 74;

@@ -14,6 +14,7 @@ use super::export::text_of;
 use super::facts::Progress;
 use super::frame::{self, fact};
 use super::keymap::{Binding, Key, PromptKey, bind, char_key, idle_in, key_of};
+use super::list_moves::moved;
 use super::look::{Look, columns, pages};
 use super::outdated::Outdated;
 use super::run::{Happened, Model, Outside};
@@ -27,7 +28,6 @@ use crate::output::colour::Paint;
 use crate::output::innodb_text::{InnodbStep, NOT_PREDICTED, innodb_steps, write_innodb_page};
 use crate::output::shell::quoted;
 use crate::output::text::{Layout, wrapped};
-use crate::tui::list_filter::moved;
 
 /// Rows from which on every step has room above the list.
 const STEPS_FROM: u16 = 20;

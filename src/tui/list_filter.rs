@@ -3,10 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::tui::state::PagePart;
-use crate::tui::state::State;
-use crate::tui::state::View;
-use crate::tui::state::WalLevel;
+use super::state::{PagePart, State, View, WalLevel};
 
 /// Lists that can be filtered by words of their lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -133,22 +130,4 @@ impl State {
         let lines = (0..).zip(&all).filter(|(_, line)| fits(line)).map(|(at, _)| at).collect();
         self.list_filter.shown = Some(Shown { of, lines, total: all.len() });
     }
-}
-
-/// A line further by so many, and none past the last one.
-pub(super) fn moved(at: usize, by: isize, count: usize) -> usize {
-    at.saturating_add_signed(by).min(count.saturating_sub(1))
-}
-
-/// The next index of `count` that fits, from `at` on and past the end from the start. `here`: `at` itself may be it.
-pub(super) fn next_index(
-    at: usize,
-    count: usize,
-    forward: bool,
-    here: bool,
-    fits: &dyn Fn(usize) -> bool,
-) -> Option<usize> {
-    let mut steps = if here { 0..count } else { 1..count + 1 };
-    let index = |step: usize| if forward { (at + step) % count } else { (at + count - step % count) % count };
-    steps.find_map(|step| Some(index(step)).filter(|at| fits(*at)))
 }

@@ -18,6 +18,7 @@ pub mod guide;
 pub mod innodb;
 pub mod keymap;
 pub mod list_filter;
+mod list_moves;
 pub mod look;
 pub mod outdated;
 pub(crate) mod picker;

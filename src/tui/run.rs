@@ -18,7 +18,7 @@ use super::terminal::Screen;
 use super::update::{begin, update};
 use super::view::view;
 use super::worker::{Backend, Event, start, watch};
-use crate::inspect::next::now_text;
+use crate::inspect::now::now_text;
 
 /// Lines that a turn of the wheel moves.
 const WHEEL_LINES: isize = 3;

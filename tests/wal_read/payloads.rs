@@ -6,8 +6,8 @@ use crate::common::wal::{Fixture, read_all};
 use pgforensics::parsers::wal::checkpoint::CheckPoint;
 use pgforensics::parsers::wal::lifecycle::LifeCycle;
 use pgforensics::parsers::wal::names::RM_XACT;
-use pgforensics::parsers::wal::payload::record_time;
 use pgforensics::parsers::wal::payload::{ParameterChange, XlogPayload};
+use pgforensics::parsers::wal::record_time::record_time;
 use pgforensics::parsers::wal::version::Major;
 use pgforensics::types::{Lsn, RelFileLocator};
 

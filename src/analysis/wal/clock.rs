@@ -6,9 +6,9 @@
 use crate::analysis::finding::Finding;
 use crate::analysis::finding_kind::FindingKind;
 use crate::parsers::wal::names::{RM_XACT, RM_XLOG};
-use crate::parsers::wal::payload::record_time;
 use crate::parsers::wal::payload::{PgTimestamp, XlogPayload};
 use crate::parsers::wal::record::Record;
+use crate::parsers::wal::record_time::record_time;
 use crate::types::Lsn;
 
 /// A clock that goes back by more than this was set back: sessions that commit at once are out of order by less.

@@ -2,7 +2,7 @@
 
 use super::cause::Cause;
 use super::hidden_redo::RedoInForce;
-use crate::analysis::wal::relation_use::RelationKind;
+use super::relation_kind::RelationKind;
 use crate::parsers::image::Compression;
 use crate::types::{BlockNumber, Oid, RelFileLocator, TimelineId};
 

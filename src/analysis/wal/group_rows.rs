@@ -5,9 +5,9 @@ use rustc_hash::FxHashMap;
 use super::group::Groups;
 use super::group_key::{GroupBy, Key, RowKey};
 use super::likely_cause::LikelyCause;
+use super::relation_kind::RelationKind;
 use super::relation_use::{RelationUse, RelationUses};
 use super::tally::Tally;
-use crate::analysis::wal::relation_use::RelationKind;
 use crate::cluster::names::RelationNames;
 use crate::types::RelFileLocator;
 

@@ -1,7 +1,7 @@
 //! What the images of a relation probably come from, where a rule clearly fits.
 
+use super::relation_kind::RelationKind;
 use super::relation_use::RelationUse;
-use crate::analysis::wal::relation_use::RelationKind;
 
 const MIN_IMAGES: u64 = 50;
 

@@ -1,31 +1,19 @@
 //! Records one by one: a line for each of many, and all about one of them.
 
-use std::collections::BTreeSet;
-
+use super::cause::Cause;
+use super::page_action::PageAction;
 use crate::analysis::error_words::ErrorWords;
-use crate::analysis::wal::cause::Cause;
-use crate::analysis::wal::collect::collect_run;
-use crate::analysis::wal::page_action::PageAction;
-use crate::analysis::wal::segment::Visitor;
-use crate::analysis::wal::segment::WatchRead;
-use crate::analysis::wal::stretch::Stretch;
 use crate::cluster::wal::WalReadError;
-use crate::cluster::wal::WalSet;
 use crate::parsers::image::Compression;
 use crate::parsers::wal::block::BlockHead;
-use crate::parsers::wal::block::Keep;
 use crate::parsers::wal::checkpoint::CheckPoint;
 use crate::parsers::wal::end::EndOfWal;
 use crate::parsers::wal::lifecycle::LifeCycle;
 use crate::parsers::wal::payload::XlogPayload;
-use crate::parsers::wal::record::Record;
-use crate::parsers::wal::record::RecordHeader;
+use crate::parsers::wal::record::{Record, RecordHeader};
 use crate::parsers::wal::version::Major;
 use crate::parsers::wal::xact_end::XactEnd;
-use crate::types::BlockNumber;
-use crate::types::Lsn;
-use crate::types::PageId;
-use crate::types::RelFileLocator;
+use crate::types::{BlockNumber, Lsn, PageId, RelFileLocator};
 
 pub(crate) const MAX_LISTED: usize = 4096;
 
@@ -270,48 +258,6 @@ impl MainData {
             Ok(None) if acts => Self::Pages,
             Ok(None) => Self::Other,
             Err(error) => wrong(error),
-        }
-    }
-}
-
-/// Those of `wanted` at which a record of the set ends; fewer where `watch` breaks it off.
-pub(crate) fn ends_among(
-    set: &WalSet,
-    wanted: &BTreeSet<Lsn>,
-    jobs: usize,
-    watch: WatchRead<'_>,
-) -> Result<BTreeSet<Lsn>, WalReadError> {
-    let mut found = BTreeSet::new();
-    let size = u64::from(set.geometry().wal_segment_size);
-    for run in set.runs() {
-        let starts = set.segments().get(run.clone()).unwrap_or_default();
-        let holds =
-            |lsn: &Lsn| starts.iter().any(|file| file.start_lsn < *lsn && *lsn <= file.start_lsn.advanced_by(size));
-        if !wanted.iter().any(holds) {
-            continue;
-        }
-        let stretch = Stretch { set, run, start_lsn: Lsn::INVALID, end_lsn: Lsn(u64::MAX), keep: Keep::Heads };
-        let begin = |_| Ends { wanted, found: BTreeSet::new() };
-        let walk = collect_run(&stretch, jobs, watch, begin, |part| {
-            found.append(&mut part.found.found);
-            Ok(())
-        })?;
-        if let Some(error) = walk.error {
-            return Err(error);
-        }
-    }
-    Ok(found)
-}
-
-struct Ends<'a> {
-    wanted: &'a BTreeSet<Lsn>,
-    found: BTreeSet<Lsn>,
-}
-
-impl Visitor for Ends<'_> {
-    fn record(&mut self, record: &Record<'_>) {
-        if self.wanted.contains(&record.end_lsn) {
-            self.found.insert(record.end_lsn);
         }
     }
 }

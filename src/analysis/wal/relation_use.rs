@@ -2,23 +2,14 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::analysis::wal::block_set::BlockSet;
-use crate::analysis::wal::block_set::RecentBlocks;
-use crate::parsers::catalog::RelKind;
+use super::block_set::{BlockSet, RecentBlocks};
 use crate::parsers::page_kind::access_method_name;
-use crate::parsers::wal::names::RM_BRIN;
-use crate::parsers::wal::names::RM_BTREE;
-use crate::parsers::wal::names::RM_GIN;
-use crate::parsers::wal::names::RM_GIST;
-use crate::parsers::wal::names::RM_HASH;
-use crate::parsers::wal::names::RM_HEAP;
-use crate::parsers::wal::names::RM_HEAP2;
-use crate::parsers::wal::names::RM_SEQUENCE;
-use crate::parsers::wal::names::RM_SPGIST;
+use crate::parsers::wal::names::{
+    RM_BRIN, RM_BTREE, RM_GIN, RM_GIST, RM_HASH, RM_HEAP, RM_HEAP2, RM_SEQUENCE, RM_SPGIST,
+};
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::records::Work;
-use crate::types::Oid;
-use crate::types::RelFileLocator;
+use crate::types::{Oid, RelFileLocator};
 
 /// Counts over the records that refer to a relation's blocks, in all its forks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -241,61 +232,5 @@ impl RelationUses {
             *sum = sum.saturating_add(count);
         }
         blocks
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum RelationKind {
-    /// A table; without names also what only looks like one: a TOAST table, a materialized view.
-    Table,
-    MaterializedView,
-    Toast,
-    /// An index, with its access method where that is built in and known.
-    Index(Option<IndexMethod>),
-    Sequence,
-    Unknown,
-}
-
-impl RelationKind {
-    /// Judged by kind and access method as a list of names gives them, else by what records did.
-    #[must_use]
-    pub fn new(named: Option<RelKind>, method: Option<Oid>, activity: &RelationUse) -> Self {
-        let by_records = match activity.kind() {
-            Some(StorageKind::Heap) => Self::Table,
-            Some(StorageKind::Index(method)) => Self::Index(Some(method)),
-            Some(StorageKind::Sequence) => Self::Sequence,
-            None => Self::Unknown,
-        };
-        match named {
-            Some(RelKind::TABLE) => Self::Table,
-            Some(RelKind::MATERIALIZED_VIEW) => Self::MaterializedView,
-            Some(RelKind::TOAST) => Self::Toast,
-            Some(RelKind::SEQUENCE) => Self::Sequence,
-            Some(RelKind::INDEX) => match (method.and_then(IndexMethod::of_oid), by_records) {
-                (None, Self::Index(method)) => Self::Index(method),
-                (method, _) => Self::Index(method),
-            },
-            _ => by_records,
-        }
-    }
-
-    #[must_use]
-    pub const fn code(self) -> &'static str {
-        match self {
-            Self::Table => "table",
-            Self::MaterializedView => "materialized_view",
-            Self::Toast => "toast",
-            Self::Index(_) => "index",
-            Self::Sequence => "sequence",
-            Self::Unknown => "unknown",
-        }
-    }
-
-    /// The access method of an index, where it is known.
-    pub(crate) const fn index_method(self) -> Option<IndexMethod> {
-        match self {
-            Self::Index(method) => method,
-            _ => None,
-        }
     }
 }

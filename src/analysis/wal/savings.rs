@@ -1,23 +1,11 @@
 //! What each way to write fewer images would have saved of the WAL that was read, and what it costs.
 
-use crate::analysis::wal::certainty::Certainty;
-use crate::analysis::wal::curve::Peak;
-use crate::analysis::wal::curve::TimeCurve;
-use crate::analysis::wal::interval::Interval;
-use crate::analysis::wal::since_redo::SinceRedo;
-use crate::analysis::wal::tally::Tally;
-use crate::analysis::wal::whatif::HintImages;
-use crate::analysis::wal::whatif::Spacing;
-use crate::analysis::wal::whatif::SpacingRow;
-use crate::analysis::wal::whatif::WhatIf;
-use crate::analysis::wal::whatif::compression::CompressionRow;
-use crate::analysis::wal::whatif::compression::CompressionWhatIf;
-use crate::analysis::wal::whatif::compression::Setting;
-use crate::analysis::wal::whatif::protection::Guard;
-use crate::analysis::wal::whatif::protection::GuardColumn;
-use crate::parsers::wal::payload::PgTimestamp;
+use super::certainty::Certainty;
+use super::whatif::compression::{CompressionRow, CompressionWhatIf, Setting};
+use super::whatif::hints::HintImages;
+use super::whatif::protection::{Guard, GuardColumn};
+use super::whatif::{Spacing, SpacingRow, WhatIf};
 use crate::parsers::wal::version::Major;
-use crate::types::Lsn;
 
 /// How many times as far apart checkpoints are proposed to be.
 pub(crate) const SPREADS: [u32; 2] = [2, 4];
@@ -203,63 +191,4 @@ fn of_hints(what_if: &WhatIf) -> Option<Saving> {
         wal_bytes: bytes,
         wal_certainty: hints.certainty.and(Certainty::AtLeast),
     })
-}
-
-/// A peak lasts so long at most, and a sixtieth of the whole at most, in microseconds.
-const PEAK_US: i64 = 60_000_000;
-
-/// Some WAL in a few figures.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Overview {
-    /// All records and images.
-    pub total: Tally,
-    /// Bytes of WAL that it lies in, page headers and padding included.
-    pub wal_bytes: u64,
-    /// Start of the first record and end of the last.
-    pub range: Option<(Lsn, Lsn)>,
-    /// The first and the last time that records tell, to the step of time that is kept.
-    pub times: Option<(PgTimestamp, PgTimestamp)>,
-    /// The time with the most bytes.
-    pub peak: Option<Peak>,
-    /// Redo points that lie in it, those of checkpoints that did not finish included: as many as are replayed.
-    pub checkpoints: u64,
-    /// Images by how long after the redo point they were written.
-    pub since_redo: SinceRedo,
-}
-
-impl Overview {
-    #[must_use]
-    pub(crate) fn new(
-        total: Tally,
-        wal_bytes: u64,
-        range: Option<(Lsn, Lsn)>,
-        intervals: &[Interval],
-        times: &TimeCurve,
-        since_redo: SinceRedo,
-    ) -> Self {
-        let mut steps = times.steps().map(|(time, _)| time);
-        let first = steps.next();
-        let bounds = first.map(|first| (first, steps.last().unwrap_or(first)));
-        let lasts_us = bounds.map_or(0, |(first, last)| last.us_since(first));
-        let is_inside = |interval: &&Interval| {
-            interval.redo_lsn.is_some_and(|redo_lsn| redo_lsn >= interval.start_lsn) || interval.hidden.is_some()
-        };
-        Self {
-            total,
-            wal_bytes,
-            range,
-            times: bounds,
-            peak: times.peak((lasts_us / 60).clamp(times.width_us(), PEAK_US.max(times.width_us()))),
-            checkpoints: u64::try_from(intervals.iter().filter(is_inside).count()).unwrap_or(u64::MAX),
-            since_redo,
-        }
-    }
-
-    /// Seconds from the first to the last time; `None` where they are not known or the same.
-    #[must_use]
-    pub fn seconds(&self) -> Option<f64> {
-        let (first, last) = self.times?;
-        let us = last.us_since(first);
-        (us > 0).then(|| us as f64 / 1e6)
-    }
 }

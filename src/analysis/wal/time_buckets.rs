@@ -7,7 +7,7 @@ use super::curve::TimeCurve;
 use super::relation_filter::RelationFilter;
 use super::segment::Visitor;
 use super::tally::Tally;
-use crate::analysis::wal::redo_points::Undecoded;
+use super::undecoded::Undecoded;
 use crate::parsers::wal::payload::PgTimestamp;
 use crate::parsers::wal::record::Record;
 

@@ -15,7 +15,7 @@ use crate::inspect::WalRequest;
 use crate::inspect::crash_report::{CrashReportRequest, USUAL_SHEETS, crash_report};
 use crate::inspect::dwb_source::protected_of;
 use crate::inspect::error::open_data_dir;
-use crate::inspect::next::now_text;
+use crate::inspect::now::now_text;
 use crate::output::report::Provenance;
 
 /// Write what check finds, with all proofs, into one file to attach to a ticket

@@ -13,7 +13,7 @@ use crate::cli::exit::{Outcome, Stop};
 use crate::cli::usage::UsageError;
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
 use crate::inspect::wal::dwb_size::{DwbSizeReport, dwb_size};
-use crate::inspect::wal::source::ReadWal;
+use crate::inspect::wal::read_wal::ReadWal;
 use crate::output::closing::{Closing, begin};
 use crate::output::dwb_size_text::{write_dirtied, write_needs, write_trials, write_wrap};
 use crate::output::json::Item;

@@ -13,6 +13,7 @@ mod report;
 mod setting;
 mod stats;
 mod time_args;
+mod times;
 #[cfg(feature = "tui")]
 mod tui;
 mod verify;

@@ -14,7 +14,7 @@ use crate::cli::report_file::{ReportFileArgs, command_line};
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
 use crate::inspect::WalRequest;
 use crate::inspect::error::InspectError;
-use crate::inspect::next::now_text;
+use crate::inspect::now::now_text;
 use crate::inspect::wal::report::{WalReportRequest, wal_report};
 use crate::output::report::Provenance;
 use crate::output::report::wal::{PLOT_NAMES, plot_file};

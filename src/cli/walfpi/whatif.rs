@@ -13,7 +13,7 @@ use crate::analysis::wal::whatif::{NoKnee, Spacing, WhatIfPlan, knee};
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::usage::UsageError;
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
-use crate::inspect::wal::source::ReadWal;
+use crate::inspect::wal::read_wal::ReadWal;
 use crate::inspect::wal::whatif::{WhatIfReport, WhatIfRequest, usual_spacings, what_if};
 use crate::output::closing::{Closing, begin};
 use crate::output::compression_text::write_compression;

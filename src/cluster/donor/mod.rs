@@ -5,6 +5,7 @@ mod archive;
 mod directory;
 pub mod facts;
 pub(crate) mod refusal;
+mod timeline;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -109,7 +110,7 @@ impl Donor {
             DonorFiles::Directory(directory) => directory.history(tli),
             DonorFiles::Archive(archive) => archive.history(tli),
         };
-        self.usable_until = facts::usable_until(&self.facts, tli, history, &own)?;
+        self.usable_until = timeline::usable_until(&self.facts, tli, history, &own)?;
         Ok(())
     }
 

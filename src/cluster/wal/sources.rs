@@ -3,16 +3,12 @@
 use std::fs::File;
 use std::path::PathBuf;
 
-use crate::cluster::wal::candidates::Candidates;
-use crate::cluster::wal::error::WalSetError;
-use crate::cluster::wal::once::OnceSource;
-use crate::cluster::wal::once::STDIN_LABEL;
-use crate::cluster::wal::options::WalSetOptions;
-use crate::cluster::wal::paths::PathSource;
-use crate::cluster::wal::scratch::Scratch;
-use crate::cluster::wal::set::WalSet;
-use crate::parsers::wal::version::Major;
-use crate::types::Geometry;
+use super::candidates::Candidates;
+use super::error::WalSetError;
+use super::once::{OnceSource, STDIN_LABEL};
+use super::options::WalSetOptions;
+use super::paths::PathSource;
+use super::scratch::Scratch;
 
 /// Path that stands for standard input.
 const STDIN_PATH: &str = "-";
@@ -39,23 +35,4 @@ pub(super) fn read_sources(
         }
     }
     Ok((found, scratch.into_file()))
-}
-
-/// Whose some WAL is, and how it is laid out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WalOrigin {
-    /// Major of the server that wrote it, by the page magic.
-    pub major: Option<Major>,
-    /// The cluster that it belongs to.
-    pub system_identifier: Option<u64>,
-    /// Sizes of pages and segments.
-    pub geometry: Geometry,
-}
-
-impl WalSet {
-    /// Whose it is.
-    #[must_use]
-    pub fn origin(&self) -> WalOrigin {
-        WalOrigin { major: self.major(), system_identifier: self.system_identifier(), geometry: self.geometry() }
-    }
 }

@@ -8,7 +8,7 @@ use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::provable::{CommittedXact, MultixactMade, WalPages};
 use crate::analysis::verdict::content::FIRST_NORMAL_XID;
 use crate::analysis::verdict::xid::is_newer_xid;
-use crate::analysis::wal::record_sheet::ends_among;
+use crate::analysis::wal::record_ends::ends_among;
 use crate::analysis::wal::segment::WatchRead;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::wal::{WalReadError, WalSet};

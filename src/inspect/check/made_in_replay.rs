@@ -18,7 +18,7 @@ use crate::cluster::relation_path::RelationPaths;
 use crate::cluster::server_files::is_missing;
 use crate::cluster::settings::{Settings, is_true};
 use crate::parsers::catalog::FIRST_NORMAL_OID;
-use crate::parsers::wal::lifecycle::TablespaceCreated;
+use crate::parsers::wal::tablespace::TablespaceCreated;
 
 /// Adds what comes of it to the outlook, and says what it is.
 ///

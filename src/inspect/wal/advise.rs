@@ -2,21 +2,21 @@
 
 use super::counting::Counting;
 use super::names::NameLookup;
+use super::read_wal::ReadWal;
 use super::request::WalRequest;
 use super::segments::{Reading, RunStep};
 use super::source::WalSource;
+use super::watch::WatchWal;
 use crate::analysis::wal::group_key::GroupBy;
 use crate::analysis::wal::group_rows::{GroupRow, group_rows};
+use crate::analysis::wal::overview::Overview;
 use crate::analysis::wal::partial::{Counter, ScanPlan};
-use crate::analysis::wal::savings::Overview;
 use crate::analysis::wal::savings::{SPREADS, Savings};
 use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::whatif::collect::{SegmentTouches, WhatIfReplay};
 use crate::analysis::wal::whatif::compression::{CompressionWhatIf, SampleSize};
 use crate::analysis::wal::whatif::{Spacing, WhatIf, WhatIfPlan};
 use crate::inspect::error::InspectError;
-use crate::inspect::wal::request::WatchWal;
-use crate::inspect::wal::source::ReadWal;
 use crate::parsers::wal::block::Keep;
 
 /// What is read, and how.

@@ -3,22 +3,21 @@
 use std::ops::ControlFlow;
 
 use super::names::NameLookup;
+use super::read_wal::ReadWal;
 use super::request::WalRequest;
 use super::source::WalSource;
+use super::watch::{WatchWal, Watched};
 use crate::analysis::finding::Finding;
 use crate::analysis::finding_kind::{FindingKind, Resync};
 use crate::analysis::wal::chain::{ChainVerdict, CheckedRun, RunCounter};
 use crate::analysis::wal::collect::collect_run;
-use crate::analysis::wal::redo_points::Undecoded;
 use crate::analysis::wal::segment::Visitor;
 use crate::analysis::wal::stretch::Stretch;
+use crate::analysis::wal::undecoded::Undecoded;
 use crate::analysis::wal::unreadable::{HasCompressed, ImageCheck, UnreadableImages};
 use crate::analysis::wal::walk::{Damage, walk_run};
 use crate::cluster::wal::WalSet;
 use crate::inspect::error::InspectError;
-use crate::inspect::wal::request::WatchWal;
-use crate::inspect::wal::request::Watched;
-use crate::inspect::wal::source::ReadWal;
 use crate::parsers::wal::block::Keep;
 
 /// Which chain is checked.

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::stats::WalCounts;
+use super::watch::Watched;
 use crate::analysis::finding::Finding;
 use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::wal::hidden_redo::{NewerImage, NewerImages};
@@ -12,7 +13,6 @@ use crate::analysis::wal::resync::collect_resynchronised;
 use crate::analysis::wal::segment::{Visitor, read_segment};
 use crate::analysis::wal::stretch::{Extent, Stretch};
 use crate::cluster::wal::WalReadError;
-use crate::inspect::wal::request::Watched;
 use crate::parsers::error::ParseError;
 use crate::parsers::wal::block::Keep;
 use crate::types::Lsn;

@@ -5,21 +5,21 @@ use std::path::Path;
 
 use super::images::redo_points;
 use super::names::NameLookup;
+use super::read_wal::ReadWal;
 use super::request::WalRequest;
 use super::segments::{Reading, RunStep};
 use super::source::WalSource;
+use super::watch::WatchWal;
 use crate::analysis::error_words::ErrorWords;
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::skipped::{SkipReason, SkippedPart};
 use crate::analysis::staleness::BatchVerdict;
 use crate::analysis::wal::dwb_size::{BufferWrap, DirtiedInterval, DirtyBlocks, DirtyCut, DirtyFold};
-use crate::analysis::wal::redo_points::Undecoded;
 use crate::analysis::wal::stretch::Stretch;
+use crate::analysis::wal::undecoded::Undecoded;
 use crate::inspect::dwb_source::DwbSource;
 use crate::inspect::error::InspectError;
-use crate::inspect::wal::request::WatchWal;
-use crate::inspect::wal::source::ReadWal;
 use crate::parsers::dwb::LAYOUTS;
 use crate::parsers::wal::block::Keep;
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::counting::Counting;
 use super::source::{Notes, WalSource};
+use super::watch::{WatchWal, Watched};
 use crate::analysis::finding::Finding;
 use crate::analysis::finding_kind::{FindingKind, Resync};
 use crate::analysis::select::{PageSelection, Span};
@@ -17,8 +18,6 @@ use crate::analysis::wal::redo_points::RedoPoints;
 use crate::analysis::wal::segment::{Visitor, read_segment};
 use crate::analysis::wal::unreadable::UnreadableImage;
 use crate::cluster::wal::WalSet;
-use crate::inspect::wal::request::WatchWal;
-use crate::inspect::wal::request::Watched;
 use crate::parsers::image::{BlockImage, ImageError};
 use crate::parsers::wal::block::{BlockRef, Keep};
 use crate::parsers::wal::checkpoint::CheckPoint;

@@ -9,6 +9,7 @@ pub mod export;
 pub mod follow;
 pub mod images;
 pub mod names;
+pub(crate) mod read_wal;
 pub mod recompress;
 #[cfg(feature = "tables")]
 pub mod report;
@@ -20,6 +21,7 @@ pub mod stats;
 mod time_range;
 pub mod timeline;
 pub mod times;
+pub mod watch;
 pub mod whatif;
 
 /// Archives of WAL of these majors, those that are there: a packed crate has the ones of 16 and 18 alone.

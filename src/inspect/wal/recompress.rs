@@ -6,11 +6,11 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::segments::{Reading, RunStep};
 use super::source::WalSource;
+use super::watch::WatchWal;
 use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::whatif::compression::{
     CompressionSampler, CompressionWhatIf, SampleLimits, SampleSize, Setting,
 };
-use crate::inspect::wal::request::WatchWal;
 use crate::parsers::image::Compression;
 use crate::parsers::image_encoder::ImageEncoder;
 use crate::parsers::wal::block::Keep;

@@ -2,11 +2,11 @@
 
 use super::images::{FoundImage, ImageSelection};
 use super::source::{Notes, WalSource};
+use super::watch::WatchWal;
 use crate::analysis::finding::Finding;
 use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::skipped::SkippedPart;
 use crate::analysis::wal::unreadable::{UnreadableImage, UnreadableImages};
-use crate::inspect::wal::request::WatchWal;
 use crate::parsers::image::ImageDecoder;
 use crate::parsers::restore::ready_page;
 

@@ -2,52 +2,28 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::ops::ControlFlow;
-use std::ops::Range;
-use std::path::Path;
-use std::path::PathBuf;
+use std::ops::{ControlFlow, Range};
+use std::path::{Path, PathBuf};
 
+use super::names::NameLookup;
+use super::request::{WalRequest, is_segment_name};
+use super::time_range::{TimedRange, bytes_between, lsn_range};
+use super::watch::{WatchWal, Watched, unwatched};
 use crate::analysis::error_words::ErrorWords;
-use crate::analysis::finding::Coverage;
-use crate::analysis::finding::Finding;
-use crate::analysis::finding::Severity;
-use crate::analysis::finding_kind::FindingKind;
-use crate::analysis::finding_kind::Resync;
-use crate::analysis::finding_kind::WalChange;
-use crate::analysis::finding_kind::WalDamage;
-use crate::analysis::finding_kind::WalRemark;
-use crate::analysis::skipped::Lacking;
-use crate::analysis::skipped::SkipReason;
-use crate::analysis::skipped::SkippedPart;
+use crate::analysis::finding::{Coverage, Finding, Severity};
+use crate::analysis::finding_kind::{FindingKind, Resync, WalChange, WalDamage, WalRemark};
+use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::analysis::verdict::history::WalHistory;
 use crate::analysis::verdict::interest::Interest;
+use crate::analysis::wal::lost::{lost_by_damage, lost_by_note};
 use crate::analysis::wal::partial::ScanPlan;
 use crate::analysis::wal::relation_filter::RelationFilter;
-use crate::analysis::wal::set_notes::NeededWal;
-use crate::analysis::wal::set_notes::note_set;
-use crate::analysis::wal::tail::Tail;
-use crate::analysis::wal::tail::judge_tail;
-use crate::analysis::wal::unreadable::lost_by_damage;
-use crate::analysis::wal::unreadable::lost_by_note;
-use crate::analysis::wal::walk::Damage;
-use crate::analysis::wal::walk::WalkEnd;
-use crate::analysis::wal::walk::walk_run;
-use crate::cluster::wal::WalOrigin;
-use crate::cluster::wal::WalReadError;
-use crate::cluster::wal::WalSet;
-use crate::cluster::wal::WalSetError;
-use crate::cluster::wal::WalSetOptions;
+use crate::analysis::wal::set_notes::{NeededWal, note_set};
+use crate::analysis::wal::tail::{Tail, judge_tail};
+use crate::analysis::wal::walk::{Damage, WalkEnd, walk_run};
+use crate::cluster::wal::{WalReadError, WalSet, WalSetError, WalSetOptions};
 use crate::inspect::error::InspectError;
 use crate::inspect::relation_name::RelationChoice;
-use crate::inspect::wal::names::NameLookup;
-use crate::inspect::wal::request::WalRequest;
-use crate::inspect::wal::request::WatchWal;
-use crate::inspect::wal::request::Watched;
-use crate::inspect::wal::request::is_segment_name;
-use crate::inspect::wal::request::unwatched;
-use crate::inspect::wal::time_range::TimedRange;
-use crate::inspect::wal::time_range::bytes_between;
-use crate::inspect::wal::time_range::lsn_range;
 use crate::parsers::control_layout::ControlLayout;
 use crate::parsers::wal::block::Keep;
 use crate::parsers::wal::end::EndOfWal;
@@ -494,25 +470,4 @@ pub(super) struct JudgedRun<'a> {
     pub(super) walked: &'a WalkEnd,
     /// How its end was judged, where it was.
     pub(super) tail: Option<Tail>,
-}
-
-/// The WAL that an answer is about.
-#[derive(Debug)]
-pub struct ReadWal {
-    /// Major version, system and sizes.
-    pub origin: WalOrigin,
-    /// Names of relations, where they were asked for.
-    pub names: NameLookup,
-    /// What was noticed.
-    pub findings: Vec<Finding>,
-    /// What was read and what was not; empty `skipped`: all of it was.
-    pub coverage: Coverage,
-}
-
-impl ReadWal {
-    /// What is left of a source when all questions to it were answered.
-    pub(super) fn of(source: WalSource, names: NameLookup) -> Self {
-        let WalSource { set, findings, coverage, .. } = source;
-        Self { origin: set.origin(), names, findings, coverage }
-    }
 }

@@ -5,9 +5,11 @@ use std::ops::{ControlFlow, Range};
 use super::counting::Counting;
 use super::images::{cause_facts, redo_points};
 use super::names::NameLookup;
+use super::read_wal::ReadWal;
 use super::request::WalRequest;
 use super::segments::{Reading, RunStep};
 use super::source::WalSource;
+use super::watch::{WatchWal, Watched};
 use crate::analysis::finding_kind::Resync;
 use crate::analysis::wal::block_set::RecentBlocks;
 use crate::analysis::wal::cause::CauseClassifier;
@@ -23,9 +25,6 @@ use crate::analysis::wal::stretch::{Extent, Stretch};
 use crate::analysis::wal::tally::Tally;
 use crate::inspect::error::InspectError;
 use crate::inspect::relation_name::RelationChoice;
-use crate::inspect::wal::request::WatchWal;
-use crate::inspect::wal::request::Watched;
-use crate::inspect::wal::source::ReadWal;
 use crate::parsers::wal::block::Keep;
 use crate::types::Lsn;
 
@@ -225,7 +224,7 @@ mod tests {
     use super::*;
     use crate::inspect::wal::chain::{WalChainRequest, wal_chain};
     use crate::inspect::wal::images::ImageSelection;
-    use crate::inspect::wal::request::unwatched;
+    use crate::inspect::wal::watch::unwatched;
 
     fn request() -> WalRequest {
         let archive = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/wal/pg16.tar.zst");

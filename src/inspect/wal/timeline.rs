@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use super::images::cause_facts;
 use super::source::WalSource;
+use super::watch::WatchWal;
 use crate::analysis::wal::cause::{Cause, CauseClassifier};
 use crate::analysis::wal::record_sheet::{MAX_LISTED, RecordLine, RecordList, RecordSheet, StoppedAt};
 use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::timeline::{Timeline, TimelineCounter};
 use crate::analysis::wal::walk::walk_run;
-use crate::inspect::wal::request::WatchWal;
 use crate::parsers::wal::block::Keep;
 use crate::types::Lsn;
 

@@ -1,9 +1,11 @@
 //! WAL by the time at which it was written.
 
 use super::names::NameLookup;
+use super::read_wal::ReadWal;
 use super::request::WalRequest;
 use super::segments::{Reading, RunStep};
 use super::source::WalSource;
+use super::watch::WatchWal;
 use crate::analysis::finding::Finding;
 use crate::analysis::finding_kind::{FindingKind, Resync};
 use crate::analysis::wal::stretch::Stretch;
@@ -11,8 +13,6 @@ use crate::analysis::wal::tally::Tally;
 use crate::analysis::wal::time_buckets::{Bucket, BucketCounter, TimeBuckets};
 use crate::inspect::error::InspectError;
 use crate::inspect::relation_name::RelationChoice;
-use crate::inspect::wal::request::WatchWal;
-use crate::inspect::wal::source::ReadWal;
 use crate::parsers::wal::block::Keep;
 use crate::types::Lsn;
 

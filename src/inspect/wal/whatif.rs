@@ -1,9 +1,11 @@
 //! What other settings would have made of some WAL.
 
 use super::names::NameLookup;
+use super::read_wal::ReadWal;
 use super::request::WalRequest;
 use super::segments::{Reading, RunStep};
 use super::source::WalSource;
+use super::watch::WatchWal;
 use crate::analysis::finding::Finding;
 use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::wal::tally::Tally;
@@ -11,8 +13,6 @@ use crate::analysis::wal::whatif::collect::{SegmentTouches, WhatIfReplay};
 use crate::analysis::wal::whatif::compression::{CompressionWhatIf, SampleSize};
 use crate::analysis::wal::whatif::{Spacing, WhatIf, WhatIfPlan};
 use crate::inspect::error::InspectError;
-use crate::inspect::wal::request::WatchWal;
-use crate::inspect::wal::source::ReadWal;
 use crate::parsers::wal::block::Keep;
 
 /// What is replayed.

@@ -11,8 +11,8 @@ use crate::output::json::wal::fork_name;
 use crate::parsers::image::{BlockImage, Compression};
 use crate::parsers::wal::block::BlockRef;
 use crate::parsers::wal::names::{rmgr_name, type_key};
-use crate::parsers::wal::payload::record_time;
 use crate::parsers::wal::record::Record;
+use crate::parsers::wal::record_time::record_time;
 use crate::parsers::wal::timeline::WalSegment;
 use crate::types::{Lsn, RelFileLocator, TimelineId};
 

@@ -4,31 +4,17 @@
 //! `TRUNCATE` of the resource manager Heap is not among them: it serves logical decoding alone; the new file shows up as
 //! a Storage `CREATE`, the old one in the commit's list of dropped files.
 
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
-
 use nom::Parser;
 use nom::error::context;
 
-use crate::parsers::decode::ParseStep;
-use crate::parsers::decode::decode_at;
-use crate::parsers::decode::invalid;
-use crate::parsers::decode::le_i32;
-use crate::parsers::decode::le_u32;
-use crate::parsers::decode::take;
+use super::payload::PgTimestamp;
+use super::record::Record;
+use super::records::RecordKind;
+use super::version::{DatabaseRecords, Major};
+use super::xact_end::XactHead;
+use crate::parsers::decode::{ParseStep, decode_at, invalid, le_i32, le_u32, take};
 use crate::parsers::error::ParseError;
-use crate::parsers::wal::payload::PgTimestamp;
-use crate::parsers::wal::record::Record;
-use crate::parsers::wal::records::RecordKind;
-use crate::parsers::wal::version::DatabaseRecords;
-use crate::parsers::wal::version::Major;
-use crate::parsers::wal::xact_end::XactHead;
-use crate::types::BlockNumber;
-use crate::types::ForkNumber;
-use crate::types::Lsn;
-use crate::types::Oid;
-use crate::types::RelFileLocator;
+use crate::types::{BlockNumber, ForkNumber, Oid, RelFileLocator};
 
 /// A change of files that a record describes without block references.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -215,44 +201,3 @@ fn database_drop(format: DatabaseRecords, base: u64, buf: &[u8]) -> Result<Optio
 #[cfg(test)]
 #[path = "lifecycle_tests.rs"]
 mod tests;
-
-/// Bytes of a path of which nothing is read after them.
-///
-/// Source: `MAXPGPATH`, `src/include/pg_config_manual.h`.
-const MAX_PATH_BYTES: usize = 1024;
-
-/// A tablespace that replay makes: Tablespace `CREATE`.
-///
-/// | bytes | field     | type          |
-/// |---|---|---|
-/// | 0..4  | `ts_id`   | `Oid`         |
-/// | 4..   | `ts_path` | text and a NUL |
-///
-/// Source: `xl_tblspc_create_rec`, `src/include/commands/tablespace.h`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TablespaceCreated {
-    /// Start of the record.
-    pub record_lsn: Lsn,
-    /// The tablespace.
-    pub spc_oid: Oid,
-    /// Where it lies.
-    pub location: PathBuf,
-}
-
-impl TablespaceCreated {
-    /// What `record` makes, or `None` when it makes none.
-    ///
-    /// # Errors
-    /// `Truncated` when the main data is not what its type says.
-    pub fn of(record: &Record<'_>) -> Result<Option<Self>, ParseError> {
-        if record.kind() != RecordKind::TblspcCreate {
-            return Ok(None);
-        }
-        let base = record.main_data_lsn().0;
-        let buf = record.main_data();
-        let spc_oid = decode_at("xl_tblspc_create_rec", base, buf, |i| context("ts_id", le_u32).parse(i))?;
-        let path = buf.iter().skip(4).take(MAX_PATH_BYTES).copied().take_while(|byte| *byte != 0).collect();
-        let location = PathBuf::from(OsString::from_vec(path));
-        Ok(Some(Self { record_lsn: record.start_lsn, spc_oid, location }))
-    }
-}

@@ -1,29 +1,16 @@
 //! What records of the resource manager XLOG say.
 
+use super::records::RecordKind;
 use nom::Parser;
 use nom::error::context;
 
-use crate::parsers::decode::ParseStep;
-use crate::parsers::decode::decode_at;
-use crate::parsers::decode::le_i32;
-use crate::parsers::decode::le_i64;
-use crate::parsers::decode::le_u8;
-use crate::parsers::decode::le_u32;
-use crate::parsers::decode::le_u64;
-use crate::parsers::decode::take;
-use crate::parsers::error::ParseError;
-use crate::parsers::error::ParseErrorKind;
-use crate::parsers::wal::checkpoint::CheckPoint;
-use crate::parsers::wal::names::RM_XLOG;
-use crate::parsers::wal::record::RMGR_INFO_MASK;
-use crate::parsers::wal::record::Record;
-use crate::parsers::wal::record::RecordHeader;
-use crate::parsers::wal::records::RecordKind;
-use crate::parsers::wal::version::Major;
-use crate::parsers::wal::version::XlogFormat;
-use crate::types::Lsn;
-use crate::types::Oid;
-use crate::types::TimelineId;
+use super::checkpoint::CheckPoint;
+use super::names::RM_XLOG;
+use super::record::{RMGR_INFO_MASK, Record, RecordHeader};
+use super::version::{Major, XlogFormat};
+use crate::parsers::decode::{ParseStep, decode_at, le_i32, le_i64, le_u8, le_u32, le_u64, take};
+use crate::parsers::error::{ParseError, ParseErrorKind};
+use crate::types::{Lsn, Oid, TimelineId};
 
 /// Microseconds since 2000-01-01 00:00 UTC (`TimestampTz`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -324,27 +311,3 @@ pub(crate) fn overwritten_lsn(header: &RecordHeader, main_data: &[u8]) -> Option
 #[cfg(test)]
 #[path = "payload_tests.rs"]
 mod tests;
-
-/// Bytes before `prepared_at` in the state of a prepared transaction: magic, length, transaction, database.
-///
-/// Source: `TwoPhaseFileHeader`, `src/backend/access/transam/twophase.c` (`src/include/access/xact.h` before).
-const PREPARED_AT: usize = 16;
-
-/// The clock of the server as it wrote a record; `None` for a record that tells no time, or is too short to.
-///
-/// Commits, aborts, prepared transactions, restore points and the end of recovery tell it. Those of checkpoints are left
-/// out: they tell when the checkpoint began, in whole seconds, which is long before their record.
-///
-/// Clocks can be set back: a later record may tell an earlier time.
-#[inline]
-#[must_use]
-pub fn record_time(record: &Record<'_>) -> Option<PgTimestamp> {
-    let at = match record.kind() {
-        RecordKind::XactPrepare => PREPARED_AT,
-        RecordKind::XlogRestorePoint | RecordKind::XlogEndOfRecovery => 0,
-        kind if kind.ends_xact() => 0,
-        _ => return None,
-    };
-    let bytes = record.main_data().get(at..)?.first_chunk()?;
-    Some(PgTimestamp(i64::from_le_bytes(*bytes)))
-}

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::new_files::{absolute, export, save_plan, write_all};
+use super::stamps::FileStamps;
 use super::wal::{RecordSource, tell_survey};
 use super::watch::ScreenWatch;
 use super::{WorkError, hand_over, hand_over_written, lock, quoted_paths};
@@ -17,7 +18,7 @@ use crate::inspect::crash_report::{CrashReportRequest, USUAL_SHEETS, report_on};
 use crate::inspect::dwb_source::protected_of;
 use crate::inspect::error::{InspectError, open_data_dir};
 use crate::inspect::examination::Examination;
-use crate::inspect::next::now_text;
+use crate::inspect::now::now_text;
 use crate::inspect::page_name::PageName;
 use crate::inspect::repair::replay::{self, ReplayRequest};
 use crate::inspect::repair::{self, RepairRequest, Written};
@@ -31,7 +32,6 @@ use crate::repair::apply::Applied;
 use crate::repair::blocker::Overrides;
 use crate::repair::journal_seen::{is_found_beside, is_free};
 use crate::tui::action::{Action, Effect, RepairOrder, UndoOrder};
-use crate::tui::backend::new_files::FileStamps;
 use crate::tui::command_line::DWBINSPECT;
 use crate::tui::facts::{
     AppliedSheet, BeforeSheet, PageSheet, PlanSheet, StepFacts, Survey, UndoFacts, UndoSheet, UndoneSheet,

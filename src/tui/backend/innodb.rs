@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::lock;
+use super::stamps::FileStamps;
 use super::watch::StageClock;
 use crate::inspect::error::InspectError;
 use crate::inspect::innodb::check::innodb_check;
 use crate::inspect::innodb::source::{InnodbRequest, list_files};
 use crate::output::shell::quoted;
-use crate::tui::backend::new_files::FileStamps;
 use crate::tui::facts::Progress;
 use crate::tui::innodb::{InnodbAction as Action, InnodbEffect as Effect, InnodbSurvey};
 use crate::tui::worker::{ActionSender, Backend};

@@ -3,6 +3,7 @@
 pub mod cluster;
 pub mod innodb;
 mod new_files;
+mod stamps;
 pub mod wal;
 mod watch;
 

@@ -1,9 +1,6 @@
 //! New files in the current directory: exports of views, and saved plans. Nothing that exists is overwritten.
 
-use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::inspect::error::InspectError;
 use crate::repair::export::ExportDir;
@@ -51,52 +48,4 @@ fn free_name(name: &str, endings: &[&str]) -> String {
 /// A path as it can be given to another program.
 pub(super) fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
-}
-
-/// Size, time of the last change, and number of a file; `None` when it is not there.
-type Stamp = Option<(u64, i64, i64, u64)>;
-
-#[derive(Debug, Default)]
-pub(crate) struct FileStamps(Vec<(PathBuf, Stamp)>);
-
-fn stamp(path: &Path) -> Stamp {
-    let of = |metadata: Metadata| (metadata.size(), metadata.mtime(), metadata.mtime_nsec(), metadata.ino());
-    path.metadata().ok().map(of)
-}
-
-impl FileStamps {
-    /// These files and directories as they are now.
-    pub fn of(paths: impl IntoIterator<Item = PathBuf>) -> Self {
-        Self(paths.into_iter().map(|path| (path.clone(), stamp(&path))).collect())
-    }
-
-    /// True when one of them is not what it was.
-    pub(crate) fn have_changed(&self) -> bool {
-        self.0.iter().any(|(path, before)| stamp(path) != *before)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::Write;
-
-    use super::*;
-
-    #[test]
-    fn changed_new_and_lost_files_are_seen() {
-        let temporary = tempfile::tempdir().unwrap();
-        let make = || tempfile::Builder::new().prefix("one").rand_bytes(0).tempfile_in(temporary.path()).unwrap();
-        let look = || FileStamps::of([temporary.path().join("one")]);
-        let before = look();
-        assert!(!before.have_changed());
-        let mut file = make();
-        assert!(before.have_changed(), "new");
-        let before = look();
-        assert!(!before.have_changed());
-        file.write_all(b"1").unwrap();
-        assert!(before.have_changed(), "changed");
-        let before = look();
-        drop(file);
-        assert!(before.have_changed(), "lost");
-    }
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use super::new_files::export;
+use super::stamps::FileStamps;
 use super::{hand_over, lock, quoted_paths};
 use crate::analysis::finding::Severity;
 use crate::analysis::finding_kind::FindingKind;
@@ -17,7 +18,6 @@ use crate::inspect::wal::request::WalRequest;
 use crate::inspect::wal::source::WalSource;
 use crate::output::shell::quoted;
 use crate::tui::action::{Action, Effect};
-use crate::tui::backend::new_files::FileStamps;
 use crate::tui::command_line::WALFPI;
 use crate::tui::facts::{Progress, WalNames, WalSurvey, WindowSheet};
 use crate::tui::state::{Subject, View};

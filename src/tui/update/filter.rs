@@ -2,7 +2,7 @@
 
 use super::{ring, wal};
 use crate::tui::list_filter::ListKind;
-use crate::tui::list_filter::moved;
+use crate::tui::list_moves::moved;
 use crate::tui::state::State;
 use crate::tui::view;
 

@@ -3,7 +3,7 @@
 use super::triage;
 use crate::analysis::slot_row::SlotRow;
 use crate::tui::facts::Survey;
-use crate::tui::list_filter::next_index;
+use crate::tui::list_moves::next_index;
 use crate::tui::query::Query;
 use crate::tui::state::{State, View};
 

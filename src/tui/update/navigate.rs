@@ -4,7 +4,7 @@ use super::lists::order_slots;
 use super::{filter, page, triage, wal};
 use crate::tui::action::Effect;
 use crate::tui::finding_list::finding_lines;
-use crate::tui::list_filter::moved;
+use crate::tui::list_moves::moved;
 use crate::tui::picker;
 use crate::tui::query::Query;
 use crate::tui::state::{PagePart, PageState, PromptKind, State, View, WalLevel};

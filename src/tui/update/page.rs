@@ -5,8 +5,7 @@ use crate::analysis::page_rows::RowFate;
 use crate::output::documents::events_of;
 use crate::output::page_text::version_title;
 use crate::tui::action::Effect;
-use crate::tui::list_filter::moved;
-use crate::tui::list_filter::next_index;
+use crate::tui::list_moves::{moved, next_index};
 use crate::tui::state::{PagePart, State};
 use crate::tui::view;
 

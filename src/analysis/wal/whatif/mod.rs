@@ -9,18 +9,21 @@
 //!
 //! `touches` makes lists of touches, a segment each and many at a time; `replay` takes them in order.
 
-use crate::analysis::wal::certainty::Certainty;
-use crate::analysis::wal::whatif::protection::Protection;
-use crate::types::Lsn;
-
 mod block_state;
 pub mod collect;
 pub mod compression;
 mod dirtied;
+pub mod hints;
 pub mod protection;
 mod replay;
 pub mod spacing;
 mod touches;
+mod unexplained;
+
+use self::hints::HintCost;
+use self::protection::Protection;
+use super::certainty::Certainty;
+use crate::types::Lsn;
 
 /// What is replayed.
 #[derive(Clone, Debug)]
@@ -225,44 +228,4 @@ pub(crate) fn knee(rows: &[SpacingRow]) -> Result<u64, NoKnee> {
     let below = |point: &(f64, f64, u64)| 1.0 - (point.0 - first.0) / width - (point.1 - last.1) / height;
     let best = points.iter().max_by(|one, other| below(one).total_cmp(&below(other)));
     best.filter(|best| below(best) > 0.0).map(|best| best.2).ok_or(NoKnee::NoBend)
-}
-
-/// Images for hint bits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct HintCost {
-    /// All of them.
-    pub all: HintImages,
-    /// Those of pages that nothing else changed up to the next redo point: without hints they would not be there.
-    pub only: HintImages,
-    /// Those of pages that were changed later anyway: without hints that change would have had the image.
-    pub then_changed: HintImages,
-    /// Those of an interval that is not over.
-    pub undecided: HintImages,
-    /// How sure all of them are.
-    pub all_certainty: Certainty,
-    /// How sure the parts are.
-    pub certainty: Certainty,
-}
-
-/// A number of images for hint bits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct HintImages {
-    /// Images.
-    pub images: u64,
-    /// Their bytes as stored.
-    pub image_bytes: u64,
-}
-
-impl HintImages {
-    pub(crate) const fn add(&mut self, image_bytes: u64) {
-        self.images = self.images.saturating_add(1);
-        self.image_bytes = self.image_bytes.saturating_add(image_bytes);
-    }
-
-    pub(crate) const fn without(self, other: Self) -> Self {
-        Self {
-            images: self.images.saturating_sub(other.images),
-            image_bytes: self.image_bytes.saturating_sub(other.image_bytes),
-        }
-    }
 }

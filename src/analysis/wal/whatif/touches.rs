@@ -15,8 +15,8 @@ use crate::parsers::wal::block::BlockHead;
 use crate::parsers::wal::lifecycle::LifeCycle;
 use crate::parsers::wal::names::{RM_SMGR, RM_XACT, RM_XLOG};
 use crate::parsers::wal::payload::XlogPayload;
-use crate::parsers::wal::payload::record_time;
 use crate::parsers::wal::record::Record;
+use crate::parsers::wal::record_time::record_time;
 use crate::types::{BlockNumber, ForkNumber, Lsn, RelFileLocator};
 
 /// Touches of one segment that are kept; with more, the segment is read again when it is its turn.

@@ -1,0 +1,19 @@
+//! From line to line of a list.
+
+/// A line further by so many, and none past the last one.
+pub(super) fn moved(at: usize, by: isize, count: usize) -> usize {
+    at.saturating_add_signed(by).min(count.saturating_sub(1))
+}
+
+/// The next index of `count` that fits, from `at` on and past the end from the start. `here`: `at` itself may be it.
+pub(super) fn next_index(
+    at: usize,
+    count: usize,
+    forward: bool,
+    here: bool,
+    fits: &dyn Fn(usize) -> bool,
+) -> Option<usize> {
+    let mut steps = if here { 0..count } else { 1..count + 1 };
+    let index = |step: usize| if forward { (at + step) % count } else { (at + count - step % count) % count };
+    steps.find_map(|step| Some(index(step)).filter(|at| fits(*at)))
+}
