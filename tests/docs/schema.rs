@@ -6,7 +6,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pgforensics::analysis::cluster_condition::ClusterCondition;
-use pgforensics::analysis::finding_kind::FindingKind;
 use pgforensics::analysis::page_rows::RowFate;
 use pgforensics::analysis::skipped::{SkipReason, SkippedPart};
 use pgforensics::analysis::verdict::compare::Comparison;
@@ -20,6 +19,7 @@ use pgforensics::analysis::verdict::symptom::Symptom;
 use pgforensics::analysis::wal::page_action::ActionKind;
 use pgforensics::analysis::wal::whatif::protection::Guard;
 use pgforensics::cluster::donor::DonorGap;
+use pgforensics::inspect::finding_rules::rules;
 use pgforensics::inspect::innodb::{Family, HeldImage, InnodbComparison};
 use pgforensics::output::json::SCHEMA;
 use pgforensics::parsers::innodb::checksum::Algorithm;
@@ -47,7 +47,7 @@ fn code_sets() -> BTreeMap<&'static str, Vec<&'static str>> {
     let files_and_marks =
         ["created", "truncated", "dropped", "database_created", "database_dropped", "redo", "checkpoint"];
     BTreeMap::from([
-        ("finding", FindingKind::codes().collect()),
+        ("finding", rules().map(|rule| rule.code).collect()),
         ("part", SkippedPart::VARIANTS.to_vec()),
         ("cause", SkipReason::codes().collect()),
         ("state", ClusterCondition::VARIANTS.to_vec()),

@@ -6,7 +6,7 @@ use rustc_hash::FxHashSet;
 
 use super::events::takes_page_for_granted;
 use super::slots::Suspicion;
-use crate::analysis::finding::Coverage;
+use crate::analysis::coverage::Coverage;
 use crate::analysis::skipped::{SkipReason, SkippedPart};
 use crate::analysis::wal::block_set::{BlockSet, RecentBlocks};
 use crate::cluster::page_source::{PageRead, PageSource};
