@@ -3,7 +3,7 @@
 //!
 //! The programs `pg_dwbinspect` and `pg_walfpi` are thin: what they can do is here for other programs too. Requests are plain
 //! structs, answers are values; nothing is printed. Damage is a finding in the answer, with its offset; an error says that
-//! there was nothing to examine. What could not be examined is in the [`Coverage`](analysis::finding::Coverage) of every
+//! there was nothing to examine. What could not be examined is in the [`Coverage`](analysis::coverage::Coverage) of every
 //! report. Nothing is written but by [`repair`](mod@inspect::repair), which locks the data directory, judges it, and keeps
 //! the old bytes in a journal first.
 //!
@@ -90,6 +90,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`types`] | LSNs, page identities, sizes |
+//! | [`report`] | what a finding is, and the rules that it goes by |
 //! | [`parsers`] | formats on disk: decoded without judging, total on any bytes |
 //! | [`cluster`] | data directories, relation files, WAL and buffers, read and never written |
 //! | [`analysis`] | judgement: verdicts, doubts and findings as values with codes |
@@ -110,6 +111,7 @@ pub mod output;
 pub mod parsers;
 pub mod rebuild;
 pub mod repair;
+pub mod report;
 #[cfg(feature = "tui")]
 pub mod tui;
 pub mod types;

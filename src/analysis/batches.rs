@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use super::finding::Coverage;
 use super::slot_facts::{SlotFacts, WritePath};
 use super::staleness::{BatchReason, BatchVerdict, Confidence, Staleness};
 use super::trace::{ClusterFacts, trace_file};
+use crate::analysis::coverage::Coverage;
 use crate::cluster::dwb_files::DwbSet;
 use crate::types::{Lsn, RelFileLocator};
 

@@ -2,13 +2,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::finding::Finding;
-use super::finding_kind::FindingKind;
 use crate::cluster::control_file::CONTROL_PATH;
 use crate::parsers::checksum::page_checksum;
 use crate::parsers::control::{ChecksumState, ControlFile};
 use crate::parsers::page::PageHeader;
 use crate::parsers::wal::version::Major;
+use crate::report::{Finding, rules};
 use crate::types::{BlockNumber, Lsn};
 
 /// Fewer pages with a right checksum prove nothing.
@@ -46,7 +45,12 @@ impl ChecksumsContradict {
 
     #[must_use]
     pub fn finding(self) -> Finding {
-        Finding::problem(FindingKind::ChecksumsContradict(self)).in_file(CONTROL_PATH)
+        let Self { right, newer } = self;
+        let finding = CHECKSUMS_CONTRADICT.problem(format!(
+            "says that data checksums are off, but {right} of {newer} pages that were changed since the redo point carry right ones"
+        ));
+        let finding = if self.are_most() { finding.because(MOST_ARE_RIGHT) } else { finding };
+        finding.in_file(CONTROL_PATH)
     }
 }
 
@@ -86,6 +90,19 @@ impl ChecksumWitness {
     pub fn finding(&self) -> Option<Finding> {
         self.finish().map(ChecksumsContradict::finding)
     }
+}
+
+const MOST_ARE_RIGHT: &str = "it was changed, or is of another cluster or time; a check of the whole cluster judges pages by their \
+    checksums all the same";
+
+rules! {
+    CHECKSUMS_CONTRADICT: Pages "checksums_contradict",
+        why: "it was changed, or is of another cluster or time; too few pages have right ones to call the others damaged",
+        means: "`pg_control` says that checksums are off, and pages that were changed since the redo point carry right ones, as \
+            only a server with checksums writes them. Where most of those pages do, a `check` of the whole cluster judges pages \
+            by their checksums. Up to 18: later ones turn them off while they run",
+        action: "The file was changed, or is of another cluster or time. `check` judges pages by their checksums all the same, \
+            and proves no image";
 }
 
 #[cfg(test)]

@@ -1,14 +1,15 @@
 //! A data directory in the whole: identity, state, and what looks inconsistent before anybody starts the server.
 
-use super::dwb_format::ring_finding::RingFinding;
-use super::finding::{Coverage, Finding};
-use super::finding_kind::{FindingKind, PidHolder};
+use super::dwb_format::ring_finding::RING_SERVER_NOT_SEEN;
 use super::skipped::{SkipReason, SkippedPart};
+use super::verdict::doubt::Doubt;
+use crate::analysis::coverage::Coverage;
 use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::control_file::{CONTROL_PATH, ControlRead};
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::running::ServerSign;
 use crate::parsers::control::ChecksumState;
+use crate::report::{Finding, rules};
 
 /// Findings about the directory itself, without its double write buffer. Adds what could not be read to `coverage`.
 pub(crate) fn inspect_directory(
@@ -28,38 +29,44 @@ fn inspect_server(server: &ServerSign, coverage: &mut Coverage, findings: &mut V
     let file = "postmaster.pid";
     match server {
         ServerSign::NoPidFile => {}
-        ServerSign::ProcessGone { pid } => findings
-            .push(Finding::note(FindingKind::StalePidFile { pid: *pid, holder: PidHolder::Nobody }).in_file(file)),
+        ServerSign::ProcessGone { pid } => {
+            findings.push(STALE_PID_FILE.note(format!("names process {pid}, which is gone")).in_file(file))
+        }
         ServerSign::OtherProcess { pid, command, refuses_start } => {
-            let holder = PidHolder::Other { command: command.clone() };
-            findings.push(taken_number(*pid, holder, *refuses_start).in_file(file));
+            let what = format!("names process {pid}, now \"{command}\", which is not a server of this directory");
+            findings.push(taken_number(what, *refuses_start).in_file(file));
         }
         ServerSign::Zombie { pid, command, parent, refuses_start } => {
-            let holder = PidHolder::Zombie { command: command.clone(), parent: parent.clone() };
-            findings.push(taken_number(*pid, holder, *refuses_start).in_file(file));
+            let by = parent.as_ref().map(|(pid, name)| format!(", process {pid} (\"{name}\")")).unwrap_or_default();
+            let what = format!(
+                "names process {pid} (\"{command}\"), which has ended, but its parent has not collected it{by}"
+            );
+            findings.push(taken_number(what, *refuses_start).in_file(file));
         }
         ServerSign::MayRun { why, .. } => {
-            findings.push(Finding::problem(FindingKind::ServerUnclear { sign: why.clone(), is_hidden: false }));
+            findings.push(SERVER_UNCLEAR.problem(why.clone()));
         }
         ServerSign::Running { why, .. } => {
-            findings.push(Finding::problem(FindingKind::ServerRunning { sign: why.clone() }));
+            findings.push(SERVER_RUNNING.problem(why.clone()));
         }
         ServerSign::Unclear { why } => {
-            findings.push(Finding::problem(FindingKind::PidFileUnclear { sign: why.clone() }).in_file(file));
+            findings.push(PID_FILE_UNCLEAR.problem(why.clone()).in_file(file));
         }
         ServerSign::Hidden { why } => {
-            findings.push(Finding::problem(FindingKind::ServerUnclear { sign: why.clone(), is_hidden: true }));
+            findings.push(SERVER_UNCLEAR.problem(why.clone()).because("a running server cannot be ruled out"));
         }
         ServerSign::Unreadable(error) => coverage.skip(SkippedPart::file(file), error),
     }
 }
 
 /// A number in `postmaster.pid` that belongs to a process, but to no server of the directory.
-fn taken_number(pid: i32, holder: PidHolder, refuses_start: bool) -> Finding {
+fn taken_number(what: String, refuses_start: bool) -> Finding {
     if refuses_start {
-        Finding::problem(FindingKind::PidInUse { pid, holder })
+        PID_IN_USE.problem(what)
     } else {
-        Finding::note(FindingKind::StalePidFile { pid, holder })
+        STALE_PID_FILE
+            .note(what)
+            .because("left by the crash; a process of another user does not keep the server from starting")
     }
 }
 
@@ -74,32 +81,33 @@ fn inspect_control(directory: &DataDir, coverage: &mut Coverage, findings: &mut 
         }
         ControlRead::WrongSizes(_, faults) => {
             for fault in faults {
-                let finding = Finding::problem(FindingKind::ControlSizes(fault.clone()));
+                let finding = CONTROL_SIZES.problem(fault.to_string());
                 findings.push(finding.in_file(file).at(fault.offset));
             }
         }
         ControlRead::Known(control) => {
             if control.is_from_description() {
                 let control_version = control.prefix.pg_control_version;
-                let found = FindingKind::Ring(RingFinding::RingServerNotSeen { control_version });
-                findings.push(Finding::note(found).in_file(file));
+                let what = format!("version {control_version}: {}", Doubt::LayoutNotSeen);
+                findings.push(RING_SERVER_NOT_SEEN.note(what).in_file(file));
             }
-            let mut problem = |kind| findings.push(Finding::problem(kind).in_file(file));
+            let mut add = |finding: Finding| findings.push(finding.in_file(file));
             if !control.crc_is_good() {
-                problem(FindingKind::ControlCrc { stored: control.crc, computed: control.computed_crc });
+                let what = format!("CRC is {:#010x}, the bytes give {:#010x}", control.crc, control.computed_crc);
+                add(CONTROL_CRC.problem(what));
             }
             if directory.versions_disagree() == Some(true) {
-                let control_version = control.prefix.pg_control_version;
-                problem(FindingKind::VersionsDisagree { control_version, major: directory.major().number() });
+                let (version, major) = (control.prefix.pg_control_version, directory.major().number());
+                add(VERSIONS_DISAGREE.problem(format!("version {version} is not what major {major} writes")));
             }
             if !control.prefix.state.is_startable() {
-                problem(FindingKind::UnknownState(control.prefix.state));
+                add(UNKNOWN_STATE.problem(control.prefix.state.to_string()));
             }
             if let ChecksumState::Unknown(code) = control.checksums {
-                problem(FindingKind::UnknownChecksums { code });
+                add(UNKNOWN_CHECKSUMS.problem(format!("data_checksum_version {code}")));
             }
             if control.backup_start_lsn.is_valid() {
-                problem(FindingKind::RestoredBackup { start_lsn: control.backup_start_lsn });
+                add(RESTORED_BACKUP.problem(format!("backup start point {}", control.backup_start_lsn)));
             }
         }
     }
@@ -107,17 +115,85 @@ fn inspect_control(directory: &DataDir, coverage: &mut Coverage, findings: &mut 
 
 fn inspect_signs(signs: &RecoverySigns, coverage: &mut Coverage, findings: &mut Vec<Finding>) {
     if signs.wal_was_reset {
-        findings.push(Finding::problem(FindingKind::WalWasReset).in_file(CONTROL_PATH));
+        findings.push(
+            WAL_WAS_RESET
+                .problem("written by pg_resetwal: its checkpoint is the first record of all WAL, settings reset")
+                .in_file(CONTROL_PATH),
+        );
     }
     match &signs.backup_label {
         None => {}
         Some(Err(error)) => coverage.skip(SkippedPart::file("backup_label"), error),
         Some(Ok(label)) => {
-            let kind = FindingKind::BackupLabel { redo_lsn: label.redo_lsn };
-            findings.push(Finding::note(kind).in_file("backup_label"));
+            let at = label.redo_lsn.map_or_else(|| "an LSN that cannot be read".to_owned(), |lsn| lsn.to_string());
+            let what = format!("recovery starts at {at}, not at the redo point of pg_control");
+            findings.push(BACKUP_LABEL.note(what).in_file("backup_label"));
         }
     }
     for name in &signs.signals {
-        findings.push(Finding::note(FindingKind::RecoverySignal).in_file(name));
+        findings.push(RECOVERY_SIGNAL.note("present").in_file(name));
     }
+}
+
+rules! {
+    SERVER_RUNNING: Cluster "server_running",
+        why: "files change while they are read: nothing here is certain",
+        means: "A server works in the directory: files change while they are read",
+        action: "Stop it, or read a copy";
+    SERVER_UNCLEAR: Cluster "server_unclear",
+        why: "a running server cannot be ruled out: examine the process (ps -fp), or stop it",
+        means: "A server may be running: a process cannot be examined",
+        action: "Look at the process, as its user or as root";
+    PID_FILE_UNCLEAR: Cluster "pid_file_unclear",
+        why: "a running server cannot be ruled out; once you know that none runs, remove the file: no server starts while it is \
+            there",
+        means: "`postmaster.pid` cannot be understood",
+        action: "Remove it once you know that no server runs";
+    PID_IN_USE: Cluster "pid_in_use",
+        why: "no server runs here, but a start fails with \"lock file \"postmaster.pid\" already exists\" as long as a process \
+            of this user has this number: examine it (ps -fp), make sure that no server uses this directory, then remove \
+            postmaster.pid",
+        means: "The number in `postmaster.pid` belongs to another process, which keeps a server from starting",
+        action: "Make sure that no server works there, then remove the file";
+    STALE_PID_FILE: Cluster "stale_pid_file",
+        why: "left by the crash; the server removes it when it starts",
+        means: "`postmaster.pid` of a server that is gone",
+        action: "Nothing: the server removes it";
+    CONTROL_CRC: Cluster "control_crc",
+        why: "nothing in this file can be trusted; it is not used to judge slots",
+        means: "The CRC of `pg_control` is wrong",
+        action: "Find a sound copy of the file before anything else";
+    CONTROL_SIZES: Cluster "control_sizes",
+        why: "nothing in this file can be trusted; it is not used to judge pages, slots or WAL",
+        means: "A size in `pg_control` cannot be right",
+        action: "The same";
+    VERSIONS_DISAGREE: Cluster "versions_disagree",
+        why: "PG_VERSION and pg_control do not belong together",
+        means: "`PG_VERSION` and `pg_control` are of different versions",
+        action: "Find out which of the two was copied from elsewhere";
+    UNKNOWN_STATE: Cluster "unknown_state",
+        why: "no server starts with this state",
+        means: "`pg_control` has a state with which no server starts",
+        action: "Treat the file as damaged";
+    UNKNOWN_CHECKSUMS: Cluster "unknown_checksums",
+        why: "no server writes this value",
+        means: "`pg_control` says of checksums what no server writes",
+        action: "Treat the file as damaged";
+    RESTORED_BACKUP: Cluster "restored_backup",
+        why: "a restored backup that has not reached the end of the backup yet",
+        means: "A restored backup before the end of the backup",
+        action: "Let recovery go on to its end";
+    WAL_WAS_RESET: Cluster "wal_was_reset",
+        why: "what it says of the last checkpoint is not what the server left; slots are not judged by it",
+        means: "`pg_resetwal` wrote `pg_control`: no replay, changes are lost",
+        action: "Compare the data with a backup; dump and restore";
+    BACKUP_LABEL: Cluster "backup_label",
+        why: "a base backup, or a server that crashed during one: recovery needs this file; a double write buffer beside it \
+            belongs to the server that it was copied from",
+        means: "Recovery starts where `backup_label` says",
+        action: "Keep the file for a base backup; see the manual for a server that crashed during one";
+    RECOVERY_SIGNAL: Cluster "recovery_signal",
+        why: "the server will start as a standby or in archive recovery",
+        means: "The server will start as a standby or in archive recovery",
+        action: "Remove the file only if that is not wanted";
 }

@@ -2,14 +2,14 @@
 
 use std::ops::ControlFlow;
 
-use super::finding::{Coverage, Finding, Severity};
-use super::finding_kind::{FindingKind, Unrecognized};
 use super::skipped::{Lacking, SkipReason, SkippedPart};
 use super::slot_facts::SlotFacts;
 use super::staleness::{BatchVerdict, Staleness};
 use super::trace::{ClusterFacts, SlotCounts, trace_file};
+use crate::analysis::coverage::Coverage;
 use crate::cluster::dwb_files::{DwbFile, DwbSet};
 use crate::parsers::dwb::MAX_SLOTS_PER_FILE;
+use crate::report::{Finding, Severity, rules};
 
 /// One file and its counts.
 #[derive(Debug)]
@@ -57,12 +57,12 @@ pub fn examine_slots(
         coverage.skip(SkippedPart::DoubleWriteBuffer, error);
     }
     for path in &set.unrecognized {
-        let entry = Unrecognized::Entry(path.display().to_string());
-        findings.push(Finding::problem(FindingKind::Unrecognized(entry)));
+        findings.push(UNRECOGNIZED.problem(format!("{} is not a double write buffer file", path.display())));
     }
     if set.further_unrecognized > 0 {
-        let further = Unrecognized::Further(set.further_unrecognized);
-        findings.push(Finding::problem(FindingKind::Unrecognized(further)));
+        let what = format!("{} further entries are not double write buffer files", set.further_unrecognized);
+        let further = UNRECOGNIZED.problem(what);
+        findings.push(further.because("the server makes no such files there; they were not read"));
     }
     let mut traces = Vec::new();
     let mut counted = Vec::new();
@@ -81,7 +81,7 @@ pub fn examine_slots(
     let staleness = Staleness::judge(set, traces, facts);
     for finding in &mut findings {
         let of_file = set.files.iter().position(|file| finding.file.as_deref() == Some(&*file.name));
-        let is_of_slots = matches!(finding.kind, FindingKind::BadSlots { .. } | FindingKind::HeaderFault(_));
+        let is_of_slots = finding.is(&BAD_SLOTS) || finding.is(&HEADER_FAULT);
         if is_of_slots && of_file.is_some_and(|file| staleness.is_unfinished(file)) {
             finding.severity = Severity::Note;
         }
@@ -122,7 +122,7 @@ fn inspect_file(
         skip(SkipReason::FileEmpty);
     }
     if counts.total > 0 && counts.used() == 0 && detection.sound_header().is_none() {
-        add(Finding::problem(FindingKind::AllZero));
+        add(ALL_ZERO.problem("the file holds nothing but zeros"));
         return;
     }
     match &detection.header {
@@ -130,7 +130,7 @@ fn inspect_file(
         Err(_) => {}
         Ok(_) => {
             for fault in detection.header_faults() {
-                add(Finding::problem(FindingKind::HeaderFault(fault.clone())).at(0));
+                add(HEADER_FAULT.problem(fault.to_string()).at(0));
             }
         }
     }
@@ -138,43 +138,112 @@ fn inspect_file(
     if !proven && detection.evidence.plausible_slots == 0 && counts.used() > 0 {
         skip(SkipReason::NotADwb);
     } else if !proven && counts.used() > 0 {
-        add(Finding::problem(FindingKind::LayoutGuessed { layout: detection.layout.name() }));
+        add(LAYOUT_GUESSED
+            .problem(format!("layout {} is a guess: neither header nor slot CRCs verify", detection.layout.name())));
     }
     if let Some(header) = detection.sound_header().filter(|header| header.block_size != detection.block_size) {
         let (header, slots) = (header.block_size, detection.block_size);
-        add(Finding::problem(FindingKind::HeaderBlockSize { header, slots }));
+        add(HEADER_BLOCK_SIZE.problem(format!("header says pages of {header} bytes, slots verify at {slots}")));
     }
     if let Some(block_size) = facts.block_size.filter(|size| *size != detection.block_size) {
-        add(Finding::problem(FindingKind::BlockSize { file: detection.block_size, cluster: block_size }));
+        add(BLOCK_SIZE
+            .problem(format!("pages of {} bytes; the cluster has pages of {block_size}", detection.block_size)));
     }
     if proven && counts.used() > 0 && !detection.layout.is_read_in_recovery() {
-        add(Finding::note(FindingKind::NeverRead { layout: detection.layout.name() }));
+        add(NEVER_READ.note(format!("a server of layout {} never reads its buffer", detection.layout.name())));
     }
     if detection.missing_slots > 0 {
         let (size_bytes, missing_slots) = (file.size_bytes(), detection.missing_slots);
         skip(SkipReason::CutShort { size_bytes, missing_slots });
-        add(Finding::problem(FindingKind::CutShort { size_bytes, missing_slots }).at(size_bytes));
+        add(CUT_SHORT
+            .problem(format!("ends at {size_bytes:#X}, {missing_slots} slots before the end that its header gives"))
+            .at(size_bytes));
     }
     if detection.excess_slots > 0 {
         skip(SkipReason::TooManySlots { excess: detection.excess_slots, max: MAX_SLOTS_PER_FILE });
     }
     if detection.trailing_bytes > 0 {
         let offset = file.size_bytes().saturating_sub(detection.trailing_bytes);
-        add(Finding::problem(FindingKind::TrailingBytes { bytes: detection.trailing_bytes }).at(offset));
+        add(TRAILING_BYTES.problem(format!("{} bytes after the last whole slot", detection.trailing_bytes)).at(offset));
     }
     if detection.longer_than_header {
-        add(Finding::problem(FindingKind::LongerThanHeader));
+        add(LONGER_THAN_HEADER.problem("holds more slots than its header says"));
     }
     if counts.bad() > 0 {
-        add(Finding::problem(FindingKind::BadSlots { bad: counts.bad(), used: counts.used() }));
+        add(BAD_SLOTS.problem(format!("{} of {} used slots fail their CRC", counts.bad(), counts.used())));
     }
     if counts.implausible_images > 0 {
-        add(Finding::problem(FindingKind::ImplausibleImages { count: counts.implausible_images }));
+        add(IMPLAUSIBLE_IMAGES.problem(format!(
+            "{} images break rules of pages although their slot CRC is right",
+            counts.implausible_images
+        )));
     }
     if counts.implausible_headers > 0 {
-        add(Finding::problem(FindingKind::ImplausibleHeaders { count: counts.implausible_headers }));
+        add(IMPLAUSIBLE_HEADERS.problem(format!(
+            "{} slots break rules of slot headers although their CRC is right",
+            counts.implausible_headers
+        )));
     }
     if counts.lsn_mismatches > 0 {
-        add(Finding::problem(FindingKind::LsnMismatch { slots: counts.lsn_mismatches }));
+        add(LSN_MISMATCH.problem(format!("{} slot headers have another LSN than their image", counts.lsn_mismatches)));
     }
+}
+
+rules! {
+    UNRECOGNIZED: DoubleWriteBuffer "stranger",
+        why: "the server makes no such file there; it was not read",
+        means: "An entry that is not a file of the buffer",
+        action: "Find out who made it";
+    ALL_ZERO: DoubleWriteBuffer "all_zero",
+        why: "its header is gone; no slot was ever written",
+        means: "A file of zeros",
+        action: "Its images are gone";
+    HEADER_FAULT: DoubleWriteBuffer "header_fault",
+        why: "the server ignores a file with such a header; slots are read in the layout that they fit",
+        means: "The header of a file breaks a rule; the server ignores the file",
+        action: "Use the images by `repair`, if `check` proves them";
+    LAYOUT_GUESSED: DoubleWriteBuffer "layout_guessed",
+        why: "what is shown of this file may be meaningless",
+        means: "Nothing proves the layout of a file",
+        action: "Trust nothing that is shown of it";
+    HEADER_BLOCK_SIZE: DoubleWriteBuffer "header_block_size",
+        why: "the slots were written under another header",
+        means: "Header and slots are of different page sizes",
+        action: "The header was replaced: do not start a server yet";
+    BLOCK_SIZE: DoubleWriteBuffer "block_size",
+        why: "the file is not of this cluster in its present state",
+        means: "A file is of another page size than the cluster",
+        action: "The file is from another cluster";
+    NEVER_READ: DoubleWriteBuffer "never_read",
+        why: "a start does not put these images back, only a repair does",
+        means: "A server of this layout never reads its buffer",
+        action: "Repair before a start";
+    CUT_SHORT: DoubleWriteBuffer "cut_short",
+        why: "images that the server wrote are lost",
+        means: "A file ends before its slots do",
+        action: "Look for a whole copy";
+    TRAILING_BYTES: DoubleWriteBuffer "trailing_bytes",
+        why: "the file was cut off, or it is of another layout",
+        means: "Bytes after the last whole slot",
+        action: "The file was cut, or another layout wrote it";
+    LONGER_THAN_HEADER: DoubleWriteBuffer "longer_than_header",
+        why: "the server reads only as many as the header says",
+        means: "More slots than the header says",
+        action: "The server does not read the rest";
+    BAD_SLOTS: DoubleWriteBuffer "bad_slots",
+        why: "their images cannot be used; earlier images in these slots are lost too",
+        means: "Slots that fail their CRC",
+        action: "Their images cannot be used";
+    IMPLAUSIBLE_IMAGES: DoubleWriteBuffer "implausible_images",
+        why: "they may have been copied in the middle of a change",
+        means: "Sound slots whose images break rules of pages",
+        action: "They are not used as proof";
+    IMPLAUSIBLE_HEADERS: DoubleWriteBuffer "implausible_headers",
+        why: "no server writes such headers: which page each holds is unknown",
+        means: "Sound slots with headers that no server writes",
+        action: "They are not used";
+    LSN_MISMATCH: DoubleWriteBuffer "lsn_mismatch",
+        why: "the page changed while it was copied; such an image is doubtful",
+        means: "Slots with another LSN than their image",
+        action: "Such an image is doubtful";
 }

@@ -159,7 +159,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::analysis::finding::Coverage;
+    use crate::analysis::coverage::Coverage;
     use crate::analysis::skipped::SkippedPart;
 
     fn denied(operation: &'static str, path: &str) -> AccessError {

@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use super::finding::Finding;
-use super::finding_kind::FindingKind;
 use crate::cluster::names::{RelationName, RelationNames};
 use crate::parsers::catalog::RelKind;
 use crate::parsers::page::PageHeader;
 use crate::parsers::page_kind::{PageKind, is_metapage};
+use crate::report::{Finding, rules};
 use crate::types::{BlockNumber, ForkNumber, PageId};
 
 const MAX_NAMED: usize = 20;
@@ -53,7 +52,12 @@ impl<'a> KindWitness<'a> {
             let name = self.names.full_name(page.rel).unwrap_or_default();
             let (file, offset) = locate(page);
             let block = page.block;
-            Finding::problem(FindingKind::PageOfOtherKind { name, block, kind, further }).in_file(&file).at(offset)
+            let mut what =
+                format!("block {block} of {name} holds a page of another kind of relation ({})", kind.name());
+            if further > 0 {
+                what.push_str(&format!("; {further} more such pages are not listed"));
+            }
+            PAGE_OF_OTHER_KIND.problem(what).in_file(&file).at(offset)
         };
         named.into_iter().map(of_page).collect()
     }
@@ -85,4 +89,13 @@ fn fits(name: &RelationName, kind: PageKind, block: BlockNumber, bytes: &[u8]) -
         }
         _ => true,
     }
+}
+
+rules! {
+    PAGE_OF_OTHER_KIND: Cluster "page_of_other_kind",
+        why: "a write went to the wrong file, or the file was copied over another one. Queries that read the page fail or return \
+            wrong rows. Rebuild an index with REINDEX; restore a table or a sequence from a backup",
+        means: "A page is sound by itself, but its relation is of another kind or access method: a write went to the wrong file. \
+            Only relations with a committed catalog row are compared",
+        action: "`REINDEX` an index; restore a table or a sequence from a backup";
 }

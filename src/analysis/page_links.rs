@@ -9,10 +9,9 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use super::finding::Finding;
-use super::finding_kind::FindingKind;
 use crate::parsers::page::PageHeader;
 use crate::parsers::page_links::{HashBuckets, IndexFamily, PageLinks};
+use crate::report::{Finding, Rule, rules};
 use crate::types::{BlockNumber, ForkNumber, Lsn, PageId, RelFileLocator};
 
 /// Pages of one index that are compared, 512 GiB of it; of a larger one it is said that they were not.
@@ -85,14 +84,19 @@ impl LinkFault {
     /// Stable name for programs.
     #[must_use]
     pub const fn code(self) -> &'static str {
+        self.rule().code
+    }
+
+    /// The rule of the finding about it.
+    const fn rule(self) -> &'static Rule {
         match self {
-            Self::Zeroed => "named_page_zeroed",
-            Self::BeyondEnd => "named_page_missing",
-            Self::Deleted => "named_page_deleted",
-            Self::OtherKind => "named_page_of_other_kind",
-            Self::NotAllVisible => "map_ahead",
-            Self::OtherSibling { .. } => "siblings_disagree",
-            Self::OtherGroup { .. } => "levels_disagree",
+            Self::Zeroed => &NAMED_PAGE_ZEROED,
+            Self::BeyondEnd => &NAMED_PAGE_MISSING,
+            Self::Deleted => &NAMED_PAGE_DELETED,
+            Self::OtherKind => &NAMED_PAGE_OF_OTHER_KIND,
+            Self::NotAllVisible => &MAP_AHEAD,
+            Self::OtherSibling { .. } => &SIBLINGS_DISAGREE,
+            Self::OtherGroup { .. } => &LEVELS_DISAGREE,
         }
     }
 }
@@ -418,27 +422,92 @@ impl LinkReport {
                 uncertain = uncertain.saturating_add(1);
             } else if findings.len() < MAX_FINDINGS {
                 let (path, offset) = locate(first.page);
-                let links = links.iter().copied().copied().collect();
-                let kind = FindingKind::Link { block: first.page.block, fault: first.fault, links };
-                findings.push(Finding::problem(kind).in_file(&path).at(offset));
+                let faults: Vec<String> = links.iter().map(ToString::to_string).collect();
+                let what = format!("block {}: {}", first.page.block, faults.join("; "));
+                findings.push(first.fault.rule().problem(what).in_file(&path).at(offset));
             } else {
                 further = further.saturating_add(1);
             }
         }
         if further > 0 {
-            findings.push(Finding::problem(FindingKind::BrokenLinks { further }));
+            findings.push(BROKEN_LINKS.problem(format!("further index pages that contradict others: {further}")));
         }
         if uncertain > 0 {
-            findings.push(Finding::note(FindingKind::LinksUncertain { count: uncertain }));
+            findings.push(LINKS_UNCERTAIN.note(format!(
+                "index pages that contradict others, in files that the catalog does not confirm: {uncertain}"
+            )));
         }
         if self.further_open > 0 {
-            findings.push(Finding::note(FindingKind::LinksNotLookedUp { count: self.further_open }));
+            findings.push(LINKS_NOT_LOOKED_UP.note(format!(
+                "further index pages that others link to and that are not there yet: {}",
+                self.further_open
+            )));
         }
         for rel in &self.too_large {
-            findings.push(Finding::note(FindingKind::LinksNotFollowed { rel: *rel, max_pages: MAX_INDEX_PAGES }));
+            findings.push(LINKS_NOT_FOLLOWED.note(format!(
+                "links between the pages of {rel} were not followed: more than {} pages",
+                MAX_INDEX_PAGES
+            )));
         }
         findings
     }
+}
+
+const INDEX_IS_DAMAGED: &str = "the index is damaged: searches through it miss rows or fail; REINDEX rebuilds it";
+
+rules! {
+    NAMED_PAGE_ZEROED: Pages "named_page_zeroed",
+        why: INDEX_IS_DAMAGED,
+        means: "A page is all zero that another page of the index names, or of a table: that an entry of an index leads to, or \
+            that has a bit in the visibility map",
+        action: "An index: `REINDEX`. A table: rows are lost; look for the file or for the rows in a backup";
+    NAMED_PAGE_MISSING: Pages "named_page_missing",
+        why: INDEX_IS_DAMAGED,
+        means: "The file ends before such a page",
+        action: "The same";
+    NAMED_PAGE_DELETED: Pages "named_page_deleted",
+        why: INDEX_IS_DAMAGED,
+        means: "A page that another one names was deleted",
+        action: "`REINDEX`";
+    NAMED_PAGE_OF_OTHER_KIND: Pages "named_page_of_other_kind",
+        why: INDEX_IS_DAMAGED,
+        means: "A page that another one names is of another kind",
+        action: "`REINDEX`";
+    MAP_AHEAD: Pages "map_ahead",
+        why: "map and table are of different times: index-only scans show rows that are gone. Where the table is right, \
+            pg_truncate_visibility_map() and VACUUM rebuild the map",
+        means: "After a shutdown in order: the visibility map has a bit of a page that is not marked all-visible, so page and \
+            map are of different times",
+        action: "Look for lost writes: rows of the page may be older than they were. `VACUUM (DISABLE_PAGE_SKIPPING)` brings the \
+            map in order";
+    SIBLINGS_DISAGREE: Pages "siblings_disagree",
+        why: INDEX_IS_DAMAGED,
+        means: "Two neighbours in an index do not name each other",
+        action: "`REINDEX`";
+    LEVELS_DISAGREE: Pages "levels_disagree",
+        why: INDEX_IS_DAMAGED,
+        means: "A page of an index is of another level, bucket or tree than the page that names it says",
+        action: "`REINDEX`";
+    BROKEN_LINKS: Pages "broken_links",
+        why: "amcheck tells more about each index",
+        means: "More such pages than are named one by one",
+        action: "amcheck tells more";
+    LINKS_UNCERTAIN: Pages "links_uncertain",
+        why: "an index build that a crash interrupted leaves such files, or the catalog could not be read",
+        means: "Such pages in files that the catalog does not have",
+        action: "Read the catalog gaps first";
+    LINKS_NOT_LOOKED_UP: Pages "links_not_looked_up",
+        why: "replay creates such pages; whether it creates each of these was not examined",
+        means: "Named pages that only replay builds, more than were looked up",
+        action: "Check again after recovery";
+    LINKS_NOT_FOLLOWED: Pages "links_not_followed",
+        why: "its pages were checked one by one; amcheck shows whether they agree",
+        means: "An index too large to compare its pages",
+        action: "amcheck";
+    LINKS_OF_DAMAGED_PAGES: Pages "links_of_damaged_pages",
+        why: "a torn page may show links that never existed: check again once the damaged pages are repaired",
+        means: "Pages that only damaged pages contradict",
+        action: "Check again after the repair";
 }
 
 #[cfg(test)]

@@ -12,12 +12,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use roaring::RoaringBitmap;
 use rustc_hash::FxHashSet;
 
-use super::finding::Coverage;
 use super::in_order::in_order;
 use super::page_check::{PageCondition, PageDamage};
 use super::page_links::{LinkCheck, LinkReport};
 use super::page_read::{PieceReader, PortionDone, judge_stored};
 use super::skipped::{ByteRange, Lacking, SkipReason, SkippedPart};
+use crate::analysis::coverage::Coverage;
 use crate::cluster::relation_walk::RelationFile;
 use crate::types::{BlockNumber, ForkNumber, Geometry, Lsn, PageId, RelFileLocator};
 

@@ -6,7 +6,6 @@ use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
-use super::finding::Coverage;
 use super::page_heads::{HeadReader, PageHead, PageHeads};
 use super::prepared_xacts::PreparedXacts;
 use super::skipped::{SkipReason, SkippedPart};
@@ -17,6 +16,7 @@ use super::wal::collect::collect_run;
 use super::wal::last_checkpoint::multixact_made;
 use super::wal::segment::{Visitor, WatchRead};
 use super::wal::stretch::Stretch;
+use crate::analysis::coverage::Coverage;
 use crate::cluster::wal::{WalReadError, WalSet};
 use crate::parsers::control::WAL_LEVEL_MINIMAL;
 use crate::parsers::wal::block::{BlockHead, Keep};

@@ -1,8 +1,7 @@
 //! Segment files of relations by their lengths: pages that are missing between, and files that are too long.
 
-use super::finding::Finding;
-use super::finding_kind::{FindingKind, MissingPages};
 use crate::cluster::relation_walk::RelationFile;
+use crate::report::{Finding, rules};
 use crate::types::{ForkNumber, Geometry, RelFileLocator};
 
 /// Findings about the segment files of each fork. `files` are all files of the cluster, ordered as a walk orders them;
@@ -32,8 +31,12 @@ fn fork_of(file: &RelationFile) -> (RelFileLocator, ForkNumber) {
 
 fn inspect_fork(segments: &[RelationFile], full: u64, findings: &mut Vec<Finding>) {
     for file in segments.iter().filter(|file| file.size_bytes > full) {
-        let kind = FindingKind::SegmentTooLong { size_bytes: file.size_bytes, full_bytes: full };
-        findings.push(Finding::problem(kind).in_file(&path(file)).at(full));
+        findings.push(
+            SEGMENT_TOO_LONG
+                .problem(format!("{} bytes, a segment has at most {full}", file.size_bytes))
+                .in_file(&path(file))
+                .at(full),
+        );
     }
     let filled: Vec<&RelationFile> = segments.iter().filter(|file| file.size_bytes > 0).collect();
     let Some(last) = filled.last() else { return };
@@ -41,19 +44,24 @@ fn inspect_fork(segments: &[RelationFile], full: u64, findings: &mut Vec<Finding
     for file in &filled {
         let number = file.name.rel_segment;
         if number > expected {
-            let missing = MissingPages::Segments {
-                first: expected,
-                last: number.saturating_sub(1),
-                later: path(file),
-                size_bytes: file.size_bytes,
+            let gone = match number.saturating_sub(1) {
+                last if last == expected => format!("segment {last} is missing or empty"),
+                last => format!("segments {expected} to {last} are missing or empty"),
             };
-            findings.push(Finding::problem(FindingKind::MissingPages(missing)).in_file(&path(file)));
+            let what = format!("{gone}, while {} has {} bytes", path(file), file.size_bytes);
+            findings.push(MISSING_PAGES.problem(what).in_file(&path(file)));
         }
         if number < last.name.rel_segment && file.size_bytes < full {
             let size_bytes = file.size_bytes;
             let missing_bytes = full.saturating_sub(size_bytes);
-            let kind = FindingKind::MissingPages(MissingPages::EndOfSegment { size_bytes, missing_bytes });
-            findings.push(Finding::problem(kind).in_file(&path(file)).at(size_bytes));
+            findings.push(
+                MISSING_PAGES
+                    .problem(format!(
+                        "ends at {size_bytes:#X}, {missing_bytes} bytes short, though later segments follow"
+                    ))
+                    .in_file(&path(file))
+                    .at(size_bytes),
+            );
         }
         expected = number.saturating_add(1);
     }
@@ -61,6 +69,17 @@ fn inspect_fork(segments: &[RelationFile], full: u64, findings: &mut Vec<Finding
 
 fn path(file: &RelationFile) -> String {
     file.path.display().to_string()
+}
+
+rules! {
+    SEGMENT_TOO_LONG: Pages "segment_too_long",
+        why: "the server reads nothing past the end of a segment, and did not write this file",
+        means: "A segment file is longer than a segment",
+        action: "The server does not read the rest";
+    MISSING_PAGES: Pages "missing_pages",
+        why: "for the server the relation ends there: it does not see the later segments",
+        means: "Pages or segment files are missing before others",
+        action: "Look for them: the server sees the relation end there";
 }
 
 #[cfg(test)]
@@ -85,7 +104,7 @@ mod tests {
             .collect();
         segment_findings(&files, GEOMETRY, |_| true)
             .into_iter()
-            .map(|finding| (finding.kind.code(), finding.file.unwrap()))
+            .map(|finding| (finding.rule.code, finding.file.unwrap()))
             .collect()
     }
 

@@ -1,16 +1,17 @@
 //! What is missing or damaged of the files that a server needs besides pages, WAL and `pg_control`, and what does not work
 //! for that.
 
-use std::io::Read;
+mod relation_files;
+pub(crate) mod rules;
+
 use std::path::Path;
 
-use super::error_words::ErrorWords;
-use super::finding::{Coverage, Finding};
-use super::finding_kind::FindingKind;
+use self::relation_files::{FirstPageLack, first_page_lack, init_fork_fault, more_files};
 use super::short_relations::short_relations;
 use super::skipped::{SkipReason, SkippedPart};
 use super::verdict::outlook::Obstacle;
 use super::verdict::xid::is_newer_xid;
+use crate::analysis::coverage::Coverage;
 use crate::cluster::access_modes::odd_modes;
 use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::config_files::{ConfigFault, config_faults};
@@ -18,7 +19,7 @@ use crate::cluster::control_file::CONTROL_PATH;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::history_file::history_fault;
 use crate::cluster::minimum::is_on_other_timeline;
-use crate::cluster::names::{RelationName, RelationNames, RowAge};
+use crate::cluster::names::{RelationNames, RowAge};
 use crate::cluster::not_files::{NotAFile, NotFiles, not_databases, not_files};
 use crate::cluster::relation_path::RelationPaths;
 use crate::cluster::relation_walk::RelationFile;
@@ -31,6 +32,7 @@ use crate::parsers::catalog::{FIRST_NORMAL_OID, PG_CLASS_OID, RelKind};
 use crate::parsers::control::ControlFile;
 use crate::parsers::control_layout::Field;
 use crate::parsers::filenode_map::FilenodeMap;
+use crate::report::{Finding, Rule};
 use crate::types::{DEFAULT_TABLESPACE_OID, ForkNumber, GLOBAL_TABLESPACE_OID, Oid, PageId, RelFileLocator};
 
 /// Missing files that are named one by one.
@@ -109,13 +111,24 @@ pub fn examine(input: ServerFilesInput<'_>, coverage: &mut Coverage) -> ServerFi
     let control = directory.control().trusted();
     if let Some(odd) = odd_modes(directory, relations) {
         let file = odd.first.display().to_string();
-        let kind = FindingKind::OddModes { found: odd.found, usual: odd.usual, count: odd.count };
-        files.findings.push(Finding::note(kind).in_file(&file));
+        let ((uid, mode), (usual_uid, usual_mode)) = (odd.found, odd.usual);
+        let mut what = format!("user {uid}, mode {mode:04o}; most have user {usual_uid}, mode {usual_mode:04o}");
+        if odd.count > 1 {
+            what.push_str(&format!(" ({} differ)", odd.count));
+        }
+        files.findings.push(rules::ODD_MODES.note(what).in_file(&file));
     }
     for (file, free_bytes, needed_bytes) in
         control.map(|control| lacking_room(directory.root(), control)).unwrap_or_default()
     {
-        files.findings.push(Finding::note(FindingKind::NoRoom { free_bytes, needed_bytes }).in_file(file));
+        files.findings.push(
+            rules::NO_ROOM
+                .note(format!(
+                    "its volume has {free_bytes} bytes free; a start needs {needed_bytes} at least, and what replay \
+                adds to files"
+                ))
+                .in_file(file),
+        );
     }
     files.build(control, relations);
     if control.is_some_and(|control| !control.prefix.state.is_startable()) {
@@ -125,16 +138,29 @@ pub fn examine(input: ServerFilesInput<'_>, coverage: &mut Coverage) -> ServerFi
     if let Some(control) = control.filter(|control| is_on_other_timeline(directory, control, signs)) {
         files.hinder(Obstacle::Start);
         let (lsn, tli) = (control.min_recovery_lsn, control.min_recovery_timeline);
-        files.findings.push(Finding::problem(FindingKind::MinimumElsewhere { lsn, tli }).in_file(CONTROL_PATH));
+        files.findings.push(
+            rules::MINIMUM_ELSEWHERE
+                .problem(format!(
+                    "recovery must reach {lsn} on timeline {tli}, and the history of its timeline does not have that \
+                there"
+                ))
+                .in_file(CONTROL_PATH),
+        );
     }
     if let Some((file, fault)) = control.and_then(|control| history_fault(directory, control)) {
-        files.fault(&file, &fault, Some(Obstacle::Start), FindingKind::HistoryFile, coverage);
+        files.fault(&file, &fault, Some(Obstacle::Start), &rules::HISTORY_FILE, coverage);
     }
     files.directories(directory, replays, coverage);
     for StateFileFault { file, of, fault } in state_faults(directory, control, replays) {
         let is_removed = of == StateFile::Prepared && directory.major().facts().removes_bad_prepared;
-        let kind = |why| FindingKind::StateFile { of, why };
-        files.fault(&file, &fault, (!is_removed).then_some(Obstacle::Start), kind, coverage);
+        let why = match of {
+            StateFile::Prepared => rules::STATE_FILE.why,
+            StateFile::PreparedUnknown => rules::PREPARED_UNKNOWN,
+            StateFile::Slot => rules::SLOT_DAMAGED,
+            StateFile::Origins => rules::ORIGINS_DAMAGED,
+        };
+        let rule = (&rules::STATE_FILE, why);
+        files.fault_because(&file, &fault, (!is_removed).then_some(Obstacle::Start), rule, coverage);
     }
     files.configuration(directory, &signs.signals, coverage);
     let shared = files.map(directory, Path::new("global"), coverage);
@@ -147,7 +173,7 @@ pub fn examine(input: ServerFilesInput<'_>, coverage: &mut Coverage) -> ServerFi
             // One that was dropped or moved away has a row that somebody tried to delete.
             if home.was_never_deleted || was_stopped {
                 let name = names.database(oid).unwrap_or_default().to_owned();
-                let finding = Finding::problem(FindingKind::DatabaseMissing { name });
+                let finding = rules::DATABASE_MISSING.problem(format!("missing: the directory of database {name}"));
                 let finding = finding.in_file(&of.display().to_string());
                 if is_settled {
                     files.hinder(Obstacle::Connections);
@@ -168,7 +194,7 @@ pub fn examine(input: ServerFilesInput<'_>, coverage: &mut Coverage) -> ServerFi
         maps.push((home.spc_oid, oid, files.map(directory, &of, coverage)));
         if let Err(fault) = database_version(directory, &of) {
             let file = of.join("PG_VERSION");
-            files.fault(&file, &fault, Some(Obstacle::Connections), FindingKind::DatabaseVersion, coverage);
+            files.fault(&file, &fault, Some(Obstacle::Connections), &rules::DATABASE_VERSION, coverage);
         }
     }
     if let Some(control) = control.filter(|_| is_settled || is_replayed) {
@@ -214,7 +240,18 @@ impl ServerFiles {
         file: &Path,
         fault: &FileFault,
         obstacle: Option<Obstacle>,
-        kind: impl FnOnce(ErrorWords) -> FindingKind,
+        rule: &'static Rule,
+        coverage: &mut Coverage,
+    ) {
+        self.fault_because(file, fault, obstacle, (rule, rule.why), coverage);
+    }
+
+    fn fault_because(
+        &mut self,
+        file: &Path,
+        fault: &FileFault,
+        obstacle: Option<Obstacle>,
+        (rule, why): (&'static Rule, &'static str),
         coverage: &mut Coverage,
     ) {
         let file = file.display().to_string();
@@ -224,7 +261,7 @@ impl ServerFiles {
             return coverage.skip_once(SkippedPart::file(file), error);
         }
         self.obstacle = self.obstacle.max(obstacle);
-        self.findings.push(Finding::problem(kind(ErrorWords::of_other(fault))).in_file(&file));
+        self.findings.push(rule.problem(fault.to_string()).because(why).in_file(&file));
     }
 
     /// Servers that were built as usual refuse other values. A relation of several files shows that a server had such a segment size.
@@ -255,8 +292,9 @@ impl ServerFiles {
         ] {
             if found != usual {
                 self.hinder(Obstacle::Build);
-                let kind = FindingKind::UnusualBuild { field, found, usual };
-                self.findings.push(Finding::problem(kind).in_file(CONTROL_PATH));
+                self.findings.push(
+                    rules::UNUSUAL_BUILD.problem(format!("{field} is {found}, usually {usual}")).in_file(CONTROL_PATH),
+                );
             }
         }
     }
@@ -268,16 +306,13 @@ impl ServerFiles {
             coverage.skip_once(SkippedPart::file(error.to_string()), error);
         }
         for (file, fault) in found.faults {
-            let kind = FindingKind::Configuration(fault);
-            let finding = match fault {
-                ConfigFault::RecoveryTarget { .. } => {
-                    self.hinder(Obstacle::Target);
-                    Finding::problem(kind)
-                }
-                _ => {
-                    self.hinder(Obstacle::Start);
-                    Finding::problem(kind)
-                }
+            let finding = rules::CONFIGURATION.problem(fault.to_string());
+            let finding = if let ConfigFault::RecoveryTarget { .. } = fault {
+                self.hinder(Obstacle::Target);
+                finding.because(rules::ENDS_AT_TARGET)
+            } else {
+                self.hinder(Obstacle::Start);
+                finding
             };
             self.findings.push(finding.in_file(&file.display().to_string()));
         }
@@ -299,8 +334,9 @@ impl ServerFiles {
         let all = to_start.into_iter().chain(NEEDED_BY_CHECKPOINTS.map(of_checkpoint)).chain(by_recovery);
         for (name, needed_for) in all {
             if let Err(fault) = server_directory(directory, name) {
-                let kind = |why| FindingKind::ServerDirectory { needed_for, why };
-                self.fault(Path::new(name), &fault, Some(needed_for), kind, coverage);
+                let rule = &rules::SERVER_DIRECTORY;
+                let why = if needed_for == Obstacle::Start { rule.why } else { rules::NO_CHECKPOINT };
+                self.fault_because(Path::new(name), &fault, Some(needed_for), (rule, why), coverage);
             }
         }
     }
@@ -313,7 +349,7 @@ impl ServerFiles {
                 FileFault::Access(error) if error.is_not_found() && replays => Obstacle::Commits,
                 _ => Obstacle::Start,
             };
-            self.fault(&file, &fault, Some(obstacle), FindingKind::XactFile, coverage);
+            self.fault(&file, &fault, Some(obstacle), &rules::XACT_FILE, coverage);
         }
         let (offsets, members) = multixact_faults(directory, control);
         // Replay makes a file that is missing, if a record of it comes.
@@ -335,7 +371,7 @@ impl ServerFiles {
             (found, obstacle)
         });
         for (SlruFault { file, fault }, obstacle) in offsets.chain(members) {
-            self.fault(&file, &fault, obstacle, FindingKind::MultixactFile, coverage);
+            self.fault(&file, &fault, obstacle, &rules::MULTIXACT_FILE, coverage);
         }
     }
 
@@ -344,7 +380,7 @@ impl ServerFiles {
     /// Source: `ResetUnloggedRelationsInTablespaceDir`, `src/backend/storage/file/reinit.c`.
     fn not_databases(&mut self, directory: &DataDir, coverage: &mut Coverage) {
         for (name, fault) in not_databases(directory) {
-            self.fault(&name, &fault, Some(Obstacle::Start), FindingKind::NotADirectory, coverage);
+            self.fault(&name, &fault, Some(Obstacle::Start), &rules::NOT_A_DIRECTORY, coverage);
         }
     }
 
@@ -358,7 +394,7 @@ impl ServerFiles {
         for NotAFile { path, fault, stops_start } in found {
             let name = path.display().to_string();
             if !self.findings.iter().any(|finding| finding.file.as_ref() == Some(&name)) {
-                self.fault(&path, &fault, stops_start.then_some(Obstacle::Replay), FindingKind::NotAFile, coverage);
+                self.fault(&path, &fault, stops_start.then_some(Obstacle::Replay), &rules::NOT_A_FILE, coverage);
             }
         }
     }
@@ -368,7 +404,7 @@ impl ServerFiles {
             Ok(map) => Some(map),
             Err(fault) => {
                 let file = of.join("pg_filenode.map");
-                self.fault(&file, &fault, Some(Obstacle::Connections), FindingKind::FilenodeMap, coverage);
+                self.fault(&file, &fault, Some(Obstacle::Connections), &rules::FILENODE_MAP, coverage);
                 None
             }
         }
@@ -387,7 +423,7 @@ impl ServerFiles {
         let is_gone = |rel| is_missing(directory, &paths.segment_file(rel, ForkNumber::Main, 0));
         let of_file = |rel, name| {
             let file = paths.segment_file(rel, ForkNumber::Main, 0).display().to_string();
-            Finding::problem(FindingKind::RelationFileMissing { name }).in_file(&file)
+            rules::RELATION_FILE_MISSING.problem(format!("missing: the first file of {name}")).in_file(&file)
         };
         let was_stopped = control.was_shut_down();
         for (spc_oid, db_oid, map) in maps {
@@ -440,8 +476,12 @@ impl ServerFiles {
             {
                 let name_of = name.to_string();
                 let finding = match lack {
-                    FirstPageLack::NoPage => Finding::problem(FindingKind::RelationFileEmpty { name: name_of }),
-                    FirstPageLack::Zero => Finding::problem(FindingKind::FirstPageZeroed { name: name_of }).at(0),
+                    FirstPageLack::NoPage => {
+                        rules::RELATION_FILE_EMPTY.problem(format!("the first file of {name_of} has no page"))
+                    }
+                    FirstPageLack::Zero => {
+                        rules::FIRST_PAGE_ZEROED.problem(format!("the first page of {name_of} is all zero")).at(0)
+                    }
                 };
                 let finding = finding.in_file(&main.display().to_string());
                 let obstacle = is_of_system(name.oid).then_some(Obstacle::Connections);
@@ -457,8 +497,11 @@ impl ServerFiles {
             }
             let init = paths.segment_file(rel, ForkNumber::Init, 0);
             if !was_stopped && !is_missing(directory, &init) {
-                let kind = FindingKind::InitForkOfPermanent { name: name.to_string() };
-                with_init.push(Finding::problem(kind).in_file(&init.display().to_string()));
+                with_init.push(
+                    rules::INIT_FORK_OF_PERMANENT
+                        .problem(format!("an init fork lies beside {name}, which is permanent"))
+                        .in_file(&init.display().to_string()),
+                );
             }
         }
         let mut without_init = Vec::new();
@@ -485,8 +528,13 @@ impl ServerFiles {
             missing.retain(|(rel, ..)| rel.spc_oid != spc_oid);
             let relations = u64::try_from(before.saturating_sub(missing.len())).unwrap_or(u64::MAX);
             // An empty one may have been dropped since, which only WAL tells.
-            let kind = FindingKind::TablespaceMissing { name: row.name.to_string(), relations };
-            let found = if was_stopped || relations > 0 { Finding::problem(kind) } else { Finding::note(kind) };
+            let mut what = format!("tablespace {}: its directory is missing, or the link leads nowhere", row.name);
+            if relations > 0 {
+                what.push_str(&format!("; relations in it: {relations}"));
+            }
+            let rule = &rules::TABLESPACE_MISSING;
+            let found = if was_stopped || relations > 0 { rule.problem(what) } else { rule.note(what) };
+            let found = if relations > 0 { found } else { found.because(rules::TABLESPACE_EMPTY) };
             self.findings.push(found.in_file(&paths.tablespace(spc_oid).display().to_string()));
         }
         if !is_settled {
@@ -528,42 +576,4 @@ impl ServerFiles {
         self.findings.extend(missing.into_iter().take(MAX_NAMED).map(|found| found.finding));
         self.findings.extend(more_files(further));
     }
-}
-
-/// That there are more than those that are named.
-fn more_files(further: usize) -> Option<Finding> {
-    let count = u64::try_from(further).unwrap_or(u64::MAX);
-    (count > 0).then(|| Finding::problem(FindingKind::MoreRelationFiles { count }))
-}
-
-enum FirstPageLack {
-    /// It has no bytes.
-    NoPage,
-    /// The page is all zero.
-    Zero,
-}
-
-/// What a file lacks of its first page. One that cannot be read or ends inside the page is reported where pages are read.
-fn first_page_lack(file: &Path, block_size: u32) -> Option<FirstPageLack> {
-    let metadata = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
-    if metadata.len() == 0 {
-        return Some(FirstPageLack::NoPage);
-    }
-    // Every page of an index or a sequence that was filled has a header that is not zero.
-    let mut page = vec![0xFF; usize::try_from(block_size.min(1 << 15)).ok()?];
-    std::fs::File::open(file).ok()?.read_exact(&mut page).ok()?;
-    page.iter().all(|byte| *byte == 0).then_some(FirstPageLack::Zero)
-}
-
-/// What is wrong with the init fork of an unlogged relation, of which recovery makes its main fork. That of a table has no page, that
-/// of an index has.
-fn init_fork_fault(directory: &DataDir, file: &Path, name: &RelationName) -> Option<Finding> {
-    let metadata = directory.root().join(file).symlink_metadata();
-    let is_empty = match metadata {
-        Ok(metadata) if name.kind == Some(RelKind::INDEX) && metadata.len() == 0 => true,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
-        _ => return None,
-    };
-    let kind = FindingKind::InitForkMissing { name: name.to_string(), is_empty };
-    Some(Finding::problem(kind).in_file(&file.display().to_string()))
 }

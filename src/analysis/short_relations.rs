@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::finding::Finding;
-use super::finding_kind::FindingKind;
 use crate::cluster::names::{RelationName, RelationNames, RowAge};
 use crate::cluster::relation_path::RelationPaths;
 use crate::cluster::relation_walk::RelationFile;
+use crate::report::{Finding, rules};
 use crate::types::{ForkNumber, RelFileLocator};
 
 /// Pages that a table may lack besides one half of those that were counted.
@@ -43,8 +42,23 @@ pub(super) fn short_relations(
             name.is_heap && counted >= blocks.saturating_mul(2).saturating_add(SLACK) && !mapped.contains(&rel);
         let file = paths.segment_file(rel, ForkNumber::Main, 0).display().to_string();
         is_short.then(|| {
-            Finding::problem(FindingKind::RelationShort { name: name.to_string(), blocks, counted }).in_file(&file)
+            RELATION_SHORT
+                .problem(format!(
+                    "{name}: pages {blocks}, pages that the server counted {counted}, and its visibility map is gone"
+                ))
+                .in_file(&file)
         })
     };
     names.certain().into_iter().filter_map(short).collect()
+}
+
+rules! {
+    RELATION_SHORT: ServerFiles "relation_short",
+        why: "its files were cut off or replaced: queries find no row of the pages that are gone, without a word. Bring the \
+            files of this relation back from a copy of the same moment, or its rows from a backup",
+        means: "A table has far fewer pages than `relpages` says (less than half, and eight fewer than that), `relallvisible` \
+            says that it had a visibility map, and no server removes that while the files stay: they were cut off or replaced. \
+            Said of permanent tables of 10 to 17 that were shut down in order; from 18 on a dump brings such counts along, and \
+            so may `UPDATE pg_class` in any of them",
+        action: "Bring the files back from a copy of the same moment, or the rows from a backup";
 }

@@ -4,12 +4,13 @@
 use super::dwb_format::{
     BatchPart, DwbFormat, FORMATS, HeldSlot, Horizon, RingInput, RingJudgement, RingSummary, StartWrites,
 };
-use super::finding::{Coverage, Finding};
 use super::trace::{ClusterFacts, FileTrace, SlotClass};
 use super::verdict::doubt::Doubt;
+use crate::analysis::coverage::Coverage;
 use crate::cluster::dwb_files::{DwbFile, DwbSet};
 use crate::cluster::page_source::PageSource;
 use crate::parsers::control::DbState;
+use crate::report::Finding;
 use crate::types::Lsn;
 
 /// Answer for one slot.

@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use super::dwb_source::DwbSource;
 use super::error::InspectError;
 use crate::analysis::batches::{Batch, find_batches};
-use crate::analysis::finding::{Coverage, Finding};
+use crate::analysis::coverage::Coverage;
 use crate::analysis::in_order::all_cores;
 use crate::cluster::names::RelationNames;
+use crate::report::Finding;
 
 /// What was found at some paths.
 #[derive(Debug)]

@@ -1,12 +1,12 @@
 //! A whole check of a cluster, stage by stage: open, read the double write buffer, find files and names, open WAL, scan,
 //! judge, and say what was found.
 
-mod commits;
+pub(super) mod commits;
 mod files;
 mod links;
-mod made_in_replay;
+pub(super) mod made_in_replay;
 mod missing;
-mod prepared;
+pub(super) mod prepared;
 mod proof_progress;
 mod prove;
 mod ring;
@@ -35,10 +35,9 @@ use super::rebuild::{BuiltPages, build};
 use super::replay_server::ReplayOptions;
 use crate::analysis::belonging::{Belonging, BelongingInput};
 use crate::analysis::cluster_condition::{ClusterCondition, is_replayed, is_settled};
+use crate::analysis::coverage::Coverage;
 use crate::analysis::dwb_report::DwbReport;
 use crate::analysis::error_words::ErrorWords;
-use crate::analysis::finding::{Coverage, Finding, Severity};
-use crate::analysis::finding_kind::{DamagedPages, FindingKind};
 use crate::analysis::in_order::all_cores;
 use crate::analysis::page_heads::PageHeads;
 use crate::analysis::page_links::BrokenLink;
@@ -67,10 +66,13 @@ use crate::cluster::names::{RelationName, RelationNames};
 use crate::cluster::page_source::{PageSource, RelationPages};
 use crate::cluster::running::ServerSign;
 use crate::cluster::wal::WalSet;
+use crate::inspect::verify::rules::DAMAGED_PAGES;
+use crate::inspect::verify::rules::NAMES_INCOMPLETE;
 use crate::output::shell::quoted;
 use crate::parsers::control::ControlFile;
 use crate::parsers::wal::timeline::TimelineHistory;
 use crate::repair::blocker::{Overrides, find_blockers};
+use crate::report::{Finding, Severity};
 use crate::types::{PageId, RelFileLocator};
 
 /// Which cluster is examined, and how much of it.
@@ -204,7 +206,7 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
     if let Some(cause) = proofs.diverged.take() {
         told.findings.truncate(before.0);
         told.coverage = before.1;
-        told.findings.push(Finding::problem(FindingKind::Belonging(cause.clone())));
+        told.findings.push(cause.rule().problem(cause.to_string()));
         scanned.incomplete.push(Doubt::NotOneCluster { cause: Box::new(cause) });
         input.own_only = true;
         (proofs, proof) = prove(&input, &mut told);
@@ -389,8 +391,8 @@ fn read_buffer(source: &DwbSource, request: &CheckRequest, watch: &dyn Watch) ->
 fn read_names(directory: &DataDir, findings: &mut Vec<Finding>) -> RelationNames {
     let (names, gaps) = RelationNames::read(directory);
     if let Some(first) = gaps.first() {
-        let kind = FindingKind::NamesIncomplete { gaps: gaps.len(), first: ErrorWords::of_other(first) };
-        findings.push(Finding::note(kind));
+        findings
+            .push(NAMES_INCOMPLETE.note(format!("gaps in the names of relations: {}, the first: {first}", gaps.len())));
     }
     names
 }
@@ -568,10 +570,11 @@ fn cluster_findings(cluster: &Cluster<'_>, report: &CheckReport, source: &DwbSou
     // A page that was asked for is reported even when it is sound.
     let count = report.pages.iter().filter(|page| page.is_wrong).count();
     if count > 0 {
+        let what = format!("damaged pages: {count}");
         findings.push(if report.pages.iter().any(needs_something) {
-            Finding::problem(FindingKind::DamagedPages(DamagedPages::Judged { count }))
+            DAMAGED_PAGES.problem(what)
         } else {
-            Finding::note(FindingKind::DamagedPages(DamagedPages::Harmless { count }))
+            DAMAGED_PAGES.note(what).because("replay or the server itself repairs them")
         });
     }
     let has_dwb = !source.set.files.is_empty();

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::error::InspectError;
-use crate::analysis::finding::{Coverage, Finding, Severity};
+use crate::analysis::coverage::Coverage;
 use crate::analysis::skipped::SkippedPart;
 use crate::analysis::wal::set_notes::{NeededWal, note_set};
 use crate::cluster::wal::{
@@ -12,6 +12,7 @@ use crate::cluster::wal::{
 use crate::cluster::wal_marks::WalMarks;
 use crate::parsers::control::ControlFile;
 use crate::repair::scratch::scratch_file;
+use crate::report::{Finding, Severity};
 use crate::types::Lsn;
 
 #[derive(Debug, Default)]

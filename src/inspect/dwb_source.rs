@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 
 use super::error::InspectError;
 use crate::analysis::cluster_report::inspect_directory;
+use crate::analysis::coverage::Coverage;
 use crate::analysis::dwb_format::{directories, open_buffer};
 use crate::analysis::dwb_report::{DwbReport, examine_slots};
-use crate::analysis::finding::{Coverage, Finding, Severity};
-use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::in_order::all_cores;
 use crate::analysis::select::RelationPattern;
 use crate::analysis::skipped::SkippedPart;
@@ -24,6 +23,7 @@ use crate::cluster::relation_walk::relations_of;
 use crate::cluster::settings::{Settings, is_true};
 use crate::cluster::tar_backup::TarBackup;
 use crate::parsers::dwb::Slot;
+use crate::report::{Finding, Severity, rules};
 
 /// Settings by which a server uses its double write buffer, of two revisions of the patch.
 const DWB_SETTINGS: [&str; 2] = ["double_write_buffer", "io_torn_pages_protection"];
@@ -162,7 +162,10 @@ impl DwbSource {
             report.coverage.skip(SkippedPart::Configuration, error);
         }
         if self.settings.includes > 0 {
-            findings.push(Finding::note(FindingKind::Include { lines: self.settings.includes }));
+            findings.push(
+                INCLUDE
+                    .note(format!("{} include lines in the configuration were not followed", self.settings.includes)),
+            );
         }
         findings.append(&mut report.findings);
         findings.extend(self.note_if_empty());
@@ -239,11 +242,22 @@ impl DwbSource {
     /// A note for a data directory without DWB files: nothing is wrong, but nothing was shown either.
     fn note_if_empty(&self) -> Option<Finding> {
         let empty = self.set.files.is_empty() && self.set.skipped.is_empty();
-        empty.then(|| Finding::note(FindingKind::NoDwb))
+        empty.then(|| NO_DWB.note("this data directory has no double write buffer"))
     }
 }
 
 /// Directories of a cluster that nothing is written into.
 pub(crate) fn protected_of(directory: &DataDir) -> Result<Vec<PathBuf>, InspectError> {
     directory.own_directories().map_err(InspectError::OwnDirectories)
+}
+
+rules! {
+    INCLUDE: Cluster "include",
+        why: "the settings shown may not be those in force",
+        means: "Include lines of the configuration were not followed",
+        action: "Look there for settings of the double write buffer";
+    NO_DWB: DoubleWriteBuffer "no_dwb",
+        why: "only servers with the double write buffer patch keep one",
+        means: "The directory has no double write buffer",
+        action: "Nothing";
 }

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use super::cluster_wal::WalSources;
 use super::dwb_source::DwbSource;
 use super::rebuild::BuiltPages;
+use crate::analysis::checksum_witness::CHECKSUMS_CONTRADICT;
 use crate::analysis::cluster_condition::ClusterCondition;
+use crate::analysis::coverage::Coverage;
 use crate::analysis::dwb_report::DwbReport;
-use crate::analysis::finding::{Coverage, Finding};
-use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::page_scan::ScannedFiles;
 use crate::analysis::slot_row::SlotRow;
 use crate::analysis::verdict::answer::Answer;
@@ -24,6 +24,7 @@ use crate::cluster::relation_path::RelationPaths;
 use crate::cluster::settings::is_true;
 use crate::parsers::control::{ChecksumState, WAL_LEVEL_MINIMAL};
 use crate::repair::blocker::Blocker;
+use crate::report::Finding;
 use crate::types::{ForkNumber, Lsn, PageId, RelFileLocator};
 
 /// A data directory, read and judged.
@@ -168,7 +169,7 @@ impl Examination {
     /// Pages get checksums when they are written: a server computes them by `pg_control`, or pages have them although it denies
     /// that. A right one is in order in either case.
     pub(crate) fn writes_checksums(&self) -> bool {
-        let is_denied = |finding: &Finding| matches!(finding.kind, FindingKind::ChecksumsContradict(_));
+        let is_denied = |finding: &Finding| finding.is(&CHECKSUMS_CONTRADICT);
         self.checksums().is_some_and(ChecksumState::is_written) || self.findings.iter().any(is_denied)
     }
 

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use super::error::InspectError;
 use super::relation_name::RelationChoice;
-use crate::analysis::finding::Coverage;
+use crate::analysis::coverage::Coverage;
 use crate::analysis::select::RelationPattern;
 use crate::analysis::skipped::{SkipReason, SkippedPart};
 use crate::cluster::names::RelationNames;

@@ -7,11 +7,11 @@ use super::dwb_source::DwbSource;
 use super::error::InspectError;
 use crate::analysis::cluster_condition::ClusterCondition;
 use crate::analysis::dwb_report::DwbReport;
-use crate::analysis::finding::Finding;
 use crate::analysis::skipped::SkippedPart;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::relation_walk::{RelationWalk, relations_of};
 use crate::cluster::running::ServerSign;
+use crate::report::Finding;
 use crate::types::{DEFAULT_TABLESPACE_OID, GLOBAL_TABLESPACE_OID};
 
 /// What was found at some paths.

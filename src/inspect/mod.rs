@@ -11,6 +11,7 @@ pub mod dwb_source;
 pub mod error;
 pub mod examination;
 pub mod file_filter;
+pub mod finding_rules;
 pub mod info;
 pub mod innodb;
 pub mod next;

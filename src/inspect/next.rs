@@ -6,8 +6,6 @@ use std::path::Path;
 
 use super::examination::Examination;
 use crate::analysis::cluster_condition::ClusterCondition;
-use crate::analysis::finding::{Finding, Severity};
-use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::skipped::SkippedPart;
 use crate::analysis::verdict::doubt::Doubt;
 use crate::analysis::verdict::judge::Verdict;
@@ -18,6 +16,7 @@ use crate::analysis::verdict::replay::{Recovery, Replay, run_of};
 use crate::analysis::verdict::survey::PageReport;
 use crate::cluster::names::{RelationName, RelationNames};
 use crate::cluster::wal::{WalSegmentFile, WalSet};
+use crate::inspect::verify::rules::DAMAGED_PAGES;
 #[cfg(feature = "tables")]
 use crate::output::check_document::CheckText;
 use crate::output::documents::JudgedCluster;
@@ -27,6 +26,7 @@ use crate::parsers::catalog::{FIRST_NORMAL_OID, RelKind};
 use crate::parsers::control::ControlFile;
 use crate::parsers::page_kind::access_method_name;
 use crate::parsers::wal::timeline::WalSegment;
+use crate::report::{Finding, Part, Severity, rules};
 use crate::types::{Oid, RelFileLocator};
 
 /// Steps for all damaged pages of the cluster.
@@ -45,10 +45,11 @@ pub(crate) fn steps_for(examined: &Examination, pages: &[PageReport], outlook: &
         past_pages: past_pages(examined, replay),
         last_checkpoint: examined.last_checkpoint.clone().map(Box::new),
         is_shut_down: is_shut_down(examined),
-        lacks_files: examined.findings.iter().any(|finding| finding.kind.is_of_server_files()),
-        has_problems: examined.findings.iter().any(|finding| {
-            finding.severity == Severity::Problem && !matches!(finding.kind, FindingKind::DamagedPages(_))
-        }),
+        lacks_files: examined.findings.iter().any(|finding| finding.rule.part == Part::ServerFiles),
+        has_problems: examined
+            .findings
+            .iter()
+            .any(|finding| finding.severity == Severity::Problem && !finding.is(&DAMAGED_PAGES)),
         // A base backup whose WAL is complete can be started; no image of it is trusted, that is all.
         is_doubtful: replay.doubts.iter().any(|doubt| !matches!(doubt, Doubt::BaseBackup))
             || !examined.coverage.skipped.is_empty(),
@@ -222,5 +223,13 @@ pub(crate) fn not_a_crash_tear(
     let is_other =
         |page: &&PageReport| page.is_wrong && !matches!(page.verdict.verdict, Verdict::HealsInReplay | Verdict::Leave);
     let count = pages.iter().filter(is_other).count();
-    (count > 0).then(|| Finding::note(FindingKind::NotACrashTear { count: count as u64 }))
+    (count > 0).then(|| NOT_A_CRASH_TEAR.note(format!("damaged pages that the crash did not tear: {count}")))
+}
+
+rules! {
+    NOT_A_CRASH_TEAR: Pages "not_a_crash_tear",
+        why: "full_page_writes was on at the last checkpoint, so replay rewrites in full every page that was being written; \
+            storage, memory or a copy damaged these, and perhaps others",
+        means: "Damaged pages that the crash did not tear",
+        action: "Examine storage and memory";
 }

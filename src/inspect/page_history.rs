@@ -7,7 +7,7 @@ use super::error::{InspectError, open_data_dir};
 use super::wal::request::WalRequest;
 use super::wal::source::WalSource;
 use super::wal::watch::WatchWal;
-use crate::analysis::finding::{Coverage, Finding};
+use crate::analysis::coverage::Coverage;
 use crate::analysis::in_order::all_cores;
 use crate::analysis::skipped::{SkipReason, SkippedPart};
 use crate::analysis::verdict::events::{BlockEvent, FileEvent};
@@ -25,6 +25,7 @@ use crate::cluster::relation_path::RelationPaths;
 use crate::cluster::wal::WalSet;
 use crate::parsers::control::ControlFile;
 use crate::parsers::wal::version::Major;
+use crate::report::Finding;
 use crate::types::{Geometry, Lsn, PageId, TimelineId};
 
 /// Which pages, and where WAL is.

@@ -1,13 +1,13 @@
 //! What `verify` builds on: page size, segment size, and whether pages carry checksums.
 
-use crate::analysis::finding::{Coverage, Finding};
-use crate::analysis::finding_kind::FindingKind;
+use crate::analysis::coverage::Coverage;
 use crate::analysis::page_size::page_size_by_headers;
 use crate::analysis::skipped::{ControlDoubt, NoPageSize, SkipReason, SkippedPart};
 use crate::cluster::control_file::ControlRead;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::relation_walk::RelationFile;
 use crate::parsers::control::{ChecksumState, ControlFile};
+use crate::report::{Finding, rules};
 use crate::types::Geometry;
 
 /// What a wrong checksum of a page means.
@@ -76,11 +76,11 @@ fn rule_of(control: &ControlFile, coverage: &mut Coverage, findings: &mut Vec<Fi
     match state {
         ChecksumState::On => ChecksumRule::Damage,
         ChecksumState::Off => {
-            findings.push(Finding::note(FindingKind::ChecksumsOff));
+            findings.push(CHECKSUMS_OFF.note("data checksums are off"));
             ChecksumRule::Off
         }
         ChecksumState::TurningOn | ChecksumState::TurningOff => {
-            findings.push(Finding::note(FindingKind::ChecksumsChanging(state)));
+            findings.push(CHECKSUMS_CHANGING.note(format!("data checksums are {state}")));
             ChecksumRule::Counted
         }
         ChecksumState::Unknown(_) => {
@@ -88,4 +88,15 @@ fn rule_of(control: &ControlFile, coverage: &mut Coverage, findings: &mut Vec<Fi
             ChecksumRule::Counted
         }
     }
+}
+
+rules! {
+    CHECKSUMS_OFF: Pages "checksums_off",
+        why: "only headers, line pointers and tuples could be checked, and most damage shows in none of them",
+        means: "The cluster has no data checksums",
+        action: "Most damage stays unseen";
+    CHECKSUMS_CHANGING: Pages "checksums_changing",
+        why: "pages may lack theirs: wrong checksums are counted but not judged",
+        means: "Checksums are being turned on or off",
+        action: "Wrong ones are counted, not judged";
 }

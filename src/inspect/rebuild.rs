@@ -9,8 +9,6 @@ use super::check::{CheckRequest, Watch};
 use super::examination::Examination;
 use super::replay_server::ReplayOptions;
 use crate::analysis::error_words::ErrorWords;
-use crate::analysis::finding::Finding;
-use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::analysis::verdict::check::Stage;
 use crate::analysis::verdict::fetch::fetch_image;
@@ -24,6 +22,7 @@ use crate::rebuild::{
     BaseBytes, NotBuilt, Owner, RebuildError, ReplayReport, ReplayRequest, SandboxOptions, WantedPage, find_server,
     replay,
 };
+use crate::report::rules;
 use crate::types::PageId;
 
 /// What was built.
@@ -59,8 +58,11 @@ pub(super) fn build(examined: &mut Examination, options: &ReplayOptions, request
         Ok(report) => take(examined, &jobs, report),
         Err(None) => examined.coverage.skip(SkippedPart::RestOfCheck, SkipReason::Interrupted(Lacking::Pages)),
         Err(Some(failure)) => {
-            let finding = FindingKind::NotRebuilt { pages: jobs.len() as u64, why: failure.why().clone() };
-            examined.findings.push(Finding::problem(finding));
+            examined.findings.push(NOT_REBUILT.problem(format!(
+                "pages that could not be rebuilt: {}: {}",
+                jobs.len() as u64,
+                failure.why()
+            )));
             jobs.iter().for_each(|job| examined.report.add_build_failure(job.index, failure.clone()));
         }
     }
@@ -199,3 +201,10 @@ struct NotBuiltError(NotBuilt);
 #[derive(Debug, thiserror::Error)]
 #[error("the page is no longer there")]
 struct PageGone;
+
+rules! {
+    NOT_REBUILT: Pages "not_rebuilt",
+        why: "their verdicts are as without --rebuild",
+        means: "Pages were to be rebuilt (`--rebuild`), and none was: no server program, no room, damaged WAL",
+        action: "Install the server program of this major, or see the reason";
+}

@@ -4,6 +4,7 @@ mod links;
 mod names;
 mod plan;
 mod replay;
+pub(super) mod rules;
 mod tar;
 
 use std::collections::HashSet;
@@ -23,9 +24,7 @@ use crate::analysis::belonging::{Belonging, BelongingInput, CounterWitness};
 use crate::analysis::checksum_witness::ChecksumWitness;
 use crate::analysis::cluster_condition::{ClusterCondition, is_replayed, is_settled};
 use crate::analysis::cluster_report::inspect_directory;
-use crate::analysis::error_words::ErrorWords;
-use crate::analysis::finding::{Coverage, Finding};
-use crate::analysis::finding_kind::{DamagedPages, FindingKind};
+use crate::analysis::coverage::Coverage;
 use crate::analysis::other_kind::KindWitness;
 use crate::analysis::page_check::{PageCondition, PageDamage};
 use crate::analysis::page_heads::PageHeads;
@@ -47,6 +46,7 @@ use crate::cluster::reset::has_checkpoint;
 use crate::cluster::running::ServerSign;
 use crate::cluster::tar_backup::TarBackup;
 use crate::parsers::control::{ChecksumState, ControlFile, DbState};
+use crate::report::Finding;
 use crate::types::{ForkNumber, Lsn, PageId, RelFileLocator};
 
 /// Whose pages are judged.
@@ -214,7 +214,7 @@ impl<'a> DirectoryVerification<'a> {
         let is_clean = is_clean(directory, &signs);
         let more_wal = self.request.replay.as_deref();
         if !is_clean && control.is_some() && !server.may_be_running() && more_wal.is_none() {
-            report.findings.push(Finding::note(FindingKind::NotShutDown));
+            report.findings.push(rules::NOT_SHUT_DOWN.note("the cluster was not shut down cleanly"));
         }
         if page_rules.by_control {
             report.findings.extend(segment_findings(&walk.files, page_rules.geometry, |file| selection.takes(file)));
@@ -278,8 +278,14 @@ impl<'a> DirectoryVerification<'a> {
             }
             let is_asked = signs.backup_label.is_none() && !server.may_be_running();
             if is_asked && has_checkpoint(directory.root(), control) == Some(false) {
-                let kind = FindingKind::CheckpointMissing { lsn: control.checkpoint_lsn };
-                report.findings.push(Finding::problem(kind).in_file("pg_wal"));
+                report.findings.push(
+                    rules::CHECKPOINT_MISSING
+                        .problem(format!(
+                            "the checkpoint that pg_control names, at {}, is not there",
+                            control.checkpoint_lsn
+                        ))
+                        .in_file("pg_wal"),
+                );
             }
         }
         if let Some(redo_lsn) = plan.links_at.filter(|_| !scan.reach.is_empty()) {
@@ -331,7 +337,7 @@ impl<'a> DirectoryVerification<'a> {
         }
         report.findings.extend(kinds.findings(|page| plan.locate(page)));
         report.conclude(&scan, &plan, &healed_cuts, is_clean);
-        let gaps = self.names.gaps().iter().map(|gap| Finding::note(FindingKind::Names(ErrorWords::of_other(gap))));
+        let gaps = self.names.gaps().iter().map(|gap| rules::NAMES.note(gap.to_string()));
         report.findings.extend(gaps);
         Ok(report)
     }
@@ -559,29 +565,16 @@ impl VerifyReport {
     /// Findings about what was scanned. `healed_cuts`: files that end inside a page which replay replaces.
     fn conclude(&mut self, scan: &PageScan, plan: &Plan<'_>, healed_cuts: &HashSet<usize>, is_clean: bool) {
         for partial in &scan.partial_pages {
-            let kind = FindingKind::PartialPage { have_bytes: partial.have_bytes, block: partial.page.block };
             let is_healed = healed_cuts.contains(&partial.file);
-            let finding = if is_healed { Finding::note(kind) } else { Finding::problem(kind) };
+            let what = format!("ends with {} bytes of block {}", partial.have_bytes, partial.page.block);
+            let finding = if is_healed { rules::PARTIAL_PAGE.note(what) } else { rules::PARTIAL_PAGE.problem(what) };
             self.findings.push(finding.in_file(&plan.path_of(partial.file)).at(partial.offset));
         }
-        let counts = &self.counts;
-        let pages = match &self.replay {
-            Some(replay) => {
-                let &ReplaySummary { healed, real_damage, unknown, .. } = replay;
-                let count = healed.saturating_add(real_damage).saturating_add(unknown);
-                DamagedPages::Replayed { count, pages: counts.pages, real_damage, unknown }
-            }
-            None => DamagedPages::Scanned { count: counts.damaged, pages: counts.pages, is_clean },
-        };
-        match pages {
-            DamagedPages::Replayed { count: 0, .. } | DamagedPages::Scanned { count: 0, .. } => {}
-            DamagedPages::Replayed { real_damage: 0, unknown: 0, .. } => {
-                self.findings.push(Finding::note(FindingKind::DamagedPages(pages)));
-            }
-            _ => self.findings.push(Finding::problem(FindingKind::DamagedPages(pages))),
-        }
+        self.findings.extend(replay::damaged_pages(self.replay.as_ref(), &self.counts, is_clean));
         if self.unlogged > 0 && !is_clean {
-            self.findings.push(Finding::note(FindingKind::Unlogged { count: self.unlogged }));
+            self.findings.push(
+                rules::UNLOGGED.note(format!("{} of the damaged pages belong to unlogged relations", self.unlogged)),
+            );
         }
     }
 }

@@ -5,8 +5,9 @@ use std::io::{self, Write};
 use super::json::{BeginJson, FindingJson, Item, SCHEMA, SkippedJson, SummaryJson};
 use super::sink::{CsvShape, Machine, Sink};
 use super::text::{Layout, write_findings};
-use crate::analysis::finding::{Coverage, Finding, Severity};
+use crate::analysis::coverage::Coverage;
 use crate::analysis::verdict::answer::Answer;
+use crate::report::{Finding, Severity};
 
 /// Version of the programs, with the commit that they were built from.
 pub(crate) const VERSION: &str = env!("PGFORENSICS_VERSION");

@@ -8,7 +8,7 @@ use super::facts::{PageSheet, Survey};
 use super::query::slot_words;
 use super::state::{PagePart, State, View};
 use super::view::wal_notes;
-use crate::analysis::finding::Coverage;
+use crate::analysis::coverage::Coverage;
 use crate::analysis::slot_row::SlotRow;
 use crate::analysis::wal::tally::Tally;
 use crate::inspect::next::judged_cluster;

@@ -10,7 +10,7 @@ use super::query::Lists;
 use super::ring::Ring;
 use super::slot_index::SlotIndex;
 use crate::analysis::batches::{Batch, find_batches};
-use crate::analysis::finding::{Coverage, Finding};
+use crate::analysis::coverage::Coverage;
 use crate::analysis::in_order::all_cores;
 use crate::analysis::skipped::{Skipped, SkippedPart};
 use crate::analysis::slot_row::SlotRow;
@@ -41,6 +41,7 @@ use crate::parsers::wal::version::Major;
 use crate::repair::blocker::Blocker;
 use crate::repair::journal_seen::FoundJournals;
 use crate::repair::plan::{Plan, PlanStep, StepKind};
+use crate::report::Finding;
 use crate::types::{ForkNumber, Geometry, PageId, RelFileLocator};
 
 /// A checked cluster.

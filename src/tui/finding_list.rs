@@ -1,7 +1,7 @@
 //! What `check` found besides damaged pages, as the lines of one list: problems, what was not examined, notes.
 
-use crate::analysis::finding::{Finding, Severity};
 use crate::analysis::skipped::Skipped;
+use crate::report::{Finding, Severity};
 use crate::tui::facts::Survey;
 
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +39,7 @@ impl FindingLine<'_> {
     #[must_use]
     pub fn what(self) -> String {
         match self {
-            Self::Problem(finding) | Self::Note(finding) => finding.kind.to_string(),
+            Self::Problem(finding) | Self::Note(finding) => finding.to_string(),
             Self::Skipped(skipped) => skipped.what.to_string(),
         }
     }
@@ -48,7 +48,7 @@ impl FindingLine<'_> {
     #[must_use]
     pub fn why(self) -> String {
         match self {
-            Self::Problem(finding) | Self::Note(finding) => finding.kind.why().to_owned(),
+            Self::Problem(finding) | Self::Note(finding) => finding.why.to_owned(),
             Self::Skipped(skipped) => skipped.why(),
         }
     }

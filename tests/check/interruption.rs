@@ -7,8 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pgforensics::analysis::finding::{Coverage, Finding};
-use pgforensics::analysis::finding_kind::FindingKind;
+use pgforensics::analysis::coverage::Coverage;
 use pgforensics::analysis::verdict::answer::Answer;
 use pgforensics::analysis::verdict::check::{Scope, Stage};
 use pgforensics::analysis::verdict::judge::Verdict;
@@ -24,6 +23,7 @@ use pgforensics::inspect::wal::chain::{WalChainRequest, wal_chain};
 use pgforensics::inspect::wal::images::ImageSelection;
 use pgforensics::inspect::wal::source::WalSource;
 use pgforensics::inspect::{WalRequest, WalStatsRequest, wal_stats};
+use pgforensics::report::Finding;
 use serde_json::Value;
 use strum::IntoEnumIterator;
 
@@ -259,7 +259,7 @@ fn a_double_write_buffer_that_was_read_in_part_has_no_findings_of_the_whole() {
     let (report, findings) = source.examine_slots(1, |_, _| watch.hear());
     assert!(report.coverage.is_interrupted() && !whole.coverage.is_interrupted());
     assert_eq!(Answer::of_findings(&findings, &report.coverage), Answer::Uncertain);
-    assert!(findings.iter().all(|finding| finding.kind != FindingKind::AllZero), "{findings:?}");
+    assert!(findings.iter().all(|finding| finding.rule.code != "all_zero"), "{findings:?}");
 }
 
 #[test]
@@ -297,7 +297,7 @@ fn buffer_is_not_called_foreign_by_what_was_not_read() {
     for call in 0..all.call.heard() {
         let watch = AtStage { stage: Stage::Wal, call: BreakAt::call(call) };
         let examined = check(&CheckRequest { jobs: 1, ..CheckRequest::of(&data) }, &watch).expect("examine");
-        assert!(examined.findings.iter().all(|found| found.kind.code() != "ring_of_strangers"), "call {call}");
+        assert!(examined.findings.iter().all(|found| found.rule.code != "ring_of_strangers"), "call {call}");
         assert!(examined.coverage.is_interrupted(), "call {call}");
     }
 }

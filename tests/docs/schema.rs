@@ -7,13 +7,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pgforensics::analysis::cluster_condition::ClusterCondition;
-use pgforensics::analysis::finding_kind::FindingKind;
 use pgforensics::analysis::skipped::{SkipReason, SkippedPart};
 use pgforensics::analysis::verdict::doubt::Doubt;
 use pgforensics::analysis::verdict::evidence::Statement;
 use pgforensics::analysis::verdict::judge::Reason;
 use pgforensics::analysis::verdict::next_step::NextStep;
 use pgforensics::analysis::verdict::rebuild::{BuildFailure, NotRebuildable};
+use pgforensics::inspect::finding_rules::rules;
 use pgforensics::inspect::innodb::{Family, HeldImage, InnodbComparison};
 use pgforensics::output::json::{SCHEMA, schemas};
 use pgforensics::parsers::innodb::checksum::Algorithm;
@@ -40,7 +40,7 @@ fn code_sets() -> BTreeMap<&'static str, Vec<&'static str>> {
     let not_built = NotRebuildable::codes().chain(BuildFailure::codes());
     let reasons = Reason::codes().chain(statements()).chain(not_built);
     BTreeMap::from([
-        ("finding", FindingKind::codes().collect()),
+        ("finding", rules().map(|rule| rule.code).collect()),
         ("part", SkippedPart::VARIANTS.to_vec()),
         ("cause", SkipReason::codes().collect()),
         ("state", ClusterCondition::VARIANTS.to_vec()),

@@ -7,11 +7,11 @@ use std::process::Command;
 
 use crate::common;
 use crate::common::ring_format::{Control, Slot, batch, batch_header, page, put_slot, sign, write_ring};
+use pgforensics::analysis::coverage::Coverage;
+use pgforensics::analysis::dwb_format::RingFact;
 use pgforensics::analysis::dwb_format::open_buffer;
-use pgforensics::analysis::dwb_format::ring_finding::{PageAction, RingFinding, StartAction};
+use pgforensics::analysis::dwb_format::ring_finding::{PageAction, StartAction};
 use pgforensics::analysis::dwb_report::examine_slots;
-use pgforensics::analysis::finding::Coverage;
-use pgforensics::analysis::finding_kind::FindingKind;
 use pgforensics::analysis::slot_facts::{Condition, SlotFacts};
 use pgforensics::analysis::trace::ClusterFacts;
 use pgforensics::cluster::page_source::{PageSource, RelationPages};
@@ -229,7 +229,8 @@ fn every_case() -> Case {
 struct Told {
     slots: BTreeMap<(u32, u64), SlotFacts>,
     codes: BTreeMap<(u32, u64), &'static str>,
-    start: Option<StartAction>,
+    /// What a start does in mode `double_writes`.
+    start: Option<&'static str>,
     /// Slots that a start in mode `double_writes` writes into data files.
     written: BTreeSet<(u32, u64)>,
     counted: Option<(u64, u64, u64)>,
@@ -247,8 +248,8 @@ fn tell(root: &Path) -> Told {
     let pages = RelationPages::new(root, RelationPaths::new(Major::V18, 202_506_291, 131_072));
     let mut coverage = Coverage::default();
     let (mut codes, mut written) = (BTreeMap::new(), BTreeSet::new());
-    let start = report.findings.iter().find_map(|finding| match &finding.kind {
-        FindingKind::Ring(RingFinding::RingStart { double_writes, .. }) => Some(*double_writes),
+    let start = report.staleness.summaries().iter().flat_map(|ring| &ring.facts).find_map(|fact| match fact {
+        ("start_in_double_writes", RingFact::Code(code)) => Some(*code),
         _ => None,
     });
     let mut buffer = vec![0; 8192];
@@ -256,7 +257,7 @@ fn tell(root: &Path) -> Told {
         for ((_, index), slot) in slots.iter().filter(|((owner, _), _)| owner == number) {
             let Some((_, reason)) = report.staleness.verdict(file, *index) else { continue };
             codes.insert((*number, *index), reason.name());
-            if reason.name() == "server_choice" && start == Some(StartAction::Applies) {
+            if reason.name() == "server_choice" && start == Some(StartAction::Applies.code()) {
                 let page = slot.header.page_id().unwrap();
                 let read = pages.read_page(page, &mut buffer).unwrap();
                 if PageAction::of(read, &buffer, page, slot.header.lsn).is_write() {
@@ -267,11 +268,12 @@ fn tell(root: &Path) -> Told {
     }
     let found = report.staleness.start_writes(&pages, 8192, &mut coverage);
     assert_eq!(coverage.skipped, []);
-    let counted = found.iter().filter_map(|writes| writes.finding.as_ref()).find_map(|finding| match &finding.kind {
-        FindingKind::Ring(RingFinding::RingStartWrites { count, left, candidates, .. }) => {
-            Some((*count, *left, *candidates))
-        }
-        _ => None,
+    let counted = found.iter().filter_map(|writes| writes.finding.as_ref()).next().map(|finding| {
+        assert_eq!(finding.rule.code, "ring_start_writes");
+        let what = finding.to_string();
+        let mut numbers = what.split(' ').filter_map(|word| word.parse().ok());
+        let (count, candidates, left) = (numbers.next(), numbers.next(), numbers.next());
+        (count.unwrap(), left.unwrap(), candidates.unwrap())
     });
     Told { slots, codes, start, written, counted }
 }
@@ -362,7 +364,7 @@ fn compare(root: &Path, told: &Told) -> Option<Vec<Value>> {
 fn every_case_of_the_description_is_chosen_as_the_second_reader_does() {
     let case = every_case();
     let told = tell(case.write());
-    assert_eq!((told.start, told.written.len()), (Some(StartAction::Applies), 13));
+    assert_eq!((told.start, told.written.len()), (Some(StartAction::Applies.code()), 13));
     let (count, left, candidates) = told.counted.unwrap();
     assert_eq!((count, candidates), (13, 28));
     assert_eq!(left, 28 - 13 - 3, "three of the slots that count are superseded");
@@ -393,7 +395,7 @@ fn what_a_start_does() {
     let start = |change: &dyn Fn(&mut Case)| {
         let mut case = every_case();
         change(&mut case);
-        tell(case.write()).start.map(StartAction::code)
+        tell(case.write()).start
     };
     let with = |control: Control| move |case: &mut Case| case.control = Some(control.bytes());
     assert_eq!(start(&|_| {}), Some("applies"));

@@ -5,8 +5,6 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use pgforensics::analysis::finding::Finding;
-use pgforensics::analysis::finding_kind::FindingKind;
 use pgforensics::analysis::skipped::{SkipReason, SkippedPart};
 use pgforensics::analysis::staleness::BatchVerdict;
 use pgforensics::analysis::verdict::answer::Answer;
@@ -18,6 +16,7 @@ use pgforensics::inspect::dwb_source::DwbSource;
 use pgforensics::inspect::error::InspectError;
 use pgforensics::inspect::examination::Examination;
 use pgforensics::inspect::file_filter::FileFilter;
+use pgforensics::inspect::finding_rules::rules;
 use pgforensics::inspect::info::info;
 use pgforensics::inspect::page_target::find_relation;
 use pgforensics::inspect::repair::replay::{ReplayRequest, replay};
@@ -80,7 +79,8 @@ fn answers_count_what_was_not_examined() {
 #[test]
 fn findings_of_a_check_count_in_its_answer() {
     let mut examined = ok(check(&CheckRequest::of(cluster("clean")), &()));
-    examined.findings.push(Finding::problem(FindingKind::NoDwb));
+    let rule = rules().find(|rule| rule.code == "no_dwb").unwrap();
+    examined.findings.push(rule.problem("for the test"));
     assert_eq!((examined.answer(), examined.answer_of_pages()), (Answer::Wrong, Answer::Wrong));
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::common;
 use crate::common::cluster;
-use pgforensics::analysis::finding::Coverage;
+use pgforensics::analysis::coverage::Coverage;
 use pgforensics::analysis::page_check::PageCondition;
 use pgforensics::analysis::page_scan::{BadPage, PageScan, ScanOptions, scan_pages};
 use pgforensics::analysis::skipped::{ByteRange, Lacking, SkipReason, Skipped, SkippedPart};

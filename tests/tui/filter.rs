@@ -1,10 +1,10 @@
 //! Every list is filtered while one types, with a count of what matches.
 
 use crate::common::screen::{Driven, LARGE};
-use pgforensics::analysis::finding::Severity;
 use pgforensics::analysis::staleness::BatchVerdict;
 use pgforensics::output::documents::events_of;
 use pgforensics::output::record_text::type_words;
+use pgforensics::report::Severity;
 use pgforensics::tui::list_filter::ListKind;
 use pgforensics::tui::state::State;
 

@@ -11,13 +11,13 @@ use crate::common::wal_set::originals;
 use crate::common::{arg, run, unpack};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use pgforensics::analysis::finding::Severity;
 use pgforensics::analysis::skipped::{SkipReason, SkippedPart};
 use pgforensics::analysis::wal::certainty::Certainty;
 use pgforensics::inspect::WalRequest;
 use pgforensics::inspect::wal::follow::{
     FollowBy, FollowRequest, Followed, FollowedLine, FollowedRow, Oddity, Round, WalFollow,
 };
+use pgforensics::report::Severity;
 use pgforensics::types::Lsn;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -50,7 +50,7 @@ fn records(line: &FollowedLine) -> u64 {
 /// The code of each oddity, without notes.
 fn wrong(told: &[Oddity]) -> Vec<&'static str> {
     let code = |oddity: &Oddity| match oddity {
-        Oddity::Finding(finding) => (finding.severity == Severity::Problem).then(|| finding.kind.code()),
+        Oddity::Finding(finding) => (finding.severity == Severity::Problem).then_some(finding.rule.code),
         Oddity::Skipped(skipped) => Some(skipped.reason.code()),
     };
     told.iter().filter_map(code).collect()

@@ -148,7 +148,7 @@ fn no_line_of_followed_wal_has_the_duration_of_a_wrong_clock() {
             let (mut follow, mut told) = (None, 0);
             let mut judge = |lines: Vec<FollowedLine>, oddities: &[Oddity]| {
                 let is_told = told > 0;
-                let wrong = |oddity: &&Oddity| matches!(oddity, Oddity::Finding(finding) if finding.kind.code() == "clock_set_back");
+                let wrong = |oddity: &&Oddity| matches!(oddity, Oddity::Finding(finding) if finding.rule.code == "clock_set_back");
                 told += oddities.iter().filter(wrong).count();
                 for line in lines {
                     let FollowedRow::Interval(interval) = line.row else { unreachable!("followed by checkpoint") };

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use crate::common::wal::{Fixture, expected_records, expected_totals, read_all};
-use pgforensics::analysis::finding::Severity;
 use pgforensics::analysis::wal::certainty::Certainty;
 use pgforensics::analysis::wal::whatif::compression::{CompressionRow, CompressionWhatIf, SampleSize, Setting};
 use pgforensics::inspect::wal::request::WalRequest;
@@ -12,6 +11,7 @@ use pgforensics::inspect::wal::watch::unwatched;
 use pgforensics::parsers::image::{Compression, ImageDecoder};
 use pgforensics::parsers::image_encoder::ImageEncoder;
 use pgforensics::parsers::pglz_compress::PglzCompressor;
+use pgforensics::report::Severity;
 
 /// Every image that a server compressed with pglz, of ten majors, comes out with the same bytes. How many there are is what
 /// pg_waldump says in `expected/records.txt`.

@@ -4,8 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
 
-use crate::analysis::finding::Finding;
-use crate::analysis::finding_kind::FindingKind;
+use crate::analysis::belonging::rules::ROW_FAULT;
 use crate::analysis::verdict::content::FIRST_NORMAL_XID;
 use crate::analysis::verdict::xid::is_newer_xid;
 use crate::cluster::columns::{Shapes, table_shapes};
@@ -17,6 +16,7 @@ use crate::parsers::heap::{TupleHeader, infomask, page_tuples};
 use crate::parsers::page::PageHeader;
 use crate::parsers::page_kind::PageKind;
 use crate::parsers::tuple::columns::{ColumnShape, first_misfit};
+use crate::report::Finding;
 use crate::types::{ForkNumber, PageId, RelFileLocator};
 
 /// Relations whose rows are named one by one.
@@ -220,7 +220,7 @@ impl Counters {
         let of = |rows: &WrongRows| {
             let (path, offset) = path_of(rows.page);
             let name = names.full_name(rows.page.rel).unwrap_or_else(|| rows.page.rel.to_string());
-            Finding::problem(FindingKind::RowFault { name, rows: *rows }).in_file(&path).at(offset)
+            ROW_FAULT.problem(format!("{name}: {rows}")).because(rows.fault.why()).in_file(&path).at(offset)
         };
         self.wrong.iter().map(of).collect()
     }

@@ -3,17 +3,14 @@
 
 mod counters;
 mod label;
+pub(crate) mod rules;
 mod seam;
 
 use std::collections::BTreeSet;
 
-use strum::{IntoStaticStr, VariantNames};
-
 pub use self::counters::{CounterWitness, Counters, RowAhead, RowFault, WrongRows};
 pub use self::seam::{SeamFault, SeamInput};
 
-use super::finding::Finding;
-use super::finding_kind::FindingKind;
 use super::verdict::outlook::Obstacle;
 use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::backup_manifest::MANIFEST_NAME;
@@ -25,13 +22,13 @@ use crate::cluster::running::ServerSign;
 use crate::cluster::upgrade_signs::UpgradeSigns;
 use crate::parsers::control::ControlFile;
 use crate::parsers::wal::timeline::TimelineHistory;
+use crate::report::{Finding, Rule};
 use crate::types::{Lsn, Oid, PageId, TimelineId};
 
 /// Databases without a row that are named one by one.
 const MAX_NAMED: usize = 20;
 
-#[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
-#[strum(serialize_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Contradiction {
     /// A base backup whose `backup_label` is gone: recovery would begin too late.
     LabelGone {
@@ -81,15 +78,31 @@ pub enum Contradiction {
 }
 
 impl Contradiction {
+    /// Stable name for programs.
     #[must_use]
-    pub fn code(&self) -> &'static str {
-        self.into()
+    pub const fn code(&self) -> &'static str {
+        self.rule().code
+    }
+
+    /// The rule of the finding about it.
+    pub(crate) const fn rule(&self) -> &'static Rule {
+        match self {
+            Self::LabelGone { .. } => &rules::LABEL_GONE,
+            Self::PageAfterShutdown { .. } => &rules::PAGE_AFTER_SHUTDOWN,
+            Self::XidsAhead { .. } => &rules::XIDS_AHEAD,
+            Self::MultixactsAhead { .. } => &rules::MULTIXACTS_AHEAD,
+            Self::DatabaseUnknown { .. } => &rules::DATABASE_UNKNOWN,
+            Self::PageOfNoRecord { .. } => &rules::PAGE_OF_NO_RECORD,
+            Self::XactOlder { .. } => &rules::XACT_OLDER,
+            Self::WalDiverged { .. } => &rules::WAL_DIVERGED,
+            Self::TimelineForked { .. } => &rules::TIMELINE_FORKED,
+        }
     }
 
     /// As a finding. `path_of` gives the file of a page, and the block there.
     #[must_use]
     pub fn finding(&self, path_of: &dyn Fn(PageId) -> (String, u64), first: Option<PageId>) -> Finding {
-        let finding = Finding::problem(FindingKind::Belonging(self.clone()));
+        let finding = self.rule().problem(self.to_string());
         match self {
             Self::LabelGone { .. } => finding.in_file(MANIFEST_NAME),
             Self::PageAfterShutdown { .. } => match first.map(path_of) {
@@ -172,7 +185,12 @@ impl Belonging {
                 found.contradictions.push(Contradiction::XidsAhead { rows, next });
             } else {
                 let (path, offset) = path_of(rows.page);
-                found.findings.push(Finding::problem(FindingKind::RowXid { rows, next }).in_file(&path).at(offset));
+                found.findings.push(
+                    rules::ROW_XID
+                        .problem(format!("{rows}, and pg_control has {next} as the next transaction"))
+                        .in_file(&path)
+                        .at(offset),
+                );
             }
         }
         if let Some(rows) = counters.multis {
@@ -181,7 +199,8 @@ impl Belonging {
                 found.contradictions.push(Contradiction::MultixactsAhead { rows, next });
             } else {
                 let (path, offset) = path_of(rows.page);
-                let finding = Finding::problem(FindingKind::RowMultixact { rows, next });
+                let finding =
+                    rules::ROW_MULTIXACT.problem(format!("{rows}, and pg_control has {next} as the next multixact"));
                 found.findings.push(finding.in_file(&path).at(offset));
             }
         }

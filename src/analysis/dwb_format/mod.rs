@@ -2,7 +2,7 @@
 //! from before, what a server that starts would take. A kind is one file here and one below `parsers::dwb`, and one line
 //! in `FORMATS`.
 
-mod patch;
+pub(crate) mod patch;
 mod patch_batches;
 mod patch_ring;
 mod ring;
@@ -10,13 +10,14 @@ pub mod ring_finding;
 
 use std::path::Path;
 
-use super::finding::{Coverage, Finding};
 use super::staleness::{BatchReason, BatchVerdict, Confidence};
 use super::trace::{ClusterFacts, FileTrace};
 use super::verdict::doubt::Doubt;
+use crate::analysis::coverage::Coverage;
 use crate::cluster::dwb_files::{ControlPart, DwbFile, DwbSet};
 use crate::cluster::page_source::PageSource;
 use crate::parsers::dwb::{DwbDirectory, Knowledge};
+use crate::report::Finding;
 use crate::types::{Lsn, PageId};
 
 /// Every kind that can be read, the most likely first.

@@ -3,14 +3,13 @@
 use super::patch_batches::split_parts;
 use super::patch_ring::{HeaderAge, PatchRing};
 use super::{BatchPart, DwbFormat, HeldSlot, Horizon, RingInput, RingJudgement, RingSummary};
-use crate::analysis::finding::Finding;
-use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::staleness::{BatchReason, BatchVerdict};
 use crate::analysis::trace::ClusterFacts;
 use crate::analysis::verdict::doubt::Doubt;
 use crate::cluster::dwb_files::DwbFile;
 use crate::parsers::dwb::patch::PatchDirectory;
 use crate::parsers::dwb::{DwbDirectory, Ring, SlotIdRule};
+use crate::report::{Finding, rules};
 
 #[derive(Debug)]
 pub(super) struct PatchFormat;
@@ -77,10 +76,16 @@ fn inspect_ring(files: &[&DwbFile], staleness: &PatchRing, facts: &ClusterFacts,
     let expected_lsn = facts.control.map(|control| control.expected_header_lsn()).unwrap_or_default();
     match staleness.header_age {
         Some(HeaderAge::Older) => {
-            findings.push(Finding::problem(FindingKind::HeaderOlderThanControl { newest_lsn, expected_lsn }));
+            findings.push(
+                HEADER_OLDER_THAN_CONTROL
+                    .problem(format!("the newest file header says {newest_lsn}, pg_control says {expected_lsn}")),
+            );
         }
         Some(HeaderAge::Newer) => {
-            findings.push(Finding::problem(FindingKind::HeaderNewerThanControl { newest_lsn, expected_lsn }));
+            findings.push(
+                HEADER_NEWER_THAN_CONTROL
+                    .problem(format!("the newest file header says {newest_lsn}, pg_control says {expected_lsn}")),
+            );
         }
         Some(HeaderAge::Same) | None => {}
     }
@@ -90,26 +95,31 @@ fn inspect_ring(files: &[&DwbFile], staleness: &PatchRing, facts: &ClusterFacts,
     for missing in (0..numbers.last().copied().unwrap_or(0)).filter(|number| of_directory && !numbers.contains(number))
     {
         let last = numbers.last().copied().unwrap_or_default();
-        findings.push(Finding::problem(FindingKind::MissingFile { missing, last }));
+        findings
+            .push(MISSING_FILE.problem(format!("file {missing} of the buffer is missing, but file {last} is there")));
     }
     for (index, file) in files.iter().enumerate() {
         let Some(header) = file.detection.sound_header() else { continue };
         let (Some(batch), Some(lsn)) = (header.batch_id, header.checkpoint_lsn) else { continue };
         if !lsn.is_valid() && file.detection.layout.restarts_at_checkpoint() {
-            findings.push(
-                Finding::note(FindingKind::NeverReset { has_control: facts.control.is_some() }).in_file(&file.name),
-            );
+            let never = NEVER_RESET.note("no checkpoint has completed since this file was created or extended");
+            let never = if facts.control.is_some() { never } else { never.because(CHECKPOINT_UNKNOWN) };
+            findings.push(never.in_file(&file.name));
         } else if Some(lsn) < staleness.header_lsn {
-            let kind = FindingKind::HeaderOutdated { batch, lsn, newest_lsn };
-            findings.push(Finding::problem(kind).in_file(&file.name));
+            findings.push(
+                HEADER_OUTDATED
+                    .problem(format!("its header says batch {batch} at {lsn}, the newest header {newest_lsn}"))
+                    .in_file(&file.name),
+            );
         }
         let other = files.iter().take(index).find(|other| {
             other.detection.layout.name() != file.detection.layout.name()
                 || other.detection.block_size != file.detection.block_size
         });
         if let Some(other) = other {
-            let kind = FindingKind::MixedLayouts { other: other.name.clone() };
-            findings.push(Finding::problem(kind).in_file(&file.name));
+            findings.push(
+                MIXED_LAYOUTS.problem(format!("another layout or page size than {}", other.name)).in_file(&file.name),
+            );
         }
     }
     let mut geometry = std::collections::BTreeMap::<&str, u64>::new();
@@ -126,9 +136,10 @@ fn inspect_ring(files: &[&DwbFile], staleness: &PatchRing, facts: &ClusterFacts,
         let first = files.iter().any(|file| file.name == name && file.number == Some(0));
         let finding = if first {
             // In the first file the position is the same under every setting.
-            Finding::problem(FindingKind::SlotId { count, slots_per_file })
+            SLOT_ID.problem(format!("{count} slots belong to another number of slots than the {slots_per_file} in use"))
         } else {
-            Finding::note(FindingKind::OtherGeometry { count, slots_per_file })
+            OTHER_GEOMETRY
+                .note(format!("{count} slots belong to another number of slots than the {slots_per_file} in use"))
         };
         findings.push(finding.in_file(name));
     }
@@ -137,13 +148,62 @@ fn inspect_ring(files: &[&DwbFile], staleness: &PatchRing, facts: &ClusterFacts,
         ring.files != count || files.iter().any(|file| file.detection.slot_count != ring.slots_per_file)
     }) {
         let (files, slots_per_file) = (ring.files, ring.slots_per_file);
-        findings.push(Finding::note(FindingKind::OtherSize { files, slots_per_file }));
+        findings.push(OTHER_SIZE.note(format!(
+            "the configured size gives {files} files of {slots_per_file} slots, which is not what is there"
+        )));
     }
     if staleness.has_wrapped() {
-        findings.push(Finding::note(FindingKind::Wrapped));
+        findings.push(WRAPPED.note("the current batch fills the whole ring"));
     }
 }
 
 fn ring_of(file: &DwbFile, setting_mb: u32) -> Option<Ring> {
     file.detection.layout.ring(setting_mb, file.detection.block_size)
+}
+
+const CHECKPOINT_UNKNOWN: &str =
+    "its header does not separate old slots from new ones, and the checkpoint of pg_control is unknown";
+
+rules! {
+    HEADER_OLDER_THAN_CONTROL: DoubleWriteBuffer "header_older_than_control",
+        why: "the reset after the last checkpoint was interrupted, or the buffer has been off since: slots may be from before \
+            the redo point",
+        means: "The newest header is older than `pg_control`",
+        action: "Slots may be older than the redo point: treat them as stale";
+    HEADER_NEWER_THAN_CONTROL: DoubleWriteBuffer "header_newer_than_control",
+        why: "the buffer and this data directory do not belong together: no image is safe to use",
+        means: "The newest header is newer than `pg_control`",
+        action: "Buffer and cluster do not belong together";
+    HEADER_OUTDATED: DoubleWriteBuffer "header_behind",
+        why: "the file is left over from a larger setting, or the last reset did not reach it",
+        means: "The header of a file is older than that of others",
+        action: "The file is left over, or the last reset did not reach it";
+    MISSING_FILE: DoubleWriteBuffer "missing_file",
+        why: "its slots were not examined; batches are judged with caution",
+        means: "A file is missing before others",
+        action: "Look for it";
+    NEVER_RESET: DoubleWriteBuffer "never_reset",
+        why: "its header does not separate old slots from new ones; the checkpoint of pg_control is used instead",
+        means: "No checkpoint has ended since a file was made",
+        action: "Nothing";
+    MIXED_LAYOUTS: DoubleWriteBuffer "mixed_layouts",
+        why: "the files were not written by the same server; batches are judged with caution",
+        means: "Files of different layouts or page sizes",
+        action: "Files of two servers were mixed";
+    SLOT_ID: DoubleWriteBuffer "slot_id",
+        why: "no server writes such numbers into the first file",
+        means: "Slot numbers that no server writes into the first file",
+        action: "Treat the slots as damaged";
+    OTHER_GEOMETRY: DoubleWriteBuffer "other_geometry",
+        why: "left over from another setting, though the server's recovery still reads them",
+        means: "Slots of another setting",
+        action: "They are stale, though a server still reads them";
+    OTHER_SIZE: DoubleWriteBuffer "other_size",
+        why: "the size was changed, or the setting was not in force: leftover slots look valid",
+        means: "The configured size does not give the files that are there",
+        action: "Leftover slots look valid";
+    WRAPPED: DoubleWriteBuffer "wrapped",
+        why: "earlier images of this batch were very likely overwritten before their pages were safely on disk",
+        means: "The current batch fills the whole ring",
+        action: "Earlier images of it are gone";
 }

@@ -6,10 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::ring_finding::{PageAction, RingFinding, StartAction};
+use super::ring_finding::{
+    PageAction, RING_CONTROL_FAULT, RING_CONTROL_MISSING, RING_CONTROL_SHORT, RING_FURTHER_BATCH,
+    RING_GENERATION_GUESSED, RING_LATER_GENERATION, RING_MISSING_BATCH, RING_OTHER_SIZE, RING_SLOTS_BEYOND_COUNT,
+    RING_START, RING_START_WRITES, StartAction,
+};
 use super::{BatchPart, DwbFormat, HeldSlot, Horizon, RingFact, RingInput, RingJudgement, RingSummary, StartWrites};
-use crate::analysis::finding::{Coverage, Finding};
-use crate::analysis::finding_kind::FindingKind;
+use crate::analysis::coverage::Coverage;
 use crate::analysis::staleness::{BatchReason, BatchVerdict, Confidence};
 use crate::analysis::trace::{ClusterFacts, FileTrace, RunTrace, SlotClass};
 use crate::analysis::verdict::doubt::Doubt;
@@ -18,6 +21,7 @@ use crate::cluster::page_source::PageSource;
 use crate::parsers::dwb::DwbDirectory;
 use crate::parsers::dwb::ring::{RingDirectory, batch_file_bytes, image_region, pages_of_size};
 use crate::parsers::dwb::ring_control::{ControlFault, RingControl};
+use crate::report::{Finding, Rule};
 use crate::types::{Lsn, PageId};
 
 const MAX_NAMED: usize = 8;
@@ -259,8 +263,8 @@ impl JudgedBatches {
     }
 
     /// What one file lacks: a note as long as a crash can have left it.
-    fn of_cut(&self, kind: FindingKind) -> Finding {
-        if self.is_unfinished() { Finding::note(kind) } else { Finding::problem(kind) }
+    fn of_cut(&self, rule: &'static Rule, what: String) -> Finding {
+        if self.is_unfinished() { rule.note(what) } else { rule.problem(what) }
     }
 
     fn later_slots(&self) -> u64 {
@@ -349,38 +353,46 @@ impl RingJudgement for JudgedBatches {
 
     fn findings(&self, files: &[&DwbFile], _facts: &ClusterFacts) -> Vec<Finding> {
         let mut findings = Vec::new();
-        let mut problem =
-            |finding| findings.push(Finding::problem(FindingKind::Ring(finding)).in_file("pg_dwb/control"));
+        let mut add = |finding: Finding| findings.push(finding.in_file("pg_dwb/control"));
         match &self.control {
-            ControlState::Missing => problem(RingFinding::RingControlMissing),
-            ControlState::Short(found) => problem(RingFinding::RingControlShort { found: *found }),
+            ControlState::Missing => add(RING_CONTROL_MISSING.problem("the control file is missing")),
+            ControlState::Short(found) => {
+                add(RING_CONTROL_SHORT.problem(format!("the control file has {found} bytes, expected 40")));
+            }
             ControlState::Read(_, faults) => {
-                faults.iter().for_each(|fault| problem(RingFinding::RingControlFault(fault.clone())));
+                faults.iter().for_each(|fault| add(RING_CONTROL_FAULT.problem(fault.to_string())));
             }
             ControlState::NotAsked | ControlState::Unreadable => {}
         }
         if self.control.whole().is_none() {
-            let generation = self.generation.map(|(generation, _)| generation);
-            findings.push(Finding::note(FindingKind::Ring(RingFinding::RingGenerationGuessed { generation })));
+            let what = self.generation.map_or_else(
+                || "the generation is unknown: neither the control file nor a slot gives one".to_owned(),
+                |(generation, _)| format!("generation {generation} is a guess: the highest among the slots"),
+            );
+            findings.push(RING_GENERATION_GUESSED.note(what));
         }
         let slots = self.later_slots();
         if let Some((generation, false)) = self.generation.filter(|_| slots > 0) {
-            findings.push(Finding::problem(FindingKind::Ring(RingFinding::RingLaterGeneration { slots, generation })));
+            findings.push(
+                RING_LATER_GENERATION.problem(format!(
+                    "{slots} slots are of a later generation than the {generation} of the control file"
+                )),
+            );
         }
         if let Some(control) = self.control.whole() {
             for number in 0..control.num_batches {
                 if !files.iter().any(|file| file.number == Some(number)) {
-                    findings.push(Finding::problem(FindingKind::Ring(RingFinding::RingMissingBatch { number })));
+                    findings.push(RING_MISSING_BATCH.problem(format!("batch file {number} is missing")));
                 }
             }
             let (batches, expected) = (control.num_batches, batch_file_bytes(control.batch_pages));
             for file in files {
                 if file.number.is_none_or(|number| number >= batches) {
-                    let kind = FindingKind::Ring(RingFinding::RingFurtherBatch { batches });
-                    findings.push(Finding::note(kind).in_file(&file.name));
+                    let what = format!("not part of the ring: the control file announces {batches} batches");
+                    findings.push(RING_FURTHER_BATCH.note(what).in_file(&file.name));
                 } else if file.size_bytes() != expected {
-                    let kind = FindingKind::Ring(RingFinding::RingOtherSize { found: file.size_bytes(), expected });
-                    findings.push(self.of_cut(kind).in_file(&file.name));
+                    let what = format!("the file has {} bytes, expected {expected}", file.size_bytes());
+                    findings.push(self.of_cut(&RING_OTHER_SIZE, what).in_file(&file.name));
                 }
             }
         }
@@ -389,15 +401,15 @@ impl RingJudgement for JudgedBatches {
                 let beyond = own.usable().filter(|(index, _)| *index >= u64::from(counted)).count();
                 let slots = u64::try_from(beyond).unwrap_or(u64::MAX);
                 if slots > 0 {
-                    let kind = FindingKind::Ring(RingFinding::RingSlotsBeyondCount { slots, counted });
-                    findings.push(self.of_cut(kind).in_file(&file.name));
+                    let what = format!("{slots} slots after the {counted} that the header counts");
+                    findings.push(self.of_cut(&RING_SLOTS_BEYOND_COUNT, what).in_file(&file.name));
                 }
             }
         }
         if self.control != ControlState::NotAsked {
-            let start = RingFinding::RingStart { double_writes: self.double_writes, otherwise: self.otherwise };
-            let kind = FindingKind::Ring(start);
-            findings.push(if self.double_writes.is_failure() { Finding::problem(kind) } else { Finding::note(kind) });
+            let (double_writes, otherwise) = (self.double_writes, self.otherwise);
+            let what = format!("a start in mode double_writes {double_writes}; in another mode it {otherwise}");
+            findings.push(if double_writes.is_failure() { RING_START.problem(what) } else { RING_START.note(what) });
         }
         findings
     }
@@ -451,8 +463,19 @@ impl RingJudgement for JudgedBatches {
                 named.push(*page);
             }
         }
-        let found = RingFinding::RingStartWrites { pages: named, count, left, candidates: self.candidates };
-        writes.finding = Some(Finding::note(FindingKind::Ring(found)));
+        let mut what = format!(
+            "a start in mode double_writes overwrites {count} pages from {} slots that count and leaves {left} as they are",
+            self.candidates
+        );
+        let more = count.saturating_sub(named.len() as u64);
+        for (index, page) in named.iter().enumerate() {
+            let separator = if index == 0 { ": " } else { ", " };
+            what.push_str(&format!("{separator}{} {} block {}", page.rel, page.fork, page.block));
+        }
+        if more > 0 {
+            what.push_str(&format!(" and {more} more"));
+        }
+        writes.finding = Some(RING_START_WRITES.note(what));
         writes
     }
 }

@@ -1,102 +1,68 @@
 //! What is found in a buffer with a control file, and what a server that starts does with it.
 
-use strum::{IntoStaticStr, VariantNames};
-
 use crate::analysis::page_check::PageCondition;
 use crate::cluster::page_source::PageRead;
-use crate::parsers::dwb::ring_control::ControlFault;
 use crate::parsers::page::PageHeader;
+use crate::report::rules;
 use crate::types::{Lsn, PageId};
 
-/// What is wrong with the buffer as a whole, or worth knowing.
-#[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
-#[strum(serialize_all = "snake_case")]
-pub enum RingFinding {
-    /// `pg_control` is of a server that is known from a description.
-    RingServerNotSeen {
-        /// Its version.
-        control_version: u32,
-    },
-    /// The control file breaks a rule.
-    RingControlFault(ControlFault),
-    /// There is no control file.
-    RingControlMissing,
-    /// The control file ends too early.
-    RingControlShort {
-        /// Its bytes.
-        found: u64,
-    },
-    /// The generation was guessed: the highest among the slots.
-    RingGenerationGuessed {
-        /// The guess; `None` when no slot gives one.
-        generation: Option<u64>,
-    },
-    /// Slots of a later run than the control file knows.
-    RingLaterGeneration {
-        /// How many.
-        slots: u64,
-        /// The generation in the control file.
-        generation: u64,
-    },
-    /// A batch file that the control file announces is missing.
-    RingMissingBatch {
-        /// Its number.
-        number: u32,
-    },
-    /// A batch file beyond those that the control file announces.
-    RingFurtherBatch {
-        /// Batches that are announced.
-        batches: u32,
-    },
-    /// A batch file whose size is not that of the control file's geometry.
-    RingOtherSize {
-        /// Its size.
-        found: u64,
-        /// The right one.
-        expected: u64,
-    },
-    /// Images after the last slot that the header counts, which earlier fillings left.
-    RingSlotsBeyondCount {
-        /// Slots there that name a page.
-        slots: u64,
-        /// Slots that the header counts.
-        counted: u32,
-    },
-    /// What a start of a server does.
-    RingStart {
-        /// In mode `double_writes`.
-        double_writes: StartAction,
-        /// In another mode.
-        otherwise: StartAction,
-    },
-    /// Such a start writes images over whole pages, at whose LSNs no record of WAL ends.
-    RingOfStrangers {
-        /// How many.
-        pages: usize,
-        /// The first of them.
-        page: PageId,
-        /// LSN of its image.
-        lsn: Lsn,
-    },
-    /// What a start in mode `double_writes` writes into data files.
-    RingStartWrites {
-        /// Pages, the first of them named.
-        pages: Vec<PageId>,
-        /// All of them.
-        count: u64,
-        /// Pages with a slot that it leaves as they are.
-        left: u64,
-        /// Slots that count.
-        candidates: u64,
-    },
-}
-
-impl RingFinding {
-    /// Stable name for programs.
-    #[must_use]
-    pub fn code(&self) -> &'static str {
-        self.into()
-    }
+rules! {
+    RING_SERVER_NOT_SEEN: Ring "ring_server_not_seen",
+        why: "servers of this kind were never compared with what is said here, and their WAL is not read: no image counts as \
+            proven",
+        means: "`pg_control` is that of a server with a double write buffer in `pg_dwb` that was never seen",
+        action: "Trust no image as proven";
+    RING_CONTROL_FAULT: Ring "ring_control_fault",
+        why: "it says which server run the slots must be of: without it a server does not apply any",
+        means: "The control file breaks a rule",
+        action: "Look for a sound copy";
+    RING_CONTROL_MISSING: Ring "ring_control_missing",
+        why: "it says which server run the slots must be of: without it a server does not apply any",
+        means: "The control file is missing",
+        action: "Look for it: without it a server applies no slot";
+    RING_CONTROL_SHORT: Ring "ring_control_short",
+        why: "it says which server run the slots must be of: without it a server does not apply any",
+        means: "The control file ends too early",
+        action: "Look for a whole copy";
+    RING_GENERATION_GUESSED: Ring "ring_generation_guessed",
+        why: "which slots a server would apply is unknown",
+        means: "The server run that slots must be of was guessed",
+        action: "Take nothing for granted of which slots a server would apply";
+    RING_LATER_GENERATION: Ring "ring_later_generation",
+        why: "the control file and the batches do not belong together: no image is safe to use",
+        means: "Slots of a later run than the control file knows",
+        action: "Control file and batches do not belong together";
+    RING_MISSING_BATCH: Ring "ring_missing_batch",
+        why: "its slots were not examined, and a start that applies slots fails there",
+        means: "A batch file is missing",
+        action: "Look for it: a start that applies slots fails there";
+    RING_FURTHER_BATCH: Ring "ring_further_batch",
+        why: "left over from a larger setting; a server does not read it",
+        means: "A batch file beyond those announced",
+        action: "Nothing: a server does not read it";
+    RING_OTHER_SIZE: Ring "ring_other_size",
+        why: "the write of its batch was broken off, or it was made under another setting. A crash leaves up to four such files, \
+            and no page needs them",
+        means: "A batch file of another size than the control file gives",
+        action: "Look for a whole copy";
+    RING_SLOTS_BEYOND_COUNT: Ring "ring_slots_beyond_count",
+        why: "a write of the batch was cut off; a server does not read them, and their images may be from a later use of the \
+            batch",
+        means: "Images after the last slot that the header counts",
+        action: "A server does not read them";
+    RING_START: Ring "ring_start",
+        why: "a start changes the buffer: copy it first. With a backup_label in the data directory, even a broken one, a start \
+            empties the buffer before it looks at anything else: add none",
+        means: "What a start does with the buffer",
+        action: "Work on a copy";
+    RING_OF_STRANGERS: Ring "ring_of_strangers",
+        why: "do not start: bring back the pg_dwb that belongs to these files, or take this one out of a copy",
+        means: "A start would write images of another cluster or time over whole pages: no record of WAL ends at their LSNs",
+        action: "Do not start: bring back the `pg_dwb` that belongs to the files, or take this one out of a copy";
+    RING_START_WRITES: Ring "ring_start_writes",
+        why: "such a start writes them before it replays WAL, proven or not",
+        means: "Pages that a start in mode `double_writes` overwrites before it replays WAL",
+        action: "Compare them first, by `dump` and `page`";
 }
 
 /// What a server that starts does with the buffer, before it replays WAL.

@@ -6,7 +6,7 @@ use super::candidates::BufferContent;
 use super::compare::{InnodbComparison, compare};
 use super::scan::{FoundPage, ScanReport};
 use super::slot::{SlotAge, SlotFacts, SlotId};
-use crate::analysis::finding::Coverage;
+use crate::analysis::coverage::Coverage;
 use crate::analysis::skipped::SkippedPart;
 use crate::analysis::verdict::sectors::{MapImage, SectorMarks, TearMap, map_tear};
 use crate::cluster::innodb::doublewrite::{Doublewrite, DoublewriteLayout};

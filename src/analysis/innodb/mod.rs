@@ -3,7 +3,7 @@
 
 pub mod candidates;
 pub mod compare;
-pub mod finding;
 pub mod judge;
+pub(crate) mod rules;
 pub mod scan;
 pub mod slot;

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use crate::analysis::finding::Coverage;
+use crate::analysis::coverage::Coverage;
 use crate::analysis::in_order::in_order;
 use crate::analysis::skipped::{SkipReason, SkippedPart};
 use crate::cluster::innodb::doublewrite::{Doublewrite, MAX_SLOTS};

@@ -4,7 +4,8 @@ use super::doubt::Doubt;
 use super::judge::Verdict;
 use super::outlook::{Outlook, Start};
 use super::survey::PageReport;
-use crate::analysis::finding::{Coverage, Finding, Severity};
+use crate::analysis::coverage::Coverage;
+use crate::report::{Finding, Severity};
 
 /// The answer, the more careful one later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

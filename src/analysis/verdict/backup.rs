@@ -1,10 +1,9 @@
 //! What recovery of a base backup needs besides the WAL from its redo point on: the end of the backup.
 
 use super::history::WalHistory;
-use crate::analysis::finding::Finding;
-use crate::analysis::finding_kind::FindingKind;
 use crate::cluster::backup_files::BackupLabel;
 use crate::parsers::control::{ControlFile, DbState};
+use crate::report::{Finding, rules};
 use crate::types::Lsn;
 
 /// What `backup_label` demands, and whether WAL holds it.
@@ -89,14 +88,31 @@ impl Backup {
     #[must_use]
     pub fn findings(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
-        let mut add = |kind| findings.push(Finding::problem(kind).in_file("backup_label"));
+        let mut add = |finding: Finding| findings.push(finding.in_file("backup_label"));
         if self.is_incremental {
-            add(FindingKind::IncrementalBackup);
+            let what = "an incremental backup, which holds only changes: no server starts from it";
+            add(INCREMENTAL_BACKUP.problem(what));
         } else if self.end == BackupEnd::Missing {
-            add(FindingKind::BackupWalIncomplete { end_is_required: self.end_is_required });
+            let finding = BACKUP_WAL_INCOMPLETE.problem("the WAL here ends before the end of the backup");
+            add(if self.end_is_required { finding } else { finding.because(CRASHED_IN_BACKUP) });
         }
         findings
     }
+}
+
+const CRASHED_IN_BACKUP: &str = "expected of the server itself, when it crashed during pg_start_backup(); a copy of it would start without an \
+    error although its files and WAL do not fit together";
+
+rules! {
+    INCREMENTAL_BACKUP: Cluster "incremental_backup",
+        why: "pg_combinebackup makes a data directory of it and the backups that it builds on",
+        means: "No server starts with an incremental backup",
+        action: "Run `pg_combinebackup`";
+    BACKUP_WAL_INCOMPLETE: Cluster "backup_wal_incomplete",
+        why: "recovery fails with \"WAL ends before end of online backup\": give it an archive (recovery.signal and \
+            restore_command), or put the missing segments into pg_wal",
+        means: "WAL ends before the backup does",
+        action: "Give the server an archive, or the missing segments";
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ use super::slots::{SlotRef, Suspicion};
 use super::survey::{Context, PageReport};
 use super::unchecked::FirstTouches;
 use super::zeroed::{MAX_ZEROED, ZeroedPages};
-use crate::analysis::finding::Coverage;
+use crate::analysis::coverage::Coverage;
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::cluster::donor::Donor;
 use crate::types::{BlockNumber, ForkNumber, PageId, RelFileLocator};

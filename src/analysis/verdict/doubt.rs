@@ -7,11 +7,11 @@ use strum::{IntoStaticStr, VariantNames};
 
 use crate::analysis::belonging::Contradiction;
 use crate::analysis::error_words::{ErrorCause, ErrorWords};
-use crate::analysis::finding_kind::MissingPages;
 use crate::analysis::skipped::Skipped;
 use crate::cluster::wal_marks::WalMark;
 use crate::parsers::wal::end::EndOfWal;
 use crate::parsers::wal::version::UnknownMagic;
+use crate::report::Finding;
 use crate::types::{BlockNumber, Lsn, PageId};
 
 /// What shows up to where WAL had been written: a server writes WAL up to the LSN of a page before it writes the page.
@@ -243,7 +243,7 @@ pub enum Doubt {
         /// The first file.
         file: String,
         /// What is missing.
-        missing: MissingPages,
+        missing: Box<Finding>,
         /// How many more there are.
         more: usize,
     },

@@ -7,7 +7,7 @@ use roaring::RoaringBitmap;
 use rustc_hash::FxHashMap;
 
 use super::compare::{Comparison, compare_pages, digest_but_checksum, same_but_checksum};
-use crate::analysis::finding::Coverage;
+use crate::analysis::coverage::Coverage;
 use crate::analysis::in_order::in_order;
 use crate::analysis::page_check::PageCondition;
 use crate::analysis::skipped::SkippedPart;

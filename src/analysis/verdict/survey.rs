@@ -21,7 +21,7 @@ use super::sectors::{MapImage, SectorMarks, TearDirection, TearMap, map_tear};
 use super::slots::{SlotRef, Suspicion};
 use super::stand_in::StandIn;
 use super::symptom::{ImpossibleLinks, Symptom};
-use crate::analysis::finding::Coverage;
+use crate::analysis::coverage::Coverage;
 use crate::analysis::page_check::{PageCondition, PageDamage};
 use crate::analysis::page_links::BrokenLink;
 use crate::analysis::skipped::SkippedPart;

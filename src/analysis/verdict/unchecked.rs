@@ -6,7 +6,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::content::xids_of;
 use super::xid::is_newer_xid;
-use crate::analysis::finding::Coverage;
+use crate::analysis::coverage::Coverage;
 use crate::cluster::page_source::{PageRead, PageSource};
 use crate::parsers::page::PageHeader;
 use crate::parsers::wal::block::BlockHead;

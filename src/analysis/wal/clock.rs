@@ -3,12 +3,11 @@
 //! Some records tell it; for those between, it is as late as the last that told it. Clocks can be set back, and commits come into
 //! WAL a little out of order: the time that counts never goes back.
 
-use crate::analysis::finding::Finding;
-use crate::analysis::finding_kind::FindingKind;
 use crate::parsers::wal::names::{RM_XACT, RM_XLOG};
 use crate::parsers::wal::payload::{PgTimestamp, XlogPayload};
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::record_time::record_time;
+use crate::report::{Finding, rules};
 use crate::types::Lsn;
 
 /// A clock that goes back by more than this was set back: sessions that commit at once are out of order by less.
@@ -161,12 +160,19 @@ impl Clock {
     /// What is odd about the time.
     #[must_use]
     pub fn findings(&self) -> Vec<Finding> {
-        let impossible = self.impossible.map(|(lsn, time)| FindingKind::ImpossibleTime { lsn, time });
-        let back = self.set_back().map(|back| match self.contradicts_itself() {
-            true => Finding::problem(FindingKind::ClockSetBack(back)),
-            false => Finding::note(FindingKind::ClockSetBack(back)),
+        let impossible = self.impossible.map(|(lsn, time)| {
+            let time = time_or_year(time);
+            IMPOSSIBLE_TIME.problem(format!("the record at {lsn} tells a time that cannot be right: {time}"))
         });
-        impossible.map(Finding::problem).into_iter().chain(back).collect()
+        let back = self.set_back().map(|SetBack { lsn, back_us }| {
+            let what = format!("the record at {lsn} tells a time {} s before one told earlier", back_us / 1_000_000);
+            if self.contradicts_itself() {
+                CLOCK_SET_BACK.problem(what).because(CLOCK_WRONG)
+            } else {
+                CLOCK_SET_BACK.note(what)
+            }
+        });
+        impossible.into_iter().chain(back).collect()
     }
 
     fn note(&mut self, lsn: Lsn, time: PgTimestamp) {
@@ -183,6 +189,32 @@ impl Clock {
             self.furthest_back = Some(back);
         }
     }
+}
+
+/// A time in words, or its year where the calendar ends.
+fn time_or_year(time: PgTimestamp) -> String {
+    const SECONDS_OF_A_YEAR: i64 = 31_556_952;
+    let seconds = time.unix_seconds();
+    match jiff::Timestamp::from_second(seconds) {
+        Ok(time) => time.to_string(),
+        Err(_) => format!("about the year {}", seconds.div_euclid(SECONDS_OF_A_YEAR).saturating_add(1970)),
+    }
+}
+
+const CLOCK_WRONG: &str =
+    "more than a year: the clock was wrong before or after it, and how long anything took is unknown";
+
+rules! {
+    CLOCK_SET_BACK: Wal "clock_set_back",
+        why: "the clock of the server was set back: until it tells a later time again, the latest time before that is used",
+        means: "A record tells a time more than 5 s before one told earlier: the clock of the server was set back, or another \
+            server wrote on. By more than a year it is a problem: which of the times are right is unknown, and so is how long \
+            anything took",
+        action: "Nothing; seconds and rates around it are not those of a clock";
+    IMPOSSIBLE_TIME: Wal "impossible_time",
+        why: "times before 1970 and from 2100 on are not used: the bytes are damaged, or the clock was wrong",
+        means: "A record tells a time before 1970 or from 2100 on. Such times are not used",
+        action: "Look for a sound copy; after an error of the clock, nothing";
 }
 
 #[cfg(test)]

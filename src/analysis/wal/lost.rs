@@ -1,10 +1,71 @@
 //! WAL that should be there and of which no record could be read: the one rule by which damage and missing segments count as
 //! not examined, whatever is asked of the WAL.
 
-use crate::analysis::finding_kind::WalDamage;
 use crate::analysis::skipped::{SkipReason, Skipped, SkippedPart};
+use crate::analysis::wal::walk::DamageReason;
 use crate::cluster::wal::{NoteKind, NoteLevel, SetNote};
+use crate::parsers::wal::end::EndOfWal;
 use crate::types::Lsn;
+
+/// Whether reading goes on after damage, at the next page that starts a record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Resync {
+    /// It does not, and cannot be asked to.
+    #[default]
+    Never,
+    /// It does not; it would if it was asked to.
+    Off,
+    /// It does.
+    On,
+}
+
+impl Resync {
+    /// What was asked for of work that can go on.
+    #[must_use]
+    pub const fn of(asked: bool) -> Self {
+        if asked { Self::On } else { Self::Off }
+    }
+
+    /// True when reading goes on.
+    #[must_use]
+    pub const fn is_on(self) -> bool {
+        matches!(self, Self::On)
+    }
+}
+
+/// WAL that cannot be read up to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WalDamage {
+    /// Reading failed and went on later.
+    Gap {
+        /// What was found.
+        reason: DamageReason,
+        /// Where.
+        at: Lsn,
+        /// End of the last good record before it.
+        from: Lsn,
+        /// The first good record after it.
+        resumed: Option<Lsn>,
+    },
+    /// More such findings than are kept.
+    Further(u64),
+    /// Sound records follow the end.
+    RecordsFollow {
+        /// The end.
+        end: EndOfWal,
+        /// The first of them.
+        first_lsn: Lsn,
+        /// WAL between was on disk once.
+        was_synced: bool,
+    },
+    /// `pg_control` knows of later WAL.
+    BeforeKnownEnd {
+        /// The end.
+        end: EndOfWal,
+        /// What `pg_control` knows of.
+        known_lsn: Lsn,
+    },
+}
 
 /// What was not read because of damage. `run_end`: the end of the segments that follow each other there.
 pub(crate) fn lost_by_damage(damage: &WalDamage, run_end: Lsn) -> Skipped {

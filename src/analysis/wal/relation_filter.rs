@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::tally::Tally;
-use crate::analysis::finding::Coverage;
+use crate::analysis::coverage::Coverage;
 use crate::analysis::select::RelationPattern;
 use crate::analysis::skipped::{SkipReason, SkippedPart};
 use crate::parsers::wal::record::Record;

@@ -1,9 +1,9 @@
 //! What was odd about a set of WAL segments, as findings.
 
-use crate::analysis::finding::{Coverage, Finding};
-use crate::analysis::finding_kind::{FindingKind, WalRemark};
+use crate::analysis::coverage::Coverage;
 use crate::analysis::skipped::{SkipReason, SkippedPart};
-use crate::cluster::wal::{NoteKind, NoteLevel, SetNote, WalSet};
+use crate::cluster::wal::{NoteLevel, SetNote, WalSet};
+use crate::report::Finding;
 use crate::types::Lsn;
 
 /// Which WAL is needed; `None`: no bound.
@@ -42,10 +42,8 @@ pub(crate) fn note_all(notes: &[SetNote], needed: NeededWal, findings: &mut Vec<
                 coverage.skip(part, SkipReason::Wal { kind: note.kind, what });
                 continue;
             }
-            NoteLevel::Problem if !ends_before(needed.gaps_from) && !starts_after => {
-                Finding::problem(remark(note.kind, what))
-            }
-            NoteLevel::Skipped | NoteLevel::Problem | NoteLevel::Note => Finding::note(remark(note.kind, what)),
+            NoteLevel::Problem if !ends_before(needed.gaps_from) && !starts_after => note.kind.rule().problem(what),
+            NoteLevel::Skipped | NoteLevel::Problem | NoteLevel::Note => note.kind.rule().note(what),
         };
         let finding = finding.in_file(note.file.as_deref().unwrap_or("WAL"));
         findings.push(match note.offset {
@@ -53,8 +51,4 @@ pub(crate) fn note_all(notes: &[SetNote], needed: NeededWal, findings: &mut Vec<
             None => finding,
         });
     }
-}
-
-const fn remark(kind: NoteKind, what: String) -> FindingKind {
-    FindingKind::Wal(WalRemark::Note { kind, what })
 }

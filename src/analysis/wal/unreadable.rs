@@ -1,10 +1,9 @@
 //! Images that cannot be restored, as they are met.
 
 use super::segment::Visitor;
-use crate::analysis::finding::Finding;
-use crate::analysis::finding_kind::FindingKind;
 use crate::parsers::image::{ImageDecoder, ImageError};
 use crate::parsers::wal::record::Record;
+use crate::report::{Finding, rules};
 use crate::types::{BlockNumber, Lsn};
 
 /// Images that are kept one by one; more are only counted.
@@ -43,9 +42,12 @@ impl UnreadableImages {
     pub fn findings(&self) -> Vec<Finding> {
         let mut images = self.images.clone();
         images.sort_by_key(|image| image.record_lsn);
-        let further = (self.further > 0).then_some(FindingKind::MoreImages { count: self.further });
-        let kind = |UnreadableImage { block, record_lsn, error }| FindingKind::Image { block, record_lsn, error };
-        images.into_iter().map(kind).chain(further).map(Finding::problem).collect()
+        let of = |UnreadableImage { block, record_lsn, error }| {
+            IMAGE.problem(format!("image of block {block} at {record_lsn}: {error}"))
+        };
+        let further = format!("further images that cannot be restored: {}", self.further);
+        let further = (self.further > 0).then(|| MORE_IMAGES.problem(further));
+        images.into_iter().map(of).chain(further).collect()
     }
 }
 
@@ -95,4 +97,16 @@ impl Visitor for HasCompressed {
             self.0 = heads.any(|image| record.major.image_compression(image.bimg_info).is_some());
         }
     }
+}
+
+rules! {
+    IMAGE: Wal "image",
+        why: "the record's checksum is right, so the server would fail on it too",
+        means: "An image that cannot be restored: its bytes do not make up a page. Found by `verify`, and wherever images are \
+            unpacked",
+        action: "The server would fail on it too";
+    MORE_IMAGES: Wal "more_unreadable_images",
+        why: "the record's checksum is right, so the server would fail on it too",
+        means: "More such images than are named one by one",
+        action: "The same";
 }

@@ -14,7 +14,7 @@ use super::PROGRAM;
 use super::args::{CommonArgs, path_texts};
 use super::stats::totals_of_stats;
 use super::time_args::length_of_time;
-use crate::analysis::finding::{Coverage, Finding, Severity};
+use crate::analysis::coverage::Coverage;
 use crate::analysis::wal::interval_rows::IntervalRow;
 use crate::analysis::wal::tally::Tally;
 use crate::cli::context::Format;
@@ -31,6 +31,7 @@ use crate::output::text::{Layout, MAX_NOTES, write_finding, write_further, write
 use crate::output::wal_columns::interval_row;
 use crate::output::wal_text::{IntervalLines, write_interval_lines};
 use crate::output::wal_times::{BucketLines, bucket_columns, bucket_row, write_bucket_lines};
+use crate::report::{Finding, Severity};
 
 /// How often a flag is looked at while nothing is to be done.
 const NAP: Duration = Duration::from_millis(50);

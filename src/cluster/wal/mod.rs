@@ -17,7 +17,7 @@ mod directory;
 mod error;
 mod first_page;
 mod names;
-mod notes;
+pub(crate) mod notes;
 mod once;
 mod options;
 mod origin;

@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use strum::IntoEnumIterator;
+
+use crate::report::{Rule, rules};
 use crate::types::Lsn;
 
 /// Notes of one kind that are kept one by one; more are only counted.
@@ -78,64 +81,42 @@ impl NoteKind {
     /// Stable name for programs.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Gap => "wal_gap",
-            Self::Duplicate => "wal_duplicate",
-            Self::CopiesDiffer => "wal_copies_differ",
-            Self::ForeignSystem => "wal_foreign_system",
-            Self::ForeignVersion => "wal_foreign_version",
-            Self::ForeignSize => "wal_foreign_size",
-            Self::WrongName => "wal_wrong_name",
-            Self::Leftover => "wal_leftover",
-            Self::Recycled => "wal_recycled",
-            Self::Unwritten => "wal_unwritten",
-            Self::PartialUsed => "wal_partial_used",
-            Self::WrongSize => "wal_wrong_size",
-            Self::Truncated => "wal_truncated",
-            Self::TrailingData => "wal_trailing_data",
-            Self::MissingHistory => "wal_missing_history",
-            Self::BadHistory => "wal_bad_history",
-            Self::OtherTimeline => "wal_other_timeline",
-            Self::Unreadable => "wal_unreadable",
-            Self::CannotUnpack => "wal_cannot_unpack",
-            Self::NotWal => "wal_not_wal",
-            Self::FirstPageDamaged => "wal_first_page_damaged",
-            Self::Empty => "wal_empty",
-            Self::Unrecognized => "wal_stranger",
-            Self::Limit => "wal_limit",
-            Self::Control => "wal_control",
-        }
+        self.rule().code
     }
 
-    /// Why it matters, in one line.
-    #[must_use]
-    pub const fn why(self) -> &'static str {
+    /// The kind whose findings go by this rule.
+    pub(crate) fn of_rule(rule: &Rule) -> Option<Self> {
+        Self::iter().find(|kind| kind.rule() == rule)
+    }
+
+    /// The rule by which it is a finding.
+    pub(crate) const fn rule(self) -> &'static Rule {
         match self {
-            Self::Gap => "what happened there is not counted; a server cannot recover across it",
-            Self::Duplicate => "what it holds is the beginning of what the other holds",
-            Self::CopiesDiffer => "one of the copies is damaged, or two servers wrote on one timeline",
-            Self::ForeignSystem => "WAL of two clusters must not be mixed",
-            Self::ForeignVersion => "WAL of two versions must not be mixed",
-            Self::ForeignSize => "WAL of one cluster has one segment size",
-            Self::WrongName => "a server would look for this WAL under another name",
-            Self::Leftover => "an old segment waiting under the name of a future one, as servers keep them",
-            Self::Recycled => "a running server gives old segments the names of future ones, or removes them",
-            Self::Unwritten => "made in advance and never written",
-            Self::PartialUsed => "it may end early",
-            Self::WrongSize => "a segment file always has the whole size: it was cut, or never fully copied",
-            Self::Truncated => "the rest of it is missing",
-            Self::TrailingData => "the rest of it was not read",
-            Self::MissingHistory => "segments of earlier timelines are not followed without it",
-            Self::BadHistory => "segments of earlier timelines are not followed without it",
-            Self::OtherTimeline => "one timeline and its ancestors are read; see --timeline",
-            Self::Unreadable => "it may hold WAL that is missing here",
-            Self::CannotUnpack => "it may hold WAL that is missing here",
-            Self::NotWal => "it was not read",
-            Self::FirstPageDamaged => "only its name says what it belongs to",
-            Self::Empty => "a segment file is never empty",
-            Self::Unrecognized => "it was not read",
-            Self::Limit => "what comes after the limit was not read",
-            Self::Control => "what the cluster expects of its WAL is unknown",
+            Self::Gap => &GAP,
+            Self::Duplicate => &DUPLICATE,
+            Self::CopiesDiffer => &COPIES_DIFFER,
+            Self::ForeignSystem => &FOREIGN_SYSTEM,
+            Self::ForeignVersion => &FOREIGN_VERSION,
+            Self::ForeignSize => &FOREIGN_SIZE,
+            Self::WrongName => &WRONG_NAME,
+            Self::Leftover => &LEFTOVER,
+            Self::Recycled => &RECYCLED,
+            Self::Unwritten => &UNWRITTEN,
+            Self::PartialUsed => &PARTIAL_USED,
+            Self::WrongSize => &WRONG_SIZE,
+            Self::Truncated => &TRUNCATED,
+            Self::TrailingData => &TRAILING_DATA,
+            Self::MissingHistory => &MISSING_HISTORY,
+            Self::BadHistory => &BAD_HISTORY,
+            Self::OtherTimeline => &OTHER_TIMELINE,
+            Self::Unreadable => &UNREADABLE,
+            Self::CannotUnpack => &CANNOT_UNPACK,
+            Self::NotWal => &NOT_WAL,
+            Self::FirstPageDamaged => &FIRST_PAGE_DAMAGED,
+            Self::Empty => &EMPTY,
+            Self::Unrecognized => &UNRECOGNIZED,
+            Self::Limit => &LIMIT,
+            Self::Control => &CONTROL,
         }
     }
 }
@@ -225,6 +206,110 @@ impl Notes {
         }
         kept
     }
+}
+
+rules! {
+    GAP: Wal "wal_gap",
+        why: "what happened there is not counted; a server cannot recover across it",
+        means: "Segments are missing between two others",
+        action: "Look for them: no server recovers across";
+    DUPLICATE: Wal "wal_duplicate",
+        why: "what it holds is the beginning of what the other holds",
+        means: "An earlier state of a segment, of which a later one is used",
+        action: "Nothing";
+    COPIES_DIFFER: Wal "wal_copies_differ",
+        why: "one of the copies is damaged, or two servers wrote on one timeline",
+        means: "Two copies of a segment differ inside WAL; the one whose records hold further is used",
+        action: "Replace the damaged copy. Where records of both hold, find out which of two servers wrote each";
+    FOREIGN_SYSTEM: Wal "wal_foreign_system",
+        why: "WAL of two clusters must not be mixed",
+        means: "WAL of another cluster",
+        action: "Remove it from the input";
+    FOREIGN_VERSION: Wal "wal_foreign_version",
+        why: "WAL of two versions must not be mixed",
+        means: "WAL of another or an unknown major",
+        action: "The same";
+    FOREIGN_SIZE: Wal "wal_foreign_size",
+        why: "WAL of one cluster has one segment size",
+        means: "Segment or page size differs",
+        action: "The same";
+    WRONG_NAME: Wal "wal_wrong_name",
+        why: "a server would look for this WAL under another name",
+        means: "The name contradicts the content",
+        action: "A server would look for it under another name";
+    LEFTOVER: Wal "wal_leftover",
+        why: "an old segment waiting under the name of a future one, as servers keep them",
+        means: "An old segment that waits to be written again",
+        action: "Nothing";
+    RECYCLED: Wal "wal_recycled",
+        why: "a running server gives old segments the names of future ones, or removes them",
+        means: "A segment was renamed or removed while files were listed",
+        action: "Nothing: a server works";
+    UNWRITTEN: Wal "wal_unwritten",
+        why: "made in advance and never written",
+        means: "A segment made in advance",
+        action: "Nothing";
+    PARTIAL_USED: Wal "wal_partial_used",
+        why: "it may end early",
+        means: "A `.partial` file is used",
+        action: "It may end early";
+    WRONG_SIZE: Wal "wal_wrong_size",
+        why: "a segment file always has the whole size: it was cut, or never fully copied",
+        means: "Not as long as a segment",
+        action: "Look for a whole copy";
+    TRUNCATED: Wal "wal_truncated",
+        why: "the rest of it is missing",
+        means: "The input stops early",
+        action: "Look for a whole copy";
+    TRAILING_DATA: Wal "wal_trailing_data",
+        why: "the rest of it was not read",
+        means: "The input goes on after its end",
+        action: "The rest was not read";
+    MISSING_HISTORY: Wal "wal_missing_history",
+        why: "segments of earlier timelines are not followed without it",
+        means: "The history file of a timeline is missing",
+        action: "Add it: earlier timelines are not followed without it";
+    BAD_HISTORY: Wal "wal_bad_history",
+        why: "segments of earlier timelines are not followed without it",
+        means: "A history file cannot be used",
+        action: "The same";
+    OTHER_TIMELINE: Wal "wal_other_timeline",
+        why: "one timeline and its ancestors are read; see --timeline",
+        means: "Segments of another timeline. Not examined where a missing history file, or a missing segment of the timeline \
+            that is read, leaves open whether they belong to it",
+        action: "Add the history file or the segment; for another timeline use `--timeline`";
+    UNREADABLE: Wal "wal_unreadable",
+        why: "it may hold WAL that is missing here",
+        means: "The system refused, or the file is of a kind that is not opened",
+        action: "See the reason";
+    CANNOT_UNPACK: Wal "wal_cannot_unpack",
+        why: "it may hold WAL that is missing here",
+        means: "Content that cannot be unpacked",
+        action: "Unpack it by other means";
+    NOT_WAL: Wal "wal_not_wal",
+        why: "it was not read",
+        means: "The file is not WAL",
+        action: "Nothing";
+    FIRST_PAGE_DAMAGED: Wal "wal_first_page_damaged",
+        why: "only its name says what it belongs to",
+        means: "The first page of a segment is damaged",
+        action: "Its name alone tells what it is";
+    EMPTY: Wal "wal_empty",
+        why: "a segment file is never empty",
+        means: "A segment without bytes",
+        action: "Look for a whole copy";
+    UNRECOGNIZED: Wal "wal_stranger",
+        why: "it was not read",
+        means: "A file whose name the server does not give",
+        action: "It was not read";
+    LIMIT: Wal "wal_limit",
+        why: "what comes after the limit was not read",
+        means: "A limit of this program was reached",
+        action: "The rest was not read";
+    CONTROL: Wal "wal_control",
+        why: "what the cluster expects of its WAL is unknown",
+        means: "`pg_control` cannot be used",
+        action: "What the cluster expects of its WAL is unknown";
 }
 
 #[cfg(test)]

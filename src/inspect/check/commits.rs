@@ -3,8 +3,6 @@
 use std::path::PathBuf;
 
 use crate::analysis::belonging::{Contradiction, SeamInput};
-use crate::analysis::finding::Finding;
-use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::provable::{CommittedXact, MultixactMade, WalPages};
 use crate::analysis::verdict::content::FIRST_NORMAL_XID;
 use crate::analysis::verdict::xid::is_newer_xid;
@@ -14,6 +12,7 @@ use crate::cluster::data_dir::DataDir;
 use crate::cluster::wal::{WalReadError, WalSet};
 use crate::cluster::xact_files::{SlruEntries, XactStates};
 use crate::parsers::control::ControlFile;
+use crate::report::{Finding, rules};
 use crate::types::{Lsn, PageId};
 
 pub(super) struct LostCommits {
@@ -56,11 +55,20 @@ impl LostCommits {
     pub(super) fn findings(self, of_multis: Option<Finding>) -> Vec<Finding> {
         let Self { first, count, first_time, lost_times, .. } = self;
         let lost = first.map(|(CommittedXact { xid, record_lsn }, file)| {
-            Finding::problem(FindingKind::CommitsLost { count, xid, record_lsn }).in_file(&file.display().to_string())
+            COMMITS_LOST
+                .problem(format!(
+                    "transactions that WAL committed before the redo point and that are not committed here: \
+                    {count}, the first: {xid}, by the record at {record_lsn}"
+                ))
+                .in_file(&file.display().to_string())
         });
         let times = first_time.map(|(CommittedXact { xid, record_lsn }, file)| {
-            let kind = FindingKind::CommitTimesLost { count: lost_times, xid, record_lsn };
-            Finding::problem(kind).in_file(&file.display().to_string())
+            COMMIT_TIMES_LOST
+                .problem(format!(
+                    "commits without a time that WAL has before the redo point: {lost_times}, the first: {xid}, by \
+                    the record at {record_lsn}"
+                ))
+                .in_file(&file.display().to_string())
         });
         lost.into_iter().chain(times).chain(of_multis).collect()
     }
@@ -84,8 +92,14 @@ pub(super) fn lost_multixacts(directory: &DataDir, control: &ControlFile, made: 
         first.get_or_insert((*multi, file));
     }
     let (MultixactMade { multi, record_lsn, .. }, file) = first?;
-    let kind = FindingKind::MultixactsLost { count, multi, record_lsn };
-    Some(Finding::problem(kind).in_file(&file.display().to_string()))
+    Some(
+        MULTIXACTS_LOST
+            .problem(format!(
+                "multixacts that WAL made before the redo point and that are not here: {count}, the first: \
+            {multi}, by the record at {record_lsn}"
+            ))
+            .in_file(&file.display().to_string()),
+    )
 }
 
 /// What shows that WAL from elsewhere, of all that is known, is of another history than `own`.
@@ -117,4 +131,21 @@ pub(super) fn strangers(
         page_lsn: *page_lsn,
         pages: of_none.len(),
     }))
+}
+
+rules! {
+    COMMIT_TIMES_LOST: ServerFiles "commit_times_lost",
+        why: "the file, or a page of it, is older than the rest: times of commits are gone",
+        means: "`pg_commit_ts` lacks times of transactions that WAL committed before the redo point",
+        action: "The file is older than the rest: bring back that of this time";
+    MULTIXACTS_LOST: ServerFiles "multixacts_lost",
+        why: "the file, or a page of it, is older than the rest: rows that several transactions locked or changed are read \
+            wrongly",
+        means: "`pg_multixact` lacks multixacts that WAL made before the redo point",
+        action: "The same";
+    COMMITS_LOST: ServerFiles "commits_lost",
+        why: "the file, or a page of it, is older than the rest: a start takes their changes for undone, without a word",
+        means: "`pg_xact` does not have transactions as committed that WAL at hand committed before the redo point: the file, or \
+            a page of it, is older than the rest. `start` is `not_usable`: a server takes their changes for undone",
+        action: "Bring `pg_xact` from the same moment as the rest, from a copy or a standby";
 }

@@ -1,10 +1,11 @@
 //! The relation files of a cluster, and what their pages are judged by.
 
-use crate::analysis::finding::{Coverage, Finding};
+use crate::analysis::coverage::Coverage;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::relation_path::RelationPaths;
 use crate::cluster::relation_walk::{RelationWalk, relations_of};
 use crate::inspect::page_rules::PageRules;
+use crate::report::Finding;
 use crate::types::{ForkNumber, Geometry, PageId, RelFileLocator};
 
 /// Where pages are, and how they are read.

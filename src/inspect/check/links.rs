@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use crate::analysis::finding::Finding;
-use crate::analysis::finding_kind::FindingKind;
+use crate::analysis::page_links::LINKS_OF_DAMAGED_PAGES;
 use crate::analysis::page_links::{BrokenLink, LinkFault, LinkReport};
 use crate::analysis::verdict::check::CheckReport;
 use crate::analysis::verdict::slots::Suspicion;
 use crate::analysis::verdict::symptom::ImpossibleLinks;
+use crate::report::Finding;
 use crate::types::{PageId, RelFileLocator};
 
 /// Pages that are not there, or all zero, although another page of an index that the catalog has names them. `unchecked`: no
@@ -61,7 +61,9 @@ pub(super) fn link_findings(
     };
     let unheard: BTreeSet<PageId> = links.broken.iter().filter(of_damaged).map(|link| link.page).collect();
     if !unheard.is_empty() {
-        findings.push(Finding::note(FindingKind::LinksOfDamagedPages { count: unheard.len() }));
+        findings.push(
+            LINKS_OF_DAMAGED_PAGES.note(format!("index pages that only damaged pages contradict: {}", unheard.len())),
+        );
     }
     findings
 }

@@ -4,16 +4,16 @@ use super::commits::strangers;
 use super::proof_progress::{ProofProgress, wal_bytes};
 use super::{Stage, Watch};
 use crate::analysis::belonging::Contradiction;
+use crate::analysis::coverage::Coverage;
 use crate::analysis::dwb_format::StartWrites;
-use crate::analysis::dwb_format::ring_finding::RingFinding;
-use crate::analysis::finding::{Coverage, Finding};
-use crate::analysis::finding_kind::FindingKind;
+use crate::analysis::dwb_format::ring_finding::RING_OF_STRANGERS;
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::analysis::staleness::Staleness;
 use crate::analysis::verdict::outlook::Obstacle;
 use crate::cluster::page_source::RelationPages;
 use crate::cluster::wal::WalSet;
 use crate::inspect::dwb_source::DwbSource;
+use crate::report::Finding;
 use crate::types::{Lsn, PageId};
 
 /// What a start writes from a double write buffer before replay, and whether that is of this cluster.
@@ -41,8 +41,11 @@ pub(super) fn start_writes(
             }
             Ok(Some(Contradiction::PageOfNoRecord { page, page_lsn, pages })) => {
                 cause = Some(Contradiction::PageOfNoRecord { page, page_lsn, pages });
-                let kind = RingFinding::RingOfStrangers { pages, page, lsn: page_lsn };
-                found.push(Finding::problem(FindingKind::Ring(kind)));
+                found.push(RING_OF_STRANGERS.problem(format!(
+                    "a start in mode double_writes overwrites {pages} whole pages with images of another cluster or time, the first: {} {} \
+                     block {} by an image with LSN {page_lsn}, where no record ends",
+                    page.rel, page.fork, page.block
+                )));
             }
             Ok(_) => {}
             Err(error) => coverage.skip_once(SkippedPart::PgWal, error),

@@ -9,12 +9,12 @@ use super::files::RelationFiles;
 use super::{CheckRequest, Cluster, KnownDamage, Scope, Stage, Told, Watch};
 use crate::analysis::belonging::{CounterWitness, Counters};
 use crate::analysis::checksum_witness::{ChecksumWitness, ChecksumsContradict};
-use crate::analysis::finding::{Coverage, Finding};
-use crate::analysis::finding_kind::FindingKind;
+use crate::analysis::coverage::Coverage;
 use crate::analysis::other_kind::KindWitness;
 use crate::analysis::page_check::PageCondition;
 use crate::analysis::page_links::LinkReport;
 use crate::analysis::page_scan::{ScanOptions, ScannedFiles, scan_pages};
+use crate::analysis::segment_check::MISSING_PAGES;
 use crate::analysis::segment_check::segment_findings;
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::analysis::table_links::TableLinkInput;
@@ -26,8 +26,10 @@ use crate::analysis::verdict::unchecked::shows_late_transaction;
 use crate::cluster::data_dir::encryption_keys;
 use crate::cluster::names::RelationNames;
 use crate::cluster::page_source::{PageRead, PageSource, RelationPages};
+use crate::inspect::page_rules::CHECKSUMS_OFF;
 use crate::inspect::page_rules::{ChecksumRule, PageRules};
 use crate::parsers::page_kind::access_method_name;
+use crate::report::Finding;
 use crate::types::{BlockNumber, ForkNumber, Lsn, PageId, RelFileLocator};
 
 #[derive(Default)]
@@ -100,7 +102,7 @@ pub(super) fn scan(
             told.coverage = before;
             let rules = PageRules { checksums: ChecksumRule::Damage, ..*rules };
             scanned = scan_once(cluster, (files, names), &rules, slots, (request, watch), &mut told.coverage);
-            told.findings.retain(|finding| finding.kind != FindingKind::ChecksumsOff);
+            told.findings.retain(|finding| !finding.is(&CHECKSUMS_OFF));
         }
         scanned.incomplete.push(Doubt::ChecksumsContradict);
         told.findings.push(contradicts.finding());
@@ -237,12 +239,9 @@ fn breaks_layout(page: PageId, bytes: &[u8], names: &RelationNames) -> bool {
 
 /// Files that lack pages, as a doubt about what those pages would have told.
 fn doubt_of_segments(findings: &[Finding]) -> Option<Doubt> {
-    let mut short = findings.iter().filter_map(|finding| match &finding.kind {
-        FindingKind::MissingPages(missing) => Some((finding, missing)),
-        _ => None,
-    });
-    let (first, missing) = short.next()?;
-    let (file, missing) = (first.file.clone().unwrap_or_default(), missing.clone());
+    let mut short = findings.iter().filter(|finding| finding.is(&MISSING_PAGES));
+    let missing = Box::new(short.next()?.clone());
+    let file = missing.file.clone().unwrap_or_default();
     Some(Doubt::RelationIncomplete { file, missing, more: short.count() })
 }
 

@@ -2,11 +2,11 @@
 
 use std::ops::ControlFlow;
 
-use super::source::{InnodbRequest, InnodbSource, note, problem};
-use crate::analysis::finding::{Coverage, Finding};
+use super::source::{InnodbRequest, InnodbSource};
+use crate::analysis::coverage::Coverage;
 use crate::analysis::innodb::candidates::BufferContent;
-use crate::analysis::innodb::finding::InnodbFinding as Found;
 use crate::analysis::innodb::judge::{BufferTrust, HeldImage, InnodbPage, TRX_SYSTEM};
+use crate::analysis::innodb::rules;
 use crate::analysis::innodb::scan::{ScanReport, scan};
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::cluster::innodb::redo_end::{NoEnd, RedoEnd};
@@ -15,6 +15,7 @@ use crate::cluster::innodb::tablespace::{PageReader, Tablespace};
 use crate::inspect::error::InspectError;
 use crate::parsers::innodb::page_check::{PageState, Unverifiable};
 use crate::parsers::innodb::{InnodbLsn, InnodbPageId};
+use crate::report::Finding;
 
 /// Told the bytes done and in all (0: not known), and breaks the work off.
 type Watch<'a> = &'a dyn Fn(u64, u64) -> ControlFlow<()>;
@@ -75,12 +76,20 @@ impl InnodbExamination {
         let reason = match (found, source.checkpoint()) {
             (Some(Ok(end)), Some(checkpoint_lsn)) => {
                 if !end.is_clean {
-                    self.findings.push(problem(Found::NotShutDown { checkpoint_lsn, end_lsn: end.lsn }));
+                    self.findings.push(rules::NOT_SHUT_DOWN.problem(format!(
+                        "the server was not shut down cleanly: checkpoint at LSN {checkpoint_lsn}, end of the redo \
+                            log at {}",
+                        end.lsn
+                    )));
                 }
                 self.end = Some(end);
                 return;
             }
-            (Some(Err(NoEnd::Missing)), _) => return self.findings.push(problem(Found::RedoMissing)),
+            (Some(Err(NoEnd::Missing)), _) => {
+                return self.findings.push(
+                    rules::REDO_MISSING.problem("the redo log continues in a file that is missing or too short"),
+                );
+            }
             (Some(Err(NoEnd::NotTestable)), _) => SkipReason::RedoNotTestable,
             (Some(Err(NoEnd::Interrupted)), _) => SkipReason::Interrupted(Lacking::Pages),
             (Some(Err(NoEnd::Unreadable(error))), _) => SkipReason::from(&error),
@@ -96,15 +105,23 @@ impl InnodbExamination {
         if let (Some(RedoEnd { lsn: end_lsn, .. }), Some(newest_lsn)) = (self.end, newest)
             && newest_lsn > end_lsn
         {
-            self.findings.push(problem(Found::RedoBehind { end_lsn, newest_lsn }));
+            self.findings
+                .push(rules::REDO_BEHIND.problem(format!(
+                    "the redo log ends at LSN {end_lsn}, and a page was written at LSN {newest_lsn}"
+                )));
         }
-        self.findings.push(problem(match trust {
+        self.findings.push(match trust {
             // What was not found is said where files are listed.
             BufferTrust::Complete | BufferTrust::NotFound => return,
-            BufferTrust::SwitchedOff => Found::DoublewriteOff,
-            BufferTrust::Incomplete => Found::BufferIncomplete,
-            BufferTrust::NotInUse => Found::BufferNotInUse,
-        }));
+            BufferTrust::SwitchedOff => {
+                rules::DOUBLEWRITE_OFF.problem("the option file turns the doublewrite buffer off")
+            }
+            BufferTrust::Incomplete => {
+                rules::BUFFER_INCOMPLETE.problem("files or slots of the doublewrite buffer are missing")
+            }
+            BufferTrust::NotInUse => rules::BUFFER_NOT_IN_USE
+                .problem("pages were written after the checkpoint, and nothing in the doublewrite buffer is as new"),
+        });
     }
 
     fn note_buffer(&mut self) {
@@ -114,11 +131,17 @@ impl InnodbExamination {
         }
         for (file, counts) in self.source.doublewrite.files.iter().zip(&self.content.counts) {
             if counts.damaged > 0 {
-                self.findings.push(note(Found::DamagedSlots(counts.damaged)).in_file(&file.name));
+                self.findings.push(
+                    rules::DAMAGED_SLOTS
+                        .note(format!("slots with a damaged image: {}", counts.damaged))
+                        .in_file(&file.name),
+                );
             }
         }
         let blocks = self.content.damaged_blocks.iter();
-        self.findings.extend(blocks.map(|(file, at)| problem(Found::DamagedEntries).in_file(file).at(*at)));
+        self.findings.extend(blocks.map(|(file, at)| {
+            rules::DAMAGED_ENTRIES.problem("a block of entries has a wrong checksum").in_file(file).at(*at)
+        }));
     }
 
     /// Reports pages that fail their checks, pages of zeros with an image, and whole pages newer than the log.
@@ -132,14 +155,22 @@ impl InnodbExamination {
         let zero = count(&|page| page.state == PageState::Empty && is_known(page));
         let wrong = count(&|page| page.state == PageState::Empty && page.is_wrong());
         if damaged > 0 {
-            self.findings.push(problem(Found::DamagedPages { count: damaged, with_image }));
+            self.findings.push(rules::DAMAGED_PAGES.problem(format!(
+                "damaged pages: {damaged}; the doublewrite buffer holds a whole image of {with_image}"
+            )));
         }
         if newer > 0 {
-            self.findings.push(problem(Found::OlderImages(newer)));
+            self.findings.push(rules::OLDER_IMAGES.problem(format!(
+                "whole pages newer than the end of the redo log, with an older image in the doublewrite buffer: {newer}"
+            )));
         }
         if zero > 0 {
-            let severity = if wrong > 0 { problem } else { note };
-            self.findings.push(severity(Found::ZeroPages { count: zero, wrong }));
+            let what = format!("pages of zeros that have an image: {zero}");
+            self.findings.push(if wrong > 0 {
+                rules::ZERO_PAGES.problem(format!("{what}; {wrong} of them were written after the checkpoint"))
+            } else {
+                rules::ZERO_PAGES.note(what).because(rules::ZEROS_OF_CRASH)
+            });
         }
     }
 
@@ -148,7 +179,9 @@ impl InnodbExamination {
         for (space, file) in self.source.spaces.files() {
             let have_bytes = file.size_bytes.checked_rem(space.flags.physical_bytes() as u64).unwrap_or_default();
             if have_bytes > 0 {
-                let finding = problem(Found::PartialPage(have_bytes)).in_file(&file.path.display().to_string());
+                let finding = rules::PARTIAL_PAGE
+                    .problem(format!("the file ends inside a page, {have_bytes} bytes after its start"))
+                    .in_file(&file.path.display().to_string());
                 self.findings.push(finding.at(file.size_bytes.saturating_sub(have_bytes)));
             }
         }
@@ -243,7 +276,7 @@ pub fn innodb_verify(request: &InnodbRequest, watch: Watch<'_>) -> Result<Innodb
     it.note_scan();
     let counts = &it.scan.counts;
     if counts.damaged > 0 {
-        it.findings.push(problem(Found::BadPages { count: counts.damaged, pages: counts.pages }));
+        it.findings.push(rules::BAD_PAGES.problem(format!("damaged pages: {} of {}", counts.damaged, counts.pages)));
     }
     Ok(it)
 }

@@ -3,13 +3,12 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use crate::analysis::finding::{Coverage, Finding};
-use crate::analysis::finding_kind::FindingKind;
+use crate::analysis::coverage::Coverage;
 use crate::analysis::in_order::all_cores;
 use crate::analysis::innodb::candidates::BufferContent;
 use crate::analysis::innodb::compare::{InnodbComparison, compare_entry};
-use crate::analysis::innodb::finding::InnodbFinding as Found;
 use crate::analysis::innodb::judge::{BufferTrust, InnodbCandidate, JudgeContext};
+use crate::analysis::innodb::rules;
 use crate::analysis::innodb::scan::{FoundPage, ScanReport, ScanRequest, WantedPages};
 use crate::analysis::innodb::slot::{SlotFacts, SlotId};
 use crate::analysis::skipped::{SkipReason, SkippedPart};
@@ -20,12 +19,14 @@ use crate::cluster::innodb::redo_log::{Family, RedoLog};
 use crate::cluster::innodb::tablespace::{NoSpace, PageReader, Tablespaces};
 use crate::cluster::open::{AccessError, Links, read_small};
 use crate::inspect::error::InspectError;
+use crate::output::escape::printable;
 use crate::output::json::innodb::SlotSetting;
 use crate::parsers::innodb::flags::declared_pages;
 use crate::parsers::innodb::my_cnf::DirectorySettings;
 use crate::parsers::innodb::page::PageHeader;
 use crate::parsers::innodb::redo::RedoFormat;
 use crate::parsers::innodb::{InnodbLsn, InnodbPageId};
+use crate::report::Finding;
 
 /// Longest file with the path of a data file elsewhere.
 const MAX_LINK_BYTES: u64 = 4096;
@@ -286,46 +287,67 @@ impl InnodbSource {
     fn notes(&self, findings: &mut Vec<Finding>, coverage: &mut Coverage) {
         let mut add = |finding| findings.push(finding);
         if let Some(pid) = self.spaces.locked_by {
-            add(note(Found::ServerRunning(pid)));
+            add(rules::SERVER_RUNNING
+                .note(format!("process {pid} holds a lock on the system tablespace, as a running server does")));
             coverage.skip(SkippedPart::DataFiles, SkipReason::ServerMayRun);
         }
         match self.family {
-            Family::Unknown => add(note(Found::UnknownServer)),
-            Family::MariadbOld => add(note(Found::UnknownRules)),
+            Family::Unknown => add(rules::UNKNOWN_SERVER.note("which server wrote the directory is unknown")),
+            Family::MariadbOld => add(rules::UNKNOWN_RULES.note("the rules of MariaDB before 10.5 are not known here")),
             _ => {}
         }
         if self.doublewrite.is_header_lost {
             coverage.skip_once(SkippedPart::DoubleWriteBuffer, SkipReason::BufferNotFound);
         }
         match self.doublewrite.layout {
-            DoublewriteLayout::Missing => add(note(Found::NoDoublewrite { expects_files: false })),
-            DoublewriteLayout::Elsewhere => add(problem(Found::NoDoublewrite { expects_files: true })),
+            DoublewriteLayout::Missing => {
+                add(rules::NO_DOUBLEWRITE.note("no doublewrite buffer is there"));
+            }
+            DoublewriteLayout::Elsewhere => {
+                let missing = rules::NO_DOUBLEWRITE.problem("the doublewrite buffer was not found");
+                add(missing.because(rules::DOUBLEWRITE_ELSEWHERE));
+            }
             DoublewriteLayout::Legacy(header) if header.is_from_copy => {
-                add(problem(Found::HeaderCopyUsed).in_file("ibdata1"));
+                add(rules::HEADER_COPY_USED
+                    .problem("the first copy of the doublewrite header is damaged; the second was used")
+                    .in_file("ibdata1"));
             }
             _ => {}
         }
         for name in &self.doublewrite.other_sizes {
-            add(note(Found::OtherPageSize(self.doublewrite.page_bytes)).in_file(name));
+            add(rules::OTHER_PAGE_SIZE
+                .note(format!(
+                    "the file is of another page size than the instance ({} bytes)",
+                    self.doublewrite.page_bytes
+                ))
+                .in_file(name));
         }
         for file in self.doublewrite.files.iter().filter(|file| file.trailing_bytes > 0) {
-            add(note(Found::TrailingBytes(file.trailing_bytes)).in_file(&file.name));
+            add(rules::TRAILING_BYTES
+                .note(format!("{} bytes after the last slot", file.trailing_bytes))
+                .in_file(&file.name));
         }
         for file in &self.log.bad_headers {
-            add(problem(Found::RedoHeader).in_file(file).at(0));
+            add(rules::REDO_HEADER
+                .problem("the header of this file of the redo log is damaged, or not all there")
+                .in_file(file)
+                .at(0));
         }
         for file in &self.log.gaps {
-            add(problem(Found::RedoMissing).in_file(file));
+            add(rules::REDO_MISSING
+                .problem("the redo log continues in a file that is missing or too short")
+                .in_file(file));
         }
         if self.log.checkpoint.is_none() {
-            add(problem(Found::NoCheckpoint));
+            add(rules::NO_CHECKPOINT.problem("the checkpoint of the redo log is unknown"));
         } else if !self.log.is_checkpoint_certain {
-            add(note(Found::CheckpointUncertain));
+            add(rules::CHECKPOINT_UNCERTAIN
+                .note("a checkpoint block is damaged or missing that a newer checkpoint may have been in"));
         }
         // Of the two blocks in a file of newer MySQL one is not used, and holds anything.
         let both_used = self.log.format != Some(RedoFormat::Directory);
         for (file, offset) in self.log.damaged.iter().filter(|_| both_used) {
-            add(note(Found::DamagedCheckpoint).in_file(file).at(*offset));
+            add(rules::DAMAGED_CHECKPOINT.note("a checkpoint block has a wrong checksum").in_file(file).at(*offset));
         }
     }
 
@@ -363,11 +385,16 @@ impl InnodbSource {
         for (index, space) in self.spaces.all.iter().enumerate() {
             let first = self.spaces.index_of(space.id).filter(|first| *first != index);
             if let Some(first) = first.and_then(|first| self.spaces.all.get(first)) {
-                let finding = Found::TwoFiles { space_id: space.id, other: first.name() };
-                findings.push(problem(finding).in_file(&space.name()));
+                let what = format!("tablespace {} is claimed by {} too", space.id, printable(&first.name()));
+                findings.push(rules::TWO_FILES.problem(what).in_file(&space.name()));
             }
             if space.page_0.is_damaged() {
-                findings.push(problem(Found::PageZero).in_file(&space.name()).at(0));
+                findings.push(
+                    rules::PAGE_ZERO
+                        .problem("page 0 is damaged; the tablespace is known from other pages")
+                        .in_file(&space.name())
+                        .at(0),
+                );
             }
         }
         for (path, why) in &self.spaces.unknown {
@@ -378,8 +405,9 @@ impl InnodbSource {
                     // MySQL writes page 0 when it makes a file: 9.7.4 did not start where its redo log named such a tablespace.
                     // MariaDB makes it anew.
                     let of_mysql = matches!(self.family, Family::Mysql8 | Family::Mysql57 | Family::Mysql56);
-                    let severity = if of_mysql { problem } else { note };
-                    findings.push(severity(Found::EmptyFile).in_file(&path));
+                    let what = "the file has no page with content";
+                    let empty = if of_mysql { rules::EMPTY_FILE.problem(what) } else { rules::EMPTY_FILE.note(what) };
+                    findings.push(empty.in_file(&path));
                 }
                 NoSpace::Unknown => coverage.skip(SkippedPart::file(path), SkipReason::UnknownTablespace),
             }
@@ -392,12 +420,4 @@ impl InnodbSource {
             }
         }
     }
-}
-
-pub(super) fn note(found: Found) -> Finding {
-    Finding::note(FindingKind::Innodb(found))
-}
-
-pub(super) fn problem(found: Found) -> Finding {
-    Finding::problem(FindingKind::Innodb(found))
 }

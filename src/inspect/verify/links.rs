@@ -1,12 +1,12 @@
 //! Links between pages of indexes, as findings.
 
 use super::names::LazyNames;
-use crate::analysis::finding::Finding;
 use crate::analysis::page_links::LinkReport;
 use crate::analysis::page_scan::PageScan;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::names::RelationName;
 use crate::cluster::relation_path::RelationPaths;
+use crate::report::Finding;
 use crate::types::{Geometry, PageId};
 
 /// Findings about what pages of indexes say of each other. Where replay follows, only what holds before it.

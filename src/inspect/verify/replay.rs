@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::WatchBytes;
+use crate::analysis::coverage::Coverage;
 use crate::analysis::error_words::ErrorWords;
-use crate::analysis::finding::{Coverage, Finding, Severity};
-use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::page_check::PageDamage;
 use crate::analysis::page_heads::PageHeads;
+use crate::analysis::page_scan::PageCounts;
 use crate::analysis::provable::{WalBounds, WalPages};
 use crate::analysis::server_files::ServerFiles;
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
@@ -27,9 +27,11 @@ use crate::cluster::control_file::ControlRead;
 use crate::cluster::wal::{DeniedFile, UnknownVersionSegment, WalSet, WalSetError, WalSetOptions};
 use crate::inspect::cluster_wal::refuse_without_wal;
 use crate::inspect::error::InspectError;
+use crate::inspect::verify::rules;
 use crate::parsers::control::{ControlFile, WAL_LEVEL_MINIMAL};
 use crate::parsers::page::PageHeader;
 use crate::repair::scratch::scratch_file;
+use crate::report::{Finding, Severity};
 use crate::types::{Lsn, PageId};
 
 /// Damaged pages that are compared with WAL. What becomes of the others is unknown.
@@ -295,7 +297,7 @@ impl Judged {
     pub(super) fn findings(&self) -> Vec<Finding> {
         let of_backup = self.replay.backup.as_ref().map(Backup::findings).unwrap_or_default();
         let cannot_begin = self.cannot_begin.clone().filter(|_| self.replay.backup.is_some());
-        let of_begin = cannot_begin.map(|unknown| Finding::problem(FindingKind::ReplayCannotBegin(Box::new(unknown))));
+        let of_begin = cannot_begin.map(|unknown| rules::REPLAY_CANNOT_BEGIN.problem(unknown.to_string()));
         of_backup.into_iter().chain(of_begin).collect()
     }
 }
@@ -348,3 +350,29 @@ pub(super) const fn beyond_room() -> ReplayFate {
     let why = UnknownReason::TooManyDamaged { limit: MAX_DAMAGED };
     ReplayFate::Unknown(FateUnknown { why, segment: None })
 }
+
+/// Damaged pages of a scan, and what `replay` makes of them where it was followed.
+pub(super) fn damaged_pages(replay: Option<&ReplaySummary>, counts: &PageCounts, is_clean: bool) -> Option<Finding> {
+    let pages = counts.pages;
+    let Some(&ReplaySummary { healed, real_damage, unknown, .. }) = replay else {
+        let finding = rules::DAMAGED_PAGES.problem(format!("{} of {pages} pages are damaged", counts.damaged));
+        return (counts.damaged > 0).then(|| finding.because(if is_clean { NO_REPLAY } else { REPLAY_AHEAD }));
+    };
+    let count = healed.saturating_add(real_damage).saturating_add(unknown);
+    let what = format!(
+        "{count} of {pages} pages are damaged: {healed} healed in replay, {real_damage} real damage, {unknown} unknown"
+    );
+    let finding = match (real_damage, unknown) {
+        (0, 0) => rules::DAMAGED_PAGES.note(what).because(ALL_HEALED),
+        (_, 0) => rules::DAMAGED_PAGES.problem(what).because(NOT_ALL_HEALED),
+        _ => rules::DAMAGED_PAGES.problem(what).because(HEALING_UNKNOWN),
+    };
+    (count > 0).then_some(finding)
+}
+
+const NO_REPLAY: &str = "nothing repairs them: no replay will happen";
+const REPLAY_AHEAD: &str = "recovery may repair those that changed since the last checkpoint, not the others";
+const ALL_HEALED: &str =
+    "replay replaces or removes each of them before anything reads it, or the server does not need it";
+const NOT_ALL_HEALED: &str = "replay does not heal all of them: see each page";
+const HEALING_UNKNOWN: &str = "WAL does not say of all of them whether replay heals them: see each page";

@@ -15,8 +15,7 @@ use super::names::LazyNames;
 use super::replay::{HeldPage, MAX_DAMAGED, ReplayCluster, ReplayWal};
 use super::{Held, Plan, Shown, VerifyReport, VerifyRequest, VisitDamaged, WatchBytes, is_clean, show_held};
 use crate::analysis::cluster_report::inspect_directory;
-use crate::analysis::finding::{Coverage, Finding};
-use crate::analysis::finding_kind::FindingKind;
+use crate::analysis::coverage::Coverage;
 use crate::analysis::page_check::{PageCondition, PageDamage};
 use crate::analysis::page_scan::{
     BadPage, STORED_PIECE_BYTES, ScanOptions, StoredPiece, StoredScan, readable_bytes, scan_stored,
@@ -35,6 +34,7 @@ use crate::cluster::wal::fill;
 use crate::inspect::error::InspectError;
 use crate::inspect::file_filter::Selection;
 use crate::inspect::page_rules::{ChecksumRule, PageRules};
+use crate::inspect::verify::rules;
 use crate::parsers::checksum::page_checksum;
 use crate::parsers::control::ChecksumState;
 use crate::parsers::page::PageHeader;
@@ -263,14 +263,14 @@ impl Pass {
         Selection::new(&request.files, &backup.directory, &files, None, &mut coverage)?;
         let page_rules = PageRules::with_headers(&directory, || only_size(&self.named), &mut coverage, &mut findings);
         self.note_missing_archives(backup, &mut coverage);
-        findings.push(Finding::note(FindingKind::NotCompared));
+        findings.push(rules::NOT_COMPARED.note("the pages of archives were checked one by one"));
         let mut report = VerifyReport::begin(&directory, server, &signs, findings, coverage);
         report.files = taken.len() as u64;
         let Some(page_rules) = page_rules else { return Ok(report) };
         let is_clean = is_clean(&directory, &signs);
         let more_wal = request.replay.as_deref();
         if !is_clean && directory.control().trusted().is_some() && more_wal.is_none() {
-            report.findings.push(Finding::note(FindingKind::NotShutDown));
+            report.findings.push(rules::NOT_SHUT_DOWN.note("the cluster was not shut down cleanly"));
         }
         if page_rules.by_control {
             let is_taken = |file: &RelationFile| taken.contains(&file.path);

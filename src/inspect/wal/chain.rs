@@ -7,10 +7,9 @@ use super::read_wal::ReadWal;
 use super::request::WalRequest;
 use super::source::WalSource;
 use super::watch::{WatchWal, Watched};
-use crate::analysis::finding::Finding;
-use crate::analysis::finding_kind::{FindingKind, Resync};
 use crate::analysis::wal::chain::{ChainVerdict, CheckedRun, RunCounter};
 use crate::analysis::wal::collect::collect_run;
+use crate::analysis::wal::lost::Resync;
 use crate::analysis::wal::segment::Visitor;
 use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::undecoded::Undecoded;
@@ -18,7 +17,9 @@ use crate::analysis::wal::unreadable::{HasCompressed, ImageCheck, UnreadableImag
 use crate::analysis::wal::walk::{Damage, walk_run};
 use crate::cluster::wal::WalSet;
 use crate::inspect::error::InspectError;
+use crate::inspect::wal::rules;
 use crate::parsers::wal::block::Keep;
+use crate::parsers::wal::reader::Aborted;
 
 /// Which chain is checked.
 #[derive(Clone, Debug)]
@@ -80,14 +81,18 @@ pub fn wal_chain(request: &WalChainRequest, watch: WatchWal<'_>) -> Result<WalCh
                 )
             };
             undecoded.extend(wrong.0);
-            let payload = |error| Finding::problem(FindingKind::Payload(error));
-            notes.findings.extend(undecoded.into_iter().map(payload));
+            notes.findings.extend(undecoded.into_iter().map(|error| rules::PAYLOAD.problem(error.to_string())));
             if has_compressed.0 && !watched.is_interrupted() {
                 let stretch = plan.stretch(set, run, Keep::Blocks);
                 notes.findings.extend(unreadable_images(&stretch, request, &watched).findings());
             }
             if let Ok(walked) = &walked {
-                let note = |aborted| Finding::note(FindingKind::AbortedRecord(aborted));
+                let note = |aborted: Aborted| {
+                    let Aborted { start_lsn, missing_lsn, have, tot_len, .. } = aborted;
+                    rules::ABORTED_RECORD.note(format!(
+                        "record at {start_lsn} was cut off at {missing_lsn} and replaced: {have} of {tot_len} bytes were there"
+                    ))
+                };
                 notes.findings.extend(walked.aborted.iter().copied().map(note));
             }
             (walked, checked)

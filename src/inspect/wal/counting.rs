@@ -4,8 +4,6 @@ use std::ops::Range;
 
 use super::stats::WalCounts;
 use super::watch::Watched;
-use crate::analysis::finding::Finding;
-use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::wal::hidden_redo::{NewerImage, NewerImages};
 use crate::analysis::wal::interval::{Folded, Interval, IntervalFold, Reread};
 use crate::analysis::wal::partial::{Counter, Counts, ScanPlan, Slice};
@@ -13,8 +11,10 @@ use crate::analysis::wal::resync::collect_resynchronised;
 use crate::analysis::wal::segment::{Visitor, read_segment};
 use crate::analysis::wal::stretch::{Extent, Stretch};
 use crate::cluster::wal::WalReadError;
+use crate::inspect::wal::rules;
 use crate::parsers::error::ParseError;
 use crate::parsers::wal::block::Keep;
+use crate::report::Finding;
 use crate::types::Lsn;
 
 /// What was counted of the segments so far.
@@ -71,11 +71,11 @@ impl<'p> Counting<'p> {
     /// All that was counted; says what was odd about it.
     pub(super) fn finish(self, findings: &mut Vec<Finding>) -> WalCounts {
         let Self { plan, mut counted, fold, undecoded, .. } = self;
-        findings.extend(undecoded.into_iter().map(|error| Finding::problem(FindingKind::Payload(error))));
+        findings.extend(undecoded.into_iter().map(|error| rules::PAYLOAD.problem(error.to_string())));
         let Folded { intervals, clock, times, since_redo } = fold.finish();
         findings.extend(clock.findings());
         let hidden = intervals.iter().filter_map(|interval| interval.hidden);
-        findings.extend(hidden.map(|hidden| Finding::note(FindingKind::from(hidden))));
+        findings.extend(hidden.map(rules::hidden_redo));
         (counted.intervals, counted.times, counted.since_redo) = (intervals, times, since_redo);
         if plan.group.is_none() {
             counted.wal_bytes = counted.intervals.iter().map(Interval::wal_bytes).sum();

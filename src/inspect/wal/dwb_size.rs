@@ -10,9 +10,9 @@ use super::request::WalRequest;
 use super::segments::{Reading, RunStep};
 use super::source::WalSource;
 use super::watch::WatchWal;
+use crate::analysis::coverage::Coverage;
+use crate::analysis::dwb_format::patch::WRAPPED;
 use crate::analysis::error_words::ErrorWords;
-use crate::analysis::finding::{Coverage, Finding};
-use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::skipped::{SkipReason, SkippedPart};
 use crate::analysis::staleness::BatchVerdict;
 use crate::analysis::wal::dwb_size::{BufferWrap, DirtiedInterval, DirtyBlocks, DirtyCut, DirtyFold};
@@ -20,6 +20,7 @@ use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::undecoded::Undecoded;
 use crate::inspect::dwb_source::DwbSource;
 use crate::inspect::error::InspectError;
+use crate::inspect::wal::rules;
 use crate::parsers::dwb::LAYOUTS;
 use crate::parsers::wal::block::Keep;
 
@@ -70,7 +71,7 @@ impl WalSource {
             }
             Ok(())
         });
-        self.findings.extend(undecoded.into_iter().map(|error| Finding::problem(FindingKind::Payload(error))));
+        self.findings.extend(undecoded.into_iter().map(|error| rules::PAYLOAD.problem(error.to_string())));
         (fold.finish(), records)
     }
 }
@@ -99,7 +100,7 @@ fn buffer_of(path: &Path, jobs: usize, coverage: &mut Coverage) -> BufferWrap {
         });
     }
     coverage.append_once(report.coverage);
-    if findings.iter().any(|finding| matches!(finding.kind, FindingKind::Wrapped)) {
+    if findings.iter().any(|finding| finding.is(&WRAPPED)) {
         BufferWrap::Likely
     } else if is_current {
         BufferWrap::No

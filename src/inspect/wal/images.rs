@@ -6,22 +6,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::counting::Counting;
 use super::source::{Notes, WalSource};
 use super::watch::{WatchWal, Watched};
-use crate::analysis::finding::Finding;
-use crate::analysis::finding_kind::{FindingKind, Resync};
 use crate::analysis::select::{PageSelection, Span};
 use crate::analysis::wal::cause::{Cause, CauseClassifier, OldLsns, OpenCauses};
 use crate::analysis::wal::cause_facts::{CauseFacts, FactsFold, SegmentFacts};
 use crate::analysis::wal::collect::{collect_run, end_of_part};
 use crate::analysis::wal::hidden_redo::{HiddenRedo, RedoInForce};
+use crate::analysis::wal::lost::Resync;
 use crate::analysis::wal::partial::{Counter, ScanPlan};
 use crate::analysis::wal::redo_points::RedoPoints;
 use crate::analysis::wal::segment::{Visitor, read_segment};
 use crate::analysis::wal::unreadable::UnreadableImage;
 use crate::cluster::wal::WalSet;
+use crate::inspect::wal::rules;
 use crate::parsers::image::{BlockImage, ImageError};
 use crate::parsers::wal::block::{BlockRef, Keep};
 use crate::parsers::wal::checkpoint::CheckPoint;
 use crate::parsers::wal::record::Record;
+use crate::report::Finding;
 use crate::types::Lsn;
 
 /// Which images are shown; the default is all of them.
@@ -172,12 +173,18 @@ impl WalSource {
 /// What the causes that were told leave open.
 pub(super) fn open_findings(classifier: &CauseClassifier) -> Vec<Finding> {
     let OpenCauses { hidden, before_start, hints_so_far, unreadable } = classifier.open();
-    let mut kinds: Vec<FindingKind> = Vec::new();
-    kinds.extend(hidden.points.into_iter().map(FindingKind::from));
-    kinds.extend((before_start > 0).then_some(FindingKind::BeforeFirstRedo { images: before_start }));
-    kinds.extend((hints_so_far > 0).then_some(FindingKind::HintsSoFar { images: hints_so_far }));
-    let undecoded = classifier.undecoded().iter().cloned().map(FindingKind::Payload).map(Finding::problem);
-    undecoded.chain(unreadable.findings()).chain(kinds.into_iter().map(Finding::note)).collect()
+    let undecoded = classifier.undecoded().iter().map(|error| rules::PAYLOAD.problem(error.to_string()));
+    let mut findings: Vec<Finding> = undecoded.chain(unreadable.findings()).collect();
+    findings.extend(hidden.points.into_iter().map(rules::hidden_redo));
+    if before_start > 0 {
+        let what = format!("{before_start} images before the first known redo point are unknown_before_start");
+        findings.push(rules::BEFORE_FIRST_REDO.note(what));
+    }
+    if hints_so_far > 0 {
+        let what = format!("{hints_so_far} images are hint_only as far as WAL was read: their interval is not over");
+        findings.push(rules::HINTS_SO_FAR.note(what));
+    }
+    findings
 }
 
 /// Images of one segment that are kept until those before them were shown; with more, the segment is read again.
@@ -280,7 +287,7 @@ pub(super) fn redo_points(
     // One that `pg_control` names is known.
     hidden.retain(|point| !named.iter().any(|lsn| *lsn > point.after && *lsn <= point.before));
     for point in &hidden {
-        let finding = Finding::note(FindingKind::from(*point));
+        let finding = rules::hidden_redo(*point);
         if !source.findings.contains(&finding) {
             source.findings.push(finding);
         }

@@ -15,6 +15,7 @@ pub mod recompress;
 pub mod report;
 pub mod request;
 pub mod restored;
+pub(crate) mod rules;
 mod segments;
 pub mod source;
 pub mod stats;

@@ -3,7 +3,6 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use crate::analysis::finding::Finding;
 use crate::analysis::wal::catalog_rows::{CatalogFileNumbers, CatalogRowReader, CatalogRows};
 use crate::analysis::wal::collect::collect_run;
 use crate::analysis::wal::partial::ScanPlan;
@@ -13,6 +12,7 @@ use crate::cluster::names::RelationNames;
 use crate::cluster::wal::WalSet;
 use crate::inspect::error::{InspectError, open_data_dir};
 use crate::parsers::wal::block::Keep;
+use crate::report::Finding;
 use crate::types::RelFileLocator;
 
 /// What is known of names of relations and databases.

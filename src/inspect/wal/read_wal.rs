@@ -2,8 +2,9 @@
 
 use super::names::NameLookup;
 use super::source::WalSource;
-use crate::analysis::finding::{Coverage, Finding};
+use crate::analysis::coverage::Coverage;
 use crate::cluster::wal::WalOrigin;
+use crate::report::Finding;
 
 #[derive(Debug)]
 pub struct ReadWal {

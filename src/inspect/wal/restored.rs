@@ -3,10 +3,9 @@
 use super::images::{FoundImage, ImageSelection};
 use super::source::{Notes, WalSource};
 use super::watch::WatchWal;
-use crate::analysis::finding::Finding;
-use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::skipped::SkippedPart;
 use crate::analysis::wal::unreadable::{UnreadableImage, UnreadableImages};
+use crate::inspect::wal::rules;
 use crate::parsers::image::ImageDecoder;
 use crate::parsers::restore::ready_page;
 
@@ -59,7 +58,8 @@ impl WalSource {
         }
         shown?;
         if left_out > 0 {
-            self.findings.push(Finding::note(FindingKind::NotApplied { count: left_out }));
+            self.findings
+                .push(rules::NOT_APPLIED.note(format!("{left_out} images that redo does not apply were left out")));
         }
         Ok(left_out)
     }

@@ -9,27 +9,29 @@ use super::names::NameLookup;
 use super::request::{WalRequest, is_segment_name};
 use super::time_range::{TimedRange, bytes_between, lsn_range};
 use super::watch::{WatchWal, Watched, unwatched};
+use crate::analysis::coverage::Coverage;
 use crate::analysis::error_words::ErrorWords;
-use crate::analysis::finding::{Coverage, Finding, Severity};
-use crate::analysis::finding_kind::{FindingKind, Resync, WalChange, WalDamage, WalRemark};
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::analysis::verdict::history::WalHistory;
 use crate::analysis::verdict::interest::Interest;
+use crate::analysis::wal::lost::{Resync, WalDamage};
 use crate::analysis::wal::lost::{lost_by_damage, lost_by_note};
 use crate::analysis::wal::partial::ScanPlan;
 use crate::analysis::wal::relation_filter::RelationFilter;
 use crate::analysis::wal::set_notes::{NeededWal, note_set};
 use crate::analysis::wal::tail::{Tail, judge_tail};
 use crate::analysis::wal::walk::{Damage, WalkEnd, walk_run};
-use crate::cluster::wal::{WalReadError, WalSet, WalSetError, WalSetOptions};
+use crate::cluster::wal::{NoteKind, WalReadError, WalSet, WalSetError, WalSetOptions};
 use crate::inspect::error::InspectError;
 use crate::inspect::relation_name::RelationChoice;
+use crate::inspect::wal::rules;
 use crate::parsers::control_layout::ControlLayout;
 use crate::parsers::wal::block::Keep;
 use crate::parsers::wal::end::EndOfWal;
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::timeline::WalSegment;
 use crate::repair::scratch::scratch_file;
+use crate::report::{Finding, Severity};
 use crate::types::Lsn;
 
 /// The set of segments, with what was odd about it.
@@ -115,7 +117,9 @@ impl WalSource {
         if let Some(since) = since.filter(|_| leaves_out_unknown) {
             let bytes = bytes_between(&source.set, request.start.max(first), since);
             if bytes > 0 {
-                source.findings.push(Finding::note(FindingKind::TimeUnknownBefore { first_lsn: since, bytes }));
+                source.findings.push(rules::TIME_UNKNOWN_BEFORE.note(format!(
+                    "{bytes} bytes of WAL before {since} are left out: when they were written is unknown"
+                )));
             }
         }
         Ok(source)
@@ -127,8 +131,10 @@ impl WalSource {
         let version = control.prefix.pg_control_version;
         let known = ControlLayout::of_version(version);
         if known.is_none_or(|layout| !layout.is_written_by(major)) {
-            let kind = FindingKind::WalVersion { major: major.number(), control_version: version };
-            self.findings.push(Finding::problem(kind));
+            self.findings.push(
+                rules::WAL_VERSION
+                    .problem(format!("page magic of major {}, pg_control version {version}", major.number())),
+            );
         }
     }
 
@@ -142,7 +148,11 @@ impl WalSource {
         let (Some(one), Some(other)) = (number(&first_name), number(&last_name)) else { return };
         let between = other.saturating_sub(one).saturating_sub(1);
         if between > 0 {
-            self.findings.push(Finding::note(FindingKind::TwoSegments { between }));
+            self.findings.push(
+                rules::TWO_SEGMENTS.note(format!(
+                    "two files were named and these two are read, not the {between} segments between them"
+                )),
+            );
         }
     }
 
@@ -153,7 +163,9 @@ impl WalSource {
                 Some(names) if names != wal => return Err(InspectError::NamesOfOtherCluster { names, wal }),
                 Some(_) => {}
                 None if names.is_of_wal_alone() => {}
-                None => self.findings.push(Finding::note(FindingKind::NamesOfUnknownCluster)),
+                None => self
+                    .findings
+                    .push(rules::NAMES_OF_UNKNOWN_CLUSTER.note("the names given do not say which cluster they are of")),
             }
         }
         for gap in names.gaps() {
@@ -366,7 +378,8 @@ impl WalSource {
         let segments = self.set.segments().len();
         let Some(last) = run.clone().rev().find(is_gone).filter(|last| last + 1 < segments) else { return false };
         let segment = self.set.segments()[last].label.clone();
-        self.findings.push(Finding::note(FindingKind::Wal(WalRemark::Recycled { segment })));
+        let what = format!("{segment} was there when the directory was listed, and was then renamed or removed");
+        self.findings.push(NoteKind::Recycled.rule().note(what));
         if last + 1 < run.end {
             self.waiting.push_front(last + 1..run.end);
         }
@@ -383,10 +396,10 @@ impl WalSource {
             self.note_damage(run, WalDamage::Further(walked.further_damage));
         }
         if let Some(at) = walked.written_since {
-            self.note_changing(WalChange::ReadLater { at });
+            self.note_changing(format!("WAL could not be read at {at} at first, and could a moment later"));
         }
         for error in &walked.past_end {
-            self.findings.push(Finding::problem(FindingKind::AfterSegment(error.into())));
+            self.findings.push(rules::AFTER_SEGMENT.problem(error.to_string()));
         }
         if let Some(error) = walked.error.take() {
             self.note_unread(run, error);
@@ -399,11 +412,11 @@ impl WalSource {
         let last = self.set.segments().get(run.end.saturating_sub(1));
         let run_end = last.map_or(Lsn(u64::MAX), |last| last.start_lsn.advanced_by(segment_size));
         self.coverage.skipped.push(lost_by_damage(&damage, run_end.min(self.end.unwrap_or(run_end))));
-        self.findings.push(Finding::problem(FindingKind::Damage(damage)));
+        self.findings.push(rules::damage(&damage, self.resync));
     }
 
-    fn note_changing(&mut self, change: WalChange) {
-        self.findings.push(Finding::note(FindingKind::WalChanging(change)));
+    fn note_changing(&mut self, what: String) {
+        self.findings.push(rules::WAL_CHANGING.note(what));
     }
 
     /// Says how a run ended: nothing for the usual end, a finding for damage.
@@ -417,18 +430,19 @@ impl WalSource {
                 }
                 match tail {
                     Tail::RecordsFollow { first_lsn, was_synced } => {
-                        self.note_damage(
-                            run,
-                            WalDamage::RecordsFollow { end: end.clone(), first_lsn, was_synced, resync: self.resync },
-                        );
+                        self.note_damage(run, WalDamage::RecordsFollow { end: end.clone(), first_lsn, was_synced });
                     }
-                    Tail::Changing { end_lsn } => self.note_changing(WalChange::EndMoves { end_lsn }),
+                    Tail::Changing { end_lsn } => {
+                        self.note_changing(format!("WAL changed while it was read; the last reading reached {end_lsn}"))
+                    }
                     Tail::BeforeKnownEnd { known_lsn } => {
                         self.note_damage(run, WalDamage::BeforeKnownEnd { end: end.clone(), known_lsn });
                     }
                     Tail::UnfinishedPage { first_lsn } => {
-                        let unfinished = FindingKind::WalUnfinished { end: end.clone(), first_lsn };
-                        self.findings.push(Finding::note(unfinished));
+                        self.findings.push(rules::WAL_UNFINISHED.note(format!(
+                            "{end}; the same page of WAL holds valid records from {first_lsn} on, and no later page \
+                                was written"
+                        )));
                     }
                     Tail::Complete | Tail::EndOfWal | Tail::Gap => {}
                 }

@@ -6,13 +6,13 @@ use super::request::WalRequest;
 use super::segments::{Reading, RunStep};
 use super::source::WalSource;
 use super::watch::WatchWal;
-use crate::analysis::finding::Finding;
-use crate::analysis::finding_kind::{FindingKind, Resync};
+use crate::analysis::wal::lost::Resync;
 use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::tally::Tally;
 use crate::analysis::wal::time_buckets::{Bucket, BucketCounter, TimeBuckets};
 use crate::inspect::error::InspectError;
 use crate::inspect::relation_name::RelationChoice;
+use crate::inspect::wal::rules;
 use crate::parsers::wal::block::Keep;
 use crate::types::Lsn;
 
@@ -71,7 +71,7 @@ pub(crate) fn wal_times(request: &WalTimesRequest, watch: WatchWal<'_>) -> Resul
         undecoded.extend(part.found.undecoded.0.take());
         Ok(())
     });
-    source.findings.extend(undecoded.into_iter().map(|error| Finding::problem(FindingKind::Payload(error))));
+    source.findings.extend(undecoded.into_iter().map(|error| rules::PAYLOAD.problem(error.to_string())));
     source.coverage.examined = total.records;
     source.note_range_without_wal();
     source.note_unmet_relations();

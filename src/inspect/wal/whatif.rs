@@ -6,13 +6,12 @@ use super::request::WalRequest;
 use super::segments::{Reading, RunStep};
 use super::source::WalSource;
 use super::watch::WatchWal;
-use crate::analysis::finding::Finding;
-use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::wal::tally::Tally;
 use crate::analysis::wal::whatif::collect::{SegmentTouches, WhatIfReplay};
 use crate::analysis::wal::whatif::compression::{CompressionWhatIf, SampleSize};
 use crate::analysis::wal::whatif::{Spacing, WhatIf, WhatIfPlan};
 use crate::inspect::error::InspectError;
+use crate::inspect::wal::rules;
 use crate::parsers::wal::block::Keep;
 
 /// What is replayed.
@@ -68,7 +67,7 @@ impl WalSource {
         self.findings.extend(replay.odd_times());
         let (what_if, tally, undecoded) = replay.finish();
         for error in undecoded {
-            self.findings.push(Finding::problem(FindingKind::Payload(error)));
+            self.findings.push(rules::PAYLOAD.problem(error.to_string()));
         }
         (what_if, tally)
     }

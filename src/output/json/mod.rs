@@ -7,9 +7,9 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::analysis::finding::{Finding, Severity};
 use crate::analysis::skipped::Skipped;
 use crate::parsers::wal::payload::PgTimestamp;
+use crate::report::{Finding, Severity};
 use crate::types::Lsn;
 
 pub(crate) mod bad_page;
@@ -288,11 +288,11 @@ impl From<&Finding> for FindingJson {
     fn from(finding: &Finding) -> Self {
         Self {
             severity: if finding.severity == Severity::Problem { "problem" } else { "note" }.into(),
-            kind: finding.kind.code().into(),
+            kind: finding.rule.code.into(),
             file: finding.file.clone(),
             offset: finding.offset.map(|offset| format!("{offset:#X}")),
-            what: finding.kind.to_string(),
-            why: finding.kind.why().into(),
+            what: finding.to_string(),
+            why: finding.why.into(),
         }
     }
 }

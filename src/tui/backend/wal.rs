@@ -7,16 +7,16 @@ use std::sync::{Arc, Mutex};
 use super::new_files::export;
 use super::stamps::FileStamps;
 use super::{hand_over, lock, quoted_paths};
-use crate::analysis::finding::Severity;
-use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::wal::hidden_redo::HiddenRedo;
 use crate::analysis::wal::savings::{SPREADS, Savings};
 use crate::analysis::wal::whatif::{Spacing, WhatIfPlan};
 use crate::inspect::error::InspectError;
 use crate::inspect::wal::names::NameLookup;
 use crate::inspect::wal::request::WalRequest;
+use crate::inspect::wal::rules::HIDDEN_REDO;
 use crate::inspect::wal::source::WalSource;
 use crate::output::shell::quoted;
+use crate::report::Severity;
 use crate::tui::action::{Action, Effect};
 use crate::tui::command_line::WALFPI;
 use crate::tui::facts::{Progress, WalNames, WalSurvey, WindowSheet};
@@ -132,10 +132,8 @@ fn survey(
     survey.hidden = source
         .findings
         .iter()
-        .filter_map(|finding| match finding.kind {
-            FindingKind::HiddenRedo { after, before } => Some(HiddenRedo { after, before }),
-            _ => None,
-        })
+        .filter(|finding| finding.is(&HIDDEN_REDO))
+        .filter_map(|finding| finding.lsns.map(|(after, before)| HiddenRedo { after, before }))
         .collect();
     sender.action(Action::WalRead(Arc::new(survey.clone())));
     let plan = WhatIfPlan { spacings: SPREADS.map(Spacing::Every).to_vec(), completion_target: None };

@@ -72,7 +72,7 @@ pub(super) fn body(state: &State) -> Body<'_> {
 /// What is to be said of WAL besides its counts: problems first, then what was not examined.
 #[must_use]
 pub fn notes(wal: &WalSurvey) -> Vec<String> {
-    let problems = wal.problems.iter().map(|finding| format!("problem: {}; {}", finding.kind, finding.kind.why()));
+    let problems = wal.problems.iter().map(|finding| format!("problem: {}; {}", finding, finding.why));
     let skipped = wal.skipped.iter().map(|skipped| format!("not examined: {skipped}"));
     problems.chain(skipped).collect()
 }

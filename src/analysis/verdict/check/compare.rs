@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::input::{ClusterInput, DwbInput, Scope};
 use super::progress::{CheckProgress, Stage};
-use crate::analysis::finding::Coverage;
+use crate::analysis::coverage::Coverage;
 use crate::analysis::skipped::SkippedPart;
 use crate::analysis::slot_facts::WritePath;
 use crate::analysis::verdict::doubt::LsnWitness;

@@ -2,7 +2,7 @@
 
 use super::input::ClusterInput;
 use super::read_wal::WalRead;
-use crate::analysis::finding::Coverage;
+use crate::analysis::coverage::Coverage;
 use crate::analysis::skipped::{SkipReason, SkippedPart};
 use crate::analysis::verdict::slots::Suspicion;
 use crate::analysis::verdict::zeroed::{MAX_ZEROED, ZeroedPages};

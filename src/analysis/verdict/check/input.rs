@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::analysis::finding::Coverage;
+use crate::analysis::coverage::Coverage;
 use crate::analysis::page_links::BrokenLink;
 use crate::analysis::staleness::Staleness;
 use crate::analysis::verdict::doubt::{Doubt, LsnWitness};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashSet;
 
 use super::progress::{CheckProgress, Stage};
-use crate::analysis::finding::Coverage;
+use crate::analysis::coverage::Coverage;
 use crate::analysis::page_links::BrokenLink;
 use crate::analysis::verdict::slots::{SlotRef, Suspicion, slots_of};
 use crate::analysis::verdict::survey::{Context, PageReport};

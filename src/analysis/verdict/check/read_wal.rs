@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::input::{ClusterInput, WalInput};
 use super::progress::{CheckProgress, Stage};
+use crate::analysis::coverage::Coverage;
 use crate::analysis::error_words::ErrorWords;
-use crate::analysis::finding::Coverage;
 use crate::analysis::skipped::{SkipReason, SkippedPart};
 use crate::analysis::slot_facts::WritePath;
 use crate::analysis::verdict::change_log::ChangeLog;

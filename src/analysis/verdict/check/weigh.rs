@@ -1,7 +1,7 @@
 //! Still the fourth stage: what is doubtful about the cluster as a whole counts against every image.
 
 use super::input::Witnesses;
-use crate::analysis::finding::Coverage;
+use crate::analysis::coverage::Coverage;
 use crate::analysis::verdict::candidate::CandidateOutcome;
 use crate::analysis::verdict::doubt::{Doubt, LsnWitness};
 use crate::analysis::verdict::replay::Replay;

@@ -3,7 +3,6 @@
 use super::replay::Replay;
 use super::touches::{Full, GiveUp, TouchList, Touches};
 use super::{WhatIf, WhatIfPlan};
-use crate::analysis::finding::Finding;
 use crate::analysis::wal::segment::{Visitor, WatchRead, read_segment};
 use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::tally::Tally;
@@ -11,6 +10,7 @@ use crate::cluster::wal::WalReadError;
 use crate::parsers::error::ParseError;
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::version::Major;
+use crate::report::Finding;
 use crate::types::{Geometry, Lsn};
 
 /// Replays WAL under other settings, run by run.

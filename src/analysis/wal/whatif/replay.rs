@@ -10,7 +10,6 @@ use super::spacing::{OpenImages, OrdinaryImage, Server, SpacingReplay};
 use super::touches::{Event, ForkKey, Kind, KindKey, Touch, Touches, slice_bytes};
 use super::unexplained::UnexplainedImages;
 use super::{Outcome, WhatIf, WhatIfPlan};
-use crate::analysis::finding::Finding;
 use crate::analysis::wal::block_map::BlockMap;
 use crate::analysis::wal::certainty::Certainty;
 use crate::analysis::wal::clock::{Clock, Told};
@@ -19,6 +18,7 @@ use crate::analysis::wal::tally::Tally;
 use crate::parsers::error::ParseError;
 use crate::parsers::wal::payload::PgTimestamp;
 use crate::parsers::wal::version::Major;
+use crate::report::Finding;
 use crate::types::{BlockNumber, ForkNumber, Geometry, LONG_WAL_HEADER_BYTES, Lsn, RelFileLocator};
 
 /// Replays a WAL under other settings.

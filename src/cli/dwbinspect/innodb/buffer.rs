@@ -8,8 +8,8 @@ use clap::Args;
 use serde_json::Map;
 
 use super::{DirectoryArgs, PROGRAM};
+use crate::analysis::coverage::Coverage;
 use crate::analysis::error_words::ErrorWords;
-use crate::analysis::finding::Coverage;
 use crate::analysis::innodb::scan::ScanReport;
 use crate::analysis::innodb::slot::SlotFacts;
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};

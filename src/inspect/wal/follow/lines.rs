@@ -5,7 +5,6 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 
-use crate::analysis::finding::Finding;
 use crate::analysis::wal::certainty::Certainty;
 use crate::analysis::wal::clock::Clock;
 use crate::analysis::wal::collect::collect_run;
@@ -23,6 +22,7 @@ use crate::inspect::wal::watch::unwatched;
 use crate::parsers::error::ParseError;
 use crate::parsers::wal::block::Keep;
 use crate::parsers::wal::payload::PgTimestamp;
+use crate::report::Finding;
 use crate::types::Lsn;
 
 /// What lines stand for.

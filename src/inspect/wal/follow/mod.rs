@@ -15,9 +15,8 @@ use super::request::{SegmentSpan, WalRequest};
 use super::source::{WalSource, Wanted};
 use super::stats::WalCounts;
 use super::watch::{Watched, unwatched};
+use crate::analysis::coverage::Coverage;
 use crate::analysis::error_words::ErrorWords;
-use crate::analysis::finding::{Coverage, Finding};
-use crate::analysis::finding_kind::{FindingKind, WalRemark};
 use crate::analysis::skipped::{Lacking, SkipClass, SkipReason, Skipped, SkippedPart};
 use crate::analysis::wal::partial::ScanPlan;
 use crate::analysis::wal::set_notes::{NeededWal, note_all};
@@ -26,7 +25,9 @@ use crate::analysis::wal::walk::WalkEnd;
 use crate::cluster::wal::WalOrigin;
 use crate::cluster::wal::{NoteKind, WalReadError, WalSet, WalSetError};
 use crate::inspect::error::InspectError;
+use crate::inspect::wal::rules;
 use crate::parsers::wal::block::Keep;
+use crate::report::Finding;
 use crate::types::{Lsn, TimelineId};
 use lines::Lines;
 pub use lines::{FollowBy, FollowedLine, FollowedRow};
@@ -151,7 +152,7 @@ impl WalFollow {
         }
         self.is_over |= after == After::End;
         let undecoded = self.lines.take_undecoded().into_iter();
-        self.telling.extend(undecoded.map(|error| Oddity::Finding(Finding::problem(FindingKind::Payload(error)))));
+        self.telling.extend(undecoded.map(|error| Oddity::Finding(rules::PAYLOAD.problem(error.to_string()))));
         self.telling.extend(self.lines.take_wrong_clock().into_iter().map(Oddity::Finding));
         if let Some(error) = self.lines.take_lost_redo() {
             self.tell_skipped(SkippedPart::WalBeforeRedo, error);
@@ -229,8 +230,7 @@ impl WalFollow {
             "timeline {now} begins at {left}, but timeline {before} was counted up to {next}: what it has after {left} is \
              counted too"
         );
-        let remark = WalRemark::Note { kind: NoteKind::OtherTimeline, what };
-        self.telling.push(Oddity::Finding(Finding::note(FindingKind::Wal(remark)).in_file("WAL")));
+        self.telling.push(Oddity::Finding(NoteKind::OtherTimeline.rule().note(what).in_file("WAL")));
         self.lines.go_on_at(left, set);
         true
     }
@@ -258,22 +258,22 @@ impl WalFollow {
         let mut wrong = Wrong::default();
         let mut seen = Vec::new();
         for finding in opened.0 {
-            match &finding.kind {
-                FindingKind::Wal(remark) if remark.kind() == NoteKind::Gap => wrong.gaps.push(finding),
-                // That is what a server does with segments that it does not need.
-                FindingKind::Wal(remark) if remark.kind() == NoteKind::Recycled => {}
-                _ => seen.push(Oddity::Finding(finding)),
+            if finding.is(NoteKind::Gap.rule()) {
+                wrong.gaps.push(finding);
+            } else if !finding.is(NoteKind::Recycled.rule()) {
+                // What is left out is what a server does with segments that it does not need.
+                seen.push(Oddity::Finding(finding));
             }
         }
         // Said when it is certain that nothing comes to fill the gap.
         let skipped = opened.1.skipped.into_iter().filter(|skipped| skipped.reason != SkipReason::SegmentsMissing);
         seen.extend(skipped.map(Oddity::Skipped));
         for finding in met.0 {
-            match &finding.kind {
-                FindingKind::Damage(_) => wrong.blocking.push(Oddity::Finding(finding)),
-                // It is being written: the next look shows what comes of it.
-                FindingKind::WalChanging(_) | FindingKind::Wal(WalRemark::Recycled { .. }) => {}
-                _ => seen.push(Oddity::Finding(finding)),
+            if finding.is(&rules::DAMAGE) {
+                wrong.blocking.push(Oddity::Finding(finding));
+            } else if !finding.is(&rules::WAL_CHANGING) && !finding.is(NoteKind::Recycled.rule()) {
+                // What is left out is being written: the next look shows what comes of it.
+                seen.push(Oddity::Finding(finding));
             }
         }
         let skipped = met.1.skipped.into_iter().filter(|skipped| skipped.reason.class() != SkipClass::Interrupted);
@@ -430,7 +430,7 @@ fn hidden_redo_points(lines: &[FollowedLine]) -> impl Iterator<Item = Oddity> {
         FollowedRow::Interval(interval) => interval.hidden,
         FollowedRow::Bucket(_) => None,
     });
-    hidden.map(|hidden| Oddity::Finding(Finding::note(FindingKind::from(hidden))))
+    hidden.map(|hidden| Oddity::Finding(rules::hidden_redo(hidden)))
 }
 
 /// True when a run has WAL after `next`.

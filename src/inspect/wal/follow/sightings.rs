@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use crate::analysis::finding::{Finding, Severity};
-use crate::analysis::finding_kind::{FindingKind, WalRemark};
 use crate::analysis::skipped::{SkipReason, Skipped, SkippedPart};
 use crate::cluster::wal::NoteKind;
+use crate::inspect::wal::rules::AFTER_SEGMENT;
+use crate::report::{Finding, Severity};
 
 /// Looks that must find the same until it is believed.
 pub(super) const MIN_LOOKS: u32 = 3;
@@ -32,7 +32,7 @@ impl Oddity {
     fn is_certain(&self) -> bool {
         match self {
             Self::Finding(Finding { severity: Severity::Note, .. }) => true,
-            Self::Finding(finding) => matches!(finding.kind, FindingKind::AfterSegment(_)),
+            Self::Finding(finding) => finding.is(&AFTER_SEGMENT),
             Self::Skipped(_) => false,
         }
     }
@@ -40,9 +40,7 @@ impl Oddity {
     /// Of what the set of segments says: what it is about, and the file.
     fn subject(&self) -> Option<(NoteKind, Option<&str>)> {
         match self {
-            Self::Finding(Finding { kind: FindingKind::Wal(remark), file, .. }) => {
-                Some((remark.kind(), file.as_deref()))
-            }
+            Self::Finding(Finding { rule, file, .. }) => Some((NoteKind::of_rule(rule)?, file.as_deref())),
             Self::Skipped(Skipped { what, reason: SkipReason::Wal { kind, .. }, .. }) => {
                 let file = if let SkippedPart::File(file) = what { Some(file.as_str()) } else { None };
                 Some((*kind, file))
@@ -117,8 +115,9 @@ impl Sightings {
     /// Counts notes of segments: a server makes many in the course of time.
     fn is_one_of_few(&mut self, oddity: &Oddity) -> bool {
         match oddity {
-            Oddity::Finding(Finding { severity: Severity::Note, kind: FindingKind::Wal(remark), .. }) => {
-                let count = self.notes.entry(remark.kind()).or_default();
+            Oddity::Finding(Finding { severity: Severity::Note, rule, .. }) => {
+                let Some(kind) = NoteKind::of_rule(rule) else { return true };
+                let count = self.notes.entry(kind).or_default();
                 *count = count.saturating_add(1);
                 *count <= MAX_NOTES
             }
@@ -140,7 +139,7 @@ impl Sightings {
         let further = self.notes.iter().filter_map(|(kind, count)| {
             let more = count.checked_sub(MAX_NOTES).filter(|more| *more > 0)?;
             let what = format!("{more} more notes of the kind {}", kind.name());
-            Some(Oddity::Finding(Finding::note(FindingKind::Wal(WalRemark::Note { kind: *kind, what })).in_file("WAL")))
+            Some(Oddity::Finding(kind.rule().note(what).in_file("WAL")))
         });
         further.collect()
     }
@@ -153,13 +152,11 @@ mod tests {
     use super::*;
 
     fn note(kind: NoteKind, file: &str, what: &str) -> Oddity {
-        let remark = WalRemark::Note { kind, what: what.to_owned() };
-        Oddity::Finding(Finding::note(FindingKind::Wal(remark)).in_file(file))
+        Oddity::Finding(kind.rule().note(what).in_file(file))
     }
 
     fn problem(file: &str, what: &str) -> Oddity {
-        let remark = WalRemark::Note { kind: NoteKind::WrongSize, what: what.to_owned() };
-        Oddity::Finding(Finding::problem(FindingKind::Wal(remark)).in_file(file))
+        Oddity::Finding(NoteKind::WrongSize.rule().problem(what).in_file(file))
     }
 
     #[test]

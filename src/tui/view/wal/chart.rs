@@ -3,10 +3,11 @@
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use crate::analysis::finding_kind::{FindingKind, WalDamage};
+use crate::inspect::wal::rules::DAMAGE;
 use crate::output::figures::size;
 use crate::output::json::time_text;
 use crate::parsers::wal::payload::PgTimestamp;
+use crate::report::Finding;
 use crate::tui::facts::WalSurvey;
 use crate::tui::look::Look;
 use crate::tui::state::State;
@@ -185,14 +186,8 @@ impl Chart {
 }
 
 /// Where damage lies that a finding is about.
-pub(super) fn damage_at(kind: &FindingKind) -> Option<Lsn> {
-    match kind {
-        FindingKind::Damage(WalDamage::Gap { at, .. }) => Some(*at),
-        FindingKind::Damage(WalDamage::RecordsFollow { end, .. } | WalDamage::BeforeKnownEnd { end, .. }) => {
-            Some(end.at)
-        }
-        _ => None,
-    }
+pub(super) fn damage_at(finding: &Finding) -> Option<Lsn> {
+    finding.lsns.filter(|_| finding.is(&DAMAGE)).map(|(at, _)| at)
 }
 
 /// Places where WAL is missing between segments.
@@ -228,7 +223,7 @@ fn marks(state: &State, wal: &WalSurvey, chart: &Chart, width: usize) -> Line<'s
     for hidden in &wal.hidden {
         put(hidden.before, '?', look.doubt());
     }
-    for at in wal.problems.iter().filter_map(|finding| damage_at(&finding.kind)).chain(gaps(wal)) {
+    for at in wal.problems.iter().filter_map(damage_at).chain(gaps(wal)) {
         put(at, '!', look.bad());
     }
     Line::from_iter(joined(row.into_iter()))
@@ -265,7 +260,7 @@ fn legend(state: &State, wal: &WalSurvey, chart: &Chart, (peak, width): (f64, us
             (start.to_string(), start.advanced_by(length).to_string(), format!("by address, {step} each"))
         }
     };
-    let has_damage = !gaps(wal).is_empty() || wal.problems.iter().any(|finding| damage_at(&finding.kind).is_some());
+    let has_damage = !gaps(wal).is_empty() || wal.problems.iter().any(|finding| damage_at(finding).is_some());
     let kinds = if look.ascii { "# images : other WAL" } else { "" };
     let mut words = vec![unit, kinds.to_owned(), "^ redo point  C checkpoint".to_owned()];
     words.extend((!wal.hidden.is_empty()).then(|| "? hidden redo point".to_owned()));

@@ -41,10 +41,10 @@ fn segment_name(wal: &WalSurvey, cell: &TimelineCell) -> String {
 fn damage_in(wal: &WalSurvey, cell: &TimelineCell, next: Option<Lsn>) -> Option<String> {
     let next = next.unwrap_or(Lsn(u64::MAX));
     let is_here = |lsn: Lsn| (cell.start_lsn..next).contains(&lsn);
-    let found = wal.problems.iter().find(|finding| damage_at(&finding.kind).is_some_and(is_here));
+    let found = wal.problems.iter().find(|finding| damage_at(finding).is_some_and(is_here));
     let hidden = wal.hidden.iter().find(|hidden| is_here(hidden.before));
     found
-        .map(|finding| finding.kind.to_string())
+        .map(|finding| finding.to_string())
         .or_else(|| gaps(wal).into_iter().find(|lsn| is_here(*lsn)).map(|lsn| format!("WAL is missing from {lsn} on")))
         .or_else(|| {
             hidden.map(|hidden| {
@@ -177,7 +177,7 @@ fn beside(state: &State, wal: &WalSurvey, width: usize) -> Vec<Line<'static>> {
 /// True where a problem was found at this end.
 fn is_damage(wal: &WalSurvey, stopped: &StoppedAt) -> bool {
     match stopped {
-        StoppedAt::End(end) => wal.problems.iter().any(|finding| damage_at(&finding.kind) == Some(end.at)),
+        StoppedAt::End(end) => wal.problems.iter().any(|finding| damage_at(finding) == Some(end.at)),
         _ => true,
     }
 }

@@ -1,53 +1,6 @@
-//! What a report says besides plain facts: things that look wrong, and what was examined.
+//! What was examined and what could not be.
 
-use super::finding_kind::FindingKind;
 use super::skipped::{ByteRange, SkipClass, SkipReason, Skipped, SkippedPart};
-
-/// How much a finding matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// Worth knowing; normal after a crash or a change of settings.
-    Note,
-    /// Not what a sound cluster looks like.
-    Problem,
-}
-
-/// One thing worth saying.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// What was found.
-    pub kind: FindingKind,
-    /// How much it matters.
-    pub severity: Severity,
-    /// File that it is about, relative to the data directory or as given.
-    pub file: Option<String>,
-    /// Offset in that file, where there is one.
-    pub offset: Option<u64>,
-}
-
-impl Finding {
-    /// Something that a sound cluster does not show.
-    #[must_use]
-    pub const fn problem(kind: FindingKind) -> Self {
-        Self { kind, severity: Severity::Problem, file: None, offset: None }
-    }
-
-    /// Something worth knowing.
-    #[must_use]
-    pub const fn note(kind: FindingKind) -> Self {
-        Self { kind, severity: Severity::Note, file: None, offset: None }
-    }
-
-    pub(crate) fn in_file(self, file: &str) -> Self {
-        Self { file: Some(file.to_owned()), ..self }
-    }
-
-    /// The same, at an offset of its file.
-    #[must_use]
-    pub fn at(self, offset: u64) -> Self {
-        Self { offset: Some(offset), ..self }
-    }
-}
 
 /// What was examined and what could not be; part of every report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

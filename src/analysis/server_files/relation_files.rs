@@ -1,0 +1,56 @@
+//! What the first files of relations lack.
+
+use std::io::Read;
+use std::path::Path;
+
+use super::rules;
+use crate::cluster::data_dir::DataDir;
+use crate::cluster::names::RelationName;
+use crate::parsers::catalog::RelKind;
+use crate::report::Finding;
+
+/// That there are more than those that are named.
+pub(super) fn more_files(further: usize) -> Option<Finding> {
+    let count = u64::try_from(further).unwrap_or(u64::MAX);
+    (count > 0).then(|| {
+        rules::MORE_RELATION_FILES
+            .problem(format!("further relations in the catalog whose first file is missing: {count}"))
+    })
+}
+
+pub(super) enum FirstPageLack {
+    /// It has no bytes.
+    NoPage,
+    /// The page is all zero.
+    Zero,
+}
+
+/// What a file lacks of its first page. One that cannot be read or ends inside the page is reported where pages are read.
+pub(super) fn first_page_lack(file: &Path, block_size: u32) -> Option<FirstPageLack> {
+    let metadata = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
+    if metadata.len() == 0 {
+        return Some(FirstPageLack::NoPage);
+    }
+    // Every page of an index or a sequence that was filled has a header that is not zero.
+    let mut page = vec![0xFF; usize::try_from(block_size.min(1 << 15)).ok()?];
+    std::fs::File::open(file).ok()?.read_exact(&mut page).ok()?;
+    page.iter().all(|byte| *byte == 0).then_some(FirstPageLack::Zero)
+}
+
+/// What is wrong with the init fork of an unlogged relation, of which recovery makes its main fork. That of a table has no page, that
+/// of an index has.
+pub(super) fn init_fork_fault(directory: &DataDir, file: &Path, name: &RelationName) -> Option<Finding> {
+    let metadata = directory.root().join(file).symlink_metadata();
+    let is_empty = match metadata {
+        Ok(metadata) if name.kind == Some(RelKind::INDEX) && metadata.len() == 0 => true,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
+        _ => return None,
+    };
+    let finding = if is_empty {
+        let what = format!("empty: the init fork of the unlogged index {name}");
+        rules::INIT_FORK_MISSING.problem(what).because(rules::INIT_FORK_EMPTY)
+    } else {
+        rules::INIT_FORK_MISSING.problem(format!("missing: the init fork of the unlogged {name}"))
+    };
+    Some(finding.in_file(&file.display().to_string()))
+}

@@ -1,0 +1,40 @@
+//! All rules by which something is a finding, each declared where it is detected.
+
+use crate::analysis::{belonging, checksum_witness, cluster_report, dwb_format, dwb_report, innodb};
+use crate::analysis::{other_kind, page_links, segment_check, server_files, short_relations, verdict, wal};
+use crate::cluster::wal::notes;
+use crate::inspect::check::{commits, made_in_replay, prepared};
+use crate::inspect::{dwb_source, next, page_rules, rebuild, verify};
+use crate::report::Rule;
+
+/// In the order of `docs/findings.md`.
+pub fn rules() -> impl Iterator<Item = &'static Rule> {
+    let of_modules = [
+        cluster_report::RULES,
+        belonging::rules::RULES,
+        verdict::backup::RULES,
+        server_files::rules::RULES,
+        short_relations::RULES,
+        other_kind::RULES,
+        commits::RULES,
+        prepared::RULES,
+        made_in_replay::RULES,
+        dwb_source::RULES,
+        dwb_report::RULES,
+        dwb_format::patch::RULES,
+        dwb_format::ring_finding::RULES,
+        innodb::rules::RULES,
+        verify::rules::RULES,
+        rebuild::RULES,
+        next::RULES,
+        segment_check::RULES,
+        page_rules::RULES,
+        checksum_witness::RULES,
+        page_links::RULES,
+        super::wal::rules::RULES,
+        wal::clock::RULES,
+        wal::unreadable::RULES,
+        notes::RULES,
+    ];
+    of_modules.into_iter().flatten().copied()
+}
