@@ -148,7 +148,9 @@ impl PageState {
 
     /// Judges a page with `ROW_FORMAT=COMPRESSED`.
     pub(crate) fn of_zip(page: &[u8]) -> Self {
-        let stored = be_u32_at(page, 0).unwrap_or_default();
+        let Some(stored) = be_u32_at(page, 0) else {
+            return Self::Damaged(PageFault::CompressedSize { bytes: page.len() });
+        };
         let computed = zip_crc32(page);
         if stored == computed {
             Self::Sound(Algorithm::ZipCrc32)
