@@ -581,7 +581,7 @@ fn sound_wal_counts_the_same_with_and_without_resync() {
         for by in GROUPINGS {
             let place = data(major);
             let (plain, resync) = (stats(&[&place], &["--by", by]), stats(&[&place], &["--by", by, "--resync"]));
-            let text = resync.stdout.replace("\"damaged_bytes\":0", "\"damaged_bytes\":null");
+            let text = resync.stdout.replace(",\"damaged_bytes\":0", "");
             assert_eq!((plain.status, &plain.stdout), (resync.status, &text), "{major} {by}");
         }
     }
