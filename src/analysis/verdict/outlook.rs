@@ -252,6 +252,8 @@ impl Outlook {
                 }
                 OnStart::PassedOver { .. } => outlook.passed_over.push(index),
                 OnStart::TakenForEmpty => outlook.maps.push(index),
+                // Replay may touch it, by a record that there was no room for.
+                OnStart::Unknown if replay.can_begin && replay.recovery.replays() => {}
                 OnStart::Later | OnStart::Unknown => outlook.stay.push(index),
                 OnStart::Harmless => {}
             }
