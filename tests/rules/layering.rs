@@ -107,12 +107,12 @@ fn majors_are_compared_in_the_table_of_facts_only() {
     for (name, text) in all_sources() {
         let code = text.split("#[cfg(test)]").next().unwrap();
         if name == HOME {
-            in_home += names(code);
+            in_home += code.split("..=V1").count() - 1;
         } else if !name.ends_with("_tests.rs") && !["parsers/wal/testing.rs", "repair/test_case.rs"].contains(&&*name) {
             assert_eq!(names(code), 0, "{name} names a major: ask for a fact of its row");
         }
     }
-    assert!(in_home > 0, "the scan found nothing");
+    assert!(in_home > 20, "the scan found only {in_home}");
 }
 
 /// The layout of checkpoints says how bytes lie, not how new a server is: whoever needs that asks for a fact of its own, which the next

@@ -17,7 +17,7 @@ use crate::inspect::repair::{Repair, Written};
 use crate::output::check_text::{page_title, write_outlook};
 use crate::output::closing::begin;
 use crate::output::escape::printable;
-use crate::output::json::{Item, SkippedJson, SummaryJson, fill_up};
+use crate::output::json::{Item, SkippedJson, SummaryJson};
 use crate::output::next_step_text;
 use crate::output::plan_text::{write_left, write_plan_text, write_steps};
 use crate::output::shell::quoted;
@@ -69,7 +69,6 @@ fn step_row(step: &PlanStep) -> Map<String, Value> {
     if let Some(Value::Object(image)) = flat.remove("image") {
         flat.extend(image);
     }
-    fill_up(&mut flat, STEP_COLUMNS);
     flat
 }
 

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::scalars::{Cause, ImageCompression, LsnText};
+use super::scalars::{CauseCode, ImageCompression, LsnText};
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct ImageJson {
@@ -33,7 +33,7 @@ pub(crate) struct ImageJson {
     /// Redo puts it in place
     pub applied: bool,
     /// Why it was written: `first_touch`, `first_touch_in_backup`, `hint_only`, `hint_then_changed`, `hint_in_backup`, `new_page`, `map_truncation`, `forced`, `consistency_check`, `repeated_forced`, `repeated_new_page`, `repeated_reinitialised`, `repeated_hint`, `repeated_unknown`, `unknown_before_start`, `unknown`, `unreadable`; see [guide.md](guide.md)
-    pub cause: Cause,
+    pub cause: CauseCode,
     /// Of `extract`: the file it was written to
     pub file: Option<String>,
 }

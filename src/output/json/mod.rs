@@ -51,13 +51,6 @@ use whatif::{GuardJson, HintJson, SpacingJson};
 /// Number of the schema; grows when a field changes its meaning or goes away.
 pub const SCHEMA: u32 = 3;
 
-/// Gives a row every field of its type: `null` for those that do not apply, so that all lines of a type have one shape.
-pub(crate) fn fill_up(row: &mut wal::Row, fields: &[&str]) {
-    for field in fields {
-        row.entry(*field).or_insert(Value::Null);
-    }
-}
-
 /// An LSN as it is printed everywhere.
 #[must_use]
 pub fn lsn_text(lsn: Lsn) -> String {

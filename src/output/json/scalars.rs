@@ -6,6 +6,7 @@ use std::fmt::Display;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
+use strum::IntoEnumIterator;
 
 use crate::analysis::page_rows::RowFate;
 use crate::analysis::verdict::compare::Comparison;
@@ -15,7 +16,8 @@ use crate::analysis::verdict::fate::ReplayFate;
 use crate::analysis::verdict::judge::{Reason, Verdict};
 use crate::analysis::verdict::rebuild::{BuildFailure, NotRebuildable};
 use crate::analysis::verdict::symptom::Symptom;
-use crate::analysis::wal::page_action::ActionKind;
+use crate::analysis::wal::cause::Cause;
+use crate::analysis::wal::page_action::{ActionKind, Counted};
 use crate::analysis::wal::whatif::protection::Guard;
 use crate::cluster::donor::DonorGap;
 
@@ -108,7 +110,7 @@ words! {
     HistoryKind, "history_kind", ["record", "file", "gap", "mark"];
     HistoryOutcome, "history_outcome", ["committed", "aborted"];
     ActionCode, "codes.action", ActionKind::codes().chain(["created", "truncated", "dropped", "database_created", "database_dropped", "redo", "checkpoint"]);
-    CountedWord, "counted_word", ["redirected", "dead", "unused", "frozen", "deleted", "updated", "inserted", "runs"];
+    CountedWord, "counted_word", Counted::iter().map(Counted::code);
     PointerState, "pointer_state", ["unused", "normal", "redirect", "dead"];
     PageKind, "page_kind", ["new", "heap", "fsm", "vm", "btree", "btree meta or deleted", "hash", "hash meta or bitmap", "gist", "gist deleted", "spgist", "spgist meta", "gin entry", "gin meta or data", "brin", "brin meta or map", "sequence", "unknown"];
     RowFateCode, "codes.row_fate", RowFate::ALL.map(RowFate::code);
@@ -129,7 +131,7 @@ words! {
     Layout, "layout", ["A", "B", "C"];
     EndKind, "end_kind", ["complete", "unwritten", "stale", "torn", "damaged"];
     RunVerdictCode, "run_verdict_code", ["damage", "complete", "end_of_wal", "changing", "gap", "not_judged"];
-    Cause, "cause", ["first_touch", "first_touch_in_backup", "hint_only", "hint_then_changed", "hint_in_backup", "new_page", "map_truncation", "forced", "consistency_check", "repeated_forced", "repeated_new_page", "repeated_reinitialised", "repeated_hint", "repeated_unknown", "unknown_before_start", "unknown", "unreadable"];
+    CauseCode, "cause", Cause::all().map(Cause::name);
     Fork, "fork", ["main", "fsm", "vm", "init"];
     Zero, "zero", ["zero"];
     DamageCode, "damage_code", ["complete", "unwritten", "stale", "torn", "damaged", "unreadable", "ends_early"];

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::scalars::{DamageCode, EndKind as EndWord, LsnText, RunVerdictCode};
-use super::{fill_up, lsn_text};
+use super::lsn_text;
 use crate::analysis::wal::chain::CheckedRun;
 use crate::analysis::wal::group_key::{GroupBy, Grouping, Key};
 use crate::analysis::wal::group_rows::GroupRow;
@@ -131,8 +131,6 @@ pub(crate) fn group_row(by: Grouping, group: &GroupRow, naming: &Naming<'_>) -> 
     if let Some(figures) = figures {
         put_relation(&mut row, figures);
     }
-    fill_up(&mut row, GROUP_KEYS);
-    fill_up(&mut row, &relation_fields().collect::<Vec<_>>());
     row
 }
 

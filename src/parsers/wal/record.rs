@@ -4,7 +4,7 @@ use nom::Parser;
 use nom::error::context;
 
 use super::block::{BlockHeads, BlockRefs, BodyLayout};
-use super::names::RecordTypeName;
+use super::names::{RM_XLOG, RecordTypeName};
 use super::records::{RecordKind, RecordType, record_type_name};
 use super::version::Major;
 use crate::parsers::crc::crc32c_of_two;
@@ -161,16 +161,16 @@ impl RecordHeader {
     /// True for the record that ends a segment early (`XLOG_SWITCH`).
     #[must_use]
     pub fn is_switch(&self) -> bool {
-        self.kind_in_all_majors() == RecordKind::XlogSwitch
+        self.rmgr_id == RM_XLOG && self.kind_in_all_majors() == RecordKind::XlogSwitch
     }
 
     /// True for a record that is nothing but images (`XLOG_FPI_FOR_HINT`, `XLOG_FPI`).
     #[must_use]
     pub fn is_images(&self) -> bool {
-        self.kind_in_all_majors().is_images()
+        self.rmgr_id == RM_XLOG && self.kind_in_all_majors().is_images()
     }
 
-    /// The kind, of types that all majors have.
+    /// The kind, of types that all majors have. What is asked of every record looks for the resource manager first.
     pub(crate) fn kind_in_all_majors(&self) -> RecordKind {
         RecordKind::of(Major::OLDEST, self.rmgr_id, self.info)
     }
