@@ -8,7 +8,6 @@ use super::examination::Examination;
 use crate::analysis::cluster_condition::ClusterCondition;
 use crate::analysis::skipped::SkippedPart;
 use crate::analysis::verdict::doubt::Doubt;
-use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::verdict::missing_wal::{MissingSegments, WalNames};
 use crate::analysis::verdict::next_step::{ArchivedSegment, NamedRelation, NextStep, Owner, Setting, next_steps};
 use crate::analysis::verdict::outlook::Outlook;
@@ -220,8 +219,7 @@ pub(crate) fn not_a_crash_tear(
     if !is_sure || dwb || control.checkpoint.full_page_writes == 0 {
         return None;
     }
-    let is_other =
-        |page: &&PageReport| page.is_wrong && !matches!(page.verdict.verdict, Verdict::HealsInReplay | Verdict::Leave);
+    let is_other = |page: &&PageReport| page.is_wrong && !page.verdict.verdict.needs_nothing();
     let count = pages.iter().filter(is_other).count();
     (count > 0).then(|| NOT_A_CRASH_TEAR.note(format!("damaged pages that the crash did not tear: {count}")))
 }

@@ -317,39 +317,9 @@ pub(crate) fn image_words(judged: &Judged) -> String {
     }
 }
 
-/// What a verdict means, as `docs/verdicts.md` has it.
-#[must_use]
-pub const fn verdict_sentence(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::HealsInReplay => {
-            "The first record of the page from R on overwrites it without reading it: nothing to do"
-        }
-        Verdict::Restore => "Proven: putting the image back loses nothing",
-        Verdict::Rebuild => {
-            "Proven like restore: a server of the same major built the page by replay in a sandbox, from an older copy of it and \
-             every record since (--rebuild)"
-        }
-        Verdict::RestoreUnproven => {
-            "Nothing speaks against the image, but a part of the proof is missing; the reasons say which"
-        }
-        Verdict::LosesChanges => "Every image lacks changes that replay does not repeat; lost_lsns names them",
-        Verdict::NoImage => "No usable image exists",
-        Verdict::Leave => {
-            "Unlogged, to be removed by replay, or a map page that servers take for an empty one; repair --blank-maps makes it \
-             one, so that base backups work"
-        }
-    }
-}
-
-/// A verdict, painted by what it means.
+/// A verdict, painted by its tone.
 pub(crate) fn verdict_word(paint: Paint, verdict: Verdict) -> String {
-    let word = verdict.name();
-    match verdict {
-        Verdict::Restore | Verdict::Rebuild | Verdict::HealsInReplay => paint.good(word),
-        Verdict::RestoreUnproven => paint.doubt(word),
-        Verdict::LosesChanges | Verdict::NoImage => paint.bad(word),
-        Verdict::Leave => paint.faint(word),
-    }
+    paint.tone(verdict.facts().tone, verdict.facts().label)
 }
 
 /// One thing that is said as evidence about a page.

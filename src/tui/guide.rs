@@ -10,8 +10,6 @@ use ratatui::text::{Line, Span};
 use super::look::{Look, columns};
 use super::state::{PagePart, PromptKind, State, View};
 use super::update::{UNDO_WORD, apply_word};
-use crate::analysis::verdict::judge::Verdict;
-use crate::output::check_text::verdict_sentence;
 
 /// Rows of the screen from which on there is room for what a step is for.
 const TALL: u16 = 24;
@@ -105,8 +103,7 @@ pub(super) const fn wait(words: &'static str) -> Next {
 
 /// An image could be put back on some page.
 fn can_put_back(state: &State) -> bool {
-    let could = |verdict| matches!(verdict, Verdict::Restore | Verdict::Rebuild | Verdict::RestoreUnproven);
-    state.survey().is_some_and(|survey| survey.pages().iter().any(|report| could(report.verdict.verdict)))
+    state.survey().is_some_and(|survey| survey.pages().iter().any(|report| report.verdict.verdict.is_writable()))
 }
 
 /// The key that leads on from here.
@@ -234,7 +231,7 @@ pub(super) fn bar(
 fn explained(state: &State, step: Step) -> String {
     let sheet = state.page.sheet.as_ref().filter(|_| step == Step::Compare);
     match sheet.map(|sheet| sheet.report.verdict.verdict) {
-        Some(verdict) => format!("{}: {}", verdict.name(), verdict_sentence(verdict)),
+        Some(verdict) => format!("{}: {}", verdict.facts().label, verdict.facts().meaning),
         None => format!("{}: {}", step.name(), step.sentence()),
     }
 }

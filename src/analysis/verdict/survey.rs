@@ -344,7 +344,7 @@ impl Context<'_> {
         verdict: &PageVerdict,
         slots: &[SlotRef],
     ) -> Option<(Comparison, Confidence, Vec<Symptom>)> {
-        let settled = matches!(verdict.verdict, Verdict::HealsInReplay | Verdict::Leave);
+        let settled = verdict.verdict.needs_nothing();
         // Something that is not there, or not filled, is damage only when replay or an image shows that it should be.
         // Maps are filled as they are needed: a page of zeros is one.
         let is_map = matches!(page.fork, ForkNumber::Fsm | ForkNumber::Vm);

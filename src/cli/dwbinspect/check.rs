@@ -7,6 +7,7 @@ use clap::Args;
 use super::PROGRAM;
 use super::bars::Bars;
 use super::examine_args::ExamineArgs;
+use crate::analysis::verdict::judge::Verdict;
 use crate::cli::context::{OutputArgs, QuietArg};
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::work::{JobsArg, ProgressArg};
@@ -24,7 +25,7 @@ use crate::output::closing::Closing;
 /// the server's to judge: a start that fails over them says so at once and changes nothing. Status 0 means: everything that
 /// holds data was examined, nothing is damaged, missing or foreign, recovery runs to its end and loses nothing.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT_STATUS, after_long_help = format!("{EXAMPLES}\n{EXIT_STATUS}"))]
+#[command(after_help = EXIT_STATUS, after_long_help = format!("{EXAMPLES}\n{}\n{EXIT_STATUS}", verdicts_help()))]
 pub(crate) struct CheckArgs {
     #[command(flatten)]
     examine: ExamineArgs,
@@ -53,16 +54,13 @@ Examples:
   pg_dwbinspect check --rebuild --wal /archive/wal --donor /backup/base DATADIR
   pg_dwbinspect check --quiet DATADIR && pg_ctl -D DATADIR start
   pg_dwbinspect check --format ndjson DATADIR | jq 'select(.type == \"page\")'
-
-Verdicts:
-  restore           an image can be put back; nothing is lost
-  rebuild           a page rebuilt by replay can be put there; nothing is lost
-  restore_unproven  an image could be put back; a part of the proof is missing
-  loses_changes     every image lacks committed changes
-  no_image          no usable image exists
-  heals_in_replay   recovery overwrites the page; nothing to do
-  leave             unlogged, about to be removed, or a map page that servers take for empty
 ";
+
+/// The verdicts for `--help`.
+fn verdicts_help() -> String {
+    let row = |verdict: Verdict| format!("  {:<18}{}\n", verdict.facts().label, verdict.facts().meaning);
+    format!("Verdicts:\n{}", Verdict::ALL.map(row).concat())
+}
 
 pub(super) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let request = args.examine.request(args.jobs)?;

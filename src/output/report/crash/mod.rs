@@ -12,6 +12,7 @@ pub use repair::{PlanShown, PlannedBytes};
 use super::Provenance;
 use super::closing::{findings_section, origin, skipped_box};
 use crate::analysis::verdict::answer::Answer;
+use crate::analysis::verdict::facts::Tone;
 use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::verdict::next_step::NextStep;
 use crate::cluster::file_digest::FileDigest;
@@ -58,13 +59,13 @@ pub(crate) struct CrashReport<'a> {
     pub pressed: &'a [Pressed],
 }
 
-/// The class of a verdict: what colour its word has.
-const fn verdict_class(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Restore | Verdict::Rebuild | Verdict::HealsInReplay => "good",
-        Verdict::RestoreUnproven => "doubt",
-        Verdict::LosesChanges | Verdict::NoImage => "bad",
-        Verdict::Leave => "faint",
+/// The class of the style of a tone.
+const fn tone_class(tone: Tone) -> &'static str {
+    match tone {
+        Tone::Good => "good",
+        Tone::Doubt => "doubt",
+        Tone::Loss | Tone::Bad => "bad",
+        Tone::Quiet => "faint",
     }
 }
 
@@ -135,8 +136,9 @@ impl CrashReport<'_> {
             let found =
                 Verdict::ALL.into_iter().map(|verdict| (verdict, count(verdict))).filter(|(_, count)| *count > 0);
             let rows = found.map(|(verdict, count)| {
-                let mark = Span::Mark(verdict.name().to_owned(), verdict_class(verdict));
-                [mark, Span::number(count), Span::text(verdict_words(verdict))]
+                let facts = verdict.facts();
+                let mark = Span::Mark(facts.label.to_owned(), tone_class(facts.tone));
+                [mark, Span::number(count), Span::text(facts.meaning)]
             });
             if report.pages.is_empty() {
                 inner.paragraph("No damaged page was found among those that were examined.");
@@ -189,18 +191,5 @@ impl CrashReport<'_> {
             origin(inner, self.made, self.cluster.program, self.answer);
             inner.note("The same answers for programs: check --format json. Nothing was written into the cluster.");
         });
-    }
-}
-
-/// What a verdict means, in a few words.
-const fn verdict_words(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Restore => "an image can be put back; nothing is lost",
-        Verdict::Rebuild => "a page rebuilt by replay can be put there; nothing is lost",
-        Verdict::RestoreUnproven => "an image could be put back; a part of the proof is missing",
-        Verdict::LosesChanges => "every image lacks committed changes",
-        Verdict::NoImage => "no usable image exists",
-        Verdict::HealsInReplay => "recovery overwrites the page; nothing to do",
-        Verdict::Leave => "unlogged, about to be removed, or a map page that servers take for empty",
     }
 }
