@@ -13,11 +13,13 @@ use crate::analysis::verdict::next_step::{ArchivedSegment, NamedRelation, NextSt
 use crate::analysis::verdict::outlook::Outlook;
 use crate::analysis::verdict::replay::{Recovery, Replay, run_of};
 use crate::analysis::verdict::survey::PageReport;
+use crate::cluster::data_dir::DataDir;
 use crate::cluster::names::{RelationName, RelationNames};
 use crate::cluster::wal::{WalSegmentFile, WalSet};
 use crate::inspect::verify::rules::DAMAGED_PAGES;
 #[cfg(feature = "tables")]
 use crate::output::check_document::CheckText;
+use crate::output::closing::Closing;
 use crate::output::documents::JudgedCluster;
 use crate::output::next_step_text::StepContext;
 use crate::output::sql::quoted_name;
@@ -159,15 +161,22 @@ pub(crate) fn judged_cluster<'a>(
     }
 }
 
-/// The same with what `check` prints besides.
+/// Everything that `check` prints as text.
 #[cfg(feature = "tables")]
 pub fn check_text<'a>(examined: &'a Examination, program: &'static str, data_dir: &'a str) -> CheckText<'a> {
     CheckText {
         cluster: judged_cluster(examined, program, data_dir),
         state: &examined.state,
-        checksums: examined.checksums(),
+        control: examined.source.directory.as_ref().and_then(|directory| directory.control().trusted()),
+        major: examined.source.directory.as_ref().map(DataDir::major),
         scanned: examined.scanned.as_ref(),
     }
+}
+
+/// What `check` ends with as text, where each damaged page has a row of its own.
+pub fn closing_of_text(examined: &Examination) -> Closing {
+    let others = examined.findings.iter().filter(|finding| !finding.is(&DAMAGED_PAGES));
+    Closing::new(others.cloned().collect(), &examined.coverage).answering(examined.answer())
 }
 
 /// Files by database and OID of their relation.

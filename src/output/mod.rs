@@ -54,6 +54,7 @@ pub(crate) mod sink;
 pub mod sql;
 #[cfg(feature = "tables")]
 pub(crate) mod stand_in_text;
+pub mod start_words;
 #[cfg(feature = "tables")]
 pub mod table;
 pub(crate) mod tar_text;

@@ -110,7 +110,7 @@ pub(crate) fn write_steps(
     steps: &[NextStep],
     context: StepContext<'_>,
 ) -> io::Result<()> {
-    writeln!(out, "\n{}", layout.paint.heading("What to do next"))?;
+    writeln!(out, "\n{}", layout.paint.heading("What to do"))?;
     for (index, step) in steps.iter().enumerate() {
         let words = words_of(step, context);
         let lead = if steps.len() > 1 { format!("  {}. ", index + 1) } else { "  ".to_owned() };

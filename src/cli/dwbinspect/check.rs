@@ -12,7 +12,8 @@ use crate::cli::context::{OutputArgs, QuietArg};
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::work::{JobsArg, ProgressArg};
 use crate::inspect::check::check;
-use crate::inspect::next::{check_text, judged_cluster, steps_of};
+use crate::inspect::next::{check_text, closing_of_text, judged_cluster, steps_of};
+use crate::output::check_document::Shown;
 use crate::output::closing::Closing;
 
 /// Find torn pages and say which image may be put back without losing anything
@@ -29,7 +30,7 @@ use crate::output::closing::Closing;
 pub(crate) struct CheckArgs {
     #[command(flatten)]
     examine: ExamineArgs,
-    /// Show every page that the double write buffer holds, not only damaged ones
+    /// Show all damaged pages, and every page in the double write buffer
     #[arg(long)]
     all: bool,
     /// Show the evidence for every verdict
@@ -81,8 +82,8 @@ pub(super) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<Outcome, Stop
     check_text(&examined, PROGRAM, &shown).write(
         out,
         layout,
-        (args.explain, args.all),
-        &closing,
+        Shown { explain: args.explain, all: args.all },
+        &closing_of_text(&examined),
         &steps_of(&examined),
     )?;
     out.flush()?;

@@ -14,7 +14,8 @@ use crate::cli::context::OutputArgs;
 use crate::cli::exit::{Outcome, Stop};
 use crate::inspect::next::{step_context, steps_for};
 use crate::inspect::repair::{Repair, Written};
-use crate::output::check_text::{page_title, write_outlook};
+use crate::output::check_document::write_headline;
+use crate::output::check_text::page_title;
 use crate::output::closing::begin;
 use crate::output::escape::printable;
 use crate::output::json::{Item, SkippedJson, SummaryJson};
@@ -22,6 +23,7 @@ use crate::output::next_step_text;
 use crate::output::plan_text::{write_left, write_plan_text, write_steps};
 use crate::output::shell::quoted;
 use crate::output::sink::CsvShape;
+use crate::output::start_words::StartWords;
 use crate::output::text::{wrapped, write_command, write_fact, write_findings};
 use crate::repair::apply::{Applied, Direction, Left, LeftWhy};
 use crate::repair::blocker::{Blocker, Overrides};
@@ -75,6 +77,7 @@ fn step_row(step: &PlanStep) -> Map<String, Value> {
 /// How a repair ends: what the check before it could not examine, and the exit status.
 pub(super) struct Ending {
     skipped: Vec<SkippedJson>,
+    answer: Answer,
     /// The exit status; what was not examined may need a repair as well.
     pub outcome: Outcome,
 }
@@ -82,7 +85,7 @@ pub(super) struct Ending {
 impl Ending {
     /// `answer`: that of the cluster as the repair leaves it.
     pub(super) fn new(answer: Answer, coverage: &Coverage) -> Self {
-        Self { skipped: coverage.skipped.iter().map(SkippedJson::from).collect(), outcome: answer.into() }
+        Self { skipped: coverage.skipped.iter().map(SkippedJson::from).collect(), answer, outcome: answer.into() }
     }
 }
 
@@ -152,12 +155,12 @@ pub(super) fn write_plan(
     // Last, where it stays in view.
     if let Some(command) = apply.filter(|_| !plan.steps.is_empty()) {
         let what = match blockers {
-            [] => "This carries the plan out and keeps the old bytes in a journal:",
+            [] => "Apply the plan (the old bytes are kept in a journal):",
             _ => {
-                "If you have checked what forbids it and accept the risk, this carries the plan out and keeps the old bytes in a journal:"
+                "If you have checked what blocks it and accept the risk, apply the plan (the old bytes are kept in a journal):"
             }
         };
-        writeln!(out, "\n{}", layout.paint.heading("What to do next"))?;
+        writeln!(out, "\n{}", layout.paint.heading("What to do"))?;
         wrapped(out, layout, "  ", 2, what)?;
         writeln!(out, "       {}", printable(command))?;
     }
@@ -202,8 +205,8 @@ pub(super) fn write_applied(
     write_steps(out, layout, plan)?;
     write_left(out, layout, plan)?;
     write_findings(out, layout, &[], &ending.skipped)?;
-    writeln!(out, "\n{}", layout.paint.heading("Verdict"))?;
-    write_outlook(out, layout, &examined.report.replay, &outlook, &remaining, &label)?;
+    writeln!(out)?;
+    write_headline(out, layout, &StartWords::of(&examined.report.replay, &outlook, &remaining, &label), ending.answer)?;
     let dir = examined.source.directory.as_ref().map_or_else(String::new, |dir| dir.root().display().to_string());
     next_step_text::write_steps(out, layout, &steps_for(examined, &remaining, &outlook), step_context(examined, &dir))?;
     out.flush()?;

@@ -9,25 +9,17 @@ use crate::parsers::control::ChecksumState;
 impl fmt::Display for ClusterCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unknown => f.write_str("pg_control cannot be trusted, so the state of the cluster is unknown."),
-            Self::Running(why) => write!(f, "A server is running on this directory: {why}."),
-            Self::MayBeRunning(why) => write!(f, "A server may be running on this directory: {why}."),
-            Self::BaseBackup => {
-                f.write_str("A base backup that has not been recovered yet: recovery starts where backup_label says.")
+            Self::Unknown => f.write_str("state unknown: pg_control cannot be trusted"),
+            Self::Running(why) => write!(f, "a server is running: {why}"),
+            Self::MayBeRunning(why) => write!(f, "a server may be running: {why}"),
+            Self::BaseBackup => f.write_str("base backup, not recovered yet"),
+            Self::WalWasReset => f.write_str("pg_resetwal was run: changes that were only in WAL are lost"),
+            Self::ShutDown => f.write_str("shut down cleanly"),
+            Self::StandbyShutDown { .. } => f.write_str("standby, shut down cleanly"),
+            Self::InArchiveRecovery { consistent_lsn, .. } => {
+                write!(f, "archive recovery was interrupted; consistent from {consistent_lsn}")
             }
-            Self::WalWasReset => {
-                f.write_str("pg_resetwal was run: no replay will happen, and changes that were only in WAL are lost.")
-            }
-            Self::ShutDown => f.write_str("Shut down cleanly: no replay will happen."),
-            Self::StandbyShutDown { redo_lsn } => {
-                write!(f, "A standby that was stopped cleanly: replay continues from {redo_lsn}.")
-            }
-            Self::InArchiveRecovery { redo_lsn, consistent_lsn } => write!(
-                f,
-                "Archive recovery was interrupted: replay continues from {redo_lsn}, and the cluster is consistent \
-                 only from {consistent_lsn} on."
-            ),
-            Self::Crashed { redo_lsn } => write!(f, "Crashed: starting the server replays WAL from {redo_lsn}."),
+            Self::Crashed { .. } => f.write_str("crashed"),
         }
     }
 }
@@ -35,9 +27,9 @@ impl fmt::Display for ClusterCondition {
 impl fmt::Display for ScannedFiles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { pages, files, zeroed, unproven } = self;
-        write!(f, "{pages} in {files} files, {zeroed} of them all zero")?;
+        write!(f, "{pages} pages in {files} files ({zeroed} zero-filled)")?;
         match unproven {
-            Some(count) => write!(f, "; without checksums, {count} of them are not proven whole"),
+            Some(count) => write!(f, "; without checksums {count} are not proven whole"),
             None => Ok(()),
         }
     }

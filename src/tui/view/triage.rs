@@ -9,8 +9,9 @@ use super::{Body, fact, findings, waiting};
 use crate::analysis::verdict::answer::{Answer, needs_something};
 use crate::analysis::verdict::judge::Verdict;
 use crate::inspect::next::step_context;
-use crate::output::check_text::{compared_words, page_title, replay_words, start_sentence};
+use crate::output::check_text::{compared_words, page_title, replay_words};
 use crate::output::next_step_text::{steps_sentence, words_of};
+use crate::output::start_words::StartWords;
 use crate::output::words::cluster::checksum_words;
 use crate::tui::body::MIN_LIST;
 use crate::tui::facts::Survey;
@@ -194,7 +195,7 @@ fn pending(state: &State) -> Vec<Line<'static>> {
 pub fn start_words(survey: &Survey) -> String {
     let report = &survey.examined.report;
     let label = |page| page_title(&survey.examined.called(page), page);
-    start_sentence(&report.replay, &report.outlook, &report.pages, &label)
+    StartWords::of(&report.replay, &report.outlook, &report.pages, &label).line()
 }
 
 /// What to do next. `data_dir`: as it was named.

@@ -16,11 +16,12 @@ use crate::analysis::verdict::facts::Tone;
 use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::verdict::next_step::NextStep;
 use crate::cluster::file_digest::FileDigest;
-use crate::output::check_text::{page_title, replay_words, start_sentence};
+use crate::output::check_text::{page_title, replay_words};
 use crate::output::closing::Closing;
 use crate::output::document::{Blocks, Document, ListKind, Span};
 use crate::output::documents::JudgedCluster;
 use crate::output::next_step_text::words_of;
+use crate::output::start_words::StartWords;
 use crate::repair::journal_seen::FoundJournals;
 use crate::types::PageId;
 
@@ -121,7 +122,7 @@ impl CrashReport<'_> {
                 Answer::Uncertain => ("doubt", "Something was not examined or is not certain"),
             };
             inner.strong_box(class, heading, |answer| {
-                answer.paragraph(start_sentence(&report.replay, &report.outlook, &report.pages, &label));
+                answer.paragraph(StartWords::of(&report.replay, &report.outlook, &report.pages, &label).line());
                 answer.note(format!("Exit status {}.", self.answer.status()));
             });
             let mut known = Vec::new();
