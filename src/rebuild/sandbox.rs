@@ -12,7 +12,8 @@ use tempfile::TempDir;
 
 use super::control::ClusterControl;
 use super::error::RebuildError;
-use crate::cluster::open::{AccessError, Links, ReadFile, read_small};
+use crate::cluster::accounts;
+use crate::cluster::open::{AccessError, Links, ReadFile};
 use crate::parsers::wal::version::Major;
 use crate::repair::outside::check_outside;
 
@@ -21,9 +22,6 @@ pub const SANDBOX_PREFIX: &str = "pgforensics-rebuild-";
 
 /// Accounts that a server is run as where the data directory belongs to root, whom it refuses.
 const ACCOUNTS: [&str; 2] = ["postgres", "nobody"];
-
-/// Where accounts are listed, and how much of it is read.
-const PASSWD: (&str, u64) = ("/etc/passwd", 4 << 20);
 
 /// Pages in one file of `pg_multixact`.
 ///
@@ -108,20 +106,8 @@ impl Owner {
         if self.uid != 0 {
             return Some((self.uid, self.gid));
         }
-        let text = read_small(Path::new(PASSWD.0), Links::Follow, PASSWD.1).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
-        ACCOUNTS.iter().find_map(|account| account_of(&text, account))
+        accounts::first_of(&ACCOUNTS)
     }
-}
-
-/// User and group of an account by a text like `/etc/passwd`; never root.
-fn account_of(text: &str, account: &str) -> Option<(u32, u32)> {
-    text.lines().find_map(|line| {
-        let fields: Vec<&str> = line.split(':').collect();
-        let number = |at: usize| fields.get(at)?.parse::<u32>().ok();
-        let found = *fields.first()? == account;
-        found.then(|| Some((number(2)?, number(3)?)))?.filter(|(uid, _)| *uid != 0)
-    })
 }
 
 /// Where a sandbox is made, and what becomes of it.
@@ -375,16 +361,6 @@ fn give(path: &Path, user: (u32, u32)) -> Result<(), AccessError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn account_is_found_by_its_whole_name_and_is_never_root() {
-        let text = "root:x:0:0:root:/root:/bin/sh\npostgresql:x:7:7::/:\npostgres:x:105:110:,,,:/var/lib/postgresql:/bin/bash\n";
-        assert_eq!(account_of(text, "postgres"), Some((105, 110)));
-        assert_eq!(account_of(text, "root"), None);
-        assert_eq!(account_of("nobody:x:0:0::/:\n", "nobody"), None);
-        assert_eq!(account_of("nobody:x\npostgres\n:::\n", "postgres"), None);
-        assert_eq!(account_of("", "postgres"), None);
-    }
 
     #[test]
     fn root_becomes_the_owner_or_an_account_that_is_not_root() {

@@ -143,7 +143,8 @@ fn phrases_only_become_fewer() {
         for (place, most) in [Place::Comment, Place::Text].into_iter().zip(&mut counts) {
             let found = hits.get(&place).map_or(&[][..], Vec::as_slice);
             if found.len() > *most {
-                let shown = found.iter().map(|piece| format!("  {}:{}: {}\n", piece.path, piece.line, piece.text.trim()));
+                let shown =
+                    found.iter().map(|piece| format!("  {}:{}: {}\n", piece.path, piece.line, piece.text.trim()));
                 let shown: String = shown.collect();
                 let found = found.len();
                 faults.push(format!("{}: {found}, at most {most}; write {}\n{shown}", row.phrase, row.better));
