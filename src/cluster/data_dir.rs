@@ -23,10 +23,11 @@ pub enum NotADataDir {
     #[error(transparent)]
     Access(#[from] AccessError),
     /// A directory without the file that marks a data directory.
-    #[error("{} is not a data directory: it has no PG_VERSION", .0.display())]
+    #[error("{} is not a PostgreSQL data directory (no PG_VERSION). Usual places: /var/lib/postgresql/VERSION/main, \
+        /var/lib/pgsql/data", .0.display())]
     NoVersion(PathBuf),
     /// A directory of a data directory, without or with a `PG_VERSION` of its own.
-    #[error("{} is not a data directory, but lies inside one: did you mean {}?", path.display(), data_dir.display())]
+    #[error("{} is not a data directory, but is inside one: did you mean {}?", path.display(), data_dir.display())]
     Inside {
         /// The directory.
         path: PathBuf,

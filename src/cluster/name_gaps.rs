@@ -131,7 +131,7 @@ pub enum NameGap {
         expected_bytes: u64,
     },
     /// A catalog that is longer than is read.
-    #[error("{}: not read from block {block} on: longer than any catalog", path.display())]
+    #[error("{}: not read after block {block}: longer than any catalog", path.display())]
     TooLong {
         /// The segment file.
         path: PathBuf,
@@ -169,7 +169,7 @@ pub enum NameGap {
         count: u64,
     },
     /// Two relations claim the same files.
-    #[error("{rel} is named both {kept} and {other}; the first is kept")]
+    #[error("{rel} has two names, {kept} and {other}; the first is kept")]
     TwoNames {
         /// The files.
         rel: RelFileLocator,

@@ -22,7 +22,7 @@ pub(crate) enum FileFault {
     Map(FilenodeMapFault),
     #[error(transparent)]
     Short(ParseError),
-    #[error("{found} bytes, this major reads {expected}")]
+    #[error("{found} bytes, this major version reads {expected}")]
     Length {
         /// Bytes of the file.
         found: usize,
@@ -37,7 +37,7 @@ pub(crate) enum FileFault {
         offset: u64,
     },
     /// A page of it says of no transaction how it ended.
-    #[error("only zeros at offset {offset}, where the ends of transactions from {first_xid} on stand")]
+    #[error("only zeros at offset {offset}, where the outcomes of transactions from {first_xid} should be")]
     XactsZero {
         first_xid: u64,
         /// Offset of the page in the file.
@@ -63,7 +63,7 @@ pub(crate) enum FileFault {
     XactUnknown { xid: u32 },
     #[error(transparent)]
     State(StateFault),
-    #[error("says {found:?}, the cluster is of major {expected}")]
+    #[error("says {found:?}, but the cluster has major version {expected}")]
     Version { found: String, expected: &'static str },
 }
 

@@ -250,8 +250,8 @@ pub(crate) fn not_a_crash_tear(
 
 rules! {
     NOT_A_CRASH_TEAR: Pages "not_a_crash_tear",
-        why: "full_page_writes was on at the last checkpoint, so replay rewrites in full every page that was being written; \
-            storage, memory or a copy damaged these, and perhaps others",
+        why: "the crash did not tear these pages: with full_page_writes on, recovery rewrites every page that was \
+            being written. Suspect storage, memory or a bad copy; other pages may be affected",
         means: "Damaged pages that the crash did not tear",
-        action: "Examine storage and memory";
+        action: "Check storage and memory";
 }

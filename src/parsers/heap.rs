@@ -258,7 +258,7 @@ pub enum TupleFault {
         length: usize,
     },
     /// `t_hoff` leaves no room for header, null bitmap and OID.
-    #[error("t_hoff {data_offset} lies inside the tuple header of {least} bytes")]
+    #[error("t_hoff {data_offset} is inside the tuple header of {least} bytes")]
     DataInsideHeader {
         /// `t_hoff`.
         data_offset: usize,

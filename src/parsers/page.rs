@@ -173,7 +173,7 @@ pub enum PageFault {
         found: u16,
     },
     /// `pd_lower` lies inside the page header.
-    #[error("pd_lower {lower} lies inside the page header")]
+    #[error("pd_lower {lower} is inside the page header")]
     LowerInsideHeader {
         /// `pd_lower`.
         lower: u16,
@@ -213,7 +213,7 @@ pub enum PageFault {
         found: u16,
     },
     /// `pd_upper` is 0, yet the page is not all zero.
-    #[error("pd_upper is 0 but the page is not all zero")]
+    #[error("pd_upper is 0 but the page is not zero-filled")]
     NewPageNotZero,
     /// A line pointer with storage leaves the space between `pd_upper` and `pd_special`.
     #[error("line pointer {item} (offset {offset}, length {length}) leaves the tuple space")]

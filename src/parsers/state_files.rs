@@ -32,7 +32,7 @@ pub(crate) enum StateFault {
     /// It is something else.
     #[error("magic {found:#010x}")]
     Magic { found: u32 },
-    #[error("CRC is {stored:#010x}, the bytes give {computed:#010x}")]
+    #[error("stored CRC {stored:#010x}, computed {computed:#010x}")]
     Crc {
         stored: u32,
         /// What its bytes give.

@@ -372,7 +372,7 @@ mod tests {
         assert_eq!(changed(26, 5), broken, "the same row twice");
         assert_eq!(changed(26, 0), broken, "no item has number 0");
         assert_eq!(changed(27, 0xFF), broken, "no page has so many items");
-        assert_eq!(changed(2, 24), broken, "the list would go on past the entry");
+        assert_eq!(changed(2, 24), broken, "the list would continue past the entry");
         assert_eq!(changed(5, 0x2F), broken, "so many rows have no room in it");
 
         let mut none = one;
@@ -416,7 +416,7 @@ mod tests {
         };
         assert_eq!(list([1, 0x80, 0x20, 1]), (vec![1, 1, 3, 3], None));
         assert_eq!(list([1, 0x80, 0x20, 0]), (vec![], Some(1)), "the same row twice");
-        assert_eq!(list([1, 1, 1, 0x81]), (vec![], Some(1)), "the last distance goes on");
+        assert_eq!(list([1, 1, 1, 0x81]), (vec![], Some(1)), "the last distance continues");
 
         // A leaf of a tree of such lists: the second one is cut off by the end of what the page holds.
         let tree = |lower: u16| {

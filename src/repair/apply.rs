@@ -102,14 +102,15 @@ pub enum ApplyError {
     #[error("changed since by something else: {}", name_pages(.0))]
     Changed(Vec<String>),
     /// An entry names a path or an offset that its page does not have.
-    #[error("entry {0} of the journal names a path or an offset that its page does not have")]
+    #[error("entry {0} of the journal has a path or an offset that its page does not have")]
     WrongPath(usize),
     /// A page that was asked for is not part of the journal.
     #[error("the journal holds no block {} of {}", .0.block, .0.rel)]
     NotInJournal(PageId),
     /// A server was started since the repair began.
     #[error(
-        "a server was started since the repair began: {0}. Its pages are newer than the journal, and bytes of the journal would destroy them"
+        "refused: a server was started after the repair began ({0}). Its pages are newer; the bytes in the journal \
+            would destroy them"
     )]
     ServerWasStarted(StartSign),
     /// A server appeared.
@@ -121,7 +122,7 @@ pub enum ApplyError {
     )]
     OldJournal,
     /// The journal is of another cluster.
-    #[error("the journal is of the cluster with system identifier {journal}, this one has {here}")]
+    #[error("the journal belongs to the cluster with system identifier {journal}, this one has {here}")]
     OtherSystem {
         /// In the journal.
         journal: String,

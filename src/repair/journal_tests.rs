@@ -259,10 +259,10 @@ fn journal_without_manifest_was_never_used() {
 #[test]
 fn journal_that_lost_its_manifest_says_what_its_log_tells() {
     for (stop_at, undone, words) in [
-        (None, false, "3 pages were overwritten and not put back"),
-        (Some(Moment::Written(0)), false, "1 page was overwritten and not put back"),
+        (None, false, "3 pages that were overwritten and not undone"),
+        (Some(Moment::Written(0)), false, "1 page that was overwritten and not undone"),
         (Some(Moment::Checked), false, "the first page may have been overwritten"),
-        (None, true, "all 3 pages that were overwritten were put back"),
+        (None, true, "all 3 overwritten pages were undone"),
     ] {
         let case = Case::new();
         let journal = case.journal();
@@ -359,7 +359,7 @@ fn log_is_read_line_by_line_and_not_beyond_a_limit() {
     case.run(&journal, Direction::Forward, None).unwrap();
     fs::remove_file(journal.directory().join("journal.json")).unwrap();
     let told = case.open().unwrap_err().to_string();
-    assert!(told.contains("3 pages were overwritten and not put back"), "{told}");
+    assert!(told.contains("3 pages that were overwritten and not undone"), "{told}");
     make_endless(&case.journal_path().join("audit.ndjson"));
     let told = case.open().unwrap_err().to_string();
     assert!(told.contains("its log is longer than the 67108864 bytes that are read"), "{told}");

@@ -21,7 +21,7 @@ pub enum OutsideError {
     #[error(transparent)]
     Access(#[from] AccessError),
     /// The path belongs to the data.
-    #[error("{} lies inside {}: nothing new is written into the data that is being examined", path.display(), protected.display())]
+    #[error("{} is inside {}. Choose a directory outside the data directory", path.display(), protected.display())]
     Inside {
         /// Where something was to be made.
         path: PathBuf,
@@ -29,7 +29,7 @@ pub enum OutsideError {
         protected: PathBuf,
     },
     /// Whether it does cannot be found out.
-    #[error("whether {} lies inside a data directory is unknown, so nothing is written there: {why}", path.display())]
+    #[error("it is unknown whether {} is inside a data directory, so nothing is written there: {why}", path.display())]
     Unclear {
         /// Where something was to be made.
         path: PathBuf,

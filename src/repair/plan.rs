@@ -127,7 +127,7 @@ impl std::fmt::Display for PlanSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Dwb { file, slot_index } => write!(f, "{file} slot {slot_index}"),
-            Self::Blank => f.write_str("a page of zeros"),
+            Self::Blank => f.write_str("a zero-filled page"),
             Self::Wal { lsn } => write!(f, "WAL image at {lsn}"),
             Self::Donor { donor, .. } => write!(f, "donor {donor}"),
             Self::Rebuilt { base, base_lsn, records, server, .. } => {

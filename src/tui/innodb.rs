@@ -104,7 +104,7 @@ pub const INNODB_KEYS: &[Binding<Command, View>] = &[
     bind(&[char_key('y')], Command::Copy, &[], "y", "copy the command that shows the same", "copy"),
     bind(&[char_key('r')], Command::Reload, &[], "r", "read everything again", ""),
     bind(&[Key::Control('z')], Command::Suspend, &[], "ctrl-z", "suspend", ""),
-    bind(&[Key::Control('l')], Command::Redraw, &[], "ctrl-l", "redraw the screen", ""),
+    bind(&[Key::Control('l')], Command::Redraw, &[], "ctrl-l", "redraw", ""),
 ];
 
 fn applies(binding: &Binding<Command, View>, view: View) -> bool {

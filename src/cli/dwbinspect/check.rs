@@ -44,8 +44,7 @@ pub(crate) struct CheckArgs {
     output: OutputArgs,
 }
 
-const EXAMPLES: &str = "\
-Examples:
+const EXAMPLES: &str = "Examples:
   pg_dwbinspect check /var/lib/pgsql/data
   pg_dwbinspect check --explain /var/lib/pgsql/data
   pg_dwbinspect check --wal /archive/wal DATADIR
@@ -55,13 +54,13 @@ Examples:
   pg_dwbinspect check --format ndjson DATADIR | jq 'select(.type == \"page\")'
 
 Verdicts:
-  restore           an image can be put back; nothing is lost
-  rebuild           a page rebuilt by replay can be put there; nothing is lost
-  restore_unproven  an image could be put back; a part of the proof is missing
-  loses_changes     every image lacks committed changes
-  no_image          no usable image exists
+  no_image          no usable image was found in WAL, the double write buffer or the donors
+  loses_changes     every image lacks committed changes that recovery does not reapply
+  restore_unproven  an image exists, but the proof has a gap
+  rebuild           a sandboxed server rebuilt the page; no committed data is lost
+  restore           a proven image exists; restoring it loses no committed data
   heals_in_replay   recovery overwrites the page; nothing to do
-  leave             unlogged, about to be removed, or a map page that servers take for empty
+  leave             intact, unlogged, about to be removed, or a map page treated as empty
 ";
 
 pub(super) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {

@@ -152,9 +152,10 @@ pub(super) fn write_plan(
     // Last, where it stays in view.
     if let Some(command) = apply.filter(|_| !plan.steps.is_empty()) {
         let what = match blockers {
-            [] => "This carries the plan out and keeps the old bytes in a journal:",
+            [] => "Apply the plan (the old bytes are kept in a journal):",
             _ => {
-                "If you have checked what forbids it and accept the risk, this carries the plan out and keeps the old bytes in a journal:"
+                "If you have resolved the blockers or accept the risk, apply the plan (the old bytes are kept in a \
+                    journal):"
             }
         };
         writeln!(out, "\n{}", layout.paint.heading("What to do next"))?;

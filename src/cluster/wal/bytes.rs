@@ -86,7 +86,7 @@ pub enum WalReadError {
     #[error(transparent)]
     Sizes(#[from] ReaderError),
     /// There are more bytes than a segment has. All that belong to it were delivered.
-    #[error("{label} goes on after the {expected_bytes} bytes of a segment; the rest is not read")]
+    #[error("{label} continues after the {expected_bytes} bytes of a segment; the rest is not read")]
     Longer {
         /// Which segment.
         label: String,

@@ -152,7 +152,7 @@ impl Candidates {
                 return Some((None, Some(second)));
             }
             FirstPage::Damaged { why, .. } => {
-                let what = format!("first page: {why}; not used, since its name is not that of a segment");
+                let what = format!("first page: {why}; not used, because its name is not that of a segment");
                 self.notes.add(NoteLevel::Skipped, NoteKind::FirstPageDamaged, label, what);
             }
             FirstPage::Version(magic) => {
@@ -161,7 +161,7 @@ impl Candidates {
                 self.notes.add(NoteLevel::Skipped, NoteKind::ForeignVersion, label, format!("{magic}; left out"));
             }
             FirstPage::Zero => {
-                let what = "begins with zeros: made beforehand and not written since";
+                let what = "begins with zeros: created in advance and not written since";
                 self.notes.add(normal_if(may_be_unwritten), NoteKind::Unwritten, label, what);
             }
             FirstPage::Empty => self.notes.add(NoteLevel::Problem, NoteKind::Empty, label, "no bytes"),
@@ -203,7 +203,7 @@ impl Candidates {
 
     /// Says that a file of `pg_wal` was renamed or removed meanwhile.
     pub(super) fn note_vanished(&mut self, label: &str) {
-        let what = "was there when the directory was listed and has another name now, or is gone";
+        let what = "existed when the directory was listed, but was renamed or removed since";
         self.notes.add(NoteLevel::Note, NoteKind::Recycled, label, what);
         self.has_vanished = true;
     }

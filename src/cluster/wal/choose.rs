@@ -261,7 +261,7 @@ impl Chooser<'_> {
         // No file holds WAL of a later timeline than its name says: the first page is damaged, the name is not.
         if let Some(named) = named.filter(|named| named.number == content.number) {
             let what =
-                format!("its first page is of timeline {}, later than its name says; the name is used", header.tli);
+                format!("its first page is on timeline {}, later than its name says; the name is used", header.tli);
             notes.add(NoteLevel::Problem, NoteKind::FirstPageDamaged, &candidate.label, what);
             return Some(Numbered { candidate, segment: named, wrong_name: false, is_headless: true });
         }
@@ -356,7 +356,7 @@ impl Chooser<'_> {
                 self.notes.add(level, NoteKind::WrongSize, label, what);
             }
             Some(found) if found > expected => {
-                let what = format!("goes on after the {expected} bytes of a segment; the rest is not read");
+                let what = format!("continues after the {expected} bytes of a segment; the rest is not read");
                 self.notes.add(NoteLevel::Problem, NoteKind::TrailingData, label, what);
             }
             _ => {}
@@ -392,7 +392,8 @@ impl Chooser<'_> {
             }
             let first = WalSegment { tli: after.segment.tli, number: before.segment.number.saturating_add(1) };
             let from = first.start_lsn(size).unwrap_or_default();
-            let what = format!("{missing} segments missing before it, WAL from {from} to {}", after.start_lsn);
+            let noun = if missing == 1 { "segment" } else { "segments" };
+            let what = format!("{missing} {noun} missing before it, WAL from {from} to {}", after.start_lsn);
             let note = SetNote::new(NoteKind::Gap, NoteLevel::Problem, Some(&after.label), what);
             self.notes.push(SetNote { wal_start: Some(from), wal_end: Some(after.start_lsn), ..note });
         }

@@ -279,8 +279,8 @@ impl<'a> Copies<'a> {
             }
         } else if at < used_holds.unproven_to.max(left_holds.unproven_to) {
             let what = format!(
-                "differs from {label}, which is used, at {at}, inside a record that goes on in a segment that is not \
-                 there: which of the two is right is unknown"
+                "differs from {label}, which is used, at {at}, inside a record that continues in a missing segment: \
+                 which of the two is right is unknown"
             );
             say(NoteLevel::Problem, NoteKind::CopiesDiffer, what);
         }

@@ -133,7 +133,7 @@ impl PathSource<'_, '_> {
             return;
         }
         if ARCHIVE_SUFFIXES.iter().any(|suffix| without_codec(&text).ends_with(suffix)) {
-            let what = "an archive in a directory of segments is not looked into: name it to have it read";
+            let what = "an archive in a directory of segments is not read: pass it as a path of its own to read it";
             let label = path.display().to_string();
             self.found.notes.add(NoteLevel::Skipped, NoteKind::Unrecognized, &label, what);
             return;
@@ -196,7 +196,10 @@ impl PathSource<'_, '_> {
     fn say_not_examined(&mut self, listing: &mut Listing, name: &str, path: &Path) {
         let mut left = MAX_ENTRIES;
         let what = match find_segment(path, MAX_DEPTH, &mut left) {
-            Some(found) => format!("holds segments, such as {found}; not examined: name it to have it read"),
+            Some(found) => format!(
+                "has segments, such as {found}; not checked: pass it as a path of its own to read \
+                it"
+            ),
             None if left == 0 => "holds so many files that it was not looked through; not examined".to_owned(),
             None => {
                 listing.unrecognized = listing.unrecognized.saturating_add(1);

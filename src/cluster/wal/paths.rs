@@ -180,7 +180,7 @@ impl PathSource<'_, '_> {
                 },
                 (true, false) => read_stream(&label, peeled.stream, self.found, self.scratch, self.window_bytes),
                 (false, _) => {
-                    let what = "an archive under the name of a segment; name it to have it read";
+                    let what = "an archive under the name of a segment; pass it as a path of its own to read it";
                     self.found.notes.add(NoteLevel::Skipped, NoteKind::NotWal, &label, what);
                     Ok(())
                 }
@@ -206,7 +206,7 @@ impl PathSource<'_, '_> {
         };
         let first = match hole {
             Some(page) => {
-                let what = "begins with zeros, yet holds pages of its own further on";
+                let what = "begins with zeros, but has its own pages later";
                 self.found.notes.add(NoteLevel::Problem, NoteKind::FirstPageDamaged, &label, what);
                 Some((None, Some(page)))
             }

@@ -9,25 +9,23 @@ use crate::parsers::control::ChecksumState;
 impl fmt::Display for ClusterCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unknown => f.write_str("pg_control cannot be trusted, so the state of the cluster is unknown."),
-            Self::Running(why) => write!(f, "A server is running on this directory: {why}."),
-            Self::MayBeRunning(why) => write!(f, "A server may be running on this directory: {why}."),
-            Self::BaseBackup => {
-                f.write_str("A base backup that has not been recovered yet: recovery starts where backup_label says.")
-            }
+            Self::Unknown => f.write_str("Unknown: pg_control is missing, unreadable or damaged."),
+            Self::Running(why) => write!(f, "A server is running in this directory: {why}."),
+            Self::MayBeRunning(why) => write!(f, "A server may be running in this directory: {why}."),
+            Self::BaseBackup => f.write_str("Base backup, not recovered yet. Recovery begins where backup_label says."),
             Self::WalWasReset => {
-                f.write_str("pg_resetwal was run: no replay will happen, and changes that were only in WAL are lost.")
+                f.write_str("pg_resetwal was run. No recovery will run; changes that were only in WAL are lost.")
             }
-            Self::ShutDown => f.write_str("Shut down cleanly: no replay will happen."),
+            Self::ShutDown => f.write_str("Shut down cleanly; no recovery needed."),
             Self::StandbyShutDown { redo_lsn } => {
                 write!(f, "A standby that was stopped cleanly: replay continues from {redo_lsn}.")
             }
             Self::InArchiveRecovery { redo_lsn, consistent_lsn } => write!(
                 f,
-                "Archive recovery was interrupted: replay continues from {redo_lsn}, and the cluster is consistent \
-                 only from {consistent_lsn} on."
+                "Archive recovery was interrupted. It continues at {redo_lsn}; the cluster becomes consistent at \
+                 {consistent_lsn}."
             ),
-            Self::Crashed { redo_lsn } => write!(f, "Crashed: starting the server replays WAL from {redo_lsn}."),
+            Self::Crashed { redo_lsn } => write!(f, "Crashed. Recovery begins at {redo_lsn}."),
         }
     }
 }
@@ -35,7 +33,7 @@ impl fmt::Display for ClusterCondition {
 impl fmt::Display for ScannedFiles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { pages, files, zeroed, unproven } = self;
-        write!(f, "{pages} in {files} files, {zeroed} of them all zero")?;
+        write!(f, "{pages} in {files} files, {zeroed} of them zero-filled")?;
         match unproven {
             Some(count) => write!(f, "; without checksums, {count} of them are not proven whole"),
             None => Ok(()),

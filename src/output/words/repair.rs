@@ -13,7 +13,8 @@ impl fmt::Display for JournalState {
         let (new, old, other, unread) = (self.new, self.old, self.other, self.unread);
         write!(
             f,
-            "{new} as the repair wrote them, {old} as they were before it, {other} changed since by something else, {unread} not readable"
+            "{new} as the repair wrote them, {old} as they were before it, {other} changed since then by something \
+                else, {unread} not readable"
         )
     }
 }
@@ -24,9 +25,9 @@ impl fmt::Display for LeftReason {
             Self::Verdict(reason) => reason.fmt(f),
             Self::NotSelected => f.write_str("not selected"),
             Self::NeedsBlankMaps => f.write_str("--blank-maps overwrites it with zeros"),
-            Self::NeedsAllowUnproven => f.write_str("--allow-unproven puts the image back anyway"),
-            Self::NeedsLoseChanges => f.write_str("--lose-changes with the page's name puts the image back"),
-            Self::NoPageToOverwrite => f.write_str("the file ends before the page does: there is no page to overwrite"),
+            Self::NeedsAllowUnproven => f.write_str("--allow-unproven restores the image anyway"),
+            Self::NeedsLoseChanges => f.write_str("--lose-changes with the page's name restores the image"),
+            Self::NoPageToOverwrite => f.write_str("the file ends before the page does: no page to overwrite"),
             Self::NoImageOfSource => f.write_str("no image of the chosen source may be used"),
         }
     }

@@ -81,7 +81,7 @@ pub enum HeaderFault {
         most: u32,
     },
     /// The CRC is not that of the bytes.
-    #[error("header CRC is {found:#010x}, the bytes give {expected:#010x}")]
+    #[error("header CRC: stored {found:#010x}, computed {expected:#010x}")]
     Crc {
         /// The CRC on disk.
         found: u32,

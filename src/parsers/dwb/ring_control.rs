@@ -186,7 +186,7 @@ pub enum ControlFault {
         found: u32,
     },
     /// The CRC is not that of the bytes.
-    #[error("CRC is {found:#010x}, the bytes give {expected:#010x}")]
+    #[error("stored CRC {found:#010x}, computed {expected:#010x}")]
     Crc {
         /// The CRC on disk.
         found: u32,

@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn catalog_that_contradicts_itself_is_not_used() {
-        assert_eq!(layout(&OF_10[..4], 76), None, "the row about attlen is not there");
+        assert_eq!(layout(&OF_10[..4], 76), None, "the row about attlen is missing");
         assert_eq!(layout(OF_10, 72), None, "lengths stand where the rows say that others do");
         let holed: Vec<_> = OF_18.iter().copied().filter(|(name, _)| *name != "attndims").collect();
         assert_ne!(layout(&holed, 72), layout(OF_18, 72));

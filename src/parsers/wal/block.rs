@@ -189,7 +189,7 @@ fn image_header(i: &[u8], major: Major, block_size: u32) -> ParseStep<'_, ImageH
         return invalid(start, "length", stored, "a compressed image is shorter than a page");
     }
     if has_hole && (hole_offset == 0 || hole_length == 0 || missing == 0) {
-        return invalid(start, "hole_offset", u64::from(hole_offset), "image is said to have a hole, but has none");
+        return invalid(start, "hole_offset", u64::from(hole_offset), "image is marked as having a hole, but has none");
     }
     if !has_hole && hole_offset != 0 {
         return invalid(start, "hole_offset", u64::from(hole_offset), "0 in an image without hole");
@@ -299,7 +299,7 @@ impl BodyLayout {
         let mut main_length = 0;
         while kept(i).saturating_add(beyond) > data_total {
             if beyond > 0 && i.len() < MAX_FRAGMENT_HEADER {
-                return invalid(i, "length", beyond, "all but main data lies in the part that is kept");
+                return invalid(i, "length", beyond, "all but main data is in the part that is kept");
             }
             let id_at = i;
             let (rest, id) = context("id", le_u8).parse(i)?;
@@ -344,7 +344,7 @@ impl BodyLayout {
         }
         let blocks_total = data_total.saturating_sub(u64::from(main_length));
         if keep == Keep::Blocks && blocks_total > kept(i) {
-            return invalid(i, "length", blocks_total, "all but main data lies in the part that is kept");
+            return invalid(i, "length", blocks_total, "all but main data is in the part that is kept");
         }
         layout.headers_length = u32::try_from(body.len().saturating_sub(i.len())).unwrap_or(u32::MAX);
         layout.main_start = layout.headers_length.saturating_add(u32::try_from(blocks_total).unwrap_or(u32::MAX));

@@ -115,8 +115,8 @@ impl CrashReport<'_> {
         let label = |page| self.titled(page);
         main.section("start", "If the server is started now", |inner| {
             let (class, heading) = match self.answer {
-                Answer::Fine => ("good", "A start works and loses nothing"),
-                Answer::Wrong => ("bad", "Something is wrong, and it is known what"),
+                Answer::Fine => ("good", "The server starts without data loss"),
+                Answer::Wrong => ("bad", "Problems found"),
                 Answer::Uncertain => ("doubt", "Something was not examined or is not certain"),
             };
             inner.strong_box(class, heading, |answer| {
@@ -165,9 +165,9 @@ impl CrashReport<'_> {
     }
 
     fn write_pressed(&self, main: &mut Blocks) {
-        main.section("pressed", "What was done on the screen", |inner| {
+        main.section("pressed", "Actions in the terminal UI", |inner| {
             if self.pressed.is_empty() {
-                return inner.paragraph("The report was made by a command, without the screen.");
+                return inner.paragraph("The report was made by a command, without the terminal UI.");
             }
             let row =
                 |pressed: &Pressed| [Span::text(&pressed.time), Span::text(pressed.view), Span::code(&pressed.key)];
@@ -195,9 +195,9 @@ impl CrashReport<'_> {
 /// What a verdict means, in a few words.
 const fn verdict_words(verdict: Verdict) -> &'static str {
     match verdict {
-        Verdict::Restore => "an image can be put back; nothing is lost",
+        Verdict::Restore => "a proven image exists; restoring it loses no committed data",
         Verdict::Rebuild => "a page rebuilt by replay can be put there; nothing is lost",
-        Verdict::RestoreUnproven => "an image could be put back; a part of the proof is missing",
+        Verdict::RestoreUnproven => "an image exists, but the proof has a gap",
         Verdict::LosesChanges => "every image lacks committed changes",
         Verdict::NoImage => "no usable image exists",
         Verdict::HealsInReplay => "recovery overwrites the page; nothing to do",
