@@ -16,7 +16,7 @@ pub(super) const VERSION_LIMIT_BYTES: u64 = 64;
 /// Directories between a data directory and the deepest ones that belong to it: `pg_tblspc/OID/PG_…/OID`.
 const DEEPEST: usize = 4;
 
-/// Why a path is not taken for a data directory.
+/// Reason why a path is not a data directory.
 #[derive(Debug, thiserror::Error)]
 pub enum NotADataDir {
     /// The path itself cannot be examined.
@@ -50,7 +50,7 @@ pub enum NotADataDir {
     Unsupported {
         /// The directory.
         path: PathBuf,
-        /// What the file says.
+        /// Content of the file.
         version: String,
     },
     /// `PG_VERSION` does not begin with a number.
@@ -58,7 +58,7 @@ pub enum NotADataDir {
     BadVersion {
         /// The directory.
         path: PathBuf,
-        /// What the file says.
+        /// Content of the file.
         found: String,
     },
 }
@@ -120,7 +120,7 @@ impl DataDir {
         &self.root
     }
 
-    /// What `PG_VERSION` says.
+    /// Content of `PG_VERSION`.
     #[must_use]
     pub fn version(&self) -> &str {
         &self.version
@@ -179,7 +179,7 @@ impl DataDir {
         look_for_server(&self.root)
     }
 
-    /// What changes where recovery starts or what it does.
+    /// Files that change where recovery begins or how it works.
     pub(crate) fn recovery_signs(&self) -> RecoverySigns {
         read_signs(&self.root, self.control.trusted())
     }

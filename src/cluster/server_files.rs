@@ -1,4 +1,4 @@
-//! What a server needs of a data directory besides pages, WAL and `pg_control`: directories, maps of file numbers, and the
+//! Files that a server needs in addition to pages, WAL and `pg_control`: directories, maps of file numbers, and the
 //! version of each database.
 
 use std::path::Path;
@@ -95,7 +95,7 @@ pub(crate) fn usable_map(directory: &DataDir, of: &Path) -> Result<FilenodeMap, 
     }
 }
 
-/// Makes sure that a database is of the major of the cluster, by the number that its `PG_VERSION` begins with.
+/// Checks that a database has the major version of the cluster, by the number that its `PG_VERSION` begins with.
 pub(crate) fn database_version(directory: &DataDir, of: &Path) -> Result<(), FileFault> {
     let relative = of.join("PG_VERSION");
     real_directories(directory.root(), &relative)?;
@@ -113,7 +113,7 @@ pub(crate) fn server_directory(directory: &DataDir, name: impl AsRef<Path>) -> R
     Ok(linked_directory(&directory.root().join(name))?)
 }
 
-/// True when nothing at all has this path, relative to the data directory, or a link on the way to it leads nowhere.
+/// True when nothing at all has this path, relative to the data directory, or a link on the way to it is dangling.
 #[must_use]
 pub fn is_missing(directory: &DataDir, relative: &Path) -> bool {
     let metadata = directory.root().join(relative).symlink_metadata();

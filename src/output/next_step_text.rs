@@ -368,14 +368,14 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
         NextStep::Rebuild { kind, relations } => rebuild(*kind, relations, context),
         NextStep::Salvage { kind, relations } => salvage(*kind, relations, context),
         NextStep::BlankMapsOfReplay { pages } => Words::new(format!(
-            "Do not start the server yet. Recovery stops at {} of visibility maps. Overwrite with zeros those that \
-             have no image; no row is lost (VACUUM fills the maps again):",
+            "Do not start the server yet. Recovery stops at {} of visibility maps. Zero those that have no image; no \
+             row is lost (VACUUM fills the maps again):",
             count(*pages)
         ))
         .with_repair(&format!("{dir} --blank-maps"), false, context),
         NextStep::BlankMaps { pages } => Words::new(format!(
-            "Overwrite {} of free space or visibility maps with zeros so that base backups work; no data is lost. (Or \
-             start the server, VACUUM the tables, then CHECKPOINT.)",
+            "Zero {} of free space or visibility maps so that base backups work; no data is lost. (Or start the \
+             server, VACUUM the tables, then CHECKPOINT.)",
             count(*pages)
         ))
         .with_repair(&format!("{dir} --blank-maps"), false, context),
@@ -527,7 +527,8 @@ mod tests {
         write_steps(&mut out, Layout { width: 40, paint }, &[index(false), index(true)], CONTEXT).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert!(
-            text.contains("\n  1. These are indexes") && text.contains("\n  2. These are indexes of system"),
+            text.contains("\n  1. Rebuild these indexes after")
+                && text.contains("\n  2. Rebuild these indexes of system"),
             "{text}"
         );
         assert!(text.lines().any(|line| line.len() > 60 && line.contains("--single")), "{text}");

@@ -125,8 +125,8 @@ pub(super) fn salvage(kind: Lost, relations: &[Affected], context: StepContext<'
              is lost:"
         }
         Lost::Unknown => {
-            "Find out what these relations are: the readable catalogs do not say. REINDEX rebuilds an index. Of a table, the rows \
-             with these ctids are at risk."
+            "Find out what these relations are: the readable catalogs do not say. REINDEX rebuilds an index. The rows \
+             of a table with these ctids are at risk."
         }
     };
     let mut words = Words::new(sentence);

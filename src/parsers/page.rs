@@ -118,7 +118,7 @@ impl PageHeader {
         usize::from(self.lower).saturating_sub(Self::SIZE) / LinePointer::SIZE
     }
 
-    /// The rules that the server demands of a page read from disk, and that this header breaks, in field order; empty
+    /// The rules that the server requires of a page read from disk, and that this header breaks, in field order; empty
     /// when sound. A new page has no rules of its own.
     ///
     /// Source: `PageIsVerified`, `src/backend/storage/page/bufpage.c`.
@@ -327,7 +327,7 @@ fn line_pointers_are_sound(header: &PageHeader, page: &[u8]) -> bool {
     )
 }
 
-/// What line pointers may point to. Signed, since that is what the oldest vector registers compare.
+/// Valid targets of line pointers. Signed, because the oldest vector registers compare signed numbers.
 pub(super) struct PointerBounds {
     upper: i32,
     special: i32,

@@ -110,7 +110,7 @@ impl Owner {
     }
 }
 
-/// Where a sandbox is made, and what becomes of it.
+/// Location of a sandbox, and whether it is kept.
 #[derive(Clone, Debug)]
 pub struct SandboxOptions {
     /// Directory in which it is made; that for temporary files when `None`.
@@ -119,11 +119,11 @@ pub struct SandboxOptions {
     pub keep: bool,
     /// Whose the data directory is.
     pub owner: Owner,
-    /// Directories that nothing is written into, besides every data directory.
+    /// Directories that nothing is written into, in addition to every data directory.
     pub protected: Vec<PathBuf>,
 }
 
-/// A sandbox. Removed when it is dropped, unless it is to be kept.
+/// A sandbox. Removed when it is dropped, unless it is kept.
 #[derive(Debug)]
 pub(crate) struct Sandbox {
     directory: TempDir,
@@ -299,7 +299,7 @@ impl SandboxRun {
     /// Opens what the server left.
     ///
     /// # Errors
-    /// When it is not there or the system refuses.
+    /// When it is missing or the system refuses.
     pub fn open(&self, relative: &Path) -> Result<ReadFile, AccessError> {
         ReadFile::open(&self.data.join(relative), Links::Refuse)
     }
@@ -388,7 +388,7 @@ mod tests {
         run.make_directory(Path::new("pg_tblspc/1/PG_1_1/5")).unwrap();
         run.make_directory(Path::new("pg_tblspc/1/PG_1_1/6")).unwrap();
         run.create(Path::new("pg_tblspc/1/PG_1_1/5/7"), 1 << 30).unwrap().write_at(8192, &[1; 8192]).unwrap();
-        assert!(run.create(Path::new("pg_tblspc/1/PG_1_1/5/7"), 0).is_err(), "nothing is opened that is there");
+        assert!(run.create(Path::new("pg_tblspc/1/PG_1_1/5/7"), 0).is_err(), "no existing file is opened");
         let bytes = run.open(Path::new("pg_tblspc/1/PG_1_1/5/7")).unwrap().bytes_at(8191, 2).unwrap();
         assert_eq!(bytes, Some(vec![0, 1]));
         assert!(run.data().join("pg_logical/snapshots").is_dir());

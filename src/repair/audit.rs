@@ -48,7 +48,7 @@ pub(super) fn append(directory: &JournalDir, event: &str, details: Value) -> Res
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LogRead {
-    /// There is none.
+    /// No log exists.
     Missing,
     Whole,
     Part,
@@ -96,7 +96,7 @@ pub(super) fn began(directory: &JournalDir) -> Result<Option<Timestamp>, Journal
     }
 }
 
-/// What the log tells of the pages of its journal, in words; `None` when there is no log, which is made before the first
+/// State of the pages according to the log, in words; `None` without a log, which is created before the first
 /// page is overwritten.
 pub(super) fn told(directory: &JournalDir) -> Result<Option<String>, JournalError> {
     let (mut begun, mut overwritten, mut put_back) = (false, BTreeSet::new(), 0_usize);

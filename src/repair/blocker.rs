@@ -20,9 +20,9 @@ use crate::parsers::control::{ControlFile, DbState};
 pub struct Blocker {
     /// Stable name.
     pub kind: &'static str,
-    /// What was seen.
+    /// The obstacle.
     pub what: String,
-    /// What to do about it.
+    /// The remedy.
     pub advice: &'static str,
     /// The flag that overrides it, if it may be overridden.
     pub flag: Option<&'static str>,
@@ -38,7 +38,7 @@ impl std::fmt::Display for Blocker {
     }
 }
 
-/// What the user overrides.
+/// Checks that the user overrides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Overrides {
     /// `--allow-shut-down`: repair a cluster that was shut down cleanly.
@@ -47,7 +47,7 @@ pub struct Overrides {
     pub standby: bool,
     /// `--allow-other-user`: repair as a user who does not own the data directory.
     pub other_user: bool,
-    /// `--moved`: carry out a journal that names another directory than this.
+    /// `--moved`: run a journal that belongs to another directory.
     pub moved: bool,
 }
 
@@ -61,7 +61,7 @@ impl Overrides {
         }
     }
 
-    /// The same with what this flag overrides.
+    /// Adds the override of this flag.
     pub(crate) fn with_flag(self, flag: &str) -> Self {
         Self {
             shut_down: self.shut_down || flag == "--allow-shut-down",
@@ -94,7 +94,7 @@ pub(crate) fn find_blockers(directory: &DataDir, overrides: Overrides) -> Vec<Bl
     blockers
 }
 
-/// What speaks for a running server, in words; `None` when nothing does.
+/// Evidence of a running server, in words; `None` without any.
 pub(super) fn server_words(sign: &ServerSign) -> Option<String> {
     match sign {
         ServerSign::NoPidFile
@@ -183,7 +183,7 @@ fn guard_owner(root: &Path, overrides: Overrides, blockers: &mut Vec<Blocker>) {
     }
 }
 
-/// The journal is not known to be of the directory that is locked: another copy of the cluster has the same number and the
+/// The journal may not belong to the directory that is locked: another copy of the cluster has the same number and the
 /// same control file, and pages that were never torn.
 pub(crate) fn guard_directory(
     repaired: &DirectoryMark,

@@ -55,9 +55,9 @@ pub enum JournalError {
     NoRoom {
         /// Where the journal would be.
         directory: PathBuf,
-        /// What is free.
+        /// Free bytes.
         free_bytes: u64,
-        /// What is needed.
+        /// Needed bytes.
         needed_bytes: u64,
     },
     /// Its manifest would not be read back.
@@ -79,7 +79,7 @@ pub enum JournalError {
     ManifestGone {
         /// The journal.
         directory: PathBuf,
-        /// What its log tells.
+        /// Summary of its log.
         told: String,
         /// Where the old bytes are.
         images: &'static str,
@@ -89,10 +89,10 @@ pub enum JournalError {
     Damaged {
         /// Which file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         what: String,
     },
-    /// It is no longer there.
+    /// It no longer exists.
     #[error("the journal {} no longer exists: no page is overwritten without it", .0.display())]
     Gone(PathBuf),
 }
@@ -287,7 +287,7 @@ impl Journal {
         Ok(Self { directory, manifest, before, after, kept })
     }
 
-    /// What it is about.
+    /// Its manifest.
     #[must_use]
     pub const fn manifest(&self) -> &Manifest {
         &self.manifest

@@ -165,7 +165,7 @@ impl Material<'_> {
             let report = report.ok_or_else(|| refused("nothing is wrong with this page now".to_owned()))?;
             if step.image == PlanSource::Blank {
                 if !report.can_be_blank() || !permission.blank_maps {
-                    let what = "only damaged map pages are overwritten with zeros, and only with --blank-maps";
+                    let what = "only damaged map pages are zeroed, and only with --blank-maps";
                     return Err(refused(what.to_owned()));
                 }
                 let now = self.step(report, Choice::Blank)?;

@@ -53,14 +53,14 @@ impl Step {
     #[must_use]
     pub const fn sentence(self) -> &'static str {
         match self {
-            Self::Understand => "Cause, prediction of startup, and damaged pages",
+            Self::Understand => "The crash, the predicted startup, and the damaged pages",
             Self::Compare => "Page by page: what is on disk, what the image has, and what proves the image",
             Self::Rehearse => "Everything that a repair does before its first write, with no write",
             Self::Apply => {
                 "Old and new bytes go into a journal first, then pages are restored one by one; undo writes the old \
                     bytes back"
             }
-            Self::Verify => "The cluster is checked again: prediction of startup, and remaining damage",
+            Self::Verify => "The cluster is checked again: the predicted startup, and the remaining damage",
         }
     }
 
@@ -118,7 +118,7 @@ pub fn next_key(state: &State) -> Next {
         return match prompt.kind {
             PromptKind::Apply => next(apply_word(may_lose), "type it, then enter: pages are written"),
             PromptKind::Undo => next(UNDO_WORD, "type it, then enter: the old bytes are written back"),
-            _ => next("enter", "takes what was typed, esc does not"),
+            _ => next("enter", "confirms, esc cancels"),
         };
     }
     if state.help.is_open {
@@ -138,7 +138,7 @@ pub fn next_key(state: &State) -> Next {
         Step::Rehearse => to_rehearse(state),
         Step::Apply => to_apply(state),
         Step::Verify if state.view == View::Undo => next("u", "predicted startup now"),
-        Step::Verify if state.view != View::Triage => next("1", "what a start would do now"),
+        Step::Verify if state.view != View::Triage => next("1", "predicted startup now"),
         Step::Verify => next("q", "leaves, with the next step; u in Plan undoes the repair"),
     }
 }
@@ -148,7 +148,7 @@ fn to_understand(state: &State) -> Next {
     let row = state.triage.selected;
     match map.group(row) {
         _ if state.view != View::Triage => next("1", "leaves: nothing to restore. Follow the next step, or q to quit"),
-        _ if !can_put_back(state) => next("q", "leaves: no image is to be put back; see the next step"),
+        _ if !can_put_back(state) => next("q", "leaves: nothing to restore; follow the next step"),
         _ if map.page(row).is_some() => next("enter", "opens this page, to compare disk and image"),
         Some(group) if state.triage.order.opened.contains(&group.key) => next("down", "to the first of its pages"),
         Some(_) => next("enter", "shows the damaged pages of this line"),
@@ -178,10 +178,10 @@ fn to_rehearse(state: &State) -> Next {
 
 fn to_apply(state: &State) -> Next {
     match state.view {
-        View::Plan => next("a", "what writing meets, and the word to type"),
+        View::Plan => next("a", "the check before writing, then confirmation"),
         View::Apply => match &state.plan.before {
             None => wait("the check before writing is still running"),
-            Some(before) if before.is_ready() => next("a", "asks for the word that writes these pages"),
+            Some(before) if before.is_ready() => next("a", "asks for the word that confirms writing"),
             Some(_) => next("d", "rehearses again; c, o: what may help against lines in red"),
         },
         _ => next("6", "back to the repair plan"),

@@ -1,5 +1,5 @@
 //! The screen for MySQL and MariaDB: a list of damaged pages, and everything about each. It shows, and writes nothing.
-#![allow(missing_docs, reason = "a comment stands where a name does not say all")]
+#![allow(missing_docs, reason = "a comment explains what a name does not")]
 
 use std::sync::Arc;
 

@@ -114,7 +114,7 @@ fn start_that_writes_older_images_is_said_to_lose_changes() {
     assert_eq!((&on_start["server_loses"], &on_start["server_restores"]), (&3.into(), &0.into()), "{on_start}");
     let text = dwbinspect(&["check", arg(&data("stale_winner"))]).stdout.replace("\n                           ", " ");
     assert!(text.contains("3 pages get OLDER images from the server"), "{text}");
-    assert!(text.contains("add none"), "a backup_label empties the buffer: {text}");
+    assert!(text.contains("Add no backup_label"), "a backup_label empties the buffer: {text}");
 }
 
 #[test]

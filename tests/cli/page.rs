@@ -77,7 +77,7 @@ fn options_may_stand_between_the_arguments() {
 fn wrong_input_is_refused() {
     let data = cluster("checkpoint");
     for (args, words) in [
-        (&["no_such_table", "0"][..], "no relation is called \"no_such_table\""),
+        (&["no_such_table", "0"][..], "no relation named \"no_such_table\""),
         (&["base/5/999999", "0"], "has no such file"),
         (&["5/999999", "0"], "no relation"),
         (&["base/5", "0"], "no relation"),

@@ -53,6 +53,7 @@ fn files(directory: &str, extension: &str, found: &mut Vec<PathBuf>) {
 /// Comments and string literals of a source. Comments of `cli/` that document are the texts of `--help`.
 fn of_source(path: &str, text: &str, tokens: &Regex, found: &mut Vec<Piece>) {
     let continued = Regex::new(r"\\\n\s*").unwrap();
+    let values = Regex::new(r"\{[a-z_]+\}").unwrap();
     let mut line = 1;
     let mut end = 0;
     for token in tokens.find_iter(text) {
@@ -62,7 +63,8 @@ fn of_source(path: &str, text: &str, tokens: &Regex, found: &mut Vec<Piece>) {
         let is_help = path.starts_with("src/cli/") && token.as_str().starts_with("///");
         if is_comment || token.as_str().starts_with(['"', 'r']) {
             let place = if is_comment && !is_help { Place::Comment } else { Place::Text };
-            let text = continued.replace_all(token.as_str(), "").into_owned();
+            let text = continued.replace_all(token.as_str(), "");
+            let text = if is_comment { text.into_owned() } else { values.replace_all(&text, "{}").into_owned() };
             found.push(Piece { path: path.to_owned(), line, place, text });
         }
     }

@@ -22,7 +22,7 @@ const CASES: [Case; 8] = [
     (ListKind::Batches, &["2"], "current", |s| of(&s.survey().expect("survey").batches, |b| b.batch.verdict == BatchVerdict::Current)),
     (ListKind::Rows, &["j", "enter", "p"], "Comes Back", |s| {
         let rows = s.page.sheet.as_ref().expect("page").rows(0).expect("rows");
-        of(0..rows.rows.pairs.len(), |at| rows.cells(*at).fate == "comes back")
+        of(0..rows.rows.pairs.len(), |at| rows.cells(*at).fate == "restored")
     }),
     (ListKind::History, &["j", "enter", "P"], "inplace", |s| {
         let sheet = s.page.sheet.as_ref().expect("page");

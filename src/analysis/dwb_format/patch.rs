@@ -184,7 +184,7 @@ rules! {
         means: "A file is missing before other files",
         action: "Look for it";
     NEVER_RESET: DoubleWriteBuffer "never_reset",
-        why: "the checkpoint in pg_control is used to separate old slots from new ones",
+        why: "its header does not separate old slots from new ones; the checkpoint in pg_control is used",
         means: "No checkpoint has completed since a file was created or extended",
         action: "Nothing";
     MIXED_LAYOUTS: DoubleWriteBuffer "mixed_layouts",

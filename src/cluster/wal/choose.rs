@@ -18,7 +18,7 @@ use crate::parsers::wal::timeline::{TimelineHistory, WalSegment};
 use crate::parsers::wal::version::Major;
 use crate::types::{Lsn, TimelineId};
 
-/// What all chosen segments have in common.
+/// Properties that all chosen segments share.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Common {
     pub system_identifier: Option<u64>,
@@ -68,7 +68,7 @@ impl WalSegmentFile {
     }
 }
 
-/// A candidate of which it is known what segment it is.
+/// A candidate with a known segment number.
 pub(super) struct Numbered {
     pub candidate: SegmentCandidate,
     pub segment: WalSegment,
@@ -171,7 +171,7 @@ struct Chooser<'a> {
 }
 
 impl Chooser<'_> {
-    /// Leaves out what is of another cluster, version or size. `None` when nothing gives the sizes.
+    /// Leaves out segments from another cluster, version or size. `None` when nothing gives the sizes.
     fn agree(
         &mut self,
         control: Option<&ControlFile>,

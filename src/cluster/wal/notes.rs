@@ -1,4 +1,4 @@
-//! What is odd about the input, or was not examined.
+//! Oddities of the input, and parts that were not checked.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,7 +22,7 @@ pub enum NoteLevel {
     Skipped,
 }
 
-/// What a note is about.
+/// Subject of a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, strum::EnumIter)]
 pub enum NoteKind {
     /// Segments are missing between two that are there.
@@ -51,7 +51,7 @@ pub enum NoteKind {
     WrongSize,
     /// The input stops early.
     Truncated,
-    /// The input goes on after its end.
+    /// The input continues after its end.
     TrailingData,
     /// There is no history file of the timeline that is read.
     MissingHistory,
@@ -59,7 +59,7 @@ pub enum NoteKind {
     BadHistory,
     /// Segments of another timeline, left out.
     OtherTimeline,
-    /// The system refused, or the file is of a kind that is not opened.
+    /// The system refused, or files of this kind are not opened.
     Unreadable,
     /// Content that cannot be unpacked.
     CannotUnpack,
@@ -124,7 +124,7 @@ impl NoteKind {
 /// One odd thing. Displays as `file: what`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetNote {
-    /// What it is about.
+    /// Its subject.
     pub kind: NoteKind,
     /// How much it matters.
     pub level: NoteLevel,
@@ -132,7 +132,7 @@ pub struct SetNote {
     pub file: Option<String>,
     /// Offset in the file, where there is one.
     pub offset: Option<u64>,
-    /// What was found, in words.
+    /// The finding in words.
     pub what: String,
     /// Where the WAL begins that is missing, where segments are.
     pub wal_start: Option<Lsn>,

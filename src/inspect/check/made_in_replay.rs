@@ -149,7 +149,7 @@ rules! {
             recovery fixes do not help: the copy is made before. Recreate a standby instead of starting it",
         means: "A record after the redo point has recovery remove a database and copy it from the files of another \
             database as they are now. If the other database is missing (`start` is `not_usable`), the copy is \
-            silently empty; if it was changed or damaged since, so is the copy (`start` is `unknown`). Reported for \
+            silently empty; if it was changed or damaged later, so is the copy (`start` is `unknown`). Reported for \
             standbys, backups and crashes just after `CREATE DATABASE` or `ALTER DATABASE SET TABLESPACE`, except \
             from `template0`",
         action: "Recreate the standby, or restore a later backup";

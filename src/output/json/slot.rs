@@ -140,7 +140,7 @@ impl SlotJson {
             faults.push(format!("image CRC: stored {:#010x}, computed {:#010x}", crc.stored, crc.computed));
         }
         if let Some(sector) = facts.zero_from_sector {
-            faults.push(format!("the image is zero after its sector {sector}"));
+            faults.push(format!("the image is zero starting at sector {sector}"));
         }
         faults.extend(facts.slot_faults.iter().map(ToString::to_string));
         if facts.condition != Condition::Empty {

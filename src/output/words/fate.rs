@@ -46,7 +46,7 @@ impl fmt::Display for UnknownReason {
                 write!(f, "WAL ends at {end_lsn}, before the end of the base backup")
             }
             Self::WalEndsWithFiles { end_lsn } => {
-                write!(f, "WAL ends at {end_lsn} because there are no more files: more may have been written")
+                write!(f, "WAL ends at {end_lsn} because no file follows: more may have been written")
             }
             Self::NoRoomForRecords => {
                 f.write_str("there was no room for all records of the damaged pages: choose fewer pages")

@@ -209,7 +209,7 @@ impl fmt::Display for SkipReason {
                 f.write_str("cannot be tested: it has no checksums, is encrypted, or its beginning is unknown")
             }
             Self::OptionFileIncludes => {
-                f.write_str("it includes other option files, which are not read: they may name other directories")
+                f.write_str("it includes other option files, which are not read: they may set other directories")
             }
             Self::ServerMayRun => {
                 f.write_str("a server may be running in the data directory; pages may change while they are read")

@@ -133,7 +133,7 @@ impl RingControl {
             && self.batch_pages <= MAX_BATCH_PAGES
     }
 
-    /// The server stopped in order, with everything that the slots cover in the data files.
+    /// The server was shut down cleanly, with everything that the slots cover in the data files.
     #[must_use]
     pub const fn is_clean(&self) -> bool {
         self.flags & FLAG_CLEAN != 0

@@ -20,7 +20,7 @@ pub struct SegmentScan {
     summary: ScanSummary,
 }
 
-/// What joining needs to know about a scan.
+/// Facts about a scan that joining needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScanSummary {
     /// Address of the first byte that was read.
@@ -143,7 +143,7 @@ impl SegmentScan {
         self.reader.position()
     }
 
-    /// What is known so far.
+    /// The result so far.
     #[must_use]
     pub const fn summary(&self) -> &ScanSummary {
         &self.summary

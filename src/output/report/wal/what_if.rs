@@ -119,9 +119,9 @@ impl WalReport<'_> {
         };
         let rows = [
             row("all", hints.all, hints.all_certainty),
-            row("of pages that nothing else changed", hints.only, hints.certainty),
-            row("of pages that were changed later in the interval", hints.then_changed, hints.certainty),
-            row("of an interval that is not over", hints.undecided, hints.certainty),
+            row("pages that nothing else changed", hints.only, hints.certainty),
+            row("pages that were changed later in the interval", hints.then_changed, hints.certainty),
+            row("an interval that is not complete", hints.undecided, hints.certainty),
         ];
         to.table("Images for hint bits", ["part", "images", "image bytes", "confidence"], rows);
         to.note(
