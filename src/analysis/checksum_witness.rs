@@ -92,17 +92,18 @@ impl ChecksumWitness {
     }
 }
 
-const MOST_ARE_RIGHT: &str = "it was changed, or is of another cluster or time; a check of the whole cluster judges pages by their \
-    checksums all the same";
+const MOST_ARE_RIGHT: &str = "pg_control was changed, or belongs to another cluster or time; a check of the whole \
+    cluster judges pages by their checksums anyway";
 
 rules! {
     CHECKSUMS_CONTRADICT: Pages "checksums_contradict",
-        why: "it was changed, or is of another cluster or time; too few pages have right ones to call the others damaged",
-        means: "`pg_control` says that checksums are off, and pages that were changed since the redo point carry right ones, as \
-            only a server with checksums writes them. Where most of those pages do, a `check` of the whole cluster judges pages \
-            by their checksums. Up to 18: later ones turn them off while they run",
-        action: "The file was changed, or is of another cluster or time. `check` judges pages by their checksums all the same, \
-            and proves no image";
+        why: "pg_control was changed, or belongs to another cluster or time; too few pages have valid checksums to \
+            call the others damaged",
+        means: "`pg_control` says that checksums are off, but pages changed after the redo point have valid ones, \
+            which only a server with checksums writes. If most of those pages do, a `check` of the whole cluster \
+            judges pages by their checksums. Only up to 18: later versions turn checksums off at run time",
+        action: "The file was changed, or belongs to another cluster or time. `check` judges pages by their checksums \
+            anyway, and proves no image";
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ fn inspect_server(server: &ServerSign, coverage: &mut Coverage, findings: &mut V
     match server {
         ServerSign::NoPidFile => {}
         ServerSign::ProcessGone { pid } => {
-            findings.push(STALE_PID_FILE.note(format!("names process {pid}, which is gone")).in_file(file))
+            findings.push(STALE_PID_FILE.note(format!("process {pid} is no longer running")).in_file(file))
         }
         ServerSign::OtherProcess { pid, command, refuses_start } => {
             let what = format!("names process {pid}, now \"{command}\", which is not a server of this directory");
@@ -93,7 +93,7 @@ fn inspect_control(directory: &DataDir, coverage: &mut Coverage, findings: &mut 
             }
             let mut add = |finding: Finding| findings.push(finding.in_file(file));
             if !control.crc_is_good() {
-                let what = format!("CRC is {:#010x}, the bytes give {:#010x}", control.crc, control.computed_crc);
+                let what = format!("stored CRC {:#010x}, computed {:#010x}", control.crc, control.computed_crc);
                 add(CONTROL_CRC.problem(what));
             }
             if directory.versions_disagree() == Some(true) {
@@ -137,63 +137,63 @@ fn inspect_signs(signs: &RecoverySigns, coverage: &mut Coverage, findings: &mut 
 
 rules! {
     SERVER_RUNNING: Cluster "server_running",
-        why: "files change while they are read: nothing here is certain",
-        means: "A server works in the directory: files change while they are read",
+        why: "files may change while they are read; no answer is reliable",
+        means: "A server runs in the directory: files may change while they are read",
         action: "Stop it, or read a copy";
     SERVER_UNCLEAR: Cluster "server_unclear",
-        why: "a running server cannot be ruled out: examine the process (ps -fp), or stop it",
-        means: "A server may be running: a process cannot be examined",
-        action: "Look at the process, as its user or as root";
+        why: "a running server cannot be ruled out: check the process (ps -fp), or stop it",
+        means: "A server may be running: a process cannot be checked",
+        action: "Check the process, as its user or as root";
     PID_FILE_UNCLEAR: Cluster "pid_file_unclear",
-        why: "a running server cannot be ruled out; once you know that none runs, remove the file: no server starts while it is \
-            there",
-        means: "`postmaster.pid` cannot be understood",
-        action: "Remove it once you know that no server runs";
+        why: "a running server cannot be ruled out. If you know that none runs, remove the file: until then the \
+            server does not start",
+        means: "`postmaster.pid` cannot be parsed",
+        action: "Remove it if you know that no server runs";
     PID_IN_USE: Cluster "pid_in_use",
-        why: "no server runs here, but a start fails with \"lock file \"postmaster.pid\" already exists\" as long as a process \
-            of this user has this number: examine it (ps -fp), make sure that no server uses this directory, then remove \
-            postmaster.pid",
-        means: "The number in `postmaster.pid` belongs to another process, which keeps a server from starting",
-        action: "Make sure that no server works there, then remove the file";
+        why: "no server runs here, but startup fails with \"lock file \"postmaster.pid\" already exists\" while a \
+            process of this user has this PID: check it (ps -fp), make sure that no server uses this directory, then \
+            remove postmaster.pid",
+        means: "The PID in `postmaster.pid` belongs to another process, which keeps the server from starting",
+        action: "Make sure that no server uses the directory, then remove the file";
     STALE_PID_FILE: Cluster "stale_pid_file",
-        why: "left by the crash; the server removes it when it starts",
-        means: "`postmaster.pid` of a server that is gone",
+        why: "harmless: the server removes it at startup",
+        means: "`postmaster.pid` of a server that is no longer running",
         action: "Nothing: the server removes it";
     CONTROL_CRC: Cluster "control_crc",
-        why: "nothing in this file can be trusted; it is not used to judge slots",
+        why: "pg_control is damaged, and none of its contents are used",
         means: "The CRC of `pg_control` is wrong",
-        action: "Find a sound copy of the file before anything else";
+        action: "Find an undamaged copy of the file first";
     CONTROL_SIZES: Cluster "control_sizes",
-        why: "nothing in this file can be trusted; it is not used to judge pages, slots or WAL",
-        means: "A size in `pg_control` cannot be right",
-        action: "The same";
+        why: "pg_control is damaged, and none of its contents are used",
+        means: "A size in `pg_control` is impossible",
+        action: "Find an undamaged copy of the file first";
     VERSIONS_DISAGREE: Cluster "versions_disagree",
         why: "PG_VERSION and pg_control do not belong together",
-        means: "`PG_VERSION` and `pg_control` are of different versions",
-        action: "Find out which of the two was copied from elsewhere";
+        means: "`PG_VERSION` and `pg_control` have different versions",
+        action: "Find out which of the two was copied from another cluster";
     UNKNOWN_STATE: Cluster "unknown_state",
-        why: "no server starts with this state",
-        means: "`pg_control` has a state with which no server starts",
+        why: "the server does not start with this state",
+        means: "`pg_control` has a state with which the server does not start",
         action: "Treat the file as damaged";
     UNKNOWN_CHECKSUMS: Cluster "unknown_checksums",
         why: "no server writes this value",
-        means: "`pg_control` says of checksums what no server writes",
+        means: "`pg_control` has a value for checksums that no server writes",
         action: "Treat the file as damaged";
     RESTORED_BACKUP: Cluster "restored_backup",
         why: "a restored backup that has not reached the end of the backup yet",
         means: "A restored backup before the end of the backup",
-        action: "Let recovery go on to its end";
+        action: "Let recovery finish";
     WAL_WAS_RESET: Cluster "wal_was_reset",
-        why: "what it says of the last checkpoint is not what the server left; slots are not judged by it",
-        means: "`pg_resetwal` wrote `pg_control`: no replay, changes are lost",
+        why: "the last checkpoint in it is not the one that the server wrote; slots are not judged by it",
+        means: "`pg_resetwal` wrote `pg_control`: no recovery, changes are lost",
         action: "Compare the data with a backup; dump and restore";
     BACKUP_LABEL: Cluster "backup_label",
-        why: "a base backup, or a server that crashed during one: recovery needs this file; a double write buffer beside it \
-            belongs to the server that it was copied from",
-        means: "Recovery starts where `backup_label` says",
+        why: "keep this file: the directory is a base backup, or the server crashed during one. A double write buffer \
+            in the directory belongs to the server that was copied",
+        means: "Recovery begins where `backup_label` says",
         action: "Keep the file for a base backup; see the manual for a server that crashed during one";
     RECOVERY_SIGNAL: Cluster "recovery_signal",
         why: "the server will start as a standby or in archive recovery",
         means: "The server will start as a standby or in archive recovery",
-        action: "Remove the file only if that is not wanted";
+        action: "Remove the file only if you do not want that";
 }

@@ -60,7 +60,7 @@ pub fn examine_slots(
         findings.push(UNRECOGNIZED.problem(format!("{} is not a double write buffer file", path.display())));
     }
     if set.further_unrecognized > 0 {
-        let what = format!("{} further entries are not double write buffer files", set.further_unrecognized);
+        let what = format!("{} more entries are not double write buffer files", set.further_unrecognized);
         let further = UNRECOGNIZED.problem(what);
         findings.push(further.because("the server makes no such files there; they were not read"));
     }
@@ -191,39 +191,39 @@ fn inspect_file(
 
 rules! {
     UNRECOGNIZED: DoubleWriteBuffer "stranger",
-        why: "the server makes no such file there; it was not read",
+        why: "the server creates no such file there; it was not read",
         means: "An entry that is not a file of the buffer",
-        action: "Find out who made it";
+        action: "Find out who created it";
     ALL_ZERO: DoubleWriteBuffer "all_zero",
-        why: "its header is gone; no slot was ever written",
-        means: "A file of zeros",
-        action: "Its images are gone";
+        why: "its header is zeroed; no slot was ever written",
+        means: "A zero-filled file",
+        action: "Its images are lost";
     HEADER_FAULT: DoubleWriteBuffer "header_fault",
-        why: "the server ignores a file with such a header; slots are read in the layout that they fit",
+        why: "the server ignores a file with such a header; slots are read in the layout that fits them",
         means: "The header of a file breaks a rule; the server ignores the file",
-        action: "Use the images by `repair`, if `check` proves them";
+        action: "Use the images with `repair`, if `check` proves them";
     LAYOUT_GUESSED: DoubleWriteBuffer "layout_guessed",
-        why: "what is shown of this file may be meaningless",
+        why: "everything shown of this file may be meaningless",
         means: "Nothing proves the layout of a file",
-        action: "Trust nothing that is shown of it";
+        action: "Rely on nothing that is shown of it";
     HEADER_BLOCK_SIZE: DoubleWriteBuffer "header_block_size",
         why: "the slots were written under another header",
-        means: "Header and slots are of different page sizes",
-        action: "The header was replaced: do not start a server yet";
+        means: "Header and slots have different page sizes",
+        action: "The header was replaced: do not start the server yet";
     BLOCK_SIZE: DoubleWriteBuffer "block_size",
-        why: "the file is not of this cluster in its present state",
-        means: "A file is of another page size than the cluster",
+        why: "the file does not belong to this cluster in its present state",
+        means: "A file has another page size than the cluster",
         action: "The file is from another cluster";
     NEVER_READ: DoubleWriteBuffer "never_read",
-        why: "a start does not put these images back, only a repair does",
+        why: "startup does not restore these images, only a repair does",
         means: "A server of this layout never reads its buffer",
-        action: "Repair before a start";
+        action: "Repair before startup";
     CUT_SHORT: DoubleWriteBuffer "cut_short",
         why: "images that the server wrote are lost",
         means: "A file ends before its slots do",
-        action: "Look for a whole copy";
+        action: "Find a complete copy";
     TRAILING_BYTES: DoubleWriteBuffer "trailing_bytes",
-        why: "the file was cut off, or it is of another layout",
+        why: "the file was cut, or has another layout",
         means: "Bytes after the last whole slot",
         action: "The file was cut, or another layout wrote it";
     LONGER_THAN_HEADER: DoubleWriteBuffer "longer_than_header",
@@ -231,15 +231,15 @@ rules! {
         means: "More slots than the header says",
         action: "The server does not read the rest";
     BAD_SLOTS: DoubleWriteBuffer "bad_slots",
-        why: "their images cannot be used; earlier images in these slots are lost too",
+        why: "their images cannot be used; older images in these slots are lost too",
         means: "Slots that fail their CRC",
         action: "Their images cannot be used";
     IMPLAUSIBLE_IMAGES: DoubleWriteBuffer "implausible_images",
         why: "they may have been copied in the middle of a change",
-        means: "Sound slots whose images break rules of pages",
+        means: "Valid slots whose images break page rules",
         action: "They are not used as proof";
     IMPLAUSIBLE_HEADERS: DoubleWriteBuffer "implausible_headers",
-        why: "no server writes such headers: which page each holds is unknown",
+        why: "no server writes such headers: the page of each slot is unknown",
         means: "Sound slots with headers that no server writes",
         action: "They are not used";
     LSN_MISMATCH: DoubleWriteBuffer "lsn_mismatch",

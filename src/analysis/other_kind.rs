@@ -93,9 +93,9 @@ fn fits(name: &RelationName, kind: PageKind, block: BlockNumber, bytes: &[u8]) -
 
 rules! {
     PAGE_OF_OTHER_KIND: Cluster "page_of_other_kind",
-        why: "a write went to the wrong file, or the file was copied over another one. Queries that read the page fail or return \
-            wrong rows. Rebuild an index with REINDEX; restore a table or a sequence from a backup",
-        means: "A page is sound by itself, but its relation is of another kind or access method: a write went to the wrong file. \
+        why: "a write went to the wrong file, or the file was copied over another one. Queries that read the page \
+            fail or return wrong rows. Rebuild an index with REINDEX; restore a table or sequence from a backup",
+        means: "A page is intact, but its relation has another kind or access method: a write went to the wrong file. \
             Only relations with a committed catalog row are compared",
         action: "`REINDEX` an index; restore a table or a sequence from a backup";
 }

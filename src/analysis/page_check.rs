@@ -221,7 +221,7 @@ mod tests {
         assert!(damage.server_rejects && damage.faults.is_empty() && damage.tuple_fault.is_none());
         assert_eq!(
             damage.to_string(),
-            format!("checksum is {:#06x}, the bytes give {:#06x}", sums.stored, sums.computed)
+            format!("stored checksum {:#06x}, computed {:#06x}", sums.stored, sums.computed)
         );
     }
 
@@ -230,7 +230,7 @@ mod tests {
         let mut page = vec![0; 8192];
         page[8191] = 1;
         for checksums in [false, true] {
-            let PageCondition::Damaged(damage) = judged(&page, checksums) else { panic!("not all zero") };
+            let PageCondition::Damaged(damage) = judged(&page, checksums) else { panic!("not zero-filled") };
             assert_eq!(damage.faults, [PageFault::NewPageNotZero]);
             assert!(damage.server_rejects && damage.checksum.is_none());
         }

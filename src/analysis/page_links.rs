@@ -439,7 +439,7 @@ impl LinkReport {
         }
         if self.further_open > 0 {
             findings.push(LINKS_NOT_LOOKED_UP.note(format!(
-                "further index pages that others link to and that are not there yet: {}",
+                "more index pages that others link to and that do not exist yet: {}",
                 self.further_open
             )));
         }
@@ -458,54 +458,54 @@ const INDEX_IS_DAMAGED: &str = "the index is damaged: searches through it miss r
 rules! {
     NAMED_PAGE_ZEROED: Pages "named_page_zeroed",
         why: INDEX_IS_DAMAGED,
-        means: "A page is all zero that another page of the index names, or of a table: that an entry of an index leads to, or \
-            that has a bit in the visibility map",
-        action: "An index: `REINDEX`. A table: rows are lost; look for the file or for the rows in a backup";
+        means: "A zeroed page is referenced by another page of the index, an index entry, or a bit of the visibility \
+            map",
+        action: "An index: `REINDEX`. A table: rows are lost; find the file, or the rows in a backup";
     NAMED_PAGE_MISSING: Pages "named_page_missing",
         why: INDEX_IS_DAMAGED,
-        means: "The file ends before such a page",
-        action: "The same";
+        means: "The file ends before a page that is referenced as above",
+        action: "An index: `REINDEX`. A table: rows are lost; find the file, or the rows in a backup";
     NAMED_PAGE_DELETED: Pages "named_page_deleted",
         why: INDEX_IS_DAMAGED,
-        means: "A page that another one names was deleted",
+        means: "A deleted page is referenced by another page of the index",
         action: "`REINDEX`";
     NAMED_PAGE_OF_OTHER_KIND: Pages "named_page_of_other_kind",
         why: INDEX_IS_DAMAGED,
-        means: "A page that another one names is of another kind",
+        means: "A page of another kind is referenced by another page of the index",
         action: "`REINDEX`";
     MAP_AHEAD: Pages "map_ahead",
-        why: "map and table are of different times: index-only scans show rows that are gone. Where the table is right, \
+        why: "map and table are from different times: index-only scans return deleted rows. If the table is right, \
             pg_truncate_visibility_map() and VACUUM rebuild the map",
-        means: "After a shutdown in order: the visibility map has a bit of a page that is not marked all-visible, so page and \
-            map are of different times",
-        action: "Look for lost writes: rows of the page may be older than they were. `VACUUM (DISABLE_PAGE_SKIPPING)` brings the \
-            map in order";
+        means: "After a clean shutdown: the visibility map has a bit for a page that is not marked all-visible, so \
+            page and map are from different times",
+        action: "Check for lost writes: rows of the page may be outdated. `VACUUM (DISABLE_PAGE_SKIPPING)` fixes the \
+            map";
     SIBLINGS_DISAGREE: Pages "siblings_disagree",
         why: INDEX_IS_DAMAGED,
-        means: "Two neighbours in an index do not name each other",
+        means: "Two neighbours in an index do not link to each other",
         action: "`REINDEX`";
     LEVELS_DISAGREE: Pages "levels_disagree",
         why: INDEX_IS_DAMAGED,
-        means: "A page of an index is of another level, bucket or tree than the page that names it says",
+        means: "An index page has another level, bucket or tree than the page that refers to it says",
         action: "`REINDEX`";
     BROKEN_LINKS: Pages "broken_links",
-        why: "amcheck tells more about each index",
-        means: "More such pages than are named one by one",
-        action: "amcheck tells more";
+        why: "amcheck reports more about each index",
+        means: "More such pages than are listed individually",
+        action: "Run amcheck";
     LINKS_UNCERTAIN: Pages "links_uncertain",
         why: "an index build that a crash interrupted leaves such files, or the catalog could not be read",
-        means: "Such pages in files that the catalog does not have",
-        action: "Read the catalog gaps first";
+        means: "Such pages in files that are not in the catalog",
+        action: "Check the gaps in the catalog first";
     LINKS_NOT_LOOKED_UP: Pages "links_not_looked_up",
-        why: "replay creates such pages; whether it creates each of these was not examined",
-        means: "Named pages that only replay builds, more than were looked up",
+        why: "recovery creates such pages; whether it creates each of these was not checked",
+        means: "References to pages that only recovery creates, more than were checked",
         action: "Check again after recovery";
     LINKS_NOT_FOLLOWED: Pages "links_not_followed",
-        why: "its pages were checked one by one; amcheck shows whether they agree",
-        means: "An index too large to compare its pages",
-        action: "amcheck";
+        why: "its pages were checked individually; amcheck shows whether they agree",
+        means: "An index too large to compare its pages with each other",
+        action: "Run amcheck";
     LINKS_OF_DAMAGED_PAGES: Pages "links_of_damaged_pages",
-        why: "a torn page may show links that never existed: check again once the damaged pages are repaired",
+        why: "a torn page may contain links that never existed: check again after the repair",
         means: "Pages that only damaged pages contradict",
         action: "Check again after the repair";
 }
@@ -540,8 +540,8 @@ mod tests {
     #[test]
     fn page_can_be_gone_with_the_end_of_its_file_and_with_its_whole_file() {
         assert_eq!(impossible(3, &[2, 3]), NO_BLOCKS, "the file was cut");
-        assert_eq!(impossible(4, &[2, 4, 7]), NO_BLOCKS, "the file after the last is gone");
-        assert_eq!(impossible(3, &[2, 6]), [6], "a file was cut, and nothing names the rest of it");
+        assert_eq!(impossible(4, &[2, 4, 7]), NO_BLOCKS, "the file after the last is missing");
+        assert_eq!(impossible(3, &[2, 6]), [6], "a file was cut, and nothing refers to the rest of it");
         assert_eq!(impossible(3, &[2, 3, 6]), NO_BLOCKS, "something does");
     }
 
@@ -550,7 +550,7 @@ mod tests {
         assert_eq!(impossible(4, &[2, 8_388_608]), [8_388_608]);
         assert_eq!(impossible(4, &[4, 5, 8_388_608, 2_147_483_664]), [8_388_608, 2_147_483_664], "two of 8 million");
         let garbage: Vec<BlockNumber> = (4..).step_by(20_000).take(200_000).collect();
-        assert_eq!(impossible(4, &garbage).len(), MAX_BROKEN_LINKS - 1, "of those that are kept all but the first");
+        assert_eq!(impossible(4, &garbage).len(), MAX_BROKEN_LINKS - 1, "the first of those that are kept");
         let lost: Vec<BlockNumber> = (4..40_000).step_by(300).collect();
         assert_eq!(impossible(4, &lost), NO_BLOCKS, "an index of 10,000 files of which the first is left");
     }

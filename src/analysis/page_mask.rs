@@ -325,7 +325,7 @@ mod tests {
         let mut disk = page.to_vec();
         change(&mut disk);
         let found = differences(PAGE, page, &disk);
-        assert_eq!(found, differences(PAGE, &disk, page), "the order of the two is of no account");
+        assert_eq!(found, differences(PAGE, &disk, page), "the order of the two does not matter");
         found
     }
 

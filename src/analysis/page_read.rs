@@ -487,7 +487,7 @@ mod tests {
         assert_eq!((done.bad[0].page.block, done.bad[0].offset, done.bad[0].file), (102, 2048, 3));
         let seen = Cell::new(0);
         let done = judged(4 * PAGE, false, &torn(1, &seen));
-        assert_eq!((done.counts.damaged, seen.get()), (1, 1), "nobody writes: once is enough");
+        assert_eq!((done.counts.damaged, seen.get()), (1, 1), "no one writes: once is enough");
     }
 
     #[test]

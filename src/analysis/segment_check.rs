@@ -79,7 +79,7 @@ rules! {
     MISSING_PAGES: Pages "missing_pages",
         why: "for the server the relation ends there: it does not see the later segments",
         means: "Pages or segment files are missing before others",
-        action: "Look for them: the server sees the relation end there";
+        action: "Find them: for the server the relation ends there";
 }
 
 #[cfg(test)]

@@ -124,8 +124,8 @@ pub fn examine(input: ServerFilesInput<'_>, coverage: &mut Coverage) -> ServerFi
         files.findings.push(
             rules::NO_ROOM
                 .note(format!(
-                    "its volume has {free_bytes} bytes free; a start needs {needed_bytes} at least, and what replay \
-                adds to files"
+                    "its volume has {free_bytes} bytes free; startup needs at least {needed_bytes}, and more for the \
+                files that recovery extends"
                 ))
                 .in_file(file),
         );
@@ -480,7 +480,7 @@ impl ServerFiles {
                         rules::RELATION_FILE_EMPTY.problem(format!("the first file of {name_of} has no page"))
                     }
                     FirstPageLack::Zero => {
-                        rules::FIRST_PAGE_ZEROED.problem(format!("the first page of {name_of} is all zero")).at(0)
+                        rules::FIRST_PAGE_ZEROED.problem(format!("the first page of {name_of} is zeroed")).at(0)
                     }
                 };
                 let finding = finding.in_file(&main.display().to_string());
@@ -499,7 +499,7 @@ impl ServerFiles {
             if !was_stopped && !is_missing(directory, &init) {
                 with_init.push(
                     rules::INIT_FORK_OF_PERMANENT
-                        .problem(format!("an init fork lies beside {name}, which is permanent"))
+                        .problem(format!("an init fork exists for {name}, which is permanent"))
                         .in_file(&init.display().to_string()),
                 );
             }
@@ -528,7 +528,7 @@ impl ServerFiles {
             missing.retain(|(rel, ..)| rel.spc_oid != spc_oid);
             let relations = u64::try_from(before.saturating_sub(missing.len())).unwrap_or(u64::MAX);
             // An empty one may have been dropped since, which only WAL tells.
-            let mut what = format!("tablespace {}: its directory is missing, or the link leads nowhere", row.name);
+            let mut what = format!("tablespace {}: its directory is missing, or the link is dangling", row.name);
             if relations > 0 {
                 what.push_str(&format!("; relations in it: {relations}"));
             }

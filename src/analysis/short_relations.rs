@@ -44,7 +44,8 @@ pub(super) fn short_relations(
         is_short.then(|| {
             RELATION_SHORT
                 .problem(format!(
-                    "{name}: pages {blocks}, pages that the server counted {counted}, and its visibility map is gone"
+                    "{name}: pages {blocks}, pages that the server counted {counted}, and its visibility map is \
+                        missing"
                 ))
                 .in_file(&file)
         })
@@ -54,11 +55,12 @@ pub(super) fn short_relations(
 
 rules! {
     RELATION_SHORT: ServerFiles "relation_short",
-        why: "its files were cut off or replaced: queries find no row of the pages that are gone, without a word. Bring the \
-            files of this relation back from a copy of the same moment, or its rows from a backup",
-        means: "A table has far fewer pages than `relpages` says (less than half, and eight fewer than that), `relallvisible` \
-            says that it had a visibility map, and no server removes that while the files stay: they were cut off or replaced. \
-            Said of permanent tables of 10 to 17 that were shut down in order; from 18 on a dump brings such counts along, and \
-            so may `UPDATE pg_class` in any of them",
-        action: "Bring the files back from a copy of the same moment, or the rows from a backup";
+        why: "its files were cut or replaced: queries silently return no rows of the missing pages. Restore the files \
+            of this relation from a copy of the same point in time, or its rows from a backup",
+        means: "A table has far fewer pages than `relpages` says (less than half, and at least eight fewer), and its \
+            visibility map, which it had according to `relallvisible`, is missing; the server does not remove that \
+            map while the files exist. So they were cut or replaced. Reported for permanent tables of 10 to 17 after \
+            a clean shutdown; in 18 and later a dump includes such counts, and `UPDATE pg_class` may set them in any \
+            version",
+        action: "Restore the files from a copy of the same point in time, or the rows from a backup";
 }

@@ -11,11 +11,10 @@ use crate::output::escape::message;
 use crate::tui::run::RunError;
 
 /// What the exit status means, for help texts.
-pub(crate) const EXIT_STATUS: &str = "\
-Exit status:
-  0    everything was examined and nothing is wrong; of a cluster: recovery loses nothing
-  1    something is wrong, and it is known what
-  2    something was not examined or is not certain, or the command line is wrong
+pub(crate) const EXIT_STATUS: &str = "Exit status:
+  0    no problem found; everything was checked (for a cluster: recovery loses nothing)
+  1    problems found
+  2    incomplete: something was not checked or is uncertain, or usage error
   141  the reader of the output closed the pipe: the run did not finish";
 
 /// How a run ended.

@@ -132,7 +132,7 @@ pub(crate) fn take_leave(ended: &Ended, out: &mut dyn Write) -> Result<Outcome, 
         )?;
         if !applied.is_found_beside {
             let command = printable(&tui_command(state, &applied.journal));
-            writeln!(out, "its journal is not beside the data directory; the screen finds it by:\n  {command}")?;
+            writeln!(out, "its journal is not next to the data directory; find it with:\n  {command}")?;
         }
     }
     if let Some(undone) = &state.plan.undone {
@@ -156,7 +156,7 @@ pub(crate) fn take_leave(ended: &Ended, out: &mut dyn Write) -> Result<Outcome, 
     let outdated = state.cluster.outdated();
     write_outdated(outdated, out)?;
     writeln!(out, "damaged pages: {}", survey.pages().len())?;
-    writeln!(out, "if started now: {}", printable(&start_words(survey)))?;
+    writeln!(out, "on startup: {}", printable(&start_words(survey)))?;
     for skipped in survey.examined.coverage.skipped.iter().take(3) {
         writeln!(out, "not examined: {}", printable(&skipped.to_string()))?;
     }
@@ -171,7 +171,7 @@ pub(crate) fn take_leave(ended: &Ended, out: &mut dyn Write) -> Result<Outcome, 
 /// Says why what follows may not be so any more.
 pub(crate) fn write_outdated(outdated: Option<Outdated<'_>>, out: &mut dyn Write) -> io::Result<()> {
     match outdated {
-        Some(why) => writeln!(out, "{}; what follows is of before:", printable(&why.to_string())),
+        Some(why) => writeln!(out, "{}; outdated since then:", printable(&why.to_string())),
         None => Ok(()),
     }
 }

@@ -6,10 +6,10 @@ use crate::output::shell::quoted;
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UsageError {
     /// No WAL to read.
-    #[error("no WAL was named: give PATH, -p PATH or -D DATADIR, or set PGDATA")]
+    #[error("no WAL given: pass PATH, -p PATH or -D DATADIR, or set PGDATA")]
     NoWal,
     /// Besides `-p` something that is not a segment.
-    #[error("with -p or -D, PATH names the first segment, and optionally the last one; \"{0}\" is not a segment name")]
+    #[error("with -p or -D, PATH is the first segment, and optionally the last one; \"{0}\" is not a segment name")]
     NotASegmentName(String),
     /// Besides `-p` more than two segments.
     #[error("with -p or -D, name at most two segments: the first and the last")]
@@ -18,10 +18,10 @@ pub enum UsageError {
     #[error("--by takes one key, or two with a comma between them, such as relation,cause; there are {0}")]
     ManyKeys(usize),
     /// Two keys that are the same.
-    #[error("--by names the same key twice: name it once, or another one beside it")]
+    #[error("--by has the same key twice: pass it once, or with another key")]
     SameKeys,
     /// A key that has no other beside it.
-    #[error("--by time and --by since-redo stand alone: no other key can be beside them")]
+    #[error("--by time and --by since-redo cannot be combined with another key")]
     LoneKey,
     /// Rows that are always the same.
     #[error("--by since-redo has the same five rows in the same order for any WAL: leave out --top and --sort")]
@@ -35,7 +35,7 @@ pub enum UsageError {
     )]
     FollowedByOther,
     /// The last segment of what has no end.
-    #[error("--follow goes on after the last segment: name only the first one with -p or -D")]
+    #[error("--follow continues after the last segment: pass only the first one with -p or -D")]
     FollowedToSegment,
     /// What can be read only once.
     #[error("--follow reads its input again and again: {0} can be read only once")]
@@ -64,17 +64,15 @@ pub enum UsageError {
     #[error("two sets are called \"{0}\": give each another name")]
     SetTwice(String),
     /// No data directory to read.
-    #[error("no data directory was named: give DATADIR or -D DATADIR, or set PGDATA")]
+    #[error("no data directory given: pass DATADIR or -D DATADIR, or set PGDATA")]
     NoDataDir,
     /// No data directory to write into.
-    #[error(
-        "no data directory was named: a command that writes takes it from DATADIR or -D DATADIR, never from PGDATA"
-    )]
+    #[error("no data directory given: a command that writes takes it from DATADIR or -D DATADIR, never from PGDATA")]
     NoDataDirToWrite,
     /// Of one path alone, `undo` takes it for the journal.
     #[error(
-        "\"{0}\" is taken for the journal, and no data directory is named: undo takes DATADIR and JOURNAL_DIR, the first \
-         never from PGDATA alone"
+        "only one path given, \"{0}\", which is the journal: undo takes DATADIR and JOURNAL_DIR, and never takes \
+         DATADIR from PGDATA alone"
     )]
     OnlyJournal(String),
     /// Flags about journals without a journal.
@@ -85,7 +83,7 @@ pub enum UsageError {
     NoReplay(&'static str),
     /// A program that was built without the screen shows no demo.
     #[cfg(not(feature = "tui"))]
-    #[error("this program was built without the screen: name a directory for the demo")]
+    #[error("this program was built without the terminal UI: pass a directory for the demo")]
     DemoNeedsDirectory,
     /// A hex dump in a machine format.
     #[error("--hex works with --format text only")]
@@ -97,24 +95,24 @@ pub enum UsageError {
     #[error("--format prometheus is not for --by time and --by since-redo: Prometheus keeps the time itself")]
     NotForPrometheus,
     /// A manual page of nothing.
-    #[error("there is no manual page of \"{0}\": name a command of this program, or none for the program itself")]
+    #[error("no manual page of \"{0}\": pass a command of this program, or none for the program itself")]
     NotACommand(String),
     /// A number was to be a block.
     #[error("\"{0}\" is not a valid block: expected 0 to {max}", max = crate::types::MAX_BLOCK_NUMBER)]
     NotABlock(String),
     /// The screen was asked for where nothing on it would be certain.
     #[error(
-        "{0}: pg_control is missing or damaged, so nothing on the screen would be certain; \
-         `pg_dwbinspect info {plain}` and `pg_dwbinspect check {plain}` show what is still known",
+        "{0}: pg_control is missing or damaged, so no answer of the terminal UI would be reliable; `pg_dwbinspect \
+         info {plain}` and `pg_dwbinspect check {plain}` show what is still known",
         plain = quoted(.0)
     )]
     NothingCertain(String),
     /// Two data directories.
-    #[error("the data directory was named twice: give DATADIR or -D DATADIR, not both")]
+    #[error("the data directory was given twice: pass DATADIR or -D DATADIR, not both")]
     TwoDataDirs,
     /// The screen was asked for where there is none. What prints the same.
     #[cfg(feature = "tui")]
-    #[error("standard output is not a terminal, and the screen needs one; use {0}")]
+    #[error("the terminal UI needs a terminal, and standard output is not one; use {0}")]
     NoTerminal(&'static str),
     /// The same, on a terminal that can only print.
     #[cfg(feature = "tui")]

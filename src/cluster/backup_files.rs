@@ -1,4 +1,4 @@
-//! What in the data directory says "restored backup", "standby" or "WAL was reset".
+//! Signs in the data directory of a restored backup, a standby or a reset of WAL.
 
 use std::io;
 use std::path::Path;
@@ -18,7 +18,7 @@ pub(super) const LABEL_LIMIT_BYTES: u64 = 64 * 1024;
 const SIGNALS: [&str; 6] =
     ["standby.signal", "recovery.signal", "recovery.conf", "tablespace_map", "promote", "fallback_promote"];
 
-/// What `backup_label` says: recovery starts at `redo_lsn`, not at the redo point of the control file.
+/// Content of `backup_label`: recovery starts at `redo_lsn`, not at the redo point of the control file.
 ///
 /// Source: `read_backup_label`, `src/backend/access/transam/xlogrecovery.c`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub struct BackupLabel {
     pub start_time: Option<String>,
     /// "LABEL".
     pub label: Option<String>,
-    /// Its first two lines are in the form that servers demand, to the byte, and no line names another timeline.
+    /// Its first two lines are in exactly the form that servers require, and no line contains another timeline.
     pub is_well_formed: bool,
     /// "INCREMENTAL FROM LSN": such a directory cannot be started at all.
     pub incremental_from_lsn: Option<Lsn>,
@@ -156,7 +156,7 @@ pub fn read_signs(data_dir: &Path, control: Option<&ControlFile>) -> RecoverySig
     }
 }
 
-/// True when one of these signal files makes recovery go on beyond a crash, perhaps with WAL from elsewhere.
+/// True when one of these signal files makes recovery continue after crash recovery, possibly with WAL from elsewhere.
 pub(crate) fn asks_for_recovery(signals: &[&str]) -> bool {
     signals.iter().any(|name| matches!(*name, "standby.signal" | "recovery.signal" | "recovery.conf"))
 }

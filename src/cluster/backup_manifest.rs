@@ -15,7 +15,7 @@ pub(crate) const MANIFEST_NAME: &str = "backup_manifest";
 /// Longest manifest that is read, in bytes: of some million files.
 const LIMIT_BYTES: u64 = 256 << 20;
 
-/// What a manifest says.
+/// Content of a manifest.
 ///
 /// Source: `src/backend/backup/backup_manifest.c`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +81,7 @@ impl<'de> Deserialize<'de> for Files {
 }
 
 impl BackupManifest {
-    /// Reads the manifest of a data directory; `None` where there is none.
+    /// Reads the manifest of a data directory; `None` if it is missing.
     ///
     /// # Errors
     /// When it cannot be read, or names no range of WAL.
@@ -102,7 +102,7 @@ impl BackupManifest {
         let first = starts.min();
         let (start_lsn, timeline) =
             first.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no range of WAL"))?;
-        // An end that is none may be anywhere: no checkpoint is known to come after it.
+        // An invalid end may be anywhere: no checkpoint is known to come after it.
         let ends = ranges.iter().map(|range| range.end_lsn.parse().unwrap_or(Lsn(u64::MAX)));
         let end_lsn = ends.max().unwrap_or(Lsn(u64::MAX));
         Ok(Self { lists_label: files.lists_label, start_lsn, end_lsn, timeline: TimelineId(timeline) })

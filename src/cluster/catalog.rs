@@ -72,7 +72,7 @@ impl UsableMap {
         }
     }
 
-    /// The same for a catalog that has to be read.
+    /// Like [`Self::file`], but adds the catalog to those to read.
     fn to_read(&self, oid: Oid) -> u32 {
         self.rel_number(oid).map_or(oid, |(number, _)| number)
     }
@@ -138,7 +138,7 @@ pub(super) struct Reader {
     files: CatalogFiles,
     layout: &'static CatalogLayout,
     xacts: XactLog,
-    /// Stopped in order: transactions that are unfinished in `pg_xact` never were committed.
+    /// Shut down cleanly: transactions that are unfinished in `pg_xact` never were committed.
     stopped_in_order: bool,
     /// Name of the server's directory inside a tablespace.
     version_directory: Option<String>,
@@ -194,7 +194,7 @@ impl Reader {
         UsableMap(None)
     }
 
-    /// Rows of a catalog that are part of it, with how far they are to be trusted.
+    /// Rows of a catalog that are part of it, with their reliability.
     pub(super) fn live_rows(
         &mut self,
         rel: RelFileLocator,
@@ -368,7 +368,7 @@ impl Reader {
     }
 
     /// Which table each index and each TOAST table is of, by OID, and the indexes that no server reads yet or any more. What cannot be
-    /// read of `pg_index` is left out without a word, names stay complete.
+    /// read of `pg_index` is silently left out, names stay complete.
     fn indexes(&mut self, pending: &[Pending]) -> (HashMap<Oid, Oid>, HashSet<Oid>) {
         let layout = self.layout;
         let mut unfilled = HashSet::new();

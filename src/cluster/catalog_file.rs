@@ -32,13 +32,13 @@ pub(super) struct CatalogFiles {
     pub(super) checksums_enforced: bool,
 }
 
-/// What a scan calls for every tuple: the tuple, whether the checksum of its page fails, and the list of gaps. An error
+/// Callback of a scan for every tuple: the tuple, whether the checksum of its page fails, and the list of gaps. An error
 /// is a row that cannot be decoded.
 pub(super) type OnRow<'a> = dyn FnMut(&RowBytes<'_>, bool, &mut Vec<NameGap>) -> Result<(), ParseError> + 'a;
 
 impl CatalogFiles {
     /// Hands every tuple on a sane page to `on_row`, dead ones included. A page is used as a whole or not at all: where
-    /// one tuple is broken, the others may be of another time. A wrong checksum alone does not make a page unusable: a
+    /// one tuple is broken, the others may be older. A wrong checksum alone does not make a page unusable: a
     /// name is only a label.
     pub(super) fn for_each_row(
         &self,

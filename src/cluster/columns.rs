@@ -100,7 +100,7 @@ impl fmt::Display for NoColumns {
     }
 }
 
-/// A row that was found, and how far it is to be trusted.
+/// A row and its reliability.
 struct Found {
     data: Vec<u8>,
     trust: Trust,

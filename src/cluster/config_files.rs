@@ -27,7 +27,7 @@ pub enum ConfigFault {
 const RECOVERY_TARGETS: [&str; 5] =
     ["recovery_target", "recovery_target_time", "recovery_target_xid", "recovery_target_name", "recovery_target_lsn"];
 
-/// What is wrong, with the file, and files that cannot be read.
+/// Problems with their files, and files that cannot be read.
 #[derive(Debug, Default)]
 pub(crate) struct ConfigFaults {
     pub faults: Vec<(PathBuf, ConfigFault)>,

@@ -17,7 +17,7 @@ const ATTEMPTS: usize = 10;
 
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// What the control file says, or why it says nothing.
+/// Result of reading the control file.
 #[derive(Debug)]
 pub enum ControlRead {
     /// Decoded; its CRC may still be wrong.
@@ -99,7 +99,7 @@ fn is_signed(bytes: &[u8]) -> bool {
     })
 }
 
-/// What the bytes of a control file say that is not in a directory. `named`: how many page headers name which page size.
+/// Judges the bytes of a control file outside a directory. `named`: page sizes, with the number of page headers that have them.
 #[must_use]
 pub(super) fn control_of_bytes(bytes: &[u8], named: &BTreeMap<u32, u64>) -> ControlRead {
     match decode(bytes) {

@@ -16,17 +16,18 @@ pub(super) const VERSION_LIMIT_BYTES: u64 = 64;
 /// Directories between a data directory and the deepest ones that belong to it: `pg_tblspc/OID/PG_…/OID`.
 const DEEPEST: usize = 4;
 
-/// Why a path is not taken for a data directory.
+/// Reason why a path is not a data directory.
 #[derive(Debug, thiserror::Error)]
 pub enum NotADataDir {
     /// The path itself cannot be examined.
     #[error(transparent)]
     Access(#[from] AccessError),
     /// A directory without the file that marks a data directory.
-    #[error("{} is not a data directory: it has no PG_VERSION", .0.display())]
+    #[error("{} is not a PostgreSQL data directory (no PG_VERSION). Usual places: /var/lib/postgresql/VERSION/main, \
+        /var/lib/pgsql/data", .0.display())]
     NoVersion(PathBuf),
     /// A directory of a data directory, without or with a `PG_VERSION` of its own.
-    #[error("{} is not a data directory, but lies inside one: did you mean {}?", path.display(), data_dir.display())]
+    #[error("{} is not a data directory, but is inside one: did you mean {}?", path.display(), data_dir.display())]
     Inside {
         /// The directory.
         path: PathBuf,
@@ -49,7 +50,7 @@ pub enum NotADataDir {
     Unsupported {
         /// The directory.
         path: PathBuf,
-        /// What the file says.
+        /// Content of the file.
         version: String,
     },
     /// `PG_VERSION` does not begin with a number.
@@ -57,7 +58,7 @@ pub enum NotADataDir {
     BadVersion {
         /// The directory.
         path: PathBuf,
-        /// What the file says.
+        /// Content of the file.
         found: String,
     },
 }
@@ -119,7 +120,7 @@ impl DataDir {
         &self.root
     }
 
-    /// What `PG_VERSION` says.
+    /// Content of `PG_VERSION`.
     #[must_use]
     pub fn version(&self) -> &str {
         &self.version
@@ -178,7 +179,7 @@ impl DataDir {
         look_for_server(&self.root)
     }
 
-    /// What changes where recovery starts or what it does.
+    /// Files that change where recovery begins or how it works.
     pub(crate) fn recovery_signs(&self) -> RecoverySigns {
         read_signs(&self.root, self.control.trusted())
     }

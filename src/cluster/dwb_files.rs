@@ -72,7 +72,7 @@ impl DwbFile {
         self.file.size_bytes()
     }
 
-    /// True when the file begins with something and nothing in it is of a double write buffer.
+    /// True when the file begins with something and nothing in it belongs to a double write buffer.
     pub(crate) fn is_of_another_kind(&self) -> bool {
         let first = self.file.bytes_at(0, usize::try_from(self.size_bytes().min(512)).unwrap_or_default());
         let has_content = first.ok().flatten().is_some_and(|bytes| bytes.iter().any(|byte| *byte != 0));
@@ -171,7 +171,7 @@ pub struct SlotScan<'a> {
 }
 
 impl SlotScan<'_> {
-    /// Goes on with the slots of another range, in the same buffers.
+    /// Continues with the slots of another range, in the same buffers.
     pub(crate) fn go_to(&mut self, range: Range<u64>) {
         self.next = range.start;
         self.end = range.end.min(self.dwb.detection.slot_count);
@@ -224,7 +224,7 @@ impl SlotScan<'_> {
 #[derive(Debug)]
 pub struct ControlPart {
     pub directory: &'static dyn DwbDirectory,
-    /// The file, or the directory where there is none.
+    /// The file, or the directory if no file exists.
     pub path: PathBuf,
     /// Its bytes, no more than a control file of the kind has, and its size; `None` when there is no such file.
     pub content: Result<Option<(Vec<u8>, u64)>, AccessError>,
@@ -274,7 +274,7 @@ pub struct DwbSet {
 }
 
 impl DwbSet {
-    /// Opens the DWB files of a data directory, of any of these kinds: empty when there are none.
+    /// Opens the DWB files of a data directory, of any of these kinds: empty without files.
     #[must_use]
     pub fn of_data_dir(data_dir: &Path, kinds: &[&'static dyn DwbDirectory], block_size_hint: Option<u32>) -> Self {
         let mut set = Self::default();
@@ -290,7 +290,7 @@ impl DwbSet {
         set
     }
 
-    /// True when a buffer of the set is of the kind whose servers have to be built.
+    /// True when a buffer of the set belongs to a kind of server that must be built.
     pub(crate) fn is_of_built_server(&self) -> bool {
         let files = self.files.iter().map(|file| file.directory);
         let mut kinds = files.chain(self.controls.iter().map(|control| control.directory));

@@ -19,7 +19,7 @@ pub(crate) struct FileDigest {
     pub sha256: String,
 }
 
-/// Reads a whole file, as long as `go_on`, asked after each piece, wants more. `None`: it was broken off.
+/// Reads a whole file, while `go_on`, called after each piece, allows it. `None`: interrupted.
 pub(crate) fn digest_file(
     path: &Path,
     links: Links,

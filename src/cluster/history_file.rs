@@ -17,7 +17,7 @@ pub(super) fn history_path(tli: TimelineId) -> PathBuf {
     Path::new("pg_wal").join(TimelineHistory::file_name(tli))
 }
 
-/// Reads it; `None` where there is none, which a server takes for a timeline without ancestors.
+/// Reads it; `None` if it is missing, which a server treats as a timeline without ancestors.
 pub(super) fn read_history(root: &Path, tli: TimelineId) -> Result<Option<TimelineHistory>, FileFault> {
     match read_small(&root.join(history_path(tli)), Links::Refuse, HISTORY_LIMIT_BYTES as u64) {
         Ok(bytes) => {

@@ -3,6 +3,7 @@
 #![cfg_attr(test, allow(clippy::arithmetic_side_effects))]
 
 pub(crate) mod access_modes;
+pub(crate) mod accounts;
 pub mod backup_files;
 pub(crate) mod backup_manifest;
 pub mod catalog;

@@ -1,4 +1,4 @@
-//! What a reading of relation names could not read, and why.
+//! Parts of the relation names that could not be read, with the reason.
 
 use std::path::PathBuf;
 
@@ -57,7 +57,7 @@ pub enum NameGap {
     Map {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The faults.
         faults: Vec<FilenodeMapFault>,
     },
     /// A file that ends too early to be decoded.
@@ -68,12 +68,12 @@ pub enum NameGap {
         /// Where it ends.
         error: ParseError,
     },
-    /// The catalog takes for a table what is none.
+    /// The catalog treats something as a table that is not one.
     #[error(
         "by the catalog {index} belongs to table {table}, whose file is not one of a table: what it says of rows is not compared"
     )]
     NotATable {
-        /// What its file is taken for.
+        /// The relation that its file counts as.
         table: RelFileLocator,
         /// An index on it.
         index: RelFileLocator,
@@ -85,7 +85,7 @@ pub enum NameGap {
         path: PathBuf,
         /// Block within the fork.
         block: BlockNumber,
-        /// What is wrong.
+        /// The fault.
         fault: CatalogPageFault,
     },
     /// A page that is sane but whose checksum fails.
@@ -131,7 +131,7 @@ pub enum NameGap {
         expected_bytes: u64,
     },
     /// A catalog that is longer than is read.
-    #[error("{}: not read from block {block} on: longer than any catalog", path.display())]
+    #[error("{}: not read after block {block}: longer than any catalog", path.display())]
     TooLong {
         /// The segment file.
         path: PathBuf,
@@ -169,7 +169,7 @@ pub enum NameGap {
         count: u64,
     },
     /// Two relations claim the same files.
-    #[error("{rel} is named both {kept} and {other}; the first is kept")]
+    #[error("{rel} has two names, {kept} and {other}; the first is kept")]
     TwoNames {
         /// The files.
         rel: RelFileLocator,

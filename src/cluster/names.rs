@@ -50,14 +50,14 @@ impl fmt::Display for NameDoubt {
     }
 }
 
-/// How far one source of a name is to be preferred to another: less doubt first, then the newer row.
+/// Rank of a source of a name: less doubt first, then the newer row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Trust {
     pub(super) doubt: Option<NameDoubt>,
     pub(super) age: RowAge,
 }
 
-/// What shows how old a row of a catalog is.
+/// Age of a row of a catalog.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RowAge {
     /// Transaction that inserted the row; kept in the row even when it is frozen.
@@ -101,11 +101,12 @@ pub struct RelationName {
     pub owner_oid: Option<Oid>,
     /// Permanent, unlogged or temporary; `None` when a list of names does not say.
     pub persistence: Option<Persistence>,
-    /// What its rows may name at least: `relfrozenxid` and `relminmxid`; zeros where that is not known.
+    /// Lowest transaction and multixact of its rows: `relfrozenxid` and `relminmxid`; zeros if unknown.
     pub oldest: (u32, u32),
     /// Pages that the server counted, where it counted some of them in a visibility map; else 0.
     pub mapped_pages: u32,
-    /// An index that no server reads: `CREATE INDEX CONCURRENTLY` was broken off before it filled it, or it is about to be dropped.
+    /// An index that no server reads: `CREATE INDEX CONCURRENTLY` was interrupted before it filled it, or it is about to be
+    /// dropped.
     pub is_unfilled: bool,
     /// Why the name may be wrong; `None` when its row is committed and its page is sound.
     pub doubt: Option<NameDoubt>,
@@ -113,7 +114,7 @@ pub struct RelationName {
 }
 
 impl RelationName {
-    /// A name from a committed row that nothing speaks against, of a relation with files that recovery keeps and servers read.
+    /// A name from a committed row that nothing contradicts, of a relation with files that recovery keeps and servers read.
     #[must_use]
     pub fn is_certain(&self) -> bool {
         self.doubt.is_none() && self.persistence == Some(Persistence::Permanent) && !self.is_unfilled
@@ -151,12 +152,12 @@ impl fmt::Display for RelationName {
     }
 }
 
-/// What follows `word` and a dot.
+/// Text after `word` and a dot.
 fn after_dot<'a>(text: &'a str, word: &str) -> Option<&'a str> {
     text.strip_prefix(word)?.strip_prefix('.')
 }
 
-/// Where a database is, by a committed row of `pg_database` that nothing speaks against.
+/// Location of a database according to a committed row of `pg_database` that nothing contradicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DatabaseHome {
     pub spc_oid: Oid,
@@ -172,7 +173,7 @@ pub(crate) struct DatabaseHome {
 pub(crate) struct TablespaceRow {
     pub name: Arc<str>,
     pub age: RowAge,
-    /// The row was committed, and nothing speaks against it.
+    /// The row was committed, and nothing contradicts it.
     pub is_certain: bool,
 }
 
@@ -255,7 +256,7 @@ impl RelationNames {
         owners.iter().map(|(rel, first)| (*rel, table(first))).collect()
     }
 
-    /// What each index is on, a table or a TOAST table, and the table of each TOAST table, as far as that is known.
+    /// The owner of each index, a table or a TOAST table, and the table of each TOAST table, as far as that is known.
     pub(crate) fn owners(&self) -> HashMap<RelFileLocator, RelFileLocator> {
         let with_oid = self.relations.iter().filter_map(|(rel, name)| Some(((rel.db_oid, name.oid?), *rel)));
         let by_oid: HashMap<(Oid, Oid), RelFileLocator> = with_oid.collect();
@@ -286,12 +287,12 @@ impl RelationNames {
         self.tablespaces.iter().filter(|(_, row)| row.is_certain).map(|(oid, row)| (*oid, row))
     }
 
-    /// Relations with a name from a committed row that nothing speaks against, sorted, each with the age of the row.
+    /// Relations with a name from a committed row that nothing contradicts, sorted, each with the age of the row.
     pub(crate) fn certain(&self) -> Vec<(RelFileLocator, &RelationName, RowAge)> {
         self.sorted(RelationName::is_certain)
     }
 
-    /// The same of unlogged relations, which recovery makes anew of their init forks.
+    /// Like [`Self::certain`], of unlogged relations, which recovery recreates from their init forks.
     #[must_use]
     pub fn unlogged(&self) -> Vec<(RelFileLocator, &RelationName, RowAge)> {
         self.sorted(|name| name.doubt.is_none() && name.persistence == Some(Persistence::Unlogged) && name.has_files())

@@ -266,7 +266,7 @@ mod tests {
     fn two_names_for_the_same_files_are_reported() {
         let (names, gaps) = read(&format!("[{ONE},{}]", ONE.replace("\"c\"", "\"d\""))).unwrap();
         assert_eq!((names.len(), gaps.len()), (1, 1));
-        assert_eq!(gaps[0].to_string(), "1663/5/16384 is named both a.b.c and a.b.d; the first is kept");
+        assert_eq!(gaps[0].to_string(), "1663/5/16384 has two names, a.b.c and a.b.d; the first is kept");
     }
 
     #[test]

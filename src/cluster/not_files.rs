@@ -1,4 +1,4 @@
-//! What stands where a server writes a file and is none.
+//! Entries with the name of a file of the server that are not files.
 
 use std::ffi::OsString;
 use std::fs::FileType;
@@ -30,7 +30,7 @@ const SLRU_NAME_LENGTHS: [usize; 4] = [4, 5, 6, 15];
 /// Source: `XLOG_FNAME_LEN`, `src/include/access/xlog_internal.h`.
 const WAL_NAME_LENGTH: usize = 24;
 
-/// Files that a server makes anew, renames or removes, whatever is in them.
+/// Files that a server recreates, renames or removes, whatever is in them.
 const REMADE_FILES: [&str; 7] = [
     "backup_label.old",
     "global/pg_internal.init",
@@ -41,16 +41,16 @@ const REMADE_FILES: [&str; 7] = [
     "tablespace_map.old",
 ];
 
-/// Directories that a server makes where they are missing, and cannot where a link is that leads nowhere.
+/// Directories that a server creates if they are missing, and cannot create over a dangling symlink.
 const REMADE_DIRECTORIES: [&str; 2] = ["pg_wal/archive_status", "pg_wal/summaries"];
 
-/// Something that has the name of a file of the server and is none: a directory, a device, a link that leads nowhere.
+/// An entry with the name of a file of the server that is not a file: a directory, a device, a dangling symlink.
 #[derive(Debug)]
 pub(crate) struct NotAFile {
     /// Its path, relative to the data directory.
     pub path: PathBuf,
     pub fault: FileFault,
-    /// A start fails that comes to it, else only what is done later.
+    /// Startup fails when it reaches the entry; otherwise only later work fails.
     pub stops_start: bool,
 }
 
@@ -61,13 +61,13 @@ pub(crate) struct NotFiles {
     pub skipped: Vec<(PathBuf, AccessError)>,
 }
 
-/// Looks for them. Where a server comes to write such a file it fails, which for most is at the latest when a checkpoint ends.
+/// Looks for them. A server fails when it writes such a file, for most at the end of a checkpoint at the latest.
 ///
 /// Sources: `SlruPhysicalWritePage`, `src/backend/access/transam/slru.c`; `CheckPointReplicationOrigin`,
 /// `src/backend/replication/logical/origin.c`; servers of 10 to 18 that were started so.
 pub(crate) fn not_files(directory: &DataDir, replays: bool) -> NotFiles {
     let root = directory.root();
-    // Replay opens each segment of WAL in its turn, and the next one when WAL goes on.
+    // Replay opens each segment of WAL in its turn, and the next one if WAL continues.
     let numbered =
         SLRU_DIRECTORIES.map(|of| (of, &SLRU_NAME_LENGTHS[..])).into_iter().chain([("pg_wal", &[WAL_NAME_LENGTH][..])]);
     let (mut paths, mut skipped) = (Vec::new(), Vec::new());
@@ -87,7 +87,7 @@ pub(crate) fn not_files(directory: &DataDir, replays: bool) -> NotFiles {
         paths.extend(entries(of).into_iter().filter(is_wanted).map(|(name, _)| Path::new(of).join(name)));
     }
     paths.retain(|path| !root.join(path).metadata().is_ok_and(|found| found.is_file()));
-    // Of these a link that leads nowhere is removed with its name.
+    // A dangling symlink among these is removed with its name.
     let slots =
         entries("pg_replslot").into_iter().map(|(name, _)| Path::new("pg_replslot").join(name).join("state.tmp"));
     let remade = REMADE_FILES.map(PathBuf::from).into_iter().chain(slots);
@@ -97,18 +97,18 @@ pub(crate) fn not_files(directory: &DataDir, replays: bool) -> NotFiles {
     paths.sort_unstable();
     let not_a_file = |path: PathBuf| {
         let fault = ReadFile::open(&root.join(&path), Links::Follow).err()?.into();
-        // After a clean shutdown it is of no use.
+        // After a clean shutdown it is not used.
         let stops_start = replays || !path.ends_with("pg_internal.init");
         Some(NotAFile { path, fault, stops_start })
     };
     NotFiles { found: paths.into_iter().filter_map(not_a_file).collect(), skipped }
 }
 
-/// What is in `base` under the name of a database or in `pg_tblspc`, and is neither a directory nor a link to one, with its path relative to
-/// the data directory. A tablespace whose link leads nowhere is passed over.
+/// Entries in `base` under the name of a database or in `pg_tblspc` that are neither a directory nor a link to one, with their
+/// path relative to the data directory. A tablespace whose link is dangling is skipped.
 pub(crate) fn not_databases(directory: &DataDir) -> Vec<(PathBuf, FileFault)> {
     let root = directory.root();
-    // That one of them cannot be listed is said where relations are looked for.
+    // The search for relations reports a directory that cannot be listed.
     let entries = |of: &str| {
         let of = Path::new(of);
         let listed = list(&root.join(of)).unwrap_or_default();

@@ -25,7 +25,7 @@ pub enum AccessError {
     /// The operating system refused.
     #[error("cannot {operation} {}: {source}", path.display())]
     Io {
-        /// What was tried, as a verb.
+        /// The operation, as a verb.
         operation: &'static str,
         /// The path as given.
         path: PathBuf,
@@ -37,7 +37,7 @@ pub enum AccessError {
     NotRegular {
         /// The path as given.
         path: PathBuf,
-        /// What it is.
+        /// Its kind.
         kind: &'static str,
     },
     /// Not a directory where the server keeps one.
@@ -45,7 +45,7 @@ pub enum AccessError {
     NotADirectory {
         /// The path as given.
         path: PathBuf,
-        /// What it is.
+        /// Its kind.
         kind: &'static str,
     },
     /// A text file of the server is longer than any server makes it.
@@ -71,7 +71,7 @@ impl AccessError {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)
     }
 
-    /// True when something else stands where a directory was to be listed.
+    /// True when something other than a directory is at the path to list.
     pub(crate) fn is_no_directory(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotADirectory)
     }
@@ -233,7 +233,7 @@ pub(crate) fn linked_directory(path: &Path) -> Result<(), AccessError> {
     let metadata = path.metadata().map_err(|source| AccessError::io("examine", path, source));
     match metadata.map(|metadata| metadata.is_dir()) {
         Ok(true) => Ok(()),
-        // What stands there itself is named: a link that leads nowhere is not "nothing there".
+        // The entry itself is reported: a dangling symlink exists.
         Ok(false) | Err(_) => real_directory(path),
     }
 }
@@ -279,7 +279,7 @@ fn regular(path: &Path, file_type: FileType) -> Result<(), AccessError> {
     }
 }
 
-/// What a directory entry is, or `None` for a regular file.
+/// Kind of a directory entry, or `None` for a regular file.
 pub(crate) fn kind_of(file_type: FileType) -> Option<&'static str> {
     if file_type.is_file() {
         None

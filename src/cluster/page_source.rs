@@ -8,7 +8,7 @@ use super::open::{AccessError, ReadFile, open_inside, real_directories};
 use super::relation_path::RelationPaths;
 use crate::types::{BlockNumber, ForkNumber, PageId, RelFileLocator};
 
-/// What there is where a page should be.
+/// State of the position of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageRead {
     /// The whole page.
@@ -26,13 +26,13 @@ pub enum PageRead {
 
 /// Something that pages of relations can be read from.
 pub trait PageSource {
-    /// Reads one page into `buf`, whose length is the block size. Bytes that are not there come out as zero.
+    /// Reads one page into `buf`, whose length is the block size. Missing bytes are zero.
     fn read_page(&self, page: PageId, buf: &mut [u8]) -> Result<PageRead, AccessError>;
 
     /// True when the fork has a file.
     fn has_fork(&self, rel: RelFileLocator, fork: ForkNumber) -> Result<bool, AccessError>;
 
-    /// The same pages, for another thread.
+    /// A source of the same pages for another thread.
     fn another(&self) -> Box<dyn PageSource + Send>;
 }
 

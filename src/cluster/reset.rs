@@ -1,4 +1,4 @@
-//! What the record of the last checkpoint says of `pg_control`: whether `pg_resetwal` was run, and whether both are of one time.
+//! Compares `pg_control` with the record of the last checkpoint: was `pg_resetwal` run, and are both from the same time.
 
 use std::path::Path;
 
@@ -41,7 +41,7 @@ pub fn has_checkpoint(data_dir: &Path, control: &ControlFile) -> Option<bool> {
 }
 
 /// The record at the address that the control file has for the last checkpoint; none where the file, its header or the record is not
-/// that of such a one. An error where it cannot be read, or goes on in another page.
+/// that of such a one. An error if it cannot be read, or continues on another page.
 fn checkpoint_record(data_dir: &Path, control: &ControlFile) -> Result<Option<(RecordHeader, CheckPoint)>, ()> {
     let lsn = control.checkpoint_lsn;
     let (segment_size, page_size) = (control.geometry.wal_segment_size, u64::from(control.geometry.wal_block_size));

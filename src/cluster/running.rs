@@ -16,10 +16,10 @@ pub(super) const PID_FILE_LIMIT_BYTES: u64 = 8192;
 /// Where the system lists its processes.
 const PROCESSES: &str = "/proc";
 
-/// What `postmaster.pid` and the system say about a running server.
+/// Signs of a running server in `postmaster.pid` and the system.
 #[derive(Debug)]
 pub enum ServerSign {
-    /// No `postmaster.pid`: stopped in order, or the file was removed.
+    /// No `postmaster.pid`: shut down cleanly, or the file was removed.
     NoPidFile,
     /// A `postmaster.pid` that a crash left: the process is gone.
     ProcessGone {
@@ -30,7 +30,7 @@ pub enum ServerSign {
     OtherProcess {
         /// The number in the file.
         pid: i32,
-        /// What runs under it.
+        /// The program that runs under it.
         command: String,
         /// A server finds the number taken, and does not start.
         refuses_start: bool,
@@ -40,7 +40,7 @@ pub enum ServerSign {
     Zombie {
         /// The number in the file.
         pid: i32,
-        /// What it was.
+        /// The program that it was.
         command: String,
         /// Number and name of its parent.
         parent: Option<(i32, String)>,
@@ -51,7 +51,7 @@ pub enum ServerSign {
     Running {
         /// The number in the file, or that of the process that was found.
         pid: i32,
-        /// What shows it.
+        /// The evidence.
         why: String,
     },
     /// The process that `postmaster.pid` names, or one that is attached to its shared memory, may be a server of this
@@ -89,7 +89,7 @@ impl ServerSign {
         }
     }
 
-    /// The process that keeps a server from starting although it is none of this directory.
+    /// The process that keeps a server from starting although it does not use this directory.
     ///
     /// Source: `CreateLockFile`, `src/backend/utils/init/miscinit.c`: any process that answers to signal 0 does, but for
     /// those of other users.
@@ -144,7 +144,7 @@ pub(crate) fn look_for_server(data_dir: &Path) -> ServerSign {
     }
 }
 
-/// What `postmaster.pid` alone says: less than `look_for_server`, and cheaper.
+/// Signs in `postmaster.pid` alone: less than `look_for_server`, and cheaper.
 #[must_use]
 pub fn look_at_pid_file(data_dir: &Path) -> ServerSign {
     let path = data_dir.join("postmaster.pid");

@@ -1,4 +1,4 @@
-//! What a server needs of a data directory besides pages, WAL and `pg_control`: directories, maps of file numbers, and the
+//! Files that a server needs in addition to pages, WAL and `pg_control`: directories, maps of file numbers, and the
 //! version of each database.
 
 use std::path::Path;
@@ -22,7 +22,7 @@ pub(crate) enum FileFault {
     Map(FilenodeMapFault),
     #[error(transparent)]
     Short(ParseError),
-    #[error("{found} bytes, this major reads {expected}")]
+    #[error("{found} bytes, this major version reads {expected}")]
     Length {
         /// Bytes of the file.
         found: usize,
@@ -37,7 +37,7 @@ pub(crate) enum FileFault {
         offset: u64,
     },
     /// A page of it says of no transaction how it ended.
-    #[error("only zeros at offset {offset}, where the ends of transactions from {first_xid} on stand")]
+    #[error("only zeros at offset {offset}, where the outcomes of transactions from {first_xid} should be")]
     XactsZero {
         first_xid: u64,
         /// Offset of the page in the file.
@@ -63,7 +63,7 @@ pub(crate) enum FileFault {
     XactUnknown { xid: u32 },
     #[error(transparent)]
     State(StateFault),
-    #[error("says {found:?}, the cluster is of major {expected}")]
+    #[error("says {found:?}, but the cluster has major version {expected}")]
     Version { found: String, expected: &'static str },
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn usable_map(directory: &DataDir, of: &Path) -> Result<FilenodeMap, 
     }
 }
 
-/// Makes sure that a database is of the major of the cluster, by the number that its `PG_VERSION` begins with.
+/// Checks that a database has the major version of the cluster, by the number that its `PG_VERSION` begins with.
 pub(crate) fn database_version(directory: &DataDir, of: &Path) -> Result<(), FileFault> {
     let relative = of.join("PG_VERSION");
     real_directories(directory.root(), &relative)?;
@@ -113,7 +113,7 @@ pub(crate) fn server_directory(directory: &DataDir, name: impl AsRef<Path>) -> R
     Ok(linked_directory(&directory.root().join(name))?)
 }
 
-/// True when nothing at all has this path, relative to the data directory, or a link on the way to it leads nowhere.
+/// True when nothing at all has this path, relative to the data directory, or a link on the way to it is dangling.
 #[must_use]
 pub fn is_missing(directory: &DataDir, relative: &Path) -> bool {
     let metadata = directory.root().join(relative).symlink_metadata();

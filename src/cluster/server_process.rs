@@ -18,7 +18,7 @@ const SERVER_DIRECTORIES: [&str; 3] = ["base", "global", "pg_wal"];
 /// otherwise.
 const MAX_OPEN_FILES: usize = 4096;
 
-/// What the processes of the machine show of a server.
+/// Signs of a server among the processes of the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Search {
     /// None works in the directory.
@@ -27,7 +27,7 @@ pub enum Search {
     Server {
         /// Its number here.
         pid: i32,
-        /// What runs.
+        /// The program.
         command: String,
     },
     /// There may be one: not every process can be examined.
@@ -38,7 +38,7 @@ pub enum Search {
 }
 
 /// Looks for a process that works in `data_dir`, as every process of a server does, and is a server: by its name, or by
-/// files of the cluster that it has open for writing. A shell that merely stands in the directory is none, nor is a
+/// files of the cluster that it has open for writing. A shell whose working directory it is does not count, nor does a
 /// program that reads there.
 ///
 /// A process that works in `data_dir` and of which the rest cannot be seen may be one; so may a process that looks like a
@@ -110,7 +110,7 @@ pub fn find_server(data_dir: &Path, proc: &Path) -> Search {
     Search::Unclear { why: format!("{why}; {advice}") }
 }
 
-/// What a process that works in the data directory is.
+/// Role of a process that works in the data directory.
 enum Role {
     Server,
     /// A shell that stands there, or a program that reads.
@@ -160,7 +160,7 @@ impl Process {
         self.stat()?.split_whitespace().nth(1)?.parse().ok().filter(|parent| *parent > 0)
     }
 
-    /// What follows the name, which may hold anything: "pid (name) state parent …".
+    /// Text after the name, which may contain anything: "pid (name) state parent …".
     fn stat(&self) -> Option<String> {
         let stat = fs::read_to_string(self.path.join("stat")).ok()?;
         Some(stat.rsplit(')').next()?.trim_start().to_owned())
@@ -190,7 +190,7 @@ impl Process {
         fs::read(self.path.join("comm")).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
     }
 
-    /// What a process that works in the data directory does there: known by its name, by that of its program, or by files
+    /// Role of a process that works in the data directory: shown by its name, by that of its program, or by files
     /// of the cluster that it has open.
     fn role(&self) -> io::Result<Role> {
         if self.looks_like_server() {

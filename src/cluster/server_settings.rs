@@ -15,7 +15,7 @@ const MAX_DEPTH: usize = 10;
 /// Files that are read in all, and lines that include some.
 const MAX_FILES: usize = 1000;
 
-/// What the files set. Nothing is known of a setting unless all of them were read.
+/// Settings in the files. A setting is unknown unless all of them were read.
 #[derive(Debug, Default)]
 pub(super) struct ServerSettings {
     values: BTreeMap<String, String>,
@@ -72,7 +72,7 @@ impl ServerSettings {
         settings
     }
 
-    /// True when the files alone say what a start would take for a setting.
+    /// True when the files alone determine a setting at startup.
     pub fn is_known(&self, name: &str) -> bool {
         let is_given = |word: &String| {
             let is_short = name == "max_connections" && word.starts_with("-N");

@@ -55,8 +55,8 @@ impl SlruFiles<'_> {
         page.checked_rem(values.div_ceil(self.per_page.get())).unwrap_or_default()
     }
 
-    /// Examines the files in order. After one at the beginning that is missing nothing is said of those before it: a server may
-    /// have removed them since. `judge` says what is wrong with a page of this number at this offset, if anything is.
+    /// Examines the files in order. Files before a missing one at the beginning are not reported: a server may
+    /// have removed them since. `judge` checks a page of this number at this offset, if anything is.
     pub(super) fn faults(
         &self,
         directory: &DataDir,

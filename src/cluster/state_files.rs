@@ -12,7 +12,7 @@ use crate::parsers::state_files::{MAX_STATE_BYTES, StateFault, check_origins, ch
 /// How far replication origins came, relative to the data directory.
 const ORIGINS_PATH: &str = "pg_logical/replorigin_checkpoint";
 
-/// Which file a start does not get past.
+/// Kind of file that stops startup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StateFile {
     /// A transaction that was prepared for a commit in two phases.
@@ -32,7 +32,7 @@ pub(crate) struct StateFileFault {
     pub fault: FileFault,
 }
 
-/// Examines all of them. A directory that is not there is no fault here. `replays`: a start replays WAL.
+/// Examines all of them. A missing directory is not a fault here. `replays`: startup replays WAL.
 pub(crate) fn state_faults(directory: &DataDir, control: Option<&ControlFile>, replays: bool) -> Vec<StateFileFault> {
     let mut faults = Vec::new();
     let root = directory.root();
@@ -103,8 +103,8 @@ pub(crate) fn prepared_file(directory: &DataDir, control: &ControlFile, xid: u32
     Path::new("pg_twophase").join(name)
 }
 
-/// The transaction of a file in `pg_twophase`, sound or not, for which `pg_xact` has no file. A start asks there how it ended, before it looks whether
-/// it is one of those to come.
+/// The transaction of a file in `pg_twophase`, sound or not, for which `pg_xact` has no file. Startup looks up its outcome
+/// there before it tests whether it is a future one.
 ///
 /// Source: `ProcessTwoPhaseBuffer`, `src/backend/access/transam/twophase.c`.
 fn unknown_xact(directory: &DataDir, control: Option<&ControlFile>, name: &str, replays: bool) -> Option<u32> {

@@ -23,13 +23,13 @@ pub enum TarCompression {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TarArchive {
-    /// What it holds: `base`, `pg_wal`, or the OID of a tablespace.
+    /// Content: `base`, `pg_wal`, or the OID of a tablespace.
     pub stem: String,
     pub name: String,
     pub compression: TarCompression,
 }
 
-/// What `pg_basebackup --format=tar` wrote.
+/// Output of `pg_basebackup --format=tar`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TarBackup {
     pub directory: PathBuf,

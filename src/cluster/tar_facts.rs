@@ -1,4 +1,4 @@
-//! What members of a base backup in tar format are: relation files, and the small files that say what the backup is.
+//! Members of a base backup in tar format: relation files, and the small files that describe the backup.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -28,7 +28,7 @@ pub(crate) enum MemberRole {
 }
 
 impl MemberRole {
-    /// What a member of the archive of `tablespace`, or of the base without one, is.
+    /// Kind of a member of the archive of `tablespace`, or of the base without one.
     #[must_use]
     pub fn of(name: &str, tablespace: Option<Oid>, size_bytes: u64) -> Self {
         let mut relative = tablespace.map_or_else(PathBuf::new, |oid| Path::new("pg_tblspc").join(oid.to_string()));
@@ -111,7 +111,7 @@ impl TarFacts {
         DataDir::in_archives(root, &String::from_utf8_lossy(version), control)
     }
 
-    /// What changes where recovery starts or what it does.
+    /// Files that change where recovery begins or how it works.
     #[must_use]
     pub fn signs(&self, control: &ControlRead) -> RecoverySigns {
         let label = self.label.as_ref().map(|label| match label {

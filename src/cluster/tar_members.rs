@@ -13,7 +13,7 @@ use super::wal::tar::{Counted, Member, MemberKind, TarError, TarSource, TarWalk,
 /// Bytes that are enough to recognise an archive.
 const HEAD_BYTES: usize = 512;
 
-/// Plain bytes of one archive that are passed over or read: more is taken for a bomb.
+/// Plain bytes of one archive that are skipped or read: more counts as a decompression bomb.
 const MAX_ARCHIVE_BYTES: u64 = 64 << 40;
 
 /// One member, and its bytes.
@@ -45,7 +45,7 @@ impl TarMember<'_> {
     }
 }
 
-/// Shows each member of the archive at `path`, until `visit` breaks off.
+/// Shows each member of the archive at `path`, until `visit` stops.
 ///
 /// # Errors
 /// When the file cannot be read, is not a tar archive or ends early; all members before that were shown.

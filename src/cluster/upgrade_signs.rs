@@ -1,4 +1,4 @@
-//! What `pg_upgrade --link` leaves in the old data directory.
+//! Traces of `pg_upgrade --link` in the old data directory.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;

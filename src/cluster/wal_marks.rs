@@ -69,7 +69,7 @@ const ARCHIVE_STATUS: &str = "pg_wal/archive_status";
 /// Summaries of WAL for incremental backups, since 17.
 const SUMMARIES: &str = "pg_wal/summaries";
 
-/// What names in the data directory say of WAL.
+/// Facts about WAL from names in the data directory.
 #[derive(Debug, Default)]
 pub struct WalMarks {
     pub marks: Vec<WalMark>,

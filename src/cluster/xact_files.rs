@@ -239,7 +239,7 @@ pub(crate) fn multixact_faults(directory: &DataDir, control: &ControlFile) -> (V
     let offsets = offsets.faults(directory, control, &judge);
     // Of the members only the last file is certain: where those of the oldest multixact begin stands in the other files.
     let last = checkpoint.next_multi_offset.checked_sub(1);
-    // A start goes on in its page also where no multixact is in use.
+    // Startup continues in its page even if no multixact is in use.
     let is_needed = |_: &u64| oldest < next || continues_page_of_members(control);
     let Some(last) = last.filter(is_needed) else { return (offsets, Vec::new()) };
     let cut = |what: SlruPage, _: u64, offset: u64| match what {

@@ -57,7 +57,7 @@ impl XactLog {
         }
     }
 
-    /// How a transaction ended. The first two ids belong to the server itself and count as committed, 0 is none.
+    /// Outcome of a transaction. The first two ids belong to the server itself and count as committed, 0 is invalid.
     pub(super) fn status(&mut self, xid: u32, gaps: &mut Vec<NameGap>) -> XactStatus {
         match xid {
             0 => return XactStatus::Aborted,

@@ -455,7 +455,7 @@ struct JudgedView<'a> {
     of_pages: &'a [(PageId, Obstacle)],
 }
 
-#[allow(clippy::too_many_arguments, reason = "what the stages before gave, put together only here")]
+#[allow(clippy::too_many_arguments, reason = "the results of the earlier stages, combined only here")]
 fn judge(
     cluster: &Cluster<'_>,
     view: &JudgedView<'_>,

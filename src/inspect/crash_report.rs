@@ -214,7 +214,7 @@ fn bytes_after(examined: &Examination, step: &PlanStep, checksums: bool) -> Resu
     if step.image == PlanSource::Blank {
         return Ok(vec![0; examined.block_size]);
     }
-    let gone = || "the image is no longer there".to_owned();
+    let gone = || "the image no longer exists".to_owned();
     let page = step.page.page_id().ok_or_else(gone)?;
     let report = examined.report.pages.iter().find(|report| report.page == page).ok_or_else(gone)?;
     let of_step = |source: &&crate::analysis::verdict::candidate::ImageSource| PlanSource::of(source) == step.image;
@@ -245,7 +245,7 @@ fn digests_of(examined: &Examination, watch: &dyn Watch) -> Vec<(String, Result<
         .map(|(name, path)| {
             let digest = match digest_file(&path, Links::Refuse, &go_on) {
                 Ok(Some(digest)) => Ok(digest),
-                Ok(None) => Err("not examined: the reading was broken off".to_owned()),
+                Ok(None) => Err("not checked: reading was interrupted".to_owned()),
                 Err(error) => Err(format!("not examined: {error}")),
             };
             (name, digest)

@@ -253,9 +253,9 @@ pub(crate) fn protected_of(directory: &DataDir) -> Result<Vec<PathBuf>, InspectE
 
 rules! {
     INCLUDE: Cluster "include",
-        why: "the settings shown may not be those in force",
+        why: "the settings shown may not be those in effect",
         means: "Include lines of the configuration were not followed",
-        action: "Look there for settings of the double write buffer";
+        action: "Check the included files for settings of the double write buffer";
     NO_DWB: DoubleWriteBuffer "no_dwb",
         why: "only servers with the double write buffer patch keep one",
         means: "The directory has no double write buffer",

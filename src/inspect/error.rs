@@ -105,10 +105,10 @@ pub enum InspectError {
         end: Lsn,
     },
     /// A range of time was asked for, and nothing says what was written when.
-    #[error("this WAL tells no times (it holds no commit, abort or checkpoint): give --start and --end as LSNs")]
+    #[error("this WAL contains no timestamps (no commit, abort or checkpoint): use --start and --end with LSNs")]
     NoTimes,
     /// All WAL is older than what was asked for.
-    #[error("nothing was written at {} or later: the last time that this WAL tells is {}", time_words(*time), time_words(*last))]
+    #[error("nothing was written at {} or later: the last timestamp in this WAL is {}", time_words(*time), time_words(*last))]
     AllBefore {
         /// From when on.
         time: PgTimestamp,
@@ -116,7 +116,7 @@ pub enum InspectError {
         last: PgTimestamp,
     },
     /// All WAL is newer than what was asked for.
-    #[error("nothing is known to be written before {}: the first time that this WAL tells is {}", time_words(*time), time_words(*first))]
+    #[error("nothing is known to be written before {}: the first timestamp in this WAL is {}", time_words(*time), time_words(*first))]
     AllAfter {
         /// Before when.
         time: PgTimestamp,
@@ -136,8 +136,8 @@ pub enum InspectError {
     SpanReversed,
     /// Names of relations of one cluster, WAL of another.
     #[error(
-        "--names is of another cluster: its system identifier is {names}, that of the WAL is {wal}; numbers of relations mean \
-         other relations there"
+        "--names belongs to another cluster: its system identifier is {names}, that of the WAL is {wal}; there the \
+         numbers identify other relations"
     )]
     NamesOfOtherCluster {
         /// System identifier of the names.
@@ -158,16 +158,16 @@ pub enum InspectError {
     #[error(transparent)]
     Fetch(#[from] FetchError),
     /// Names of relations were given, and there is no catalog to look them up in.
-    #[error("names can be looked up only in a data directory: give \"{0}\" as numbers (REL, DB/REL or SPC/DB/REL)")]
+    #[error("names can be looked up only in a data directory: pass \"{0}\" as numbers (REL, DB/REL or SPC/DB/REL)")]
     NamesUnknown(String),
     /// The same for WAL, which may be given names.
-    #[error("\"{0}\" is a name, and names are not known: add --names, or give numbers (REL, DB/REL or SPC/DB/REL)")]
+    #[error("\"{0}\" is a name, but names are unknown: add --names, or pass numbers (REL, DB/REL or SPC/DB/REL)")]
     NamesNotGiven(String),
     /// No relation has this name.
-    #[error("no relation is called \"{0}\"")]
+    #[error("no relation named \"{0}\" (names are DATABASE.SCHEMA.RELATION or SCHEMA.RELATION)")]
     NoSuchRelation(String),
     /// Several relations have this name.
-    #[error("\"{text}\" matches {} relations; name one:{}", found.len(), lines_of(found))]
+    #[error("\"{text}\" matches {} relations; pass one:{}", found.len(), lines_of(found))]
     AmbiguousRelation {
         /// What was given.
         text: String,
@@ -283,10 +283,12 @@ pub enum InspectError {
         why: Box<NotThen>,
     },
     /// Pages are built only for a cluster.
-    #[error("pages as they were can be built only for a data directory: name it as PATH, before archives, or with -D")]
+    #[error(
+        "pages can be rebuilt as they were only for a data directory: pass it as PATH, before archives, or with -D"
+    )]
     AtNeedsDataDir,
     /// Pages are built one by one.
-    #[error("name the pages that are to be built: --relation, and --block with a first and a last block")]
+    #[error("pass the pages to rebuild: --relation, and --block with a first and a last block")]
     AtNeedsPages,
     /// Too many pages were asked for at once.
     #[error("{pages} pages are more than are built at once: at most {limit}")]
@@ -403,7 +405,7 @@ pub enum NotThen {
         first_lsn: Lsn,
     },
     /// WAL is missing there.
-    #[error("{lsn} lies in a gap from {} to {}: {gap}", gap.range.start, gap.range.end)]
+    #[error("{lsn} is in a gap from {} to {}: {gap}", gap.range.start, gap.range.end)]
     InGap {
         /// The moment.
         lsn: Lsn,

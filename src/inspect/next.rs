@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::examination::Examination;
@@ -13,6 +14,7 @@ use crate::analysis::verdict::next_step::{ArchivedSegment, NamedRelation, NextSt
 use crate::analysis::verdict::outlook::Outlook;
 use crate::analysis::verdict::replay::{Recovery, Replay, run_of};
 use crate::analysis::verdict::survey::PageReport;
+use crate::cluster::accounts;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::names::{RelationName, RelationNames};
 use crate::cluster::wal::{WalSegmentFile, WalSet};
@@ -28,7 +30,7 @@ use crate::parsers::control::ControlFile;
 use crate::parsers::page_kind::access_method_name;
 use crate::parsers::wal::timeline::WalSegment;
 use crate::report::{Finding, Part, Severity, rules};
-use crate::types::{Oid, RelFileLocator};
+use crate::types::{Lsn, Oid, RelFileLocator};
 
 /// Steps for all damaged pages of the cluster.
 pub(crate) fn steps_of(examined: &Examination) -> Vec<NextStep> {
@@ -40,9 +42,11 @@ pub(crate) fn steps_for(examined: &Examination, pages: &[PageReport], outlook: &
     let replay = &examined.report.replay;
     let setting = Setting {
         archived: archived_segments(examined, replay),
+        missing_begin: missing_begin(examined, replay),
         missing_end: missing_end(examined, replay),
         has_archive: examined.wal.has_archive,
         denied_files: denied_files(examined),
+        other_owner: other_owner(examined),
         past_pages: past_pages(examined, replay),
         last_checkpoint: examined.last_checkpoint.clone().map(Box::new),
         is_shut_down: is_shut_down(examined),
@@ -84,6 +88,17 @@ fn archived_segments(examined: &Examination, replay: &Replay) -> Vec<ArchivedSeg
         .filter(|file| !is_own(file) && !is_cut(file))
         .filter_map(archived)
         .collect()
+}
+
+/// Segments from the redo point to the last checkpoint record that are neither in `pg_wal` nor elsewhere.
+fn missing_begin(examined: &Examination, replay: &Replay) -> MissingSegments {
+    let control = examined.source.directory.as_ref().and_then(|directory| directory.control().trusted());
+    let (Some(control), Some(redo_lsn)) = (control, replay.redo_lsn) else { return MissingSegments::default() };
+    // The first byte of the record says which segment is needed.
+    let end = Lsn(redo_lsn.max(control.checkpoint_lsn).0.saturating_add(1));
+    let wal = &examined.wal;
+    let names = wal.all.as_ref().or(wal.own.as_ref()).map(WalNames::of);
+    names.unwrap_or_else(|| WalNames::without_files(control.geometry, control.timeline())).missing(redo_lsn, end)
 }
 
 /// Segments after the end of WAL that were written, and that are neither in `pg_wal` nor elsewhere.
@@ -135,6 +150,13 @@ fn denied_files(examined: &Examination) -> usize {
     let in_coverage = examined.coverage.skipped.iter().filter_map(|skipped| skipped.reason.denied_file());
     let in_wal = examined.wal.denied.iter().map(|denied| denied.path.as_path());
     in_coverage.chain(in_wal).collect::<BTreeSet<&Path>>().len()
+}
+
+/// The owner of the data directory, if that is another user.
+fn other_owner(examined: &Examination) -> Option<String> {
+    let root = examined.source.directory.as_ref()?.root();
+    let uid = root.metadata().ok()?.uid();
+    (uid != rustix::process::geteuid().as_raw()).then(|| accounts::sudo_name(uid))
 }
 
 /// What words of steps need to know.
@@ -235,8 +257,8 @@ pub(crate) fn not_a_crash_tear(
 
 rules! {
     NOT_A_CRASH_TEAR: Pages "not_a_crash_tear",
-        why: "full_page_writes was on at the last checkpoint, so replay rewrites in full every page that was being written; \
-            storage, memory or a copy damaged these, and perhaps others",
+        why: "the crash did not tear these pages: with full_page_writes on, recovery rewrites every page that was \
+            being written. Suspect storage, memory or a bad copy; other pages may be affected",
         means: "Damaged pages that the crash did not tear",
-        action: "Examine storage and memory";
+        action: "Check storage and memory";
 }

@@ -92,11 +92,11 @@ fn rule_of(control: &ControlFile, coverage: &mut Coverage, findings: &mut Vec<Fi
 
 rules! {
     CHECKSUMS_OFF: Pages "checksums_off",
-        why: "only headers, line pointers and tuples could be checked, and most damage shows in none of them",
+        why: "only page structure was checked; most damage is invisible",
         means: "The cluster has no data checksums",
-        action: "Most damage stays unseen";
+        action: "Most damage is invisible";
     CHECKSUMS_CHANGING: Pages "checksums_changing",
-        why: "pages may lack theirs: wrong checksums are counted but not judged",
+        why: "some pages may have none: wrong checksums are counted, not judged",
         means: "Checksums are being turned on or off",
         action: "Wrong ones are counted, not judged";
 }

@@ -199,12 +199,12 @@ fn take(examined: &mut Examination, jobs: &[Job], report: ReplayReport) {
 struct NotBuiltError(NotBuilt);
 
 #[derive(Debug, thiserror::Error)]
-#[error("the page is no longer there")]
+#[error("the page no longer exists")]
 struct PageGone;
 
 rules! {
     NOT_REBUILT: Pages "not_rebuilt",
         why: "their verdicts are as without --rebuild",
-        means: "Pages were to be rebuilt (`--rebuild`), and none was: no server program, no room, damaged WAL",
-        action: "Install the server program of this major, or see the reason";
+        means: "`--rebuild` rebuilt no page: no server program, no room, or damaged WAL",
+        action: "Install the server program of this PostgreSQL version, or see the reason";
 }

@@ -281,7 +281,7 @@ impl<'a> DirectoryVerification<'a> {
                 report.findings.push(
                     rules::CHECKPOINT_MISSING
                         .problem(format!(
-                            "the checkpoint that pg_control names, at {}, is not there",
+                            "the checkpoint that pg_control refers to, at {}, is missing",
                             control.checkpoint_lsn
                         ))
                         .in_file("pg_wal"),

@@ -11,7 +11,7 @@ use crate::analysis::wal::whatif::compression::{CompressionRow, CompressionWhatI
 /// Writes a row for each setting, and what the figures mean.
 pub(crate) fn write_compression(out: &mut dyn Write, layout: Layout, what_if: &CompressionWhatIf) -> io::Result<()> {
     writeln!(out, "{}", layout.paint.heading("wal_compression"))?;
-    let header = ["setting", "images", "+/- %", "ratio", "WAL", "saves", "CPU s/GB", "how sure"];
+    let header = ["setting", "images", "+/- %", "ratio", "WAL", "saves", "CPU s/GB", "confidence"];
     let mut table = plain_table(&header);
     for row in &what_if.rows {
         table.add_row([

@@ -89,8 +89,8 @@ pub(crate) fn write_wrap(out: &mut dyn Write, layout: Layout, wrap: BufferWrap) 
             BufferWrap::NoBuffer => "The cluster has no double write buffer.",
             BufferWrap::Never => "The buffer of the cluster never wraps.",
             BufferWrap::Likely => {
-                "The buffer of the cluster has very probably wrapped: its current batch fills the whole ring, and earlier \
-                 images of that batch are gone."
+                "The buffer of the cluster has very probably wrapped: older images of its current batch were \
+                 overwritten."
             }
             BufferWrap::No => "The buffer of the cluster has not wrapped: its current batch ends before the last slot.",
             BufferWrap::Unknown => {

@@ -65,7 +65,7 @@ pub(crate) fn write_rows(
         let columns: Vec<String> = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
         format!("  {} {words}", columns.join(" ")).trim_end().to_owned()
     };
-    writeln!(out, "{}", layout.paint.heading(&line(&HEADINGS.map(str::to_owned), "what it did")))?;
+    writeln!(out, "{}", layout.paint.heading(&line(&HEADINGS.map(str::to_owned), "change")))?;
     for row in rows {
         let (cells, words) = cells(row, major, outcome_of);
         let line = line(&cells, &words);

@@ -201,7 +201,7 @@ pub(crate) fn write_scanned(out: &mut dyn Write, layout: Layout, counts: &PageCo
         false => format!("{} ({})", counts.sound, algorithms.join(", ")),
     };
     write_fact(out, layout, "whole", &whole)?;
-    write_fact(out, layout, "all zero", &counts.empty.to_string())?;
+    write_fact(out, layout, "zero-filled", &counts.empty.to_string())?;
     write_fact(out, layout, "damaged", &counts.damaged.to_string())
 }
 
@@ -270,7 +270,7 @@ pub(crate) fn write_innodb_page(
     let state = match page.state {
         PageState::Damaged(fault) => fault.to_string(),
         PageState::Sound(algorithm) => format!("whole ({})", algorithm.name()),
-        PageState::Empty => "all zero".to_owned(),
+        PageState::Empty => "zero-filled".to_owned(),
         PageState::Unverifiable(_) => "cannot be tested: encrypted, or compressed in an unknown way".to_owned(),
     };
     write_fact(out, layout, "page on disk", &state)?;

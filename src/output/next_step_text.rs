@@ -46,8 +46,8 @@ impl StepContext<'_> {
     /// Why a repair needs those flags, or cannot be carried out for now; empty when nothing forbids it.
     pub(crate) fn repair_words(&self) -> String {
         let word = |blocker: &Blocker| match blocker.flag {
-            Some(flag) => format!(" A repair needs {flag}, since {}; {}.", blocker.what, blocker.advice),
-            None => format!(" For now a repair is refused: {}; {}.", blocker.what, blocker.advice),
+            Some(flag) => format!(" Repair needs {flag}: {}; {}.", blocker.what, blocker.advice),
+            None => format!(" Repair is refused: {}; {}.", blocker.what, blocker.advice),
         };
         self.blockers.iter().map(word).collect()
     }
@@ -176,30 +176,70 @@ fn found_elsewhere(archived: &[ArchivedSegment]) -> (String, Option<Vec<String>>
     (named, files, how)
 }
 
+/// The missing segments in a sentence of their own; empty where none is known.
+fn missing_words(missing: &MissingSegments) -> String {
+    if missing.is_empty() { String::new() } else { format!(" Missing: {missing}.") }
+}
+
+/// WAL that recovery begins with, and that was found nowhere.
+fn bring_wal(missing: &MissingSegments, was_sought: bool) -> Words {
+    let search = if was_sought {
+        "None of the WAL sources given has it. To search another archive first:"
+    } else {
+        "To search an archive first:"
+    };
+    let missing = missing_words(missing);
+    Words::new(format!(
+        "Copy the WAL that startup needs into pg_wal, with all segments after it, readable by the owner of the directory.{missing} \
+         {search}"
+    ))
+}
+
+/// Files that this user may not open. `owner`: that of the data directory, if it is another user.
+fn run_as_owner(files: usize, owner: Option<&str>, dir: &str) -> Words {
+    let noun = if files == 1 { "1 file" } else { &format!("{files} files") };
+    match owner {
+        Some(owner) => Words::new(format!(
+            "Run the check again as the owner of the data directory: this user cannot read {noun} (see \"Not examined\"), and any \
+             answer may change. Repair nothing before that. If the owner cannot read them either, fix their permissions; the \
+             server needs them too:"
+        ))
+        .with(format!("sudo -u {} pg_dwbinspect check {dir}", quoted(owner))),
+        None => Words::new(format!(
+            "Fix the permissions of {noun} (see \"Not examined\"), then check again. You own the data directory and cannot read them, \
+             so the server cannot either. Repair nothing before that:"
+        ))
+        .with(format!("pg_dwbinspect check {dir}")),
+    }
+}
+
 /// What to do with WAL that was found elsewhere.
-fn bring_archived(archived: &[ArchivedSegment], dir: &str, context: StepContext<'_>) -> Words {
+fn bring_archived(
+    archived: &[ArchivedSegment],
+    missing: &MissingSegments,
+    dir: &str,
+    context: StepContext<'_>,
+) -> Words {
     let (named, files, how) = found_elsewhere(archived);
+    let missing = missing_words(missing);
     let words = Words::new(format!(
-        "What was examined with the directory holds WAL that the start needs and pg_wal lacks, or has damaged: {named}. Copy it into \
-         pg_wal (make that directory if it is gone){how}, readable for the owner of the directory, and check again. \
-         Whether WAL after it was written and never archived is not known from here: if so, changes are lost, and \
-         pages may be newer than all WAL. The check names those that show it.",
+        "WAL that startup needs was found elsewhere; pg_wal lacks it or has it damaged: {named}. Copy it into pg_wal \
+         (create that directory if it is missing){how}, readable by the owner of the directory, and check again.{missing} \
+         WAL written after it may never have been archived. If so, changes are lost and pages may be newer than all WAL; \
+         the check lists such pages.",
     ));
     with_copies(words, files, dir, context)
 }
 
 /// What to do about WAL that was written after the end of `pg_wal`.
 fn bring_rest(archived: &[ArchivedSegment], missing: &MissingSegments, dir: &str, context: StepContext<'_>) -> Words {
-    let mut sentence = "Do not start the server yet: WAL in pg_wal ends too early, or may do so (see the doubts). A start ends replay \
-        there, gives up what was committed later, and writes new WAL in its place."
+    let mut sentence = "Do not start the server yet. WAL in pg_wal ends too early, or may do so (see the doubts). \
+        Recovery would end there, discard everything committed later, and write new WAL over it."
         .to_owned();
     if archived.is_empty() {
-        if !missing.is_empty() {
-            sentence.push_str(&format!(" Missing: {missing}."));
-        }
+        sentence.push_str(&missing_words(missing));
         sentence.push_str(
-            " Look for that WAL where the server archives it, on standbys (their pg_wal) and in other copies of the directory, and \
-             name the place:",
+            " Find the missing WAL in the archive, on standbys (their pg_wal) or in other copies of the directory:",
         );
         return Words::new(sentence).with(format!("pg_dwbinspect check --wal ARCHIVE {dir}"));
     }
@@ -220,153 +260,137 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
     let dir = quoted(context.data_dir) + context.evidence;
     match step {
         NextStep::StopServer => Words::new(
-            "Stop the server, or examine a copy or snapshot: while files change, nothing said about them is certain.",
+            "Stop the server, or check a copy or snapshot. While the server runs, every answer may be outdated.",
         ),
         NextStep::LookAtProcess { pid } => Words::new(format!(
-            "A server does not start while process {pid} lives. Examine it; if no server uses the data directory, the \
-             second command removes the stale file:"
+            "Check what process {pid} is. If no server uses this data directory, remove the stale postmaster.pid:"
         ))
         .with(format!("ps -fp {pid}"))
         .with(format!("rm {}", quoted(&format!("{}/postmaster.pid", context.data_dir)))),
         NextStep::BringFiles => Words::new(
-            "Bring back the files and directories that the problems name, as they were at this time: an older map, relation \
-             file or pg_xact does not fit, and an older pg_xact takes committed rows away. What is gone for good has to come from a \
-             backup with its WAL. Then run this again. Do not start the server before that.",
+            "Restore the files and directories listed under the problems, as they were at this time, then check \
+             again. Do not start the server before that. Do not use an older map, relation file or pg_xact: it does \
+             not fit, and an older pg_xact makes committed rows disappear. If no such copy exists, recover the data \
+             from a backup and its WAL.",
         )
         .with(format!("pg_dwbinspect check {dir}")),
-        NextStep::LookAtProblems => Words::new(
-            "No page has to be repaired. Look into the problems that are listed before the server is started.",
-        ),
+        NextStep::LookAtProblems => {
+            Words::new("No page needs repair. Resolve the problems listed above before you start the server.")
+        }
         NextStep::KeepStopped => Words::new(
-            "Do not start the server: the problems above say why, and nothing here repairs them. Bring the files that \
-             belong together back, or restore a base backup with its WAL.",
+            "Do not start the server. The problems above say why, and no command here repairs them. Restore the files \
+             that belong together, or restore a base backup with its WAL.",
         ),
         NextStep::BringControl { is_outdated: true } => Words::new(
-            "Do not start the server yet: pg_control is older than the WAL beside it (see the doubts), and a start would pass over that \
-             WAL, which loses what was committed there. Bring the pg_control back that belongs to the other files. Do not run \
-             pg_resetwal.",
+            "Do not start the server and do not run pg_resetwal. pg_control is older than the WAL in pg_wal (see the \
+             doubts); starting now discards what was committed in that WAL. Restore the pg_control that belongs to \
+             these files.",
         ),
         NextStep::BringControl { is_outdated: false } => Words::new(
-            "The file that says where replay begins, global/pg_control or backup_label, could not be used. If it only \
-             cannot be opened, run this again as the owner of the data directory. If it is damaged or gone, bring it \
-             back from the latest backup of this cluster. Without it no image can be proven. Do not run pg_resetwal: \
-             it gives up all changes that are only in WAL.",
+            "Do not run pg_resetwal: it discards every change that is only in WAL. global/pg_control or backup_label \
+             is unusable, so the redo point is unknown and no image can be proven. Restore the file from a copy taken \
+             together with these files. An older pg_control is safe only if pg_wal has all WAL since its redo point; \
+             otherwise restore the whole backup with its WAL.",
         ),
         NextStep::ResetByWal { last } => reset_by_wal(last),
         NextStep::UseNewerRelease { unknown } => Words::new(newer_release(*unknown)),
         NextStep::UseSameByteOrder => Words::new(
-            "pg_control was written by a machine with the other byte order: look at the cluster on such a machine. No server of \
-             this one starts with it, and this program cannot read it.",
+            "Check this cluster on a machine with the other byte order: pg_control was written there. No server of this machine \
+             starts with it, and this program cannot read it.",
         ),
-        NextStep::BringWal { archived, was_sought } if archived.is_empty() => Words::new(if *was_sought {
-            "Put the WAL that the start needs back into pg_wal, readable for the owner of the directory. What was \
-             examined with the directory does not hold it either. Another archive that may can be examined first:"
-        } else {
-            "Put the WAL that the start needs back into pg_wal, readable for the owner of the directory. An archive \
-             that may hold it can be examined first:"
-        })
-        .with(format!("pg_dwbinspect check --wal ARCHIVE {dir}")),
-        NextStep::BringWal { archived, .. } => bring_archived(archived, &dir, context),
+        NextStep::BringWal { archived, was_sought, missing } if archived.is_empty() => {
+            bring_wal(missing, *was_sought).with(format!("pg_dwbinspect check --wal ARCHIVE {dir}"))
+        }
+        NextStep::BringWal { archived, missing, .. } => bring_archived(archived, missing, &dir, context),
         NextStep::BringRestOfWal { archived, missing } => bring_rest(archived, missing, &dir, context),
         NextStep::ResetPastPages { next_file } => reset_past_pages(next_file),
         NextStep::CompleteBackup => Words::new(
-            "Give recovery the rest of the WAL: recovery.signal with a restore_command, or the missing segments in \
-             pg_wal. If this is an incremental backup, run pg_combinebackup first.",
+            "Complete the backup: create recovery.signal and set restore_command, or copy the missing segments into pg_wal. For an \
+             incremental backup, run pg_combinebackup first.",
         ),
         NextStep::MakeStandIns { pages } => Words::new(format!(
-            "Do not start the server yet: replay needs {} to be there; the commands under \"Pages that replay needs\" \
-             create them.",
-            if *pages == 1 { "an empty page".to_owned() } else { format!("{pages} empty pages") }
+            "Do not start the server yet. Create {} that recovery expects. The commands are under \"Pages that \
+             replay needs\".",
+            if *pages == 1 { "the missing page".to_owned() } else { format!("the {pages} missing pages") }
         )),
         NextStep::Repair { pages } => Words::new(format!(
-            "Do not start the server yet: {} can be put back, which loses nothing. This shows the plan; with --apply it \
-             is carried out:",
+            "Do not start the server yet. Restore {} first; no data is lost. Show the plan, then apply it:",
             count(*pages)
         ))
         .with_repair(&dir, true, context),
-        NextStep::RebuildPages { pages } => {
-            Words::new(format!(
-                "Do not start the server yet: {} can be rebuilt from older copies and WAL, which loses nothing. It takes the \
-                 server program of this major, which replays in a temporary directory of its own. This shows the \
-                 plan; with --apply it is carried out:",
-                count(*pages)
-            ))
-            .with_repair(&format!("{dir} --rebuild"), true, context)
-        }
+        NextStep::RebuildPages { pages } => Words::new(format!(
+            "Do not start the server yet. Rebuild {} from older copies and WAL; no data is lost. This needs the \
+                 server binary of this PostgreSQL version, which runs in a temporary sandbox. Show the plan, then \
+                 apply it:",
+            count(*pages)
+        ))
+        .with_repair(&format!("{dir} --rebuild"), true, context),
         NextStep::RebuildAgain { pages } => Words::new(format!(
-            "Do not start the server yet, and give up no page: {} could be rebuilt from older copies and WAL, which loses \
-             nothing, but the replay did not take place. The finding above says why. Install the server program of this \
-             major or name its directory (--pg-bin DIR), or name a directory for the sandbox (--sandbox DIR), as the \
-             finding demands, and run this again with it:",
+            "Do not start the server yet. {} can probably be rebuilt from older copies and WAL without data loss, but \
+             the sandbox could not run (see the finding above). Install the PostgreSQL server of this version, or \
+             pass --pg-bin DIR or --sandbox DIR, then check again:",
             count(*pages)
         ))
         .with(format!("pg_dwbinspect check {dir}")),
-        NextStep::LookForSegments { pages, segments } => Words::new(format!(
-            "Look for WAL that is missing: with it {} could be rebuilt. Missing: {segments}",
-            count(*pages)
-        ))
-        .with(format!("pg_dwbinspect check --wal ARCHIVE {dir}")),
+        NextStep::LookForSegments { pages, segments } => {
+            Words::new(format!("Find the missing WAL; with it {} can be rebuilt. Missing: {segments}", count(*pages)))
+                .with(format!("pg_dwbinspect check --wal ARCHIVE {dir}"))
+        }
         NextStep::Decide { pages } => Words::new(format!(
-            "Decide about {}: there is an image, but a part of its proof is missing. The first command shows what is missing, \
-             page by page; the others put the images back (--allow-unproven). Work on a copy with archiving off:",
+            "Decide about {}: an image exists, but the proof has a gap. The first command shows the gaps, page by \
+             page; the others restore the images (--allow-unproven). Work on a copy with archiving off:",
             count(pages.len())
         ))
         .with(format!("pg_dwbinspect check --explain {dir}"))
         .with_repair(&format!("{dir} --allow-unproven {}", names_of(pages)), true, context),
         NextStep::RebuildDoubtful { pages } => Words::new(format!(
-            "Do not start the server yet: {} can be rebuilt from older copies and WAL, but a doubt stays (see the doubts). \
-             Work on a copy with archiving off, and compare the rows afterwards. This shows the plan; with --apply it is carried out:",
+            "Do not start the server yet. {} can be rebuilt from older copies and WAL, but a doubt remains (see the \
+             doubts). Work on a copy with archiving off, and compare the rows afterwards. Show the plan, then apply \
+             it:",
             count(pages.len())
         ))
         .with_repair(&format!("{dir} --rebuild --allow-unproven {}", names_of(pages)), true, context),
         NextStep::ResetAfterShutdown => Words::new(
-            "If that WAL is gone for good: the cluster was shut down cleanly and no page is newer, so no change is lost with it. \
-             Standbys and archives need a new base backup after this. On a copy, as its owner:",
+            "If that WAL no longer exists: the cluster was shut down cleanly and no page is newer, so no change is \
+             lost. Standbys and archives need a new base backup afterwards. On a copy, as its owner:",
         )
         .with("pg_resetwal -D COPY"),
         NextStep::LookIntoArchive { pages } => Words::new(format!(
-            "Look for images of {} in archived WAL, and for older copies of the cluster: base backups, snapshots, stopped \
-             standbys. With all WAL since then a page can be put back or rebuilt without loss.",
+            "Find an older copy of the cluster (base backup, snapshot, stopped standby) and all WAL since then. With \
+             both, {} can be restored or rebuilt without data loss.",
             count(*pages)
         ))
         .with(format!("pg_dwbinspect check --wal ARCHIVE --donor BACKUP {dir}")),
         NextStep::GetPast { relations } => get_past(relations),
         NextStep::CopyFirst => {
-            Words::new("Make a copy of the data directory before the server is started: replay may stop half way.")
+            Words::new("Copy the data directory before you start the server: recovery may stop midway.")
         }
         NextStep::Rebuild { kind, relations } => rebuild(*kind, relations, context),
         NextStep::Salvage { kind, relations } => salvage(*kind, relations, context),
         NextStep::BlankMapsOfReplay { pages } => Words::new(format!(
-            "Do not start the server yet: replay stops at {} of visibility maps. Overwrite with zeros what has no image; \
-             that costs no row (VACUUM fills the maps again):",
+            "Do not start the server yet. Recovery stops at {} of visibility maps. Zero those that have no image; no \
+             row is lost (VACUUM fills the maps again):",
             count(*pages)
         ))
         .with_repair(&format!("{dir} --blank-maps"), false, context),
         NextStep::BlankMaps { pages } => Words::new(format!(
-            "So that base backups work, blank {} of maps before the server is started; this loses nothing (or start \
-             it, VACUUM the tables, then CHECKPOINT):",
+            "Zero {} of free space or visibility maps so that base backups work; no data is lost. (Or start the \
+             server, VACUUM the tables, then CHECKPOINT.)",
             count(*pages)
         ))
         .with_repair(&format!("{dir} --blank-maps"), false, context),
-        NextStep::RunAsOwner { files } => Words::new(format!(
-            "Run this as the owner of the data directory: the system does not let this user open {} (see \"Not examined\"), \
-             which may change every answer. What the owner may not open either is closed to the server as well: make it \
-             readable for the owner. Decide and repair nothing before that.",
-            if *files == 1 { "1 file".to_owned() } else { format!("{files} files") }
-        ))
-        .with(format!("sudo -u OWNER pg_dwbinspect check {dir}")),
-        NextStep::CheckAll => Words::new(
-            "Nothing that has to be repaired was found on the pages that were examined. Before the server is started, \
-             examine all of them:",
-        )
-        .with(format!("pg_dwbinspect check {dir}")),
+        NextStep::RunAsOwner { files, owner } => run_as_owner(*files, owner.as_deref(), &dir),
+        NextStep::CheckAll => {
+            Words::new("No page that was checked needs repair. Check all pages before you start the server:")
+                .with(format!("pg_dwbinspect check {dir}"))
+        }
         NextStep::Start { is_proven: true } => {
-            Words::new("Nothing has to be repaired; the server can be started:").with(start_command(context.data_dir))
+            Words::new("Nothing to repair. Start the server:").with(start_command(context.data_dir))
         }
         NextStep::Start { is_proven: false } => Words::new(
-            "Nothing was found that has to be repaired. That does not prove that all is well: read the doubts, \
-             where there are any; in a cluster without data checksums, a torn page whose halves fit together goes unnoticed. Copy the data directory \
-             before the server is started, and compare what matters with a backup or a standby.",
+            "No damage was found, but not everything could be checked (see the doubts). Without data checksums some \
+             torn pages are invisible. Copy the data directory, start the server, and compare important data with a \
+             backup or standby.",
         )
         .with(start_command(context.data_dir)),
     }
@@ -375,9 +399,9 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
 /// How a cluster is emptied whose pages are newer than its WAL.
 fn reset_past_pages(next_file: &str) -> Words {
     Words::new(
-        "If that WAL is gone for good, what was committed in it is lost, and pages of both times stay side by side. On a copy, with \
-         archiving off: start and stop the server, put the position of WAL past every page, and dump. Compare the dump with what matters, and \
-         load it into a new cluster:",
+        "If that WAL no longer exists, everything committed in it is lost, and pages of both times remain side by \
+         side. On a copy, with archiving off: start and stop the server, move the WAL position past every page, and \
+         dump. Compare important data, and load the dump into a new cluster:",
     )
     .with("pg_ctl start -w -D COPY -o '-c archive_mode=off'")
     .with("pg_ctl stop -m fast -D COPY")
@@ -390,14 +414,15 @@ fn reset_past_pages(next_file: &str) -> Words {
 fn reset_by_wal(last: &LastCheckpoint) -> Words {
     let LastCheckpoint { record_lsn, is_clean, checkpoint, .. } = last;
     let costs = if *is_clean {
-        "It is that of a shutdown and nothing follows it: no change is lost with pg_control."
+        "It is a shutdown checkpoint and nothing follows it: no change is lost with pg_control."
     } else {
-        "The cluster was not shut down after it: what WAL has from the redo point on is given up, and pages of both times stay side \
-         by side. Dump the tables, compare what matters, and restore the dump into a new cluster."
+        "The cluster was not shut down after it: WAL after the redo point is discarded, and pages of both times \
+         remain side by side. Dump the tables, compare important data, and load the dump into a new cluster."
     };
     Words::new(format!(
-        "If pg_control is gone for good: the last checkpoint in pg_wal is at {record_lsn}, with redo point {}. {costs} Data checksums \
-         are off after this, and standbys and archives need a new base backup. Run it on a copy with archiving off, as its owner:",
+        "If no copy of pg_control exists: the last checkpoint in pg_wal is at {record_lsn}, with redo point {}. \
+         {costs} Data checksums are off afterwards, and standbys and archives need a new base backup. On a copy with \
+         archiving off, as its owner:",
         checkpoint.redo_lsn
     ))
     .with("touch COPY/global/pg_control")
@@ -442,10 +467,11 @@ fn names_of(pages: &[PageId]) -> String {
 /// How a server is started although replay cannot read a page.
 fn get_past(relations: &[String]) -> Words {
     Words::new(format!(
-        "Replay stops at pages of {}, and there is no image to replace them. Restoring a base backup with its WAL loses \
-         nothing: prefer that. Otherwise copy the data directory and start the copy with archiving off: first so that pages whose \
-         checksum alone is wrong are read as they are. Where that does not help, every page that cannot be read is treated as empty: \
-         everything on it is lost, including what replay would have changed.",
+        "Restore a base backup and its WAL if you can: no data is lost. Recovery stops at pages of {}, and no image \
+         can replace them. Otherwise copy the data directory and start the copy with archiving off. First try \
+         ignore_checksum_failure: pages that fail only their checksum are read as they are, and nothing is destroyed. \
+         The last resort is zero_damaged_pages: everything on pages that cannot be read is lost, including changes in \
+         WAL.",
         relations.join(", ")
     ))
     .with("pg_ctl start -D COPY -o '-c archive_mode=off -c ignore_checksum_failure=on'")
@@ -501,7 +527,8 @@ mod tests {
         write_steps(&mut out, Layout { width: 40, paint }, &[index(false), index(true)], CONTEXT).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert!(
-            text.contains("\n  1. These are indexes") && text.contains("\n  2. These are indexes of system"),
+            text.contains("\n  1. Rebuild these indexes after")
+                && text.contains("\n  2. Rebuild these indexes of system"),
             "{text}"
         );
         assert!(text.lines().any(|line| line.len() > 60 && line.contains("--single")), "{text}");

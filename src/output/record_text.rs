@@ -71,7 +71,7 @@ pub(crate) fn block_facts(block: &SheetBlock) -> Vec<Fact> {
     let mut facts = Vec::new();
     facts.extend(block.action.as_ref().map(|action| fact("does", action)));
     if block.will_init {
-        facts.push(fact("page", "redo builds it anew"));
+        facts.push(fact("page", "redo recreates it"));
     }
     if let Some(image) = &block.image {
         let how = image.compression.map_or_else(String::new, |method| format!(", {}", method.name()));
@@ -132,7 +132,7 @@ fn xlog_facts(payload: &XlogPayload) -> Vec<Fact> {
         XlogPayload::NextOid(oid) => vec![fact("OIDs", format!("up to {oid} may be in use"))],
         XlogPayload::Switch => vec![fact("segment", "the rest of it is empty")],
         XlogPayload::BackupEnd { start_lsn } => {
-            vec![fact("backup", format!("ends here; it is replayed from {start_lsn} on"))]
+            vec![fact("backup", format!("ends here; it is replayed from {start_lsn}"))]
         }
         XlogPayload::ParameterChange(change) => {
             vec![
@@ -144,7 +144,7 @@ fn xlog_facts(payload: &XlogPayload) -> Vec<Fact> {
             vec![fact("name", String::from_utf8_lossy(name)), time(at)]
         }
         XlogPayload::FullPageWritesChange(on) => {
-            vec![fact("page writes", if *on == 0 { "off from here on" } else { "on from here on" })]
+            vec![fact("page writes", if *on == 0 { "off after this" } else { "on after this" })]
         }
         XlogPayload::EndOfRecovery { time: at, tli, prev_tli, .. } => {
             vec![fact("recovery", format!("ends; timeline {} follows {}", tli.0, prev_tli.0)), time(at)]
@@ -156,7 +156,7 @@ fn xlog_facts(payload: &XlogPayload) -> Vec<Fact> {
         }
         XlogPayload::CheckpointRedo { .. } => vec![fact("redo point", "that of the checkpoint that follows")],
         XlogPayload::LogicalDecodingStatusChange(on) => {
-            vec![fact("decoding", if *on == 0 { "off from here on" } else { "on from here on" })]
+            vec![fact("decoding", if *on == 0 { "off after this" } else { "on after this" })]
         }
         XlogPayload::Unknown(info) => vec![fact("type", format!("unknown: {info:#04x}"))],
     }

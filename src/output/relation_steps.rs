@@ -32,17 +32,13 @@ fn blocks(affected: &Affected) -> String {
 pub(super) fn rebuild(kind: Rebuilt, relations: &[Affected], context: StepContext<'_>) -> Words {
     let sentence = match kind {
         Rebuilt::SystemIndexes => {
-            "These are indexes of system catalogs, which the server needs to answer any query. No data is lost: \
-             rebuild them from their tables in single-user mode, where -P keeps system indexes from being used:"
+            "Rebuild these indexes of system catalogs in single-user mode (-P ignores system indexes). No data is lost:"
         }
         Rebuilt::Indexes => {
-            "These are indexes. No data is lost: rebuild them from their tables once the server runs and every page \
-             of the table can be read. Until then queries through them fail or miss rows. A unique index cannot be \
-             rebuilt while its table holds duplicates."
+            "Rebuild these indexes after the server has started and all pages of their tables are readable. No data is lost. Until \
+             then, queries that use them fail or miss rows. REINDEX of a unique index fails if the table contains duplicates."
         }
-        Rebuilt::MaterializedViews => {
-            "These are materialized views. No data is lost: refresh them from their tables once the server runs."
-        }
+        Rebuilt::MaterializedViews => "Refresh these materialized views after the server has started. No data is lost.",
     };
     let mut words = Words::new(sentence);
     for one in relations {
@@ -109,29 +105,28 @@ fn rest_of(affected: &Affected) -> String {
 pub(super) fn salvage(kind: Lost, relations: &[Affected], context: StepContext<'_>) -> Words {
     let sentence = match kind {
         Lost::Catalogs => {
-            "These are system catalogs: what the rows of these pages described can no longer be used, and nothing \
-             can rebuild them. Restore the cluster from a backup. Without one, dump what can still be read, database \
-             by database, into a new cluster; where pg_class, pg_attribute, pg_proc or pg_type lost rows of the system itself, \
-             nobody can connect, and no dump works."
+            "Restore the cluster from a backup: these are pages of system catalogs, and nothing can rebuild them. \
+             Without a backup, dump each database as far as it is readable, and load the dump into a new cluster. If \
+             pg_class, pg_attribute, pg_proc or pg_type lost rows of the system itself, no one can connect and no \
+             dump works."
         }
         Lost::Tables => {
-            "These are tables: the rows with these ctids are at risk, unless a backup or a standby has them. The commands read \
-             what is in whole pages (from version 14 on). SET ignore_checksum_failure = on reads pages whose checksum alone is wrong. \
-             SET zero_damaged_pages = on, the last resort, treats a page as empty: its rows are gone for good, and the indexes of the \
-             table have to be rebuilt. Work on a copy with archiving off."
+            "Recover these table rows (by ctid) from a backup or standby; without one they are at risk. The commands \
+             read the undamaged pages (PostgreSQL 14 and later). SET ignore_checksum_failure = on reads a page that \
+             fails only its checksum and destroys nothing. SET zero_damaged_pages = on, the last resort, discards the \
+             whole page; reindex the table afterwards. Work on a copy with archiving off."
         }
         Lost::Toast => {
-            "These hold long values of tables: values with a chunk in these ctids are lost, unless a backup has \
-             them. The rows are there; reading such a value fails. Restore the values from a backup, or set them to \
-             NULL, row by row."
+            "Recover these long (TOAST) values from a backup, or set them to NULL row by row. The rows exist; only reading such a \
+             value fails. Values with a chunk in these ctids are lost without a backup."
         }
         Lost::Sequences => {
-            "These are sequences: the last value is lost. Once the server runs, create the sequence again, or set it \
-             above every value that was handed out:"
+            "Recreate these sequences, or set them above every value already used, after the server has started; their last value \
+             is lost:"
         }
         Lost::Unknown => {
-            "The readable catalogs do not say what these are. If it is an index, REINDEX rebuilds it; if it is a \
-             table, the rows with these ctids are at risk."
+            "Find out what these relations are: the readable catalogs do not say. REINDEX rebuilds an index. The rows \
+             of a table with these ctids are at risk."
         }
     };
     let mut words = Words::new(sentence);

@@ -26,9 +26,9 @@ pub(crate) fn write_stand_ins(
         return Ok(());
     }
     writeln!(out, "\n{}", layout.paint.heading("Pages that replay needs"))?;
-    let why = "An empty page with the LSN of the end of WAL lets replay pass: replay takes all records of the page \
-        as applied. A page of zeros does not help. Keep a copy of the data directory, then run, as the user that \
-        owns it:";
+    let why = "An empty page with the LSN of the end of WAL lets recovery pass: recovery treats all records of the \
+        page as applied. A zero-filled page does not help. Keep a copy of the data directory, then run, as the user \
+        that owns it:";
     wrapped(out, layout, "  ", 2, why)?;
     for (page, stand_in) in found {
         let after = if stand_in.is_removed {

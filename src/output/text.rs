@@ -160,7 +160,7 @@ pub(crate) fn write_batches(out: &mut dyn Write, layout: Layout, batches: &[Batc
     let paint = layout.paint;
     let heading = format!(
         "{:<9} {:<8} {:>6}  {:<9} {:<9} {:>11} {:>11}",
-        "batch", "sure", "slots", "first", "last", "lowest lsn", "highest lsn"
+        "batch", "confidence", "slots", "first", "last", "lowest lsn", "highest lsn"
     );
     writeln!(out, "{}", paint.heading(&heading))?;
     for batch in batches {
@@ -191,7 +191,7 @@ pub(crate) fn write_batches(out: &mut dyn Write, layout: Layout, batches: &[Batc
         wrapped(out, layout, "          ", 10, &relations)?;
         let by = match batch.written_by {
             "unknown" => format!("writer unknown, longest ascending run {}", batch.longest_ascending_run),
-            _ => format!("written by {by} (told by page checksums)"),
+            _ => format!("written by {by} (according to page checksums)"),
         };
         wrapped(out, layout, "          ", 10, &by)?;
     }

@@ -72,7 +72,13 @@ fn is_alike(one: &SpacingRow, next: &SpacingRow) -> bool {
 pub(crate) fn write_spacing(out: &mut dyn Write, layout: Layout, what_if: &WhatIf) -> io::Result<()> {
     writeln!(out, "{}", layout.paint.heading("checkpoint spacing"))?;
     let Some(from) = what_if.replayed_from else {
-        return wrapped(out, layout, "  ", 2, "No redo point lies in this WAL, so other distances cannot be replayed.");
+        return wrapped(
+            out,
+            layout,
+            "  ",
+            2,
+            "This WAL contains no redo point, so other distances cannot be replayed.",
+        );
     };
     let longest = what_if.spacing.iter().map(|row| row.outcome.image_bytes).chain([what_if.actual.image_bytes]).max();
     let longest = longest.unwrap_or_default();
@@ -83,7 +89,7 @@ pub(crate) fn write_spacing(out: &mut dyn Write, layout: Layout, what_if: &WhatI
         "stored",
         "",
         "records",
-        "how sure",
+        "confidence",
         "recovery reads",
         "mean",
         "",
@@ -140,7 +146,7 @@ pub(crate) fn write_spacing(out: &mut dyn Write, layout: Layout, what_if: &WhatI
         wrapped(out, layout, "  ", 2, &unknown)?;
     }
     if knee == Err(NoKnee::FewCheckpoints) {
-        let few = "No knee is named: too few values of max_wal_size ask for checkpoints in this WAL.";
+        let few = "No knee is shown: too few values of max_wal_size request checkpoints in this WAL.";
         wrapped(out, layout, "  ", 2, few)?;
     }
     let assumed = format!(
@@ -156,7 +162,7 @@ pub(crate) fn write_spacing(out: &mut dyn Write, layout: Layout, what_if: &WhatI
 
 /// Headings of the table of guards against torn pages.
 pub(super) const GUARD_HEADINGS: [&str; 8] =
-    ["guard", "WAL size", "FPI count", "FPI size", "share", "how sure", "buffer pages, about", "buffer bytes, about"];
+    ["guard", "WAL size", "FPI count", "FPI size", "share", "confidence", "buffer pages, about", "buffer bytes, about"];
 
 /// Writes guards against torn pages beside each other.
 pub(crate) fn write_protection(
@@ -188,7 +194,7 @@ pub(crate) fn write_protection(
     write_fitted(out, layout, table, &Fit::default().numbers(1..5).numbers(6..8))?;
     let always = protection.always;
     let words = format!(
-        "{} images ({}) are written whatever the guard: records demand them, or they log a page as a whole.",
+        "{} images ({}) are written whatever the guard: records require them, or they log a page as a whole.",
         always.images,
         size_words(always.image_bytes)
     );
@@ -203,7 +209,7 @@ pub(crate) fn write_hints(out: &mut dyn Write, layout: Layout, hints: &HintCost)
     if hints.all.images == 0 {
         return writeln!(out, "  No image was written for hint bits.");
     }
-    let mut table = plain_table(&["images for hint bits", "images", "stored", "how sure"]);
+    let mut table = plain_table(&["images for hint bits", "images", "stored", "confidence"]);
     for (name, part, certainty) in [
         ("all", hints.all, hints.all_certainty),
         ("nothing else changed the page", hints.only, hints.certainty),
@@ -214,7 +220,7 @@ pub(crate) fn write_hints(out: &mut dyn Write, layout: Layout, hints: &HintCost)
         table.add_row([name.to_owned(), images.to_string(), size(image_bytes), certainty.to_string()]);
     }
     write_fitted(out, layout, table, &Fit::default().numbers(1..3))?;
-    let words = "Without checksums and wal_log_hints those of the second line would not be there. Where a page changed \
+    let words = "Without checksums and wal_log_hints those of the second line would not exist. On pages that changed \
                  later, that change would have had the image.";
     wrapped(out, layout, "  ", 2, words)
 }

@@ -197,7 +197,7 @@ impl Name {
     }
 }
 
-/// What a relation is; unknown codes are kept.
+/// Kind of a relation; unknown codes are kept.
 ///
 /// Source: `RELKIND_RELATION` and its neighbours, `src/include/catalog/pg_class.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -306,9 +306,9 @@ pub struct ClassRow {
     pub name: Name,
     /// OID of its schema.
     pub namespace_oid: Oid,
-    /// Access method; 0 where there is none, and for tables before 12.
+    /// Access method; 0 if it has none, and for tables before 12.
     pub access_method_oid: Oid,
-    /// OID of its TOAST table; 0 where there is none.
+    /// OID of its TOAST table; 0 if it has none.
     pub toast_oid: Oid,
     /// File number; 0 for relations without storage and for mapped catalogs.
     pub filenode: u32,
@@ -322,7 +322,7 @@ pub struct ClassRow {
     pub kind: RelKind,
     /// Transactions before this one are no longer named by rows; 0 where that means nothing.
     pub frozen_xid: u32,
-    /// The same of multixacts.
+    /// `relminmxid`.
     pub min_multi: u32,
     /// Pages that the server counted when it counted some of them in the visibility map, too; 0 where it did not, and for relations
     /// whose row is not the only one that tells: shared and mapped ones.

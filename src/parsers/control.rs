@@ -23,13 +23,13 @@ pub(crate) const WAL_LEVEL_MINIMAL: i32 = 0;
 /// Source: `PG_CONTROL_FILE_SIZE`, `src/include/catalog/pg_control.h`.
 pub(crate) const CONTROL_FILE_SIZE: usize = 8192;
 
-/// No version that is to come is as high as this: they go up by about a hundred with each major.
+/// No future version is as high as this: they go up by about a hundred with each major.
 const MAX_LATER_VERSION: u32 = 65_536;
 
 /// Most blocks in one segment file of a relation: the server counts them in a signed number.
 const MAX_SEGMENT_BLOCKS: u32 = 0x7FFF_FFFF;
 
-/// What every server writes as a double: `FLOATFORMAT_VALUE`, `src/include/catalog/pg_control.h`.
+/// The double that every server writes: `FLOATFORMAT_VALUE`, `src/include/catalog/pg_control.h`.
 const FLOAT_FORMAT: f64 = 1_234_567.0;
 
 /// Alignment on 64-bit machines.
@@ -62,7 +62,7 @@ pub struct ControlPrefix {
     pub pg_control_version: u32,
     /// Layout of the system catalogs.
     pub catalog_version_no: u32,
-    /// What the server was doing when it wrote the file.
+    /// State of the server when it wrote the file.
     pub state: DbState,
 }
 
@@ -106,9 +106,9 @@ pub struct DbState(pub i32);
 impl DbState {
     /// Shut down cleanly; no replay will happen.
     pub(crate) const SHUT_DOWN: Self = Self(1);
-    /// A standby that was stopped cleanly; replay goes on from the redo point.
+    /// A standby that was stopped cleanly; recovery continues at the redo point.
     pub(crate) const SHUT_DOWN_IN_RECOVERY: Self = Self(2);
-    /// Archive recovery was going on: a standby or a restored backup.
+    /// Archive recovery was running: a standby or a restored backup.
     pub(crate) const IN_ARCHIVE_RECOVERY: Self = Self(5);
     pub(crate) const IN_PRODUCTION: Self = Self(6);
 
@@ -134,7 +134,7 @@ impl DbState {
         matches!(self.0, 1..=6)
     }
 
-    /// True when the server stopped in order (states 1 and 2).
+    /// True when the server was shut down cleanly (states 1 and 2).
     pub(crate) const fn is_stopped_in_order(self) -> bool {
         matches!(self.0, 1 | 2)
     }
@@ -149,7 +149,7 @@ impl std::fmt::Display for DbState {
     }
 }
 
-/// What `data_checksum_version` says. Before 19devel only `Off` and `On` exist; other values are kept.
+/// Meaning of `data_checksum_version`. Before 19devel only `Off` and `On` exist; other values are kept.
 ///
 /// Source: `ChecksumStateType`, `src/include/storage/checksum.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,7 +158,7 @@ pub enum ChecksumState {
     Off,
     /// Every page on disk carries its checksum.
     On,
-    /// Being switched off: pages are still written with checksums, but reads no longer demand them.
+    /// Being switched off: pages are still written with checksums, but reads no longer require them.
     TurningOff,
     /// Being switched on: pages are written with checksums, older ones may lack them.
     TurningOn,
@@ -223,13 +223,13 @@ pub struct SizeFault {
     pub field: &'static str,
     /// Offset in the file, in bytes.
     pub offset: u64,
-    /// What the field says.
+    /// Value of the field.
     pub found: u32,
-    /// What it should say.
+    /// Value that it should have.
     pub expected: SizeExpected,
 }
 
-/// What a size in `pg_control` should be.
+/// Valid values of a size in `pg_control`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SizeExpected {
     /// A rule of the server, in words.
@@ -331,7 +331,7 @@ pub struct ControlFile {
 }
 
 impl ControlFile {
-    /// The server was stopped in order: the state says so, and the last checkpoint is its own redo point. A server whose redo
+    /// The server was shut down cleanly: the state says so, and the last checkpoint is its own redo point. A server whose redo
     /// point lies before the checkpoint replays, whatever the state says.
     ///
     /// Source: `InitWalRecovery`, `src/backend/access/transam/xlogrecovery.c`.
@@ -420,7 +420,7 @@ impl ControlFile {
         let agree = is_block_size(implied) && self.toast_max_chunk_size == toast_chunk_size(implied);
         demand(self.name_data_len == 64, Field::NameDataLen, self.name_data_len, "64");
         let found = self.toast_max_chunk_size;
-        demand(found == toast_size || agree, Field::ToastMaxChunkSize, found, "what follows from the page size");
+        demand(found == toast_size || agree, Field::ToastMaxChunkSize, found, "derived from the page size");
         demand(
             self.lo_block_size == lo_size || agree,
             Field::Loblksize,

@@ -64,7 +64,7 @@ impl ControlLayout {
         LAYOUTS.iter().find(|layout| layout.version == version)
     }
 
-    /// What is known of a version of the file that is not read.
+    /// Description of an unsupported version of the file.
     #[must_use]
     pub const fn meaning(version: u32) -> Option<&'static str> {
         match version {

@@ -107,7 +107,7 @@ pub(super) fn short_crc32c<const N: usize>(_first: &[u8], _second: &[u8; N]) -> 
     None
 }
 
-/// Goes on with a CRC-32C in the same way.
+/// Continues a CRC-32C in the same way.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub(super) fn short_crc32c_append(before: u32, bytes: &[u8]) -> Option<u32> {

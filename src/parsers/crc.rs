@@ -14,7 +14,7 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     crc32c_append(0, bytes)
 }
 
-/// Goes on with a CRC-32C: the CRC of what `before` is the CRC of, followed by `bytes`.
+/// Continues a CRC-32C: returns the CRC of the bytes that `before` covers, followed by `bytes`.
 #[must_use]
 pub fn crc32c_append(before: u32, bytes: &[u8]) -> u32 {
     let short = if bytes.len() < LONG_BYTES { short_crc32c_append(before, bytes) } else { None };

@@ -1,4 +1,4 @@
-//! What a decoder says when bytes run out.
+//! Error of a decoder that runs out of bytes.
 
 /// Bytes could not be decoded.
 ///
@@ -12,7 +12,7 @@ pub struct ParseError {
     pub field: &'static str,
     /// Absolute offset of the field in the file (for WAL: its LSN).
     pub offset: u64,
-    /// What was wrong.
+    /// The problem.
     pub kind: ParseErrorKind,
 }
 
@@ -25,12 +25,12 @@ pub enum ParseErrorKind {
         /// Bytes that were still there.
         left: usize,
     },
-    /// A value that decides how to go on is outside what the format allows.
+    /// A value that determines the following layout is outside the format.
     #[error("found {found:#X}, {expected}")]
     Invalid {
         /// The value in the input.
         found: u64,
-        /// What the format allows, as a phrase.
+        /// The values that the format allows, as a phrase.
         expected: &'static str,
     },
 }

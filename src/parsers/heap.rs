@@ -1,4 +1,4 @@
-//! Heap tuples: header, user data, and what can be said of their visibility without a running server.
+//! Heap tuples: header, user data, and their visibility as far as it is known without a running server.
 
 use nom::Parser;
 use nom::error::context;
@@ -57,7 +57,7 @@ pub struct TupleHeader {
     pub xmax: u32,
     /// Command number.
     pub command_id: u32,
-    /// Block of the newer version of the row, its own when there is none.
+    /// Block of the newer version of the row, its own if no newer one exists.
     pub ctid_block: BlockNumber,
     /// Item number there, from 1.
     pub ctid_item: u16,
@@ -113,7 +113,7 @@ impl TupleHeader {
 
     /// Every rule that the header of a tuple of `length` bytes breaks; empty when sound.
     ///
-    /// The alignment is that of the machine that wrote it, 8 bytes or, on some 32-bit ones, 4: 4 is demanded.
+    /// The alignment is that of the machine that wrote it, 8 bytes or, on some 32-bit ones, 4: 4 is required.
     #[must_use]
     pub fn faults(&self, length: usize) -> Vec<TupleFault> {
         let mut faults = Vec::new();
@@ -161,7 +161,7 @@ impl TupleHeader {
         self.has(infomask::XMAX_LOCK_ONLY) || old
     }
 
-    /// True when nothing ever deleted or replaced the row, whether or not it came to its end.
+    /// True when nothing ever deleted or replaced the row, whether or not that committed.
     pub(crate) const fn was_never_deleted(&self) -> bool {
         self.has(infomask::XMAX_INVALID) || self.xmax == 0 || self.is_only_locked()
     }
@@ -258,7 +258,7 @@ pub enum TupleFault {
         length: usize,
     },
     /// `t_hoff` leaves no room for header, null bitmap and OID.
-    #[error("t_hoff {data_offset} lies inside the tuple header of {least} bytes")]
+    #[error("t_hoff {data_offset} is inside the tuple header of {least} bytes")]
     DataInsideHeader {
         /// `t_hoff`.
         data_offset: usize,

@@ -43,7 +43,7 @@ impl ImageEncoder {
         Self::default()
     }
 
-    /// What a server that compresses with `method` would store of `raw`, a page without its hole. `None`: `raw` itself, since
+    /// Compresses `raw`, a page without its hole, as a server with `method` does. `None`: `raw` itself, because
     /// compression saves nothing.
     pub fn compress(&mut self, method: Compression, raw: &[u8], has_hole: bool) -> Option<&[u8]> {
         let length = match method {

@@ -118,7 +118,7 @@ impl PageHeader {
         usize::from(self.lower).saturating_sub(Self::SIZE) / LinePointer::SIZE
     }
 
-    /// The rules that the server demands of a page read from disk, and that this header breaks, in field order; empty
+    /// The rules that the server requires of a page read from disk, and that this header breaks, in field order; empty
     /// when sound. A new page has no rules of its own.
     ///
     /// Source: `PageIsVerified`, `src/backend/storage/page/bufpage.c`.
@@ -173,7 +173,7 @@ pub enum PageFault {
         found: u16,
     },
     /// `pd_lower` lies inside the page header.
-    #[error("pd_lower {lower} lies inside the page header")]
+    #[error("pd_lower {lower} is inside the page header")]
     LowerInsideHeader {
         /// `pd_lower`.
         lower: u16,
@@ -213,7 +213,7 @@ pub enum PageFault {
         found: u16,
     },
     /// `pd_upper` is 0, yet the page is not all zero.
-    #[error("pd_upper is 0 but the page is not all zero")]
+    #[error("pd_upper is 0 but the page is not zero-filled")]
     NewPageNotZero,
     /// A line pointer with storage leaves the space between `pd_upper` and `pd_special`.
     #[error("line pointer {item} (offset {offset}, length {length}) leaves the tuple space")]
@@ -327,7 +327,7 @@ fn line_pointers_are_sound(header: &PageHeader, page: &[u8]) -> bool {
     )
 }
 
-/// What line pointers may point to. Signed, since that is what the oldest vector registers compare.
+/// Valid targets of line pointers. Signed, because the oldest vector registers compare signed numbers.
 pub(super) struct PointerBounds {
     upper: i32,
     special: i32,

@@ -1,4 +1,4 @@
-//! What a page of an index says of other pages of its index: siblings, children, its level.
+//! References of an index page to other pages of its index: siblings, children, its level.
 
 use super::decode::{le_u16, le_u32};
 use super::page::{LinePointerState, PageHeader, line_pointers};
@@ -74,7 +74,7 @@ impl IndexFamily {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PageLinks {
     pub family: IndexFamily,
-    /// What siblings have in common: the level of a B-tree page, the bucket of a hash page, the flags of a GIN page.
+    /// The property that siblings share: the level of a B-tree page, the bucket of a hash page, the flags of a GIN page.
     pub group: u32,
     pub left: Option<BlockNumber>,
     pub right: Option<BlockNumber>,
@@ -256,7 +256,7 @@ fn posting_children(page: &[u8], count: usize) -> Vec<BlockNumber> {
 /// Pages that the nodes of an inner tuple of SP-GiST lead to.
 ///
 /// 0..4 bits: 0..2 state, 3..16 number of nodes, 16..32 bytes of the prefix, which is stored padded to 8; 4..6 bytes of the tuple;
-/// from 8 on the prefix and the nodes, each an index tuple: 0..6 item pointer (offset 0: leads nowhere), 6..8 bytes in its lowest
+/// from 8 on the prefix and the nodes, each an index tuple: 0..6 item pointer (offset 0: no target), 6..8 bytes in its lowest
 /// 13 bits.
 ///
 /// Source: `SpGistInnerTupleData` and `SGITITERATE`, `src/include/access/spgist_private.h`.
@@ -452,7 +452,7 @@ mod tests {
         meta[24] = 0;
         assert_eq!(links(&meta), None);
         let mut map = index_page(&special(0xF092), &[]);
-        // Twice block 5, an entry that leads nowhere, block 0x10006.
+        // Twice block 5, an entry without a target, block 0x10006.
         map[24..48].copy_from_slice(&[0, 0, 5, 0, 1, 0, 0, 0, 5, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 6, 0, 1, 0]);
         assert_eq!(links(&map).unwrap().children, vec![5, 0x1_0006]);
         assert_eq!(links(&index_page(&special(0xF093), &[])), None, "summaries");

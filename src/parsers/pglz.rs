@@ -10,7 +10,7 @@
 //! | 1    | 0..8 | low 8 bits of the distance                                       |
 //! | 2    | 0..8 | only when the length so far is 18: more length, 0 to 255         |
 //!
-//! Source: `pglz_decompress`, `src/common/pg_lzcompress.c`. As the server demands for images, input and output must be
+//! Source: `pglz_decompress`, `src/common/pg_lzcompress.c`. As the server requires for images, input and output must be
 //! used up exactly. Newer servers cut a last match that is longer than the room; no compressor writes one, so here it is
 //! an error.
 
@@ -161,7 +161,7 @@ mod tests {
 
     use super::*;
 
-    /// The format once more, byte by byte, as an independent check of the fast paths.
+    /// The format again, byte by byte, as an independent check of the fast paths.
     fn plain(input: &[u8], length: usize) -> Option<Vec<u8>> {
         let (mut out, mut i) = (Vec::new(), 0);
         while i < input.len() {

@@ -30,7 +30,7 @@ const FIRST_MATCH_WITHIN: usize = 1024;
 const WORTH_PERCENT: usize = 75;
 /// A match of so many bytes ends the search.
 const GOOD_MATCH: usize = 128;
-/// What ends the search falls by so many percent with each position.
+/// The length that ends the search falls by this many percent with each position.
 const GOOD_MATCH_DROP_PERCENT: usize = 10;
 
 /// Compresses images; keeps its tables, so use one per thread for many images.

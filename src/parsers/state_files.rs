@@ -32,15 +32,15 @@ pub(crate) enum StateFault {
     /// It is something else.
     #[error("magic {found:#010x}")]
     Magic { found: u32 },
-    #[error("CRC is {stored:#010x}, the bytes give {computed:#010x}")]
+    #[error("stored CRC {stored:#010x}, computed {computed:#010x}")]
     Crc {
         stored: u32,
-        /// What its bytes give.
+        /// The computed CRC.
         computed: u32,
     },
 }
 
-/// What is wrong with the state of a prepared transaction, a file of `pg_twophase`.
+/// Checks the state of a prepared transaction, a file of `pg_twophase`.
 ///
 /// | bytes   | field       | meaning                          |
 /// |---------|-------------|----------------------------------|
@@ -64,7 +64,7 @@ pub(crate) fn check_twophase(bytes: &[u8]) -> Result<(), StateFault> {
     ends_with_crc(bytes)
 }
 
-/// What is wrong with the state of a replication slot, `pg_replslot/NAME/state`.
+/// Checks the state of a replication slot, `pg_replslot/NAME/state`.
 ///
 /// | bytes  | field      | meaning                              |
 /// |--------|------------|--------------------------------------|
@@ -89,7 +89,7 @@ pub(crate) fn check_slot(bytes: &[u8]) -> Result<(), StateFault> {
     agree(stored, covered)
 }
 
-/// What is wrong with `pg_logical/replorigin_checkpoint`: its magic, 16 bytes for each origin, the CRC of all before.
+/// Checks `pg_logical/replorigin_checkpoint`: its magic, 16 bytes for each origin, the CRC of all before.
 ///
 /// Source: `StartupReplicationOrigin`, `src/backend/replication/logical/origin.c`.
 pub(crate) fn check_origins(bytes: &[u8]) -> Result<(), StateFault> {

@@ -1,5 +1,5 @@
-//! Blocks of a table that pages beside it speak of: the rows that entries of an index lead to, and the bits of a visibility map;
-//! and entries that lead to no row.
+//! Blocks of a table that other relations refer to: the rows that index entries point to, and the bits of a visibility map;
+//! and entries that point to no row.
 
 use std::cell::Cell;
 
@@ -40,7 +40,7 @@ const GIN_ITEM_BITS: u32 = 11;
 /// Pages of a table in one byte of its visibility map: `HEAPBLOCKS_PER_BYTE`, `src/backend/access/heap/visibilitymap.c`.
 const BLOCKS_PER_BYTE: u32 = 4;
 
-/// Hands over each block of the table that a sound page speaks of, some more than once and in no order: the page of each row that
+/// Passes on each block of the table that a sound page refers to, some more than once and in no order: the page of each row that
 /// an entry of a B-tree, hash, GiST, SP-GiST or GIN index leads to, and each page that block `block` of a visibility map has a bit of.
 ///
 /// Before a server cuts off the end of a table it removes the entries and the bits. What cannot be a row is passed over: see [`broken_rows`].
@@ -62,7 +62,7 @@ pub(crate) fn for_each_table_block(
 }
 
 /// The first entry of a page of an index, from 1, that leads to what cannot be a row, or whose list of rows is broken: an item
-/// number is 0 or too large, rows do not follow each other, or a list goes on past its entry.
+/// number is 0 or too large, rows do not follow each other, or a list continues past its entry.
 ///
 /// Source: `BTreeTupleIsPosting`, `src/include/access/nbtree.h`; `ginPostingListDecodeAllSegments`,
 /// `src/backend/access/gin/ginpostinglist.c`; `ItemPointerIsValid`, `src/include/storage/itemptr.h`.
@@ -77,7 +77,7 @@ pub(crate) fn broken_rows(header: &PageHeader, page: &[u8]) -> Option<usize> {
     first
 }
 
-/// What entries lead to: the number of the entry, from 0, and the block of a row, or none where there is no row.
+/// Targets of entries: the number of the entry, from 0, and the block of a row, or `None` without a row.
 type OnRow<'a> = dyn FnMut(usize, Option<BlockNumber>) + 'a;
 
 /// A page of an index, whose special space says what its entries mean.
@@ -232,7 +232,7 @@ impl<'a> IndexPage<'a> {
     }
 
     /// Rows of a list: the first one, the bytes that follow, and in them the distance to each next one, seven bits to a byte, the
-    /// lowest first. Gives the bytes of the list; `None` when there is none.
+    /// lowest first. Gives the bytes of the list; `None` without a list.
     ///
     /// Source: `GinPostingList`, `src/include/access/ginblock.h`; `decode_varbyte`, `src/backend/access/gin/ginpostinglist.c`.
     fn gin_list(&self, index: usize, list: &[u8], on_row: &mut OnRow<'_>) -> Option<usize> {
@@ -372,7 +372,7 @@ mod tests {
         assert_eq!(changed(26, 5), broken, "the same row twice");
         assert_eq!(changed(26, 0), broken, "no item has number 0");
         assert_eq!(changed(27, 0xFF), broken, "no page has so many items");
-        assert_eq!(changed(2, 24), broken, "the list would go on past the entry");
+        assert_eq!(changed(2, 24), broken, "the list would continue past the entry");
         assert_eq!(changed(5, 0x2F), broken, "so many rows have no room in it");
 
         let mut none = one;
@@ -416,7 +416,7 @@ mod tests {
         };
         assert_eq!(list([1, 0x80, 0x20, 1]), (vec![1, 1, 3, 3], None));
         assert_eq!(list([1, 0x80, 0x20, 0]), (vec![], Some(1)), "the same row twice");
-        assert_eq!(list([1, 1, 1, 0x81]), (vec![], Some(1)), "the last distance goes on");
+        assert_eq!(list([1, 1, 1, 0x81]), (vec![], Some(1)), "the last distance continues");
 
         // A leaf of a tree of such lists: the second one is cut off by the end of what the page holds.
         let tree = |lower: u16| {

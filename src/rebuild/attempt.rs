@@ -27,7 +27,7 @@ use crate::types::{Lsn, PageId};
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 const BYTES_PER_SECOND: u64 = 2 << 20;
 
-/// Bytes of small files, and of what the server writes besides pages and WAL.
+/// Bytes of small files, and of other files that the server writes.
 const OTHER_BYTES: u64 = 2 << 20;
 
 pub(super) struct Attempt<'a> {
@@ -184,7 +184,7 @@ impl Attempt<'_> {
         Err(RebuildError::NoRoom { directory, needed_bytes: needed, available_bytes: available })
     }
 
-    /// Bytes of so many pages, and of what a server needs besides.
+    /// Bytes of this number of pages and of the other files of a server.
     fn page_bytes(&self, pages: u64) -> u64 {
         let geometry = self.control.file.geometry;
         // Servers that fill new segments with zeros.

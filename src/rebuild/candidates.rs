@@ -38,7 +38,7 @@ impl Interest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Named {
     pub page: PageId,
-    /// The record restores it from an image or builds it anew: what it was before does not matter.
+    /// The record restores it from an image or recreates it: its previous content does not matter.
     pub builds: bool,
     pub is_image: bool,
 }
@@ -79,7 +79,7 @@ impl Candidate<'_> {
         u32::try_from(self.bytes.len()).is_ok_and(|length| length < self.tot_len)
     }
 
-    /// What it says about files; nothing when it makes no sense.
+    /// The change of files by the record; `None` if it cannot be decoded.
     pub(crate) fn life_cycle(&self) -> Option<LifeCycle> {
         if self.record.rmgr_id != RM_SMGR {
             return None;

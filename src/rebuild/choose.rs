@@ -67,11 +67,11 @@ pub struct Choice {
     pub companions: BTreeSet<PageId>,
 }
 
-/// Reads WAL once, or once more for each relation that turns out to be concerned, and gives the records that are kept to
+/// Reads WAL once, and again for each relation that turns out to be affected, and gives the records that are kept to
 /// the sink that `begin` makes.
 ///
 /// # Errors
-/// When WAL cannot be read, the sink refuses, or `watch` breaks off.
+/// When WAL cannot be read, the sink refuses, or `watch` interrupts.
 pub fn choose<S: KeptSink>(
     request: ChoiceRequest<'_>,
     watch: WatchRead<'_>,

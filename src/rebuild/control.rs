@@ -73,7 +73,7 @@ impl ClusterControl {
 
     /// The payload of the checkpoint at `lsn`. `newest_xid`: with epoch, of all records that follow.
     ///
-    /// The next transaction is the first of a page of `pg_xact`: a server begins that page anew and needs no file.
+    /// The next transaction is the first of a page of `pg_xact`: a server initialises that page and needs no file.
     #[must_use]
     pub fn checkpoint(&self, lsn: Lsn, newest_xid: u64) -> Vec<u8> {
         let in_page = XACTS_PER_BYTE.saturating_mul(u64::from(self.file.geometry.block_size));
@@ -125,7 +125,7 @@ impl ClusterControl {
         }
         set(Field::MinRecoveryPointTli, &[0; 4]);
         set(Field::BackupEndRequired, &[0]);
-        // A server that is about to switch checksums on or off would go on doing so.
+        // A server that is about to switch checksums on or off would continue that.
         set(Field::DataChecksumVersion, &u32::from(self.has_checksums()).to_le_bytes());
         bytes.set(16, &DbState::IN_PRODUCTION.0.to_le_bytes());
         if let Some(offset) = self.layout.offset(Field::Crc) {

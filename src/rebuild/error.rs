@@ -27,7 +27,7 @@ pub enum RebuildError {
     Control(ControlProblem),
     /// The version of the WAL is unknown.
     UnknownMajor,
-    /// The server is of another major than the WAL.
+    /// The server has another major version than the WAL.
     OtherMajor {
         /// Major of the server.
         found: Major,
@@ -36,7 +36,7 @@ pub enum RebuildError {
     },
     /// The sandbox does not fit.
     NoRoom {
-        /// Where it was to be made.
+        /// Directory of the sandbox.
         directory: PathBuf,
         /// Bytes that it needs.
         needed_bytes: u64,
@@ -114,7 +114,7 @@ pub enum ServerEnd {
 #[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case")]
 pub enum NotBuilt {
-    /// WAL is not there from where replay begins to where it ends, or is damaged between.
+    /// WAL is missing from where replay begins to where it ends, or is damaged between.
     ChainBroken {
         /// Where replay begins.
         from: Lsn,
@@ -123,7 +123,7 @@ pub enum NotBuilt {
         /// Where replay ends.
         until: Lsn,
     },
-    /// There is no older state of the page, and the first record does not build it anew.
+    /// No older state of the page exists, and the first record does not recreate it.
     NoBase {
         /// That record; `None` when no record of the range names the page.
         lsn: Option<Lsn>,
@@ -133,7 +133,7 @@ pub enum NotBuilt {
         /// The record that cut it off.
         lsn: Lsn,
     },
-    /// A record is of a resource manager that an extension brings.
+    /// A record belongs to a resource manager of an extension.
     CustomRmgr {
         /// Its id.
         rmgr_id: u8,
@@ -151,7 +151,7 @@ pub enum NotBuilt {
     ServerDied(ServerFailure),
     /// The server left no such page.
     NoPage,
-    /// What came out breaks rules of pages.
+    /// The result breaks rules of pages.
     Unsound(PageCondition),
     /// The LSN of what came out is not that of the last record that sets it.
     OtherLsn {

@@ -37,7 +37,7 @@ pub(crate) fn placeholder(geometry: Geometry, lsn: Lsn, block: BlockNumber, chec
     page
 }
 
-/// A page as it is put into the sandbox: with the checksum that the server demands of it there.
+/// A page as it is put into the sandbox: with the checksum that the server requires there.
 pub(crate) fn base_page(bytes: &[u8], block: BlockNumber, checksums: bool) -> Vec<u8> {
     let mut page = bytes.to_vec();
     let is_new = PageHeader::decode(0, &page).is_ok_and(|header| header.is_new());

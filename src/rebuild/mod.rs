@@ -5,7 +5,7 @@
 //! pages there, and `server` starts a server of the same major on it once. It replays, finds no catalog, and ends.
 //! `read_back` says by what it wrote how far it came, and fetches the pages.
 //!
-//! The only code besides [`mod@crate::repair`] that writes, and it writes below its own temporary directory alone.
+//! Apart from [`mod@crate::repair`] the only code that writes, and only below its own temporary directory.
 
 mod attempt;
 mod candidates;
@@ -41,7 +41,7 @@ use crate::types::{Lsn, PageId};
 /// A server may hang so often before no page is tried without others any more.
 const MAX_TIMEOUTS: usize = 3;
 
-/// What is to be built, and with what.
+/// A request to rebuild pages.
 #[derive(Debug)]
 pub struct ReplayRequest<'a> {
     /// WAL of the cluster.
@@ -75,7 +75,7 @@ pub struct BuiltPage {
     pub end_lsn: Option<Lsn>,
 }
 
-/// What it took.
+/// Cost of the rebuild.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplayStats {
     /// Records that were replayed, over all runs.
@@ -90,20 +90,20 @@ pub struct ReplayStats {
     pub server_time: Duration,
 }
 
-/// What came out.
+/// Result of the rebuild.
 #[derive(Debug)]
 pub struct ReplayReport {
     /// The pages in the order in which they were asked for.
     pub pages: Vec<(PageId, Result<BuiltPage, NotBuilt>)>,
     /// The server that replayed.
     pub server: ServerVersion,
-    /// The sandbox, where it was to be kept.
+    /// The sandbox, if it is kept.
     pub sandbox: Option<PathBuf>,
-    /// What it took.
+    /// Cost.
     pub stats: ReplayStats,
 }
 
-/// Builds pages. `watch` is given the bytes of WAL that were read, from several threads, and breaks off; it is also asked
+/// Builds pages. `watch` gets the bytes of WAL that were read, from several threads, and may interrupt; it is also called
 /// while the server runs.
 ///
 /// All pages are built in one start of the server, unless one needs a record that must not touch another. When the server

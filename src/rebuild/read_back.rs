@@ -1,4 +1,4 @@
-//! What a server left in its sandbox: whether it replayed all, and the pages.
+//! Results of a server in its sandbox: how far it replayed, and the pages.
 
 use std::ops::ControlFlow;
 

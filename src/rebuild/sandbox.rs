@@ -12,7 +12,8 @@ use tempfile::TempDir;
 
 use super::control::ClusterControl;
 use super::error::RebuildError;
-use crate::cluster::open::{AccessError, Links, ReadFile, read_small};
+use crate::cluster::accounts;
+use crate::cluster::open::{AccessError, Links, ReadFile};
 use crate::parsers::wal::version::Major;
 use crate::repair::outside::check_outside;
 
@@ -21,9 +22,6 @@ pub const SANDBOX_PREFIX: &str = "pgforensics-rebuild-";
 
 /// Accounts that a server is run as where the data directory belongs to root, whom it refuses.
 const ACCOUNTS: [&str; 2] = ["postgres", "nobody"];
-
-/// Where accounts are listed, and how much of it is read.
-const PASSWD: (&str, u64) = ("/etc/passwd", 4 << 20);
 
 /// Pages in one file of `pg_multixact`.
 ///
@@ -108,23 +106,11 @@ impl Owner {
         if self.uid != 0 {
             return Some((self.uid, self.gid));
         }
-        let text = read_small(Path::new(PASSWD.0), Links::Follow, PASSWD.1).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
-        ACCOUNTS.iter().find_map(|account| account_of(&text, account))
+        accounts::first_of(&ACCOUNTS)
     }
 }
 
-/// User and group of an account by a text like `/etc/passwd`; never root.
-fn account_of(text: &str, account: &str) -> Option<(u32, u32)> {
-    text.lines().find_map(|line| {
-        let fields: Vec<&str> = line.split(':').collect();
-        let number = |at: usize| fields.get(at)?.parse::<u32>().ok();
-        let found = *fields.first()? == account;
-        found.then(|| Some((number(2)?, number(3)?)))?.filter(|(uid, _)| *uid != 0)
-    })
-}
-
-/// Where a sandbox is made, and what becomes of it.
+/// Location of a sandbox, and whether it is kept.
 #[derive(Clone, Debug)]
 pub struct SandboxOptions {
     /// Directory in which it is made; that for temporary files when `None`.
@@ -133,11 +119,11 @@ pub struct SandboxOptions {
     pub keep: bool,
     /// Whose the data directory is.
     pub owner: Owner,
-    /// Directories that nothing is written into, besides every data directory.
+    /// Directories that nothing is written into, in addition to every data directory.
     pub protected: Vec<PathBuf>,
 }
 
-/// A sandbox. Removed when it is dropped, unless it is to be kept.
+/// A sandbox. Removed when it is dropped, unless it is kept.
 #[derive(Debug)]
 pub(crate) struct Sandbox {
     directory: TempDir,
@@ -313,7 +299,7 @@ impl SandboxRun {
     /// Opens what the server left.
     ///
     /// # Errors
-    /// When it is not there or the system refuses.
+    /// When it is missing or the system refuses.
     pub fn open(&self, relative: &Path) -> Result<ReadFile, AccessError> {
         ReadFile::open(&self.data.join(relative), Links::Refuse)
     }
@@ -377,16 +363,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn account_is_found_by_its_whole_name_and_is_never_root() {
-        let text = "root:x:0:0:root:/root:/bin/sh\npostgresql:x:7:7::/:\npostgres:x:105:110:,,,:/var/lib/postgresql:/bin/bash\n";
-        assert_eq!(account_of(text, "postgres"), Some((105, 110)));
-        assert_eq!(account_of(text, "root"), None);
-        assert_eq!(account_of("nobody:x:0:0::/:\n", "nobody"), None);
-        assert_eq!(account_of("nobody:x\npostgres\n:::\n", "postgres"), None);
-        assert_eq!(account_of("", "postgres"), None);
-    }
-
-    #[test]
     fn root_becomes_the_owner_or_an_account_that_is_not_root() {
         let become_of = |uid| Owner { uid, gid: uid }.to_become();
         if geteuid().is_root() {
@@ -412,7 +388,7 @@ mod tests {
         run.make_directory(Path::new("pg_tblspc/1/PG_1_1/5")).unwrap();
         run.make_directory(Path::new("pg_tblspc/1/PG_1_1/6")).unwrap();
         run.create(Path::new("pg_tblspc/1/PG_1_1/5/7"), 1 << 30).unwrap().write_at(8192, &[1; 8192]).unwrap();
-        assert!(run.create(Path::new("pg_tblspc/1/PG_1_1/5/7"), 0).is_err(), "nothing is opened that is there");
+        assert!(run.create(Path::new("pg_tblspc/1/PG_1_1/5/7"), 0).is_err(), "no existing file is opened");
         let bytes = run.open(Path::new("pg_tblspc/1/PG_1_1/5/7")).unwrap().bytes_at(8191, 2).unwrap();
         assert_eq!(bytes, Some(vec![0, 1]));
         assert!(run.data().join("pg_logical/snapshots").is_dir());

@@ -43,7 +43,7 @@ const STICKY: u32 = 0o1000;
 pub struct ServerProgram {
     /// The program.
     pub path: PathBuf,
-    /// What it says that it is.
+    /// Version that it reports.
     pub version: ServerVersion,
 }
 
@@ -65,7 +65,7 @@ pub enum NoServer {
         /// The program that was looked for.
         path: PathBuf,
     },
-    /// The program that was named is of another major.
+    /// The given program has another major version.
     OtherMajor {
         /// The program.
         path: PathBuf,
@@ -99,11 +99,11 @@ impl NoServer {
 /// Finds the server program of a major: in the directory that the user named, else the one that ran last on the data
 /// directory, else in the usual directories.
 ///
-/// What `postmaster.opts` names comes out of data that is examined, and may be anything. It is run only when it belongs to
+/// The program in `postmaster.opts` comes from untrusted data and may be anything. It is run only when it belongs to
 /// root or to the user who runs this, and nobody else can change it or replace it.
 ///
 /// # Errors
-/// When there is none, or the one that was named is of another major.
+/// When none exists, or the given one has another major version.
 pub fn find_server(major: Major, pg_bin: Option<&Path>, data_dir: &Path) -> Result<ServerProgram, NoServer> {
     let owner = Owner::of(data_dir);
     if let Some(directory) = pg_bin {
@@ -187,7 +187,7 @@ fn usual_places(major: Major) -> Vec<PathBuf> {
     directories.into_iter().map(|directory| directory.join(PROGRAM)).collect()
 }
 
-/// What a program says that it is; the text alone when it is of no known major, `None` when it says nothing.
+/// Version that a program reports; only the text if the major version is unknown, `None` if it reports nothing.
 fn ask_version(path: &Path, owner: Owner) -> Option<Result<ServerVersion, String>> {
     let mut command = plain_command(path, owner);
     command.arg("--version").current_dir("/").stdout(Stdio::piped()).stderr(Stdio::null());

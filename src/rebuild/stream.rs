@@ -2,7 +2,7 @@
 //!
 //! The server reads WAL in order and believes nothing but what is there, so the space between two records is filled with
 //! records that do nothing, and the rest of a segment without records is cut short by one that says so. In front stands a
-//! checkpoint that never was; each record names the one before it anew and gets a new checksum. Page headers stand where
+//! checkpoint that never was; each record gets a new link to the one before it and a new checksum. Page headers are where
 //! they stood, by address, so that every record ends where it ended.
 
 use super::error::StreamFault;
@@ -69,7 +69,7 @@ pub(crate) struct StreamWriter<S> {
     pending_start: Lsn,
     bytes: u64,
     record: Vec<u8>,
-    /// Of the filler that was written last: bytes that it takes, checksum of its body, its first bytes.
+    /// The last filler: bytes that it takes, checksum of its body, its first bytes.
     noop_usable: usize,
     noop_body_crc: u32,
     noop_head: Vec<u8>,
@@ -142,7 +142,7 @@ impl<S: SegmentSink> StreamWriter<S> {
     }
 
     /// Writes the checkpoint, so that the first record can follow: in the segment before, or in the same one where there
-    /// is none before it.
+    /// has no record before it.
     fn begin(&mut self, first_lsn: Lsn) -> Result<(), StreamError> {
         let number = first_lsn.0 / self.segment_bytes();
         // No server has WAL in segment 0, and none looks for any there.
@@ -267,7 +267,7 @@ impl<S: SegmentSink> StreamWriter<S> {
         self.at = self.at.advanced_by(bytes.len() as u64);
     }
 
-    /// `left`: bytes of a record that goes on here, 0 for none.
+    /// `left`: bytes of a record that continues here, 0 for none.
     fn write_page_header(&mut self, left: usize) {
         let start = self.at;
         let is_first = start.0.is_multiple_of(self.segment_bytes());
@@ -318,7 +318,7 @@ impl<S: SegmentSink> StreamWriter<S> {
 #[derive(Debug)]
 pub(crate) enum StreamError {
     Access(AccessError),
-    /// The record cannot stand where it is to stand.
+    /// The record does not fit at its address.
     Fault(StreamFault),
 }
 

@@ -1,4 +1,4 @@
-//! What is known of one wanted page while its records are chosen: how many, which, and what its LSN must be in the end.
+//! State of one requested page while its records are chosen: how many, which, and what its LSN must be in the end.
 
 use super::candidates::{Candidate, Named};
 use super::error::NotBuilt;
@@ -52,7 +52,7 @@ impl Track {
         }
     }
 
-    /// True once a record has built the page anew.
+    /// True once a record has recreated the page.
     pub(crate) const fn is_built(&self) -> bool {
         self.is_built
     }

@@ -1,8 +1,8 @@
-//! What is asked for: a page, what it is built on, and from where to where.
+//! A request: a page, its base, and the range of WAL.
 
 use crate::types::{Lsn, PageId};
 
-/// What a page is built on.
+/// Base of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BaseBytes {
     /// Nothing: a record of the range builds the page without reading it.
@@ -11,12 +11,12 @@ pub enum BaseBytes {
     Page(Vec<u8>),
 }
 
-/// A page that is to be built.
+/// A page to build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WantedPage {
     /// Which page.
     pub page: PageId,
-    /// What it is built on.
+    /// Its base.
     pub base: BaseBytes,
     /// Records that start here or after ...
     pub from: Lsn,
@@ -25,7 +25,7 @@ pub struct WantedPage {
 }
 
 impl WantedPage {
-    /// True for a record that is to be replayed into this page.
+    /// True for a record that must be replayed into this page.
     #[must_use]
     pub fn takes(&self, start_lsn: Lsn, end_lsn: Lsn) -> bool {
         start_lsn >= self.from && end_lsn <= self.until

@@ -1,4 +1,4 @@
-//! Carries a journal out, forward or back. Repair, resume and undo are the same walk: every page must be the old or the
+//! Runs a journal, forward or back. Repair, resume and undo are the same walk: every page must be the old or the
 //! new version before anything is written, and each is written, synced and read back through one handle.
 
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ const BETWEEN_SEARCHES: Duration = Duration::from_millis(500);
 /// Most pages that a message names; the journal's log has them all.
 const MAX_NAMED_PAGES: usize = 200;
 
-/// Which way a journal is carried out.
+/// Direction in which a journal runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// The new bytes are written.
@@ -55,7 +55,7 @@ pub enum Moment {
     Written(usize),
 }
 
-/// The cluster that a journal is carried out on.
+/// The cluster that a journal runs on.
 #[derive(Clone, Copy, Debug)]
 pub struct Cluster<'a> {
     /// Its data directory, locked.
@@ -68,14 +68,14 @@ pub struct Cluster<'a> {
     pub paths: &'a RelationPaths,
 }
 
-/// What is done with a journal.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct Order {
     /// Which way.
     pub direction: Direction,
     /// Only these pages of it.
     pub only: Option<Vec<PageId>>,
-    /// Leave pages as they are that were changed by somebody else, or whose bytes the journal has lost, and go on.
+    /// Leave pages that something else changed, or whose bytes the journal has lost, and continue.
     pub skip_changed: bool,
     /// Use a journal that cannot tell whether a server was started since.
     pub allow_old_journal: bool,
@@ -89,7 +89,7 @@ impl Order {
     }
 }
 
-/// Why a journal was not carried out, or not to its end.
+/// Reason why a journal was not run, or not to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
     /// A page or file cannot be read or written.
@@ -102,14 +102,15 @@ pub enum ApplyError {
     #[error("changed since by something else: {}", name_pages(.0))]
     Changed(Vec<String>),
     /// An entry names a path or an offset that its page does not have.
-    #[error("entry {0} of the journal names a path or an offset that its page does not have")]
+    #[error("entry {0} of the journal has a path or an offset that its page does not have")]
     WrongPath(usize),
     /// A page that was asked for is not part of the journal.
     #[error("the journal holds no block {} of {}", .0.block, .0.rel)]
     NotInJournal(PageId),
     /// A server was started since the repair began.
     #[error(
-        "a server was started since the repair began: {0}. Its pages are newer than the journal, and bytes of the journal would destroy them"
+        "refused: a server was started after the repair began ({0}). Its pages are newer; the bytes in the journal \
+            would destroy them"
     )]
     ServerWasStarted(StartSign),
     /// A server appeared.
@@ -120,15 +121,15 @@ pub enum ApplyError {
         "this journal was made by an earlier version of the program and cannot show whether a server was started since the repair. If one was, its pages are newer, and bytes of the journal would destroy them. If you know that none was, use --allow-old-journal"
     )]
     OldJournal,
-    /// The journal is of another cluster.
-    #[error("the journal is of the cluster with system identifier {journal}, this one has {here}")]
+    /// The journal belongs to another cluster.
+    #[error("the journal belongs to the cluster with system identifier {journal}, this one has {here}")]
     OtherSystem {
         /// In the journal.
         journal: String,
         /// Here.
         here: String,
     },
-    /// The journal is of a cluster with other pages.
+    /// The journal belongs to a cluster with other pages.
     #[error("the journal has pages of {journal} bytes, this cluster has pages of {here}")]
     OtherBlockSize {
         /// In the journal.
@@ -173,7 +174,7 @@ impl std::fmt::Display for LeftWhy {
     }
 }
 
-/// What was done.
+/// Result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
     /// Entries that were written, by their index in the journal.
@@ -184,18 +185,18 @@ pub struct Applied {
     pub left: Vec<Left>,
     /// An entry whose writing failed: the page may be half old and half new.
     pub half_written: Option<usize>,
-    /// Why the journal's log lacks lines of it: only bytes that are put back are written all the same.
+    /// Reason why the journal's log lacks lines: an undo continues anyway.
     pub unlogged: Option<String>,
     /// Files that a start of a server writes and that are newer than the repair: a hint.
     pub newer_files: Vec<PathBuf>,
 }
 
-/// A walk that did not come to its end, and what was done until then.
+/// An incomplete run, with its result so far.
 #[derive(Debug)]
 pub struct Stopped {
     /// Why.
     pub error: ApplyError,
-    /// What was done.
+    /// The result so far.
     pub done: Applied,
     written: Vec<String>,
     half_written: Option<String>,
@@ -230,10 +231,10 @@ fn name_pages(pages: &[String]) -> String {
     }
 }
 
-/// Carries out a journal. `watch` may cut it off.
+/// Runs a journal. `watch` may interrupt it.
 ///
 /// # Errors
-/// See [`ApplyError`]. What was written until then stays; the journal can be carried out again, either way.
+/// See [`ApplyError`]. Pages written until then stay; the journal can run again, in both directions.
 pub fn carry_out(
     cluster: Cluster<'_>,
     journal: &Journal,
@@ -247,7 +248,7 @@ pub fn carry_out(
 /// bytes already, and what would be left.
 ///
 /// # Errors
-/// Those that carrying it out would end with before its first write.
+/// Those of a run before its first write.
 pub fn rehearse(cluster: Cluster<'_>, journal: &Journal, order: &Order) -> Result<Applied, Box<Stopped>> {
     walk(cluster, journal, order, |walk| walk.rehearse())
 }
@@ -383,7 +384,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// What must hold before each page: no server, the same directory, the same `pg_control`, and a journal.
+    /// Checks that must hold before each page: no server, the same directory, the same `pg_control`, and a journal.
     fn demand_stillness(&mut self) -> Result<(), ApplyError> {
         let root = self.cluster.lock.root();
         // Asking every process is too dear for every page.
@@ -428,7 +429,7 @@ impl Walk<'_> {
         if changed.is_empty() { Ok(usable) } else { Err(ApplyError::Changed(changed)) }
     }
 
-    /// Opens the file of a page and reads it; the bytes that it is to have, and whether it has them.
+    /// Opens the file of a page and reads it; the bytes that it should have, and whether it has them.
     fn look(&self, index: usize, entry: &JournalEntry) -> Result<(TargetFile, Vec<u8>, bool), ApplyError> {
         let target = TargetFile::open(self.cluster.lock.root(), Path::new(&entry.path))?;
         let current = target.read_page(entry.offset, self.cluster.block_size)?;

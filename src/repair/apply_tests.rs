@@ -125,7 +125,7 @@ fn page_changed_while_others_are_written_is_left_alone_and_the_others_are_told()
     foreign[3 * BLOCK..].copy_from_slice(&case.content()[3 * BLOCK..]);
     assert_eq!(case.content(), foreign);
     assert_ne!(foreign[3 * BLOCK..], case.new[3 * BLOCK..]);
-    // Neither way is open without a word from the user; with it, both are.
+    // Neither direction is open without a flag from the user; with it, both are.
     for direction in [Direction::Forward, Direction::Back] {
         let stopped = case.order(&journal, &Order::whole(direction), |_| true).unwrap_err();
         assert!(matches!(stopped.error, ApplyError::Changed(_)), "{stopped}");

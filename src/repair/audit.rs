@@ -48,7 +48,7 @@ pub(super) fn append(directory: &JournalDir, event: &str, details: Value) -> Res
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LogRead {
-    /// There is none.
+    /// No log exists.
     Missing,
     Whole,
     Part,
@@ -96,7 +96,7 @@ pub(super) fn began(directory: &JournalDir) -> Result<Option<Timestamp>, Journal
     }
 }
 
-/// What the log tells of the pages of its journal, in words; `None` when there is no log, which is made before the first
+/// State of the pages according to the log, in words; `None` without a log, which is created before the first
 /// page is overwritten.
 pub(super) fn told(directory: &JournalDir) -> Result<Option<String>, JournalError> {
     let (mut begun, mut overwritten, mut put_back) = (false, BTreeSet::new(), 0_usize);
@@ -126,14 +126,14 @@ pub(super) fn told(directory: &JournalDir) -> Result<Option<String>, JournalErro
     }
     let told = match (overwritten.len(), put_back) {
         (0, 0) if !begun => "its log records no repair".to_owned(),
-        (0, 0) => "by its log a repair began, and the first page may have been overwritten".to_owned(),
-        (0, back) => format!("by its log all {back} pages that were overwritten were put back"),
-        (1, _) => "by its log 1 page was overwritten and not put back".to_owned(),
-        (count, _) => format!("by its log {count} pages were overwritten and not put back"),
+        (0, 0) => "its log shows that a repair began; the first page may have been overwritten".to_owned(),
+        (0, back) => format!("its log shows that all {back} overwritten pages were undone"),
+        (1, _) => "its log shows 1 page that was overwritten and not undone".to_owned(),
+        (count, _) => format!("its log shows {count} pages that were overwritten and not undone"),
     };
     Ok(Some(match unreadable {
         0 => told,
-        1 => format!("{told}, but 1 line of it cannot be read, so there may be more"),
-        count => format!("{told}, but {count} lines of it cannot be read, so there may be more"),
+        1 => format!("{told}; 1 line of it cannot be read, so there may be more"),
+        count => format!("{told}; {count} lines of it cannot be read, so there may be more"),
     }))
 }

@@ -7,6 +7,7 @@ use rustix::fs::FlockOperation;
 
 use super::manifest::DirectoryMark;
 use super::target::DataRoot;
+use crate::cluster::accounts::user_words;
 use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::control_file::ControlRead;
 use crate::cluster::data_dir::DataDir;
@@ -19,9 +20,9 @@ use crate::parsers::control::{ControlFile, DbState};
 pub struct Blocker {
     /// Stable name.
     pub kind: &'static str,
-    /// What was seen.
+    /// The obstacle.
     pub what: String,
-    /// What to do about it.
+    /// The remedy.
     pub advice: &'static str,
     /// The flag that overrides it, if it may be overridden.
     pub flag: Option<&'static str>,
@@ -37,7 +38,7 @@ impl std::fmt::Display for Blocker {
     }
 }
 
-/// What the user overrides.
+/// Checks that the user overrides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Overrides {
     /// `--allow-shut-down`: repair a cluster that was shut down cleanly.
@@ -46,7 +47,7 @@ pub struct Overrides {
     pub standby: bool,
     /// `--allow-other-user`: repair as a user who does not own the data directory.
     pub other_user: bool,
-    /// `--moved`: carry out a journal that names another directory than this.
+    /// `--moved`: run a journal that belongs to another directory.
     pub moved: bool,
 }
 
@@ -60,7 +61,7 @@ impl Overrides {
         }
     }
 
-    /// The same with what this flag overrides.
+    /// Adds the override of this flag.
     pub(crate) fn with_flag(self, flag: &str) -> Self {
         Self {
             shut_down: self.shut_down || flag == "--allow-shut-down",
@@ -93,7 +94,7 @@ pub(crate) fn find_blockers(directory: &DataDir, overrides: Overrides) -> Vec<Bl
     blockers
 }
 
-/// What speaks for a running server, in words; `None` when nothing does.
+/// Evidence of a running server, in words; `None` without any.
 pub(super) fn server_words(sign: &ServerSign) -> Option<String> {
     match sign {
         ServerSign::NoPidFile
@@ -114,7 +115,7 @@ fn guard_server(sign: &ServerSign, blockers: &mut Vec<Blocker>) {
         ServerSign::Hidden { .. } | ServerSign::MayRun { .. } => {
             "stop the server, or run this as a user who can see its processes"
         }
-        _ => "stop the server; if there is none, examine postmaster.pid",
+        _ => "stop the server; if none runs, check postmaster.pid",
     };
     blockers.push(Blocker { kind: "server_running", what, advice, flag: None });
 }
@@ -130,25 +131,25 @@ fn guard_control(directory: &DataDir, overrides: Overrides, blockers: &mut Vec<B
     if let ControlRead::UnknownVersion { prefix, is_signed } = directory.control()
         && (*is_signed || prefix.is_newer())
     {
-        let what = format!("pg_control is of version {}, which this program does not know", prefix.pg_control_version);
+        let what = format!("pg_control has version {}, which this program does not know", prefix.pg_control_version);
         let advice = "use a newer release of this program, and leave the file as it is";
         return forbid("control", &what, advice, None);
     }
     let Some(control) = directory.control().trusted() else {
-        let advice = "find a sound copy of pg_control; without it nothing can be proven";
+        let advice = "find an undamaged copy of pg_control; without it nothing can be proven";
         return forbid(
             "control",
-            "pg_control cannot be trusted: missing, of an unknown version, or its CRC or sizes are wrong",
+            "pg_control cannot be used: missing, of an unknown version, or its CRC or sizes are wrong",
             advice,
             None,
         );
     };
     if directory.versions_disagree() != Some(false) {
-        let advice = "the two do not belong together: find out which one is right";
-        forbid("version", "PG_VERSION and pg_control are of different versions", advice, None);
+        let advice = "find out which one is right; they do not belong together";
+        forbid("version", "PG_VERSION and pg_control have different versions", advice, None);
     }
     if is_shut_down(control) && !overrides.shut_down {
-        let advice = "no replay follows, so there is normally nothing to repair";
+        let advice = "so no crash tore its pages, and normally nothing needs repair";
         forbid("shut_down", "the cluster was shut down cleanly", advice, Some("--allow-shut-down"));
     }
     if control.is_in_archive_recovery() && !overrides.standby {
@@ -159,13 +160,13 @@ fn guard_control(directory: &DataDir, overrides: Overrides, blockers: &mut Vec<B
 
 fn guard_signs(signs: &RecoverySigns, overrides: Overrides, blockers: &mut Vec<Blocker>) {
     if signs.backup_label.is_some() {
-        let what = "backup_label is there: this is a base backup that was not recovered yet".to_owned();
+        let what = "backup_label exists: this is a base backup that was not recovered yet".to_owned();
         let advice = "recover it, or restore the backup again";
         blockers.push(Blocker { kind: "backup_label", what, advice, flag: None });
     }
     if !signs.signals.is_empty() && !overrides.standby {
-        let what = format!("{} is there: recovery will not be crash recovery", signs.signals.join(", "));
-        let advice = "remove it if it should not be there";
+        let what = format!("{} exists: recovery will not be crash recovery", signs.signals.join(", "));
+        let advice = "remove it if it should not exist";
         blockers.push(Blocker { kind: "recovery_signal", what, advice, flag: Some("--allow-standby") });
     }
 }
@@ -174,14 +175,15 @@ fn guard_owner(root: &Path, overrides: Overrides, blockers: &mut Vec<Blocker>) {
     let user = rustix::process::geteuid().as_raw();
     let owner = root.metadata().map(|metadata| metadata.uid());
     if !overrides.other_user && owner.as_ref().ok() != Some(&user) {
-        let owner = owner.map_or_else(|error| error.to_string(), |owner| format!("user {owner}"));
-        let what = format!("the data directory belongs to {owner}, this program runs as user {user}");
-        let advice = "run it as the owner of the data directory";
+        let owner = owner.map_or_else(|error| error.to_string(), user_words);
+        let user = user_words(user);
+        let what = format!("the data directory is owned by {owner}; you are {user}");
+        let advice = "run this with sudo -u and that user";
         blockers.push(Blocker { kind: "other_user", what, advice, flag: Some("--allow-other-user") });
     }
 }
 
-/// The journal is not known to be of the directory that is locked: another copy of the cluster has the same number and the
+/// The journal may not belong to the directory that is locked: another copy of the cluster has the same number and the
 /// same control file, and pages that were never torn.
 pub(crate) fn guard_directory(
     repaired: &DirectoryMark,
@@ -193,11 +195,11 @@ pub(crate) fn guard_directory(
         return Ok(None);
     }
     let what = match repaired.path == here.path {
-        true => format!("the journal is of the directory that was at {} before", here.path),
-        false => format!("the journal is of {}, and this is {}", repaired.path, here.path),
+        true => format!("the journal belongs to the directory that was at {} before", here.path),
+        false => format!("the journal belongs to {}, but this is {}", repaired.path, here.path),
     };
-    let advice = "name the directory that was repaired: another copy of the cluster has pages of its own. If it is that \
-                  directory, moved or mounted anew, or a copy that was made of it after the repair, say so";
+    let advice = "pass the directory that was repaired: another copy of the cluster has different pages. If it is \
+                  that directory, moved or mounted again, or a copy made of it after the repair, confirm it";
     Ok(Some(Blocker { kind: "other_directory", what, advice, flag: Some("--moved") }))
 }
 

@@ -17,7 +17,7 @@ const ARCHIVE: &[u8] = include_bytes!("../../fixtures/dwb/checkpoint.tar.zst");
 /// The directory in it that is the data directory.
 const IN_ARCHIVE: &str = "checkpoint";
 
-/// What the data directory is called when it is unpacked.
+/// Name of the unpacked data directory.
 const DATA: &str = "data";
 
 /// Window of the archive, as a power of two: it was packed with `zstd --long=27`.

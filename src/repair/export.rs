@@ -19,7 +19,7 @@ pub(crate) struct ExportDir {
 
 impl ExportDir {
     /// Takes a directory, making it if it does not exist. `protected`: directories that nothing is written into,
-    /// besides every data directory.
+    /// in addition to every data directory.
     ///
     /// # Errors
     /// When the directory lies inside a protected one, or that cannot be found out, or it cannot be made.

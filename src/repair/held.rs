@@ -42,7 +42,7 @@ impl HeldDir {
         }
     }
 
-    /// The same by the path that the user gave it.
+    /// Sets the path that the user gave.
     pub(super) fn called(self, path: &Path) -> Self {
         Self { path: path.to_owned(), ..self }
     }
@@ -55,7 +55,7 @@ impl HeldDir {
         rustix::fs::fstat(&self.handle).map_err(|error| self.failed("examine", Path::new(""), error))
     }
 
-    /// What the system says of something in it; a link is not followed.
+    /// Metadata of an entry; a link is not followed.
     pub(super) fn stat_of(&self, name: &Path) -> Result<Stat, AccessError> {
         rustix::fs::statat(&self.handle, name, AtFlags::SYMLINK_NOFOLLOW)
             .map_err(|error| self.failed("examine", name, error))
@@ -73,7 +73,7 @@ impl HeldDir {
     /// Opens a regular file in it. Never blocks on a FIFO, never follows a link, never opens a device.
     pub(super) fn open_file(&self, name: &Path, flags: OFlags) -> Result<(File, Metadata), AccessError> {
         let path = self.path.join(name);
-        // Before it is opened: to open a device can have effects. A file that is to be made need not be there.
+        // Before it is opened: to open a device can have effects. A file to create need not exist.
         match self.stat_of(name) {
             Ok(stat) => match FileType::from_raw_mode(stat.st_mode) {
                 FileType::RegularFile => {}
@@ -103,7 +103,7 @@ impl HeldDir {
     }
 
     /// Makes a file with this content; `is_synced`: and waits until it is on disk. Where that fails, nothing of the file stays:
-    /// half of a page or of a plan under its name would be taken for all of it.
+    /// half of a page or of a plan under its name would look complete.
     pub(super) fn write_new(&self, name: &Path, bytes: &[u8], is_synced: bool) -> Result<(), AccessError> {
         let fail = |operation, source| AccessError::io(operation, &self.path.join(name), source);
         let mut file = self.create_file(name)?;

@@ -40,10 +40,10 @@ pub enum JournalError {
     #[error(transparent)]
     Outside(#[from] OutsideError),
     /// There is something in the directory.
-    #[error("{} exists and is not empty: a journal needs a new or empty directory", .0.display())]
+    #[error("journal directory {} is not empty: pass a new or empty one with --journal", .0.display())]
     NotEmpty(PathBuf),
     /// Somebody else could have changed it.
-    #[error("{} {why}; nobody else may be able to change a journal", path.display())]
+    #[error("{} {why}; no other user may be able to change a journal", path.display())]
     Exposed {
         /// The directory or a file in it.
         path: PathBuf,
@@ -55,9 +55,9 @@ pub enum JournalError {
     NoRoom {
         /// Where the journal would be.
         directory: PathBuf,
-        /// What is free.
+        /// Free bytes.
         free_bytes: u64,
-        /// What is needed.
+        /// Needed bytes.
         needed_bytes: u64,
     },
     /// Its manifest would not be read back.
@@ -71,14 +71,15 @@ pub enum JournalError {
         limit_bytes: u64,
     },
     /// The directory holds no journal that was finished, and no log, without which nothing is overwritten.
-    #[error("{} holds no complete journal: it has neither journal.json nor a log. No page was overwritten with it, since the log is made first", .0.display())]
+    #[error("{} has no complete journal: neither journal.json nor a log. No page was overwritten with it, because the \
+        log is created first", .0.display())]
     Incomplete(PathBuf),
     /// There was a journal, and its manifest is gone.
-    #[error("{} has lost its journal.json, and without it nothing can be put back: {told}; {images}", directory.display())]
+    #[error("{} has lost its journal.json, so nothing can be undone with it: {told}; {images}", directory.display())]
     ManifestGone {
         /// The journal.
         directory: PathBuf,
-        /// What its log tells.
+        /// Summary of its log.
         told: String,
         /// Where the old bytes are.
         images: &'static str,
@@ -88,11 +89,11 @@ pub enum JournalError {
     Damaged {
         /// Which file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         what: String,
     },
-    /// It is no longer there.
-    #[error("the journal {} is no longer there: no page is overwritten without it", .0.display())]
+    /// It no longer exists.
+    #[error("the journal {} no longer exists: no page is overwritten without it", .0.display())]
     Gone(PathBuf),
 }
 
@@ -271,7 +272,7 @@ impl Journal {
                 let Some(told) = audit::told(&directory)? else { return Err(JournalError::Incomplete(path)) };
                 let images = match directory.open_to_read(BEFORE) {
                     Ok(_) => "the old bytes are in before.pages, in the order of the log",
-                    Err(_) => "before.pages with the old bytes is gone too, or cannot be read",
+                    Err(_) => "before.pages with the old bytes is also missing, or cannot be read",
                 };
                 return Err(JournalError::ManifestGone { directory: path, told, images });
             }
@@ -286,7 +287,7 @@ impl Journal {
         Ok(Self { directory, manifest, before, after, kept })
     }
 
-    /// What it is about.
+    /// Its manifest.
     #[must_use]
     pub const fn manifest(&self) -> &Manifest {
         &self.manifest

@@ -26,7 +26,7 @@ impl std::fmt::Display for Exposure {
         match self {
             Self::Owner(user) => write!(f, "belongs to user {user}, who could have written anything into it"),
             Self::Writable(mode) => {
-                write!(f, "may be written by others (mode {mode:04o}); if nobody did, `chmod go-w` makes it usable")
+                write!(f, "may be written by other users (mode {mode:04o}); if none did, `chmod go-w` makes it usable")
             }
             Self::Names(count) => write!(f, "has {count} names (hard links), so it may be a file of something else"),
         }

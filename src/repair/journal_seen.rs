@@ -18,7 +18,7 @@ const MAX_JOURNALS: usize = 20;
 #[derive(Debug)]
 pub struct JournalSeen {
     pub directory: PathBuf,
-    /// What it is, or why that is unknown.
+    /// Its state, or why that is unknown.
     pub state: Result<JournalState, JournalError>,
 }
 
@@ -38,14 +38,14 @@ impl FoundJournals {
     }
 }
 
-/// What a journal says of the pages as they are now.
+/// A journal compared with the pages as they are now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JournalState {
     pub system_identifier: String,
     /// When the repair began, where its log says so.
     pub began: Option<String>,
     pub pages: usize,
-    /// Of these, how many were compared; none where it is of another cluster or directory.
+    /// Number of these that were compared; 0 if it belongs to another cluster or directory.
     pub compared: usize,
     /// They have the new bytes.
     pub new: usize,
@@ -57,12 +57,12 @@ pub struct JournalState {
 }
 
 impl JournalState {
-    /// It is of this cluster, and pages are as its repair wrote them.
+    /// It belongs to this cluster, and pages are as its repair wrote them.
     pub(crate) const fn is_in_force(&self) -> bool {
         self.new > 0
     }
 
-    /// It is known to be of this cluster: its pages were compared, or it has none.
+    /// It certainly belongs to this cluster: its pages were compared, or it has none.
     pub(crate) const fn is_of_cluster(&self) -> bool {
         self.compared > 0
     }
@@ -111,8 +111,8 @@ pub(crate) fn is_free(directory: &Path) -> bool {
     }
 }
 
-/// Looks at a journal of one of the users `owners`. It is compared with the pages of `root` alone if it is of that directory, and not of
-/// another copy of the cluster. `page`: the bytes of a page as they are now, where it can be read.
+/// Looks at a journal of one of the users `owners`. It is compared with the pages of `root` alone if it belongs to that
+/// directory, and not to another copy of the cluster. `page`: the bytes of a page as they are now, where it can be read.
 pub(crate) fn look_at(
     directory: PathBuf,
     root: &Path,

@@ -91,10 +91,10 @@ fn page_whose_old_bytes_are_lost_is_left_and_the_others_are_put_back() {
 fn journal_that_others_could_have_changed_is_refused() {
     let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     for (name, bits, words) in [
-        ("", 0o777, "may be written by others"),
-        ("", 0o770, "may be written by others"),
-        ("journal.json", 0o620, "may be written by others"),
-        ("before.pages", 0o602, "may be written by others"),
+        ("", 0o777, "may be written by other users"),
+        ("", 0o770, "may be written by other users"),
+        ("journal.json", 0o620, "may be written by other users"),
+        ("before.pages", 0o602, "may be written by other users"),
     ] {
         let case = Case::new();
         drop(case.journal());
@@ -115,7 +115,7 @@ fn journal_that_others_could_have_changed_is_refused() {
     let somebody = rustix::process::geteuid().as_raw() + 1;
     let refused = Journal::open(&case.journal_path(), &[somebody]).unwrap_err();
     assert!(matches!(refused, JournalError::Exposed { why: Exposure::Owner(_), .. }), "{refused}");
-    // A directory that others may write in is not taken for a new journal either.
+    // A directory that others may write in is refused for a new journal too.
     let open = case.temporary.path().join("open");
     fs::create_dir(&open).unwrap();
     mode(&open, 0o777);
@@ -175,7 +175,7 @@ fn journal_that_vanishes_stops_a_repair_at_once() {
                 assert_eq!(stopped.done.written, [0]);
                 assert_eq!(case.content()[BLOCK..], case.old[BLOCK..]);
             } else {
-                // Every old byte that is put back is one that is not lost: it goes on by the files that it holds.
+                // Every old byte that is written back is not lost: it continues with the files that it has open.
                 assert_eq!(ran.unwrap().written, [0, 1, 2]);
                 assert_eq!(case.content(), case.old);
             }
@@ -259,10 +259,10 @@ fn journal_without_manifest_was_never_used() {
 #[test]
 fn journal_that_lost_its_manifest_says_what_its_log_tells() {
     for (stop_at, undone, words) in [
-        (None, false, "3 pages were overwritten and not put back"),
-        (Some(Moment::Written(0)), false, "1 page was overwritten and not put back"),
+        (None, false, "3 pages that were overwritten and not undone"),
+        (Some(Moment::Written(0)), false, "1 page that was overwritten and not undone"),
         (Some(Moment::Checked), false, "the first page may have been overwritten"),
-        (None, true, "all 3 pages that were overwritten were put back"),
+        (None, true, "all 3 overwritten pages were undone"),
     ] {
         let case = Case::new();
         let journal = case.journal();
@@ -293,7 +293,7 @@ fn damaged_line_of_the_log_may_tell_of_a_page_that_was_not_put_back() {
     assert!(told.contains("1 line of it cannot be read, so there may be more"), "{told}");
 }
 
-/// What is found under the name of the log.
+/// Replacement of the log.
 type Replace = fn(&Path);
 
 #[test]
@@ -359,7 +359,7 @@ fn log_is_read_line_by_line_and_not_beyond_a_limit() {
     case.run(&journal, Direction::Forward, None).unwrap();
     fs::remove_file(journal.directory().join("journal.json")).unwrap();
     let told = case.open().unwrap_err().to_string();
-    assert!(told.contains("3 pages were overwritten and not put back"), "{told}");
+    assert!(told.contains("3 pages that were overwritten and not undone"), "{told}");
     make_endless(&case.journal_path().join("audit.ndjson"));
     let told = case.open().unwrap_err().to_string();
     assert!(told.contains("its log is longer than the 67108864 bytes that are read"), "{told}");

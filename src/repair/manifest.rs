@@ -1,4 +1,4 @@
-//! What a journal is about: the text file that makes it valid.
+//! Manifest of a journal: the text file that makes it valid.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -38,10 +38,10 @@ impl std::fmt::Display for JournalEntry {
     }
 }
 
-/// What a journal keeps to tell whether a server was started since.
+/// Proof in a journal that no server was started since.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Proof {
-    /// What a start would change.
+    /// Files that startup would change.
     Witness(Witness),
     /// CRC-32C of `pg_control`, in the first format: the same for every sound file, so no proof.
     OldCrc(String),
@@ -56,7 +56,7 @@ pub struct DirectoryId {
     pub inode: u64,
 }
 
-/// What tells one data directory from another of the same cluster.
+/// Identity of a data directory among copies of the same cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirectoryMark {
     /// Its real path; in journals of earlier versions as it was named.
@@ -89,20 +89,20 @@ impl DirectoryMark {
         }
     }
 
-    /// The same where the directory was renamed since: its number decides alone where it is kept.
+    /// Like [`Self::is_of`], but the directory may have been renamed: its number alone decides if it is known.
     pub(crate) fn is_of_wherever_it_lies(&self, here: &Self) -> bool {
         if self.id.is_some() { self.id == here.id } else { self.is_of(here) }
     }
 }
 
-/// What a journal is about.
+/// Manifest of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
     /// The data directory.
     pub directory: DirectoryMark,
     /// The cluster.
     pub system_identifier: String,
-    /// What tells whether a server was started since.
+    /// Proof that no server was started since.
     pub proof: Proof,
     /// Bytes of a page.
     pub block_size: usize,

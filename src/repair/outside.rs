@@ -21,19 +21,19 @@ pub enum OutsideError {
     #[error(transparent)]
     Access(#[from] AccessError),
     /// The path belongs to the data.
-    #[error("{} lies inside {}: nothing new is written into the data that is being examined", path.display(), protected.display())]
+    #[error("{} is inside {}. Choose a directory outside the data directory", path.display(), protected.display())]
     Inside {
-        /// Where something was to be made.
+        /// Path of the new file or directory.
         path: PathBuf,
-        /// What it belongs to.
+        /// Directory that it is inside of.
         protected: PathBuf,
     },
     /// Whether it does cannot be found out.
-    #[error("whether {} lies inside a data directory is unknown, so nothing is written there: {why}", path.display())]
+    #[error("it is unknown whether {} is inside a data directory, so nothing is written there: {why}", path.display())]
     Unclear {
-        /// Where something was to be made.
+        /// Path of the new file or directory.
         path: PathBuf,
-        /// What could not be examined.
+        /// The failed access.
         why: AccessError,
     },
 }
@@ -42,7 +42,7 @@ pub enum OutsideError {
 #[derive(Debug)]
 enum Protected {
     Directory(PathBuf, Box<Stat>),
-    /// It is not there now, as a tablespace whose disk is not mounted. The path is free of links as far as it exists.
+    /// It is missing now, like a tablespace whose disk is not mounted. The path is free of links as far as it exists.
     Absent(PathBuf),
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn check_outside(directory: &Path, protected: &[PathBuf]) -> Result<(
     open_outside(directory, protected).map(drop)
 }
 
-/// Makes sure that a directory that is held lies outside, and what is to be made in it by the name `new`.
+/// Checks that a held directory is outside, and the entry `new` to create in it.
 pub(super) fn check(held: &HeldDir, new: Option<&Path>, protected: &[PathBuf]) -> Result<(), OutsideError> {
     let path = new.map_or_else(|| held.path().to_owned(), |name| held.path().join(name));
     let unclear = |why| OutsideError::Unclear { path: path.clone(), why };
@@ -147,7 +147,7 @@ fn absent(path: &Path) -> Result<PathBuf, AccessError> {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(source) => return Err(AccessError::io("examine", existing, source)),
         }
-        // What does not exist has no parent but the one that its name says; `..` after it leads nowhere.
+        // What does not exist has no parent but the one that its name says; `..` after it has no target.
         match (existing.components().next_back(), existing.parent()) {
             (Some(Component::Normal(name)), Some(parent)) => {
                 rest.push(name);
@@ -156,7 +156,7 @@ fn absent(path: &Path) -> Result<PathBuf, AccessError> {
             _ => return Err(AccessError::io("find", &path, Errno::NOENT.into())),
         }
     }
-    // A link that leads nowhere fails here: where it would lead is not known.
+    // A dangling symlink fails here: its target is unknown.
     let real = fs::canonicalize(existing).map_err(|source| AccessError::io("find", existing, source))?;
     Ok(rest.iter().rev().fold(real, |path, name| path.join(name)))
 }

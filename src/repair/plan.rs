@@ -1,5 +1,5 @@
-//! What a repair will do, page by page. Pure: made from verdicts, saved and read as JSON, and never taken at its word when
-//! it is carried out.
+//! Plan of a repair, page by page. Pure: made from verdicts, saved and read as JSON, and checked again when
+//! it is applied.
 
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantNames};
@@ -90,7 +90,7 @@ pub enum PlanSource {
     },
     /// A page that a server built by replay.
     Rebuilt {
-        /// What it was built from.
+        /// Its base.
         base: String,
         /// Start of that record, or LSN of that copy.
         base_lsn: String,
@@ -128,7 +128,7 @@ impl std::fmt::Display for PlanSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Dwb { file, slot_index } => write!(f, "{file} slot {slot_index}"),
-            Self::Blank => f.write_str("a page of zeros"),
+            Self::Blank => f.write_str("a zero-filled page"),
             Self::Wal { lsn } => write!(f, "WAL image at {lsn}"),
             Self::Donor { donor, .. } => write!(f, "donor {donor}"),
             Self::Rebuilt { base, base_lsn, records, server, .. } => {
@@ -164,7 +164,7 @@ pub struct PlanStep {
     /// The verdict at the time, for readers.
     #[serde(default)]
     pub verdict: String,
-    /// What may be lost, where the verdict is not "restore".
+    /// Possible losses, if the verdict is not "restore".
     #[serde(default)]
     pub warnings: Vec<String>,
     /// The code of each.
@@ -306,14 +306,14 @@ impl SourceKind {
     }
 }
 
-/// What the user allows.
+/// Permissions of the user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Permission {
     /// Images of one kind of source only.
     pub source: Option<SourceKind>,
     /// Put back images whose proof has a gap, for all pages.
     pub all_unproven: bool,
-    /// The same for these pages.
+    /// Unproven images of these pages.
     pub unproven: Vec<PageId>,
     /// Put back images although changes are lost, for these pages.
     pub lose_changes: Vec<PageId>,
@@ -321,7 +321,7 @@ pub struct Permission {
     pub blank_maps: bool,
 }
 
-/// What a page is overwritten with.
+/// Source of the new content of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// The candidate with this index in the verdict.

@@ -113,7 +113,7 @@ impl Material<'_> {
                 });
             }
         };
-        let judged = report.verdict.candidates.get(index).ok_or_else(|| refused("the image is no longer there"))?;
+        let judged = report.verdict.candidates.get(index).ok_or_else(|| refused("the image no longer exists"))?;
         let before = (self.disk)(page)?.ok_or_else(|| refused("the file ends before the page does"))?;
         let image = (self.fetch)(&judged.candidate.source, page)?;
         let after = final_bytes(image, page.block, self.checksums);
@@ -165,7 +165,7 @@ impl Material<'_> {
             let report = report.ok_or_else(|| refused("nothing is wrong with this page now".to_owned()))?;
             if step.image == PlanSource::Blank {
                 if !report.can_be_blank() || !permission.blank_maps {
-                    let what = "only damaged map pages are overwritten with zeros, and only with --blank-maps";
+                    let what = "only damaged map pages are zeroed, and only with --blank-maps";
                     return Err(refused(what.to_owned()));
                 }
                 let now = self.step(report, Choice::Blank)?;
@@ -179,7 +179,7 @@ impl Material<'_> {
             if report.is_cut
                 || matches!(report.verdict.verdict.facts().plan, RepairPlan::NotNeeded | RepairPlan::NoImage)
             {
-                return Err(refused(format!("the verdict on this page is {word}: there is nothing to put back")));
+                return Err(refused(format!("the verdict on this page is {word}: nothing to restore")));
             }
             let index = report
                 .verdict
@@ -191,8 +191,8 @@ impl Material<'_> {
                 report.verdict.candidates.get(index).map_or(CandidateOutcome::Unusable, |judged| judged.outcome);
             if !permission.allows(page, outcome) {
                 let flag = match outcome {
-                    CandidateOutcome::Unproven => "; --allow-unproven puts it back anyway",
-                    CandidateOutcome::LosesChanges => "; --lose-changes with the name of the page puts it back anyway",
+                    CandidateOutcome::Unproven => "; --allow-unproven restores it anyway",
+                    CandidateOutcome::LosesChanges => "; --lose-changes with the name of the page restores it anyway",
                     CandidateOutcome::Safe | CandidateOutcome::Unusable => "",
                 };
                 return Err(refused(format!("{} is not proven to be safe{flag}", step.image)));

@@ -99,7 +99,7 @@ impl DataRoot {
         Ok(Some(bytes))
     }
 
-    /// When a file or directory was written last; `None` when it is not there.
+    /// Time of the last write of a file or directory; `None` if it is missing.
     pub(crate) fn modified(&self, relative: &Path) -> Result<Option<Timestamp>, AccessError> {
         let path = self.path().join(relative);
         match path.symlink_metadata().and_then(|metadata| metadata.modified()) {

@@ -1,4 +1,4 @@
-//! What tells that no server ran since a repair began. A server that is started writes `pg_control` before it touches a
+//! Proof that no server ran since a repair began. A server that is started writes `pg_control` before it touches a
 //! page, and WAL after its end; the bytes of both are compared, never a checksum that they carry themselves: the CRC-32C of
 //! bytes followed by their own CRC-32C is the same number for all bytes.
 
@@ -21,7 +21,7 @@ use crate::types::Lsn;
 /// Pages of WAL that are kept from its end on: the next record begins in the first of them or in the second.
 const WAL_PAGES: u32 = 2;
 
-/// Files that a start of a server writes even when it comes to nothing.
+/// Files that startup writes even if it fails.
 const STARTED_FILES: [&str; 4] = [CONTROL_PATH, "postmaster.opts", "postmaster.pid", "pg_wal"];
 
 /// `pg_control` as it was at one moment.
@@ -66,7 +66,7 @@ fn written(control: &ControlFile) -> Option<Timestamp> {
     Timestamp::from_second(control.time_s).ok()
 }
 
-/// The position in `pg_wal` where a server would go on writing.
+/// The position in `pg_wal` where a server would continue writing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WalMark {
     /// End of WAL.
@@ -108,7 +108,7 @@ impl WalMark {
     }
 }
 
-/// What a start of a server would have changed, as it was when a repair began.
+/// Bytes that startup would have changed, from when a repair began.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Witness {
     /// When it was taken.
@@ -126,7 +126,7 @@ impl Witness {
         Self { taken: Timestamp::now().to_string(), control, wal_end }
     }
 
-    /// What shows that a server was started since; `None` when nothing does.
+    /// Sign that a server was started since, if any.
     pub(crate) fn contradicted_by(&self, root: &DataRoot) -> Result<Option<StartSign>, AccessError> {
         let control = self.control_contradicted_by(root)?;
         let Some(wal) = self.wal_end.as_ref().filter(|_| control.is_none()) else { return Ok(control) };
@@ -137,7 +137,7 @@ impl Witness {
         Ok((!same).then_some(StartSign::Wal { lsn: wal.lsn, path: wal.path }))
     }
 
-    /// The same by `pg_control` alone, which is quickly read.
+    /// Like [`Self::contradicted_by`], but only with `pg_control`, which is quick.
     pub(crate) fn control_contradicted_by(&self, root: &DataRoot) -> Result<Option<StartSign>, AccessError> {
         let now = ControlMark::read(root)?;
         let same = now.sha256 == self.control.sha256;
@@ -145,18 +145,18 @@ impl Witness {
     }
 }
 
-/// What shows that a server was started.
+/// Sign that a server was started.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StartSign {
     /// `pg_control` is another one.
     #[error("pg_control has changed: then {then}, now {now}")]
     Control {
-        /// What it was.
+        /// Earlier value.
         then: String,
-        /// What it is.
+        /// Present value.
         now: String,
     },
-    /// WAL goes on after its end.
+    /// WAL continues after its end.
     #[error("WAL was written after its end at {lsn}, in {path}")]
     Wal {
         /// Where WAL ended.
@@ -174,8 +174,8 @@ pub enum StartSign {
     },
 }
 
-/// What a journal of format 1 shows, which kept a CRC-32C of `pg_control` that never changes: its CRC is part of
-/// it. A time in `pg_control` after the beginning of the repair is proof all the same; an earlier one proves nothing.
+/// Sign from a journal of format 1, which kept a CRC-32C of `pg_control` that never changes: its CRC is part of
+/// it. A time in `pg_control` after the beginning of the repair is proof nevertheless; an earlier one proves nothing.
 pub(super) fn old_contradicted_by(
     root: &DataRoot,
     control_crc: &str,

@@ -83,8 +83,8 @@ pub fn differs(state: &State) -> Option<String> {
             Some(format!("{NO_COMMAND} these slots: dump has no option for \"{}\"; e exports them", state.query.text()))
         }
         View::Slots if state.slots.column != Column::Slot || state.slots.descending => Some("in file order".to_owned()),
-        View::Triage if !state.query.is_empty() => Some("of every damaged page".to_owned()),
-        _ if state.filtered_list().is_some() => Some("of all lines, not only of those that match".to_owned()),
+        View::Triage if !state.query.is_empty() => Some("all damaged pages".to_owned()),
+        _ if state.filtered_list().is_some() => Some("all lines, not only those that match".to_owned()),
         _ => None,
     }
 }

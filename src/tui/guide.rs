@@ -51,13 +51,14 @@ impl Step {
     #[must_use]
     pub const fn sentence(self) -> &'static str {
         match self {
-            Self::Understand => "What happened, what a start would do, and which pages are damaged",
+            Self::Understand => "The crash, the predicted startup, and the damaged pages",
             Self::Compare => "Page by page: what is on disk, what the image has, and what proves the image",
             Self::Rehearse => "Everything that a repair does before its first write, with no write",
             Self::Apply => {
-                "Old and new bytes go into a journal first, then images are put back page by page; undo takes them back"
+                "Old and new bytes go into a journal first, then pages are restored one by one; undo writes the old \
+                    bytes back"
             }
-            Self::Verify => "The cluster is checked again: what a start would do now, and what is left",
+            Self::Verify => "The cluster is checked again: the predicted startup, and the remaining damage",
         }
     }
 
@@ -113,8 +114,8 @@ pub fn next_key(state: &State) -> Next {
         let may_lose = state.plan.sheet.as_ref().is_some_and(|sheet| sheet.may_lose());
         return match prompt.kind {
             PromptKind::Apply => next(apply_word(may_lose), "type it, then enter: pages are written"),
-            PromptKind::Undo => next(UNDO_WORD, "type it, then enter: old bytes come back"),
-            _ => next("enter", "takes what was typed, esc does not"),
+            PromptKind::Undo => next(UNDO_WORD, "type it, then enter: the old bytes are written back"),
+            _ => next("enter", "confirms, esc cancels"),
         };
     }
     if state.help.is_open {
@@ -124,7 +125,7 @@ pub fn next_key(state: &State) -> Next {
         return wait("pages are being written");
     }
     if state.plan.is_rehearsing {
-        return wait("the rehearsal goes on");
+        return wait("the dry run continues");
     }
     match Step::of(state) {
         Step::Verify if state.cluster.is_reading => wait("the cluster is being checked again"),
@@ -133,8 +134,8 @@ pub fn next_key(state: &State) -> Next {
         Step::Compare => to_compare(state),
         Step::Rehearse => to_rehearse(state),
         Step::Apply => to_apply(state),
-        Step::Verify if state.view == View::Undo => next("u", "asks for the word that undoes the repair"),
-        Step::Verify if state.view != View::Triage => next("1", "what a start would do now"),
+        Step::Verify if state.view == View::Undo => next("u", "predicted startup now"),
+        Step::Verify if state.view != View::Triage => next("1", "predicted startup now"),
         Step::Verify => next("q", "leaves, with the next step; u in Plan undoes the repair"),
     }
 }
@@ -143,8 +144,8 @@ fn to_understand(state: &State) -> Next {
     let map = &state.triage.map;
     let row = state.triage.selected;
     match map.group(row) {
-        _ if state.view != View::Triage => next("1", "back to what is damaged"),
-        _ if !can_put_back(state) => next("q", "leaves: no image is to be put back; see the next step"),
+        _ if state.view != View::Triage => next("1", "leaves: nothing to restore. Follow the next step, or q to quit"),
+        _ if !can_put_back(state) => next("q", "leaves: nothing to restore; follow the next step"),
         _ if map.page(row).is_some() => next("enter", "opens this page, to compare disk and image"),
         Some(group) if state.triage.order.opened.contains(&group.key) => next("down", "to the first of its pages"),
         Some(_) => next("enter", "shows the damaged pages of this line"),
@@ -174,10 +175,10 @@ fn to_rehearse(state: &State) -> Next {
 
 fn to_apply(state: &State) -> Next {
     match state.view {
-        View::Plan => next("a", "what writing meets, and the word to type"),
+        View::Plan => next("a", "the check before writing, then confirmation"),
         View::Apply => match &state.plan.before {
-            None => wait("what writing meets is being examined"),
-            Some(before) if before.is_ready() => next("a", "asks for the word that writes these pages"),
+            None => wait("the check before writing is still running"),
+            Some(before) if before.is_ready() => next("a", "asks for the word that confirms writing"),
             Some(_) => next("d", "rehearses again; c, o: what may help against lines in red"),
         },
         _ => next("6", "back to the repair plan"),

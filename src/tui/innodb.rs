@@ -1,5 +1,5 @@
 //! The screen for MySQL and MariaDB: a list of damaged pages, and everything about each. It shows, and writes nothing.
-#![allow(missing_docs, reason = "a comment stands where a name does not say all")]
+#![allow(missing_docs, reason = "a comment explains what a name does not")]
 
 use std::sync::Arc;
 
@@ -104,7 +104,7 @@ pub const INNODB_KEYS: &[Binding<Command, View>] = &[
     bind(&[char_key('y')], Command::Copy, &[], "y", "copy the command that shows the same", "copy"),
     bind(&[char_key('r')], Command::Reload, &[], "r", "read everything again", ""),
     bind(&[Key::Control('z')], Command::Suspend, &[], "ctrl-z", "suspend", ""),
-    bind(&[Key::Control('l')], Command::Redraw, &[], "ctrl-l", "redraw the screen", ""),
+    bind(&[Key::Control('l')], Command::Redraw, &[], "ctrl-l", "redraw", ""),
 ];
 
 fn applies(binding: &Binding<Command, View>, view: View) -> bool {

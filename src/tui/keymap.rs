@@ -241,7 +241,7 @@ pub const KEYS: &[Binding] = &[
         Command::Apply,
         &[View::Plan, View::Apply],
         "a",
-        "apply the plan: what it meets, then the word",
+        "apply the plan: checks it, then asks for confirmation",
         "apply",
     ),
     bind(
@@ -265,7 +265,7 @@ pub const KEYS: &[Binding] = &[
         Command::Undo,
         &[View::Plan, View::Undo],
         "u",
-        "undo the last repair: what it meets, then the word",
+        "undo the last repair: checks it, then asks for confirmation",
         "undo",
     ),
     bind(&[char_key('y')], Command::Copy, &[], "y", "copy the command that shows the same", "copy"),
@@ -277,8 +277,8 @@ pub const KEYS: &[Binding] = &[
     bind(&[char_key('r')], Command::Reload, &[], "r", "read everything again", ""),
     bind(&[Key::Control('z')], Command::Suspend, &[], "ctrl-z", "suspend", ""),
     bind(&[char_key('R')], Command::Report, CLUSTER, "R", "write the crash report, as a page and as Markdown", ""),
-    bind(&[char_key('W')], Command::Guide, CLUSTER, "W", "guided mode: the step, and the key that leads on", ""),
-    bind(&[Key::Control('l')], Command::Redraw, &[], "ctrl-l", "redraw the screen", ""),
+    bind(&[char_key('W')], Command::Guide, CLUSTER, "W", "guided mode: the step, and the next key", ""),
+    bind(&[Key::Control('l')], Command::Redraw, &[], "ctrl-l", "redraw", ""),
 ];
 
 pub(super) const fn bind<C: Copy, V>(

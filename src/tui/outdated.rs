@@ -28,7 +28,7 @@ impl<'a> Outdated<'a> {
     pub fn status(self) -> Option<String> {
         match self {
             Self::Again => None,
-            Self::Failed(why) => Some(format!("this is of before: the check after it failed (r: again): {why}")),
+            Self::Failed(why) => Some(format!("outdated: the last check failed ({why}). r retries")),
             Self::Changed => Some("files have changed since they were read: r reads them again".to_owned()),
         }
     }

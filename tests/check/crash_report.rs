@@ -138,7 +138,7 @@ fn planned_bytes_are_those_that_a_repair_writes_and_journals_are_seen() {
     for (row, step) in plan[1..].iter().zip(steps) {
         assert_eq!(row[3], sha256(&bytes(step)));
     }
-    assert!(text_of(by_id(&page, "journals")).contains("None lies beside the data directory"));
+    assert!(text_of(by_id(&page, "journals")).contains("No journal is next to the data directory"));
     assert_eq!(dwbinspect(&["repair", arg(&data), "--apply"]).status, 0);
     for (row, step) in plan[1..].iter().zip(steps) {
         assert_eq!(row[4], sha256(&bytes(step)));
@@ -153,7 +153,7 @@ fn planned_bytes_are_those_that_a_repair_writes_and_journals_are_seen() {
     let other = data.with_file_name("other");
     copy_tree(&data, &other);
     let (text, _) = report(&other, &[]);
-    assert!(journals(&text).contains("not compared: it is of another directory"), "{}", journals(&text));
+    assert!(journals(&text).contains("not compared: it belongs to another directory"), "{}", journals(&text));
     assert!(!journals(&text).contains(wrote), "{}", journals(&text));
     fs::remove_dir_all(&other).unwrap();
     let journal = fs::read_dir(data.parent().unwrap())
@@ -169,7 +169,7 @@ fn planned_bytes_are_those_that_a_repair_writes_and_journals_are_seen() {
     fs::create_dir(journal.with_file_name("pgforensics_undo_x")).unwrap();
     let (text, _) = report(&data, &[]);
     assert!(journals(&text).contains("has lost its journal.json"), "{}", journals(&text));
-    assert!(journals(&text).contains("holds no complete journal"), "{}", journals(&text));
+    assert!(journals(&text).contains("has no complete journal"), "{}", journals(&text));
 }
 
 #[test]
@@ -249,9 +249,9 @@ fn nothing_is_written_into_the_data_or_over_a_file() {
         |data: &Path| -> BTreeSet<PathBuf> { fs::read_dir(data).unwrap().map(|entry| entry.unwrap().path()).collect() };
     let files = before(&data);
     for (file, why) in [
-        (data.join("report.html"), "nothing new is written into the data"),
-        (data.join("base/../report.html"), "nothing new is written into the data"),
-        (archive.join("report.html"), "nothing new is written into the data"),
+        (data.join("report.html"), "Choose a directory outside the data directory"),
+        (data.join("base/../report.html"), "Choose a directory outside the data directory"),
+        (archive.join("report.html"), "Choose a directory outside the data directory"),
         (taken.clone(), "File exists"),
         (keep.path().join("none/report.html"), "No such file"),
     ] {

@@ -117,7 +117,7 @@ fn start_that_writes_older_images_is_said_to_lose_changes() {
         text.starts_with("WILL START, DAMAGE REMAINS\n    the server overwrites 3 pages with older images"),
         "{text}"
     );
-    assert!(text.contains("add none"), "a backup_label empties the buffer: {text}");
+    assert!(text.contains("Add no backup_label"), "a backup_label empties the buffer: {text}");
 }
 
 #[test]

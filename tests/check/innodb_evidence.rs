@@ -230,7 +230,7 @@ fn images_are_not_written_into_directories_of_the_server() {
         for inside in [&data, &elsewhere, &elsewhere.join("new"), &linked, &linked.join("new")] {
             let ran = dump(inside);
             assert_eq!((ran.status, ran.stdout.as_str()), (2, ""), "{option} {}", inside.display());
-            assert!(ran.stderr.contains("nothing new is written"), "{}", ran.stderr);
+            assert!(ran.stderr.contains("Choose a directory outside"), "{}", ran.stderr);
         }
         assert!(fs::read_dir(&linked).unwrap().next().is_none() && fs::read_dir(&elsewhere).unwrap().count() == 2);
         let outside = kept.path().join(option);
@@ -339,7 +339,11 @@ fn files_that_the_option_file_names_elsewhere_are_examined() {
                 arg(&directory.join("images")),
                 arg(&data),
             ]);
-            assert!(ran.status == 2 && ran.stderr.contains("nothing new is written"), "{case} {name}: {}", ran.stderr);
+            assert!(
+                ran.status == 2 && ran.stderr.contains("Choose a directory outside"),
+                "{case} {name}: {}",
+                ran.stderr
+            );
         }
         fs::remove_file(home.join("system one")).unwrap();
         fs::remove_dir_all(&undo).unwrap();

@@ -258,7 +258,7 @@ fn moments_without_wal_are_refused() {
     for (args, words) in [
         (["--at", "0/1000"], "is before the WAL that was read".to_owned()),
         (["--at", "F/1000"], "is after the end of the WAL that was read".to_owned()),
-        (["--at", inside.as_str()], format!("lies in a gap from {}", gap["lsn"].as_str().unwrap())),
+        (["--at", inside.as_str()], format!("is in a gap from {}", gap["lsn"].as_str().unwrap())),
         (["--at-record", past.as_str()], format!("there is no record {past} of this page")),
         (["--at-record", "0"], "invalid value '0'".to_owned()),
         (["--at", "0/zz"], "invalid value '0/zz'".to_owned()),
@@ -447,8 +447,8 @@ fn extract_writes_the_same_pages() {
     assert_eq!(extract(&rest, &more).status, 0);
     for (args, words) in [
         (&["--relation", "16384", "--block", "60-60", paths[1]][..], "only for a data directory"),
-        (&["--block", "60-60", paths[0]], "name the pages that are to be built"),
-        (&["--relation", "16384", "--block", "60-", paths[0]], "name the pages that are to be built"),
+        (&["--block", "60-60", paths[0]], "pass the pages to rebuild"),
+        (&["--relation", "16384", "--block", "60-", paths[0]], "pass the pages to rebuild"),
         (&["--relation", "16384", "--block", "0-99999999", paths[0]], "more than are built at once"),
         (&["--relation", "77777", "--block", "0-1", paths[0]], "no relation"),
         (&["--relation", "16384", "--block", "1-1", "--raw", paths[0]], "cannot be used with"),

@@ -422,7 +422,7 @@ fn text_marks_where_replay_begins() {
     assert_eq!(ran.status, 0, "{}", ran.stderr);
     let rows: Vec<&str> = ran.stdout.lines().skip(3).take(8).map(str::trim).collect();
     assert_eq!(rows[0], "1      0/00803100 0/008031F8 Heap/INPLACE 0         overwrite item 23 in place");
-    assert!(rows[6].starts_with("0/00B4B9B0") && rows[6].ends_with("-- replay begins here --"), "{}", rows[6]);
+    assert!(rows[6].starts_with("0/00B4B9B0") && rows[6].ends_with("-- recovery begins here --"), "{}", rows[6]);
     let csv = dwbinspect(&["page", "--history", "--format", "csv", arg(&data), "1663/1/1259", "12"]);
     let lines: Vec<&str> = csv.stdout.lines().collect();
     assert!(lines[0].starts_with("kind,number,lsn,end_lsn,xid,"));
@@ -438,7 +438,7 @@ fn text_marks_where_replay_begins() {
 fn what_is_not_there_is_refused() {
     let data = cluster("checkpoint");
     for (args, words) in [
-        (&["no_such_table", "0"][..], "no relation is called \"no_such_table\""),
+        (&["no_such_table", "0"][..], "no relation named \"no_such_table\""),
         (&["base/5/1259", "9999999"], "has no such block (9999999), and neither an image nor WAL knows of it"),
         (&["1663/5/77777", "0"], "has no such file (0), and neither an image nor WAL knows of it"),
     ] {

@@ -74,7 +74,7 @@ fn damaged_map_page_is_foretold_in_one_voice_and_can_be_blanked_and_brought_back
 
     let saved = copy.beside("plan.json");
     let planned = dwbinspect(&["repair", arg(copy.data()), "--blank-maps", "--plan", arg(&saved)]);
-    assert!(planned.stdout.contains("a page of zeros"), "{}{}", planned.stdout, planned.stderr);
+    assert!(planned.stdout.contains("a zero-filled page"), "{}{}", planned.stdout, planned.stderr);
     let refused = repair(&["--plan", arg(&saved)]);
     assert!(refused.status == 2 && refused.stderr.contains("--blank-maps"), "{}", refused.stderr);
     assert_eq!(copy.page(TORN_MAP), torn);

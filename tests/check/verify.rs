@@ -109,7 +109,7 @@ fn damaged_pages_are_those_of_the_independent_reader_and_of_the_fault_injector()
                 }
             }
         }
-        let is_new = |page: &&Value| page["faults"][0] == "pd_upper is 0 but the page is not all zero";
+        let is_new = |page: &&Value| page["faults"][0] == "pd_upper is 0 but the page is not zero-filled";
         assert_eq!(pages.iter().filter(is_new).map(place).collect::<BTreeSet<_>>(), without_header, "{case}");
         assert_eq!(summary["new_not_zero"], without_header.len(), "{case}");
         // Nothing but what the fault injector tore is damaged.
@@ -396,7 +396,7 @@ fn blocks_of_later_segments_are_counted_on() {
 fn directory_without_relations() {
     let empty = tempfile::tempdir().unwrap();
     let ran = verify(empty.path(), &[]);
-    assert!(ran.status == 2 && ran.stderr.contains("not a data directory"), "{}", ran.stderr);
+    assert!(ran.status == 2 && ran.stderr.contains("not a PostgreSQL data directory"), "{}", ran.stderr);
     fs::write(empty.path().join("PG_VERSION"), "19\n").unwrap();
     let ran = verify(empty.path(), &[]);
     assert_eq!((ran.status, &summary(&ran)["pages"]), (2, &0.into()));

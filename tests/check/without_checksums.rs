@@ -139,7 +139,7 @@ fn file_that_is_none_of_a_table_lacks_no_pages() {
     let copy = ClusterCopy::of("nochecksums");
     let missing = |checked: &Checked| {
         let is_missing = |row: &&Value| {
-            row["path"] == "base/5/16399" && row["damage"][0].as_str().unwrap().contains("leads to a row in it")
+            row["path"] == "base/5/16399" && row["damage"][0].as_str().unwrap().contains("points to a row in it")
         };
         checked.pages.iter().filter(is_missing).count()
     };

@@ -43,7 +43,7 @@ fn data_directory_by_option_or_environment() {
         assert_eq!((environment.status, &environment.stdout), (positional.status, &positional.stdout), "{command}");
         let twice = dwbinspect(&[&[command, "-D", arg(&data), arg(&data)], rest].concat());
         assert_eq!((twice.status, twice.stdout.as_str()), (2, ""), "{command}");
-        assert!(twice.stderr.contains("named twice"), "{command}: {}", twice.stderr);
+        assert!(twice.stderr.contains("given twice"), "{command}: {}", twice.stderr);
     }
     // What is spelled out counts, not the environment.
     let other = with_pgdata("pg_dwbinspect", Path::new("/no/such/directory"), &["info", arg(&data)]);
@@ -68,7 +68,7 @@ fn environment_alone_never_names_what_is_written_into() {
         let ran = with_pgdata("pg_dwbinspect", &data, args);
         assert_eq!((ran.status, ran.stdout.as_str()), (2, ""), "{args:?}");
         assert!(args == ["tui"] || ran.stderr.contains("never from PGDATA"), "{args:?}: {}", ran.stderr);
-        assert!(args[0] != "undo" || ran.stderr.contains("is taken for the journal"), "{}", ran.stderr);
+        assert!(args[0] != "undo" || ran.stderr.contains("which is the journal"), "{}", ran.stderr);
         assert!(!journal.exists() && page() == before, "{args:?}: nothing was written");
     }
     let user = rustix::process::geteuid().is_root().then_some("--allow-other-user");
@@ -153,7 +153,7 @@ fn relations_go_by_name_in_every_filter() {
         let several = by("pg_class");
         assert_eq!((several.status, several.stdout.as_str()), (2, ""), "{command}");
         assert!(several.stderr.contains("\n  template1.pg_catalog.pg_class (1663/1/1259)\n"), "{}", several.stderr);
-        assert!(by("no_such").stderr.contains("no relation is called \"no_such\""), "{command}");
+        assert!(by("no_such").stderr.contains("no relation named \"no_such\""), "{command}");
         let nothing = by("5/99");
         assert_eq!(nothing.status, 2, "{command}");
         assert!(format!("{}{}", nothing.stdout, nothing.stderr).contains("--relation 5/99"), "{command}");
@@ -183,7 +183,7 @@ fn messages_say_what_was_probably_meant() {
             let ran = dwbinspect(&[command, arg(&data.join(inside))]);
             assert_eq!((ran.status, ran.stdout.as_str()), (2, ""), "{command} {inside}");
             let real = data.canonicalize().unwrap();
-            let words = format!("lies inside one: did you mean {}?", real.display());
+            let words = format!("is inside one: did you mean {}?", real.display());
             assert!(ran.stderr.contains(&words), "{command} {inside}: {}", ran.stderr);
         }
         for version in ["9.6", "20"] {
@@ -201,7 +201,7 @@ fn messages_say_what_was_probably_meant() {
         (&["page", "/no/such", "5/1259", "4294967295"], "expected 0 to 4294967294"),
         (&["dump", "--relation", "4294967296", "/no/such"], "numbers up to 4294967295"),
         (&["page", "/no/such", "orders"], "\"orders\" is not a valid block"),
-        (&["check"], "give DATADIR or -D DATADIR, or set PGDATA"),
+        (&["check"], "pass DATADIR or -D DATADIR, or set PGDATA"),
     ] {
         let ran = dwbinspect(args);
         assert_eq!((ran.status, ran.stdout.as_str()), (2, ""), "{args:?}");

@@ -197,7 +197,7 @@ fn server_after_a_complete_repair_is_said_to_start() {
     assert_eq!(ran.status, 0, "{}{}", ran.stdout, ran.stderr);
     let last: Vec<&str> = ran.stdout.lines().rev().take(2).map(str::trim).collect();
     assert_eq!(last[0], format!("pg_ctl start -D {}", arg(&data)));
-    assert!(last[1].ends_with("the server can be started:"), "{}", ran.stdout);
+    assert!(last[1].ends_with("Start the server:"), "{}", ran.stdout);
 }
 
 #[test]

@@ -77,7 +77,7 @@ fn options_may_stand_between_the_arguments() {
 fn wrong_input_is_refused() {
     let data = cluster("checkpoint");
     for (args, words) in [
-        (&["no_such_table", "0"][..], "no relation is called \"no_such_table\""),
+        (&["no_such_table", "0"][..], "no relation named \"no_such_table\""),
         (&["base/5/999999", "0"], "has no such file"),
         (&["5/999999", "0"], "no relation"),
         (&["base/5", "0"], "no relation"),
@@ -86,7 +86,7 @@ fn wrong_input_is_refused() {
         (&["", "0"], "\"\" is not a valid relation"),
         (
             &["pg_class", "0"],
-            "matches 3 relations; name one:\n  template1.pg_catalog.pg_class (1663/1/1259)\n  template0.pg_catalog.pg_class (1663/4/1259)\n  postgres.pg_catalog.pg_class (1663/5/1259)\n",
+            "matches 3 relations; pass one:\n  template1.pg_catalog.pg_class (1663/1/1259)\n  template0.pg_catalog.pg_class (1663/4/1259)\n  postgres.pg_catalog.pg_class (1663/5/1259)\n",
         ),
         (&["pg_catalog.pg_class", "0"], "matches 3 relations"),
         (&["1259", "0"], "postgres.pg_catalog.pg_class (1663/5/1259)"),

@@ -78,7 +78,7 @@ fn broken_page_gives_no_names_and_is_reported_with_its_block() {
             "pd_lower 9000 is greater than pd_upper",
         ),
         ("version", |page| page[18] = 5, "another page size or layout version"),
-        ("not new", |page| page[14..16].fill(0), "pd_upper is 0 but the page is not all zero"),
+        ("not new", |page| page[14..16].fill(0), "pd_upper is 0 but the page is not zero-filled"),
         ("index page", |page| page[16..18].copy_from_slice(&8176_u16.to_le_bytes()), "block 1: "),
         (
             "pointer",

@@ -237,7 +237,7 @@ fn a_copy_of_a_running_server() {
         fs::remove_file(copy.join("postmaster.pid")).unwrap();
         let ran = dwbinspect(&["check", arg(&copy), "--donor", arg(&server.data())]);
         assert_eq!((ran.status, ran.stdout.as_str()), (2, ""));
-        assert!(ran.stderr.contains("a server runs on it"), "{}", ran.stderr);
+        assert!(ran.stderr.contains("a server runs in it"), "{}", ran.stderr);
         copy
     };
     let Some((rotten, copy)) = Rotten::of(copied) else { return };

@@ -92,7 +92,7 @@ fn without_pg_control_the_last_checkpoint_gives_the_arguments_of_a_reset() {
     let next_xid: u64 = server.sql("select max(xmin::text::bigint) from pg_class").trim().parse().unwrap();
     server.stop("immediate");
     let copy = server.copy();
-    assert!(reset_by_wal(&copy).contains("is given up"));
+    assert!(reset_by_wal(&copy).contains("is discarded"));
     assert!(copy.sql("select txid_current()").trim().parse::<u64>().unwrap() > next_xid);
 }
 

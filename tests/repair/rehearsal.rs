@@ -72,14 +72,14 @@ fn what_forbids_a_repair_is_met_by_its_rehearsal() {
     assert!(files_of(&data) == before && !beside("journal").exists(), "a rehearsal makes nothing");
 
     // The journal.
-    assert_both_fail(&request(&data, data.join("journal")), &plan, "lies inside");
+    assert_both_fail(&request(&data, data.join("journal")), &plan, "is inside");
     assert_both_fail(&request(&data, beside("nowhere").join("journal")), &plan, "nowhere");
     fs::create_dir(beside("full")).expect("directory");
     fs::write(beside("full").join("file"), "x").expect("write");
     assert_both_fail(&request(&data, beside("full")), &plan, "is not empty");
     fs::create_dir(beside("open")).expect("directory");
     fs::set_permissions(beside("open"), fs::Permissions::from_mode(0o777)).expect("mode");
-    assert_both_fail(&request(&data, beside("open")), &plan, "may be written by others");
+    assert_both_fail(&request(&data, beside("open")), &plan, "may be written by other users");
     // No more room than a few bytes, and no place for a file: never writable.
     assert_both_fail(&request(&data, PathBuf::from("/proc/journal")), &plan, "/proc");
 

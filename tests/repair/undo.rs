@@ -104,7 +104,7 @@ fn server_that_was_started_since_forbids_undo_and_resume() {
             repaired.undo(&[&every_flag[..], &["--page", "base/5/1259:0"]].concat()),
         ] {
             assert_eq!(ran.status, 2, "{what}: {}", ran.stdout);
-            assert!(ran.stderr.contains("a server was started since the repair began"), "{what}: {}", ran.stderr);
+            assert!(ran.stderr.contains("a server was started after the repair began"), "{what}: {}", ran.stderr);
             assert!(ran.stderr.contains("no page was written"), "{what}: {}", ran.stderr);
         }
         assert_eq!(files(&repaired.data), before, "{what}");
@@ -315,13 +315,13 @@ fn journal_that_is_not_safe_from_others_is_refused() {
     let mode = |bits| fs::set_permissions(repaired.journal(), fs::Permissions::from_mode(bits)).expect("chmod");
     mode(0o777);
     let ran = repaired.undo(&[]);
-    assert!(ran.status == 2 && ran.stderr.contains("may be written by others"), "{}", ran.stderr);
+    assert!(ran.status == 2 && ran.stderr.contains("may be written by other users"), "{}", ran.stderr);
     mode(0o700);
     // Kept in the data directory: its log would be written there.
     let inside = repaired.data.join("journal");
     fs::rename(repaired.journal(), &inside).expect("move");
     let ran = dwbinspect(&["undo", arg(&repaired.data), arg(&inside)]);
-    assert!(ran.status == 2 && ran.stderr.contains("lies inside"), "{}", ran.stderr);
+    assert!(ran.status == 2 && ran.stderr.contains("is inside"), "{}", ran.stderr);
     fs::rename(&inside, repaired.journal()).expect("move back");
     // Pages of another size.
     repaired.edit_manifest(|manifest| manifest["block_size"] = 4096.into());
@@ -499,7 +499,7 @@ fn bind_mount_of_a_part_of_the_data_is_the_data() {
         let args = [arg(&program), "repair", arg(&data), "--apply", "--journal", arg(&journal)];
         let output = mounted(&data.join(part), &args).expect("program runs");
         let words = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.code() == Some(2) && words.contains("lies inside"), "{part}: {words}");
+        assert!(output.status.code() == Some(2) && words.contains("is inside"), "{part}: {words}");
         assert!(!data.join(part).join("journal").exists(), "{part}");
     }
 }

@@ -5,3 +5,4 @@ mod codes;
 mod common;
 mod finding_codes;
 mod layering;
+mod words;

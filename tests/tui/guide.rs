@@ -112,7 +112,7 @@ fn cluster_without_damage_has_nothing_to_do() {
     driven.keys(&["W"]);
     assert_eq!((Step::of(&driven.state), next_key(&driven.state).key), (Step::Understand, "q"));
     let guided = driven.picture();
-    assert!(guided.contains("understand: What happened"), "{guided}");
+    assert!(guided.contains("understand: The crash"), "{guided}");
     driven.keys(&["W"]);
     assert!(!driven.picture().contains("1 understand"));
 }

@@ -333,11 +333,11 @@ fn check_that_fails_again_is_said() {
     fs::rename(&data, &moved).expect("rename");
     driven.keys(&["r"]);
     assert!(matches!(driven.state.outdated(), Some(Outdated::Failed(_))), "{}", driven.picture());
-    assert!(driven.picture().contains("this is of before: the check after it failed"), "{}", driven.picture());
+    assert!(driven.picture().contains("outdated: the last check failed"), "{}", driven.picture());
     fs::rename(&moved, &data).expect("rename");
     driven.keys(&["r"]);
     assert_eq!(driven.state.outdated(), None, "{}", driven.picture());
-    assert!(!driven.picture().contains("of before"), "{}", driven.picture());
+    assert!(!driven.picture().contains("outdated"), "{}", driven.picture());
 }
 
 #[test]
@@ -347,11 +347,11 @@ fn on_a_terminal_a_check_that_fails_again_ends_with_status_2() {
     session.see("next step");
     fs::rename(&data, data.with_extension("away")).expect("rename");
     session.send("r");
-    session.see("this is of before");
+    session.see("outdated");
     session.send("q");
     assert_eq!(session.end(), 2);
     session.see("the check was done again and failed: ");
-    session.see("what follows is of before:");
+    session.see("outdated since then:");
 }
 
 #[test]

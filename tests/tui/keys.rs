@@ -673,7 +673,7 @@ fn journal_is_chosen_and_guards_are_allowed_before_anything_is_written() {
     let applied = driven.state.plan.applied.clone().expect("applied");
     assert_eq!(applied.journal, kept.path().join("kept"));
     // Checked again: what a start would do now, and the plan of what remains.
-    assert!(driven.state.view == View::Plan && driven.picture().contains("if started"), "{}", driven.picture());
+    assert!(driven.state.view == View::Plan && driven.picture().contains("on startup"), "{}", driven.picture());
     assert!(driven.picture().contains("no page would be written"), "{}", driven.picture());
 }
 

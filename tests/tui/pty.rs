@@ -349,7 +349,7 @@ fn no_terminal_is_an_error_that_says_so() {
         [dwbinspect(&["tui", arg(&cluster("checkpoint"))]), run("pg_walfpi", &["tui", arg(&cluster("checkpoint"))])]
     {
         assert_eq!((ran.status, ran.stdout.as_str()), (2, ""));
-        assert!(ran.stderr.contains("not a terminal"), "{}", ran.stderr);
+        assert!(ran.stderr.contains("needs a terminal"), "{}", ran.stderr);
     }
     let mut session = Session::start_with("pg_dwbinspect", &["tui", arg(&cluster("checkpoint"))], &[("TERM", "dumb")]);
     assert_eq!(session.end(), 2);
@@ -427,7 +427,7 @@ fn range_without_a_record_is_shown_and_decides_the_status() {
     assert_eq!(run("pg_walfpi", &stats).status, 2);
     let tui: Vec<&str> = std::iter::once("tui").chain(arguments).collect();
     let mut session = Session::start("pg_walfpi", &tui);
-    session.see("no record lies in this range");
+    session.see("no record in this range");
     session.send("q");
     assert_eq!(session.end(), 2);
     session.assert_given_back();
@@ -494,14 +494,14 @@ fn guided_mode_leads_from_the_first_key_to_a_repaired_cluster() {
         ("next: p  its rows", "p"),
         ("next: 6  the repair plan", "6"),
         ("next: d  rehearses the repair", "d"),
-        ("next: a  what writing meets", "a"),
+        ("next: a  the check before writing", "a"),
         ("next: a  asks for the word", "a"),
         ("next: apply  type it", "apply\r"),
-        ("next: 1  what a start would do now", "1"),
+        ("next: 1  predicted startup now", "1"),
         ("next: q  leaves", "q"),
     ] {
         // From the plan the rehearsal shows already what is written.
-        if says == "next: a  what writing meets" {
+        if says == "next: a  the check before writing" {
             session.wait("an answer of the rehearsal", |picture| picture.contains("next: a  "));
             if !session.picture().contains(says) {
                 continue;
@@ -531,7 +531,7 @@ fn palette_filter_bookmarks_and_mouse_lead_about() {
     session.send("1");
     session.see("6 restore");
     session.send("'");
-    session.see("What was kept");
+    session.see("History");
     session.send("\r");
     session.see("match \"torn\"");
     session.send("6/pg_class");
@@ -612,5 +612,5 @@ fn answer_of_before_files_changed_is_not_certain() {
     session.send("q");
     assert_eq!(session.end(), 2);
     session.assert_given_back();
-    session.see("what follows is of before");
+    session.see("outdated since then");
 }

@@ -109,7 +109,7 @@ fn check_that_fails_again_is_no_answer() {
     driven.act(Action::SurveyFailed("it is gone".to_owned()));
     driven.keys(&["j", "3", "1"]);
     assert_eq!(driven.state.cluster.outdated(), Some(Outdated::Failed("it is gone")));
-    let words = "this is of before: the check after it failed (r: again): it is gone";
+    let words = "outdated: the last check failed (it is gone). r retries";
     assert!(driven.picture().contains(words), "{}", driven.picture());
     driven.keys(&["r"]);
     assert_eq!(driven.state.cluster.outdated(), None, "{}", driven.picture());
@@ -185,7 +185,7 @@ fn answer_of_before_pages_were_written_is_not_shown() {
     let (_kept, data) = copy_of("checkpoint");
     let mut driven = Driven::open(&data, FINE, LARGE);
     driven.keys(&["6", "a", "a"]).enter("apply");
-    assert!(!driven.state.cluster.is_outdated && driven.picture().contains("if started"));
+    assert!(!driven.state.cluster.is_outdated && driven.picture().contains("on startup"));
     // Taken back: as long as the check goes on, and when it fails, nothing says that a start completes.
     let effects = update(&mut driven.state, Action::BrokenOff("cut off".to_owned()));
     assert_eq!(effects, [Effect::Survey]);
@@ -193,14 +193,14 @@ fn answer_of_before_pages_were_written_is_not_shown() {
         driven.keys(&[view]);
         let picture = driven.picture();
         assert!(
-            picture.contains("unknown: pages were written") && picture.contains("being checked again"),
+            picture.contains("outdated: pages were written") && picture.contains("being checked again"),
             "{picture}"
         );
     }
     driven.act(Action::SurveyFailed("it is gone".to_owned()));
-    assert!(driven.keys(&["1"]).picture().contains("r checks the cluster again"), "{}", driven.picture());
+    assert!(driven.keys(&["1"]).picture().contains("r checks again"), "{}", driven.picture());
     driven.keys(&["r"]);
-    assert!(!driven.picture().contains("unknown: pages were written"), "{}", driven.picture());
+    assert!(!driven.picture().contains("outdated: pages were written"), "{}", driven.picture());
 }
 
 #[test]

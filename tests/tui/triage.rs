@@ -196,7 +196,7 @@ fn detail_of_the_selected_row_is_beside_or_below() {
     let beside: Vec<&str> = picture.lines().filter_map(|line| line.split_once(" │ ").map(|(_, right)| right)).collect();
     let detail = beside.join("\n");
     for words in
-        ["restore: A proven image exists", "sectors of 512 bytes", "without repair", "+ the slot's CRC is right"]
+        ["restore: A proven image exists", "sectors of 512 bytes", "without repair", "+ the slot's CRC is valid"]
     {
         assert!(detail.contains(words), "{words}\n{picture}");
     }

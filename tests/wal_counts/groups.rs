@@ -246,14 +246,14 @@ fn images_by_relation_and_cause_are_those_that_are_listed() {
 fn keys_are_one_or_two_that_differ() {
     let data = unpack::data_dir("wal/pg16").unwrap();
     for (by, words) in [
-        ("relation,relation", "names the same key twice"),
-        ("checkpoint,checkpoint", "names the same key twice"),
-        ("time,time", "names the same key twice"),
+        ("relation,relation", "has the same key twice"),
+        ("checkpoint,checkpoint", "has the same key twice"),
+        ("time,time", "has the same key twice"),
         ("relation,cause,xid", "there are 3"),
-        ("time,relation", "--by time and --by since-redo stand alone"),
-        ("relation,time", "--by time and --by since-redo stand alone"),
-        ("since-redo,cause", "--by time and --by since-redo stand alone"),
-        ("time,since-redo", "--by time and --by since-redo stand alone"),
+        ("time,relation", "--by time and --by since-redo cannot be combined"),
+        ("relation,time", "--by time and --by since-redo cannot be combined"),
+        ("since-redo,cause", "--by time and --by since-redo cannot be combined"),
+        ("time,since-redo", "--by time and --by since-redo cannot be combined"),
     ] {
         let ran = walfpi(&["stats", "--by", by, arg(&data)]);
         assert_eq!((ran.status, ran.stdout.as_str()), (2, ""), "{by}");
@@ -562,7 +562,7 @@ fn relations_are_chosen_by_number_path_and_name() {
     assert_eq!(found, Some(both.into()), "{error}");
     for (args, words) in [
         (&["--relation", "orders"][..], "--names"),
-        (&["--names", arg(&names), "--relation", "order"], "no relation is called \"order\""),
+        (&["--names", arg(&names), "--relation", "order"], "no relation named \"order\""),
         (&["--relation", "4123456"], "no record that was read refers to this relation"),
         (&["--relation", "1/2/3/4"], "1/2/3/4"),
     ] {

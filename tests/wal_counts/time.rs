@@ -222,9 +222,9 @@ fn range_of_time_takes_the_records_that_were_written_in_it() {
             assert_eq!(counted(&["--since", &before]).1, since.1, "{major} {before}");
         }
         let (status, _, error) = counted(&["--since", &text(last + 1)]);
-        assert!(status == 2 && error.contains("the last time that this WAL tells is"), "{major}: {error}");
+        assert!(status == 2 && error.contains("the last timestamp in this WAL is"), "{major}: {error}");
         let (status, _, error) = counted(&["--until", &text(first)]);
-        assert!(status == 2 && error.contains("the first time that this WAL tells is"), "{major}: {error}");
+        assert!(status == 2 && error.contains("the first timestamp in this WAL is"), "{major}: {error}");
         assert_eq!(counted(&["--since", "yesterday"]).0, 2);
     }
 }

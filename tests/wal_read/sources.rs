@@ -82,7 +82,7 @@ fn cluster_before_an_upgrade_is_not_mixed_with_that_after_it() {
     fs::rename(&stanza, temporary.path().join("one")).unwrap();
     common::copy_tree(&repository().join("archive/main"), &temporary.path().join("two"));
     let ran = stats(&[temporary.path()], &[]);
-    assert!(ran.status == 2 && ran.stderr.contains("holds segments, such as"), "{}", ran.stderr);
+    assert!(ran.status == 2 && ran.stderr.contains("has segments, such as"), "{}", ran.stderr);
 }
 
 fn zstd_of(bytes: &[u8]) -> Vec<u8> {

@@ -148,9 +148,10 @@ fn inspect_ring(files: &[&DwbFile], staleness: &PatchRing, facts: &ClusterFacts,
         ring.files != count || files.iter().any(|file| file.detection.slot_count != ring.slots_per_file)
     }) {
         let (files, slots_per_file) = (ring.files, ring.slots_per_file);
-        findings.push(OTHER_SIZE.note(format!(
-            "the configured size gives {files} files of {slots_per_file} slots, which is not what is there"
-        )));
+        findings.push(
+            OTHER_SIZE
+                .note(format!("the configured size gives {files} files of {slots_per_file} slots, but others exist")),
+        );
     }
     if staleness.has_wrapped() {
         findings.push(WRAPPED.note("the current batch fills the whole ring"));
@@ -166,8 +167,8 @@ const CHECKPOINT_UNKNOWN: &str =
 
 rules! {
     HEADER_OLDER_THAN_CONTROL: DoubleWriteBuffer "header_older_than_control",
-        why: "the reset after the last checkpoint was interrupted, or the buffer has been off since: slots may be from before \
-            the redo point",
+        why: "the reset after the last checkpoint was interrupted, or the buffer has been off since then: slots may \
+            be from before the redo point",
         means: "The newest header is older than `pg_control`",
         action: "Slots may be older than the redo point: treat them as stale";
     HEADER_NEWER_THAN_CONTROL: DoubleWriteBuffer "header_newer_than_control",
@@ -179,15 +180,15 @@ rules! {
         means: "The header of a file is older than that of others",
         action: "The file is left over, or the last reset did not reach it";
     MISSING_FILE: DoubleWriteBuffer "missing_file",
-        why: "its slots were not examined; batches are judged with caution",
-        means: "A file is missing before others",
+        why: "its slots were not read; batches are judged cautiously",
+        means: "A file is missing before other files",
         action: "Look for it";
     NEVER_RESET: DoubleWriteBuffer "never_reset",
-        why: "its header does not separate old slots from new ones; the checkpoint of pg_control is used instead",
-        means: "No checkpoint has ended since a file was made",
+        why: "its header does not separate old slots from new ones; the checkpoint in pg_control is used",
+        means: "No checkpoint has completed since a file was created or extended",
         action: "Nothing";
     MIXED_LAYOUTS: DoubleWriteBuffer "mixed_layouts",
-        why: "the files were not written by the same server; batches are judged with caution",
+        why: "the files were not written by the same server; batches are judged cautiously",
         means: "Files of different layouts or page sizes",
         action: "Files of two servers were mixed";
     SLOT_ID: DoubleWriteBuffer "slot_id",
@@ -195,15 +196,15 @@ rules! {
         means: "Slot numbers that no server writes into the first file",
         action: "Treat the slots as damaged";
     OTHER_GEOMETRY: DoubleWriteBuffer "other_geometry",
-        why: "left over from another setting, though the server's recovery still reads them",
+        why: "left over from another setting, though recovery still reads them",
         means: "Slots of another setting",
-        action: "They are stale, though a server still reads them";
+        action: "They are stale, though the server still reads them";
     OTHER_SIZE: DoubleWriteBuffer "other_size",
-        why: "the size was changed, or the setting was not in force: leftover slots look valid",
-        means: "The configured size does not give the files that are there",
+        why: "the size was changed, or the setting was not in effect: leftover slots look valid",
+        means: "The configured size does not match the existing files",
         action: "Leftover slots look valid";
     WRAPPED: DoubleWriteBuffer "wrapped",
-        why: "earlier images of this batch were very likely overwritten before their pages were safely on disk",
-        means: "The current batch fills the whole ring",
-        action: "Earlier images of it are gone";
+        why: "older images of this batch were probably overwritten before their pages were on disk",
+        means: "The current batch fills the whole buffer",
+        action: "Older images were probably overwritten";
 }

@@ -375,7 +375,7 @@ impl RingJudgement for JudgedBatches {
         if let Some((generation, false)) = self.generation.filter(|_| slots > 0) {
             findings.push(
                 RING_LATER_GENERATION.problem(format!(
-                    "{slots} slots are of a later generation than the {generation} of the control file"
+                    "{slots} slots have a later generation than the {generation} of the control file"
                 )),
             );
         }
@@ -408,7 +408,7 @@ impl RingJudgement for JudgedBatches {
         }
         if self.control != ControlState::NotAsked {
             let (double_writes, otherwise) = (self.double_writes, self.otherwise);
-            let what = format!("a start in mode double_writes {double_writes}; in another mode it {otherwise}");
+            let what = format!("startup in mode double_writes {double_writes}; in another mode it {otherwise}");
             findings.push(if double_writes.is_failure() { RING_START.problem(what) } else { RING_START.note(what) });
         }
         findings
@@ -464,7 +464,8 @@ impl RingJudgement for JudgedBatches {
             }
         }
         let mut what = format!(
-            "a start in mode double_writes overwrites {count} pages from {} slots that count and leaves {left} as they are",
+            "startup in mode double_writes overwrites {count} pages from {} slots that count and leaves {left} as \
+                they are",
             self.candidates
         );
         let more = count.saturating_sub(named.len() as u64);

@@ -8,61 +8,62 @@ use crate::types::{Lsn, PageId};
 
 rules! {
     RING_SERVER_NOT_SEEN: Ring "ring_server_not_seen",
-        why: "servers of this kind were never compared with what is said here, and their WAL is not read: no image counts as \
+        why: "these predictions were never compared with such a server, and its WAL is not read: no image counts as \
             proven",
-        means: "`pg_control` is that of a server with a double write buffer in `pg_dwb` that was never seen",
+        means: "`pg_control` belongs to an untested kind of server with a double write buffer in `pg_dwb`",
         action: "Trust no image as proven";
     RING_CONTROL_FAULT: Ring "ring_control_fault",
-        why: "it says which server run the slots must be of: without it a server does not apply any",
+        why: "it shows which server run the slots must belong to: without it the server applies none",
         means: "The control file breaks a rule",
-        action: "Look for a sound copy";
+        action: "Find an undamaged copy";
     RING_CONTROL_MISSING: Ring "ring_control_missing",
-        why: "it says which server run the slots must be of: without it a server does not apply any",
+        why: "it shows which server run the slots must belong to: without it the server applies none",
         means: "The control file is missing",
-        action: "Look for it: without it a server applies no slot";
+        action: "Find it: without it the server applies no slot";
     RING_CONTROL_SHORT: Ring "ring_control_short",
-        why: "it says which server run the slots must be of: without it a server does not apply any",
+        why: "it shows which server run the slots must belong to: without it the server applies none",
         means: "The control file ends too early",
-        action: "Look for a whole copy";
+        action: "Find a complete copy";
     RING_GENERATION_GUESSED: Ring "ring_generation_guessed",
-        why: "which slots a server would apply is unknown",
-        means: "The server run that slots must be of was guessed",
-        action: "Take nothing for granted of which slots a server would apply";
+        why: "the slots that the server would apply are unknown",
+        means: "The server run that slots must belong to was guessed",
+        action: "Do not rely on a prediction of which slots the server applies";
     RING_LATER_GENERATION: Ring "ring_later_generation",
         why: "the control file and the batches do not belong together: no image is safe to use",
         means: "Slots of a later run than the control file knows",
         action: "Control file and batches do not belong together";
     RING_MISSING_BATCH: Ring "ring_missing_batch",
-        why: "its slots were not examined, and a start that applies slots fails there",
+        why: "its slots were not read, and a server that applies slots does not start",
         means: "A batch file is missing",
-        action: "Look for it: a start that applies slots fails there";
+        action: "Find it: a server that applies slots does not start without it";
     RING_FURTHER_BATCH: Ring "ring_further_batch",
-        why: "left over from a larger setting; a server does not read it",
+        why: "left over from a larger setting; the server does not read it",
         means: "A batch file beyond those announced",
-        action: "Nothing: a server does not read it";
+        action: "Nothing: the server does not read it";
     RING_OTHER_SIZE: Ring "ring_other_size",
-        why: "the write of its batch was broken off, or it was made under another setting. A crash leaves up to four such files, \
-            and no page needs them",
+        why: "the write of its batch was interrupted, or it was created under another setting. A crash leaves up to \
+            four such files, and no page needs them",
         means: "A batch file of another size than the control file gives",
-        action: "Look for a whole copy";
+        action: "Find a complete copy";
     RING_SLOTS_BEYOND_COUNT: Ring "ring_slots_beyond_count",
-        why: "a write of the batch was cut off; a server does not read them, and their images may be from a later use of the \
-            batch",
+        why: "a write of the batch was cut short; the server does not read them, and their images may be from a later \
+            use of the batch",
         means: "Images after the last slot that the header counts",
-        action: "A server does not read them";
+        action: "The server does not read them";
     RING_START: Ring "ring_start",
-        why: "a start changes the buffer: copy it first. With a backup_label in the data directory, even a broken one, a start \
-            empties the buffer before it looks at anything else: add none",
-        means: "What a start does with the buffer",
+        why: "startup changes the buffer: copy it first. Add no backup_label to the data directory: with one, even a \
+            damaged one, startup empties the buffer first",
+        means: "How startup changes the buffer",
         action: "Work on a copy";
     RING_OF_STRANGERS: Ring "ring_of_strangers",
-        why: "do not start: bring back the pg_dwb that belongs to these files, or take this one out of a copy",
-        means: "A start would write images of another cluster or time over whole pages: no record of WAL ends at their LSNs",
-        action: "Do not start: bring back the `pg_dwb` that belongs to the files, or take this one out of a copy";
+        why: "do not start the server: restore the pg_dwb that belongs to these files, or on a copy remove this one",
+        means: "Startup would overwrite intact pages with images from another cluster or time: no WAL record ends at \
+            their LSNs",
+        action: "Do not start the server: restore the `pg_dwb` that belongs to the files, or on a copy remove this one";
     RING_START_WRITES: Ring "ring_start_writes",
-        why: "such a start writes them before it replays WAL, proven or not",
-        means: "Pages that a start in mode `double_writes` overwrites before it replays WAL",
-        action: "Compare them first, by `dump` and `page`";
+        why: "startup in that mode writes them before it replays WAL, proven or not",
+        means: "Pages that startup in mode `double_writes` overwrites before it replays WAL",
+        action: "Compare them first, with `dump` and `page`";
 }
 
 /// What a server that starts does with the buffer, before it replays WAL.

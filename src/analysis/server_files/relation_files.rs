@@ -14,7 +14,7 @@ pub(super) fn more_files(further: usize) -> Option<Finding> {
     let count = u64::try_from(further).unwrap_or(u64::MAX);
     (count > 0).then(|| {
         rules::MORE_RELATION_FILES
-            .problem(format!("further relations in the catalog whose first file is missing: {count}"))
+            .problem(format!("more relations in the catalog whose first file is missing: {count}"))
     })
 }
 

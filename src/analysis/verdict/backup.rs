@@ -105,12 +105,12 @@ const CRASHED_IN_BACKUP: &str = "expected of the server itself, when it crashed 
 
 rules! {
     INCREMENTAL_BACKUP: Cluster "incremental_backup",
-        why: "pg_combinebackup makes a data directory of it and the backups that it builds on",
+        why: "combine it with the backups that it builds on: pg_combinebackup",
         means: "No server starts with an incremental backup",
         action: "Run `pg_combinebackup`";
     BACKUP_WAL_INCOMPLETE: Cluster "backup_wal_incomplete",
         why: "recovery fails with \"WAL ends before end of online backup\": give it an archive (recovery.signal and \
-            restore_command), or put the missing segments into pg_wal",
+            restore_command), or copy the missing segments into pg_wal",
         means: "WAL ends before the backup does",
         action: "Give the server an archive, or the missing segments";
 }

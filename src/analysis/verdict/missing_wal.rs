@@ -2,7 +2,7 @@
 
 use crate::cluster::wal::WalSet;
 use crate::parsers::wal::timeline::{TimelineHistory, WalSegment};
-use crate::types::{Lsn, TimelineId};
+use crate::types::{Geometry, Lsn, TimelineId};
 
 /// Missing segments that are named; the others are counted.
 const MAX_NAMED_SEGMENTS: usize = 8;
@@ -51,6 +51,11 @@ impl WalNames {
             numbers: set.segments().iter().map(|file| file.segment.number).collect(),
             history: set.history().cloned().unwrap_or_else(|| TimelineHistory::root(set.timeline())),
         }
+    }
+
+    /// Names where no segment exists.
+    pub(crate) fn without_files(geometry: Geometry, timeline: TimelineId) -> Self {
+        Self { segment_size: geometry.wal_segment_size, numbers: Vec::new(), history: TimelineHistory::root(timeline) }
     }
 
     /// The segments between two addresses that are not there; the byte at `end` is not needed.

@@ -338,7 +338,7 @@ mod tests {
         let placeholder = leaf(SPGIST_PLACEHOLDER, 16, 0);
         let (full, free) = (leaf_page(0, &[]), leaf_page(1, &[&placeholder]));
         assert_eq!(add(&full, 11, 2), ChangePresence::Absent);
-        assert_eq!(add(&full, 10, 2), ChangePresence::Unclear, "a tuple stands there");
+        assert_eq!(add(&full, 10, 2), ChangePresence::Unclear, "a tuple is there");
         assert_eq!(add(&full, 12, 2), ChangePresence::Unclear, "one is missing before");
         assert_eq!(add(&full, 11, 11), ChangePresence::Unclear, "a dead tuple is replaced");
         assert_eq!(add(&free, 11, 2), ChangePresence::Absent);
@@ -377,8 +377,8 @@ mod tests {
         let replace =
             |page: &[u8], number: u8, new: &[u8]| gin_inserted(page, &[2, 0], &[&[number, 0, 1, 0], new].concat());
         assert_eq!(replace(&page, 20, &entry(20, &[9; 16])), ChangePresence::Absent);
-        assert_eq!(replace(&page, 20, &entry(21, &[9; 16])), ChangePresence::Unclear, "another key stands there");
-        assert_eq!(replace(&page, 20, &entry(20, &[20; 8])), ChangePresence::Unclear, "it is there already");
+        assert_eq!(replace(&page, 20, &entry(21, &[9; 16])), ChangePresence::Unclear, "another key is there");
+        assert_eq!(replace(&page, 20, &entry(20, &[20; 8])), ChangePresence::Unclear, "it exists already");
         assert_eq!(
             replace(&page, 2, &entry(2, &[9; 16])),
             ChangePresence::Unclear,

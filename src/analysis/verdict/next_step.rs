@@ -157,6 +157,8 @@ pub enum NextStep {
         archived: Vec<ArchivedSegment>,
         /// WAL was looked for elsewhere.
         was_sought: bool,
+        /// Segments that neither `pg_wal` nor another source has.
+        missing: MissingSegments,
     },
     /// WAL had been written past the end that replay will find, or may have been.
     BringRestOfWal {
@@ -253,6 +255,8 @@ pub enum NextStep {
     RunAsOwner {
         /// How many files.
         files: usize,
+        /// The owner of the data directory, as `sudo -u` takes it; `None` if that is this user.
+        owner: Option<String>,
     },
     /// Nothing was found on the pages that were examined: the others come next.
     CheckAll,
@@ -296,12 +300,16 @@ pub struct ArchivedSegment {
 pub struct Setting {
     /// Segments from the redo point on without a gap that were found elsewhere, and that `pg_wal` lacks.
     pub archived: Vec<ArchivedSegment>,
+    /// Segments from the redo point to the last checkpoint record that are nowhere.
+    pub missing_begin: MissingSegments,
     /// Segments after the end of WAL that were written and are nowhere.
     pub missing_end: MissingSegments,
     /// WAL was read from elsewhere too.
     pub has_archive: bool,
     /// Files that the system does not let this user open.
     pub denied_files: usize,
+    /// The owner of the data directory, as `sudo -u` takes it; `None` if that is this user.
+    pub other_owner: Option<String>,
     /// The first segment past every page, where pages are newer than all WAL.
     pub past_pages: Option<String>,
     /// The last checkpoint in `pg_wal`, where `pg_control` cannot be used.
@@ -359,16 +367,18 @@ pub fn next_steps(
     }
     // What those files hold decides about all the rest: an image, a record, the page itself.
     if setting.denied_files > 0 {
-        steps.push(NextStep::RunAsOwner { files: setting.denied_files });
+        steps.push(NextStep::RunAsOwner { files: setting.denied_files, owner: setting.other_owner });
         return steps;
     }
     match outlook.start {
         Start::CannotBegin if setting.is_shut_down && setting.archived.is_empty() => {
-            steps.push(NextStep::BringWal { archived: Vec::new(), was_sought: setting.has_archive });
+            let missing = setting.missing_begin;
+            steps.push(NextStep::BringWal { archived: Vec::new(), was_sought: setting.has_archive, missing });
             steps.push(NextStep::ResetAfterShutdown);
         }
         Start::CannotBegin | Start::WalFromElsewhere => {
-            steps.push(NextStep::BringWal { archived: setting.archived.clone(), was_sought: setting.has_archive });
+            let (archived, was_sought) = (setting.archived.clone(), setting.has_archive);
+            steps.push(NextStep::BringWal { archived, was_sought, missing: setting.missing_begin });
         }
         Start::BackupIncomplete => steps.push(NextStep::CompleteBackup),
         _ if setting.lacks_files => steps.push(NextStep::BringFiles),

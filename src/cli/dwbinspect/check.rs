@@ -46,8 +46,7 @@ pub(crate) struct CheckArgs {
     output: OutputArgs,
 }
 
-const EXAMPLES: &str = "\
-Examples:
+const EXAMPLES: &str = "Examples:
   pg_dwbinspect check /var/lib/pgsql/data
   pg_dwbinspect check --explain /var/lib/pgsql/data
   pg_dwbinspect check --wal /archive/wal DATADIR
@@ -59,7 +58,7 @@ Examples:
 
 /// The verdicts for `--help`.
 fn verdicts_help() -> String {
-    let row = |verdict: Verdict| format!("  {:<18}{}\n", verdict.facts().label, verdict.facts().meaning);
+    let row = |verdict: Verdict| format!("  {:<19}{}\n", verdict.facts().label, verdict.facts().meaning);
     format!("Verdicts:\n{}", Verdict::ALL.map(row).concat())
 }
 

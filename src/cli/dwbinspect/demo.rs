@@ -37,12 +37,12 @@ pub(super) fn run(args: &DemoArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
 fn put(directory: &Path, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let demo = DemoCluster::at(directory).map_err(InspectError::from)?;
     let data = quoted(&demo.data_dir().display().to_string());
-    writeln!(out, "A crashed cluster is in {data}. What is wrong with it, and what to do:\n")?;
+    writeln!(out, "Created a crashed cluster in {data}. Try:\n")?;
     for (command, what) in [
-        ("check", "what a start would do, and which pages are damaged"),
+        ("check", "find damaged pages and predict startup"),
         ("check --explain", "the same with the proof for each page"),
-        ("tui", "all of it on a screen"),
-        ("repair", "the plan of a repair; --apply carries it out"),
+        ("tui", "the same in the terminal UI"),
+        ("repair", "show the plan of a repair; --apply runs it"),
     ] {
         writeln!(out, "  pg_dwbinspect {command} {data}\n      {what}")?;
     }

@@ -84,7 +84,7 @@ fn show(
     if let Some(steps) = steps {
         let all = found.events(0).len();
         let which = if steps.len() < all { format!(", the last {} of {all}", steps.len()) } else { String::new() };
-        writeln!(out, "\n{}", layout.paint.heading(&format!("What the records changed{which}")))?;
+        writeln!(out, "\n{}", layout.paint.heading(&format!("Changes by these records{which}")))?;
         for PageStep { number, event, diff } in steps {
             let name = printable(&event.name(found.major));
             writeln!(out, "  {number} at {}, {name}: {}", event.start_lsn, event_words(event))?;

@@ -113,14 +113,12 @@ pub(crate) struct RepairArgs {
     output: OutputArgs,
 }
 
-const EXAMPLES: &str = "\
-Examples:
+const EXAMPLES: &str = "Examples:
   pg_dwbinspect repair DATADIR                     show the plan; no page is written
-  pg_dwbinspect repair DATADIR --apply             carry out the plan
-  pg_dwbinspect repair DATADIR --plan plan.json    save the plan; edit it, then carry it out with
+  pg_dwbinspect repair DATADIR --apply             apply the plan  pg_dwbinspect repair DATADIR --plan plan.json    save the plan; edit it, then apply it with
   pg_dwbinspect repair DATADIR --apply --plan plan.json
   pg_dwbinspect repair DATADIR --rebuild --wal ARCHIVE --donor BACKUP    rebuild pages without an image
-  pg_dwbinspect undo DATADIR JOURNAL_DIR           put the old bytes back
+  pg_dwbinspect undo DATADIR JOURNAL_DIR           write the old bytes back
   pg_dwbinspect repair DATADIR --resume JOURNAL_DIR    finish an interrupted repair
   pg_dwbinspect repair DATADIR --resume JOURNAL_DIR --skip-changed
 ";

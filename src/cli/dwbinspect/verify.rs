@@ -68,8 +68,7 @@ pub(crate) struct VerifyArgs {
     output: OutputArgs,
 }
 
-const EXAMPLES: &str = "\
-Examples:
+const EXAMPLES: &str = "Examples:
   pg_dwbinspect verify /var/lib/pgsql/data
   pg_dwbinspect verify --database shop --fork main DATADIR
   pg_dwbinspect verify --path 'base/5/16384*' --path global DATADIR
@@ -79,7 +78,7 @@ Examples:
   pg_dwbinspect verify --replay /backups/monday/base.tar.gz
 
 This finds everything that pg_checksums --check finds. pg_checksums compares checksums
-only, accepts pages without a header that are not all zero, and refuses a cluster that
+only, accepts pages with content but no header, and refuses a cluster that
 crashed.
 ";
 

@@ -45,11 +45,11 @@ pub(crate) fn write_summary(out: &mut dyn Write, layout: Layout, report: &Verify
         0 => String::new(),
         bytes => format!("; {bytes} bytes are holes of their files, which hold zeros and were not read"),
     };
-    fact("all zero", &format!("{}{holes}", pages(counts.zeroed)))?;
+    fact("zero-filled", &format!("{}{holes}", pages(counts.zeroed)))?;
     if let Some(replay) = &report.replay {
         fact("replay", &replay_words(replay))?;
         if counts.damaged.saturating_add(report.partial_pages) > 0 {
-            fact("of the damaged", &fates_words(replay))?;
+            fact("among the damaged", &fates_words(replay))?;
         }
     }
     if let Some(count) = report.checksums_not_judged {
@@ -61,7 +61,7 @@ pub(crate) fn write_summary(out: &mut dyn Write, layout: Layout, report: &Verify
 /// What WAL there is, and how far it reaches.
 fn replay_words(replay: &ReplaySummary) -> String {
     if matches!(replay.recovery, Recovery::None | Recovery::AfterReset) {
-        return "none: a start replays no WAL".to_owned();
+        return "none: startup replays no WAL".to_owned();
     }
     let from = replay.redo_lsn.map_or_else(|| "an unknown LSN".to_owned(), |lsn| lsn.to_string());
     let reached = match replay.backup_end {
@@ -176,7 +176,7 @@ impl Listing {
             }
         }
         if self.further_pages > 0 {
-            writeln!(out, "  and {} in further files; --format json lists all", pages(self.further_pages))?;
+            writeln!(out, "  and {} in more files; --format json lists all", pages(self.further_pages))?;
         }
         Ok(())
     }

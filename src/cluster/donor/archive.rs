@@ -56,7 +56,7 @@ pub(super) struct DonorArchive {
     pages: FxHashMap<PageId, DonorRead>,
 }
 
-/// What the archives say of the donor, each file as it comes last.
+/// Facts about the donor from the archives; the last copy of each file counts.
 #[derive(Default)]
 struct Said {
     version: Option<String>,

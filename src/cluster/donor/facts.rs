@@ -1,4 +1,4 @@
-//! What a donor is, by its `pg_control` and `backup_label`.
+//! Facts about a donor from its `pg_control` and `backup_label`.
 
 use super::DonorHost;
 use super::refusal::DonorRefusal;
@@ -9,16 +9,16 @@ use crate::parsers::wal::checkpoint::CheckPoint;
 use crate::parsers::wal::version::Major;
 use crate::types::{Lsn, TimelineId};
 
-/// What kind of copy a donor is.
+/// Kind of copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DonorKind {
     /// A base backup: its label says which checkpoint came before all of its files were copied.
     BaseBackup,
-    /// Its server was stopped in order, a primary or a standby: nothing was written after the last checkpoint that is not
+    /// Its server was shut down cleanly, a primary or a standby: nothing was written after the last checkpoint that is not
     /// in its files.
     Stopped,
-    /// Files of a running or crashed server. A snapshot has them all as of one moment, any other copy has not, and
-    /// nothing in the files shows which it is.
+    /// Files of a running or crashed server. In a snapshot all are from the same point in time, in any other copy they are
+    /// not, and nothing in the files shows which it is.
     Snapshot,
 }
 
@@ -39,10 +39,10 @@ impl DonorKind {
     }
 }
 
-/// What a donor says of itself.
+/// Facts about a donor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DonorFacts {
-    /// What kind of copy it is.
+    /// Kind of copy.
     pub kind: DonorKind,
     /// Changes from before this address are in its pages, if it is the copy that it seems to be.
     pub redo_lsn: Lsn,
@@ -54,9 +54,9 @@ pub struct DonorFacts {
     pub timeline: TimelineId,
     /// The newest timeline that its pages may be of.
     pub newest_timeline: TimelineId,
-    /// What its `pg_control` says of checksums of pages.
+    /// Checksum state in its `pg_control`.
     pub checksums: ChecksumState,
-    /// What its `pg_control` says of its server.
+    /// Server state in its `pg_control`.
     pub state: DbState,
 }
 
@@ -92,7 +92,7 @@ pub(super) fn compare(control: &ControlFile, major: Major, host: &DonorHost<'_>)
 }
 
 impl DonorFacts {
-    /// What the files say. `was_reset`: `pg_resetwal` was run on the donor.
+    /// Derives the facts from the files. `was_reset`: `pg_resetwal` was run on the donor.
     pub(super) fn of(
         control: &ControlFile,
         label: Option<&BackupLabel>,
@@ -132,7 +132,7 @@ impl DonorFacts {
     }
 }
 
-/// True when the server was stopped in order, and the other fields agree: a single wrong bit must not make it so.
+/// True when the server was shut down cleanly and the other fields agree: a single wrong bit must not lead to this answer.
 fn is_stopped(control: &ControlFile) -> bool {
     match control.prefix.state {
         DbState::SHUT_DOWN => control.was_shut_down(),

@@ -20,7 +20,7 @@ use crate::parsers::wal::timeline::TimelineHistory;
 use crate::parsers::wal::version::Major;
 use crate::types::{ForkNumber, Lsn, PageId, RelFileLocator, TimelineId};
 
-/// The cluster that a donor is to be one of.
+/// The cluster that a donor must belong to.
 #[derive(Clone, Copy, Debug)]
 pub struct DonorHost<'a> {
     /// Its data directory.
@@ -31,7 +31,7 @@ pub struct DonorHost<'a> {
     pub major: Major,
 }
 
-/// What a donor has of a page.
+/// State of a page in a donor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DonorRead {
     /// The whole page.
@@ -74,13 +74,13 @@ enum DonorFiles {
     Archive(DonorArchive),
 }
 
-/// A donor that is of the cluster, opened for reading.
+/// A donor of the cluster, opened for reading.
 #[derive(Debug)]
 pub struct Donor {
     path: PathBuf,
     facts: DonorFacts,
     files: DonorFiles,
-    /// Pages with a later LSN are of another line of history.
+    /// Pages with a later LSN have a different history.
     usable_until: Option<Lsn>,
 }
 
@@ -104,7 +104,7 @@ impl Donor {
     /// Compares the donor's line of history with that of the cluster, whose newest timeline is `tli`.
     ///
     /// # Errors
-    /// When the donor is of another line, or that is unknown.
+    /// When the donor has a different history, or that is unknown.
     pub fn follow(&mut self, tli: TimelineId, history: Option<&TimelineHistory>) -> Result<(), DonorRefusal> {
         let own = |tli| match &self.files {
             DonorFiles::Directory(directory) => directory.history(tli),
@@ -120,13 +120,13 @@ impl Donor {
         &self.path
     }
 
-    /// What the donor is.
+    /// Facts about the donor.
     #[must_use]
     pub const fn facts(&self) -> &DonorFacts {
         &self.facts
     }
 
-    /// The address after which pages of the donor are of another line of history; `None` when none are.
+    /// The LSN after which pages of the donor have a different history, if any.
     pub(crate) const fn usable_until(&self) -> Option<Lsn> {
         self.usable_until
     }

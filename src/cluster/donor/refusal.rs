@@ -23,19 +23,19 @@ pub enum DonorRefusal {
     ControlShort(ParseError),
     /// The checksum of its `pg_control` is wrong, or its sizes are impossible or not those of its pages.
     ControlDamaged,
-    /// Its `pg_control` is of a version that this program does not know.
+    /// Its `pg_control` has a version that this program does not know.
     ControlOfUnknownVersion {
         /// The version.
         version: u32,
     },
-    /// It is of another cluster.
+    /// It belongs to another cluster.
     OtherSystem {
         /// Its system identifier.
         found: u64,
         /// That of the cluster.
         expected: u64,
     },
-    /// It is of another major.
+    /// It has another major version.
     OtherMajor {
         /// Its major.
         found: Major,
@@ -44,7 +44,7 @@ pub enum DonorRefusal {
     },
     /// Its `PG_VERSION` names no major that is known.
     UnknownMajor {
-        /// What the file says.
+        /// Content of the file.
         found: String,
     },
     /// Its pages or segment files have other sizes.
@@ -59,7 +59,7 @@ pub enum DonorRefusal {
     Incremental,
     /// Its `backup_label` does not say where the backup begins.
     LabelWithoutStart,
-    /// Its `backup_label` is of another backup: it begins after the checkpoint of `pg_control`.
+    /// Its `backup_label` belongs to another backup: it begins after the checkpoint of `pg_control`.
     LabelAfterControl {
         /// Where the backup begins by the label.
         label_lsn: Lsn,

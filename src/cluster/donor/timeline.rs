@@ -1,11 +1,11 @@
-//! Whether a donor is of the same line of history as its cluster, and up to where.
+//! Shared history of a donor and its cluster.
 
 use super::facts::DonorFacts;
 use super::refusal::DonorRefusal;
 use crate::parsers::wal::timeline::TimelineHistory;
 use crate::types::{Lsn, TimelineId};
 
-/// The address after which pages of the donor are of another line than the cluster; `None` when all are of the same.
+/// The LSN after which donor and cluster have different histories; `None` if all pages share one.
 /// `tli`, `history`: the newest timeline of the cluster and its history, where there is one; `own`: reads a history file of
 /// the donor.
 pub(super) fn usable_until(

@@ -216,7 +216,7 @@ impl Doublewrite {
         self.add_file(path.display().to_string(), 0, file, Some(header));
     }
 
-    /// What the bytes of a page at its place say. Slots, and pages where every server had its slots once, hold pages of other numbers.
+    /// State of a page at this position. Slots, and pages where every server had its slots once, hold pages of other numbers.
     pub(crate) fn state_of(&self, page: &[u8], space: &Tablespace, page_no: u32) -> PageState {
         let was_slot = || space.id == 0 && LegacyHeader::usual(self.page_bytes).is_slot(self.page_bytes, page_no);
         match self.is_slot_page(space.id, page_no) || was_slot() {

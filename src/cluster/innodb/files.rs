@@ -16,11 +16,11 @@ const REDO_DIRECTORY: &str = "#innodb_redo";
 
 pub(crate) const REDO_NAME: &str = "#ib_redo";
 
-/// Directory of temporary tablespaces, which a start makes anew.
+/// Directory of temporary tablespaces, which startup recreates.
 const TEMPORARY_DIRECTORY: &str = "#innodb_temp";
 
-/// What belongs to a data directory and is elsewhere. But for `doublewrite` and `data_home` paths are as the server has them, relative to the data
-/// directory or not.
+/// Files of a data directory in other places. Except `doublewrite` and `data_home`, paths are as the server has them, relative
+/// to the data directory or not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Elsewhere {
     pub doublewrite: Option<PathBuf>,
@@ -133,7 +133,7 @@ impl InnodbFiles {
         }
     }
 
-    /// Takes a file; false when it is none of InnoDB.
+    /// Adds a file; false when it does not belong to InnoDB.
     fn file(&mut self, root: &Path, path: &Path, name: &str, depth: usize) -> bool {
         if depth == 0 && numbered(name, "ibdata") {
             self.system.push(path.to_owned());
@@ -163,8 +163,8 @@ impl InnodbFiles {
     }
 }
 
-/// Why databases to which this name leads may not be read: links to directories are not followed, and where a link leads nowhere,
-/// the directory may be gone.
+/// Reason why databases under this name may be unread: links to directories are not followed, and the directory that a
+/// dangling symlink names may be missing.
 fn not_followed(entry: &fs::DirEntry) -> Option<AccessError> {
     let path = entry.path();
     let kind = match entry.file_type() {

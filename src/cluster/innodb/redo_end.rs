@@ -242,7 +242,7 @@ impl RedoMap {
         self.ring.is_none() || (are_even && self.parts.len() >= self.least_files)
     }
 
-    /// True for an LSN at which a log that is written over and over goes on at the start of its first file.
+    /// True for an LSN at which a log that is written in a circle continues at the start of its first file.
     fn starts_over(&self, lsn: InnodbLsn) -> bool {
         let Some((origin, at)) = self.ring else { return false };
         let distance = lsn.0.saturating_sub(origin.0);

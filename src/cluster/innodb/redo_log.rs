@@ -126,7 +126,7 @@ impl RedoLog {
     }
 }
 
-/// Where files in the order of their numbers do not go on from one another. One whose header is damaged tells nothing but its number.
+/// Gaps between files in the order of their numbers. A file with a damaged header has only its number.
 fn gaps(heads: &[Head]) -> Vec<String> {
     let gap = |two: &[Head]| {
         let [one, next] = two else { return None };

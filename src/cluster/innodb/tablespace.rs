@@ -222,7 +222,7 @@ impl Tablespaces {
             }
             _ => {
                 let voted = vote(&file, &flags).map_err(NoSpace::Access)?;
-                // The older checksums are of the second number in page 0, and not of the first.
+                // The older checksums cover the second number in page 0, and not of the first.
                 let is_summed = !page_0.is_damaged() && page_0 != PageState::Empty;
                 let second =
                     second_id.filter(|id| *id > 0 && stored.is_some() && (is_summed || stored_id == Some(*id)));

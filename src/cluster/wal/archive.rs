@@ -19,7 +19,7 @@ use crate::types::{Geometry, MAX_WAL_SEGMENT_SIZE, TimelineId};
 /// Size that a segment with a damaged first page is taken to have while nothing better is known.
 const DEFAULT_SEGMENT_SIZE: u64 = Geometry::USUAL.wal_segment_size as u64;
 
-/// Plain bytes of one archive that are passed over or read: more is taken for a bomb.
+/// Plain bytes of one archive that are skipped or read: more counts as a decompression bomb.
 const MAX_STREAM_BYTES: u64 = 64 << 40;
 
 /// Label of something inside something else.
@@ -170,7 +170,7 @@ impl<'l, 'c> Archive<'l, 'c> {
         self.found.list.push(SegmentCandidate { label, name, stored_at, size_bytes, codecs, header, second, origin });
     }
 
-    /// What a member is good for, by its name.
+    /// Use of a member according to its name.
     fn wanted(&mut self, member: &Member) -> Wanted {
         let mut parts = member.name.rsplit('/').filter(|part| !part.is_empty() && *part != ".");
         let (base, parent) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());

@@ -69,7 +69,7 @@ pub enum WalReadError {
         stored_bytes: u64,
         /// Bytes that a segment has.
         expected_bytes: u64,
-        /// What the decoder or the system says.
+        /// Error of the decoder or the system.
         source: io::Error,
     },
     /// There are fewer bytes than a segment has.
@@ -86,7 +86,7 @@ pub enum WalReadError {
     #[error(transparent)]
     Sizes(#[from] ReaderError),
     /// There are more bytes than a segment has. All that belong to it were delivered.
-    #[error("{label} goes on after the {expected_bytes} bytes of a segment; the rest is not read")]
+    #[error("{label} continues after the {expected_bytes} bytes of a segment; the rest is not read")]
     Longer {
         /// Which segment.
         label: String,
@@ -102,7 +102,7 @@ impl WalReadError {
         matches!(self, Self::Short { .. })
     }
 
-    /// True when the file is not there any more: a running server gives old segments a new name.
+    /// True when the file no longer exists: a running server gives old segments a new name.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         matches!(self, Self::Access(error) if error.is_not_found())
@@ -345,7 +345,7 @@ impl<'a> SegmentBytes<'a> {
         }
     }
 
-    /// Reads one byte after the segment: there must be none, and the codec's own checks come with the end.
+    /// Reads one byte after the segment: none may follow, and the codec makes its own checks at the end.
     fn check_end(&mut self) -> Result<(), WalReadError> {
         if self.trailing_is_known {
             return Ok(());

@@ -102,14 +102,14 @@ pub(super) struct Candidates {
     pub notes: Notes,
     pub list: Vec<SegmentCandidate>,
     pub histories: BTreeMap<TimelineId, (String, TimelineHistory)>,
-    /// Of the first data directory that has a sound one.
+    /// From the first data directory that has a valid one.
     pub control: Option<ControlFile>,
     /// Major by `PG_VERSION` of the data directory whose control file is used.
     pub data_major: Option<Major>,
     pub unknown_versions: Vec<UnknownVersionSegment>,
     /// Files of `pg_wal` that the system does not let this user open.
     pub denied: Vec<DeniedFile>,
-    /// A file of `pg_wal` was not there any more when it was opened.
+    /// A file of `pg_wal` no longer existed when it was opened.
     pub has_vanished: bool,
     timeline: Option<TimelineId>,
 }
@@ -152,7 +152,7 @@ impl Candidates {
                 return Some((None, Some(second)));
             }
             FirstPage::Damaged { why, .. } => {
-                let what = format!("first page: {why}; not used, since its name is not that of a segment");
+                let what = format!("first page: {why}; not used, because its name is not that of a segment");
                 self.notes.add(NoteLevel::Skipped, NoteKind::FirstPageDamaged, label, what);
             }
             FirstPage::Version(magic) => {
@@ -161,7 +161,7 @@ impl Candidates {
                 self.notes.add(NoteLevel::Skipped, NoteKind::ForeignVersion, label, format!("{magic}; left out"));
             }
             FirstPage::Zero => {
-                let what = "begins with zeros: made beforehand and not written since";
+                let what = "zero-filled at the beginning: created in advance and not written later";
                 self.notes.add(normal_if(may_be_unwritten), NoteKind::Unwritten, label, what);
             }
             FirstPage::Empty => self.notes.add(NoteLevel::Problem, NoteKind::Empty, label, "no bytes"),
@@ -203,7 +203,7 @@ impl Candidates {
 
     /// Says that a file of `pg_wal` was renamed or removed meanwhile.
     pub(super) fn note_vanished(&mut self, label: &str) {
-        let what = "was there when the directory was listed and has another name now, or is gone";
+        let what = "existed when the directory was listed, but was renamed or removed since";
         self.notes.add(NoteLevel::Note, NoteKind::Recycled, label, what);
         self.has_vanished = true;
     }
@@ -215,7 +215,7 @@ impl Candidates {
     }
 }
 
-/// What a file is packed with that is not unpacked here. Neither brotli nor what lzop writes is known by its content.
+/// The unsupported compression of a file. Neither brotli nor what lzop writes is known by its content.
 fn unknown_packing(label: &str, head: &[u8]) -> Option<&'static str> {
     match label {
         _ if head.starts_with(b"Salted__") => Some("encrypted; not read: decrypt it with the program that archived it"),

@@ -18,7 +18,7 @@ use crate::parsers::wal::timeline::{TimelineHistory, WalSegment};
 use crate::parsers::wal::version::Major;
 use crate::types::{Lsn, TimelineId};
 
-/// What all chosen segments have in common.
+/// Properties that all chosen segments share.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Common {
     pub system_identifier: Option<u64>,
@@ -68,7 +68,7 @@ impl WalSegmentFile {
     }
 }
 
-/// A candidate of which it is known what segment it is.
+/// A candidate with a known segment number.
 pub(super) struct Numbered {
     pub candidate: SegmentCandidate,
     pub segment: WalSegment,
@@ -171,7 +171,7 @@ struct Chooser<'a> {
 }
 
 impl Chooser<'_> {
-    /// Leaves out what is of another cluster, version or size. `None` when nothing gives the sizes.
+    /// Leaves out segments from another cluster, version or size. `None` when nothing gives the sizes.
     fn agree(
         &mut self,
         control: Option<&ControlFile>,
@@ -261,7 +261,7 @@ impl Chooser<'_> {
         // No file holds WAL of a later timeline than its name says: the first page is damaged, the name is not.
         if let Some(named) = named.filter(|named| named.number == content.number) {
             let what =
-                format!("its first page is of timeline {}, later than its name says; the name is used", header.tli);
+                format!("its first page is on timeline {}, later than its name says; the name is used", header.tli);
             notes.add(NoteLevel::Problem, NoteKind::FirstPageDamaged, &candidate.label, what);
             return Some(Numbered { candidate, segment: named, wrong_name: false, is_headless: true });
         }
@@ -356,7 +356,7 @@ impl Chooser<'_> {
                 self.notes.add(level, NoteKind::WrongSize, label, what);
             }
             Some(found) if found > expected => {
-                let what = format!("goes on after the {expected} bytes of a segment; the rest is not read");
+                let what = format!("continues after the {expected} bytes of a segment; the rest is not read");
                 self.notes.add(NoteLevel::Problem, NoteKind::TrailingData, label, what);
             }
             _ => {}
@@ -392,7 +392,8 @@ impl Chooser<'_> {
             }
             let first = WalSegment { tli: after.segment.tli, number: before.segment.number.saturating_add(1) };
             let from = first.start_lsn(size).unwrap_or_default();
-            let what = format!("{missing} segments missing before it, WAL from {from} to {}", after.start_lsn);
+            let noun = if missing == 1 { "segment" } else { "segments" };
+            let what = format!("{missing} {noun} missing before it, WAL from {from} to {}", after.start_lsn);
             let note = SetNote::new(NoteKind::Gap, NoteLevel::Problem, Some(&after.label), what);
             self.notes.push(SetNote { wal_start: Some(from), wal_end: Some(after.start_lsn), ..note });
         }

@@ -10,7 +10,7 @@ use super::first_page::is_segment;
 /// Bytes of a decoder's input that are buffered.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// Kibibytes that an xz decoder needs besides its window.
+/// Kibibytes that an xz decoder needs in addition to its window.
 const XZ_OVERHEAD_KIB: u32 = 512;
 
 /// Layers of compression that are taken off, one inside the other.
@@ -55,7 +55,7 @@ impl Codec {
         }
     }
 
-    /// What the format is called.
+    /// Name of the format.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

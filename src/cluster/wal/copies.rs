@@ -20,7 +20,7 @@ const MAX_THREADS: usize = 8;
 /// Bytes that are the same in both copies after a difference, and not zero, when both were written there.
 const SAME_BYTES: usize = 32;
 
-/// What all copies have in common, and how they are read.
+/// Properties that all copies share, and the way to read them.
 pub(super) struct Copies<'a> {
     common: Common,
     timelines: Vec<TimelineId>,
@@ -51,7 +51,7 @@ struct Compared {
 #[derive(Clone, Copy)]
 struct Holds {
     to: Lsn,
-    /// Up to here there may be WAL of a record that goes on in a segment that is not there.
+    /// WAL before this may belong to a record that continues in a missing segment.
     unproven_to: Lsn,
 }
 
@@ -75,7 +75,7 @@ impl<'a> Copies<'a> {
         Self { common, timelines, access, progress: CopyProgress { total, ..CopyProgress::default() } }
     }
 
-    /// So many more bytes are done: whether to go on. Once interrupted, always interrupted.
+    /// Reports the bytes that were read: continue or not. Once interrupted, always interrupted.
     fn advance(&self, bytes: u64) -> ControlFlow<()> {
         let CopyProgress { total, done, interrupted } = &self.progress;
         if interrupted.load(Ordering::Relaxed) {
@@ -162,7 +162,7 @@ impl<'a> Copies<'a> {
         )
     }
 
-    /// Where they differ. What it says after an interruption is of no account.
+    /// The first difference. The result after an interruption is meaningless.
     fn compare(&self, used: &Numbered, other: &Numbered) -> Compared {
         let both = u64::from(self.common.segment_size).saturating_mul(2);
         let (compared, bytes) = self.compare_bytes(used, other);
@@ -173,7 +173,7 @@ impl<'a> Copies<'a> {
         }
     }
 
-    /// The same, and how many bytes were told as done.
+    /// The first difference, and the number of bytes reported.
     fn compare_bytes(&self, used: &Numbered, other: &Numbered) -> (Compared, u64) {
         if is_same_file(&used.candidate.stored_at, &other.candidate.stored_at) {
             return (Compared::default(), 0);
@@ -279,8 +279,8 @@ impl<'a> Copies<'a> {
             }
         } else if at < used_holds.unproven_to.max(left_holds.unproven_to) {
             let what = format!(
-                "differs from {label}, which is used, at {at}, inside a record that goes on in a segment that is not \
-                 there: which of the two is right is unknown"
+                "differs from {label}, which is used, at {at}, inside a record that continues in a missing segment: \
+                 which of the two is right is unknown"
             );
             say(NoteLevel::Problem, NoteKind::CopiesDiffer, what);
         }

@@ -27,7 +27,7 @@ const MAX_ENTRIES: usize = 100_000;
 /// Time after which a directory with segments missing is not listed again.
 const LOOKS_LIMIT: Duration = Duration::from_secs(1);
 
-/// What becomes of directories of segments below the one that is listed.
+/// Treatment of directories of segments below the one that is listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Below {
     Read,
@@ -133,7 +133,7 @@ impl PathSource<'_, '_> {
             return;
         }
         if ARCHIVE_SUFFIXES.iter().any(|suffix| without_codec(&text).ends_with(suffix)) {
-            let what = "an archive in a directory of segments is not looked into: name it to have it read";
+            let what = "an archive in a directory of segments is not read: pass it as a separate path to read it";
             let label = path.display().to_string();
             self.found.notes.add(NoteLevel::Skipped, NoteKind::Unrecognized, &label, what);
             return;
@@ -196,7 +196,7 @@ impl PathSource<'_, '_> {
     fn say_not_examined(&mut self, listing: &mut Listing, name: &str, path: &Path) {
         let mut left = MAX_ENTRIES;
         let what = match find_segment(path, MAX_DEPTH, &mut left) {
-            Some(found) => format!("holds segments, such as {found}; not examined: name it to have it read"),
+            Some(found) => format!("has segments, such as {found}; not checked: pass it as a separate path to read it"),
             None if left == 0 => "holds so many files that it was not looked through; not examined".to_owned(),
             None => {
                 listing.unrecognized = listing.unrecognized.saturating_add(1);
@@ -218,7 +218,7 @@ pub fn holds_no_wal(directory: &Path) -> bool {
     !has_archive && find_segment(directory, MAX_DEPTH, &mut left).is_none() && left > 0
 }
 
-/// True where segments are missing between others. Those that wait to be written again under the name of another are none.
+/// True if segments are missing between others. Segments that wait to be overwritten under another name do not count.
 fn has_gap(candidates: &[SegmentCandidate]) -> bool {
     let numbers: BTreeSet<u64> = candidates.iter().filter_map(SegmentCandidate::written_number).collect();
     numbers.iter().zip(numbers.iter().skip(1)).any(|(&one, &next)| next.saturating_sub(one) > 1)

@@ -1,4 +1,4 @@
-//! What keeps WAL from being read at all.
+//! Errors that prevent reading WAL.
 
 use std::io;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub enum WalSetError {
     Pattern {
         /// The pattern.
         pattern: String,
-        /// What is wrong with it.
+        /// The problem.
         source: glob::PatternError,
     },
     /// `-` was given twice, or there is no standard input to be read.
@@ -37,7 +37,7 @@ pub enum WalSetError {
     /// The temporary file cannot be made or written.
     #[error("cannot make a temporary file for unpacked WAL: {0}")]
     Scratch(io::Error),
-    /// The user broke off while copies of the same segment were compared.
+    /// The user interrupted while copies of the same segment were compared.
     #[error("interrupted while copies of the same WAL segments were compared")]
     Interrupted,
     /// No segment of the wanted cluster and timeline was found; the notes say what was found instead.

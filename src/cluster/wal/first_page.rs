@@ -1,4 +1,4 @@
-//! What the first page of a file says about the file.
+//! Facts from the first page of a file.
 
 use crate::parsers::wal::page::{LONG_HEADER, PageHeader};
 use crate::parsers::wal::version::{Major, UnknownMagic};

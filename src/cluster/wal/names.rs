@@ -1,4 +1,4 @@
-//! What the name of a file in `pg_wal` or an archive says.
+//! Facts from the name of a file in `pg_wal` or an archive.
 
 use super::codec::Codec;
 use crate::parsers::wal::timeline::{TimelineHistory, WalSegment};

@@ -1,4 +1,4 @@
-//! What is odd about the input, or was not examined.
+//! Oddities of the input, and parts that were not checked.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,7 +22,7 @@ pub enum NoteLevel {
     Skipped,
 }
 
-/// What a note is about.
+/// Subject of a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, strum::EnumIter)]
 pub enum NoteKind {
     /// Segments are missing between two that are there.
@@ -51,7 +51,7 @@ pub enum NoteKind {
     WrongSize,
     /// The input stops early.
     Truncated,
-    /// The input goes on after its end.
+    /// The input continues after its end.
     TrailingData,
     /// There is no history file of the timeline that is read.
     MissingHistory,
@@ -59,7 +59,7 @@ pub enum NoteKind {
     BadHistory,
     /// Segments of another timeline, left out.
     OtherTimeline,
-    /// The system refused, or the file is of a kind that is not opened.
+    /// The system refused, or files of this kind are not opened.
     Unreadable,
     /// Content that cannot be unpacked.
     CannotUnpack,
@@ -124,7 +124,7 @@ impl NoteKind {
 /// One odd thing. Displays as `file: what`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetNote {
-    /// What it is about.
+    /// Its subject.
     pub kind: NoteKind,
     /// How much it matters.
     pub level: NoteLevel,
@@ -132,7 +132,7 @@ pub struct SetNote {
     pub file: Option<String>,
     /// Offset in the file, where there is one.
     pub offset: Option<u64>,
-    /// What was found, in words.
+    /// The finding in words.
     pub what: String,
     /// Where the WAL begins that is missing, where segments are.
     pub wal_start: Option<Lsn>,
@@ -210,60 +210,60 @@ impl Notes {
 
 rules! {
     GAP: Wal "wal_gap",
-        why: "what happened there is not counted; a server cannot recover across it",
-        means: "Segments are missing between two others",
-        action: "Look for them: no server recovers across";
+        why: "records there are not counted; the server cannot recover across the gap",
+        means: "Segments are missing between others",
+        action: "Find them: the server cannot recover across the gap";
     DUPLICATE: Wal "wal_duplicate",
-        why: "what it holds is the beginning of what the other holds",
+        why: "its content is the beginning of the content of the other",
         means: "An earlier state of a segment, of which a later one is used",
         action: "Nothing";
     COPIES_DIFFER: Wal "wal_copies_differ",
         why: "one of the copies is damaged, or two servers wrote on one timeline",
-        means: "Two copies of a segment differ inside WAL; the one whose records hold further is used",
-        action: "Replace the damaged copy. Where records of both hold, find out which of two servers wrote each";
+        means: "Two copies of a segment differ inside WAL; the one with valid records to a later LSN is used",
+        action: "Replace the damaged copy. If both have valid records, find out which server wrote each";
     FOREIGN_SYSTEM: Wal "wal_foreign_system",
         why: "WAL of two clusters must not be mixed",
-        means: "WAL of another cluster",
+        means: "WAL from another cluster",
         action: "Remove it from the input";
     FOREIGN_VERSION: Wal "wal_foreign_version",
         why: "WAL of two versions must not be mixed",
-        means: "WAL of another or an unknown major",
-        action: "The same";
+        means: "WAL from another or an unknown major version",
+        action: "Remove it from the input";
     FOREIGN_SIZE: Wal "wal_foreign_size",
         why: "WAL of one cluster has one segment size",
         means: "Segment or page size differs",
-        action: "The same";
+        action: "Remove it from the input";
     WRONG_NAME: Wal "wal_wrong_name",
-        why: "a server would look for this WAL under another name",
+        why: "the server would look for this WAL under another name",
         means: "The name contradicts the content",
-        action: "A server would look for it under another name";
+        action: "The server would look for it under another name";
     LEFTOVER: Wal "wal_leftover",
-        why: "an old segment waiting under the name of a future one, as servers keep them",
-        means: "An old segment that waits to be written again",
+        why: "an old segment under the name of a future one, as servers keep them",
+        means: "An old segment that waits to be overwritten",
         action: "Nothing";
     RECYCLED: Wal "wal_recycled",
-        why: "a running server gives old segments the names of future ones, or removes them",
+        why: "a running server renames old segments to future ones, or removes them",
         means: "A segment was renamed or removed while files were listed",
-        action: "Nothing: a server works";
+        action: "Nothing: a server is running";
     UNWRITTEN: Wal "wal_unwritten",
-        why: "made in advance and never written",
-        means: "A segment made in advance",
+        why: "created in advance and never written",
+        means: "A segment created in advance",
         action: "Nothing";
     PARTIAL_USED: Wal "wal_partial_used",
         why: "it may end early",
         means: "A `.partial` file is used",
         action: "It may end early";
     WRONG_SIZE: Wal "wal_wrong_size",
-        why: "a segment file always has the whole size: it was cut, or never fully copied",
+        why: "a segment file always has the full size: it was cut, or never copied completely",
         means: "Not as long as a segment",
-        action: "Look for a whole copy";
+        action: "Find a complete copy";
     TRUNCATED: Wal "wal_truncated",
         why: "the rest of it is missing",
         means: "The input stops early",
-        action: "Look for a whole copy";
+        action: "Find a complete copy";
     TRAILING_DATA: Wal "wal_trailing_data",
         why: "the rest of it was not read",
-        means: "The input goes on after its end",
+        means: "The input continues after its end",
         action: "The rest was not read";
     MISSING_HISTORY: Wal "wal_missing_history",
         why: "segments of earlier timelines are not followed without it",
@@ -272,44 +272,44 @@ rules! {
     BAD_HISTORY: Wal "wal_bad_history",
         why: "segments of earlier timelines are not followed without it",
         means: "A history file cannot be used",
-        action: "The same";
+        action: "Add it: earlier timelines are not followed without it";
     OTHER_TIMELINE: Wal "wal_other_timeline",
         why: "one timeline and its ancestors are read; see --timeline",
-        means: "Segments of another timeline. Not examined where a missing history file, or a missing segment of the timeline \
-            that is read, leaves open whether they belong to it",
+        means: "Segments from another timeline. Not checked if a missing history file, or a missing segment of the \
+            timeline that is read, leaves open whether they belong to it",
         action: "Add the history file or the segment; for another timeline use `--timeline`";
     UNREADABLE: Wal "wal_unreadable",
-        why: "it may hold WAL that is missing here",
-        means: "The system refused, or the file is of a kind that is not opened",
+        why: "it may contain WAL that is missing here",
+        means: "The system denied access, or the file is of a kind that is not opened",
         action: "See the reason";
     CANNOT_UNPACK: Wal "wal_cannot_unpack",
-        why: "it may hold WAL that is missing here",
-        means: "Content that cannot be unpacked",
-        action: "Unpack it by other means";
+        why: "it may contain WAL that is missing here",
+        means: "Content that cannot be decompressed",
+        action: "Decompress it by other means";
     NOT_WAL: Wal "wal_not_wal",
         why: "it was not read",
         means: "The file is not WAL",
         action: "Nothing";
     FIRST_PAGE_DAMAGED: Wal "wal_first_page_damaged",
-        why: "only its name says what it belongs to",
+        why: "only its name identifies it",
         means: "The first page of a segment is damaged",
-        action: "Its name alone tells what it is";
+        action: "Only its name identifies it";
     EMPTY: Wal "wal_empty",
         why: "a segment file is never empty",
         means: "A segment without bytes",
-        action: "Look for a whole copy";
+        action: "Find a complete copy";
     UNRECOGNIZED: Wal "wal_stranger",
         why: "it was not read",
-        means: "A file whose name the server does not give",
+        means: "A file with a name that the server does not use",
         action: "It was not read";
     LIMIT: Wal "wal_limit",
-        why: "what comes after the limit was not read",
+        why: "later WAL was not read",
         means: "A limit of this program was reached",
         action: "The rest was not read";
     CONTROL: Wal "wal_control",
-        why: "what the cluster expects of its WAL is unknown",
+        why: "the WAL that the cluster needs is unknown",
         means: "`pg_control` cannot be used",
-        action: "What the cluster expects of its WAL is unknown";
+        action: "The WAL that the cluster needs is unknown";
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What can be read only once, standard input or a FIFO: an archive, or segments.
+//! Inputs that can be read only once, standard input or a FIFO: an archive, or segments.
 
 use std::io::{self, Cursor, Read};
 
@@ -13,7 +13,7 @@ use super::tar::is_tar;
 
 pub(super) const STDIN_LABEL: &str = "standard input";
 
-/// What can be read only once, unpacked into the scratch file.
+/// An input that can be read only once, unpacked into the scratch file.
 pub(super) struct OnceSource<'i, 'o> {
     pub label: &'i str,
     pub found: &'i mut Candidates,

@@ -1,4 +1,4 @@
-//! What to look for, and with which limits.
+//! Options and limits of the search.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -14,10 +14,10 @@ pub const DEFAULT_WINDOW_BYTES: u32 = 128 << 20;
 /// Bytes that are unpacked into the scratch file in all by default.
 pub const DEFAULT_SPILL_BYTES: u64 = 64 << 30;
 
-/// Told the bytes that are done and those in all, now and then and from all threads; breaks off.
+/// Called from all threads with the bytes done and in total; may interrupt.
 pub type WatchOpen<'a> = &'a (dyn Fn(u64, u64) -> ControlFlow<()> + Sync);
 
-/// What to look for, and what may be used to do so.
+/// Options of the search, and resources for it.
 pub struct WalSetOptions<'a> {
     /// The timeline to read; the newest that is present when `None`.
     pub timeline: Option<TimelineId>,
@@ -28,12 +28,12 @@ pub struct WalSetOptions<'a> {
     /// Makes an empty temporary file, for what can be read only once: compressed archives and standard input. Called once
     /// at most.
     pub scratch: &'a dyn Fn() -> io::Result<File>,
-    /// Of a `pg_wal` only what a server reads there: no file that is compressed, partial or under another name.
+    /// In a `pg_wal` only files that a server reads: no file that is compressed, partial or under another name.
     pub as_server: bool,
     /// Where copies differ and records of both hold after that, none of them is used, nor what follows; those in the `pg_wal` of
     /// the cluster are.
     pub undisputed: bool,
-    /// What the path `-` stands for.
+    /// Input for the path `-`.
     pub stdin: Option<&'a mut (dyn Read + Send)>,
     /// A FIFO that is named is read, to its end: the set is opened only once.
     pub fifos: bool,

@@ -34,7 +34,7 @@ struct Group {
     last: WalSegment,
 }
 
-/// What is known of the timeline that is read.
+/// Facts about the timeline that is read.
 pub(super) struct OtherTimelines<'a> {
     pub target: TimelineId,
     pub history: Option<&'a TimelineHistory>,

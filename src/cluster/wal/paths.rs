@@ -141,7 +141,7 @@ impl PathSource<'_, '_> {
         }
         let file = match ReadFile::open(path, links) {
             Ok(file) => file,
-            // A link that leads nowhere has not vanished.
+            // A dangling symlink has not vanished.
             Err(error) if origin.in_pg_wal && error.is_not_found() && !path.is_symlink() => {
                 self.found.note_vanished(&label);
                 return Ok(());
@@ -180,7 +180,7 @@ impl PathSource<'_, '_> {
                 },
                 (true, false) => read_stream(&label, peeled.stream, self.found, self.scratch, self.window_bytes),
                 (false, _) => {
-                    let what = "an archive under the name of a segment; name it to have it read";
+                    let what = "an archive under the name of a segment; pass it as a separate path to read it";
                     self.found.notes.add(NoteLevel::Skipped, NoteKind::NotWal, &label, what);
                     Ok(())
                 }
@@ -206,7 +206,7 @@ impl PathSource<'_, '_> {
         };
         let first = match hole {
             Some(page) => {
-                let what = "begins with zeros, yet holds pages of its own further on";
+                let what = "not zero-filled, although its first bytes are";
                 self.found.notes.add(NoteLevel::Problem, NoteKind::FirstPageDamaged, &label, what);
                 Some((None, Some(page)))
             }
@@ -248,7 +248,7 @@ impl PathSource<'_, '_> {
     }
 
     /// Leaves out the candidates from `known` on whose files have vanished since. A server gives several old segments new
-    /// names one after the other; without this, those that it had not come to yet would look as if others were missing
+    /// names one after the other; without this, those that it had not reached yet would look as if others were missing
     /// after them.
     pub(super) fn drop_vanished(&mut self, known: usize) {
         for _ in 0..MAX_LOOKS {

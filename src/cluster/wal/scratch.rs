@@ -20,7 +20,7 @@ pub(super) struct Scratch<'o> {
     written: u64,
 }
 
-/// What became of a segment that was unpacked.
+/// Result of unpacking a segment.
 pub(super) struct Spilled {
     pub stored_at: StoredAt,
     pub size_bytes: u64,

@@ -112,7 +112,7 @@ impl WalSet {
         &self.later_histories
     }
 
-    /// Its history, of which all segments are; `None` when there is no history file, and all segments are of the
+    /// Its history, with the timelines of all segments; `None` without a history file, when all segments are on the
     /// timeline itself.
     #[must_use]
     pub const fn history(&self) -> Option<&TimelineHistory> {

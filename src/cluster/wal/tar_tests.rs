@@ -85,7 +85,7 @@ proptest! {
     }
 }
 
-/// The same block without end.
+/// A block that repeats without end.
 struct Repeated {
     block: [u8; 512],
     at: usize,

@@ -135,17 +135,19 @@ pub(super) fn strangers(
 
 rules! {
     COMMIT_TIMES_LOST: ServerFiles "commit_times_lost",
-        why: "the file, or a page of it, is older than the rest: times of commits are gone",
-        means: "`pg_commit_ts` lacks times of transactions that WAL committed before the redo point",
-        action: "The file is older than the rest: bring back that of this time";
+        why: "commit timestamps are lost: the file, or a page of it, is older than the other files",
+        means: "`pg_commit_ts` lacks timestamps of transactions that WAL committed before the redo point",
+        action: "Restore the file from the same point in time as the rest";
     MULTIXACTS_LOST: ServerFiles "multixacts_lost",
-        why: "the file, or a page of it, is older than the rest: rows that several transactions locked or changed are read \
-            wrongly",
+        why: "rows that several transactions locked or changed are read incorrectly: the file, or a page of it, is \
+            older than the other files",
         means: "`pg_multixact` lacks multixacts that WAL made before the redo point",
-        action: "The same";
+        action: "Restore the file from the same point in time as the rest";
     COMMITS_LOST: ServerFiles "commits_lost",
-        why: "the file, or a page of it, is older than the rest: a start takes their changes for undone, without a word",
-        means: "`pg_xact` does not have transactions as committed that WAL at hand committed before the redo point: the file, or \
-            a page of it, is older than the rest. `start` is `not_usable`: a server takes their changes for undone",
-        action: "Bring `pg_xact` from the same moment as the rest, from a copy or a standby";
+        why: "after startup these committed changes silently disappear: this pg_xact file is older than the other \
+            files",
+        means: "`pg_xact` does not show transactions as committed that available WAL committed before the redo point: \
+            the file, or a page of it, is older than the rest. `start` is `not_usable`: the server treats these \
+            transactions as aborted",
+        action: "Restore `pg_xact` from the same point in time as the rest, from a copy or a standby";
 }

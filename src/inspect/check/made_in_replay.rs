@@ -63,7 +63,7 @@ pub(super) fn settle_made(
         let what =
             format!("the record at {} has replay remove this database and copy it from {source}", copy.record_lsn);
         let finding = if is_missing {
-            DATABASE_COPIED.problem(format!("{what}, which is not there")).because(SOURCE_MISSING)
+            DATABASE_COPIED.problem(format!("{what}, which does not exist")).because(SOURCE_MISSING)
         } else {
             DATABASE_COPIED.problem(what)
         };
@@ -92,14 +92,14 @@ fn fault_of(directory: &DataDir, made: &TablespaceCreated) -> Result<Option<Find
     let path = Path::new("pg_tblspc").join(made.spc_oid.to_string());
     let link = directory.root().join(&path);
     let why = match examined(&made.location) {
-        Err(error) if error.is_not_found() => "which is not there".to_owned(),
+        Err(error) if error.is_not_found() => "which does not exist".to_owned(),
         Err(error) => return Err(error),
         Ok(found) if !found.is_dir() => "which is no directory".to_owned(),
         Ok(found) if found.uid() != examined(directory.root())?.uid() => {
             format!("which belongs to another user, {}", found.uid())
         }
         Ok(_) if real_directory(&link).is_ok() && !list(&link)?.is_empty() => {
-            "and in place of its link there is a directory with files".to_owned()
+            "and a directory with files is where its link should be".to_owned()
         }
         Ok(_) => return Ok(None),
     };
@@ -126,27 +126,31 @@ fn real_tablespaces(directory: &DataDir, settings: &Settings) -> Vec<Finding> {
     .collect()
 }
 
-const SOURCE_MISSING: &str = "the server starts, and the database is empty, without a word: bring the other directory back before the \
-    start, or the whole cluster from a copy of one moment";
+const SOURCE_MISSING: &str = "the server starts, and the database is silently empty: restore the other directory \
+    before startup, or the whole cluster from one consistent copy";
 
 rules! {
     TABLESPACE_OF_WAL: ServerFiles "tablespace_of_wal",
-        why: "replay ends there, and no server starts: make the directory, empty, for the user that the server runs as",
-        means: "A record from the redo point on makes a tablespace in a directory that is not there, is none or belongs to \
-            another user, or in place of its link there is a directory with files: replay ends there, and no server starts",
-        action: "Make the directory, empty, for the user that the server runs as; move away what is in place of the link";
+        why: "recovery ends there, and the server does not start: create the directory, empty, for the user who runs \
+            the server",
+        means: "A record after the redo point creates a tablespace, and recovery ends there: its directory is \
+            missing, is not a directory or belongs to another user, or a directory with files is where its link \
+            should be",
+        action: "Create the directory, empty, for the user who runs the server; move away whatever is where its link \
+            should be";
     TABLESPACE_NO_LINK: ServerFiles "tablespace_no_link",
-        why: "a copy that followed the links: recovery from a backup or of a standby ends over it. Move it elsewhere and set a \
+        why: "a copy followed the links: recovery of a backup or standby fails here. Move the directory elsewhere and \
             link to it, or set allow_in_place_tablespaces",
-        means: "In `pg_tblspc` a directory stands where servers have a link, as a copy makes it that follows links, and a backup \
-            or a standby is recovered: a server ends over it unless `allow_in_place_tablespaces` is on",
-        action: "Move it elsewhere and set a link to it";
+        means: "`pg_tblspc` has a directory where servers have a link, as a copy that follows links creates it, and a \
+            backup or standby is recovered: recovery fails unless `allow_in_place_tablespaces` is on",
+        action: "Move it elsewhere and create a link to it";
     DATABASE_COPIED: ServerFiles "database_copied",
-        why: "what the other one came to since, and damage in it, is in this one then; that pages of it heal in replay does not \
-            help the copy, which is made before. Make a standby anew rather than start it over this",
-        means: "A record from the redo point on has replay remove a database and copy it from the files of another one, as these \
-            are now. Where the other one is gone (`start` is `not_usable`), the database is empty afterwards, without a word; \
-            where it was changed or damaged since, so is the copy (`start` is `unknown`). Said of standbys, backups and crashes \
-            just after `CREATE DATABASE` or `ALTER DATABASE SET TABLESPACE`; not where the other one is `template0`",
-        action: "Make a standby anew, or restore a later backup";
+        why: "changes and damage in the source database since then are copied into this one. Pages of the source that \
+            recovery fixes do not help: the copy is made before. Recreate a standby instead of starting it",
+        means: "A record after the redo point has recovery remove a database and copy it from the files of another \
+            database as they are now. If the other database is missing (`start` is `not_usable`), the copy is \
+            silently empty; if it was changed or damaged later, so is the copy (`start` is `unknown`). Reported for \
+            standbys, backups and crashes just after `CREATE DATABASE` or `ALTER DATABASE SET TABLESPACE`, except \
+            from `template0`",
+        action: "Recreate the standby, or restore a later backup";
 }

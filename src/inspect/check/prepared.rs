@@ -26,8 +26,8 @@ pub(super) fn missing_prepared(
             Some(
                 PREPARED_MISSING
                     .problem(format!(
-                        "missing, though the record at {} prepared its transaction, and nothing in the WAL \
-                    at hand ended it",
+                        "missing, though the record at {} prepared its transaction, and nothing in the available WAL \
+                    ended it",
                         record.start
                     ))
                     .in_file(&file),
@@ -38,9 +38,9 @@ pub(super) fn missing_prepared(
 
 rules! {
     PREPARED_MISSING: ServerFiles "prepared_missing",
-        why: "a start loses the transaction without a word: whoever prepared it can neither commit nor roll it back",
-        means: "The file of a prepared transaction (`pg_twophase`) is gone: WAL at hand shows that it was prepared before the \
-            redo point and not ended. A start loses it without a word",
-        action: "Bring the file back from a copy of the cluster before the start. There is no other place for its changes: what \
-            it had done counts as rolled back";
+        why: "startup silently loses the prepared transaction; it can no longer be committed or rolled back",
+        means: "The file of a prepared transaction (`pg_twophase`) is missing: available WAL shows that it was \
+            prepared before the redo point and not ended. Startup silently loses it",
+        action: "Restore the file from a copy of the cluster before startup. No other file has its changes: without \
+            it they count as rolled back";
 }

@@ -42,8 +42,8 @@ pub(super) fn start_writes(
             Ok(Some(Contradiction::PageOfNoRecord { page, page_lsn, pages })) => {
                 cause = Some(Contradiction::PageOfNoRecord { page, page_lsn, pages });
                 found.push(RING_OF_STRANGERS.problem(format!(
-                    "a start in mode double_writes overwrites {pages} whole pages with images of another cluster or time, the first: {} {} \
-                     block {} by an image with LSN {page_lsn}, where no record ends",
+                    "startup in mode double_writes overwrites {pages} intact pages with images from another cluster \
+                     or time, the first: {} {} block {} with an image with LSN {page_lsn}, where no record ends",
                     page.rel, page.fork, page.block
                 )));
             }

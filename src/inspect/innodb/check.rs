@@ -165,7 +165,7 @@ impl InnodbExamination {
             )));
         }
         if zero > 0 {
-            let what = format!("pages of zeros that have an image: {zero}");
+            let what = format!("zero-filled pages that have an image: {zero}");
             self.findings.push(if wrong > 0 {
                 rules::ZERO_PAGES.problem(format!("{what}; {wrong} of them were written after the checkpoint"))
             } else {

@@ -317,7 +317,7 @@ impl InnodbSource {
         for name in &self.doublewrite.other_sizes {
             add(rules::OTHER_PAGE_SIZE
                 .note(format!(
-                    "the file is of another page size than the instance ({} bytes)",
+                    "the file has another page size than the instance ({} bytes)",
                     self.doublewrite.page_bytes
                 ))
                 .in_file(name));

@@ -35,7 +35,7 @@ pub enum StepChange {
     #[error("no such fork")]
     NoSuchFork,
     /// Its image is not there any more.
-    #[error("its image is no longer there")]
+    #[error("its image no longer exists")]
     ImageGone,
     /// The page is another.
     #[error("the page has changed")]

@@ -256,7 +256,7 @@ impl ReplayWal {
         }
     }
 
-    #[allow(clippy::too_many_arguments, reason = "what a reading of WAL needs, one by one")]
+    #[allow(clippy::too_many_arguments, reason = "everything that reading WAL needs, one by one")]
     fn read(
         &self,
         replay: &mut Replay,

@@ -134,20 +134,21 @@ impl SlotJson {
         let mut faults: Vec<String> = Vec::new();
         let failed = matches!(facts.condition, Condition::Torn | Condition::Damaged);
         if let Some(computed) = facts.computed_crc.filter(|computed| failed && *computed != header.crc) {
-            faults.push(format!("slot CRC is {:#010x}, the bytes give {computed:#010x}", header.crc));
+            faults.push(format!("slot CRC: stored {:#010x}, computed {computed:#010x}", header.crc));
         }
         if let Some(crc) = facts.image_crc.filter(|crc| !crc.is_good()) {
-            faults.push(format!("image CRC is {:#010x}, the bytes give {:#010x}", crc.stored, crc.computed));
+            faults.push(format!("image CRC: stored {:#010x}, computed {:#010x}", crc.stored, crc.computed));
         }
         if let Some(sector) = facts.zero_from_sector {
-            faults.push(format!("the image is zero from its sector {sector} on"));
+            faults.push(format!("the image is zero starting at sector {sector}"));
         }
         faults.extend(facts.slot_faults.iter().map(ToString::to_string));
         if facts.condition != Condition::Empty {
             faults.extend(facts.page_faults.iter().map(ToString::to_string));
             if facts.condition == Condition::Aborted {
-                faults
-                    .push("its writer gave it up: the bytes where the image should be are of another page".to_owned());
+                faults.push(
+                    "its writer discarded it: the bytes where the image should be belong to another page".to_owned(),
+                );
             }
             if header.lsn != facts.page.lsn {
                 faults.push("the slot header has another LSN than its image".to_owned());

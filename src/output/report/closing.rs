@@ -42,7 +42,7 @@ pub(super) fn findings_section(main: &mut Blocks, closing: &Closing, command: &s
                 Span::Code(format!("{file}{at}")),
             ]
         };
-        let headings = ["", "what was found, and why it matters", "where"];
+        let headings = ["", "finding, and why it matters", "where"];
         inner.table("", headings, findings.iter().take(MAX_LISTED).map(row));
         more(inner, findings.len(), MAX_LISTED, command);
     });

@@ -12,48 +12,53 @@ impl fmt::Display for Contradiction {
                 let file = wal_file.as_ref().map(|name| format!(" (file {name})")).unwrap_or_default();
                 write!(
                     f,
-                    "a base backup whose backup_label is gone: recovery would begin at {redo_lsn}. Its lines were: \"START WAL LOCATION: \
-                     {start_lsn}{file}\", \"CHECKPOINT LOCATION: \" with the LSN of the first checkpoint record of that redo point, \"BACKUP \
-                     METHOD: streamed\", \"BACKUP FROM: {from}\", \"START TIMELINE: {timeline}\""
+                    "backup_label of this base backup is missing: recovery would begin at {redo_lsn}. Its lines were: \
+                     \"START WAL LOCATION: {start_lsn}{file}\", \"CHECKPOINT LOCATION: \" with the LSN of the first \
+                     checkpoint record of that redo point, \"BACKUP METHOD: streamed\", \"BACKUP FROM: {from}\", \
+                     \"START TIMELINE: {timeline}\""
                 )
             }
             Self::PageAfterShutdown { page_lsn, checkpoint_lsn, upgrade } => {
                 write!(
                     f,
-                    "a page has LSN {page_lsn}, and the cluster was shut down at {checkpoint_lsn}: another server, or this one \
-                     at another time, wrote it"
+                    "a page has LSN {page_lsn}, but the cluster was shut down at {checkpoint_lsn}: another server, or \
+                     this one at another time, wrote the page"
                 )?;
                 if upgrade.has_old_control {
-                    f.write_str("; global/pg_control.old speaks for pg_upgrade --link")?;
+                    f.write_str("; global/pg_control.old indicates pg_upgrade --link")?;
                 }
                 match upgrade.linked_files {
                     0 => Ok(()),
                     count => write!(f, "; another directory shares {count} of the relation files"),
                 }
             }
-            Self::XidsAhead { rows, next } => write!(f, "{rows}, and pg_control has {next} as the next transaction"),
+            Self::XidsAhead { rows, next } => write!(f, "{rows}, but the next transaction in pg_control is {next}"),
             Self::MultixactsAhead { rows, next } => {
-                write!(f, "{rows}, and pg_control has {next} as the next multixact")
+                write!(f, "{rows}, but the next multixact in pg_control is {next}")
             }
             Self::DatabaseUnknown { oid } => {
-                write!(f, "the directory holds relations, and pg_database has no database {oid}")
+                write!(f, "the directory has relations, but pg_database has no database {oid}")
             }
             Self::PageOfNoRecord { page_lsn, pages, .. } => {
-                write!(f, "a whole page has LSN {page_lsn}, and no record of the WAL at hand ends there")?;
+                write!(f, "an intact page has LSN {page_lsn}, but no record of the available WAL ends there")?;
                 if *pages > 1 { write!(f, " ({pages} such pages)") } else { Ok(()) }
             }
-            Self::XactOlder { rows } => write!(f, "{rows} as committed, and pg_xact says that they are not"),
+            Self::XactOlder { rows } => write!(f, "{rows} as committed, but pg_xact says that they are not"),
             Self::WalDiverged { record_lsn, what } => {
-                write!(f, "WAL from elsewhere is of another history, by its record at {record_lsn}: ")?;
+                write!(f, "WAL from another place has a different history, according to its record at {record_lsn}: ")?;
                 match what {
                     SeamFault::Xid { xid, next } => {
-                        write!(f, "it is of transaction {xid}, and the next one at the checkpoint was {next}")
+                        write!(
+                            f,
+                            "it belongs to transaction {xid}, but the next transaction at the checkpoint was \
+                            {next}"
+                        )
                     }
                     SeamFault::Commit { xid } => {
-                        write!(f, "it commits transaction {xid}, and pg_xact does not have that")
+                        write!(f, "it commits transaction {xid}, but pg_xact does not")
                     }
                     SeamFault::NextXid { before, after } => {
-                        write!(f, "its next transaction is {after}, and that of the checkpoint before it {before}")
+                        write!(f, "its next transaction is {after}, but {before} in the checkpoint before it")
                     }
                     SeamFault::Time { seconds } => {
                         write!(f, "it is {seconds} s older than the checkpoint before it")
@@ -61,7 +66,7 @@ impl fmt::Display for Contradiction {
                 }
             }
             Self::TimelineForked { newest, own, fork_lsn } => {
-                write!(f, "the last checkpoint is on timeline {own}, and recovery follows timeline {newest}, which ")?;
+                write!(f, "the last checkpoint is on timeline {own}, but recovery follows timeline {newest}, which ")?;
                 match fork_lsn {
                     Some(lsn) => write!(f, "left it at {lsn}, before the checkpoint"),
                     None => f.write_str("never was on it"),
@@ -74,10 +79,10 @@ impl fmt::Display for Contradiction {
 impl fmt::Display for RowAhead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { page, item, value, newest, rows, relations } = self;
-        write!(f, "block {} item {item} names {value}", page.block)?;
+        write!(f, "block {} item {item} has {value}", page.block)?;
         match rows {
             1 => Ok(()),
-            _ => write!(f, ", {rows} rows of {relations} relation(s) name numbers up to {newest}"),
+            _ => write!(f, ", {rows} rows of {relations} relation(s) have numbers up to {newest}"),
         }
     }
 }
@@ -87,20 +92,20 @@ impl fmt::Display for WrongRows {
         let Self { page, item, fault, rows, further } = self;
         write!(f, "block {} item {item} ", page.block)?;
         match fault {
-            RowFault::FrozenXid { xid, oldest } => write!(f, "names transaction {xid}, and relfrozenxid is {oldest}")?,
+            RowFault::FrozenXid { xid, oldest } => write!(f, "has transaction {xid}, but relfrozenxid is {oldest}")?,
             RowFault::OldMultixact { multi, oldest } => {
-                write!(f, "names multixact {multi}, and relminmxid is {oldest}")?;
+                write!(f, "has multixact {multi}, but relminmxid is {oldest}")?;
             }
             RowFault::Undone { xid } => {
-                write!(f, "says that transaction {xid} committed, and pg_xact says that it did not")?
+                write!(f, "says that transaction {xid} committed, but pg_xact says that it did not")?
             }
-            RowFault::Column { number } => write!(f, "ends before its column {number} does")?,
+            RowFault::Column { number } => write!(f, "ends inside its column {number}")?,
         }
         if *rows > 1 {
-            write!(f, "; {rows} rows of this relation are wrong")?;
+            write!(f, "; {rows} rows of this relation are damaged")?;
         }
         if *further > 0 {
-            write!(f, "; {further} further relations have such rows")?;
+            write!(f, "; {further} more relations have such rows")?;
         }
         Ok(())
     }
@@ -111,9 +116,10 @@ impl RowFault {
     pub const fn why(&self) -> &'static str {
         match self {
             Self::FrozenXid { .. } => {
-                "VACUUM fails over the row (\"found xmin from before relfrozenxid\"), and pg_xact may no longer hold its outcome"
+                "VACUUM fails because of the row (\"found xmin from before relfrozenxid\"), and pg_xact may no longer \
+                    have its outcome"
             }
-            Self::OldMultixact { .. } => "VACUUM fails over the row (\"found multixact from before relminmxid\")",
+            Self::OldMultixact { .. } => "VACUUM fails because of the row (\"found multixact from before relminmxid\")",
             Self::Undone { .. } => "the row or pg_xact is damaged",
             Self::Column { .. } => {
                 "the row is damaged: reading that column fails or ends the server process; dump the table without this ctid"

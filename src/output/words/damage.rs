@@ -27,7 +27,7 @@ impl fmt::Display for PageCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Sound => f.pad("sound"),
-            Self::Zeroed => f.pad("all zero"),
+            Self::Zeroed => f.pad("zero-filled"),
             Self::Damaged(damage) => write!(f, "damaged: {damage}"),
         }
     }
@@ -50,7 +50,7 @@ impl fmt::Display for PageDamage {
 
 impl fmt::Display for ChecksumMismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "checksum is {:#06x}, the bytes give {:#06x}", self.stored, self.computed)
+        write!(f, "stored checksum {:#06x}, computed {:#06x}", self.stored, self.computed)
     }
 }
 
@@ -74,92 +74,86 @@ impl fmt::Display for Symptom {
             }
             Self::FileEndsInside { have_bytes } => write!(f, "the file ends {have_bytes} bytes into the page"),
             Self::FileEndsBefore => {
-                f.write_str("the file ends before this page, which replay or an image shows to have been there")
+                f.write_str("the file ends before this page, but recovery or an image shows that the page existed")
             }
             Self::FileMissing => f.write_str(
-                "the relation has no file, so all of its pages are gone; replay or an image shows that there should be one",
+                "the relation has no file, so all of its pages are missing; recovery or an image shows that it should \
+                    have one",
             ),
             Self::FileMissingByCatalog => f.write_str(
-                "the relation has no file, so all of its pages are gone; the catalog has it, and WAL does not say \
-                 that it was dropped",
+                "the relation has no file, so all of its pages are missing; the catalog has it, and WAL has no record \
+                 that dropped it",
             ),
-            Self::ZeroedContent => {
-                f.write_str("the page is all zero, although replay or an image shows that it had content")
-            }
+            Self::ZeroedContent => f.write_str("the page is zeroed: recovery or an image shows that it had content"),
             Self::LostContent { record_lsn } => write!(
                 f,
-                "nothing is left of the page, yet the record at {record_lsn} from before the redo point changed it, and nothing \
-                 in WAL removed it since"
+                "the page has no content, but the record at {record_lsn} before the redo point changed it, and no \
+                 later record removed it"
             ),
-            Self::LostWrite => {
-                f.write_str("a change from before the redo point is missing on disk: a write was lost")
-            }
-            Self::EqualsButChecksum { source } => write!(f, "it equals {source} in all but its checksum"),
+            Self::LostWrite => f.write_str("lost write: a change before the redo point is missing on disk"),
+            Self::EqualsButChecksum { source } => write!(f, "it equals {source} except for its checksum"),
             Self::ChecksumOfImage { source } => {
-                write!(f, "it has the checksum of {source}, but only a part of that version was written")
+                write!(f, "its checksum matches {source}: the write of that version was torn")
             }
             Self::FlippedBits { source, bits } => {
                 let count = if *bits == 1 { "one bit" } else { "two bits" };
                 write!(f, "it differs from {source} in {count}")
             }
-            Self::TwoVersions => f.write_str("its first and its last sectors are of two different versions of the page"),
+            Self::TwoVersions => f.write_str("its first and last sectors are from different versions of the page"),
             Self::LaterTransaction { page_lsn, xid, first_lsn } => write!(
                 f,
-                "its LSN is {page_lsn}, yet it shows transaction {xid}, whose first record for this page ends at \
+                "its LSN is {page_lsn}, but it has transaction {xid}, whose first record for this page ends at \
                  {first_lsn}"
             ),
             Self::Contradiction { page_lsn, found } => {
                 let (at, misfit) = (found.lsn, found.misfit);
                 match misfit {
                     Misfit::Differs { .. } | Misfit::Unexplained { .. } => {
-                        write!(f, "its LSN is {page_lsn}, yet {misfit}; the last record up to there is at {at}")
+                        write!(f, "its LSN is {page_lsn}, but {misfit}; the last record before that LSN is at {at}")
                     }
                     Misfit::Missing { .. } | Misfit::Taken { .. } => write!(
                         f,
-                        "its LSN is {page_lsn}, and the record at {at} comes later, yet the page does not have what that \
-                         record needs: {misfit}"
+                        "its LSN is {page_lsn}, but the page lacks what the later record at {at} needs: {misfit}"
                     ),
                 }
             }
             Self::Layout(fault) => write!(f, "{fault}; no server leaves a page in this state"),
             Self::ImpossibleLinks(ImpossibleLinks { first, count }) => write!(
                 f,
-                "it names {} whose files would have to be gone together with all files before them, and hardly anything names \
-                 pages of those: {first}{}",
+                "it refers to {} in files that do not exist, and almost nothing refers to pages of those or earlier \
+                 files: {first}{}",
                 if *count == 1 { "a page".to_owned() } else { format!("{count} pages") },
                 if *count == 1 { "" } else { " and others" }
             ),
-            Self::OtherRows { slot, images: 1 } => write!(
-                f,
-                "its rows are not those of slot {slot}, and the records between them do not explain the difference"
-            ),
+            Self::OtherRows { slot, images: 1 } => {
+                write!(f, "its rows differ from slot {slot}, and no records between them explain the difference")
+            }
             Self::OtherRows { slot, images } => write!(
                 f,
-                "its rows are not those of {images} images, slot {slot} among them, and the records between them do not \
-                 explain the difference"
+                "its rows differ from {images} images (slot {slot} is one), and no records between them explain the \
+                 difference"
             ),
             Self::SameLsnOtherContent { slot } => {
                 write!(f, "it has the LSN of slot {slot} and differs from it in more than hint bits")
             }
             Self::DiffersFromReplay { page_lsn, first, bytes } => write!(
                 f,
-                "its LSN is {page_lsn}, yet {bytes} bytes, from offset {first} on, are not what replay up to there makes \
-                 of the page"
+                "its LSN is {page_lsn}, but {bytes} bytes, the first at offset {first}, differ from the page that \
+                 recovery produces at that LSN"
             ),
             Self::LacksRecord { page_lsn, record_lsn } => write!(
                 f,
-                "its LSN is {page_lsn}, yet the record at {record_lsn} from before the redo point changes it: a write \
-                 was lost"
+                "lost write: its LSN is {page_lsn}, but the record at {record_lsn} before the redo point changes it"
             ),
             Self::LsnOfNoRecord { page_lsn } => write!(
                 f,
-                "its LSN is {page_lsn}, yet no record that ends there changes this page: what is here is another page, or the \
+                "its LSN is {page_lsn}, but no record that ends there changes this page: another page is here, or the \
                  LSN is damaged"
             ),
             Self::RowsInHole { page_lsn, bytes, source } => write!(
                 f,
-                "by its LSN {page_lsn} this part of the page should be empty, yet it holds {bytes} bytes of rows \
-                 that only {source} has"
+                "at LSN {page_lsn} this part of the page should be empty, but it has {bytes} bytes of rows that only \
+                 {source} has"
             ),
         }
     }
@@ -169,9 +163,9 @@ impl fmt::Display for Misfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Differs { item } => write!(f, "item {item} is not as WAL left it"),
-            Self::Unexplained { item } => write!(f, "item {item} names a transaction that no record brought there"),
-            Self::Missing { item } => write!(f, "item {item} is not there"),
-            Self::Taken { item } => write!(f, "item {item} is there already"),
+            Self::Unexplained { item } => write!(f, "item {item} has a transaction that no record added"),
+            Self::Missing { item } => write!(f, "item {item} is missing"),
+            Self::Taken { item } => write!(f, "item {item} exists already"),
         }
     }
 }
@@ -182,22 +176,26 @@ impl fmt::Display for LayoutFault {
             Self::Gap { used, space } => write!(f, "its items take {used} of the {space} bytes that they should fill"),
             Self::Overlap { item, other } => write!(f, "items {item} and {other} share bytes"),
             Self::Length { item, pointer, own } => {
-                write!(f, "entry {item} is {own} bytes long by itself and {pointer} by its line pointer")
+                write!(f, "entry {item} has length {own}, but its line pointer says {pointer}")
             }
             Self::Duplicate { item, other } => {
-                write!(f, "entries {item} and {other} are the same and lead to the same row")
+                write!(f, "entries {item} and {other} are equal and point to the same row")
             }
             Self::Special { bytes } => {
-                write!(f, "the last {bytes} bytes, which say of which sort the page is, are all zero")
+                write!(f, "the last {bytes} bytes, which contain the kind of the page, are zero")
             }
             Self::Marks { counted, found } => {
-                write!(f, "the page counts {counted} marks of entries that are gone, and holds {found}")
+                write!(f, "the page counts {counted} marks of removed entries, but has {found}")
             }
             Self::Chain { item, next } => {
-                write!(f, "entry {item} leads on to item {next}, which is not an entry, or to which another leads, too")
+                write!(
+                    f,
+                    "entry {item} points to item {next}, which is not an entry, or has another entry pointing \
+                    to it"
+                )
             }
             Self::Rows { item } => {
-                write!(f, "entry {item} leads to what cannot be a row, or holds a broken list of rows")
+                write!(f, "entry {item} points to something that is not a row, or has a damaged list of rows")
             }
             Self::Misplaced { count } => {
                 write!(f, "{count} rows point to the location of another such row as their own")

@@ -23,11 +23,10 @@ impl fmt::Display for DonorGap {
             Self::DonorFileEndsBefore => "has no such page: its file ends before",
             Self::DonorFileNotPlain => "has the file in a form of the archive that is not read",
             Self::DonorPageNotKept => {
-                "is an archive, of which more pages are wanted than are kept in memory: examine this one with page"
+                "is an archive, and more of its pages are needed than fit in memory: check this page with the command \
+                    page"
             }
-            Self::DonorFileIsOfCluster => {
-                "has no file of its own here: a link leads to that of the cluster, which is not a copy"
-            }
+            Self::DonorFileIsOfCluster => "has only a link to the file of the cluster here, which is not a copy",
         })
     }
 }
@@ -43,50 +42,51 @@ impl fmt::Display for DonorRefusal {
         match self {
             Self::Unreadable(error) => error.fmt(f),
             Self::NotADataDirectory(error) => error.fmt(f),
-            Self::ClusterUnknown => {
-                f.write_str("pg_control of the cluster cannot be trusted, so nothing says what is a copy of it")
-            }
+            Self::ClusterUnknown => f.write_str(
+                "pg_control of the cluster is missing, unreadable or damaged, so copies of it cannot be \
+                    recognised",
+            ),
             Self::ControlShort(error) => write!(f, "its pg_control ends early: {error}"),
             Self::ControlDamaged => f.write_str("its pg_control is damaged"),
             Self::ControlOfUnknownVersion { version } => {
-                write!(f, "its pg_control has version {version}, which is not known")
+                write!(f, "its pg_control has unknown version {version}")
             }
             Self::OtherSystem { found, expected } => {
-                write!(f, "it is of another cluster: its system identifier is {found}, expected {expected}")
+                write!(f, "it belongs to another cluster: its system identifier is {found}, expected {expected}")
             }
-            Self::OtherMajor { found, expected } => write!(f, "it is of major {found}, expected {expected}"),
-            Self::UnknownMajor { found } => write!(f, "its PG_VERSION says {found:?}, which is not known"),
-            Self::OtherSizes => f.write_str("its pages, segments or catalogs are not those of the cluster"),
+            Self::OtherMajor { found, expected } => write!(f, "it has major version {found}, expected {expected}"),
+            Self::UnknownMajor { found } => write!(f, "its PG_VERSION says {found:?}, which is unknown"),
+            Self::OtherSizes => f.write_str("its page size, segment size or catalog version differs from the cluster"),
             Self::IsTheCluster => f.write_str("it is the cluster itself"),
-            Self::InsideTheCluster => f.write_str("it lies inside the data directory"),
+            Self::InsideTheCluster => f.write_str("it is inside the data directory"),
             Self::Running(sign) => match sign {
-                ServerSign::Running { why, .. } => write!(f, "a server runs on it: {why}"),
+                ServerSign::Running { why, .. } => write!(f, "a server runs in it: {why}"),
                 ServerSign::MayRun { why, .. } | ServerSign::Unclear { why } | ServerSign::Hidden { why } => {
-                    write!(f, "a server may run on it: {why}")
+                    write!(f, "a server may run in it: {why}")
                 }
-                ServerSign::Unreadable(error) => write!(f, "a server may run on it: {error}"),
-                _ => f.write_str("a server may run on it"),
+                ServerSign::Unreadable(error) => write!(f, "a server may run in it: {error}"),
+                _ => f.write_str("a server may run in it"),
             },
-            Self::Incremental => f.write_str(
-                "it is an incremental backup: make a full one of it and those before it with pg_combinebackup first",
-            ),
+            Self::Incremental => {
+                f.write_str("it is an incremental backup: combine it with the earlier ones with pg_combinebackup first")
+            }
             Self::LabelWithoutStart => f.write_str("its backup_label does not say where the backup begins"),
             Self::LabelAfterControl { label_lsn, control_lsn } => write!(
                 f,
-                "by its backup_label the backup begins at {label_lsn}, after the redo point {control_lsn} of its \
-                 pg_control: the label is of another backup"
+                "its backup_label says that the backup begins at {label_lsn}, after the redo point {control_lsn} of \
+                 its pg_control: the label belongs to another backup"
             ),
             Self::NoRedoPoint => f.write_str("its pg_control has no redo point"),
             Self::TimelineUnknown { donor, cluster } => write!(
                 f,
-                "it is of timeline {donor}, the cluster of timeline {cluster}, and there is no history file that says \
-                 how they belong together: give the WAL archive with --wal"
+                "it is on timeline {donor}, the cluster on timeline {cluster}, and no history file connects them: \
+                 pass the WAL archive with --wal"
             ),
             Self::OtherTimeline { donor, redo_lsn, cluster } => {
                 write!(f, "it begins at {redo_lsn} on timeline {donor}, where the cluster was on timeline {cluster}")
             }
             Self::OtherHistory { tli } => {
-                write!(f, "its timeline {tli} is not that of the cluster: their history files differ")
+                write!(f, "its timeline {tli} differs from that of the cluster: their history files differ")
             }
         }
     }

@@ -32,7 +32,7 @@ impl fmt::Display for FetchError {
         match self {
             Self::Slot(error) => error.fmt(f),
             Self::SlotChanged { file, slot_index } => {
-                write!(f, "{file} slot {slot_index} no longer holds this page, or its CRC is wrong")
+                write!(f, "{file} slot {slot_index} no longer contains this page, or its CRC is invalid")
             }
             Self::Wal(error) => error.fmt(f),
             Self::NotBuilt => f.write_str("the page was not rebuilt"),
@@ -58,7 +58,7 @@ impl fmt::Display for FileEvent {
             what @ LifeCycle::Truncated { .. } => write!(f, "{} at {at}", file_words(what)),
             LifeCycle::Dropped { committed: true, .. } => write!(f, "the relation is dropped by the commit at {at}"),
             LifeCycle::Dropped { committed: false, .. } => {
-                write!(f, "the relation's creation is undone by the abort at {at}")
+                write!(f, "the transaction that created the relation is aborted at {at}")
             }
             LifeCycle::DatabaseCreated { .. } => write!(f, "the database is created as a copy at {at}"),
             LifeCycle::DatabaseDropped { .. } => write!(f, "the database is dropped at {at}"),
@@ -69,13 +69,14 @@ impl fmt::Display for FileEvent {
 impl fmt::Display for Statement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::SlotCrcRight => f.write_str("the slot's CRC is right"),
+            Self::SlotCrcRight => f.write_str("the slot's CRC is valid"),
             Self::OwnChecksumRight => f.write_str(
-                "the slot's CRC proves nothing in this layout, but the image's own checksum is right, which covers \
-                 its bytes and the number of its block",
+                "the slot's CRC proves nothing in this layout, but the image's page checksum is valid, which covers \
+                 its bytes and block number",
             ),
             Self::NoChecksumAtAll => f.write_str(
-                "this layout's CRC proves nothing, and the image has no checksum of its own: the slot may be damaged",
+                "the slot's CRC proves nothing in this layout, and the image has no page checksum: the slot may be \
+                    damaged",
             ),
             Self::SlotLsnDiffers { slot_lsn, page_lsn } => {
                 write!(
@@ -84,63 +85,62 @@ impl fmt::Display for Statement {
                 )
             }
             Self::CopiedUnderLock { with_checksum: true } => {
-                f.write_str("the image's own checksum is right: it was copied under a lock")
+                f.write_str("the image's page checksum is valid: it was copied under a lock")
             }
             Self::CopiedUnderLock { with_checksum: false } => f.write_str("it was copied under a lock"),
-            Self::CopiedWithoutLock => f.write_str(
-                "copied by a checkpoint without a lock, so it carries no checksum of its own; its structure is sound",
-            ),
+            Self::CopiedWithoutLock => {
+                f.write_str("written by a checkpoint without a page lock: no page checksum, structure valid")
+            }
             Self::WrittenSinceCheckpoint { verdict, reason } => {
                 let sure = reason.confidence().name();
                 match verdict {
-                    BatchVerdict::Current => write!(f, "it was written since the last checkpoint ({sure})"),
+                    BatchVerdict::Current => write!(f, "it was written after the last checkpoint ({sure})"),
                     BatchVerdict::Stale => write!(f, "it was written before the last checkpoint ({sure})"),
                     BatchVerdict::Undecided => {
-                        f.write_str("whether it was written since the last checkpoint is undecided")
+                        f.write_str("it is undecided whether it was written after the last checkpoint")
                     }
                 }
             }
-            Self::WalCrcRight => f.write_str("the WAL record's CRC is right"),
+            Self::WalCrcRight => f.write_str("the WAL record's CRC is valid"),
             Self::BreaksPageRule(flaw) => write!(f, "the image breaks a rule of pages: {flaw}"),
             Self::CopiedInChange { page_lsn, ahead } => {
-                write!(f, "copied in the middle of a change: its LSN is {page_lsn}, yet {ahead}")
+                write!(f, "copied in the middle of a change: its LSN is {page_lsn}, but {ahead}")
             }
             Self::Objection(objection) => objection.fmt(f),
             Self::Open(question) => question.fmt(f),
             Self::NoPageLsn { page_lsn } => write!(f, "the image has no LSN ({page_lsn}), so WAL cannot vouch for it"),
             Self::WalEndUnknown => f.write_str("the end of WAL is unknown"),
             Self::ImageAfterWalEnd { page_lsn, end_lsn } => {
-                write!(f, "its LSN {page_lsn} is past the end of valid WAL, {end_lsn}, so replay cannot reach it")
+                write!(f, "its LSN {page_lsn} is past the end of WAL at {end_lsn}, so recovery cannot reach it")
             }
             Self::DiskAfterWalEnd { disk_lsn, end_lsn } => {
-                write!(f, "the page on disk has LSN {disk_lsn}, past the end of valid WAL, {end_lsn}: WAL is missing")
+                write!(f, "WAL is missing: the page on disk has LSN {disk_lsn}, past the end of WAL at {end_lsn}")
             }
             Self::RecordOfPage { page_lsn } => {
-                write!(f, "the WAL record that ends at its LSN {page_lsn} is of this page")
+                write!(f, "the WAL record that ends at its LSN {page_lsn} belongs to this page")
             }
             Self::NoRecordOfPage { page_lsn } => {
-                write!(f, "no WAL record of this page ends at its LSN {page_lsn}: it is an image of something else")
+                write!(f, "no WAL record of this page ends at its LSN {page_lsn}: the image belongs to another page")
             }
             Self::WalAroundImageMissing { page_lsn } => {
-                write!(f, "WAL around its LSN {page_lsn} is missing, so it may be of another page")
+                write!(f, "WAL around its LSN {page_lsn} is missing, so it may belong to another page")
             }
             Self::RedoPointUnknown => f.write_str("the redo point is unknown"),
             Self::RedoPointUnreadable { redo_lsn } => {
-                write!(f, "WAL from the redo point {redo_lsn} on cannot be read")
+                write!(f, "WAL after the redo point {redo_lsn} cannot be read")
             }
             Self::NotBeforeRedo { page_lsn, redo_lsn } => write!(
                 f,
-                "its LSN {page_lsn} is not before the redo point {redo_lsn}: replay repeats every later change"
+                "its LSN {page_lsn} is at or after the redo point {redo_lsn}: recovery reapplies every later change"
             ),
-            Self::ImageOfOlderPage(event) => write!(f, "{event}, so the image is of an older page"),
+            Self::ImageOfOlderPage(event) => write!(f, "{event}, so the image belongs to an older page"),
             Self::LacksChanges { redo_lsn, records, more } => {
                 match redo_lsn {
                     Some(redo) => write!(
                         f,
-                        "it lacks changes made before the redo point {redo}, which replay does \
-                        not repeat: "
+                        "it lacks changes made before the redo point {redo}, which recovery does not reapply: "
                     )?,
-                    None => f.write_str("it lacks changes, and there is no replay to repeat them: ")?,
+                    None => f.write_str("it lacks changes, and no recovery reapplies them: ")?,
                 }
                 for (index, record) in records.iter().enumerate() {
                     write!(f, "{}{record}", if index == 0 { "" } else { ", " })?;
@@ -152,7 +152,8 @@ impl fmt::Display for Statement {
             }
             Self::CopiesUnlogged { page_lsn } => write!(
                 f,
-                "with wal_level minimal this major logs no COPY into a table of the same transaction: rows may have come since its LSN {page_lsn}"
+                "with wal_level = minimal this PostgreSQL version does not log COPY into a table created in the same \
+                    transaction: rows may have been added after its LSN {page_lsn}"
             ),
             Self::WalUntilRedoMissing { page_lsn, redo_lsn } => write!(
                 f,
@@ -160,61 +161,68 @@ impl fmt::Display for Statement {
             ),
             Self::RebuiltByServer { records, server } => {
                 let noun = if *records == 1 { "record" } else { "records" };
-                write!(
-                    f,
-                    "PostgreSQL {server} rebuilt it by replay of {records} {noun} in a sandbox, and it breaks no rule"
-                )
+                write!(f, "PostgreSQL {server} rebuilt it in a sandbox from {records} {noun}, and it breaks no rule")
             }
             Self::SectorsSurvived { equal, of } => {
                 write!(f, "{equal} of {of} sectors of the damaged page equal it")
             }
             Self::ReplayedUntilRedo { from_lsn, redo_lsn } => {
-                write!(f, "every record of the page between {from_lsn} and the redo point {redo_lsn} was replayed")
+                write!(f, "every record of the page between {from_lsn} and the redo point {redo_lsn} was applied")
             }
             Self::FreeSpaceMap => {
                 f.write_str("a free space map corrects itself: any intact version of its page will do")
             }
             Self::FreeSpaceMapUnproven => f.write_str(
-                "nothing but the slot's header says whose page it is: the slot's CRC does not prove it, and WAL does \
-                 not log free space maps",
+                "only the slot's header identifies the page: the slot's CRC does not prove it, and WAL does not log \
+                 free space maps",
             ),
-            Self::DonorChecksumRight => f.write_str("its checksum is right"),
-            Self::DonorWithoutChecksum => f.write_str(
-                "the donor has no data checksums that count, so nothing proves that its page is whole and undamaged",
-            ),
+            Self::DonorChecksumRight => f.write_str("its checksum is valid"),
+            Self::DonorWithoutChecksum => {
+                f.write_str("the donor has no usable data checksums, so nothing proves that its page is intact")
+            }
             Self::DonorLsnWithoutRecord { page_lsn } => {
-                write!(f, "WAL has no record of this page that ends at its LSN {page_lsn}: it may be of another page")
+                write!(
+                    f,
+                    "WAL has no record of this page that ends at its LSN {page_lsn}: it may belong to another \
+                    page"
+                )
             }
             Self::DonorHoldsEarlierChanges { donor_lsn } => {
-                write!(f, "the donor has every change from before its redo point {donor_lsn}, whose checkpoint WAL has")
+                write!(
+                    f,
+                    "the donor has every change before its redo point {donor_lsn}, and WAL has the checkpoint \
+                    of that point"
+                )
             }
             Self::DonorCheckpointMissing { checkpoint_lsn } => write!(
                 f,
-                "WAL does not have the checkpoint record at {checkpoint_lsn} that the donor names, so which changes the                  donor has is unproven"
+                "WAL lacks the donor's checkpoint record at {checkpoint_lsn}, so the changes in the donor are unproven"
             ),
             Self::DonorCheckpointDiffers { checkpoint_lsn } => write!(
                 f,
-                "WAL has no checkpoint with the donor's redo point at {checkpoint_lsn}, where the donor names one: it is of \
-                 another line of history"
+                "WAL has no checkpoint with the donor's redo point at {checkpoint_lsn}, although the donor refers to \
+                 one: the donor has a different history"
             ),
             Self::DonorOlderThanDisk { page_lsn, disk_lsn, donor_lsn } => write!(
                 f,
-                "the damaged page has LSN {disk_lsn}, before the donor's redo point {donor_lsn}, and the donor has an older page, \
-                 {page_lsn}: its files are not of one moment"
+                "the damaged page has LSN {disk_lsn}, before the donor's redo point {donor_lsn}, and the donor has an \
+                 older page, {page_lsn}: its files are not from the same point in time"
             ),
             Self::DonorOfOneMomentUnknown { page_lsn, donor_lsn } => write!(
                 f,
-                "the donor was copied from a running or crashed server: that all of its files are of one moment, and so                  have every change from before {donor_lsn}, is unproven, so WAL from its LSN {page_lsn} on is needed"
+                "the donor was copied from a running or crashed server, so it is unproven that its files have every \
+                    change before {donor_lsn}: WAL after its LSN {page_lsn} is needed"
             ),
             Self::DonorMayLackRecord(record) => {
                 write!(f, "{record} changes the page, and its LSN does not show that the donor has that change")
             }
             Self::DonorMayBeOlder(event) => {
-                write!(f, "{event}, and nothing shows that the donor's file is from after that")
+                write!(f, "{event}, and nothing shows that the donor's file is newer than that")
             }
             Self::DonorNotBeforeRedo { donor_lsn, redo_lsn } => write!(
                 f,
-                "the donor's redo point {donor_lsn} is not before the redo point {redo_lsn}: it has every change that                  replay does not repeat"
+                "the donor's redo point {donor_lsn} is at or after the redo point {redo_lsn}: it has every change \
+                    that recovery does not reapply"
             ),
             Self::UnchangedSince { from_lsn, redo_lsn } => {
                 write!(f, "no record between {from_lsn} and the redo point {redo_lsn} changes the page")
@@ -239,7 +247,7 @@ impl fmt::Display for Ahead {
             Self::TransactionFromLater { xid } => {
                 write!(f, "it shows transaction {xid}, which is newer than any transaction in WAL")
             }
-            Self::HoldsNextChange { lsn } => write!(f, "it already holds the change of the record at {lsn}"),
+            Self::HoldsNextChange { lsn } => write!(f, "it already contains the change of the record at {lsn}"),
         }
     }
 }
@@ -247,29 +255,28 @@ impl fmt::Display for Ahead {
 impl fmt::Display for Objection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ChecksumWrong => f.write_str("its own checksum is wrong, and this kind of buffer always sets it"),
-            Self::ImageAllZero => f.write_str("the image is all zero: it was taken before the page was filled"),
-            Self::NotAMapPage => f.write_str(
-                "it has line pointers or tuples, which no page of a map has: it is the content of another page",
-            ),
+            Self::ChecksumWrong => f.write_str("its page checksum is invalid, and this kind of buffer always sets it"),
+            Self::ImageAllZero => f.write_str("the image is zero-filled: it was taken before the page was filled"),
+            Self::NotAMapPage => {
+                f.write_str("it has line pointers or tuples, which no map page has: it is the content of another page")
+            }
             Self::OtherSpecialSpace { own, expected } => write!(
                 f,
-                "its special space has {own} bytes, that of other pages of the relation {expected}: it is the content of \
-                 another page"
+                "its special space has {own} bytes, but {expected} on other pages of the relation: it is the content \
+                 of another page"
             ),
             Self::OtherBlock(why) => why.fmt(f),
             Self::OtherRecordsReplayed { expected, found } => {
-                write!(f, "{found} records of the page were replayed, and WAL has {expected}")
+                write!(f, "{found} records of the page were applied, but WAL has {expected}")
             }
             Self::OtherLsnThanPlanned { expected, found } => {
-                write!(f, "its LSN is {found}, and the last record of the page ends at {expected}")
+                write!(f, "its LSN is {found}, but the last record of the page ends at {expected}")
             }
-            Self::TooManyImages => f.write_str("there are too many images in WAL to examine this one"),
-            Self::UnloggedInDonor => f.write_str("the relation is unlogged, so what changed it since is unknown"),
-            Self::DonorAfterSwitch { page_lsn, switch_lsn } => write!(
-                f,
-                "its LSN {page_lsn} is after {switch_lsn}, where the donor and the cluster went on to different timelines"
-            ),
+            Self::TooManyImages => f.write_str("WAL has too many images to check this one"),
+            Self::UnloggedInDonor => f.write_str("the relation is unlogged, so later changes are unknown"),
+            Self::DonorAfterSwitch { page_lsn, switch_lsn } => {
+                write!(f, "its LSN {page_lsn} is after {switch_lsn}, where the timelines of donor and cluster diverge")
+            }
         }
     }
 }
@@ -279,10 +286,10 @@ impl fmt::Display for OtherBlock {
         match self {
             Self::IsMetapage => f.write_str("it is a metapage, but only block 0 can be one"),
             Self::IsNotMetapage => f.write_str("it is not a metapage, but block 0 must be one"),
-            Self::IsLeaf => f.write_str("it is a leaf, but the record at its LSN is of a block above the leaves"),
-            Self::IsNotLeaf => f.write_str("it is not a leaf, but the record at its LSN is of a leaf"),
+            Self::IsLeaf => f.write_str("it is a leaf, but the record at its LSN belongs to a block above the leaves"),
+            Self::IsNotLeaf => f.write_str("it is not a leaf, but the record at its LSN belongs to a leaf"),
             Self::RowsNameOtherBlock { block, found } => {
-                write!(f, "none of its rows says that it is in block {block}; the first says {found}")
+                write!(f, "none of its rows refers to block {block}; the first refers to {found}")
             }
             Self::LinksToItself { block } => {
                 write!(f, "it links to block {block} as its neighbour, so it is not that block")
@@ -303,16 +310,15 @@ impl fmt::Display for OpenQuestion {
             )
         };
         match self {
-            Self::MayHoldNextChange(record) => write!(
-                f,
-                "it was copied without a lock, and it is unknown whether it already holds the change of {record}"
-            ),
+            Self::MayHoldNextChange(record) => {
+                write!(f, "it was copied without a lock, and may or may not contain the change of {record}")
+            }
             Self::SameLsnAsBlocks { lsn, blocks } => {
                 let blocks: Vec<String> = blocks.iter().map(ToString::to_string).collect();
                 ambiguous(f, lsn, &format!("block {}", blocks.join(", ")))
             }
             Self::SequenceValue => f.write_str(
-                "a sequence hands out up to 32 values, and moves its page on, without a record and without a new LSN: it may hand them out again",
+                "a sequence returns up to 32 values without a WAL record or new LSN: it may return them again",
             ),
             Self::SameLsnAsOtherFork { lsn } => ambiguous(f, lsn, "a page of another fork"),
         }

@@ -17,9 +17,9 @@ impl fmt::Display for ReplayFate {
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NothingReplays => f.write_str("a start replays no WAL"),
+            Self::NothingReplays => f.write_str("startup replays no WAL"),
             Self::ReadInReplay(record) => {
-                write!(f, "the first record of this page that replay meets, {record}, reads it")
+                write!(f, "the first record of this page in recovery, {record}, reads it")
             }
             Self::NotInReplay { redo_lsn, end_lsn } => {
                 write!(f, "no record from the redo point {redo_lsn} to the end of WAL at {end_lsn} replaces the page")
@@ -46,13 +46,13 @@ impl fmt::Display for UnknownReason {
                 write!(f, "WAL ends at {end_lsn}, before the end of the base backup")
             }
             Self::WalEndsWithFiles { end_lsn } => {
-                write!(f, "WAL ends at {end_lsn} because there are no more files of it: more may have been written")
+                write!(f, "WAL ends at {end_lsn} because no file follows: more may have been written")
             }
             Self::NoRoomForRecords => {
                 f.write_str("there was no room for all records of the damaged pages: choose fewer pages")
             }
             Self::TooManyDamaged { limit } => {
-                write!(f, "{limit} damaged pages were compared with WAL, and no more: choose fewer pages")
+                write!(f, "only {limit} damaged pages were compared with WAL: choose fewer pages")
             }
         }
     }

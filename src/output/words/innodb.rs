@@ -26,10 +26,10 @@ impl fmt::Display for HeldImage {
             Self::Unknown => "unknown: the buffer was not read completely, or an image does not show its tablespace",
             Self::Missing => "no image",
             Self::Unreadable => "only images that fail their checks or cannot be tested here",
-            Self::Encrypted => "an encrypted image, which is not judged here",
-            Self::Older => "a whole image, older than the page",
-            Self::Same => "a whole image with the LSN of the page",
-            Self::Newer => "a whole image, newer than the page",
+            Self::Encrypted => "an encrypted image, which is not judged",
+            Self::Older => "an intact image, older than the page",
+            Self::Same => "an intact image with the LSN of the page",
+            Self::Newer => "an intact image, newer than the page",
         })
     }
 }
@@ -38,29 +38,27 @@ impl fmt::Display for PageFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Checksum { stored, computed } if stored == computed => {
-                write!(f, "checksum {stored:#010x} is right in the header, and the trailer has another one")
+                write!(f, "checksum {stored:#010x} is valid in the header, but the trailer has another one")
             }
             Self::Checksum { stored, computed } => {
-                write!(f, "checksum {stored:#010x} is wrong, crc32 gives {computed:#010x}")
+                write!(f, "stored checksum {stored:#010x}, computed crc32 {computed:#010x}")
             }
             Self::TrailerLsn { header, trailer } => {
                 write!(f, "low half of the LSN is {header:#010x} in the header and {trailer:#010x} in the trailer")
             }
             Self::CompressedSize { bytes } => write!(f, "a compressed page cannot have {bytes} bytes"),
-            Self::Packed(Unpacked::UnknownCodec { codec }) => write!(f, "{codec} cannot be unpacked here"),
+            Self::Packed(Unpacked::UnknownCodec { codec }) => write!(f, "{codec} is not supported"),
             Self::Packed(Unpacked::Length { length }) => {
-                write!(f, "the compressed length {length} leads out of the page")
+                write!(f, "the compressed length {length} exceeds the page")
             }
             Self::Packed(Unpacked::Damaged) => f.write_str("the compressed content is damaged"),
-            Self::Packed(Unpacked::OtherPage) => f.write_str("the compressed content is of another page"),
-            Self::NotEncryptedHere => {
-                f.write_str("the type is that of an encrypted page, and the tablespace is not encrypted")
-            }
+            Self::Packed(Unpacked::OtherPage) => f.write_str("the compressed content belongs to another page"),
+            Self::NotEncryptedHere => f.write_str("the type is an encrypted page, but the tablespace is not encrypted"),
             Self::WrongPageNumber { found, expected } => {
-                write!(f, "its header names page {found}, and this is the place of page {expected}")
+                write!(f, "its header has page {found}, but this is page {expected}")
             }
             Self::WrongTablespace { found, expected } => {
-                write!(f, "its header names tablespace {found}, and this is a file of tablespace {expected}")
+                write!(f, "its header has tablespace {found}, but the file belongs to tablespace {expected}")
             }
         }
     }

@@ -21,8 +21,8 @@ impl fmt::Display for NamedBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let PageId { rel, block, .. } = self.page;
         match self.role {
-            LinkRole::Row => write!(f, "an entry in block {block} of its index {rel} leads to a row in it"),
-            LinkRole::Visible => write!(f, "block {block} of the visibility map has a bit of it"),
+            LinkRole::Row => write!(f, "an entry in block {block} of its index {rel} points to a row in it"),
+            LinkRole::Visible => write!(f, "block {block} of the visibility map has a bit for it"),
             role => write!(f, "block {block} links to it as its {role}"),
         }
     }
@@ -31,7 +31,7 @@ impl fmt::Display for NamedBy {
 impl fmt::Display for LinkFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Zeroed => f.write_str("it is all zero"),
+            Self::Zeroed => f.write_str("it is zero-filled"),
             Self::BeyondEnd => f.write_str("the file ends before it"),
             Self::Deleted => f.write_str("it is a deleted page"),
             Self::OtherKind => f.write_str("it is a page of another kind"),
@@ -47,6 +47,6 @@ impl fmt::Display for LinkFault {
 
 impl fmt::Display for BrokenLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, yet {}", self.by, self.fault)
+        write!(f, "{}, but {}", self.by, self.fault)
     }
 }

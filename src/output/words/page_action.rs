@@ -19,7 +19,7 @@ impl fmt::Display for PageAction {
                 rows => write!(f, "insert {rows} rows at {items}"),
             },
             ActionKind::Delete => write!(f, "delete {items}"),
-            ActionKind::TakeBack => write!(f, "take back the insertion at {items}"),
+            ActionKind::TakeBack => write!(f, "undo the insertion at {items}"),
             ActionKind::Update | ActionKind::HotUpdate => {
                 let (old, new) = (all.next().unwrap_or_default(), all.next().unwrap_or_default());
                 let hot = if self.kind == ActionKind::HotUpdate { " (HOT)" } else { "" };
@@ -46,14 +46,14 @@ impl fmt::Display for PageAction {
             ActionKind::InsertEntry => write!(f, "insert an entry at {items}"),
             ActionKind::SplitPosting => write!(f, "insert an entry at {items} and split the list before it"),
             ActionKind::FinishSplitBelow => f.write_str("note that a split is complete"),
-            ActionKind::Split => write!(f, "split: from {items} on to a new page on the right"),
+            ActionKind::Split => write!(f, "split: {items} and later to a new page on the right"),
             ActionKind::SplitRight => f.write_str("new right half of a split"),
             ActionKind::LinkLeft => f.write_str("link to another left sibling"),
             ActionKind::LinkRight => f.write_str("link to another right sibling"),
             ActionKind::Deduplicate => f.write_str("deduplicate"),
             ActionKind::RemoveEntries => f.write_str("remove entries"),
             ActionKind::ReplaceEntries => f.write_str("replace entries"),
-            ActionKind::Unlink => f.write_str("take the page out of the tree"),
+            ActionKind::Unlink => f.write_str("unlink the page from the tree"),
             ActionKind::MarkHalfDead => f.write_str("mark the page as half dead"),
             ActionKind::RemoveDownlink => f.write_str("remove the link to a page below"),
             ActionKind::NewRoot => f.write_str("become the root"),
@@ -125,9 +125,11 @@ pub(crate) fn file_words(what: &LifeCycle) -> String {
         LifeCycle::Truncated { keeps_blocks, flags, .. } if LifeCycle::cuts(*flags, ForkNumber::Main) => {
             format!("the relation is truncated to {keeps_blocks} blocks")
         }
-        LifeCycle::Truncated { .. } => "a map of the relation is cut off, the relation itself is not".to_owned(),
+        LifeCycle::Truncated { .. } => "a map of the relation is truncated, the relation itself is not".to_owned(),
         LifeCycle::Dropped { committed: true, .. } => "the relation is dropped by a commit".to_owned(),
-        LifeCycle::Dropped { committed: false, .. } => "the relation's creation is undone by an abort".to_owned(),
+        LifeCycle::Dropped { committed: false, .. } => {
+            "the transaction that created the relation is aborted".to_owned()
+        }
         LifeCycle::DatabaseCreated { copied_from: Some((db_oid, _)), .. } => {
             format!("the database is copied from database {db_oid}, file by file")
         }
@@ -138,7 +140,7 @@ pub(crate) fn file_words(what: &LifeCycle) -> String {
 
 pub(crate) const fn mark_words(mark: Mark) -> &'static str {
     match mark {
-        Mark::Redo => "replay begins here",
+        Mark::Redo => "recovery begins here",
         Mark::Checkpoint => "the last checkpoint",
     }
 }
@@ -146,7 +148,7 @@ pub(crate) const fn mark_words(mark: Mark) -> &'static str {
 impl fmt::Display for WalGap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.missing.is_empty() {
-            return f.write_str("WAL that is there and cannot be read");
+            return f.write_str("WAL that exists but cannot be read");
         }
         write!(f, "WAL is missing: {}", self.missing)
     }

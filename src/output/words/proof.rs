@@ -9,19 +9,19 @@ impl fmt::Display for ProofReport {
         let Self { is_needless, whole, wrong, undecided, without_base, not_built, server, records } = self;
         if *is_needless {
             return f.write_str(
-                "nothing: checksums show every torn page. A lost write leaves an older page whole: WAL from before the redo point \
-                 shows it (see --wal)",
+                "nothing: checksums show every torn page. A lost write leaves an older page intact: WAL before the \
+                 redo point shows it (see --wal)",
             );
         }
-        write!(f, "{whole} pages whole, {wrong} not")?;
+        write!(f, "{whole} pages intact, {wrong} not")?;
         if let Some(server) = server {
             write!(f, "; server {server} replayed {records} records")?;
         }
         let not_built: u64 = not_built.values().sum();
         for (count, what) in [
-            (*without_base, "that WAL names have nothing to begin with"),
+            (*without_base, "in WAL have no older state to begin with"),
             (not_built, "could not be built"),
-            (*undecided, "were built, which proves nothing of them"),
+            (*undecided, "were built, which proves nothing about them"),
         ] {
             if count > 0 {
                 write!(f, "; {count} {what}")?;

@@ -12,7 +12,7 @@ impl fmt::Display for RebuildBase {
         match self {
             Self::Image { record_lsn } => write!(f, "the WAL image at {record_lsn}"),
             Self::Init { record_lsn } => write!(f, "the record at {record_lsn}, which builds the page"),
-            Self::Empty { from } => write!(f, "a page of zeros, since the map did not reach it at {from}"),
+            Self::Empty { from } => write!(f, "a zero-filled page, because the map did not reach it at {from}"),
             Self::Candidate { source, page_lsn, .. } => write!(f, "{source} with LSN {page_lsn}"),
         }
     }
@@ -41,49 +41,47 @@ impl fmt::Display for NotRebuildable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TargetUnknown => f.write_str(
-                "the page cannot be rebuilt: it is unknown up to where, since the redo point is unknown or WAL there cannot \
-                 be read",
+                "the page cannot be rebuilt: the LSN to rebuild it at is unknown, because the redo point is unknown \
+                 or WAL there cannot be read",
             ),
             Self::MissingWal { base_lsn, segments } => {
-                write!(f, "the page could be rebuilt from a copy of it at {base_lsn} if this WAL were there: {segments}")
+                write!(f, "the page can be rebuilt from a copy at {base_lsn} if this WAL is found: {segments}")
             }
             Self::UnreadableWal { at } => {
-                write!(f, "the page cannot be rebuilt: the WAL that it needs is damaged or not understood at {at}")
+                write!(f, "the page cannot be rebuilt: the WAL that it needs is damaged or unknown at {at}")
             }
             Self::TooManyRecords { at } => {
-                write!(f, "the page cannot be rebuilt together with so many others: records from {at} on were not kept")
+                write!(f, "the page cannot be rebuilt together with so many others: records after {at} were not kept")
             }
             Self::NoBase { wal_from, before, segments } => {
                 write!(
                     f,
-                    "the page cannot be rebuilt without an older copy of it: a base backup or snapshot, or WAL from before \
-                     {wal_from}"
+                    "to rebuild the page, provide an older copy (base backup, snapshot) or WAL before {wal_from}"
                 )?;
                 if let Some(before) = before {
-                    write!(f, " (segment {before} and older ones)")?;
+                    write!(f, " (segment {before} and older)")?;
                 }
                 if segments.is_empty() { Ok(()) } else { write!(f, "; this WAL is missing as well: {segments}") }
             }
             Self::FileCopied { record_lsn } => write!(
                 f,
-                "the page cannot be rebuilt: it came with a copy of a whole database at {record_lsn}, which WAL does not \
-                 hold; a base backup from after that would help"
+                "the page cannot be rebuilt: it was created by the copy of a whole database at {record_lsn}, which \
+                 WAL does not contain; a later base backup would help"
             ),
-            Self::RemovedSince(event) => write!(
-                f,
-                "the page cannot be rebuilt: {event}, and no copy of the page is from after that"
-            ),
+            Self::RemovedSince(event) => {
+                write!(f, "the page cannot be rebuilt: {event}, and no copy of the page is newer than that")
+            }
             Self::NotLogged => {
                 f.write_str("the page cannot be rebuilt: changes of an unlogged relation are not in WAL")
             }
-            Self::MinimalWal => f.write_str(
-                "the page cannot be rebuilt: with wal_level = minimal not all changes of a page are in WAL",
-            ),
+            Self::MinimalWal => {
+                f.write_str("the page cannot be rebuilt: with wal_level = minimal not all changes of a page are in WAL")
+            }
             Self::PageOfMap { fork } => {
                 let map = if *fork == ForkNumber::Fsm { "free space map" } else { "visibility map" };
-                write!(f, "a page of a {map} is not rebuilt: servers make it anew")
+                write!(f, "{map} pages are not rebuilt: the server recreates them")
             }
-            Self::PageCutOff => f.write_str("the page is not rebuilt: the file ends before it, or is not there"),
+            Self::PageCutOff => f.write_str("the page is not rebuilt: the file ends before it, or is missing"),
             Self::InnerLsnDiffers(inner) => write!(
                 f,
                 "the page cannot be rebuilt: the image at {} has LSN {} inside, the records before it leave {}, so a record \
@@ -92,7 +90,7 @@ impl fmt::Display for NotRebuildable {
             ),
             Self::ForeignRecord { record_lsn, rmgr_id } => write!(
                 f,
-                "the page cannot be rebuilt: the record at {record_lsn} is of an extension ({})",
+                "the page cannot be rebuilt: the record at {record_lsn} belongs to an extension ({})",
                 rmgr_name(*rmgr_id)
             ),
             Self::DiskNewer { disk_lsn, newest } => write!(
@@ -106,9 +104,9 @@ impl fmt::Display for NotRebuildable {
 impl fmt::Display for BuildFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self {
-            Self::NoServerProgram { .. } => "there is no server to rebuild it with",
+            Self::NoServerProgram { .. } => "no server can rebuild it",
             Self::ReplayFailed { .. } => "no page could be rebuilt",
-            Self::BaseUnreadable { .. } => "what it is rebuilt from cannot be read",
+            Self::BaseUnreadable { .. } => "its source cannot be read",
             Self::PageNotBuilt { .. } => "the page was not rebuilt",
         };
         write!(f, "{what}: {}", self.why())

@@ -13,10 +13,15 @@ impl fmt::Display for RebuildError {
             Self::Wal(error) => write!(f, "WAL: {error}"),
             Self::Control(problem) => write!(f, "no sandbox can be made from this pg_control: {problem}"),
             Self::UnknownMajor => {
-                f.write_str("the version of the WAL is unknown, since no segment begins with a sound page")
+                f.write_str("the version of the WAL is unknown, because no segment begins with a valid page")
             }
             Self::OtherMajor { found, expected } => {
-                write!(f, "the server is of major {}, WAL is of {}", found.facts().name, expected.facts().name)
+                write!(
+                    f,
+                    "the server is PostgreSQL {}, but WAL is from PostgreSQL {}",
+                    found.facts().name,
+                    expected.facts().name
+                )
             }
             Self::NoRoom { directory, needed_bytes, available_bytes } => write!(
                 f,
@@ -26,7 +31,7 @@ impl fmt::Display for RebuildError {
             Self::NotReachable { directory, uid } => {
                 write!(
                     f,
-                    "the server runs as user {uid}, who may not enter {}: name another with --sandbox",
+                    "the server runs as uid {uid}, who may not enter {}: pass another directory with --sandbox",
                     directory.display()
                 )
             }
@@ -52,7 +57,7 @@ impl fmt::Display for StreamFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoRoomBefore { lsn } => {
-                write!(f, "replay cannot begin at {lsn}: there is no space for a checkpoint before it")
+                write!(f, "replay cannot begin at {lsn}: no space for a checkpoint before it")
             }
             Self::NoRecordFits { from, to } => {
                 write!(f, "the space from {from} to the record at {to} cannot be filled with records")
@@ -66,9 +71,9 @@ impl fmt::Display for ControlProblem {
         match self {
             Self::Short(error) => write!(f, "{error}"),
             Self::UnknownVersion => f.write_str("its version is unknown"),
-            Self::WrongCrc => f.write_str("its checksum is wrong"),
+            Self::WrongCrc => f.write_str("its checksum is invalid"),
             Self::Size(fault) => write!(f, "{fault}"),
-            Self::OtherWalSizes => f.write_str("its sizes of WAL are not those of the segments"),
+            Self::OtherWalSizes => f.write_str("its WAL sizes do not match the segments"),
         }
     }
 }
@@ -100,28 +105,28 @@ impl fmt::Display for NotBuilt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ChainBroken { from, reached, until } => {
-                write!(f, "WAL from {from} to {until} is needed, and can be read up to {reached}")
+                write!(f, "WAL from {from} to {until} is needed, but is readable only to {reached}")
             }
             Self::NoBase { lsn: Some(lsn) } => {
-                write!(f, "there is no older state of the page, and the record at {lsn} does not build it anew")
+                write!(f, "no older state of the page exists, and the record at {lsn} does not rebuild it")
             }
             Self::NoBase { lsn: None } => {
-                f.write_str("there is no older state of the page, and no record of the range names it")
+                f.write_str("no older state of the page exists, and no record of the range belongs to it")
             }
             Self::CutOff { lsn } => {
-                write!(f, "the record at {lsn} cut the page off with the end of its file, and none brought it back")
+                write!(f, "the record at {lsn} truncated the page with the end of its file, and no record recreated it")
             }
             Self::CustomRmgr { rmgr_id, lsn } => {
-                write!(f, "the record at {lsn} is of resource manager {rmgr_id}, which an extension brings")
+                write!(f, "the record at {lsn} belongs to resource manager {rmgr_id} of an extension")
             }
             Self::RecordTooLong { lsn, length } => {
                 write!(f, "the record at {lsn} has {length} bytes, more than are kept of one")
             }
-            Self::ServerDied(failure) => write!(f, "the server died of the records of this page: {failure}"),
-            Self::NoPage => f.write_str("the server left no such page"),
-            Self::Unsound(condition) => write!(f, "what came out is not a sound page: {condition}"),
+            Self::ServerDied(failure) => write!(f, "the server crashed on the records of this page: {failure}"),
+            Self::NoPage => f.write_str("the server produced no such page"),
+            Self::Unsound(condition) => write!(f, "the result is not a valid page: {condition}"),
             Self::OtherLsn { found, expected } => {
-                write!(f, "what came out has LSN {found}, and the last record that sets it ends at {expected}")
+                write!(f, "the result has LSN {found}, but the last record that sets it ends at {expected}")
             }
         }
     }
@@ -138,24 +143,24 @@ impl std::error::Error for NoServer {}
 impl fmt::Display for NoServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotThere { path } => write!(f, "there is no server program {}", path.display()),
+            Self::NotThere { path } => write!(f, "server binary {} does not exist", path.display()),
             Self::OtherMajor { path, found, expected } => write!(
                 f,
-                "{} is PostgreSQL {found}, and major {expected} is needed: name its directory with --pg-bin",
+                "{} is PostgreSQL {found}, but PostgreSQL {expected} is needed: pass its directory with --pg-bin",
                 path.display()
             ),
-            Self::NoVersion { path } => write!(f, "{} does not say which version it is", path.display()),
+            Self::NoVersion { path } => write!(f, "{} does not report its version", path.display()),
             Self::NotFound { expected, not_trusted } => {
                 let number = expected.number();
                 write!(
                     f,
-                    "no server of major {number} was found: install the package of the PostgreSQL {number} server \
-                     (no cluster is needed), or name the directory of its programs with --pg-bin"
+                    "no PostgreSQL {number} server was found: install its server package (no cluster is needed), or \
+                     pass the directory of its binaries with --pg-bin"
                 )?;
                 match not_trusted {
                     Some(path) => write!(
                         f,
-                        "; {}, which postmaster.opts names, is not run, since others than root and you can change it",
+                        "; {} from postmaster.opts is not run, because users other than root and you can change it",
                         path.display()
                     ),
                     None => Ok(()),

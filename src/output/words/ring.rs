@@ -13,7 +13,7 @@ impl fmt::Display for StartAction {
             Self::RefusesPending => f.write_str("is refused: the slots may still be needed"),
             Self::FailsAtMissing { number } => write!(f, "fails: batch file {number} is missing"),
             Self::FailsAtShort { number } => write!(f, "fails: batch file {number} is too short"),
-            Self::MakesAnew => f.write_str("creates the buffer anew and applies nothing: there is no control file"),
+            Self::MakesAnew => f.write_str("recreates the buffer and applies nothing: the control file is missing"),
             Self::AppliesNothing => f.write_str("applies nothing: the last run stopped cleanly"),
             Self::Applies => f.write_str("applies the slots that count before it replays WAL"),
             Self::Ignores => f.write_str("leaves the buffer alone"),

@@ -23,7 +23,7 @@ impl RowFate {
             Self::Same => "same",
             Self::Changed => "changed",
             Self::OtherRow => "another row",
-            Self::ComesBack => "comes back",
+            Self::ComesBack => "restored",
             Self::IsLost => "is lost",
             Self::Unreadable => "unreadable",
             Self::Alone => "",
@@ -33,7 +33,7 @@ impl RowFate {
     pub(crate) const fn words_of_several(self) -> &'static str {
         match self {
             Self::OtherRow => "other rows",
-            Self::ComesBack => "come back",
+            Self::ComesBack => "restored",
             Self::IsLost => "are lost",
             _ => self.words(),
         }
@@ -46,13 +46,14 @@ impl RowFate {
             Self::Same => "disk and image have the same (hints of how transactions ended may differ)",
             Self::Changed => "disk and image both have it, and it differs",
             Self::OtherRow => {
-                "disk and image have rows here that different transactions inserted: putting the image back brings back that of the image, and that of the disk is lost"
+                "disk and image have rows here from different transactions: restoring the image restores its row, and \
+                    the row on disk is lost"
             }
-            Self::ComesBack => "in the image and not on disk: putting the image back brings it back",
+            Self::ComesBack => "in the image and not on disk: restoring the image restores it",
             Self::IsLost => {
-                "on disk and not in the image: putting the image back loses it, unless replay inserts it again"
+                "on disk and not in the image: restoring the image loses it, unless recovery inserts it again"
             }
-            Self::Unreadable => "what is on disk here cannot be a row or an entry, and the image has none here",
+            Self::Unreadable => "the bytes on disk here are not a row or an entry, and the image has none here",
             Self::Alone => "there is no other version to compare it with",
         }
     }

@@ -27,7 +27,7 @@ impl fmt::Display for Skipped {
 
 impl fmt::Display for ByteRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} bytes from {:#X} on", self.length, self.offset)
+        write!(f, "{} bytes at {:#X}", self.length, self.offset)
     }
 }
 
@@ -46,11 +46,11 @@ impl fmt::Display for SkippedPart {
             Self::RelationFiles => f.write_str("relation files"),
             Self::RestOfRelationFiles => f.write_str("the rest of the relation files"),
             Self::RestOfCheck => f.write_str("the rest of the check"),
-            Self::MorePagesNeeded => f.write_str("more pages that replay needs"),
-            Self::MorePagesZeroed => f.write_str("more pages that are all zero and had content"),
+            Self::MorePagesNeeded => f.write_str("more pages that recovery needs"),
+            Self::MorePagesZeroed => f.write_str("more zeroed pages that had content"),
             Self::ProofByReplay => f.write_str("proofs by replay"),
-            Self::LostWrites => f.write_str("pages that are older than WAL before the redo point says"),
-            Self::MorePagesTouched => f.write_str("more pages that replay touches"),
+            Self::LostWrites => f.write_str("pages that are older than WAL before the redo point shows"),
+            Self::MorePagesTouched => f.write_str("more pages that recovery touches"),
             Self::RowsWithoutChecksum => f.write_str("rows of pages without checksum"),
             Self::Wal => f.write_str("WAL"),
             Self::PgWal => f.write_str("pg_wal"),
@@ -83,9 +83,9 @@ impl fmt::Display for Lacking {
 impl fmt::Display for ControlDoubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::WrongSizes => "pg_control gives wrong sizes",
-            Self::UnknownVersion => "pg_control is of a version that this program does not know",
-            Self::NotTrusted => "pg_control cannot be trusted",
+            Self::WrongSizes => "pg_control has wrong sizes",
+            Self::UnknownVersion => "pg_control has a version that this program does not know",
+            Self::NotTrusted => "pg_control is missing, unreadable or damaged",
         })
     }
 }
@@ -111,29 +111,30 @@ impl fmt::Display for SkipReason {
             Self::Wal { what, .. } => f.write_str(what),
             Self::FileGrown => f.write_str("the file has grown since the directory was listed"),
             Self::FileShorter => f.write_str("the file has become shorter since the directory was listed"),
-            Self::ChangedWhileRead => f.write_str("it changed while it was being read"),
+            Self::ChangedWhileRead => f.write_str("it changed while it was read"),
             Self::DamagedWal => f.write_str("damaged, or after damage: no record of it was read"),
             Self::SegmentsMissing => f.write_str("its segments are missing"),
             Self::MayBeEncrypted { keys } => {
-                write!(f, "encrypted, or damaged as a whole: {keys}/ holds keys that are not used here")
+                write!(f, "encrypted, or completely damaged: {keys}/ has keys that are not used here")
             }
-            Self::PastSegmentEnd => f.write_str("past the end of a segment, where no server reads"),
+            Self::PastSegmentEnd => f.write_str("past the end of a segment, where the server does not read"),
             Self::FileEmpty => f.write_str("the file is empty"),
             Self::NotADwb => f.write_str(
-                "neither header nor slots are those of a double write buffer: what is shown is not its content",
+                "neither header nor slots belong to a double write buffer: the output does not show its content",
             ),
             Self::CutShort { size_bytes, missing_slots } => {
-                write!(
-                    f,
-                    "the file ends at {size_bytes:#X}, {missing_slots} slots before the end that its header gives"
-                )
+                write!(f, "the file ends at {size_bytes:#X}, {missing_slots} slots before the end in its header")
             }
             Self::TooManySlots { excess, max } => {
-                write!(f, "{excess} slots after the first {max}: no server makes such a file")
+                write!(f, "{excess} slots after the first {max}: no server creates such a file")
             }
             Self::UnknownControlVersion { version, is_byte_swapped } => {
                 let order = if *is_byte_swapped { ", from a machine with the other byte order" } else { "" };
-                write!(f, "version {} is not read{order}; only the first 20 bytes were", named_version(*version))
+                write!(
+                    f,
+                    "version {} is not supported{order}; only the first 20 bytes were read",
+                    named_version(*version)
+                )
             }
             Self::ImpossibleSizes { block_size, segment_blocks } => {
                 write!(
@@ -143,93 +144,97 @@ impl fmt::Display for SkipReason {
             }
             Self::SizesByHeaders { control, block_size, files } => write!(
                 f,
-                "{control}: pages of {block_size} bytes by the headers of {files} files; segments of 1 GiB are assumed; \
-                 whether pages have checksums is unknown: wrong ones are counted, not judged"
+                "{control}: the headers of {files} files show pages of {block_size} bytes; segments of 1 GiB are \
+                 assumed. Data checksums may be on or off: wrong ones are counted, not judged"
             ),
             Self::NoPageSize { control, headers } => write!(f, "{control}, and {headers}"),
             Self::UnknownChecksumState(state) => {
                 write!(f, "pg_control says {state}: wrong checksums are counted but not judged")
             }
             Self::NoRowRead => {
-                f.write_str("no row of it can be read, so nothing is known of the relations of its database")
+                f.write_str("none of its rows can be read, so the relations of its database are unknown")
             }
-            Self::NoSuchDatabase => f.write_str("no file of such a database is there"),
-            Self::NoSuchRelation => f.write_str("no such file is there"),
+            Self::NoSuchDatabase => f.write_str("no file of such a database exists"),
+            Self::NoSuchRelation => f.write_str("no such file exists"),
             Self::NoPathFits => f.write_str("no relation file fits"),
             Self::NoFileFitsAll => f.write_str("no file fits all filters together"),
             Self::NoSuchDwbFile => f.write_str("the buffer has no such file"),
             Self::NoRecordOfRelation => f.write_str("no record that was read refers to this relation"),
-            Self::NoRecordInRange => f.write_str("no record lies in this range"),
-            Self::NoSegmentInRange => f.write_str("no WAL segment of this range is there"),
+            Self::NoRecordInRange => f.write_str("no record in this range"),
+            Self::NoSegmentInRange => f.write_str("no WAL segment of this range exists"),
             Self::Recycled => f.write_str(
                 "a server renamed or removed its last segments after they were listed and before they were read",
             ),
             Self::RemovedBeforeRead { bytes } => {
                 write!(f, "{} of WAL removed before it was read, and not counted", size(*bytes))
             }
-            Self::TooManyMissing { limit } => write!(f, "{limit} missing pages are listed, and no more are looked for"),
+            Self::TooManyMissing { limit } => write!(f, "only the first {limit} missing pages were looked for"),
             Self::NotRebuilt { why } => f.write_str(why),
             Self::MadeNotFollowed { from } => {
-                write!(f, "what records make of tablespaces and databases was not followed from {from} on: one cannot be read, or there are too many")
+                write!(
+                    f,
+                    "changes to tablespaces and databases were not followed after {from}: a record cannot be \
+                    read, or there are too many"
+                )
             }
             Self::NoRoomForRecords { from } => {
-                write!(f, "there are too many records; those from {from} on were left out")
+                write!(f, "too many records; those after {from} were skipped")
             }
             Self::NoRoomForChanges { end_lsn } => {
                 write!(f, "compared only with WAL before {end_lsn}: the changes after it exceed the memory limit")
             }
-            Self::TooManyZeroed { limit } => write!(f, "more than {limit} pages are all zero and had content"),
-            Self::TooManyDamaged { limit } => write!(f, "{limit} damaged pages are listed, and no more"),
-            Self::Encrypted { pages } => write!(f, "{pages} pages are encrypted, and the key is not at hand"),
+            Self::TooManyZeroed { limit } => write!(f, "more than {limit} zeroed pages had content"),
+            Self::TooManyDamaged { limit } => write!(f, "only the first {limit} damaged pages are listed"),
+            Self::Encrypted { pages } => write!(f, "{pages} pages are encrypted, and the key is not available"),
             Self::UnknownCodec { pages, codec } => {
-                write!(f, "{pages} pages are compressed by {codec}, which cannot be unpacked here")
+                write!(f, "{pages} pages are compressed with {codec}, which is not supported")
             }
             Self::OutsideDataDirectory { path } => {
-                write!(f, "its data file lies outside the data directory: {}", printable(path))
+                write!(f, "its data file is outside the data directory: {}", printable(path))
             }
             Self::UnknownTablespace => {
-                f.write_str("which tablespace it holds is unknown: page 0 is damaged, and no other page tells")
+                f.write_str("its tablespace is unknown: page 0 is damaged, and no other page shows it")
             }
             Self::TablespaceShort { pages, declared } => {
-                write!(f, "{pages} pages are there, and page 0 says {declared}: the end of the file is missing")
+                write!(f, "the end of the file is missing: it has {pages} pages, page 0 says {declared}")
             }
             Self::BufferNotFound => {
-                f.write_str("it was not found: give --doublewrite-dir or --my-cnf, if it is in another directory")
+                f.write_str("not found: pass --doublewrite-dir or --my-cnf if it is in another directory")
             }
             Self::SlotsOfZeros => {
-                f.write_str("slots are all zero that a server fills before others: what was in them is lost")
+                f.write_str("zeroed slots that the server fills before others: their content is lost")
             }
-            Self::CheckpointNotFound => {
-                f.write_str("no checkpoint was found in it: which images are older is unknown")
+            Self::CheckpointNotFound => f.write_str("no checkpoint was found in it, so the age of images is unknown"),
+            Self::RedoNotTestable => {
+                f.write_str("cannot be tested: it has no checksums, is encrypted, or its beginning is unknown")
             }
-            Self::RedoNotTestable => f.write_str(
-                "whether it is whole cannot be tested: it has no checksums, is encrypted, or nothing tells where it begins",
-            ),
             Self::OptionFileIncludes => {
-                f.write_str("it includes other option files, which are not read: they may name other directories")
+                f.write_str("it includes other option files, which are not read: they may set other directories")
             }
             Self::ServerMayRun => {
-                f.write_str("a server may be running on the data directory, and pages change while they are read")
+                f.write_str("a server may be running in the data directory; pages may change while they are read")
             }
             Self::UnlessWalRemoves { count: 1 } => {
-                f.write_str("it is missing, or begins with zeros, unless WAL removes it, and that WAL could not be read")
+                f.write_str("missing or zeroed at the beginning; WAL may remove it, but that WAL could not be read")
             }
             Self::UnlessWalRemoves { count } => write!(
                 f,
-                "it and {} others are missing, or begin with zeros, unless WAL removes them, and that WAL could not be read",
+                "it and {} others are missing or zeroed at the beginning; WAL may remove them, but that WAL could not \
+                    be read",
                 count.saturating_sub(1)
             ),
-            Self::NoWalToReplay => f.write_str("there is no WAL"),
+            Self::NoWalToReplay => f.write_str("no WAL found"),
             Self::CopiesUnlogged => f.write_str(
-                "with wal_level minimal this major logs no COPY into a table of the same transaction, so that WAL does not say what pages must be",
+                "with wal_level = minimal this PostgreSQL version does not log COPY into a table created in the same \
+                    transaction, so WAL does not determine the pages",
             ),
             Self::NotReplayed(error) => write!(f, "{error}"),
             Self::CommitsNotLookedUp => f.write_str("not all commits in WAL could be looked up in pg_xact"),
             Self::TooManyToProve { limit } => {
-                write!(f, "{limit} pages that WAL names are examined, and there is no room for more")
+                write!(f, "only the first {limit} pages in WAL are checked; there is no room for more")
             }
             Self::TooManyTouched { limit } => {
-                write!(f, "the rows of {limit} pages are compared with WAL, not those of further pages")
+                write!(f, "only the rows of the first {limit} pages are compared with WAL")
             }
         }
     }

@@ -21,7 +21,7 @@ impl fmt::Display for ChainVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Damage => "damage",
-            Self::Complete => "all that is there was read",
+            Self::Complete => "everything found was read",
             Self::EndOfWal => "the end that a running or crashed server leaves",
             Self::Changing => "being written while it was read",
             Self::Gap => "cut off by a gap",
@@ -33,7 +33,7 @@ impl fmt::Display for ChainVerdict {
 pub(crate) const fn touch_words(touch: &Touch) -> &'static str {
     match touch {
         Touch::Image { .. } => "full-page image",
-        Touch::Init => "initializes it",
+        Touch::Init => "initialises it",
         Touch::Change => "changes it",
         Touch::Hint => "hint bits only",
         Touch::MapBits => "may clear bits of it",

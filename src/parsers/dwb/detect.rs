@@ -58,7 +58,7 @@ impl Detection {
         self.header.as_ref().map(|header| header.faults.clone()).unwrap_or_default()
     }
 
-    /// False when nothing in the file is of a double write buffer: no header's CRC or magic number, and no slot.
+    /// False when nothing in the file belongs to a double write buffer: no header's CRC or magic number, and no slot.
     pub(crate) fn is_recognised(&self) -> bool {
         let evidence = &self.evidence;
         let slots = evidence.verified_slots > 0 || evidence.plausible_slots > 0;

@@ -22,12 +22,12 @@ impl Knowledge {
     }
 }
 
-/// What a file of the directory is for.
+/// Purpose of a file of the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileRole {
     /// It holds slots; its number in the ring.
     Slots(u32),
-    /// The one file that says how the others are to be read.
+    /// The one file that determines how the others are read.
     Control,
     /// A server makes it for a moment; a crash can leave it. It says nothing.
     Leftover,
@@ -47,7 +47,7 @@ pub trait DwbDirectory: Sync + std::fmt::Debug {
     /// True when the server allows the directory to be a symbolic link to one.
     fn may_be_linked(&self) -> bool;
 
-    /// What a file with this name is for; `None` for names that no server makes there.
+    /// Purpose of a file with this name; `None` for names that no server creates there.
     fn role_of(&self, name: &str) -> Option<FileRole>;
 
     /// Most bytes that its control file has; more are not read. 0: it has none.

@@ -53,7 +53,7 @@ pub trait DwbLayout: Sync + std::fmt::Debug {
     /// The CRC that a slot with this header and image should carry; `None` when the layout's CRC cannot be recomputed.
     fn slot_crc(&self, header: &[u8], image: &[u8]) -> Option<u32>;
 
-    /// The CRC of the image alone, stored and as the bytes give it, where the layout has one.
+    /// The CRC of the image alone, stored and computed, where the layout has one.
     fn image_crc(&self, _header: &[u8], _image: &[u8]) -> Option<CrcPair> {
         None
     }
@@ -63,7 +63,7 @@ pub trait DwbLayout: Sync + std::fmt::Debug {
         is_all_zero(header) && is_all_zero(image)
     }
 
-    /// True when the writer gave the slot up before it handed its image over: what stands there is of another page.
+    /// True when the writer discarded the slot before it copied its image: the bytes belong to another page.
     fn is_aborted(&self, _header: &SlotHeader) -> bool {
         false
     }
@@ -78,7 +78,7 @@ pub trait DwbLayout: Sync + std::fmt::Debug {
         false
     }
 
-    /// What the stored `slot_id` means.
+    /// Meaning of the stored `slot_id`.
     fn slot_id_rule(&self) -> SlotIdRule;
 
     /// True when the server starts again at slot 0 after each checkpoint.

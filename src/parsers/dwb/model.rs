@@ -1,4 +1,4 @@
-//! What every DWB layout decodes to.
+//! Decoded form of every DWB layout.
 
 use std::ops::Range;
 
@@ -29,7 +29,7 @@ pub struct FileHeader {
     pub slots_per_file: u32,
     /// Resets since the server started, where the layout has it.
     pub batch_id: Option<u64>,
-    /// What the last reset wrote: end of the checkpoint record, or the redo point of a restartpoint.
+    /// Written by the last reset: end of the checkpoint record, or the redo point of a restartpoint.
     pub checkpoint_lsn: Option<Lsn>,
     /// Stored CRC.
     pub crc: u32,
@@ -81,7 +81,7 @@ pub enum HeaderFault {
         most: u32,
     },
     /// The CRC is not that of the bytes.
-    #[error("header CRC is {found:#010x}, the bytes give {expected:#010x}")]
+    #[error("header CRC: stored {found:#010x}, computed {expected:#010x}")]
     Crc {
         /// The CRC on disk.
         found: u32,
@@ -99,7 +99,7 @@ pub struct SlotRanges {
     pub image: Range<u64>,
 }
 
-/// What the stored `slot_id` means.
+/// Meaning of the stored `slot_id`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotIdRule {
     /// Position in the ring when it was written: file * slots per file + slot.
@@ -119,7 +119,7 @@ pub struct Ring {
     pub slots_per_file: u64,
 }
 
-/// A CRC as stored and as the bytes give it.
+/// A stored and a computed CRC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CrcPair {
     /// The one on disk.
@@ -236,7 +236,7 @@ pub enum SlotFault {
     },
 }
 
-/// What the slot CRC says.
+/// Result of checking the slot CRC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CrcVerdict {
     /// The slot is as it was written.
@@ -276,7 +276,7 @@ pub struct Slot<'a> {
     pub image_offset: u64,
     /// Page image.
     pub image: &'a [u8],
-    /// The CRC that the bytes give, where the layout's can be computed.
+    /// The computed CRC, if the layout's can be computed.
     pub computed_crc: Option<u32>,
     /// The CRC of the image alone, where the layout has one.
     pub image_crc: Option<CrcPair>,
@@ -319,7 +319,7 @@ impl<'a> Slot<'a> {
         })
     }
 
-    /// What the stored CRCs say; meaningless for an empty slot, whose CRC was never written.
+    /// Checks the stored CRCs; meaningless for an empty slot, whose CRC was never written.
     pub(crate) fn crc_verdict(&self) -> CrcVerdict {
         if self.image_crc.is_some_and(|crc| !crc.is_good()) {
             return CrcVerdict::Bad;

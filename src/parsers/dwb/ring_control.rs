@@ -133,7 +133,7 @@ impl RingControl {
             && self.batch_pages <= MAX_BATCH_PAGES
     }
 
-    /// The server stopped in order, with everything that the slots cover in the data files.
+    /// The server was shut down cleanly, with everything that the slots cover in the data files.
     #[must_use]
     pub const fn is_clean(&self) -> bool {
         self.flags & FLAG_CLEAN != 0
@@ -186,7 +186,7 @@ pub enum ControlFault {
         found: u32,
     },
     /// The CRC is not that of the bytes.
-    #[error("CRC is {found:#010x}, the bytes give {expected:#010x}")]
+    #[error("stored CRC {found:#010x}, computed {expected:#010x}")]
     Crc {
         /// The CRC on disk.
         found: u32,

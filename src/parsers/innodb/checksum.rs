@@ -87,7 +87,7 @@ pub(crate) fn zip_innodb(page: &[u8]) -> u32 {
     [part(page, 4, 16), part(page, 24, 26), part(page, 34, page.len())].into_iter().fold(0, adler32)
 }
 
-/// Goes on with an Adler-32 whose state is `before`.
+/// Continues an Adler-32 whose state is `before`.
 fn adler32(before: u32, bytes: &[u8]) -> u32 {
     const BASE: u32 = 65_521;
     // So many bytes cannot overflow 32 bits.

@@ -74,7 +74,7 @@ impl PageCodec {
     }
 }
 
-/// The same xz stream with a window of the size of the largest page. The one that it names is that of the level of
+/// The xz stream with a window of the size of the largest page. The stream requests the window of the level of
 /// compression, 64 MiB for the highest, though no page refers back further than its own length. `None` when there is no
 /// block header with the one filter that the server uses.
 fn with_small_window(packed: &[u8]) -> Option<Vec<u8>> {
@@ -122,9 +122,9 @@ fn fill(source: &mut dyn Read, room: &mut [u8]) -> Option<usize> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "fields are named as the words that are made of them")]
+#[allow(missing_docs, reason = "fields have the names of the words that they become")]
 pub enum Unpacked {
-    /// The codec is not known here, so nothing is said of the page.
+    /// The codec is not known here, so the page is not checked.
     UnknownCodec {
         codec: PageCodec,
     },
@@ -133,7 +133,7 @@ pub enum Unpacked {
     },
     /// The bytes are not what a compressor makes, or not of one page.
     Damaged,
-    /// What comes out is another page than the header names.
+    /// The decompressed page is not the page in the header.
     OtherPage,
 }
 
@@ -152,7 +152,7 @@ pub fn unpack_mysql(page: &[u8]) -> Result<Vec<u8>, Unpacked> {
         return Err(Unpacked::Damaged);
     }
     head.copy_from_slice(page.get(..PageHeader::SIZE).unwrap_or_default());
-    // The type as it was before; what is after it until the space id is of the compression.
+    // The type as it was before; the bytes between it and the space id belong to the compression.
     head.copy_within(28..30, 24);
     head.get_mut(26..34).unwrap_or_default().fill(0);
     Ok(plain)
@@ -209,7 +209,7 @@ impl FullCrc32Size {
     }
 }
 
-/// Unpacks a page that MariaDB compressed with `full_crc32`, without being told how: the payload from 26 to the checksum at
+/// Unpacks a page that MariaDB compressed with `full_crc32`, without knowing the method: the payload from 26 to the checksum at
 /// `length` less 4 is the whole page. The space id is in the payload alone.
 pub fn unpack_full_crc32(page: &[u8], length: usize) -> Result<Vec<u8>, Unpacked> {
     let packed = page.get(26..length.saturating_sub(4)).ok_or(Unpacked::Length { length })?;

@@ -57,7 +57,7 @@ impl SpaceFlags {
         Self { page_bytes, ..Self::of(0) }
     }
 
-    /// The same of MariaDB with `full_crc32`.
+    /// Flags of MariaDB with `full_crc32`.
     pub const fn full_crc32(page_bytes: usize) -> Self {
         Self { page_bytes, ..Self::of(0x15) }
     }

@@ -159,7 +159,7 @@ pub(crate) const MAX_SEGMENTS: u64 = 65;
 
 /// False when slots are all zero that a server writes before others that are not: a batch goes into a segment from its first slot on,
 /// segments are used in turn from the first on, and nothing makes zeros of a slot later. How long a segment is is stored nowhere:
-/// what fits any length from `shortest` on is possible.
+/// any length of at least `shortest` is possible.
 ///
 /// `used`: slots that are not all zero, in order. `batch`: slots of all segments.
 pub(crate) fn is_filled_in_turn(used: &[u64], batch: u64, shortest: u64) -> bool {
@@ -190,7 +190,7 @@ pub(crate) fn is_filled_in_turn(used: &[u64], batch: u64, shortest: u64) -> bool
 pub struct DetectBlock {
     /// Number of the segment.
     pub segment: u32,
-    /// What wrote the pages.
+    /// Kind of flush that wrote the pages.
     pub flush_type: u8,
     /// The entries are what was written.
     pub is_sound: bool,

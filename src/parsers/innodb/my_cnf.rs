@@ -1,9 +1,9 @@
 //! Option files of MySQL and MariaDB: which directories they name, and whether images are used.
 
-/// Groups that a server reads, besides those with its version at the end.
+/// Groups that a server reads, in addition to those that end with its version.
 const SERVER_GROUPS: [&str; 4] = ["mysqld", "server", "mariadb", "mariadbd"];
 
-/// What an option file says of where the files of InnoDB are, and whether images are used.
+/// Locations of the InnoDB files, and the use of images, according to an option file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DirectorySettings {
     /// `innodb_doublewrite_dir`.
@@ -16,7 +16,7 @@ pub struct DirectorySettings {
     pub undo: Option<String>,
     /// `innodb_log_group_home_dir`.
     pub redo: Option<String>,
-    /// `innodb_directories`: where tablespaces may be besides.
+    /// `innodb_directories`: other directories with tablespaces.
     pub tablespaces: Vec<String>,
     /// `innodb_doublewrite` is off: the server writes no images, and a start may use none.
     pub is_doublewrite_off: bool,
@@ -25,8 +25,8 @@ pub struct DirectorySettings {
 }
 
 impl DirectorySettings {
-    /// Reads an option file. The last value counts, and an empty one is none; names are written with `-` or `_`, with or
-    /// without `loose`.
+    /// Reads an option file. The last value counts, and an empty one counts as missing; names are written with `-` or `_`,
+    /// with or without `loose`.
     pub fn parse(text: &str) -> Self {
         let mut found = Self::default();
         let mut is_server = false;

@@ -10,7 +10,7 @@ use crate::parsers::decode::{be_u16_at, be_u32_at, be_u64_at};
 use crate::parsers::innodb::InnodbPageId;
 use crate::parsers::page::is_all_zero;
 
-/// What a page's own bytes say of it.
+/// State of a page according to its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum PageState {
@@ -28,7 +28,7 @@ pub enum PageState {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
-#[allow(missing_docs, reason = "fields are named as the words that are made of them")]
+#[allow(missing_docs, reason = "fields have the names of the words that they become")]
 pub enum PageFault {
     /// No checksum that a server may have written is right; `computed`: by `crc32`.
     Checksum {
@@ -60,7 +60,7 @@ pub enum PageFault {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs, reason = "fields are named as the words that are made of them")]
+#[allow(missing_docs, reason = "fields have the names of the words that they become")]
 pub enum Unverifiable {
     Encrypted,
     /// It was compressed in a way that cannot be unpacked here.
@@ -96,7 +96,7 @@ impl PageState {
         Self::of_image(page, flags, flags.is_mysql_encrypted)
     }
 
-    /// The same of the page at this place: one that is whole must have its number and its tablespace, page 0 in both places. Of other
+    /// Checks the page at this position: an intact one must have its number and its tablespace, page 0 in both places. For other
     /// pages of the system tablespace the latter is not asked: servers before MySQL 4.1 had something else there.
     /// Source: `buf_page_io_complete`, `storage/innobase/buf/buf0buf.cc`.
     pub fn at(page: &[u8], flags: &SpaceFlags, place: InnodbPageId) -> Self {
@@ -120,7 +120,7 @@ impl PageState {
         }
     }
 
-    /// The same, where the tablespace may be encrypted although its flags do not say so.
+    /// Like [`Self::of`], but the tablespace may be encrypted although its flags do not say so.
     pub(crate) fn of_image(page: &[u8], flags: &SpaceFlags, may_be_encrypted: bool) -> Self {
         if is_all_zero(page) {
             return Self::Empty;
@@ -340,7 +340,7 @@ mod tests {
         }
     }
 
-    /// What the servers write, by the description of their sources, with compressors that are not ours.
+    /// Bytes that the servers write, according to their sources, with compressors that are not ours.
     #[test]
     fn compressed_pages_are_unpacked_and_tested() {
         let plain = plain_page(16384);

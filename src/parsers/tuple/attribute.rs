@@ -99,7 +99,7 @@ impl AttributeLayout {
     pub fn of(rows: &[&[u8]]) -> Option<Self> {
         LENGTH_AT.into_iter().find_map(|length| {
             let heads = heads_of(rows, length, PG_ATTRIBUTE_OID);
-            // The row about `attlen` must say what was taken for granted to read it.
+            // The row about `attlen` must confirm what was assumed to read it.
             let found = offset_in(&heads, "attlen").filter(|found| *found == length)?;
             let at = |name| offset_in(&heads, name);
             at("attnum").filter(|number| Some(*number) == found.checked_add(2))?;
@@ -142,7 +142,7 @@ fn heads_of(rows: &[&[u8]], length_at: usize, rel_oid: Oid) -> Vec<AttributeHead
 /// A row of `pg_attribute`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttributeRow {
-    /// What does not depend on the major.
+    /// The part that does not depend on the major version.
     pub head: AttributeHead,
     /// `atttypmod`.
     pub modifier: i32,
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn catalog_that_contradicts_itself_is_not_used() {
-        assert_eq!(layout(&OF_10[..4], 76), None, "the row about attlen is not there");
+        assert_eq!(layout(&OF_10[..4], 76), None, "the row about attlen is missing");
         assert_eq!(layout(OF_10, 72), None, "lengths stand where the rows say that others do");
         let holed: Vec<_> = OF_18.iter().copied().filter(|(name, _)| *name != "attndims").collect();
         assert_ne!(layout(&holed, 72), layout(OF_18, 72));

@@ -6,7 +6,7 @@ use crate::parsers::heap::TupleHeader;
 /// Longest value that is unpacked from its compressed form, in bytes.
 pub const MAX_UNPACKED: usize = 1 << 20;
 
-/// What the catalog says of a column and what is needed to find it.
+/// A column according to the catalog, with the facts needed to find it.
 ///
 /// Source: `attlen` and `attalign`, `src/include/catalog/pg_attribute.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub enum Stored<'a> {
         method: Method,
         /// Bytes of the value once unpacked.
         raw_bytes: u32,
-        /// What is stored.
+        /// The stored bytes.
         bytes: &'a [u8],
     },
     /// A value that is in the TOAST table.
@@ -127,7 +127,7 @@ pub fn columns<'a>(
     shapes.iter().enumerate().map(column).collect()
 }
 
-/// What is left of the data of a tuple.
+/// The remaining data of a tuple.
 struct Rest<'a> {
     data: &'a [u8],
     at: usize,

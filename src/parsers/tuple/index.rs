@@ -28,7 +28,7 @@ const IS_POSTING: u16 = 0x2000;
 /// A row that an entry leads to: block and item number.
 pub(crate) type Tid = (BlockNumber, u16);
 
-/// What an entry leads to.
+/// Target of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A row of the table.
@@ -51,7 +51,7 @@ pub enum Target {
 /// An entry of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexEntry<'a> {
-    /// What it leads to.
+    /// Its target.
     pub target: Target,
     /// Columns that it has; fewer than the index on pages above the leaves.
     pub columns: Option<usize>,

@@ -1,4 +1,4 @@
-//! What is inside a tuple: the columns of a row or of an entry of an index, and their values.
+//! The inside of a tuple: the columns of a row or of an entry of an index, and their values.
 
 pub mod attribute;
 pub mod columns;

@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(text(&[0x8000 | 2 << 7]), "0.00");
         assert_eq!(text(&[0x8000 | 2 << 7 | 1, 1, 2345, 6700]), "12345.67");
         assert_eq!(text(&[0xA000 | 4 << 7 | 0x7F, 12]), "-0.0012", "weight -1");
-        assert_eq!(text(&[0x8000 | 10 << 7 | 0x7E, 1230]), "0.0000123000", "weight -2: one group of zeros before it");
+        assert_eq!(text(&[0x8000 | 10 << 7 | 0x7E, 1230]), "0.0000123000", "weight -2: one zero group before it");
         assert_eq!(text(&[0x4000, 2, 1]), "-100000000", "the long form");
         assert_eq!(number(&[0xC000]), Some(Numeric::NotANumber));
         assert_eq!(number(&[0xF000]), Some(Numeric::Infinity { is_negative: true }));

@@ -34,11 +34,11 @@ pub enum Value<'a> {
     Date(i32),
     /// Microseconds since midnight.
     Time(i64),
-    /// The same, and seconds west of Greenwich.
+    /// Microseconds of a day, and seconds west of Greenwich.
     TimeTz(i64, i32),
     /// Microseconds since 2000-01-01 00:00:00.
     Timestamp(i64),
-    /// The same in UTC.
+    /// A timestamp in UTC.
     TimestampTz(i64),
     /// An interval.
     Interval {
@@ -74,7 +74,7 @@ pub enum Value<'a> {
     Vector(Vec<Option<Self>>),
 }
 
-/// What a type is called and how its values are laid out.
+/// Name of a type and layout of its values.
 struct TypeFacts {
     oid: Oid,
     name: &'static str,
@@ -143,7 +143,7 @@ fn facts_of(type_oid: Oid) -> Option<&'static TypeFacts> {
     TYPES.iter().find(|facts| facts.oid == type_oid)
 }
 
-/// What a type of every cluster is called; an array ends with `[]`.
+/// Name of a type of every cluster; an array ends with `[]`.
 #[must_use]
 pub fn type_name(type_oid: Oid) -> Option<String> {
     let plain = || facts_of(type_oid).map(|facts| facts.name.to_owned());

@@ -66,7 +66,7 @@ pub struct BlockRef<'a> {
     pub block: BlockNumber,
     /// The full-page image, if the record has one of this block.
     pub image: Option<BlockImage<'a>>,
-    /// What the resource manager stored about this block.
+    /// Data of the resource manager for this block.
     pub data: &'a [u8],
 }
 
@@ -89,7 +89,7 @@ pub struct BodyLayout {
     pub origin: Option<u16>,
 }
 
-/// What must be there of a record whose end was not kept.
+/// The part that must exist of a record whose end was not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
     /// Fragment headers, images and block data: only main data may be missing.
@@ -126,7 +126,7 @@ pub struct ImageHead {
     pub bimg_info: u8,
 }
 
-/// What the fork flags and the block number say, alike for a head and for a reference with its bytes.
+/// Methods for the fork flags and the block number, alike for a head and for a reference with its bytes.
 macro_rules! names_its_page {
     ($($block:ty),*) => {$(
         impl $block {
@@ -148,7 +148,7 @@ macro_rules! names_its_page {
                 self.fork().map(|fork| PageId { rel: self.rel, fork, block: self.block })
             }
 
-            /// True when redo builds the page anew without reading it.
+            /// True when redo recreates the page without reading it.
             #[must_use]
             pub const fn will_init(&self) -> bool {
                 self.fork_flags & WILL_INIT != 0
@@ -189,7 +189,7 @@ fn image_header(i: &[u8], major: Major, block_size: u32) -> ParseStep<'_, ImageH
         return invalid(start, "length", stored, "a compressed image is shorter than a page");
     }
     if has_hole && (hole_offset == 0 || hole_length == 0 || missing == 0) {
-        return invalid(start, "hole_offset", u64::from(hole_offset), "image is said to have a hole, but has none");
+        return invalid(start, "hole_offset", u64::from(hole_offset), "image is marked as having a hole, but has none");
     }
     if !has_hole && hole_offset != 0 {
         return invalid(start, "hole_offset", u64::from(hole_offset), "0 in an image without hole");
@@ -270,7 +270,7 @@ impl BodyLayout {
         Self::decode_cut(start_lsn, major, block_size, body, (0, Keep::Blocks))
     }
 
-    /// As [`Self::decode`] for a body of which only the bytes `kept` are at hand, followed by `beyond` bytes more. What
+    /// As [`Self::decode`] for a body of which only the bytes `kept` are available, followed by `beyond` more bytes. What
     /// `keep` names must not be beyond.
     #[inline]
     pub(crate) fn decode_cut(
@@ -299,7 +299,7 @@ impl BodyLayout {
         let mut main_length = 0;
         while kept(i).saturating_add(beyond) > data_total {
             if beyond > 0 && i.len() < MAX_FRAGMENT_HEADER {
-                return invalid(i, "length", beyond, "all but main data lies in the part that is kept");
+                return invalid(i, "length", beyond, "all but main data is in the part that is kept");
             }
             let id_at = i;
             let (rest, id) = context("id", le_u8).parse(i)?;
@@ -344,7 +344,7 @@ impl BodyLayout {
         }
         let blocks_total = data_total.saturating_sub(u64::from(main_length));
         if keep == Keep::Blocks && blocks_total > kept(i) {
-            return invalid(i, "length", blocks_total, "all but main data lies in the part that is kept");
+            return invalid(i, "length", blocks_total, "all but main data is in the part that is kept");
         }
         layout.headers_length = u32::try_from(body.len().saturating_sub(i.len())).unwrap_or(u32::MAX);
         layout.main_start = layout.headers_length.saturating_add(u32::try_from(blocks_total).unwrap_or(u32::MAX));
@@ -368,7 +368,7 @@ impl BodyLayout {
         self.blocks(major, block_size, body).heads
     }
 
-    /// The main data of `body`, which is the one that this layout was decoded from; it comes last. Of a body that was cut,
+    /// The main data of `body`, which is the one that this layout was decoded from; it comes last. If the body was cut,
     /// the part that was kept.
     #[must_use]
     pub fn main_data<'a>(&self, body: &'a [u8]) -> &'a [u8] {

@@ -11,7 +11,7 @@ use crate::types::Lsn;
 /// Displays as `WAL ends at 0/00B3BCE0, after the record at 0/00B3BC68: record length 0`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndOfWal {
-    /// What was found.
+    /// The reason.
     pub reason: EndReason,
     /// Where reading failed: the start of a page or of a record.
     pub at: Lsn,
@@ -23,7 +23,7 @@ pub struct EndOfWal {
     pub end_of_last: Option<Lsn>,
 }
 
-/// What was found where a record or page should have been.
+/// Content found where a record or page should be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EndReason {
     /// Zeros instead of a record: nothing was written from here on.
@@ -53,15 +53,15 @@ pub enum EndReason {
         /// `xlp_rem_len` of the page.
         rem_len: u32,
     },
-    /// A record should go on in this page, but the page starts with another one.
+    /// A record should continue on this page, but the page starts with another one.
     #[error("page does not continue the record")]
     ContinuationMissing,
-    /// A record goes on in this page, but the page says how much is left and disagrees with the record.
+    /// A record continues on this page, but the remaining length on the page disagrees with the record.
     #[error("page says that {found} bytes of the record are left, expected {expected}")]
     ContinuationLength {
         /// `xlp_rem_len` of the page.
         found: u32,
-        /// What the record's own length leaves.
+        /// Remaining length according to the record.
         expected: u32,
     },
     /// The record header breaks a rule.
@@ -102,7 +102,7 @@ pub enum EndReason {
     Limit,
 }
 
-/// How an end of WAL is to be taken, seen from the bytes alone.
+/// Meaning of an end of WAL, judged by the bytes alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EndKind {
     /// All that was asked for was read.
@@ -118,8 +118,8 @@ pub enum EndKind {
 }
 
 impl EndReason {
-    /// How this end is to be taken. A broken link to the record before is counted as stale: it is what the reader meets
-    /// when the older content of a recycled page goes on after the last new record.
+    /// Meaning of this end. A broken link to the record before is counted as stale: the reader finds it
+    /// when the older content of a recycled page continues after the last new record.
     #[must_use]
     pub fn kind(&self) -> EndKind {
         match self {

@@ -81,7 +81,7 @@ impl RowWrite {
     }
 
     /// The whole tuple. `old`: the tuple that stood at the place that [`Self::like`] names; without it what is incomplete
-    /// stays so, and there is none.
+    /// stays so, and no other one follows.
     ///
     /// Source: `heap_xlog_update`, `src/backend/access/heap/heapam.c`.
     #[must_use]

@@ -1,4 +1,4 @@
-//! Records after which a page need not exist any more, or exists anew: what files of relations and databases come, go
+//! Records after which a page need not exist any more, or exists again: files of relations and databases are created, removed
 //! and shrink.
 //!
 //! `TRUNCATE` of the resource manager Heap is not among them: it serves logical decoding alone; the new file shows up as
@@ -44,7 +44,7 @@ pub enum LifeCycle {
         /// The relations.
         rels: Vec<RelFileLocator>,
     },
-    /// A database came to be: Database `CREATE`, `CREATE_FILE_COPY` or `CREATE_WAL_LOG`.
+    /// A database was created: Database `CREATE`, `CREATE_FILE_COPY` or `CREATE_WAL_LOG`.
     DatabaseCreated {
         /// The database.
         db_oid: Oid,
@@ -94,7 +94,7 @@ impl LifeCycle {
         matches!(self, Self::DatabaseCreated { .. } | Self::DatabaseDropped { .. })
     }
 
-    /// What `record` says about files, or `None` when it says nothing.
+    /// The change of files by `record`, or `None`.
     ///
     /// # Errors
     /// `Truncated` or `Invalid` when the main data is not what its type says.

@@ -19,7 +19,7 @@ fn with_long_record() -> (WalWriter, usize) {
     (writer, (start - FIRST) as usize)
 }
 
-/// The records as they are to come back.
+/// The records as they should be read again.
 fn kept(writer: &WalWriter) -> Vec<(u64, u64, Vec<u8>)> {
     let cut = |bytes: &Vec<u8>| bytes[..bytes.len().min(KEPT_RECORD_BYTES)].to_vec();
     writer.records.iter().map(|(start, end, bytes)| (*start, *end, cut(bytes))).collect()

@@ -44,7 +44,7 @@ pub struct PageHeader {
     pub long: Option<LongPageHeader>,
 }
 
-/// What the first page of every segment has beyond the short header: 16 bytes at 24, little-endian.
+/// Rest of the long header, on the first page of every segment: 16 bytes at 24, little-endian.
 ///
 /// | bytes  | field             | C type   | meaning                              |
 /// |--------|-------------------|----------|--------------------------------------|
@@ -63,7 +63,7 @@ pub struct LongPageHeader {
     pub block_size: u32,
 }
 
-/// What a page header must agree with.
+/// Values that a page header must agree with.
 #[derive(Clone, Copy, Debug)]
 pub struct PageExpectation<'a> {
     /// Version of the pages before, when known.
@@ -102,7 +102,7 @@ pub enum PageFault {
         /// All flags as stored.
         info: u16,
     },
-    /// The page is of another cluster.
+    /// The page belongs to another cluster.
     #[error("system identifier {found}, expected {expected}")]
     ForeignSystem {
         /// System identifier in the page.
@@ -110,7 +110,7 @@ pub enum PageFault {
         /// System identifier of the cluster.
         expected: u64,
     },
-    /// The page is of a cluster with another segment size.
+    /// The page belongs to a cluster with another segment size.
     #[error("segment size {found}, expected {expected}")]
     SegmentSize {
         /// Bytes, from the page.
@@ -118,7 +118,7 @@ pub enum PageFault {
         /// Bytes expected.
         expected: u32,
     },
-    /// The page is of a cluster with another WAL page size.
+    /// The page belongs to a cluster with another WAL page size.
     #[error("WAL page size {found}, expected {expected}")]
     BlockSize {
         /// Bytes, from the page.
@@ -137,7 +137,7 @@ pub enum PageFault {
         /// Address at which it was found.
         expected: Lsn,
     },
-    /// The page is of an older timeline than the page before it.
+    /// The page is on an older timeline than the page before it.
     #[error("timeline {found} after {last}")]
     TimelineBackwards {
         /// Timeline of this page.
@@ -145,7 +145,7 @@ pub enum PageFault {
         /// Timeline of the page before.
         last: TimelineId,
     },
-    /// The page is of a timeline outside the history that is read.
+    /// The page is on a timeline outside the history that is read.
     #[error("timeline {found} is not in the history")]
     ForeignTimeline {
         /// Timeline of this page.

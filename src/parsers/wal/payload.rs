@@ -1,4 +1,4 @@
-//! What records of the resource manager XLOG say.
+//! Content of records of the resource manager XLOG.
 
 use super::records::RecordKind;
 use nom::Parser;

@@ -17,7 +17,7 @@ const REDIRECTIONS: u8 = 1 << 5;
 const DEAD_ITEMS: u8 = 1 << 6;
 const UNUSED_ITEMS: u8 = 1 << 7;
 
-/// Item numbers by what becomes of the items.
+/// Item numbers by what happens to the items.
 ///
 /// Source: `heap_xlog_deserialize_prune_and_freeze`, `src/backend/access/rmgrdesc/heapdesc.c`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

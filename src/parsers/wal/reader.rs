@@ -62,7 +62,7 @@ use super::record::{Record, RecordHeader, record_crc};
 use super::version::Major;
 use crate::types::{Geometry, Lsn, TimelineId};
 
-/// What [`WalReader::read`] met: records that took the fast path, or anything else.
+/// Result of [`WalReader::read`]: records that took the fast path, or anything else.
 pub(super) enum Taken<'t, 'a> {
     Fast(FastRun),
     Event(&'t Event<'a>),
@@ -114,8 +114,8 @@ impl WalReader {
         })
     }
 
-    /// Takes bytes off the front of `input` and shows all records to `visit`, until it breaks off, something else is found,
-    /// or the input is used up. Called again, it goes on where it was.
+    /// Takes bytes off the front of `input` and shows all records to `visit`, until it stops, something else is found,
+    /// or the input is used up. Called again, it continues where it was.
     #[inline]
     pub fn read(&mut self, input: &mut &[u8], visit: impl FnMut(&Record<'_>) -> ControlFlow<()>) -> ReadStep {
         self.read_noting(input, visit, |_| {})
@@ -513,7 +513,7 @@ impl WalReader {
         EndOfWal { reason, at, unfinished, last_record: self.last_record, end_of_last: self.end_of_last }
     }
 
-    /// Stops at a record, or goes on after it.
+    /// Stops at a record, or continues after it.
     #[cold]
     fn fail<'c>(&mut self, reason: EndReason, at: Lsn) -> Flow<'c> {
         let end = self.end_at(reason, at);
@@ -533,8 +533,8 @@ impl WalReader {
         Flow::Found(FoundEvent::Damage(end))
     }
 
-    /// Stops at a page, or goes on: in this page when its header is `sound`, else in the next. While looking for a page
-    /// to go on with, further bad ones are part of the same damage.
+    /// Stops at a page, or continues: in this page when its header is `sound`, else in the next. While looking for a page
+    /// to continue with, more bad ones are part of the same damage.
     #[cold]
     fn fail_page<'c>(&mut self, reason: EndReason, at: Lsn, sound: Option<PageHeader>) -> Flow<'c> {
         if !self.options.resynchronise {

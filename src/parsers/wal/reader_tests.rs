@@ -17,7 +17,7 @@ fn options() -> ReaderOptions {
     })
 }
 
-/// What reading found, with records as start, end and bytes.
+/// Result of reading, with records as start, end and bytes.
 #[derive(Debug, Default, PartialEq)]
 struct Read {
     records: Vec<(u64, u64, Vec<u8>)>,

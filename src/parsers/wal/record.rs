@@ -46,7 +46,7 @@ pub struct RecordHeader {
     pub crc: u32,
 }
 
-/// What is known about the record before.
+/// Facts about the previous record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrevLink {
     /// Reading in order: the record before starts exactly here.
@@ -200,9 +200,9 @@ pub struct Record<'a> {
     pub data_end_lsn: Lsn,
     /// The header, decoded.
     pub header: RecordHeader,
-    /// What the body holds and where.
+    /// Layout of the body.
     pub layout: BodyLayout,
-    /// Header and body, page headers removed. Of a record longer than [`super::reader::KEPT_RECORD_BYTES`], or than
+    /// Header and body, page headers removed. For a record longer than [`super::reader::KEPT_RECORD_BYTES`], or than
     /// [`super::reader::HEAD_RECORD_BYTES`] where only heads are kept, the first that many bytes, see [`Self::is_cut`].
     pub bytes: &'a [u8],
     /// Major whose format the record has.
@@ -258,7 +258,7 @@ impl<'a> Record<'a> {
         self.start_lsn.advanced_by(u64::try_from(before).unwrap_or(u64::MAX))
     }
 
-    /// What kind of record it is.
+    /// Kind of the record.
     #[inline]
     #[must_use]
     pub fn kind(&self) -> RecordKind {

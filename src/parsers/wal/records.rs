@@ -9,7 +9,7 @@ use super::names::{
 use super::version::{FIRST_CUSTOM_RMGR, Major};
 use crate::types::ForkNumber;
 
-/// What a record counts as in the use of a relation.
+/// Category of a record in the usage of a relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     Insert,
@@ -51,7 +51,7 @@ pub(crate) enum Images {
 pub(crate) const XLOG_NOOP: u8 = 0x20;
 /// `xl_info` of the record that ends a segment early (`XLOG_SWITCH`, same file), in all majors.
 pub(crate) const XLOG_SWITCH: u8 = 0x40;
-/// Bit of `xl_info` in records of Heap, Heap2 and BRIN: the page is built anew (`XLOG_HEAP_INIT_PAGE`).
+/// Bit of `xl_info` in records of Heap, Heap2 and BRIN: the page is recreated (`XLOG_HEAP_INIT_PAGE`).
 const INIT_PAGE: u8 = 0x80;
 
 /// One name and the majors that use it.
@@ -69,7 +69,7 @@ const LAST_COMPARED: Major = Major::V19;
 
 const _: () = assert!(
     LAST_COMPARED.number() == Major::NEWEST.number(),
-    "compare the record types of the new major with this table, then name it in LAST_COMPARED"
+    "compare the record types of the new major version with this table, then set LAST_COMPARED"
 );
 
 macro_rules! majors {
@@ -83,16 +83,16 @@ macro_rules! majors {
 
 macro_rules! record_kinds {
     ($($kind:ident, $work:ident, $images:ident $(($below:literal))? : $(($rmgr:ident, $key:literal, $majors:tt $(..= $last:ident)?, $name:literal)),+;)*) => {
-        /// What a record is, alike for all types and majors that do the same in the same format.
+        /// Kind of a record, the same for all types and majors that do the same in the same format.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[allow(missing_docs)]
         pub enum RecordKind {
             /// No type of its major.
             #[default]
             Unknown,
-            /// Of an extension's resource manager.
+            /// Record of an extension's resource manager.
             Custom,
-            /// Of the resource manager Generic, which extensions use.
+            /// Record of the resource manager Generic, which extensions use.
             Generic,
             $($kind,)*
         }
@@ -350,12 +350,12 @@ pub struct RecordType {
     pub rmgr_id: u8,
     /// `xl_info`, with all its flags.
     pub info: u8,
-    /// What they mean in the record's major.
+    /// Their meaning in the record's major version.
     pub kind: RecordKind,
 }
 
 impl RecordType {
-    /// What `rmgr_id` and `info` mean in `major`.
+    /// Meaning of `rmgr_id` and `info` in `major`.
     #[must_use]
     pub fn new(major: Major, rmgr_id: u8, info: u8) -> Self {
         Self { rmgr_id, info, kind: RecordKind::of(major, rmgr_id, info) }

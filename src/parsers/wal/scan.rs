@@ -20,7 +20,7 @@ pub struct SegmentScan {
     summary: ScanSummary,
 }
 
-/// What joining needs to know about a scan.
+/// Facts about a scan that joining needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScanSummary {
     /// Address of the first byte that was read.
@@ -143,7 +143,7 @@ impl SegmentScan {
         self.reader.position()
     }
 
-    /// What is known so far.
+    /// The result so far.
     #[must_use]
     pub const fn summary(&self) -> &ScanSummary {
         &self.summary
@@ -196,7 +196,7 @@ pub enum JoinFault {
         expected: Lsn,
     },
     /// The first page continues a record, but the one before is complete.
-    #[error("a record goes on at {found}, but the one before is complete")]
+    #[error("a record continues at {found}, but the one before is complete")]
     Continuation {
         /// Where the page says so.
         found: Lsn,
@@ -210,13 +210,13 @@ pub enum JoinFault {
         expected: Lsn,
     },
     /// The first record replaces another one than was given up.
-    #[error("first record does not name the record given up at {expected}")]
+    #[error("first record does not refer to the record discarded at {expected}")]
     Overwritten {
         /// Start of the record given up.
         expected: Lsn,
     },
     /// Timeline, version or cluster change in a way that reading in order does not accept.
-    #[error("pages of another version, cluster or older timeline")]
+    #[error("pages from another version, cluster or older timeline")]
     Foreign,
 }
 

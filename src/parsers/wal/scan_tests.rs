@@ -184,7 +184,7 @@ proptest! {
     }
 }
 
-/// Only together with the part before it shows that nothing was to be continued.
+/// Only together with the part before it shows that no record continues.
 #[test]
 fn a_page_that_continues_nothing_is_refused() {
     let mut writer = WalWriter::new(FIRST);

@@ -37,7 +37,7 @@ pub struct TablespaceCreated {
 }
 
 impl TablespaceCreated {
-    /// What `record` makes, or `None` when it makes none.
+    /// The tablespace that `record` creates, if any.
     ///
     /// # Errors
     /// `Truncated` when the main data is not what its type says.

@@ -55,7 +55,7 @@ impl WalSegment {
     }
 }
 
-/// How a timeline came to be: its ancestors, oldest first, from a file `TTTTTTTT.history`.
+/// History of a timeline: its ancestors, oldest first, from a file `TTTTTTTT.history`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimelineHistory {
     /// The timeline whose history this is.
@@ -81,11 +81,11 @@ pub struct Ancestor {
 pub struct HistoryError {
     /// Number of the line, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The problem.
     pub kind: HistoryErrorKind,
 }
 
-/// What can be wrong with a line of a history file.
+/// A problem of a line of a history file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HistoryErrorKind {
     /// The line does not start with a number.
@@ -94,7 +94,7 @@ pub enum HistoryErrorKind {
     /// There is not a valid LSN after the number.
     #[error("no LSN after the timeline")]
     LsnMissing,
-    /// What should be the LSN is none.
+    /// The LSN is not valid.
     #[error(transparent)]
     Lsn(#[from] LsnParseError),
     /// The timelines do not ascend.

@@ -1,6 +1,6 @@
-//! What differs between majors: one row of facts for each, in one table.
+//! Differences between major versions: one row of facts for each, in one table.
 //!
-//! Code asks for a fact and never compares majors, so that nothing is taken for granted of a major that has no row yet.
+//! Code asks for a fact and never compares majors, so that nothing is assumed about a major version that has no row yet.
 //! A new major is a new row, and the compiler names every fact that the row lacks.
 
 use std::fmt;
@@ -9,7 +9,7 @@ use crate::parsers::catalog::{self, CatalogLayout};
 use crate::parsers::filenode_map::MapLayout;
 use crate::parsers::image::Compression;
 
-/// What is known of one major.
+/// Facts about one major version.
 #[derive(Debug)]
 pub struct MajorFacts {
     /// The number users know it by, and that `PG_VERSION` says.
@@ -53,8 +53,8 @@ pub struct MajorFacts {
     pub reset_takes_oldest_xid: bool,
     /// `VACUUM_REDIRECT` of SP-GiST has the form that can be followed.
     pub follows_spgist_redirects: bool,
-    /// Redo of BRIN `INSERT` and `UPDATE` dies when their page is not there. Servers of 10 to 15 read stray memory of
-    /// their own and go on; those from 16 on end with a segmentation fault.
+    /// Redo of BRIN `INSERT` and `UPDATE` crashes when their page is missing. Servers of 10 to 15 read stray memory of
+    /// their own and continue; 16 and later end with a segmentation fault.
     pub dies_without_brin_page: bool,
     /// Data checksums can be turned on and off while the server runs.
     pub checksums_change_online: bool,
@@ -73,7 +73,7 @@ pub struct MajorFacts {
     pub refuses_minimal_wal: bool,
     /// It does not start where there is a `recovery.conf`; what that held are settings.
     pub refuses_recovery_conf: bool,
-    /// Crash recovery fails over a directory of a database that it cannot list.
+    /// Crash recovery fails because of a directory of a database that it cannot list.
     pub recovery_lists_databases: bool,
     /// Settings under which it replays a sandbox in the plainest way, beyond those that every major has.
     pub replay_settings: &'static [(&'static str, &'static str)],
@@ -84,7 +84,7 @@ pub struct MajorFacts {
     pub btree_delete_names_table: bool,
     /// Rows are frozen by plans, each for several rows.
     pub freezes_by_plans: bool,
-    /// A row is updated in place only to change it. Before, an index that was to be dropped was marked once more at each attempt.
+    /// A row is updated in place only to change it. Earlier versions marked an index to be dropped again at each attempt.
     pub updates_in_place_change: bool,
     /// Default of `checkpoint_completion_target`.
     pub completion_target: f64,
@@ -96,7 +96,7 @@ pub struct MajorFacts {
     pub marks_redo_points: bool,
     /// Places of the members of multixacts have 8 bytes, in records and in `pg_multixact`.
     pub has_wide_multixacts: bool,
-    /// A start takes a missing file of `pg_xact` for zeros where it looks how a prepared transaction ended.
+    /// Startup treats a missing file of `pg_xact` as zeros when it looks up the outcome of a prepared transaction.
     pub prepares_without_xact_file: bool,
     /// Records that prune or freeze a page set its bits in the visibility map, too.
     pub prunes_set_map_bits: bool,
@@ -214,7 +214,7 @@ macro_rules! majors {
             /// All majors, oldest first.
             pub const ALL: [Self; [$(stringify!($variant)),*].len()] = [$(Self::$variant),*];
 
-            /// What is known of it.
+            /// Facts about it.
             #[must_use]
             pub const fn facts(self) -> &'static MajorFacts {
                 match self { $(Self::$variant => &const { MajorFacts { $($facts)* } },)* }
@@ -223,7 +223,7 @@ macro_rules! majors {
     };
 }
 
-/// What two formats of 18 share.
+/// Facts shared by the two formats of 18.
 const OF_18: MajorFacts = MajorFacts {
     is_released: true,
     number: 18,
@@ -525,7 +525,7 @@ impl UnknownMagic {
         self.0 > Major::OLDEST.magic() && self.0 < Major::NEWEST.magic()
     }
 
-    /// What the magic is known to mean, if anything.
+    /// Meaning of the magic, if known.
     #[must_use]
     pub fn meaning(self) -> String {
         let unreleased = |major: u32| format!("a development version of {major} that was never released");

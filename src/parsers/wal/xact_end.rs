@@ -96,7 +96,7 @@ impl XactHead {
         Ok((i, lists))
     }
 
-    /// What follows the lists: the transaction that was prepared before, unless what stands between differs by major.
+    /// The part after the lists: the transaction that was prepared before, unless the part in between differs by major version.
     fn prepared_xid<'a>(&self, mut i: &'a [u8]) -> ParseStep<'a, Option<u32>> {
         if !self.has(XINFO_HAS_TWOPHASE) || self.has(XINFO_HAS_DROPPED_STATS) {
             return Ok((i, None));
@@ -140,7 +140,7 @@ pub struct SubXacts {
 }
 
 impl SubXacts {
-    /// What `record` tells: a commit, an abort, or an `ASSIGNMENT`, which comes once for every 64 subtransactions of a
+    /// The event in `record`: a commit, an abort, or an `ASSIGNMENT`, which is written once for every 64 subtransactions of a
     /// transaction that is still running. `None` when it tells of none.
     ///
     /// | bytes of `ASSIGNMENT` | field       | C type            |

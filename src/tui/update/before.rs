@@ -63,7 +63,7 @@ pub(super) fn rehearse(state: &mut State) -> Vec<Effect> {
     state.plan.is_rehearsing = true;
     state.plan.failure = None;
     state.plan.rehearsed = None;
-    state.tell("dry run: checking once more; nothing is written");
+    state.tell("dry run: checking again; nothing is written");
     effects.push(Effect::DryRun(order));
     effects
 }
@@ -85,7 +85,7 @@ pub(super) fn ask_for_word(state: &mut State) {
         return;
     }
     match &state.plan.before {
-        None => state.warn("what is needed for it is still being examined"),
+        None => state.warn("still checking what it needs"),
         Some(before) if !before.is_ready() => state.warn("refused: see the lines in red; c and o may help"),
         Some(_) => state.prompt = Some(Prompt { kind: PromptKind::Apply, text: String::new() }),
     }
@@ -96,13 +96,13 @@ pub(super) fn apply(state: &mut State, typed: &str) -> Vec<Effect> {
     let Some(sheet) = plan_to_write(state) else { return Vec::new() };
     let wanted = apply_word(sheet.may_lose());
     if typed != wanted {
-        state.tell(format!("nothing was written: what to type is {wanted}"));
+        state.tell(format!("nothing was written: type {wanted} to confirm"));
         return Vec::new();
     }
     let Some(order) = order(state) else { return Vec::new() };
     state.plan.is_applying = true;
     state.plan.failure = None;
-    state.tell("checking once more, then writing");
+    state.tell("checking again, then writing");
     vec![Effect::ApplyPlan(order)]
 }
 
@@ -135,7 +135,7 @@ fn refused_flags(state: &State) -> Option<Vec<&'static str>> {
 /// Opens the prompt for the flag of a guard that refuses.
 pub(super) fn ask_for_flag(state: &mut State) {
     match refused_flags(state) {
-        None => state.warn("what is needed for it is still being examined"),
+        None => state.warn("still checking what it needs"),
         Some(flags) if flags.is_empty() => state.warn("nothing that refuses can be allowed by a flag"),
         Some(_) => state.prompt = Some(Prompt { kind: PromptKind::Allow, text: String::new() }),
     }
@@ -144,7 +144,7 @@ pub(super) fn ask_for_flag(state: &mut State) {
 pub(super) fn allow(state: &mut State, typed: &str) -> Vec<Effect> {
     let flags = refused_flags(state).unwrap_or_default();
     if !flags.contains(&typed) {
-        state.tell(format!("nothing was allowed: what to type is {}", flags.join(" or ")));
+        state.tell(format!("nothing was allowed: type {} to confirm", flags.join(" or ")));
         return Vec::new();
     }
     state.plan.allowed = state.plan.allowed.with_flag(typed);

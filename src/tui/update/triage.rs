@@ -109,7 +109,7 @@ pub(super) fn toggle(state: &mut State) {
     match key {
         Some(key) if state.triage.order.opened.contains(&key) => fold(state),
         Some(_) => unfold(state),
-        None if state.cluster.survey.is_none() => state.tell("this page is not judged yet: the check goes on"),
+        None if state.cluster.survey.is_none() => state.tell("this page is not judged yet: the check continues"),
         None => state.tell("there is no damaged page"),
     }
 }

@@ -16,7 +16,8 @@ fn order(state: &mut State) -> Option<UndoOrder> {
         _ if state.plan.is_applying || state.plan.is_rehearsing => "that is already in progress",
         _ if state.cluster.is_reading => "the cluster is being checked: wait until that has ended",
         None => {
-            "no journal beside the data directory has pages as a repair wrote them; tui --journal DIR names another"
+            "no journal next to the data directory has pages as a repair wrote them; pass another with tui --journal \
+                DIR"
         }
         Some(journal) => return Some(UndoOrder { journal: journal.to_owned(), allowed: state.plan.allowed }),
     };
@@ -57,13 +58,13 @@ pub(super) fn ask_for_word(state: &mut State) {
 /// Begins to put the old bytes back when the word was typed.
 pub(super) fn undo(state: &mut State, typed: &str) -> Vec<Effect> {
     if typed != UNDO_WORD {
-        state.tell(format!("nothing was written: what to type is {UNDO_WORD}"));
+        state.tell(format!("nothing was written: type {UNDO_WORD} to confirm"));
         return Vec::new();
     }
     let Some(order) = order(state) else { return Vec::new() };
     state.plan.is_applying = true;
     state.plan.failure = None;
-    state.tell("checking once more, then putting the old bytes back");
+    state.tell("checking again, then writing the old bytes back");
     vec![Effect::Undo(order)]
 }
 

@@ -94,7 +94,7 @@ fn window_of(state: &mut State) -> Option<(Range<usize>, usize)> {
     });
     if found.is_none() {
         let is_reading = state.wal.is_reading;
-        state.tell(if is_reading { "WAL is being counted: wait a moment" } else { "no record lies in this WAL" });
+        state.tell(if is_reading { "WAL is being counted: wait a moment" } else { "no record in this WAL" });
     }
     found
 }
@@ -166,7 +166,7 @@ pub(super) fn open(state: &mut State) -> Option<PageId> {
         WalLevel::Timeline => {
             let (cells, _) = window_of(state)?;
             if cells.is_empty() {
-                state.warn("no record lies in this window");
+                state.warn("no record in this window");
                 return None;
             }
             state.wal.level = WalLevel::Stretches;

@@ -29,8 +29,19 @@ pub(super) fn body(state: &State) -> Body<'_> {
     }
     let mut head = ring::lines(state, survey);
     head.push(Line::default());
-    let names =
-        ["", "batch", "sure", "slots", "LSN from", "to", "by", "first slot", "last slot", "time (UTC)", "relations"];
+    let names = [
+        "",
+        "batch",
+        "confidence",
+        "slots",
+        "LSN from",
+        "to",
+        "by",
+        "first slot",
+        "last slot",
+        "time (UTC)",
+        "relations",
+    ];
     head.push(Line::styled(cells(look, width, &names.map(str::to_owned)), look.heading()));
     if survey.batches.is_empty() {
         head.push(Line::raw("no slot of the buffer is in use"));

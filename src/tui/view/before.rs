@@ -40,7 +40,7 @@ pub(super) fn body(state: &State) -> Body<'_> {
     let look = state.look;
     let mut facts = Facts::new(look, state.columns());
     let Some(sheet) = state.plan.sheet.as_deref() else {
-        facts.add("plan", "the plan is being made anew", Style::new());
+        facts.add("plan", "the plan is being made again", Style::new());
         return Body::text(Vec::new(), facts.lines, 0);
     };
     if let Some(failure) = &state.plan.failure {
@@ -55,15 +55,15 @@ pub(super) fn body(state: &State) -> Body<'_> {
     }
     let dry_run = match state.plan.rehearsed {
         Some(count) => (format!("passed: {} could be written", pages(count)), look.good()),
-        None if state.plan.is_rehearsing => ("going on".to_owned(), look.faint()),
-        None => ("d does everything that a repair does but the writing".to_owned(), look.faint()),
+        None if state.plan.is_rehearsing => ("running".to_owned(), look.faint()),
+        None => ("d: run all checks, write nothing".to_owned(), look.faint()),
     };
     let mut foot = Facts::new(look, state.columns());
     foot.add("dry run", &dry_run.0, dry_run.1);
     let word = apply_word(sheet.may_lose());
     let to_do = match before {
         Some(before) if before.is_ready() => format!("a, then type: {word}"),
-        Some(_) => "it cannot be applied while lines in red stand here".to_owned(),
+        Some(_) => "blocked: resolve the red lines first".to_owned(),
         None => String::new(),
     };
     if !to_do.is_empty() {
@@ -83,7 +83,7 @@ fn add_counts(facts: &mut Facts, sheet: &PlanSheet) {
     let kinds = [
         (StepKind::Proven, "an image that is proven", look.good()),
         (StepKind::Rebuilt, "rebuilt by replay, proven", look.good()),
-        (StepKind::Blank, "zeros over a page of a map", Style::new()),
+        (StepKind::Blank, "zeros over a map page", Style::new()),
         (StepKind::Unproven, "NOT proven: changes may be lost", look.doubt()),
         (StepKind::LosesChanges, "LOSES committed changes", look.bad()),
     ];

@@ -177,7 +177,7 @@ fn status_words(state: &State, width: usize) -> Line<'static> {
             PromptKind::Search => "filter (enter: keep it, esc: show all): ",
             PromptKind::Journal => "directory of the journal: ",
             PromptKind::Allow => "accept the risk? type the flag: ",
-            PromptKind::Undo => "put the old bytes back? type undo, then enter: ",
+            PromptKind::Undo => "write the old bytes back? type undo, then enter: ",
             PromptKind::Apply if state.plan.sheet.as_ref().is_some_and(|sheet| sheet.may_lose()) => {
                 "changes may be lost! type apply unproven, then enter: "
             }

@@ -58,7 +58,7 @@ pub(super) fn body<'a>(state: &'a State, sheet: &'a PageSheet, mut head: Vec<Lin
             [(number, NUMBER), (lsn, LSN), (name, TYPE)].map(|(text, width)| look.fit(text, width));
         look.cut(&format!("{lead}{number}{lsn}{name}{words}"), list)
     };
-    head.push(Line::styled(cells("  ", "no.", "at", "type", "what it did"), look.heading()));
+    head.push(Line::styled(cells("  ", "no.", "at", "type", "change"), look.heading()));
     let major = report.history.major;
     let line = move |at: usize| {
         let Some(event) = events.get(at) else { return Line::default() };
@@ -83,8 +83,8 @@ pub(super) fn body<'a>(state: &'a State, sheet: &'a PageSheet, mut head: Vec<Lin
 /// What replay does with the page when it comes to this record.
 fn replay_words(event: &BlockEvent, redo_lsn: Option<Lsn>) -> String {
     let what = match event.touch {
-        Touch::Image { .. } => "replay puts the image of the record in place of the page, without reading it",
-        Touch::Init => "replay builds the page anew, without reading it",
+        Touch::Image { .. } => "recovery overwrites the page with the image of the record, without reading it",
+        Touch::Init => "recovery recreates the page, without reading it",
         Touch::Change => "replay reads the page, and changes it where its LSN is older than the record",
         Touch::Hint => "replay leaves the page as it is: only hint bits were set",
         Touch::MapBits => "replay may clear bits of this map page, and does not move its LSN",
@@ -92,7 +92,7 @@ fn replay_words(event: &BlockEvent, redo_lsn: Option<Lsn>) -> String {
     match redo_lsn {
         Some(redo) if event.start_lsn < redo => format!("before {redo}, where replay begins: it is not replayed"),
         Some(_) => what.to_owned(),
-        None => format!("where replay begins is unknown; were it replayed: {what}"),
+        None => format!("the redo point is unknown; if replayed: {what}"),
     }
 }
 
@@ -114,9 +114,9 @@ fn details(look: Look, sheet: &PageSheet, event: &BlockEvent, index: usize, widt
         ("type", event.name(report.history.major)),
         ("transaction", if event.xid == 0 { "none".to_owned() } else { event.xid.to_string() }),
         ("block reference", event.block_id.to_string()),
-        ("what it did", event_words(event)),
+        ("change", event_words(event)),
         ("other pages it changes", others),
-        ("on a start", replay_words(event, report.replay.redo_lsn)),
+        ("at startup", replay_words(event, report.replay.redo_lsn)),
     ] {
         lines.extend(labelled(look, name, &value, width, Style::new()));
     }

@@ -14,7 +14,7 @@ pub(super) fn body(state: &State, items: Vec<Item>) -> Body<'_> {
     let (look, width, view, picked) = (state.look, state.columns(), state.view.name(), state.picked);
     let title = match kept {
         Some(0) => "Nothing was kept yet: b keeps the selected line".to_owned(),
-        Some(_) => "What was kept: enter goes there, esc closes this".to_owned(),
+        Some(_) => "History: enter opens it, esc closes this".to_owned(),
         None => format!("{} commands in {view}: type letters of one, enter runs it, esc closes this", items.len()),
     };
     let head = vec![Line::styled(look.cut(&title, width), look.heading()), Line::default()];

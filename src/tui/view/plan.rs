@@ -48,7 +48,13 @@ pub(super) fn body(state: &State) -> Body<'_> {
             of(StepKind::Unproven),
             of(StepKind::LosesChanges)
         );
-        head.extend(fact(look, width, "of these", &words, if sheet.may_lose() { look.doubt() } else { Style::new() }));
+        head.extend(fact(
+            look,
+            width,
+            "among these",
+            &words,
+            if sheet.may_lose() { look.doubt() } else { Style::new() },
+        ));
     }
     for blocker in &sheet.blockers {
         head.extend(fact(look, width, "refused", &blocker.to_string(), look.bad()));
@@ -56,11 +62,10 @@ pub(super) fn body(state: &State) -> Body<'_> {
     let how = match (count, sheet.blockers.is_empty()) {
         (0, _) => "",
         (_, true) if sheet.may_lose() => {
-            "a: what it would meet, then the words apply unproven: changes may be lost, the reasons stand below; d: dry run; w: save it"
+            "a: check, then type \"apply unproven\" (changes may be lost, see the reasons below); d: dry run; w: save \
+                it"
         }
-        (_, true) => {
-            "a: what it would meet, then the word apply (the old bytes go into a journal first); d: dry run; w: save it"
-        }
+        (_, true) => "a: check, then type \"apply\" (the old bytes go into a journal first); d: dry run; w: save it",
         (_, false) => "a: what refuses it, and what can be allowed; w: save it",
     };
     if !how.is_empty() {
@@ -115,9 +120,9 @@ fn past(state: &State) -> Vec<Line<'static>> {
                 .flat_map(|(label, words, style)| fact(look, width, label, &words, style)),
         );
         match (outdated_words(state), state.survey()) {
-            (Some(words), _) => head.extend(fact(look, width, "if started", words, look.doubt())),
+            (Some(words), _) => head.extend(fact(look, width, "on startup", words, look.doubt())),
             (None, Some(survey)) if !state.cluster.is_reading => {
-                head.extend(fact(look, width, "if started", &start_words(survey), Style::new()));
+                head.extend(fact(look, width, "on startup", &start_words(survey), Style::new()));
             }
             (None, _) => {}
         }
@@ -157,7 +162,7 @@ fn journal_words(state: &State, applied: &AppliedSheet) -> Vec<(&'static str, St
         _ => {}
     }
     if !applied.is_found_beside {
-        words.push(("come back", tui_command(state, &applied.journal), Style::new()));
+        words.push(("restored", tui_command(state, &applied.journal), Style::new()));
     }
     words
 }

@@ -100,7 +100,7 @@ fn head(state: &State) -> Vec<Line<'static>> {
         return lines;
     };
     if let Some(words) = outdated_words(state) {
-        return opened.lines.into_iter().chain(fact(look, width, "if started", words, look.doubt())).collect();
+        return opened.lines.into_iter().chain(fact(look, width, "on startup", words, look.doubt())).collect();
     }
     let style = match survey.answer {
         _ if survey.pages().iter().any(needs_something) => look.bad(),
@@ -108,7 +108,7 @@ fn head(state: &State) -> Vec<Line<'static>> {
         Answer::Wrong | Answer::Uncertain => look.doubt(),
     };
     let report = &survey.examined.report;
-    let mut start = Section::new(fact(look, width, "if started", &start_words(survey), style), 1);
+    let mut start = Section::new(fact(look, width, "on startup", &start_words(survey), style), 1);
     let doubts = report.replay.doubts.iter();
     let mut doubts = Section::new(
         doubts.flat_map(|doubt| fact(look, width, "doubt", &doubt.to_string(), look.doubt())).collect(),
@@ -143,9 +143,9 @@ fn head(state: &State) -> Vec<Line<'static>> {
 /// What is said in place of an answer that is of before pages were written.
 pub(super) fn outdated_words(state: &State) -> Option<&'static str> {
     state.cluster.is_outdated.then_some(if state.cluster.is_reading {
-        "unknown: pages were written, and what stands here is of before; the cluster is being checked again"
+        "outdated: pages were written since. The cluster is being checked again"
     } else {
-        "unknown: pages were written, and what stands here is of before; r checks the cluster again"
+        "outdated: pages were written since. r checks again"
     })
 }
 
@@ -166,7 +166,7 @@ fn here(state: &State, survey: &Survey, width: usize) -> Vec<Line<'static>> {
 fn known(state: &State, survey: &Survey) -> Vec<Line<'static>> {
     let (look, width) = (state.look, state.columns());
     let report = &survey.examined.report;
-    let replay = replay_words(&report.replay).unwrap_or_else(|| "where replay begins is unknown".to_owned());
+    let replay = replay_words(&report.replay).unwrap_or_else(|| "the redo point is unknown".to_owned());
     let mut lines = fact(look, width, "replay", &replay, Style::new());
     lines.extend(fact(look, width, "checksums", &checksum_words(survey.examined.checksums()), Style::new()));
     if let Some(compared) = compared_words(&report.slots) {
@@ -181,10 +181,7 @@ fn known(state: &State, survey: &Survey) -> Vec<Line<'static>> {
 /// Damaged pages that are known while the check goes on.
 fn pending(state: &State) -> Vec<Line<'static>> {
     let (look, width) = (state.look, state.columns());
-    let words = format!(
-        "{} found so far; whether an image is proven, and what a start would do, is not known before the check has ended",
-        pages(state.triage.map.total)
-    );
+    let words = format!("{} so far; verdicts follow when the check is complete", pages(state.triage.map.total));
     let mut lines = fact(look, width, "pending", &words, look.doubt());
     lines.push(Line::default());
     lines
@@ -225,8 +222,8 @@ fn next_lines(look: Look, width: usize, survey: &Survey, data_dir: &str, room: u
         let left = room.saturating_sub(lines.len() + more);
         if at > 0 && said.len() + commands.len() > left {
             let words = match count - at {
-                1 => "1 more step: `check` prints it, and so does leaving with q".to_owned(),
-                steps => format!("{steps} more steps: `check` prints them, and so does leaving with q"),
+                1 => "1 more step (printed by `check` and on quit)".to_owned(),
+                steps => format!("{steps} more steps (printed by `check` and on quit)"),
             };
             lines.push(Line::from(vec![
                 Span::styled(look.fit("then", LABEL), look.heading()),

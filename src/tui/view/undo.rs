@@ -30,7 +30,7 @@ pub(super) fn lines(state: &State, width: usize) -> Vec<Line<'static>> {
         facts.add("journal", &journal.display().to_string(), Style::new());
     }
     match state.plan.undo.as_deref().map(|sheet| &sheet.found) {
-        None => facts.add("rehearsal", "going on: every check, but nothing is written", look.faint()),
+        None => facts.add("rehearsal", "running: all checks, nothing is written", look.faint()),
         Some(Err(why)) => {
             let why: Vec<&str> = why.lines().map(|line| line.strip_prefix("refused: ").unwrap_or(line)).collect();
             facts.add("refused", &why.join("\n"), look.bad());
@@ -54,7 +54,7 @@ fn add_found(facts: &mut Facts, found: &UndoFacts) {
     let named: Vec<String> = found.newer_files.iter().take(MAX_FILES).map(|file| file.display().to_string()).collect();
     if !named.is_empty() {
         let more = if found.newer_files.len() > MAX_FILES { ", and more" } else { "" };
-        let words = format!("newer than the repair, as after a start of a server: {}{more}", named.join(", "));
+        let words = format!("newer than the repair, as after a server was started: {}{more}", named.join(", "));
         facts.add("look at", &words, look.doubt());
     }
     facts.add(
@@ -74,7 +74,7 @@ pub(super) fn in_force_words(survey: &Survey) -> Option<String> {
     let state = seen.state.as_ref().ok()?;
     let when = state.began.as_ref().map_or_else(String::new, |began| format!(", begun {began}"));
     let rest =
-        if state.new == state.pages { "they are as it wrote them".to_owned() } else { format!("of these, {state}") };
+        if state.new == state.pages { "they are as it wrote them".to_owned() } else { format!("among these, {state}") };
     Some(format!("u in Plan takes back a repair of {}{when}; {rest}", pages(state.pages)))
 }
 

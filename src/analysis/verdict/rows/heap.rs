@@ -431,7 +431,7 @@ mod tests {
         assert_eq!(of(&[(0, b"left"), (0, b"right")]), None);
         assert_eq!(of(&[(0, b"left"), (0, b"wrong")]), Some(2));
         assert_eq!(of(&[(0, b"left")]), Some(2));
-        assert_eq!(of(&[(701, b"left"), (0, b"right")]), Some(1), "nobody deleted it");
+        assert_eq!(of(&[(701, b"left"), (0, b"right")]), Some(1), "no one deleted it");
     }
 
     #[test]
@@ -513,7 +513,7 @@ mod tests {
         assert_eq!(
             items.unexplained(&page(&[(701, b"left")]), &is_new),
             None,
-            "WAL knows that nobody deleted it: a difference"
+            "WAL shows that no one deleted it: a difference"
         );
         assert_eq!(items.unexplained(&page(&[(0, b"left"), (0, b"more")]), &is_new), Some(2));
         assert_eq!(items.unexplained(&page(&[(0, b"left"), (0, b"more")]), &|xid| xid > 700), None);

@@ -49,14 +49,13 @@ pub(crate) struct CheckArgs {
     output: OutputArgs,
 }
 
-const EXAMPLES_OF_CHECK: &str = "\
-Examples:
+const EXAMPLES_OF_CHECK: &str = "Examples:
   pg_dwbinspect innodb check /var/lib/mysql
   pg_dwbinspect innodb check --explain /var/lib/mysql
   pg_dwbinspect innodb check --format ndjson DATADIR | jq 'select(.type == \"page\")'
 
-What the buffer holds of a page:
-  newer, same, older  a whole image, by the LSN in the header of the page
+Images in the buffer:
+  newer, same, older  an intact image, compared with the LSN in the header of the page
   encrypted           an encrypted image, which is not judged
   unreadable          only images that fail their checks, or cannot be tested here
   no_image            no image

@@ -98,7 +98,7 @@ impl CrashReport<'_> {
                 ),
                 (false, false) => format!("All {} damaged pages; each is shown in full below", pages.len()),
             };
-            let headings = ["relation", "block", "file", "on disk", "sure", "torn", "verdict", "image"];
+            let headings = ["relation", "block", "file", "on disk", "confidence", "torn", "verdict", "image"];
             inner.table(caption, headings, rows);
             for (index, (page, sheet)) in pages.iter().zip(&self.sheets).enumerate() {
                 self.write_sheet(inner, index, page, sheet);
@@ -228,7 +228,10 @@ fn write_tear(parent: &mut Blocks, page: &PageReport, tear: &TearMap) {
     parent.figure(strip(title, &description, &cells, &marks), |figure| {
         let side = |version: Option<usize>| version.map_or_else(|| "unknown".to_owned(), name);
         let lead = format!("Newer version: {}; older version: {}. ", side(tear.newer), side(tear.older));
-        figure.note(format!("{lead}A letter is the image that the sector equals, = both versions, 0 zeros, . no known version; marks stand at each 4096 bytes."));
+        figure.note(format!(
+            "{lead}A letter is the image that the sector equals, = both versions, 0 zeros, . no known \
+            version; marks are at each 4096 bytes."
+        ));
     });
 }
 

@@ -92,7 +92,7 @@ impl CrashReport<'_> {
                     more(inner, batches.len(), MAX_BATCHES, "batches");
                 }
                 Some(_) => {}
-                None => inner.paragraph("Batches were not told: the reading was broken off."),
+                None => inner.paragraph("Batches were not determined: reading was interrupted."),
             }
         });
     }
@@ -121,8 +121,8 @@ impl CrashReport<'_> {
                 ]
             };
             let caption = match self.wal.len() {
-                1 => "Segments that are there, without a gap",
-                _ => "Segments that are there; between two rows some are missing",
+                1 => "Existing segments, without a gap",
+                _ => "Existing segments; between two rows some are missing",
             };
             let headings = ["first segment", "last segment", "segments", "from", "to", "the first one is"];
             inner.table(caption, headings, self.wal.iter().take(MAX_RUNS).map(row));
@@ -172,7 +172,7 @@ fn write_batches(parent: &mut Blocks, batches: &[BatchJson]) {
     };
     parent.table(
         "Batches: what was written between two resets of the buffer",
-        ["batch", "sure", "slots", "first", "last", "lowest LSN", "highest LSN", "relations"],
+        ["batch", "confidence", "slots", "first", "last", "lowest LSN", "highest LSN", "relations"],
         batches.iter().take(MAX_BATCHES).map(row),
     );
 }

@@ -117,8 +117,8 @@ impl CrashReport<'_> {
         let label = |page| self.titled(page);
         main.section("start", "If the server is started now", |inner| {
             let (class, heading) = match self.answer {
-                Answer::Fine => ("good", "A start works and loses nothing"),
-                Answer::Wrong => ("bad", "Something is wrong, and it is known what"),
+                Answer::Fine => ("good", "The server starts without data loss"),
+                Answer::Wrong => ("bad", "Problems found"),
                 Answer::Uncertain => ("doubt", "Something was not examined or is not certain"),
             };
             inner.strong_box(class, heading, |answer| {
@@ -168,9 +168,9 @@ impl CrashReport<'_> {
     }
 
     fn write_pressed(&self, main: &mut Blocks) {
-        main.section("pressed", "What was done on the screen", |inner| {
+        main.section("pressed", "Actions in the terminal UI", |inner| {
             if self.pressed.is_empty() {
-                return inner.paragraph("The report was made by a command, without the screen.");
+                return inner.paragraph("The report was made by a command, without the terminal UI.");
             }
             let row =
                 |pressed: &Pressed| [Span::text(&pressed.time), Span::text(pressed.view), Span::code(&pressed.key)];

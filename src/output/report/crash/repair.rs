@@ -39,9 +39,9 @@ impl CrashReport<'_> {
                 Ok(shown) => shown,
                 Err(why) => return inner.paragraph(format!("There is no plan: {why}")),
             };
-            inner.paragraph("What the command repair would do. Nothing was written.");
+            inner.paragraph("The plan of the command repair. Nothing was written.");
             if !blockers.is_empty() {
-                inner.facts(blockers.iter().map(|blocker| ("forbids it now", blocker.to_string())));
+                inner.facts(blockers.iter().map(|blocker| ("blocked now by", blocker.to_string())));
             }
             if plan.steps.is_empty() {
                 inner.paragraph("Nothing would be written.");
@@ -79,9 +79,8 @@ impl CrashReport<'_> {
                 Err(why) => return inner.paragraph(format!("Not examined: {why}")),
             };
             if journals.is_empty() {
-                return inner.paragraph(
-                    "None lies beside the data directory. A journal that was put elsewhere is not known here.",
-                );
+                return inner
+                    .paragraph("No journal is next to the data directory. Journals elsewhere are unknown here.");
             }
             for seen in journals {
                 let directory = seen.directory.display().to_string();
@@ -106,8 +105,8 @@ impl CrashReport<'_> {
             known.push((
                 "pages now",
                 format!(
-                    "not compared: it is of another directory, or of another cluster (its system identifier is {system_identifier}), or which \
-                     cluster this is is unknown"
+                    "not compared: it belongs to another directory or cluster (its system identifier is \
+                     {system_identifier}), or the identity of this cluster is unknown"
                 ),
             ));
             return known;

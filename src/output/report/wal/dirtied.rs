@@ -9,7 +9,7 @@ impl WalReport<'_> {
     /// Blocks dirtied in a checkpoint interval, and the setting that holds them.
     pub(super) fn write_dirtied(&self, to: &mut Blocks) {
         let Some(intervals) = self.dirtied else {
-            return to.paragraph("The reading was broken off before these blocks were counted.");
+            return to.paragraph("Reading was interrupted before these blocks were counted.");
         };
         if intervals.is_empty() {
             return to.paragraph("No block was changed in this range.");

@@ -42,7 +42,11 @@ impl WalReport<'_> {
         } else {
             format!("All {all} relations with images")
         };
-        to.note("%: of all image bytes. Per 1000: images per 1000 changes. HOT: share of HOT updates in all updates, in percent. Main cause: that of most image bytes. The likely cause is left open where no rule clearly fits.");
+        to.note(
+            "%: share of all image bytes. Per 1000: images per 1000 changes. HOT: share of HOT updates in all \
+            updates, in percent. Main cause: the cause of most image bytes. The likely cause is left open if no rule \
+            clearly fits.",
+        );
         let headings =
             ["relation", "images", "image bytes", "%", "kind", "per 1000", "HOT %", "main cause", "likely cause"];
         to.table(caption, headings, self.relations.iter().map(row));

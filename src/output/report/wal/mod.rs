@@ -78,7 +78,7 @@ impl WalReport<'_> {
     #[must_use]
     pub fn document(&self) -> Document {
         let body = Blocks::of(|main| {
-            skipped_box(main, self.closing, "What follows says nothing about them.", "stats");
+            skipped_box(main, self.closing, "The rest of the report does not cover them.", "stats");
             self.write_summary(main);
             main.section("share", "Images over time", |inner| self.write_intervals(inner));
             main.section("decay", "After checkpoints", |inner| {

@@ -11,7 +11,7 @@ impl WalReport<'_> {
     pub(super) fn write_compression(&self, to: &mut Blocks) {
         let Some(what_if) = self.compression else {
             return to.paragraph(
-                "The images were not compressed again: the reading was broken off, or --no-compression was given.",
+                "The images were not compressed again: reading was interrupted, or --no-compression was given.",
             );
         };
         if what_if.written.fpi_count == 0 {
@@ -40,9 +40,12 @@ impl WalReport<'_> {
             ]
         };
         to.figure(plot.bars(), |figure| {
-            figure.note("Ratio: bytes of pages without their holes, divided by the bytes stored. CPU: seconds of one processor of the machine that made this report, for 10^9 bytes of such pages.");
+            figure.note(
+                "Ratio: bytes of pages without their holes, divided by the bytes stored. CPU: seconds of one \
+                processor of the machine that made this report, for 10^9 bytes of such pages.",
+            );
             let headings =
-                ["setting", "image bytes", "standard error", "ratio", "bytes of records", "CPU s/GB", "how sure"];
+                ["setting", "image bytes", "standard error", "ratio", "bytes of records", "CPU s/GB", "confidence"];
             figure.table("Settings of wal_compression", headings, rows.iter().map(row));
         });
     }

@@ -122,7 +122,7 @@ impl WalReport<'_> {
         let since = self.since_redo;
         if since.spans.iter().all(|span| span.images_per_s().is_none()) {
             return to.paragraph(
-                "How many seconds after redo points images were written is unknown: no interval tells its times.",
+                "How many seconds after redo points images were written is unknown: no interval has timestamps.",
             );
         }
         let ends = SPAN_STARTS_S.iter().skip(1).map(|end| format!(" to {end} s")).chain([" s and more".to_owned()]);
@@ -183,12 +183,15 @@ impl WalReport<'_> {
             description: "The mean over all intervals of the share of images in each eighth of an interval after the redo point",
             unit: Unit::Share,
             left: "share of images in the bytes of records, mean over intervals",
-            below: "part of the interval, from the redo point on",
+            below: "part of the interval, starting at the redo point",
             places: (1..=DECAY_BUCKETS).map(|part| format!("{part} of {DECAY_BUCKETS}")).collect(),
             series: vec![("share of images", means.iter().map(|(mean, _)| *mean).collect())],
         };
         to.figure(plot.steps(), |figure| {
-            figure.note("The parts of an interval last equally long where all of it tells times, else they have equally many records.");
+            figure.note(
+                "The parts of an interval have equal duration if all of it has timestamps, else equally many \
+                records.",
+            );
             let rows = plot.places.iter().zip(&means).map(|(place, (mean, intervals))| {
                 [Span::text(place), Span::number_or_dash(mean.map(percent)), Span::number(intervals)]
             });

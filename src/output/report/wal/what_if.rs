@@ -11,14 +11,14 @@ use crate::output::plot::{Chart, Plot, Unit, grouped};
 use crate::output::whatif_text::{GUARD_HEADINGS, setting_name, setting_value};
 use crate::output::words::certainty::ForSameWork;
 
-const BROKEN_OFF: &str = "Other settings were not replayed: the reading was broken off.";
+const BROKEN_OFF: &str = "Other settings were not replayed: reading was interrupted.";
 
 impl WalReport<'_> {
     /// Checkpoints that are closer or farther apart.
     pub(super) fn write_spacing(&self, to: &mut Blocks) {
         let Some(what_if) = self.what_if else { return to.paragraph(BROKEN_OFF) };
         let Some(from) = what_if.replayed_from else {
-            return to.paragraph("No redo point lies in this WAL, so other distances cannot be replayed.");
+            return to.paragraph("This WAL contains no redo point, so other distances cannot be replayed.");
         };
         let before = match what_if.not_replayed_bytes {
             0 => String::new(),
@@ -34,7 +34,7 @@ impl WalReport<'_> {
                 notes.push(format!("The knee of the curve is max_wal_size = {value}: larger values save little more."));
             }
             Err(NoKnee::FewCheckpoints) => notes
-                .push("No knee is named: too few values of max_wal_size ask for checkpoints in this WAL.".to_owned()),
+                .push("No knee is shown: too few values of max_wal_size request checkpoints in this WAL.".to_owned()),
             Err(NoKnee::FewValues | NoKnee::NoBend) => {}
         }
         if what_if.spacing.iter().any(|row| row.outcome.replay_bytes_max.is_none()) {
@@ -100,7 +100,7 @@ impl WalReport<'_> {
         let always = what_if.protection.always;
         to.figure(plot.bars(), |figure| {
             figure.note(format!(
-                "{} images ({}) are written whatever the guard: records demand them, or they log a page as a whole.",
+                "{} images ({}) are written whatever the guard: records require them, or they log a page as a whole.",
                 grouped(always.images),
                 size(always.image_bytes)
             ));
@@ -119,12 +119,15 @@ impl WalReport<'_> {
         };
         let rows = [
             row("all", hints.all, hints.all_certainty),
-            row("of pages that nothing else changed", hints.only, hints.certainty),
-            row("of pages that were changed later in the interval", hints.then_changed, hints.certainty),
-            row("of an interval that is not over", hints.undecided, hints.certainty),
+            row("pages that nothing else changed", hints.only, hints.certainty),
+            row("pages that were changed later in the interval", hints.then_changed, hints.certainty),
+            row("an interval that is not complete", hints.undecided, hints.certainty),
         ];
-        to.table("Images for hint bits", ["part", "images", "image bytes", "how sure"], rows);
-        to.note("Data checksums or wal_log_hints ask for them. Of pages that were changed later that change would have had the image.");
+        to.table("Images for hint bits", ["part", "images", "image bytes", "confidence"], rows);
+        to.note(
+            "Data checksums or wal_log_hints ask for them. On pages that were changed later that change would \
+            have had the image.",
+        );
     }
 }
 
@@ -182,7 +185,7 @@ fn write_spacing_table(to: &mut Blocks, what_if: &WhatIf) {
         "images",
         "image bytes",
         "bytes of records",
-        "how sure",
+        "confidence",
         "recovery reads",
         "mean",
         "written in",

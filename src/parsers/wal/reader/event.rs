@@ -1,4 +1,4 @@
-//! What a reader finds.
+//! Events of a reader.
 
 use crate::parsers::wal::end::EndOfWal;
 use crate::parsers::wal::record::Record;
@@ -17,14 +17,14 @@ pub struct Aborted {
     pub tot_len: u32,
 }
 
-/// What the reader finds.
+/// An event of the reader.
 #[derive(Clone, Debug)]
 pub enum Event<'a> {
     /// A record that passed every check.
     Record(Record<'a>),
-    /// A record that was given up; reading goes on with what replaces it.
+    /// An aborted record; reading continues with its replacement.
     Aborted(Aborted),
-    /// Damage; reading goes on after it. Only with [`super::ReaderOptions::resynchronise`].
+    /// Damage; reading continues after it. Only with [`super::ReaderOptions::resynchronise`].
     Damage(EndOfWal),
     /// The end. Nothing follows.
     End(EndOfWal),
@@ -35,11 +35,11 @@ pub enum Event<'a> {
 pub enum ReadStep {
     /// All of the input is used up and more is needed, or the end was found before.
     NeedMore,
-    /// The visitor broke off after a record.
+    /// The visitor stopped after a record.
     BrokenOff,
-    /// A record that was given up; reading goes on with what replaces it.
+    /// An aborted record; reading continues with its replacement.
     Aborted(Aborted),
-    /// Damage; reading goes on after it. Only with [`super::ReaderOptions::resynchronise`].
+    /// Damage; reading continues after it. Only with [`super::ReaderOptions::resynchronise`].
     Damage(EndOfWal),
     /// The end. Nothing follows.
     End(EndOfWal),

@@ -28,7 +28,7 @@ pub(in crate::parsers::wal) struct FastRun {
 pub struct FastCount {
     /// Those that lie inside a page, with more than images in them.
     pub inside: u64,
-    /// Those that go on in another page, or are nothing but images.
+    /// Records that continue on another page, or only have images.
     pub single: u64,
 }
 
@@ -43,11 +43,11 @@ pub(super) struct FastStart {
     pub(super) left_in_page: usize,
     /// Records that start here or after are not wanted.
     pub(super) limit: Option<Lsn>,
-    /// Reading went on after damage before.
+    /// Reading continued after earlier damage.
     pub(super) recovered: bool,
 }
 
-/// A record that goes on in other pages, or is nothing but images.
+/// A record that continues on other pages, or only has images.
 pub(super) struct Single<'c> {
     pub(super) sound: Sound,
     pub(super) data_end_lsn: Lsn,
@@ -59,7 +59,7 @@ pub(super) struct Single<'c> {
 }
 
 impl FastStart {
-    /// Takes records off the front of `input` that lie inside the page, and shows them to `visit` until it breaks off. All
+    /// Takes records off the front of `input` that are inside the page, and shows them to `visit` until it stops. All
     /// checks of the full path are made; a record that fails one, or that needs a closer look, stays in `input`.
     #[inline]
     pub(super) fn take_inside(
@@ -77,7 +77,7 @@ impl FastStart {
         let mut records = 0;
         while let Some((bytes, step, after)) = whole_record(rest) {
             let Ok(header) = RecordHeader::decode(start_lsn, bytes) else { break };
-            // Records of the WAL machinery itself change how reading goes on.
+            // Records of the WAL machinery itself change how reading continues.
             if header.prev != link || header.rmgr_id == RM_XLOG || !major.has_rmgr(header.rmgr_id) {
                 break;
             }
@@ -123,7 +123,7 @@ impl FastStart {
         let length = usize::try_from(header.tot_len).ok()?;
         let left = self.left_in_page;
         let (front, mut rest) = input.split_at_checked(length.min(left))?;
-        // Those of the WAL machinery itself may change how reading goes on, those that are only images do not.
+        // Those of the WAL machinery itself may change how reading continues, those that are only images do not.
         let is_plain = header.rmgr_id != RM_XLOG && length > left;
         if !is_plain && !header.is_images() {
             return None;
@@ -134,7 +134,7 @@ impl FastStart {
             buffer.keep(front);
         }
         let body = front.get(RecordHeader::SIZE..)?;
-        // Of the body so far, once it goes on in another page.
+        // CRC of the body so far, if it continues on another page.
         let mut body_crc = None;
         let (mut page, mut data_end_lsn) = (self.page, start_lsn.advanced_by(u64::try_from(front.len()).ok()?));
         let mut missing = length.saturating_sub(front.len());

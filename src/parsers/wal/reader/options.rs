@@ -1,10 +1,10 @@
-//! What a reader knows beforehand.
+//! Options of a reader.
 
 use crate::parsers::wal::block::Keep;
 use crate::parsers::wal::version::Major;
 use crate::types::{Geometry, Lsn, TimelineId, is_wal_block_size, is_wal_segment_size};
 
-/// What the reader knows beforehand, and how it is to read.
+/// Known facts and the mode of reading.
 #[derive(Clone, Debug)]
 pub struct ReaderOptions {
     /// Sizes of the cluster; the relation segment size is not used.
@@ -17,9 +17,9 @@ pub struct ReaderOptions {
     pub timelines: Vec<TimelineId>,
     /// Records that start here or later are not read; the one before is read to its end.
     pub limit: Option<Lsn>,
-    /// What is kept of records that do not lie inside one page; less is faster.
+    /// The kept part of records that span pages; less is faster.
     pub keep: Keep,
-    /// Goes on after damage, at the next page that starts a record. Such records are marked.
+    /// Continues after damage, at the next page that starts a record. Such records are marked.
     pub resynchronise: bool,
 }
 

@@ -69,7 +69,7 @@ impl Pages {
         Some(decoded)
     }
 
-    /// Bytes of a header that is not there as a whole.
+    /// Bytes of an incomplete header.
     pub(super) fn staged_bytes(&self) -> usize {
         self.staged.len()
     }
@@ -114,7 +114,7 @@ impl Pages {
         self.current = header;
     }
 
-    /// What the page at `page_start` must say that follows one of timeline `last_tli`.
+    /// Required header of the page at `page_start` after a page on timeline `last_tli`.
     pub(super) fn expectation(&self, page_start: Lsn, last_tli: TimelineId) -> PageExpectation<'_> {
         PageExpectation {
             major: self.major,
@@ -132,7 +132,7 @@ impl Pages {
         self.continues.flatten()
     }
 
-    /// Where the current page's first record starts, or its end when a record goes on through all of it.
+    /// Where the current page's first record starts, or its end when a record continues through all of it.
     pub(super) fn first_record_position(&self, at: &Cursor) -> Lsn {
         let data = at.page_start().advanced_by(u64::try_from(self.current.size()).unwrap_or(0));
         let rest = if self.current.has(FIRST_IS_CONTRECORD) { u64::from(self.current.rem_len) } else { 0 };

@@ -1,4 +1,4 @@
-//! What a record must be like to be taken as good.
+//! Rules of a valid record.
 
 use crate::parsers::wal::block::{BodyLayout, Keep};
 use crate::parsers::wal::end::EndReason;
@@ -14,7 +14,7 @@ pub(super) struct Sound {
     pub(super) major: Major,
 }
 
-/// What is known where a record starts.
+/// Facts known at the start of a record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RecordRules {
     /// Version of the pages, if one was read.

@@ -1,4 +1,4 @@
-//! What the state machine passes from one step to the next.
+//! State that the state machine passes between steps.
 
 use super::event::Aborted;
 use super::rules::Sound;
@@ -15,7 +15,7 @@ pub(super) enum FoundEvent<'c> {
     End(EndOfWal),
 }
 
-/// What is known about a record besides its bytes.
+/// Facts about a record in addition to its bytes.
 pub(super) struct Whole {
     pub(super) start_lsn: Lsn,
     pub(super) end_lsn: Lsn,

@@ -45,10 +45,10 @@ fn damage_in(wal: &WalSurvey, cell: &TimelineCell, next: Option<Lsn>) -> Option<
     let hidden = wal.hidden.iter().find(|hidden| is_here(hidden.before));
     found
         .map(|finding| finding.to_string())
-        .or_else(|| gaps(wal).into_iter().find(|lsn| is_here(*lsn)).map(|lsn| format!("WAL is missing from {lsn} on")))
+        .or_else(|| gaps(wal).into_iter().find(|lsn| is_here(*lsn)).map(|lsn| format!("WAL is missing after {lsn}")))
         .or_else(|| {
             hidden.map(|hidden| {
-                format!("a redo point that no record names lies between {} and {}", hidden.after, hidden.before)
+                format!("a redo point without a record is between {} and {}", hidden.after, hidden.before)
             })
         })
 }

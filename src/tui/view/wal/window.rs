@@ -157,7 +157,7 @@ pub(super) fn savings(look: Look, wal: &WalSurvey, width: usize) -> Vec<Line<'st
     }
     for left_out in &savings.left_out {
         let words = match left_out {
-            NotFigured::NoRedoPoint => "checkpoints farther apart: no redo point lies in this WAL",
+            NotFigured::NoRedoPoint => "checkpoints farther apart: this WAL contains no redo point",
             NotFigured::NotCompressed => "wal_compression: pg_walfpi advise compresses images again",
         };
         lines.push(Line::styled(look.cut(words, width), look.faint()));

@@ -1,0 +1,163 @@
+//! Phrases that no reader should have to read twice: `words.tsv` lists them, and how many are left, which may only fall.
+//!
+//! Kinds of rows: `A` holds everywhere, `S` in all that users read (string literals, help, manual pages, documents, snapshots),
+//! `C` in comments.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use regex::{Regex, RegexBuilder};
+
+const LIST: &str = "tests/rules/words.tsv";
+/// Quotes what it warns of.
+const STYLE: &str = "docs/style.md";
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    Comment,
+    Text,
+}
+
+struct Piece {
+    path: String,
+    line: usize,
+    place: Place,
+    text: String,
+}
+
+struct Row {
+    phrase: String,
+    regex: Regex,
+    better: String,
+    kind: char,
+    /// The most that may be left, in comments and in texts.
+    left: [usize; 2],
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn files(directory: &str, extension: &str, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(root().join(directory)).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files(path.to_str().unwrap(), extension, found);
+        } else if path.extension().is_some_and(|found| found == extension) {
+            found.push(path);
+        }
+    }
+}
+
+/// Comments and string literals of a source. Comments of `cli/` that document are the texts of `--help`.
+fn of_source(path: &str, text: &str, tokens: &Regex, found: &mut Vec<Piece>) {
+    let continued = Regex::new(r"\\\n\s*").unwrap();
+    let values = Regex::new(r"\{[a-z_]+\}").unwrap();
+    let mut line = 1;
+    let mut end = 0;
+    for token in tokens.find_iter(text) {
+        line += text[end..token.start()].matches('\n').count();
+        end = token.start();
+        let is_comment = token.as_str().starts_with("//");
+        let is_help = path.starts_with("src/cli/") && token.as_str().starts_with("///");
+        if is_comment || token.as_str().starts_with(['"', 'r']) {
+            let place = if is_comment && !is_help { Place::Comment } else { Place::Text };
+            let text = continued.replace_all(token.as_str(), "");
+            let text = if is_comment { text.into_owned() } else { values.replace_all(&text, "{}").into_owned() };
+            found.push(Piece { path: path.to_owned(), line, place, text });
+        }
+    }
+}
+
+fn pieces() -> Vec<Piece> {
+    let tokens = Regex::new(r##"(?s)//[^\n]*|r#".*?"#|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])'"##).unwrap();
+    let mut found = Vec::new();
+    let mut paths = Vec::new();
+    files("src", "rs", &mut paths);
+    files("docs", "md", &mut paths);
+    files("man", "1", &mut paths);
+    files("tests", "snap", &mut paths);
+    paths.extend(["README.md", "CONTRIBUTING.md", "SECURITY.md"].map(|name| root().join(name)));
+    for path in paths {
+        let name = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
+        let text = fs::read_to_string(&path).unwrap();
+        if name.ends_with(".rs") {
+            of_source(&name, &text, &tokens, &mut found);
+        } else if name != STYLE {
+            let piece = |(index, line): (usize, &str)| Piece {
+                path: name.clone(),
+                line: index + 1,
+                place: Place::Text,
+                text: line.to_owned(),
+            };
+            found.extend(text.lines().enumerate().map(piece));
+        }
+    }
+    found
+}
+
+fn row(line: &str) -> Row {
+    let [phrase, regex, better, kind, comments, texts] = line.split('\t').collect::<Vec<_>>()[..] else {
+        panic!("{LIST}: six columns, not: {line}");
+    };
+    let regex = RegexBuilder::new(regex).case_insensitive(true).multi_line(true).build().unwrap();
+    let left = [comments.parse().unwrap(), texts.parse().unwrap()];
+    Row { phrase: phrase.to_owned(), regex, better: better.to_owned(), kind: kind.chars().next().unwrap(), left }
+}
+
+impl Row {
+    fn holds_in(&self, place: Place) -> bool {
+        match self.kind {
+            'A' => true,
+            'S' => place == Place::Text,
+            'C' => place == Place::Comment,
+            kind => panic!("{LIST}: no kind {kind}"),
+        }
+    }
+
+    fn hits<'a>(&self, pieces: &'a [Piece]) -> BTreeMap<Place, Vec<&'a Piece>> {
+        let mut hits: BTreeMap<Place, Vec<&Piece>> = BTreeMap::new();
+        for piece in pieces.iter().filter(|piece| self.holds_in(piece.place)) {
+            hits.entry(piece.place).or_default().extend(self.regex.find_iter(&piece.text).map(|_| piece));
+        }
+        hits
+    }
+}
+
+/// `UPDATE_WORDS=1` writes the lower counts; nothing raises one.
+#[test]
+fn phrases_only_become_fewer() {
+    let list = fs::read_to_string(root().join(LIST)).unwrap();
+    let pieces = pieces();
+    assert!(pieces.iter().filter(|piece| piece.place == Place::Comment).count() > 10_000);
+    assert!(pieces.iter().filter(|piece| piece.place == Place::Text).count() > 10_000);
+    let mut faults = Vec::new();
+    let mut written = String::new();
+    for line in list.lines() {
+        if line.starts_with('#') {
+            written.push_str(&format!("{line}\n"));
+            continue;
+        }
+        let row = row(line);
+        let hits = row.hits(&pieces);
+        let mut counts = row.left;
+        for (place, most) in [Place::Comment, Place::Text].into_iter().zip(&mut counts) {
+            let found = hits.get(&place).map_or(&[][..], Vec::as_slice);
+            if found.len() > *most {
+                let shown =
+                    found.iter().map(|piece| format!("  {}:{}: {}\n", piece.path, piece.line, piece.text.trim()));
+                let shown: String = shown.collect();
+                let found = found.len();
+                faults.push(format!("{}: {found}, at most {most}; write {}\n{shown}", row.phrase, row.better));
+            }
+            *most = found.len().min(*most);
+        }
+        let kept = line.rsplitn(3, '\t').last().unwrap();
+        written.push_str(&format!("{kept}\t{}\t{}\n", counts[0], counts[1]));
+    }
+    if std::env::var_os("UPDATE_WORDS").is_some() {
+        fs::write(root().join(LIST), written).unwrap();
+    }
+    assert!(faults.is_empty(), "{}", faults.concat());
+}
