@@ -12,6 +12,7 @@ use super::check_text::{
 use super::closing::Closing;
 use super::documents::JudgedCluster;
 use super::escape::printable;
+use super::headline::Headline;
 use super::json::{FindingJson, time_text};
 use super::next_step_text::write_steps;
 use super::stand_in_text::write_stand_ins;
@@ -21,8 +22,6 @@ use super::words::cluster::checksum_words;
 use crate::analysis::cluster_condition::ClusterCondition;
 use crate::analysis::page_scan::ScannedFiles;
 use crate::analysis::staleness::Confidence;
-use crate::analysis::verdict::answer::Answer;
-use crate::analysis::verdict::facts::Tone;
 use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::verdict::next_step::NextStep;
 use crate::analysis::verdict::survey::PageReport;
@@ -35,9 +34,6 @@ const MAX_ROWS: usize = 20;
 
 /// Columns that names of relations get at most.
 const NAME_COLUMNS: usize = 34;
-
-/// Lines of output that fit on a screen together with the prompt.
-const SCREEN_LINES: usize = 24;
 
 /// Everything that the text of `check` is made from.
 #[derive(Clone, Copy)]
@@ -76,7 +72,8 @@ impl CheckText<'_> {
         let title = |page: PageId| page_title(&self.called(page), page);
         let start = StartWords::of(&report.replay, &report.outlook, &report.pages, &title);
         let mut text = Vec::new();
-        write_headline(&mut text, layout, &start, closing.answer())?;
+        let head = Headline::of_start(&start, closing.answer());
+        head.write(&mut text, layout)?;
         if !report.pages.is_empty() {
             wrapped(&mut text, layout, "  ", 2, &counts_words(&report.pages))?;
         }
@@ -103,7 +100,7 @@ impl CheckText<'_> {
         }
         let lines = text.iter().filter(|byte| **byte == b'\n').count();
         out.write_all(&text)?;
-        write_last_line(out, layout, (lines > SCREEN_LINES).then_some(&start), closing.answer())
+        head.write_end(out, layout, lines)
     }
 
     fn write_stand_ins(&self, out: &mut dyn Write, layout: Layout, title: Label<'_>) -> io::Result<()> {
@@ -276,58 +273,6 @@ pub(crate) fn counts_words(pages: &[PageReport]) -> String {
         counts.iter().filter(|(count, _)| *count > 0).map(|(count, label)| format!("{count} {label}")).collect();
     let noun = if pages.len() == 1 { "page" } else { "pages" };
     format!("{} damaged {noun}: {}", pages.len(), parts.join(", "))
-}
-
-/// The badge and the sentence that matters most; the others below it. A good badge is one of doubt where the answer is.
-pub(crate) fn write_headline(
-    out: &mut dyn Write,
-    layout: Layout,
-    start: &StartWords,
-    answer: Answer,
-) -> io::Result<()> {
-    let label = start.badge.label();
-    let [first, rest @ ..] = start.sentences.as_slice() else { return Ok(()) };
-    let painted = painted_badge(layout, start, answer);
-    if label.len() > SHORT_BADGE {
-        writeln!(out, "{painted}")?;
-        wrapped(out, layout, "    ", 4, &printable(first))?;
-    } else {
-        wrapped(out, layout, &format!("{painted}   "), label.len() + 3, &printable(first))?;
-    }
-    for sentence in rest {
-        wrapped(out, layout, "  ", 2, &printable(sentence))?;
-    }
-    Ok(())
-}
-
-/// Columns of the longest badge that shares its line.
-const SHORT_BADGE: usize = 16;
-
-fn painted_badge(layout: Layout, start: &StartWords, answer: Answer) -> String {
-    let tone = match (start.badge.tone(), answer) {
-        (Tone::Good, Answer::Wrong | Answer::Uncertain) => Tone::Doubt,
-        (tone, _) => tone,
-    };
-    layout.paint.tone(tone, start.badge.label())
-}
-
-/// The exit status in words, after the badge where that is out of view.
-pub(crate) fn write_last_line(
-    out: &mut dyn Write,
-    layout: Layout,
-    start: Option<&StartWords>,
-    answer: Answer,
-) -> io::Result<()> {
-    let words = match answer {
-        Answer::Fine => "no problem found",
-        Answer::Wrong => "problems found",
-        Answer::Uncertain => "something was not checked or is uncertain",
-    };
-    let status = format!("exit status {}: {words}", answer.status());
-    match start {
-        Some(start) => writeln!(out, "\n{}   {status}", painted_badge(layout, start, answer)),
-        None => writeln!(out, "\n{status}"),
-    }
 }
 
 /// Items below a heading; nothing where there are none.

@@ -23,6 +23,7 @@ pub mod export;
 pub mod figures;
 #[cfg(feature = "tables")]
 pub(crate) mod files_text;
+pub(crate) mod headline;
 pub(crate) mod hexdump;
 pub(crate) mod history_text;
 #[cfg(feature = "tables")]

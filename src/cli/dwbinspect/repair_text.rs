@@ -14,10 +14,10 @@ use crate::cli::context::OutputArgs;
 use crate::cli::exit::{Outcome, Stop};
 use crate::inspect::next::{step_context, steps_for};
 use crate::inspect::repair::{Repair, Written};
-use crate::output::check_document::write_headline;
 use crate::output::check_text::page_title;
 use crate::output::closing::begin;
 use crate::output::escape::printable;
+use crate::output::headline::Headline;
 use crate::output::json::{Item, SkippedJson, SummaryJson};
 use crate::output::next_step_text;
 use crate::output::plan_text::{write_left, write_plan_text, write_steps};
@@ -191,24 +191,30 @@ pub(super) fn write_applied(
         return Ok(());
     }
     let layout = output.layout();
-    writeln!(out, "{}", layout.paint.heading("Repaired"))?;
-    write_fact(out, layout, "pages written", &applied.written.len().to_string())?;
-    write_fact(out, layout, "old bytes", &directory)?;
     let root = examined.source.directory.as_ref().map_or_else(String::new, |dir| dir.root().display().to_string());
-    let (root, undo) = (quoted(&root), quoted(&directory));
-    write_command(out, "to undo it", &format!("{PROGRAM} undo {root} {undo}{}", overrides.arguments()))?;
     let remaining: Vec<_> =
         examined.report.pages.iter().filter(|page| !repair.has_repaired(page.page)).cloned().collect();
     let given = StartConditions { may_be_running: false, ..examined.report.outlook.given.clone() };
     let outlook = Outlook::of(&remaining, &examined.report.replay, given);
     let label = |page: crate::types::PageId| page_title(&examined.called(page), page);
+    let start = StartWords::of(&examined.report.replay, &outlook, &remaining, &label);
+    let head = Headline::of_start(&start, ending.answer);
+    head.write(out, layout)?;
+    next_step_text::write_steps(
+        out,
+        layout,
+        &steps_for(examined, &remaining, &outlook),
+        step_context(examined, &root),
+    )?;
+    writeln!(out, "\n{}", layout.paint.heading("Repaired"))?;
+    write_fact(out, layout, "pages written", &applied.written.len().to_string())?;
+    write_fact(out, layout, "old bytes", &directory)?;
+    let undo = format!("{PROGRAM} undo {} {}{}", quoted(&root), quoted(&directory), overrides.arguments());
+    write_command(out, "to undo it", &undo)?;
     write_steps(out, layout, plan)?;
     write_left(out, layout, plan)?;
     write_findings(out, layout, &[], &ending.skipped)?;
-    writeln!(out)?;
-    write_headline(out, layout, &StartWords::of(&examined.report.replay, &outlook, &remaining, &label), ending.answer)?;
-    let dir = examined.source.directory.as_ref().map_or_else(String::new, |dir| dir.root().display().to_string());
-    next_step_text::write_steps(out, layout, &steps_for(examined, &remaining, &outlook), step_context(examined, &dir))?;
+    head.write_end(out, layout, 0)?;
     out.flush()?;
     Ok(())
 }
