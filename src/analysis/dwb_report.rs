@@ -33,14 +33,14 @@ pub struct DwbReport {
     pub files: Vec<FileReport>,
     /// Judgement of every slot.
     pub staleness: Staleness,
-    /// What looks wrong or is worth knowing.
+    /// Findings.
     pub findings: Vec<Finding>,
-    /// What was examined and what was not.
+    /// Coverage.
     pub coverage: Coverage,
 }
 
 /// Reads every slot of every file once with `jobs` threads, judges the set, and shows each slot in order, with the index of
-/// its file in the set. `visit` can break it off: then the report says so, and nothing of a part that was read.
+/// its file in the set. `visit` can interrupt: then the report says so, and contains nothing of the part that was read.
 #[must_use]
 pub fn examine_slots(
     set: &DwbSet,

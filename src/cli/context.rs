@@ -1,4 +1,4 @@
-//! What all commands share: arguments that say how to print.
+//! Arguments for printing that all commands share.
 
 use std::io::{self, IsTerminal, Write};
 

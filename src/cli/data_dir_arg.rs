@@ -36,7 +36,7 @@ impl PgData {
         }
     }
 
-    /// The same for a command that takes several paths.
+    /// Like [`Self::choose`], for a command that takes several paths.
     pub(crate) fn choose_all(&self, paths: &[PathBuf]) -> Result<Vec<PathBuf>, Stop> {
         match paths {
             [] | [_] => Ok(vec![self.choose(paths.first().map(PathBuf::as_path))?]),

@@ -1,4 +1,4 @@
-//! What both screens share: how they look, where they can be shown, and what is said when they end.
+//! Shared code of both terminal UIs: appearance, required terminal, and messages at the end.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -89,7 +89,7 @@ pub(crate) fn show(subject: Subject, args: ScreenArgs, backend: Arc<dyn Backend>
     show_until(subject, args, backend, || Ok(()))
 }
 
-/// The same; `end` is done when the screen is left, also where a signal ends the program.
+/// Like [`show`], but calls `end` when the terminal UI is left, also if a signal ends the program.
 pub(crate) fn show_until(
     subject: Subject,
     args: ScreenArgs,
@@ -99,7 +99,7 @@ pub(crate) fn show_until(
     show_model(args, |look, size| State::new(subject, look, size), backend, end)
 }
 
-/// The same for any screen: `make` makes its state.
+/// Like [`show_until`], for any state: `make` creates it.
 pub(crate) fn show_model<M: Model>(
     args: ScreenArgs,
     make: impl FnOnce(Look, (u16, u16)) -> M,
@@ -139,7 +139,7 @@ pub(crate) fn take_leave(ended: &Ended, out: &mut dyn Write) -> Result<Outcome, 
         writeln!(out, "{} as before the repair", pages(undone.facts.back + undone.facts.already))?;
     }
     if state.cluster.is_outdated {
-        // Where it was broken off, the ways on stood on the screen, which is gone.
+        // After an interruption, the ways on were only on the screen, which was cleared.
         if let Some(failure) = &state.plan.failure {
             writeln!(out, "{}", printable_lines(failure))?;
         }

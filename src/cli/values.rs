@@ -15,7 +15,7 @@ pub(crate) struct PageFilter {
     /// Relations by name (relation, schema.relation, database.schema.relation) or numbers (REL, DB/REL, SPC/DB/REL)
     #[arg(long, value_name = "REL", value_delimiter = ',')]
     relation: Vec<RelationChoice>,
-    /// The same, with what the relations stand for, once that is known.
+    /// The resolved relations, once they are known.
     #[arg(skip)]
     selection: PageSelection,
     /// Forks: main, fsm, vm, init

@@ -1,4 +1,4 @@
-//! Long work: how many threads do it, and how the user breaks it off.
+//! Long work: number of threads, and interruption by the user.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -48,14 +48,14 @@ pub(crate) struct RebuildArg {
     ///
     /// Each is built from an older copy of it (an image or a record in WAL, the double write buffer, a donor) and every
     /// record since. A server of the same major replays these records in a temporary data directory of
-    /// its own and ends; the cluster itself is not started. Without this nothing is started, and it is only said which pages
-    /// can be rebuilt.
+    /// its own and ends; the cluster itself is not started. Without this no server is started, and the output only lists the
+    /// pages that can be rebuilt.
     #[arg(long)]
     rebuild: bool,
 }
 
 impl RebuildArg {
-    /// Which server is started, and where; `None` when nothing is to be started. `otherwise`: another option starts one,
+    /// The server to start, and its directory; `None` if none is started. `otherwise`: another option starts one,
     /// or could: which options could.
     ///
     /// # Errors
@@ -117,7 +117,7 @@ const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 /// left of a sandbox.
 pub(crate) fn interrupt_flag() -> Arc<AtomicBool> {
     let flag = Arc::new(AtomicBool::new(false));
-    // One that runs under `nohup` goes on when the terminal is gone.
+    // One that runs under `nohup` continues when the terminal is closed.
     for signal in ENDING.into_iter().filter(|signal| *signal != SIGHUP || !is_ignored(SIGHUP)) {
         // Without a handler the program ends at once, and its partial result is lost.
         drop(signal_hook::flag::register(signal, Arc::clone(&flag)));
@@ -134,7 +134,7 @@ fn is_ignored(signal: i32) -> bool {
     mask.is_none_or(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
-/// What Ctrl-C breaks off, for work that shows no progress.
+/// Interruption by Ctrl-C, for work without a progress display.
 pub(crate) fn until_interrupted() -> impl Fn() -> ControlFlow<()> {
     let flag = interrupt_flag();
     move || if flag.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -156,7 +156,7 @@ impl ByteBar {
         Self { asked_for: progress.progress, interrupted: OnceLock::new(), shown: Mutex::new(None) }
     }
 
-    /// Shows how far the work is; whether to go on. Another total is another bar. A total of 0 says nothing of how far it is.
+    /// Shows the progress; returns whether to continue. Another total starts another bar. A total of 0 means unknown.
     pub fn at(&self, done: u64, total: u64) -> ControlFlow<()> {
         if total == 0 {
             let interrupted = self.interrupted.get().is_some_and(|interrupted| interrupted.load(Ordering::Relaxed));

@@ -107,7 +107,7 @@ impl CheckRequest {
     }
 }
 
-/// Somebody who is told how far an examination is, and can break it off.
+/// Receiver of the progress of a check, which can interrupt it.
 pub trait Watch: Sync {
     /// `done` of about `total` of this stage are done; 0 in all: not known.
     fn at(&self, stage: Stage, done: u64, total: u64) -> ControlFlow<()>;
@@ -307,7 +307,7 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
     Ok(examined)
 }
 
-/// What `pg_wal` says of the last checkpoint, where `pg_control` does not.
+/// The last checkpoint in `pg_wal`, if `pg_control` is unusable.
 fn last_checkpoint(
     cluster: &Cluster<'_>,
     own: Option<&WalSet>,
@@ -315,7 +315,7 @@ fn last_checkpoint(
     (jobs, watch): (usize, &dyn Watch),
     coverage: &mut Coverage,
 ) -> Option<LastCheckpoint> {
-    // Of an unknown version, or of another machine, nothing is to be made anew.
+    // A file with an unknown version, or from another machine, must not be recreated.
     let is_lost = cluster.control.is_none() && cluster.replay.doubts.contains(&Doubt::ControlNotTrusted);
     let set = own.filter(|_| is_lost && cluster.signs.backup_label.is_none())?;
     let newest = scanned.newest.map(|(lsn, _)| lsn);
@@ -347,7 +347,7 @@ fn belongs(
     Belonging::examine(&input, &|page| files.locate(page))
 }
 
-/// What a request names besides the directory, as arguments of a command.
+/// Additional evidence of a request, as arguments of a command.
 fn evidence_of(request: &CheckRequest) -> String {
     let wal = request.wal.iter().map(|path| ("--wal", path));
     let donors = request.donors.iter().map(|path| ("--donor", path));
@@ -377,7 +377,7 @@ fn read_buffer(source: &DwbSource, request: &CheckRequest, watch: &dyn Watch) ->
             }
             slots.extend(SlotRef::of(file, facts));
         }
-        // The buffer is judged as a whole also when what follows is broken off.
+        // The buffer is judged as a whole also when the following part is interrupted.
         ControlFlow::Continue(())
     });
     slots.sort_unstable();
@@ -404,7 +404,7 @@ struct Cluster<'a> {
     control: Option<&'a ControlFile>,
     server: ServerSign,
     signs: RecoverySigns,
-    /// What recovery will do, as far as that is known before WAL is read.
+    /// Prediction of recovery, as far as it is known before WAL is read.
     replay: Replay,
     /// Pages have checksums that are enforced, by `pg_control` or by the pages themselves.
     has_checksums: bool,
@@ -440,7 +440,7 @@ impl<'a> Cluster<'a> {
     }
 }
 
-/// What was read until the pages are judged.
+/// Facts read before the pages are judged.
 struct JudgedView<'a> {
     pages: &'a RelationPages,
     source: &'a DwbSource,
@@ -535,7 +535,7 @@ fn judge(
     })
 }
 
-/// What a check of the whole cluster finds doubtful, for one that examines a part only.
+/// Doubts of a check of the whole cluster, for a check of a part.
 fn doubts_of_all(request: &CheckRequest, watch: &dyn Watch) -> (Vec<Doubt>, Coverage) {
     // What an older copy has says nothing of the cluster.
     let (scope, donors, prove, rebuild) = (Scope::All, Vec::new(), None, None);

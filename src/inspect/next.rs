@@ -1,4 +1,4 @@
-//! What to do next about a cluster that was judged: what its damaged relations are, by the catalogs.
+//! Next steps for a judged cluster, with its damaged relations according to the catalogs.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap};
@@ -158,7 +158,7 @@ fn other_owner(examined: &Examination) -> Option<String> {
     (uid != rustix::process::geteuid().as_raw()).then(|| accounts::sudo_name(uid))
 }
 
-/// What words of steps need to know.
+/// Context for the words of steps.
 pub fn step_context<'a>(examined: &'a Examination, data_dir: &'a str) -> StepContext<'a> {
     let (evidence, blockers) = (&examined.evidence, &examined.blockers);
     StepContext { data_dir, evidence, block_size: examined.block_size, blockers }
@@ -182,7 +182,7 @@ pub(crate) fn judged_cluster<'a>(
     }
 }
 
-/// The same with what `check` prints besides.
+/// Adds the facts that only `check` prints.
 #[cfg(feature = "tables")]
 pub fn check_text<'a>(examined: &'a Examination, program: &'static str, data_dir: &'a str) -> CheckText<'a> {
     CheckText {

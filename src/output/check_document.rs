@@ -1,4 +1,4 @@
-//! What `check` prints of a judged cluster, as text: for the command, and for what the screen exports.
+//! Text output of `check` about a judged cluster: for the command, and for exports of the terminal UI.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -23,7 +23,7 @@ use crate::types::PageId;
 pub struct CheckText<'a> {
     pub cluster: JudgedCluster<'a>,
     pub state: &'a ClusterCondition,
-    /// What `pg_control` says of data checksums.
+    /// Data checksums according to `pg_control`.
     pub checksums: Option<ChecksumState>,
     /// How much the page scan read, if it ran.
     pub scanned: Option<&'a ScannedFiles>,

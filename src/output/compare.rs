@@ -47,7 +47,7 @@ fn rounded(value: f64, factor: f64) -> Value {
     json!((value * factor).round() / factor)
 }
 
-/// Writes a table for everything, and one for each way to divide the images. Of a set that was not read whole the name has a
+/// Writes a table for everything, and one for each way to divide the images. The name of a set that was not read completely has a
 /// question mark.
 pub(crate) fn write_comparison(
     out: &mut dyn Write,

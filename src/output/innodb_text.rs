@@ -29,7 +29,7 @@ const MAX_PAGES: usize = 50;
 pub(crate) const NOT_PREDICTED: &str =
     "What the server does at startup is not predicted: its redo log is not replayed here.";
 
-/// What an instance is, and its doublewrite buffer.
+/// Facts about an instance and its doublewrite buffer.
 pub(crate) fn write_instance(
     out: &mut dyn Write,
     layout: Layout,
@@ -310,7 +310,7 @@ pub(crate) fn write_innodb_page(
     write_fact(out, layout, "buffer holds", &format!("{}: {}", page.held.name(), page.held))
 }
 
-/// What the buffer holds of how many pages, the state of the redo log, and the limit of all answers.
+/// Counts of pages by their images in the buffer, the state of the redo log, and the limit of all answers.
 pub(crate) fn write_held(
     out: &mut dyn Write,
     layout: Layout,

@@ -1,4 +1,4 @@
-//! What to do next, in words, each step with its risk and the commands that do it.
+//! Next steps in words, each with its risk and its commands.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -22,16 +22,16 @@ const MAX_NAMED: usize = 16;
 
 const MAX_COPIED: usize = 32;
 
-/// What the words speak of.
+/// Context of the words.
 #[derive(Clone, Copy, Debug)]
 pub struct StepContext<'a> {
     /// The data directory as it was named.
     pub data_dir: &'a str,
-    /// What was examined with it, as arguments: ` --wal PATH --donor PATH`, or nothing.
+    /// Additional evidence, as arguments: ` --wal PATH --donor PATH`, or nothing.
     pub evidence: &'a str,
     /// Bytes of a page.
     pub block_size: usize,
-    /// What forbids a repair: each has the flag that overrides it, or makes a repair impossible for now.
+    /// Blockers of a repair: each has a flag that overrides it, or makes a repair impossible for now.
     pub blockers: &'a [Blocker],
 }
 
@@ -43,7 +43,7 @@ impl StepContext<'_> {
         flags.iter().map(|flag| format!(" {flag}")).collect()
     }
 
-    /// Why a repair needs those flags, or cannot be carried out for now; empty when nothing forbids it.
+    /// Reason why a repair needs those flags or is refused for now; empty without blockers.
     pub(crate) fn repair_words(&self) -> String {
         let word = |blocker: &Blocker| match blocker.flag {
             Some(flag) => format!(" Repair needs {flag}: {}; {}.", blocker.what, blocker.advice),
@@ -62,9 +62,9 @@ impl StepContext<'_> {
 /// One step: sentences, and commands that belong to them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Words {
-    /// What and why.
+    /// Action and reason.
     pub sentence: String,
-    /// What it is about, one by one.
+    /// Its objects, one by one.
     pub items: Vec<String>,
     /// Lines to be copied, each whole.
     pub commands: Vec<String>,
@@ -80,7 +80,7 @@ impl Words {
         self
     }
 
-    /// The command that shows what a repair does, if it is to be shown, and the one that carries it out, where it can be.
+    /// Adds the command that shows the plan, if `is_shown`, and the one that applies it, unless it is refused.
     fn with_repair(mut self, arguments: &str, is_shown: bool, context: StepContext<'_>) -> Self {
         let begin = format!("pg_dwbinspect repair {arguments}{}", context.flags());
         let why = context.repair_words();
@@ -125,7 +125,7 @@ pub(crate) fn write_steps(
     Ok(())
 }
 
-/// The same as one sentence, for a line of a screen.
+/// Steps as one sentence, for a line of the terminal UI.
 pub(crate) fn steps_sentence(steps: &[NextStep], context: StepContext<'_>) -> String {
     let one = |step: &NextStep| {
         let Words { sentence, items, commands } = words_of(step, context);
@@ -161,8 +161,8 @@ fn with_copies(words: Words, files: Option<Vec<String>>, dir: &str, context: Ste
     words.with(format!("pg_dwbinspect check {dir}"))
 }
 
-/// What segments that were found elsewhere are called, the files of those that only need to be copied, and what the others need
-/// besides.
+/// Names of segments found elsewhere, the files of those that only need to be copied, and the preparation of the
+/// others.
 fn found_elsewhere(archived: &[ArchivedSegment]) -> (String, Option<Vec<String>>, &'static str) {
     let named = match archived {
         [only] => only.name.clone(),
@@ -213,7 +213,7 @@ fn run_as_owner(files: usize, owner: Option<&str>, dir: &str) -> Words {
     }
 }
 
-/// What to do with WAL that was found elsewhere.
+/// WAL that was found elsewhere.
 fn bring_archived(
     archived: &[ArchivedSegment],
     missing: &MissingSegments,
@@ -231,7 +231,7 @@ fn bring_archived(
     with_copies(words, files, dir, context)
 }
 
-/// What to do about WAL that was written after the end of `pg_wal`.
+/// WAL that was written after the end of `pg_wal`.
 fn bring_rest(archived: &[ArchivedSegment], missing: &MissingSegments, dir: &str, context: StepContext<'_>) -> Words {
     let mut sentence = "Do not start the server yet. WAL in pg_wal ends too early, or may do so (see the doubts). \
         Recovery would end there, discard everything committed later, and write new WAL over it."
@@ -410,7 +410,7 @@ fn reset_past_pages(next_file: &str) -> Words {
     .with("pg_dumpall -f dump.sql")
 }
 
-/// How `pg_control` is made anew, and what that costs.
+/// Recreates `pg_control`, with the losses.
 fn reset_by_wal(last: &LastCheckpoint) -> Words {
     let LastCheckpoint { record_lsn, is_clean, checkpoint, .. } = last;
     let costs = if *is_clean {
@@ -429,7 +429,7 @@ fn reset_by_wal(last: &LastCheckpoint) -> Words {
     .with(format!("pg_resetwal -D COPY {}", last.reset_arguments()))
 }
 
-/// What to do about a file in a version that is not known.
+/// A file with an unknown version.
 fn newer_release(unknown: UnknownVersion) -> String {
     match unknown {
         UnknownVersion::Control { version, .. } if ControlLayout::meaning(version).is_some() => format!(

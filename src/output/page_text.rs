@@ -22,7 +22,7 @@ const ROW_BYTES: usize = 8;
 /// Records that are shown from either end of a long history.
 const MAX_RECORDS: usize = 20;
 
-/// What a version is called: `disk`, the letter of an image, or when it was.
+/// Name of a version: `disk`, the letter of an image, or when it was.
 pub(crate) fn version_title(version: &PageVersion) -> String {
     match version.of {
         VersionOf::Disk => "disk".to_owned(),

@@ -23,7 +23,7 @@ pub(crate) struct Metrics<'a> {
     pub total: &'a Tally,
     /// Bytes of WAL that they lie in, page headers and padding included.
     pub wal_bytes: u64,
-    /// Bytes between good records that could not be read, where counting went on after damage.
+    /// Bytes between good records that could not be read, if counting continued after damage.
     pub damaged_bytes: Option<u64>,
     pub origin: WalOrigin,
     pub parts: Parts<'a>,

@@ -40,7 +40,7 @@ pub(crate) fn block_words(relation: &str, fork_code: u8, block: u32) -> String {
     }
 }
 
-/// What a list says of the blocks of a record: the first one, and how many more there are.
+/// Blocks of a record in a list: the first one, and how many more there are.
 pub(crate) fn blocks_of_line(line: &RecordLine, name: &dyn Fn(RelFileLocator) -> String) -> String {
     let Some((rel, fork_code, block)) = line.first else { return String::new() };
     let more = match line.blocks {
@@ -89,7 +89,7 @@ pub(crate) fn block_facts(block: &SheetBlock) -> Vec<Fact> {
     facts
 }
 
-/// What the main data of a record says.
+/// Content of the main data of a record.
 pub(crate) fn main_facts(sheet: &RecordSheet) -> Vec<Fact> {
     let length = || fact("length", format!("{} bytes", sheet.main_bytes));
     let time = |time: PgTimestamp| fact("time", time_words(time));

@@ -128,7 +128,7 @@ impl SlotLines {
     }
 }
 
-/// Says so when what follows is of a kind whose servers have to be built.
+/// Adds a note if the buffer belongs to a kind of server that must be built.
 pub(crate) fn write_described(out: &mut dyn Write, set: &DwbSet) -> io::Result<()> {
     if set.is_of_built_server() {
         writeln!(out, "This layout was seen on a server built from its published source.\n")?;

@@ -10,7 +10,7 @@ use crate::types::{ForkNumber, PageId, RelFileLocator};
 /// How a page that is not judged yet is called.
 pub(crate) const PENDING: &str = "pending";
 
-/// The letter that stands for a verdict; a question mark where there is none yet.
+/// The letter of a verdict; a question mark without one.
 pub(crate) const fn verdict_letter(verdict: Option<Verdict>) -> char {
     match verdict {
         None => '?',
@@ -24,17 +24,17 @@ pub(crate) const fn verdict_letter(verdict: Option<Verdict>) -> char {
     }
 }
 
-/// A verdict by name; [`PENDING`] where there is none yet.
+/// A verdict by name; [`PENDING`] without one.
 pub(crate) fn verdict_name(verdict: Option<Verdict>) -> &'static str {
     verdict.map_or(PENDING, Verdict::name)
 }
 
-/// 0 is the worst: of a page that is not judged yet the worst is to be expected.
+/// 0 is the worst: a page that is not judged yet counts as the worst.
 fn badness(verdict: Option<Verdict>) -> usize {
     verdict.map_or(0, |verdict| WORST_LAST.iter().rev().position(|one| *one == verdict).unwrap_or(0) + 1)
 }
 
-/// What pages are gathered by.
+/// Grouping of pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Grouping {
     /// A row for each relation and fork, the worst first.
@@ -77,7 +77,7 @@ pub struct MapPage {
     pub verdict: Option<Verdict>,
 }
 
-/// What a row with several pages stands for.
+/// Meaning of a row with several pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum GroupKey {
     /// A fork of a relation.
@@ -89,7 +89,7 @@ pub enum GroupKey {
 /// Pages that share a relation or a verdict.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// What they share.
+    /// Their common key.
     pub key: GroupKey,
     /// Indexes into the pages of the map, by relation, fork and block.
     pub pages: Vec<usize>,
@@ -106,7 +106,7 @@ pub enum Row {
     Page(usize),
 }
 
-/// What a row is about, whatever its number.
+/// Subject of a row, whatever its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowKey {
     /// A group.
@@ -115,10 +115,10 @@ pub enum RowKey {
     Page(PageId),
 }
 
-/// How the list is to be made.
+/// Options of the list.
 #[derive(Clone, Debug, Default)]
 pub struct MapOrder {
-    /// What pages are gathered by.
+    /// Grouping of pages.
     pub grouping: Grouping,
     /// The other way round.
     pub is_reversed: bool,
@@ -216,7 +216,7 @@ impl DamageMap {
         self.page(row).or_else(|| of_group().copied()).map(|one| one.page)
     }
 
-    /// What a row is about.
+    /// Subject of a row.
     #[must_use]
     pub fn key(&self, row: usize) -> Option<RowKey> {
         match self.rows.get(row)? {

@@ -1,6 +1,6 @@
-//! Guided mode: five steps from a crash to a start, and the key that leads on from here.
+//! Guided mode: five steps from a crash to startup, and the next key.
 //!
-//! Where one is follows from the state alone, so no key can lead astray: whatever is pressed, the guide goes on from there.
+//! The step follows from the state alone, so no key can lead astray: whatever is pressed, the guide continues from there.
 
 use std::cmp::Ordering;
 
@@ -18,10 +18,10 @@ const TALL: u16 = 24;
 
 const MAX_LINES: usize = 3;
 
-/// What is to be done, in this order.
+/// The steps, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
-    /// What happened.
+    /// The crash and its effects.
     Understand,
     /// Disk and image.
     Compare,
@@ -29,7 +29,7 @@ pub enum Step {
     Rehearse,
     /// The writing.
     Apply,
-    /// What it has brought.
+    /// The result.
     Verify,
 }
 
@@ -49,7 +49,7 @@ impl Step {
         }
     }
 
-    /// What it is for, as `docs/verdicts.md` has it.
+    /// Its purpose, as in `docs/verdicts.md`.
     #[must_use]
     pub const fn sentence(self) -> &'static str {
         match self {
@@ -87,12 +87,12 @@ impl Step {
     }
 }
 
-/// What leads on.
+/// The next key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Next {
     /// The key, or the word to type; empty: to be waited for.
     pub key: &'static str,
-    /// What it does.
+    /// Its effect.
     pub words: &'static str,
 }
 
@@ -110,7 +110,7 @@ fn can_put_back(state: &State) -> bool {
     state.survey().is_some_and(|survey| survey.pages().iter().any(|report| could(report.verdict.verdict)))
 }
 
-/// The key that leads on from here.
+/// The next key from here.
 #[must_use]
 pub fn next_key(state: &State) -> Next {
     if let Some(prompt) = &state.prompt {
@@ -188,7 +188,7 @@ fn to_apply(state: &State) -> Next {
     }
 }
 
-/// What stands above the status line in guided mode: the steps, the next key, and what the step is for where there is room.
+/// The lines above the status line in guided mode: the steps, the next key, and the purpose of the step if it fits.
 #[must_use]
 pub fn lines(state: &State) -> Vec<Line<'static>> {
     if !state.is_guided {
@@ -200,7 +200,7 @@ pub fn lines(state: &State) -> Vec<Line<'static>> {
 }
 
 /// Lines of guided mode on a screen of this size: the steps, of which one is current, the next key, and where there is room what
-/// is said of the step.
+/// is explained of the step.
 pub(super) fn bar(
     look: Look,
     size: (u16, u16),
@@ -231,7 +231,7 @@ pub(super) fn bar(
     lines
 }
 
-/// What the step is for; of a page that is compared, what its verdict means.
+/// Purpose of the step; for a page that is compared, the meaning of its verdict.
 fn explained(state: &State, step: Step) -> String {
     let sheet = state.page.sheet.as_ref().filter(|_| step == Step::Compare);
     match sheet.map(|sheet| sheet.report.verdict.verdict) {

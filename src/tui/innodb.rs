@@ -346,7 +346,7 @@ impl InnodbState {
         text.lines().map(|line| Line::raw(self.look.plain(line))).collect()
     }
 
-    /// What `page` prints.
+    /// Output of `page`.
     fn page_text(&self, survey: &InnodbSurvey, page: &InnodbPage) -> Vec<Line<'static>> {
         let (layout, setting) = (self.layout(), survey.examined.source.setting());
         self.lines(&text_of(|out| {
@@ -368,7 +368,7 @@ impl InnodbState {
         lines
     }
 
-    /// What is wrong, what to do, and the list.
+    /// Damage, next steps, and the list.
     fn pages<'a>(&'a self, survey: &'a InnodbSurvey) -> Body<'a> {
         let look = self.look;
         let mut head = self.triage(survey);

@@ -213,7 +213,7 @@ fn control_file_missing_cut_broken_or_unknown() {
         ("missing", |path| fs::remove_file(path).unwrap(), 2, "No such file"),
         ("cut", |path| fs::write(path, &fs::read(path).unwrap()[..100]).unwrap(), 2, "input ends"),
         ("bit", |path| flip(path, 60), 1, "stored CRC"),
-        ("version", |path| overwrite(path, 8, &2000_u32.to_le_bytes()), 2, "version 2000 is not read"),
+        ("version", |path| overwrite(path, 8, &2000_u32.to_le_bytes()), 2, "version 2000 is not supported"),
     ];
     for (name, damage, status, words) in cases {
         let (_keep, data) = small_copy("clean");

@@ -86,7 +86,7 @@ fn wrong_input_is_refused() {
         (&["", "0"], "\"\" is not a valid relation"),
         (
             &["pg_class", "0"],
-            "matches 3 relations; name one:\n  template1.pg_catalog.pg_class (1663/1/1259)\n  template0.pg_catalog.pg_class (1663/4/1259)\n  postgres.pg_catalog.pg_class (1663/5/1259)\n",
+            "matches 3 relations; pass one:\n  template1.pg_catalog.pg_class (1663/1/1259)\n  template0.pg_catalog.pg_class (1663/4/1259)\n  postgres.pg_catalog.pg_class (1663/5/1259)\n",
         ),
         (&["pg_catalog.pg_class", "0"], "matches 3 relations"),
         (&["1259", "0"], "postgres.pg_catalog.pg_class (1663/5/1259)"),

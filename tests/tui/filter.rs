@@ -20,7 +20,7 @@ fn of<T>(all: impl IntoIterator<Item = T>, fits: impl Fn(&T) -> bool) -> (usize,
 const CASES: [Case; 8] = [
     (ListKind::Findings, &["F"], "note", |s| of(&s.survey().expect("survey").examined.findings, |f| f.severity == Severity::Note)),
     (ListKind::Batches, &["2"], "current", |s| of(&s.survey().expect("survey").batches, |b| b.batch.verdict == BatchVerdict::Current)),
-    (ListKind::Rows, &["j", "enter", "p"], "Comes Back", |s| {
+    (ListKind::Rows, &["j", "enter", "p"], "Restored", |s| {
         let rows = s.page.sheet.as_ref().expect("page").rows(0).expect("rows");
         of(0..rows.rows.pairs.len(), |at| rows.cells(*at).fate == "restored")
     }),

@@ -195,7 +195,7 @@ fn detail_of_the_selected_row_is_beside_or_below() {
     let picture = at(&driven.state, LARGE);
     let beside: Vec<&str> = picture.lines().filter_map(|line| line.split_once(" │ ").map(|(_, right)| right)).collect();
     let detail = beside.join("\n");
-    for words in ["restore: a proven image", "sectors of 512 bytes", "without repair", "+ the slot's CRC is right"] {
+    for words in ["restore: a proven image", "sectors of 512 bytes", "without repair", "+ the slot's CRC is valid"] {
         assert!(detail.contains(words), "{words}\n{picture}");
     }
 }

@@ -21,8 +21,8 @@ use crate::output::closing::Closing;
 /// pg_control and WAL prove that putting the image back is safe. Nothing is written.
 ///
 /// check examines what holds data, and what recovery reads of it. Settings, authentication, TLS, sockets, libraries and limits are
-/// the server's to judge: a start that fails over them says so at once and changes nothing. Status 0 means: everything that
-/// holds data was examined, nothing is damaged, missing or foreign, recovery runs to its end and loses nothing.
+/// the server's to judge: a server that refuses one says so immediately and changes nothing. Status 0 means: everything that
+/// holds data was checked, nothing is damaged, missing or foreign, recovery runs to its end and loses nothing.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{EXAMPLES}\n{EXIT_STATUS}"))]
 pub(crate) struct CheckArgs {

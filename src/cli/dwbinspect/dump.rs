@@ -248,7 +248,7 @@ fn confirm_relations(filter: &PageFilter, source: &DwbSource, found: &BTreeSet<R
     Ok(())
 }
 
-/// Shows the slots that the filters take, until `watch` breaks it off.
+/// Shows the slots that match the filters, until `watch` interrupts.
 fn show_slots(
     filter: &Filter,
     source: &DwbSource,
@@ -265,7 +265,7 @@ fn show_slots(
         .and_then(|directory| directory.control().trusted())
         .map_or(0, |control| control.checkpoint.tli.0);
     let mut shown = 0;
-    // No reason to stop but that it was broken off: none is given.
+    // The only reason to stop is an interruption.
     let visited = source.visit_slots(
         report,
         |index, file| filter.takes_file(index, file),

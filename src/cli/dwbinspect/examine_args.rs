@@ -1,4 +1,4 @@
-//! Which cluster is examined, and with what evidence besides its own.
+//! The cluster to check, and additional evidence.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::cli::exit::Stop;
 use crate::cli::work::{DonorArgs, JobsArg, RebuildArg, ServerArgs};
 use crate::inspect::check::{CheckRequest, Scope};
 
-/// What `check` and `report` examine.
+/// Arguments of `check` and `report`.
 #[derive(Debug, Args)]
 pub(crate) struct ExamineArgs {
     /// Data directory of a stopped server
@@ -20,7 +20,7 @@ pub(crate) struct ExamineArgs {
     /// Judge only pages that the double write buffer holds
     ///
     /// Other pages are read only when an image would be safe, and only to look for LSNs past the end of WAL. Missing pages
-    /// that replay needs are not searched for. Since a damaged page among the others may stop replay, how a start goes is
+    /// that replay needs are not searched for. Because a damaged page among the others may stop recovery, startup is
     /// unknown and the exit status 2 where nothing wrong is found.
     #[arg(long)]
     dwb_only: bool,
@@ -43,7 +43,7 @@ pub(crate) struct ExamineArgs {
 }
 
 impl ExamineArgs {
-    /// What is asked for.
+    /// The request.
     ///
     /// # Errors
     /// When no data directory is named, or two are.

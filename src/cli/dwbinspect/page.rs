@@ -69,7 +69,7 @@ pub(crate) struct PageArgs {
     /// Show the page as it was after the last record that ends at or before LSN: built by replay in a sandbox
     #[arg(long, value_name = "LSN", conflicts_with = "history", group = "moment", help_heading = "The page as it was")]
     at: Option<Lsn>,
-    /// The same after record N of its --history
+    /// Show the page after record N of its --history
     #[arg(
         long,
         value_name = "N",
@@ -167,7 +167,7 @@ pub(super) fn run(args: &PageArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
 }
 
 impl PageArgs {
-    /// When the page is to be shown as it was.
+    /// The point in time at which the page is shown.
     fn moment(&self) -> Option<Moment> {
         self.at.map(Moment::At).or(self.at_record.map(Moment::AfterRecord))
     }

@@ -51,16 +51,16 @@ pub(crate) struct RepairArgs {
     data_dir: Option<PathBuf>,
     #[command(flatten)]
     pgdata: PgData,
-    /// Carry out the plan
+    /// Apply the plan
     #[arg(long, conflicts_with = "dry_run")]
     apply: bool,
     /// Show the plan and write no page: the default
     #[arg(short = 'n', long, hide_short_help = true)]
     dry_run: bool,
-    /// Save the plan as JSON; with --apply: carry out this saved plan, or only the selected part of it
+    /// Save the plan as JSON; with --apply: apply this saved plan, or only the selected part of it
     ///
-    /// With --apply the cluster is judged anew, and nothing is written where the answer is not that of the plan. So give
-    /// again what the plan was made with: --wal, --donor, --rebuild.
+    /// With --apply the cluster is checked again, and nothing is written if the result differs from the plan. So pass
+    /// again the evidence of the plan: --wal, --donor, --rebuild.
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
     /// Only these pages
@@ -200,7 +200,7 @@ impl RepairArgs {
         if self.apply { self.pgdata.choose_to_write(data_dir) } else { self.pgdata.choose(data_dir) }
     }
 
-    /// The command that carries out what this one shows; `None` when something forbids it that no flag overrides.
+    /// The command that applies the plan; `None` if a blocker has no flag that overrides it.
     fn apply_command(&self, blockers: &[Blocker]) -> Result<Option<String>, Stop> {
         let Some(flags) = blockers.iter().map(|blocker| blocker.flag).collect::<Option<BTreeSet<_>>>() else {
             return Ok(None);

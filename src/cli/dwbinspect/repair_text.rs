@@ -1,4 +1,4 @@
-//! What `repair` and `undo` print.
+//! Output of `repair` and `undo`.
 
 use std::io::Write;
 use std::path::Path;
@@ -120,7 +120,7 @@ fn machine(
     Ok(true)
 }
 
-/// A plan that was not carried out.
+/// A plan that was not applied.
 pub(super) fn write_plan(
     out: &mut dyn Write,
     output: &OutputArgs,
@@ -166,7 +166,7 @@ pub(super) fn write_plan(
     Ok(())
 }
 
-/// A plan that was carried out.
+/// A plan that was applied.
 pub(super) fn write_applied(
     out: &mut dyn Write,
     output: &OutputArgs,
@@ -232,7 +232,7 @@ fn left_rows(journal: &Journal, applied: &Applied) -> Vec<Value> {
     applied.left.iter().filter_map(row).collect()
 }
 
-/// A journal that was carried out again or undone.
+/// A journal that was finished or undone.
 pub(super) fn write_undone(
     out: &mut dyn Write,
     output: &OutputArgs,

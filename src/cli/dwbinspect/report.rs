@@ -20,7 +20,7 @@ use crate::output::report::Provenance;
 
 /// Write what check finds, with all proofs, into one file to attach to a ticket
 ///
-/// A page for any browser, on a screen or on paper, that loads nothing and runs nothing: what a start would bring, what
+/// A page for any browser that loads and runs nothing: the predicted startup, what
 /// to do, every damaged page with its verdict and proof, where each sector of a torn page comes from, the double write
 /// buffer, the WAL that is there, the plan of a repair, journals of repairs beside the data directory, and checksums of all of
 /// it. What was not examined stands first. Names of relations and paths are in it, and a few bytes of each damaged page.

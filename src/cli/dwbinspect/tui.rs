@@ -16,7 +16,7 @@ use crate::inspect::error::open_data_dir;
 use crate::tui::backend::cluster::ClusterBackend;
 use crate::tui::state::Subject;
 
-/// Look at a crashed cluster on a screen: what is wrong, what a start would do, what to do next
+/// Terminal UI for a crashed cluster: damage, predicted startup, next steps
 ///
 /// Opens with the triage and fills in while the cluster is being read: the findings of `check`, then batches, slots,
 /// pages, WAL and the repair plan. ? shows the keys. Only the plan writes into the data directory, after the word
@@ -55,7 +55,7 @@ pub(crate) struct TuiArgs {
 
 pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     need_terminal("pg_dwbinspect check")?;
-    // What cannot be examined is said on the normal screen.
+    // Files that cannot be checked are reported on the normal screen.
     let data_dir = args.pgdata.choose(args.data_dir.as_deref())?;
     let directory = open_data_dir(&data_dir)?;
     if directory.control().trusted().is_none() {

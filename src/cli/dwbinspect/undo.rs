@@ -40,7 +40,7 @@ impl OverrideArgs {
     }
 }
 
-/// How a journal is carried out again or undone.
+/// Options to finish or undo a journal.
 #[derive(Clone, Copy, Debug, Args)]
 pub(super) struct ReplayArgs {
     /// With a journal: skip pages that something else changed since, or whose bytes the journal lost; write all others
@@ -49,7 +49,7 @@ pub(super) struct ReplayArgs {
     /// Use a journal of an earlier version, though it cannot show whether a server was started since
     #[arg(long, help_heading = "Overrides")]
     pub allow_old_journal: bool,
-    /// Use the journal although it names another directory: the one that was repaired was moved or mounted anew
+    /// Use the journal although it belongs to another directory: the repaired one was moved or mounted again
     #[arg(long, help_heading = "Overrides", hide_short_help = true)]
     pub moved: bool,
 }
@@ -105,7 +105,7 @@ pub(super) fn run(args: &UndoArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
     run_replay(&request, &args.output, out)
 }
 
-/// Carries a journal out, or undoes it, and says what was done.
+/// Finishes or undoes a journal, and reports the result.
 pub(super) fn run_replay(request: &ReplayRequest, output: &OutputArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let written = replay(request)?;
     write_undone(out, output, &written.journal, &written.applied, request.direction)?;

@@ -29,15 +29,16 @@ use crate::output::words::cluster::checksum_words;
 /// a header is all zero; of heap pages without a checksum also the tuples. Checks that files end with a whole page, that
 /// no segment is missing or short, and that index pages which name each other (siblings and children of B-trees, children
 /// and right links of GIN and GiST, children of SP-GiST, maps of BRIN, chains of hash buckets) exist and agree. After a crash, and in a base backup, pages that recovery
-/// will repair count as damaged too: --replay and --wal tell them from real damage. Of a whole cluster that was shut
-/// down in order, visibility maps are compared with their tables, and the files beside the pages are examined too, as by
-/// check: relations and databases that are missing, transaction status, what a start needs. Files of temporary relations are not read; a server removes them when it
+/// will repair count as damaged too: --replay and --wal distinguish them from real damage. In a whole cluster that was shut
+/// down cleanly, visibility maps are compared with their tables, and the files beside the pages are examined too, as by
+/// check: relations and databases that are missing, transaction status, files that startup needs. Files of temporary relations
+/// are not read; a server removes them when it
 /// starts. The archives of a base backup in tar format are read as they are, plain or compressed; there, relations
 /// have no names, and each page is checked by itself: neither its kind, nor links, rows and other files are compared.
 ///
 /// check examines what holds data, and what recovery reads of it. Settings, authentication, TLS, sockets, libraries and limits are
-/// the server's to judge: a start that fails over them says so at once and changes nothing. verify examines the same data without
-/// WAL and start; without --replay it reads WAL for one question alone, whether that removes a file that is missing.
+/// the server's to judge: a server that refuses one says so immediately and changes nothing. verify examines the same data
+/// without WAL and startup; without --replay it reads WAL for one question alone, whether that removes a file that is missing.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{EXAMPLES}\n{EXIT_STATUS}"))]
 pub(crate) struct VerifyArgs {

@@ -6,7 +6,7 @@ use crate::inspect::file_filter::{FileFilter, PathPattern};
 use crate::inspect::relation_name::RelationChoice;
 use crate::types::ForkNumber;
 
-/// What is asked for. Of several kinds of filter all must fit.
+/// Filters. If several kinds are given, all must match.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Filters")]
 pub(crate) struct SelectArgs {
@@ -25,7 +25,7 @@ pub(crate) struct SelectArgs {
 }
 
 impl SelectArgs {
-    /// What was asked for.
+    /// The filter.
     pub fn filter(&self) -> FileFilter {
         FileFilter {
             databases: self.database.clone(),

@@ -58,7 +58,7 @@ pub(crate) fn write_summary(out: &mut dyn Write, layout: Layout, report: &Verify
     Ok(())
 }
 
-/// What WAL there is, and how far it reaches.
+/// The available WAL, and its end.
 fn replay_words(replay: &ReplaySummary) -> String {
     if matches!(replay.recovery, Recovery::None | Recovery::AfterReset) {
         return "none: startup replays no WAL".to_owned();
@@ -75,7 +75,7 @@ fn replay_words(replay: &ReplaySummary) -> String {
     }
 }
 
-/// What becomes of damaged pages, in one line.
+/// Fate of damaged pages, in one line.
 fn fates_words(replay: &ReplaySummary) -> String {
     match replay {
         ReplaySummary { healed, real_damage: 0, unknown: 0, .. } => format!("all {healed} healed in replay"),
@@ -85,7 +85,7 @@ fn fates_words(replay: &ReplaySummary) -> String {
     }
 }
 
-/// What is said of one page.
+/// Text about one page.
 fn page_words(page: &DamagedPage<'_>) -> String {
     let damage = match page.have_bytes {
         Some(have) => format!("the file ends after {have} bytes of the page"),
@@ -97,7 +97,7 @@ fn page_words(page: &DamagedPage<'_>) -> String {
     }
 }
 
-/// The word for what becomes of a page.
+/// Heading of a fate.
 const fn heading_of(fate: &ReplayFate) -> &'static str {
     match fate {
         ReplayFate::Healed(_) => "healed in replay",

@@ -163,7 +163,7 @@ impl InnodbFiles {
     }
 }
 
-/// Reason why databases under this name may be unread: links to directories are not followed, and behind a dangling symlink,
+/// Reason why databases under this name may be unread: links to directories are not followed, and with a dangling symlink,
 /// the directory may be missing.
 fn not_followed(entry: &fs::DirEntry) -> Option<AccessError> {
     let path = entry.path();

@@ -102,7 +102,7 @@ pub(super) fn lost_multixacts(directory: &DataDir, control: &ControlFile, made: 
     )
 }
 
-/// What shows that WAL from elsewhere, of all that is known, is of another history than `own`.
+/// Evidence that WAL from elsewhere has another history than `own`.
 pub(super) fn diverged(
     own: Option<&WalSet>,
     known: &WalPages,

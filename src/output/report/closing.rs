@@ -1,4 +1,4 @@
-//! What every report has: what was not examined, findings, and where it comes from.
+//! Parts of every report: skipped parts, findings, and its origin.
 
 use super::Provenance;
 use crate::analysis::verdict::answer::Answer;

@@ -41,7 +41,7 @@ impl fmt::Display for ScannedFiles {
     }
 }
 
-/// What `pg_control` says of data checksums.
+/// Data checksums according to `pg_control`.
 pub(crate) fn checksum_words(state: Option<ChecksumState>) -> String {
     state.map_or_else(|| "not known".to_owned(), |state| state.to_string())
 }

@@ -1,4 +1,4 @@
-//! What is doubtful about a cluster.
+//! Doubts about a cluster.
 
 use std::fmt;
 

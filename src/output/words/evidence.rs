@@ -1,4 +1,4 @@
-//! What is said of an image.
+//! Evidence about an image.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Whether and how a page can be built anew.
+//! Whether and how a page can be rebuilt.
 
 use std::fmt;
 

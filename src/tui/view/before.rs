@@ -1,4 +1,4 @@
-//! What stands before a plan is carried out: all that may be lost, all that is needed, and the word to type.
+//! View before a plan is applied: possible losses, requirements, and the confirmation.
 
 use ratatui::style::Style;
 use ratatui::text::Line;

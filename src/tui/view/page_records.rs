@@ -80,7 +80,7 @@ pub(super) fn body<'a>(state: &'a State, sheet: &'a PageSheet, mut head: Vec<Lin
     body
 }
 
-/// What replay does with the page when it comes to this record.
+/// Effect of recovery on the page at this record.
 fn replay_words(event: &BlockEvent, redo_lsn: Option<Lsn>) -> String {
     let what = match event.touch {
         Touch::Image { .. } => "recovery overwrites the page with the image of the record, without reading it",

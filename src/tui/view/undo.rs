@@ -1,4 +1,4 @@
-//! What stands before a repair is taken back; and journals that lie beside the data directory.
+//! View before an undo; and journals next to the data directory.
 
 use std::path::Path;
 

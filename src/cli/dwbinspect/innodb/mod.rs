@@ -72,7 +72,7 @@ struct DirectoryArgs {
 }
 
 impl DirectoryArgs {
-    /// What is to be examined.
+    /// The request.
     fn request(&self) -> InnodbRequest {
         InnodbRequest {
             data_dir: self.data_dir.clone(),

@@ -32,7 +32,7 @@ pub(crate) struct TuiArgs {
 pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     need_terminal("pg_dwbinspect innodb check")?;
     let request = args.directory.request();
-    // What cannot be examined is said on the normal screen.
+    // Files that cannot be checked are reported on the normal screen.
     list_files(&request)?;
     let backend = Arc::new(InnodbBackend::new(request));
     let subject = backend.subject();

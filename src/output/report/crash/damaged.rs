@@ -19,7 +19,7 @@ const ROW_BYTES: usize = 16;
 
 const MAX_EXCERPT_ROWS: usize = 8;
 
-/// What is shown of a page besides its report.
+/// Details of a page in addition to its report.
 #[derive(Clone, Debug)]
 pub struct PageSheet {
     /// Each version of the page that could be read: `disk` or the letter of an image, and its SHA-256.
@@ -181,7 +181,7 @@ fn write_evidence_parts(parent: &mut Blocks, page: &PageReport) {
     }
 }
 
-/// What a statement does for the proof.
+/// Weight of a statement in the proof.
 const fn weight_word(weight: Weight) -> (&'static str, &'static str) {
     match weight {
         Weight::Supports => ("proof", "good"),

@@ -37,7 +37,7 @@ pub struct Pressed {
 pub(crate) struct CrashReport<'a> {
     pub made: &'a Provenance,
     pub cluster: JudgedCluster<'a>,
-    /// What is answered: the exit status says the same.
+    /// The answer, as in the exit status.
     pub answer: Answer,
     /// Only pages that the double write buffer holds were judged.
     pub is_partial: bool,
@@ -49,12 +49,12 @@ pub(crate) struct CrashReport<'a> {
     pub sheets: Vec<PageSheet>,
     pub buffer: BufferShown,
     pub wal: Vec<WalRun>,
-    /// What a repair would do, or why there is no plan.
+    /// Plan of a repair, or the reason why none exists.
     pub plan: Result<PlanShown, String>,
     pub journals: FoundJournals,
     /// Files that the answers rest on, each with what identifies it or why it could not be read.
     pub digests: Vec<(String, Result<FileDigest, String>)>,
-    /// What was pressed on the screen before the report was made.
+    /// Keys pressed in the terminal UI before the report was made.
     pub pressed: &'a [Pressed],
 }
 
@@ -192,7 +192,7 @@ impl CrashReport<'_> {
     }
 }
 
-/// What a verdict means, in a few words.
+/// Meaning of a verdict, in a few words.
 const fn verdict_words(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Restore => "a proven image exists; restoring it loses no committed data",

@@ -1,4 +1,4 @@
-//! What other settings would have made of the same WAL.
+//! The same WAL under other settings.
 
 use super::{WalReport, exact};
 use crate::analysis::wal::whatif::compression::CompressionRow;

@@ -1,4 +1,4 @@
-//! What other checkpoints would have made of the WAL, what other guards against torn pages, and what hint bits cost.
+//! The WAL under other checkpoints and other guards against torn pages, and the cost of hint bits.
 
 use super::{WalReport, exact};
 use crate::analysis::wal::certainty::Certainty;
