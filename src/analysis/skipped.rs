@@ -398,6 +398,11 @@ pub enum SkipReason {
 }
 
 impl SkipReason {
+    /// True when only `pg_control` is the cause, and headers of pages gave the sizes.
+    pub(crate) const fn is_of_control(&self) -> bool {
+        matches!(self, Self::SizesByHeaders { .. })
+    }
+
     /// Kind of reason.
     #[must_use]
     pub const fn class(&self) -> SkipClass {

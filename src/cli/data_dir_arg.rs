@@ -28,7 +28,7 @@ impl PgData {
     /// The directory to read: DATADIR, `-D`, or what the environment says.
     ///
     /// # Errors
-    /// When none is named, or two are.
+    /// When none is given, or two are.
     pub fn choose(&self, data_dir: Option<&Path>) -> Result<PathBuf, Stop> {
         match spelled_out(data_dir, self.pgdata.as_deref())? {
             Some(path) => Ok(path),

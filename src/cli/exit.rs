@@ -12,7 +12,7 @@ use crate::tui::run::RunError;
 
 /// Meaning of the exit status, for help texts.
 pub(crate) const EXIT_STATUS: &str = "Exit status:
-  0    no problem found; everything was checked (for a cluster: recovery loses nothing)
+  0    no problem found; everything was checked (for a cluster: it starts, and no data is lost)
   1    problems found
   2    incomplete: something was not checked or is uncertain, or usage error
   141  the reader of the output closed the pipe: the run did not finish";
@@ -78,7 +78,7 @@ pub enum Stop {
     /// The command line does not say what to do.
     #[error(transparent)]
     Usage(#[from] UsageError),
-    /// The screen could not be shown, or ended with a failure.
+    /// The terminal UI could not be shown, or ended with a failure.
     #[cfg(feature = "tui")]
     #[error(transparent)]
     Screen(#[from] RunError),

@@ -119,7 +119,7 @@ fn write_after(text: &str, roff: &mut Roff) {
 }
 
 /// Parts of a page as one page: the definitions at the beginning once, no blanks at the ends of lines, and of empty lines and breaks that
-/// stand together one empty line.
+/// are together one empty line.
 fn tidied(parts: &str) -> String {
     const DEFINITIONS: [&str; 2] = [".ie \\n(.g .ds Aq \\(aq", ".el .ds Aq '"];
     let mut page = format!("{}\n{}\n", DEFINITIONS[0], DEFINITIONS[1]);

@@ -47,7 +47,7 @@ impl ThemeChoice {
     }
 }
 
-/// How the screen looks.
+/// Appearance of the terminal UI.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct ScreenArgs {
     /// Draw with ASCII characters only
@@ -84,7 +84,7 @@ pub(crate) fn need_terminal(instead: &'static str) -> Result<(), UsageError> {
     Ok(())
 }
 
-/// Shows the screen and returns what was shown last.
+/// Shows the terminal UI and returns its last state.
 pub(crate) fn show(subject: Subject, args: ScreenArgs, backend: Arc<dyn Backend>) -> Result<Ended, Stop> {
     show_until(subject, args, backend, || Ok(()))
 }
@@ -168,7 +168,7 @@ pub(crate) fn take_leave(ended: &Ended, out: &mut dyn Write) -> Result<Outcome, 
     Ok(if outdated.is_some() { Outcome::Incomplete } else { survey.answer.into() })
 }
 
-/// Says why what follows may not be so any more.
+/// Explains why the following answer may be outdated.
 pub(crate) fn write_outdated(outdated: Option<Outdated<'_>>, out: &mut dyn Write) -> io::Result<()> {
     match outdated {
         Some(why) => writeln!(out, "{}; outdated since then:", printable(&why.to_string())),

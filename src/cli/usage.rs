@@ -20,7 +20,7 @@ pub enum UsageError {
     /// Two keys that are the same.
     #[error("--by has the same key twice: pass it once, or with another key")]
     SameKeys,
-    /// A key that has no other beside it.
+    /// A key that cannot be combined with another.
     #[error("--by time and --by since-redo cannot be combined with another key")]
     LoneKey,
     /// Rows that are always the same.
@@ -81,7 +81,7 @@ pub enum UsageError {
     /// Which server replays, where nothing is replayed.
     #[error("--pg-bin, --sandbox and --keep-sandbox are about a server that replays WAL: add {0}")]
     NoReplay(&'static str),
-    /// A program that was built without the screen shows no demo.
+    /// A program built without the terminal UI shows no demo.
     #[cfg(not(feature = "tui"))]
     #[error("this program was built without the terminal UI: pass a directory for the demo")]
     DemoNeedsDirectory,
@@ -100,7 +100,7 @@ pub enum UsageError {
     /// A block is not a number.
     #[error("\"{0}\" is not a valid block: expected 0 to {max}", max = crate::types::MAX_BLOCK_NUMBER)]
     NotABlock(String),
-    /// The screen was asked for where nothing on it would be certain.
+    /// The terminal UI was requested where no answer would be reliable.
     #[error(
         "{0}: pg_control is missing or damaged, so no answer of the terminal UI would be reliable; `pg_dwbinspect \
          info {plain}` and `pg_dwbinspect check {plain}` show what is still known",

@@ -35,6 +35,7 @@ use super::rebuild::{BuiltPages, build};
 use super::replay_server::ReplayOptions;
 use crate::analysis::belonging::{Belonging, BelongingInput};
 use crate::analysis::cluster_condition::{ClusterCondition, is_replayed, is_settled};
+use crate::analysis::cluster_report::{CONTROL_CRC, CONTROL_SIZES};
 use crate::analysis::coverage::Coverage;
 use crate::analysis::dwb_report::DwbReport;
 use crate::analysis::error_words::ErrorWords;
@@ -66,6 +67,7 @@ use crate::cluster::names::{RelationName, RelationNames};
 use crate::cluster::page_source::{PageSource, RelationPages};
 use crate::cluster::running::ServerSign;
 use crate::cluster::wal::WalSet;
+use crate::cluster::wal::notes::CONTROL;
 use crate::inspect::verify::rules::DAMAGED_PAGES;
 use crate::inspect::verify::rules::NAMES_INCOMPLETE;
 use crate::output::shell::quoted;
@@ -269,6 +271,10 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
     findings.extend(made);
     findings.extend(link_findings(&links, &named, &report, unchecked, &has_name, &|page| files.locate(page)));
     findings.extend(cluster_findings(&cluster, &report, &source));
+    if findings.iter().any(|finding| finding.is(&CONTROL_CRC) || finding.is(&CONTROL_SIZES)) {
+        let own = directory.control_path().display().to_string();
+        findings.retain(|finding| !(finding.is(&CONTROL) && finding.file.as_deref() == Some(&own)));
+    }
     point_to_findings(&mut report, &findings, &files);
     let coverage = std::mem::take(&mut report.coverage);
     fill_in_verdicts(&mut rows, &dwb.staleness, &report.slots);

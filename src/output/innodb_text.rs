@@ -26,8 +26,7 @@ use crate::parsers::innodb::page_check::PageState;
 const MAX_PAGES: usize = 50;
 
 /// The limit of every answer about pages.
-pub(crate) const NOT_PREDICTED: &str =
-    "What the server does at startup is not predicted: its redo log is not replayed here.";
+pub(crate) const NOT_PREDICTED: &str = "Startup is not predicted: the redo log is not replayed here.";
 
 /// Facts about an instance and its doublewrite buffer.
 pub(crate) fn write_instance(

@@ -199,7 +199,7 @@ pub(crate) fn guard_directory(
         false => format!("the journal belongs to {}, but this is {}", repaired.path, here.path),
     };
     let advice = "pass the directory that was repaired: another copy of the cluster has different pages. If it is \
-                  that directory, moved or mounted again, or a copy made of it after the repair, confirm it";
+                  that directory, moved or mounted again, or a copy from after the repair, confirm that";
     Ok(Some(Blocker { kind: "other_directory", what, advice, flag: Some("--moved") }))
 }
 

@@ -181,7 +181,7 @@ fn to_apply(state: &State) -> Next {
         View::Plan => next("a", "the check before writing, then confirmation"),
         View::Apply => match &state.plan.before {
             None => wait("the check before writing is still running"),
-            Some(before) if before.is_ready() => next("a", "asks for the word that confirms writing"),
+            Some(before) if before.is_ready() => next("a", "asks to confirm writing"),
             Some(_) => next("d", "rehearses again; c, o: what may help against lines in red"),
         },
         _ => next("6", "back to the repair plan"),

@@ -287,10 +287,12 @@ impl Doubt {
         !matches!(self, Self::HoleAtEnd { .. } | Self::HistoriesElsewhere)
     }
 
-    /// That something was not read; `None` when everything was.
-    pub(crate) fn of_unread(skipped: &[Skipped]) -> Option<Self> {
-        let first = skipped.first()?.clone();
-        Some(Self::SomethingUnread { first, more: skipped.len().saturating_sub(1) })
+    /// Doubt about unread parts, if any. A part that is unread because of `pg_control` is not one more reason where `doubts` name it.
+    pub(crate) fn of_unread(skipped: &[Skipped], doubts: &[Self]) -> Option<Self> {
+        let names_control = doubts.contains(&Self::ControlNotTrusted);
+        let mut unread = skipped.iter().filter(|skipped| !names_control || !skipped.reason.is_of_control());
+        let first = unread.next()?.clone();
+        Some(Self::SomethingUnread { first, more: unread.count() })
     }
 
     /// True when an unread part could affect startup.

@@ -17,11 +17,11 @@ pub(crate) struct ExamineArgs {
     data_dir: Option<PathBuf>,
     #[command(flatten)]
     pgdata: PgData,
-    /// Judge only pages that the double write buffer holds
+    /// Check only pages that are in the double write buffer
     ///
     /// Other pages are read only when an image would be safe, and only to look for LSNs past the end of WAL. Missing pages
-    /// that replay needs are not searched for. Because a damaged page among the others may stop recovery, startup is
-    /// unknown and the exit status 2 where nothing wrong is found.
+    /// that recovery needs are not searched for. Because a damaged page among the others may stop recovery, startup is
+    /// unknown and the exit status 2 if no problem is found.
     #[arg(long)]
     dwb_only: bool,
     /// More WAL: archive directory, segments, tar archives, patterns; plain or compressed
@@ -31,11 +31,12 @@ pub(crate) struct ExamineArgs {
     donor: DonorArgs,
     #[command(flatten)]
     rebuild: RebuildArg,
-    /// Without checksums: build each page that can be built by replay, and compare it with the disk
+    /// Without checksums: rebuild each page from WAL if possible, and compare it with the disk
     ///
-    /// A server of the same major replays WAL in a sandbox, up to the LSN that each page has on disk. What comes out must be the
-    /// page, but for hints: then it is proven whole, else torn. Pages that nothing in WAL or in the double write buffer begins with stay unproven; more WAL (--wal) and
-    /// full_page_writes leave fewer of them.
+    /// A server of the same PostgreSQL version replays WAL in a sandbox, up to the LSN that each page has on disk. The result
+    /// must equal the
+    /// page, except for hint bits: then the page is proven intact, else torn. Pages without a start in WAL or in the double
+    /// write buffer stay unproven; more WAL (--wal) and full_page_writes leave fewer of them.
     #[arg(long)]
     prove: bool,
     #[command(flatten)]
@@ -46,7 +47,7 @@ impl ExamineArgs {
     /// The request.
     ///
     /// # Errors
-    /// When no data directory is named, or two are.
+    /// When no data directory is given, or two are.
     pub fn request(&self, jobs: JobsArg) -> Result<CheckRequest, Stop> {
         Ok(CheckRequest {
             scope: if self.dwb_only { Scope::DwbPages } else { Scope::All },

@@ -24,7 +24,7 @@ use crate::repair::apply::Direction;
 use crate::repair::blocker::Blocker;
 use crate::repair::plan::SourceKind;
 
-/// Which images are put back.
+/// Source of images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum SourceChoice {
     /// Those of the double write buffer.
@@ -37,9 +37,9 @@ enum SourceChoice {
     Rebuilt,
 }
 
-/// Put proven images back, offline, with a journal and an undo
+/// Restore proven images, offline, with a journal and an undo
 ///
-/// Without --apply or --resume no page is written: the plan is shown, page by page. With --apply the old bytes first go
+/// Without --apply or --resume no page is written; the plan is shown, page by page. With --apply the old bytes first go
 /// into a journal, then each page is overwritten, synced and read back. Only images that `check` calls safe are used
 /// unless a flag says otherwise. PAGE is the path of a file below the data directory and a block, as in base/5/1259:0 or
 /// base/5/1259_vm:0; numbers (5/1259:0) and names (public.note:0) work too.
@@ -73,16 +73,16 @@ pub(crate) struct RepairArgs {
     /// Only from this source
     #[arg(long, value_enum, help_heading = "Selection")]
     source: Option<SourceChoice>,
-    /// Also put back unproven images of these pages, or of "all"; changes may be lost
+    /// Also restore unproven images of these pages, or of "all"; changes may be lost
     #[arg(long, value_name = "PAGE|all", help_heading = "Selection", value_delimiter = ',')]
     allow_unproven: Vec<PageName>,
-    /// Put back an image of this page, and lose committed changes
+    /// Restore an image of this page, and lose committed changes
     #[arg(long, value_name = "PAGE", help_heading = "Selection", value_delimiter = ',')]
     lose_changes: Vec<PageName>,
-    /// Overwrite damaged pages of visibility and free space maps with zeros: servers take such a page for an empty one
+    /// Zero damaged pages of visibility and free space maps: the server treats such a page as empty
     #[arg(long, help_heading = "Selection", hide_short_help = true)]
     blank_maps: bool,
-    /// New directory for the old bytes [default: pgforensics_undo_TIME_ID beside the data directory]
+    /// New directory for the old bytes [default: pgforensics_undo_TIME_ID next to the data directory]
     #[arg(long, value_name = "DIR")]
     journal: Option<PathBuf>,
     /// Finish an interrupted repair; with --page: only these pages of it
@@ -194,7 +194,7 @@ impl RepairArgs {
         })
     }
 
-    /// The data directory: to be written into it must be spelled out.
+    /// The data directory: a command that writes needs it spelled out.
     fn directory(&self) -> Result<PathBuf, Stop> {
         let data_dir = self.data_dir.as_deref();
         if self.apply { self.pgdata.choose_to_write(data_dir) } else { self.pgdata.choose(data_dir) }

@@ -63,7 +63,7 @@ fn row(value: &impl Serialize) -> Map<String, Value> {
     }
 }
 
-/// A step as one flat row: the image's fields beside the page's.
+/// A step as one flat row: the image's fields next to the page's.
 fn step_row(step: &PlanStep) -> Map<String, Value> {
     let mut flat = row(step);
     if let Some(Value::Object(image)) = flat.remove("image") {
@@ -86,7 +86,7 @@ impl Ending {
     }
 }
 
-/// Steps and pages left alone in a machine format; `None` when text is wanted.
+/// Steps and pages left alone in a machine format; `None` for text.
 fn machine(
     out: &mut dyn Write,
     output: &OutputArgs,

@@ -10,7 +10,7 @@ use crate::types::ForkNumber;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Filters")]
 pub(crate) struct SelectArgs {
-    /// Databases by OID or name; 0 stands for the shared catalogs
+    /// Databases by OID or name; 0 means the shared catalogs
     #[arg(long, value_name = "OID|NAME", value_delimiter = ',')]
     database: Vec<String>,
     /// Relations by name (relation, schema.relation, database.schema.relation) or numbers (REL, DB/REL, SPC/DB/REL)

@@ -147,10 +147,10 @@ rules! {
     DATABASE_COPIED: ServerFiles "database_copied",
         why: "changes and damage in the source database since then are copied into this one. Pages of the source that \
             recovery fixes do not help: the copy is made before. Recreate a standby instead of starting it",
-        means: "A record after the redo point has recovery remove a database and copy it from the files of another \
-            database as they are now. If the other database is missing (`start` is `not_usable`), the copy is \
-            silently empty; if it was changed or damaged later, so is the copy (`start` is `unknown`). Reported for \
-            standbys, backups and crashes just after `CREATE DATABASE` or `ALTER DATABASE SET TABLESPACE`, except \
-            from `template0`",
+        means: "A record after the redo point has recovery remove a database and copy it from another database's \
+            files as they are now. If the other database is missing (`start` is `not_usable`), the copy is silently \
+            empty; if it was changed or damaged later, so is the copy (`start` is `unknown`). Reported for standbys, \
+            backups and crashes just after `CREATE DATABASE` or `ALTER DATABASE SET TABLESPACE`, except from \
+            `template0`",
         action: "Recreate the standby, or restore a later backup";
 }

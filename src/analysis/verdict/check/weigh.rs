@@ -55,7 +55,8 @@ pub(super) fn doubts_of_cluster(replay: &Replay, sources: DoubtSources<'_>, cove
         doubts.retain(|doubt| !matches!(doubt, Doubt::PageAfterEnd { .. }));
     }
     if !doubts.iter().any(|doubt| matches!(doubt, Doubt::SomethingUnread { .. })) {
-        doubts.extend(Doubt::of_unread(&coverage.skipped));
+        let unread = Doubt::of_unread(&coverage.skipped, &doubts);
+        doubts.extend(unread);
     }
     doubts
 }

@@ -15,7 +15,7 @@ use crate::output::innodb_text::NOT_PREDICTED;
 use crate::tui::backend::innodb::InnodbBackend;
 use crate::tui::innodb::InnodbState;
 
-/// Look at a crashed directory of MySQL or MariaDB on a screen: what is damaged, and what to do next
+/// Terminal UI for a crashed directory of MySQL or MariaDB: damage and next steps
 ///
 /// Lists the pages of `check`, damaged ones first; enter shows what `page` says of one, F the findings, ? the keys. Nothing is
 /// written, and no page is repaired. The exit status is that of `check`, and 2 where files have changed since or the check was
