@@ -111,6 +111,19 @@ fn owner_is_named_and_not_sent_to_himself() {
     assert_eq!(command_as(NOBODY), format!("pg_dwbinspect check {}", arg(&data)));
 }
 
+#[test]
+fn owner_of_a_closed_directory_is_named() {
+    if !rustix::process::geteuid().is_root() {
+        return crate::common::skipped("only root can run this as another user than the owner");
+    }
+    let closed = Closed::of("clean");
+    closed.set_mode("", 0o700);
+    let ran = Command::new(closed.program()).args(["check", arg(&closed.data())]).uid(NOBODY).gid(NOBODY).output();
+    let ran = ran.expect("run");
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.code() == Some(2) && said.contains("run this as the owner: sudo -u root"), "{said}");
+}
+
 /// By the fixture's README a server repairs 8 pages of `evict`, and stops in `checkpoint`; `clean` was shut down.
 const CASES: [(&str, &str); 3] = [("evict", "depends_on_dwb"), ("checkpoint", "stops"), ("clean", "without_replay")];
 

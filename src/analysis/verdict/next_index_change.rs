@@ -1,7 +1,7 @@
 //! Whether an image holds a part of the change that a record makes to a page of an index, version 19.
 //!
 //! The slot's LSN is read from the buffer after the copy, so where it equals that of the image no more than one change
-//! was running: the next one. Its parts are judged one by one. Header and line pointers: all of before or all of after,
+//! was running: the next one. Its parts are judged one by one. Header and line pointers: either completely old or completely new,
 //! since the tuples fill their space ([`TupleSpace`]). Which of the two: by the tuple that the record puts under a number,
 //! or by those that it removes. Tuples that are moved: when the removed tuple is still at its offset, nothing below it
 //! had been moved when it was copied, for tuples move up from the top down, and memory is copied from low to high.

@@ -324,7 +324,7 @@ fn adds_only(change: &PageChange) -> bool {
     }
 }
 
-/// Entries that the last records up to the page's LSN inserted and that are missing. `before` is in order of LSN.
+/// Entries that the last records up to the page's LSN inserted and that are missing. `before` is sorted by LSN.
 pub(crate) fn lost_entry<'a>(items: &ListItems, before: &'a [PageChange]) -> Option<&'a PageChange> {
     for change in before.iter().rev() {
         match step_of(change) {

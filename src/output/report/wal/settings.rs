@@ -1,4 +1,4 @@
-//! The same WAL under other settings.
+//! WAL under other settings.
 
 use super::{WalReport, exact};
 use crate::analysis::wal::whatif::compression::CompressionRow;
