@@ -115,7 +115,7 @@ impl CrashReport<'_> {
         let label = |page| self.titled(page);
         main.section("start", "If the server is started now", |inner| {
             let (class, heading) = match self.answer {
-                Answer::Fine => ("good", "The server starts without data loss"),
+                Answer::Fine => ("good", "Recovery loses no data"),
                 Answer::Wrong => ("bad", "Problems found"),
                 Answer::Uncertain => ("doubt", "Something was not examined or is not certain"),
             };
