@@ -12,7 +12,7 @@ use crate::tui::run::RunError;
 
 /// Meaning of the exit status, for help texts.
 pub(crate) const EXIT_STATUS: &str = "Exit status:
-  0    no problem found; everything was checked (for a cluster: recovery runs to its end without data loss)
+  0    no problem found; everything was checked (for a cluster: recovery loses no data)
   1    problems found
   2    incomplete: something was not checked or is uncertain, or usage error
   141  the reader of the output closed the pipe: the run did not finish";

@@ -9,18 +9,19 @@ use super::examination::Examination;
 use crate::analysis::cluster_condition::ClusterCondition;
 use crate::analysis::skipped::SkippedPart;
 use crate::analysis::verdict::doubt::Doubt;
-use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::verdict::missing_wal::{MissingSegments, WalNames};
 use crate::analysis::verdict::next_step::{ArchivedSegment, NamedRelation, NextStep, Owner, Setting, next_steps};
 use crate::analysis::verdict::outlook::Outlook;
 use crate::analysis::verdict::replay::{Recovery, Replay, run_of};
 use crate::analysis::verdict::survey::PageReport;
 use crate::cluster::accounts;
+use crate::cluster::data_dir::DataDir;
 use crate::cluster::names::{RelationName, RelationNames};
 use crate::cluster::wal::{WalSegmentFile, WalSet};
 use crate::inspect::verify::rules::DAMAGED_PAGES;
 #[cfg(feature = "tables")]
 use crate::output::check_document::CheckText;
+use crate::output::closing::Closing;
 use crate::output::documents::JudgedCluster;
 use crate::output::next_step_text::StepContext;
 use crate::output::sql::quoted_name;
@@ -182,15 +183,22 @@ pub(crate) fn judged_cluster<'a>(
     }
 }
 
-/// Adds the facts that only `check` prints.
+/// Everything that `check` prints as text.
 #[cfg(feature = "tables")]
 pub fn check_text<'a>(examined: &'a Examination, program: &'static str, data_dir: &'a str) -> CheckText<'a> {
     CheckText {
         cluster: judged_cluster(examined, program, data_dir),
         state: &examined.state,
-        checksums: examined.checksums(),
+        control: examined.source.directory.as_ref().and_then(|directory| directory.control().trusted()),
+        major: examined.source.directory.as_ref().map(DataDir::major),
         scanned: examined.scanned.as_ref(),
     }
+}
+
+/// End of the text of `check`, in which each damaged page has its own row.
+pub fn closing_of_text(examined: &Examination) -> Closing {
+    let others = examined.findings.iter().filter(|finding| !finding.is(&DAMAGED_PAGES));
+    Closing::new(others.cloned().collect(), &examined.coverage).answering(examined.answer())
 }
 
 /// Files by database and OID of their relation.
@@ -242,8 +250,7 @@ pub(crate) fn not_a_crash_tear(
     if !is_sure || dwb || control.checkpoint.full_page_writes == 0 {
         return None;
     }
-    let is_other =
-        |page: &&PageReport| page.is_wrong && !matches!(page.verdict.verdict, Verdict::HealsInReplay | Verdict::Leave);
+    let is_other = |page: &&PageReport| page.is_wrong && !page.verdict.verdict.needs_nothing();
     let count = pages.iter().filter(is_other).count();
     (count > 0).then(|| NOT_A_CRASH_TEAR.note(format!("damaged pages that the crash did not tear: {count}")))
 }

@@ -4,7 +4,7 @@ mod links;
 mod names;
 mod plan;
 mod replay;
-pub(super) mod rules;
+pub(crate) mod rules;
 mod tar;
 
 use std::collections::HashSet;

@@ -1,37 +1,62 @@
-//! Text output of `check` about a judged cluster: for the command, and for exports of the terminal UI.
+//! Text output of `check` about a judged cluster: the answer, what to do, the damaged pages, then the evidence.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
 
+use textwrap::core::display_width;
+
 use super::check_text::{
-    page_title, write_counts, write_evidence, write_outlook, write_pages, write_slot_counts, write_slots,
+    Label, block_words, compared_words, page_title, replay_words, verdict_word, write_evidence, write_slots,
 };
 use super::closing::Closing;
 use super::documents::JudgedCluster;
+use super::escape::printable;
+use super::headline::Headline;
+use super::json::{FindingJson, time_text};
 use super::next_step_text::write_steps;
 use super::stand_in_text::write_stand_ins;
-use super::text::{Layout, write_fact};
+use super::start_words::StartWords;
+use super::text::{Layout, wrapped, write_problems, write_skips};
 use super::words::cluster::checksum_words;
 use crate::analysis::cluster_condition::ClusterCondition;
 use crate::analysis::page_scan::ScannedFiles;
+use crate::analysis::staleness::Confidence;
+use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::verdict::next_step::NextStep;
-use crate::parsers::control::ChecksumState;
-use crate::types::PageId;
+use crate::analysis::verdict::survey::PageReport;
+use crate::parsers::control::ControlFile;
+use crate::parsers::wal::version::Major;
+use crate::types::{BlockNumber, PageId};
+
+/// Rows of the table of damaged pages that are shown unasked.
+const MAX_ROWS: usize = 20;
+
+/// Columns that names of relations get at most.
+const NAME_COLUMNS: usize = 34;
 
 /// Everything that the text of `check` is made from.
 #[derive(Clone, Copy)]
 pub struct CheckText<'a> {
     pub cluster: JudgedCluster<'a>,
     pub state: &'a ClusterCondition,
-    /// Data checksums according to `pg_control`.
-    pub checksums: Option<ChecksumState>,
+    pub control: Option<&'a ControlFile>,
+    pub major: Option<Major>,
     /// How much the page scan read, if it ran.
     pub scanned: Option<&'a ScannedFiles>,
 }
 
+/// How much is shown.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown {
+    /// The evidence for every verdict, and why notes matter.
+    pub explain: bool,
+    /// All damaged pages, and pages that are not damaged and that the double write buffer holds.
+    pub all: bool,
+}
+
 impl CheckText<'_> {
-    /// Writes all of it. `explain`: also the evidence for every verdict; `all`: also pages that are not damaged and that the
-    /// double write buffer holds.
+    /// Writes all of it.
     ///
     /// # Errors
     /// When the output cannot be written to.
@@ -39,51 +64,143 @@ impl CheckText<'_> {
         &self,
         out: &mut dyn Write,
         layout: Layout,
-        (explain, all): (bool, bool),
+        shown: Shown,
         closing: &Closing,
         steps: &[NextStep],
     ) -> io::Result<()> {
-        self.write_pages(out, layout, explain, all)?;
-        closing.write_text(out, layout)?;
-        // Last, where it stays in view.
-        let JudgedCluster { report, context, .. } = self.cluster;
+        let JudgedCluster { report, context, dwb, .. } = self.cluster;
         let title = |page: PageId| page_title(&self.called(page), page);
-        writeln!(out, "\n{}", layout.paint.heading("Verdict"))?;
-        write_outlook(out, layout, &report.replay, &report.outlook, &report.pages, &title)?;
-        write_counts(out, layout, &report.pages)?;
-        write_steps(out, layout, steps, context)
+        let start = StartWords::of(&report.replay, &report.outlook, &report.pages, &title);
+        let mut text = Vec::new();
+        let head = Headline::of_start(&start, closing.answer());
+        head.write(&mut text, layout)?;
+        if !report.pages.is_empty() {
+            wrapped(&mut text, layout, "  ", 2, &counts_words(&report.pages))?;
+        }
+        write_steps(&mut text, layout, steps, context)?;
+        self.write_stand_ins(&mut text, layout, &title)?;
+        self.write_pages(&mut text, layout, shown.all)?;
+        write_problems(&mut text, layout, "Problems", &closing.findings)?;
+        let doubts: Vec<String> = report.replay.doubts.iter().map(ToString::to_string).collect();
+        write_list(&mut text, layout, "Cannot be sure because", &doubts)?;
+        write_skips(&mut text, layout, &closing.skipped)?;
+        self.write_basis(&mut text, layout, &closing.findings, shown.explain)?;
+        if shown.explain {
+            for page in &report.pages {
+                let path = self.cluster.paths.path_and_block(page.page).0;
+                write_evidence(&mut text, layout, page, &format!("{} ({})", title(page.page), path.display()))?;
+            }
+        }
+        if shown.all {
+            let file_name = |file: usize| dwb.files.get(file).map_or_else(String::new, |file| file.name.clone());
+            write_slots(&mut text, layout, &report.slots, &|page| self.called(page), &file_name)?;
+        }
+        if !report.pages.is_empty() && !shown.explain {
+            writeln!(text, "\nProof of each page: --explain")?;
+        }
+        let lines = text.iter().filter(|byte| **byte == b'\n').count();
+        out.write_all(&text)?;
+        head.write_end(out, layout, lines)
     }
 
-    fn write_pages(&self, out: &mut dyn Write, layout: Layout, explain: bool, all: bool) -> io::Result<()> {
-        let JudgedCluster { report, paths, dwb, proof, context, .. } = self.cluster;
-        let name = |page: PageId| self.called(page);
-        let title = |page: PageId| page_title(&self.called(page), page);
-        writeln!(out, "{}", layout.paint.heading("State"))?;
-        write_fact(out, layout, "data directory", context.data_dir)?;
-        write_fact(out, layout, "what happened", &self.state.to_string())?;
-        write_fact(out, layout, "data checksums", &checksum_words(self.checksums))?;
-        if let Some(scanned) = self.scanned {
-            write_fact(out, layout, "pages checked", &scanned.to_string())?;
-        }
-        if let Some(proof) = proof {
-            write_fact(out, layout, "proven by replay", &proof.to_string())?;
-        }
-        write_slot_counts(out, layout, &report.slots)?;
-        write_pages(out, layout, &report.pages, &name)?;
+    fn write_stand_ins(&self, out: &mut dyn Write, layout: Layout, title: Label<'_>) -> io::Result<()> {
+        let JudgedCluster { report, paths, context, .. } = self.cluster;
         let location_of = |page: PageId| {
             let (path, block) = paths.path_and_block(page);
             (Path::new(context.data_dir).join(path), block)
         };
-        write_stand_ins(out, layout, &report.pages, &title, &location_of)?;
-        if explain {
-            for page in &report.pages {
-                let path = paths.path_and_block(page.page).0;
-                write_evidence(out, layout, page, &format!("{} ({})", title(page.page), path.display()))?;
+        write_stand_ins(out, layout, &report.pages, title, &location_of)
+    }
+
+    /// Damaged pages by database and schema, neighbouring blocks in one row.
+    fn write_pages(&self, out: &mut dyn Write, layout: Layout, all: bool) -> io::Result<()> {
+        let pages = &self.cluster.report.pages;
+        if pages.is_empty() {
+            return Ok(());
+        }
+        writeln!(out, "\n{}", layout.paint.heading("Damaged pages"))?;
+        let mut groups = BTreeMap::<String, Vec<Row<'_>>>::new();
+        for report in pages {
+            let (home, name) = self.home_and_name(report.page);
+            let rows = groups.entry(home).or_default();
+            match rows.last_mut() {
+                Some(last) if last.name == name && last.is_followed_by(report) => last.last = report.page.block,
+                _ => rows.push(Row { name, first: report, last: report.page.block }),
             }
         }
-        if all {
-            let file_name = |file: usize| dwb.files.get(file).map_or_else(String::new, |file| file.name.clone());
-            write_slots(out, layout, &report.slots, &name, &file_name)?;
+        let (mut left, mut hidden) = (if all { usize::MAX } else { MAX_ROWS }, 0);
+        for (home, rows) in groups {
+            let shown = rows.len().min(left);
+            left -= shown;
+            hidden += rows[shown..].iter().map(Row::pages).sum::<u64>();
+            if shown == 0 {
+                continue;
+            }
+            write_group(out, layout, &home, &rows[..shown])?;
+        }
+        if hidden > 0 {
+            writeln!(out, "  and {hidden} more pages (--all)")?;
+        }
+        let is_doubtful =
+            |report: &PageReport| self.cluster.names.get(report.page.rel).is_some_and(|name| name.doubt.is_some());
+        if pages.iter().any(is_doubtful) {
+            writeln!(out, "  ?: the name is uncertain, because the catalogs are damaged")?;
+        }
+        Ok(())
+    }
+
+    /// Database and schema of the relation of a page, and what it is called there.
+    fn home_and_name(&self, page: PageId) -> (String, String) {
+        let Some(name) = self.cluster.names.get(page.rel) else {
+            return ("without a name".to_owned(), page.rel.to_string());
+        };
+        let called = self.called(page);
+        let doubt = if name.doubt.is_some() { "?" } else { "" };
+        let relation = format!("{}{doubt}", name.relation);
+        let home = called.strip_suffix(&relation).unwrap_or(&called).trim_end_matches('.');
+        (printable(home), printable(&format!("  {relation}")))
+    }
+
+    /// Evidence for the answer.
+    fn write_basis(
+        &self,
+        out: &mut dyn Write,
+        layout: Layout,
+        findings: &[FindingJson],
+        explain: bool,
+    ) -> io::Result<()> {
+        let JudgedCluster { report, proof, .. } = self.cluster;
+        writeln!(out, "\n{}", layout.paint.heading("Evidence"))?;
+        let mut fact =
+            |label: &str, words: &str| wrapped(out, layout, &format!("  {label:<11}"), 13, &printable(words));
+        let mut cluster = self.state.to_string();
+        if let Some(major) = self.major {
+            cluster = format!("PostgreSQL {major}, {cluster}");
+        }
+        if let Some(control) = self.control {
+            cluster.push_str(&format!("; last checkpoint {}", time_text(control.checkpoint.time_s)));
+        }
+        fact("cluster", &cluster)?;
+        if let Some(words) = replay_words(&report.replay) {
+            fact("recovery", &words)?;
+        }
+        let checksums = checksum_words(self.control.map(|control| control.checksums));
+        match self.scanned {
+            Some(scanned) => fact("checked", &format!("{scanned}; data checksums {checksums}"))?,
+            None => fact("checksums", &checksums)?,
+        }
+        if let Some(proof) = proof {
+            fact("proven", &proof.to_string())?;
+        }
+        if let Some(words) = compared_words(&report.slots).filter(|_| explain) {
+            fact("images", &words)?;
+        }
+        for note in findings.iter().filter(|finding| finding.severity != "problem") {
+            let file = note.file.as_ref().map_or_else(String::new, |file| format!("{file}: "));
+            fact("note", &format!("{file}{}", note.what))?;
+            if explain {
+                fact("", &note.why)?;
+            }
         }
         Ok(())
     }
@@ -92,4 +209,77 @@ impl CheckText<'_> {
     fn called(&self, page: PageId) -> String {
         self.cluster.names.full_name(page.rel).unwrap_or_else(|| page.rel.to_string())
     }
+}
+
+/// The rows of one schema. A name that is too long for its column has a line of its own.
+fn write_group(out: &mut dyn Write, layout: Layout, home: &str, rows: &[Row<'_>]) -> io::Result<()> {
+    let cells = rows.iter().map(|row| {
+        let first = row.first;
+        (row.name.as_str(), block_words(first.page.fork, first.page.block, row.last), damage_words(first), first)
+    });
+    let cells: Vec<_> = cells.collect();
+    let widest = |widths: &mut dyn Iterator<Item = usize>, least: usize| widths.fold(least, usize::max);
+    let fitting = cells.iter().map(|(name, ..)| display_width(name)).filter(|width| *width <= NAME_COLUMNS);
+    let name_columns = widest(&mut fitting.chain([display_width(home).min(NAME_COLUMNS)]), 24);
+    let block_columns = widest(&mut cells.iter().map(|(_, block, ..)| block.len()), 5);
+    let damage_columns = widest(&mut cells.iter().map(|(.., damage, _)| damage.len()), 6);
+    let padded = |text: &str| format!("{text}{:1$}", "", name_columns.saturating_sub(display_width(text)));
+    writeln!(out, "  {}  {:>block_columns$}  {:<damage_columns$}  action", padded(home), "block", "damage")?;
+    for (name, block, damage, first) in &cells {
+        let name = if display_width(name) > name_columns {
+            writeln!(out, "  {name}")?;
+            ""
+        } else {
+            name
+        };
+        let action = verdict_word(layout.paint, first.verdict.verdict);
+        writeln!(out, "  {}  {block:>block_columns$}  {damage:<damage_columns$}  {action}", padded(name))?;
+    }
+    Ok(())
+}
+
+/// Neighbouring damaged pages with equal cells.
+struct Row<'a> {
+    name: String,
+    first: &'a PageReport,
+    last: BlockNumber,
+}
+
+impl Row<'_> {
+    fn is_followed_by(&self, next: &PageReport) -> bool {
+        let of =
+            |report: &PageReport| (report.page.rel, report.page.fork, report.verdict.verdict, damage_words(report));
+        of(self.first) == of(next) && self.last.checked_add(1) == Some(next.page.block)
+    }
+
+    fn pages(&self) -> u64 {
+        u64::from(self.last - self.first.page.block) + 1
+    }
+}
+
+fn damage_words(report: &PageReport) -> String {
+    let name = report.disk.name().replace('_', " ");
+    match report.strength {
+        Confidence::Proven => name,
+        Confidence::Likely | Confidence::Possible => format!("{name}, {}", report.strength.name()),
+    }
+}
+
+/// `7 damaged pages: 6 restore, 1 fixed by recovery`.
+pub(crate) fn counts_words(pages: &[PageReport]) -> String {
+    let count = |verdict: Verdict| pages.iter().filter(|page| page.verdict.verdict == verdict).count();
+    let counts = Verdict::ALL.map(|verdict| (count(verdict), verdict.facts().label));
+    let parts: Vec<String> =
+        counts.iter().filter(|(count, _)| *count > 0).map(|(count, label)| format!("{count} {label}")).collect();
+    let noun = if pages.len() == 1 { "page" } else { "pages" };
+    format!("{} damaged {noun}: {}", pages.len(), parts.join(", "))
+}
+
+/// Items below a heading; nothing if the list is empty.
+fn write_list(out: &mut dyn Write, layout: Layout, heading: &str, items: &[String]) -> io::Result<()> {
+    if items.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{}", layout.paint.heading(heading))?;
+    items.iter().try_for_each(|item| wrapped(out, layout, "  ", 2, &printable(item)))
 }

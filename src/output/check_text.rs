@@ -6,13 +6,10 @@ use super::json::page::outcome_name;
 #[cfg(feature = "tables")]
 use super::table::{plain_table, write_table};
 use super::text::{Layout, wrapped, write_fact};
-use crate::analysis::verdict::backup::BackupEnd;
 use crate::analysis::verdict::candidate::{ImageSource, Judged};
 use crate::analysis::verdict::compare::Comparison;
-use crate::analysis::verdict::doubt::Doubt;
 use crate::analysis::verdict::evidence::Weight;
 use crate::analysis::verdict::judge::{OnStart, Verdict};
-use crate::analysis::verdict::outlook::{Obstacle, Outlook, Start};
 use crate::analysis::verdict::replay::{Recovery, Replay};
 use crate::analysis::verdict::sectors::TearMap;
 use crate::analysis::verdict::slots::SlotRef;
@@ -20,10 +17,7 @@ use crate::analysis::verdict::survey::PageReport;
 use crate::output::colour::Paint;
 use crate::output::escape::printable;
 use crate::parsers::dwb::patch::short_name;
-use crate::types::{ForkNumber, Lsn, PageId};
-
-/// Pages that are named one by one in a sentence.
-const MAX_PAGES_IN_WORDS: usize = 3;
+use crate::types::{BlockNumber, ForkNumber, PageId};
 
 /// How a page is called: by name where there is one.
 pub(crate) type Label<'a> = &'a dyn Fn(PageId) -> String;
@@ -36,6 +30,15 @@ pub(crate) fn block_label(page: PageId) -> String {
     }
 }
 
+/// A run of blocks, the fork in front where it is not the main one.
+pub(crate) fn block_words(fork: ForkNumber, first: BlockNumber, last: BlockNumber) -> String {
+    let blocks = if first == last { first.to_string() } else { format!("{first}-{last}") };
+    match fork {
+        ForkNumber::Main => blocks,
+        fork => format!("{fork} {blocks}"),
+    }
+}
+
 /// A page in a sentence: what its relation is called, the fork where it is not the main one, and the block.
 pub(crate) fn page_title(called: &str, page: PageId) -> String {
     match page.fork {
@@ -44,259 +47,16 @@ pub(crate) fn page_title(called: &str, page: PageId) -> String {
     }
 }
 
-/// Where replay begins and ends, and what a start brings.
-pub(crate) fn write_outlook(
-    out: &mut dyn Write,
-    layout: Layout,
-    replay: &Replay,
-    outlook: &Outlook,
-    pages: &[PageReport],
-    label: Label<'_>,
-) -> io::Result<()> {
-    if let Some(words) = replay_words(replay) {
-        write_fact(out, layout, "replay", &words)?;
-    }
-    write_fact(out, layout, "if started now", &start_sentence(replay, outlook, pages, label))?;
-    write_fact(out, layout, "settings", "not examined (the server checks them when it starts)")?;
-    for doubt in &replay.doubts {
-        write_fact(out, layout, "doubt", &doubt.to_string())?;
-    }
-    Ok(())
-}
-
 /// Where replay begins and ends; `None` when not even the beginning is known.
 pub(crate) fn replay_words(replay: &Replay) -> Option<String> {
     let redo = replay.redo_lsn?;
     Some(match replay.end_lsn {
         _ if !replay.recovery.replays() && replay.recovery != Recovery::Unknown => {
-            format!("none: the server continues from the last checkpoint, at {redo}")
+            format!("none needed: the server continues from the checkpoint at {redo}")
         }
-        Some(end) => format!("from {redo} to {end}, the end of valid WAL"),
+        Some(end) => format!("{redo} to {end}, end of WAL"),
         None => format!("from {redo}; the end of WAL is unknown"),
     })
-}
-
-/// Where a base backup becomes consistent, if WAL reaches that far.
-fn backup_end(replay: &Replay) -> Option<Lsn> {
-    match replay.backup.as_ref()?.end {
-        BackupEnd::Reached { lsn } => Some(lsn),
-        BackupEnd::Unknown | BackupEnd::Missing => None,
-    }
-}
-
-/// What a start of the server brings, in a sentence.
-pub(crate) fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], label: Label<'_>) -> String {
-    let mut sentences = Vec::new();
-    if let Some(pid) = outlook.refused_by {
-        sentences.push(format!(
-            "the server refuses to start while process {pid} lives, whose number is in postmaster.pid (\"lock file \
-             already exists\"); once it has ended"
-        ));
-    }
-    let page_at = |index: &usize| pages.get(*index).map_or_else(String::new, |report| label(report.page));
-    sentences.push(match &outlook.start {
-        Start::Running => "a server may be running: nothing here is certain".to_owned(),
-        Start::NotAllRead => "unknown: something that replay may meet was not examined".to_owned(),
-        Start::SomePagesOnly => {
-            "unknown: only some pages were examined, and a damaged one of the others may stop replay".to_owned()
-        }
-        Start::Unknown if replay.doubts.contains(&Doubt::ControlOfOtherByteOrder) => {
-            "unknown: pg_control was written by a machine with the other byte order".to_owned()
-        }
-        Start::Unknown => "unknown, because it is unknown where replay begins".to_owned(),
-        Start::UnknownControl { version } => {
-            format!("unknown: pg_control is of version {version}, which this program does not know")
-        }
-        Start::UnknownWal { magic } => format!(
-            "unknown: the WAL that a start needs is there, of an unknown version that this program cannot read ({magic})"
-        ),
-        Start::UnusualBuild => "unknown: only a server that was built with the values in pg_control starts, and the usual ones were not (see the \
-            problems)"
-            .to_owned(),
-        Start::ClosedToReplay => "unknown: the server starts or not by what it comes to on the way: a file that it cannot open, that is missing or that is none, or more than a setting allows (see the problems)"
-            .to_owned(),
-        Start::EndsAtTarget => "unknown: recovery ends where a setting says, not where WAL ends (see the problems)".to_owned(),
-        Start::WalDenied => {
-            "unknown: WAL that a start may need is there, and this user may not open it".to_owned()
-        }
-        Start::WalFromElsewhere => {
-            "unknown: WAL from the redo point on is not in pg_wal, and a signal file has the server fetch it from an archive or \
-             from another server"
-                .to_owned()
-        }
-        Start::CannotBegin => match replay.recovery {
-            Recovery::None | Recovery::AfterReset => "the server will not start: the WAL with its last checkpoint is \
-                missing",
-            _ => "the server will not start: WAL from the redo point on is missing",
-        }
-        .to_owned(),
-        Start::Refused => "the server will NOT start: a directory or file that it needs is missing, damaged or closed to it, or \
-            pg_control is not as it demands (see the problems)"
-            .to_owned(),
-        Start::NotUsable { obstacle: Obstacle::Checkpoints } => {
-            "the server starts, but no checkpoint ends, since a directory is missing (see the problems)".to_owned()
-        }
-        Start::NotUsable { obstacle: Obstacle::Commits } => {
-            "the server starts, but takes committed transactions for undone, since files of pg_xact are missing or damaged"
-                .to_owned()
-        }
-        Start::NotUsable { obstacle: Obstacle::Contents } => {
-            "the server starts, but recovery empties permanent relations, beside which init forks lie (see the problems)"
-                .to_owned()
-        }
-        Start::NotUsable { obstacle: Obstacle::Belonging } => {
-            "do not start: the files do not belong together, and rows that the server shows would be wrong or missing (see the problems)"
-                .to_owned()
-        }
-        Start::NotUsable { .. } => "the server starts, but connections fail, since files of its catalogs are missing or \
-            damaged (see the problems)"
-            .to_owned(),
-        Start::BackupIncomplete => match &replay.backup {
-            Some(backup) if backup.is_incremental => {
-                "the server will NOT start: this is an incremental backup, which pg_combinebackup has to complete".to_owned()
-            }
-            _ => "the server will NOT start with the WAL that is in pg_wal: it ends before the end of the backup \
-                (\"WAL ends before end of online backup\")"
-                .to_owned(),
-        },
-        Start::Stops { page, lsn, may_stop_before } => match pages.get(*page).map(|report| &report.verdict.on_start) {
-            Some(OnStart::Dies { record, .. }) => format!(
-                "the server will NOT start: at {lsn} ({record}) {}replay crashes with a segmentation fault, since it \
-                 expects {} to be there",
-                if *may_stop_before { "at the latest " } else { "" },
-                page_at(page)
-            ),
-            _ => format!(
-                "the server will NOT start: replay stops at {lsn}{}, where it reads {}",
-                if *may_stop_before { " at the latest" } else { "" },
-                page_at(page)
-            ),
-        },
-        Start::InvalidPages { page } => format!(
-            "the server will NOT start: replay skips records of {}, which is not there, and for that stops with \"WAL \
-             contains references to invalid pages\" at the point of consistency",
-            page_at(page)
-        ),
-        Start::DependsOnDwb => "not certain: replay needs images of the server's own double write buffer, which the \
-            start itself overwrites, and stops where one is gone"
-            .to_owned(),
-        Start::WithoutReplay => "the server starts without replay".to_owned(),
-        Start::MayStop { page, lsn } => format!(
-            "the server may NOT start: replay changes torn pages without noticing, the first at {lsn} ({}), and \
-             stops where a record does not fit what it finds there",
-            page_at(page)
-        ),
-        Start::Completes if replay.doubts.is_empty() && !outlook.given.checksums => {
-            "as far as is visible without data checksums, replay completes and the server starts".to_owned()
-        }
-        Start::Completes if backup_end(replay).is_some() => format!(
-            "the backup is recovered: replay runs past the end of the backup at {} and the server starts; recovery needs \
-             backup_label, do not remove it",
-            backup_end(replay).unwrap_or_default()
-        ),
-        Start::Completes if replay.doubts.is_empty() => "replay completes and the server starts".to_owned(),
-        Start::Completes => "replay runs to the end of the WAL that is there".to_owned(),
-    });
-    // Which pages replay comes to is unknown too.
-    if outlook.start == Start::WalDenied {
-        return sentences.join("; ");
-    }
-    let list = |indexes: &[usize]| {
-        let named: Vec<String> = indexes.iter().take(MAX_PAGES_IN_WORDS).map(page_at).collect();
-        let more = if indexes.len() > MAX_PAGES_IN_WORDS { " …" } else { "" };
-        format!("{}{more}", named.join(", "))
-    };
-    let mut say = |indexes: &[usize], one: &str, many: &str| {
-        if !indexes.is_empty() {
-            let verb = if indexes.len() == 1 { one } else { many };
-            sentences.push(format!("{} {verb} ({})", indexes.len(), list(indexes)));
-        }
-    };
-    let (one, many) = if outlook.given.applies_first {
-        ("page is repaired by the server before replay", "pages are repaired by the server before replay")
-    } else {
-        (
-            "page is repaired by the server if the image is still there then",
-            "pages are repaired by the server if the images are still there then",
-        )
-    };
-    say(&outlook.server_restores, one, many);
-    say(
-        &outlook.server_loses,
-        "page gets an OLDER image from the server: what was committed on it since is silently lost",
-        "pages get OLDER images from the server: what was committed on them since is silently lost",
-    );
-    say(
-        &outlook.server_guesses,
-        "page gets an image from the server that is NOT proven to be the right one",
-        "pages get images from the server that are NOT proven to be the right ones",
-    );
-    say(
-        &outlook.passed_over,
-        "page is missing or all zero: replay skips its changes, which are silently lost",
-        "pages are missing or all zero: replay skips their changes, which are silently lost",
-    );
-    say(
-        &outlook.unnoticed,
-        "torn page is changed by replay, which does not notice the damage",
-        "torn pages are changed by replay, which does not notice the damage",
-    );
-    say(
-        &outlook.maps,
-        "damaged page of a map is treated as empty, which loses nothing, but base backups fail and pg_checksums reports it",
-        "damaged pages of maps are treated as empty, which loses nothing, but base backups fail and pg_checksums reports \
-         them",
-    );
-    say(
-        &outlook.stay,
-        "damaged page is not touched by replay, and fails or gives wrong rows when it is read",
-        "damaged pages are not touched by replay, and fail or give wrong rows when they are read",
-    );
-    sentences.join("; ")
-}
-
-/// Counts by verdict, one fact each.
-pub(crate) fn write_counts(out: &mut dyn Write, layout: Layout, pages: &[PageReport]) -> io::Result<()> {
-    if pages.is_empty() {
-        return write_fact(out, layout, "damaged pages", "none");
-    }
-    let mut parts = Vec::new();
-    for verdict in Verdict::ALL {
-        let count = pages.iter().filter(|page| page.verdict.verdict == verdict).count();
-        if count > 0 {
-            parts.push(format!("{count} {}", verdict.name()));
-        }
-    }
-    write_fact(out, layout, "damaged pages", &format!("{}: {}", pages.len(), parts.join(", ")))
-}
-
-/// Damaged pages as a table.
-#[cfg(feature = "tables")]
-pub(crate) fn write_pages(
-    out: &mut dyn Write,
-    layout: Layout,
-    pages: &[PageReport],
-    name: Label<'_>,
-) -> io::Result<()> {
-    if pages.is_empty() {
-        return Ok(());
-    }
-    let paint = layout.paint;
-    writeln!(out, "\n{}", paint.heading("Damaged pages"))?;
-    let mut table = plain_table(&["relation", "block", "disk", "sure", "tear", "verdict", "image"]);
-    for report in pages {
-        let image = report.verdict.chosen.and_then(|index| report.verdict.candidates.get(index));
-        table.add_row([
-            printable(&name(report.page)),
-            block_label(report.page),
-            paint.bad(report.disk.name()),
-            report.strength.name().to_owned(),
-            tear_words(report),
-            verdict_word(paint, report.verdict.verdict),
-            image.map_or_else(|| "-".to_owned(), image_words),
-        ]);
-    }
-    write_table(out, &table)
 }
 
 /// Which half of a page was written, and the byte at which it is torn.
@@ -317,39 +77,9 @@ pub(crate) fn image_words(judged: &Judged) -> String {
     }
 }
 
-/// What a verdict means, as `docs/verdicts.md` has it.
-#[must_use]
-pub const fn verdict_sentence(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::HealsInReplay => {
-            "The first record of the page from R on overwrites it without reading it: nothing to do"
-        }
-        Verdict::Restore => "Proven: putting the image back loses nothing",
-        Verdict::Rebuild => {
-            "Proven like restore: a server of the same major built the page by replay in a sandbox, from an older copy of it and \
-             every record since (--rebuild)"
-        }
-        Verdict::RestoreUnproven => {
-            "Nothing speaks against the image, but a part of the proof is missing; the reasons say which"
-        }
-        Verdict::LosesChanges => "Every image lacks changes that replay does not repeat; lost_lsns names them",
-        Verdict::NoImage => "No usable image exists",
-        Verdict::Leave => {
-            "Unlogged, to be removed by replay, or a map page that servers take for an empty one; repair --blank-maps makes it \
-             one, so that base backups work"
-        }
-    }
-}
-
-/// A verdict, painted by what it means.
+/// A verdict, painted by its tone.
 pub(crate) fn verdict_word(paint: Paint, verdict: Verdict) -> String {
-    let word = verdict.name();
-    match verdict {
-        Verdict::Restore | Verdict::Rebuild | Verdict::HealsInReplay => paint.good(word),
-        Verdict::RestoreUnproven => paint.doubt(word),
-        Verdict::LosesChanges | Verdict::NoImage => paint.bad(word),
-        Verdict::Leave => paint.faint(word),
-    }
+    paint.tone(verdict.facts().tone, verdict.facts().label)
 }
 
 /// One thing that is said as evidence about a page.
@@ -529,14 +259,6 @@ pub(crate) fn compared_words(slots: &[SlotRef]) -> Option<String> {
     };
     let parts: Vec<String> = Comparison::ALL.into_iter().zip(counts).filter_map(words).collect();
     (!slots.is_empty()).then(|| parts.join(", "))
-}
-
-/// How many images compare with their pages in which way.
-pub(crate) fn write_slot_counts(out: &mut dyn Write, layout: Layout, slots: &[SlotRef]) -> io::Result<()> {
-    match compared_words(slots) {
-        Some(words) => write_fact(out, layout, "images and pages", &words),
-        None => Ok(()),
-    }
 }
 
 pub(crate) fn page_and_path(called: &str, page: PageId, path: &str) -> String {

@@ -1,5 +1,7 @@
 //! Colours for words that carry a judgement. Never the only carrier of a meaning.
 
+use crate::analysis::verdict::facts::Tone;
+
 /// Paints words, or leaves them plain.
 #[derive(Clone, Copy, Debug)]
 pub struct Paint {
@@ -35,6 +37,18 @@ impl Paint {
     #[must_use]
     pub fn heading(self, text: &str) -> String {
         self.styled(text, "\x1b[1m")
+    }
+
+    /// A word of this tone.
+    #[must_use]
+    pub(crate) fn tone(self, tone: Tone, text: &str) -> String {
+        match tone {
+            Tone::Quiet => text.to_owned(),
+            Tone::Good => self.good(text),
+            Tone::Doubt => self.doubt(text),
+            Tone::Loss => self.styled(text, "\x1b[1m\x1b[35m"),
+            Tone::Bad => self.bad(text),
+        }
     }
 
     pub(crate) fn faint(self, text: &str) -> String {

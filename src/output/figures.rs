@@ -18,10 +18,13 @@ pub fn size(bytes: u64) -> String {
     if unit == 0 { bytes.to_string() } else { format!("{value:.1}{}", UNITS[unit]) }
 }
 
-/// A size inside a sentence: a number without a unit says that it is bytes.
+/// A size in a sentence, with the units of the server.
 pub(crate) fn size_words(bytes: u64) -> String {
     let size = size(bytes);
-    if size.ends_with(|last: char| last.is_ascii_digit()) { format!("{size} bytes") } else { size }
+    match size.strip_suffix(char::is_alphabetic) {
+        Some(number) => format!("{number} {}B", size.replace(number, "").replace('K', "k")),
+        None => format!("{size} bytes"),
+    }
 }
 
 /// A size that may be less than nothing.

@@ -23,6 +23,7 @@ pub mod export;
 pub mod figures;
 #[cfg(feature = "tables")]
 pub(crate) mod files_text;
+pub(crate) mod headline;
 pub(crate) mod hexdump;
 pub(crate) mod history_text;
 #[cfg(feature = "tables")]
@@ -54,6 +55,7 @@ pub(crate) mod sink;
 pub mod sql;
 #[cfg(feature = "tables")]
 pub(crate) mod stand_in_text;
+pub mod start_words;
 #[cfg(feature = "tables")]
 pub mod table;
 pub(crate) mod tar_text;

@@ -110,7 +110,7 @@ pub(crate) fn write_steps(
     steps: &[NextStep],
     context: StepContext<'_>,
 ) -> io::Result<()> {
-    writeln!(out, "\n{}", layout.paint.heading("What to do next"))?;
+    writeln!(out, "\n{}", layout.paint.heading("What to do"))?;
     for (index, step) in steps.iter().enumerate() {
         let words = words_of(step, context);
         let lead = if steps.len() > 1 { format!("  {}. ", index + 1) } else { "  ".to_owned() };
@@ -200,14 +200,14 @@ fn run_as_owner(files: usize, owner: Option<&str>, dir: &str) -> Words {
     let noun = if files == 1 { "1 file" } else { &format!("{files} files") };
     match owner {
         Some(owner) => Words::new(format!(
-            "Run the check again as the owner of the data directory: this user cannot read {noun} (see \"Not examined\"), and any \
-             answer may change. Repair nothing before that. If the owner cannot read them either, fix their permissions; the \
-             server needs them too:"
+            "Run the check again as the owner of the data directory: this user cannot read {noun} (see \"Not \
+             checked\"), and any answer may change. Repair nothing before that. If the owner cannot read them either, \
+             fix their permissions; the server needs them too:"
         ))
         .with(format!("sudo -u {} pg_dwbinspect check {dir}", quoted(owner))),
         None => Words::new(format!(
-            "Fix the permissions of {noun} (see \"Not examined\"), then check again. You own the data directory and cannot read them, \
-             so the server cannot either. Repair nothing before that:"
+            "Fix the permissions of {noun} (see \"Not checked\"), then check again. You own the data directory and \
+             cannot read them, so the server cannot either. Repair nothing before that:"
         ))
         .with(format!("pg_dwbinspect check {dir}")),
     }
@@ -268,18 +268,18 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
         .with(format!("ps -fp {pid}"))
         .with(format!("rm {}", quoted(&format!("{}/postmaster.pid", context.data_dir)))),
         NextStep::BringFiles => Words::new(
-            "Restore the files and directories listed under the problems, as they were at this time, then check \
-             again. Do not start the server before that. Do not use an older map, relation file or pg_xact: it does \
-             not fit, and an older pg_xact makes committed rows disappear. If no such copy exists, recover the data \
-             from a backup and its WAL.",
+            "Restore the files and directories that the problems list, as they were at this time, then check again. \
+             Do not start the server before that. Do not use an older map, relation file or pg_xact: it does not fit, \
+             and an older pg_xact makes committed rows disappear. If no such copy exists, recover the data from a \
+             backup and its WAL.",
         )
         .with(format!("pg_dwbinspect check {dir}")),
         NextStep::LookAtProblems => {
-            Words::new("No page needs repair. Resolve the problems listed above before you start the server.")
+            Words::new("No page needs repair. Resolve the listed problems before you start the server.")
         }
         NextStep::KeepStopped => Words::new(
-            "Do not start the server. The problems above say why, and no command here repairs them. Restore the files \
-             that belong together, or restore a base backup with its WAL.",
+            "Do not start the server. The listed problems say why, and no command here repairs them. Restore the \
+             files that belong together, or restore a base backup with its WAL.",
         ),
         NextStep::BringControl { is_outdated: true } => Words::new(
             "Do not start the server and do not run pg_resetwal. pg_control is older than the WAL in pg_wal (see the \
@@ -327,8 +327,8 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
         .with_repair(&format!("{dir} --rebuild"), true, context),
         NextStep::RebuildAgain { pages } => Words::new(format!(
             "Do not start the server yet. {} can probably be rebuilt from older copies and WAL without data loss, but \
-             the sandbox could not run (see the finding above). Install the PostgreSQL server of this version, or \
-             pass --pg-bin DIR or --sandbox DIR, then check again:",
+             the sandbox could not run (see the problems). Install the PostgreSQL server of this version, or pass \
+             --pg-bin DIR or --sandbox DIR, then check again:",
             count(*pages)
         ))
         .with(format!("pg_dwbinspect check {dir}")),

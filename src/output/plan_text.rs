@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use super::escape::printable;
 use super::table::{plain_table, write_table};
 use super::text::{Layout, write_fact};
+use crate::analysis::verdict::judge::Verdict;
 use crate::repair::blocker::Blocker;
 use crate::repair::plan::{Plan, PlanPage};
 
@@ -16,16 +17,18 @@ pub(crate) fn write_plan_text(
     blockers: &[Blocker],
 ) -> io::Result<()> {
     let paint = layout.paint;
-    let title = if plan.steps.is_empty() { "Nothing to write" } else { "Plan (nothing was written)" };
-    writeln!(out, "{}", paint.heading(title))?;
-    if plan.steps.is_empty() {
-        write_fact(out, layout, "pages to write", "none")?;
-    } else {
+    let title = match plan.steps.len() {
+        0 => "NOTHING TO WRITE".to_owned(),
+        1 => "1 page to write; nothing was written yet".to_owned(),
+        count => format!("{count} pages to write; nothing was written yet"),
+    };
+    writeln!(out, "{}", paint.heading(&title))?;
+    if !plan.steps.is_empty() {
         write_steps(out, layout, plan)?;
     }
     write_left(out, layout, plan)?;
     if !blockers.is_empty() {
-        writeln!(out, "\n{}", paint.heading("What forbids --apply"))?;
+        writeln!(out, "\n{}", paint.heading("--apply is blocked"))?;
         for blocker in blockers {
             write_fact(out, layout, blocker.kind, &blocker.to_string())?;
         }
@@ -35,13 +38,13 @@ pub(crate) fn write_plan_text(
 
 /// The pages that a plan writes, and what may be wrong with them.
 pub(crate) fn write_steps(out: &mut dyn Write, layout: Layout, plan: &Plan) -> io::Result<()> {
-    let mut table = plain_table(&["page", "image", "LSN", "verdict"]);
+    let mut table = plain_table(&["page", "image", "LSN", "action"]);
     for step in &plan.steps {
         table.add_row([
             page_label(&step.page, step.relation.as_deref()),
             printable(&step.image.to_string()),
             printable(&step.page_lsn),
-            printable(&step.verdict),
+            label_of(&step.verdict),
         ]);
     }
     write_table(out, &table)?;
@@ -63,7 +66,7 @@ pub(crate) fn write_left(out: &mut dyn Write, layout: Layout, plan: &Plan) -> io
     if plan.left.is_empty() {
         return Ok(());
     }
-    writeln!(out, "\n{}", layout.paint.heading("Damaged pages that are left as they are"))?;
+    writeln!(out, "\n{}", layout.paint.heading("Not changed"))?;
     // Pages that are left for the same reasons stand together.
     let mut groups: Vec<(&str, String, Vec<String>)> = Vec::new();
     for left in &plan.left {
@@ -74,9 +77,15 @@ pub(crate) fn write_left(out: &mut dyn Write, layout: Layout, plan: &Plan) -> io
         }
     }
     for (verdict, reason, labels) in groups {
-        write_fact(out, layout, &printable(verdict), &format!("{}: {reason}", labels.join(", ")))?;
+        write_fact(out, layout, &label_of(verdict), &format!("{}: {reason}", labels.join(", ")))?;
     }
     Ok(())
+}
+
+/// The name for people of a verdict that a plan has by its code.
+fn label_of(code: &str) -> String {
+    let known = Verdict::ALL.into_iter().find(|verdict| verdict.name() == code);
+    known.map_or_else(|| printable(code), |verdict| verdict.facts().label.to_owned())
 }
 
 fn page_label(page: &PlanPage, relation: Option<&str>) -> String {

@@ -144,7 +144,7 @@ fn xlog_facts(payload: &XlogPayload) -> Vec<Fact> {
             vec![fact("name", String::from_utf8_lossy(name)), time(at)]
         }
         XlogPayload::FullPageWritesChange(on) => {
-            vec![fact("off after this", if *on == 0 { "on after this" } else { "on after this" })]
+            vec![fact("page writes", if *on == 0 { "off after this" } else { "on after this" })]
         }
         XlogPayload::EndOfRecovery { time: at, tli, prev_tli, .. } => {
             vec![fact("recovery", format!("ends; timeline {} follows {}", tli.0, prev_tli.0)), time(at)]
@@ -156,7 +156,7 @@ fn xlog_facts(payload: &XlogPayload) -> Vec<Fact> {
         }
         XlogPayload::CheckpointRedo { .. } => vec![fact("redo point", "that of the checkpoint that follows")],
         XlogPayload::LogicalDecodingStatusChange(on) => {
-            vec![fact("off after this", if *on == 0 { "on after this" } else { "on after this" })]
+            vec![fact("decoding", if *on == 0 { "off after this" } else { "on after this" })]
         }
         XlogPayload::Unknown(info) => vec![fact("type", format!("unknown: {info:#04x}"))],
     }

@@ -209,31 +209,54 @@ pub(crate) fn write_findings(
     findings: &[FindingJson],
     skipped: &[SkippedJson],
 ) -> io::Result<()> {
-    let paint = layout.paint;
-    if !findings.is_empty() {
-        writeln!(out, "\n{}", paint.heading("Findings"))?;
-    }
+    write_problems(out, layout, "Problems", findings)?;
+    let notes = findings.iter().filter(|finding| finding.severity != "problem");
+    write_listed(out, layout, "Notes", notes, MAX_NOTES)?;
+    write_skips(out, layout, skipped)
+}
+
+/// Problems below a heading; nothing if the list is empty.
+pub(crate) fn write_problems(
+    out: &mut dyn Write,
+    layout: Layout,
+    heading: &str,
+    findings: &[FindingJson],
+) -> io::Result<()> {
+    let problems = findings.iter().filter(|finding| finding.severity == "problem");
+    write_listed(out, layout, heading, problems, MAX_PROBLEMS)
+}
+
+/// Findings below a heading, at most so many of a kind.
+fn write_listed<'a>(
+    out: &mut dyn Write,
+    layout: Layout,
+    heading: &str,
+    findings: impl Iterator<Item = &'a FindingJson>,
+    most: usize,
+) -> io::Result<()> {
     let mut shown = BTreeMap::<&str, usize>::new();
-    for finding in findings {
-        let most = if finding.severity == "problem" { MAX_PROBLEMS } else { MAX_NOTES };
+    for (index, finding) in findings.enumerate() {
+        if index == 0 {
+            writeln!(out, "\n{}", layout.paint.heading(heading))?;
+        }
         let count = shown.entry(finding.kind.as_ref()).or_default();
         *count += 1;
-        if *count > most {
-            continue;
-        }
-        write_finding(out, layout, finding)?;
-    }
-    for (kind, count) in shown {
-        let severity =
-            findings.iter().find(|finding| finding.kind == kind).map_or("note", |finding| finding.severity.as_ref());
-        let most = if severity == "problem" { MAX_PROBLEMS } else { MAX_NOTES };
-        if count > most {
-            write_further(out, layout, kind, count - most)?;
+        if *count <= most {
+            write_finding(out, layout, finding)?;
         }
     }
-    if !skipped.is_empty() {
-        writeln!(out, "\n{}", paint.heading("Not examined"))?;
+    for (kind, count) in shown.into_iter().filter(|(_, count)| *count > most) {
+        write_further(out, layout, kind, count - most)?;
     }
+    Ok(())
+}
+
+/// Files and pages that were not checked, below a heading; nothing if the list is empty.
+pub(crate) fn write_skips(out: &mut dyn Write, layout: Layout, skipped: &[SkippedJson]) -> io::Result<()> {
+    if skipped.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{}", layout.paint.heading("Not checked"))?;
     if skipped.len() > MAX_PROBLEMS {
         writeln!(out, "  {} in all; the first {MAX_PROBLEMS}:", skipped.len())?;
     }
@@ -245,21 +268,20 @@ pub(crate) fn write_findings(
 
 /// Writes that there are more findings of a kind than were listed.
 pub(crate) fn write_further(out: &mut dyn Write, layout: Layout, kind: &str, rest: usize) -> io::Result<()> {
-    let words = format!("and {rest} more of kind {kind}; --format json lists them all");
-    wrapped(out, layout, "           ", 11, &words)
+    wrapped(out, layout, "  ", 2, &format!("and {rest} more of kind {kind} (--format json lists them all)"))
 }
 
-/// Writes one finding.
+/// Writes one finding, its severity by the colour of its mark and by the heading that it stands below.
 pub(crate) fn write_finding(out: &mut dyn Write, layout: Layout, finding: &FindingJson) -> io::Result<()> {
     let paint = layout.paint;
-    let mark = if finding.severity == "problem" { paint.bad("problem") } else { paint.doubt("note   ") };
+    let mark = if finding.severity == "problem" { paint.bad("-") } else { paint.doubt("-") };
     let location = match (&finding.file, &finding.offset) {
         (Some(file), Some(offset)) => format!("{} at {offset}: ", printable(file)),
         (Some(file), None) => format!("{}: ", printable(file)),
         (None, _) => String::new(),
     };
-    wrapped(out, layout, &format!("  {mark}  "), 11, &format!("{location}{}", printable(&finding.what)))?;
-    wrapped(out, layout, "           ", 11, &finding.why)
+    wrapped(out, layout, &format!("  {mark} "), 4, &format!("{location}{}", printable(&finding.what)))?;
+    wrapped(out, layout, "    ", 4, &finding.why)
 }
 
 /// Writes one thing that was not examined, among other lines.

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantNames};
 
 use crate::analysis::verdict::candidate::{CandidateOutcome, ImageSource};
-use crate::analysis::verdict::judge::{Reason, Verdict};
+use crate::analysis::verdict::facts::RepairPlan;
+use crate::analysis::verdict::judge::Reason;
 use crate::analysis::verdict::survey::PageReport;
 use crate::types::{ForkNumber, PageId, RelFileLocator};
 
@@ -352,7 +353,7 @@ pub fn choose(report: &PageReport, permission: &Permission) -> Result<Choice, Ve
         let reasons = || reasons().chain([LeftReason::NeedsBlankMaps]).collect();
         return if permission.blank_maps { Ok(Choice::Blank) } else { Err(reasons()) };
     }
-    if matches!(verdict.verdict, Verdict::HealsInReplay | Verdict::Leave | Verdict::NoImage) {
+    if matches!(verdict.verdict.facts().plan, RepairPlan::NotNeeded | RepairPlan::NoImage) {
         return Err(reasons().collect());
     }
     if report.is_cut {
@@ -378,10 +379,10 @@ pub fn choose(report: &PageReport, permission: &Permission) -> Result<Choice, Ve
         verdict.candidates.get(*index).map(|judged| (judged.outcome, std::cmp::Reverse(judged.candidate.page_lsn)))
     });
     best.map(Choice::Candidate).ok_or_else(|| {
-        let last = match verdict.verdict {
-            Verdict::RestoreUnproven => LeftReason::NeedsAllowUnproven,
-            Verdict::LosesChanges => LeftReason::NeedsLoseChanges,
-            _ => LeftReason::NoImageOfSource,
+        let last = match verdict.verdict.facts().plan {
+            RepairPlan::IfUnprovenAllowed => LeftReason::NeedsAllowUnproven,
+            RepairPlan::IfLossAllowed => LeftReason::NeedsLoseChanges,
+            RepairPlan::Write | RepairPlan::NoImage | RepairPlan::NotNeeded => LeftReason::NoImageOfSource,
         };
         reasons().chain([last]).collect()
     })

@@ -5,8 +5,8 @@ use super::plan::{
 };
 use crate::analysis::verdict::candidate::{CandidateOutcome, ImageSource};
 use crate::analysis::verdict::evidence::{Statement, Weight};
+use crate::analysis::verdict::facts::RepairPlan;
 use crate::analysis::verdict::fetch::FetchError;
-use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::verdict::survey::PageReport;
 use crate::cluster::open::AccessError;
 use crate::parsers::page::PageHeader;
@@ -177,7 +177,7 @@ impl Material<'_> {
             }
             let word = report.verdict.verdict.name();
             if report.is_cut
-                || matches!(report.verdict.verdict, Verdict::HealsInReplay | Verdict::Leave | Verdict::NoImage)
+                || matches!(report.verdict.verdict.facts().plan, RepairPlan::NotNeeded | RepairPlan::NoImage)
             {
                 return Err(refused(format!("the verdict on this page is {word}: nothing to restore")));
             }

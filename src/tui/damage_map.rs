@@ -3,35 +3,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::look::columns;
-use super::ring::WORST_LAST;
 use crate::analysis::verdict::judge::Verdict;
 use crate::types::{ForkNumber, PageId, RelFileLocator};
 
 /// How a page that is not judged yet is called.
 pub(crate) const PENDING: &str = "pending";
 
-/// The letter of a verdict; a question mark without one.
-pub(crate) const fn verdict_letter(verdict: Option<Verdict>) -> char {
-    match verdict {
-        None => '?',
-        Some(Verdict::NoImage) => 'N',
-        Some(Verdict::LosesChanges) => 'L',
-        Some(Verdict::RestoreUnproven) => 'U',
-        Some(Verdict::Rebuild) => 'B',
-        Some(Verdict::Restore) => 'R',
-        Some(Verdict::HealsInReplay) => 'H',
-        Some(Verdict::Leave) => 'O',
-    }
+/// The letter that stands for a verdict; a question mark without one.
+pub(crate) fn verdict_letter(verdict: Option<Verdict>) -> char {
+    verdict.map_or('?', |verdict| verdict.facts().letter)
 }
 
 /// A verdict by name; [`PENDING`] without one.
 pub(crate) fn verdict_name(verdict: Option<Verdict>) -> &'static str {
-    verdict.map_or(PENDING, Verdict::name)
+    verdict.map_or(PENDING, |verdict| verdict.facts().label)
 }
 
-/// 0 is the worst: a page that is not judged yet counts as the worst.
-fn badness(verdict: Option<Verdict>) -> usize {
-    verdict.map_or(0, |verdict| WORST_LAST.iter().rev().position(|one| *one == verdict).unwrap_or(0) + 1)
+/// Sorts the worst first: a page that is not judged yet may turn out to be the worst.
+fn worst_first(verdict: Option<Verdict>) -> std::cmp::Reverse<Verdict> {
+    std::cmp::Reverse(verdict.unwrap_or(Verdict::NoImage))
 }
 
 /// Grouping of pages.
@@ -161,7 +151,7 @@ impl DamageMap {
         }
         let name_columns = pages.iter().map(|one| name_width(&names, one.page)).max().unwrap_or(0);
         let verdict = |at: &usize| pages.get(*at).and_then(|one| one.verdict);
-        let worst = |pages: &[usize]| pages.iter().map(verdict).min_by_key(|one| badness(*one)).flatten();
+        let worst = |pages: &[usize]| pages.iter().map(verdict).min_by_key(|one| worst_first(*one)).flatten();
         let group = |(key, pages): (GroupKey, Vec<usize>)| Group { worst: worst(&pages), key, pages };
         let mut groups: Vec<Group> = gathered.into_iter().map(group).collect();
         // Relations of the same kind of damage stand by number of pages, then by name: databases side by side.
@@ -170,7 +160,7 @@ impl DamageMap {
                 GroupKey::Relation(rel, _) => names.get(&rel).cloned().unwrap_or_default(),
                 GroupKey::Verdict(_) => String::new(),
             };
-            (badness(group.worst), std::cmp::Reverse(group.pages.len()), name)
+            (worst_first(group.worst), std::cmp::Reverse(group.pages.len()), name)
         });
         if order.is_reversed {
             groups.reverse();
@@ -276,7 +266,7 @@ pub fn strip(pages: &[MapPage], group: &Group, blocks: u64, cells: usize) -> Vec
     for one in group.pages.iter().filter_map(|at| pages.get(*at)) {
         let at = u64::from(one.page.block) * cells as u64 / blocks.max(1);
         if let Some(cell) = usize::try_from(at).ok().and_then(|at| strip.get_mut(at))
-            && cell.is_none_or(|shown| badness(one.verdict) < badness(shown))
+            && cell.is_none_or(|shown| worst_first(one.verdict) < worst_first(shown))
         {
             *cell = Some(one.verdict);
         }

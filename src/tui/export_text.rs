@@ -12,9 +12,9 @@ use crate::analysis::slot_facts::Condition;
 use crate::analysis::wal::interval::Interval;
 use crate::analysis::wal::interval_rows::IntervalRow;
 use crate::analysis::wal::tally::Tally;
-use crate::inspect::next::{check_text, judged_cluster};
+use crate::inspect::next::{check_text, closing_of_text, judged_cluster};
+use crate::output::check_document::Shown;
 use crate::output::check_text::page_and_path;
-use crate::output::closing::Closing;
 use crate::output::colour::Paint;
 use crate::output::escape::printable;
 use crate::output::figures::size;
@@ -76,9 +76,8 @@ fn not_read(out: &mut dyn Write) -> io::Result<()> {
 
 fn write_check(out: &mut dyn Write, state: &State, survey: &Survey) -> io::Result<()> {
     let examined = &survey.examined;
-    let closing = Closing::new(examined.findings.clone(), &examined.coverage).answering(examined.answer());
     let text = check_text(examined, state.subject.program, &state.subject.path);
-    text.write(out, LAYOUT, (true, false), &closing, &survey.steps)
+    text.write(out, LAYOUT, Shown { explain: true, all: false }, &closing_of_text(examined), &survey.steps)
 }
 
 fn write_page(out: &mut dyn Write, state: &State, sheet: &PageSheet) -> io::Result<()> {

@@ -10,8 +10,6 @@ use ratatui::text::{Line, Span};
 use super::look::{Look, columns};
 use super::state::{PagePart, PromptKind, State, View};
 use super::update::{UNDO_WORD, apply_word};
-use crate::analysis::verdict::judge::Verdict;
-use crate::output::check_text::verdict_sentence;
 
 /// Rows of the screen from which on there is room for what a step is for.
 const TALL: u16 = 24;
@@ -106,8 +104,7 @@ pub(super) const fn wait(words: &'static str) -> Next {
 
 /// An image could be put back on some page.
 fn can_put_back(state: &State) -> bool {
-    let could = |verdict| matches!(verdict, Verdict::Restore | Verdict::Rebuild | Verdict::RestoreUnproven);
-    state.survey().is_some_and(|survey| survey.pages().iter().any(|report| could(report.verdict.verdict)))
+    state.survey().is_some_and(|survey| survey.pages().iter().any(|report| report.verdict.verdict.is_writable()))
 }
 
 /// The next key from here.
@@ -137,7 +134,7 @@ pub fn next_key(state: &State) -> Next {
         Step::Compare => to_compare(state),
         Step::Rehearse => to_rehearse(state),
         Step::Apply => to_apply(state),
-        Step::Verify if state.view == View::Undo => next("u", "predicted startup now"),
+        Step::Verify if state.view == View::Undo => next("u", "asks to confirm the undo"),
         Step::Verify if state.view != View::Triage => next("1", "predicted startup now"),
         Step::Verify => next("q", "leaves, with the next step; u in Plan undoes the repair"),
     }
@@ -147,7 +144,7 @@ fn to_understand(state: &State) -> Next {
     let map = &state.triage.map;
     let row = state.triage.selected;
     match map.group(row) {
-        _ if state.view != View::Triage => next("1", "leaves: nothing to restore. Follow the next step, or q to quit"),
+        _ if state.view != View::Triage => next("1", "back to the damaged pages"),
         _ if !can_put_back(state) => next("q", "leaves: nothing to restore; follow the next step"),
         _ if map.page(row).is_some() => next("enter", "opens this page, to compare disk and image"),
         Some(group) if state.triage.order.opened.contains(&group.key) => next("down", "to the first of its pages"),
@@ -235,7 +232,7 @@ pub(super) fn bar(
 fn explained(state: &State, step: Step) -> String {
     let sheet = state.page.sheet.as_ref().filter(|_| step == Step::Compare);
     match sheet.map(|sheet| sheet.report.verdict.verdict) {
-        Some(verdict) => format!("{}: {}", verdict.name(), verdict_sentence(verdict)),
+        Some(verdict) => format!("{}: {}", verdict.facts().label, verdict.facts().meaning),
         None => format!("{}: {}", step.name(), step.sentence()),
     }
 }

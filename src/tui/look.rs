@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Span;
 
+use crate::analysis::verdict::facts::Tone;
 use crate::analysis::verdict::judge::Verdict;
 use crate::output::escape::printable;
 use crate::output::text::wrapping;
@@ -43,17 +44,21 @@ impl Look {
         })
     }
 
-    /// How a verdict is painted: no two verdicts that ask for different things look the same.
+    /// The style of a verdict.
     #[must_use]
     pub fn verdict(self, verdict: Verdict) -> Style {
-        match verdict {
-            Verdict::Restore => self.good(),
-            Verdict::Rebuild => self.by_theme(Color::LightGreen, Color::Green).add_modifier(Modifier::BOLD),
-            Verdict::HealsInReplay => self.by_theme(Color::LightBlue, Color::Blue),
-            Verdict::RestoreUnproven => self.doubt(),
-            Verdict::LosesChanges => self.by_theme(Color::LightMagenta, Color::Magenta).add_modifier(Modifier::BOLD),
-            Verdict::NoImage => self.bad(),
-            Verdict::Leave => self.faint(),
+        self.tone(verdict.facts().tone)
+    }
+
+    /// The style of a tone.
+    #[must_use]
+    pub fn tone(self, tone: Tone) -> Style {
+        match tone {
+            Tone::Good => self.good(),
+            Tone::Doubt => self.doubt(),
+            Tone::Loss => self.by_theme(Color::LightMagenta, Color::Magenta).add_modifier(Modifier::BOLD),
+            Tone::Bad => self.bad(),
+            Tone::Quiet => self.faint(),
         }
     }
 

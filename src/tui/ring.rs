@@ -20,20 +20,9 @@ pub enum Mark {
     Sound,
     /// Its CRC is wrong, or an abort left it.
     Fails,
-    /// It holds a damaged page; verdicts in the order of `WORST_LAST`.
-    Damaged(u8),
+    /// It holds a damaged page.
+    Damaged(Verdict),
 }
-
-/// Verdicts, the one that asks for most last.
-pub(crate) const WORST_LAST: [Verdict; 7] = [
-    Verdict::Leave,
-    Verdict::HealsInReplay,
-    Verdict::Restore,
-    Verdict::Rebuild,
-    Verdict::RestoreUnproven,
-    Verdict::LosesChanges,
-    Verdict::NoImage,
-];
 
 /// All slots in the order of their files.
 #[derive(Clone, Debug, Default)]
@@ -98,8 +87,8 @@ impl Ring {
 }
 
 fn mark(row: &SlotRow, verdict: Option<Verdict>) -> Mark {
-    if let Some(at) = verdict.and_then(|verdict| WORST_LAST.iter().position(|one| *one == verdict)) {
-        return Mark::Damaged(u8::try_from(at).unwrap_or(u8::MAX));
+    if let Some(verdict) = verdict {
+        return Mark::Damaged(verdict);
     }
     match row.condition {
         Condition::Empty => Mark::Empty,
@@ -159,7 +148,7 @@ mod tests {
 
     #[test]
     fn worst_of_a_cell_is_seen() {
-        assert!(Mark::Empty < Mark::Sound && Mark::Sound < Mark::Fails && Mark::Fails < Mark::Damaged(0));
-        assert!(Verdict::ALL.iter().all(|verdict| WORST_LAST.contains(verdict)));
+        assert!(Mark::Empty < Mark::Sound && Mark::Sound < Mark::Fails && Mark::Fails < Mark::Damaged(Verdict::Leave));
+        assert!(Verdict::ALL.iter().rev().is_sorted());
     }
 }

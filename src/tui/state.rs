@@ -18,7 +18,6 @@ use super::outdated::Outdated;
 use super::query::Query;
 pub use super::views::{Column, PagePart, View};
 use crate::analysis::cluster_condition::ClusterCondition;
-use crate::analysis::verdict::judge::Verdict;
 use crate::output::report::crash::Pressed;
 use crate::repair::blocker::Overrides;
 use crate::types::PageId;
@@ -439,7 +438,7 @@ impl State {
         }
         let report = self.survey().and_then(|survey| survey.damaged(page));
         match report.map(|report| report.verdict.verdict) {
-            Some(Verdict::Restore | Verdict::Rebuild) => "*",
+            Some(verdict) if verdict.is_proven() => "*",
             _ => "?",
         }
     }

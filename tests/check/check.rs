@@ -184,7 +184,7 @@ fn replay_may_stop_before_where_it_needs_images_of_the_buffer() {
         assert_eq!((&on_start["start"], &on_start["stops_at"]), (&"stops".into(), &row["on_start"]["lsn"]));
         assert_eq!(on_start["may_stop_before"], may_stop_before, "{on_start}");
         let text = dwbinspect(&["check", "--width", "200", arg(copy.data())]).stdout;
-        assert_eq!(text.contains("at the latest"), may_stop_before, "{text}");
+        assert_eq!(text.contains(", or earlier"), may_stop_before, "{text}");
     }
 }
 
@@ -199,7 +199,7 @@ fn torn_pages_that_replay_does_not_notice_may_stop_it() {
     let touched: BTreeSet<&str> = checked.pages.iter().filter_map(|page| page["on_start"]["lsn"].as_str()).collect();
     assert!(touched.contains(on_start["stops_at"].as_str().unwrap()), "{on_start}");
     let text = dwbinspect(&["check", arg(&data)]).stdout;
-    assert!(text.contains("the server may NOT start") && !text.contains("Nothing to repair"), "{text}");
+    assert!(text.starts_with("MAY NOT START ") && !text.contains("pg_ctl start"), "{text}");
 }
 
 #[test]

@@ -138,8 +138,8 @@ fn text_of_each_case() {
         let mut text = String::new();
         let mut dropping = false;
         for line in ran.stdout.lines() {
-            let varies = ["postmaster.pid: ", "/"].iter().any(|lead| line.starts_with(&format!("  note     {lead}")));
-            dropping = varies || (dropping && line.starts_with("           "));
+            let varies = ["postmaster.pid: ", "/"].iter().any(|lead| line.starts_with(&format!("  - {lead}")));
+            dropping = varies || (dropping && line.starts_with("    "));
             if !dropping && !line.starts_with("  data directory") {
                 text.push_str(line);
                 text.push('\n');

@@ -291,13 +291,14 @@ fn wal_that_an_archive_holds_is_copied_by_the_command_that_is_named() {
 
 #[test]
 #[ignore = "long: `cargo test-all` runs it"]
-fn verdict_and_next_step_come_last_and_commands_are_whole() {
+fn answer_and_what_to_do_come_first_and_commands_are_whole() {
     let place = tempfile::tempdir().unwrap();
     let data = place.path().join("a data directory with a long name, spaces and a quote's sign");
     copy_tree(&cluster("checkpoint"), &data);
     let ran = dwbinspect(&["check", "--width", "60", "--explain", arg(&data)]);
     let at = |heading: &str| ran.stdout.lines().position(|line| line == heading);
-    let headings = ["State", "Damaged pages", "Findings", "Verdict", "What to do next"].map(at);
+    let headings = ["What to do", "Damaged pages", "Evidence"].map(at);
+    assert!(ran.stdout.starts_with("WILL NOT START ") && ran.stdout.ends_with("exit status 1: problems found\n"));
     assert!(headings.is_sorted() && headings.iter().all(Option::is_some), "{headings:?}\n{}", ran.stdout);
     let command = ran.stdout.lines().find(|line| line.ends_with(" --apply")).expect("a command").trim();
     // The shell reads one word where the path was.

@@ -251,7 +251,7 @@ fn backup_makes_every_slot_undecided() {
         .unwrap();
     assert!(reasons(&data).iter().all(|reason| reason == "undecided/backup"));
     let ran = dwbinspect(&["info", "--width", "200", arg(&data)]);
-    assert!(ran.stdout.contains("Base backup, not recovered yet"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("base backup, not recovered yet"), "{}", ran.stdout);
 }
 
 #[test]

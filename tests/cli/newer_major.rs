@@ -218,7 +218,7 @@ fn wal_of_an_unknown_version_is_not_called_missing() {
         assert!(!doubts.contains(&claim), "{doubts:?}");
     }
     let said = text(&copy);
-    assert!(said.contains("of an unknown version that this program cannot read (page magic 0xD123"), "{said}");
+    assert!(said.contains("of an unknown version, which this program cannot read (page magic 0xD123"), "{said}");
     for claim in ["missing", "Restore", "Copy the"] {
         assert!(!said.contains(claim), "{claim}: {said}");
     }

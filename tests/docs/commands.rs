@@ -204,7 +204,7 @@ fn commands_of_the_readme_do_what_it_says_of_them() {
         .collect();
     let [crashed, repaired, undone, counted] = &printed[..] else { panic!("{printed:#?}") };
     // "Finds the pages that keep it from starting, and names the images that save it."
-    assert!(crashed.contains("the server will NOT start") && crashed.contains("damaged pages            7: 6 restore"));
+    assert!(crashed.contains("\nWILL NOT START ") && crashed.contains("7 damaged pages: 6 restore"));
     assert!(crashed.ends_with("status 1\n"), "{crashed}");
     assert!(repaired.ends_with("status 0\n"), "{repaired}");
     assert!(undone.contains("Repair undone") && undone.ends_with("status 0\n"), "{undone}");

@@ -341,7 +341,7 @@ fn what_could_not_be_looked_at_is_told() {
         assert_eq!(check.status, 2, "{case}: {}", check.stdout);
         let text = copy.repair(&[]);
         assert_eq!(text.status, 2, "{case}: {}", text.stdout);
-        assert!(text.stdout.contains("Not examined") && text.stdout.contains(name), "{case}: {}", text.stdout);
+        assert!(text.stdout.contains("Not checked") && text.stdout.contains(name), "{case}: {}", text.stdout);
         let planned = copy.repair(&["--format", "ndjson"]);
         assert_eq!(planned.of_type("skipped"), check.of_type("skipped"), "{case}");
         let summary = &planned.of_type("summary")[0];

@@ -211,7 +211,9 @@ fn judgement_holds_no_sentence_but_of_findings() {
     let is_judgement = |name: &str| name.starts_with("analysis/") && !name.ends_with("_tests.rs");
     for (name, text) in all_sources().into_iter().filter(|(name, _)| is_judgement(name)) {
         let text = text.split("#[cfg(test)]").next().unwrap();
-        if ["rules! {", ".problem(", ".note("].iter().any(|sign| text.contains(sign)) {
+        // A verdict is called and explained in the row of its facts.
+        let is_row = name == "analysis/verdict/facts.rs";
+        if is_row || ["rules! {", ".problem(", ".note("].iter().any(|sign| text.contains(sign)) {
             continue;
         }
         let sentences: Vec<String> = literals(text).into_iter().filter(|literal| is_sentence(literal)).collect();

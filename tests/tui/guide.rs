@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use crate::common::screen::{Driven, FINE, SMALL};
 use crate::common::{cluster, copy_of};
 use pgforensics::analysis::verdict::judge::Verdict;
-use pgforensics::output::check_text::verdict_sentence;
 use pgforensics::tui::action::Effect;
 use pgforensics::tui::guide::{Step, next_key};
 use pgforensics::tui::look::{Look, Theme};
@@ -26,7 +25,7 @@ fn words_are_those_of_the_documentation() {
         assert_eq!(documented(step.name()), [step.sentence()]);
     }
     for verdict in Verdict::ALL {
-        assert!(documented(verdict.name()).contains(&verdict_sentence(verdict).to_owned()), "{}", verdict.name());
+        assert!(documented(verdict.name()).contains(&verdict.facts().meaning.to_owned()), "{}", verdict.name());
     }
 }
 

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::common;
 use crate::common::{arg, cluster, copy_of, copy_tree, dwbinspect, run};
+use pgforensics::analysis::verdict::judge::Verdict;
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 
 /// Longest time that something may take to appear.
@@ -131,7 +132,7 @@ impl Session {
 fn open_look_around_save_a_plan_and_leave() {
     let mut session = Session::start("pg_dwbinspect", &["tui", arg(&cluster("checkpoint"))]);
     session.see("6 restore");
-    session.see("the server will NOT start");
+    session.see("WILL NOT START");
     assert!(session.screen.lock().expect("screen").screen().alternate_screen());
     assert_ne!(format!("{:?}", session.master.get_termios()), session.before, "raw mode");
     session.send("j\r");
@@ -157,7 +158,7 @@ fn open_look_around_save_a_plan_and_leave() {
     session.screen.lock().expect("screen").screen_mut().set_size(cells(45), cells(140));
     session.master.resize(PtySize { rows: 45, cols: 140, pixel_width: 0, pixel_height: 0 }).expect("resize");
     session.send("1");
-    session.see("replay      from");
+    session.see("replay      0/");
     session.send("q");
     assert_eq!(session.end(), 1, "as check");
     session.assert_given_back();
@@ -215,7 +216,8 @@ fn crash_report_is_written_with_what_was_pressed() {
     let check = common::dwbinspect(&["check", arg(&data), "--format", "ndjson"]);
     let verdicts = &check.of_type("summary")[0]["verdicts"];
     for (name, count) in verdicts.as_object().expect("verdicts").iter().filter(|(_, count)| **count != 0) {
-        let row = format!("| **{}** | {count} |", name.replace('_', "\\_"));
+        let verdict = Verdict::ALL.into_iter().find(|verdict| verdict.name() == name).expect("a verdict");
+        let row = format!("| **{}** | {count} |", verdict.facts().label);
         assert!(markdown.contains(&row), "{row}\n{markdown}");
     }
     for (view, key) in [("Triage", "j"), ("Triage", "3"), ("Slots", "R")] {
@@ -441,7 +443,7 @@ fn crash_is_rehearsed_repaired_checked_again_and_taken_back() {
     let torn = fs::read(&class).expect("read");
     let mut session = Session::start("pg_dwbinspect", &["tui", arg(&data)]);
     session.see("6 restore");
-    session.see("the server will NOT start");
+    session.see("WILL NOT START");
     session.send("6");
     session.see("6 pages would be overwritten");
     session.send("a");

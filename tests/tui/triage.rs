@@ -157,7 +157,7 @@ fn pages_are_pending_until_they_are_judged() {
     let picture = driven.picture();
     assert!(picture.contains("3 damaged, by relation") && picture.contains("pending"), "{picture}");
     assert!(picture.contains("4 of 5: reading WAL for the proof") && picture.contains("14 s left"), "{picture}");
-    for word in ["restore", "heals_in_replay", "loses", "next step", "if started"] {
+    for word in ["restore", "fixed by recovery", "loses", "next step", "if started"] {
         assert!(!picture.contains(word), "{word} before its evidence is in:\n{picture}");
     }
     // More comes; what is selected stays, and keys work as later.
@@ -195,7 +195,9 @@ fn detail_of_the_selected_row_is_beside_or_below() {
     let picture = at(&driven.state, LARGE);
     let beside: Vec<&str> = picture.lines().filter_map(|line| line.split_once(" │ ").map(|(_, right)| right)).collect();
     let detail = beside.join("\n");
-    for words in ["restore: a proven image", "sectors of 512 bytes", "without repair", "+ the slot's CRC is valid"] {
+    for words in
+        ["restore: A proven image exists", "sectors of 512 bytes", "without repair", "+ the slot's CRC is valid"]
+    {
         assert!(detail.contains(words), "{words}\n{picture}");
     }
 }

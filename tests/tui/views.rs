@@ -162,7 +162,7 @@ fn first_picture_is_there_before_any_work() {
     screen.act(Action::Progressed(progress));
     screen.act(Action::Opened(ClusterCondition::ShutDown));
     let picture = screen.picture();
-    assert!(picture.contains("25% 1.0M of 4.0M") && picture.contains("state       Shut down cleanly"), "{picture}");
+    assert!(picture.contains("25% 1.0M of 4.0M") && picture.contains("state       shut down cleanly"), "{picture}");
     for view in ["2", "3", "4", "5", "6", "?"] {
         assert!(!screen.keys(&[view]).picture().is_empty());
     }
@@ -310,7 +310,7 @@ fn page_that_is_in_order_is_shown_as_page_shows_it() {
     for part in parts {
         let words = match part {
             EvidencePart::Fact(_, words) | EvidencePart::Image(words) | EvidencePart::Step(_, words) => words,
-            EvidencePart::Verdict(verdict, _) => verdict.name().to_owned(),
+            EvidencePart::Verdict(verdict, _) => verdict.facts().label.to_owned(),
         };
         assert!(printed.contains(&words), "{words}\n{printed}");
     }

@@ -1,7 +1,6 @@
 //! Answer of a check, shown as the exit status. `docs/verdicts.md` has the reasons.
 
 use super::doubt::Doubt;
-use super::judge::Verdict;
 use super::outlook::{Outlook, Start};
 use super::survey::PageReport;
 use crate::analysis::coverage::Coverage;
@@ -105,5 +104,5 @@ impl Answer {
 
 /// True for a damaged page that neither replay nor the server itself puts in order.
 pub(crate) fn needs_something(page: &PageReport) -> bool {
-    page.is_wrong && !matches!(page.verdict.verdict, Verdict::HealsInReplay | Verdict::Leave)
+    page.is_wrong && !page.verdict.verdict.needs_nothing()
 }

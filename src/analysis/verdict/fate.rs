@@ -9,7 +9,7 @@ use super::doubt::Doubt;
 use super::events::BlockEvent;
 use super::evidence::NamedRecord;
 use super::history::WalHistory;
-use super::judge::{OnStart, PageFacts, Reason, Verdict, judge_page};
+use super::judge::{OnStart, PageFacts, Reason, judge_page};
 use super::replay::{Recovery, Replay};
 use crate::parsers::wal::timeline::{TimelineHistory, WalSegment};
 use crate::types::{Lsn, TimelineId};
@@ -201,7 +201,7 @@ impl<'a> FateEvidence<'a> {
         if let OnStart::Dies { lsn, record, .. } = judged.on_start {
             return ReplayFate::RealDamage(Damage::ReadInReplay(NamedRecord { name: record, lsn }));
         }
-        if matches!(judged.verdict, Verdict::HealsInReplay | Verdict::Leave)
+        if judged.verdict.needs_nothing()
             && let Some(reason) = judged.reasons.into_iter().next()
         {
             return ReplayFate::Healed(reason);

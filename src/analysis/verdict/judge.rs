@@ -10,9 +10,11 @@ use super::rebuild::{BuildFailure, NotRebuildable, RebuildPlan};
 use super::replay::Recovery;
 use crate::types::{ForkNumber, Lsn, PageId};
 
-/// Recommended action for a page.
+/// Recommended action for a page, the worst last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verdict {
+    /// Better left alone.
+    Leave,
     /// Replay overwrites the page without reading it: nothing to do.
     HealsInReplay,
     /// An image can be put back, and nothing is lost.
@@ -25,35 +27,6 @@ pub enum Verdict {
     LosesChanges,
     /// There is no image that can be used.
     NoImage,
-    /// Better left alone.
-    Leave,
-}
-
-impl Verdict {
-    /// All verdicts, in the order of reports.
-    pub const ALL: [Self; 7] = [
-        Self::Restore,
-        Self::Rebuild,
-        Self::RestoreUnproven,
-        Self::LosesChanges,
-        Self::NoImage,
-        Self::HealsInReplay,
-        Self::Leave,
-    ];
-
-    /// The word for reports and JSON.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::HealsInReplay => "heals_in_replay",
-            Self::Restore => "restore",
-            Self::Rebuild => "rebuild",
-            Self::RestoreUnproven => "restore_unproven",
-            Self::LosesChanges => "loses_changes",
-            Self::NoImage => "no_image",
-            Self::Leave => "leave",
-        }
-    }
 }
 
 /// Why a page got its verdict.

@@ -16,6 +16,7 @@ mod donor_proof;
 pub mod doubt;
 pub mod events;
 pub mod evidence;
+pub mod facts;
 pub mod fate;
 pub(crate) mod fetch;
 mod gather;

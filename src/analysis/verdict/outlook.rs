@@ -107,35 +107,6 @@ pub enum Start {
     Completes,
 }
 
-impl Start {
-    /// The word for JSON.
-    #[must_use]
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Unknown
-            | Self::NotAllRead
-            | Self::SomePagesOnly
-            | Self::UnknownControl { .. }
-            | Self::UnknownWal { .. }
-            | Self::WalDenied
-            | Self::UnusualBuild
-            | Self::ClosedToReplay
-            | Self::EndsAtTarget
-            | Self::WalFromElsewhere => "unknown",
-            Self::CannotBegin | Self::Refused => "cannot_begin",
-            Self::NotUsable { .. } => "not_usable",
-            Self::BackupIncomplete => "backup_incomplete",
-            Self::Stops { .. } => "stops",
-            Self::InvalidPages { .. } => "invalid_pages",
-            Self::DependsOnDwb => "depends_on_dwb",
-            Self::WithoutReplay => "without_replay",
-            Self::MayStop { .. } => "may_stop",
-            Self::Completes => "completes",
-        }
-    }
-}
-
 fn unknown_control(replay: &Replay) -> Start {
     let version = replay.doubts.iter().find_map(|doubt| match doubt {
         Doubt::ControlOfUnknownVersion { version, .. } => Some(*version),

@@ -344,7 +344,7 @@ impl Context<'_> {
         verdict: &PageVerdict,
         slots: &[SlotRef],
     ) -> Option<(Comparison, Confidence, Vec<Symptom>)> {
-        let settled = matches!(verdict.verdict, Verdict::HealsInReplay | Verdict::Leave);
+        let settled = verdict.verdict.needs_nothing();
         // A missing or empty page is damage only when replay or an image shows that it should be.
         // Maps are filled as they are needed: a zero-filled page is valid.
         let is_map = matches!(page.fork, ForkNumber::Fsm | ForkNumber::Vm);

@@ -7,11 +7,13 @@ use clap::Args;
 use super::PROGRAM;
 use super::bars::Bars;
 use super::examine_args::ExamineArgs;
+use crate::analysis::verdict::judge::Verdict;
 use crate::cli::context::{OutputArgs, QuietArg};
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::work::{JobsArg, ProgressArg};
 use crate::inspect::check::check;
-use crate::inspect::next::{check_text, judged_cluster, steps_of};
+use crate::inspect::next::{check_text, closing_of_text, judged_cluster, steps_of};
+use crate::output::check_document::Shown;
 use crate::output::closing::Closing;
 
 /// Find damaged pages, predict what startup will do, and say how to repair
@@ -25,11 +27,11 @@ use crate::output::closing::Closing;
 /// left to the server: a server that refuses one says so immediately and changes nothing. Status 0 means: everything that
 /// contains data was checked, nothing is damaged, missing or foreign, recovery runs to its end, and no data is lost.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT_STATUS, after_long_help = format!("{EXAMPLES}\n{EXIT_STATUS}"))]
+#[command(after_help = EXIT_STATUS, after_long_help = format!("{EXAMPLES}\n{}\n{EXIT_STATUS}", verdicts_help()))]
 pub(crate) struct CheckArgs {
     #[command(flatten)]
     examine: ExamineArgs,
-    /// Show every page that the double write buffer holds, not only damaged ones
+    /// Show all damaged pages, and every page in the double write buffer
     #[arg(long)]
     all: bool,
     /// Show the evidence for every verdict
@@ -53,16 +55,13 @@ const EXAMPLES: &str = "Examples:
   pg_dwbinspect check --rebuild --wal /archive/wal --donor /backup/base DATADIR
   pg_dwbinspect check --quiet DATADIR && pg_ctl -D DATADIR start
   pg_dwbinspect check --format ndjson DATADIR | jq 'select(.type == \"page\")'
-
-Verdicts:
-  no_image          no usable image was found in WAL, the double write buffer or the donors
-  loses_changes     every image lacks committed changes that recovery does not reapply
-  restore_unproven  an image exists, but the proof has a gap
-  rebuild           a sandboxed server rebuilt the page; no committed data is lost
-  restore           a proven image exists; restoring it loses no committed data
-  heals_in_replay   recovery overwrites the page; nothing to do
-  leave             intact, unlogged, about to be removed, or a map page treated as empty
 ";
+
+/// The verdicts for `--help`.
+fn verdicts_help() -> String {
+    let row = |verdict: Verdict| format!("  {:<19}{}\n", verdict.facts().label, verdict.facts().meaning);
+    format!("Verdicts:\n{}", Verdict::ALL.map(row).concat())
+}
 
 pub(super) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let request = args.examine.request(args.jobs)?;
@@ -83,8 +82,8 @@ pub(super) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<Outcome, Stop
     check_text(&examined, PROGRAM, &shown).write(
         out,
         layout,
-        (args.explain, args.all),
-        &closing,
+        Shown { explain: args.explain, all: args.all },
+        &closing_of_text(&examined),
         &steps_of(&examined),
     )?;
     out.flush()?;

@@ -14,14 +14,16 @@ use crate::cli::context::OutputArgs;
 use crate::cli::exit::{Outcome, Stop};
 use crate::inspect::next::{step_context, steps_for};
 use crate::inspect::repair::{Repair, Written};
-use crate::output::check_text::{page_title, write_outlook};
+use crate::output::check_text::page_title;
 use crate::output::closing::begin;
 use crate::output::escape::printable;
+use crate::output::headline::Headline;
 use crate::output::json::{Item, SkippedJson, SummaryJson};
 use crate::output::next_step_text;
 use crate::output::plan_text::{write_left, write_plan_text, write_steps};
 use crate::output::shell::quoted;
 use crate::output::sink::CsvShape;
+use crate::output::start_words::StartWords;
 use crate::output::text::{wrapped, write_command, write_fact, write_findings};
 use crate::repair::apply::{Applied, Direction, Left, LeftWhy};
 use crate::repair::blocker::{Blocker, Overrides};
@@ -75,6 +77,7 @@ fn step_row(step: &PlanStep) -> Map<String, Value> {
 /// How a repair ends: what the check before it could not examine, and the exit status.
 pub(super) struct Ending {
     skipped: Vec<SkippedJson>,
+    answer: Answer,
     /// The exit status; what was not examined may need a repair as well.
     pub outcome: Outcome,
 }
@@ -82,7 +85,7 @@ pub(super) struct Ending {
 impl Ending {
     /// `answer`: that of the cluster as the repair leaves it.
     pub(super) fn new(answer: Answer, coverage: &Coverage) -> Self {
-        Self { skipped: coverage.skipped.iter().map(SkippedJson::from).collect(), outcome: answer.into() }
+        Self { skipped: coverage.skipped.iter().map(SkippedJson::from).collect(), answer, outcome: answer.into() }
     }
 }
 
@@ -154,11 +157,10 @@ pub(super) fn write_plan(
         let what = match blockers {
             [] => "Apply the plan (the old bytes are kept in a journal):",
             _ => {
-                "If you have resolved the blockers or accept the risk, apply the plan (the old bytes are kept in a \
-                    journal):"
+                "If you have checked what blocks it and accept the risk, apply the plan (the old bytes are kept in a journal):"
             }
         };
-        writeln!(out, "\n{}", layout.paint.heading("What to do next"))?;
+        writeln!(out, "\n{}", layout.paint.heading("What to do"))?;
         wrapped(out, layout, "  ", 2, what)?;
         writeln!(out, "       {}", printable(command))?;
     }
@@ -189,24 +191,30 @@ pub(super) fn write_applied(
         return Ok(());
     }
     let layout = output.layout();
-    writeln!(out, "{}", layout.paint.heading("Repaired"))?;
-    write_fact(out, layout, "pages written", &applied.written.len().to_string())?;
-    write_fact(out, layout, "old bytes", &directory)?;
     let root = examined.source.directory.as_ref().map_or_else(String::new, |dir| dir.root().display().to_string());
-    let (root, undo) = (quoted(&root), quoted(&directory));
-    write_command(out, "to undo it", &format!("{PROGRAM} undo {root} {undo}{}", overrides.arguments()))?;
     let remaining: Vec<_> =
         examined.report.pages.iter().filter(|page| !repair.has_repaired(page.page)).cloned().collect();
     let given = StartConditions { may_be_running: false, ..examined.report.outlook.given.clone() };
     let outlook = Outlook::of(&remaining, &examined.report.replay, given);
     let label = |page: crate::types::PageId| page_title(&examined.called(page), page);
+    let start = StartWords::of(&examined.report.replay, &outlook, &remaining, &label);
+    let head = Headline::of_start(&start, ending.answer);
+    head.write(out, layout)?;
+    next_step_text::write_steps(
+        out,
+        layout,
+        &steps_for(examined, &remaining, &outlook),
+        step_context(examined, &root),
+    )?;
+    writeln!(out, "\n{}", layout.paint.heading("Repaired"))?;
+    write_fact(out, layout, "pages written", &applied.written.len().to_string())?;
+    write_fact(out, layout, "old bytes", &directory)?;
+    let undo = format!("{PROGRAM} undo {} {}{}", quoted(&root), quoted(&directory), overrides.arguments());
+    write_command(out, "to undo it", &undo)?;
     write_steps(out, layout, plan)?;
     write_left(out, layout, plan)?;
     write_findings(out, layout, &[], &ending.skipped)?;
-    writeln!(out, "\n{}", layout.paint.heading("Verdict"))?;
-    write_outlook(out, layout, &examined.report.replay, &outlook, &remaining, &label)?;
-    let dir = examined.source.directory.as_ref().map_or_else(String::new, |dir| dir.root().display().to_string());
-    next_step_text::write_steps(out, layout, &steps_for(examined, &remaining, &outlook), step_context(examined, &dir))?;
+    head.write_end(out, layout, 0)?;
     out.flush()?;
     Ok(())
 }

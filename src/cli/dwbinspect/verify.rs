@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::PROGRAM;
 use super::verify_select::SelectArgs;
-use super::verify_text::{Listing, write_summary};
+use super::verify_text::{Listing, write_report};
 use crate::analysis::verdict::backup::BackupEnd;
 use crate::cli::context::{OutputArgs, QuietArg};
 use crate::cli::data_dir_arg::PgData;
@@ -101,10 +101,7 @@ pub(super) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome, Sto
         })?;
         drop(bar);
         let layout = args.output.layout();
-        write_summary(out, layout, &report)?;
-        listing.write(out, layout)?;
-        let closing = Closing::new(report.findings, &report.coverage).answering(report.answer);
-        return Ok(closing.end_text(out, layout)?.into());
+        return Ok(write_report(out, layout, report, &listing)?.into());
     };
     let shape = CsvShape::Rows { plural: "damaged_pages", columns: BAD_PAGE_COLUMNS };
     let mut sink = begin(format, shape, out, (PROGRAM, "verify"), vec![shown])?;

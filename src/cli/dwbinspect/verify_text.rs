@@ -2,13 +2,22 @@
 
 use std::io::{self, Write};
 
+use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::backup::BackupEnd;
+use crate::analysis::verdict::facts::Tone;
 use crate::analysis::verdict::fate::ReplayFate;
 use crate::analysis::verdict::replay::Recovery;
+use crate::inspect::verify::rules::DAMAGED_PAGES;
 use crate::inspect::verify::{DamagedPage, ReplaySummary, VerifyReport};
+use crate::output::closing::Closing;
 use crate::output::escape::printable;
+use crate::output::figures::size_words;
+use crate::output::headline::Headline;
+use crate::output::shell::quoted;
 use crate::output::text::{Layout, wrapped, write_fact};
 use crate::output::words::cluster::checksum_words;
+use crate::parsers::control::ChecksumState;
+use crate::report::{Finding, Severity};
 
 /// Pages of one file that are listed.
 const MAX_PAGES: usize = 20;
@@ -16,41 +25,80 @@ const MAX_PAGES: usize = 20;
 /// Files that are listed.
 const MAX_FILES: usize = 200;
 
-/// Writes the report.
-pub(crate) fn write_summary(out: &mut dyn Write, layout: Layout, report: &VerifyReport) -> io::Result<()> {
-    writeln!(out, "{}", layout.paint.heading("Pages"))?;
-    let mut fact = |label: &str, value: &str| write_fact(out, layout, label, value);
-    fact("data directory", &report.data_dir.display().to_string())?;
-    let happened = if report.condition.is_known() {
-        report.condition.to_string()
-    } else {
-        "unknown: pg_control cannot be trusted".to_owned()
+/// Writes the report: the answer, the damaged pages, problems, and what was read.
+pub(crate) fn write_report(
+    out: &mut dyn Write,
+    layout: Layout,
+    mut report: VerifyReport,
+    listing: &Listing,
+) -> io::Result<Answer> {
+    let (summary, others) =
+        std::mem::take(&mut report.findings).into_iter().partition(|finding: &Finding| finding.is(&DAMAGED_PAGES));
+    let closing = Closing::new(others, &report.coverage).answering(report.answer);
+    let mut text = Vec::new();
+    let head = headline(&report, &summary, closing.answer());
+    head.write(&mut text, layout)?;
+    if report.counts.damaged > 0 && report.replay.is_none() {
+        writeln!(text, "\n{}", layout.paint.heading("What to do"))?;
+        let what = "See what recovery fixes, and which image to restore:";
+        wrapped(&mut text, layout, "  ", 2, what)?;
+        writeln!(text, "       pg_dwbinspect check {}", printable(&quoted(&report.data_dir.display().to_string())))?;
+    }
+    listing.write(&mut text, layout)?;
+    closing.write_text(&mut text, layout)?;
+    write_facts(&mut text, layout, &report)?;
+    let lines = text.iter().filter(|byte| **byte == b'\n').count();
+    out.write_all(&text)?;
+    head.write_end(out, layout, lines)?;
+    out.flush()?;
+    Ok(closing.answer())
+}
+
+/// The answer. `summary`: the finding that counts damaged pages, if there are any.
+fn headline(report: &VerifyReport, summary: &[Finding], answer: Answer) -> Headline {
+    let counts = &report.counts;
+    let mut sentences: Vec<String> =
+        summary.iter().flat_map(|finding| [finding.to_string(), finding.why.to_owned()]).collect();
+    let (badge, tone) = match summary.first().map(|finding| finding.severity) {
+        Some(Severity::Problem) => ("DAMAGED", Tone::Bad),
+        Some(Severity::Note) => ("HEALED BY REPLAY", Tone::Good),
+        None => {
+            let unseen = match report.checksums {
+                Some(ChecksumState::Off) => "; without data checksums most damage is invisible",
+                _ => "",
+            };
+            sentences.push(format!("no damaged page among {} in {}{unseen}", pages(counts.pages), files(report.files)));
+            if answer == Answer::Fine { ("NO DAMAGE FOUND", Tone::Good) } else { ("PROBLEMS FOUND", Tone::Doubt) }
+        }
     };
-    fact("what happened", &happened)?;
+    Headline::new(badge, tone, sentences, answer)
+}
+
+/// Facts about the run.
+fn write_facts(out: &mut dyn Write, layout: Layout, report: &VerifyReport) -> io::Result<()> {
+    writeln!(out, "\n{}", layout.paint.heading("Evidence"))?;
+    let mut fact = |label: &str, value: &str| write_fact(out, layout, label, value);
+    fact("cluster", &report.condition.to_string())?;
     fact("data checksums", &checksum_words(report.checksums))?;
     let counts = &report.counts;
-    fact("checked", &format!("{} in {}, {} bytes", pages(counts.pages), files(report.files), counts.bytes))?;
-    let damaged = match counts.damaged {
-        0 => "none".to_owned(),
-        count => format!(
-            "{} in {}: {} with a wrong checksum, {} that a server refuses",
-            pages(count),
+    fact("checked", &format!("{} in {}, {}", pages(counts.pages), files(report.files), size_words(counts.bytes)))?;
+    if counts.damaged > 0 {
+        let damaged = format!(
+            "{} in {}: {} with a wrong checksum, {} that the server refuses",
+            pages(counts.damaged),
             files(report.damaged_files),
             counts.checksum_failures,
             counts.rejected
-        ),
-    };
-    fact("damaged", &damaged)?;
+        );
+        fact("damaged", &damaged)?;
+    }
     let holes = match counts.holes_bytes {
         0 => String::new(),
-        bytes => format!("; {bytes} bytes are holes of their files, which hold zeros and were not read"),
+        bytes => format!("; {} are holes of their files, which hold zeros and were not read", size_words(bytes)),
     };
     fact("zero-filled", &format!("{}{holes}", pages(counts.zeroed)))?;
     if let Some(replay) = &report.replay {
         fact("replay", &replay_words(replay))?;
-        if counts.damaged.saturating_add(report.partial_pages) > 0 {
-            fact("among the damaged", &fates_words(replay))?;
-        }
     }
     if let Some(count) = report.checksums_not_judged {
         fact("checksum differs", &format!("{}, which is not judged", pages(count)))?;
@@ -72,16 +120,6 @@ fn replay_words(replay: &ReplaySummary) -> String {
     match replay.end_lsn {
         Some(end) => format!("from {from} to the end of WAL at {end}{reached}"),
         None => format!("from {from}{reached}"),
-    }
-}
-
-/// Fate of damaged pages, in one line.
-fn fates_words(replay: &ReplaySummary) -> String {
-    match replay {
-        ReplaySummary { healed, real_damage: 0, unknown: 0, .. } => format!("all {healed} healed in replay"),
-        ReplaySummary { healed, real_damage, unknown, .. } => {
-            format!("{healed} healed in replay, {real_damage} real damage, {unknown} unknown")
-        }
     }
 }
 

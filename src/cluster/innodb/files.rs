@@ -163,8 +163,8 @@ impl InnodbFiles {
     }
 }
 
-/// Reason why databases under this name may be unread: links to directories are not followed, and with a dangling symlink,
-/// the directory may be missing.
+/// Reason why databases under this name may be unread: links to directories are not followed, and the directory that a
+/// dangling symlink names may be missing.
 fn not_followed(entry: &fs::DirEntry) -> Option<AccessError> {
     let path = entry.path();
     let kind = match entry.file_type() {

@@ -9,23 +9,17 @@ use crate::parsers::control::ChecksumState;
 impl fmt::Display for ClusterCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unknown => f.write_str("Unknown: pg_control is missing, unreadable or damaged."),
-            Self::Running(why) => write!(f, "A server is running in this directory: {why}."),
-            Self::MayBeRunning(why) => write!(f, "A server may be running in this directory: {why}."),
-            Self::BaseBackup => f.write_str("Base backup, not recovered yet. Recovery begins where backup_label says."),
-            Self::WalWasReset => {
-                f.write_str("pg_resetwal was run. No recovery will run; changes that were only in WAL are lost.")
+            Self::Unknown => f.write_str("state unknown: pg_control cannot be trusted"),
+            Self::Running(why) => write!(f, "a server is running: {why}"),
+            Self::MayBeRunning(why) => write!(f, "a server may be running: {why}"),
+            Self::BaseBackup => f.write_str("base backup, not recovered yet"),
+            Self::WalWasReset => f.write_str("pg_resetwal was run: changes that were only in WAL are lost"),
+            Self::ShutDown => f.write_str("shut down cleanly"),
+            Self::StandbyShutDown { .. } => f.write_str("standby, shut down cleanly"),
+            Self::InArchiveRecovery { consistent_lsn, .. } => {
+                write!(f, "archive recovery was interrupted; consistent from {consistent_lsn}")
             }
-            Self::ShutDown => f.write_str("Shut down cleanly; no recovery needed."),
-            Self::StandbyShutDown { redo_lsn } => {
-                write!(f, "A standby that was stopped cleanly: replay continues from {redo_lsn}.")
-            }
-            Self::InArchiveRecovery { redo_lsn, consistent_lsn } => write!(
-                f,
-                "Archive recovery was interrupted. It continues at {redo_lsn}; the cluster becomes consistent at \
-                 {consistent_lsn}."
-            ),
-            Self::Crashed { redo_lsn } => write!(f, "Crashed. Recovery begins at {redo_lsn}."),
+            Self::Crashed { .. } => f.write_str("crashed"),
         }
     }
 }
@@ -33,9 +27,9 @@ impl fmt::Display for ClusterCondition {
 impl fmt::Display for ScannedFiles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { pages, files, zeroed, unproven } = self;
-        write!(f, "{pages} in {files} files, {zeroed} of them zero-filled")?;
+        write!(f, "{pages} pages in {files} files ({zeroed} zero-filled)")?;
         match unproven {
-            Some(count) => write!(f, "; without checksums, {count} of them are not proven whole"),
+            Some(count) => write!(f, "; without checksums {count} are not proven whole"),
             None => Ok(()),
         }
     }

@@ -24,10 +24,11 @@ use crate::inspect::repair::replay::{self, ReplayRequest};
 use crate::inspect::repair::{self, RepairRequest, Written};
 use crate::inspect::replay_server::ReplayOptions;
 use crate::inspect::wal::request::WalRequest;
-use crate::output::check_text::{page_title, start_sentence};
+use crate::output::check_text::page_title;
 use crate::output::report::Provenance;
 use crate::output::report::crash::Pressed;
 use crate::output::shell::quoted;
+use crate::output::start_words::StartWords;
 use crate::repair::apply::Applied;
 use crate::repair::blocker::Overrides;
 use crate::repair::journal_seen::{is_found_beside, is_free};
@@ -360,7 +361,7 @@ impl ClusterBackend {
             |_| String::new(),
             |found| {
                 let label = |page| page_title(&examined.called(page), page);
-                start_sentence(&examined.report.replay, &found.after.outlook, &found.after.pages, &label)
+                StartWords::of(&examined.report.replay, &found.after.outlook, &found.after.pages, &label).line()
             },
         );
         let directory = examined.source.directory.as_ref();

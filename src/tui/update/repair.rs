@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::analysis::verdict::facts::RepairPlan;
 use crate::analysis::verdict::judge::Verdict;
 use crate::tui::action::Effect;
 use crate::tui::facts::{AppliedSheet, PlanSheet};
@@ -18,13 +19,13 @@ pub(super) fn mark(state: &mut State) {
         return state.tell("nothing is marked: this line is not about one page");
     };
     let verdict = survey.damaged(page).map(|report| report.verdict.verdict);
-    let refusal = match verdict {
-        Some(Verdict::Restore | Verdict::Rebuild | Verdict::RestoreUnproven) => None,
-        Some(Verdict::LosesChanges) => {
+    let refusal = match verdict.map(|verdict| verdict.facts().plan) {
+        Some(RepairPlan::Write | RepairPlan::IfUnprovenAllowed) => None,
+        Some(RepairPlan::IfLossAllowed) => {
             Some("every image lacks committed changes: only `repair --lose-changes` writes one")
         }
-        Some(Verdict::NoImage) => Some("there is no image to restore"),
-        Some(Verdict::HealsInReplay | Verdict::Leave) => Some("this page needs no repair"),
+        Some(RepairPlan::NoImage) => Some("there is no image to restore"),
+        Some(RepairPlan::NotNeeded) => Some("this page needs no repair"),
         None => Some("nothing wrong was found with this page"),
     };
     if let Some(refusal) = refusal {
@@ -46,7 +47,7 @@ fn mark_group(state: &mut State) {
     };
     let can_be = |page: &PageId| {
         let verdict = survey.damaged(*page).map(|report| report.verdict.verdict);
-        matches!(verdict, Some(Verdict::Restore | Verdict::Rebuild))
+        verdict.is_some_and(Verdict::is_proven)
     };
     let pages = group.pages.iter().filter_map(|at| map.pages.get(*at)).map(|one| one.page);
     let pages: Vec<PageId> = pages.filter(can_be).collect();

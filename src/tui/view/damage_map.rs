@@ -4,7 +4,6 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
 use super::highlight;
-use super::triage::meaning;
 use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::verdict::survey::PageReport;
 use crate::output::check_text::{block_label, image_words, tear_words};
@@ -126,7 +125,7 @@ fn group_line(state: &State, group: &Group, is_selected: bool) -> Line<'static> 
     };
     let name = match group.key {
         GroupKey::Relation(rel, fork) => called(state, rel, fork),
-        GroupKey::Verdict(Some(verdict)) if widths.verdict > 0 => meaning(verdict).to_owned(),
+        GroupKey::Verdict(Some(verdict)) if widths.verdict > 0 => verdict.facts().meaning.to_owned(),
         GroupKey::Verdict(verdict) => verdict_name(verdict).to_owned(),
     };
     let mut spans = vec![

@@ -5,7 +5,6 @@ use std::io;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::triage::meaning;
 use super::{Body, columns, page_bytes, page_records, page_rows, waiting};
 use crate::analysis::slot_facts::SECTOR_BYTES;
 use crate::analysis::staleness::Confidence;
@@ -133,7 +132,7 @@ fn title(state: &State, sheet: &PageSheet) -> Vec<Line<'static>> {
     let name = page_and_path(&sheet.examined.called(page), page, &sheet.examined.path_of(page));
     let verdict = report.verdict.verdict;
     let (words, style) = if report.is_wrong {
-        (format!("{}: {}", verdict.name(), meaning(verdict)), look.verdict(verdict))
+        (format!("{}: {}", verdict.name(), verdict.facts().meaning), look.verdict(verdict))
     } else if report.strength == Confidence::Proven {
         ("nothing is wrong with it".to_owned(), look.good())
     } else {

@@ -9,7 +9,7 @@ use crate::output::check_text::{letter, page_title};
 use crate::tui::damage_map::verdict_letter;
 use crate::tui::facts::Survey;
 use crate::tui::look::{Look, columns, pages};
-use crate::tui::ring::{Grid, Mark, WORST_LAST};
+use crate::tui::ring::{Grid, Mark};
 use crate::tui::state::State;
 
 /// Columns in front of the map: number of the first slot of the row.
@@ -77,10 +77,7 @@ fn cell(state: &State, survey: &Survey, slots: std::ops::Range<usize>) -> Option
     };
     let worst = slots.clone().zip(marks).filter(|(slot, _)| is_shown(*slot)).map(|(_, mark)| *mark).max();
     let (symbol, mut style) = match worst.unwrap_or(Mark::Empty) {
-        Mark::Damaged(at) => {
-            let verdict = WORST_LAST.get(usize::from(at)).copied().unwrap_or(Verdict::NoImage);
-            (verdict_letter(Some(verdict)), look.verdict(verdict).add_modifier(Modifier::BOLD))
-        }
+        Mark::Damaged(verdict) => (verdict_letter(Some(verdict)), look.verdict(verdict).add_modifier(Modifier::BOLD)),
         Mark::Fails => ('x', look.bad()),
         Mark::Sound => batch_cell(look, survey, slots.clone().filter(|slot| is_shown(*slot))),
         Mark::Empty => ('.', look.faint()),
@@ -137,9 +134,9 @@ fn legend(state: &State, survey: &Survey) -> Vec<String> {
     if marks.contains(&Mark::Fails) {
         words.push("x slot fails its CRC".to_owned());
     }
-    for (at, verdict) in WORST_LAST.iter().enumerate().rev() {
-        if marks.contains(&Mark::Damaged(u8::try_from(at).unwrap_or(u8::MAX))) {
-            words.push(format!("{} {}", verdict_letter(Some(*verdict)), verdict.name()));
+    for verdict in Verdict::ALL {
+        if marks.contains(&Mark::Damaged(verdict)) {
+            words.push(format!("{} {}", verdict_letter(Some(verdict)), verdict.facts().label));
         }
     }
     words

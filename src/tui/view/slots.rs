@@ -4,7 +4,6 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::before::Facts;
-use super::triage::meaning;
 use super::{Body, highlight, waiting};
 use crate::analysis::slot_facts::Condition;
 use crate::analysis::slot_row::SlotRow;
@@ -181,7 +180,7 @@ fn details(look: Look, survey: &Survey, row: &SlotRow, width: usize) -> Vec<Line
     facts.add("on disk", disk, Style::new());
     if let Some(report) = row.page.and_then(|page| survey.damaged(page)) {
         let verdict = report.verdict.verdict;
-        facts.add("page", &format!("{}: {}", verdict.name(), meaning(verdict)), look.verdict(verdict));
+        facts.add("page", &format!("{}: {}", verdict.name(), verdict.facts().meaning), look.verdict(verdict));
         for reason in &report.verdict.reasons {
             facts.add("", &reason.to_string(), Style::new());
         }

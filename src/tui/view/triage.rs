@@ -9,8 +9,9 @@ use super::{Body, fact, findings, waiting};
 use crate::analysis::verdict::answer::{Answer, needs_something};
 use crate::analysis::verdict::judge::Verdict;
 use crate::inspect::next::step_context;
-use crate::output::check_text::{compared_words, page_title, replay_words, start_sentence};
+use crate::output::check_text::{compared_words, page_title, replay_words};
 use crate::output::next_step_text::{steps_sentence, words_of};
+use crate::output::start_words::StartWords;
 use crate::output::words::cluster::checksum_words;
 use crate::tui::body::MIN_LIST;
 use crate::tui::facts::Survey;
@@ -150,9 +151,7 @@ pub(super) fn outdated_words(state: &State) -> Option<&'static str> {
 
 /// Where else to look.
 fn here(state: &State, survey: &Survey, width: usize) -> Vec<Line<'static>> {
-    let can_be_restored =
-        |verdict: Verdict| matches!(verdict, Verdict::Restore | Verdict::Rebuild | Verdict::RestoreUnproven);
-    if !survey.pages().iter().any(|page| can_be_restored(page.verdict.verdict)) {
+    if !survey.pages().iter().any(|page| page.verdict.verdict.is_writable()) {
         return Vec::new();
     }
     let flags = step_context(&survey.examined, "").flags();
@@ -193,7 +192,7 @@ fn pending(state: &State) -> Vec<Line<'static>> {
 pub fn start_words(survey: &Survey) -> String {
     let report = &survey.examined.report;
     let label = |page| page_title(&survey.examined.called(page), page);
-    start_sentence(&report.replay, &report.outlook, &report.pages, &label)
+    StartWords::of(&report.replay, &report.outlook, &report.pages, &label).line()
 }
 
 /// Next steps. `data_dir`: as given.
@@ -268,32 +267,20 @@ fn counts(state: &State, survey: &Survey) -> Vec<Line<'static>> {
         for (at, (verdict, count)) in shown.enumerate() {
             let comma = if at == 0 { "" } else { ", " };
             spans.push(Span::raw(comma));
-            spans.push(Span::styled(format!("{count} {}", verdict.name()), look.verdict(verdict)));
+            spans.push(Span::styled(format!("{count} {}", verdict.facts().label), look.verdict(verdict)));
         }
         return vec![Line::from(spans)];
     }
     let room = width.saturating_sub(VERDICT + 8 + 34).min(60);
     let lines = shown.map(|(verdict, count)| {
         Line::from(vec![
-            Span::styled(look.fit(verdict.name(), VERDICT + 1), look.verdict(verdict)),
+            Span::styled(look.fit(verdict.facts().label, VERDICT + 1), look.verdict(verdict)),
             Span::raw(format!("{count:>6} ")),
             Span::styled(look.bar(count as f64 / all as f64, room), look.verdict(verdict)),
-            Span::styled(format!(" {}", meaning(verdict)), look.faint()),
+            Span::styled(format!(" {}", verdict.facts().meaning), look.faint()),
         ])
     });
     lines.collect()
-}
-
-pub(super) const fn meaning(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Restore => "a proven image",
-        Verdict::Rebuild => "rebuilt by replay, proven",
-        Verdict::RestoreUnproven => "an image; its proof has a gap",
-        Verdict::LosesChanges => "every image lacks changes",
-        Verdict::NoImage => "no usable image",
-        Verdict::HealsInReplay => "replay overwrites it",
-        Verdict::Leave => "leave it as it is",
-    }
 }
 
 /// Problems first, then what was not examined, then notes, as many as there is room for.

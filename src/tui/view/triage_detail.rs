@@ -6,7 +6,6 @@ use ratatui::text::{Line, Span};
 use super::damage_map::style_of;
 use super::fact;
 use super::page::evidence;
-use super::triage::meaning;
 use crate::analysis::verdict::evidence::Weight;
 use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::verdict::survey::PageReport;
@@ -105,7 +104,7 @@ fn title(look: Look, width: usize, survey: &Survey, report: &PageReport) -> Vec<
     let page = report.page;
     let verdict = report.verdict.verdict;
     let name = page_title(&survey.examined.called(page), page);
-    let words = format!("{}: {}", verdict.name(), meaning(verdict));
+    let words = format!("{}: {}", verdict.name(), verdict.facts().meaning);
     if columns(&look.plain(&name)) + 2 + columns(&words) <= width {
         let name = format!("{}  ", look.plain(&name));
         return vec![Line::from(vec![Span::styled(name, look.heading()), Span::styled(words, look.verdict(verdict))])];
@@ -135,7 +134,7 @@ fn group_lines(state: &State, survey: &Survey, group: &Group, width: usize) -> V
         }
         GroupKey::Verdict(verdict) => {
             lines.push(Line::styled(verdict_name(verdict), style_of(look, verdict)));
-            let meant = verdict.map_or("not judged yet", meaning);
+            let meant = verdict.map_or("not judged yet", |verdict| verdict.facts().meaning);
             lines.extend(fact(look, width, "means", meant, Style::new()));
         }
     }
@@ -144,7 +143,7 @@ fn group_lines(state: &State, survey: &Survey, group: &Group, width: usize) -> V
     };
     for verdict in Verdict::ALL {
         if let count @ 1.. = of(verdict) {
-            let words = format!("{count} {}: {}", verdict.name(), meaning(verdict));
+            let words = format!("{count} {}: {}", verdict.facts().label, verdict.facts().meaning);
             lines.extend(fact(look, width, "", &words, look.verdict(verdict)));
         }
     }

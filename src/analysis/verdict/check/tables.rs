@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use super::input::NameInput;
 use crate::analysis::verdict::compare::Comparison;
 use crate::analysis::verdict::doubt::Doubt;
-use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::verdict::survey::PageReport;
 use crate::types::{ForkNumber, Oid, PageId, RelFileLocator};
 
@@ -52,7 +51,7 @@ pub(super) fn weigh_tables(pages: &mut [PageReport], names: &NameInput<'_>) {
 
 /// True for a page that WAL fills, whose file ends before it, and that replay does not bring: there is nothing to overwrite.
 fn stays_behind(report: &PageReport) -> bool {
-    let is_settled = matches!(report.verdict.verdict, Verdict::HealsInReplay | Verdict::Leave);
+    let is_settled = report.verdict.verdict.needs_nothing();
     report.is_wrong
         && !report.is_unlogged
         && !is_settled

@@ -1,6 +1,6 @@
 //! Damaged pages: all of them in a table, and the first ones each on a sheet with images, proofs, tear map and bytes.
 
-use super::{CrashReport, verdict_class};
+use super::{CrashReport, tone_class};
 use crate::analysis::slot_facts::SECTOR_BYTES;
 use crate::analysis::verdict::evidence::Weight;
 use crate::analysis::verdict::sectors::{TearMap, WIDE_SECTOR_BYTES};
@@ -117,7 +117,7 @@ impl CrashReport<'_> {
             Span::text(page.disk.name()),
             Span::text(page.strength.name()),
             Span::Text(tear_words(page)),
-            Span::Mark(verdict.name().to_owned(), verdict_class(verdict)),
+            Span::Mark(verdict.facts().label.to_owned(), tone_class(verdict.facts().tone)),
             Span::Text(chosen.map_or_else(|| "-".to_owned(), image_words)),
         ]
     }
@@ -160,7 +160,7 @@ fn write_evidence_parts(parent: &mut Blocks, page: &PageReport) {
             EvidencePart::Fact(name, value) => facts.push((name, value.into())),
             EvidencePart::Verdict(verdict, source) => {
                 let source = source.map_or_else(String::new, |source| format!(": {source}"));
-                let mark = Span::Mark(format!("{}{source}", verdict.name()), verdict_class(verdict));
+                let mark = Span::Mark(format!("{}{source}", verdict.facts().label), tone_class(verdict.facts().tone));
                 facts.push(("verdict", [mark].into()));
             }
             EvidencePart::Image(words) | EvidencePart::Step(_, words) => facts.push(("", words.into())),

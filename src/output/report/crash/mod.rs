@@ -12,14 +12,16 @@ pub use repair::{PlanShown, PlannedBytes};
 use super::Provenance;
 use super::closing::{findings_section, origin, skipped_box};
 use crate::analysis::verdict::answer::Answer;
+use crate::analysis::verdict::facts::Tone;
 use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::verdict::next_step::NextStep;
 use crate::cluster::file_digest::FileDigest;
-use crate::output::check_text::{page_title, replay_words, start_sentence};
+use crate::output::check_text::{page_title, replay_words};
 use crate::output::closing::Closing;
 use crate::output::document::{Blocks, Document, ListKind, Span};
 use crate::output::documents::JudgedCluster;
 use crate::output::next_step_text::words_of;
+use crate::output::start_words::StartWords;
 use crate::repair::journal_seen::FoundJournals;
 use crate::types::PageId;
 
@@ -58,13 +60,13 @@ pub(crate) struct CrashReport<'a> {
     pub pressed: &'a [Pressed],
 }
 
-/// The class of a verdict: what colour its word has.
-const fn verdict_class(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Restore | Verdict::Rebuild | Verdict::HealsInReplay => "good",
-        Verdict::RestoreUnproven => "doubt",
-        Verdict::LosesChanges | Verdict::NoImage => "bad",
-        Verdict::Leave => "faint",
+/// The class of the style of a tone.
+const fn tone_class(tone: Tone) -> &'static str {
+    match tone {
+        Tone::Good => "good",
+        Tone::Doubt => "doubt",
+        Tone::Loss | Tone::Bad => "bad",
+        Tone::Quiet => "faint",
     }
 }
 
@@ -120,7 +122,7 @@ impl CrashReport<'_> {
                 Answer::Uncertain => ("doubt", "Something was not examined or is not certain"),
             };
             inner.strong_box(class, heading, |answer| {
-                answer.paragraph(start_sentence(&report.replay, &report.outlook, &report.pages, &label));
+                answer.paragraph(StartWords::of(&report.replay, &report.outlook, &report.pages, &label).line());
                 answer.note(format!("Exit status {}.", self.answer.status()));
             });
             let mut known = Vec::new();
@@ -135,8 +137,9 @@ impl CrashReport<'_> {
             let found =
                 Verdict::ALL.into_iter().map(|verdict| (verdict, count(verdict))).filter(|(_, count)| *count > 0);
             let rows = found.map(|(verdict, count)| {
-                let mark = Span::Mark(verdict.name().to_owned(), verdict_class(verdict));
-                [mark, Span::number(count), Span::text(verdict_words(verdict))]
+                let facts = verdict.facts();
+                let mark = Span::Mark(facts.label.to_owned(), tone_class(facts.tone));
+                [mark, Span::number(count), Span::text(facts.meaning)]
             });
             if report.pages.is_empty() {
                 inner.paragraph("No damaged page was found among those that were examined.");
@@ -189,18 +192,5 @@ impl CrashReport<'_> {
             origin(inner, self.made, self.cluster.program, self.answer);
             inner.note("The same answers for programs: check --format json. Nothing was written into the cluster.");
         });
-    }
-}
-
-/// Meaning of a verdict, in a few words.
-const fn verdict_words(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Restore => "a proven image exists; restoring it loses no committed data",
-        Verdict::Rebuild => "a page rebuilt by replay can be put there; nothing is lost",
-        Verdict::RestoreUnproven => "an image exists, but the proof has a gap",
-        Verdict::LosesChanges => "every image lacks committed changes",
-        Verdict::NoImage => "no usable image exists",
-        Verdict::HealsInReplay => "recovery overwrites the page; nothing to do",
-        Verdict::Leave => "unlogged, about to be removed, or a map page that servers take for empty",
     }
 }

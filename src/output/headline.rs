@@ -1,0 +1,66 @@
+//! The answer that an output begins with, and repeats at its end where the beginning is out of view.
+
+use std::io::{self, Write};
+
+use super::escape::printable;
+use super::start_words::StartWords;
+use super::text::{Layout, wrapped};
+use crate::analysis::verdict::answer::Answer;
+use crate::analysis::verdict::facts::Tone;
+
+/// Lines of output that fit on a screen together with the prompt.
+const SCREEN_LINES: usize = 24;
+
+/// Columns of the longest badge that shares its line.
+const SHORT_BADGE: usize = 16;
+
+/// A badge, and the sentence that matters most.
+#[derive(Clone, Debug)]
+pub(crate) struct Headline {
+    badge: &'static str,
+    tone: Tone,
+    sentences: Vec<String>,
+    answer: Answer,
+}
+
+impl Headline {
+    /// A good badge is one of doubt where the answer is not good.
+    pub(crate) fn new(badge: &'static str, tone: Tone, sentences: Vec<String>, answer: Answer) -> Self {
+        let tone = match (tone, answer) {
+            (Tone::Good, Answer::Wrong | Answer::Uncertain) => Tone::Doubt,
+            (tone, _) => tone,
+        };
+        Self { badge, tone, sentences, answer }
+    }
+
+    pub(crate) fn of_start(start: &StartWords, answer: Answer) -> Self {
+        Self::new(start.badge.label(), start.badge.tone(), start.sentences.clone(), answer)
+    }
+
+    /// The badge with the first sentence, the others below.
+    pub(crate) fn write(&self, out: &mut dyn Write, layout: Layout) -> io::Result<()> {
+        let painted = layout.paint.tone(self.tone, self.badge);
+        let [first, rest @ ..] = self.sentences.as_slice() else { return writeln!(out, "{painted}") };
+        if self.badge.len() > SHORT_BADGE {
+            writeln!(out, "{painted}")?;
+            wrapped(out, layout, "    ", 4, &printable(first))?;
+        } else {
+            wrapped(out, layout, &format!("{painted}   "), self.badge.len() + 3, &printable(first))?;
+        }
+        rest.iter().try_for_each(|sentence| wrapped(out, layout, "  ", 2, &printable(sentence)))
+    }
+
+    /// The exit status in words, after the badge where `lines` came between.
+    pub(crate) fn write_end(&self, out: &mut dyn Write, layout: Layout, lines: usize) -> io::Result<()> {
+        let words = match self.answer {
+            Answer::Fine => "no problem found",
+            Answer::Wrong => "problems found",
+            Answer::Uncertain => "something was not checked or is uncertain",
+        };
+        let badge = match lines > SCREEN_LINES {
+            true => format!("{}   ", layout.paint.tone(self.tone, self.badge)),
+            false => String::new(),
+        };
+        writeln!(out, "\n{badge}exit status {}: {words}", self.answer.status())
+    }
+}
