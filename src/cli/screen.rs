@@ -158,7 +158,7 @@ pub(crate) fn take_leave(ended: &Ended, out: &mut dyn Write) -> Result<Outcome, 
     writeln!(out, "damaged pages: {}", survey.pages().len())?;
     writeln!(out, "on startup: {}", printable(&start_words(survey)))?;
     for skipped in survey.examined.coverage.skipped.iter().take(3) {
-        writeln!(out, "not examined: {}", printable(&skipped.to_string()))?;
+        writeln!(out, "not checked: {}", printable(&skipped.to_string()))?;
     }
     // As `check` ends: every command on a line of its own, to be copied.
     let columns = rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col).filter(|col| *col >= 40);

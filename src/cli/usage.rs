@@ -58,7 +58,7 @@ pub enum UsageError {
     #[error("\"{0}\" is not a valid set: expected NAME=PATH")]
     NotASet(String),
     /// Fewer than two sets.
-    #[error("nothing to compare: give at least two sets, NAME=PATH NAME=PATH")]
+    #[error("nothing to compare: pass at least two sets, NAME=PATH NAME=PATH")]
     OneSet,
     /// Two sets of the same name.
     #[error("two sets are called \"{0}\": give each another name")]

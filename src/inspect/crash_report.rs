@@ -189,7 +189,7 @@ fn wal_of(examined: &Examination) -> Vec<WalRun> {
 
 fn plan_of(request: &CrashReportRequest, examined: &Examination) -> Result<PlanShown, String> {
     if examined.interrupted() {
-        return Err("the examination was interrupted.".to_owned());
+        return Err("the check was interrupted.".to_owned());
     }
     let (data_dir, jobs) = (request.check.data_dir.clone(), request.check.jobs);
     let wanted = RepairRequest { data_dir, jobs, ..RepairRequest::default() };
@@ -246,7 +246,7 @@ fn digests_of(examined: &Examination, watch: &dyn Watch) -> Vec<(String, Result<
             let digest = match digest_file(&path, Links::Refuse, &go_on) {
                 Ok(Some(digest)) => Ok(digest),
                 Ok(None) => Err("not checked: reading was interrupted".to_owned()),
-                Err(error) => Err(format!("not examined: {error}")),
+                Err(error) => Err(format!("not checked: {error}")),
             };
             (name, digest)
         })

@@ -68,7 +68,7 @@ pub enum InspectError {
     #[error(transparent)]
     InnodbFiles(AccessError),
     /// No tablespace has this number or path.
-    #[error("no tablespace {0} is there: give its number, or its path in the data directory, as in shop/orders.ibd")]
+    #[error("no tablespace {0} exists: pass its number, or its path in the data directory, as in shop/orders.ibd")]
     NoSuchTablespace(String),
     /// The tablespace ends before the page.
     #[error("{0} is past the end of the tablespace, or cannot be read")]
@@ -94,7 +94,7 @@ pub enum InspectError {
         why: Box<DonorRefusal>,
     },
     /// As before, where a bare segment name was given.
-    #[error("{0}; give the directory of the segments with -p DIRECTORY")]
+    #[error("{0}; pass the directory of the segments with -p DIRECTORY")]
     SegmentWithoutDirectory(#[source] WalSetError),
     /// A range of WAL ends before it begins.
     #[error("the start {start} is after the end {end}")]
@@ -239,7 +239,7 @@ pub enum InspectError {
     #[error("the journal holds no page {0}")]
     NotInJournal(PageName),
     /// A name stands for several pages of the journal.
-    #[error("{0} matches several pages: give the path of the file")]
+    #[error("{0} matches several pages: pass the path of the file")]
     SeveralPages(PageName),
     /// A relation was named in a form that none has.
     #[error(transparent)]

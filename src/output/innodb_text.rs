@@ -268,7 +268,7 @@ pub(crate) fn write_innodb_page(
     write_fact(out, layout, "offset", &format!("{:#X}", page.offset))?;
     let state = match page.state {
         PageState::Damaged(fault) => fault.to_string(),
-        PageState::Sound(algorithm) => format!("whole ({})", algorithm.name()),
+        PageState::Sound(algorithm) => format!("intact ({})", algorithm.name()),
         PageState::Empty => "zero-filled".to_owned(),
         PageState::Unverifiable(_) => "cannot be tested: encrypted, or compressed in an unknown way".to_owned(),
     };
@@ -361,7 +361,7 @@ pub(crate) fn innodb_steps(pages: &[InnodbPage], is_complete: bool, arguments: &
     let groups: [(&[HeldImage], &str); 4] = [
         (
             &[HeldImage::Newer, HeldImage::Same, HeldImage::Older],
-            "the buffer holds a whole image; compare it with a backup",
+            "the buffer has an intact image; compare it with a backup",
         ),
         (&[HeldImage::Encrypted], "the image is encrypted; only a server with the key can read it"),
         (&[HeldImage::Missing, HeldImage::Unreadable], "no usable image; only a backup may have the contents"),

@@ -245,8 +245,8 @@ fn bring_rest(archived: &[ArchivedSegment], missing: &MissingSegments, dir: &str
     }
     let (named, files, how) = found_elsewhere(archived);
     sentence.push_str(&format!(
-        " What was examined with the directory holds WAL that pg_wal lacks, or has damaged: {named}. Copy it into pg_wal{how}, \
-         readable for the owner of the directory, and check again.",
+        " WAL that pg_wal lacks or has damaged was found elsewhere: {named}. Copy it into pg_wal{how}, readable by \
+         the owner of the directory, and check again.",
     ));
     if !missing.is_empty() {
         sentence.push_str(&format!(" Still missing: {missing}."));
@@ -437,19 +437,21 @@ fn newer_release(unknown: UnknownVersion) -> String {
             named_version(version)
         ),
         UnknownVersion::Control { version, is_signed: true } => format!(
-            "Use a newer release of this program: it does not know version {version} of pg_control. The file is whole (its CRC \
-             is right): leave it as it is, and do not run pg_resetwal."
+            "Use a newer release of this program: it does not know version {version} of pg_control. The file is \
+             intact (its CRC is valid): leave it as it is, and do not run pg_resetwal."
         ),
         UnknownVersion::Control { version, is_signed: false } => format!(
-            "Use a newer release of this program: it does not know version {version} of pg_control, and cannot say whether the \
-             file is whole. Probably it is only newer than this program: leave it as it is, and do not run pg_resetwal."
+            "Use a newer release of this program: it does not know version {version} of pg_control, and cannot tell \
+             whether the file is intact. It is probably only newer than this program: leave it as it is, and do not \
+             run pg_resetwal."
         ),
         UnknownVersion::Wal { magic } if magic.is_unreleased() => format!(
-            "No release of this program reads WAL that replay needs ({magic}): leave it where it is, and use the server that wrote it."
+            "No release of this program reads WAL that recovery needs ({magic}): leave it where it is, and use the \
+                server that wrote it."
         ),
         UnknownVersion::Wal { magic } => format!(
-            "Use a newer release of this program: WAL that replay needs is in pg_wal, of a version that it does not know \
-             ({magic}). Leave that WAL where it is; a server of the version that wrote it may well replay it."
+            "Use a newer release of this program: WAL that recovery needs is in pg_wal, in a version that it does not \
+             know ({magic}). Leave that WAL where it is; a server of the version that wrote it may well replay it."
         ),
     }
 }

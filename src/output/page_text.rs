@@ -183,7 +183,7 @@ pub(crate) fn write_history(
     for (index, event) in events.iter().enumerate() {
         if let Some(redo) = redo_lsn.filter(|redo| !redo_shown && event.start_lsn >= *redo) {
             redo_shown = true;
-            table.add_row([redo.to_string(), String::new(), "-- replay begins here --".to_owned()]);
+            table.add_row([redo.to_string(), String::new(), "-- recovery begins here --".to_owned()]);
         }
         if long && index == MAX_RECORDS {
             let left_out = events.len() - 2 * MAX_RECORDS;

@@ -150,7 +150,7 @@ fn xlog_facts(payload: &XlogPayload) -> Vec<Fact> {
             vec![fact("recovery", format!("ends; timeline {} follows {}", tli.0, prev_tli.0)), time(at)]
         }
         XlogPayload::FpiForHint => vec![fact("images", "of pages of which only hint bits changed")],
-        XlogPayload::Fpi => vec![fact("images", "of whole pages, and nothing else")],
+        XlogPayload::Fpi => vec![fact("images", "only of full pages")],
         XlogPayload::OverwriteContrecord { overwritten_lsn, time: at } => {
             vec![fact("replaces", format!("the record at {overwritten_lsn}, which a crash cut off")), time(at)]
         }

@@ -11,7 +11,7 @@ pub(crate) fn tar_backup_words(backup: &TarBackup) -> String {
     let name = directory.file_name().map_or_else(|| "backup".to_owned(), |name| name.to_string_lossy().into_owned());
     let target = directory.with_file_name(format!("{name}.unpacked"));
     let mut lines = vec![format!(
-        "{} is a base backup in tar format ({}), not a data directory; unpack it and examine the result:",
+        "{} is a base backup in tar format ({}), not a data directory; unpack it and check the result:",
         backup.directory.display(),
         backup.base.name
     )];

@@ -194,7 +194,7 @@ pub(crate) fn write_protection(
     write_fitted(out, layout, table, &Fit::default().numbers(1..5).numbers(6..8))?;
     let always = protection.always;
     let words = format!(
-        "{} images ({}) are written whatever the guard: records require them, or they log a page as a whole.",
+        "{} images ({}) are written whatever the guard: records require them, or they log a full page.",
         always.images,
         size_words(always.image_bytes)
     );

@@ -205,7 +205,7 @@ pub(crate) fn guard_directory(
 
 /// A reason that comes before all others: what could not even be opened.
 pub(crate) fn unopened(what: &dyn std::fmt::Display) -> Blocker {
-    let advice = "nothing is written into a data directory that cannot be examined";
+    let advice = "nothing is written into a data directory that cannot be checked";
     Blocker { kind: "unreadable", what: what.to_string(), advice, flag: None }
 }
 

@@ -329,7 +329,7 @@ mod tests {
     fn by_verdict_and_one_by_one() {
         let by_verdict = map(&MapOrder { grouping: Grouping::Verdict, ..MapOrder::default() });
         let worst: Vec<_> = by_verdict.groups.iter().map(|group| verdict_name(group.worst)).collect();
-        assert_eq!(worst, ["no_image", "restore", "heals_in_replay"]);
+        assert_eq!(worst, ["no image", "restore", "fixed by recovery"]);
         let single = map(&MapOrder { grouping: Grouping::Block, ..MapOrder::default() });
         assert_eq!((single.rows.len(), numbers(&single)[2]), (5, (2, 9)));
     }

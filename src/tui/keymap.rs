@@ -206,7 +206,7 @@ pub const KEYS: &[Binding] = &[
         Command::Show(View::Findings),
         &[View::Triage],
         "F",
-        "every finding: problems, what was not examined, notes",
+        "every finding: problems, skipped parts, notes",
         "findings",
     ),
     bind(&[char_key('f')], Command::OnlyMatches, &[View::Slots], "f", "show only matches, or all", "all"),

@@ -154,7 +154,7 @@ fn inspect_ring(files: &[&DwbFile], staleness: &PatchRing, facts: &ClusterFacts,
         );
     }
     if staleness.has_wrapped() {
-        findings.push(WRAPPED.note("the current batch fills the whole ring"));
+        findings.push(WRAPPED.note("the current batch fills the whole buffer"));
     }
 }
 

@@ -156,12 +156,13 @@ impl InnodbExamination {
         let wrong = count(&|page| page.state == PageState::Empty && page.is_wrong());
         if damaged > 0 {
             self.findings.push(rules::DAMAGED_PAGES.problem(format!(
-                "damaged pages: {damaged}; the doublewrite buffer holds a whole image of {with_image}"
+                "damaged pages: {damaged}; the doublewrite buffer has an intact image of {with_image}"
             )));
         }
         if newer > 0 {
             self.findings.push(rules::OLDER_IMAGES.problem(format!(
-                "whole pages newer than the end of the redo log, with an older image in the doublewrite buffer: {newer}"
+                "intact pages newer than the end of the redo log, with an older image in the doublewrite buffer: \
+                    {newer}"
             )));
         }
         if zero > 0 {

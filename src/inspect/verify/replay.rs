@@ -360,7 +360,8 @@ pub(super) fn damaged_pages(replay: Option<&ReplaySummary>, counts: &PageCounts,
     };
     let count = healed.saturating_add(real_damage).saturating_add(unknown);
     let what = format!(
-        "{count} of {pages} pages are damaged: {healed} healed in replay, {real_damage} real damage, {unknown} unknown"
+        "{count} of {pages} pages are damaged: {healed} fixed by recovery, {real_damage} real damage, {unknown} \
+            unknown"
     );
     let finding = match (real_damage, unknown) {
         (0, 0) => rules::DAMAGED_PAGES.note(what).because(ALL_HEALED),
@@ -374,5 +375,5 @@ const NO_REPLAY: &str = "nothing repairs them: no replay will happen";
 const REPLAY_AHEAD: &str = "recovery may repair those that changed since the last checkpoint, not the others";
 const ALL_HEALED: &str =
     "replay replaces or removes each of them before anything reads it, or the server does not need it";
-const NOT_ALL_HEALED: &str = "replay does not heal all of them: see each page";
-const HEALING_UNKNOWN: &str = "WAL does not say of all of them whether replay heals them: see each page";
+const NOT_ALL_HEALED: &str = "recovery does not fix all of them: see each page";
+const HEALING_UNKNOWN: &str = "WAL does not show whether recovery fixes all of them: see each page";

@@ -29,7 +29,7 @@ impl fmt::Display for ScannedFiles {
         let Self { pages, files, zeroed, unproven } = self;
         write!(f, "{pages} pages in {files} files ({zeroed} zero-filled)")?;
         match unproven {
-            Some(count) => write!(f, "; without checksums {count} are not proven whole"),
+            Some(count) => write!(f, "; without checksums {count} are not proven intact"),
             None => Ok(()),
         }
     }

@@ -96,7 +96,7 @@ impl fmt::Display for NoPageSize {
             Self::NoneNamed => f.write_str("no page header gives a page size"),
             Self::Several(named) => {
                 let named: Vec<String> = named.iter().map(|(size, count)| format!("{size} in {count} files")).collect();
-                write!(f, "page headers give different page sizes: {}", named.join(", "))
+                write!(f, "page headers have different page sizes: {}", named.join(", "))
             }
         }
     }

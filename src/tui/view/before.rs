@@ -49,7 +49,7 @@ pub(super) fn body(state: &State) -> Body<'_> {
     add_counts(&mut facts, sheet);
     let before = state.plan.before.as_deref();
     match before.map(|before| (before, &before.found)) {
-        None => facts.add("needed", "journal, files and guards are being examined", look.faint()),
+        None => facts.add("needed", "journal, files and guards are being checked", look.faint()),
         Some((_, Err(why))) => facts.add("refused", why, look.bad()),
         Some((before, Ok(found))) => add_found(&mut facts, state, before, found),
     }

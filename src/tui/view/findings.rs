@@ -49,7 +49,7 @@ pub(super) fn body(state: &State) -> Body<'_> {
 
 fn counts(all: &[FindingLine<'_>]) -> String {
     let of = |label: &str| all.iter().filter(|one| one.label() == label).count();
-    format!("problems {}, not examined {}, notes {}", of("problem"), of("skipped"), of("note"))
+    format!("problems {}, not checked {}, notes {}", of("problem"), of("skipped"), of("note"))
 }
 
 pub(super) fn style(look: Look, one: FindingLine<'_>) -> Style {

@@ -254,7 +254,7 @@ fn counts(state: &State, survey: &Survey) -> Vec<Line<'static>> {
     if all == 0 {
         return vec![match survey.answer {
             Answer::Uncertain => {
-                let words = "no damaged page was found, but not everything was examined or is certain";
+                let words = "no damaged page was found, but not everything was checked or is certain";
                 Line::styled(look.cut(words, width), look.doubt())
             }
             Answer::Fine | Answer::Wrong => Line::styled("no damaged page", look.good()),

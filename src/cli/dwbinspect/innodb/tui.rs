@@ -49,7 +49,7 @@ pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> 
     writeln!(out, "damaged pages: {}", survey.damaged())?;
     writeln!(out, "startup: {NOT_PREDICTED}")?;
     for skipped in survey.examined.coverage.skipped.iter().take(3) {
-        writeln!(out, "not examined: {}", printable(&skipped.to_string()))?;
+        writeln!(out, "not checked: {}", printable(&skipped.to_string()))?;
     }
     for step in &survey.steps {
         writeln!(out, "next step: {}", step.words)?;

@@ -82,7 +82,7 @@ impl CrashReport<'_> {
         let pages = &self.cluster.report.pages;
         main.section("pages", "Damaged pages", |inner| {
             if pages.is_empty() {
-                return inner.paragraph("None was found among the pages that were examined.");
+                return inner.paragraph("None was found on the pages that were checked.");
             }
             let rows = pages.iter().take(MAX_ROWS).enumerate().map(|(index, page)| self.row(index, page));
             let caption = match (pages.len() > MAX_ROWS, pages.len() > self.sheets.len()) {

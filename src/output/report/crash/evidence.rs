@@ -103,7 +103,7 @@ impl CrashReport<'_> {
             let unknown = || "unknown".to_owned();
             let known = [
                 ("recovery", replay.recovery.name().replace('_', " ")),
-                ("replay begins at", replay.redo_lsn.map_or_else(unknown, |lsn| lsn.to_string())),
+                ("recovery begins at", replay.redo_lsn.map_or_else(unknown, |lsn| lsn.to_string())),
                 ("valid WAL ends at", replay.end_lsn.map_or_else(unknown, |lsn| lsn.to_string())),
             ];
             inner.facts(known);

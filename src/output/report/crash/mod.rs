@@ -75,7 +75,7 @@ impl CrashReport<'_> {
     pub fn document(&self) -> Document {
         let data_dir = self.cluster.context.data_dir;
         let directory = [Span::text("Data directory "), Span::code(data_dir)].into();
-        let lead = vec![directory, format!("Examined {}", self.made.time).into()];
+        let lead = vec![directory, format!("Checked {}", self.made.time).into()];
         let body = Blocks::of(|main| {
             self.write_skipped(main);
             self.write_start(main);
@@ -104,7 +104,7 @@ impl CrashReport<'_> {
 
     fn write_skipped(&self, main: &mut Blocks) {
         if self.is_partial {
-            main.strong_box("bad", "Not examined: most pages", |inner| {
+            main.strong_box("bad", "Not checked: most pages", |inner| {
                 inner.paragraph("Only pages that the double write buffer holds were judged (--dwb-only).");
             });
         }
@@ -119,7 +119,7 @@ impl CrashReport<'_> {
             let (class, heading) = match self.answer {
                 Answer::Fine => ("good", "Recovery loses no data"),
                 Answer::Wrong => ("bad", "Problems found"),
-                Answer::Uncertain => ("doubt", "Something was not examined or is not certain"),
+                Answer::Uncertain => ("doubt", "Something was not checked or is uncertain"),
             };
             inner.strong_box(class, heading, |answer| {
                 answer.paragraph(StartWords::of(&report.replay, &report.outlook, &report.pages, &label).line());
@@ -142,7 +142,7 @@ impl CrashReport<'_> {
                 [mark, Span::number(count), Span::text(facts.meaning)]
             });
             if report.pages.is_empty() {
-                inner.paragraph("No damaged page was found among those that were examined.");
+                inner.paragraph("No damaged page was found among those that were checked.");
             } else {
                 let caption = format!("Damaged pages by verdict: {} in all", report.pages.len());
                 inner.table(caption, ["verdict", "pages", "meaning"], rows);

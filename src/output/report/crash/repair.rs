@@ -76,7 +76,7 @@ impl CrashReport<'_> {
         main.section("journals", "Journals of repairs", |inner| {
             let journals = match &self.journals.journals {
                 Ok(journals) => journals,
-                Err(why) => return inner.paragraph(format!("Not examined: {why}")),
+                Err(why) => return inner.paragraph(format!("Not checked: {why}")),
             };
             if journals.is_empty() {
                 return inner
@@ -87,12 +87,12 @@ impl CrashReport<'_> {
                 let mut known = vec![("journal", directory)];
                 match &seen.state {
                     Ok(state) => known.extend(self.journal_facts(state)),
-                    Err(why) => known.push(("not examined", why.to_string())),
+                    Err(why) => known.push(("not checked", why.to_string())),
                 }
                 inner.facts(known);
             }
             if self.journals.more > 0 {
-                inner.paragraph(format!("{} older ones are there and were not examined.", self.journals.more));
+                inner.paragraph(format!("{} older ones exist and were not checked.", self.journals.more));
             }
         });
     }

@@ -100,7 +100,7 @@ impl WalReport<'_> {
         let always = what_if.protection.always;
         to.figure(plot.bars(), |figure| {
             figure.note(format!(
-                "{} images ({}) are written whatever the guard: records require them, or they log a page as a whole.",
+                "{} images ({}) are written whatever the guard: records require them, or they log a full page.",
                 grouped(always.images),
                 size(always.image_bytes)
             ));
