@@ -35,7 +35,7 @@
 //! # Check of a cluster
 //!
 //! Every page is read, compared with the images of the double write buffer and of WAL, and judged. `()` watches nothing;
-//! a [`Watch`](inspect::check::Watch) of your own learns how far the check is, and can break it off.
+//! a [`Watch`](inspect::check::Watch) of your own receives the progress of the check, and can interrupt it.
 //!
 //! ```
 //! use pgforensics::analysis::verdict::answer::Answer;

@@ -1,4 +1,4 @@
-//! What a report finds: rules, each declared beside what detects it, and findings made by them.
+//! Rules, each declared next to its detector, and findings made by them.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ pub enum Severity {
     Problem,
 }
 
-/// What a rule is about: its table in `docs/findings.md`.
+/// Subject of a rule: its table in `docs/findings.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::EnumIter)]
 pub enum Part {
     /// The cluster as a whole.
@@ -37,13 +37,13 @@ pub enum Part {
 pub struct Rule {
     /// Stable name for programs.
     pub code: &'static str,
-    /// What it is about.
+    /// Its subject.
     pub part: Part,
     /// Why it matters, in one line; a finding may have a more exact reason.
     pub why: &'static str,
-    /// What it means, for `docs/findings.md`.
+    /// Meaning, for `docs/findings.md`.
     pub means: &'static str,
-    /// What to do, for `docs/findings.md`.
+    /// Action, for `docs/findings.md`.
     pub action: &'static str,
 }
 
@@ -113,7 +113,7 @@ impl Finding {
         self.rule == rule
     }
 
-    /// The same with a more exact reason than that of the rule.
+    /// Sets a more exact reason than that of the rule.
     pub(crate) fn because(self, why: &'static str) -> Self {
         Self { why, ..self }
     }
@@ -122,13 +122,13 @@ impl Finding {
         Self { file: Some(file.to_owned()), ..self }
     }
 
-    /// The same, at an offset of its file.
+    /// Sets the offset in its file.
     #[must_use]
     pub fn at(self, offset: u64) -> Self {
         Self { offset: Some(offset), ..self }
     }
 
-    /// The same, about WAL from the first address to the second.
+    /// Sets the range of WAL that it is about.
     pub(crate) fn of_wal(self, from: Lsn, to: Lsn) -> Self {
         Self { lsns: Some((from, to)), ..self }
     }

@@ -41,11 +41,11 @@ pub struct Batch {
     pub longest_ascending_run: u64,
 }
 
-/// What separates batches: verdict, then the part within it.
+/// Key of a batch: verdict, then the part within it.
 type BatchKey = (BatchVerdict, usize);
 
-/// Finds the batches and describes each. Reads every slot once more, with `jobs` threads. `None` when `watch`, asked at each
-/// slot, broke it off.
+/// Finds the batches and describes each. Reads every slot again, with `jobs` threads. `None` when `watch`, called at each
+/// slot, interrupted.
 pub(crate) fn find_batches(
     set: &DwbSet,
     staleness: &Staleness,

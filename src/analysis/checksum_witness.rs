@@ -56,7 +56,7 @@ impl ChecksumsContradict {
 
 impl ChecksumWitness {
     /// Nothing was seen yet. `None` where checksums are not off by `pg_control`, or can have been on since the redo point: on
-    /// standbys, whose restartpoints may be of before a start, and where servers turn them off while they run.
+    /// standbys, whose restartpoints may be older than the last startup, and where servers turn them off while they run.
     /// `is_settled`: by [`is_settled`](super::cluster_condition::is_settled).
     #[must_use]
     pub fn of(control: Option<&ControlFile>, major: Major, is_settled: bool) -> Option<Self> {
@@ -78,7 +78,7 @@ impl ChecksumWitness {
         }
     }
 
-    /// What the pages say, when they contradict `pg_control`.
+    /// Finding if the pages contradict `pg_control`.
     #[must_use]
     pub fn finish(&self) -> Option<ChecksumsContradict> {
         let (newer, right) = (self.newer.load(Ordering::Relaxed), self.right.load(Ordering::Relaxed));

@@ -1,4 +1,4 @@
-//! What the state of a cluster means for whoever wants to start it.
+//! Meaning of the state of a cluster for startup.
 
 use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::data_dir::DataDir;
@@ -14,8 +14,8 @@ pub fn is_settled(control: Option<&ControlFile>, signs: &RecoverySigns, server: 
     by_state && signs.signals.is_empty() && is_no_backup(signs, server)
 }
 
-/// WAL at hand tells what recovery, perhaps one that was cut off, did with files since its redo point: it is neither settled nor a backup.
-/// Where the checkpoint after crash recovery fails, `pg_control` says "shutting down".
+/// The available WAL shows all changes of files by recovery, complete or not, since its redo point: the cluster is neither
+/// settled nor a backup. Where the checkpoint after crash recovery fails, `pg_control` says "shutting down".
 ///
 /// Source: `CreateCheckPoint`, `src/backend/access/transam/xlog.c`.
 pub(crate) fn is_replayed(control: Option<&ControlFile>, signs: &RecoverySigns, server: &ServerSign) -> bool {
@@ -27,7 +27,7 @@ fn is_no_backup(signs: &RecoverySigns, server: &ServerSign) -> bool {
     signs.backup_label.is_none() && !server.may_be_running()
 }
 
-/// What happened to a cluster, and what a start will do.
+/// Condition of a cluster, and what startup will do.
 #[derive(Clone, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantNames)]
 #[strum(serialize_all = "snake_case")]
 pub enum ClusterCondition {
@@ -35,7 +35,7 @@ pub enum ClusterCondition {
     Unknown,
     /// A server runs on the directory; what shows it.
     Running(String),
-    /// A server may be running on the directory; what speaks for it.
+    /// A server may be running on the directory; with the evidence.
     MayBeRunning(String),
     /// A base backup that has not been recovered yet.
     BaseBackup,
@@ -45,17 +45,17 @@ pub enum ClusterCondition {
     ShutDown,
     /// A standby that was stopped cleanly.
     StandbyShutDown {
-        /// Where replay goes on.
+        /// Where recovery continues.
         redo_lsn: Lsn,
     },
     /// Archive recovery was cut off.
     InArchiveRecovery {
-        /// Where replay goes on.
+        /// Where recovery continues.
         redo_lsn: Lsn,
         /// From here on the cluster is consistent.
         consistent_lsn: Lsn,
     },
-    /// A crash: a start replays WAL.
+    /// A crash: startup replays WAL.
     Crashed {
         /// Where replay starts.
         redo_lsn: Lsn,

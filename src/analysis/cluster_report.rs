@@ -66,7 +66,7 @@ fn taken_number(what: String, refuses_start: bool) -> Finding {
     } else {
         STALE_PID_FILE
             .note(what)
-            .because("left by the crash; a process of another user does not keep the server from starting")
+            .because("left by the crash; another user's process does not keep the server from starting")
     }
 }
 
@@ -195,5 +195,5 @@ rules! {
     RECOVERY_SIGNAL: Cluster "recovery_signal",
         why: "the server will start as a standby or in archive recovery",
         means: "The server will start as a standby or in archive recovery",
-        action: "Remove the file only if you do not want that";
+        action: "Remove the file only if recovery should not use it";
 }

@@ -1,13 +1,13 @@
-//! What was examined and what could not be.
+//! Coverage of a check.
 
 use super::skipped::{ByteRange, SkipClass, SkipReason, Skipped, SkippedPart};
 
-/// What was examined and what could not be; part of every report.
+/// Checked and skipped parts; part of every report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {
     /// Items that were examined: slots, pages or records, as the report says.
     pub examined: u64,
-    /// What was not.
+    /// Skipped parts.
     pub skipped: Vec<Skipped>,
 }
 
@@ -38,7 +38,7 @@ impl Coverage {
         }
     }
 
-    /// The user broke it off: the result is partial.
+    /// The user interrupted it: the result is partial.
     #[must_use]
     pub fn is_interrupted(&self) -> bool {
         self.skipped.iter().any(|skipped| skipped.reason.class() == SkipClass::Interrupted)

@@ -33,14 +33,14 @@ pub struct DwbReport {
     pub files: Vec<FileReport>,
     /// Judgement of every slot.
     pub staleness: Staleness,
-    /// What looks wrong or is worth knowing.
+    /// Findings.
     pub findings: Vec<Finding>,
-    /// What was examined and what was not.
+    /// Coverage.
     pub coverage: Coverage,
 }
 
 /// Reads every slot of every file once with `jobs` threads, judges the set, and shows each slot in order, with the index of
-/// its file in the set. `visit` can break it off: then the report says so, and nothing of a part that was read.
+/// its file in the set. `visit` can interrupt: then the report says so, and contains nothing of the part that was read.
 #[must_use]
 pub fn examine_slots(
     set: &DwbSet,
@@ -164,7 +164,9 @@ fn inspect_file(
     }
     if detection.trailing_bytes > 0 {
         let offset = file.size_bytes().saturating_sub(detection.trailing_bytes);
-        add(TRAILING_BYTES.problem(format!("{} bytes after the last whole slot", detection.trailing_bytes)).at(offset));
+        add(TRAILING_BYTES
+            .problem(format!("{} bytes after the last complete slot", detection.trailing_bytes))
+            .at(offset));
     }
     if detection.longer_than_header {
         add(LONGER_THAN_HEADER.problem("holds more slots than its header says"));
@@ -224,7 +226,7 @@ rules! {
         action: "Find a complete copy";
     TRAILING_BYTES: DoubleWriteBuffer "trailing_bytes",
         why: "the file was cut, or has another layout",
-        means: "Bytes after the last whole slot",
+        means: "Bytes after the last complete slot",
         action: "The file was cut, or another layout wrote it";
     LONGER_THAN_HEADER: DoubleWriteBuffer "longer_than_header",
         why: "the server reads only as many as the header says",
@@ -240,7 +242,7 @@ rules! {
         action: "They are not used as proof";
     IMPLAUSIBLE_HEADERS: DoubleWriteBuffer "implausible_headers",
         why: "no server writes such headers: the page of each slot is unknown",
-        means: "Sound slots with headers that no server writes",
+        means: "Valid slots with headers that no server writes",
         action: "They are not used";
     LSN_MISMATCH: DoubleWriteBuffer "lsn_mismatch",
         why: "the page changed while it was copied; such an image is doubtful",

@@ -1,4 +1,4 @@
-//! What an error says of itself, as evidence: it can be copied and compared, which errors of the system cannot.
+//! Text of an error, as evidence: it can be copied and compared, which errors of the system cannot.
 
 use std::error::Error;
 use std::fmt;
@@ -17,7 +17,7 @@ pub struct ErrorWords {
     cause: Option<ErrorCause>,
 }
 
-/// What failed, and where.
+/// Cause of an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorCause {
     pub kind: CauseKind,
@@ -34,7 +34,7 @@ pub enum CauseKind {
     NotADirectory,
     TooLong,
     Ends,
-    /// The file goes on after its end.
+    /// The file continues after its end.
     GoesOn,
     /// The file is another one than before.
     Changed,
@@ -49,14 +49,14 @@ impl ErrorWords {
         Self { words: error.to_string(), cause: None }
     }
 
-    /// What failed and where, if that is known.
+    /// The cause, if known.
     #[must_use]
     pub const fn cause(&self) -> Option<&ErrorCause> {
         self.cause.as_ref()
     }
 }
 
-/// By cause where there is one. Errors without one are of this program alone, which words them always alike.
+/// Compares causes. Errors without one come from this program alone, always with the same words.
 impl PartialEq for ErrorWords {
     fn eq(&self, other: &Self) -> bool {
         match (&self.cause, &other.cause) {
@@ -81,7 +81,7 @@ impl fmt::Display for ErrorWords {
 }
 
 pub(crate) trait Caused {
-    /// What failed and where.
+    /// The cause.
     fn what_failed(&self) -> ErrorCause;
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 /// Results that may wait for those before them, per thread.
 const AHEAD_PER_WORKER: usize = 3;
 
-/// What the threads share.
+/// State shared by the threads.
 struct QueueState<I, T> {
     items: I,
     next: usize,
@@ -15,7 +15,7 @@ struct QueueState<I, T> {
     /// Results that wait for those before them.
     done: BTreeMap<usize, T>,
     is_empty: bool,
-    /// Nobody wants more results, or a thread broke off.
+    /// No one needs more results, or a thread stopped.
     stop: bool,
 }
 
@@ -29,7 +29,7 @@ struct Queue<I, T> {
 }
 
 /// Gives each of `items` to one of `workers`, each of which runs on a thread of its own, and shows the results to
-/// `take_up` on the caller's thread, in the order of the items, until it breaks off. Threads are at most a few items ahead
+/// `take_up` on the caller's thread, in the order of the items, until it stops. Threads are at most a few items ahead
 /// of it, and items are made as they are needed: memory does not grow with their number.
 ///
 /// # Panics
@@ -96,7 +96,7 @@ impl<I: Iterator, T> Queue<I, T> {
         }
     }
 
-    /// Waits for the next result; `None` after the last one, and when a thread broke off.
+    /// Waits for the next result; `None` after the last one, and when a thread stopped.
     fn take(&self) -> Option<T> {
         let mut state = self.lock();
         loop {

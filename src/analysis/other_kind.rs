@@ -44,7 +44,7 @@ impl<'a> KindWitness<'a> {
         }
     }
 
-    /// What was found, each page with its file and offset by `locate`.
+    /// The findings; `locate` returns file and offset of a page.
     pub fn findings(&self, locate: impl Fn(PageId) -> (String, u64)) -> Vec<Finding> {
         let (named, count) = self.found.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let further = count.saturating_sub(named.len());

@@ -1,4 +1,4 @@
-//! What one page of a data file is by itself: sound, all zero, or damaged, and how.
+//! Condition of one page of a data file in isolation: valid, zero-filled, or damaged, and how.
 
 use strum::{IntoStaticStr, VariantNames};
 
@@ -8,12 +8,12 @@ use crate::parsers::page::{PageFault, PageHeader, line_pointer_faults, page_faul
 use crate::parsers::page_kind::PageKind;
 use crate::types::{BlockNumber, ForkNumber};
 
-/// What one page on disk is by itself.
+/// Condition of one page on disk in isolation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PageCondition {
     /// Nothing is wrong with it.
     Sound,
-    /// All its bytes are zero: added to the file and never filled, which every server takes for sound.
+    /// All its bytes are zero: added to the file and never filled, which every server accepts.
     Zeroed,
     /// Something is wrong.
     Damaged(Box<PageDamage>),
@@ -40,9 +40,9 @@ pub struct PageDamage {
 /// A checksum that is not that of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChecksumMismatch {
-    /// What `pd_checksum` says.
+    /// Value of `pd_checksum`.
     pub stored: u16,
-    /// What the bytes and the block number give.
+    /// Checksum computed from the bytes and the block number.
     pub computed: u16,
 }
 
@@ -138,7 +138,7 @@ impl PageCondition {
         }
     }
 
-    /// What is wrong; `None` for a page that a server takes as it is.
+    /// The damage; `None` for a page that a server accepts.
     #[must_use]
     pub fn damage(&self) -> Option<&PageDamage> {
         match self {

@@ -1,4 +1,4 @@
-//! What changed in a page from one version to the next: fields of the header, line pointers and the rows that they lead to,
+//! Changes of a page from one version to the next: fields of the header, line pointers and the rows that they point to,
 //! bytes.
 
 use std::ops::Range;
@@ -49,9 +49,9 @@ pub(crate) struct RowState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ItemChange {
     pub item: u16,
-    /// As it was; `None`: there was none.
+    /// Earlier state; `None`: it did not exist.
     pub before: Option<ItemState>,
-    /// As it is; `None`: there is none.
+    /// Later state; `None`: it does not exist.
     pub after: Option<ItemState>,
 }
 
@@ -66,7 +66,7 @@ impl ItemChange {
     }
 }
 
-/// What changed from one version of a page to another.
+/// Changes from one version of a page to another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PageDiff {
     pub fields: Vec<FieldChange>,

@@ -15,7 +15,7 @@ const PARTS: usize = 64;
 /// Pages that are kept in a part; those beyond are read again.
 const MAX_PAGES: usize = 65_536;
 
-/// What is on disk where a record has its page.
+/// State on disk of the page of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PageHead {
     Lsn(Lsn),
@@ -60,7 +60,7 @@ pub(crate) struct HeadReader<'a> {
 }
 
 impl HeadReader<'_> {
-    /// What is on disk of `page`.
+    /// State of `page` on disk.
     pub fn head(&mut self, page: PageId) -> PageHead {
         let part = self.heads.part(page);
         let locked = || part.and_then(|part| part.lock().ok());

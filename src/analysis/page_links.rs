@@ -1,9 +1,9 @@
-//! What pages of an index say of each other: a page that another one names must be there, and agree.
+//! References between pages of an index: a referenced page must exist and agree.
 //!
 //! Links are gathered while all pages are read for other reasons, and compared when an index ends: 32 bytes for each page
 //! of the largest index.
 //!
-//! A start replays WAL from the redo point on, and until then pages of one index are of different moments. So two pages
+//! Startup replays WAL after the redo point, and until then pages of one index are from different points in time. So two pages
 //! are compared only when neither was changed after the redo point: then both are as they were at that moment.
 
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ use crate::parsers::page_links::{HashBuckets, IndexFamily, PageLinks};
 use crate::report::{Finding, Rule, rules};
 use crate::types::{BlockNumber, ForkNumber, Lsn, PageId, RelFileLocator};
 
-/// Pages of one index that are compared, 512 GiB of it; of a larger one it is said that they were not.
+/// Pages of one index that are compared, 512 GiB of it; a larger one is reported as not compared.
 const MAX_INDEX_PAGES: usize = 1 << 26;
 
 /// Stands for "none" in an [`Entry`] and for "any" in the group of a [`Child`].
@@ -29,7 +29,7 @@ const MAX_FINDINGS: usize = 100;
 /// Of so many pages that are gone with whole files at least one is named by those that are left: a page of an index names hundreds.
 const MAX_UNNAMED: u64 = 10_000;
 
-/// What one page is to the page that names it.
+/// Role of one page for the page that refers to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LinkRole {
     /// Its left sibling.
@@ -49,11 +49,11 @@ pub enum LinkRole {
 pub struct NamedBy {
     /// The page that names the other.
     pub page: PageId,
-    /// What the other is to it.
+    /// Role of the other page.
     pub role: LinkRole,
 }
 
-/// What is wrong with a page that another one names.
+/// Fault of a page that another one refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::EnumIter)]
 pub enum LinkFault {
     /// It is all zero.
@@ -71,11 +71,11 @@ pub enum LinkFault {
     },
     /// The visibility map has a bit of it, and it is not marked all-visible.
     NotAllVisible,
-    /// It is of another level, bucket or tree.
+    /// It has another level, bucket or tree.
     OtherGroup {
-        /// What it says.
+        /// Value on the page.
         found: u32,
-        /// What the page that names it says.
+        /// Value on the referring page.
         expected: u32,
     },
 }
@@ -108,7 +108,7 @@ pub struct BrokenLink {
     pub page: PageId,
     /// By whom.
     pub by: NamedBy,
-    /// What is wrong.
+    /// The fault.
     pub fault: LinkFault,
     /// No replay changes the page that names it: what it says holds now. Without this, only WAL shows whether replay
     /// builds the named page.
@@ -125,7 +125,7 @@ impl BrokenLink {
     }
 }
 
-/// What a scan saw of a page of a main fork, or of some that follow each other.
+/// Facts from a scan about a page of a main fork, or about several consecutive pages.
 #[derive(Clone, Debug)]
 pub(super) enum Seen {
     /// Pages that are all zero.
@@ -312,7 +312,7 @@ pub(super) fn impossible_blocks(named: Vec<BlockNumber>, end: u64, file_blocks: 
 }
 
 impl IndexFork {
-    /// What is wrong with the page that `entry` names, and whether it holds now.
+    /// Fault of the page that `entry` refers to, and whether it holds now.
     fn sibling_fault(&self, entry: &Entry, role: LinkRole, block: BlockNumber) -> Option<(LinkFault, bool)> {
         if let Some(fault) = self.absent(block) {
             return Some((fault, entry.is_settled));
@@ -386,7 +386,7 @@ fn holds(ranges: &[Range<BlockNumber>], block: BlockNumber) -> bool {
     after.checked_sub(1).and_then(|at| ranges.get(at)).is_some_and(|range| range.contains(&block))
 }
 
-/// What following links gave.
+/// Result of following links.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkReport {
     /// Pages that are not what another page of their index says, by relation.
@@ -406,7 +406,7 @@ impl LinkReport {
 
     /// Findings about the links that `is_reported` takes, one a page; `locate` gives the path of a page's file and the offset
     /// in it. `exists`: the catalog has the relation beyond doubt. Files of others may be what an index build left
-    /// that never came to its end.
+    /// that never finished.
     pub fn findings(
         &self,
         is_reported: &dyn Fn(&BrokenLink) -> bool,

@@ -174,7 +174,7 @@ fn masked(page: PageId, bytes: &[u8]) -> Vec<u8> {
             clear(&mut copy, special.saturating_add(4), BRIN_EVACUATE);
         }
     }
-    // Bits that have no meaning must agree all the same: hints are only those that have one.
+    // Bits that have no meaning must agree nevertheless: hints are only those that have one.
     write(&mut copy, FLAGS, &(header.flags & !VALID_FLAGS).to_le_bytes());
     blank(&mut copy, PRUNE_XID);
     copy

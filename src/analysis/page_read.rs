@@ -32,7 +32,7 @@ const MAX_PAUSES: u32 = 400;
 /// Pages whose checksums are computed before they are judged.
 const PAGES_TOGETHER: usize = 4;
 
-/// What the pieces of one portion gave, in order.
+/// Results of the pieces of one portion, in order.
 #[derive(Debug, Default)]
 pub(super) struct PortionDone {
     pub counts: PageCounts,
@@ -41,9 +41,9 @@ pub(super) struct PortionDone {
     pub notable: Vec<PageId>,
     /// Blocks of main forks of logged relations that are all zero, where links are followed.
     pub zeroed: Vec<(RelFileLocator, Range<BlockNumber>)>,
-    /// What pages of main forks say of each other, with the index of the file, if that was asked for.
+    /// References between pages of main forks, with the index of the file, if requested.
     pub links: Vec<(usize, Seen)>,
-    /// The highest block of its table that each fork speaks of, if that was asked for.
+    /// The highest block of its table that each fork refers to, if requested.
     pub reach: Vec<(RelFileLocator, ForkNumber, BlockNumber)>,
     /// Sound pages of main forks without index that are not marked all-visible, if links were asked for.
     pub unmarked: Vec<(RelFileLocator, Range<BlockNumber>)>,
@@ -342,7 +342,7 @@ impl Judge<'_> {
     }
 
     /// True where links of a page are followed. Unlogged relations count changes of their own, so nothing shows which of
-    /// their pages are of one moment.
+    /// their pages are from the same point in time.
     fn follows_links(&self, page: PageId) -> bool {
         self.options.links_at.is_some() && page.fork == ForkNumber::Main && self.is_logged && self.is_in_reach(page)
     }

@@ -11,7 +11,7 @@ use crate::types::PageId;
 /// Shortest entry of an index.
 const MIN_ENTRY: usize = 8;
 
-/// What becomes of an item when the image is put back.
+/// Fate of an item if the image is restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RowFate {
     /// Disk and image have the same, hints aside.
@@ -75,14 +75,14 @@ impl PageItem {
     }
 }
 
-/// The same item on disk and in the image.
+/// An item on disk and in the image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowPair {
     /// On disk.
     pub disk: Option<PageItem>,
     /// In the image.
     pub image: Option<PageItem>,
-    /// What becomes of it.
+    /// Its fate.
     pub fate: RowFate,
 }
 
@@ -97,7 +97,7 @@ impl RowPair {
 /// Everything that a page holds, on disk and in one image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageRows {
-    /// What kind of page it is: by the image, where there is one.
+    /// Kind of the page: of the image, if one exists.
     pub kind: PageKind,
     /// The items, by number.
     pub pairs: Vec<RowPair>,
@@ -145,7 +145,7 @@ fn kind_of(page: PageId, bytes: &[u8]) -> Option<PageKind> {
     Some(PageKind::of(&header, bytes, page.fork))
 }
 
-/// The items of a version that is of this kind, without those that were never used.
+/// The items of a version of this kind, without those that were never used.
 fn items(page: PageId, kind: PageKind, bytes: &[u8]) -> Vec<PageItem> {
     if kind_of(page, bytes) != Some(kind) {
         return Vec::new();

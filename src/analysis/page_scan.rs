@@ -37,7 +37,7 @@ pub struct ScanOptions<'a> {
     pub geometry: Geometry,
     /// A server may be writing at this moment: a page that fails is read again before that is believed.
     pub read_again: bool,
-    /// Raised by the user to break off.
+    /// Set by the user to interrupt.
     pub interrupted: &'a AtomicBool,
     /// Shown each sound page of a logged relation where a server looks for it, from any thread; true for those to be listed.
     pub notable: &'a (dyn Fn(PageId, &[u8]) -> bool + Sync),
@@ -57,7 +57,7 @@ pub struct BadPage {
     pub page: PageId,
     /// Where it starts in the file.
     pub offset: u64,
-    /// What is wrong.
+    /// The damage.
     pub damage: PageDamage,
     /// The page.
     pub bytes: Vec<u8>,
@@ -78,7 +78,7 @@ pub struct PartialPage {
     pub bytes: Vec<u8>,
 }
 
-/// What was counted.
+/// Counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageCounts {
     /// Whole pages that were read: the sum of the next three.
@@ -149,7 +149,7 @@ impl PageCounts {
     }
 }
 
-/// What a scan gave besides the damaged pages.
+/// Results of a scan in addition to the damaged pages.
 #[derive(Debug, Default)]
 pub struct PageScan {
     /// Counts.
@@ -160,13 +160,13 @@ pub struct PageScan {
     pub notable: Vec<PageId>,
     /// Blocks of main forks of logged relations that are all zero, where links are followed.
     pub zeroed: Vec<(RelFileLocator, Range<BlockNumber>)>,
-    /// What pages of indexes say of each other.
+    /// References between pages of indexes.
     pub links: LinkReport,
-    /// The highest block of its table that the pages of each fork speak of: of an index, or of a visibility map.
+    /// The highest block of its table that the pages of each fork refer to: of an index, or of a visibility map.
     pub reach: BTreeMap<(RelFileLocator, ForkNumber), BlockNumber>,
     /// Sound pages of tables that are not marked all-visible, where links are followed.
     pub unmarked: BTreeMap<RelFileLocator, RoaringBitmap>,
-    /// The user broke off: counts and list cover a part of the files only.
+    /// The user interrupted: counts and list cover a part of the files only.
     pub interrupted: bool,
 }
 
@@ -351,7 +351,7 @@ impl StoredScan {
     }
 }
 
-/// Reads the pieces of a portion; `None` when the user breaks off.
+/// Reads the pieces of a portion; `None` when the user interrupts.
 fn read_portion(reader: &mut PieceReader<'_>, portion: Vec<Piece>, options: &ScanOptions<'_>) -> Option<PortionDone> {
     let mut done = PortionDone::default();
     for piece in portion {

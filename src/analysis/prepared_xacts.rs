@@ -8,10 +8,10 @@ use crate::parsers::wal::records::RecordKind;
 use crate::parsers::wal::xact_end::XactEnd;
 use crate::types::Lsn;
 
-/// Transactions that are kept; of more nothing is said. `max_prepared_transactions` is far lower.
+/// Transactions that are kept; more are not reported. `max_prepared_transactions` is far lower.
 const MAX_XACTS: usize = 65_536;
 
-/// What records say of them, from some record on.
+/// State of them according to records after a given one.
 #[derive(Debug, Default)]
 pub(crate) struct PreparedXacts {
     open: BTreeMap<u32, Range<Lsn>>,

@@ -1,4 +1,4 @@
-//! Which pages WAL knows whole: those that a record up to their LSN builds anew, so that replay from there gives what they
+//! Pages that WAL contains completely: those that a record up to their LSN recreates, so that replay from there shows what they
 //! must be. Which lack a change that was on disk when the last checkpoint ended. And which have an LSN that no record of
 //! them gave.
 
@@ -28,7 +28,7 @@ use crate::parsers::wal::version::Major;
 use crate::parsers::wal::xact_end::XactEnd;
 use crate::types::{ForkNumber, Lsn, PageId, RelFileLocator};
 
-/// Pages that are kept; of more it is said that they were not examined.
+/// Pages that are kept; more are reported as not checked.
 const MAX_PAGES: usize = 4_000_000;
 
 /// Changes of files that are kept. After that, nothing is known of what came before.
@@ -56,16 +56,16 @@ pub(crate) struct Provable {
     pub base_lsn: Option<Lsn>,
     /// Start of the newest record that ends after its LSN, yet not after the redo point, and moves its LSN.
     pub lacks: Option<Lsn>,
-    /// The newest transaction with a record that a page past the end lacks; 0 where there is none.
+    /// The newest transaction with a record that a page past the end lacks; 0 if none.
     pub lacks_of: u32,
-    /// WAL around its LSN was read, and no record there that ends at it names the page: the LSN is of another page.
+    /// WAL around its LSN was read, but no record that ends at it refers to the page: the LSN belongs to another page.
     pub is_foreign: bool,
     /// The file ends before it. Then any record up to the redo point that names it is one that it lacks: the block had been added to
     /// the file before that record was written.
     pub is_beyond_end: bool,
 }
 
-/// What is known of a page until all of WAL was read. An LSN of 0 stands for none.
+/// Facts about a page until all of WAL was read. An LSN of 0 means none.
 #[derive(Clone, Copy, Debug, Default)]
 struct Touched {
     page_lsn: Lsn,
@@ -81,10 +81,10 @@ struct Touched {
     is_made_in_replay: bool,
 }
 
-/// What WAL says of all pages that are there.
+/// Facts in WAL about all existing pages.
 #[derive(Debug, Default)]
 pub(crate) struct WalPages {
-    /// `None` for those that are not there.
+    /// `None` for missing ones.
     touched: FxHashMap<PageId, Option<Touched>>,
     files: FxHashMap<RelFileLocator, Vec<FileEvent>>,
     databases: Vec<FileEvent>,
@@ -120,7 +120,7 @@ pub(crate) struct MultixactMade {
     pub record_lsn: Lsn,
 }
 
-/// What a checkpoint record says that only grows in one history.
+/// Values of a checkpoint record that only grow in one history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckpointSeen {
     pub record_lsn: Lsn,
@@ -135,7 +135,7 @@ pub struct CheckpointSeen {
 pub(crate) struct WalBounds {
     /// Where replay begins: what came before it was on disk when the checkpoint ended.
     pub redo_lsn: Option<Lsn>,
-    /// The same, also where all of WAL is read as if it came before.
+    /// Start of replay, also if all of WAL is read as if it came before.
     pub replay_from: Option<Lsn>,
     /// Records that end after it are not read.
     pub end_lsn: Lsn,
@@ -266,8 +266,8 @@ impl WalPages {
         lsn < self.unclear_lsn || self.removals_of(page).any(|event| event.start_lsn > lsn)
     }
 
-    /// True when a record after `lsn` removed the page before the redo point, or one removes it that replay from there comes to: what follows a gap
-    /// removes nothing.
+    /// True when a record after `lsn` removed the page before the redo point, or a record that replay from there reaches
+    /// removes it: WAL after a gap removes nothing.
     pub(crate) fn removes_since(&self, page: PageId, lsn: Lsn, redo_lsn: Lsn) -> bool {
         let replayed = self.stretches.iter().find(|stretch| stretch.start <= redo_lsn && redo_lsn <= stretch.end);
         let end_lsn = replayed.map_or(redo_lsn, |stretch| stretch.end);
@@ -280,7 +280,7 @@ impl WalPages {
         self.touched.get(&page).copied().flatten().is_some_and(|touched| touched.is_made_in_replay)
     }
 
-    /// True when a record from the redo point on names the page. `is_whole`: one that gives it anew, at first.
+    /// True when a record after the redo point refers to the page. `is_whole`: a record that recreates it, at first.
     pub(crate) fn is_in_replay(&self, page: PageId, is_whole: bool) -> bool {
         let touched = self.touched.get(&page).copied().flatten();
         touched.is_some_and(|touched| touched.is_in_replay && !(is_whole && touched.begins_without_image))
@@ -291,7 +291,7 @@ impl WalPages {
         own.chain(&self.databases).filter(move |event| event.removes(page))
     }
 
-    /// True for a page with an LSN from the midst of what was read, where no record gave it that. Nothing is said of one that
+    /// True for a page with an LSN inside the WAL that was read that no record assigned. False for one that
     /// is older than its file, or than a copy of its database.
     fn is_foreign(&self, page: PageId, touched: &Touched) -> bool {
         let lsn = touched.page_lsn;
@@ -324,7 +324,7 @@ impl WalPages {
     }
 }
 
-/// What the records of one segment say.
+/// Facts from the records of one segment.
 struct PartOfWal<'a> {
     heads: HeadReader<'a>,
     redo_lsn: Lsn,
@@ -432,7 +432,7 @@ impl PartOfWal<'_> {
     }
 }
 
-/// Adds to a list as far as there is room; true where there was none for all.
+/// Adds to a list up to its limit; true if something did not fit.
 fn extend_to<T>(list: &mut Vec<T>, more: impl IntoIterator<Item = T>) -> bool {
     let mut more = more.into_iter();
     list.extend(more.by_ref().take(MAX_COMMITS.saturating_sub(list.len())));

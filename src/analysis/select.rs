@@ -142,9 +142,9 @@ impl FromStr for RelationPattern {
 /// Which pages are wanted; the default is all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageSelection {
-    /// Of these relations; none: of any.
+    /// These relations; empty: any.
     pub relations: Vec<RelationPattern>,
-    /// Of these forks; none: of any.
+    /// These forks; empty: any.
     pub forks: Vec<ForkNumber>,
     /// These blocks; `None`: any.
     pub blocks: Option<Span<BlockNumber>>,

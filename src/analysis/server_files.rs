@@ -1,5 +1,5 @@
-//! What is missing or damaged of the files that a server needs besides pages, WAL and `pg_control`, and what does not work
-//! for that.
+//! Missing or damaged files that a server needs in addition to pages, WAL and `pg_control`, and what does not work
+//! without them.
 
 mod relation_files;
 pub(crate) mod rules;
@@ -38,7 +38,7 @@ use crate::types::{DEFAULT_TABLESPACE_OID, ForkNumber, GLOBAL_TABLESPACE_OID, Oi
 /// Missing files that are named one by one.
 const MAX_NAMED: usize = 20;
 
-/// What a server has that was built without options: `RELSEG_SIZE` times `BLCKSZ`, `INDEX_MAX_KEYS`.
+/// Values of a server built without options: `RELSEG_SIZE` times `BLCKSZ`, `INDEX_MAX_KEYS`.
 ///
 /// Source: `meson_options.txt`, `src/include/pg_config_manual.h`.
 const USUAL_SEGMENT_BYTES: u32 = 1 << 30;
@@ -55,25 +55,25 @@ const NEEDED_BY_CHECKPOINTS: [&str; 4] =
 /// Directories that crash recovery lists, the last two by majors up to 14.
 const NEEDED_BY_RECOVERY: [&str; 3] = ["pg_tblspc", "pg_stat", "pg_stat_tmp"];
 
-/// What was found.
+/// Result.
 #[derive(Debug, Default)]
 pub struct ServerFiles {
-    /// What is missing or damaged.
+    /// Missing and damaged files.
     pub findings: Vec<Finding>,
     /// The worst of what does not work for that.
     pub obstacle: Option<Obstacle>,
-    /// What does not work for want of these pages.
+    /// Functions that fail without these pages.
     pub of_pages: Vec<(PageId, Obstacle)>,
-    /// What is missing unless WAL since the redo point removes it.
+    /// Missing files, unless WAL since the redo point removes them.
     pub unless_removed: Vec<UnlessRemoved>,
 }
 
 /// Something that is missing unless WAL since the redo point removes it.
 #[derive(Debug)]
 pub struct UnlessRemoved {
-    /// What is said then.
+    /// Finding in that case.
     pub finding: Finding,
-    /// What does not work then.
+    /// Function that fails in that case.
     pub obstacle: Option<Obstacle>,
     /// A page of it; of a database any page.
     pub page: PageId,
@@ -81,18 +81,18 @@ pub struct UnlessRemoved {
     pub or_made: bool,
 }
 
-/// What is examined.
+/// The cluster to check.
 #[derive(Clone, Copy)]
 pub struct ServerFilesInput<'a> {
     /// The data directory.
     pub directory: &'a DataDir,
-    /// What the catalogs say.
+    /// Names from the catalogs.
     pub names: &'a RelationNames,
     /// Where relations are.
     pub paths: &'a RelationPaths,
     /// All files of relations, in order.
     pub relations: &'a [RelationFile],
-    /// A start replays WAL.
+    /// Startup replays WAL.
     pub replays: bool,
     /// The files are those of a server that was stopped or crashed, not of a standby, a backup or a recovery that was cut off, whose
     /// catalogs may be older than their files.
@@ -363,7 +363,7 @@ impl ServerFiles {
             let obstacle = is_refused.then(|| of_start(&found));
             (found, obstacle)
         });
-        // It goes on in the page where the next members come to stand.
+        // It continues in the page of the next members.
         let is_read = continues_page_of_members(control);
         let members = members.into_iter().map(|found| {
             // Replay writes into them where a multixact comes.
@@ -384,7 +384,7 @@ impl ServerFiles {
         }
     }
 
-    /// Whether a server comes to write them, at its start or later, is known only where it asks for what is in them, which is
+    /// Whether a server writes them, at startup or later, is known only if it needs their content, which is
     /// examined before.
     fn not_files(&mut self, directory: &DataDir, replays: bool, coverage: &mut Coverage) {
         let NotFiles { found, skipped } = not_files(directory, replays);
@@ -505,7 +505,7 @@ impl ServerFiles {
             }
         }
         let mut without_init = Vec::new();
-        // One that was stopped in order has the main fork too. After a crash that is made anew.
+        // After a clean shutdown the main fork exists too. After a crash it is recreated.
         for (rel, name, age) in names.unlogged() {
             let is_known = maps.iter().any(|(_, db_oid, _)| *db_oid == rel.db_oid);
             if !is_known || !is_before_redo(control, age) {

@@ -8,11 +8,11 @@ use crate::cluster::relation_walk::RelationFile;
 use crate::report::{Finding, rules};
 use crate::types::{ForkNumber, RelFileLocator};
 
-/// Pages that a table may lack besides one half of those that were counted.
+/// Pages that a table may lack in addition to one half of those that were counted.
 const SLACK: u64 = 8;
 
-/// The tables. A server counts anew when it makes a table shorter, and gives a table that it empties or writes anew other files and
-/// counts. It may be broken off between cutting and counting, but it never removes the map of files that stay.
+/// The tables. A server counts again when it truncates a table, and gives a table that it empties or rewrites other files and
+/// counts. It may be interrupted between truncating and counting, but it never removes the map of files that stay.
 ///
 /// Source: `heap_vacuum_rel`, `src/backend/access/heap/vacuumlazy.c`; `RelationSetNewRelfilenumber`,
 /// `src/backend/utils/cache/relcache.c`; `swap_relation_files`, `src/backend/commands/cluster.c`; `RelationTruncate`,

@@ -1,4 +1,4 @@
-//! What was not examined, and why, as values. The words are in `output`.
+//! Skipped parts and reasons, as values. The words are in `output`.
 
 use std::path::Path;
 
@@ -33,7 +33,7 @@ pub struct ByteRange {
     pub length: u64,
 }
 
-/// What was not examined.
+/// A skipped part.
 #[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case")]
 pub enum SkippedPart {
@@ -52,17 +52,17 @@ pub enum SkippedPart {
     },
     /// Files of the double write buffer.
     DoubleWriteBuffer,
-    /// What of the double write buffer comes later.
+    /// The rest of the double write buffer.
     RestOfDoubleWriteBuffer,
     /// Files of a data directory of MySQL or MariaDB.
     DataFiles,
     /// The redo log of MySQL or MariaDB.
     RedoLog,
-    /// What of the tablespaces of MySQL or MariaDB comes later.
+    /// The rest of the tablespaces of MySQL or MariaDB.
     RestOfTablespaces,
     /// Relation files.
     RelationFiles,
-    /// What of the relation files comes later.
+    /// The rest of the relation files.
     RestOfRelationFiles,
     /// Steps of a check that come later.
     RestOfCheck,
@@ -86,7 +86,7 @@ pub enum SkippedPart {
     WalBeforeRedo,
     /// WAL after the end.
     WalAfterEnd,
-    /// What of WAL comes later.
+    /// The rest of WAL.
     RestOfWal,
     /// A range of WAL.
     LsnRange {
@@ -99,9 +99,9 @@ pub enum SkippedPart {
     Configuration,
     /// Names of relations.
     RelationNames,
-    /// What checksums of pages say.
+    /// Data checksums.
     DataChecksums,
-    /// The same, and where segments end.
+    /// Data checksums and segment ends.
     DataChecksumsAndSegments,
     /// An argument that chooses what is examined.
     Argument {
@@ -132,10 +132,10 @@ impl From<PageId> for SkippedPart {
     }
 }
 
-/// What kind of reason it is.
+/// Kind of reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter)]
 pub enum SkipClass {
-    /// The user broke it off.
+    /// The user interrupted it.
     Interrupted,
     /// The system refused, or the file is not of the kind that belongs there.
     Unreadable,
@@ -155,7 +155,7 @@ impl SkipClass {
     }
 }
 
-/// What a result lacks that was broken off.
+/// Missing part of an interrupted result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lacking {
     /// Images.
@@ -190,7 +190,7 @@ pub enum NoPageSize {
 #[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case")]
 pub enum SkipReason {
-    /// The user broke it off.
+    /// The user interrupted it.
     Interrupted(Lacking),
     /// The system refused, or the file is not of the kind that belongs there.
     Unreadable(ErrorWords),
@@ -198,9 +198,9 @@ pub enum SkipReason {
     Malformed(ParseError),
     /// The set of WAL segments says so. Goes by the code of the note.
     Wal {
-        /// What it is about.
+        /// Its subject.
         kind: NoteKind,
-        /// What was found, as the set words it.
+        /// The finding, in the words of the set.
         what: String,
     },
     /// Names of relations could not be read.
@@ -237,7 +237,7 @@ pub enum SkipReason {
     CutShort {
         /// Where it ends.
         size_bytes: u64,
-        /// Slots that its header announces besides.
+        /// More slots in its header.
         missing_slots: u64,
     },
     /// More slots than any server makes.
@@ -251,7 +251,7 @@ pub enum SkipReason {
     UnknownControlVersion {
         /// The version.
         version: u32,
-        /// It is of a machine with the other byte order.
+        /// It comes from a machine with the other byte order.
         is_byte_swapped: bool,
     },
     /// No server can be built with such sizes.
@@ -263,7 +263,7 @@ pub enum SkipReason {
     },
     /// The page size is known from page headers alone.
     SizesByHeaders {
-        /// What is wrong with `pg_control`.
+        /// Problem of `pg_control`.
         control: ControlDoubt,
         /// The size.
         block_size: u32,
@@ -272,9 +272,9 @@ pub enum SkipReason {
     },
     /// The page size is not known.
     NoPageSize {
-        /// What is wrong with `pg_control`.
+        /// Problem of `pg_control`.
         control: ControlDoubt,
-        /// What the page headers say.
+        /// Result of the page headers.
         headers: NoPageSize,
     },
     /// `pg_control` says of data checksums what no server writes.
@@ -346,7 +346,7 @@ pub enum SkipReason {
     },
     /// Commits in WAL that could not be read, or for which there was no room, were not looked up in `pg_xact`.
     CommitsNotLookedUp,
-    /// Pages are encrypted, and the key is not at hand.
+    /// Pages are encrypted, and the key is not available.
     Encrypted {
         /// How many.
         pages: u64,
@@ -398,7 +398,12 @@ pub enum SkipReason {
 }
 
 impl SkipReason {
-    /// What kind of reason it is.
+    /// True when only `pg_control` is the cause, and headers of pages gave the sizes.
+    pub(crate) const fn is_of_control(&self) -> bool {
+        matches!(self, Self::SizesByHeaders { .. })
+    }
+
+    /// Kind of reason.
     #[must_use]
     pub const fn class(&self) -> SkipClass {
         match self {

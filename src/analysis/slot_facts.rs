@@ -1,4 +1,4 @@
-//! What can be said of one slot on its own.
+//! Facts about one slot in isolation.
 
 use super::verdict::compare::digest_but_checksum;
 use crate::parsers::checksum::page_checksum;
@@ -10,7 +10,7 @@ use crate::types::{ForkNumber, Lsn};
 /// Bytes that a disk writes in one piece; the unit in which a write is torn.
 pub(crate) const SECTOR_BYTES: usize = 512;
 
-/// What the image's own `pd_checksum` says. A checkpoint copies pages without setting it, so only `Good` proves
+/// Result of checking the image's `pd_checksum`. A checkpoint copies pages without setting it, so only `Good` proves
 /// anything, and `Stale` and `Zero` are normal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageChecksum {
@@ -75,7 +75,7 @@ pub enum Condition {
     /// CRC wrong under a header that makes sense: a write of the slot that was cut, or later damage. In a layout whose CRC
     /// proves nothing, the image's own checksum counts instead.
     Torn,
-    /// The same under a header that makes no sense.
+    /// A used slot with an invalid header.
     Damaged,
     /// The layout's CRC proves nothing, and the image's own checksum does not prove the slot damaged.
     Unverifiable,
@@ -107,9 +107,9 @@ pub struct SlotFacts {
     pub offset: u64,
     /// Decoded header.
     pub header: SlotHeader,
-    /// What the CRC says; `None` for an empty slot.
+    /// Result of checking the CRC; `None` for an empty slot.
     pub crc: Option<CrcVerdict>,
-    /// The CRC that the bytes give, where the layout's can be computed.
+    /// The computed CRC, if the layout's can be computed.
     pub computed_crc: Option<u32>,
     /// The CRC of the image alone, where the layout has one.
     pub image_crc: Option<CrcPair>,
@@ -117,9 +117,9 @@ pub struct SlotFacts {
     pub condition: Condition,
     /// Header of the image.
     pub page: PageHeader,
-    /// What kind of page the image is.
+    /// Kind of page of the image.
     pub page_kind: PageKind,
-    /// What the image's own checksum says; `None` for an empty slot.
+    /// Result of checking the image's checksum; `None` for an empty slot.
     pub page_checksum: Option<PageChecksum>,
     /// The checksum that the image would carry in the data file.
     pub computed_page_checksum: u16,
@@ -139,7 +139,7 @@ impl SlotFacts {
     /// Judges a slot. `checksums_written`: whether the server sets page checksums; `None` when it is not known.
     #[must_use]
     pub fn of(slot: &Slot<'_>, checksums_written: Option<bool>) -> Self {
-        // What stands in an aborted slot is of another page and another time: none of it is shown.
+        // The content of an aborted slot belongs to another page and time: none of it is shown.
         let image = if slot.is_aborted { &[] } else { slot.image };
         let page = PageHeader::decode(0, image).unwrap_or(PageHeader {
             lsn: Lsn::INVALID,

@@ -27,7 +27,7 @@ pub struct SlotRow {
     pub page_lsn: Lsn,
     /// Whether it holds what was written.
     pub condition: Condition,
-    /// What the image's own checksum says.
+    /// Result of checking the image's checksum.
     pub page_checksum: Option<PageChecksum>,
     /// Who wrote it.
     pub path: Option<WritePath>,

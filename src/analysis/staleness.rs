@@ -1,5 +1,5 @@
-//! What is said of each slot of a double write buffer: whether it was written since the last completed checkpoint, and why.
-//! How that is found out is a matter of each kind of buffer: see [`super::dwb_format`].
+//! Age of each slot of a double write buffer: whether it was written after the last completed checkpoint, and why.
+//! Each kind of buffer has its own method: see [`super::dwb_format`].
 
 use super::dwb_format::{
     BatchPart, DwbFormat, FORMATS, HeldSlot, Horizon, RingInput, RingJudgement, RingSummary, StartWrites,
@@ -43,7 +43,7 @@ pub enum BatchReason {
     NewerThanCheckpoint,
     /// Its position lies below slots whose LSN does.
     BelowNewer,
-    /// Written after a slot whose LSN does, in a layout that never starts over.
+    /// Written after a slot whose LSN is newer, in a layout that never starts over.
     AfterNewer,
     /// Its LSN is higher than that of the last checkpoint, but it stands apart: it may have been written just before the reset.
     PossibleWindow,
@@ -57,7 +57,7 @@ pub enum BatchReason {
     ForeignControl,
     /// On a standby images newer than the restartpoint may come from before it.
     Standby,
-    /// A restored backup: its buffer was copied from a server that went on writing.
+    /// A restored backup: its buffer was copied from a server that continued to write.
     Backup,
     /// `pg_resetwal` wrote the control file: what it says of the last checkpoint is not what the server left.
     WalWasReset,
@@ -143,7 +143,7 @@ impl Confidence {
     }
 }
 
-/// What `pg_control` contributes, its CRC being right.
+/// Facts from `pg_control` with a valid CRC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ControlFacts {
     /// State of the cluster.
@@ -164,7 +164,7 @@ pub struct ControlFacts {
 #[derive(Debug)]
 pub struct Staleness {
     rings: Vec<JudgedRing>,
-    /// Of each file of the set: index of its ring, and its index within that.
+    /// For each file of the set: index of its ring, and its index within that.
     files: Vec<Option<(usize, usize)>>,
     classes: Vec<Vec<SlotClass>>,
 }
@@ -190,7 +190,7 @@ impl Staleness {
                 || set.controls.iter().any(|part| part.directory.name() == name)
         };
         let kept: Vec<&dyn DwbFormat> = FORMATS.into_iter().filter(is_kept).collect();
-        // Without any buffer the line that its slots would be judged by is known all the same.
+        // Without any buffer, the boundary that its slots would be judged by is still known.
         let is_unread = !set.skipped.is_empty();
         for format in if kept.is_empty() { FORMATS.get(..1).unwrap_or_default().to_vec() } else { kept } {
             let name = format.directory().name();
@@ -247,13 +247,13 @@ impl Staleness {
         self.rings.iter().find_map(|ring| ring.judgement.horizon())
     }
 
-    /// What keeps every image of the double write buffer from being trusted.
+    /// Doubts about every image of the double write buffer.
     #[must_use]
     pub fn doubts(&self) -> Vec<Doubt> {
         self.rings.iter().flat_map(|ring| ring.judgement.doubts()).collect()
     }
 
-    /// The slot that a server which starts takes for a page, of all slots that hold it: its index in `held`. `None` also when
+    /// The slot that startup chooses for a page, among all slots with the page: its index in `held`. `None` also when
     /// slots of several buffers hold it: no server reads more than one.
     pub(crate) fn server_choice(&self, held: &[HeldSlot]) -> Option<usize> {
         let own = |slot: &HeldSlot| self.files.get(slot.file).copied().flatten();
@@ -276,12 +276,12 @@ impl Staleness {
         self.rings.iter().any(|ring| ring.files.contains(&file) && ring.judgement.is_unfinished())
     }
 
-    /// A server does not start over a buffer, in mode `double_writes` or another.
+    /// A server does not start because of a buffer, in mode `double_writes` or another.
     pub(crate) fn fails_at_start(&self, double_writes: bool) -> bool {
         self.rings.iter().any(|ring| ring.judgement.fails_at_start(double_writes))
     }
 
-    /// What looks wrong about the buffers as a whole, or is worth knowing.
+    /// Findings about the buffers as a whole.
     #[must_use]
     pub fn findings(&self, set: &DwbSet, facts: &ClusterFacts) -> Vec<Finding> {
         let of = |ring: &JudgedRing| {
@@ -291,7 +291,7 @@ impl Staleness {
         self.rings.iter().flat_map(of).collect()
     }
 
-    /// What a server that starts writes into data files before it replays anything; see `RingJudgement::start_writes`.
+    /// Writes of startup into data files before recovery; see `RingJudgement::start_writes`.
     #[must_use]
     pub fn start_writes(&self, pages: &dyn PageSource, page_bytes: usize, coverage: &mut Coverage) -> Vec<StartWrites> {
         self.rings.iter().map(|ring| ring.judgement.start_writes(pages, page_bytes, coverage)).collect()

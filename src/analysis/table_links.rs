@@ -1,9 +1,9 @@
-//! Blocks of tables that an index or a visibility map speaks of and that are not there, all zero, or older than the map.
+//! Blocks of tables that an index or a visibility map refers to and that are missing, zero-filled, or older than the map.
 //!
 //! While all pages are read, only the highest such block is kept of each index and map. Where a table ends before it, or has
-//! pages of zeros up to there, the index or map is read once more. Most pages of zeros were never used, and nothing names them.
-//! Every map is read once more: a bit of it is set only with, or after, the mark on the page, and cleared with it. So a page of a
-//! map and one of a table that are both of before the redo point agree, also after a crash.
+//! pages of zeros up to there, the index or map is read again. Most zero-filled pages were never used, and nothing refers to
+//! them. Every map is read again: a bit of it is set only with, or after, the mark on the page, and cleared with it. So a
+//! map page and a table page that are both older than the redo point agree, also after a crash.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -37,20 +37,20 @@ pub(crate) struct TableLinkInput<'a> {
     pub files: &'a [RelationFile],
     pub geometry: Geometry,
     pub checksums: bool,
-    /// What each index is on, and which relations certainly are.
+    /// The owner of each index, and relations that certainly exist.
     pub names: &'a RelationNames,
     /// Where replay begins: what pages said then was on disk.
     pub redo_lsn: Lsn,
-    /// The files are of one moment. In a backup only pages that no replay changes are believed: others may be newer than the
-    /// table.
+    /// The files are from the same point in time. In a backup only pages that no replay changes are believed: others may be
+    /// newer than the table.
     pub is_settled: bool,
     pub only_marks: bool,
-    /// The server was stopped in order: nothing comes after what the pages say.
+    /// The server was shut down cleanly: no change follows the pages.
     pub was_stopped: bool,
 }
 
 impl TableLinkInput<'_> {
-    /// Adds the blocks that are named and not there to the links of a scan that came to its end.
+    /// Adds referenced but missing blocks to the links of a finished scan.
     pub(crate) fn add_to(&self, scan: &mut PageScan, coverage: &mut Coverage) {
         if !scan.interrupted {
             let named = self.compare(scan, coverage);
@@ -138,7 +138,7 @@ impl TableLinkInput<'_> {
         ends.max()
     }
 
-    /// False where all pages of what the catalog takes for a table are those of something else, as far as they were looked at. Without
+    /// False if all pages of a table according to the catalog belong to something else, as far as they were checked. Without
     /// checksums a page of the catalog may be torn unseen.
     fn has_rows(&self, table: RelFileLocator) -> bool {
         let Some(file) = self.files_of(table, ForkNumber::Main).first() else { return true };
@@ -214,7 +214,7 @@ impl TableLinkInput<'_> {
     }
 }
 
-/// What is known of a table that others speak of.
+/// Facts about a table that others refer to.
 struct Table<'a> {
     rel: RelFileLocator,
     /// The block that its last file ends before.

@@ -14,14 +14,14 @@ use crate::parsers::control_layout::ControlLayout;
 use crate::parsers::dwb::SlotIdRule;
 use crate::types::{Lsn, MIN_WAL_SEGMENT_SIZE, PageId};
 
-/// What distinguishes batches: 16 bytes a slot.
+/// Trace of a slot that distinguishes batches: 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotTrace {
     /// The newer of the slot's two LSNs; 0 when it has none (free space maps, unlogged relations).
     pub lsn: Lsn,
     /// Stored `slot_id`.
     pub slot_id: u32,
-    /// What the slot can be used for.
+    /// Use of the slot.
     pub class: SlotClass,
 }
 
@@ -41,7 +41,7 @@ pub enum SlotClass {
 pub struct FileTrace {
     /// Number in the name.
     pub number: Option<u32>,
-    /// What `slot_id` means.
+    /// Meaning of `slot_id`.
     pub slot_id_rule: SlotIdRule,
     /// Whether the server starts again at slot 0 after each checkpoint.
     pub restarts_at_checkpoint: bool,
@@ -55,11 +55,11 @@ pub struct FileTrace {
     pub checkpoint_lsn: Option<Lsn>,
     /// Slots, in file order.
     pub slots: Vec<SlotTrace>,
-    /// The same slots, for a layout that stores the server run which wrote each; empty for others.
+    /// Runs of the slots, for a layout that stores the server run which wrote each; empty for others.
     pub runs: Vec<RunTrace>,
 }
 
-/// What distinguishes a slot from others of the same page, in a layout that stores server runs.
+/// Facts that distinguish a slot from others of the same page, in a layout that stores server runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunTrace {
     /// The page, of a slot that can be trusted.
@@ -68,7 +68,7 @@ pub struct RunTrace {
     pub slot_lsn: Lsn,
     /// Number of the server run.
     pub generation: u64,
-    /// What the image's own checksum says.
+    /// Result of checking the image's checksum.
     pub page_checksum: Option<PageChecksum>,
 }
 
@@ -138,7 +138,7 @@ impl SlotCounts {
     }
 }
 
-/// What judging slots needs to know about the cluster that the files belong to.
+/// Facts about the cluster of the files for judging slots.
 #[derive(Clone, Copy, Debug)]
 pub struct ClusterFacts {
     /// From a control file whose CRC is right.
@@ -190,8 +190,8 @@ impl ClusterFacts {
 
 const PORTION_SLOTS: u64 = 256;
 
-/// Reads all slots of a file with `jobs` threads, hands each to `visit` in file order until that breaks it off, and keeps the
-/// trace. What cannot be read goes to `coverage`; that it was broken off is for the caller to say.
+/// Reads all slots of a file with `jobs` threads, hands each to `visit` in file order until that interrupts, and keeps the
+/// trace. Unreadable slots go to `coverage`; the caller reports an interruption.
 pub(crate) fn trace_file(
     file: &DwbFile,
     facts: &ClusterFacts,

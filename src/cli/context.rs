@@ -1,4 +1,4 @@
-//! What all commands share: arguments that say how to print.
+//! Arguments for printing that all commands share.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -19,7 +19,7 @@ const USUAL_ROWS: usize = 24;
 /// Lines of a screen for all but the rows of a table.
 const OTHER_ROWS: usize = 10;
 
-/// Rows of a long table on a screen that is very low.
+/// Rows of a long table on a very low terminal.
 const MIN_ROWS: usize = 8;
 
 /// `-?`, as the server's own programs have it.
@@ -39,7 +39,7 @@ pub(crate) struct QuietArg {
 }
 
 impl QuietArg {
-    /// Only the exit status is wanted.
+    /// Only the exit status is requested.
     #[must_use]
     pub const fn is_on(self) -> bool {
         self.quiet
@@ -133,7 +133,7 @@ impl OutputArgs {
         Layout { width, paint: Paint::new(on) }
     }
 
-    /// Rows of a table that fit: on a terminal those of the screen that are left when headings and closing lines are shown.
+    /// Rows of a table that fit: on a terminal the lines that are left after headings and closing lines.
     pub(crate) fn rows_that_fit(&self) -> usize {
         let size = || rustix::termios::tcgetwinsize(io::stdout()).ok();
         let rows = io::stdout().is_terminal().then(size).flatten().map(|size| usize::from(size.ws_row));

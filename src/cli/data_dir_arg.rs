@@ -28,7 +28,7 @@ impl PgData {
     /// The directory to read: DATADIR, `-D`, or what the environment says.
     ///
     /// # Errors
-    /// When none is named, or two are.
+    /// When none is given, or two are.
     pub fn choose(&self, data_dir: Option<&Path>) -> Result<PathBuf, Stop> {
         match spelled_out(data_dir, self.pgdata.as_deref())? {
             Some(path) => Ok(path),
@@ -36,7 +36,7 @@ impl PgData {
         }
     }
 
-    /// The same for a command that takes several paths.
+    /// Like [`Self::choose`], for a command that takes several paths.
     pub(crate) fn choose_all(&self, paths: &[PathBuf]) -> Result<Vec<PathBuf>, Stop> {
         match paths {
             [] | [_] => Ok(vec![self.choose(paths.first().map(PathBuf::as_path))?]),

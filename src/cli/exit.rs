@@ -1,4 +1,4 @@
-//! Exit status, and what the user is told when a run cannot go on.
+//! Exit status, and messages when a run cannot continue.
 
 use std::io;
 use std::process::ExitCode;
@@ -10,9 +10,9 @@ use crate::output::escape::message;
 #[cfg(feature = "tui")]
 use crate::tui::run::RunError;
 
-/// What the exit status means, for help texts.
+/// Meaning of the exit status, for help texts.
 pub(crate) const EXIT_STATUS: &str = "Exit status:
-  0    no problem found; everything was checked (for a cluster: recovery loses nothing)
+  0    no problem found; everything was checked (for a cluster: recovery loses no data)
   1    problems found
   2    incomplete: something was not checked or is uncertain, or usage error
   141  the reader of the output closed the pipe: the run did not finish";
@@ -78,13 +78,13 @@ pub enum Stop {
     /// The command line does not say what to do.
     #[error(transparent)]
     Usage(#[from] UsageError),
-    /// The screen could not be shown, or ended with a failure.
+    /// The terminal UI could not be shown, or ended with a failure.
     #[cfg(feature = "tui")]
     #[error(transparent)]
     Screen(#[from] RunError),
 }
 
-/// What the user gave that a message may repeat.
+/// Arguments of the user that a message may repeat.
 pub(super) fn arguments() -> impl Iterator<Item = String> {
     std::env::args_os().skip(1).chain(std::env::var_os("PGDATA")).map(|text| text.to_string_lossy().into_owned())
 }

@@ -11,7 +11,7 @@ use super::usage::UsageError;
 
 /// Day of the last change to the words of these pages that is more than a new option.
 const DATE: &str = "2026-11-22";
-/// What all of it is about: the line in the middle of each page's head.
+/// Subject of the manual: the line in the middle of each page's head.
 const MANUAL: &str = "PostgreSQL forensics";
 /// The programs, each of which cites the others.
 const PROGRAMS: [&str; 2] = ["pg_dwbinspect", "pg_walfpi"];
@@ -77,7 +77,7 @@ fn page(program: &Command, command: &Command) -> Result<String, Stop> {
     Ok(page)
 }
 
-/// What stands after the options: paragraphs, and parts under a heading, each a list of terms or of commands to copy.
+/// Text after the options: paragraphs, and parts under a heading, each a list of terms or of commands to copy.
 fn write_after(text: &str, roff: &mut Roff) {
     let (mut is_copied, mut is_after_gap) = (false, false);
     for line in text.lines() {
@@ -119,7 +119,7 @@ fn write_after(text: &str, roff: &mut Roff) {
 }
 
 /// Parts of a page as one page: the definitions at the beginning once, no blanks at the ends of lines, and of empty lines and breaks that
-/// stand together one empty line.
+/// are together one empty line.
 fn tidied(parts: &str) -> String {
     const DEFINITIONS: [&str; 2] = [".ie \\n(.g .ds Aq \\(aq", ".el .ds Aq '"];
     let mut page = format!("{}\n{}\n", DEFINITIONS[0], DEFINITIONS[1]);

@@ -24,7 +24,7 @@ use clap::Parser;
 use crate::output::escape::message;
 use exit::{Outcome, Stop, arguments};
 
-/// What `--version` says besides the version and the commit: what is built in, and for which machines.
+/// Details of `--version` after version and commit: features and target.
 const LONG_VERSION: &str = concat!(
     env!("PGFORENSICS_VERSION"),
     "\nfeatures: ",
@@ -33,12 +33,12 @@ const LONG_VERSION: &str = concat!(
     env!("PGFORENSICS_TARGET")
 );
 
-/// Reads the command line. What is wrong with it is said as every other error is; help and version are printed.
+/// Reads the command line. Errors in it are reported like all others; help and version are printed.
 ///
 /// # Errors
 /// The exit status, when there is nothing more to do.
 pub fn command_line<C: Parser>(program: &str) -> Result<C, ExitCode> {
-    // A limit on the size of files (`ulimit -f`) is to be an error like that of a full disk, which is told, and not the end
+    // A limit on the size of files (`ulimit -f`) is an error like a full disk, which is reported, and not the end
     // of the program in the middle of a repair. Where the system refuses, nothing is lost but the words.
     let limit = rustix::process::Signal::XFSZ.as_raw();
     drop(signal_hook::flag::register(limit, Arc::new(AtomicBool::new(false))));

@@ -31,7 +31,7 @@ pub(crate) enum ReportFile {
 }
 
 impl ReportFileArgs {
-    /// Makes sure that the file can be made: that nothing is there, and that it lies outside `protected`.
+    /// Makes sure that the file can be made: that nothing exists there, and that it is outside `protected`.
     pub(crate) fn reserve(&self, protected: &[PathBuf]) -> Result<ReportFile, Stop> {
         if self.output == Path::new("-") {
             return Ok(ReportFile::Output);

@@ -1,4 +1,4 @@
-//! What both screens share: how they look, where they can be shown, and what is said when they end.
+//! Shared code of both terminal UIs: appearance, required terminal, and messages at the end.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -47,7 +47,7 @@ impl ThemeChoice {
     }
 }
 
-/// How the screen looks.
+/// Appearance of the terminal UI.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct ScreenArgs {
     /// Draw with ASCII characters only
@@ -84,12 +84,12 @@ pub(crate) fn need_terminal(instead: &'static str) -> Result<(), UsageError> {
     Ok(())
 }
 
-/// Shows the screen and returns what was shown last.
+/// Shows the terminal UI and returns its last state.
 pub(crate) fn show(subject: Subject, args: ScreenArgs, backend: Arc<dyn Backend>) -> Result<Ended, Stop> {
     show_until(subject, args, backend, || Ok(()))
 }
 
-/// The same; `end` is done when the screen is left, also where a signal ends the program.
+/// Like [`show`], but calls `end` when the terminal UI is left, also if a signal ends the program.
 pub(crate) fn show_until(
     subject: Subject,
     args: ScreenArgs,
@@ -99,7 +99,7 @@ pub(crate) fn show_until(
     show_model(args, |look, size| State::new(subject, look, size), backend, end)
 }
 
-/// The same for any screen: `make` makes its state.
+/// Like [`show_until`], for any state: `make` creates it.
 pub(crate) fn show_model<M: Model>(
     args: ScreenArgs,
     make: impl FnOnce(Look, (u16, u16)) -> M,
@@ -139,7 +139,7 @@ pub(crate) fn take_leave(ended: &Ended, out: &mut dyn Write) -> Result<Outcome, 
         writeln!(out, "{} as before the repair", pages(undone.facts.back + undone.facts.already))?;
     }
     if state.cluster.is_outdated {
-        // Where it was broken off, the ways on stood on the screen, which is gone.
+        // After an interruption, the ways on were only on the screen, which was cleared.
         if let Some(failure) = &state.plan.failure {
             writeln!(out, "{}", printable_lines(failure))?;
         }
@@ -158,7 +158,7 @@ pub(crate) fn take_leave(ended: &Ended, out: &mut dyn Write) -> Result<Outcome, 
     writeln!(out, "damaged pages: {}", survey.pages().len())?;
     writeln!(out, "on startup: {}", printable(&start_words(survey)))?;
     for skipped in survey.examined.coverage.skipped.iter().take(3) {
-        writeln!(out, "not examined: {}", printable(&skipped.to_string()))?;
+        writeln!(out, "not checked: {}", printable(&skipped.to_string()))?;
     }
     // As `check` ends: every command on a line of its own, to be copied.
     let columns = rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col).filter(|col| *col >= 40);
@@ -168,7 +168,7 @@ pub(crate) fn take_leave(ended: &Ended, out: &mut dyn Write) -> Result<Outcome, 
     Ok(if outdated.is_some() { Outcome::Incomplete } else { survey.answer.into() })
 }
 
-/// Says why what follows may not be so any more.
+/// Explains why the following answer may be outdated.
 pub(crate) fn write_outdated(outdated: Option<Outdated<'_>>, out: &mut dyn Write) -> io::Result<()> {
     match outdated {
         Some(why) => writeln!(out, "{}; outdated since then:", printable(&why.to_string())),

@@ -1,4 +1,4 @@
-//! What can be wrong with a command line beyond what its parser sees.
+//! Errors of a command line that its parser does not see.
 
 use crate::output::shell::quoted;
 
@@ -8,10 +8,10 @@ pub enum UsageError {
     /// No WAL to read.
     #[error("no WAL given: pass PATH, -p PATH or -D DATADIR, or set PGDATA")]
     NoWal,
-    /// Besides `-p` something that is not a segment.
+    /// `-p` with something that is not a segment.
     #[error("with -p or -D, PATH is the first segment, and optionally the last one; \"{0}\" is not a segment name")]
     NotASegmentName(String),
-    /// Besides `-p` more than two segments.
+    /// `-p` with more than two segments.
     #[error("with -p or -D, name at most two segments: the first and the last")]
     ManySegments,
     /// Rows can have one key or two.
@@ -20,13 +20,13 @@ pub enum UsageError {
     /// Two keys that are the same.
     #[error("--by has the same key twice: pass it once, or with another key")]
     SameKeys,
-    /// A key that has no other beside it.
+    /// A key that cannot be combined with another.
     #[error("--by time and --by since-redo cannot be combined with another key")]
     LoneKey,
     /// Rows that are always the same.
     #[error("--by since-redo has the same five rows in the same order for any WAL: leave out --top and --sort")]
     FixedRows,
-    /// The length of periods, where there are none.
+    /// The length of periods, without periods.
     #[error("--bucket is the length of a period: add --by time")]
     BucketWithoutTime,
     /// Only what comes one after the other is printed line by line.
@@ -37,10 +37,10 @@ pub enum UsageError {
     /// The last segment of what has no end.
     #[error("--follow continues after the last segment: pass only the first one with -p or -D")]
     FollowedToSegment,
-    /// What can be read only once.
+    /// An input that can be read only once.
     #[error("--follow reads its input again and again: {0} can be read only once")]
     FollowedOnce(String),
-    /// What has no end has no sums.
+    /// Endless input has no sums.
     #[error(
         "--format prometheus writes sums at an end, which --follow has not: run stats without --follow from time to time"
     )]
@@ -54,11 +54,11 @@ pub enum UsageError {
     /// Which index belongs to which table is not in WAL.
     #[error("--by table needs --names: which index belongs to which table is not in the WAL")]
     TablesWithoutNames,
-    /// What is to be a set of WAL has no name or no path.
+    /// A set of WAL has no name or no path.
     #[error("\"{0}\" is not a valid set: expected NAME=PATH")]
     NotASet(String),
     /// Fewer than two sets.
-    #[error("nothing to compare: give at least two sets, NAME=PATH NAME=PATH")]
+    #[error("nothing to compare: pass at least two sets, NAME=PATH NAME=PATH")]
     OneSet,
     /// Two sets of the same name.
     #[error("two sets are called \"{0}\": give each another name")]
@@ -69,7 +69,7 @@ pub enum UsageError {
     /// No data directory to write into.
     #[error("no data directory given: a command that writes takes it from DATADIR or -D DATADIR, never from PGDATA")]
     NoDataDirToWrite,
-    /// Of one path alone, `undo` takes it for the journal.
+    /// With only one path, `undo` treats it as the journal.
     #[error(
         "only one path given, \"{0}\", which is the journal: undo takes DATADIR and JOURNAL_DIR, and never takes \
          DATADIR from PGDATA alone"
@@ -81,7 +81,7 @@ pub enum UsageError {
     /// Which server replays, where nothing is replayed.
     #[error("--pg-bin, --sandbox and --keep-sandbox are about a server that replays WAL: add {0}")]
     NoReplay(&'static str),
-    /// A program that was built without the screen shows no demo.
+    /// A program built without the terminal UI shows no demo.
     #[cfg(not(feature = "tui"))]
     #[error("this program was built without the terminal UI: pass a directory for the demo")]
     DemoNeedsDirectory,
@@ -97,10 +97,10 @@ pub enum UsageError {
     /// A manual page of nothing.
     #[error("no manual page of \"{0}\": pass a command of this program, or none for the program itself")]
     NotACommand(String),
-    /// A number was to be a block.
+    /// A block is not a number.
     #[error("\"{0}\" is not a valid block: expected 0 to {max}", max = crate::types::MAX_BLOCK_NUMBER)]
     NotABlock(String),
-    /// The screen was asked for where nothing on it would be certain.
+    /// The terminal UI was requested where no answer would be reliable.
     #[error(
         "{0}: pg_control is missing or damaged, so no answer of the terminal UI would be reliable; `pg_dwbinspect \
          info {plain}` and `pg_dwbinspect check {plain}` show what is still known",
@@ -110,11 +110,11 @@ pub enum UsageError {
     /// Two data directories.
     #[error("the data directory was given twice: pass DATADIR or -D DATADIR, not both")]
     TwoDataDirs,
-    /// The screen was asked for where there is none. What prints the same.
+    /// The terminal UI was requested without a terminal. The command that prints the same.
     #[cfg(feature = "tui")]
     #[error("the terminal UI needs a terminal, and standard output is not one; use {0}")]
     NoTerminal(&'static str),
-    /// The same, on a terminal that can only print.
+    /// The terminal can only print.
     #[cfg(feature = "tui")]
     #[error("this terminal (TERM=dumb) cannot show a screen; use {0}")]
     DumbTerminal(&'static str),

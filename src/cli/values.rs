@@ -9,13 +9,13 @@ use crate::inspect::relation_name::RelationChoice;
 use crate::parsers::dwb::Slot;
 use crate::types::{BlockNumber, ForkNumber, Lsn, RelFileLocator, TimelineId};
 
-/// Which pages are shown.
+/// Filter of the pages shown.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct PageFilter {
     /// Relations by name (relation, schema.relation, database.schema.relation) or numbers (REL, DB/REL, SPC/DB/REL)
     #[arg(long, value_name = "REL", value_delimiter = ',')]
     relation: Vec<RelationChoice>,
-    /// The same, with what the relations stand for, once that is known.
+    /// The resolved relations, once they are known.
     #[arg(skip)]
     selection: PageSelection,
     /// Forks: main, fsm, vm, init
@@ -35,13 +35,13 @@ impl PageFilter {
     /// The pages that are asked for. `names`: those of the cluster, where they are known.
     ///
     /// # Errors
-    /// When a name stands for no relation, or for several.
+    /// When a name matches no relation, or several.
     pub fn selection(&self, names: Option<&RelationNames>) -> Result<PageSelection, InspectError> {
         let relations = RelationChoice::resolve_all(&self.relation, names)?;
         Ok(PageSelection { relations, forks: self.fork.clone(), blocks: self.block })
     }
 
-    /// The relations that are asked for, as they were typed and as what they stand for.
+    /// The requested relations, as typed and as resolved.
     pub fn relations(&self) -> impl Iterator<Item = (&RelationChoice, RelationPattern)> {
         self.relation.iter().zip(self.selection.relations.iter().copied())
     }
@@ -58,8 +58,8 @@ impl PageFilter {
     }
 }
 
-/// Name under which an image is saved: the one that `pg_waldump` gives its saved pages, then file and slot, since one
-/// page can stand in several slots.
+/// Name under which an image is saved: the one that `pg_waldump` gives its saved pages, then file and slot, because one
+/// page can be in several slots.
 pub(crate) fn image_file_name(timeline: u32, page_lsn: Lsn, file: &str, slot: &Slot<'_>) -> String {
     let header = &slot.header;
     let fork = header.fork().map_or_else(|| header.fork_code.to_string(), |fork| fork.to_string());

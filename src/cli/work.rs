@@ -1,4 +1,4 @@
-//! Long work: how many threads do it, and how the user breaks it off.
+//! Long work: number of threads, and interruption by the user.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -47,15 +47,15 @@ pub(crate) struct RebuildArg {
     /// Rebuild pages without a proven image, with a server in a sandbox
     ///
     /// Each is built from an older copy of it (an image or a record in WAL, the double write buffer, a donor) and every
-    /// record since. A server of the same major replays these records in a temporary data directory of
-    /// its own and ends; the cluster itself is not started. Without this nothing is started, and it is only said which pages
-    /// can be rebuilt.
+    /// later record. A server of the same PostgreSQL version replays these records in a separate temporary data
+    /// directory and ends; the cluster itself is not started. Without this no server is started, and the output only lists the
+    /// pages that can be rebuilt.
     #[arg(long)]
     rebuild: bool,
 }
 
 impl RebuildArg {
-    /// Which server is started, and where; `None` when nothing is to be started. `otherwise`: another option starts one,
+    /// The server to start, and its directory; `None` if none is started. `otherwise`: another option starts one,
     /// or could: which options could.
     ///
     /// # Errors
@@ -76,13 +76,13 @@ impl RebuildArg {
 /// The server that replays records in a sandbox.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ServerArgs {
-    /// Directory of the server's programs [default: those that ran last here, or in the usual directories]
+    /// Directory of the server's programs [default: the last ones used here, or the usual directories]
     #[arg(long, value_name = "DIR", help_heading = "Replay", hide_short_help = true)]
     pg_bin: Option<PathBuf>,
     /// Directory in which the sandbox is made [default: that for temporary files]
     #[arg(long, value_name = "DIR", help_heading = "Replay", hide_short_help = true)]
     sandbox: Option<PathBuf>,
-    /// Leave the sandbox there, to look at it
+    /// Keep the sandbox, to look at it
     #[arg(long, help_heading = "Replay", hide_short_help = true)]
     keep_sandbox: bool,
 }
@@ -102,7 +102,7 @@ impl ServerArgs {
     }
 }
 
-/// Whether the user wants to be told how far the work is.
+/// Whether progress is shown.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub(crate) struct ProgressArg {
     /// Show progress even if standard error is not a terminal: one line per second
@@ -110,14 +110,14 @@ pub(crate) struct ProgressArg {
     pub progress: bool,
 }
 
-/// Signals that end a program: Ctrl-C, a request of the system or another program, a terminal that is gone.
+/// Signals that end a program: Ctrl-C, a request of the system or another program, a closed terminal.
 const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
 /// A flag that Ctrl-C raises, and any other request to end, so that what was counted so far can be shown, and nothing is
 /// left of a sandbox.
 pub(crate) fn interrupt_flag() -> Arc<AtomicBool> {
     let flag = Arc::new(AtomicBool::new(false));
-    // One that runs under `nohup` goes on when the terminal is gone.
+    // One that runs under `nohup` continues when the terminal is closed.
     for signal in ENDING.into_iter().filter(|signal| *signal != SIGHUP || !is_ignored(SIGHUP)) {
         // Without a handler the program ends at once, and its partial result is lost.
         drop(signal_hook::flag::register(signal, Arc::clone(&flag)));
@@ -125,7 +125,7 @@ pub(crate) fn interrupt_flag() -> Arc<AtomicBool> {
     flag
 }
 
-/// True when whoever started this program has it ignore a signal, as `nohup` does. Where the system does not list such
+/// True when this program was started with a signal ignored, as `nohup` does. If the system does not list such
 /// signals, it may be so.
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -134,7 +134,7 @@ fn is_ignored(signal: i32) -> bool {
     mask.is_none_or(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
-/// What Ctrl-C breaks off, for work that shows no progress.
+/// Interruption by Ctrl-C, for work without a progress display.
 pub(crate) fn until_interrupted() -> impl Fn() -> ControlFlow<()> {
     let flag = interrupt_flag();
     move || if flag.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -156,7 +156,7 @@ impl ByteBar {
         Self { asked_for: progress.progress, interrupted: OnceLock::new(), shown: Mutex::new(None) }
     }
 
-    /// Shows how far the work is; whether to go on. Another total is another bar. A total of 0 says nothing of how far it is.
+    /// Shows the progress; returns whether to continue. Another total starts another bar. A total of 0 means unknown.
     pub fn at(&self, done: u64, total: u64) -> ControlFlow<()> {
         if total == 0 {
             let interrupted = self.interrupted.get().is_some_and(|interrupted| interrupted.load(Ordering::Relaxed));

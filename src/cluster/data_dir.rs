@@ -1,8 +1,12 @@
 //! A data directory as a whole.
 
 use std::fs::DirEntry;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use rustix::process::geteuid;
+
+use super::accounts::sudo_name;
 use super::backup_files::{RecoverySigns, read_signs};
 use super::control_file::{CONTROL_PATH, ControlRead, read_control};
 use super::open::{AccessError, Links, kind_of, list, read_small};
@@ -22,6 +26,14 @@ pub enum NotADataDir {
     /// The path itself cannot be examined.
     #[error(transparent)]
     Access(#[from] AccessError),
+    /// The directory belongs to another user, and the system does not let this one read `PG_VERSION`.
+    #[error("{error}; run this as the owner: sudo -u {owner}")]
+    Denied {
+        /// The refusal.
+        error: AccessError,
+        /// The owner, as `sudo -u` takes it.
+        owner: String,
+    },
     /// A directory without the file that marks a data directory.
     #[error("{} is not a PostgreSQL data directory (no PG_VERSION). Usual places: /var/lib/postgresql/VERSION/main, \
         /var/lib/pgsql/data", .0.display())]
@@ -100,6 +112,9 @@ impl DataDir {
         let text = match read_small(&version_path, Links::Refuse, VERSION_LIMIT_BYTES) {
             Ok(bytes) => String::from_utf8_lossy(&bytes).trim().to_owned(),
             Err(error) if error.is_not_found() => return Err(NotADataDir::NoVersion(root.to_owned())),
+            Err(error) if error.is_denied() && metadata.uid() != geteuid().as_raw() => {
+                return Err(NotADataDir::Denied { error, owner: sudo_name(metadata.uid()) });
+            }
             Err(error) => return Err(error.into()),
         };
         let control = read_control(root);

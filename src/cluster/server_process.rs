@@ -50,7 +50,7 @@ pub fn find_server(data_dir: &Path, proc: &Path) -> Search {
     let own = match data_dir.metadata() {
         Ok(own) => own,
         Err(error) => {
-            return Search::Unclear { why: format!("cannot examine {}: {error}", data_dir.display()) };
+            return Search::Unclear { why: format!("cannot check {}: {error}", data_dir.display()) };
         }
     };
     let cannot_list = |error: io::Error| Search::Unclear {
@@ -95,7 +95,7 @@ pub fn find_server(data_dir: &Path, proc: &Path) -> Search {
     }
     let user = rustix::process::geteuid();
     let advice = if user.is_root() {
-        "to rule out a server, run this with the right to examine processes (CAP_SYS_PTRACE), or stop that process"
+        "to rule out a server, run this with the right to inspect processes (CAP_SYS_PTRACE), or stop that process"
     } else {
         "to rule out a server, run this as root or as the owner of the data directory"
     };

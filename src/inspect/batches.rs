@@ -11,7 +11,7 @@ use crate::analysis::in_order::all_cores;
 use crate::cluster::names::RelationNames;
 use crate::report::Finding;
 
-/// What was found at some paths.
+/// Batches at some paths.
 #[derive(Debug)]
 pub struct BatchesReport {
     /// The files of the double write buffer.
@@ -20,9 +20,9 @@ pub struct BatchesReport {
     pub batches: Vec<Batch>,
     /// Names of relations; `None` when the paths are not a data directory.
     pub names: Option<RelationNames>,
-    /// What was found.
+    /// Findings.
     pub findings: Vec<Finding>,
-    /// What was not examined.
+    /// Coverage.
     pub coverage: Coverage,
 }
 
@@ -30,7 +30,7 @@ pub struct BatchesReport {
 ///
 /// # Errors
 /// When a path is neither a data directory nor holds DWB files, several paths are not all files, or `watch`, asked at each
-/// slot, breaks it off.
+/// slot, interrupts.
 pub fn batches(paths: &[PathBuf], watch: &dyn Fn() -> ControlFlow<()>) -> Result<BatchesReport, InspectError> {
     let source = DwbSource::open(paths)?;
     let (report, findings) = source.examine_slots(all_cores(), |_, _| watch());

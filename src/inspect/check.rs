@@ -35,6 +35,7 @@ use super::rebuild::{BuiltPages, build};
 use super::replay_server::ReplayOptions;
 use crate::analysis::belonging::{Belonging, BelongingInput};
 use crate::analysis::cluster_condition::{ClusterCondition, is_replayed, is_settled};
+use crate::analysis::cluster_report::{CONTROL_CRC, CONTROL_SIZES};
 use crate::analysis::coverage::Coverage;
 use crate::analysis::dwb_report::DwbReport;
 use crate::analysis::error_words::ErrorWords;
@@ -66,6 +67,7 @@ use crate::cluster::names::{RelationName, RelationNames};
 use crate::cluster::page_source::{PageSource, RelationPages};
 use crate::cluster::running::ServerSign;
 use crate::cluster::wal::WalSet;
+use crate::cluster::wal::notes::CONTROL;
 use crate::inspect::verify::rules::DAMAGED_PAGES;
 use crate::inspect::verify::rules::NAMES_INCOMPLETE;
 use crate::output::shell::quoted;
@@ -107,7 +109,7 @@ impl CheckRequest {
     }
 }
 
-/// Somebody who is told how far an examination is, and can break it off.
+/// Receiver of the progress of a check, which can interrupt it.
 pub trait Watch: Sync {
     /// `done` of about `total` of this stage are done; 0 in all: not known.
     fn at(&self, stage: Stage, done: u64, total: u64) -> ControlFlow<()>;
@@ -269,6 +271,10 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
     findings.extend(made);
     findings.extend(link_findings(&links, &named, &report, unchecked, &has_name, &|page| files.locate(page)));
     findings.extend(cluster_findings(&cluster, &report, &source));
+    if findings.iter().any(|finding| finding.is(&CONTROL_CRC) || finding.is(&CONTROL_SIZES)) {
+        let own = directory.control_path().display().to_string();
+        findings.retain(|finding| !(finding.is(&CONTROL) && finding.file.as_deref() == Some(&own)));
+    }
     point_to_findings(&mut report, &findings, &files);
     let coverage = std::mem::take(&mut report.coverage);
     fill_in_verdicts(&mut rows, &dwb.staleness, &report.slots);
@@ -307,7 +313,7 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
     Ok(examined)
 }
 
-/// What `pg_wal` says of the last checkpoint, where `pg_control` does not.
+/// The last checkpoint in `pg_wal`, if `pg_control` is unusable.
 fn last_checkpoint(
     cluster: &Cluster<'_>,
     own: Option<&WalSet>,
@@ -315,7 +321,7 @@ fn last_checkpoint(
     (jobs, watch): (usize, &dyn Watch),
     coverage: &mut Coverage,
 ) -> Option<LastCheckpoint> {
-    // Of an unknown version, or of another machine, nothing is to be made anew.
+    // A file with an unknown version, or from another machine, must not be recreated.
     let is_lost = cluster.control.is_none() && cluster.replay.doubts.contains(&Doubt::ControlNotTrusted);
     let set = own.filter(|_| is_lost && cluster.signs.backup_label.is_none())?;
     let newest = scanned.newest.map(|(lsn, _)| lsn);
@@ -347,7 +353,7 @@ fn belongs(
     Belonging::examine(&input, &|page| files.locate(page))
 }
 
-/// What a request names besides the directory, as arguments of a command.
+/// Additional evidence of a request, as arguments of a command.
 fn evidence_of(request: &CheckRequest) -> String {
     let wal = request.wal.iter().map(|path| ("--wal", path));
     let donors = request.donors.iter().map(|path| ("--donor", path));
@@ -377,7 +383,7 @@ fn read_buffer(source: &DwbSource, request: &CheckRequest, watch: &dyn Watch) ->
             }
             slots.extend(SlotRef::of(file, facts));
         }
-        // The buffer is judged as a whole also when what follows is broken off.
+        // The buffer is judged as a whole also when the following part is interrupted.
         ControlFlow::Continue(())
     });
     slots.sort_unstable();
@@ -404,7 +410,7 @@ struct Cluster<'a> {
     control: Option<&'a ControlFile>,
     server: ServerSign,
     signs: RecoverySigns,
-    /// What recovery will do, as far as that is known before WAL is read.
+    /// Prediction of recovery, as far as it is known before WAL is read.
     replay: Replay,
     /// Pages have checksums that are enforced, by `pg_control` or by the pages themselves.
     has_checksums: bool,
@@ -440,7 +446,7 @@ impl<'a> Cluster<'a> {
     }
 }
 
-/// What was read until the pages are judged.
+/// Facts read before the pages are judged.
 struct JudgedView<'a> {
     pages: &'a RelationPages,
     source: &'a DwbSource,
@@ -535,7 +541,7 @@ fn judge(
     })
 }
 
-/// What a check of the whole cluster finds doubtful, for one that examines a part only.
+/// Doubts of a check of the whole cluster, for a check of a part.
 fn doubts_of_all(request: &CheckRequest, watch: &dyn Watch) -> (Vec<Doubt>, Coverage) {
     // What an older copy has says nothing of the cluster.
     let (scope, donors, prove, rebuild) = (Scope::All, Vec::new(), None, None);

@@ -22,7 +22,7 @@ pub struct WalSources {
     pub unknown_versions: Vec<UnknownVersionSegment>,
     /// Files of `pg_wal`, or the directory, that the system does not let this user open.
     pub denied: Vec<DeniedFile>,
-    /// The same together with WAL from elsewhere, where that was given, and with what is in `pg_wal` and no server reads there.
+    /// WAL of `own`, WAL from elsewhere, and files in `pg_wal` that no server reads.
     pub all: Option<WalSet>,
     pub marks: WalMarks,
     /// The user named WAL from elsewhere.
@@ -34,7 +34,7 @@ impl WalSources {
     /// `coverage`.
     ///
     /// # Errors
-    /// When a path that was named holds no WAL of this cluster, and when `watch` breaks off comparing copies of segments.
+    /// When a given path has no WAL of this cluster, and when `watch` interrupts comparing copies of segments.
     pub fn open(
         (data_dir, control, redo_lsn): (&Path, Option<&ControlFile>, Option<Lsn>),
         elsewhere: &[PathBuf],

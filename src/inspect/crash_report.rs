@@ -46,10 +46,10 @@ const MAX_PLANNED: usize = 1000;
 /// Columns of commands: they are never broken.
 const COMMAND_COLUMNS: u16 = 100;
 
-/// What is reported on.
+/// Request of a report.
 #[derive(Clone, Debug)]
 pub struct CrashReportRequest {
-    /// What is checked.
+    /// The check.
     pub check: CheckRequest,
     /// Damaged pages that are shown in full; the others stand in a table.
     pub sheets: usize,
@@ -57,7 +57,7 @@ pub struct CrashReportRequest {
     pub program: &'static str,
     /// Who makes it.
     pub made: Provenance,
-    /// What was pressed on the screen, and when, in order; nothing where there was no screen.
+    /// Keys pressed in the terminal UI, with times, in order; empty without it.
     pub pressed: Vec<Pressed>,
     /// Journals that need not lie beside the data directory.
     pub journals: Vec<PathBuf>,
@@ -67,7 +67,7 @@ pub struct CrashReportRequest {
 #[derive(Clone, Debug)]
 pub struct MadeReport {
     pub(crate) document: Document,
-    /// What is answered about the cluster.
+    /// The answer.
     pub answer: Answer,
 }
 
@@ -136,7 +136,7 @@ fn stand_ins_of(examined: &Examination, data_dir: &Path) -> String {
     }
 }
 
-/// What identifies the versions of a page, and where the disk differs from the image that the verdict or the tear names.
+/// Identity of the versions of a page, and differences between the disk and the image of the verdict or the tear.
 fn sheet_of(examined: &Examination, page: &PageReport) -> PageSheet {
     let versions = page_versions(examined, page);
     let name = |of: &VersionOf| match of {
@@ -189,7 +189,7 @@ fn wal_of(examined: &Examination) -> Vec<WalRun> {
 
 fn plan_of(request: &CrashReportRequest, examined: &Examination) -> Result<PlanShown, String> {
     if examined.interrupted() {
-        return Err("the examination was interrupted.".to_owned());
+        return Err("the check was interrupted.".to_owned());
     }
     let (data_dir, jobs) = (request.check.data_dir.clone(), request.check.jobs);
     let wanted = RepairRequest { data_dir, jobs, ..RepairRequest::default() };
@@ -246,7 +246,7 @@ fn digests_of(examined: &Examination, watch: &dyn Watch) -> Vec<(String, Result<
             let digest = match digest_file(&path, Links::Refuse, &go_on) {
                 Ok(Some(digest)) => Ok(digest),
                 Ok(None) => Err("not checked: reading was interrupted".to_owned()),
-                Err(error) => Err(format!("not examined: {error}")),
+                Err(error) => Err(format!("not checked: {error}")),
             };
             (name, digest)
         })

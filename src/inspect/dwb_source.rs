@@ -1,4 +1,4 @@
-//! What a path on the command line stands for: a data directory, a directory of DWB files, or such files.
+//! Meaning of a path on the command line: a data directory, a directory of DWB files, or such files.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ pub struct SeenSlot<'a> {
     pub file: &'a DwbFile,
     /// Its bytes.
     pub slot: Slot<'a>,
-    /// What they say.
+    /// Its facts.
     pub facts: SlotFacts,
     /// To which batch it belongs.
     pub batch: Option<(BatchVerdict, BatchReason)>,
@@ -139,8 +139,8 @@ impl DwbSource {
         self.examine_slots(all_cores(), |_, _| ControlFlow::Continue(()))
     }
 
-    /// The same with so many threads, and shows each slot in order, with the index of its file in the set, until `visit`
-    /// breaks it off.
+    /// Like [`Self::examine`], with this number of threads, and shows each slot in order, with the index of its file in the
+    /// set, until `visit` interrupts.
     pub fn examine_slots(
         &self,
         jobs: usize,
@@ -172,10 +172,10 @@ impl DwbSource {
         (report, findings)
     }
 
-    /// Reads the files that `takes` names once more, after they were examined, and shows each slot until `visit` fails.
+    /// Reads the files that `takes` accepts again, after they were examined, and shows each slot until `visit` fails.
     ///
     /// # Errors
-    /// What `visit` gives.
+    /// The error of `visit`.
     pub fn visit_slots<E>(
         &self,
         report: &mut DwbReport,
@@ -220,7 +220,7 @@ impl DwbSource {
         !self.set.files.is_empty() && self.is_dwb_set()
     }
 
-    /// A start takes the mode `double_writes`: the configuration says so, or says nothing and it was the last mode.
+    /// Startup uses the mode `double_writes`: it is configured, or nothing is configured and it was the last mode.
     pub(crate) fn is_in_double_writes(&self) -> bool {
         const DOUBLE_WRITES: i32 = 2;
         let control = self.directory.as_ref().and_then(|directory| directory.control().trusted());

@@ -68,7 +68,7 @@ pub enum InspectError {
     #[error(transparent)]
     InnodbFiles(AccessError),
     /// No tablespace has this number or path.
-    #[error("no tablespace {0} is there: give its number, or its path in the data directory, as in shop/orders.ibd")]
+    #[error("no tablespace {0} exists: pass its number, or its path in the data directory, as in shop/orders.ibd")]
     NoSuchTablespace(String),
     /// The tablespace ends before the page.
     #[error("{0} is past the end of the tablespace, or cannot be read")]
@@ -76,32 +76,32 @@ pub enum InspectError {
     /// One of several sets of WAL.
     #[error("set {name}: {error}")]
     OfSet {
-        /// What it is called.
+        /// Its name.
         name: String,
-        /// What is wrong.
+        /// The error.
         error: Box<InspectError>,
     },
     /// The WAL that was named cannot be opened, or is not of this cluster.
     #[error(transparent)]
     Wal(#[from] WalSetError),
-    /// What was named as a donor cannot be one.
+    /// The given donor is refused.
     #[error("{} is not used as a donor: {why}", path.display())]
     Donor {
-        /// What was named.
+        /// The given path.
         path: PathBuf,
         /// Why not.
         #[source]
         why: Box<DonorRefusal>,
     },
     /// As before, where a bare segment name was given.
-    #[error("{0}; give the directory of the segments with -p DIRECTORY")]
+    #[error("{0}; pass the directory of the segments with -p DIRECTORY")]
     SegmentWithoutDirectory(#[source] WalSetError),
     /// A range of WAL ends before it begins.
     #[error("the start {start} is after the end {end}")]
     RangeReversed {
-        /// Where it was to start.
+        /// Requested start.
         start: Lsn,
-        /// Where it was to end.
+        /// Requested end.
         end: Lsn,
     },
     /// A range of time was asked for, and nothing says what was written when.
@@ -126,7 +126,7 @@ pub enum InspectError {
     /// No segment has this name.
     #[error("{name} is not a valid name of a segment of {segment_size} bytes")]
     NotASegment {
-        /// What was given.
+        /// The given name.
         name: String,
         /// Bytes of a segment.
         segment_size: u32,
@@ -160,7 +160,7 @@ pub enum InspectError {
     /// Names of relations were given, and there is no catalog to look them up in.
     #[error("names can be looked up only in a data directory: pass \"{0}\" as numbers (REL, DB/REL or SPC/DB/REL)")]
     NamesUnknown(String),
-    /// The same for WAL, which may be given names.
+    /// Names of relations were given for WAL without names.
     #[error("\"{0}\" is a name, but names are unknown: add --names, or pass numbers (REL, DB/REL or SPC/DB/REL)")]
     NamesNotGiven(String),
     /// No relation has this name.
@@ -169,7 +169,7 @@ pub enum InspectError {
     /// Several relations have this name.
     #[error("\"{text}\" matches {} relations; pass one:{}", found.len(), lines_of(found))]
     AmbiguousRelation {
-        /// What was given.
+        /// The given text.
         text: String,
         /// Each relation, and its full name where that is known.
         found: Vec<(RelFileLocator, Option<String>)>,
@@ -183,7 +183,7 @@ pub enum InspectError {
     /// The examination was interrupted, so nothing is written.
     #[error("interrupted: nothing was written")]
     Interrupted,
-    /// The reading of a double write buffer was interrupted before anything could be said of it.
+    /// The reading of a double write buffer was interrupted before it had a result.
     #[error("interrupted: only a part of the double write buffer was read, so nothing is shown")]
     BufferInterrupted,
     /// Files were given where a data directory is needed.
@@ -201,18 +201,18 @@ pub enum InspectError {
     /// A plan cannot be made, or a saved one does not fit what is there.
     #[error(transparent)]
     Prepare(#[from] PrepareError),
-    /// A file was to be a plan.
+    /// A file is not a plan.
     #[error("{} is not a valid plan: {source}", path.display())]
     NotAPlan {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error.
         source: serde_json::Error,
     },
     /// A server was started after the cluster was judged.
     #[error("a server was started while the cluster was being judged: {0}; no page was written")]
     ServerWasStarted(#[source] StartSign),
-    /// A journal that is to be read fails.
+    /// Reading a journal failed.
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// A journal cannot be made.
@@ -232,14 +232,14 @@ pub enum InspectError {
         /// Why.
         source: FillError,
     },
-    /// Pages were to be written, and not all of them were.
+    /// Not all pages were written.
     #[error(transparent)]
     Unfinished(Box<Unfinished>),
     /// A name matches no page of the journal.
     #[error("the journal holds no page {0}")]
     NotInJournal(PageName),
     /// A name stands for several pages of the journal.
-    #[error("{0} matches several pages: give the path of the file")]
+    #[error("{0} matches several pages: pass the path of the file")]
     SeveralPages(PageName),
     /// A relation was named in a form that none has.
     #[error(transparent)]
@@ -247,7 +247,7 @@ pub enum InspectError {
     /// The cluster has no such relation.
     #[error("no relation \"{text}\" in {}", data_dir.display())]
     NoRelationInCluster {
-        /// What was given.
+        /// The given text.
         text: String,
         /// The cluster.
         data_dir: PathBuf,
@@ -255,7 +255,7 @@ pub enum InspectError {
     /// A relation of which neither a slot nor a file is there.
     #[error("--relation {0}: no such relation has a slot or a file here")]
     NoSlotOfRelation(String),
-    /// A page that is not there, and of which nothing else knows.
+    /// A missing page that nothing else refers to.
     #[error(
         "{title}: the {} fork has no such {} ({}), and neither an image nor WAL knows of it",
         page.fork, if *has_file { "block" } else { "file" }, page.block
@@ -306,7 +306,7 @@ pub enum InspectError {
     Outside(#[from] OutsideError),
 }
 
-/// A repair or an undo that did not come to its end. Displays what was written, and the ways on.
+/// An incomplete repair or undo. Displays the written pages and the ways to continue.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", ways_on(stopped, data_dir, journal, *overrides))]
 pub struct Unfinished {
@@ -317,7 +317,7 @@ pub struct Unfinished {
     pub data_dir: PathBuf,
     /// Directory of the journal, which holds the old bytes.
     pub journal: PathBuf,
-    /// What was overridden to begin with, which the ways on need, too.
+    /// The overrides of the run, which continuing needs too.
     pub overrides: Overrides,
 }
 
@@ -328,7 +328,7 @@ impl InspectError {
         Self::AmbiguousRelation { text: text.to_owned(), found }
     }
 
-    /// What was named as a donor cannot be one.
+    /// The given donor is refused.
     #[must_use]
     pub fn donor(path: &Path, why: DonorRefusal) -> Self {
         Self::Donor { path: path.to_owned(), why: Box::new(why) }
@@ -409,7 +409,7 @@ pub enum NotThen {
     InGap {
         /// The moment.
         lsn: Lsn,
-        /// What is missing.
+        /// The gap.
         gap: WalGap,
     },
     /// No record of the page has this number.
@@ -420,7 +420,7 @@ pub enum NotThen {
         /// How many records the page has.
         records: u64,
     },
-    /// The page was not there at this moment.
+    /// The page did not exist at this point.
     #[error("the page did not exist at {lsn}: {event}")]
     NotThere {
         /// The moment.
@@ -431,7 +431,7 @@ pub enum NotThen {
     /// It cannot be built.
     #[error("{_0}")]
     NotRebuildable(NotRebuildable),
-    /// It was to be built, and that failed.
+    /// Rebuilding it failed.
     #[error("the page could not be rebuilt: {_0}")]
     NotBuilt(NotBuilt),
 }

@@ -1,4 +1,4 @@
-//! What a check found out about a cluster, and the answers that follow from it.
+//! Result of a check of a cluster, and the answers that follow from it.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ pub struct Examination {
     pub donors: Vec<Donor>,
     /// The verdicts.
     pub report: CheckReport,
-    /// What was named besides the directory, as arguments of a command: ` --wal PATH --donor PATH`.
+    /// Additional evidence, as arguments of a command: ` --wal PATH --donor PATH`.
     pub evidence: String,
     /// The double write buffer by itself.
     pub dwb: DwbReport,
@@ -49,13 +49,13 @@ pub struct Examination {
     pub rows: Vec<SlotRow>,
     /// Findings about everything.
     pub findings: Vec<Finding>,
-    /// What was not examined.
+    /// Coverage.
     pub coverage: Coverage,
     /// Bytes of a page.
     pub block_size: usize,
-    /// What happened to the cluster.
+    /// Condition of the cluster.
     pub state: ClusterCondition,
-    /// What forbids a repair that overrides nothing, as it was when the cluster was examined.
+    /// Blockers of a repair without overrides, from when the cluster was checked.
     pub blockers: Vec<Blocker>,
     /// Blocks of each fork with a damaged page, damaged or not.
     pub blocks: BTreeMap<(RelFileLocator, ForkNumber), u64>,
@@ -73,7 +73,7 @@ pub struct Examination {
     pub lacks_images: bool,
 }
 
-/// Damaged pages that a repair leaves, and what a start would do with them.
+/// Damaged pages that a repair leaves, and the prediction of startup with them.
 #[derive(Clone, Debug)]
 pub struct Remaining {
     /// The pages.
@@ -83,7 +83,7 @@ pub struct Remaining {
 }
 
 impl Examination {
-    /// What is left once the pages that `is_repaired` names are sound, and what a start would do then.
+    /// Damage that remains after the pages of `is_repaired` are repaired, and the prediction of startup then.
     #[must_use]
     pub fn without(&self, is_repaired: impl Fn(PageId) -> bool) -> Remaining {
         let report = &self.report;
@@ -95,7 +95,7 @@ impl Examination {
         Remaining { pages, outlook }
     }
 
-    /// What is answered about the cluster once the pages that `is_repaired` names are sound, with what was not examined
+    /// Answer about the cluster after the pages of `is_repaired` are repaired, with skipped parts
     /// counted in; findings may be about those pages and do not count.
     #[must_use]
     pub fn answer_without(&self, is_repaired: impl Fn(PageId) -> bool) -> Answer {
@@ -104,7 +104,7 @@ impl Examination {
         of_left.max(Answer::of_findings(&[], &self.coverage))
     }
 
-    /// What is answered about the cluster as it is, with findings and what was not examined counted in: the exit status of
+    /// Answer about the cluster as it is, including findings and skipped parts: the exit status of
     /// `check` says the same.
     #[must_use]
     pub fn answer(&self) -> Answer {
@@ -114,7 +114,7 @@ impl Examination {
         of_cluster.max(Answer::of_findings(&self.findings, &self.coverage))
     }
 
-    /// What is answered about the pages that were asked for, with findings and what was not examined counted in; others may
+    /// Answer about the requested pages, including findings and skipped parts; others may
     /// keep a start from working.
     #[must_use]
     pub fn answer_of_pages(&self) -> Answer {
@@ -141,7 +141,7 @@ impl Examination {
         self.names.full_name(rel)
     }
 
-    /// The user broke it off: the result is partial.
+    /// The user interrupted it: the result is partial.
     #[must_use]
     pub fn interrupted(&self) -> bool {
         self.coverage.is_interrupted()
@@ -159,7 +159,7 @@ impl Examination {
         self.source.set.files.get(file).map_or_else(String::new, |file| file.name.clone())
     }
 
-    /// What `pg_control` says of data checksums; `None` when it cannot be trusted.
+    /// Data checksums according to `pg_control`; `None` if it is missing or damaged.
     #[must_use]
     pub fn checksums(&self) -> Option<ChecksumState> {
         let control = self.source.directory.as_ref().and_then(|directory| directory.control().trusted());
@@ -167,7 +167,7 @@ impl Examination {
     }
 
     /// Pages get checksums when they are written: a server computes them by `pg_control`, or pages have them although it denies
-    /// that. A right one is in order in either case.
+    /// that. A valid one is fine in either case.
     pub(crate) fn writes_checksums(&self) -> bool {
         let is_denied = |finding: &Finding| finding.is(&CHECKSUMS_CONTRADICT);
         self.checksums().is_some_and(ChecksumState::is_written) || self.findings.iter().any(is_denied)

@@ -13,7 +13,7 @@ use crate::cluster::names::RelationNames;
 use crate::cluster::relation_walk::RelationFile;
 use crate::types::{ForkNumber, Oid};
 
-/// What is asked for. Of several kinds of filter all must fit; one that is empty lets everything pass.
+/// Filters. All kinds must match; an empty one matches everything.
 #[derive(Clone, Debug, Default)]
 pub struct FileFilter {
     /// Databases by OID or name; 0 stands for the shared catalogs.
@@ -122,7 +122,7 @@ impl<'a> Selection<'a> {
         Ok(selection)
     }
 
-    /// The same before the files are known, by numbers alone.
+    /// A filter before the files are known, by numbers alone.
     pub(super) fn ahead(filter: &'a FileFilter, root: &Path) -> Result<Self, InspectError> {
         let number = |wanted: &String| wanted.parse().map_err(|_| InspectError::NamesUnknown(wanted.clone()));
         Ok(Self {
@@ -133,7 +133,7 @@ impl<'a> Selection<'a> {
         })
     }
 
-    /// True when the file is to be read.
+    /// True when the file must be read.
     pub(super) fn takes(&self, file: &RelationFile) -> bool {
         let filter = self.filter;
         (filter.databases.is_empty() || self.databases.contains(&file.rel.db_oid))

@@ -14,7 +14,7 @@ use crate::cluster::running::ServerSign;
 use crate::report::Finding;
 use crate::types::{DEFAULT_TABLESPACE_OID, GLOBAL_TABLESPACE_OID};
 
-/// What was found at some paths.
+/// Facts at some paths.
 #[derive(Debug)]
 pub struct InfoReport {
     /// The directory, its settings and the files of its double write buffer.
@@ -23,14 +23,14 @@ pub struct InfoReport {
     pub cluster: Option<ClusterSummary>,
     /// The double write buffer, and what was not examined.
     pub dwb: DwbReport,
-    /// What was found.
+    /// Findings.
     pub findings: Vec<Finding>,
 }
 
 /// A cluster in a few values.
 #[derive(Debug)]
 pub struct ClusterSummary {
-    /// What happened to it.
+    /// Its condition.
     pub condition: ClusterCondition,
     /// Whether a server runs on it.
     pub server: ServerSign,

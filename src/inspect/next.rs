@@ -1,4 +1,4 @@
-//! What to do next about a cluster that was judged: what its damaged relations are, by the catalogs.
+//! Next steps for a judged cluster, with its damaged relations according to the catalogs.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap};
@@ -159,7 +159,7 @@ fn other_owner(examined: &Examination) -> Option<String> {
     (uid != rustix::process::geteuid().as_raw()).then(|| accounts::sudo_name(uid))
 }
 
-/// What words of steps need to know.
+/// Context for the words of steps.
 pub fn step_context<'a>(examined: &'a Examination, data_dir: &'a str) -> StepContext<'a> {
     let (evidence, blockers) = (&examined.evidence, &examined.blockers);
     StepContext { data_dir, evidence, block_size: examined.block_size, blockers }
@@ -195,7 +195,7 @@ pub fn check_text<'a>(examined: &'a Examination, program: &'static str, data_dir
     }
 }
 
-/// What `check` ends with as text, where each damaged page has a row of its own.
+/// End of the text of `check`, in which each damaged page has its own row.
 pub fn closing_of_text(examined: &Examination) -> Closing {
     let others = examined.findings.iter().filter(|finding| !finding.is(&DAMAGED_PAGES));
     Closing::new(others.cloned().collect(), &examined.coverage).answering(examined.answer())

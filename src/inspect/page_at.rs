@@ -66,23 +66,23 @@ pub struct PageAt {
     pub page: PageId,
     /// The moment: no record that ends later was replayed.
     pub lsn: Lsn,
-    /// What it was built from.
+    /// Its base.
     pub plan: RebuildPlan,
-    /// What came out.
+    /// The result.
     pub built: BuiltPage,
 }
 
 /// Pages as they were.
 pub struct PagesAt {
-    /// What was asked for, in its order, and what came of it.
+    /// The requests in order, with their results.
     pub pages: Vec<(PageId, Moment, Result<PageAt, NotThen>)>,
-    /// What WAL says of the pages.
+    /// History of the pages.
     pub history: PageHistory,
     /// The server that replayed, where one was started.
     pub server: Option<ServerProgram>,
-    /// The sandbox, where it was to be kept.
+    /// The sandbox, if it is kept.
     pub sandbox: Option<PathBuf>,
-    /// What it took.
+    /// Cost.
     pub stats: ReplayStats,
 }
 
@@ -240,7 +240,7 @@ impl Planner<'_> {
         plan_rebuild(page, &RebuildEvidence { candidates, events, history, names, disk_lsn, empty_at }, until)
     }
 
-    /// True when there may be images besides those in WAL.
+    /// True when images may exist outside WAL.
     fn has_copies(&self) -> Result<bool, InspectError> {
         let has_buffer = || Ok(!DwbSource::of_data_dir(open_data_dir(&self.request.data_dir)?).set.files.is_empty());
         if self.request.donors.is_empty() { has_buffer() } else { Ok(true) }
@@ -279,7 +279,7 @@ impl Planner<'_> {
         })
     }
 
-    /// What shows that the page was not there at `lsn`: the last change of its files before it, after which no record made
+    /// Evidence that the page did not exist at `lsn`: the last change of its files before it, after which no record made
     /// the page again, or the creation of its file after it.
     fn absent_at(&self, page: PageId, events: &[BlockEvent], lsn: Lsn) -> Option<&FileEvent> {
         let history = &self.history.history;
@@ -293,7 +293,7 @@ impl Planner<'_> {
             let is_made = events.iter().any(|event| event.start_lsn >= last.end_lsn && event.end_lsn <= lsn);
             return (is_known && !is_made).then_some(last);
         }
-        // A file is created only where there is none.
+        // A file is created only if it does not exist.
         let next = history.file_events(page).find(|event| event.end_lsn > lsn)?;
         let is_new = matches!(next.what, LifeCycle::Created { .. }) && history.covers(lsn, next.start_lsn);
         let since = before.map_or(Lsn::INVALID, |event| event.end_lsn);

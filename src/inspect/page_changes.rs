@@ -1,4 +1,4 @@
-//! What the last records of a page changed in it: the page is built as it was before and after each of them.
+//! Changes of a page by its last records: the page is built as it was before and after each of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,11 +20,11 @@ pub(crate) struct PageStep {
     /// Number of the record in the history of the page.
     pub number: u64,
     pub event: BlockEvent,
-    /// What it changed, or why that is unknown.
+    /// Its changes, or why they are unknown.
     pub diff: Result<PageDiff, NotThen>,
 }
 
-/// What the last records of a page changed.
+/// Changes of a page by its last records.
 pub(crate) struct PageChanges {
     pub history: PageHistory,
     pub steps: Vec<PageStep>,

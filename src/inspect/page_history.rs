@@ -1,4 +1,4 @@
-//! Everything that WAL says of chosen pages: the WAL of the data directory, and what was given besides.
+//! History of chosen pages: in the WAL of the data directory, and in other WAL that was given.
 
 use std::path::PathBuf;
 
@@ -52,7 +52,7 @@ impl HistoryRequest {
     }
 }
 
-/// What WAL says of some pages.
+/// History of some pages.
 pub struct PageHistory {
     /// The pages.
     pub pages: Vec<PageId>,
@@ -62,9 +62,9 @@ pub struct PageHistory {
     pub gaps: Vec<WalGap>,
     /// Where replay begins, and the last checkpoint.
     pub marks: Vec<(Mark, Lsn)>,
-    /// What was odd about WAL.
+    /// Findings about WAL.
     pub findings: Vec<Finding>,
-    /// What was not read.
+    /// Coverage.
     pub coverage: Coverage,
     pub(super) directory: DataDir,
     pub(super) set: WalSet,
@@ -135,7 +135,7 @@ impl PageHistory {
     /// The page on disk, or what there is where it should be.
     ///
     /// # Errors
-    /// What there is instead.
+    /// The error if the page cannot be read.
     pub fn on_disk(&self, page: PageId) -> Result<Vec<u8>, PageRead> {
         let mut bytes = vec![0; self.block_size()];
         let pages = RelationPages::new(self.directory.root(), self.paths.clone());

@@ -1,4 +1,4 @@
-//! What is needed to show the rows of a page: the columns of its relation, and its items on disk against those of each image.
+//! Facts for showing the rows of a page: the columns of its relation, and its items on disk against those of each image.
 
 use super::examination::Examination;
 use crate::analysis::page_rows::PageRows;
@@ -38,7 +38,7 @@ impl RowSets {
         let sets: Vec<PageRows> = if images.is_empty() {
             disk.map(|disk| PageRows::compare(page, Some(disk), None)).into_iter().collect()
         } else {
-            // A page that is not there has no rows: all of the image come back.
+            // A missing page has no rows: all rows of the image are restored.
             let disk = Some(disk.unwrap_or_default());
             images.iter().map(|image| PageRows::compare(page, disk, Some(&image.bytes))).collect()
         };
@@ -59,7 +59,7 @@ impl RowSets {
         })
     }
 
-    /// The same for each image; for the page on disk alone where there is none.
+    /// The rows for each image; for the page on disk alone without an image.
     pub fn each<'a>(&'a self, versions: &'a [PageVersion]) -> impl Iterator<Item = RowsOf<'a>> {
         (0..self.sets.len()).filter_map(|image| self.get(versions, image))
     }

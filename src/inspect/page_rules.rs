@@ -1,4 +1,4 @@
-//! What `verify` builds on: page size, segment size, and whether pages carry checksums.
+//! Rules that `verify` uses: page size, segment size, and whether pages carry checksums.
 
 use crate::analysis::coverage::Coverage;
 use crate::analysis::page_size::page_size_by_headers;
@@ -10,7 +10,7 @@ use crate::parsers::control::{ChecksumState, ControlFile};
 use crate::report::{Finding, rules};
 use crate::types::Geometry;
 
-/// What a wrong checksum of a page means.
+/// Meaning of a wrong checksum of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChecksumRule {
     Off,
@@ -39,7 +39,7 @@ impl PageRules {
         Self::with_headers(directory, headers, coverage, findings)
     }
 
-    /// The same; `headers` gives the page size that the headers of pages name.
+    /// Like [`Self::of`]; `headers` returns the page size in the headers of pages.
     pub(super) fn with_headers(
         directory: &DataDir,
         headers: impl FnOnce() -> Result<(u32, u64), NoPageSize>,

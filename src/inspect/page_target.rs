@@ -13,7 +13,7 @@ use crate::cluster::relation_path::RelationFileName;
 use crate::cluster::relation_walk::relations_of;
 use crate::types::{ForkNumber, PageId, RelFileLocator};
 
-/// Refuses a page that is not there and that nothing says was ever there.
+/// Refuses a missing page that nothing refers to.
 pub(crate) fn demand_page(examined: &Examination, page: PageId) -> Result<(), InspectError> {
     let Some(found) = examined.report.pages.first() else { return Ok(()) };
     let is_absent = matches!(found.disk, Comparison::BeyondEnd | Comparison::MissingFile);

@@ -25,7 +25,7 @@ use crate::rebuild::{
 use crate::report::rules;
 use crate::types::PageId;
 
-/// What was built.
+/// The rebuilt pages.
 #[derive(Debug, Default)]
 pub struct BuiltPages {
     /// The pages.
@@ -87,7 +87,7 @@ fn base_of(examined: &Examination, page: PageId, plan: &RebuildPlan) -> Result<B
     }
 }
 
-/// Has the server replay; `None` as the failure: it was broken off.
+/// Has the server replay; `None` as the failure: it was interrupted.
 fn carry_out(
     examined: &Examination,
     jobs: &[Job],

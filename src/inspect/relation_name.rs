@@ -46,7 +46,7 @@ impl RelationChoice {
         wanted.iter().any(|one| matches!(one, Self::Name(_)))
     }
 
-    /// What it stands for. `names`: those of the cluster, where there is one.
+    /// Resolves it. `names`: those of the cluster, if one is given.
     pub(crate) fn resolve(&self, names: Option<&RelationNames>) -> Result<RelationPattern, InspectError> {
         let name = match self {
             Self::Numbers(pattern) => return Ok(*pattern),
@@ -95,7 +95,7 @@ impl RelationChoice {
         Ok(files)
     }
 
-    /// What all of them stand for.
+    /// Resolves all of them.
     pub(crate) fn resolve_all(
         wanted: &[Self],
         names: Option<&RelationNames>,

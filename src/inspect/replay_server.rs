@@ -32,7 +32,7 @@ impl ReplayOptions {
     /// The program of this major for the cluster in `directory`, and its sandbox.
     ///
     /// # Errors
-    /// When there is no such program, or it is unknown which directories belong to the cluster.
+    /// When no such program exists, or the directories of the cluster are unknown.
     pub fn prepare(&self, directory: &DataDir, major: Major) -> Result<(ServerProgram, SandboxOptions), InspectError> {
         let server = find_server(major, self.pg_bin.as_deref(), directory.root())?;
         let sandbox = SandboxOptions {

@@ -77,7 +77,7 @@ pub struct DamagedPage<'a> {
     pub path: &'a str,
     /// Where it starts in the file.
     pub offset: u64,
-    /// What is wrong.
+    /// The damage.
     pub damage: &'a PageDamage,
     /// Name of its relation, where it is known.
     pub relation: Option<String>,
@@ -87,7 +87,7 @@ pub struct DamagedPage<'a> {
     pub is_unlogged: bool,
     /// Bytes that are there of a page that its file ends inside of.
     pub have_bytes: Option<usize>,
-    /// What replay makes of it, where that was asked for.
+    /// Its fate in recovery, if requested.
     pub fate: Option<&'a ReplayFate>,
 }
 
@@ -96,7 +96,7 @@ pub struct DamagedPage<'a> {
 pub struct VerifyReport {
     /// Data directory as given.
     pub data_dir: PathBuf,
-    /// What happened to the cluster.
+    /// Condition of the cluster.
     pub condition: ClusterCondition,
     /// State of data checksums; `None` without a control file to trust.
     pub checksums: Option<ChecksumState>,
@@ -112,13 +112,13 @@ pub struct VerifyReport {
     pub partial_pages: u64,
     /// Damaged pages of unlogged relations.
     pub unlogged: u64,
-    /// What replay makes of damaged pages, where that was asked for.
+    /// Fate of damaged pages in recovery, if requested.
     pub replay: Option<ReplaySummary>,
-    /// What was found.
+    /// Findings.
     pub findings: Vec<Finding>,
-    /// What was not examined.
+    /// Coverage.
     pub coverage: Coverage,
-    /// What the findings and the coverage say; pages that are written while they are read say nothing of the next moment.
+    /// The answer from findings and coverage; pages that are written while they are read prove nothing about later.
     pub answer: Answer,
 }
 
@@ -150,7 +150,7 @@ impl<'a> Verification<'a> {
     /// Opens what was named, and refuses names that match no relation or several.
     ///
     /// # Errors
-    /// When the path is neither a data directory nor a base backup, or what was asked for is not there.
+    /// When the path is neither a data directory nor a base backup, or a requested part is missing.
     pub fn open(request: &'a VerifyRequest) -> Result<Self, InspectError> {
         let path = &request.data_dir;
         let subject = match open_data_dir(path) {
@@ -376,7 +376,7 @@ impl Shown<'_> {
     }
 }
 
-/// What a scan leaves for the comparison with WAL.
+/// Results of a scan for the comparison with WAL.
 struct Held {
     /// Damaged pages, if they are kept.
     pages: Option<Vec<HeldPage>>,

@@ -1,4 +1,4 @@
-//! What `check` prints of a judged cluster, as text: the answer, what to do, the damaged pages, then what the answer rests on.
+//! Text output of `check` about a judged cluster: the answer, what to do, the damaged pages, then the evidence.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -161,7 +161,7 @@ impl CheckText<'_> {
         (printable(home), printable(&format!("  {relation}")))
     }
 
-    /// What the answer rests on.
+    /// Evidence for the answer.
     fn write_basis(
         &self,
         out: &mut dyn Write,
@@ -238,7 +238,7 @@ fn write_group(out: &mut dyn Write, layout: Layout, home: &str, rows: &[Row<'_>]
     Ok(())
 }
 
-/// Neighbouring damaged pages of which the same is to be said.
+/// Neighbouring damaged pages with equal cells.
 struct Row<'a> {
     name: String,
     first: &'a PageReport,
@@ -275,7 +275,7 @@ pub(crate) fn counts_words(pages: &[PageReport]) -> String {
     format!("{} damaged {noun}: {}", pages.len(), parts.join(", "))
 }
 
-/// Items below a heading; nothing where there are none.
+/// Items below a heading; nothing if the list is empty.
 fn write_list(out: &mut dyn Write, layout: Layout, heading: &str, items: &[String]) -> io::Result<()> {
     if items.is_empty() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The beginning and the end of every output: who speaks of what, then findings, what was not examined, and the answer.
+//! The beginning and the end of every output: program and subject, then findings, skipped parts, and the answer.
 
 use std::io::{self, Write};
 
@@ -54,7 +54,7 @@ impl Closing {
         }
     }
 
-    /// The same after so many problems and things not examined that were shown already.
+    /// Continues after problems and skipped parts that were shown already.
     #[must_use]
     pub fn after(mut self, (problems, skipped): (usize, usize)) -> Self {
         self.problems = self.problems.saturating_add(problems);
@@ -81,7 +81,7 @@ impl Closing {
         whole
     }
 
-    /// The same for a run that answers more than its findings say.
+    /// Sets the answer of a run that depends on more than its findings.
     pub(crate) fn answering(self, answer: Answer) -> Self {
         Self { answer: self.answer.max(answer), ..self }
     }

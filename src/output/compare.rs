@@ -47,7 +47,7 @@ fn rounded(value: f64, factor: f64) -> Value {
     json!((value * factor).round() / factor)
 }
 
-/// Writes a table for everything, and one for each way to divide the images. Of a set that was not read whole the name has a
+/// Writes a table for everything, and one for each way to divide the images. The name of a set that was not read completely has a
 /// question mark.
 pub(crate) fn write_comparison(
     out: &mut dyn Write,
@@ -85,7 +85,7 @@ pub(crate) fn write_comparison(
         write_fitted(out, layout, table, &Fit::default().numbers(1..header.len()))?;
     }
     let unnamed = "relations without a name are not compared: numbers mean nothing in another cluster; see --names";
-    let not_whole = "?: not read whole, or damaged: at least so much, and not compared in percent";
+    let not_whole = "?: not read completely, or damaged: at least so much, and not compared in percent";
     let has_unnamed = sets.iter().any(|(_, set)| set.has_unnamed());
     let has_not_whole = sets.iter().any(|(_, set)| !set.is_whole);
     for (_, note) in [(has_unnamed, unnamed), (has_not_whole, not_whole)].into_iter().filter(|(is_so, _)| *is_so) {
@@ -100,7 +100,7 @@ fn label(code: &str) -> String {
         "wal_bytes" => "WAL records, bytes".to_owned(),
         "record_bytes" => "bytes without images".to_owned(),
         "image_share" => "share of images, %".to_owned(),
-        "whole_intervals" => "whole checkpoint intervals".to_owned(),
+        "whole_intervals" => "complete checkpoint intervals".to_owned(),
         "bytes_per_interval" => "WAL per interval, bytes".to_owned(),
         code => code.replace('_', " "),
     }

@@ -1,4 +1,4 @@
-//! What other settings of `wal_compression` would have stored, as a table.
+//! Sizes under other settings of `wal_compression`, as a table.
 
 use std::io::{self, Write};
 

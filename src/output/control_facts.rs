@@ -1,4 +1,4 @@
-//! What `pg_control` says, in the few facts that people look for first.
+//! The facts in `pg_control` that people look for first.
 
 use super::json::time_text;
 use crate::parsers::control::ControlFile;

@@ -43,7 +43,7 @@ pub struct JudgedCluster<'a> {
     pub unproven_pages: Option<u64>,
     /// How the proofs by replay went, if they were asked for.
     pub proof: Option<&'a ProofReport>,
-    /// What words about steps need to know, the data directory among it.
+    /// Context of the words about steps, such as the data directory.
     pub context: StepContext<'a>,
 }
 

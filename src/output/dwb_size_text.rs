@@ -28,7 +28,7 @@ pub(crate) fn write_dirtied(
     wrapped(out, layout, "  ", 2, &counted)?;
     if summary.peak_of_partial > summary.peak {
         let blocks = summary.peak_of_partial;
-        let words = format!("An interval that is not whole has {blocks} blocks ({}) already.", bytes(blocks));
+        let words = format!("An incomplete interval has {blocks} blocks ({}) already.", bytes(blocks));
         wrapped(out, layout, "  ", 2, &words)?;
     }
     Ok(())

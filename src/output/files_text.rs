@@ -6,7 +6,7 @@ use super::escape::printable;
 use super::json::FileJson;
 use super::table::{plain_table, right_align, write_table};
 
-/// What each file holds, a row each.
+/// Content of each file, a row each.
 pub(crate) fn write_files(out: &mut dyn Write, files: &[FileJson]) -> io::Result<()> {
     let header = ["file", "layout", "batch", "reset at", "slots", "used", "bad", "current", "stale", "undecided"];
     let mut table = plain_table(&header);

@@ -28,10 +28,9 @@ use crate::parsers::innodb::page_check::PageState;
 const MAX_PAGES: usize = 50;
 
 /// The limit of every answer about pages.
-pub(crate) const NOT_PREDICTED: &str =
-    "What the server does at startup is not predicted: its redo log is not replayed here.";
+pub(crate) const NOT_PREDICTED: &str = "Startup is not predicted: the redo log is not replayed here.";
 
-/// What an instance is, and its doublewrite buffer.
+/// Facts about an instance and its doublewrite buffer.
 pub(crate) fn write_instance(
     out: &mut dyn Write,
     layout: Layout,
@@ -271,7 +270,7 @@ pub(crate) fn write_innodb_page(
     write_fact(out, layout, "offset", &format!("{:#X}", page.offset))?;
     let state = match page.state {
         PageState::Damaged(fault) => fault.to_string(),
-        PageState::Sound(algorithm) => format!("whole ({})", algorithm.name()),
+        PageState::Sound(algorithm) => format!("intact ({})", algorithm.name()),
         PageState::Empty => "zero-filled".to_owned(),
         PageState::Unverifiable(_) => "cannot be tested: encrypted, or compressed in an unknown way".to_owned(),
     };
@@ -384,7 +383,7 @@ pub(crate) fn innodb_steps(pages: &[InnodbPage], is_complete: bool, arguments: &
     let groups: [(&[HeldImage], &str); 4] = [
         (
             &[HeldImage::Newer, HeldImage::Same, HeldImage::Older],
-            "the buffer holds a whole image; compare it with a backup",
+            "the buffer has an intact image; compare it with a backup",
         ),
         (&[HeldImage::Encrypted], "the image is encrypted; only a server with the key can read it"),
         (&[HeldImage::Missing, HeldImage::Unreadable], "no usable image; only a backup may have the contents"),

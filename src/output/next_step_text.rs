@@ -1,4 +1,4 @@
-//! What to do next, in words, each step with its risk and the commands that do it.
+//! Next steps in words, each with its risk and its commands.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -22,16 +22,16 @@ const MAX_NAMED: usize = 16;
 
 const MAX_COPIED: usize = 32;
 
-/// What the words speak of.
+/// Context of the words.
 #[derive(Clone, Copy, Debug)]
 pub struct StepContext<'a> {
     /// The data directory as it was named.
     pub data_dir: &'a str,
-    /// What was examined with it, as arguments: ` --wal PATH --donor PATH`, or nothing.
+    /// Additional evidence, as arguments: ` --wal PATH --donor PATH`, or nothing.
     pub evidence: &'a str,
     /// Bytes of a page.
     pub block_size: usize,
-    /// What forbids a repair: each has the flag that overrides it, or makes a repair impossible for now.
+    /// Blockers of a repair: each has a flag that overrides it, or makes a repair impossible for now.
     pub blockers: &'a [Blocker],
 }
 
@@ -43,7 +43,7 @@ impl StepContext<'_> {
         flags.iter().map(|flag| format!(" {flag}")).collect()
     }
 
-    /// Why a repair needs those flags, or cannot be carried out for now; empty when nothing forbids it.
+    /// Reason why a repair needs those flags or is refused for now; empty without blockers.
     pub(crate) fn repair_words(&self) -> String {
         let word = |blocker: &Blocker| match blocker.flag {
             Some(flag) => format!(" Repair needs {flag}: {}; {}.", blocker.what, blocker.advice),
@@ -62,9 +62,9 @@ impl StepContext<'_> {
 /// One step: sentences, and commands that belong to them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Words {
-    /// What and why.
+    /// Action and reason.
     pub sentence: String,
-    /// What it is about, one by one.
+    /// Its objects, one by one.
     pub items: Vec<String>,
     /// Lines to be copied, each whole.
     pub commands: Vec<String>,
@@ -80,7 +80,7 @@ impl Words {
         self
     }
 
-    /// The command that shows what a repair does, if it is to be shown, and the one that carries it out, where it can be.
+    /// Adds the command that shows the plan, if `is_shown`, and the one that applies it, unless it is refused.
     fn with_repair(mut self, arguments: &str, is_shown: bool, context: StepContext<'_>) -> Self {
         let begin = format!("pg_dwbinspect repair {arguments}{}", context.flags());
         let why = context.repair_words();
@@ -125,7 +125,7 @@ pub(crate) fn write_steps(
     Ok(())
 }
 
-/// The same as one sentence, for a line of a screen.
+/// Steps as one sentence, for a line of the terminal UI.
 pub(crate) fn steps_sentence(steps: &[NextStep], context: StepContext<'_>) -> String {
     let one = |step: &NextStep| {
         let Words { sentence, items, commands } = words_of(step, context);
@@ -161,8 +161,8 @@ fn with_copies(words: Words, files: Option<Vec<String>>, dir: &str, context: Ste
     words.with(format!("pg_dwbinspect check {dir}"))
 }
 
-/// What segments that were found elsewhere are called, the files of those that only need to be copied, and what the others need
-/// besides.
+/// Names of segments found elsewhere, the files of those that only need to be copied, and the preparation of the
+/// others.
 fn found_elsewhere(archived: &[ArchivedSegment]) -> (String, Option<Vec<String>>, &'static str) {
     let named = match archived {
         [only] => only.name.clone(),
@@ -200,20 +200,20 @@ fn run_as_owner(files: usize, owner: Option<&str>, dir: &str) -> Words {
     let noun = if files == 1 { "1 file" } else { &format!("{files} files") };
     match owner {
         Some(owner) => Words::new(format!(
-            "Run the check again as the owner of the data directory: this user cannot read {noun} (see \"Not examined\"), and any \
-             answer may change. Repair nothing before that. If the owner cannot read them either, fix their permissions; the \
-             server needs them too:"
+            "Run the check again as the owner of the data directory: this user cannot read {noun} (see \"Not \
+             checked\"), and any answer may change. Repair nothing before that. If the owner cannot read them either, \
+             fix their permissions; the server needs them too:"
         ))
         .with(format!("sudo -u {} pg_dwbinspect check {dir}", quoted(owner))),
         None => Words::new(format!(
-            "Fix the permissions of {noun} (see \"Not examined\"), then check again. You own the data directory and cannot read them, \
-             so the server cannot either. Repair nothing before that:"
+            "Fix the permissions of {noun} (see \"Not checked\"), then check again. You own the data directory and \
+             cannot read them, so the server cannot either. Repair nothing before that:"
         ))
         .with(format!("pg_dwbinspect check {dir}")),
     }
 }
 
-/// What to do with WAL that was found elsewhere.
+/// WAL that was found elsewhere.
 fn bring_archived(
     archived: &[ArchivedSegment],
     missing: &MissingSegments,
@@ -231,7 +231,7 @@ fn bring_archived(
     with_copies(words, files, dir, context)
 }
 
-/// What to do about WAL that was written after the end of `pg_wal`.
+/// WAL that was written after the end of `pg_wal`.
 fn bring_rest(archived: &[ArchivedSegment], missing: &MissingSegments, dir: &str, context: StepContext<'_>) -> Words {
     let mut sentence = "Do not start the server yet. WAL in pg_wal ends too early, or may do so (see the doubts). \
         Recovery would end there, discard everything committed later, and write new WAL over it."
@@ -245,8 +245,8 @@ fn bring_rest(archived: &[ArchivedSegment], missing: &MissingSegments, dir: &str
     }
     let (named, files, how) = found_elsewhere(archived);
     sentence.push_str(&format!(
-        " What was examined with the directory holds WAL that pg_wal lacks, or has damaged: {named}. Copy it into pg_wal{how}, \
-         readable for the owner of the directory, and check again.",
+        " WAL that pg_wal lacks or has damaged was found elsewhere: {named}. Copy it into pg_wal{how}, readable by \
+         the owner of the directory, and check again.",
     ));
     if !missing.is_empty() {
         sentence.push_str(&format!(" Still missing: {missing}."));
@@ -268,18 +268,18 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
         .with(format!("ps -fp {pid}"))
         .with(format!("rm {}", quoted(&format!("{}/postmaster.pid", context.data_dir)))),
         NextStep::BringFiles => Words::new(
-            "Restore the files and directories listed under the problems, as they were at this time, then check \
-             again. Do not start the server before that. Do not use an older map, relation file or pg_xact: it does \
-             not fit, and an older pg_xact makes committed rows disappear. If no such copy exists, recover the data \
-             from a backup and its WAL.",
+            "Restore the files and directories that the problems list, as they were at this time, then check again. \
+             Do not start the server before that. Do not use an older map, relation file or pg_xact: it does not fit, \
+             and an older pg_xact makes committed rows disappear. If no such copy exists, recover the data from a \
+             backup and its WAL.",
         )
         .with(format!("pg_dwbinspect check {dir}")),
         NextStep::LookAtProblems => {
-            Words::new("No page needs repair. Resolve the problems listed above before you start the server.")
+            Words::new("No page needs repair. Resolve the listed problems before you start the server.")
         }
         NextStep::KeepStopped => Words::new(
-            "Do not start the server. The problems above say why, and no command here repairs them. Restore the files \
-             that belong together, or restore a base backup with its WAL.",
+            "Do not start the server. The listed problems say why, and no command here repairs them. Restore the \
+             files that belong together, or restore a base backup with its WAL.",
         ),
         NextStep::BringControl { is_outdated: true } => Words::new(
             "Do not start the server and do not run pg_resetwal. pg_control is older than the WAL in pg_wal (see the \
@@ -327,8 +327,8 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
         .with_repair(&format!("{dir} --rebuild"), true, context),
         NextStep::RebuildAgain { pages } => Words::new(format!(
             "Do not start the server yet. {} can probably be rebuilt from older copies and WAL without data loss, but \
-             the sandbox could not run (see the finding above). Install the PostgreSQL server of this version, or \
-             pass --pg-bin DIR or --sandbox DIR, then check again:",
+             the sandbox could not run (see the problems). Install the PostgreSQL server of this version, or pass \
+             --pg-bin DIR or --sandbox DIR, then check again:",
             count(*pages)
         ))
         .with(format!("pg_dwbinspect check {dir}")),
@@ -410,7 +410,7 @@ fn reset_past_pages(next_file: &str) -> Words {
     .with("pg_dumpall -f dump.sql")
 }
 
-/// How `pg_control` is made anew, and what that costs.
+/// Recreates `pg_control`, with the losses.
 fn reset_by_wal(last: &LastCheckpoint) -> Words {
     let LastCheckpoint { record_lsn, is_clean, checkpoint, .. } = last;
     let costs = if *is_clean {
@@ -429,7 +429,7 @@ fn reset_by_wal(last: &LastCheckpoint) -> Words {
     .with(format!("pg_resetwal -D COPY {}", last.reset_arguments()))
 }
 
-/// What to do about a file in a version that is not known.
+/// A file with an unknown version.
 fn newer_release(unknown: UnknownVersion) -> String {
     match unknown {
         UnknownVersion::Control { version, .. } if ControlLayout::meaning(version).is_some() => format!(
@@ -437,19 +437,21 @@ fn newer_release(unknown: UnknownVersion) -> String {
             named_version(version)
         ),
         UnknownVersion::Control { version, is_signed: true } => format!(
-            "Use a newer release of this program: it does not know version {version} of pg_control. The file is whole (its CRC \
-             is right): leave it as it is, and do not run pg_resetwal."
+            "Use a newer release of this program: it does not know version {version} of pg_control. The file is \
+             intact (its CRC is valid): leave it as it is, and do not run pg_resetwal."
         ),
         UnknownVersion::Control { version, is_signed: false } => format!(
-            "Use a newer release of this program: it does not know version {version} of pg_control, and cannot say whether the \
-             file is whole. Probably it is only newer than this program: leave it as it is, and do not run pg_resetwal."
+            "Use a newer release of this program: it does not know version {version} of pg_control, and cannot tell \
+             whether the file is intact. It is probably only newer than this program: leave it as it is, and do not \
+             run pg_resetwal."
         ),
         UnknownVersion::Wal { magic } if magic.is_unreleased() => format!(
-            "No release of this program reads WAL that replay needs ({magic}): leave it where it is, and use the server that wrote it."
+            "No release of this program reads WAL that recovery needs ({magic}): leave it where it is, and use the \
+                server that wrote it."
         ),
         UnknownVersion::Wal { magic } => format!(
-            "Use a newer release of this program: WAL that replay needs is in pg_wal, of a version that it does not know \
-             ({magic}). Leave that WAL where it is; a server of the version that wrote it may well replay it."
+            "Use a newer release of this program: WAL that recovery needs is in pg_wal, in a version that it does not \
+             know ({magic}). Leave that WAL where it is; a server of the version that wrote it may well replay it."
         ),
     }
 }

@@ -1,4 +1,4 @@
-//! What one record changed in a page, for people.
+//! Changes of a page by one record, as text.
 
 use std::io::{self, Write};
 use std::ops::Range;
@@ -68,7 +68,7 @@ fn row_words(row: Option<RowState>) -> String {
     })
 }
 
-/// What differs between two states of an item.
+/// Differences between two states of an item.
 fn differences(before: &ItemState, after: &ItemState) -> Vec<String> {
     let mut words = Vec::new();
     let pointers = |state: &ItemState| (state.offset, state.length, state.state);

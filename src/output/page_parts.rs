@@ -1,4 +1,4 @@
-//! What a byte of a page belongs to, in words.
+//! Part of a page that a byte belongs to, in words.
 
 use crate::parsers::page::{LinePointer, LinePointerState, PageHeader, line_pointers};
 use crate::parsers::page_kind::PageKind;
@@ -33,7 +33,7 @@ const HEAP_FIELDS: [Field; 7] = [
 /// Fields of `IndexTupleData`, `src/include/access/itup.h`.
 const INDEX_FIELDS: [Field; 2] = [(0, 6, "t_tid"), (6, 8, "t_info")];
 
-/// What the byte `at` of a page belongs to: a field with its value, a line pointer, a tuple, free or special space.
+/// Part of a page that the byte `at` belongs to: a field with its value, a line pointer, a tuple, free or special space.
 pub(crate) fn part_at(bytes: &[u8], page: PageId, at: usize) -> String {
     let Ok(header) = PageHeader::decode(0, bytes) else { return "the page ends here".to_owned() };
     if let Some((first, end, name)) = field_at(&HEADER_FIELDS, at) {

@@ -18,20 +18,20 @@ use crate::parsers::tuple::index::IndexEntry;
 pub struct RowsOf<'a> {
     /// The rows.
     pub rows: &'a PageRows,
-    /// The page on disk; empty where there is none.
+    /// The page on disk; empty if it is missing.
     pub disk: &'a [u8],
-    /// The image; empty where there is none.
+    /// The image; empty without an image.
     pub image: &'a [u8],
     /// The columns of the relation.
     pub columns: &'a Result<RelationColumns, NoColumns>,
 }
 
-/// What a list shows of an item.
+/// Cells of an item in a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RowCells {
     /// Its number.
     pub item: String,
-    /// What becomes of it.
+    /// Its fate.
     pub fate: &'static str,
     /// Who inserted it; empty for entries of an index.
     pub xmin: String,
@@ -43,7 +43,7 @@ pub struct RowCells {
     pub values: String,
 }
 
-/// One thing about an item: how it is on disk, and how in the image. `None`: it is not there.
+/// One thing about an item: its value on disk, and in the image. `None`: missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RowDetail {
     pub name: String,
@@ -62,7 +62,7 @@ impl RowDetail {
 struct Decoded {
     fields: Vec<(&'static str, String)>,
     values: Vec<String>,
-    /// What is left where the columns are unknown.
+    /// The remaining bytes if the columns are unknown.
     rest: Option<String>,
 }
 
@@ -119,7 +119,7 @@ impl<'a> RowsOf<'a> {
             return Decoded { fields, values: Vec::new(), rest: Some(hex_words(tuple)) };
         };
         fields.push(("leads to", entry.target.to_string()));
-        // GIN and GiST keep other things in place of the columns, in some entries or in all.
+        // GIN and GiST keep other things instead of the columns, in some entries or in all.
         if !matches!(self.rows.kind.name(), "btree" | "hash") || self.columns.is_err() {
             return Decoded { fields, values: Vec::new(), rest: Some(hex_words(entry.data)) };
         }
@@ -229,7 +229,7 @@ impl<'a> RowsOf<'a> {
         format!("{} {what}{counts}", self.rows.pairs.len())
     }
 
-    /// What is not as sure as it looks, or not there: about the columns.
+    /// Caveats about the columns.
     #[must_use]
     pub fn note(&self) -> Option<String> {
         match self.columns {

@@ -22,7 +22,7 @@ const ROW_BYTES: usize = 8;
 /// Records that are shown from either end of a long history.
 const MAX_RECORDS: usize = 20;
 
-/// What a version is called: `disk`, the letter of an image, or when it was.
+/// Name of a version: `disk`, the letter of an image, or when it was.
 pub(crate) fn version_title(version: &PageVersion) -> String {
     match version.of {
         VersionOf::Disk => "disk".to_owned(),
@@ -183,7 +183,7 @@ pub(crate) fn write_history(
     for (index, event) in events.iter().enumerate() {
         if let Some(redo) = redo_lsn.filter(|redo| !redo_shown && event.start_lsn >= *redo) {
             redo_shown = true;
-            table.add_row([redo.to_string(), String::new(), "-- replay begins here --".to_owned()]);
+            table.add_row([redo.to_string(), String::new(), "-- recovery begins here --".to_owned()]);
         }
         if long && index == MAX_RECORDS {
             let left_out = events.len() - 2 * MAX_RECORDS;

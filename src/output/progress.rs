@@ -70,7 +70,7 @@ impl Shown {
             return;
         }
         *last = Some(Instant::now());
-        // Nobody reads it: the work goes on all the same.
+        // No one reads it: the work continues anyway.
         drop(writeln!(std::io::stderr(), "{done} of {total} bytes"));
     }
 }

@@ -23,7 +23,7 @@ pub(crate) struct Metrics<'a> {
     pub total: &'a Tally,
     /// Bytes of WAL that they lie in, page headers and padding included.
     pub wal_bytes: u64,
-    /// Bytes between good records that could not be read, where counting went on after damage.
+    /// Bytes between good records that could not be read, if counting continued after damage.
     pub damaged_bytes: Option<u64>,
     pub origin: WalOrigin,
     pub parts: Parts<'a>,
@@ -57,7 +57,7 @@ pub(crate) fn write_metrics(out: &mut dyn Write, metrics: &Metrics<'_>, closing:
     }
     let answer = closing.answer();
     family(out, "problems", "Findings that are problems", &alone(closing.problems() as u64))?;
-    family(out, "not_examined", "Parts of the input that were not examined", &alone(closing.skipped.len() as u64))?;
+    family(out, "not_examined", "Parts of the input that were not checked", &alone(closing.skipped.len() as u64))?;
     family(out, "exit_status", "Exit status of this run", &alone(answer.status().into()))?;
     let major = metrics.origin.major.map_or_else(String::new, |major| major.number().to_string());
     let system = metrics.origin.system_identifier.map_or_else(String::new, |system| system.to_string());
@@ -83,7 +83,7 @@ fn write_parts(out: &mut dyn Write, intervals: &[Interval]) -> io::Result<()> {
         )?;
     }
     let Some(last) = last_whole(intervals) else { return Ok(()) };
-    write_counts(out, "last_interval_", "of the last whole checkpoint interval", &[(String::new(), &last.tally)])?;
+    write_counts(out, "last_interval_", "of the last complete checkpoint interval", &[(String::new(), &last.tally)])?;
     let numbers = [
         ("last_interval_wal_bytes", "Bytes of WAL", Some(last.wal_bytes().to_string())),
         ("last_interval_distinct_blocks", "Distinct blocks in records", Some(last.distinct_blocks.to_string())),
@@ -91,7 +91,7 @@ fn write_parts(out: &mut dyn Write, intervals: &[Interval]) -> io::Result<()> {
     ];
     for (name, what, value) in numbers {
         if let Some(value) = value {
-            family(out, name, &format!("{what} of the last whole checkpoint interval"), &alone(value))?;
+            family(out, name, &format!("{what} of the last complete checkpoint interval"), &alone(value))?;
         }
     }
     Ok(())

@@ -40,7 +40,7 @@ pub(crate) fn block_words(relation: &str, fork_code: u8, block: u32) -> String {
     }
 }
 
-/// What a list says of the blocks of a record: the first one, and how many more there are.
+/// Blocks of a record in a list: the first one, and how many more there are.
 pub(crate) fn blocks_of_line(line: &RecordLine, name: &dyn Fn(RelFileLocator) -> String) -> String {
     let Some((rel, fork_code, block)) = line.first else { return String::new() };
     let more = match line.blocks {
@@ -89,7 +89,7 @@ pub(crate) fn block_facts(block: &SheetBlock) -> Vec<Fact> {
     facts
 }
 
-/// What the main data of a record says.
+/// Content of the main data of a record.
 pub(crate) fn main_facts(sheet: &RecordSheet) -> Vec<Fact> {
     let length = || fact("length", format!("{} bytes", sheet.main_bytes));
     let time = |time: PgTimestamp| fact("time", time_words(time));
@@ -150,7 +150,7 @@ fn xlog_facts(payload: &XlogPayload) -> Vec<Fact> {
             vec![fact("recovery", format!("ends; timeline {} follows {}", tli.0, prev_tli.0)), time(at)]
         }
         XlogPayload::FpiForHint => vec![fact("images", "of pages of which only hint bits changed")],
-        XlogPayload::Fpi => vec![fact("images", "of whole pages, and nothing else")],
+        XlogPayload::Fpi => vec![fact("images", "only of full pages")],
         XlogPayload::OverwriteContrecord { overwritten_lsn, time: at } => {
             vec![fact("replaces", format!("the record at {overwritten_lsn}, which a crash cut off")), time(at)]
         }

@@ -1,4 +1,4 @@
-//! What becomes of relations whose pages are lost, in words, with the statements that make them again or save what is whole.
+//! Relations with lost pages, in words, with the statements that recreate them or save undamaged rows.
 
 use super::next_step_text::{StepContext, Words};
 use super::shell::quoted;

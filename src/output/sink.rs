@@ -54,7 +54,7 @@ impl<'a> Sink<'a> {
             Machine::Json => {
                 out.write_all(b"{\"begin\":")?;
                 serde_json::to_writer(&mut *out, begin)?;
-                // The array of rows is there also when there are none.
+                // The array of rows exists even if it is empty.
                 let unseen = match shape {
                     CsvShape::Rows { plural, .. } => Some(plural),
                     CsvShape::Pairs => None,
@@ -143,7 +143,7 @@ fn line(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
     out.write_all(b"\n")
 }
 
-/// The same without the fields that do not apply. An array keeps its members.
+/// The value without the fields that do not apply. An array keeps its members.
 fn without_nulls(value: &impl Serialize) -> io::Result<Value> {
     fn drop_nulls(value: &mut Value) {
         match value {

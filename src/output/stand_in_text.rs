@@ -32,7 +32,7 @@ pub(crate) fn write_stand_ins(
     wrapped(out, layout, "  ", 2, why)?;
     for (page, stand_in) in found {
         let after = if stand_in.is_removed {
-            "replay removes it again; nothing is lost"
+            "recovery removes it again; no data is lost"
         } else {
             "REINDEX the index at once after the start: what replay would have put into this page is missing"
         };

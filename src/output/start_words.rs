@@ -18,7 +18,7 @@ const MAX_PAGES_NAMED: usize = 3;
 /// The badge, and what it rests on: the sentence that matters most first. Sentences have no capital and no period.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartWords {
-    /// What the startup comes to.
+    /// Badge of the startup.
     pub badge: Badge,
     /// At least one.
     pub sentences: Vec<String>,
@@ -180,7 +180,7 @@ fn no_damage_words(outlook: &Outlook, pages: &[PageReport]) -> &'static str {
     }
 }
 
-/// What happens to damaged pages, and to pages that are missing.
+/// Fate of damaged and missing pages.
 fn damage_words(outlook: &Outlook, pages: &[PageReport], label: Label<'_>) -> Vec<String> {
     let named = |indexes: &[usize]| {
         let found = indexes.iter().filter_map(|index| pages.get(*index)).map(|report| label(report.page));

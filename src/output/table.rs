@@ -36,7 +36,7 @@ pub(crate) fn write_table(out: &mut dyn Write, table: &Table) -> io::Result<()> 
     Ok(())
 }
 
-/// What the columns of a table are, for a screen on which it has no room.
+/// Columns of a table, for a terminal that is too narrow.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fit {
     numbers: Vec<Range<usize>>,

@@ -5,13 +5,13 @@ use std::path::Path;
 use super::shell::quoted;
 use crate::cluster::tar_backup::{TarArchive, TarBackup, TarCompression};
 
-/// What the directory is, and the commands, one a line.
+/// Kind of the directory, and the commands, one a line.
 pub(crate) fn tar_backup_words(backup: &TarBackup) -> String {
     let directory = std::path::absolute(&backup.directory).unwrap_or_else(|_| backup.directory.clone());
     let name = directory.file_name().map_or_else(|| "backup".to_owned(), |name| name.to_string_lossy().into_owned());
     let target = directory.with_file_name(format!("{name}.unpacked"));
     let mut lines = vec![format!(
-        "{} is a base backup in tar format ({}), not a data directory; unpack it and examine the result:",
+        "{} is a base backup in tar format ({}), not a data directory; unpack it and check the result:",
         backup.directory.display(),
         backup.base.name
     )];

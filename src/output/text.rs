@@ -128,7 +128,7 @@ impl SlotLines {
     }
 }
 
-/// Says so when what follows is of a kind whose servers have to be built.
+/// Adds a note if the buffer belongs to a kind of server that must be built.
 pub(crate) fn write_described(out: &mut dyn Write, set: &DwbSet) -> io::Result<()> {
     if set.is_of_built_server() {
         writeln!(out, "This layout was seen on a server built from its published source.\n")?;
@@ -215,7 +215,7 @@ pub(crate) fn write_findings(
     write_skips(out, layout, skipped)
 }
 
-/// Problems below a heading; nothing where there are none.
+/// Problems below a heading; nothing if the list is empty.
 pub(crate) fn write_problems(
     out: &mut dyn Write,
     layout: Layout,
@@ -251,7 +251,7 @@ fn write_listed<'a>(
     Ok(())
 }
 
-/// Files and pages that were not checked, below a heading; nothing where there are none.
+/// Files and pages that were not checked, below a heading; nothing if the list is empty.
 pub(crate) fn write_skips(out: &mut dyn Write, layout: Layout, skipped: &[SkippedJson]) -> io::Result<()> {
     if skipped.is_empty() {
         return Ok(());

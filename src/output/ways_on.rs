@@ -1,4 +1,4 @@
-//! The ways on from a repair or an undo that did not come to its end.
+//! Ways to continue after an incomplete repair or undo.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use super::shell::quoted;
 use crate::repair::apply::{ApplyError, Stopped};
 use crate::repair::blocker::Overrides;
 
-/// What was written, where the old bytes are, and the commands that finish or undo the work.
+/// Written pages, location of the old bytes, and the commands that finish or undo the work.
 pub(crate) fn ways_on(stopped: &Stopped, data_dir: &Path, journal: &Path, overrides: Overrides) -> String {
     let (data, undo) = (quoted(&data_dir.display().to_string()), quoted(&journal.display().to_string()));
     let skip = match &stopped.error {

@@ -1,4 +1,4 @@
-//! What other settings would have made of some WAL, as tables.
+//! WAL under other settings, as tables.
 
 use std::io::{self, Write};
 
@@ -121,7 +121,7 @@ pub(crate) fn write_spacing(out: &mut dyn Write, layout: Layout, what_if: &WhatI
         what_if.replay_certainty == Certainty::AtLeast,
     );
     let knee = knee(&what_if.spacing);
-    // Settings that come to the same share a row.
+    // Settings with the same result share a row.
     for rows in what_if.spacing.chunk_by(is_alike) {
         let (Some(row), Some(last)) = (rows.first(), rows.last()) else { continue };
         let mut name = setting_name(row.spacing);
@@ -194,7 +194,7 @@ pub(crate) fn write_protection(
     write_fitted(out, layout, table, &Fit::default().numbers(1..5).numbers(6..8))?;
     let always = protection.always;
     let words = format!(
-        "{} images ({}) are written whatever the guard: records require them, or they log a page as a whole.",
+        "{} images ({}) are written whatever the guard: records require them, or they log a full page.",
         always.images,
         size_words(always.image_bytes)
     );

@@ -199,13 +199,13 @@ pub(crate) fn guard_directory(
         false => format!("the journal belongs to {}, but this is {}", repaired.path, here.path),
     };
     let advice = "pass the directory that was repaired: another copy of the cluster has different pages. If it is \
-                  that directory, moved or mounted again, or a copy made of it after the repair, confirm it";
+                  that directory, moved or mounted again, or a copy from after the repair, confirm that";
     Ok(Some(Blocker { kind: "other_directory", what, advice, flag: Some("--moved") }))
 }
 
 /// A reason that comes before all others: what could not even be opened.
 pub(crate) fn unopened(what: &dyn std::fmt::Display) -> Blocker {
-    let advice = "nothing is written into a data directory that cannot be examined";
+    let advice = "nothing is written into a data directory that cannot be checked";
     Blocker { kind: "unreadable", what: what.to_string(), advice, flag: None }
 }
 

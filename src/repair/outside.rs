@@ -189,15 +189,15 @@ mod tests {
         let temporary = tempfile::tempdir().unwrap();
         let path = |name: &str| temporary.path().join(name);
         for name in
-            ["data/base", "beside", "other/pg_wal", "mount", "space/PG_15_202209061/5", "space/mine", "PG_notes"]
+            ["data/base", "next_to", "other/pg_wal", "mount", "space/PG_15_202209061/5", "space/mine", "PG_notes"]
         {
             fs::create_dir_all(path(name)).unwrap();
         }
         fs::write(path("other/PG_VERSION"), "15\n").unwrap();
         symlink(path("data/base"), path("link")).unwrap();
         let protected = [path("data"), path("mount/disk/space")];
-        assert_eq!(refused(&path("beside"), &protected), None);
-        let inside = ["data", "data/base", "link", "other", "other/pg_wal", "beside/../data"];
+        assert_eq!(refused(&path("next_to"), &protected), None);
+        let inside = ["data", "data/base", "link", "other", "other/pg_wal", "next_to/../data"];
         // A tablespace of any cluster is told by what a server makes in it.
         for inside in
             inside.into_iter().chain(["space", "space/mine", "space/PG_15_202209061", "space/PG_15_202209061/5"])
@@ -220,12 +220,12 @@ mod tests {
     fn what_cannot_be_found_out_is_a_refusal() {
         let temporary = tempfile::tempdir().unwrap();
         let path = |name: &str| temporary.path().join(name);
-        fs::create_dir_all(path("beside")).unwrap();
+        fs::create_dir_all(path("next_to")).unwrap();
         symlink(path("loop"), path("loop")).unwrap();
         symlink(path("nowhere"), path("dangling")).unwrap();
         fs::write(path("file"), "").unwrap();
         for unclear in ["loop", "loop/x", "dangling/x", "dangling", "file/x", "gone/../x"] {
-            assert_eq!(refused(&path("beside"), &[path(unclear)]), Some(false), "{unclear}");
+            assert_eq!(refused(&path("next_to"), &[path(unclear)]), Some(false), "{unclear}");
         }
         assert_eq!(refused(&path("nowhere"), &[]), Some(false));
     }

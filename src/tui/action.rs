@@ -1,4 +1,4 @@
-//! What can happen to the state, and what the state asks for.
+//! Actions that change the state, and effects that it requests.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::repair::blocker::Overrides;
 use crate::repair::plan::Plan;
 use crate::types::{Lsn, PageId};
 
-/// What a key stands for.
+/// Meaning of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Leave the program.
@@ -46,7 +46,7 @@ pub enum Command {
     Last,
     /// A byte or some columns to the left.
     Left,
-    /// The same to the right.
+    /// Scrolls to the right.
     Right,
     /// The next part of the page.
     NextPart,
@@ -78,7 +78,7 @@ pub enum Command {
     Save,
     /// Go through everything but the writing.
     DryRun,
-    /// Carry the plan out.
+    /// Apply the plan.
     Apply,
     /// Choose another directory for the journal.
     ChooseJournal,
@@ -88,7 +88,7 @@ pub enum Command {
     Reload,
     /// Stop the program until the shell continues it.
     Suspend,
-    /// Draw everything anew.
+    /// Redraw everything.
     Redraw,
     /// Write the crash report.
     Report,
@@ -153,13 +153,13 @@ pub enum Action {
     Resize(u16, u16),
     /// The cluster's state is known.
     Opened(ClusterCondition),
-    /// Work went on.
+    /// Work progressed.
     Progressed(Progress),
     /// The check is done.
     Surveyed(Arc<Survey>),
     /// The cluster cannot be checked.
     SurveyFailed(String),
-    /// WAL went on.
+    /// Reading of WAL progressed.
     WalProgressed(Progress),
     /// WAL was read.
     WalRead(Arc<WalSurvey>),
@@ -183,7 +183,7 @@ pub enum Action {
     Applied(Arc<AppliedSheet>),
     /// The crash report was written: the page, and Markdown beside it.
     Reported(PathBuf),
-    /// What carrying out a plan would meet is known.
+    /// The check before applying a plan is complete.
     LookedBefore(Arc<BeforeSheet>),
     /// An undo was rehearsed, or is refused.
     UndoRehearsed(Arc<UndoSheet>),
@@ -191,7 +191,7 @@ pub enum Action {
     Undone(Arc<UndoneSheet>),
     /// Files have changed since they were read.
     FilesChanged,
-    /// The program is to end as soon as nothing is being written.
+    /// The program must end as soon as nothing is being written.
     Terminate,
     /// Some time has passed since it was asked for.
     Tick,
@@ -203,11 +203,11 @@ pub enum Action {
     RecordFailed(Lsn, String),
     /// Damaged pages were found; they are not judged yet.
     Found(Arc<Vec<(PageId, FoundPage)>>),
-    /// A repair or an undo did not come to its end, and pages may have been written.
+    /// A repair or an undo did not finish, and pages may have been written.
     BrokenOff(String),
 }
 
-/// A plan that is to be carried out, or rehearsed.
+/// A plan to apply or rehearse.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RepairOrder {
     /// The plan.
@@ -216,16 +216,16 @@ pub struct RepairOrder {
     pub pages: Vec<PageId>,
     /// Where the journal goes; `None`: beside the data directory.
     pub journal: Option<PathBuf>,
-    /// What was allowed on the screen, besides what the command line allows.
+    /// Permissions given in the terminal UI, in addition to the command line.
     pub allowed: Overrides,
 }
 
-/// A repair that is to be taken back.
+/// A repair to undo.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UndoOrder {
     /// Directory of its journal.
     pub journal: PathBuf,
-    /// What the user allowed on the screen.
+    /// Permissions given in the terminal UI.
     pub allowed: Overrides,
 }
 
@@ -240,7 +240,7 @@ pub enum Effect {
     Tick,
     /// Stop until continued.
     Suspend,
-    /// Draw everything anew.
+    /// Redraw everything.
     Redraw,
     /// Check the cluster.
     Survey,
@@ -248,17 +248,17 @@ pub enum Effect {
     ReadWal,
     /// Read a page and its images.
     ReadPage(PageId),
-    /// Make a plan for these pages; for all proven ones when there are none.
+    /// Make a plan for these pages; for all proven ones if empty.
     MakePlan(Vec<PageId>),
     /// Save this plan as a new file.
     SavePlan(Plan),
     /// Write the crash report as a page and as Markdown into new files; what was pressed so far.
     Report(Vec<Pressed>),
-    /// Do everything that carrying out this plan does, but write nothing.
+    /// Rehearse this plan: all checks, but write nothing.
     DryRun(RepairOrder),
-    /// Carry out this plan.
+    /// Apply this plan.
     ApplyPlan(RepairOrder),
-    /// Find out what carrying out this plan would meet.
+    /// Run the check before applying this plan.
     LookBefore(RepairOrder),
     /// Do everything that taking this repair back does, but write nothing.
     RehearseUndo(UndoOrder),
@@ -272,7 +272,7 @@ pub enum Effect {
         name: String,
         /// The view as text.
         text: String,
-        /// The same as JSON.
+        /// The document as JSON.
         json: String,
     },
     /// List records of WAL.

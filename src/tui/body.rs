@@ -1,4 +1,4 @@
-//! What is drawn between the tabs and the bottom lines: lines that stay, a list of which only those on the screen are made, and
+//! The area between the tabs and the bottom lines: lines that stay, a list of which only visible lines are made, and
 //! lines below. The widgets that all views share.
 
 use ratatui::text::{Line, Span};
@@ -13,7 +13,7 @@ pub(super) const MIN_LIST: usize = 4;
 
 pub(super) type MakeLine<'a> = Box<dyn Fn(usize) -> Line<'static> + 'a>;
 
-/// What is drawn between the tabs and the bottom lines.
+/// The area between the tabs and the bottom lines.
 pub(super) struct Body<'a> {
     pub(super) head: Vec<Line<'static>>,
     pub(super) count: usize,

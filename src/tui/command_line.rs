@@ -72,7 +72,7 @@ fn batch_arguments(state: &State) -> Option<String> {
     (file == last_file && count == batch.slots && !state.slots.only).then_some(arguments)
 }
 
-/// What the command line of the open view shows otherwise than the screen, if anything.
+/// Difference between the command line of the open view and the view, if any.
 #[must_use]
 pub fn differs(state: &State) -> Option<String> {
     match state.view {

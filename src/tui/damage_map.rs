@@ -9,12 +9,12 @@ use crate::types::{ForkNumber, PageId, RelFileLocator};
 /// How a page that is not judged yet is called.
 pub(crate) const PENDING: &str = "pending";
 
-/// The letter that stands for a verdict; a question mark where there is none yet.
+/// The letter that stands for a verdict; a question mark without one.
 pub(crate) fn verdict_letter(verdict: Option<Verdict>) -> char {
     verdict.map_or('?', |verdict| verdict.facts().letter)
 }
 
-/// A verdict by name; [`PENDING`] where there is none yet.
+/// A verdict by name; [`PENDING`] without one.
 pub(crate) fn verdict_name(verdict: Option<Verdict>) -> &'static str {
     verdict.map_or(PENDING, |verdict| verdict.facts().label)
 }
@@ -24,7 +24,7 @@ fn worst_first(verdict: Option<Verdict>) -> std::cmp::Reverse<Verdict> {
     std::cmp::Reverse(verdict.unwrap_or(Verdict::NoImage))
 }
 
-/// What pages are gathered by.
+/// Grouping of pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Grouping {
     /// A row for each relation and fork, the worst first.
@@ -67,7 +67,7 @@ pub struct MapPage {
     pub verdict: Option<Verdict>,
 }
 
-/// What a row with several pages stands for.
+/// Meaning of a row with several pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum GroupKey {
     /// A fork of a relation.
@@ -79,7 +79,7 @@ pub enum GroupKey {
 /// Pages that share a relation or a verdict.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// What they share.
+    /// Their common key.
     pub key: GroupKey,
     /// Indexes into the pages of the map, by relation, fork and block.
     pub pages: Vec<usize>,
@@ -96,7 +96,7 @@ pub enum Row {
     Page(usize),
 }
 
-/// What a row is about, whatever its number.
+/// Subject of a row, whatever its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowKey {
     /// A group.
@@ -105,10 +105,10 @@ pub enum RowKey {
     Page(PageId),
 }
 
-/// How the list is to be made.
+/// Options of the list.
 #[derive(Clone, Debug, Default)]
 pub struct MapOrder {
-    /// What pages are gathered by.
+    /// Grouping of pages.
     pub grouping: Grouping,
     /// The other way round.
     pub is_reversed: bool,
@@ -206,7 +206,7 @@ impl DamageMap {
         self.page(row).or_else(|| of_group().copied()).map(|one| one.page)
     }
 
-    /// What a row is about.
+    /// Subject of a row.
     #[must_use]
     pub fn key(&self, row: usize) -> Option<RowKey> {
         match self.rows.get(row)? {
@@ -329,7 +329,7 @@ mod tests {
     fn by_verdict_and_one_by_one() {
         let by_verdict = map(&MapOrder { grouping: Grouping::Verdict, ..MapOrder::default() });
         let worst: Vec<_> = by_verdict.groups.iter().map(|group| verdict_name(group.worst)).collect();
-        assert_eq!(worst, ["no_image", "restore", "heals_in_replay"]);
+        assert_eq!(worst, ["no image", "restore", "fixed by recovery"]);
         let single = map(&MapOrder { grouping: Grouping::Block, ..MapOrder::default() });
         assert_eq!((single.rows.len(), numbers(&single)[2]), (5, (2, 9)));
     }

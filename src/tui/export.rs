@@ -18,7 +18,7 @@ use crate::output::json::{BatchJson, SCHEMA, lsn_text};
 use crate::output::sink::Machine;
 use crate::output::wal_columns::{interval_row, put_tally};
 
-/// What the open view shows, as a JSON document. Triage and Page are the documents of `check` and `page`.
+/// The open view as a JSON document. Triage and Page are the documents of `check` and `page`.
 #[must_use]
 pub fn json_text(state: &State) -> String {
     let survey = state.survey();

@@ -31,7 +31,7 @@ const LAYOUT: Layout = Layout { width: 160, paint: Paint::new(false) };
 
 const SLOT_CELLS: usize = 11;
 
-/// What the open view shows, as text: as its command prints it, where there is such a command.
+/// The open view as text, as its command prints it, if one exists.
 #[must_use]
 pub fn whole_text(state: &State) -> String {
     text_of(|out| write_view(out, state))

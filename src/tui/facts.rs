@@ -1,4 +1,4 @@
-//! What workers hand over: values. They are put into words when they are drawn or exported.
+//! Results of workers: values. They are put into words when they are drawn or exported.
 
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
@@ -48,9 +48,9 @@ use crate::types::{ForkNumber, Geometry, PageId, RelFileLocator};
 pub struct Survey {
     /// The cluster, read and judged.
     pub examined: Arc<Examination>,
-    /// What that comes to: the exit status that `check` would have.
+    /// The answer: the exit status that `check` would have.
     pub answer: Answer,
-    /// What to do next.
+    /// Next steps.
     pub steps: Vec<NextStep>,
     /// Names of the relations that slots and pages are of; numbers where there is no name.
     pub names: BTreeMap<RelFileLocator, String>,
@@ -60,7 +60,7 @@ pub struct Survey {
     pub batches: Vec<ListedBatch>,
     /// All its slots on a map.
     pub ring: Ring,
-    /// The same for searching and sorting.
+    /// Facts about slots for searching and sorting.
     pub slot_index: SlotIndex,
     /// Journals of repairs beside the data directory, and those that were named.
     pub journals: FoundJournals,
@@ -71,13 +71,13 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Gathers what lists show of an examined cluster. Reads the double write buffer once more, to tell batches apart.
+    /// Collects the facts of a checked cluster for lists. Reads the double write buffer again, to distinguish batches.
     #[must_use]
     pub fn of(examined: Arc<Examination>) -> Self {
         Self::with_journals(examined, &[])
     }
 
-    /// The same with journals that do not lie beside the data directory.
+    /// Like [`Self::of`], with journals in other directories.
     pub(crate) fn with_journals(examined: Arc<Examination>, named: &[PathBuf]) -> Self {
         let report = &examined.report;
         let mut names = BTreeMap::new();
@@ -187,7 +187,7 @@ impl ListedBatch {
 pub struct PageSheet {
     /// The examination that judged it.
     pub examined: Arc<Examination>,
-    /// What was found of it.
+    /// Its report.
     pub report: PageReport,
     /// The disk first, where there is such a page, then the images.
     pub versions: Vec<PageVersion>,
@@ -243,17 +243,17 @@ pub struct WalSurvey {
     pub relations: Option<Vec<(String, Tally)>>,
     /// Why images were written, as soon as that is counted.
     pub causes: Option<Vec<(String, Tally)>>,
-    /// What is wrong with WAL.
+    /// Problems of WAL.
     pub problems: Vec<Finding>,
-    /// What was not examined.
+    /// Skipped parts.
     pub skipped: Vec<Skipped>,
     /// All of it in short stretches, as soon as that is counted.
     pub timeline: Option<Arc<Timeline>>,
-    /// What is in all of these stretches: to sum it up takes longer than an answer to a key may.
+    /// Sum of all these stretches: summing takes longer than an answer to a key may.
     pub whole: Option<Arc<WindowSheet>>,
     /// Redo points that no record names.
     pub hidden: Vec<HiddenRedo>,
-    /// What would have saved images, as soon as that is known.
+    /// Settings that would have saved images, once known.
     pub savings: Option<Arc<Savings>>,
     /// Names of what rows stand for.
     pub names: Arc<WalNames>,
@@ -308,12 +308,12 @@ impl WalNames {
     }
 }
 
-/// What is in a window of WAL, with the names of its relations, the first `MAX_NAMED` of them.
+/// Content of a window of WAL, with the names of its relations, the first `MAX_NAMED` of them.
 #[derive(Clone, Debug, Default)]
 pub struct WindowSheet {
     /// The stretches that it has.
     pub cells: Range<usize>,
-    /// What is in it.
+    /// Its content.
     pub window: Window,
     /// Names of its relations, in order.
     pub relations: Vec<String>,
@@ -340,7 +340,7 @@ impl WindowSheet {
     }
 }
 
-/// A repair plan and what forbids carrying it out.
+/// A repair plan and its blockers.
 pub struct PlanSheet {
     /// The examination that it was made from.
     pub examined: Arc<Examination>,
@@ -350,7 +350,7 @@ pub struct PlanSheet {
     pub plan: Plan,
     /// Reasons not to write.
     pub blockers: Vec<Blocker>,
-    /// What is known of each step, in the order of the plan.
+    /// Facts about each step, in the order of the plan.
     pub facts: Vec<StepFacts>,
 }
 
@@ -361,24 +361,24 @@ impl PlanSheet {
         self.facts.iter().filter(|facts| facts.kind == kind).count()
     }
 
-    /// Something may be lost by carrying it out.
+    /// Applying it may lose data.
     #[must_use]
     pub fn may_lose(&self) -> bool {
         self.facts.iter().any(|facts| facts.kind.may_lose())
     }
 }
 
-/// What is known of a step.
+/// Facts about a step.
 #[derive(Clone, Debug)]
 pub struct StepFacts {
     /// How sure it is.
     pub kind: StepKind,
-    /// What may be lost or wrong, where it is not proven.
+    /// Possible losses or errors, if it is not proven.
     pub reasons: Vec<String>,
 }
 
 impl StepFacts {
-    /// Of a step for the page of `report`.
+    /// Facts about a step for the page of `report`.
     #[must_use]
     pub fn of(report: Option<&PageReport>, step: &PlanStep) -> Self {
         let kind = StepKind::of(report, step);
@@ -393,7 +393,7 @@ impl StepFacts {
     }
 }
 
-/// What was found before a plan is carried out.
+/// Result of the check before applying a plan.
 #[derive(Debug)]
 pub struct BeforeSheet {
     /// The plan that it is about, with where its journal goes and what is allowed.
@@ -402,7 +402,7 @@ pub struct BeforeSheet {
     pub found: Result<BeforeRepair, String>,
     /// Version of the data directory.
     pub version: String,
-    /// What a start would do after the repair.
+    /// Predicted startup after the repair.
     pub start_after: String,
 }
 
@@ -431,7 +431,7 @@ impl BeforeSheet {
     }
 }
 
-/// What taking a repair back does, or would do.
+/// Effect of an undo.
 #[derive(Clone, Debug)]
 pub struct UndoFacts {
     /// Pages that get their old bytes back.
@@ -445,9 +445,9 @@ pub struct UndoFacts {
 /// The rehearsal of an undo.
 #[derive(Debug)]
 pub struct UndoSheet {
-    /// What was rehearsed.
+    /// The rehearsed order.
     pub order: UndoOrder,
-    /// What it would do, or why it is refused.
+    /// Its effect, or the reason why it is refused.
     pub found: Result<UndoFacts, String>,
     /// Flags that allow what refuses now.
     pub flags: Vec<&'static str>,
@@ -458,11 +458,11 @@ pub struct UndoSheet {
 pub struct UndoneSheet {
     /// Its journal.
     pub journal: PathBuf,
-    /// What was done.
+    /// Its effect.
     pub facts: UndoFacts,
 }
 
-/// What was written, and where the old bytes are.
+/// Written pages, and location of the old bytes.
 #[derive(Debug)]
 pub struct AppliedSheet {
     /// Pages that were written.
@@ -478,7 +478,7 @@ pub struct AppliedSheet {
 /// How far some work is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// What is being done.
+    /// The present work.
     pub what: &'static str,
     /// Bytes done.
     pub done: u64,

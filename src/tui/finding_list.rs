@@ -1,4 +1,4 @@
-//! What `check` found besides damaged pages, as the lines of one list: problems, what was not examined, notes.
+//! Findings of `check` other than damaged pages, as the lines of one list: problems, skipped parts, notes.
 
 use crate::analysis::skipped::Skipped;
 use crate::report::{Finding, Severity};

@@ -1,4 +1,4 @@
-//! What stands around every view of a screen: tabs above it, the status line and the keys below it; and labelled lines in it.
+//! Frame of every view: tabs above it, the status line and the keys below it; and labelled lines in it.
 
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
@@ -8,7 +8,7 @@ use super::look::{Look, columns};
 /// Columns and rows that a terminal must have.
 const MIN_SIZE: (u16, u16) = (60, 16);
 
-/// What is shown instead of the screen where it has no room.
+/// Message if the terminal is too small.
 pub(super) fn too_small(columns: u16, rows: u16) -> Option<String> {
     let (least_columns, least_rows) = MIN_SIZE;
     let words = format!("{columns} by {rows} is too small: at least {least_columns} by {least_rows} is needed");

@@ -1,6 +1,6 @@
-//! Guided mode: five steps from a crash to a start, and the key that leads on from here.
+//! Guided mode: five steps from a crash to startup, and the next key.
 //!
-//! Where one is follows from the state alone, so no key can lead astray: whatever is pressed, the guide goes on from there.
+//! The step follows from the state alone, so no key can lead astray: whatever is pressed, the guide continues from there.
 
 use std::cmp::Ordering;
 
@@ -16,10 +16,10 @@ const TALL: u16 = 24;
 
 const MAX_LINES: usize = 3;
 
-/// What is to be done, in this order.
+/// The steps, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
-    /// What happened.
+    /// The crash and its effects.
     Understand,
     /// Disk and image.
     Compare,
@@ -27,7 +27,7 @@ pub enum Step {
     Rehearse,
     /// The writing.
     Apply,
-    /// What it has brought.
+    /// The result.
     Verify,
 }
 
@@ -47,7 +47,7 @@ impl Step {
         }
     }
 
-    /// What it is for, as `docs/verdicts.md` has it.
+    /// Its purpose, as in `docs/verdicts.md`.
     #[must_use]
     pub const fn sentence(self) -> &'static str {
         match self {
@@ -85,12 +85,12 @@ impl Step {
     }
 }
 
-/// What leads on.
+/// The next key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Next {
     /// The key, or the word to type; empty: to be waited for.
     pub key: &'static str,
-    /// What it does.
+    /// Its effect.
     pub words: &'static str,
 }
 
@@ -107,7 +107,7 @@ fn can_put_back(state: &State) -> bool {
     state.survey().is_some_and(|survey| survey.pages().iter().any(|report| report.verdict.verdict.is_writable()))
 }
 
-/// The key that leads on from here.
+/// The next key from here.
 #[must_use]
 pub fn next_key(state: &State) -> Next {
     if let Some(prompt) = &state.prompt {
@@ -134,7 +134,7 @@ pub fn next_key(state: &State) -> Next {
         Step::Compare => to_compare(state),
         Step::Rehearse => to_rehearse(state),
         Step::Apply => to_apply(state),
-        Step::Verify if state.view == View::Undo => next("u", "predicted startup now"),
+        Step::Verify if state.view == View::Undo => next("u", "asks to confirm the undo"),
         Step::Verify if state.view != View::Triage => next("1", "predicted startup now"),
         Step::Verify => next("q", "leaves, with the next step; u in Plan undoes the repair"),
     }
@@ -144,7 +144,7 @@ fn to_understand(state: &State) -> Next {
     let map = &state.triage.map;
     let row = state.triage.selected;
     match map.group(row) {
-        _ if state.view != View::Triage => next("1", "leaves: nothing to restore. Follow the next step, or q to quit"),
+        _ if state.view != View::Triage => next("1", "back to the damaged pages"),
         _ if !can_put_back(state) => next("q", "leaves: nothing to restore; follow the next step"),
         _ if map.page(row).is_some() => next("enter", "opens this page, to compare disk and image"),
         Some(group) if state.triage.order.opened.contains(&group.key) => next("down", "to the first of its pages"),
@@ -178,14 +178,14 @@ fn to_apply(state: &State) -> Next {
         View::Plan => next("a", "the check before writing, then confirmation"),
         View::Apply => match &state.plan.before {
             None => wait("the check before writing is still running"),
-            Some(before) if before.is_ready() => next("a", "asks for the word that confirms writing"),
+            Some(before) if before.is_ready() => next("a", "asks to confirm writing"),
             Some(_) => next("d", "rehearses again; c, o: what may help against lines in red"),
         },
         _ => next("6", "back to the repair plan"),
     }
 }
 
-/// What stands above the status line in guided mode: the steps, the next key, and what the step is for where there is room.
+/// The lines above the status line in guided mode: the steps, the next key, and the purpose of the step if it fits.
 #[must_use]
 pub fn lines(state: &State) -> Vec<Line<'static>> {
     if !state.is_guided {
@@ -197,7 +197,7 @@ pub fn lines(state: &State) -> Vec<Line<'static>> {
 }
 
 /// Lines of guided mode on a screen of this size: the steps, of which one is current, the next key, and where there is room what
-/// is said of the step.
+/// is explained of the step.
 pub(super) fn bar(
     look: Look,
     size: (u16, u16),
@@ -228,7 +228,7 @@ pub(super) fn bar(
     lines
 }
 
-/// What the step is for; of a page that is compared, what its verdict means.
+/// Purpose of the step; for a page that is compared, the meaning of its verdict.
 fn explained(state: &State, step: Step) -> String {
     let sheet = state.page.sheet.as_ref().filter(|_| step == Step::Compare);
     match sheet.map(|sheet| sheet.report.verdict.verdict) {

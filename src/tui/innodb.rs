@@ -93,14 +93,7 @@ pub const INNODB_KEYS: &[Binding<Command, View>] = &[
     bind(&[char_key('}')], Command::Pages(1), &[View::Page], "}", "next page of the list", "next"),
     bind(&[char_key('{')], Command::Pages(-1), &[View::Page], "{", "page before", ""),
     bind(&[char_key('/')], Command::Filter, &[View::Pages], "/", "filter while typing: words of lines", "filter"),
-    bind(
-        &[char_key('F')],
-        Command::Findings,
-        &[View::Pages],
-        "F",
-        "findings, what was not examined, every step",
-        "findings",
-    ),
+    bind(&[char_key('F')], Command::Findings, &[View::Pages], "F", "findings, skipped parts, every step", "findings"),
     bind(&[char_key('y')], Command::Copy, &[], "y", "copy the command that shows the same", "copy"),
     bind(&[char_key('r')], Command::Reload, &[], "r", "read everything again", ""),
     bind(&[Key::Control('z')], Command::Suspend, &[], "ctrl-z", "suspend", ""),
@@ -346,7 +339,7 @@ impl InnodbState {
         text.lines().map(|line| Line::raw(self.look.plain(line))).collect()
     }
 
-    /// What `page` prints.
+    /// Output of `page`.
     fn page_text(&self, survey: &InnodbSurvey, page: &InnodbPage) -> Vec<Line<'static>> {
         let (layout, setting) = (self.layout(), survey.examined.source.setting());
         self.lines(&text_of(|out| {
@@ -368,7 +361,7 @@ impl InnodbState {
         lines
     }
 
-    /// What is wrong, what to do, and the list.
+    /// Damage, next steps, and the list.
     fn pages<'a>(&'a self, survey: &'a InnodbSurvey) -> Body<'a> {
         let look = self.look;
         let mut head = self.triage(survey);
@@ -407,7 +400,7 @@ impl InnodbState {
         counts
             .push_str(&format!("; {} read", pages(usize::try_from(examined.scan.counts.pages).unwrap_or(usize::MAX))));
         if skipped > 0 {
-            counts.push_str(&format!("; {skipped} not examined (F)"));
+            counts.push_str(&format!("; {skipped} not checked (F)"));
         }
         let style = match (examined.pages.iter().any(InnodbPage::is_wrong), skipped, examined.is_shut_down()) {
             (false, 0, Some(true)) => look.good(),

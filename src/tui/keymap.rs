@@ -19,13 +19,13 @@ pub enum Key {
 pub struct Binding<C: 'static = Command, V: 'static = View> {
     /// Keys that do the same.
     pub keys: &'static [Key],
-    /// What they do.
+    /// Their command.
     pub command: C,
-    /// Views in which they do it; all when there are none.
+    /// Views in which they work; all if empty.
     pub views: &'static [V],
     /// How the keys are written.
     pub label: &'static str,
-    /// What they do, in words.
+    /// Their effect, in words.
     pub help: &'static str,
     /// One word for the bottom line; empty: not shown there.
     pub hint: &'static str,
@@ -49,7 +49,7 @@ const SIDEWAYS: &[View] = &[View::Page, View::Wal];
 
 const FINDING: &[View] = &[View::Triage, View::Slots, View::Page];
 
-/// What there is of a cluster, and not of WAL alone.
+/// Views of a cluster, not of WAL alone.
 const CLUSTER: &[View] = &[View::Triage, View::Findings, View::Batches, View::Slots, View::Page, View::Plan];
 
 /// Every key.
@@ -206,7 +206,7 @@ pub const KEYS: &[Binding] = &[
         Command::Show(View::Findings),
         &[View::Triage],
         "F",
-        "every finding: problems, what was not examined, notes",
+        "every finding: problems, skipped parts, notes",
         "findings",
     ),
     bind(&[char_key('f')], Command::OnlyMatches, &[View::Slots], "f", "show only matches, or all", "all"),
@@ -312,7 +312,7 @@ pub(super) fn key_of(event: KeyEvent) -> Key {
     }
 }
 
-/// What a key does while something is typed.
+/// Effect of a key while something is typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PromptKey {
     Type(char),
@@ -366,7 +366,7 @@ pub(crate) fn idle_words(event: KeyEvent, state: &State) -> String {
     idle_in(event, KEYS, state.view, views, &|binding, view| binding.applies(view, views), View::name)
 }
 
-/// The same for any table. `applies`: whether a binding does something in a view.
+/// Like [`idle`], for any table. `applies`: whether a binding works in a view.
 pub(super) fn idle_in<C: 'static, V: Copy + PartialEq + 'static>(
     event: KeyEvent,
     table: &[Binding<C, V>],

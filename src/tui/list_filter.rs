@@ -26,7 +26,7 @@ pub enum ListKind {
     Plan,
 }
 
-/// What lines that match depend on, besides what workers bring.
+/// State that matching lines depend on, in addition to results of workers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ShownOf {
     kind: ListKind,
@@ -42,7 +42,7 @@ struct Shown {
     total: usize,
 }
 
-/// What was typed for each list, and what matches of the open one.
+/// The filter of each list, and the matches in the open one.
 #[derive(Clone, Debug, Default)]
 pub struct ListFilter {
     texts: BTreeMap<ListKind, String>,
@@ -50,7 +50,7 @@ pub struct ListFilter {
 }
 
 impl ListFilter {
-    /// What was typed for a list.
+    /// The filter of a list.
     #[must_use]
     pub fn text(&self, kind: ListKind) -> &str {
         self.texts.get(&kind).map_or("", String::as_str)
@@ -66,7 +66,7 @@ impl ListFilter {
         self.shown = None;
     }
 
-    /// Lists have changed: what matches has to be found anew.
+    /// Lists have changed: matches must be found again.
     pub(super) fn forget(&mut self) {
         self.shown = None;
     }

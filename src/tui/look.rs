@@ -62,20 +62,20 @@ impl Look {
         }
     }
 
-    /// What is right.
+    /// Style of a good answer.
     #[must_use]
     pub fn good(self) -> Style {
         self.coloured(Color::Green)
     }
 
-    /// What is not certain.
+    /// Style of an uncertain answer.
     #[must_use]
     pub fn doubt(self) -> Style {
         // Yellow cannot be read on white.
         self.by_theme(Color::Yellow, Color::Magenta)
     }
 
-    /// What is wrong.
+    /// Style of a problem.
     #[must_use]
     pub fn bad(self) -> Style {
         self.coloured(Color::Red).add_modifier(Modifier::BOLD)
@@ -139,7 +139,7 @@ impl Look {
         if self.ascii { ">" } else { "▶" }
     }
 
-    /// What is between a list and the detail beside it: three columns.
+    /// Divider between a list and the detail next to it: three columns.
     pub(crate) const fn divider(self) -> &'static str {
         if self.ascii { " | " } else { " │ " }
     }
@@ -149,7 +149,7 @@ impl Look {
         if self.ascii { '.' } else { '·' }
     }
 
-    /// What stands for text that was cut off.
+    /// Mark of text that was cut off.
     pub(crate) const fn ellipsis(self) -> char {
         if self.ascii { '~' } else { '…' }
     }

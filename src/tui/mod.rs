@@ -1,6 +1,6 @@
 //! The screen: keys become actions, [`update::update`] changes the state and asks for work, [`view::view`] draws.
 //!
-//! What is shown is judged elsewhere and comes from workers as finished facts.
+//! All judgement happens elsewhere and comes from workers as finished facts.
 
 pub mod action;
 pub mod backend;

@@ -23,7 +23,7 @@ impl<'a> Outdated<'a> {
         failed.map(Self::Failed).or(has_changed.then_some(Self::Changed))
     }
 
-    /// What the status line says as long as nothing else does; being read is said by its progress.
+    /// Text of the status line without another message; the progress bar shows that files are being read.
     #[must_use]
     pub fn status(self) -> Option<String> {
         match self {

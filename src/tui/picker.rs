@@ -48,7 +48,7 @@ fn commands(bindings: impl Iterator<Item = &'static Binding>, typed: &str) -> Ve
     best(bindings.map(item).filter_map(|item| Some((rank(typed, &item.words)?, item))).collect())
 }
 
-/// What was kept under these names, as far as it matches.
+/// Matching bookmarks.
 fn bookmarks(names: impl Iterator<Item = String>, typed: &str) -> Vec<Item> {
     let items =
         names.enumerate().map(|(at, words)| Item { key: (at + 1).to_string(), words, choice: Choice::Bookmark(at) });

@@ -1,4 +1,4 @@
-//! What is looked for in lists: terms that must all fit. They are those of `dump`, and a few words more.
+//! Search in lists: terms that must all match. They are those of `dump`, and a few words more.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
@@ -28,7 +28,7 @@ pub struct Lists<'a> {
     pub pages: &'a [PageReport],
     /// Slots.
     pub slots: &'a [SlotRow],
-    /// What is known of them together.
+    /// Facts about them together.
     pub slot_index: &'a SlotIndex,
 }
 
@@ -84,7 +84,7 @@ impl Query {
     /// Reads terms.
     ///
     /// # Errors
-    /// When a term has no such name, or its value is none of that kind: which term that is.
+    /// The term with an unknown name or an invalid value.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut query = Self { text: text.trim().to_owned(), arguments: Some(String::new()), ..Self::default() };
         let mut words = text.split_whitespace();
@@ -151,7 +151,7 @@ impl Query {
         Ok(())
     }
 
-    /// What was typed.
+    /// The typed text.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text

@@ -11,7 +11,7 @@ use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::verdict::survey::PageReport;
 use crate::types::PageId;
 
-/// What is to be seen of a slot, from what matters least to what matters most.
+/// Marks of a slot, from the least to the most important.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mark {
     /// Never written.
@@ -29,7 +29,7 @@ pub enum Mark {
 pub struct Ring {
     /// The batch of each slot, as an index into the batches of the survey.
     pub batches: Vec<Option<usize>>,
-    /// What is to be seen of each slot.
+    /// Mark of each slot.
     pub marks: Vec<Mark>,
     /// The slots that were written, the oldest first: batch after batch, in each by position.
     pub order: Vec<usize>,

@@ -53,11 +53,11 @@ pub enum Happened {
     Ticked,
     /// Files have changed since they were read.
     FilesChanged,
-    /// The program is to end as soon as nothing is being written.
+    /// The program must end as soon as nothing is being written.
     Terminated,
 }
 
-/// What is asked of the terminal, or of the program itself; the rest is work.
+/// Requests to the terminal or the program itself; the rest is work.
 pub enum Outside<E> {
     /// End the program.
     Quit,
@@ -67,7 +67,7 @@ pub enum Outside<E> {
     Tick,
     /// Stop until continued.
     Suspend,
-    /// Draw everything anew.
+    /// Redraw everything.
     Redraw,
     /// Hand a text to the terminal's clipboard.
     Copy(String),
@@ -77,15 +77,15 @@ pub enum Outside<E> {
 
 /// A screen: a state that actions change, and that is drawn.
 pub trait Model {
-    /// What can happen to it.
+    /// Its actions.
     type Action: Send + 'static;
-    /// What it asks for.
+    /// Its effects.
     type Effect: Send + 'static;
 
-    /// What has to be done first.
+    /// The first effects.
     fn begin(&mut self) -> Vec<Self::Effect>;
 
-    /// Changes the state; returns what is to be done outside.
+    /// Changes the state; returns the effects.
     fn update(&mut self, action: Self::Action) -> Vec<Self::Effect>;
 
     /// The action of a key, if it has any.
@@ -170,7 +170,7 @@ impl Model for State {
 
 /// How the screen ended.
 pub struct Ended<M = State> {
-    /// What was shown last.
+    /// The last state.
     pub state: M,
     /// The signal that ended it.
     pub signal: Option<i32>,

@@ -1,4 +1,4 @@
-//! What searching and sorting need of each slot, gathered once: an answer to a key has no time for it.
+//! Facts about slots for searching and sorting, collected once: an answer to a key has no time for it.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ fn sorted<K: Ord>(slots: &[SlotRow], key: impl Fn(&SlotRow) -> K) -> Vec<usize> 
 }
 
 impl SlotIndex {
-    /// Of these slots and damaged pages, which stand in order.
+    /// Builds the index of these slots and damaged pages, which are sorted.
     #[must_use]
     pub fn of(slots: &[SlotRow], pages: &[PageReport]) -> Self {
         let mut rels: Vec<RelFileLocator> = slots.iter().map(|row| row.rel).collect();

@@ -1,4 +1,4 @@
-//! What the screen shows.
+//! State of the terminal UI.
 
 mod wal;
 
@@ -30,7 +30,7 @@ const DIVIDER: usize = 3;
 /// Keys that are kept for the crash report.
 const MAX_PRESSED: usize = 2000;
 
-/// What is being typed.
+/// Kind of input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PromptKind {
     /// Terms to look for.
@@ -45,7 +45,7 @@ pub enum PromptKind {
     Bookmarks,
     /// Where the journal goes.
     Journal,
-    /// The flag of what is to be allowed.
+    /// The flag to allow something.
     Allow,
     /// The word that has to be typed before a repair is taken back.
     Undo,
@@ -54,20 +54,20 @@ pub enum PromptKind {
 /// An open prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prompt {
-    /// What for.
+    /// Its kind.
     pub kind: PromptKind,
-    /// What was typed so far.
+    /// Text typed so far.
     pub text: String,
 }
 
-/// What the program is opened on.
+/// Subject of the program.
 #[derive(Clone, Debug)]
 pub struct Subject {
     /// `pg_dwbinspect` or `pg_walfpi`.
     pub program: &'static str,
     /// The path, as it was given; for WAL, all paths.
     pub path: String,
-    /// The same as arguments of a command, with what else was given.
+    /// The subject as arguments of a command, with the other options.
     pub arguments: String,
     /// The arguments that say the same to `pg_walfpi`.
     pub wal_arguments: String,
@@ -79,10 +79,10 @@ pub struct Subject {
     pub journal: Option<PathBuf>,
 }
 
-/// What is known of the cluster, and how reading it goes.
+/// Facts about the cluster, and the progress of reading.
 #[derive(Clone, Default)]
 pub struct ClusterState {
-    /// What happened to the cluster, as soon as it is known.
+    /// Condition of the cluster, once known.
     pub opened: Option<ClusterCondition>,
     /// The check, when it is done.
     pub survey: Option<Arc<Survey>>,
@@ -120,11 +120,11 @@ pub struct HelpState {
 pub struct TriageState {
     /// Index of the selected row of the map.
     pub selected: usize,
-    /// What is listed.
+    /// The listed pages.
     pub map: DamageMap,
     /// How it is listed.
     pub order: MapOrder,
-    /// Damaged pages that are known while the check goes on, by identity.
+    /// Damaged pages that are known while the check runs, by identity.
     pub found: BTreeMap<PageId, FoundPage>,
     /// Index of the selected finding.
     pub finding: usize,
@@ -148,7 +148,7 @@ pub struct SlotsState {
     pub order: Vec<usize>,
     /// Index of the selected line in `order`.
     pub selected: usize,
-    /// What they are sorted by.
+    /// Sort column.
     pub column: Column,
     /// Largest first.
     pub descending: bool,
@@ -218,29 +218,29 @@ pub struct PlanState {
     pub marks: BTreeSet<PageId>,
     /// The plan.
     pub sheet: Option<Arc<PlanSheet>>,
-    /// What was written last.
+    /// The last write.
     pub applied: Option<Arc<AppliedSheet>>,
     /// First line of the plan that is shown.
     pub top: usize,
-    /// A dry run goes on.
+    /// A dry run is running.
     pub is_rehearsing: bool,
-    /// A repair is being carried out.
+    /// A repair is running.
     pub is_applying: bool,
     /// The plan of the marked pages was saved.
     pub is_saved: bool,
-    /// Why the last dry run or repair did not come to its end.
+    /// Reason why the last dry run or repair did not finish.
     pub failure: Option<String>,
     /// Where the user wants the journal; `None`: beside the data directory.
     pub journal: Option<PathBuf>,
-    /// What the user allowed on the screen.
+    /// Permissions given in the terminal UI.
     pub allowed: Overrides,
-    /// What was found before the plan is carried out.
+    /// Result of the check before applying.
     pub before: Option<Arc<BeforeSheet>>,
     /// First line of it that is shown.
     pub before_top: usize,
-    /// Pages of the last dry run that came to its end.
+    /// Pages of the last complete dry run.
     pub rehearsed: Option<usize>,
-    /// What was found before a repair is taken back.
+    /// Result of the check before an undo.
     pub undo: Option<Arc<UndoSheet>>,
     /// The repair that was taken back last.
     pub undone: Option<Arc<UndoneSheet>>,
@@ -263,7 +263,7 @@ pub struct Bookmark {
     pub page: Option<PageId>,
     /// The slot, as an index into the slots of the survey.
     pub slot: Option<usize>,
-    /// What it is called.
+    /// Its name.
     pub name: String,
 }
 
@@ -279,7 +279,7 @@ pub struct Message {
 /// Everything that is shown: what all views share, then a struct for each view.
 #[derive(Clone)]
 pub struct State {
-    /// What it is about.
+    /// Its subject.
     pub subject: Subject,
     /// Colours and characters.
     pub look: Look,
@@ -289,9 +289,9 @@ pub struct State {
     pub view: View,
     /// The help.
     pub help: HelpState,
-    /// What is being typed.
+    /// Open input.
     pub prompt: Option<Prompt>,
-    /// What is looked for.
+    /// The search.
     pub query: Query,
     /// Something to tell.
     pub message: Option<Message>,
@@ -299,7 +299,7 @@ pub struct State {
     pub is_ending: bool,
     /// The keys that were pressed, the last of them if there were very many.
     pub pressed: Vec<Pressed>,
-    /// What is known of the cluster.
+    /// Facts about the cluster.
     pub cluster: ClusterState,
     /// Damaged pages.
     pub triage: TriageState,
@@ -317,7 +317,7 @@ pub struct State {
     pub is_leaving: bool,
     /// Views from which others were opened: `esc` goes back to the last one.
     pub trail: Vec<View>,
-    /// What was kept.
+    /// Bookmarks.
     pub bookmarks: Vec<Bookmark>,
     /// Line that is selected in the list to pick from.
     pub picked: usize,
@@ -429,7 +429,7 @@ impl State {
         applied.or_else(|| Some(self.survey()?.journals.in_force()?.directory.as_path()))
     }
 
-    /// What stands beside a page that is marked for repair: `*`, or `?` where its image is not proven. A blank for one that
+    /// Mark of a page selected for repair: `*`, or `?` if its image is not proven. A blank for a page that
     /// is not marked.
     #[must_use]
     pub fn mark_sign(&self, page: PageId) -> &'static str {

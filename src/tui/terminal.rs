@@ -82,7 +82,7 @@ impl Screen {
         Ok(())
     }
 
-    /// Draws everything anew with the next [`Self::draw`].
+    /// Redraws everything with the next [`Self::draw`].
     ///
     /// # Errors
     /// When the terminal cannot be written to.

@@ -1,11 +1,11 @@
-//! What can be shown: the views, the parts of the page view, and the columns of slots.
+//! The views, the parts of the page view, and the columns of slots.
 
 /// The views, in the order of the tabs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum View {
-    /// What is wrong and what to do.
+    /// Damage and next steps.
     Triage,
-    /// What was written between checkpoints.
+    /// Batches between checkpoints.
     Batches,
     /// All slots.
     Slots,
@@ -13,11 +13,11 @@ pub enum View {
     Page,
     /// Full-page images in WAL.
     Wal,
-    /// What a repair would do.
+    /// Plan of a repair.
     Plan,
     /// Every finding, one by one: no tab, opened from the triage.
     Findings,
-    /// The last look before a plan is carried out: no tab, opened from the plan.
+    /// The last check before a plan is applied: no tab, opened from the plan.
     Apply,
     /// The last look before a repair is taken back: no tab, opened from the plan.
     Undo,

@@ -15,7 +15,7 @@ const CHECK_EVERY: Duration = Duration::from_secs(2);
 /// Shortest time between two reports of progress.
 const REPORT_EVERY: Duration = Duration::from_millis(100);
 
-/// What the main loop is told.
+/// Events for the main loop.
 pub enum Event<A = Action> {
     /// Something happened.
     Action(A),
@@ -37,7 +37,7 @@ pub trait Backend<A = Action, E = Effect>: Send + Sync + 'static {
     /// Files that were read have changed since.
     fn has_changed(&self) -> bool;
 
-    /// Nobody waits for work any more: breaks off what would leave something behind, and waits until it is gone.
+    /// No one waits for work: interrupts work that would leave something behind, and waits until it has ended.
     fn leave(&self) {}
 }
 

@@ -88,7 +88,7 @@ fn report_says_what_check_and_repair_say() {
                 assert_eq!(digests[1], ["on disk", &sha256(&disk)], "{case}");
             }
         }
-        assert_eq!(text.contains("Not examined"), !list(&checked["skipped"]).is_empty(), "{case}");
+        assert_eq!(text.contains("Not checked"), !list(&checked["skipped"]).is_empty(), "{case}");
         let next = text_of(by_id(&page, "next"));
         for step in list(&summary["next"]) {
             assert!(next.contains(step["sentence"].as_str().unwrap()), "{case}: {step}");
@@ -191,7 +191,7 @@ fn what_was_not_examined_stands_first() {
     let main = all(page.root_element(), "main")[0];
     let first = main.children().find(|node| node.is_element()).unwrap();
     assert_eq!(first.attribute("class"), Some("box bad"));
-    assert!(text_of(first).starts_with("Not examined"), "{}", text_of(first));
+    assert!(text_of(first).starts_with("Not checked"), "{}", text_of(first));
     assert_eq!(all(first, "li").len(), skipped.len());
     for part in skipped {
         assert!(text_of(first).contains(part["reason"].as_str().unwrap()), "{part}");
@@ -201,7 +201,7 @@ fn what_was_not_examined_stands_first() {
     let page = parse(&text);
     let main = all(page.root_element(), "main")[0];
     let first = main.children().find(|node| node.is_element()).unwrap();
-    assert!(status == 2 && text_of(first).starts_with("Not examined: most pages"), "{}", text_of(first));
+    assert!(status == 2 && text_of(first).starts_with("Not checked: most pages"), "{}", text_of(first));
 }
 
 #[test]

@@ -58,10 +58,15 @@ impl Closed {
 
     /// What a user says to whom closed files are closed: root would read them all the same.
     fn check(&self, more: &[&str]) -> (i32, Vec<Value>) {
+        self.check_as(NOBODY, more)
+    }
+
+    /// As [`Self::check`], as a user of this number where the test may choose one.
+    fn check_as(&self, uid: u32, more: &[&str]) -> (i32, Vec<Value>) {
         let mut command = Command::new(self.program());
         command.args(["check", "--format", "ndjson", arg(&self.data())]).args(more);
         if rustix::process::geteuid().is_root() {
-            command.uid(NOBODY).gid(NOBODY);
+            command.uid(uid).gid(NOBODY);
         }
         let output = command.output().expect("run");
         let text = String::from_utf8(output.stdout).expect("UTF-8");
@@ -86,6 +91,37 @@ fn assert_run_as_owner(what: &str, (status, lines): &(i32, Vec<Value>)) {
     for page in lines.iter().filter(|line| line["type"] == "page") {
         assert_ne!(page["verdict"], "restore", "{what}: {page}");
     }
+}
+
+#[test]
+fn owner_is_named_and_not_sent_to_himself() {
+    let closed = Closed::of("clean");
+    closed.set_mode("base/5/1259", 0o000);
+    let command_as = |uid: u32| {
+        let found = closed.check_as(uid, &[]);
+        assert_run_as_owner(&format!("user {uid}"), &found);
+        texts(&summary(&found.1)["next"][0]["commands"], None)[0].to_owned()
+    };
+    let data = closed.data();
+    // Who is not root owns the copy.
+    if rustix::process::geteuid().is_root() {
+        assert_eq!(command_as(NOBODY), format!("sudo -u root pg_dwbinspect check {}", arg(&data)));
+        chown(&data, Some(NOBODY), Some(NOBODY)).expect("owner");
+    }
+    assert_eq!(command_as(NOBODY), format!("pg_dwbinspect check {}", arg(&data)));
+}
+
+#[test]
+fn owner_of_a_closed_directory_is_named() {
+    if !rustix::process::geteuid().is_root() {
+        return crate::common::skipped("only root can run this as another user than the owner");
+    }
+    let closed = Closed::of("clean");
+    closed.set_mode("", 0o700);
+    let ran = Command::new(closed.program()).args(["check", arg(&closed.data())]).uid(NOBODY).gid(NOBODY).output();
+    let ran = ran.expect("run");
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.code() == Some(2) && said.contains("run this as the owner: sudo -u root"), "{said}");
 }
 
 /// By the fixture's README a server repairs 8 pages of `evict`, and stops in `checkpoint`; `clean` was shut down.

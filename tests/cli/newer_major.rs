@@ -270,7 +270,7 @@ fn wal_that_is_missing_is_missing_whatever_the_version_of_other_wal() {
 #[ignore = "long: `cargo test-all` runs it"]
 fn control_file_of_a_newer_version_is_not_to_be_replaced() {
     // Its CRC is right; then as a version whose CRC is not found, which does not make it damaged.
-    for (is_signed, words) in [(true, "The file is whole"), (false, "Probably it is only newer than this program")] {
+    for (is_signed, words) in [(true, "The file is intact"), (false, "probably only newer than this program")] {
         let copy = crashed();
         set_control_version(&copy);
         if !is_signed {

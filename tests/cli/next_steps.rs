@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::common;
 use crate::common::live::{Server, version_of};
@@ -19,6 +19,13 @@ fn spoil_from(path: &Path, block: u64, first: usize) {
     let file = fs::OpenOptions::new().write(true).open(path).expect("relation file");
     let noise: Vec<u8> = (0..8192_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8 | 1).collect();
     file.write_all_at(&noise[first..], block * 8192 + first as u64).expect("page");
+}
+
+/// Flips bits of two bytes.
+fn spoil_bytes(path: &Path, at: usize) {
+    let mut bytes = fs::read(path).expect("read");
+    bytes[at..at + 2].iter_mut().for_each(|byte| *byte ^= 0x55);
+    fs::write(path, bytes).expect("write");
 }
 
 fn steps(data: &Path) -> Vec<Value> {
@@ -198,6 +205,50 @@ fn server_after_a_complete_repair_is_said_to_start() {
     let last: Vec<&str> = ran.stdout.lines().rev().take(2).map(str::trim).collect();
     assert_eq!(last[0], format!("pg_ctl start -D {}", arg(&data)));
     assert!(last[1].ends_with("Start the server:"), "{}", ran.stdout);
+}
+
+/// A copy of `clean`, which was shut down at 0/015BB748 in segments of 1 MiB, see the README of the fixture.
+fn stopped(name: &str) -> (tempfile::TempDir, PathBuf) {
+    let place = common::temporary();
+    let data = place.path().join(name);
+    common::copy_tree(&common::cluster("clean"), &data);
+    (place, data)
+}
+
+#[test]
+fn page_that_fails_its_checksum_is_read_before_it_is_given_up() {
+    let (_place, data) = stopped("table");
+    // In a row: header and line pointers stay as they are.
+    spoil_bytes(&data.join("base/5/16399"), 8000);
+    let told = steps(&data);
+    let sentence = step(&told, "salvage_table")["sentence"].as_str().expect("sentence");
+    let at = |setting: &str| sentence.find(setting).unwrap_or_else(|| panic!("{setting}: {sentence}"));
+    assert!(at("ignore_checksum_failure = on") < at("zero_damaged_pages = on"), "{sentence}");
+}
+
+#[test]
+fn missing_wal_is_named_by_its_segment() {
+    let (_place, data) = stopped("wal");
+    let needed = "000000010000000000000015";
+    fs::remove_file(data.join("pg_wal").join(needed)).expect("the segment of the checkpoint");
+    let told = steps(&data);
+    let sentence = step(&told, "bring_wal")["sentence"].as_str().expect("sentence");
+    assert!(sentence.contains(&format!("Missing: {needed}.")), "{sentence}");
+}
+
+#[test]
+fn damaged_control_file_is_told_once() {
+    let (_place, data) = stopped("control");
+    spoil_bytes(&data.join("global/pg_control"), 60);
+    let ran = dwbinspect(&["check", "--format", "ndjson", arg(&data)]);
+    let findings = ran.of_type("finding");
+    let kinds = findings.iter().filter_map(|finding| finding["kind"].as_str());
+    assert_eq!(kinds.filter(|kind| kind.contains("control")).collect::<Vec<_>>(), ["control_crc"], "{findings:?}");
+    let summary = ran.of_type("summary").remove(0);
+    assert_eq!(summary["doubt_codes"], serde_json::json!(["control_not_trusted"]), "{summary}");
+    // An older one would begin recovery before WAL that is no longer there.
+    let sentence = step(&steps(&data), "bring_control")["sentence"].as_str().expect("sentence").to_owned();
+    assert!(sentence.contains("only if pg_wal has all WAL since its redo point"), "{sentence}");
 }
 
 #[test]

@@ -162,7 +162,8 @@ fn damaged_pages_are_listed_first_and_open_as_page_prints_them() {
         let printed = dwbinspect(&["innodb", "page", "--width", "120", case, &path, &page_no.to_string()]).stdout;
         let opened = driven.keys(&["enter"]).picture();
         let shown: Vec<&str> = opened.lines().map(str::trim_end).collect();
-        let evidence = printed.lines().take_while(|line| !line.contains("startup")).filter(|line| !line.is_empty());
+        let evidence =
+            printed.lines().take_while(|line| !line.contains("is not predicted")).filter(|line| !line.is_empty());
         for line in evidence {
             assert!(shown.contains(&line.trim_end()), "{case}: {line}\n{opened}");
         }

@@ -495,7 +495,7 @@ fn guided_mode_leads_from_the_first_key_to_a_repaired_cluster() {
         ("next: 6  the repair plan", "6"),
         ("next: d  rehearses the repair", "d"),
         ("next: a  the check before writing", "a"),
-        ("next: a  asks for the word", "a"),
+        ("next: a  asks to confirm", "a"),
         ("next: apply  type it", "apply\r"),
         ("next: 1  predicted startup now", "1"),
         ("next: q  leaves", "q"),

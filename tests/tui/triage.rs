@@ -157,7 +157,7 @@ fn pages_are_pending_until_they_are_judged() {
     let picture = driven.picture();
     assert!(picture.contains("3 damaged, by relation") && picture.contains("pending"), "{picture}");
     assert!(picture.contains("4 of 5: reading WAL for the proof") && picture.contains("14 s left"), "{picture}");
-    for word in ["restore", "fixed by recovery", "loses", "next step", "if started"] {
+    for word in ["restore", "fixed by recovery", "loses", "next step", "on startup"] {
         assert!(!picture.contains(word), "{word} before its evidence is in:\n{picture}");
     }
     // More comes; what is selected stays, and keys work as later.

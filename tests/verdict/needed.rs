@@ -305,5 +305,5 @@ fn without_checksums_nothing_is_called_in_order() {
     };
     let text = says(0);
     assert!(!text.contains("Nothing to repair"), "{text}");
-    assert!(text.contains("of them are not proven whole"), "{text}");
+    assert!(text.contains("are not proven intact"), "{text}");
 }

@@ -227,7 +227,7 @@ fn command_line_that_names_no_two_sets_is_refused() {
     let (one, twice) = (format!("one={path}"), format!("one={}", archive(18)));
     let (no_name, no_path) = (format!("={path}"), "two=".to_owned());
     for (args, said) in [
-        (vec![&*one], "nothing to compare: give at least two sets"),
+        (vec![&*one], "nothing to compare: pass at least two sets"),
         (vec![&one, &twice], "two sets are called \"one\""),
         (vec![&one, &path], "is not a valid set: expected NAME=PATH"),
         (vec![&one, &no_name], "is not a valid set: expected NAME=PATH"),

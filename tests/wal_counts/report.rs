@@ -244,7 +244,7 @@ fn what_was_not_examined_stands_first_and_nothing_goes_into_what_is_read() {
     let page = parse(&ran.stdout);
     let main = all(page.root_element(), "main")[0];
     let first = main.children().find(|node| node.is_element()).unwrap();
-    assert!(text_of(first).starts_with("Not examined"), "{}", text_of(first));
+    assert!(text_of(first).starts_with("Not checked"), "{}", text_of(first));
     assert_eq!(all(first, "li").len(), skipped.len());
     for chapter in ["share", "decay", "relations", "causes", "spacing", "compression"] {
         assert!(

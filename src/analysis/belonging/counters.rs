@@ -1,5 +1,6 @@
-//! What rows say of counters and bounds: transactions and multixacts that `pg_control` says were never handed out, or that
-//! `pg_class` says no row names any more, and columns that do not fit into their row.
+//! Rows that contradict counters and bounds: transactions and multixacts that, according to `pg_control`, were never assigned,
+//! or that
+//! according to `pg_class` no row contains any longer, and columns that do not fit into their row.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -34,7 +35,7 @@ pub struct RowAhead {
     pub relations: usize,
 }
 
-/// What is wrong with a row by itself.
+/// Damage of a single row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowFault {
     /// It names a transaction from before `relfrozenxid`.
@@ -86,7 +87,7 @@ pub struct CounterWitness {
     next: Option<(u32, u32)>,
     /// How transactions ended, after a shutdown.
     ends: Option<XactTable>,
-    /// What is known of each table whose pages are whole.
+    /// Facts about each table whose pages are intact.
     tables: HashMap<RelFileLocator, TableBounds>,
     seen: Mutex<Seen>,
 }

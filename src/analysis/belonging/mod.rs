@@ -45,7 +45,7 @@ pub enum Contradiction {
     PageAfterShutdown {
         page_lsn: Lsn,
         checkpoint_lsn: Lsn,
-        /// What speaks for `pg_upgrade --link`.
+        /// Signs of `pg_upgrade --link`.
         upgrade: UpgradeSigns,
     },
     /// Rows of several relations name transactions that the counter has not handed out.
@@ -62,11 +62,11 @@ pub enum Contradiction {
     },
     /// A directory below `base/` holds relations, and no row of `pg_database` names it.
     DatabaseUnknown { oid: Oid },
-    /// A whole page has an LSN from the midst of WAL at hand, and no record ends there.
+    /// An intact page has an LSN inside the available WAL, but no record ends there.
     PageOfNoRecord { page: PageId, page_lsn: Lsn, pages: usize },
     /// Rows of several relations say that transactions committed, and `pg_xact` says of these that they did not.
     XactOlder { rows: RowAhead },
-    /// WAL from elsewhere is of another history: a clone, or a recovery to another point.
+    /// WAL from elsewhere has another history: a clone, or a recovery to another point.
     WalDiverged { record_lsn: Lsn, what: SeamFault },
     /// Recovery is asked for and follows a timeline that was left before the last checkpoint.
     TimelineForked {
@@ -142,14 +142,14 @@ pub(crate) struct BelongingInput<'a> {
     pub archived: &'a [TimelineHistory],
     /// The newest LSN of a sound page of a logged relation.
     pub newest: Option<(Lsn, PageId)>,
-    /// What rows say of the counters, after a shutdown.
+    /// Contradictions between rows and counters, after a shutdown.
     pub counters: Counters,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Belonging {
     pub contradictions: Vec<Contradiction>,
-    /// The same, and rows of one relation alone, as findings.
+    /// The contradictions, and those of rows of one relation alone, as findings.
     pub findings: Vec<Finding>,
     /// Why the manifest of a base backup cannot be read, which would tell whether a label is missing.
     pub unread: Option<AccessError>,
@@ -219,7 +219,7 @@ impl Belonging {
     }
 }
 
-/// Directories with relations that no row names. Where no row of `pg_database` was read, nothing is said.
+/// Directories with relations but without a row. Empty if no row of `pg_database` was read.
 fn unknown_databases(names: &RelationNames, files: &[RelationFile]) -> Vec<Contradiction> {
     if names.homes().next().is_none() {
         return Vec::new();

@@ -27,8 +27,8 @@ rules! {
         action: "Find the `pg_control` from the same time; or, on a copy, `pg_resetwal -x` and `-o` above the highest \
             numbers in the files, then dump";
     MULTIXACTS_AHEAD: Cluster "multixacts_ahead",
-        why: "do not start the server: pg_control and the tables are from different times. Use files from the same \
-            time, or on a copy run pg_resetwal with -m above the newest number, then dump",
+        why: "do not start the server: pg_control and the tables are from different times. Use files from one backup, \
+            or on a copy run pg_resetwal with -m above the newest number, then dump",
         means: "Rows of several relations have multixact IDs that, according to `pg_control`, were never assigned",
         action: "As for `xids_ahead`, with `pg_resetwal -m`";
     DATABASE_UNKNOWN: Cluster "database_unknown",

@@ -7,13 +7,13 @@ use crate::analysis::verdict::xid::is_newer_xid;
 use crate::cluster::wal::WalSet;
 use crate::types::Lsn;
 
-/// Seconds that a clock may be set back without a word.
+/// Seconds that a clock may be set back silently.
 const CLOCK_SLACK_S: i64 = 60;
 
-/// What shows that WAL is of another history.
+/// Sign that WAL has another history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeamFault {
-    /// A record before the redo point is of a transaction that the checkpoint had not handed out.
+    /// A record before the redo point belongs to a transaction that the checkpoint had not assigned.
     Xid { xid: u32, next: u32 },
     /// A transaction is committed there, and not in `pg_xact`.
     Commit { xid: u32 },
@@ -36,7 +36,7 @@ pub struct SeamInput<'a> {
 }
 
 impl SeamInput<'_> {
-    /// The first thing that speaks against WAL from elsewhere.
+    /// The first contradiction of WAL from elsewhere.
     #[must_use]
     pub fn examine(&self) -> Option<Contradiction> {
         let of = |record_lsn: Lsn, what: SeamFault| Contradiction::WalDiverged { record_lsn, what };

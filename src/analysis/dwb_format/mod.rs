@@ -40,7 +40,7 @@ pub(crate) struct RingInput<'a> {
     pub facts: &'a ClusterFacts,
 }
 
-/// What was found out about the slots of one buffer. Files are counted within it, from 0.
+/// Judgement of the slots of one buffer. Files are counted within it, from 0.
 pub(crate) trait RingJudgement: std::fmt::Debug + Send + Sync {
     /// Answer for slot `index` of a file, of a slot that was written and can be trusted.
     fn verdict(&self, file: usize, index: u64) -> Option<(BatchVerdict, BatchReason)>;
@@ -51,10 +51,10 @@ pub(crate) trait RingJudgement: std::fmt::Debug + Send + Sync {
     /// The line between before and after the last completed checkpoint, if slots are distinguished by one.
     fn horizon(&self) -> Option<Horizon>;
 
-    /// What keeps every image of the buffer from being trusted.
+    /// Doubts about every image of the buffer.
     fn doubts(&self) -> Vec<Doubt>;
 
-    /// The slot that a server which starts takes for a page, of all slots that hold it: its index in `held`.
+    /// The slot that startup chooses for a page, among all slots with the page: its index in `held`.
     fn server_choice(&self, held: &[HeldSlot]) -> Option<usize>;
 
     /// A server that starts in mode `double_writes` writes its images before it replays anything, over every page that fails its checks.
@@ -72,20 +72,20 @@ pub(crate) trait RingJudgement: std::fmt::Debug + Send + Sync {
         false
     }
 
-    /// What looks wrong about the buffer as a whole, or is worth knowing.
+    /// Findings about the buffer as a whole.
     fn findings(&self, files: &[&DwbFile], facts: &ClusterFacts) -> Vec<Finding>;
 
     /// Facts about the buffer as a whole that its files do not show one by one.
     fn summary(&self) -> Option<RingSummary>;
 
-    /// What a server that starts writes into data files before it replays anything, for a kind that does. Pages of
-    /// `page_bytes` are read; what cannot be read goes to `coverage`.
+    /// Writes of startup into data files before recovery, for a kind that does so. Pages of
+    /// `page_bytes` are read; unreadable ones goes to `coverage`.
     fn start_writes(&self, _pages: &dyn PageSource, _page_bytes: usize, _coverage: &mut Coverage) -> StartWrites {
         StartWrites::default()
     }
 }
 
-/// What a server that starts writes into data files.
+/// Writes of startup into data files.
 #[derive(Debug, Default)]
 pub struct StartWrites {
     /// How many pages, and which.
@@ -159,7 +159,7 @@ pub fn directories() -> Vec<&'static dyn DwbDirectory> {
     FORMATS.into_iter().map(DwbFormat::directory).collect()
 }
 
-/// Opens the DWB files of a data directory: empty when there are none.
+/// Opens the DWB files of a data directory: empty without files.
 #[must_use]
 pub fn open_buffer(data_dir: &Path, block_size_hint: Option<u32>) -> DwbSet {
     DwbSet::of_data_dir(data_dir, &directories(), block_size_hint)

@@ -43,7 +43,7 @@ impl RingJudgement for PatchRing {
     }
 
     /// The patched server remembers the largest slot LSN; of equals the first that it reads, or with sequence numbers the
-    /// last written. It does not use an image that it takes for damaged.
+    /// last written. It does not use an image that it considers damaged.
     fn server_choice(&self, held: &[HeldSlot]) -> Option<usize> {
         let trace = |slot: &HeldSlot| self.traces().get(slot.file);
         let key = |slot: &HeldSlot| {
@@ -154,7 +154,7 @@ fn inspect_ring(files: &[&DwbFile], staleness: &PatchRing, facts: &ClusterFacts,
         );
     }
     if staleness.has_wrapped() {
-        findings.push(WRAPPED.note("the current batch fills the whole ring"));
+        findings.push(WRAPPED.note("the current batch fills the whole buffer"));
     }
 }
 

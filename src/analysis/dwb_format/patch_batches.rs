@@ -12,7 +12,7 @@ const BOUNDARY_SLOTS: usize = 8;
 
 /// Splits the slots that are not current. Leftovers of an older batch stand after those of a newer one, so where all
 /// LSNs before an index are higher than all after it, a batch ends; in layouts with a sequence number, a batch ends
-/// where the number does not go on. Returns a part for each slot of each file.
+/// where the number does not continue. Returns a part for each slot of each file.
 pub(super) fn split_parts(staleness: &PatchRing) -> Vec<Vec<BatchPart>> {
     let traces = staleness.traces();
     let mut parts: Vec<Vec<BatchPart>> =

@@ -12,7 +12,7 @@ use crate::parsers::control::DbState;
 use crate::parsers::dwb::SlotIdRule;
 use crate::types::Lsn;
 
-/// Slots without proof that may lie between two candidates of one batch before the upper one is taken for a window
+/// Slots without proof that may lie between two candidates of one batch before the upper one counts as a window
 /// slot. Twice the candidates seen so far are allowed if that is more.
 const GAP_ALLOWANCE: u64 = 16;
 
@@ -273,7 +273,7 @@ impl PatchRing {
 }
 
 impl ControlFacts {
-    /// What a reset after the checkpoint of `pg_control` writes into the file headers.
+    /// The LSN that a reset after the checkpoint of `pg_control` writes into the file headers.
     pub(crate) const fn expected_header_lsn(&self) -> Lsn {
         if self.in_archive_recovery { self.redo_lsn } else { self.checkpoint_end_lsn }
     }

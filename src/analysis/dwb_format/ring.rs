@@ -1,8 +1,8 @@
 //! The buffer with a control file (`pg_dwb`): which slots count, and what a server that starts does with them, as seen on a server that was
 //! built from its published source.
 //!
-//! A server applies slots once, before it replays WAL: those of the latest run, unless it stopped in order. Of several for
-//! one page the highest LSN counts, then the later filling.
+//! A server applies slots once, before it replays WAL: those of the latest run, unless it was shut down cleanly. Among several
+//! for one page the highest LSN counts, then the later filling.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +26,7 @@ use crate::types::{Lsn, PageId};
 
 const MAX_NAMED: usize = 8;
 
-/// Batches whose writing a crash can break off: one for each staging buffer of the server.
+/// Batches whose writing a crash can interrupt: one for each staging buffer of the server.
 const MAX_UNFINISHED: usize = 4;
 
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl DwbFormat for RingFormat {
     }
 }
 
-/// What the slots of one page are ordered by: LSN, number of the filling, file, index.
+/// Sort key of the slots of one page: LSN, number of the filling, file, index.
 type ChoiceKey = (Lsn, u64, u32, u64);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,7 +116,7 @@ struct JudgedBatches {
     files: Vec<BatchFile>,
     /// The generation that counts, and whether it is a guess.
     generation: Option<(u64, bool)>,
-    /// Slots that count, by file and index: the one that a server takes for each page.
+    /// Slots that count, by file and index: the one that the server chooses for each page.
     winners: BTreeMap<PageId, (usize, u64)>,
     chosen: BTreeSet<(usize, u64)>,
     candidates: u64,
@@ -183,7 +183,7 @@ impl JudgedBatches {
         self.winners = best.into_iter().map(|(page, (_, slot))| (page, slot)).collect();
     }
 
-    /// What a start does in mode `double_writes`, and in another.
+    /// Effect of startup in mode `double_writes`, and in another.
     fn start(&self, facts: &ClusterFacts, is_unread: bool) -> (StartAction, StartAction) {
         use StartAction as S;
         if self.is_backup {
@@ -262,7 +262,7 @@ impl JudgedBatches {
         of(Stale, "superseded", Confidence::Likely)
     }
 
-    /// What one file lacks: a note as long as a crash can have left it.
+    /// Missing part of one file: a note if a crash can have left it.
     fn of_cut(&self, rule: &'static Rule, what: String) -> Finding {
         if self.is_unfinished() { rule.note(what) } else { rule.problem(what) }
     }
@@ -288,7 +288,7 @@ impl BatchFile {
         Self { number: file.number, size: file.size_bytes(), filled, is_in_ring, whole_slots, trace }
     }
 
-    /// A write of it was broken off: it is short, or its header or a slot that it counts does not verify.
+    /// A write of it was interrupted: it is short, or its header or a slot that it counts does not verify.
     fn is_cut(&self, control: Option<&RingControl>) -> bool {
         let is_short = control.is_some_and(|control| self.size != batch_file_bytes(control.batch_pages));
         let counted = self.filled.map_or(0, |(counted, _)| u64::from(counted));

@@ -1,4 +1,4 @@
-//! What is found in a buffer with a control file, and what a server that starts does with it.
+//! Findings about a buffer with a control file, and the effect of startup on it.
 
 use crate::analysis::page_check::PageCondition;
 use crate::cluster::page_source::PageRead;
@@ -66,7 +66,7 @@ rules! {
         action: "Compare them first, with `dump` and `page`";
 }
 
-/// What a server that starts does with the buffer, before it replays WAL.
+/// Effect of startup on the buffer, before recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartAction {
     /// It empties the directory without applying anything: the data directory is a backup.
@@ -87,9 +87,9 @@ pub enum StartAction {
         /// Number of the file.
         number: u32,
     },
-    /// It makes the buffer anew and applies nothing: there is no control file.
+    /// It recreates the buffer and applies nothing: the control file is missing.
     MakesAnew,
-    /// It applies nothing: the last run stopped in order.
+    /// It applies nothing: the last run was shut down cleanly.
     AppliesNothing,
     /// It applies slots.
     Applies,
@@ -131,7 +131,7 @@ impl StartAction {
     }
 }
 
-/// What a server that starts does with one page that has a slot.
+/// Effect of startup on one page with a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageAction {
     /// Leaves it: the file is missing or ends before it.
@@ -147,7 +147,7 @@ pub enum PageAction {
 }
 
 impl PageAction {
-    /// What becomes of a page with these bytes, `slot_lsn` being that of the slot that counts.
+    /// Fate of a page with these bytes; `slot_lsn`: LSN of the slot that counts.
     #[must_use]
     pub fn of(read: PageRead, bytes: &[u8], page: PageId, slot_lsn: Lsn) -> Self {
         if read != PageRead::Whole {

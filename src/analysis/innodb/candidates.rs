@@ -89,7 +89,7 @@ pub struct BufferContent {
 }
 
 impl BufferContent {
-    /// Reads the whole buffer with so many threads, until `watch` breaks it off.
+    /// Reads the whole buffer with this number of threads, until `watch` interrupts.
     pub fn read(
         doublewrite: &Doublewrite,
         spaces: &Tablespaces,

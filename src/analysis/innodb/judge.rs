@@ -22,7 +22,7 @@ use crate::types::Lsn;
 /// Images that the sectors of a torn page are compared with, the newest ones.
 const MAX_MAPPED: usize = 32;
 
-/// What the doublewrite buffer holds of a page, by the LSN in the header of the page.
+/// Images of a page in the doublewrite buffer, compared by the LSN in the header of the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr, strum::VariantArray)]
 #[strum(serialize_all = "snake_case")]
 #[allow(missing_docs, reason = "what each says is in its words")]
@@ -264,7 +264,7 @@ impl JudgeContext<'_> {
         }
     }
 
-    /// What the buffer holds: the image that the server takes counts, else the newest whole one.
+    /// State of the image: the one that the server chooses, else the newest intact one.
     fn held(&self, page: &InnodbPage, space: &Tablespace) -> HeldImage {
         if let Some(image) = page.best() {
             // Nothing shows that an image without a checksum is whole.

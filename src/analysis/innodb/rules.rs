@@ -5,8 +5,8 @@ use crate::report::rules;
 pub(crate) const ZEROS_OF_CRASH: &str = "a crash leaves pages that were allocated and not yet written; MariaDB makes zeros of freed pages of \
     compressed tables";
 
-pub(crate) const DOUBLEWRITE_ELSEWHERE: &str = "the server keeps images in files, which innodb_doublewrite_dir or innodb_data_home_dir may name elsewhere: \
-    give --doublewrite-dir or --my-cnf";
+pub(crate) const DOUBLEWRITE_ELSEWHERE: &str = "the server keeps images in files, which may be elsewhere \
+    (innodb_doublewrite_dir, innodb_data_home_dir): pass --doublewrite-dir or --my-cnf";
 
 rules! {
     DAMAGED_PAGES: Innodb "innodb_damaged_pages",
@@ -15,8 +15,8 @@ rules! {
         action: "See each page and its images; work on a copy";
     OLDER_IMAGES: Innodb "innodb_older_images",
         why: "MariaDB 10.11.10 and later write the older image over such a page at startup: start the server only on a copy",
-        means: "Whole pages are newer than the end of the redo log, and the doublewrite buffer holds older images of them: \
-            MariaDB 10.11.10 and later write these over the pages",
+        means: "Intact pages are newer than the end of the redo log, and the doublewrite buffer holds older images of \
+            them: MariaDB 10.11.10 and later write these over the pages",
         action: "Start the server only on a copy";
     BAD_PAGES: Innodb "innodb_bad_pages",
         why: "innodb check compares them with the doublewrite buffer",

@@ -148,7 +148,7 @@ impl ScanRequest<'_> {
     }
 }
 
-/// Reads the pages, until `watch`, told the bytes done and in all, breaks it off.
+/// Reads the pages, until `watch`, called with the bytes done and in total, interrupts.
 pub fn scan(
     request: &ScanRequest<'_>,
     coverage: &mut Coverage,

@@ -1,4 +1,4 @@
-//! What can be said of one slot.
+//! Facts about one slot.
 
 use std::ops::ControlFlow;
 

@@ -1,4 +1,4 @@
-//! What the first files of relations lack.
+//! Missing pages of the first files of relations.
 
 use std::io::Read;
 use std::path::Path;
@@ -25,7 +25,7 @@ pub(super) enum FirstPageLack {
     Zero,
 }
 
-/// What a file lacks of its first page. One that cannot be read or ends inside the page is reported where pages are read.
+/// Missing first page of a file. A file that cannot be read or ends inside the page is reported by the page scan.
 pub(super) fn first_page_lack(file: &Path, block_size: u32) -> Option<FirstPageLack> {
     let metadata = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
     if metadata.len() == 0 {
@@ -37,8 +37,8 @@ pub(super) fn first_page_lack(file: &Path, block_size: u32) -> Option<FirstPageL
     page.iter().all(|byte| *byte == 0).then_some(FirstPageLack::Zero)
 }
 
-/// What is wrong with the init fork of an unlogged relation, of which recovery makes its main fork. That of a table has no page, that
-/// of an index has.
+/// Fault of the init fork of an unlogged relation, from which recovery creates its main fork. The fork of a table has no page,
+/// that of an index has.
 pub(super) fn init_fork_fault(directory: &DataDir, file: &Path, name: &RelationName) -> Option<Finding> {
     let metadata = directory.root().join(file).symlink_metadata();
     let is_empty = match metadata {

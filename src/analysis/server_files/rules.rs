@@ -6,7 +6,7 @@ pub(super) const NO_CHECKPOINT: &str = "the server starts, but cannot complete a
 pub(super) const PREPARED_UNKNOWN: &str = "startup asks pg_xact how the transaction ended, and fails: restore the \
     file of pg_xact, or move this file away if it is a remnant from long ago";
 pub(super) const SLOT_DAMAGED: &str = "the server does not start with this replication slot; without its directory \
-    the server starts and the slot is lost, so a standby or subscriber may have to be recreated";
+    the server starts and the slot is lost, so a standby or subscriber may need to be recreated";
 pub(super) const ORIGINS_DAMAGED: &str =
     "the server does not start with it: replication progress; without it a subscriber applies changes again";
 pub(super) const ENDS_AT_TARGET: &str =

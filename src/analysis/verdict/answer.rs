@@ -1,4 +1,4 @@
-//! What a check answers in one word: the exit status says it. `docs/verdicts.md` has the reasons.
+//! Answer of a check, shown as the exit status. `docs/verdicts.md` has the reasons.
 
 use super::doubt::Doubt;
 use super::outlook::{Outlook, Start};
@@ -9,11 +9,11 @@ use crate::report::{Finding, Severity};
 /// The answer, the more careful one later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Answer {
-    /// A start works and loses nothing.
+    /// Startup works without data loss.
     Fine,
-    /// Something is wrong, and it is known what.
+    /// Problems were found.
     Wrong,
-    /// It is not certain what a start would bring.
+    /// The result of startup is uncertain.
     Uncertain,
 }
 
@@ -87,7 +87,7 @@ impl Answer {
         }
     }
 
-    /// Most doubts leave open what a start brings. A few name a state that is certain in itself.
+    /// Most doubts make the result of startup uncertain. A few describe a state that is certain.
     const fn of_doubt(doubt: &Doubt) -> Self {
         match doubt {
             // Recovery of a base backup is what its server expects; whether its WAL is all there is another doubt.

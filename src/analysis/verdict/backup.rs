@@ -1,4 +1,4 @@
-//! What recovery of a base backup needs besides the WAL from its redo point on: the end of the backup.
+//! Requirement of recovery of a base backup: WAL to the end of the backup.
 
 use super::history::WalHistory;
 use crate::cluster::backup_files::BackupLabel;
@@ -6,7 +6,7 @@ use crate::parsers::control::{ControlFile, DbState};
 use crate::report::{Finding, rules};
 use crate::types::Lsn;
 
-/// What `backup_label` demands, and whether WAL holds it.
+/// WAL that `backup_label` requires, and whether it exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backup {
     /// Redo point of the backup.
@@ -51,7 +51,7 @@ impl BackupEnd {
 }
 
 impl Backup {
-    /// What the label says. `is_archive`: signal files ask for archive recovery, which always demands the end.
+    /// Reads the label. `is_archive`: signal files request archive recovery, which always requires the end.
     ///
     /// Source: `read_backup_label`, `src/backend/access/transam/xlogrecovery.c`.
     #[must_use]
@@ -84,7 +84,7 @@ impl Backup {
         self.is_incremental || self.end_is_required && !is_reached
     }
 
-    /// What is wrong with the backup as it is.
+    /// Problem of the backup in its present state.
     #[must_use]
     pub fn findings(&self) -> Vec<Finding> {
         let mut findings = Vec::new();

@@ -59,7 +59,7 @@ pub enum ImageSource {
         donor: usize,
         /// Its path, as given.
         path: String,
-        /// What kind of copy it is.
+        /// Kind of copy.
         kind: DonorKind,
         /// Changes from before this address are in its pages, if it is the copy that it seems to be.
         redo_lsn: Lsn,
@@ -107,18 +107,18 @@ pub struct Candidate {
     pub flaws: Vec<PageFlaw>,
     /// Proof that its content does not fit its LSN.
     pub ahead: Option<Ahead>,
-    /// Something else that speaks against it.
+    /// Another objection.
     pub objection: Option<Objection>,
     /// Questions about its content that nothing answers.
     pub open: Vec<OpenQuestion>,
 }
 
-/// What may be done with an image.
+/// Permitted use of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CandidateOutcome {
     /// Proven: replay brings the page to where it was.
     Safe,
-    /// Nothing speaks against it, but the proof has a gap.
+    /// Nothing rules it out, but the proof has a gap.
     Unproven,
     /// Changes in WAL that replay does not repeat would be lost.
     LosesChanges,
@@ -131,7 +131,7 @@ pub enum CandidateOutcome {
 pub struct Judged {
     /// The image.
     pub candidate: Candidate,
-    /// What may be done with it.
+    /// Its permitted use.
     pub outcome: CandidateOutcome,
     /// Why.
     pub steps: Vec<EvidenceStep>,
@@ -139,12 +139,12 @@ pub struct Judged {
     pub lost: Vec<Lsn>,
 }
 
-/// What candidates are judged by.
+/// Context for judging candidates.
 #[derive(Clone, Copy, Debug)]
 pub struct CandidateEvidence<'a> {
-    /// What recovery will do.
+    /// The prediction of recovery.
     pub replay: &'a Replay,
-    /// What WAL says.
+    /// History from WAL.
     pub history: &'a WalHistory,
     /// Records that touch the page.
     pub events: &'a [BlockEvent],
@@ -152,7 +152,7 @@ pub struct CandidateEvidence<'a> {
     pub lowest_wal_lsn: Lsn,
     /// LSN in the first sector of the page on disk, where that sector makes sense.
     pub disk_lsn: Option<Lsn>,
-    /// What keeps images of the double write buffer from being trusted.
+    /// Doubts about images of the double write buffer.
     pub dwb_doubts: &'a [Doubt],
 }
 
@@ -214,7 +214,7 @@ impl Judged {
         self.outcome = outcome_of(&self.steps);
     }
 
-    /// What was found, as far as `keep` takes its weight.
+    /// The statements whose weight `keep` accepts.
     pub fn statements<'a>(&'a self, keep: &'a dyn Fn(Weight) -> bool) -> impl Iterator<Item = &'a Statement> {
         self.steps.iter().filter(|step| keep(step.weight)).map(|step| &step.statement)
     }
@@ -229,7 +229,7 @@ fn outcome_of(steps: &[EvidenceStep]) -> CandidateOutcome {
     }
 }
 
-/// The image by itself: whole, plausible, of one moment.
+/// The image in isolation: complete, plausible, consistent.
 fn judge_image(candidate: &Candidate, evidence: &CandidateEvidence<'_>, chain: &mut Chain) {
     let page_lsn = candidate.page_lsn;
     match &candidate.source {

@@ -1,4 +1,4 @@
-//! What records put into pages, kept record by record: rows of a page are compared with it where there is no checksum.
+//! Changes of pages by records, kept record by record: rows of a page without checksum are compared with them.
 
 pub use crate::parsers::decode::{u16_at, u32_at};
 use crate::parsers::image::{BlockImage, ImageDecoder};
@@ -29,7 +29,7 @@ pub struct PageChange {
     pub is_init: bool,
     pub image: Option<Box<[u8]>>,
     pub data: Box<[u8]>,
-    /// What belongs to no page, at most its first 64 KiB.
+    /// The data that belongs to no page, at most its first 64 KiB.
     pub main: Box<[u8]>,
 }
 
@@ -76,7 +76,7 @@ impl ChangeLog {
 }
 
 impl PageChange {
-    /// What a record does to one of its blocks; `None` when it only sets hint bits.
+    /// The change of one block by a record; `None` when it only sets hint bits.
     pub(super) fn of(record: &Record<'_>, block: &BlockRef<'_>, decoder: &mut ImageDecoder) -> Option<Self> {
         let image = block.image.filter(BlockImage::applies);
         let main = record.main_data();

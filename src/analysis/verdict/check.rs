@@ -43,26 +43,26 @@ use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::cluster::donor::Donor;
 use crate::types::{BlockNumber, ForkNumber, PageId, RelFileLocator};
 
-/// What the check found.
+/// Result of the check.
 #[derive(Debug)]
 pub struct CheckReport {
-    /// What recovery will do.
+    /// The prediction of recovery.
     pub replay: Replay,
     /// Pages that something is wrong with, by identity.
     pub pages: Vec<PageReport>,
     /// Every usable slot, compared, by page.
     pub slots: Vec<SlotRef>,
-    /// What a start will bring.
+    /// The prediction of startup.
     pub outlook: Outlook,
-    /// What WAL says about the pages.
+    /// History of the pages from WAL.
     pub history: WalHistory,
     /// The pages that `history` is of.
     pub interest: Interest,
-    /// What was examined and what was not.
+    /// Coverage.
     pub coverage: Coverage,
 }
 
-/// Runs the check. `watch` is given the stage and how far it is, and can break it off.
+/// Runs the check. `watch` gets the stage and its progress, and can interrupt.
 pub fn check(input: CheckInput<'_>, watch: StageWatch<'_>) -> CheckReport {
     let CheckInput { jobs, scope, cluster, dwb, wal, donors, scan, names, will_rebuild, mut coverage } = input;
     let (set, staleness) = (dwb.set, dwb.staleness);
@@ -180,7 +180,7 @@ fn gather(donors: &mut [Donor], suspects: &BTreeMap<PageId, Suspicion>, coverage
     }
 }
 
-/// What WAL is asked first: all about the suspects, and whatever shows pages that nobody suspects yet.
+/// The first question to WAL: everything about the suspects, and everything that shows new suspects.
 fn first_question(
     suspects: &BTreeMap<PageId, Suspicion>,
     slots: &[SlotRef],

@@ -12,9 +12,9 @@ use crate::types::ForkNumber;
 /// How a page in the data file stands to an image of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Comparison {
-    /// The same bytes, `pd_checksum` aside.
+    /// Equal bytes, except `pd_checksum`.
     Identical,
-    /// The same LSN, and different only where the server changes pages without WAL.
+    /// Equal LSN, and different only where the server changes pages without WAL.
     HintBitsOnly,
     /// The page is the newer version.
     DiskNewer,

@@ -27,7 +27,7 @@ pub(crate) struct XidFacts<'a> {
     pub newest: Option<u32>,
 }
 
-/// What shows that a page holds more than its LSN says.
+/// Sign that a page contains changes after its LSN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case")]
 pub enum Ahead {
@@ -48,7 +48,7 @@ pub enum Ahead {
         /// The transaction.
         xid: u32,
     },
-    /// What the next record for the page puts there is there already.
+    /// The change of the next record for the page exists already.
     HoldsNextChange {
         /// Start of that record.
         lsn: Lsn,

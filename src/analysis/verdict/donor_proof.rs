@@ -12,7 +12,7 @@ use crate::parsers::wal::checkpoint::CheckPoint;
 use crate::parsers::wal::records::RecordKind;
 use crate::types::{ForkNumber, Lsn, PageId};
 
-/// What is known of a donor and of the page in it.
+/// Facts about a donor and the page in it.
 #[derive(Clone, Copy)]
 struct DonorPage {
     page_lsn: Lsn,
@@ -92,8 +92,8 @@ pub(super) fn judge_donor_lsn(candidate: &Candidate, evidence: &CandidateEvidenc
     }
 }
 
-/// Whether replay repeats everything that the page lacks. Of a free space map, which WAL does not log, what became of its
-/// file counts alone.
+/// Whether recovery reapplies everything that the page lacks. For a free space map, which WAL does not log, only changes of its
+/// file count.
 pub(super) fn judge_donor_change(
     page: PageId,
     candidate: &Candidate,
@@ -126,7 +126,7 @@ pub(super) fn judge_donor_change(
     judge_redo(donor, evidence, chain);
     let held = donor.holds_until();
     let is_later = |start_lsn: Lsn, end_lsn: Lsn| end_lsn > page_lsn && !(replays && start_lsn >= redo_lsn);
-    // What comes before the redo point should be in the donor, if its files are of one moment.
+    // Changes before the redo point should be in the donor, if its files are from the same point in time.
     let is_before = |start_lsn: Lsn| donor.is_before_redo() && start_lsn < donor.redo_lsn;
     let files = || {
         let of_page = evidence.history.file_events(page);

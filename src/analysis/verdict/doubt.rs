@@ -1,5 +1,5 @@
-//! What keeps the verdict "safe" from being given to any page: a part of the evidence is missing, or speaks against it.
-//! One doubt is of another kind: where WAL may have lost its end, what lies before that is proven all the same.
+//! Reasons against the verdict "safe" for any page: evidence is missing, or contradicts it.
+//! One doubt is different: where WAL may have lost its end, WAL before that is proven nevertheless.
 
 use std::path::PathBuf;
 
@@ -14,14 +14,14 @@ use crate::parsers::wal::version::UnknownMagic;
 use crate::report::Finding;
 use crate::types::{BlockNumber, Lsn, PageId};
 
-/// What shows up to where WAL had been written: a server writes WAL up to the LSN of a page before it writes the page.
+/// Evidence of how far WAL was written: a server writes WAL up to the LSN of a page before it writes the page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LsnWitness {
     /// A page of a relation.
     Page {
         /// Which one.
         page: PageId,
-        /// What the relation is called.
+        /// Name of the relation.
         relation: String,
     },
     /// A page of a file.
@@ -40,10 +40,10 @@ pub enum LsnWitness {
     },
 }
 
-/// What shows that WAL had been written past the end of `pg_wal`.
+/// Evidence that WAL was written past the end of `pg_wal`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WalWitness {
-    /// A segment from elsewhere that goes on with WAL of this cluster.
+    /// A segment from elsewhere that continues with WAL of this cluster.
     Segment {
         /// The file.
         file: String,
@@ -73,14 +73,14 @@ pub enum Doubt {
     BrokenOff,
     /// The user broke the reading of WAL off.
     WalBrokenOff,
-    /// Pages were to be read for their LSNs, and not all were.
+    /// Not all pages could be read for their LSNs.
     PagesNotRead {
         /// Why not.
         why: NotRead,
     },
     /// `pg_control` is missing or damaged.
     ControlNotTrusted,
-    /// `pg_control` is of a version that this program does not know.
+    /// `pg_control` has a version that this program does not know.
     ControlOfUnknownVersion {
         /// The version.
         version: u32,
@@ -106,14 +106,14 @@ pub enum Doubt {
     },
     /// `pg_wal` has no segment of this cluster.
     NoWal,
-    /// WAL that a start needs is there, in a version that this program does not know.
+    /// WAL that startup needs exists, in a version that this program does not know.
     WalOfUnknownVersion {
         /// Magic of the pages of the first of these segments.
         magic: UnknownMagic,
         /// How many segments.
         segments: usize,
     },
-    /// WAL that a start needs is there, and the system does not let this user open it.
+    /// WAL that startup needs exists, but this user may not open it.
     WalDenied {
         /// The first file.
         first: PathBuf,
@@ -122,12 +122,12 @@ pub enum Doubt {
     },
     /// A segment cannot be read.
     WalUnreadable {
-        /// What the system says.
+        /// Error of the system.
         error: ErrorWords,
     },
     /// WAL was read up to a segment that cannot be read.
     WalEndUnreadable {
-        /// What the system says.
+        /// Error of the system.
         error: ErrorWords,
     },
     /// No segment holds the redo point.
@@ -180,10 +180,10 @@ pub enum Doubt {
     EndMissing {
         /// How WAL ends.
         end: EndOfWal,
-        /// What shows it.
+        /// The evidence.
         witness: WalWitness,
     },
-    /// The last record goes on in a segment that is not there, or not to its end.
+    /// The last record continues in a segment that is missing or incomplete.
     EndCutOff {
         /// How WAL ends.
         end: EndOfWal,
@@ -242,7 +242,7 @@ pub enum Doubt {
     RelationIncomplete {
         /// The first file.
         file: String,
-        /// What is missing.
+        /// The missing part.
         missing: Box<Finding>,
         /// How many more there are.
         more: usize,
@@ -250,7 +250,7 @@ pub enum Doubt {
     /// Pages of a table, its indexes or its TOAST table stay as they are, so that pages put back beside them would be of
     /// another time. A doubt about the pages of that table alone.
     TableStaysBehind {
-        /// What the relation of the first of them is called.
+        /// Name of the relation of the first of them.
         relation: String,
         /// The first of them.
         page: PageId,
@@ -268,7 +268,7 @@ pub enum Doubt {
     },
     /// `pg_control` says that data checksums are off, and pages carry those that a server computed since its last start.
     ChecksumsContradict,
-    /// The double write buffer is of a later time than `pg_control`.
+    /// The double write buffer is newer than `pg_control`.
     DwbNewerThanControl,
     /// Files of the cluster do not belong together.
     NotOneCluster {
@@ -287,13 +287,15 @@ impl Doubt {
         !matches!(self, Self::HoleAtEnd { .. } | Self::HistoriesElsewhere)
     }
 
-    /// That something was not read; `None` when everything was.
-    pub(crate) fn of_unread(skipped: &[Skipped]) -> Option<Self> {
-        let first = skipped.first()?.clone();
-        Some(Self::SomethingUnread { first, more: skipped.len().saturating_sub(1) })
+    /// Doubt about unread parts, if any. A part that is unread because of `pg_control` is not one more reason where `doubts` name it.
+    pub(crate) fn of_unread(skipped: &[Skipped], doubts: &[Self]) -> Option<Self> {
+        let names_control = doubts.contains(&Self::ControlNotTrusted);
+        let mut unread = skipped.iter().filter(|skipped| !names_control || !skipped.reason.is_of_control());
+        let first = unread.next()?.clone();
+        Some(Self::SomethingUnread { first, more: unread.count() })
     }
 
-    /// True when something was not read that could bear on what a start brings.
+    /// True when an unread part could affect startup.
     pub(crate) const fn is_of_unread(&self) -> bool {
         matches!(
             self,
@@ -342,7 +344,7 @@ impl Doubt {
         }
     }
 
-    /// True when WAL that a start needs is there, and the system does not let this user read it.
+    /// True when WAL that startup needs exists, but this user may not read it.
     pub(crate) fn is_of_denied_wal(&self) -> bool {
         match self {
             Self::WalDenied { .. } => true,

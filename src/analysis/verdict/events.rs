@@ -1,4 +1,4 @@
-//! What one record of WAL does to a page, or to the files that hold it.
+//! Effect of one WAL record on a page, or on its files.
 
 use super::sectors::SectorMarks;
 use crate::analysis::wal::page_action::PageAction;
@@ -26,7 +26,7 @@ pub(super) fn clears_map_bits(record: &Record<'_>, block: &BlockRef<'_>) -> bool
     }
 }
 
-/// What a record does to a page.
+/// Effect of a record on a page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Touch {
     /// Redo restores the image without reading the page.
@@ -36,7 +36,7 @@ pub enum Touch {
         /// The LSN inside the image, before redo sets it: what the page had before this record.
         prior_lsn: Lsn,
     },
-    /// Redo builds the page anew without reading it.
+    /// Redo recreates the page without reading it.
     Init,
     /// Redo reads the page and changes it.
     #[default]
@@ -70,9 +70,9 @@ pub struct BlockEvent {
     pub end_lsn: Lsn,
     /// Transaction, 0 for none.
     pub xid: u32,
-    /// What kind of record it is.
+    /// Kind of record.
     pub record: RecordType,
-    /// What it does.
+    /// Its effect.
     pub touch: Touch,
     /// Index of the page in the record.
     pub block_id: u8,
@@ -83,7 +83,7 @@ pub struct BlockEvent {
     /// Redo clears bits of this visibility map page, and stops at one that it cannot read; where it sets bits, it takes such
     /// a page for an empty one.
     pub clears_map: bool,
-    /// What its payload says it does inside the page; known only where that was asked for.
+    /// Its action inside the page according to its payload, if requested.
     pub action: Option<Box<PageAction>>,
 }
 
@@ -126,7 +126,7 @@ pub struct FileEvent {
     pub start_lsn: Lsn,
     /// Its end.
     pub end_lsn: Lsn,
-    /// What it says.
+    /// Its change.
     pub what: LifeCycle,
 }
 
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
     use crate::types::RelFileLocator;
 
-    /// What servers did that were killed and started without the page: 10 to 15 went on, 16 to 19devel died.
+    /// Servers that were killed and started without the page: 10 to 15 continued, 16 to 19devel died.
     #[test]
     fn brin_inserts_kill_servers_from_16_on() {
         use Major::{V10, V11, V12, V13, V14, V15, V16, V17, V18, V19};

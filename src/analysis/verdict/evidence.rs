@@ -1,4 +1,4 @@
-//! What is said of an image, one statement each, with what it rests on. The words are in `output/words/`.
+//! Statements about an image, with their basis. The words are in `output/words/`.
 
 use strum::{IntoStaticStr, VariantNames};
 
@@ -19,7 +19,7 @@ pub struct NamedRecord {
     pub lsn: Lsn,
 }
 
-/// What a statement means for the use of an image.
+/// Weight of a statement for the use of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Weight {
     /// Part of the proof.
@@ -51,13 +51,13 @@ impl Weight {
 /// One link of a chain of evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EvidenceStep {
-    /// What it means.
+    /// Its weight.
     pub weight: Weight,
-    /// What was found.
+    /// The statement.
     pub statement: Statement,
 }
 
-/// What was found about one image.
+/// A statement about one image.
 #[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case")]
 pub enum Statement {
@@ -76,7 +76,7 @@ pub enum Statement {
     },
     /// The image was copied under the lock of its page.
     CopiedUnderLock {
-        /// Its own checksum says so, besides a CRC of the slot.
+        /// Its page checksum shows it, in addition to a CRC of the slot.
         with_checksum: bool,
     },
     /// A checkpoint copied the image without a lock.
@@ -85,7 +85,7 @@ pub enum Statement {
     WrittenSinceCheckpoint {
         /// The answer.
         verdict: BatchVerdict,
-        /// What it rests on.
+        /// Its basis.
         reason: BatchReason,
     },
     /// The CRC of the WAL record is right.
@@ -96,7 +96,7 @@ pub enum Statement {
     CopiedInChange {
         /// LSN of the image.
         page_lsn: Lsn,
-        /// What shows it.
+        /// The evidence.
         ahead: Ahead,
     },
     /// It is not an image of this page. Its code is that of what shows it.
@@ -105,7 +105,7 @@ pub enum Statement {
     Open(OpenQuestion),
     /// The image has no LSN, so WAL says nothing of it.
     NoPageLsn {
-        /// What stands where the LSN should be.
+        /// The bytes where the LSN should be.
         page_lsn: Lsn,
     },
     /// Where WAL ends is not known.
@@ -124,7 +124,7 @@ pub enum Statement {
         /// Where WAL ends.
         end_lsn: Lsn,
     },
-    /// WAL has the record that the image's LSN names, and it is of this page.
+    /// WAL has the record that the image's LSN refers to, and it belongs to this page.
     RecordOfPage {
         /// LSN of the image.
         page_lsn: Lsn,
@@ -134,7 +134,7 @@ pub enum Statement {
         /// LSN of the image.
         page_lsn: Lsn,
     },
-    /// WAL around the image's LSN is not there.
+    /// WAL around the image's LSN is missing.
     WalAroundImageMissing {
         /// LSN of the image.
         page_lsn: Lsn,
@@ -204,7 +204,7 @@ pub enum Statement {
         /// Where replay of the cluster begins.
         redo_lsn: Lsn,
     },
-    /// The image is of a free space map, of which any whole page will do.
+    /// The image belongs to a free space map, of which any intact page will do.
     FreeSpaceMap,
     /// Whose page of a free space map it is says nothing but a slot header that no CRC proves.
     FreeSpaceMapUnproven,
@@ -241,7 +241,7 @@ pub enum Statement {
         /// Redo point of the donor.
         donor_lsn: Lsn,
     },
-    /// The donor is the copy of a running or crashed server, and whether its files are of one moment is unknown.
+    /// The donor is the copy of a running or crashed server, and it is unknown whether its files are from the same point in time.
     DonorOfOneMomentUnknown {
         /// LSN of the page.
         page_lsn: Lsn,
@@ -266,7 +266,7 @@ pub enum Statement {
         /// Where replay begins.
         redo_lsn: Lsn,
     },
-    /// Some WAL from where the donor's page may lack changes to the redo point is not there.
+    /// Some WAL from where the donor's page may lack changes to the redo point is missing.
     WalSinceMissing {
         /// From where on.
         from_lsn: Lsn,
@@ -299,7 +299,7 @@ impl Statement {
     }
 }
 
-/// What shows that an image is not one of this page.
+/// Evidence that an image belongs to another page.
 #[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case")]
 pub enum Objection {

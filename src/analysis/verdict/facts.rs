@@ -18,7 +18,7 @@ pub enum Tone {
     Bad,
 }
 
-/// What a repair may do with a page.
+/// Permitted repair of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RepairPlan {
     /// Write the proven image.
@@ -44,7 +44,7 @@ pub struct VerdictFacts {
     pub letter: char,
     /// Style of its name.
     pub tone: Tone,
-    /// What a repair may do.
+    /// Permitted repair.
     pub plan: RepairPlan,
     /// One sentence, without a period.
     pub meaning: &'static str,
@@ -150,7 +150,7 @@ impl Verdict {
     }
 }
 
-/// What a startup comes to, in the words that every output begins with.
+/// Badge of the predicted startup, which every output begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Badge {
     /// The server starts.
@@ -161,7 +161,7 @@ pub enum Badge {
     MayNotStart,
     /// It does not start.
     WillNotStart,
-    /// It starts and is of no use.
+    /// It starts but is unusable.
     Unusable,
     /// A server may be running.
     Running,
@@ -207,7 +207,7 @@ impl Badge {
 }
 
 impl Start {
-    /// The word for JSON, and what it comes to where nothing is lost.
+    /// The word for JSON, and its badge if no data is lost.
     const fn facts(&self) -> (&'static str, Badge) {
         match self {
             Self::Running => ("running", Badge::Running),
@@ -241,7 +241,7 @@ impl Start {
 }
 
 impl Outlook {
-    /// What the startup comes to.
+    /// Badge of the startup.
     #[must_use]
     pub fn badge(&self) -> Badge {
         let badge = self.start.facts().1;

@@ -1,4 +1,4 @@
-//! What replay makes of a damaged page by WAL alone: it is replaced before anything reads it, or it is damage that stays.
+//! Fate of a damaged page in recovery by WAL alone: it is replaced before anything reads it, or it is damage that stays.
 //! Images from anywhere but WAL do not count.
 
 use strum::{IntoStaticStr, VariantNames};
@@ -14,7 +14,7 @@ use super::replay::{Recovery, Replay};
 use crate::parsers::wal::timeline::{TimelineHistory, WalSegment};
 use crate::types::{Lsn, TimelineId};
 
-/// What becomes of a damaged page.
+/// Fate of a damaged page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplayFate {
     /// Nobody has to act: replay replaces or removes the page before anything reads it, or the server does not need what
@@ -43,16 +43,16 @@ pub enum Damage {
     },
 }
 
-/// Why it is unknown what becomes of a page.
+/// Reason why the fate of a page is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FateUnknown {
-    /// What is missing.
+    /// The reason.
     pub why: UnknownReason,
     /// File name of the segment of WAL that is missing, damaged, or ends too early, where it is one.
     pub segment: Option<String>,
 }
 
-/// What is missing.
+/// The reason.
 #[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case")]
 pub enum UnknownReason {
@@ -98,7 +98,7 @@ impl ReplayFate {
         }
     }
 
-    /// The codes of its own; those of reasons and doubts stand besides.
+    /// Its own codes, without those of reasons and doubts.
     pub fn codes() -> impl Iterator<Item = &'static str> {
         let unknown = UnknownReason::VARIANTS.iter().filter(|code| **code != "doubt");
         Damage::VARIANTS.iter().chain(unknown).copied()
@@ -135,7 +135,7 @@ impl UnknownReason {
     }
 }
 
-/// What file names of segments are made of.
+/// Parts of the file names of segments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SegmentNames<'a> {
     /// The timelines that replay follows, where their history is known.
@@ -174,12 +174,12 @@ impl<'a> FateEvidence<'a> {
         Self { replay, history, nothing_known: nothing_known(replay, names), open_end: open_end(replay, names) }
     }
 
-    /// Why replay cannot be followed at all; `None` when it can, or when there is none.
+    /// Why replay cannot be followed at all; `None` when it can, or when no recovery runs.
     pub(crate) const fn nothing_known(&self) -> Option<&FateUnknown> {
         self.nothing_known.as_ref()
     }
 
-    /// What becomes of a damaged page. `events`: the records that touch it.
+    /// Fate of a damaged page. `events`: the records that touch it.
     #[must_use]
     pub fn judge(&self, subject: &PageFacts, events: &[BlockEvent]) -> ReplayFate {
         if let Some(unknown) = &self.nothing_known {

@@ -1,4 +1,4 @@
-//! What the records of one stretch of WAL say about chosen pages, gathered as they come. Stretches are read several at a
+//! Facts about chosen pages from the records of one stretch of WAL, collected in order. Stretches are read several at a
 //! time; [`super::history::WalHistory`] puts together what was gathered, in order.
 
 use std::ops::Range;
@@ -37,7 +37,7 @@ const MAX_ENDS: usize = 100_000;
 /// Bytes of changes that are gathered before they must be put together with the others.
 const MAX_CHANGE_BYTES: usize = 32 << 20;
 
-/// What was gathered, each list in the order of the records.
+/// The collected facts, each list in the order of the records.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     /// Records that touch a page, by its index in the interest.
@@ -64,7 +64,7 @@ pub(super) struct Gathered {
     pub(super) needed: Option<Needed>,
     pub(super) first_touches: Option<FirstTouches>,
     pub(super) zeroed: Option<ZeroedPages>,
-    /// What records put into the pages, by index; gathered only where that is asked for.
+    /// Changes of the pages by records, by index; collected only if requested.
     pub(super) changes: Option<Vec<(usize, PageChange)>>,
     change_bytes: usize,
     /// Ends of all transactions; gathered only where details are asked for.
@@ -80,7 +80,7 @@ fn heap_blocks_per_map_page(block_size: u32) -> BlockNumber {
     block_size.saturating_sub(header).saturating_mul(4).max(1)
 }
 
-/// What a record does inside a page; one that does not name it may clear bits of the visibility map.
+/// Action of a record inside a page; one that does not refer to it may clear bits of the visibility map.
 fn action(record: &Record<'_>, own: Option<&BlockRef<'_>>) -> Option<PageAction> {
     own.map_or(Some(PageAction::bare(ActionKind::ClearMapBits)), |own| PageAction::of(record, own))
 }
@@ -120,7 +120,7 @@ impl<'a> Gather<'a> {
         Self { interest, block_size, keep, room, spill: None, restorer: None, gathered, is_incomplete: false }
     }
 
-    /// Also notes what replay needs on disk, who came to which page when, and which pages of zeros had content, as far as
+    /// Also notes pages that recovery needs on disk, first transactions of pages, and zeroed pages that had content, as far as
     /// those are asked for.
     #[must_use]
     pub(super) fn with(
@@ -288,7 +288,7 @@ impl<'a> Gather<'a> {
         if record.kind().is_hint() { Touch::Hint } else { Touch::Change }
     }
 
-    /// Of a record that was cut the end of its list of subtransactions may be missing: it is not known when they ended.
+    /// In a record that was cut, the end of its list of subtransactions may be missing: their ends are unknown.
     fn note_end(&mut self, record: &Record<'_>) {
         let Some(ends) = &mut self.gathered.ends else { return };
         let Ok(Some(XactEnd { committed, time, xid, subxids })) = XactEnd::of(record) else { return };

@@ -1,4 +1,4 @@
-//! What WAL says about chosen pages: every record that touches them, and every change of their relations' files.
+//! History of chosen pages in WAL: every record that touches them, and every change of their relations' files.
 
 use std::ops::Range;
 
@@ -61,13 +61,13 @@ pub struct WalHistory {
     made: Made,
     /// The server logged less at last, by its control file.
     pub is_minimal: bool,
-    /// What replay needs on disk; collected only where it is asked for.
+    /// Pages that recovery needs on disk; collected only if requested.
     pub needed: Option<Needed>,
-    /// Which transaction came to which page when; collected only where it is asked for.
+    /// First transactions of pages; collected only if requested.
     pub first_touches: Option<FirstTouches>,
     /// Which pages that are all zero had content; collected only where it is asked for.
     pub zeroed: Option<ZeroedPages>,
-    /// What records put into the pages; kept only where it is asked for.
+    /// Changes of the pages by records; kept only if requested.
     pub changes: Option<ChangeLog>,
     /// When the transactions ended that touch the pages. Collected only where it is asked for, and with it what records do
     /// inside the pages.
@@ -198,7 +198,7 @@ impl WalHistory {
         if let Some((whole, part)) = self.zeroed.as_mut().zip(gathered.zeroed) {
             whole.append(part);
         }
-        // The first stretch goes on with the last one before, however many pages lie between.
+        // The first stretch continues the last one before, however many pages lie between.
         let stretches = gathered.covered.into_iter().map(|stretch| (stretch.start, Some(stretch.end)));
         for (start, end) in stretches.chain(gathered.open.map(|start| (start, None))) {
             let start = open.take().unwrap_or(start);
@@ -259,7 +259,7 @@ impl WalHistory {
     }
 
     /// True when after this address rows may have been put into a page without a record and without a new LSN: up to 12, `COPY` into a table of
-    /// the same transaction with `wal_level` minimal. What was set before the first record about it is unknown.
+    /// the same transaction with `wal_level` minimal. Settings before the first record about it are unknown.
     ///
     /// Source: `HEAP_INSERT_SKIP_WAL`, `src/backend/access/heap/heapam.c` of these majors; a server of 12 that did so.
     pub(crate) fn may_lack_copies(&self, after: Lsn) -> bool {

@@ -1,5 +1,5 @@
 //! Which block of its relation an image is of, as far as its content shows. A record that changes several blocks gives
-//! them all the same LSN, so where an image has the LSN of such a record the LSN does not distinguish them.
+//! all of them one LSN, so where an image has the LSN of such a record the LSN does not distinguish them.
 
 use strum::{IntoStaticStr, VariantNames};
 
@@ -10,10 +10,10 @@ use crate::parsers::page_kind::PageKind;
 use crate::parsers::wal::records::RecordKind;
 use crate::types::{BlockNumber, ForkNumber};
 
-/// What the content of an image says about its block.
+/// Evidence about its block in the content of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Identity {
-    /// It names the block that the image is said to be of.
+    /// It refers to the expected block of the image.
     Own,
     /// It is that of another block.
     Other(OtherBlock),
@@ -21,7 +21,7 @@ pub enum Identity {
     Silent,
 }
 
-/// What shows that an image is of another block of its relation.
+/// Sign that an image belongs to another block of its relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case")]
 pub enum OtherBlock {
@@ -35,19 +35,19 @@ pub enum OtherBlock {
     IsNotLeaf,
     /// None of its rows names the block.
     RowsNameOtherBlock {
-        /// The block that it is said to be.
+        /// The expected block.
         block: BlockNumber,
-        /// What its first row names.
+        /// The block that its first row refers to.
         found: BlockNumber,
     },
-    /// It links to the block that it is said to be.
+    /// It links to its own expected block.
     LinksToItself {
         /// That block.
         block: BlockNumber,
     },
     /// The split that its LSN names links the block to another one than it does.
     SplitLinksDiffer {
-        /// The block that it is said to be.
+        /// The expected block.
         block: BlockNumber,
         /// Where the split links it to.
         expected: BlockNumber,
@@ -87,7 +87,7 @@ pub(crate) fn identity_of(page: &[u8], fork: ForkNumber, block: BlockNumber, eve
     }
 }
 
-/// A page that is not a metapage where the record changed a metapage besides, and the level of a page where the record
+/// A page that is not a metapage where the record also changed a metapage, and the level of a page where the record
 /// changed one leaf and one page above.
 ///
 /// Sources: `SPGIST_LEAF`, `src/include/access/spgist_private.h`; blocks of `spgxlogAddLeaf` and `spgxlogMoveLeafs`,

@@ -171,8 +171,8 @@ impl Context<'_> {
     }
 
     /// Says so when the record that an image's LSN names changed a page of another fork or relation too, and the image may
-    /// be of that one: a copy without a lock can come under the name of the page that took the buffer over, and some
-    /// slots have no CRC that covers the name. Heap records change maps besides, which have no line pointers.
+    /// belong to that one: a copy without a lock can have the name of the page that took the buffer over, and some
+    /// slots have no CRC that covers the name. Heap records also change maps, which have no line pointers.
     fn other_fork(&self, page: PageId, lsn: Lsn, header: Option<&PageHeader>) -> Option<OpenQuestion> {
         let event = self.record_at(page, lsn).filter(|event| event.has_other_fork)?;
         let has_items = header.is_some_and(|header| usize::from(header.lower) > PageHeader::SIZE);

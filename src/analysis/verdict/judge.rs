@@ -10,7 +10,7 @@ use super::rebuild::{BuildFailure, NotRebuildable, RebuildPlan};
 use super::replay::Recovery;
 use crate::types::{ForkNumber, Lsn, PageId};
 
-/// What to do about a page, the worst last.
+/// Recommended action for a page, the worst last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verdict {
     /// Better left alone.
@@ -37,7 +37,7 @@ pub enum Reason {
     NeededAndRemoved,
     /// Recovery empties the relation.
     UnloggedRelation,
-    /// Replay makes the file anew.
+    /// Recovery recreates the file.
     FileMadeAnew(FileEvent),
     /// Replay removes the page before anything needs it.
     RemovedInReplay(FileEvent),
@@ -61,7 +61,7 @@ pub enum Reason {
     },
     /// Replay reads the page of a visibility map and stops at it.
     MapStopsReplay {
-        /// A page of zeros does not stop it; it does where replay has to come to a consistent state first.
+        /// A zero-filled page does not stop it, unless recovery must reach a consistent state first.
         may_be_blank: bool,
     },
     /// There is no image of the page.
@@ -73,11 +73,11 @@ pub enum Reason {
         /// Why not.
         why: Vec<Statement>,
     },
-    /// What was found about the image that was chosen. Its code is that of the statement.
+    /// A statement about the chosen image, with its code.
     OfImage(Statement),
-    /// It was to be built, and was not. Its code is that of what stood against it.
+    /// Rebuilding it failed. Its code is that of the failure.
     NotBuilt(BuildFailure),
-    /// The page can be built anew from an older copy of it and WAL.
+    /// The page can be rebuilt from an older copy of it and WAL.
     CanBeRebuilt(RebuildPlan),
     /// It cannot. Its code is that of what stands against it.
     CannotBeRebuilt(NotRebuildable),
@@ -90,7 +90,7 @@ pub enum Reason {
         /// Which one.
         source: ImageSource,
     },
-    /// Nothing speaks against the page, and nothing proves it whole.
+    /// Nothing contradicts the page, but nothing proves it intact.
     NotProvenWhole {
         /// Recovery empties the relation.
         is_unlogged: bool,
@@ -115,13 +115,13 @@ impl Reason {
         Self::VARIANTS.iter().copied().filter(move |code| !by_part.contains(code))
     }
 
-    /// True when it says whether the page can be built anew.
+    /// True when it states whether the page can be rebuilt.
     pub(crate) const fn is_of_rebuild(&self) -> bool {
         matches!(self, Self::CanBeRebuilt(_) | Self::CannotBeRebuilt(_) | Self::NotBuilt(_))
     }
 }
 
-/// What a server meets when it is started without a repair.
+/// Effect of the page on startup without a repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OnStart {
     /// Replay overwrites or removes the page before anything reads it.
@@ -137,7 +137,7 @@ pub enum OnStart {
         /// The first record.
         lsn: Lsn,
     },
-    /// Replay takes for granted that the page is there, and the server dies of a segmentation fault.
+    /// Recovery expects the page to exist, and the server crashes with a segmentation fault.
     Dies {
         /// The record.
         lsn: Lsn,
@@ -175,7 +175,7 @@ pub(crate) struct PageFacts {
 /// The verdict and everything that it rests on.
 #[derive(Clone, Debug)]
 pub struct PageVerdict {
-    /// What to do.
+    /// The verdict.
     pub verdict: Verdict,
     /// Index of the image to be put back among the candidates.
     pub chosen: Option<usize>,
@@ -183,16 +183,16 @@ pub struct PageVerdict {
     pub candidates: Vec<Judged>,
     /// Why.
     pub reasons: Vec<Reason>,
-    /// What a start without a repair meets.
+    /// Effect on startup without a repair.
     pub on_start: OnStart,
-    /// What the page is, when an image was looked for; `None` when replay or its state settles the page.
+    /// Facts about the page, when an image was looked for; `None` when replay or its state settles the page.
     by_image: Option<PageFacts>,
-    /// Of a map page that stops replay: whether a page of zeros there does not.
+    /// For a map page that stops recovery: whether a zero-filled page would not.
     can_be_blank: Option<bool>,
 }
 
 impl PageVerdict {
-    /// Takes the verdict back: nothing speaks against the page.
+    /// Withdraws the verdict: nothing contradicts the page.
     pub(crate) fn settle_in_order(&mut self, reason: Reason) {
         self.verdict = Verdict::Leave;
         self.chosen = None;
@@ -291,7 +291,7 @@ fn in_replay(subject: &PageFacts, evidence: &CandidateEvidence<'_>) -> Option<(V
     let first = first_in_replay(evidence);
     let page = subject.page;
     let mut ends = evidence.history.file_events(page).filter(|event| event.start_lsn >= redo_lsn && event.ends(page));
-    // Replay passes over records of a page that is not there, if it finds later that the page was to go.
+    // Recovery skips records of a missing page, if it finds later that the page was removed.
     let passed_over = subject.is_cut || subject.is_zero;
     let end = if passed_over {
         let changed_after =
@@ -345,7 +345,7 @@ fn on_start(subject: &PageFacts, evidence: &CandidateEvidence<'_>) -> OnStart {
         };
     }
     match first_in_replay(evidence) {
-        // Unreadable map pages are taken for empty ones, and empty ones are made where there are none.
+        // Unreadable map pages count as empty, and missing ones are created.
         Some(_) if is_map && (subject.server_rejects || subject.is_zero || subject.is_cut) => OnStart::Harmless,
         Some(first) if subject.is_zero || subject.is_cut => OnStart::PassedOver { lsn: first.start_lsn },
         Some(first) if subject.server_rejects => OnStart::Read { lsn: first.start_lsn },
@@ -357,7 +357,7 @@ fn on_start(subject: &PageFacts, evidence: &CandidateEvidence<'_>) -> OnStart {
     }
 }
 
-/// The first record that kills replay, because the page that it takes for granted is not there when its turn comes.
+/// The first record that kills replay, because the page that it expects is missing at that point.
 fn dies_in_replay(subject: &PageFacts, evidence: &CandidateEvidence<'_>) -> Option<OnStart> {
     let redo_lsn = evidence.replay.redo_lsn?;
     let major = evidence.history.major;
@@ -371,7 +371,7 @@ fn dies_in_replay(subject: &PageFacts, evidence: &CandidateEvidence<'_>) -> Opti
     Some(OnStart::Dies { lsn: deadly.start_lsn, record: deadly.name(major), is_removed })
 }
 
-/// True when the page is there when replay comes to `at`: built before, or on disk and not removed before.
+/// True when the page exists when recovery reaches `at`: built before, or on disk and not removed before.
 fn stands_at(subject: &PageFacts, evidence: &CandidateEvidence<'_>, redo_lsn: Lsn, at: &BlockEvent) -> bool {
     let is_before = |lsn: Lsn| redo_lsn <= lsn && lsn < at.start_lsn;
     let built = evidence.events.iter().filter(|event| is_before(event.start_lsn) && event.heals());

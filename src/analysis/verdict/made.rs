@@ -10,7 +10,7 @@ use crate::types::{Lsn, Oid};
 
 const MAX_MADE: usize = 10_000;
 
-/// What records make, in their order.
+/// Objects created by records, in their order.
 #[derive(Clone, Debug, Default)]
 pub struct Made {
     tablespaces: Vec<TablespaceCreated>,

@@ -1,4 +1,4 @@
-//! Segments of WAL that are not there, by file name, so that they can be looked for.
+//! Missing WAL segments, by file name, so that they can be looked for.
 
 use crate::cluster::wal::WalSet;
 use crate::parsers::wal::timeline::{TimelineHistory, WalSegment};
@@ -58,7 +58,7 @@ impl WalNames {
         Self { segment_size: geometry.wal_segment_size, numbers: Vec::new(), history: TimelineHistory::root(timeline) }
     }
 
-    /// The segments between two addresses that are not there; the byte at `end` is not needed.
+    /// The segments between two addresses that are missing; the byte at `end` is not needed.
     #[must_use]
     pub fn missing(&self, start: Lsn, end: Lsn) -> MissingSegments {
         let mut missing = MissingSegments::default();
@@ -76,7 +76,7 @@ impl WalNames {
         missing
     }
 
-    /// The last segment that is not there before `lsn`: older WAL would have to begin with it.
+    /// The last missing segment before `lsn`: older WAL would have to begin with it.
     #[must_use]
     pub fn before(&self, lsn: Lsn) -> Option<String> {
         let first = lsn.0.checked_div(u64::from(self.segment_size))?;

@@ -26,7 +26,7 @@ pub struct Needed {
     seen: BlockSet,
     recent: RecentBlocks,
     changed: BlockSet,
-    /// Blocks that redo takes for granted, also those that later records remove.
+    /// Blocks that redo expects, also those that later records remove.
     granted: BlockSet,
     copied: FxHashSet<(Oid, Oid)>,
     /// Changes of files, in order, after which blocks are forgotten.
@@ -40,7 +40,7 @@ impl Needed {
         Self { redo_lsn, ..Self::default() }
     }
 
-    /// Nothing yet, for records that come later and are to be [appended](Self::append).
+    /// Empty, for later records that will be [appended](Self::append).
     #[must_use]
     pub(super) fn begin(&self) -> Self {
         Self::from(self.redo_lsn)
@@ -66,7 +66,7 @@ impl Needed {
     #[inline]
     pub(super) fn add_block(&mut self, record: &Record<'_>, block_id: u8, block: &BlockHead) {
         let fork = block.fork();
-        // Maps are made where there are none.
+        // Missing maps are created.
         if record.start_lsn < self.redo_lsn || !matches!(fork, Some(ForkNumber::Main | ForkNumber::Init)) {
             return;
         }
@@ -133,8 +133,8 @@ impl Needed {
         all.filter(move |page| matches!(pages.read_page(*page, &mut buf), Ok(PageRead::Whole)) && !is_all_zero(&buf))
     }
 
-    /// The blocks that replay changes, or takes for granted, and that are not there, or all zero, and what is wrong with
-    /// each. What cannot be read, and what there is no room for, is added to `coverage`.
+    /// The blocks that recovery changes or expects and that are missing or zero-filled, with the fault of
+    /// each. Unreadable parts, and parts beyond the limits, is added to `coverage`.
     pub fn missing(
         &self,
         pages: &dyn PageSource,

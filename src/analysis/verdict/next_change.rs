@@ -32,13 +32,13 @@ pub(crate) struct NextChange {
     pub main: Box<[u8]>,
 }
 
-/// What a record does to one page, as far as doing it twice matters.
+/// Effect of a record on one page, as far as applying it twice matters.
 enum Effect {
-    /// Redo sets fields to what they are to be, however they were: tuple headers, flags, links, bits.
+    /// Redo sets fields to fixed values, whatever they were: tuple headers, flags, links, bits.
     Repeatable,
-    /// Rows come to stand under these item numbers, which must be free.
+    /// Rows are added under these item numbers, which must be free.
     Rows(Vec<u16>),
-    /// The block data comes to stand somewhere in the page, once.
+    /// The block data is added somewhere in the page, once.
     Entry,
     Known(ChangePresence),
     /// Something else.
@@ -46,7 +46,7 @@ enum Effect {
 }
 
 impl NextChange {
-    /// What `record` does to its block `block`; `reads`: redo does not overwrite the page.
+    /// Effect of `record` on its block `block`; `reads`: redo does not overwrite the page.
     #[must_use]
     pub fn of(record: &Record<'_>, block: &BlockRef<'_>, reads: bool) -> Self {
         let main = record.main_data();
@@ -89,7 +89,7 @@ impl NextChange {
         }
     }
 
-    /// What the rules of version 19 say; `None` for records that have none.
+    /// Result of the rules of version 19; `None` for records that have none.
     fn by_rules(&self, page: &[u8], block: BlockNumber) -> Option<ChangePresence> {
         let (main, data) = (self.main.as_ref(), self.data.as_ref());
         Some(match (self.record.kind, self.block_id) {

@@ -1,11 +1,11 @@
 //! Whether an image holds a part of the change that a record makes to a page of an index, version 19.
 //!
 //! The slot's LSN is read from the buffer after the copy, so where it equals that of the image no more than one change
-//! was under way: the next one. Its parts are judged one by one. Header and line pointers: all of before or all of after,
+//! was running: the next one. Its parts are judged one by one. Header and line pointers: either completely old or completely new,
 //! since the tuples fill their space ([`TupleSpace`]). Which of the two: by the tuple that the record puts under a number,
 //! or by those that it removes. Tuples that are moved: when the removed tuple is still at its offset, nothing below it
 //! had been moved when it was copied, for tuples move up from the top down, and memory is copied from low to high.
-//! What redo sets to a value that the record gives does no harm, there or not.
+//! Fields that redo sets to a value in the record do no harm, present or not.
 
 use super::change_log::{u16_at, u32_at};
 use super::change_presence::ChangePresence;
@@ -37,7 +37,7 @@ fn index_tuples(page: &[u8]) -> Option<TupleSpace<'_>> {
     TupleSpace::of(page).filter(|space| space.is_full() && space.sizes_agree(|item| index_tuple_bytes(item.bytes)))
 }
 
-/// One tuple comes to stand under `number`, those from there on move up one number: B-tree and hash `INSERT`, GIN `INSERT`
+/// One tuple is added under `number`, the following ones move up one number: B-tree and hash `INSERT`, GIN `INSERT`
 /// of a new entry.
 pub(super) fn inserted(page: &[u8], number: Option<u16>, tuple: &[u8]) -> ChangePresence {
     let (Some(number), Some(space)) = (number.filter(|number| *number > 0), index_tuples(page)) else {
@@ -131,7 +131,7 @@ fn spgist_leaf(page: &[u8]) -> Option<TupleSpace<'_>> {
     is_at_rest.then_some(space)
 }
 
-/// Tuples come to stand under these numbers of a leaf page, which are placeholders or follow on the last.
+/// Tuples are added under these numbers of a leaf page, which are placeholders or follow on the last.
 fn spgist_put(page: &[u8], numbers: &[u16]) -> ChangePresence {
     let Some(space) = spgist_leaf(page) else { return ChangePresence::Unclear };
     // A placeholder is removed before the tuple is put there.
@@ -274,7 +274,7 @@ mod tests {
             page[24..200].copy_from_slice(&pointers[24..200]);
             assert_eq!(inserted(&page, Some(1), &new), ChangePresence::Unclear);
         }
-        // Line pointers that moved on only from the middle: one stands twice, the last is not there.
+        // Line pointers that moved on only from the middle: one exists twice, the last is missing.
         let mut page = old;
         page.copy_within(60..100, 64);
         assert_eq!(inserted(&page, Some(1), &new), ChangePresence::Unclear);

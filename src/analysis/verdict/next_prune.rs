@@ -120,7 +120,7 @@ mod tests {
             let redirected = [1, GOES, 12];
             assert_eq!(standing(&page(&dead), CLEANUP_LOCK | REDIRECTIONS, &redirected), ChangePresence::Absent);
         }
-        // What it names is not there, or in another page: nothing shows that it is the row that belongs there.
+        // Its target is missing, or on another page: nothing shows that it is the row that belongs there.
         assert_eq!(standing(&page(&row(99, 150, 12, b'b')), flags, &[1, GOES]), ChangePresence::Unclear);
         let mut moved_away = row(99, 150, 3, b'b');
         moved_away[14] = 8;
@@ -133,7 +133,7 @@ mod tests {
         let old = page(&row(99, 150, GOES, b'b'));
         let space = TupleSpace::of(&old).unwrap();
         let (lowest, gone) = (space.upper, space.item(GOES).unwrap().start);
-        // Row 11 has come to where row 10 was; so have all below, while header and line pointers are old.
+        // Row 11 has moved to where row 10 was; so have all below, while header and line pointers are old.
         let mut page = old.clone();
         page.copy_within(gone - 40..gone, gone);
         assert_eq!(standing(&page, flags, &[1, GOES]), ChangePresence::Unclear);

@@ -1,4 +1,4 @@
-//! What to do next, as facts: which pages, of which relation, at which risk. The words are in `output/next_step_text.rs`.
+//! Next steps as facts: which pages, of which relation, at which risk. The words are in `output/next_step_text.rs`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use crate::analysis::wal::last_checkpoint::LastCheckpoint;
 use crate::parsers::wal::version::UnknownMagic;
 use crate::types::{BlockNumber, ForkNumber, PageId, RelFileLocator};
 
-/// What a page belongs to, as far as the catalogs say.
+/// Owner of a page according to the catalogs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// A table.
@@ -42,10 +42,10 @@ pub enum Owner {
     Unknown,
 }
 
-/// A relation as steps speak of it.
+/// A relation in a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedRelation {
-    /// What it is.
+    /// Its owner.
     pub owner: Owner,
     /// Full name, or numbers.
     pub name: String,
@@ -57,7 +57,7 @@ pub struct NamedRelation {
     pub is_catalog: bool,
 }
 
-/// Damaged pages of one relation, and what becomes of them.
+/// Damaged pages of one relation, and their fate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Affected {
     /// The relation.
@@ -119,7 +119,7 @@ pub enum UnknownVersion {
     },
 }
 
-/// Something to be done. In the order in which it is to be done.
+/// A step. Variants are in the order of the steps.
 #[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case")]
 pub enum NextStep {
@@ -130,13 +130,13 @@ pub enum NextStep {
         /// The process.
         pid: i32,
     },
-    /// Files or directories of the server that are missing or damaged are to be brought back.
+    /// Files or directories of the server that are missing or damaged must be restored.
     BringFiles,
     /// No page has to be repaired, and problems are listed.
     LookAtProblems,
-    /// `pg_control` or `backup_label` is to be brought back.
+    /// `pg_control` or `backup_label` must be restored.
     BringControl {
-        /// It is whole, and of before the WAL that is there: a start would pass over that.
+        /// It is intact but older than the WAL in `pg_wal`, which startup would skip.
         is_outdated: bool,
     },
     /// `pg_control` is gone for good: the last checkpoint in `pg_wal` says what a new one begins with.
@@ -146,7 +146,7 @@ pub enum NextStep {
     },
     /// A file is there, in a version that is newer than this program.
     UseNewerRelease {
-        /// What is.
+        /// The version.
         unknown: UnknownVersion,
     },
     /// `pg_control` was written by a machine with the other byte order, so no server of this one can start.
@@ -167,14 +167,14 @@ pub enum NextStep {
         /// Segments that are nowhere, as far as it is known that they were written.
         missing: MissingSegments,
     },
-    /// Pages are newer than all WAL, whose rest is nowhere: a start goes on below their LSNs.
+    /// Pages are newer than all WAL, whose rest is nowhere: startup continues below their LSNs.
     ResetPastPages {
         /// The first segment that lies past every page.
         next_file: String,
     },
-    /// WAL that a base backup needs to become consistent is not there.
+    /// WAL that a base backup needs to become consistent is missing.
     CompleteBackup,
-    /// Empty pages that replay takes for granted.
+    /// Empty pages that recovery expects.
     MakeStandIns {
         /// How many.
         pages: usize,
@@ -227,14 +227,14 @@ pub enum NextStep {
     CopyFirst,
     /// Pages of these relations are needed by nothing else: they are made from others again.
     Rebuild {
-        /// What they are.
+        /// Their kind.
         kind: Rebuilt,
         /// The relations.
         relations: Vec<Affected>,
     },
-    /// What these pages held may be lost.
+    /// The content of these pages may be lost.
     Salvage {
-        /// What they are.
+        /// Their kind.
         kind: Lost,
         /// The relations.
         relations: Vec<Affected>,
@@ -251,7 +251,7 @@ pub enum NextStep {
         /// How many.
         pages: usize,
     },
-    /// Files that the system does not let this user open hide what is to be done.
+    /// Files that the system does not let this user open hide the next steps.
     RunAsOwner {
         /// How many files.
         files: usize,
@@ -295,7 +295,7 @@ pub struct ArchivedSegment {
     pub path: Option<PathBuf>,
 }
 
-/// What else steps depend on.
+/// Other facts that steps depend on.
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// Segments from the redo point on without a gap that were found elsewhere, and that `pg_wal` lacks.
@@ -324,7 +324,7 @@ pub struct Setting {
     pub is_doubtful: bool,
 }
 
-/// What to do about a cluster. `subject` says what a relation is.
+/// Next steps for a cluster. `subject` describes a relation.
 #[must_use]
 pub fn next_steps(
     pages: &[PageReport],
@@ -462,7 +462,7 @@ pub fn next_steps(
     steps
 }
 
-/// The files are of several clusters or times: nothing is to be built from them.
+/// The files are of several clusters or times: nothing may be built from them.
 fn belongs_elsewhere(replay: &Replay) -> bool {
     replay.doubts.iter().any(|doubt| matches!(doubt, Doubt::NotOneCluster { .. }))
 }
@@ -480,7 +480,7 @@ fn missing_segments(pages: &[PageReport]) -> (usize, MissingSegments) {
     (count, all)
 }
 
-/// What is there and cannot be read here.
+/// Existing files that this program cannot read.
 fn unknown_versions(replay: &Replay) -> Vec<UnknownVersion> {
     let of = |doubt: &Doubt| match doubt {
         Doubt::ControlOfUnknownVersion { version, is_signed } => {
@@ -531,7 +531,7 @@ fn affected(pages: &[PageReport], subject: &dyn Fn(RelFileLocator) -> NamedRelat
         .collect()
 }
 
-/// Pages of maps are made anew by the server.
+/// The server recreates map pages.
 const fn has_content(page: PageId) -> bool {
     matches!(page.fork, ForkNumber::Main | ForkNumber::Init)
 }

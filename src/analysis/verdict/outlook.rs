@@ -1,4 +1,4 @@
-//! What happens when the server is started without a repair.
+//! Prediction of startup without a repair.
 
 use super::backup::Backup;
 use super::candidate::CandidateOutcome;
@@ -10,18 +10,18 @@ use super::survey::PageReport;
 use crate::parsers::wal::version::UnknownMagic;
 use crate::types::{Lsn, PageId};
 
-/// What a missing or damaged file of the server keeps from working. The worst comes last.
+/// Function that fails because of a missing or damaged file of the server. The worst comes last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Obstacle {
     /// Nothing for certain: only a server that was built in a certain way starts.
     Build,
     /// Nothing for certain: recovery ends where a setting says.
     Target,
-    /// Replay, or a start without it, if it comes to a file that the server cannot open.
+    /// Recovery, or startup without it, if it reaches a file that the server cannot open.
     Replay,
     /// Checkpoints, also that of the next shutdown.
     Checkpoints,
-    /// Reading what was committed: it is taken for undone.
+    /// Reading committed rows: they count as aborted.
     Commits,
     /// Reading what a relation held: recovery empties it.
     Contents,
@@ -44,36 +44,36 @@ pub enum Start {
     NotAllRead,
     /// Not known: only some pages were asked for, and a damaged one of the others may stop replay.
     SomePagesOnly,
-    /// Not known: `pg_control` is of a version that this program does not know.
+    /// Not known: `pg_control` has a version that this program does not know.
     UnknownControl {
         /// The version.
         version: u32,
     },
-    /// Not known: WAL that the start needs is there, in a version that this program does not know.
+    /// Not known: WAL that startup needs exists, in a version that this program does not know.
     UnknownWal {
         /// Magic of its pages.
         magic: UnknownMagic,
     },
-    /// Not known: WAL that the start needs is there, and the system does not let this user read it.
+    /// Not known: WAL that startup needs exists, but this user may not read it.
     WalDenied,
     /// Not known: `pg_control` is that of a server that was not built as usual.
     UnusualBuild,
-    /// Not known: the server may come to a file that it cannot open.
+    /// Not known: the server may reach a file that it cannot open.
     ClosedToReplay,
     /// Not known: recovery ends where a setting says.
     EndsAtTarget,
-    /// Not known: WAL that the start needs is missing, and the server fetches WAL from elsewhere.
+    /// Not known: WAL that startup needs is missing, and the server fetches WAL from elsewhere.
     WalFromElsewhere,
-    /// It will not begin: WAL that the start needs is missing.
+    /// It will not begin: WAL that startup needs is missing.
     CannotBegin,
-    /// The server refuses: `pg_control` or a directory is not as it demands.
+    /// The server refuses: `pg_control` or a directory is not as required.
     Refused,
-    /// The server starts, but files are missing or damaged without which it is of no use.
+    /// The server starts, but files are missing or damaged without which it is unusable.
     NotUsable {
-        /// What does not work.
+        /// The failing function.
         obstacle: Obstacle,
     },
-    /// Replay of a base backup comes to the end of WAL before the end of the backup, or the backup is an incremental one.
+    /// Recovery of a base backup reaches the end of WAL before the end of the backup, or the backup is an incremental one.
     BackupIncomplete,
     /// Replay meets a page that it cannot read, and stops.
     Stops {
@@ -81,19 +81,19 @@ pub enum Start {
         page: usize,
         /// The record that reads it.
         lsn: Lsn,
-        /// It may stop before: replay comes to a page whose image in the server's own double write buffer may be gone by then, or that
-        /// it changes without seeing the damage.
+        /// It may stop before: recovery reaches a page whose image in the server's own double write buffer may be lost by
+        /// then, or that it changes without seeing the damage.
         may_stop_before: bool,
     },
-    /// Replay passes over records of a page that is not there, and stops once the cluster would be consistent.
+    /// Recovery skips records of a missing page, and stops once the cluster would be consistent.
     InvalidPages {
         /// Index of the page in the report.
         page: usize,
     },
     /// It starts without replay.
     WithoutReplay,
-    /// Replay runs to its end if the server's own double write buffer still holds the images that it needs when it comes to
-    /// their pages: the start itself overwrites slots.
+    /// Replay runs to its end if the server's own double write buffer still holds the images that it needs when it reaches
+    /// their pages: startup itself overwrites slots.
     DependsOnDwb,
     /// Replay changes a damaged page without seeing the damage: it may run to its end, or stop at the first record that does
     /// not fit what it finds there.
@@ -124,7 +124,7 @@ fn unknown_wal(replay: &Replay) -> Start {
     magic.map_or(Start::Unknown, |magic| Start::UnknownWal { magic })
 }
 
-/// What a prediction rests on besides pages and WAL.
+/// Basis of a prediction in addition to pages and WAL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartConditions {
     /// Which pages were examined.
@@ -137,13 +137,13 @@ pub struct StartConditions {
     pub applies_first: bool,
     /// Pages have checksums; without them a torn page can stay unseen.
     pub checksums: bool,
-    /// What does not work for want of other files than those with pages and WAL.
+    /// Function that fails without files other than those with pages and WAL.
     pub obstacle: Option<Obstacle>,
-    /// What does not work for want of these pages.
+    /// Functions that fail without these pages.
     pub of_pages: Vec<(PageId, Obstacle)>,
 }
 
-/// The prediction, with the pages by what becomes of them (indexes in the report).
+/// The prediction, with the pages by their fate (indexes in the report).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outlook {
     /// How a start will go.
@@ -156,15 +156,16 @@ pub struct Outlook {
     pub server_loses: Vec<usize>,
     /// Damaged pages that replay changes without noticing.
     pub unnoticed: Vec<usize>,
-    /// Pages that are not there or all zero, whose changes replay passes over.
+    /// Missing or zero-filled pages, whose changes recovery skips.
     pub passed_over: Vec<usize>,
-    /// Damaged pages of maps that stay as they are until a server writes them anew.
+    /// Damaged pages of maps that stay as they are until a server rewrites them.
     pub maps: Vec<usize>,
     /// Damaged pages that stay as they are.
     pub stay: Vec<usize>,
-    /// What it rests on.
+    /// Its basis.
     pub given: StartConditions,
-    /// The process whose number `postmaster.pid` holds and that keeps a server from starting, though it is none here.
+    /// The process whose number `postmaster.pid` holds and that keeps a server from starting, though it is not a server of
+    /// this directory.
     pub refused_by: Option<i32>,
 }
 
@@ -188,7 +189,7 @@ impl Outlook {
         };
         let mut stops: Option<(Lsn, usize)> = None;
         let mut may_stop: Option<(Lsn, usize)> = None;
-        // Where replay comes to pages that the server takes from its own buffer.
+        // Where recovery reaches pages that the server takes from its own buffer.
         let mut from_dwb: Option<Lsn> = None;
         let outcome_of =
             |page: &PageReport, candidate: usize| page.verdict.candidates.get(candidate).map(|judged| judged.outcome);

@@ -17,7 +17,7 @@ impl PossibleLsns {
         Self(vec![lsn])
     }
 
-    /// What they are after this record.
+    /// Applies this record.
     pub(crate) fn pass(&mut self, event: &BlockEvent, major: Option<Major>) {
         match moves(event, major) {
             Moves::Surely => *self = Self::only(event.end_lsn),

@@ -1,4 +1,4 @@
-//! What replay proves of pages that no checksum protects.
+//! Proofs by replay of pages that no checksum protects.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use crate::types::{Lsn, PageId};
 /// Bytes in which a page may differ from what it should be and still be called damaged, not torn.
 const MAX_ROTTEN_BYTES: usize = 2;
 
-/// What shows that a page is not what WAL makes of it.
+/// Sign that a page differs from the result of WAL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disproof {
     /// LSN of the page.
@@ -37,11 +37,11 @@ pub struct Proofs {
     pub whole: FxHashSet<PageId>,
     /// Pages that are not.
     pub wrong: BTreeMap<PageId, Disproof>,
-    /// What does not work for what was found besides pages.
+    /// Function that fails because of findings other than pages.
     pub obstacle: Option<Obstacle>,
-    /// WAL from elsewhere is of another history.
+    /// WAL from elsewhere has another history.
     pub diverged: Option<Contradiction>,
-    /// Pages are of another history than WAL.
+    /// Pages have another history than WAL.
     pub strangers: Option<Contradiction>,
     /// From the redo point on pages were changed without an image of what they were, by WAL.
     pub lacks_images: bool,
@@ -70,7 +70,7 @@ pub struct ProofReport {
 }
 
 impl Disproof {
-    /// What such a page is, how sure that is, and why.
+    /// Comparison of such a page, confidence, and reasons.
     pub(crate) fn judgement(&self) -> (Comparison, Confidence, Vec<Symptom>) {
         (self.comparison(), Confidence::Proven, self.symptoms())
     }

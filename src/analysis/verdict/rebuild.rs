@@ -1,4 +1,4 @@
-//! Whether a page can be built anew by replay of its records from an older copy of it, and from which. Pure evidence: nothing
+//! Whether a page can be rebuilt by replay of its records from an older copy of it, and from which. Pure evidence: nothing
 //! is started, and nothing is written.
 
 use strum::{IntoStaticStr, VariantNames};
@@ -14,7 +14,7 @@ use crate::parsers::wal::lifecycle::LifeCycle;
 use crate::parsers::wal::names::{RmgrName, rmgr_name};
 use crate::types::{ForkNumber, Lsn, PageId};
 
-/// What a page is built from.
+/// Base of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RebuildBase {
     /// A full-page image in WAL.
@@ -98,7 +98,7 @@ impl RebuildPlan {
 pub enum NotRebuildable {
     /// Up to where the page would have to be built is unknown: the redo point is, or WAL there cannot be read.
     TargetUnknown,
-    /// Some WAL between the base and the end is not there.
+    /// Some WAL between the base and the end is missing.
     MissingWal {
         /// The base that it would have been.
         base_lsn: Lsn,
@@ -107,7 +107,7 @@ pub enum NotRebuildable {
     },
     /// All segments are there, and not all records could be read, or understood.
     UnreadableWal {
-        /// Where it breaks off.
+        /// Where it ends early.
         at: Lsn,
     },
     /// There are more records than are kept.
@@ -129,13 +129,13 @@ pub enum NotRebuildable {
         /// The record that says so.
         record_lsn: Lsn,
     },
-    /// The page was made anew or removed after every copy of it.
+    /// The page was recreated or removed after every copy of it.
     RemovedSince(FileEvent),
     /// Changes of the relation are not logged.
     NotLogged,
     /// The server wrote less into WAL than is needed (`wal_level` minimal).
     MinimalWal,
-    /// A page of a map: servers make it anew from the table.
+    /// A map page: the server recreates it from the table.
     PageOfMap {
         /// Which map.
         fork: ForkNumber,
@@ -144,7 +144,7 @@ pub enum NotRebuildable {
     PageCutOff,
     /// An image shows that a record before it is not among those that were read.
     InnerLsnDiffers(InnerLsn),
-    /// A record of the page is of an extension, which the server that replays would need too.
+    /// A record of the page belongs to an extension, which the server that replays would need too.
     ForeignRecord {
         /// Start of the record.
         record_lsn: Lsn,
@@ -188,7 +188,7 @@ impl NotRebuildable {
 pub enum BuildFailure {
     /// There is no server program to replay with.
     NoServerProgram {
-        /// What was looked for.
+        /// The reason.
         why: ErrorWords,
     },
     /// Nothing could be replayed.
@@ -225,7 +225,7 @@ impl BuildFailure {
         matches!(self, Self::NoServerProgram { .. } | Self::ReplayFailed { .. })
     }
 
-    /// What failed.
+    /// The failure.
     #[must_use]
     pub const fn why(&self) -> &ErrorWords {
         match self {
@@ -245,12 +245,12 @@ pub(crate) struct RebuildEvidence<'a> {
     pub names: &'a WalNames,
     /// LSN of the page on disk, where its header makes sense.
     pub disk_lsn: Option<Lsn>,
-    /// Of a page of a visibility map: when the map is known not to have reached it ([`empty_since`]).
+    /// For a visibility map page: points where the map certainly did not reach it ([`empty_since`]).
     pub empty_at: &'a [Lsn],
 }
 
 /// When a page of a visibility map is known not to have been there: when the relation was made, and at the redo points of
-/// those copies of the cluster, given with the address of their checkpoints, that do not have it. Of other pages nothing is
+/// those copies of the cluster, given with the address of their checkpoints, that do not have it. For other pages nothing is
 /// known that way: their first record builds them.
 pub(crate) fn empty_since(page: PageId, history: &WalHistory, copies_without: &[(Lsn, Lsn)]) -> Vec<Lsn> {
     if page.fork != ForkNumber::Vm {
@@ -333,7 +333,7 @@ fn holds_until(copy: &Candidate) -> Option<Lsn> {
     }
 }
 
-/// True when nothing speaks against a copy but that changes came after it.
+/// True when the only objection to a copy is that changes came after it.
 fn is_sound(judged: &Judged) -> bool {
     let is_of_later = |statement: &Statement| {
         matches!(

@@ -1,5 +1,5 @@
-//! What the server's recovery will do when it is started: where replay begins, how far WAL reaches, and what keeps that
-//! from being certain.
+//! Prediction of recovery: the redo point, the end of WAL, and reasons that keep it
+//! uncertain.
 
 use std::ops::Range;
 
@@ -30,7 +30,7 @@ pub enum Recovery {
     Archive,
     /// A base backup: replay from where `backup_label` says.
     Backup,
-    /// `pg_resetwal` was run: none, and what was to be replayed is lost.
+    /// `pg_resetwal` was run: no recovery, and its changes are lost.
     AfterReset,
     /// Not known: `pg_control` cannot be trusted, or `backup_label` not be read.
     Unknown,
@@ -76,13 +76,13 @@ pub struct Replay {
     pub can_begin: bool,
     /// A signal file has the server fetch WAL from an archive, or from the server that it follows.
     pub fetches_wal: bool,
-    /// What a start reads first is there, in a version that is not read here: whether replay can begin is unknown.
+    /// The file that startup reads first has an unsupported version: whether recovery can begin is unknown.
     pub begins_in_unknown_version: bool,
     /// Next transaction at the checkpoint.
     pub next_xid: Option<u32>,
     /// Each of these that forbids it keeps the verdict "safe" from being given to any page.
     pub doubts: Vec<Doubt>,
-    /// What `backup_label` demands.
+    /// WAL that `backup_label` requires.
     pub backup: Option<Backup>,
 }
 
@@ -106,7 +106,7 @@ impl Replay {
         }
     }
 
-    /// What `pg_control` and the recovery files say, before WAL was read.
+    /// Prediction from `pg_control` and the recovery files, before WAL is read.
     #[must_use]
     pub fn of(control: &ControlRead, signs: &RecoverySigns) -> Self {
         let mut replay = Self {
@@ -208,7 +208,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Takes back what was said of missing WAL where it is there and was not read. `unknown`: segments of `pg_wal` in versions
+    /// Withdraws doubts about missing WAL that exists but was not read. `unknown`: segments of `pg_wal` in versions
     /// that are not read here; `denied`: files of it that this user may not open; `control`: the control file, if it can be
     /// trusted.
     pub(crate) fn weigh_left_out(
@@ -256,7 +256,7 @@ impl Replay {
                 Some(backup) => backup.checkpoint_lsn,
                 None => control.map(|control| control.checkpoint_lsn),
             };
-            // A record may go on in the segment after the one that it begins in.
+            // A record may continue in the segment after the one that it begins in.
             let last = checkpoint_lsn.and_then(number_of).unwrap_or(first).max(first).saturating_add(1);
             self.begins_in_unknown_version = needed.iter().any(|(found, _)| found.is_some_and(|found| found <= last));
         }
@@ -281,7 +281,7 @@ impl Replay {
             self.doubts.push(Doubt::WalBrokenOff);
             return Ok(());
         };
-        // A record that goes on in a segment that is not there begins before it.
+        // A record that continues in a missing segment begins before it.
         let size = u64::from(set.geometry().wal_segment_size);
         let is_whole = |file: &&WalSegmentFile| file.size_bytes.is_none_or(|bytes| bytes == size);
         let last = run.clone().last().and_then(|index| set.segments().get(index)).filter(is_whole);
@@ -347,13 +347,13 @@ impl Replay {
         self.redo_lsn.filter(|_| is_known && self.can_begin)
     }
 
-    /// True when the server was shut down, WAL ends with the checkpoint of that, and nothing read until now speaks against
+    /// True when the server was shut down, WAL ends with the checkpoint of that, and nothing read until now contradicts
     /// it. A server that is started says so in `pg_control` before it writes a page: no page can be newer.
     pub(crate) fn ends_in_shutdown(&self) -> bool {
         self.recovery == Recovery::None && self.can_begin && !self.doubts.iter().any(Doubt::forbids_restore)
     }
 
-    /// What a page with this LSN on disk shows, when WAL ends before it: the server had written WAL up to there first.
+    /// Doubt from a page with this LSN on disk, when WAL ends before it: the server had written WAL up to there first.
     pub(crate) fn doubt_of_page(&self, page_lsn: Lsn, witness: LsnWitness) -> Option<Doubt> {
         let end_lsn = self.end_lsn.filter(|end| page_lsn > *end)?;
         Some(Doubt::PageAfterEnd { witness, page_lsn, end_lsn })

@@ -1,4 +1,4 @@
-//! An empty page that stands in for one that replay takes for granted: it gets replay past records that die without it.
+//! An empty page instead of one that recovery expects: recovery passes records that would crash without it.
 
 use super::judge::OnStart;
 use super::replay::{Recovery, Replay};
@@ -13,7 +13,7 @@ pub struct StandIn {
     pub header: [u8; PageHeader::SIZE],
     /// Bytes of the whole page.
     pub page_bytes: usize,
-    /// Replay removes the page later, so nothing is lost; otherwise the index has to be built anew after the start.
+    /// Replay removes the page later, so nothing is lost; otherwise the index must be rebuilt after startup.
     pub is_removed: bool,
 }
 

@@ -49,16 +49,16 @@ pub(crate) struct Context<'a> {
     pub checksums: bool,
     pub lowest_wal_lsn: Lsn,
     pub replay: &'a Replay,
-    /// What WAL says about the pages of `interest`.
+    /// History of the pages of `interest`.
     pub history: &'a WalHistory,
     /// The pages that `history` is of.
     pub interest: &'a Interest,
     pub wal_names: Option<&'a WalNames>,
-    /// What keeps images of the double write buffer from being trusted.
+    /// Doubts about images of the double write buffer.
     pub dwb_doubts: &'a [Doubt],
     /// Whether the catalog has a relation with these files, beyond doubt.
     pub exists: &'a dyn Fn(RelFileLocator) -> bool,
-    /// What replay proves of pages without checksums.
+    /// Proofs by replay of pages without checksums.
     pub proofs: &'a Proofs,
     /// Pages of a cluster without checksums that name pages of their index that cannot have been.
     pub impossible: &'a BTreeMap<PageId, ImpossibleLinks>,
@@ -73,11 +73,11 @@ pub(crate) struct Context<'a> {
 pub struct PageReport {
     /// The page.
     pub page: PageId,
-    /// What it is.
+    /// Its comparison.
     pub disk: Comparison,
     /// How sure that is.
     pub strength: Confidence,
-    /// What shows that something is wrong with it.
+    /// Symptoms of damage.
     pub damage: Vec<Symptom>,
     /// LSN in its header, where the header makes sense.
     pub disk_lsn: Option<Lsn>,
@@ -85,7 +85,7 @@ pub struct PageReport {
     pub tear: Option<TearMap>,
     /// The verdict.
     pub verdict: PageVerdict,
-    /// Something is wrong; false for a page that is in order, which is examined on demand.
+    /// It is damaged; false for an intact page, which is checked on request.
     pub is_wrong: bool,
     /// Recovery resets the relation.
     pub is_unlogged: bool,
@@ -101,13 +101,13 @@ pub struct PageReport {
     pub server_takes: Option<usize>,
     /// A start in mode `double_writes` writes that candidate over the page before it replays anything.
     pub is_overwritten: bool,
-    /// What would let replay pass, where it dies for want of the page.
+    /// The page that would let recovery pass, if it crashes without the page.
     pub stand_in: Option<StandIn>,
-    /// Whether the page can be built anew from an older copy and WAL, where no image of it is proven.
+    /// Whether the page can be rebuilt from an older copy and WAL, where no image of it is proven.
     pub rebuild: Option<Result<RebuildPlan, NotRebuildable>>,
     /// Something about the cluster as a whole keeps every image from being called safe.
     pub is_doubtful: bool,
-    /// Pages of the same table that stay as they are, where this one would be of another time than they.
+    /// Pages of the same table that stay as they are, if this one would be from another time.
     pub left_beside: Option<Doubt>,
     /// Why the page was not built, where that was asked for.
     pub build_failure: Option<BuildFailure>,
@@ -132,7 +132,7 @@ impl PageReport {
         self.verdict.weigh(doubts);
         self.is_doubtful |= doubts.iter().any(Doubt::forbids_restore);
         if doubts.iter().any(|doubt| matches!(doubt, Doubt::NotOneCluster { .. })) {
-            // Nothing shows that the WAL is of this page.
+            // Nothing shows that the WAL belongs to this page.
             self.rebuild = None;
         }
         if let Some(rebuild) = &self.rebuild {
@@ -162,7 +162,7 @@ impl PageReport {
         matches!(self.rebuild, Some(Ok(_))) && is_wanted && self.is_doubtful && self.build_failure.is_none()
     }
 
-    /// True when the page was to be built, and no replay took place for a reason that is none of the page's own.
+    /// True when rebuilding the page was attempted, but replay did not run for a reason unrelated to the page.
     pub(crate) fn can_be_tried_again(&self) -> bool {
         matches!(self.rebuild, Some(Ok(_)))
             && !self.is_doubtful
@@ -289,7 +289,7 @@ impl Context<'_> {
         plan_rebuild(subject.page, &evidence, until)
     }
 
-    /// What can be said of a page that nothing speaks against, and how sure it is. Without a checksum only an image that it
+    /// Judgement of a page that nothing contradicts, with its confidence. Without a checksum only an image that it
     /// equals byte for byte proves it whole.
     fn without_damage(&self, disk: &Disk, subject: &PageFacts, verdict: &PageVerdict) -> (Reason, Confidence) {
         if self.checksums || disk.read != PageRead::Whole {
@@ -332,7 +332,7 @@ impl Context<'_> {
         map_tear(&disk.marks, disk.lsn.unwrap_or_default(), &images)
     }
 
-    /// What the page is, how sure that is, and what else is to be said of it; `None` when it is in order.
+    /// Comparison, confidence and symptoms of the page; `None` if it is intact.
     #[allow(clippy::too_many_arguments, reason = "the facts of one page, distinguished only here")]
     fn judge_disk(
         &self,
@@ -345,8 +345,8 @@ impl Context<'_> {
         slots: &[SlotRef],
     ) -> Option<(Comparison, Confidence, Vec<Symptom>)> {
         let settled = verdict.verdict.needs_nothing();
-        // Something that is not there, or not filled, is damage only when replay or an image shows that it should be.
-        // Maps are filled as they are needed: a page of zeros is one.
+        // A missing or empty page is damage only when replay or an image shows that it should be.
+        // Maps are filled as they are needed: a zero-filled page is valid.
         let is_map = matches!(page.fork, ForkNumber::Fsm | ForkNumber::Vm);
         let dies = matches!(verdict.on_start, OnStart::Dies { .. });
         let proven_missing = dies
@@ -541,7 +541,7 @@ impl Context<'_> {
     }
 }
 
-/// How a page in order stands to the newest image of it; "identical" when there is none.
+/// Comparison of an intact page with its newest image; "identical" without one.
 fn word_of(disk: &Disk, slots: &[SlotRef]) -> Comparison {
     match disk.read {
         PageRead::NoFile => Comparison::MissingFile,

@@ -1,4 +1,4 @@
-//! What is wrong with a page on disk, one symptom each. The words are in `output/words/`.
+//! Damage of a page on disk, one symptom each. The words are in `output/words/`.
 
 use strum::{IntoEnumIterator, IntoStaticStr, VariantNames};
 
@@ -10,7 +10,7 @@ use crate::analysis::page_check::PageFlaw;
 use crate::analysis::page_links::{BrokenLink, LinkFault};
 use crate::types::{BlockNumber, Lsn};
 
-/// What a page of an index names, of it or of its table, that cannot have been, see [`BrokenLink::is_impossible`].
+/// An impossible reference of an index page to its index or table, see [`BrokenLink::is_impossible`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImpossibleLinks {
     /// The first of the named blocks.
@@ -19,7 +19,7 @@ pub struct ImpossibleLinks {
     pub count: usize,
 }
 
-/// What shows that something is wrong with a page.
+/// Symptom of a damaged page.
 #[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case")]
 pub enum Symptom {
@@ -84,7 +84,7 @@ pub enum Symptom {
     Contradiction {
         /// LSN of the page.
         page_lsn: Lsn,
-        /// What does not fit.
+        /// The contradiction.
         found: Contradiction,
     },
     /// Its items are as no server leaves them. Its code is that of the fault.

@@ -3,7 +3,7 @@
 //! A server puts each new tuple directly below the last and closes the gap when it removes one, so at rest the tuples fill
 //! the space from `pd_upper` to the special space, each named by one line pointer. While it changes a page this does not
 //! hold: a tuple has two line pointers, or none, or `pd_upper` is not where the lowest tuple starts. So a page of which it
-//! holds has header and line pointers of one moment, before or after a change, not of its middle.
+//! holds has header and line pointers from the same point in time, before or after a change, not of its middle.
 //!
 //! Sources: `PageAddItemExtended`, `PageIndexTupleDelete`, `PageIndexMultiDelete`, `PageRepairFragmentation`,
 //! `src/backend/storage/page/bufpage.c`.

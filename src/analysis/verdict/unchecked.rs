@@ -1,4 +1,4 @@
-//! Heap pages of a cluster without checksums that show a transaction which, by WAL, came to them only later.
+//! Heap pages of a cluster without checksums with a transaction that, according to WAL, changed them only later.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ impl FirstTouches {
         Self { pages: Arc::new(pages.into_iter().collect()), next_at_redo, ends: FxHashMap::default() }
     }
 
-    /// Nothing yet, for records that come later and are to be [appended](Self::append).
+    /// Empty, for later records that will be [appended](Self::append).
     #[must_use]
     pub(super) fn begin(&self) -> Self {
         Self { pages: Arc::clone(&self.pages), next_at_redo: self.next_at_redo, ends: FxHashMap::default() }

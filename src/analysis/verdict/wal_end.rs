@@ -11,9 +11,9 @@ use crate::parsers::wal::end::{EndOfWal, EndReason};
 use crate::parsers::wal::timeline::WalSegment;
 use crate::types::Lsn;
 
-/// What speaks of WAL after the end that replay of `own` will find. `elsewhere`: the same with WAL from other places.
+/// Doubt about WAL after the end that recovery of `own` will find. `elsewhere`: WAL that includes other places.
 ///
-/// Nothing is said where a server fetches the rest itself, and of a base backup, which is recovered to an end of its own.
+/// `None` if the server fetches the rest itself, and for a base backup, which is recovered to its own end.
 pub(crate) fn doubt_of_end(
     replay: &Replay,
     own: &WalSet,
@@ -37,13 +37,13 @@ pub(crate) fn doubt_of_end(
     Ok(cut_off(replay, own, &run, end, marks))
 }
 
-/// The segment of `all` that shows that WAL goes on.
+/// The segment of `all` that shows that WAL continues.
 fn going_on(replay: &Replay, all: &WalSet, end: &EndOfWal) -> Result<Option<WalWitness>, WalReadError> {
     let Some(whole_run) = run_of(all, end.last_record.unwrap_or(end.at)) else { return Ok(None) };
     let holds = |index: &usize, lsn: Lsn| {
         all.segments().get(*index).is_some_and(|file| file.start_lsn <= lsn && lsn < end_of(all, file))
     };
-    // The segment of the end and the next one tell whether it goes on; how far is told by names alone.
+    // The segment of the end and the next one show whether it continues; names alone show how far.
     let last = whole_run.clone().find(|index| holds(index, end.at)).unwrap_or(whole_run.start);
     let run = whole_run.start..whole_run.end.min(last.saturating_add(2));
     let is_known = |of: fn(&Doubt) -> bool| replay.doubts.iter().any(of);
@@ -83,7 +83,7 @@ fn cut_off(replay: &Replay, own: &WalSet, run: &Range<usize>, end: &EndOfWal, ma
     // A file that is cut short lacks its own rest first.
     let is_whole = last.size_bytes.is_none_or(|bytes| bytes == u64::from(size));
     let segment = if is_whole { next } else { last.segment };
-    // A file of the server that waits to be written again, or that was being made: nothing came to it yet.
+    // A file of the server that waits to be written again, or that was being made: nothing was written to it yet.
     if is_whole && (marks.segments.contains(&next.number) || marks.has_unfinished_segment) {
         return None;
     }

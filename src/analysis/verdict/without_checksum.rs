@@ -27,7 +27,7 @@ const LEAST_FOREIGN_BYTES: usize = 8;
 /// Bytes of a page's LSN, its first.
 const LSN_BYTES: usize = 8;
 
-/// What a page is, how sure that is, and why.
+/// Comparison of a page, confidence, and symptoms.
 type DiskJudgement = (Comparison, Confidence, Vec<Symptom>);
 
 /// Records of a page, and which of them are in it by its LSN.
@@ -38,7 +38,7 @@ struct Records<'a> {
     after: Range<usize>,
     /// All records from the redo point on are among them.
     since_redo: bool,
-    /// Where the page's file came to be, lost its end or went away.
+    /// Where the page's file was created, truncated or removed.
     files: Vec<Lsn>,
 }
 
@@ -67,7 +67,7 @@ fn is_newer_image(disk: &Disk, own_lsn: Lsn, tear: &TearMap, candidates: &[Judge
 }
 
 impl Context<'_> {
-    /// What is to be said of a sound page of a cluster without checksums; `None` when nothing speaks against it.
+    /// Judgement of a valid page of a cluster without checksums; `None` when nothing contradicts it.
     pub(super) fn judge_unchecked(
         &self,
         page: PageId,

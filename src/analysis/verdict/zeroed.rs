@@ -22,7 +22,7 @@ pub struct ZeroedPages {
 }
 
 impl ZeroedPages {
-    /// These blocks of main forks, all zero; records from `redo_lsn` on say nothing of them. `None` when there are none.
+    /// Zero-filled blocks of main forks; records after `redo_lsn` prove nothing about them. `None` if empty.
     #[must_use]
     pub fn of(zeroed: &[(RelFileLocator, Range<BlockNumber>)], redo_lsn: Lsn) -> Option<Self> {
         let mut blocks: FxHashMap<RelFileLocator, RoaringBitmap> = FxHashMap::default();
@@ -32,7 +32,7 @@ impl ZeroedPages {
         (!blocks.is_empty()).then(|| Self { redo_lsn, blocks: Arc::new(blocks), named: FxHashSet::default() })
     }
 
-    /// The same pages, for records that come later and are to be [appended](Self::append).
+    /// Copy of the pages, for later records that will be [appended](Self::append).
     #[must_use]
     pub(super) fn begin(&self) -> Self {
         Self { redo_lsn: self.redo_lsn, blocks: Arc::clone(&self.blocks), named: FxHashSet::default() }

@@ -18,9 +18,9 @@ use crate::output::text::{write_batches, write_described};
 
 /// List the batches that can be distinguished
 ///
-/// In pg_dwbuf a batch is what was written between two completed checkpoints. No slot says to which batch it belongs, so
-/// each row says how sure it is: "proven" follows from the bytes, "likely" is very probable, "possible" is not ruled
-/// out. In pg_dwb each batch has a file of its own.
+/// In pg_dwbuf a batch is everything written between two completed checkpoints. No slot says to which batch it belongs, so
+/// each row has a confidence: "proven" follows from the bytes, "likely" is the best explanation, "possible" cannot be ruled
+/// out. In pg_dwb each batch has its own file.
 #[derive(Debug, Args)]
 #[command(after_help = crate::cli::exit::EXIT_STATUS)]
 pub(crate) struct BatchesArgs {

@@ -16,15 +16,16 @@ use crate::inspect::next::{check_text, closing_of_text, judged_cluster, steps_of
 use crate::output::check_document::Shown;
 use crate::output::closing::Closing;
 
-/// Find torn pages and say which image may be put back without losing anything
+/// Find damaged pages, predict what startup will do, and say how to repair
 ///
 /// Compares every image of the double write buffer with its page, checks every page of every relation, and looks for
-/// missing pages that replay needs. For each damaged page it says what happened, which image is right, and whether
-/// pg_control and WAL prove that putting the image back is safe. Nothing is written.
+/// missing pages that recovery needs. For each damaged page it shows the damage, the best image, and whether
+/// pg_control and WAL prove that restoring the image is safe. Nothing is written.
 ///
-/// check examines what holds data, and what recovery reads of it. Settings, authentication, TLS, sockets, libraries and limits are
-/// the server's to judge: a start that fails over them says so at once and changes nothing. Status 0 means: everything that
-/// holds data was examined, nothing is damaged, missing or foreign, recovery runs to its end and loses nothing.
+/// check examines everything that contains data, and its use by recovery. Settings, authentication, TLS, sockets, libraries
+/// and limits are
+/// left to the server: a server that refuses one says so immediately and changes nothing. Status 0 means: everything that
+/// contains data was checked, nothing is damaged, missing or foreign, recovery runs to its end, and no data is lost.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{EXAMPLES}\n{}\n{EXIT_STATUS}", verdicts_help()))]
 pub(crate) struct CheckArgs {

@@ -13,8 +13,10 @@ use crate::repair::demo::DemoCluster;
 /// Try everything on a small crashed cluster that comes with the program
 ///
 /// Unpacks the data directory of a server with a double write buffer that was killed in the middle of a checkpoint: it does not start, seven
-/// pages are torn, and six of them can be repaired without loss. With DIR it is put there, and the commands to try are printed. Without DIR
-/// it is shown on the screen in guided mode, in a temporary directory that is removed afterwards: look around, repair it, undo the repair.
+/// pages are torn, and six of them can be repaired without loss. With DIR it is created there, and the commands to try are
+/// printed. Without DIR
+/// it is shown in the terminal UI in guided mode, in a temporary directory that is removed afterwards: look around, repair it,
+/// undo the repair.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS)]
 pub(crate) struct DemoArgs {
@@ -33,7 +35,7 @@ pub(super) fn run(args: &DemoArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
     }
 }
 
-/// Leaves the cluster in a directory and prints what can be done with it.
+/// Leaves the cluster in a directory and prints commands to try.
 fn put(directory: &Path, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let demo = DemoCluster::at(directory).map_err(InspectError::from)?;
     let data = quoted(&demo.data_dir().display().to_string());
@@ -49,7 +51,7 @@ fn put(directory: &Path, out: &mut dyn Write) -> Result<Outcome, Stop> {
     Ok(Outcome::Clean)
 }
 
-/// Shows the cluster on the screen, and removes it.
+/// Shows the cluster in the terminal UI, and removes it.
 #[cfg(feature = "tui")]
 fn show(args: &DemoArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     use std::sync::Arc;
@@ -72,7 +74,7 @@ fn show(args: &DemoArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     Ok(Outcome::Clean)
 }
 
-/// There is no screen in this program.
+/// This program has no terminal UI.
 #[cfg(not(feature = "tui"))]
 fn show(_args: &DemoArgs, _out: &mut dyn Write) -> Result<Outcome, Stop> {
     Err(crate::cli::usage::UsageError::DemoNeedsDirectory.into())

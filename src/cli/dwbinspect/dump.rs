@@ -36,8 +36,8 @@ use crate::types::{Lsn, RelFileLocator};
 
 /// Show every slot of the double write buffer
 ///
-/// One line per slot: the page it holds, its LSNs, whether its CRC and its page checksum are right, and whether it is
-/// current: written since the last completed checkpoint (pg_dwbuf), or what the next start would use (pg_dwb). Page
+/// One line per slot: the page it holds, its LSNs, whether its CRC and its page checksum are valid, and whether it is
+/// current: written after the last completed checkpoint (pg_dwbuf), or used by the next startup (pg_dwb). Page
 /// checksums "stale" and "zero" are normal in pg_dwbuf: a checkpoint copies pages without setting them. A slot is shown
 /// when it matches all filters.
 #[derive(Debug, Args)]
@@ -100,13 +100,13 @@ enum StateFilter {
     Empty,
     /// Written
     Used,
-    /// Slot CRC is right
+    /// Slot CRC is valid
     Good,
-    /// Slot CRC is wrong
+    /// Slot CRC is invalid
     Bad,
     /// Slot CRC proves nothing
     Unverifiable,
-    /// Slot CRC is wrong, but the header makes sense
+    /// Slot CRC is invalid, but the header is plausible
     Torn,
 }
 
@@ -122,7 +122,7 @@ impl Filter {
         self.file.is_empty() || self.file.iter().any(|wanted| Self::names_file(wanted, index, file))
     }
 
-    /// True when `wanted` is a file's name or number.
+    /// True for the name or number of a file.
     fn names_file(wanted: &str, index: usize, file: &DwbFile) -> bool {
         let number = file.number.map_or(index as u64, u64::from);
         wanted == file.name || wanted.parse() == Ok(number)
@@ -248,7 +248,7 @@ fn confirm_relations(filter: &PageFilter, source: &DwbSource, found: &BTreeSet<R
     Ok(())
 }
 
-/// Shows the slots that the filters take, until `watch` breaks it off.
+/// Shows the slots that match the filters, until `watch` interrupts.
 fn show_slots(
     filter: &Filter,
     source: &DwbSource,
@@ -265,7 +265,7 @@ fn show_slots(
         .and_then(|directory| directory.control().trusted())
         .map_or(0, |control| control.checkpoint.tli.0);
     let mut shown = 0;
-    // No reason to stop but that it was broken off: none is given.
+    // The only reason to stop is an interruption.
     let visited = source.visit_slots(
         report,
         |index, file| filter.takes_file(index, file),

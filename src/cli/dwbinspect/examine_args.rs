@@ -1,4 +1,4 @@
-//! Which cluster is examined, and with what evidence besides its own.
+//! The cluster to check, and additional evidence.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::cli::exit::Stop;
 use crate::cli::work::{DonorArgs, JobsArg, RebuildArg, ServerArgs};
 use crate::inspect::check::{CheckRequest, Scope};
 
-/// What `check` and `report` examine.
+/// Arguments of `check` and `report`.
 #[derive(Debug, Args)]
 pub(crate) struct ExamineArgs {
     /// Data directory of a stopped server
@@ -17,11 +17,11 @@ pub(crate) struct ExamineArgs {
     data_dir: Option<PathBuf>,
     #[command(flatten)]
     pgdata: PgData,
-    /// Judge only pages that the double write buffer holds
+    /// Check only pages that are in the double write buffer
     ///
     /// Other pages are read only when an image would be safe, and only to look for LSNs past the end of WAL. Missing pages
-    /// that replay needs are not searched for. Since a damaged page among the others may stop replay, how a start goes is
-    /// unknown and the exit status 2 where nothing wrong is found.
+    /// that recovery needs are not searched for. Because a damaged page among the others may stop recovery, startup is
+    /// unknown and the exit status 2 if no problem is found.
     #[arg(long)]
     dwb_only: bool,
     /// More WAL: archive directory, segments, tar archives, patterns; plain or compressed
@@ -31,11 +31,12 @@ pub(crate) struct ExamineArgs {
     donor: DonorArgs,
     #[command(flatten)]
     rebuild: RebuildArg,
-    /// Without checksums: build each page that can be built by replay, and compare it with the disk
+    /// Without checksums: rebuild each page from WAL if possible, and compare it with the disk
     ///
-    /// A server of the same major replays WAL in a sandbox, up to the LSN that each page has on disk. What comes out must be the
-    /// page, but for hints: then it is proven whole, else torn. Pages that nothing in WAL or in the double write buffer begins with stay unproven; more WAL (--wal) and
-    /// full_page_writes leave fewer of them.
+    /// A server of the same PostgreSQL version replays WAL in a sandbox, up to the LSN that each page has on disk. The result
+    /// must equal the
+    /// page, except for hint bits: then the page is proven intact, else torn. Pages without a start in WAL or in the double
+    /// write buffer stay unproven; more WAL (--wal) and full_page_writes leave fewer of them.
     #[arg(long)]
     prove: bool,
     #[command(flatten)]
@@ -43,10 +44,10 @@ pub(crate) struct ExamineArgs {
 }
 
 impl ExamineArgs {
-    /// What is asked for.
+    /// The request.
     ///
     /// # Errors
-    /// When no data directory is named, or two are.
+    /// When no data directory is given, or two are.
     pub fn request(&self, jobs: JobsArg) -> Result<CheckRequest, Stop> {
         Ok(CheckRequest {
             scope: if self.dwb_only { Scope::DwbPages } else { Scope::All },

@@ -32,9 +32,9 @@ use crate::output::closing::VERSION;
 
 const PROGRAM: &str = "pg_dwbinspect";
 
-/// Finds torn pages in a stopped PostgreSQL data directory, and images that can be put back
+/// Finds torn pages in a stopped PostgreSQL data directory, and images to restore them
 ///
-/// Only `repair` with --apply or --resume, `undo`, and the plan of `tui` after the word "apply" was typed write into the
+/// Only `repair` with --apply or --resume, `undo`, and the plan of `tui` after you type "apply" write into the
 /// data directory. Everything else is safe on the only copy of the data; a copy or a file system snapshot serves as
 /// well. Stop the server first: files that change while they are read give outdated answers.
 #[derive(Debug, Parser)]

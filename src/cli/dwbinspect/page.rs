@@ -42,7 +42,7 @@ use crate::types::{BlockNumber, ForkNumber, Lsn, MAX_BLOCK_NUMBER, PageId};
     override_usage = "pg_dwbinspect page [OPTIONS] DATADIR RELATION BLOCK\n       pg_dwbinspect page [OPTIONS] -D DATADIR RELATION BLOCK"
 )]
 pub(crate) struct PageArgs {
-    /// Data directory of a stopped server; omit it when -D or PGDATA names it
+    /// Data directory of a stopped server; omit it with -D or PGDATA
     #[arg(value_name = "DATADIR")]
     first: OsString,
     /// The relation
@@ -56,20 +56,20 @@ pub(crate) struct PageArgs {
     /// Show the bytes that differ between disk and images, in hex
     #[arg(long)]
     hex: bool,
-    /// Show the rows, or entries of an index, that come back, are lost or change when an image is put back, with their
+    /// Show the rows, or entries of an index, that are restored, lost or changed if an image is restored, with their
     /// columns; with --format json all of them
     #[arg(long)]
     rows: bool,
-    /// List all records of WAL that touched the page, with what each did, instead
+    /// List all WAL records of the page with their changes, instead
     #[arg(long, conflicts_with_all = ["hex", "rows"])]
     history: bool,
-    /// With --history: what the last 20 records changed in the page, which is built by replay in a sandbox
+    /// With --history: the changes by the last 20 records, found by replay in a sandbox
     #[arg(long, requires = "history")]
     diff: bool,
-    /// Show the page as it was after the last record that ends at or before LSN: built by replay in a sandbox
+    /// Show the page after the last record that ends at or before LSN, rebuilt in a sandbox
     #[arg(long, value_name = "LSN", conflicts_with = "history", group = "moment", help_heading = "The page as it was")]
     at: Option<Lsn>,
-    /// The same after record N of its --history
+    /// Show the page after record N of its --history
     #[arg(
         long,
         value_name = "N",
@@ -79,7 +79,7 @@ pub(crate) struct PageArgs {
         help_heading = "The page as it was"
     )]
     at_record: Option<u64>,
-    /// Write it into this directory, too, as a file of one page
+    /// Also write it into this directory, as a file of one page
     #[arg(
         long,
         value_name = "DIR",
@@ -90,7 +90,7 @@ pub(crate) struct PageArgs {
     images: Option<PathBuf>,
     #[command(flatten)]
     replay: ServerArgs,
-    /// Fork: main, fsm, vm or init [default: main, or that of the path]
+    /// Fork: main, fsm, vm or init [default: main, or the one in the path]
     #[arg(long, value_name = "FORK")]
     fork: Option<ForkNumber>,
     /// More WAL: archive directory, segments, tar archives, patterns; plain or compressed
@@ -167,7 +167,7 @@ pub(super) fn run(args: &PageArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
 }
 
 impl PageArgs {
-    /// When the page is to be shown as it was.
+    /// The point in time at which the page is shown.
     fn moment(&self) -> Option<Moment> {
         self.at.map(Moment::At).or(self.at_record.map(Moment::AfterRecord))
     }

@@ -34,7 +34,7 @@ pub(super) fn show_history(request: &HistoryRequest, run: &RunArgs, out: &mut dy
     show(found, None, &request.data_dir, run, out)
 }
 
-/// The same, and what the last records changed in the page.
+/// Prints the history, and the changes by the last records.
 pub(super) fn show_changes(
     request: &PagesAtRequest,
     page: PageId,

@@ -24,7 +24,7 @@ use crate::repair::apply::Direction;
 use crate::repair::blocker::Blocker;
 use crate::repair::plan::SourceKind;
 
-/// Which images are put back.
+/// Source of images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum SourceChoice {
     /// Those of the double write buffer.
@@ -37,9 +37,9 @@ enum SourceChoice {
     Rebuilt,
 }
 
-/// Put proven images back, offline, with a journal and an undo
+/// Restore proven images, offline, with a journal and an undo
 ///
-/// Without --apply or --resume no page is written: the plan is shown, page by page. With --apply the old bytes first go
+/// Without --apply or --resume no page is written; the plan is shown, page by page. With --apply the old bytes first go
 /// into a journal, then each page is overwritten, synced and read back. Only images that `check` calls safe are used
 /// unless a flag says otherwise. PAGE is the path of a file below the data directory and a block, as in base/5/1259:0 or
 /// base/5/1259_vm:0; numbers (5/1259:0) and names (public.note:0) work too.
@@ -51,16 +51,16 @@ pub(crate) struct RepairArgs {
     data_dir: Option<PathBuf>,
     #[command(flatten)]
     pgdata: PgData,
-    /// Carry out the plan
+    /// Apply the plan
     #[arg(long, conflicts_with = "dry_run")]
     apply: bool,
     /// Show the plan and write no page: the default
     #[arg(short = 'n', long, hide_short_help = true)]
     dry_run: bool,
-    /// Save the plan as JSON; with --apply: carry out this saved plan, or only the selected part of it
+    /// Save the plan as JSON; with --apply: apply this saved plan, or only the selected part of it
     ///
-    /// With --apply the cluster is judged anew, and nothing is written where the answer is not that of the plan. So give
-    /// again what the plan was made with: --wal, --donor, --rebuild.
+    /// With --apply the cluster is checked again, and nothing is written if the result differs from the plan. So pass
+    /// again the evidence of the plan: --wal, --donor, --rebuild.
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
     /// Only these pages
@@ -73,16 +73,16 @@ pub(crate) struct RepairArgs {
     /// Only from this source
     #[arg(long, value_enum, help_heading = "Selection")]
     source: Option<SourceChoice>,
-    /// Also put back unproven images of these pages, or of "all"; changes may be lost
+    /// Also restore unproven images of these pages, or of "all"; changes may be lost
     #[arg(long, value_name = "PAGE|all", help_heading = "Selection", value_delimiter = ',')]
     allow_unproven: Vec<PageName>,
-    /// Put back an image of this page, and lose committed changes
+    /// Restore an image of this page, and lose committed changes
     #[arg(long, value_name = "PAGE", help_heading = "Selection", value_delimiter = ',')]
     lose_changes: Vec<PageName>,
-    /// Overwrite damaged pages of visibility and free space maps with zeros: servers take such a page for an empty one
+    /// Zero damaged pages of visibility and free space maps: the server treats such a page as empty
     #[arg(long, help_heading = "Selection", hide_short_help = true)]
     blank_maps: bool,
-    /// New directory for the old bytes [default: pgforensics_undo_TIME_ID beside the data directory]
+    /// New directory for the old bytes [default: pgforensics_undo_TIME_ID next to the data directory]
     #[arg(long, value_name = "DIR")]
     journal: Option<PathBuf>,
     /// Finish an interrupted repair; with --page: only these pages of it
@@ -194,13 +194,13 @@ impl RepairArgs {
         })
     }
 
-    /// The data directory: to be written into it must be spelled out.
+    /// The data directory: a command that writes needs it spelled out.
     fn directory(&self) -> Result<PathBuf, Stop> {
         let data_dir = self.data_dir.as_deref();
         if self.apply { self.pgdata.choose_to_write(data_dir) } else { self.pgdata.choose(data_dir) }
     }
 
-    /// The command that carries out what this one shows; `None` when something forbids it that no flag overrides.
+    /// The command that applies the plan; `None` if a blocker has no flag that overrides it.
     fn apply_command(&self, blockers: &[Blocker]) -> Result<Option<String>, Stop> {
         let Some(flags) = blockers.iter().map(|blocker| blocker.flag).collect::<Option<BTreeSet<_>>>() else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! What `repair` and `undo` print.
+//! Output of `repair` and `undo`.
 
 use std::io::Write;
 use std::path::Path;
@@ -65,7 +65,7 @@ fn row(value: &impl Serialize) -> Map<String, Value> {
     }
 }
 
-/// A step as one flat row: the image's fields beside the page's.
+/// A step as one flat row: the image's fields next to the page's.
 fn step_row(step: &PlanStep) -> Map<String, Value> {
     let mut flat = row(step);
     if let Some(Value::Object(image)) = flat.remove("image") {
@@ -89,7 +89,7 @@ impl Ending {
     }
 }
 
-/// Steps and pages left alone in a machine format; `None` when text is wanted.
+/// Steps and pages left alone in a machine format; `None` for text.
 fn machine(
     out: &mut dyn Write,
     output: &OutputArgs,
@@ -123,7 +123,7 @@ fn machine(
     Ok(true)
 }
 
-/// A plan that was not carried out.
+/// A plan that was not applied.
 pub(super) fn write_plan(
     out: &mut dyn Write,
     output: &OutputArgs,
@@ -168,7 +168,7 @@ pub(super) fn write_plan(
     Ok(())
 }
 
-/// A plan that was carried out.
+/// A plan that was applied.
 pub(super) fn write_applied(
     out: &mut dyn Write,
     output: &OutputArgs,
@@ -240,7 +240,7 @@ fn left_rows(journal: &Journal, applied: &Applied) -> Vec<Value> {
     applied.left.iter().filter_map(row).collect()
 }
 
-/// A journal that was carried out again or undone.
+/// A journal that was finished or undone.
 pub(super) fn write_undone(
     out: &mut dyn Write,
     output: &OutputArgs,

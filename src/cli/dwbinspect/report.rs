@@ -18,12 +18,12 @@ use crate::inspect::error::open_data_dir;
 use crate::inspect::now::now_text;
 use crate::output::report::Provenance;
 
-/// Write what check finds, with all proofs, into one file to attach to a ticket
+/// Write the results of check, with all proofs, into one file to attach to a ticket
 ///
-/// A page for any browser, on a screen or on paper, that loads nothing and runs nothing: what a start would bring, what
+/// A page for any browser that loads and runs nothing: the predicted startup, what
 /// to do, every damaged page with its verdict and proof, where each sector of a torn page comes from, the double write
-/// buffer, the WAL that is there, the plan of a repair, journals of repairs beside the data directory, and checksums of all of
-/// it. What was not examined stands first. Names of relations and paths are in it, and a few bytes of each damaged page.
+/// buffer, the existing WAL, the plan of a repair, journals of repairs next to the data directory, and checksums of all of
+/// it. Skipped parts come first. It contains names of relations and paths, and a few bytes of each damaged page.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS)]
 pub(crate) struct ReportArgs {
@@ -31,7 +31,7 @@ pub(crate) struct ReportArgs {
     examine: ExamineArgs,
     #[command(flatten)]
     file: ReportFileArgs,
-    /// Damaged pages that are shown in full; the others stand in a table
+    /// Damaged pages to show in full; the others are listed in a table
     #[arg(long, value_name = "N", default_value_t = USUAL_SHEETS)]
     pages: usize,
     #[command(flatten)]

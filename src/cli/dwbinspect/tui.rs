@@ -16,12 +16,12 @@ use crate::inspect::error::open_data_dir;
 use crate::tui::backend::cluster::ClusterBackend;
 use crate::tui::state::Subject;
 
-/// Look at a crashed cluster on a screen: what is wrong, what a start would do, what to do next
+/// Terminal UI for a crashed cluster: damage, predicted startup, next steps
 ///
 /// Opens with the triage and fills in while the cluster is being read: the findings of `check`, then batches, slots,
-/// pages, WAL and the repair plan. ? shows the keys. Only the plan writes into the data directory, after the word
-/// "apply" was typed. The exit status is that of `check`, and 2 where files have changed since
-/// or the check was begun again and has failed or not ended.
+/// pages, WAL and the repair plan. ? shows the keys. Only the plan writes into the data directory, after you
+/// type "apply". The exit status is that of `check`, and 2 where files have changed since
+/// or a repeated check has failed or not ended.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS)]
 pub(crate) struct TuiArgs {
@@ -41,7 +41,7 @@ pub(crate) struct TuiArgs {
     replay: ServerArgs,
     #[command(flatten)]
     jobs: JobsArg,
-    /// Journal of a repair that is not beside the data directory, to undo it; where none is yet, that of the next one
+    /// Journal of a repair that is not next to the data directory, to undo it; if it does not exist, the one of the next repair
     #[arg(long, value_name = "DIR")]
     journal: Option<PathBuf>,
     /// Open in guided mode: the step (understand, compare, rehearse, apply, verify) and the next key stay in view
@@ -55,7 +55,7 @@ pub(crate) struct TuiArgs {
 
 pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     need_terminal("pg_dwbinspect check")?;
-    // What cannot be examined is said on the normal screen.
+    // Files that cannot be checked are reported on the normal screen.
     let data_dir = args.pgdata.choose(args.data_dir.as_deref())?;
     let directory = open_data_dir(&data_dir)?;
     if directory.control().trusted().is_none() {

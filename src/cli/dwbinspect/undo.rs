@@ -40,16 +40,16 @@ impl OverrideArgs {
     }
 }
 
-/// How a journal is carried out again or undone.
+/// Options to finish or undo a journal.
 #[derive(Clone, Copy, Debug, Args)]
 pub(super) struct ReplayArgs {
-    /// With a journal: skip pages that something else changed since, or whose bytes the journal lost; write all others
+    /// With a journal: skip pages that something else changed, or whose bytes the journal lost; write all others
     #[arg(long)]
     pub skip_changed: bool,
     /// Use a journal of an earlier version, though it cannot show whether a server was started since
     #[arg(long, help_heading = "Overrides")]
     pub allow_old_journal: bool,
-    /// Use the journal although it names another directory: the one that was repaired was moved or mounted anew
+    /// Use the journal although it belongs to another directory: the repaired one was moved or mounted again
     #[arg(long, help_heading = "Overrides", hide_short_help = true)]
     pub moved: bool,
 }
@@ -60,12 +60,13 @@ impl ReplayArgs {
     }
 }
 
-/// Put the bytes back that a repair overwrote
+/// Undo a repair: write the old bytes back
 ///
-/// Refuses when a server was started since the repair: its pages are newer. Refuses another directory than the one that was
-/// repaired, as another copy of the cluster; --moved says that it is the same one, elsewhere. Also refuses, before anything is written,
-/// when a page is neither what the repair wrote nor what it overwrote: --skip-changed leaves such pages as they are and
-/// puts back the others, and --page selects pages. The exit status is 1 when pages were left.
+/// Refuses if a server was started after the repair: its pages are newer. Refuses another directory than the one that was
+/// repaired, such as another copy of the cluster; --moved confirms that it is the same one, moved. Also refuses, before
+/// anything is written,
+/// if a page has neither the new nor the old bytes of the repair: --skip-changed leaves such pages as they are and
+/// undoes the others, and --page selects pages. The exit status is 1 when pages were left.
 #[derive(Debug, Args)]
 #[command(after_help = crate::cli::exit::EXIT_STATUS, allow_missing_positional = true)]
 pub(crate) struct UndoArgs {
@@ -105,7 +106,7 @@ pub(super) fn run(args: &UndoArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
     run_replay(&request, &args.output, out)
 }
 
-/// Carries a journal out, or undoes it, and says what was done.
+/// Finishes or undoes a journal, and reports the result.
 pub(super) fn run_replay(request: &ReplayRequest, output: &OutputArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let written = replay(request)?;
     write_undone(out, output, &written.journal, &written.applied, request.direction)?;

@@ -26,18 +26,20 @@ use crate::output::words::cluster::checksum_words;
 /// Check every page of every relation file
 ///
 /// Checks the checksum of each page if the cluster has checksums, its header, its line pointers, and that a page without
-/// a header is all zero; of heap pages without a checksum also the tuples. Checks that files end with a whole page, that
-/// no segment is missing or short, and that index pages which name each other (siblings and children of B-trees, children
+/// a header is zero-filled; on heap pages without a checksum also the tuples. Checks that files end with a whole page, that
+/// no segment is missing or short, and that index pages that refer to each other (siblings and children of B-trees, children
 /// and right links of GIN and GiST, children of SP-GiST, maps of BRIN, chains of hash buckets) exist and agree. After a crash, and in a base backup, pages that recovery
-/// will repair count as damaged too: --replay and --wal tell them from real damage. Of a whole cluster that was shut
-/// down in order, visibility maps are compared with their tables, and the files beside the pages are examined too, as by
-/// check: relations and databases that are missing, transaction status, what a start needs. Files of temporary relations are not read; a server removes them when it
+/// will repair count as damaged too: --replay and --wal distinguish them from real damage. In a whole cluster that was shut
+/// down cleanly, visibility maps are compared with their tables, and other files are checked too, as by
+/// check: relations and databases that are missing, transaction status, files that startup needs. Files of temporary relations
+/// are not read; a server removes them when it
 /// starts. The archives of a base backup in tar format are read as they are, plain or compressed; there, relations
-/// have no names, and each page is checked by itself: neither its kind, nor links, rows and other files are compared.
+/// have no names, and each page is checked in isolation: neither its kind, nor links, rows and other files are compared.
 ///
-/// check examines what holds data, and what recovery reads of it. Settings, authentication, TLS, sockets, libraries and limits are
-/// the server's to judge: a start that fails over them says so at once and changes nothing. verify examines the same data without
-/// WAL and start; without --replay it reads WAL for one question alone, whether that removes a file that is missing.
+/// check examines everything that contains data, and its use by recovery. Settings, authentication, TLS, sockets, libraries
+/// and limits are
+/// left to the server: a server that refuses one says so immediately and changes nothing. verify examines the same data
+/// without WAL and startup; without --replay it reads WAL only to find out whether it removes a missing file.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{EXAMPLES}\n{EXIT_STATUS}"))]
 pub(crate) struct VerifyArgs {
@@ -50,11 +52,11 @@ pub(crate) struct VerifyArgs {
     jobs: JobsArg,
     #[command(flatten)]
     progress: ProgressArg,
-    /// Say of each damaged page what replay makes of it, by the WAL in DATADIR
+    /// Show the fate of each damaged page in recovery, according to the WAL in DATADIR
     ///
-    /// A page of a base backup or of a crashed server is healed when the first record of it that replay meets overwrites it
-    /// without reading it, or when replay removes it first. WAL must be there from where replay begins up to that record.
-    /// With healed pages alone the exit status is 0, with real damage 1, and 2 where WAL does not tell.
+    /// A page of a base backup or of a crashed server is fixed by recovery if its first record overwrites it
+    /// without reading it, or if recovery removes it first. WAL must exist from the redo point to that record.
+    /// The exit status is 0 with fixed pages only, 1 with real damage, and 2 if WAL does not decide.
     #[arg(long)]
     replay: bool,
     /// As --replay, with more WAL: archive directory, segments, tar archives, patterns; plain or compressed

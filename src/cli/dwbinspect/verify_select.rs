@@ -6,11 +6,11 @@ use crate::inspect::file_filter::{FileFilter, PathPattern};
 use crate::inspect::relation_name::RelationChoice;
 use crate::types::ForkNumber;
 
-/// What is asked for. Of several kinds of filter all must fit.
+/// Filters. If several kinds are given, all must match.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Filters")]
 pub(crate) struct SelectArgs {
-    /// Databases by OID or name; 0 stands for the shared catalogs
+    /// Databases by OID or name; 0 means the shared catalogs
     #[arg(long, value_name = "OID|NAME", value_delimiter = ',')]
     database: Vec<String>,
     /// Relations by name (relation, schema.relation, database.schema.relation) or numbers (REL, DB/REL, SPC/DB/REL)
@@ -25,7 +25,7 @@ pub(crate) struct SelectArgs {
 }
 
 impl SelectArgs {
-    /// What was asked for.
+    /// The filter.
     pub fn filter(&self) -> FileFilter {
         FileFilter {
             databases: self.database.clone(),

@@ -74,7 +74,7 @@ fn headline(report: &VerifyReport, summary: &[Finding], answer: Answer) -> Headl
     Headline::new(badge, tone, sentences, answer)
 }
 
-/// What was read.
+/// Facts about the run.
 fn write_facts(out: &mut dyn Write, layout: Layout, report: &VerifyReport) -> io::Result<()> {
     writeln!(out, "\n{}", layout.paint.heading("Evidence"))?;
     let mut fact = |label: &str, value: &str| write_fact(out, layout, label, value);
@@ -106,7 +106,7 @@ fn write_facts(out: &mut dyn Write, layout: Layout, report: &VerifyReport) -> io
     Ok(())
 }
 
-/// What WAL there is, and how far it reaches.
+/// The available WAL, and its end.
 fn replay_words(replay: &ReplaySummary) -> String {
     if matches!(replay.recovery, Recovery::None | Recovery::AfterReset) {
         return "none: startup replays no WAL".to_owned();
@@ -123,7 +123,7 @@ fn replay_words(replay: &ReplaySummary) -> String {
     }
 }
 
-/// What is said of one page.
+/// Text about one page.
 fn page_words(page: &DamagedPage<'_>) -> String {
     let damage = match page.have_bytes {
         Some(have) => format!("the file ends after {have} bytes of the page"),
@@ -135,7 +135,7 @@ fn page_words(page: &DamagedPage<'_>) -> String {
     }
 }
 
-/// The word for what becomes of a page.
+/// Heading of a fate.
 const fn heading_of(fate: &ReplayFate) -> &'static str {
     match fate {
         ReplayFate::Healed(_) => "healed in replay",

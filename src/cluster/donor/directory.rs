@@ -36,7 +36,7 @@ impl DonorDirectory {
     pub(super) fn open(path: &Path, host: &DonorHost<'_>) -> Result<(Self, DonorFacts), DonorRefusal> {
         refuse_own(path, host.root)?;
         let directory = DataDir::open(path).map_err(|error| match error {
-            NotADataDir::Access(error) => DonorRefusal::Unreadable(error),
+            NotADataDir::Access(error) | NotADataDir::Denied { error, .. } => DonorRefusal::Unreadable(error),
             error => DonorRefusal::NotADataDirectory(error),
         })?;
         let control = trusted(read_control(path))?;

@@ -211,7 +211,7 @@ impl<'l, 'c> Archive<'l, 'c> {
             }
         }
         if self.unrecognized > 0 {
-            let what = format!("{} members whose names are not those of WAL; not examined", self.unrecognized);
+            let what = format!("{} members whose names are not WAL names; not checked", self.unrecognized);
             self.found.notes.add(NoteLevel::Note, NoteKind::Unrecognized, self.label, what);
         }
     }

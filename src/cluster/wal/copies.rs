@@ -257,7 +257,7 @@ impl<'a> Copies<'a> {
             notes.push(SetNote { offset, ..SetNote::new(kind, level, Some(&left.candidate.label), what) });
         };
         if let Some(error) = left_failed {
-            say(NoteLevel::Problem, NoteKind::CopiesDiffer, format!("{error}; {label}, a whole copy, is used"));
+            say(NoteLevel::Problem, NoteKind::CopiesDiffer, format!("{error}; {label}, a complete copy, is used"));
         } else if at < used_holds.to {
             if left_holds.to > at {
                 let what = format!(

@@ -88,8 +88,7 @@ impl PathSource<'_, '_> {
         let directories = self.read_below(&mut listing, below);
         if let Some(example) = listing.example {
             let unrecognized = listing.unrecognized;
-            let what =
-                format!("{unrecognized} files whose names are not those of WAL, such as {example}; not examined");
+            let what = format!("{unrecognized} files whose names are not WAL names, such as {example}; not checked");
             self.found.notes.add(NoteLevel::Note, NoteKind::Unrecognized, &label, what);
         }
         listing.files.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
@@ -141,7 +140,7 @@ impl PathSource<'_, '_> {
         match kind_of_name(&text) {
             NameKind::Ignored => {}
             NameKind::Temporary => {
-                let what = "a temporary file of the server, which removes it when it starts; not examined";
+                let what = "a temporary file of the server, which it removes at startup; not checked";
                 let label = path.display().to_string();
                 self.found.notes.add(NoteLevel::Note, NoteKind::Unrecognized, &label, what);
             }
@@ -197,7 +196,7 @@ impl PathSource<'_, '_> {
         let mut left = MAX_ENTRIES;
         let what = match find_segment(path, MAX_DEPTH, &mut left) {
             Some(found) => format!("has segments, such as {found}; not checked: pass it as a separate path to read it"),
-            None if left == 0 => "holds so many files that it was not looked through; not examined".to_owned(),
+            None if left == 0 => "has too many files to look through; not checked".to_owned(),
             None => {
                 listing.unrecognized = listing.unrecognized.saturating_add(1);
                 listing.example.get_or_insert_with(|| name.to_owned());

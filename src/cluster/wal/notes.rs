@@ -280,7 +280,7 @@ rules! {
         action: "Add the history file or the segment; for another timeline use `--timeline`";
     UNREADABLE: Wal "wal_unreadable",
         why: "it may contain WAL that is missing here",
-        means: "The system denied access, or the file is of a kind that is not opened",
+        means: "The system denied access, or files of this kind are not opened",
         action: "See the reason";
     CANNOT_UNPACK: Wal "wal_cannot_unpack",
         why: "it may contain WAL that is missing here",

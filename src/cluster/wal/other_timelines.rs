@@ -91,13 +91,12 @@ impl OtherTimelines<'_> {
             ),
             Why::Covered => format!("{which} left out: timeline {tli} is not the one that is read, {target}"),
             Why::NoHistory => format!(
-                "{which} not examined: whether timeline {target} continues timeline {tli} is unknown without \
-                 {}",
+                "{which} not checked: whether timeline {target} continues timeline {tli} is unknown without {}",
                 TimelineHistory::file_name(target)
             ),
             Why::UpToSwitch => format!(
-                "{which} not examined: the history of timeline {target} leaves timeline {tli} inside, and the segment of \
-                 the next timeline, which is read instead, is missing"
+                "{which} not checked: the history of timeline {target} leaves timeline {tli} inside, and the segment \
+                 of the next timeline, which is read instead, is missing"
             ),
         };
         let level = if why.may_belong() { NoteLevel::Skipped } else { NoteLevel::Note };

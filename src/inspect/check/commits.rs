@@ -102,7 +102,7 @@ pub(super) fn lost_multixacts(directory: &DataDir, control: &ControlFile, made: 
     )
 }
 
-/// What shows that WAL from elsewhere, of all that is known, is of another history than `own`.
+/// Evidence that WAL from elsewhere has another history than `own`.
 pub(super) fn diverged(
     own: Option<&WalSet>,
     known: &WalPages,
@@ -144,8 +144,8 @@ rules! {
         means: "`pg_multixact` lacks multixacts that WAL made before the redo point",
         action: "Restore the file from the same point in time as the rest";
     COMMITS_LOST: ServerFiles "commits_lost",
-        why: "after startup these committed changes silently disappear: this pg_xact file is older than the other \
-            files",
+        why: "after startup these committed changes silently disappear: this pg_xact file, or a page of it, is older \
+            than the other files",
         means: "`pg_xact` does not show transactions as committed that available WAL committed before the redo point: \
             the file, or a page of it, is older than the rest. `start` is `not_usable`: the server treats these \
             transactions as aborted",

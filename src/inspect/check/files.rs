@@ -11,7 +11,7 @@ use crate::types::{ForkNumber, Geometry, PageId, RelFileLocator};
 /// Where pages are, and how they are read.
 pub(super) struct RelationFiles {
     pub walk: RelationWalk,
-    /// What pages are judged by; `None` when not even their size is known.
+    /// Rules of pages; `None` when not even their size is known.
     pub rules: Option<PageRules>,
     /// Sizes; the usual ones where they are unknown.
     pub geometry: Geometry,

@@ -1,4 +1,4 @@
-//! Pages of indexes that name each other: which of them are not there, and what is said of the others.
+//! References between pages of indexes: missing pages, and contradictions.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -10,7 +10,7 @@ use crate::analysis::verdict::symptom::ImpossibleLinks;
 use crate::report::Finding;
 use crate::types::{PageId, RelFileLocator};
 
-/// Pages that are not there, or all zero, although another page of an index that the catalog has names them. `unchecked`: no
+/// Missing or zero-filled pages that another page of an index in the catalog refers to. `unchecked`: no
 /// checksum vouches for the pages, so one that names what cannot have been is itself in doubt.
 pub(super) fn named_but_absent(
     links: &LinkReport,

@@ -1,4 +1,4 @@
-//! What replay makes of things outside WAL: tablespaces in directories that somebody else keeps, databases copied from what is there now.
+//! Actions of recovery outside WAL: tablespaces in external directories, databases copied from present files.
 
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
@@ -82,7 +82,7 @@ pub(super) fn settle_made(
     found
 }
 
-/// What keeps a server from making it there.
+/// Fault that keeps a server from creating it.
 fn fault_of(directory: &DataDir, made: &TablespaceCreated) -> Result<Option<Finding>, AccessError> {
     // One that lies in the data directory, as tests of the server have them, has no other place.
     if !made.location.is_absolute() {
@@ -115,7 +115,7 @@ fn real_tablespaces(directory: &DataDir, settings: &Settings) -> Vec<Finding> {
     }
     let of = Path::new("pg_tblspc");
     let is_number = |name: &OsString| name.as_encoded_bytes().iter().all(u8::is_ascii_digit);
-    // That it cannot be listed is said where relations are looked for.
+    // The search for relations reports a directory that cannot be listed.
     let held = list(&directory.root().join(of)).unwrap_or_default();
     let real = held.into_iter().filter(|(name, kind)| kind.is_dir() && is_number(name));
     real.map(|(name, _)| {
@@ -147,10 +147,10 @@ rules! {
     DATABASE_COPIED: ServerFiles "database_copied",
         why: "changes and damage in the source database since then are copied into this one. Pages of the source that \
             recovery fixes do not help: the copy is made before. Recreate a standby instead of starting it",
-        means: "A record after the redo point has recovery remove a database and copy it from the files of another \
-            database as they are now. If the other database is missing (`start` is `not_usable`), the copy is \
-            silently empty; if it was changed or damaged later, so is the copy (`start` is `unknown`). Reported for \
-            standbys, backups and crashes just after `CREATE DATABASE` or `ALTER DATABASE SET TABLESPACE`, except \
-            from `template0`",
+        means: "A record after the redo point has recovery remove a database and copy it from another database's \
+            files as they are now. If the other database is missing (`start` is `not_usable`), the copy is silently \
+            empty; if it was changed or damaged later, so is the copy (`start` is `unknown`). Reported for standbys, \
+            backups and crashes just after `CREATE DATABASE` or `ALTER DATABASE SET TABLESPACE`, except from \
+            `template0`",
         action: "Recreate the standby, or restore a later backup";
 }

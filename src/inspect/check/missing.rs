@@ -1,4 +1,5 @@
-//! What WAL from the redo point on excuses: files that it removes, and bits of visibility maps that it clears.
+//! Effects of WAL after the redo point that explain missing files: files that it removes, and bits of visibility maps that it
+//! clears.
 
 use super::Told;
 use super::prove::{ProofInput, Prover};

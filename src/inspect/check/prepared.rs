@@ -8,7 +8,7 @@ use crate::parsers::control::ControlFile;
 use crate::report::{Finding, rules};
 use crate::types::Lsn;
 
-/// Those whose file a checkpoint had written before the redo point, and that is not there.
+/// Those whose file a checkpoint had written before the redo point, and that is missing.
 ///
 /// Source: `CheckPointTwoPhase`, `src/backend/access/transam/twophase.c`.
 pub(super) fn missing_prepared(

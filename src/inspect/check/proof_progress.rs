@@ -11,7 +11,7 @@ pub(super) fn wal_bytes(set: &WalSet) -> u64 {
     set.segments().len() as u64 * u64::from(set.geometry().wal_segment_size)
 }
 
-/// How far the proofs are, and whether somebody broke them off.
+/// Progress and interruption of the proofs.
 pub(super) struct ProofProgress<'a> {
     stage: Stage,
     watch: &'a dyn Watch,

@@ -40,7 +40,7 @@ use crate::types::{ForkNumber, Lsn, PageId, RelFileLocator};
 /// Pages that are built at once: so many are held in memory.
 const BATCH_PAGES: usize = 8192;
 
-/// Pages that are not there, or all zero, that are listed.
+/// Limit of listed missing or zero-filled pages.
 const MAX_ABSENT: usize = 10_000;
 
 /// Most bytes of a control file that are read.
@@ -86,7 +86,7 @@ pub(super) fn prove(input: &ProofInput<'_>, told: &mut Told) -> (Proofs, Option<
     (proofs, input.options.map(|_| report))
 }
 
-/// A page that is to be built, and what is known of it.
+/// A page to build, with known facts.
 struct Task {
     provable: Provable,
     base: Base,
@@ -106,11 +106,11 @@ pub(super) struct Prover<'a> {
     pages: RelationPages,
     proofs: Proofs,
     report: ProofReport,
-    /// Pages that lack a record since they are not there, or all zero; not yet looked for in the WAL after the redo point.
+    /// Pages that lack a record because they are missing or zero-filled; not yet looked for in the WAL after the redo point.
     absent: Vec<(Provable, Comparison)>,
 }
 
-/// What a built page says of the one on disk.
+/// Result of comparing a built page with the one on disk.
 enum Finding {
     Whole,
     Undecided,
@@ -170,7 +170,7 @@ impl<'a> Prover<'a> {
         self.settle_absent(set, told)
     }
 
-    /// Reports prepared transactions whose file is gone. WAL is read once more, and to its end, only if there seem to be any.
+    /// Reports prepared transactions whose file is missing. WAL is read again, and to its end, only if there seem to be any.
     fn find_prepared(&self, set: &WalSet, known: &WalPages, redo_lsn: Lsn, told: &mut Told) -> Result<(), SkipReason> {
         let cluster = self.input.cluster;
         // While a backup was made, one may have ended after its redo point.
@@ -183,8 +183,8 @@ impl<'a> Prover<'a> {
         Ok(())
     }
 
-    /// Decides what pages that are not there mean, of many only of so many. WAL is read once more, and to its end, only if there
-    /// are any: it may remove them, and tell that a transaction that wrote them committed.
+    /// Decides the meaning of missing pages, up to a limit. WAL is read again, and to its end, only if there
+    /// are any: it may remove them, and show that a transaction that wrote them committed.
     fn settle_absent(&mut self, set: &WalSet, told: &mut Told) -> Result<(), SkipReason> {
         let absent = std::mem::take(&mut self.absent);
         if absent.is_empty() {
@@ -222,7 +222,7 @@ impl<'a> Prover<'a> {
         Ok(())
     }
 
-    /// Reads WAL once more, to its end, and shows all its commits.
+    /// Reads WAL again, to its end, and shows all its commits.
     pub(super) fn read_to_the_end(
         &self,
         set: &WalSet,
@@ -308,7 +308,7 @@ impl<'a> Prover<'a> {
         true
     }
 
-    /// True when the relation is empty and the catalog does not know it: it may be of a transaction that was undone. That is logged
+    /// True when the relation is empty and the catalog does not know it: it may belong to an aborted transaction. That is logged
     /// and not synced, and cuts the file at once.
     ///
     /// Source: `RecordTransactionAbort`, `src/backend/access/transam/xact.c`; `mdunlinkfork`, `src/backend/storage/smgr/md.c`.

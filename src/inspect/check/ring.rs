@@ -1,4 +1,4 @@
-//! What the double write buffer of a server that writes images before replay does to a start.
+//! Effect on startup of the double write buffer of a server that writes images before recovery.
 
 use super::commits::strangers;
 use super::proof_progress::{ProofProgress, wal_bytes};
@@ -16,7 +16,7 @@ use crate::inspect::dwb_source::DwbSource;
 use crate::report::Finding;
 use crate::types::{Lsn, PageId};
 
-/// What a start writes from a double write buffer before replay, and whether that is of this cluster.
+/// Writes of startup from a double write buffer before recovery, and whether they belong to this cluster.
 pub(super) fn start_writes(
     redo_lsn: Option<Lsn>,
     (pages, page_bytes): (&RelationPages, usize),
@@ -35,7 +35,7 @@ pub(super) fn start_writes(
         let Some(set) = own else { continue };
         let progress = ProofProgress::new(Stage::Wal, watch, wal_bytes(set));
         match strangers(set, &newer, jobs, &|_| progress.wait()) {
-            // Where reading was broken off, records may end that were not read.
+            // If reading was interrupted, records may end that were not read.
             Ok(_) if progress.is_broken_off() => {
                 coverage.skip_once(SkippedPart::RestOfWal, SkipReason::Interrupted(Lacking::Pages));
             }
@@ -54,7 +54,7 @@ pub(super) fn start_writes(
     (found, cause)
 }
 
-/// What a double write buffer keeps from starting.
+/// Obstacle to startup from a double write buffer.
 pub(super) fn of_ring(source: &DwbSource, staleness: &Staleness) -> Option<Obstacle> {
     let keeps_ring = source.directory.as_ref().is_some_and(|directory| directory.major().facts().keeps_ring);
     (keeps_ring && staleness.fails_at_start(source.is_in_double_writes())).then_some(Obstacle::Start)

@@ -43,7 +43,7 @@ pub(super) struct Scanned {
     pub late: Vec<PageId>,
     /// Blocks of main forks of logged relations that are all zero.
     pub zeroed: Vec<(RelFileLocator, Range<BlockNumber>)>,
-    /// What pages of indexes say of each other.
+    /// References between pages of indexes.
     pub links: LinkReport,
     /// Files that lack pages, and checksums that should not be there, as doubts.
     pub incomplete: Vec<Doubt>,
@@ -72,7 +72,7 @@ impl Scanned {
 }
 
 /// Reads the relation files, as far as the request wants them. Slots whose page was seen with the same bytes are marked.
-/// Where pages have checksums although `pg_control` denies it, they are read once more and judged by these.
+/// Where pages have checksums although `pg_control` denies it, they are read again and judged by these.
 pub(super) fn scan(
     cluster: &mut Cluster<'_>,
     (files, names): (&RelationFiles, &RelationNames),
@@ -119,8 +119,8 @@ pub(super) fn scan(
     scanned
 }
 
-/// What the scan of all pages would tell of one: its kind, and, where it is not there or all zero, what its relation and the indexes of
-/// that say of it.
+/// Facts about one page that a scan of all pages would show: its kind, and, if it is missing or zero-filled, references from
+/// its relation and the indexes of that.
 fn scan_page(
     cluster: &Cluster<'_>,
     (files, names): (&RelationFiles, &RelationNames),
@@ -153,7 +153,7 @@ fn scan_page(
     scanned
 }
 
-/// Pages of a relation that fail all alike are not judged: without the keys nothing can be said of them.
+/// Pages of a relation that fail all alike are not judged: without the keys they cannot be checked.
 fn leave_encrypted(scanned: &mut Scanned, files: &RelationFiles, keys: &'static str, coverage: &mut Coverage) {
     let mut bad: BTreeMap<(RelFileLocator, ForkNumber), u64> = BTreeMap::new();
     for page in scanned.suspects.keys() {
@@ -282,7 +282,7 @@ fn read_pages(
     let mut scanned = Scanned::default();
     let counted = rules.checksums == ChecksumRule::Counted;
     let mut found = scan_pages(cluster.directory.root(), &files.walk.files, &options, coverage, |bad| {
-        // Where a wrong checksum proves nothing, the page is judged as if there were none.
+        // Where a wrong checksum proves nothing, the page is judged without checksum.
         let judged = counted.then(|| PageCondition::of(&bad.bytes, bad.page.fork, bad.page.block, false));
         if judged.is_none_or(|judged| judged.damage().is_some()) {
             scanned.suspects.insert(bad.page, Suspicion::Damaged);

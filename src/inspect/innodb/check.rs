@@ -25,7 +25,7 @@ type Watch<'a> = &'a dyn Fn(u64, u64) -> ControlFlow<()>;
 pub struct InnodbExamination {
     /// The directory.
     pub source: InnodbSource,
-    /// What the doublewrite buffer holds.
+    /// Content of the doublewrite buffer.
     pub content: BufferContent,
     /// The page scan.
     pub scan: ScanReport,
@@ -36,9 +36,9 @@ pub struct InnodbExamination {
     pub whole: Vec<InnodbPage>,
     /// End of the redo log, if that is known.
     pub end: Option<RedoEnd>,
-    /// What was found.
+    /// Findings.
     pub findings: Vec<Finding>,
-    /// What was not examined.
+    /// Coverage.
     pub coverage: Coverage,
 }
 
@@ -111,7 +111,7 @@ impl InnodbExamination {
                 )));
         }
         self.findings.push(match trust {
-            // What was not found is said where files are listed.
+            // The listing reports missing files.
             BufferTrust::Complete | BufferTrust::NotFound => return,
             BufferTrust::SwitchedOff => {
                 rules::DOUBLEWRITE_OFF.problem("the option file turns the doublewrite buffer off")
@@ -156,12 +156,13 @@ impl InnodbExamination {
         let wrong = count(&|page| page.state == PageState::Empty && page.is_wrong());
         if damaged > 0 {
             self.findings.push(rules::DAMAGED_PAGES.problem(format!(
-                "damaged pages: {damaged}; the doublewrite buffer holds a whole image of {with_image}"
+                "damaged pages: {damaged}; the doublewrite buffer has an intact image of {with_image}"
             )));
         }
         if newer > 0 {
             self.findings.push(rules::OLDER_IMAGES.problem(format!(
-                "whole pages newer than the end of the redo log, with an older image in the doublewrite buffer: {newer}"
+                "intact pages newer than the end of the redo log, with an older image in the doublewrite buffer: \
+                    {newer}"
             )));
         }
         if zero > 0 {
@@ -174,7 +175,7 @@ impl InnodbExamination {
         }
     }
 
-    /// What a scan says besides damaged pages: files that end inside a page, and pages that cannot be judged.
+    /// Findings of a scan other than damaged pages: files that end inside a page, and pages that cannot be judged.
     fn note_scan(&mut self) {
         for (space, file) in self.source.spaces.files() {
             let have_bytes = file.size_bytes.checked_rem(space.flags.physical_bytes() as u64).unwrap_or_default();
@@ -198,8 +199,8 @@ impl InnodbExamination {
     }
 }
 
-/// Reads and judges a directory, until `watch`, told the bytes done and in all, breaks it off; 0 in all: not known. `all`: also pages
-/// that are whole and that the doublewrite buffer names.
+/// Reads and judges a directory, until `watch`, called with the bytes done and in total, interrupts; a total of 0: unknown.
+/// `all`: also pages that are intact and have an image in the doublewrite buffer.
 ///
 /// # Errors
 /// When the path is not a data directory of MySQL or MariaDB, or the buffer was not read to its end.
@@ -265,7 +266,7 @@ pub(crate) fn innodb_page(
     Ok(it)
 }
 
-/// Reads every page, but not the doublewrite buffer, until `watch`, told the bytes done and in all, breaks it off.
+/// Reads every page, but not the doublewrite buffer, until `watch`, called with the bytes done and in total, interrupts.
 ///
 /// # Errors
 /// When the path is not a data directory of MySQL or MariaDB.

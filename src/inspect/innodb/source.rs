@@ -34,7 +34,7 @@ const MAX_LINK_BYTES: u64 = 4096;
 
 const MAX_CNF_BYTES: u64 = 1 << 20;
 
-/// What is to be examined.
+/// Request of a check.
 #[derive(Clone, Debug)]
 pub struct InnodbRequest {
     /// Data directory of a stopped server.
@@ -82,14 +82,14 @@ impl InnodbRequest {
         Ok(found)
     }
 
-    /// What the option file says; without one, nothing.
+    /// Settings in the option file; empty without one.
     pub fn settings(&self) -> Result<DirectorySettings, InspectError> {
         let Some(path) = &self.my_cnf else { return Ok(DirectorySettings::default()) };
         let text = read_small(path, Links::Follow, MAX_CNF_BYTES).map_err(InspectError::InnodbFiles)?;
         Ok(DirectorySettings::parse(&String::from_utf8_lossy(&text)))
     }
 
-    /// What of the data directory is elsewhere. The directory of the doublewrite buffer that was given counts more than the one in
+    /// Directories outside the data directory. A given directory of the doublewrite buffer overrides the one in
     /// the option file.
     pub fn elsewhere(&self, settings: &DirectorySettings) -> Elsewhere {
         let named = settings.doublewrite.as_ref().map(|directory| self.data_dir.join(directory));
@@ -144,7 +144,7 @@ pub struct InnodbSource {
     pub doublewrite: Doublewrite,
     /// Whose rules count.
     pub family: Family,
-    /// What the option file says.
+    /// Settings in the option file.
     pub settings: DirectorySettings,
     /// The option file, if one was given.
     pub my_cnf: Option<PathBuf>,
@@ -171,7 +171,7 @@ impl InnodbSource {
         Ok((source, findings, coverage))
     }
 
-    /// What slots and pages are shown by.
+    /// Context of the rows of slots and pages.
     #[must_use]
     pub fn setting(&self) -> SlotSetting<'_> {
         SlotSetting { family: self.family, log: &self.log, doublewrite: &self.doublewrite, spaces: &self.spaces }
@@ -182,7 +182,7 @@ impl InnodbSource {
         self.log.checkpoint_lsn()
     }
 
-    /// Reads the doublewrite buffer, until `watch` breaks it off.
+    /// Reads the doublewrite buffer, until `watch` interrupts.
     pub(crate) fn read_buffer(
         &self,
         jobs: usize,
@@ -196,7 +196,7 @@ impl InnodbSource {
         if coverage.is_interrupted() { Err(InspectError::BufferInterrupted) } else { Ok(content) }
     }
 
-    /// What pages are judged by. `scan`: of the tablespaces that were read. `end`: of the redo log.
+    /// Context for judging pages. `scan`: of the tablespaces that were read. `end`: of the redo log.
     pub fn context<'a>(
         &'a self,
         content: &'a BufferContent,
@@ -225,7 +225,7 @@ impl InnodbSource {
         ScanRequest { root: &self.root, spaces: &self.spaces, doublewrite: &self.doublewrite, takes, wants, jobs }
     }
 
-    /// What a page's own bytes say; `None` when there is no such page or it cannot be read.
+    /// State of a page according to its bytes; `None` when there is no such page or it cannot be read.
     pub(crate) fn look_up(
         &self,
         page: InnodbPageId,
@@ -261,7 +261,7 @@ impl InnodbSource {
         }
     }
 
-    /// The same for every slot that names the same page as this one.
+    /// Compares every slot with the page of this slot.
     pub(crate) fn compare_slots(
         &self,
         facts: &SlotFacts,
@@ -281,7 +281,7 @@ impl InnodbSource {
         }
     }
 
-    /// As [`Self::look_up`], with the word for a page that is not there.
+    /// As [`Self::look_up`], with the word for a missing page.
     fn find(
         &self,
         page: InnodbPageId,
@@ -413,7 +413,7 @@ impl InnodbSource {
                 NoSpace::Access(error) => coverage.skip(SkippedPart::file(path), error),
                 NoSpace::Empty => {
                     // MySQL writes page 0 when it makes a file: 9.7.4 did not start where its redo log named such a tablespace.
-                    // MariaDB makes it anew.
+                    // MariaDB recreates it.
                     let of_mysql = matches!(self.family, Family::Mysql8 | Family::Mysql57 | Family::Mysql56);
                     let what = "the file has no page with content";
                     let empty = if of_mysql { rules::EMPTY_FILE.problem(what) } else { rules::EMPTY_FILE.note(what) };

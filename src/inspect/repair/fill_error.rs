@@ -34,7 +34,7 @@ pub enum StepChange {
     /// It names a fork that does not exist.
     #[error("no such fork")]
     NoSuchFork,
-    /// Its image is not there any more.
+    /// Its image no longer exists.
     #[error("its image no longer exists")]
     ImageGone,
     /// The page is another.

@@ -1,4 +1,4 @@
-//! What stands before every write: the lock on the data directory, and a look at what forbids it.
+//! Preparation of every write: the lock on the data directory, and a check of the blockers.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Repairs: proven images put back with a journal, and journals carried out again or taken back.
+//! Repairs: proven images restored with a journal, and journals finished or undone.
 
 pub mod fill_error;
 pub mod journals;
@@ -28,7 +28,7 @@ use crate::repair::plan::{Plan, SourceKind};
 use crate::repair::plan_file;
 use crate::types::PageId;
 
-/// What is repaired, and what is allowed for it. Nothing but the directory is needed: then every proven image is put back.
+/// Request of a repair, with its permissions. Only the directory is required: then every proven image is restored.
 #[derive(Clone, Debug, Default)]
 pub struct RepairRequest {
     /// Data directory of a stopped server.
@@ -53,7 +53,7 @@ pub struct RepairRequest {
     pub lose_changes: Vec<PageName>,
     /// Overwrite damaged pages of maps with zeros.
     pub blank_maps: bool,
-    /// What is carried out in place of a plan that is made now: a saved one, or what is selected of it.
+    /// A saved plan to apply instead of a new one, or the selected part of it.
     pub saved_plan: Option<PathBuf>,
     /// Where the old bytes are kept; `None`: beside the data directory.
     pub journal: Option<PathBuf>,
@@ -61,13 +61,13 @@ pub struct RepairRequest {
     pub overrides: Overrides,
 }
 
-/// What a repair would do, and what forbids it. Nothing was written.
+/// A planned repair, and its blockers. Nothing was written.
 pub struct Proposal {
     /// The cluster as it was judged.
     pub examined: Examination,
     /// The plan.
     pub plan: Plan,
-    /// Reasons not to carry it out.
+    /// Reasons not to apply it.
     pub blockers: Vec<Blocker>,
 }
 
@@ -81,13 +81,13 @@ impl Proposal {
     }
 }
 
-/// A repair that came to its end.
+/// A complete repair.
 pub struct Repair {
     /// The cluster as it was judged before.
     pub examined: Examination,
-    /// What was carried out.
+    /// The applied plan.
     pub plan: Plan,
-    /// What was written; `None` when the plan had no steps.
+    /// The result; `None` when the plan had no steps.
     pub written: Option<Written>,
 }
 
@@ -109,7 +109,7 @@ pub struct Written {
 /// Judges the cluster and says what a repair would do. Takes no lock and writes nothing.
 ///
 /// # Errors
-/// When the cluster cannot be examined, the examination was interrupted, or what was asked for is not there.
+/// When the cluster cannot be examined, the examination was interrupted, or a requested part is missing.
 pub fn propose(request: &RepairRequest, watch: &dyn Watch) -> Result<Proposal, InspectError> {
     let directory = open_data_dir(&request.data_dir)?;
     let examined = request.examine(watch)?;
@@ -118,10 +118,10 @@ pub fn propose(request: &RepairRequest, watch: &dyn Watch) -> Result<Proposal, I
     Ok(Proposal { examined, plan, blockers })
 }
 
-/// The plan for a cluster that was judged already, and what forbids carrying it out now.
+/// The plan for a cluster that was judged already, and its blockers.
 ///
 /// # Errors
-/// When what was asked for is not there.
+/// When a requested part is missing.
 pub fn plan_for(request: &RepairRequest, examined: &Examination) -> Result<(Plan, Vec<Blocker>), InspectError> {
     let plan = request.plan_of(&Session::new(examined)?)?;
     let blockers = match DataDir::open(&request.data_dir) {
@@ -131,7 +131,7 @@ pub fn plan_for(request: &RepairRequest, examined: &Examination) -> Result<(Plan
     Ok((plan, blockers))
 }
 
-/// Locks the data directory, judges the cluster, makes the plan or confirms the saved one, and carries it out.
+/// Locks the data directory, judges the cluster, makes the plan or confirms the saved one, and applies it.
 ///
 /// # Errors
 /// When something forbids writing, the plan does not fit what is there, or writing fails; the message says what was written.
@@ -147,7 +147,7 @@ pub fn apply(request: &RepairRequest, watch: &dyn Watch) -> Result<Repair, Inspe
     Ok(Repair { examined, plan, written })
 }
 
-/// Locks the data directory, judges the cluster anew, confirms a plan that was shown, and carries it out.
+/// Locks the data directory, judges the cluster again, confirms a plan that was shown, and applies it.
 ///
 /// # Errors
 /// As [`apply`].
@@ -158,24 +158,24 @@ pub fn carry_out(request: &RepairRequest, plan: &Plan, watch: &dyn Watch) -> Res
     session.apply(plan, &locked, request.journal.as_deref())
 }
 
-/// The same up to the moment before anything is written.
+/// Like [`apply_plan`], up to the moment before anything is written.
 ///
 /// # Errors
-/// When carrying it out would be refused.
+/// When applying it would be refused.
 pub fn rehearse(request: &RepairRequest, plan: &Plan, watch: &dyn Watch) -> Result<(), InspectError> {
     let (locked, examined) = request.lock_and_examine(watch)?;
     let session = Session::new(&examined)?;
     session.confirm(plan, &session.permission(request)?)?;
     session.rehearse(plan, &locked, request.journal.as_deref())?;
-    // One that came meanwhile: carrying it out looks before each page.
+    // One that came meanwhile: applying it looks before each page.
     match find_blockers(&open_data_dir(&request.data_dir)?, request.overrides) {
         blockers if blockers.is_empty() => Ok(()),
         blockers => Err(InspectError::Refused(blockers)),
     }
 }
 
-/// What is said before a plan is carried out, for a cluster that was judged already. Nothing is written, and the pages
-/// are not judged anew: [`rehearse`] does that.
+/// Facts before a plan is applied, for a cluster that was judged already. Nothing is written, and the pages
+/// are not judged again: [`rehearse`] does that.
 pub(crate) fn before_repair(
     request: &RepairRequest,
     examined: &Examination,

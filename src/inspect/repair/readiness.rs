@@ -1,4 +1,4 @@
-//! What a repair needs besides proven images, tried before anything is written.
+//! Requirements of a repair other than proven images, tested before anything is written.
 
 use std::path::PathBuf;
 
@@ -50,13 +50,13 @@ pub enum GuardState {
     Refused(Blocker),
 }
 
-/// All that is said before a repair is carried out.
+/// Facts before a repair is applied.
 #[derive(Debug)]
 pub struct BeforeRepair {
     pub guards: Vec<Guard>,
     /// Journal and files, or why they could not be examined.
     pub ready: Result<Readiness, InspectError>,
-    /// What is left after the repair.
+    /// Remaining damage after the repair.
     pub after: Remaining,
 }
 

@@ -1,4 +1,4 @@
-//! Journals carried out again, or taken back.
+//! Journals finished or undone.
 
 use std::path::{Path, PathBuf};
 
@@ -49,7 +49,7 @@ impl ReplayRequest {
     }
 }
 
-/// Locks the data directory and carries the journal out, one way or the other.
+/// Locks the data directory and runs the journal, forward or back.
 ///
 /// # Errors
 /// When something forbids writing, the journal cannot be believed, or writing fails; the message says what was written.
@@ -60,7 +60,7 @@ pub fn replay(request: &ReplayRequest) -> Result<Written, InspectError> {
 /// Everything that [`replay`] does before its first write, without writing: `applied` is what would be done.
 ///
 /// # Errors
-/// When carrying the journal out would be refused.
+/// When running the journal would be refused.
 pub fn rehearse(request: &ReplayRequest) -> Result<Written, InspectError> {
     with_journal(request, apply::rehearse)
 }
@@ -75,7 +75,7 @@ fn with_journal(
     let journal = Journal::open(&request.journal, &owners)?;
     journal.demand_outside(&protected_of(&directory)?)?;
     let manifest = journal.manifest();
-    // A journal of another cluster is refused for good when it is carried out.
+    // A journal of another cluster is refused when it runs.
     if manifest.system_identifier == control.prefix.system_identifier.to_string()
         && let Some(blocker) = guard_directory(&manifest.directory, &lock, request.overrides)?
     {
@@ -115,7 +115,7 @@ fn find_pages(names: &[PageName], journal: &Journal, paths: &RelationPaths) -> R
     names.iter().map(find).collect()
 }
 
-/// Pages were to be written, and not all of them were.
+/// Not all pages were written.
 pub(super) fn unfinished(stopped: Box<Stopped>, root: &Path, journal: &Journal, overrides: Overrides) -> InspectError {
     let (data_dir, journal) = (root.to_owned(), journal.directory().to_owned());
     InspectError::Unfinished(Box::new(Unfinished { stopped: *stopped, data_dir, journal, overrides }))

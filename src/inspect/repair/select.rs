@@ -1,4 +1,4 @@
-//! Which pages and images of a plan are carried out.
+//! Selection of pages and images of a plan.
 
 use crate::analysis::select::RelationPattern;
 use crate::analysis::verdict::survey::PageReport;
@@ -10,7 +10,7 @@ use crate::inspect::relation_name::RelationChoice;
 use crate::repair::plan::{LeftPage, LeftReason, Plan, PlanSource, PlanStep, SourceKind};
 use crate::types::PageId;
 
-/// What was asked for; everything when nothing was.
+/// The request; everything if empty.
 pub(super) struct Selection<'a> {
     pub pages: Vec<(PageId, &'a PageName)>,
     pub relations: Vec<RelationPattern>,
@@ -70,7 +70,7 @@ impl Selection<'_> {
     }
 }
 
-/// The relations that are asked for. One without a file would be taken for one without damage.
+/// The requested relations. One without a file would look undamaged.
 pub(super) fn relations_of(
     examined: &Examination,
     wanted: &[RelationChoice],

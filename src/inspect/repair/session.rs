@@ -27,7 +27,7 @@ use crate::repair::target::{DataRoot, TargetFile};
 use crate::repair::witness::{WalMark, Witness};
 use crate::types::PageId;
 
-/// Room that a journal needs besides the pages, in bytes.
+/// Space that a journal needs in addition to the pages, in bytes.
 const JOURNAL_EXTRA_BYTES: u64 = 1 << 20;
 
 /// Room that it needs for the words about each page: in the plan, in the manifest and in the log.
@@ -68,7 +68,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// What the request allows, with pages in place of their names.
+    /// Permissions of the request, with pages instead of their names.
     pub(super) fn permission(&self, request: &RepairRequest) -> Result<Permission, InspectError> {
         let (all, named): (Vec<&PageName>, Vec<&PageName>) =
             request.allow_unproven.iter().partition(|name| name.is_all());
@@ -82,7 +82,7 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// What the request selects, with pages in place of their names.
+    /// Selection of the request, with pages instead of their names.
     pub(super) fn selection<'r>(&self, request: &'r RepairRequest) -> Result<Selection<'r>, InspectError> {
         let pages =
             request.pages.iter().map(|name| Ok((self.find(name)?, name))).collect::<Result<Vec<_>, InspectError>>()?;
@@ -122,7 +122,7 @@ impl<'a> Session<'a> {
         self.with_material(|material| material.plan(permission, &|report| selection.takes_report(report)))
     }
 
-    /// What the request selects of a saved plan, confirmed.
+    /// Selection of a saved plan by the request, confirmed.
     pub(super) fn confirm_saved(&self, request: &RepairRequest, file: &Path) -> Result<Plan, InspectError> {
         let (permission, selection) = (self.permission(request)?, self.selection(request)?);
         let text = read_small(file, Links::Follow, PLAN_LIMIT_BYTES)?;
@@ -137,7 +137,7 @@ impl<'a> Session<'a> {
         fetch_image(source, page, &self.examined.image_files())
     }
 
-    /// Tries what carrying out a plan needs besides its pages and images: where the journal goes, and the files.
+    /// Tests requirements of applying a plan other than its pages and images: where the journal goes, and the files.
     pub(super) fn ready(&self, plan: &Plan, journal: Option<&Path>) -> Result<Readiness, InspectError> {
         let each = (self.examined.block_size as u64 * 2).saturating_add(WORDS_PER_PAGE_BYTES);
         let needed_bytes = (plan.steps.len() as u64).saturating_mul(each).saturating_add(JOURNAL_EXTRA_BYTES);
@@ -185,7 +185,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// What tells later whether a server was started: `pg_control` as it was before anything was judged, and the end of
+    /// Proof for later that no server was started: `pg_control` as it was before anything was judged, and the end of
     /// WAL.
     fn witness(&self, locked: &Locked) -> Result<Witness, InspectError> {
         let end_lsn = self.examined.report.replay.end_lsn.unwrap_or(self.control.checkpoint_lsn);
@@ -206,7 +206,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// What a journal holds of a step: its entry, the old and the new bytes, read now.
+    /// Content of a journal for a step: its entry, the old and the new bytes, read now.
     fn bytes_of_step(&self, step: &PlanStep) -> Result<(JournalEntry, Vec<u8>, Vec<u8>), FillError> {
         let block_size = self.examined.block_size;
         let checksums = self.examined.writes_checksums();

@@ -1,4 +1,4 @@
-//! What is known of the files that are about to be read.
+//! Facts about the files before they are read.
 
 use super::replay::HeldPage;
 use super::{ChecksumRule, Plan};
@@ -26,7 +26,7 @@ impl Plan<'_> {
         self.unlogged.contains(&page.rel) && page.fork != ForkNumber::Init
     }
 
-    /// What pages are judged by where a wrong checksum proves nothing.
+    /// True where a wrong checksum proves nothing.
     pub(super) fn is_counted(&self) -> bool {
         self.page_rules.checksums == ChecksumRule::Counted
     }

@@ -1,4 +1,4 @@
-//! What replay makes of the damaged pages that a scan found.
+//! Fate in recovery of the damaged pages that a scan found.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -34,19 +34,19 @@ use crate::repair::scratch::scratch_file;
 use crate::report::{Finding, Severity};
 use crate::types::{Lsn, PageId};
 
-/// Damaged pages that are compared with WAL. What becomes of the others is unknown.
+/// Damaged pages that are compared with WAL. The fate of the others is unknown.
 pub(super) const MAX_DAMAGED: usize = 1 << 20;
 
-/// What replay does with the damaged pages, in figures.
+/// Fates of the damaged pages, in figures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplaySummary {
-    /// Kind of recovery that a start brings.
+    /// Kind of recovery at startup.
     pub recovery: Recovery,
     /// Where replay begins; on a clean shutdown the last checkpoint.
     pub redo_lsn: Option<Lsn>,
     /// Where WAL ends, as far as it was read.
     pub end_lsn: Option<Lsn>,
-    /// Of a base backup: whether WAL reaches the end of it.
+    /// For a base backup: whether WAL reaches its end.
     pub backup_end: Option<BackupEnd>,
     /// Damaged and partial pages that nobody has to act about.
     pub healed: u64,
@@ -77,7 +77,7 @@ pub(super) struct ReplayWal {
     denied: Vec<DeniedFile>,
 }
 
-/// What is known of the cluster before WAL is read.
+/// Facts about the cluster before WAL is read.
 pub(super) struct ReplayCluster<'a> {
     pub(super) control: &'a ControlRead,
     pub(super) signs: &'a RecoverySigns,
@@ -156,7 +156,7 @@ impl ReplayWal {
         run.filter(is_read).count() as u64 * size
     }
 
-    /// Reads WAL from the redo point to its end, and says of each page what becomes of it. `path_of` names a file.
+    /// Reads WAL from the redo point to its end, and determines the fate of each page. `path_of` returns the path of a file.
     pub(super) fn judge(
         &self,
         cluster: &ReplayCluster<'_>,
@@ -217,8 +217,8 @@ impl ReplayWal {
         Judged { replay, fates, cannot_begin }
     }
 
-    /// Settles which files are missing though WAL from `redo_lsn` on does not remove them; false where WAL is not there to tell, or reading it was
-    /// broken off. `heads`: those of the pages.
+    /// Settles which files are missing though WAL from `redo_lsn` on does not remove them; false if WAL is missing, or reading
+    /// it was interrupted. `heads`: those of the pages.
     pub(super) fn settle(
         &self,
         files: &mut ServerFiles,
@@ -283,17 +283,17 @@ impl ReplayWal {
     }
 }
 
-/// What WAL said of the damaged pages.
+/// Facts in WAL about the damaged pages.
 pub(super) struct Judged {
     pub(super) replay: Replay,
-    /// Of each page that was held, in order.
+    /// Fates of the pages, in order.
     pub(super) fates: Vec<ReplayFate>,
     /// Why replay cannot be followed from its beginning.
     pub(super) cannot_begin: Option<FateUnknown>,
 }
 
 impl Judged {
-    /// What is wrong with a base backup, whatever its pages are.
+    /// Problems of a base backup apart from its pages.
     pub(super) fn findings(&self) -> Vec<Finding> {
         let of_backup = self.replay.backup.as_ref().map(Backup::findings).unwrap_or_default();
         let cannot_begin = self.cannot_begin.clone().filter(|_| self.replay.backup.is_some());
@@ -345,7 +345,7 @@ impl HeldPage {
     }
 }
 
-/// What becomes of a page for which there was no room.
+/// Fate of a page beyond the limit.
 pub(super) const fn beyond_room() -> ReplayFate {
     let why = UnknownReason::TooManyDamaged { limit: MAX_DAMAGED };
     ReplayFate::Unknown(FateUnknown { why, segment: None })
@@ -360,7 +360,8 @@ pub(super) fn damaged_pages(replay: Option<&ReplaySummary>, counts: &PageCounts,
     };
     let count = healed.saturating_add(real_damage).saturating_add(unknown);
     let what = format!(
-        "{count} of {pages} pages are damaged: {healed} healed in replay, {real_damage} real damage, {unknown} unknown"
+        "{count} of {pages} pages are damaged: {healed} fixed by recovery, {real_damage} real damage, {unknown} \
+            unknown"
     );
     let finding = match (real_damage, unknown) {
         (0, 0) => rules::DAMAGED_PAGES.note(what).because(ALL_HEALED),
@@ -374,5 +375,5 @@ const NO_REPLAY: &str = "nothing repairs them: no replay will happen";
 const REPLAY_AHEAD: &str = "recovery may repair those that changed since the last checkpoint, not the others";
 const ALL_HEALED: &str =
     "replay replaces or removes each of them before anything reads it, or the server does not need it";
-const NOT_ALL_HEALED: &str = "replay does not heal all of them: see each page";
-const HEALING_UNKNOWN: &str = "WAL does not say of all of them whether replay heals them: see each page";
+const NOT_ALL_HEALED: &str = "recovery does not fix all of them: see each page";
+const HEALING_UNKNOWN: &str = "WAL does not show whether recovery fixes all of them: see each page";

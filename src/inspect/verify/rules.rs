@@ -23,7 +23,7 @@ rules! {
             rows, and missing files were not",
         action: "Unpack the backup and use `check` there";
     DAMAGED_PAGES: Pages "damaged_pages",
-        why: "listed above",
+        why: "listed page by page",
         means: "Damaged pages",
         action: "See the verdict on each page";
     UNLOGGED: Pages "unlogged",

@@ -40,7 +40,7 @@ use crate::parsers::control::ChecksumState;
 use crate::parsers::page::PageHeader;
 use crate::types::{Geometry, MAX_BLOCK_SIZE, MIN_BLOCK_SIZE, Oid, RelFileLocator};
 
-/// First pages of relations that are asked how pages are to be judged.
+/// First pages of relations that decide how pages are judged.
 const ENOUGH_PAGES: u64 = 64;
 
 /// Pieces that may wait for a thread, for each thread.
@@ -146,7 +146,7 @@ impl Preview {
 
 struct FoundPage {
     held: HeldPage,
-    /// What is wrong with it where a wrong checksum proves nothing.
+    /// Its structural damage, where a wrong checksum proves nothing.
     structural: Option<PageDamage>,
 }
 
@@ -162,7 +162,7 @@ struct Pass {
     coverage: Coverage,
 }
 
-/// What the thread that reads archives fills.
+/// Results that the thread reading archives fills.
 #[derive(Default)]
 struct Came {
     facts: TarFacts,
@@ -358,7 +358,7 @@ impl Pass {
         Held { pages: Some(pages), beyond: self.beyond }
     }
 
-    /// Tablespaces whose archive is not there.
+    /// Tablespaces whose archive is missing.
     fn note_missing_archives(&self, backup: &TarBackup, coverage: &mut Coverage) {
         let known: HashSet<Oid> = backup.archives().filter_map(|(_, tablespace)| tablespace).collect();
         let inside: HashSet<Oid> = self.files.iter().map(|(file, _)| file.rel.spc_oid).collect();

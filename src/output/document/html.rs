@@ -6,7 +6,7 @@ use crate::output::closing::VERSION;
 use crate::output::markup::Markup;
 use crate::output::plot::PLOT_STYLE;
 
-/// What browsers may load and run for such a page: nothing but the style that is in it.
+/// Content policy of a page: only the embedded style.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
 const STYLE: &str = include_str!("page.css");

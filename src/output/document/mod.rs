@@ -35,7 +35,7 @@ impl Span {
         Self::Number(number.to_string())
     }
 
-    /// A number, or a dash where there is none.
+    /// A number, or a dash without one.
     pub(crate) fn number_or_dash(number: Option<impl ToString>) -> Self {
         Self::Number(number.map_or_else(|| "-".to_owned(), |number| number.to_string()))
     }
@@ -99,9 +99,9 @@ enum Block {
     },
     Subheading(String),
     Paragraph(Line),
-    /// How something is to be read.
+    /// Explanation of a table or plot.
     Note(Line),
-    /// Labels with their values; one without a label goes on with that before it.
+    /// Labels with their values; one without a label continues the one before it.
     Facts(Vec<(String, Line)>),
     /// Items, each with what stands below it.
     List(ListKind, Vec<(Line, Blocks)>),
@@ -116,7 +116,7 @@ enum Block {
     Figure(Plot, Blocks),
 }
 
-/// What stands one below the other.
+/// Blocks below each other.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Blocks(Vec<Block>);
 
@@ -200,11 +200,11 @@ impl Blocks {
 /// A report. HTML and Markdown are made of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Document {
-    /// What a browser calls it.
+    /// Title in the browser.
     pub title: String,
     pub program: &'static str,
     pub heading: &'static str,
-    /// What stands below the heading.
+    /// Lines below the heading.
     pub lead: Vec<Line>,
     pub body: Blocks,
 }

@@ -23,7 +23,7 @@ pub struct ExportedFile {
     pub first_segment: String,
     /// Name of the last.
     pub last_segment: String,
-    /// Start of the first record that is in it; `None` when there is none.
+    /// Start of the first record that is in it; `None` without records.
     pub first_lsn: Option<Lsn>,
     /// End of the last.
     pub end_lsn: Option<Lsn>,

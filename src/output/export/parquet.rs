@@ -127,7 +127,7 @@ fn properties(columns: &[Column], created_by: &str) -> WriterPropertiesPtr {
     let mut properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .set_created_by(created_by.to_owned());
-    // Addresses ascend: their differences are small, and a dictionary of them would be of no use.
+    // Addresses ascend: their differences are small, and a dictionary of them would not help.
     for column in columns.iter().filter(|column| column.ascends) {
         let path = ColumnPath::from(column.name);
         properties = properties

@@ -27,7 +27,7 @@ pub enum Table {
     Images,
 }
 
-/// What a column holds.
+/// Type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnType {
     /// Signed 64-bit numbers.
@@ -43,7 +43,7 @@ pub enum ColumnType {
 pub struct Column {
     /// Its name.
     pub name: &'static str,
-    /// What it holds.
+    /// Its type.
     pub kind: ColumnType,
     /// It can be without a value.
     pub nullable: bool,
@@ -166,7 +166,7 @@ impl Table {
     }
 }
 
-/// What rows need to know besides the record.
+/// Context of rows in addition to the record.
 #[derive(Clone, Copy)]
 pub(crate) struct RowFacts<'a> {
     pub intervals: &'a [Interval],

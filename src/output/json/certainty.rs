@@ -10,7 +10,7 @@ use crate::analysis::wal::certainty::Certainty;
 pub(super) struct CertaintyJson {
     /// How sure that is: `exact`, `at_least` (part of the WAL could not be read), `estimate` (of a method of compression: another version of its library may differ by up to 1 percent in sum), `sample`
     certainty: CertaintyWord,
-    /// Of a sample: images that were looked at, and images in all
+    /// For a sample: images examined, and all images
     sampled: Option<u64>,
     of: Option<u64>,
 }

@@ -156,7 +156,7 @@ pub struct BatchJson {
     pub relations: usize,
     /// Relations with the most slots, as `spc/db/rel`.
     pub top_relations: Vec<String>,
-    /// The same by name, where it is known.
+    /// Their names, as far as known.
     pub top_names: Vec<String>,
     /// Slots written by an eviction.
     pub from_eviction: u64,

@@ -50,7 +50,7 @@ impl From<&ExportedFile> for ExportedFileJson {
     }
 }
 
-/// What a manifest tells besides the files and what was odd about the WAL.
+/// Content of a manifest in addition to files and findings about the WAL.
 pub struct ManifestFacts<'a> {
     /// The table.
     pub table: Table,

@@ -58,15 +58,16 @@ pub(crate) struct HistoryJson {
     ended_at: Option<Time>,
     /// Resource manager and type, as `pg_waldump` prints them
     record: Option<String>,
-    /// What redo does to the page: `image`, `init`, `change`, `hint`, `map_bits`
+    /// Effect of redo on the page: `image`, `init`, `change`, `hint`, `map_bits`
     touch: Option<Touch>,
-    /// What the record does inside the page, as far as its payload says: see below. Of `file`: `created`, `truncated`, `dropped`, `database_created`, `database_dropped`. Of `mark`: `redo`, `checkpoint`
+    /// Effect of the record inside the page, as far as its payload shows: see below. For `file`: `created`, `truncated`,
+    /// `dropped`, `database_created`, `database_dropped`. For `mark`: `redo`, `checkpoint`
     action: Option<ActionCode>,
     /// Numbers of the items concerned, in the order of the record
     items: Option<Vec<u16>>,
     /// How many, by what is counted: `redirected`, `dead`, `unused`, `frozen`, `deleted`, `updated`, `inserted`, `runs`
     counts: Option<BTreeMap<CountedWord, u32>>,
-    /// The same in words
+    /// The action in words
     what: String,
     /// Of `gap`: names of the first missing segments
     missing_segments: Option<Vec<String>>,

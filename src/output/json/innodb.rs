@@ -31,7 +31,7 @@ fn row<const N: usize>(fields: [(&str, Value); N]) -> Row {
     row
 }
 
-/// What a scan read, for the last line of machine formats.
+/// Counts of a scan, for the last line of machine formats.
 pub(crate) fn scan_fields(counts: &PageCounts) -> Row {
     let unverifiable = counts.unverifiable.values().fold(0_u64, |sum, count| sum.saturating_add(*count));
     let algorithms = counts.algorithms.iter().map(|(algorithm, count)| (algorithm.name(), *count)).collect::<Vec<_>>();
@@ -57,7 +57,7 @@ pub(crate) const INNODB_SLOT_COLUMNS: &[&str] = &[
     "page_kind", "page_lsn", "state", "page_checksum", "algorithm", "batch", "disk", "disk_lsn", "faults",
 ];
 
-/// What slots and pages are shown by.
+/// Context of the rows of slots and pages.
 #[derive(Clone, Copy, Debug)]
 pub struct SlotSetting<'a> {
     /// Whose rules count.

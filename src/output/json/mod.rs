@@ -240,9 +240,9 @@ pub struct ClusterJson {
     pub path: String,
     /// Major version by `PG_VERSION`.
     pub major: u32,
-    /// What the state means, in one sentence; `null` when the control file cannot be trusted.
+    /// Meaning of the state, in one sentence; `null` if the control file is missing or damaged.
     pub state_in_words: Option<String>,
-    /// The same as a word for programs.
+    /// The state as a code.
     pub state_code: &'static str,
     /// `none`, `gone`, `other_process`, `running`, `zombie`, `unclear` or `unreadable`.
     pub server: &'static str,
@@ -271,7 +271,7 @@ pub struct FindingJson {
     pub file: Option<String>,
     /// Offset in it, hexadecimal.
     pub offset: Option<String>,
-    /// What was found.
+    /// The finding.
     pub what: String,
     /// Why it matters.
     pub why: Cow<'static, str>,
@@ -295,11 +295,11 @@ impl From<&Finding> for FindingJson {
 pub struct SkippedJson {
     /// File or part of the input.
     pub what: String,
-    /// The same as a word for programs.
+    /// The part as a code.
     pub part: Cow<'static, str>,
     /// Why.
     pub reason: String,
-    /// What kind of reason it is: `interrupted`, `unreadable` or `not_examined`.
+    /// Kind of reason: `interrupted`, `unreadable` or `not_examined`.
     pub code: Cow<'static, str>,
     /// The reason as a word for programs.
     pub cause: Cow<'static, str>,

@@ -69,7 +69,7 @@ impl From<PageId> for PageIdJson {
     }
 }
 
-/// The same with names.
+/// A page with names.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct PlacedPageJson {
     #[serde(flatten)]
@@ -98,7 +98,7 @@ pub(crate) struct PageJson {
     disk: ComparisonCode,
     /// How sure that is: `proven`, `likely`, `possible`
     strength: Strength,
-    /// What is wrong with the page, in sentences and as codes
+    /// Damage of the page, in sentences and as codes
     damage: Vec<String>,
     damage_codes: Vec<SymptomCode>,
     /// LSN in the page's header, where the header makes sense
@@ -114,7 +114,7 @@ pub(crate) struct PageJson {
     /// Why, in sentences and as codes
     reasons: Vec<String>,
     reason_codes: Vec<ReasonCode>,
-    /// What a start of the server does with the page: see `page.on_start`
+    /// Effect of startup on the page: see `page.on_start`
     on_start: OnStartJson,
     /// Whether the page can be rebuilt from an older copy of it and WAL, by evidence alone: see `page.rebuildable`; absent where an image is proven or none is needed
     rebuildable: Option<RebuildableJson>,
@@ -145,9 +145,10 @@ struct RebuildableJson {
     possible: bool,
     /// Why it cannot: see [verdicts.md](verdicts.md)
     code: Option<NotRebuildableCode>,
-    /// The same in a sentence
+    /// The rebuild in a sentence
     text: String,
-    /// What it is built from: `image` (in WAL), `record` (one that builds the page without reading it), `empty` (zeros: the visibility map did not reach the page yet), or the `source` of a candidate
+    /// Base of the rebuild: `image` (in WAL), `record` (one that initialises the page without reading it), `empty` (zeros: the
+    /// visibility map did not reach the page yet), or the `source` of a candidate
     base: Option<BuiltOn>,
     /// Start of that record, or LSN of the copy
     base_lsn: Option<LsnText>,
@@ -208,7 +209,7 @@ struct CandidateJson {
     donor_kind: Option<DonorKind>,
     /// Redo point of the donor: changes from before it are in its pages, of `donor`
     redo_lsn: Option<LsnText>,
-    /// What it was built from, as in `page.rebuildable`, of `rebuilt`
+    /// Its base, as in `page.rebuildable`, of `rebuilt`
     base: Option<BuiltOn>,
     base_lsn: Option<LsnText>,
     /// Records of the page that were replayed, and start of the first and the last, of `rebuilt`
@@ -286,7 +287,7 @@ pub(crate) struct EventJson {
     record: String,
     /// Transaction
     xid: u32,
-    /// What it does to the page, in words and as a code: `image`, `init`, `change`, `hint`, `map_bits`
+    /// Effect on the page, in words and as a code: `image`, `init`, `change`, `hint`, `map_bits`
     effect: String,
     effect_code: Touch,
 }
@@ -318,7 +319,7 @@ struct ComparedJson {
 }
 
 impl PageJson {
-    /// A page that something is wrong with, or that was examined on demand.
+    /// A damaged page, or one that was checked on request.
     pub(crate) fn new(report: &PageReport, location: &PageLocation<'_>) -> Self {
         let verdict = &report.verdict;
         let candidates: Vec<CandidateJson> = verdict.candidates.iter().map(CandidateJson::from).collect();
@@ -367,7 +368,7 @@ impl From<&Result<RebuildPlan, NotRebuildable>> for RebuildableJson {
     }
 }
 
-/// What a sector equals: a candidate, or `zero`.
+/// Version that a sector equals: a candidate, or `zero`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 enum SectorSource {

@@ -50,7 +50,7 @@ pub(crate) struct PageAtJson {
     page_id: PlacedPageJson,
     /// The moment: no record that ends later was replayed
     at_lsn: LsnText,
-    /// What it was built from: `image` or `record` in WAL, `empty`, `dwb`, `donor`
+    /// Its base: `image` or `record` in WAL, `empty`, `dwb`, `donor`
     base: BuiltOn,
     /// Start of that record, or LSN of that copy
     base_lsn: LsnText,
@@ -94,7 +94,7 @@ struct PageHeaderJson {
 struct PageItemJson {
     /// Number of the item
     item: u32,
-    /// Of its tuple; of a redirected one the offset is the number of another item
+    /// Offset of its tuple; for a redirected item, the number of another item
     offset: u16,
     length: u16,
     /// `unused`, `normal`, `redirect`, `dead`

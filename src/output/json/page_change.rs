@@ -87,7 +87,7 @@ enum FieldValue {
 }
 
 impl PageChangeJson {
-    /// What a record changed; or why that is unknown, as a code and in words.
+    /// The changes by a record; or why they are unknown, as a code and in words.
     pub(crate) fn new(by: &ChangedBy<'_>, diff: Result<&PageDiff, (&str, String)>) -> Self {
         let (diff, why) = match diff {
             Ok(diff) => (Some(diff), None),

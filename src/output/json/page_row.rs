@@ -14,16 +14,16 @@ use crate::types::PageId;
 pub(crate) struct PageRowJson {
     #[serde(flatten)]
     page: PageIdJson,
-    /// Index of the image among the `candidates` of the page; absent where there is none
+    /// Index of the image among the `candidates` of the page; absent without an image
     candidate: Option<usize>,
     /// Kind of the page: `heap`, `btree`, `hash`, `gist`, ...
     kind: PageKind,
     /// Number of the item: in the image, else on disk
     item: Option<usize>,
-    /// Its number on disk and in the image; absent where it is not there
+    /// Its number on disk and in the image; absent if it is missing
     disk_item: Option<usize>,
     image_item: Option<usize>,
-    /// What becomes of it when the image is put back: see [verdicts.md](verdicts.md#rows)
+    /// Its fate if the image is restored: see [verdicts.md](verdicts.md#rows)
     fate: Option<RowFateCode>,
     /// `known`, or why the columns of the relation are unknown: `relation_unknown`, `no_catalog`, `catalog_unreadable`, `no_rows`
     columns: ColumnsKnown,

@@ -24,7 +24,7 @@ use crate::types::{ForkNumber, RelFileLocator};
 /// A row.
 pub type Row = Map<String, Value>;
 
-/// What turns numbers into names.
+/// Lookup of names for numbers.
 pub struct Naming<'a> {
     /// Major of the WAL, for record types.
     pub major: Option<Major>,
@@ -242,7 +242,7 @@ pub(crate) struct RunJson {
     /// Why it ends there, and where
     end_reason: Option<String>,
     end_at: Option<LsnText>,
-    /// What that means: `damage`, `complete`, `end_of_wal`, `changing`, `gap`, `not_judged`
+    /// Meaning: `damage`, `complete`, `end_of_wal`, `changing`, `gap`, `not_judged`
     verdict: String,
     verdict_code: RunVerdictCode,
 }
@@ -251,7 +251,7 @@ pub(crate) struct RunJson {
 pub(crate) struct DamageJson {
     /// Where WAL is wrong
     lsn: LsnText,
-    /// What could not be read
+    /// Range that could not be read
     from_lsn: LsnText,
     to_lsn: Option<LsnText>,
     bytes: Option<u64>,
@@ -281,7 +281,7 @@ impl From<&CheckedRun> for RunJson {
     }
 }
 
-/// Damage after which reading went on.
+/// Damage after which reading continued.
 impl From<&Damage> for DamageJson {
     fn from(damage: &Damage) -> Self {
         Self {

@@ -66,7 +66,7 @@ pub(crate) struct SpacingJson {
     image_share: f64,
     /// Redo points in it, the one where replay begins included
     checkpoints: u64,
-    /// Images that would not have been written, and those that would have been besides
+    /// Images that would not have been written, and additional ones
     images_avoided: u64,
     images_added: u64,
     /// Images and changes of which it is unknown whether they would have been written, or would have had an image
@@ -76,13 +76,14 @@ pub(crate) struct SpacingJson {
     replay_bytes_mean: Option<u64>,
     /// The time in which the server wrote as much WAL as recovery reads at most; absent where records tell no time, too
     replay_seconds_max: Option<f64>,
-    /// Why it is unknown what recovery reads: `few_checkpoints` (the setting asks for fewer than two in this WAL; `actual`: none completed); else absent
+    /// Reason why the WAL that recovery reads is unknown: `few_checkpoints` (the setting asks for fewer than two in this WAL;
+    /// `actual`: none completed); else absent
     replay_unknown: Option<&'static str>,
     /// The `max_wal_size` whose image bytes lie farthest below the straight line from the first value to the last, sizes by their logarithm
     is_knee: bool,
     /// How sure the images are: `exact`, `at_least` (so many avoided or added at least), `estimate`. Of `actual`, too: never `exact` where part of the WAL could not be read. The images before the first redo point are left as they are: where there are ordinary ones among them, no setting is `exact`
     certainty: CertaintyWord,
-    /// The same of the bytes of WAL and of what recovery reads
+    /// Certainty of the bytes of WAL and of the WAL that recovery reads
     wal_certainty: CertaintyWord,
     replay_certainty: CertaintyWord,
 }

@@ -4,7 +4,7 @@ use crate::output::figures::size;
 
 const TICKS: f64 = 5.0;
 
-/// What the numbers of an axis are.
+/// Unit of the numbers of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Plain numbers.
@@ -29,7 +29,7 @@ impl Unit {
         }
     }
 
-    /// What a tick's step is a round number of.
+    /// Base of round steps.
     fn base(self, most: f64) -> f64 {
         match self {
             Self::Count => 1.0,

@@ -8,22 +8,22 @@ use crate::output::markup::Markup;
 /// Points of a line that get a mark of their own; on a longer one they would hide it.
 const MAX_MARKED: usize = 60;
 
-/// What is drawn.
+/// A chart.
 #[derive(Clone, Debug)]
 pub struct Chart<'a> {
     /// Name of its file, without the ending.
     pub name: &'static str,
-    /// What the plot shows, in a few words.
+    /// Title, in a few words.
     pub title: &'a str,
-    /// What it shows, in a sentence.
+    /// Description, in a sentence.
     pub description: &'a str,
-    /// What the numbers are.
+    /// Unit of the numbers.
     pub unit: Unit,
     /// Words for the left axis.
     pub left: &'a str,
     /// Words for the lower axis.
     pub below: &'a str,
-    /// What stands below each place, from left to right.
+    /// Label below each place, from left to right.
     pub places: Vec<String>,
     /// Names, and a value for each place where there is one. Bars stack them, the first one lowest.
     pub series: Vec<(&'a str, Vec<Option<f64>>)>,
@@ -55,7 +55,7 @@ impl Chart<'_> {
         })
     }
 
-    /// Draws a line for each series: a value holds until the next place. Where there is none the line is interrupted.
+    /// Draws a line for each series: a value holds until the next place. A missing value interrupts the line.
     #[must_use]
     pub fn steps(&self) -> Plot {
         let most = self.series.iter().flat_map(|(_, values)| values.iter().flatten()).copied().fold(0.0, f64::max);

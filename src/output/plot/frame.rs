@@ -1,4 +1,4 @@
-//! What stands around the marks of a plot: axes with ticks, labels below, and the legend.
+//! Frame around the marks of a plot: axes with ticks, labels below, and the legend.
 
 use super::axis::Axis;
 use super::{label, number, rectangle, rule};
@@ -90,7 +90,7 @@ impl Frame {
         }
     }
 
-    /// What the axes stand for: the left one above it, the lower one below it.
+    /// Titles of the axes: the left one above it, the lower one below it.
     pub(super) fn draw_titles(&self, marks: &mut Markup, left: &str, below: &str) {
         label(marks, "title", (2.0, self.top - 18.0), "start", left);
         label(marks, "title", (self.x(0.5), self.bottom() + 40.0), "middle", below);

@@ -23,9 +23,9 @@ pub struct Plot {
     pub(crate) name: &'static str,
     /// Width and height in units of the picture.
     pub size: (f64, f64),
-    /// What it shows, in a few words.
+    /// Title, in a few words.
     pub title: String,
-    /// What it shows, in a sentence.
+    /// Description, in a sentence.
     pub description: String,
     marks: Markup,
 }

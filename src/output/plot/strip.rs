@@ -6,11 +6,11 @@ use crate::output::markup::Markup;
 /// One cell.
 #[derive(Clone, Debug)]
 pub struct StripCell {
-    /// What is written in it.
+    /// Text in it.
     pub text: String,
     /// Class that gives it its colour: `new`, `old`, `zero`, `none`, `other`.
     pub class: &'static str,
-    /// What is said when somebody points at it.
+    /// Tooltip.
     pub tooltip: String,
 }
 

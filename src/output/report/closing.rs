@@ -1,4 +1,4 @@
-//! What every report has: what was not examined, findings, and where it comes from.
+//! Parts of every report: skipped parts, findings, and its origin.
 
 use super::Provenance;
 use crate::analysis::verdict::answer::Answer;
@@ -17,7 +17,7 @@ pub(super) fn skipped_box(main: &mut Blocks, closing: &Closing, meaning: &str, c
         return;
     }
     let things = if skipped.len() == 1 { "1 thing".to_owned() } else { format!("{} things", skipped.len()) };
-    main.strong_box("bad", &format!("Not examined: {things}"), |inner| {
+    main.strong_box("bad", &format!("Not checked: {things}"), |inner| {
         inner.paragraph(meaning);
         let line = |skipped: &SkippedJson| format!("{}: {}", skipped.what, skipped.reason);
         inner.list(skipped.iter().take(MAX_LISTED).map(line));

@@ -29,13 +29,13 @@ impl fmt::Display for ScannedFiles {
         let Self { pages, files, zeroed, unproven } = self;
         write!(f, "{pages} pages in {files} files ({zeroed} zero-filled)")?;
         match unproven {
-            Some(count) => write!(f, "; without checksums {count} are not proven whole"),
+            Some(count) => write!(f, "; without checksums {count} are not proven intact"),
             None => Ok(()),
         }
     }
 }
 
-/// What `pg_control` says of data checksums.
+/// Data checksums according to `pg_control`.
 pub(crate) fn checksum_words(state: Option<ChecksumState>) -> String {
     state.map_or_else(|| "not known".to_owned(), |state| state.to_string())
 }

@@ -1,4 +1,4 @@
-//! What is wrong with the configuration.
+//! Problems of the configuration.
 
 use std::fmt;
 

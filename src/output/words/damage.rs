@@ -1,4 +1,4 @@
-//! What is wrong with a page.
+//! Damage of a page.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What is said of donors: older copies of a cluster that pages are taken from.
+//! Donors: older copies of a cluster that pages are taken from.
 
 use std::fmt;
 

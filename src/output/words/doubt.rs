@@ -1,4 +1,4 @@
-//! What is doubtful about a cluster.
+//! Doubts about a cluster.
 
 use std::fmt;
 
@@ -119,9 +119,9 @@ impl fmt::Display for Doubt {
             }
             Self::HoleAtEnd { end, first_lsn } => write!(
                 f,
-                "{end}, and valid records follow at {first_lsn}. Normal after a power failure or a stop under load: \
-                 the WAL in between was probably not synced, and nothing committed is lost. If WAL was damaged \
-                 instead, everything committed after {} is lost at startup",
+                "{end}, and valid records follow at {first_lsn}. Normal after a power failure or a stop under load, \
+                 when the WAL in between was not synced: nothing committed is lost. If WAL was damaged instead, \
+                 everything committed after {} is lost at startup",
                 end.at
             ),
             Self::WalChanging { end_lsn } => {

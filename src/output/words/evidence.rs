@@ -1,4 +1,4 @@
-//! What is said of an image.
+//! Evidence about an image.
 
 use std::fmt;
 
@@ -258,12 +258,12 @@ impl fmt::Display for Objection {
             Self::ChecksumWrong => f.write_str("its page checksum is invalid, and this kind of buffer always sets it"),
             Self::ImageAllZero => f.write_str("the image is zero-filled: it was taken before the page was filled"),
             Self::NotAMapPage => {
-                f.write_str("it has line pointers or tuples, which no map page has: it is the content of another page")
+                f.write_str("it has line pointers or tuples, which no map page has: another page's content")
             }
             Self::OtherSpecialSpace { own, expected } => write!(
                 f,
-                "its special space has {own} bytes, but {expected} on other pages of the relation: it is the content \
-                 of another page"
+                "its special space has {own} bytes, but {expected} on other pages of the relation: another page's \
+                 content"
             ),
             Self::OtherBlock(why) => why.fmt(f),
             Self::OtherRecordsReplayed { expected, found } => {

@@ -1,4 +1,4 @@
-//! What becomes of a damaged page in replay.
+//! Fate of a damaged page in recovery.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What pages of an index say of each other.
+//! References between pages of an index.
 
 use std::fmt;
 

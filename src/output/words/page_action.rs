@@ -109,7 +109,7 @@ impl fmt::Display for Items<'_> {
     }
 }
 
-/// What a record does to a page, and inside it.
+/// Effect of a record on a page, and inside it.
 pub(crate) fn event_words(event: &BlockEvent) -> String {
     match (&event.touch, event.action.as_deref()) {
         (Touch::Change | Touch::MapBits, Some(action)) => action.to_string(),
@@ -118,7 +118,7 @@ pub(crate) fn event_words(event: &BlockEvent) -> String {
     }
 }
 
-/// What becomes of the files that hold a page.
+/// Changes of the files that contain a page.
 pub(crate) fn file_words(what: &LifeCycle) -> String {
     match what {
         LifeCycle::Created { .. } => "the file is created".to_owned(),

@@ -1,4 +1,4 @@
-//! Whether and how a page can be built anew.
+//! Whether and how a page can be rebuilt.
 
 use std::fmt;
 
@@ -65,7 +65,7 @@ impl fmt::Display for NotRebuildable {
             }
             Self::FileCopied { record_lsn } => write!(
                 f,
-                "the page cannot be rebuilt: it was created by the copy of a whole database at {record_lsn}, which \
+                "the page cannot be rebuilt: it was created by a copy of the entire database at {record_lsn}, which \
                  WAL does not contain; a later base backup would help"
             ),
             Self::RemovedSince(event) => {

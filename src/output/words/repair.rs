@@ -13,8 +13,8 @@ impl fmt::Display for JournalState {
         let (new, old, other, unread) = (self.new, self.old, self.other, self.unread);
         write!(
             f,
-            "{new} as the repair wrote them, {old} as they were before it, {other} changed since then by something \
-                else, {unread} not readable"
+            "{new} as the repair wrote them, {old} as they were before it, {other} changed since by something else, \
+                {unread} not readable"
         )
     }
 }

@@ -1,4 +1,4 @@
-//! What a start of a server does with its buffer.
+//! Effect of startup on the buffer.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Words for rows and entries of a page, for their columns, and for what becomes of them.
+//! Words for rows and entries of a page, for their columns, and for their fate.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::parsers::tuple::columns::{Method, Stored, ToastPointer, unpack};
 use crate::parsers::tuple::index::{Target, Tid};
 use crate::parsers::tuple::value::Value;
 
-/// Bytes that are shown in hex before it is only said how many more there are.
+/// Bytes that are shown in hex before only the rest is counted.
 const MAX_HEX: usize = 64;
 
 /// Type modifiers begin to count after the four bytes of a length.
@@ -39,7 +39,7 @@ impl RowFate {
         }
     }
 
-    /// What it means, in a sentence.
+    /// Meaning, in a sentence.
     #[must_use]
     pub const fn meaning(self) -> &'static str {
         match self {
@@ -79,7 +79,7 @@ pub fn type_words(column: &Column) -> String {
     }
 }
 
-/// The value of a column: texts in quotes, so that they are not taken for words such as `null`.
+/// The value of a column: texts in quotes, so that they are not confused with words such as `null`.
 #[must_use]
 pub fn value_words(column: &Column, stored: &Stored<'_>) -> String {
     let decoded = |bytes: &[u8]| match Value::decode(column.type_oid, bytes).filter(|_| !column.is_dropped) {
@@ -177,7 +177,7 @@ const FLAGS: [&str; 16] = [
     "MOVED_IN",
 ];
 
-/// The same of `t_infomask2`, above the number of columns.
+/// Flags of `t_infomask2`, above the number of columns.
 const FLAGS2: [(u16, &str); 3] = [(0x2000, "KEYS_UPDATED"), (0x4000, "HOT_UPDATED"), (0x8000, "ONLY_TUPLE")];
 
 /// The flags of a row by the server's names, without `HEAP_` in front.

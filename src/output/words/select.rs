@@ -1,4 +1,4 @@
-//! What is wrong with a term that was typed.
+//! Errors of a typed term.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What was not examined, and why.
+//! Skipped parts, with the reason.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::analysis::skipped::{ByteRange, ControlDoubt, Lacking, NoPageSize, Ski
 use crate::types::Lsn;
 
 impl Skipped {
-    /// Why, with the bytes that it is said of.
+    /// The reason, with the bytes that it applies to.
     #[must_use]
     pub fn why(&self) -> String {
         match &self.bytes {
@@ -96,7 +96,7 @@ impl fmt::Display for NoPageSize {
             Self::NoneNamed => f.write_str("no page header gives a page size"),
             Self::Several(named) => {
                 let named: Vec<String> = named.iter().map(|(size, count)| format!("{size} in {count} files")).collect();
-                write!(f, "page headers give different page sizes: {}", named.join(", "))
+                write!(f, "page headers have different page sizes: {}", named.join(", "))
             }
         }
     }

@@ -108,7 +108,7 @@ fn element(value: &Option<Value<'_>>) -> String {
     }
 }
 
-/// A number with as many digits as tell it from its neighbours; with an exponent where it has more digits than `precision`
+/// A number with as many digits as distinguish it from its neighbours; with an exponent where it has more digits than `precision`
 /// before the point, or four zeros after it.
 ///
 /// Source: `double_to_shortest_decimal_bufn`, `src/common/d2s.c`.

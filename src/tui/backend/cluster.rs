@@ -48,7 +48,7 @@ pub struct ClusterBackend {
     wal: Vec<PathBuf>,
     donors: Vec<PathBuf>,
     rebuild: Option<ReplayOptions>,
-    /// The screen was left: what builds pages is to end.
+    /// The terminal UI was left: rebuilding pages must end.
     is_left: AtomicBool,
     at_work: Mutex<()>,
     repairing: Mutex<()>,
@@ -67,7 +67,7 @@ pub struct ClusterBackend {
 }
 
 impl Backend for ClusterBackend {
-    /// Breaks off what builds pages, and waits until its server has ended and its sandbox is gone.
+    /// Interrupts rebuilding pages, and waits until its server has ended and its sandbox is removed.
     fn leave(&self) {
         self.is_left.store(true, Ordering::SeqCst);
         drop(lock(&self.at_work));
@@ -158,13 +158,13 @@ impl ClusterBackend {
         }
     }
 
-    /// The same with guards that a repair does not heed.
+    /// Sets guards that a repair ignores.
     #[must_use]
     pub fn overriding(self, overrides: Overrides) -> Self {
         Self { overrides, ..self }
     }
 
-    /// The same with a journal elsewhere than beside the data directory; where none is yet, that of the next repair.
+    /// Sets a journal in another directory; if it does not exist yet, the one of the next repair.
     #[must_use]
     pub fn with_journal(self, directory: PathBuf) -> Self {
         let directory = absolute(&directory);
@@ -174,7 +174,7 @@ impl ClusterBackend {
         Self { journals: Mutex::new(vec![directory]), ..self }
     }
 
-    /// What the screen is about.
+    /// Subject of the terminal UI.
     #[must_use]
     pub fn subject(&self) -> Subject {
         let path = self.data_dir.display().to_string();
@@ -304,7 +304,7 @@ impl ClusterBackend {
         Ok(write_all("crash_report", &[("html", &html), ("md", &markdown)], &self.protected()?)?)
     }
 
-    /// The repair of these pages, or of every proven one when there are none.
+    /// The repair of these pages, or of every proven one if empty.
     fn repair_request(&self, examined: &Examination, pages: &[PageId]) -> RepairRequest {
         let (mut names, mut unproven) = (Vec::new(), Vec::new());
         for page in pages {
@@ -339,7 +339,7 @@ impl ClusterBackend {
         Ok(PlanSheet { examined, pages, plan, blockers, facts })
     }
 
-    /// Directories that nothing is written into, asked for anew: also when the examination failed.
+    /// Directories that nothing is written into, determined again: also if the check failed.
     fn protected(&self) -> Result<Vec<PathBuf>, InspectError> {
         protected_of(&open_data_dir(&self.data_dir)?)
     }
@@ -350,7 +350,7 @@ impl ClusterBackend {
         RepairRequest { journal: order.journal.clone(), overrides, ..request }
     }
 
-    /// What carrying out a plan would meet. Nothing is written.
+    /// Checks before applying a plan. Nothing is written.
     fn look_before(&self, order: RepairOrder) -> Result<BeforeSheet, WorkError> {
         let examined = self.examination()?;
         // Both take the lock on the data directory, which would keep the other out.
@@ -369,7 +369,7 @@ impl ClusterBackend {
         Ok(BeforeSheet { order, found, version, start_after })
     }
 
-    /// Everything anew: blockers, check, plan, journal, files. Nothing is written.
+    /// Everything again: blockers, check, plan, journal, files. Nothing is written.
     fn rehearse(&self, order: &RepairOrder, sender: &ActionSender) -> Result<(), WorkError> {
         let request = self.ordered(&*self.examination()?, order);
         let _repairing = lock(&self.repairing);
@@ -381,7 +381,7 @@ impl ClusterBackend {
         )?)
     }
 
-    /// The same, and the pages are written.
+    /// Like [`Self::rehearse`], and writes the pages.
     fn carry_out(&self, order: &RepairOrder, sender: &ActionSender) -> Result<AppliedSheet, WorkError> {
         let request = self.ordered(&*self.examination()?, order);
         let _repairing = lock(&self.repairing);
@@ -419,7 +419,7 @@ impl ClusterBackend {
         UndoSheet { order, found, flags }
     }
 
-    /// The same, and the old bytes are put back.
+    /// Like the rehearsal, and writes the old bytes back.
     fn undo(&self, order: UndoOrder) -> Result<UndoneSheet, WorkError> {
         let _repairing = lock(&self.repairing);
         let _at_work = self.begin_work();

@@ -33,7 +33,7 @@ fn hand_over<A>(sender: &ActionSender<A>, failed: fn(String) -> A, done: Result<
     sender.action(done.unwrap_or_else(|error| failed(error.to_string())));
 }
 
-/// The same for what writes pages: where it was broken off, some of them may be written.
+/// Like [`hand_over`], for work that writes pages: after an interruption, some of them may be written.
 fn hand_over_written(sender: &ActionSender, done: Result<Action, WorkError>) {
     let failed = match &done {
         Err(WorkError::Inspect(InspectError::Unfinished(_))) => Action::BrokenOff,

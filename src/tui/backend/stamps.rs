@@ -4,7 +4,7 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Size, time of the last change, and number of a file; `None` when it is not there.
+/// Size, time of the last change, and number of a file; `None` if it is missing.
 type Stamp = Option<(u64, i64, i64, u64)>;
 
 #[derive(Debug, Default)]

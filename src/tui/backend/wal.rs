@@ -25,7 +25,7 @@ use crate::tui::worker::{ActionSender, Backend};
 
 pub(crate) struct WalBackend {
     request: WalRequest,
-    /// What was opened before the screen came up, until it is read.
+    /// WAL that was opened before the terminal UI started, until it is read.
     opened: Mutex<Option<WalSource>>,
     stamps: Mutex<FileStamps>,
     records: RecordSource,

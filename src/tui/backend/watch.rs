@@ -20,7 +20,7 @@ const ESTIMATE_FROM: (Duration, f64) = (Duration::from_secs(1), 0.02);
 /// Most pages that are told of one by one while they are not judged.
 const MAX_TOLD: usize = 20_000;
 
-/// The stage that goes on, and since when.
+/// The present stage, and its beginning.
 pub(super) struct StageClock<S>(Mutex<Option<(S, Instant)>>);
 
 impl<S> Default for StageClock<S> {
@@ -30,7 +30,7 @@ impl<S> Default for StageClock<S> {
 }
 
 impl<S: Copy + PartialEq> StageClock<S> {
-    /// Seconds that are left of this stage, if it goes on as it did.
+    /// Remaining seconds of this stage at the present rate.
     pub(super) fn left_s(&self, stage: S, done: u64, total: u64) -> Option<u64> {
         let mut begun = lock(&self.0);
         let since = match *begun {
@@ -56,7 +56,7 @@ impl<T> Untold<T> {
         Self { pages: Vec::new(), told: 0, last: Instant::now() }
     }
 
-    /// As many are known as are told of before they are judged.
+    /// The limit of pages reported before they are judged is reached.
     pub(super) fn is_full(&self) -> bool {
         self.told + self.pages.len() >= MAX_TOLD
     }

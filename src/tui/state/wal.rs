@@ -1,4 +1,4 @@
-//! What the WAL view shows, and how far it was drilled down.
+//! State of the WAL view, and its level.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::types::Lsn;
 /// Full-page images in WAL.
 #[derive(Clone, Default)]
 pub struct WalState {
-    /// What was counted, when WAL was read.
+    /// Counts, once WAL was read.
     pub survey: Option<Arc<WalSurvey>>,
     /// How far reading is.
     pub progress: Option<Progress>,
@@ -19,13 +19,13 @@ pub struct WalState {
     pub selected: usize,
     /// WAL is being read.
     pub is_reading: bool,
-    /// What is in the window.
+    /// Content of the window.
     pub window: Option<Arc<WindowSheet>>,
     /// How far it was drilled down.
     pub level: WalLevel,
     /// Index of the selected stretch among all of them.
     pub cell: usize,
-    /// What is in the selected stretch.
+    /// Content of the selected stretch.
     pub stretch: Option<Arc<WindowSheet>>,
     /// Where lists of the selected stretch begin, up to the one that is wanted: an address, and images before it.
     pub lists: Vec<(Lsn, usize)>,

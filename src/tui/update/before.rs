@@ -1,4 +1,4 @@
-//! The last look before a plan is carried out: journal, guards, dry run, and the word.
+//! The last check before a plan is applied: journal, guards, dry run, and the word.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use crate::tui::facts::BeforeSheet;
 use crate::tui::look::pages;
 use crate::tui::state::{PlanState, Prompt, PromptKind, State, View};
 
-/// What has to be typed before anything is written.
+/// Confirmation before anything is written.
 const APPLY_WORD: &str = "apply";
 
-/// The same where an image is not proven.
+/// Confirmation if an image is not proven.
 const APPLY_UNPROVEN_WORDS: &str = "apply unproven";
 
-/// What has to be typed before this plan is carried out.
+/// Confirmation of this plan.
 #[must_use]
 pub const fn apply_word(may_lose: bool) -> &'static str {
     if may_lose { APPLY_UNPROVEN_WORDS } else { APPLY_WORD }
 }
 
-/// The plan as it would be carried out.
+/// The plan as it would be applied.
 fn order(state: &mut State) -> Option<RepairOrder> {
     let sheet = plan_to_write(state)?;
     Some(RepairOrder {
@@ -32,7 +32,7 @@ fn order(state: &mut State) -> Option<RepairOrder> {
     })
 }
 
-/// Shows what carrying out the plan meets.
+/// Shows the check before applying the plan.
 pub(super) fn open(state: &mut State) -> Vec<Effect> {
     let Some(order) = order(state) else { return Vec::new() };
     state.view = View::Apply;
@@ -42,14 +42,14 @@ pub(super) fn open(state: &mut State) -> Vec<Effect> {
     vec![Effect::LookBefore(order)]
 }
 
-/// The order is the one that would be carried out now: the same plan, journal and permissions.
+/// The order is the one that would be applied now: the same plan, journal and permissions.
 fn is_current(state: &State, order: &RepairOrder) -> bool {
     let PlanState { sheet, journal, allowed, .. } = &state.plan;
     let is_of_plan = sheet.as_ref().is_some_and(|sheet| sheet.plan == order.plan && sheet.pages == order.pages);
     is_of_plan && order.journal == *journal && order.allowed == *allowed
 }
 
-/// It is known. What was asked before something was chosen is of no use.
+/// The check is complete. A result from before another choice is discarded.
 pub(super) fn looked(state: &mut State, sheet: Arc<BeforeSheet>) {
     if is_current(state, &sheet.order) {
         state.plan.before = Some(sheet);
@@ -68,7 +68,7 @@ pub(super) fn rehearse(state: &mut State) -> Vec<Effect> {
     effects
 }
 
-/// A dry run has ended well. It says nothing of what was chosen while it went on.
+/// A dry run has ended well. It does not cover choices made while it ran.
 pub(super) fn rehearsed(state: &mut State, order: &RepairOrder) {
     state.plan.is_rehearsing = false;
     if !is_current(state, order) {
@@ -91,7 +91,7 @@ pub(super) fn ask_for_word(state: &mut State) {
     }
 }
 
-/// Begins to carry out the plan when the word was typed.
+/// Begins to apply the plan after the confirmation.
 pub(super) fn apply(state: &mut State, typed: &str) -> Vec<Effect> {
     let Some(sheet) = plan_to_write(state) else { return Vec::new() };
     let wanted = apply_word(sheet.may_lose());

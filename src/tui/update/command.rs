@@ -1,4 +1,4 @@
-//! What each key of the table does.
+//! Commands of the keys.
 
 use super::lists::{find, order_slots, reverse_slots};
 use super::navigate::{back, clamp, move_by, open, show, sideways, step_part, step_view};

@@ -25,7 +25,7 @@ use lists::{order_slots, search};
 use navigate::{clamp, click, move_by};
 pub use undo::UNDO_WORD;
 
-/// Changes the state; returns what is to be done outside.
+/// Changes the state; returns the effects.
 pub fn update(state: &mut State, action: Action) -> Vec<Effect> {
     let brings_lines = matches!(
         action,
@@ -166,7 +166,7 @@ fn typed(state: &mut State) {
     }
 }
 
-/// What a program has to do first.
+/// The first effects.
 pub fn begin(state: &mut State) -> Vec<Effect> {
     let mut effects = Vec::new();
     if state.subject.views.contains(&View::Triage) {
@@ -188,7 +188,7 @@ fn read_cluster(state: &mut State) -> Option<Effect> {
     (!is_reading).then_some(Effect::Survey)
 }
 
-/// Pages were written: what is known is of before.
+/// Pages were written: known facts are outdated.
 fn written(state: &mut State) -> Vec<Effect> {
     state.cluster.is_outdated = true;
     let mut effects = end_if_wanted(state);

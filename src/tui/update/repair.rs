@@ -1,4 +1,4 @@
-//! Marks, the plan, and carrying it out.
+//! Marks, the plan, and applying it.
 
 use std::sync::Arc;
 
@@ -78,7 +78,7 @@ fn tell_marks(state: &mut State) {
     });
 }
 
-/// A plan was made. One that was asked for before the marks changed is of no use.
+/// A plan was made. One requested before the marks changed is discarded.
 pub(super) fn planned(state: &mut State, plan: Arc<PlanSheet>) {
     let is_of_survey = state.survey().is_some_and(|survey| Arc::ptr_eq(&survey.examined, &plan.examined));
     if is_of_survey && plan.pages == state.plan.marked() {
@@ -111,7 +111,7 @@ pub(super) fn applied(state: &mut State, applied: Arc<AppliedSheet>) {
     state.plan.journal = None;
 }
 
-/// A dry run, a repair or an undo did not come to its end: what was examined before it did not tell, and is examined anew.
+/// A dry run, a repair or an undo did not finish: the earlier check did not predict that, and is repeated.
 pub(super) fn failed(state: &mut State, words: String) -> Vec<Effect> {
     state.plan.is_applying = false;
     state.plan.is_rehearsing = false;

@@ -82,7 +82,7 @@ pub(super) fn tick(state: &mut State) -> Vec<Effect> {
     vec![Effect::Tick]
 }
 
-/// Stops that; true when it was going on.
+/// Stops that; true if it was running.
 pub(super) fn stop(state: &mut State) -> bool {
     state.batches.played.take().is_some()
 }

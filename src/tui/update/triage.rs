@@ -1,4 +1,4 @@
-//! The list of damaged pages: its order, its groups, its filter, and pages that are found while the check goes on.
+//! The list of damaged pages: its order, its groups, its filter, and pages that are found while the check runs.
 
 use crate::tui::damage_map::{DamageMap, MapPage, RowKey};
 use crate::tui::facts::FoundPage;
@@ -6,7 +6,7 @@ use crate::tui::query::Query;
 use crate::tui::state::State;
 use crate::types::{ForkNumber, PageId, RelFileLocator};
 
-/// Lists what is known of damaged pages anew; the selected row stays selected.
+/// Lists the known damaged pages again; the selected row stays selected.
 pub(super) fn list(state: &mut State) {
     let selected = state.triage.map.key(state.triage.selected);
     let map = match state.cluster.survey.clone() {
@@ -62,7 +62,7 @@ pub(super) fn reverse(state: &mut State) {
     relist(state);
 }
 
-/// Lists anew; the page that is selected, or the first of the selected group, stays selected.
+/// Lists again; the page that is selected, or the first of the selected group, stays selected.
 fn relist(state: &mut State) {
     let page = state.triage.map.first_page(state.triage.selected);
     list(state);

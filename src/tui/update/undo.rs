@@ -7,7 +7,7 @@ use crate::tui::facts::{UndoSheet, UndoneSheet};
 use crate::tui::look::pages;
 use crate::tui::state::{Prompt, PromptKind, State, View};
 
-/// What has to be typed before old bytes are put back.
+/// Confirmation before old bytes are written back.
 pub const UNDO_WORD: &str = "undo";
 
 /// The undo that is possible now; else says why not.
@@ -36,7 +36,7 @@ pub(super) fn open(state: &mut State) -> Vec<Effect> {
     vec![Effect::RehearseUndo(order)]
 }
 
-/// The rehearsal has ended. What was asked before something was allowed is of no use.
+/// The rehearsal has ended. A result from before another permission is discarded.
 pub(super) fn rehearsed(state: &mut State, sheet: Arc<UndoSheet>) {
     let is_of_journal = state.journal_in_force() == Some(sheet.order.journal.as_path());
     if is_of_journal && sheet.order.allowed == state.plan.allowed {

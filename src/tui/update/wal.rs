@@ -160,7 +160,7 @@ fn select_record(state: &mut State, by: isize) {
     }
 }
 
-/// Goes one level down. `Some`: the page of the selected block reference is to be opened.
+/// Goes one level down. `Some`: open the page of the selected block reference.
 pub(super) fn open(state: &mut State) -> Option<PageId> {
     match state.wal.level {
         WalLevel::Timeline => {

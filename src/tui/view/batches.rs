@@ -1,4 +1,4 @@
-//! What was written between completed checkpoints, and where it is in the buffer.
+//! Batches between completed checkpoints, and their position in the buffer.
 
 use ratatui::style::Style;
 use ratatui::text::Line;

@@ -1,4 +1,4 @@
-//! What stands before a plan is carried out: all that may be lost, all that is needed, and the word to type.
+//! View before a plan is applied: possible losses, requirements, and the confirmation.
 
 use ratatui::style::Style;
 use ratatui::text::Line;
@@ -49,7 +49,7 @@ pub(super) fn body(state: &State) -> Body<'_> {
     add_counts(&mut facts, sheet);
     let before = state.plan.before.as_deref();
     match before.map(|before| (before, &before.found)) {
-        None => facts.add("needed", "journal, files and guards are being examined", look.faint()),
+        None => facts.add("needed", "journal, files and guards are being checked", look.faint()),
         Some((_, Err(why))) => facts.add("refused", why, look.bad()),
         Some((before, Ok(found))) => add_found(&mut facts, state, before, found),
     }

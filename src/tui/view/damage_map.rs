@@ -42,7 +42,7 @@ fn widths(state: &State) -> Widths {
     Widths { name, verdict, rest: width.saturating_sub(3 + name + 1 + BLOCK + 1 + verdict) }
 }
 
-/// A verdict as it is painted; one that is not there yet is doubtful.
+/// Style of a verdict; a missing one is doubtful.
 pub(super) fn style_of(look: Look, verdict: Option<Verdict>) -> Style {
     verdict.map_or(look.doubt(), |verdict| look.verdict(verdict))
 }

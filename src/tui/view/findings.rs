@@ -12,7 +12,7 @@ use crate::tui::state::State;
 /// Columns of the word in front of a finding.
 pub(super) const LABEL: usize = 9;
 
-/// Of the rows, this part is for the selected finding where it stands below the list.
+/// Share of the rows for the selected finding if it is below the list.
 const BELOW: usize = 3;
 
 pub(super) fn body(state: &State) -> Body<'_> {
@@ -49,7 +49,7 @@ pub(super) fn body(state: &State) -> Body<'_> {
 
 fn counts(all: &[FindingLine<'_>]) -> String {
     let of = |label: &str| all.iter().filter(|one| one.label() == label).count();
-    format!("problems {}, not examined {}, notes {}", of("problem"), of("skipped"), of("note"))
+    format!("problems {}, not checked {}, notes {}", of("problem"), of("skipped"), of("note"))
 }
 
 pub(super) fn style(look: Look, one: FindingLine<'_>) -> Style {

@@ -34,7 +34,7 @@ pub(in crate::tui) fn key_lines(
     let double = columns >= 120;
     let rows = if double { bindings.len().div_ceil(2) } else { bindings.len() };
     let width = if double { columns / 2 } else { columns };
-    // Words that have no room beside the keys go on below.
+    // Words that do not fit next to the keys continue below.
     let cell = |at: usize| -> Vec<Vec<Span<'static>>> {
         let Some((own, help)) = bindings.get(at) else { return Vec::new() };
         let words = look.wrap(help, width.saturating_sub(LABEL + 1)).into_iter().enumerate();

@@ -93,7 +93,7 @@ pub fn view(state: &State, out: &mut Frame<'_>) {
         return;
     }
     if state.size.0 != area.width || state.size.1 != area.height {
-        // The terminal was resized and the state does not know yet: drawn anew at once.
+        // The terminal was resized and the state does not know yet: redrawn immediately.
         return;
     }
     out.render_widget(Paragraph::new(Text::from(picture(state))), area);
@@ -125,7 +125,7 @@ pub(crate) fn line_at(state: &State, row: u16) -> Option<usize> {
     state.shown_lines().map_or(Some(at), |shown| shown.get(at).copied())
 }
 
-/// How the ring is laid out; `None` as long as there is none.
+/// How the ring is laid out; `None` without a buffer.
 pub(crate) fn ring_grid(state: &State) -> Option<Grid> {
     state.survey().map(|survey| ring::grid(state, survey))
 }
@@ -136,7 +136,7 @@ pub fn slot_at(state: &State, column: u16, row: u16) -> Option<usize> {
     ring::slot_at(state, state.survey()?, usize::from(column), usize::from(row).checked_sub(1)?)
 }
 
-/// What is known of the undo, as text.
+/// The undo, as text.
 pub(crate) fn undo_text(state: &State) -> Vec<String> {
     undo::lines(state, usize::from(u16::MAX)).iter().map(ToString::to_string).collect()
 }
@@ -258,7 +258,7 @@ fn hints(state: &State) -> Line<'static> {
     frame::hints(state.look, state.columns(), bindings.map(|binding| (binding.label, binding.hint)))
 }
 
-/// What is said while the check has not ended.
+/// Lines while the check is running.
 fn waiting(state: &State) -> Vec<Line<'static>> {
     let width = state.columns();
     let mut lines = Vec::new();

@@ -136,7 +136,7 @@ fn title(state: &State, sheet: &PageSheet) -> Vec<Line<'static>> {
     } else if report.strength == Confidence::Proven {
         ("nothing is wrong with it".to_owned(), look.good())
     } else {
-        ("nothing wrong was found, but it is not proven whole".to_owned(), look.doubt())
+        ("no fault was found, but it is not proven intact".to_owned(), look.doubt())
     };
     let name = format!("{name}{mark}");
     if columns(&look.plain(&name)) + columns(&words) + 2 <= state.columns() {

@@ -36,7 +36,7 @@ pub(super) fn body<'a>(state: &'a State, sheet: &'a PageSheet, mut head: Vec<Lin
             let records = if count == 1 { "record" } else { "records" };
             let start = redo.map_or_else(String::new, |redo| {
                 let replayed = events.iter().filter(|event| is_replayed(event)).count();
-                format!("; replay begins at {redo}, with {replayed} of them")
+                format!("; recovery begins at {redo}, with {replayed} of them")
             });
             format!("{count} {records} of this page in the WAL that was read{start}")
         }
@@ -80,17 +80,17 @@ pub(super) fn body<'a>(state: &'a State, sheet: &'a PageSheet, mut head: Vec<Lin
     body
 }
 
-/// What replay does with the page when it comes to this record.
+/// Effect of recovery on the page at this record.
 fn replay_words(event: &BlockEvent, redo_lsn: Option<Lsn>) -> String {
     let what = match event.touch {
         Touch::Image { .. } => "recovery overwrites the page with the image of the record, without reading it",
         Touch::Init => "recovery recreates the page, without reading it",
-        Touch::Change => "replay reads the page, and changes it where its LSN is older than the record",
+        Touch::Change => "recovery reads the page, and changes it if its LSN is older than the record",
         Touch::Hint => "replay leaves the page as it is: only hint bits were set",
         Touch::MapBits => "replay may clear bits of this map page, and does not move its LSN",
     };
     match redo_lsn {
-        Some(redo) if event.start_lsn < redo => format!("before {redo}, where replay begins: it is not replayed"),
+        Some(redo) if event.start_lsn < redo => format!("before the redo point {redo}: it is not replayed"),
         Some(_) => what.to_owned(),
         None => format!("the redo point is unknown; if replayed: {what}"),
     }

@@ -110,7 +110,7 @@ impl Columns {
         Self { xmin, xmax, ctid, values: width.saturating_sub(used), is_of_rows }
     }
 
-    /// What comes before the fate, the fate, and what comes after it.
+    /// Text before the fate, the fate, and the text after it.
     fn text(self, look: Look, pointer: &str, cells: &RowCells) -> [String; 3] {
         let cell = |text: &str, width: usize| {
             if width == 0 { String::new() } else { format!("{} ", look.fit(text, width - 1)) }

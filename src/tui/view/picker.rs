@@ -1,4 +1,4 @@
-//! The list to pick from, in the place of the open view.
+//! The list to pick from, instead of the open view.
 
 use ratatui::text::{Line, Span};
 

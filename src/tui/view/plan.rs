@@ -1,4 +1,4 @@
-//! What a repair would do, and what forbids it.
+//! Plan of a repair, and its blockers.
 
 use ratatui::style::Style;
 use ratatui::text::Line;
@@ -13,7 +13,7 @@ use crate::tui::facts::{AppliedSheet, StepFacts};
 use crate::tui::look::{Look, pages};
 use crate::tui::state::State;
 
-/// Lines of the plan that are seen below what is said of it as a whole.
+/// Lines of the plan that are visible below its summary.
 const LEAST_LINES: usize = 4;
 
 pub(super) fn body(state: &State) -> Body<'_> {
@@ -100,7 +100,7 @@ pub(super) fn body(state: &State) -> Body<'_> {
     Body::text(head, lines, state.plan.top)
 }
 
-/// What was done: the last repair, an undo, journals, and what failed.
+/// Earlier work: the last repair, an undo, journals, and what failed.
 fn past(state: &State) -> Vec<Line<'static>> {
     let (look, width) = (state.look, state.columns());
     let mut head = Vec::new();
@@ -147,7 +147,7 @@ fn past(state: &State) -> Vec<Line<'static>> {
     head
 }
 
-/// What is to be known of the journal of the last repair: that it cannot be used, and how it is found again.
+/// Notes on the journal of the last repair: it cannot be used, and how to find it again.
 fn journal_words(state: &State, applied: &AppliedSheet) -> Vec<(&'static str, String, Style)> {
     let mut words = Vec::new();
     let seen = state.survey().filter(|_| !state.cluster.is_outdated).and_then(|survey| {

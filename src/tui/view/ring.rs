@@ -121,7 +121,7 @@ fn filled(items: &[String], width: usize) -> Vec<String> {
     lines
 }
 
-/// What the characters mean that are on the map.
+/// Meaning of the characters on the map.
 fn legend(state: &State, survey: &Survey) -> Vec<String> {
     let marks = &survey.ring.seen;
     let mut words = vec!["small letters: batches, underlined where one begins".to_owned()];

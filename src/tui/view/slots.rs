@@ -149,7 +149,7 @@ fn slot_line(state: &State, survey: &Survey, widths: Widths, at: usize) -> Line<
     ];
     let [before, disk, after] = cells(look, widths, &lead, &words);
     let style = style_of(look, survey, row);
-    // A page that can be put back is damaged all the same.
+    // A page that can be restored is damaged nevertheless.
     let disk_style = match row.comparison {
         Some(Comparison::Torn | Comparison::Damaged) => look.bad(),
         _ => style,

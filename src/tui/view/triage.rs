@@ -1,4 +1,4 @@
-//! What is wrong, what a start would bring, what to do.
+//! Damage, predicted startup, next steps.
 
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
@@ -21,7 +21,7 @@ use crate::tui::state::State;
 
 const VERDICT: usize = 16;
 
-/// Rows from which on there is room for what is known besides, and for bars.
+/// Rows that leave room for more facts and for bars.
 const TALL: usize = 30;
 
 /// Rows up to which counts by verdict give way to sentences.
@@ -130,7 +130,7 @@ fn head(state: &State) -> Vec<Line<'static>> {
     let all = [&opened, &start, &doubts, &repaired, &here, &known, &counts, &gap];
     let sum: usize = all.map(|one| one.lines.len()).iter().sum();
     let mut too_many = (sum + next.len()).saturating_sub(budget);
-    // What a start does is said whole as long as anything else can be shorter.
+    // The predicted startup is complete as long as anything else can be shorter.
     for section in [&mut known, &mut here, &mut gap, &mut counts, &mut repaired, &mut opened, &mut doubts, &mut start] {
         section.shorten(look, &mut too_many);
     }
@@ -140,7 +140,7 @@ fn head(state: &State) -> Vec<Line<'static>> {
     lines
 }
 
-/// What is said in place of an answer that is of before pages were written.
+/// Text instead of an answer from before pages were written.
 pub(super) fn outdated_words(state: &State) -> Option<&'static str> {
     state.cluster.is_outdated.then_some(if state.cluster.is_reading {
         "outdated: pages were written since. The cluster is being checked again"
@@ -162,7 +162,7 @@ fn here(state: &State, survey: &Survey, width: usize) -> Vec<Line<'static>> {
     fact(state.look, width, "here", &words, Style::new())
 }
 
-/// What is known besides, where there is room.
+/// More facts, if they fit.
 fn known(state: &State, survey: &Survey) -> Vec<Line<'static>> {
     let (look, width) = (state.look, state.columns());
     let report = &survey.examined.report;
@@ -178,7 +178,7 @@ fn known(state: &State, survey: &Survey) -> Vec<Line<'static>> {
     lines
 }
 
-/// Damaged pages that are known while the check goes on.
+/// Damaged pages that are known while the check runs.
 fn pending(state: &State) -> Vec<Line<'static>> {
     let (look, width) = (state.look, state.columns());
     let words = format!("{} so far; verdicts follow when the check is complete", pages(state.triage.map.total));
@@ -187,7 +187,7 @@ fn pending(state: &State) -> Vec<Line<'static>> {
     lines
 }
 
-/// What a start of the server brings.
+/// The predicted startup.
 #[must_use]
 pub fn start_words(survey: &Survey) -> String {
     let report = &survey.examined.report;
@@ -195,13 +195,13 @@ pub fn start_words(survey: &Survey) -> String {
     StartWords::of(&report.replay, &report.outlook, &report.pages, &label).line()
 }
 
-/// What to do next. `data_dir`: as it was named.
+/// Next steps. `data_dir`: as given.
 #[must_use]
 pub fn next_words(survey: &Survey, data_dir: &str) -> String {
     steps_sentence(&survey.steps, step_context(&survey.examined, data_dir))
 }
 
-/// What to do next, in about `room` lines: as many steps as there is room for, the first in any case. Each command begins on
+/// Next steps, in about `room` lines: as many steps as there is room for, the first in any case. Each command begins on
 /// a line of its own and is never cut.
 fn next_lines(look: Look, width: usize, survey: &Survey, data_dir: &str, room: usize) -> Vec<Line<'static>> {
     let context = step_context(&survey.examined, data_dir);
@@ -239,7 +239,7 @@ fn next_lines(look: Look, width: usize, survey: &Survey, data_dir: &str, room: u
     lines
 }
 
-/// A command, below what is said of it where it fits there, else on lines as wide as the screen.
+/// A command, below its sentence if it fits there, else on lines as wide as the screen.
 fn command_lines(look: Look, width: usize, command: &str) -> Vec<Line<'static>> {
     let indent = if columns(&look.plain(command)) + LABEL <= width { LABEL } else { 2 };
     let lines = look.wrap(command, width.saturating_sub(indent));
@@ -254,7 +254,7 @@ fn counts(state: &State, survey: &Survey) -> Vec<Line<'static>> {
     if all == 0 {
         return vec![match survey.answer {
             Answer::Uncertain => {
-                let words = "no damaged page was found, but not everything was examined or is certain";
+                let words = "no damaged page was found, but not everything was checked or is certain";
                 Line::styled(look.cut(words, width), look.doubt())
             }
             Answer::Fine | Answer::Wrong => Line::styled("no damaged page", look.good()),

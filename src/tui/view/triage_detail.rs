@@ -36,7 +36,7 @@ pub(super) fn beside(state: &State, survey: &Survey) -> Vec<Line<'static>> {
     }
 }
 
-/// Below the list, in a few lines: what becomes of the page, and what its verdict rests on.
+/// Below the list, in a few lines: the fate of the page, and the basis of its verdict.
 pub(super) fn below(state: &State, survey: &Survey, rows: usize) -> Vec<Line<'static>> {
     let (look, width) = (state.look, state.columns());
     let map = &state.triage.map;
@@ -78,7 +78,7 @@ pub(super) fn below(state: &State, survey: &Survey, rows: usize) -> Vec<Line<'st
     lines
 }
 
-/// What speaks against the image, else the last step that speaks for it.
+/// Evidence against the image, else the last evidence for it.
 fn proof(parts: &[EvidencePart]) -> Option<String> {
     let of = |wanted: fn(Weight) -> bool| {
         parts.iter().rev().filter_map(move |part| match part {

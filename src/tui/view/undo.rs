@@ -1,4 +1,4 @@
-//! What stands before a repair is taken back; and journals that lie beside the data directory.
+//! View before an undo; and journals next to the data directory.
 
 use std::path::Path;
 
@@ -89,7 +89,7 @@ pub(super) fn journal_facts(state: &State) -> Vec<(&'static str, String, Style)>
     let journals = match &survey.journals.journals {
         Ok(journals) => &journals[..],
         Err(why) => {
-            facts.push(("journals", format!("not examined: {why}"), look.doubt()));
+            facts.push(("journals", format!("not checked: {why}"), look.doubt()));
             &[]
         }
     };
@@ -105,11 +105,11 @@ pub(super) fn journal_facts(state: &State) -> Vec<(&'static str, String, Style)>
                 facts.push(("journal", format!("{path}: {found}; u undoes it"), look.good()));
             }
             Ok(found) => facts.push(("journal", format!("{path}: {found}"), look.faint())),
-            Err(why) => facts.push(("journal", format!("{path}: not examined: {why}"), look.doubt())),
+            Err(why) => facts.push(("journal", format!("{path}: not checked: {why}"), look.doubt())),
         }
     }
     if survey.journals.more > 0 {
-        facts.push(("", format!("{} older ones were not examined", survey.journals.more), look.faint()));
+        facts.push(("", format!("{} older ones were not checked", survey.journals.more), look.faint()));
     }
     facts
 }

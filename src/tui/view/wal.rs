@@ -69,7 +69,7 @@ pub(super) fn body(state: &State) -> Body<'_> {
     body
 }
 
-/// What is to be said of WAL besides its counts: problems first, then what was not examined.
+/// Notes on WAL in addition to its counts: problems first, then skipped parts.
 #[must_use]
 pub fn notes(wal: &WalSurvey) -> Vec<String> {
     let problems = wal.problems.iter().map(|finding| format!("problem: {}; {}", finding, finding.why));
@@ -153,7 +153,7 @@ fn foot(state: &State, wal: &WalSurvey) -> Vec<Line<'static>> {
     lines
 }
 
-/// What is known of the selected interval besides its counts.
+/// Facts about the selected interval in addition to its counts.
 fn interval_words(state: &State, wal: &WalSurvey) -> Line<'static> {
     let look = state.look;
     let Some(interval) = wal.intervals.get(state.wal.selected) else { return Line::default() };

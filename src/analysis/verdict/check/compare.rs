@@ -13,7 +13,7 @@ use crate::cluster::dwb_files::DwbSet;
 use crate::cluster::page_source::PageSource;
 use crate::types::{ForkNumber, Lsn, PageId};
 
-/// What slots and pages say of each other.
+/// Slots compared with pages.
 pub(super) struct Compared {
     /// The slots of the pages that are judged, compared, by page.
     pub(super) slots: Vec<SlotRef>,

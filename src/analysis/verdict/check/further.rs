@@ -14,12 +14,12 @@ const MAX_TOUCHED: usize = 500_000;
 pub(super) struct Further {
     /// Pages that WAL was not asked about.
     pub(super) suspects: Vec<(PageId, Suspicion)>,
-    /// What could not be read, and what there was no room for.
+    /// Unreadable parts, and parts beyond the limits.
     pub(super) coverage: Coverage,
 }
 
-/// Finds pages that replay needs and that are not there, those of zeros that had content, those that show a transaction too early, and where no checksum
-/// protects them all that replay touches.
+/// Finds missing pages that recovery needs, zeroed pages that had content, pages that have a transaction too early, and where
+/// no checksum protects them all that replay touches.
 pub(super) fn find_further(read: &WalRead, cluster: &ClusterInput<'_>) -> Further {
     let mut coverage = Coverage::default();
     let (pages, block_size) = (cluster.pages, cluster.block_size);

@@ -1,4 +1,4 @@
-//! What a check works on, grouped by where it comes from.
+//! Input of a check, grouped by source.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -20,7 +20,7 @@ use crate::cluster::wal_marks::WalMarks;
 use crate::parsers::control::ControlFile;
 use crate::types::{BlockNumber, Lsn, Oid, PageId, RelFileLocator};
 
-/// What the check works on.
+/// Input of a check.
 pub struct CheckInput<'a> {
     /// Threads.
     pub jobs: usize,
@@ -34,20 +34,20 @@ pub struct CheckInput<'a> {
     pub wal: WalInput<'a>,
     /// Older copies of the cluster.
     pub donors: &'a mut [Donor],
-    /// What a scan of the relation files found.
+    /// Result of scanning the relation files.
     pub scan: ScanInput<'a>,
-    /// What is known of relations by name.
+    /// Names of relations.
     pub names: NameInput<'a>,
-    /// Pages that can be built will be: what speaks against that is looked for, as for an image that is safe.
+    /// Pages that can be rebuilt will be: objections are looked for, as for an image that is safe.
     pub will_rebuild: bool,
-    /// What was not examined until now; what the check adds to it is in the report.
+    /// Skipped parts so far; the report has those that the check adds.
     pub coverage: Coverage,
 }
 
 /// Which pages are judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// All, also those that replay needs and that are not there.
+    /// All, also missing ones that recovery needs.
     All,
     /// Those that the double write buffer holds.
     DwbPages,
@@ -56,7 +56,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// True when this page is judged if something speaks against it.
+    /// True when this page is judged if it is a suspect.
     #[must_use]
     pub fn takes(self, page: PageId) -> bool {
         match self {
@@ -73,7 +73,7 @@ pub struct ClusterInput<'a> {
     pub control: Option<&'a ControlFile>,
     /// Pages have checksums that are enforced.
     pub has_checksums: bool,
-    /// What recovery will do, as far as it is known before WAL is read.
+    /// The prediction of recovery, as far as it is known before WAL is read.
     pub replay: &'a Replay,
     /// Lowest number that can be a WAL address.
     pub lowest_wal_lsn: Lsn,
@@ -87,9 +87,9 @@ pub struct ClusterInput<'a> {
     pub uses_dwb: bool,
     /// It writes images over damaged pages before it replays anything.
     pub applies_first: bool,
-    /// What does not work for want of other files than those with pages and WAL.
+    /// Function that fails without files other than those with pages and WAL.
     pub obstacle: Option<Obstacle>,
-    /// What does not work for want of these pages.
+    /// Functions that fail without these pages.
     pub of_pages: &'a [(PageId, Obstacle)],
 }
 
@@ -106,7 +106,7 @@ pub struct DwbInput<'a> {
 /// WAL.
 #[derive(Clone, Copy)]
 pub struct WalInput<'a> {
-    /// What recovery will read: that of `pg_wal`.
+    /// WAL that recovery will read: that of `pg_wal`.
     pub own: Option<&'a WalSet>,
     /// Segments of `pg_wal` in versions that are not read here.
     pub unknown_versions: &'a [UnknownVersionSegment],
@@ -118,7 +118,7 @@ pub struct WalInput<'a> {
     pub all: Option<&'a WalSet>,
 }
 
-/// What a scan of the relation files found.
+/// Result of scanning the relation files.
 pub struct ScanInput<'a> {
     /// Pages that look wrong.
     pub suspects: BTreeMap<PageId, Suspicion>,
@@ -130,32 +130,32 @@ pub struct ScanInput<'a> {
     pub named: &'a BTreeMap<PageId, Vec<BrokenLink>>,
     /// Pages of a cluster without checksums that name pages of their index that cannot have been.
     pub impossible: &'a BTreeMap<PageId, ImpossibleLinks>,
-    /// What all pages say about the end of WAL.
+    /// Evidence from all pages about the end of WAL.
     pub witnesses: Witnesses<'a>,
-    /// What replay proves of pages without checksums.
+    /// Proofs by replay of pages without checksums.
     pub proofs: &'a Proofs,
 }
 
-/// What the cluster as a whole says about where WAL ends.
+/// Evidence from the whole cluster about the end of WAL.
 pub enum Witnesses<'a> {
     /// All pages were read.
     Known {
         /// The newest LSN of a sound page of a logged relation, and which page.
         newest: Option<(Lsn, LsnWitness)>,
-        /// What else is doubtful about the relation files.
+        /// More doubts about the relation files.
         doubts: Vec<Doubt>,
     },
-    /// Only some pages are judged. When an image would be called safe, the whole cluster is asked what speaks against that,
+    /// Only some pages are judged. Before an image is called safe, the whole cluster is searched for objections,
     /// as a check of all of it would: a page from past the end of WAL shows that WAL is missing, whoever asks.
     Ask(&'a dyn Fn() -> (Vec<Doubt>, Coverage)),
 }
 
-/// What is known of relations by name.
+/// Names of relations.
 #[derive(Clone, Copy)]
 pub struct NameInput<'a> {
     /// Whether the catalog has a relation with these files, beyond doubt.
     pub exists: &'a dyn Fn(RelFileLocator) -> bool,
-    /// What a relation is called: its name, or numbers where it has none.
+    /// Label of a relation: its name, or numbers without one.
     pub called: &'a dyn Fn(RelFileLocator) -> String,
     /// OID of the table that a relation is, or that an index or a TOAST table belongs to; `None` where it is not known.
     pub table_of: &'a dyn Fn(RelFileLocator) -> Option<Oid>,

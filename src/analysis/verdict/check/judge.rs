@@ -11,7 +11,7 @@ use crate::analysis::verdict::slots::{SlotRef, Suspicion, slots_of};
 use crate::analysis::verdict::survey::{Context, PageReport};
 use crate::types::PageId;
 
-/// The suspects and what speaks against them.
+/// The suspects and the evidence against them.
 pub(super) struct Suspects<'a> {
     pub(super) pages: &'a BTreeMap<PageId, Suspicion>,
     pub(super) slots: &'a [SlotRef],

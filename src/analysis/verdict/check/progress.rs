@@ -1,4 +1,4 @@
-//! How far a check is, and whether somebody broke it off.
+//! Progress and interruption of a check.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,14 +27,14 @@ pub enum Stage {
 /// Is given the stage and how far it is; breaks the check off. Called from all threads.
 pub type StageWatch<'a> = &'a (dyn Fn(Stage, u64) -> ControlFlow<()> + Sync);
 
-/// Passes on how far the check is and remembers when it was broken off: whoever does so at any stage has a partial result.
+/// Reports the progress and remembers an interruption: after one at any stage the result is partial.
 pub(super) struct CheckProgress<'a> {
     watch: StageWatch<'a>,
     broken_off: AtomicBool,
 }
 
 impl<'a> CheckProgress<'a> {
-    /// `broken_off`: an earlier part of the work was broken off already.
+    /// `broken_off`: an earlier part of the work was interrupted.
     pub(super) const fn new(watch: StageWatch<'a>, broken_off: bool) -> Self {
         Self { watch, broken_off: AtomicBool::new(broken_off) }
     }

@@ -24,9 +24,9 @@ use crate::types::{PageId, RelFileLocator};
 
 #[derive(Default)]
 pub(super) struct WalQuestion {
-    /// Of these pages and relations everything.
+    /// Pages and relations to collect everything about.
     pub(super) interest: Interest,
-    /// Which transaction came to which of these pages when.
+    /// First transactions of these pages.
     pub(super) first_touches: Option<FirstTouches>,
     /// Which of these pages of zeros had content.
     pub(super) zeroed: Option<ZeroedPages>,
@@ -35,14 +35,14 @@ pub(super) struct WalQuestion {
 
 pub(super) struct WalRead {
     pub(super) replay: Replay,
-    /// What WAL says of the pages of `interest`.
+    /// History of the pages of `interest`.
     pub(super) history: WalHistory,
     pub(super) interest: Interest,
-    /// Which transaction came to which page when, if that was asked.
+    /// First transactions of pages, if requested.
     pub(super) first_touches: Option<FirstTouches>,
     /// Which pages of zeros had content, if that was asked.
     pub(super) zeroed: Option<ZeroedPages>,
-    /// What replay needs on disk, if that was asked.
+    /// Pages that recovery needs on disk, if requested.
     pub(super) needed: Option<Needed>,
     pub(super) coverage: Coverage,
 }

@@ -1,5 +1,5 @@
 //! Still the fourth stage: a page is put back without loss only with the rest of its table. Rows that point at pages which stay
-//! as they were, and index entries of rows that are not there, are worse than a table that is outdated as a whole.
+//! as they were, and index entries of missing rows, are worse than a table that is outdated as a whole.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::analysis::verdict::doubt::Doubt;
 use crate::analysis::verdict::survey::PageReport;
 use crate::types::{ForkNumber, Oid, PageId, RelFileLocator};
 
-/// What has to be of one time: a table with its indexes and its TOAST table, else the relation alone.
+/// Relations that must be from the same time: a table with its indexes and its TOAST table, else the relation alone.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Whole {
     Table { db_oid: Oid, table: Oid },

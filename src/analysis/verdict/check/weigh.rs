@@ -8,11 +8,11 @@ use crate::analysis::verdict::replay::Replay;
 use crate::analysis::verdict::survey::PageReport;
 use crate::types::{Lsn, PageId, RelFileLocator};
 
-/// Where doubts come from, besides WAL.
+/// Sources of doubts in addition to WAL.
 pub(super) struct DoubtSources<'a> {
     /// The newest LSN of a whole image that was copied under its lock, and its slot.
     pub(super) newest_written: Option<(Lsn, LsnWitness)>,
-    /// What all pages say about the end of WAL.
+    /// Evidence from all pages about the end of WAL.
     pub(super) witnesses: Witnesses<'a>,
     /// The pages that something is wrong with.
     pub(super) pages: &'a [PageReport],
@@ -50,17 +50,18 @@ pub(super) fn doubts_of_cluster(replay: &Replay, sources: DoubtSources<'_>, cove
         doubts.extend(more);
         coverage.append_once(unread);
     }
-    // After a shutdown no WAL is missing, however new a page is: it is of another time.
+    // After a shutdown no WAL is missing, however new a page is: it is from another time.
     if doubts.iter().any(Doubt::is_of_other_time) {
         doubts.retain(|doubt| !matches!(doubt, Doubt::PageAfterEnd { .. }));
     }
     if !doubts.iter().any(|doubt| matches!(doubt, Doubt::SomethingUnread { .. })) {
-        doubts.extend(Doubt::of_unread(&coverage.skipped));
+        let unread = Doubt::of_unread(&coverage.skipped, &doubts);
+        doubts.extend(unread);
     }
     doubts
 }
 
-/// What damaged pages say of the end of WAL: by their own header, else by the newest image of them. One of which neither is
+/// Evidence of damaged pages about the end of WAL: from their header, else from their newest image. A page with neither
 /// left could have been the only one to show that WAL is missing.
 fn doubts_of_damaged(replay: &Replay, pages: &[PageReport], called: &dyn Fn(RelFileLocator) -> String) -> Vec<Doubt> {
     let Some(end_lsn) = replay.end_lsn else { return Vec::new() };

@@ -76,7 +76,7 @@ pub(crate) fn against_records(
         Items::Heap(own) => {
             let mut made = HeapItems::unknown();
             for change in before {
-                // What it found is of no interest, only what it left.
+                // Only the resulting state matters.
                 let _found = made.apply(change);
             }
             let lsn = before.last().map_or(Lsn::INVALID, |change| change.start_lsn);
@@ -88,7 +88,7 @@ pub(crate) fn against_records(
             }
         }
         Items::List(own) => {
-            // Known from the last record on that builds the page anew, as long as all is followed.
+            // Known after the last record that recreates the page, as long as all records are followed.
             let mut made: Option<ListItems> = None;
             for change in before {
                 made = match made {

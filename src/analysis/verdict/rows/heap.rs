@@ -18,7 +18,7 @@ const XMAX_LOCK_ONLY: u8 = 0x02;
 /// A byte of a row that WAL does not hold: an update repeats only what it changes.
 const ANY: u16 = u16::MAX;
 
-/// What is known of a row. Hint bits, command numbers and links to other versions are left out.
+/// Known facts of a row. Hint bits, command numbers and links to other versions are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Row {
     xmin: Option<u32>,
@@ -42,11 +42,11 @@ enum Item {
     Row(Row),
 }
 
-/// What is known of the items of a page.
+/// Known facts of the items of a page.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HeapItems {
     items: Vec<Item>,
-    /// What is known of all items after the list: nothing, or that they are unused.
+    /// All items after the list are known to be unused.
     is_closed: bool,
     is_broken: bool,
 }
@@ -150,7 +150,7 @@ impl HeapItems {
                 let rest = Some(wal_rest(&change.data, &[], &[])?);
                 self.insert(change.main_u16(0)?, Row { xmin: Some(xid), xmax: Some(0), rest, ..Row::default() })
             }
-            // DELETE: transaction, item, bits, flags; the last for a row that never came to be.
+            // DELETE: transaction, item, bits, flags; the last for a row that was never visible.
             RecordKind::HeapDelete => {
                 let item = change.main_u16(4)?;
                 match *change.main.get(7)? & 0x08 {
@@ -175,9 +175,10 @@ impl HeapItems {
         })
     }
 
-    /// What DELETE, UPDATE and the locks do to a row: transaction, item, how it is meant.
+    /// Effect of DELETE, UPDATE and locks on a row: transaction, item, how it is meant.
     ///
-    /// Who has ended a row does not do so once more, and does not lock it then: a row that shows it before is of a later page.
+    /// A transaction that ended a row does not do so again, and does not lock it then: a row that shows it earlier comes from
+    /// a later page.
     fn end(&mut self, change: &PageChange, ends: bool) -> Option<Result<(), Misfit>> {
         let (xmax, item, bits) = (change.main_u32(0)?, change.main_u16(4)?, *change.main.get(6)?);
         let is_early = bits & XMAX_IS_MULTI == 0
@@ -260,7 +261,7 @@ impl HeapItems {
         Some(done)
     }
 
-    /// PRUNE and its kin: what becomes of which items; `None` for all other records.
+    /// PRUNE and its kin: the fate of items; `None` for all other records.
     fn prune(&mut self, change: &PageChange) -> Option<Result<(), Misfit>> {
         let lists = PruneLists::of(change.major, change.kind, &change.main, &change.data)?;
         let mut done = Ok(());

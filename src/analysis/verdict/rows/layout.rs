@@ -76,7 +76,7 @@ pub enum LayoutFault {
         /// As they are.
         found: usize,
     },
-    /// An entry of SP-GiST leads on to an item that is not an entry, or to which another leads, too.
+    /// An SP-GiST entry points to an item that is not an entry, or that another one points to as well.
     Chain {
         /// Item number, from 1.
         item: usize,

@@ -80,7 +80,7 @@ impl ListItems {
         })
     }
 
-    /// The entries of a page that a record builds anew; `None` when that is not followed.
+    /// The entries of a page that a record recreates; `None` when that is not followed.
     pub(crate) fn built_by(change: &PageChange) -> Option<Self> {
         if let Some(image) = &change.image {
             return Self::of(image);
@@ -299,7 +299,7 @@ fn entries_of(mut data: &[u8], align: usize) -> Option<Vec<Entry>> {
     Some(entries)
 }
 
-/// What a record does, where that is putting one entry in, or nothing.
+/// Step of a record, if it inserts one entry or nothing.
 fn step_of(change: &PageChange) -> Step<'_> {
     match (change.kind, change.block_id) {
         (Kind::BtreeInsertLeaf | Kind::BtreeInsertUpper | Kind::BtreeInsertMeta | Kind::HashInsert, 0)
@@ -324,7 +324,7 @@ fn adds_only(change: &PageChange) -> bool {
     }
 }
 
-/// Entries that the last records up to the page's LSN put there and that are not there. `before` is in order of LSN.
+/// Entries that the last records up to the page's LSN inserted and that are missing. `before` is sorted by LSN.
 pub(crate) fn lost_entry<'a>(items: &ListItems, before: &'a [PageChange]) -> Option<&'a PageChange> {
     for change in before.iter().rev() {
         match step_of(change) {

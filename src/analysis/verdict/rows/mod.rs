@@ -25,7 +25,7 @@ pub enum Misfit {
         /// Item number, from 1.
         item: usize,
     },
-    /// A later record needs an item that is not there.
+    /// A later record needs a missing item.
     Missing {
         /// Item number, from 1.
         item: usize,

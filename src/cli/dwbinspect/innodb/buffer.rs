@@ -93,7 +93,7 @@ pub(super) fn batches(args: &BatchesArgs, out: &mut dyn Write) -> Result<Outcome
 /// Show every slot of the doublewrite buffer, and every entry without an image
 ///
 /// One line per slot: the page that it holds, its LSN, whether the image is whole, whether it is current (not older than the
-/// checkpoint of the redo log), and how the page in the data file stands to it. Nothing marks a slot as finished: old images
+/// checkpoint of the redo log), and how it compares with the page in the data file. Nothing marks a slot as finished: old images
 /// stay until they are overwritten.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{EXAMPLES_OF_DUMP}\n{EXIT_STATUS}"))]

@@ -22,7 +22,7 @@ use crate::output::sink::{CsvShape, Machine};
 /// Compare the doublewrite buffer of MySQL or MariaDB with the data files
 ///
 /// Reads a data directory of a stopped server, or a copy of one: MySQL 5.6 to 9.x and MariaDB, pages of 4 to 64 kB.
-/// Nothing is written into it. The server is not needed. What the server does at startup is not predicted: no redo log is replayed.
+/// Nothing is written into it. The server is not needed. Startup is not predicted: no redo log is replayed.
 #[derive(Debug, Args)]
 #[command(subcommand_required = true, after_help = EXIT_STATUS)]
 pub(crate) struct InnodbArgs {
@@ -61,7 +61,7 @@ struct DirectoryArgs {
     /// Data directory of a stopped server: the one with ibdata1
     #[arg(value_name = "DATADIR")]
     data_dir: PathBuf,
-    /// Directory of the doublewrite buffer, where innodb_doublewrite_dir names another one
+    /// Directory of the doublewrite buffer, if innodb_doublewrite_dir is set to another one
     #[arg(long, value_name = "DIR")]
     doublewrite_dir: Option<PathBuf>,
     /// Option file of the server (my.cnf), which names directories outside the data directory
@@ -72,7 +72,7 @@ struct DirectoryArgs {
 }
 
 impl DirectoryArgs {
-    /// What is to be examined.
+    /// The request.
     fn request(&self) -> InnodbRequest {
         InnodbRequest {
             data_dir: self.data_dir.clone(),
@@ -86,7 +86,7 @@ impl DirectoryArgs {
         self.data_dir.display().to_string()
     }
 
-    /// Writes rows for programs, and what every output ends with. `fields`: further ones of the last line.
+    /// Writes rows for programs, and the end of every output. `fields`: more fields of the last line.
     fn write_rows(
         &self,
         out: &mut dyn Write,

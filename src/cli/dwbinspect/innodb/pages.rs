@@ -27,10 +27,10 @@ use crate::output::json::innodb::{
 use crate::output::sink::CsvShape;
 use crate::output::text::wrapped;
 
-/// Find damaged pages of MySQL or MariaDB, and show what the doublewrite buffer holds of them
+/// Find damaged pages of MySQL or MariaDB, and show their images in the doublewrite buffer
 ///
-/// Reads every page of every tablespace and every slot of the doublewrite buffer. Shows each page that fails its checks, and each page
-/// of zeros that has an image, with the images and the one that the server would reach first. What the server does at startup is not
+/// Reads every page of every tablespace and every slot of the doublewrite buffer. Shows each page that fails its checks, and
+/// each zero-filled page that has an image, with the images and the one that the server would reach first. Startup is not
 /// predicted: its redo log is not replayed here.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{EXAMPLES_OF_CHECK}\n{EXIT_STATUS}"))]
@@ -40,7 +40,7 @@ pub(crate) struct CheckArgs {
     /// Show the evidence for every page: all images, and where the sectors of a torn page come from
     #[arg(long)]
     explain: bool,
-    /// Show also pages that are whole and that the doublewrite buffer holds
+    /// Also show intact pages that are in the doublewrite buffer
     #[arg(long)]
     all: bool,
     #[command(flatten)]
@@ -137,8 +137,8 @@ const PAGES: CsvShape<'static> = CsvShape::Rows { plural: "pages", columns: INNO
 
 /// Show everything about one page: disk, images and sectors
 ///
-/// TABLESPACE is its number, or the path of its file in the data directory, such as shop/orders.ibd. The tablespace is read as
-/// a whole: its newest LSN shows whether the doublewrite buffer was in use.
+/// TABLESPACE is its number, or the path of its file in the data directory, such as shop/orders.ibd. The tablespace is read
+/// completely: its newest LSN shows whether the doublewrite buffer was in use.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS)]
 pub(crate) struct PageArgs {
@@ -177,10 +177,10 @@ pub(super) fn page(args: &PageArgs, out: &mut dyn Write) -> Result<Outcome, Stop
 
 /// Check every page of every tablespace
 ///
-/// Checks the checksum of each page (crc32, innodb, none, full_crc32), that its header and its end are of one version, and that a
-/// compressed page can be unpacked. Encrypted pages without a checksum of their own are counted as not examined. After a crash
+/// Checks the checksum of each page (crc32, innodb, none, full_crc32), that its header and its end have the same version, and
+/// that a compressed page can be decompressed. Encrypted pages without a checksum are counted as not examined. After a crash
 /// torn pages count as damaged: "innodb check" compares them with their images. Pages that are neither
-/// damaged nor all zero are also counted by type.
+/// damaged nor zero-filled are also counted by type.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{EXAMPLES_OF_VERIFY}\n{EXIT_STATUS}"))]
 pub(crate) struct VerifyArgs {

@@ -15,7 +15,7 @@ use crate::output::innodb_text::NOT_PREDICTED;
 use crate::tui::backend::innodb::InnodbBackend;
 use crate::tui::innodb::InnodbState;
 
-/// Look at a crashed directory of MySQL or MariaDB on a screen: what is damaged, and what to do next
+/// Terminal UI for a crashed directory of MySQL or MariaDB: damage and next steps
 ///
 /// Lists the pages of `check`, damaged ones first; enter shows what `page` says of one, F the findings, ? the keys. Nothing is
 /// written, and no page is repaired. The exit status is that of `check`, and 2 where files have changed since or the check was
@@ -32,7 +32,7 @@ pub(crate) struct TuiArgs {
 pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     need_terminal("pg_dwbinspect innodb check")?;
     let request = args.directory.request();
-    // What cannot be examined is said on the normal screen.
+    // Files that cannot be checked are reported on the normal screen.
     list_files(&request)?;
     let backend = Arc::new(InnodbBackend::new(request));
     let subject = backend.subject();
@@ -49,7 +49,7 @@ pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> 
     writeln!(out, "damaged pages: {}", survey.damaged())?;
     writeln!(out, "startup: {NOT_PREDICTED}")?;
     for skipped in survey.examined.coverage.skipped.iter().take(3) {
-        writeln!(out, "not examined: {}", printable(&skipped.to_string()))?;
+        writeln!(out, "not checked: {}", printable(&skipped.to_string()))?;
     }
     for step in &survey.steps {
         writeln!(out, "next step: {}", step.words)?;

@@ -19,7 +19,7 @@ const ROW_BYTES: usize = 16;
 
 const MAX_EXCERPT_ROWS: usize = 8;
 
-/// What is shown of a page besides its report.
+/// Details of a page in addition to its report.
 #[derive(Clone, Debug)]
 pub struct PageSheet {
     /// Each version of the page that could be read: `disk` or the letter of an image, and its SHA-256.
@@ -82,7 +82,7 @@ impl CrashReport<'_> {
         let pages = &self.cluster.report.pages;
         main.section("pages", "Damaged pages", |inner| {
             if pages.is_empty() {
-                return inner.paragraph("None was found among the pages that were examined.");
+                return inner.paragraph("None was found on the pages that were checked.");
             }
             let rows = pages.iter().take(MAX_ROWS).enumerate().map(|(index, page)| self.row(index, page));
             let caption = match (pages.len() > MAX_ROWS, pages.len() > self.sheets.len()) {
@@ -181,7 +181,7 @@ fn write_evidence_parts(parent: &mut Blocks, page: &PageReport) {
     }
 }
 
-/// What a statement does for the proof.
+/// Weight of a statement in the proof.
 const fn weight_word(weight: Weight) -> (&'static str, &'static str) {
     match weight {
         Weight::Supports => ("proof", "good"),

@@ -16,11 +16,11 @@ const MAX_RUNS: usize = 100;
 /// The double write buffer.
 #[derive(Debug, Default)]
 pub struct BufferShown {
-    /// What is known of it as a whole.
+    /// Summary.
     pub rings: Vec<RingSummary>,
     /// Its files.
     pub files: Vec<FileJson>,
-    /// Its batches; `None`: they were not told, since reading was broken off.
+    /// Its batches; `None`: unknown, because reading was interrupted.
     pub batches: Option<Vec<BatchJson>>,
     /// How images compare with their pages.
     pub compared: Option<String>,
@@ -103,7 +103,7 @@ impl CrashReport<'_> {
             let unknown = || "unknown".to_owned();
             let known = [
                 ("recovery", replay.recovery.name().replace('_', " ")),
-                ("replay begins at", replay.redo_lsn.map_or_else(unknown, |lsn| lsn.to_string())),
+                ("recovery begins at", replay.redo_lsn.map_or_else(unknown, |lsn| lsn.to_string())),
                 ("valid WAL ends at", replay.end_lsn.map_or_else(unknown, |lsn| lsn.to_string())),
             ];
             inner.facts(known);

@@ -39,7 +39,7 @@ pub struct Pressed {
 pub(crate) struct CrashReport<'a> {
     pub made: &'a Provenance,
     pub cluster: JudgedCluster<'a>,
-    /// What is answered: the exit status says the same.
+    /// The answer, as in the exit status.
     pub answer: Answer,
     /// Only pages that the double write buffer holds were judged.
     pub is_partial: bool,
@@ -51,12 +51,12 @@ pub(crate) struct CrashReport<'a> {
     pub sheets: Vec<PageSheet>,
     pub buffer: BufferShown,
     pub wal: Vec<WalRun>,
-    /// What a repair would do, or why there is no plan.
+    /// Plan of a repair, or the reason why none exists.
     pub plan: Result<PlanShown, String>,
     pub journals: FoundJournals,
     /// Files that the answers rest on, each with what identifies it or why it could not be read.
     pub digests: Vec<(String, Result<FileDigest, String>)>,
-    /// What was pressed on the screen before the report was made.
+    /// Keys pressed in the terminal UI before the report was made.
     pub pressed: &'a [Pressed],
 }
 
@@ -75,7 +75,7 @@ impl CrashReport<'_> {
     pub fn document(&self) -> Document {
         let data_dir = self.cluster.context.data_dir;
         let directory = [Span::text("Data directory "), Span::code(data_dir)].into();
-        let lead = vec![directory, format!("Examined {}", self.made.time).into()];
+        let lead = vec![directory, format!("Checked {}", self.made.time).into()];
         let body = Blocks::of(|main| {
             self.write_skipped(main);
             self.write_start(main);
@@ -104,7 +104,7 @@ impl CrashReport<'_> {
 
     fn write_skipped(&self, main: &mut Blocks) {
         if self.is_partial {
-            main.strong_box("bad", "Not examined: most pages", |inner| {
+            main.strong_box("bad", "Not checked: most pages", |inner| {
                 inner.paragraph("Only pages that the double write buffer holds were judged (--dwb-only).");
             });
         }
@@ -117,9 +117,9 @@ impl CrashReport<'_> {
         let label = |page| self.titled(page);
         main.section("start", "If the server is started now", |inner| {
             let (class, heading) = match self.answer {
-                Answer::Fine => ("good", "The server starts without data loss"),
+                Answer::Fine => ("good", "Recovery loses no data"),
                 Answer::Wrong => ("bad", "Problems found"),
-                Answer::Uncertain => ("doubt", "Something was not examined or is not certain"),
+                Answer::Uncertain => ("doubt", "Something was not checked or is uncertain"),
             };
             inner.strong_box(class, heading, |answer| {
                 answer.paragraph(StartWords::of(&report.replay, &report.outlook, &report.pages, &label).line());
@@ -142,7 +142,7 @@ impl CrashReport<'_> {
                 [mark, Span::number(count), Span::text(facts.meaning)]
             });
             if report.pages.is_empty() {
-                inner.paragraph("No damaged page was found among those that were examined.");
+                inner.paragraph("No damaged page was found among those that were checked.");
             } else {
                 let caption = format!("Damaged pages by verdict: {} in all", report.pages.len());
                 inner.table(caption, ["verdict", "pages", "meaning"], rows);

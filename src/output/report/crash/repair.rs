@@ -1,4 +1,4 @@
-//! What a repair would write, and what repairs have written.
+//! Planned and earlier writes of repairs.
 
 use super::super::closing::more;
 use super::CrashReport;
@@ -12,18 +12,18 @@ const MAX_STEPS: usize = 1000;
 /// Pages that are left as they are and named one by one.
 const MAX_LEFT: usize = 1000;
 
-/// A plan that was not carried out.
+/// A plan that was not applied.
 #[derive(Debug)]
 pub struct PlanShown {
     /// The plan.
     pub plan: Plan,
-    /// What forbids carrying it out now.
+    /// Blockers.
     pub blockers: Vec<Blocker>,
-    /// Of each step, as far as they were computed.
+    /// Bytes of each step, as far as they were computed.
     pub bytes: Vec<PlannedBytes>,
 }
 
-/// What identifies the bytes of a page before and after a step.
+/// Identity of the bytes of a page before and after a step.
 #[derive(Clone, Debug)]
 pub struct PlannedBytes {
     /// SHA-256 of the page as it is, or why it is not known.
@@ -76,7 +76,7 @@ impl CrashReport<'_> {
         main.section("journals", "Journals of repairs", |inner| {
             let journals = match &self.journals.journals {
                 Ok(journals) => journals,
-                Err(why) => return inner.paragraph(format!("Not examined: {why}")),
+                Err(why) => return inner.paragraph(format!("Not checked: {why}")),
             };
             if journals.is_empty() {
                 return inner
@@ -87,12 +87,12 @@ impl CrashReport<'_> {
                 let mut known = vec![("journal", directory)];
                 match &seen.state {
                     Ok(state) => known.extend(self.journal_facts(state)),
-                    Err(why) => known.push(("not examined", why.to_string())),
+                    Err(why) => known.push(("not checked", why.to_string())),
                 }
                 inner.facts(known);
             }
             if self.journals.more > 0 {
-                inner.paragraph(format!("{} older ones are there and were not examined.", self.journals.more));
+                inner.paragraph(format!("{} older ones exist and were not checked.", self.journals.more));
             }
         });
     }

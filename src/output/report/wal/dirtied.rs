@@ -37,7 +37,7 @@ impl WalReport<'_> {
             summary.intervals
         );
         if summary.peak_of_partial > summary.peak {
-            note.push_str(&format!(" An interval that is not whole has {} blocks already.", summary.peak_of_partial));
+            note.push_str(&format!(" An incomplete interval has {} blocks already.", summary.peak_of_partial));
         }
         to.note(note);
     }

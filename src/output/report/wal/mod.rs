@@ -38,9 +38,9 @@ pub(crate) struct WalReport<'a> {
     pub relations_in_all: usize,
     /// Why images were written, by code, the most image bytes first.
     pub causes: Vec<(&'static str, Tally)>,
-    /// What other settings of `wal_compression` would have stored.
+    /// Sizes under other settings of `wal_compression`.
     pub compression: Option<&'a CompressionWhatIf>,
-    /// What other checkpoints and guards against torn pages would have made of the WAL.
+    /// The WAL under other checkpoints and guards against torn pages.
     pub what_if: Option<&'a WhatIf>,
     /// Blocks that were dirtied in each checkpoint interval; `None`: they were not counted.
     pub dirtied: Option<&'a [DirtiedInterval]>,
@@ -57,7 +57,7 @@ pub(crate) struct RelationRow {
     pub images: Tally,
     /// The cause of most of its image bytes, and these bytes.
     pub cause: MainCause,
-    /// What was done with it, where that is known.
+    /// Its usage, if known.
     pub figures: Option<RelationFigures>,
 }
 

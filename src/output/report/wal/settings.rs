@@ -1,4 +1,4 @@
-//! What other settings would have made of the same WAL.
+//! WAL under other settings.
 
 use super::{WalReport, exact};
 use crate::analysis::wal::whatif::compression::CompressionRow;

@@ -1,4 +1,4 @@
-//! What other checkpoints would have made of the WAL, what other guards against torn pages, and what hint bits cost.
+//! The WAL under other checkpoints and other guards against torn pages, and the cost of hint bits.
 
 use super::{WalReport, exact};
 use crate::analysis::wal::certainty::Certainty;
@@ -100,7 +100,7 @@ impl WalReport<'_> {
         let always = what_if.protection.always;
         to.figure(plot.bars(), |figure| {
             figure.note(format!(
-                "{} images ({}) are written whatever the guard: records require them, or they log a page as a whole.",
+                "{} images ({}) are written whatever the guard: records require them, or they log a full page.",
                 grouped(always.images),
                 size(always.image_bytes)
             ));

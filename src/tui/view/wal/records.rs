@@ -318,7 +318,7 @@ fn hex_line(look: Look, sheet: &RecordSheet, row: usize, each: usize) -> Line<'s
     Line::from(vec![Span::styled(format!("  {:06x}  ", row * each), look.faint()), Span::raw(hex), Span::raw(text)])
 }
 
-/// What is shown of the open level; `None`: the timeline.
+/// The open level; `None`: the timeline.
 pub(super) fn body<'a>(state: &'a State, wal: &'a WalSurvey) -> Option<Body<'a>> {
     match state.wal.level {
         WalLevel::Timeline => None,

@@ -1,4 +1,4 @@
-//! What is in a window of WAL: relations, causes, and what would have saved images.
+//! Content of a window of WAL: relations, causes, and settings that would have saved images.
 
 use ratatui::style::Style;
 use ratatui::text::Line;
@@ -117,7 +117,7 @@ fn headed(look: Look, lines: Vec<String>) -> Vec<Line<'static>> {
     lines.into_iter().enumerate().map(|(at, line)| Line::styled(line, style(at))).collect()
 }
 
-/// What most images of the first relations come from.
+/// Likely cause of the images of the first relations.
 fn likely(look: Look, sheet: &WindowSheet, width: usize) -> Vec<Line<'static>> {
     const MAX_LIKELY: usize = 4;
     let rows = sheet.window.relations.iter().zip(&sheet.relations);
@@ -133,7 +133,7 @@ fn likely(look: Look, sheet: &WindowSheet, width: usize) -> Vec<Line<'static>> {
     lines
 }
 
-/// What would have saved images of all the WAL.
+/// Settings that would have saved images in all of the WAL.
 pub(super) fn savings(look: Look, wal: &WalSurvey, width: usize) -> Vec<Line<'static>> {
     let Some(savings) = &wal.savings else {
         let words = if wal.is_complete { "" } else { "what would have saved images: being replayed" };

@@ -14,7 +14,7 @@ const HEADER_BYTES: usize = 12;
 const LINK_AT: usize = 4;
 const LINK: u16 = 0x3FFF;
 
-/// What stands where an entry was, in the low 2 bits of the first word.
+/// Kind of mark where an entry was, in the low 2 bits of the first word.
 const REDIRECT: u8 = 1;
 const DEAD: u8 = 2;
 const PLACEHOLDER: u8 = 3;
@@ -24,7 +24,7 @@ pub(super) fn is_leaf(special: &[u8]) -> bool {
     u16_at(special, 0).is_some_and(|flags| flags & LEAF != 0)
 }
 
-/// An entry as it stands on a page or in a record. Of a mark only its kind is kept.
+/// An entry as on a page or in a record. For a mark only its kind is kept.
 pub(super) fn entry(bytes: &[u8]) -> Entry {
     let state = bytes.first()? & 3;
     if state == 0 { Some(bytes.into()) } else { mark(state) }
@@ -38,7 +38,7 @@ fn next_of(entry: &[u8]) -> Option<u16> {
     if entry.len() < HEADER_BYTES { None } else { Some(u16_at(entry, LINK_AT)? & LINK) }
 }
 
-/// Links a live entry to another. Of a mark nothing is said: it has no link, and where one is needed it is of another page.
+/// Links a live entry to another. Marks are skipped: a mark has no link, and where one is needed it belongs to another page.
 fn link(entry: &mut [u8], next: u16) {
     if entry.len() < HEADER_BYTES {
         return;
@@ -91,7 +91,7 @@ impl ListItems {
         }
     }
 
-    /// Links the head of a chain to a new entry, which leads on to what came next until then.
+    /// Links the head of a chain to a new entry, which points to the former next entry.
     fn link_after(&mut self, head: u16, item: u16, next: u16) -> Result<(), Misfit> {
         let Some(old) = self.entry_mut(head)? else { return Ok(()) };
         let fits = next_of(old) == Some(next);
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(items, list(&[live(3, b'a'), live(0, b'b'), live(2, b'c')]));
         // A new chain.
         assert_eq!(items.apply(&add(4, 0, &live(0, b'd'))), Some(Ok(())));
-        // The head leads elsewhere: it is of a later page, or of an earlier one.
+        // The head points elsewhere: it belongs to a later page, or to an earlier one.
         let mut later = list(&[live(3, b'a'), live(0, b'b')]);
         assert_eq!(later.apply(&add(3, 1, &live(2, b'c'))), Some(Err(Misfit::Differs { item: 1 })));
     }
