@@ -322,7 +322,7 @@ fn neighbours_that_do_not_fit_are_put_together_and_lose_nothing() {
                 rest = others;
                 assert_eq!(row.wal_bytes, field(own, "wal_bytes"), "{major} {max_rows}");
                 assert_eq!(row.distinct_blocks, field(own, "distinct_blocks"));
-                let Tally { records, record_bytes, fpi_count, fpi_bytes, fpi_raw_bytes } = row.tally;
+                let Tally { records, record_bytes, fpi_count, fpi_bytes, fpi_raw_bytes, .. } = row.tally;
                 for (sum, name) in [
                     (records, "records"),
                     (record_bytes, "record_bytes"),

@@ -2,6 +2,7 @@
 //!
 //! Every segment is read on its own; the parts are put together in order. See [`collect`] for how.
 
+pub mod bill;
 mod block_map;
 pub(crate) mod block_set;
 pub(crate) mod bucket_rows;

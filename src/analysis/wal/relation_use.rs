@@ -4,6 +4,7 @@ use rustc_hash::FxHashMap;
 
 use super::block_set::{BlockSet, RecentBlocks};
 use crate::parsers::page_kind::access_method_name;
+use crate::parsers::wal::heap_row::OldRow;
 use crate::parsers::wal::names::{
     RM_BRIN, RM_BTREE, RM_GIN, RM_GIST, RM_HASH, RM_HEAP, RM_HEAP2, RM_SEQUENCE, RM_SPGIST,
 };
@@ -38,6 +39,14 @@ pub struct RelationUse {
     pub deletes: u64,
     /// Block references of ordinary records that build their page anew.
     pub new_pages: u64,
+    /// Records that hold the whole old row (`REPLICA IDENTITY FULL`), and bytes of these rows.
+    pub old_rows: u64,
+    pub old_row_bytes: u64,
+    /// Bytes of the columns of a key that records hold of old rows.
+    pub old_key_bytes: u64,
+    /// Records with an old row or a key of it, whose end was not kept, and bytes of these.
+    unsure_old_rows: u64,
+    unsure_old_bytes: u64,
     /// Resource managers whose records touched it: a bit for each of the built-in ones.
     pub(super) rmgrs: u32,
 }
@@ -134,10 +143,36 @@ impl RelationUse {
             (&mut self.hot_updates, other.hot_updates),
             (&mut self.deletes, other.deletes),
             (&mut self.new_pages, other.new_pages),
+            (&mut self.old_rows, other.old_rows),
+            (&mut self.old_row_bytes, other.old_row_bytes),
+            (&mut self.old_key_bytes, other.old_key_bytes),
+            (&mut self.unsure_old_rows, other.unsure_old_rows),
+            (&mut self.unsure_old_bytes, other.unsure_old_bytes),
         ] {
             *own = own.saturating_add(other);
         }
         self.rmgrs |= other.rmgrs;
+    }
+
+    /// Records with a whole old row, and bytes of these rows. One whose end was not kept is as the others of its relation.
+    pub(crate) fn all_old_rows(&self) -> (u64, u64) {
+        if self.old_rows == 0 && self.old_key_bytes > 0 {
+            return (0, 0);
+        }
+        let records = self.old_rows.saturating_add(self.unsure_old_rows);
+        (records, self.old_row_bytes.saturating_add(self.unsure_old_bytes))
+    }
+
+    #[inline(never)]
+    fn add_old_row(&mut self, old: OldRow) {
+        let bytes = u64::from(old.bytes);
+        let (records, sum) = match old.is_whole {
+            Some(true) => (Some(&mut self.old_rows), &mut self.old_row_bytes),
+            Some(false) => (None, &mut self.old_key_bytes),
+            None => (Some(&mut self.unsure_old_rows), &mut self.unsure_old_bytes),
+        };
+        *sum = sum.saturating_add(bytes);
+        records.into_iter().for_each(|records| *records = records.saturating_add(1));
     }
 
     /// Counts what a record did; once for each relation that it touches.
@@ -185,6 +220,11 @@ impl RelationUses {
             // References to one relation follow each other, but for records of two relations, which are images alone.
             if before != Some(block.rel) {
                 of.add_work(work, is_moved);
+                if matches!(work, Work::Update | Work::HotUpdate | Work::Delete)
+                    && let Some(old) = OldRow::of(record)
+                {
+                    of.add_old_row(old);
+                }
                 before = Some(block.rel);
             }
             if is_ordinary {
@@ -221,6 +261,13 @@ impl RelationUses {
     #[must_use]
     pub fn of(&self, rel: RelFileLocator) -> RelationUse {
         self.uses.get(&rel).copied().unwrap_or_default()
+    }
+
+    /// Records with a whole old row, and bytes of these rows, of all relations.
+    pub(crate) fn old_rows(&self) -> (u64, u64) {
+        self.uses.values().map(RelationUse::all_old_rows).fold((0, 0), |sum, own| {
+            (u64::saturating_add(sum.0, own.0), u64::saturating_add(sum.1, own.1))
+        })
     }
 
     /// Distinct blocks of each relation, in all its forks.

@@ -1,5 +1,9 @@
 //! What one reading of some WAL says of its images: how much there is, whose, when, and what would have saved some.
 
+use std::path::Path;
+
+use rustc_hash::FxHashMap;
+
 use super::counting::Counting;
 use super::names::NameLookup;
 use super::read_wal::ReadWal;
@@ -7,15 +11,21 @@ use super::request::WalRequest;
 use super::segments::{Reading, RunStep};
 use super::source::WalSource;
 use super::watch::WatchWal;
-use crate::analysis::wal::group_key::GroupBy;
-use crate::analysis::wal::group_rows::{GroupRow, group_rows};
+use crate::analysis::wal::bill::WalBill;
+use crate::analysis::wal::group::Groups;
+use crate::analysis::wal::group_key::{GroupBy, Grouping, Key};
+use crate::analysis::wal::group_rows::{GroupRow, RelationFigures};
 use crate::analysis::wal::overview::Overview;
 use crate::analysis::wal::partial::{Counter, ScanPlan};
-use crate::analysis::wal::savings::{SPREADS, Savings};
+use crate::analysis::wal::savings::{Savings, tried_spacings};
+use crate::analysis::wal::relation_use::RelationUses;
 use crate::analysis::wal::stretch::Stretch;
+use crate::analysis::wal::tally::Tally;
 use crate::analysis::wal::whatif::collect::{SegmentTouches, WhatIfReplay};
 use crate::analysis::wal::whatif::compression::{CompressionWhatIf, SampleSize};
-use crate::analysis::wal::whatif::{Spacing, WhatIf, WhatIfPlan};
+use crate::analysis::wal::whatif::{WhatIf, WhatIfPlan};
+use crate::cluster::data_dir::DataDir;
+use crate::cluster::names::RelationNames;
 use crate::inspect::error::InspectError;
 use crate::parsers::wal::block::Keep;
 
@@ -37,14 +47,57 @@ pub struct WalAdvice {
     pub overview: Overview,
     /// What each remedy would have saved.
     pub savings: Savings,
-    /// Relations, those with the most image bytes first.
-    pub relations: Vec<GroupRow>,
+    /// Every byte of it by what it is.
+    pub bill: Option<WalBill>,
+    /// Relations with records or images, and records of none, those with the most bytes first.
+    pub relations: Vec<AdvisedRelation>,
     /// What other settings would have made of it.
     pub what_if: WhatIf,
     /// What compression would have made of its images, if that was asked for.
     pub compression: Option<CompressionWhatIf>,
     /// The WAL that was read.
     pub wal: ReadWal,
+}
+
+/// What one relation costs.
+#[derive(Clone, Debug)]
+pub struct AdvisedRelation {
+    /// Its counts.
+    pub row: GroupRow,
+    /// The type of record that most of its bytes are in, images included, and these bytes.
+    pub main_record: Option<(Key, u64)>,
+}
+
+impl AdvisedRelation {
+    /// One row for each relation, from rows for each type of record of it.
+    fn of(groups: &Groups, uses: Option<&RelationUses>, names: Option<&RelationNames>) -> Vec<Self> {
+        let mut relations: FxHashMap<Key, (Tally, Option<(Key, u64)>)> = FxHashMap::default();
+        for (key, tally) in groups.rows() {
+            let (sum, most) = relations.entry(key.first).or_default();
+            sum.add(&tally);
+            let bytes = tally.combined_bytes();
+            if let Some(record) = key.second.filter(|_| most.is_none_or(|(_, most)| bytes > most)) {
+                *most = Some((record, bytes));
+            }
+        }
+        let blocks = uses.map(RelationUses::distinct_blocks).unwrap_or_default();
+        let rows = relations.into_iter().map(|(key, (tally, main_record))| {
+            let figures = match (key, uses) {
+                (Key::Relation(rel), Some(uses)) => blocks.get(&rel).map(|of| RelationFigures::new(rel, uses, *of, names)),
+                _ => None,
+            };
+            Self { row: GroupRow { key: key.into(), tally, figures }, main_record }
+        });
+        let mut rows: Vec<Self> = rows.collect();
+        rows.sort_unstable_by_key(|one| (std::cmp::Reverse(one.row.tally.combined_bytes()), one.row.key));
+        rows
+    }
+}
+
+/// The data directory that WAL was asked for, if it was one and no names were.
+fn own_data_dir(request: &WalRequest) -> Option<&Path> {
+    let [path] = &request.paths[..] else { return None };
+    (request.names.is_none() && DataDir::open(path).is_ok()).then_some(path)
 }
 
 /// Reads some WAL once, and once more where images are to be compressed again. Damage is a finding, and what could not be
@@ -54,14 +107,17 @@ pub struct WalAdvice {
 /// # Errors
 /// When there is no such WAL, the range is empty, or names were asked for that cannot be read.
 pub fn advise(request: &AdviseRequest, watch: WatchWal<'_>) -> Result<WalAdvice, InspectError> {
-    let mut names = NameLookup::open(request.wal.names.as_deref())?;
+    let mut names = match own_data_dir(&request.wal) {
+        Some(data_dir) => NameLookup::unasked(data_dir),
+        None => NameLookup::open(request.wal.names.as_deref())?,
+    };
     let mut source = WalSource::open_watched(&request.wal, watch)?;
     source.take_names(&names)?;
     let by_interval = ScanPlan { blocks: true, ..source.plan() };
-    let by_relation = ScanPlan { group: Some(GroupBy::Relation.into()), ..source.plan() };
+    let pair = Grouping::pair(GroupBy::Relation, GroupBy::Record);
+    let by_relation = ScanPlan { group: Some(pair), ..source.plan() };
     let (mut intervals, mut relations) = (Counting::new(&by_interval, false), Counting::new(&by_relation, false));
-    let spacings = SPREADS.map(Spacing::Every).to_vec();
-    let what_if_plan = WhatIfPlan { spacings, completion_target: request.completion_target };
+    let what_if_plan = WhatIfPlan { spacings: tried_spacings(), completion_target: request.completion_target };
     let mut replay = WhatIfReplay::new(&what_if_plan, source.set.geometry(), source.set.major());
     let (watched, jobs) = (source.watched(watch), request.wal.jobs);
     let reading = Reading { plan: &by_interval, keep: Keep::Heads, jobs, watched: &watched };
@@ -98,11 +154,16 @@ pub fn advise(request: &AdviseRequest, watch: WatchWal<'_>) -> Result<WalAdvice,
         what_if.mark_part();
         compression.iter_mut().for_each(CompressionWhatIf::mark_part);
     }
-    let groups = by_relation.groups.as_ref();
-    let mut relations =
-        groups.map_or_else(Vec::new, |groups| group_rows(groups, by_relation.uses.as_ref(), names.known()));
-    relations.retain(|row| row.figures.is_some() && row.tally.fpi_bytes > 0);
-    relations.sort_by_key(|row| std::cmp::Reverse(row.tally.fpi_bytes));
+    let uses = by_relation.uses.as_ref();
+    let relations =
+        by_relation.groups.as_ref().map_or_else(Vec::new, |groups| AdvisedRelation::of(groups, uses, names.known()));
+    let old_rows = uses.map(RelationUses::old_rows).unwrap_or_default();
+    let bill = counts.bill(old_rows);
+    let mut savings = Savings::of(&what_if, compression.as_ref(), source.set.major());
+    if let Some(rest) = &counts.rest {
+        savings = savings.and_of_rest(rest, old_rows, source.set.geometry().wal_segment_size);
+    }
+    let savings = savings.with_checkpoints_of(&counts.intervals);
     let overview = Overview::new(
         counts.total,
         counts.wal_bytes,
@@ -113,7 +174,8 @@ pub fn advise(request: &AdviseRequest, watch: WatchWal<'_>) -> Result<WalAdvice,
     );
     Ok(WalAdvice {
         overview,
-        savings: Savings::of(&what_if, compression.as_ref(), source.set.major()),
+        bill,
+        savings,
         relations,
         what_if,
         compression,

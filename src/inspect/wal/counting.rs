@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::stats::WalCounts;
 use super::watch::Watched;
 use crate::analysis::wal::hidden_redo::{NewerImage, NewerImages};
-use crate::analysis::wal::interval::{Folded, Interval, IntervalFold, Reread};
+use crate::analysis::wal::interval::{Folded, IntervalFold, Reread};
 use crate::analysis::wal::partial::{Counter, Counts, ScanPlan, Slice};
 use crate::analysis::wal::resync::collect_resynchronised;
 use crate::analysis::wal::segment::{Visitor, read_segment};
@@ -30,7 +30,7 @@ pub(super) struct Counting<'p> {
 
 impl<'p> Counting<'p> {
     pub(super) fn new(plan: &'p ScanPlan, resynchronise: bool) -> Self {
-        Self { plan, resynchronise, counted: WalCounts::default(), fold: IntervalFold::new(), undecoded: Vec::new() }
+        Self { plan, resynchronise, counted: WalCounts::of(plan), fold: IntervalFold::new(), undecoded: Vec::new() }
     }
 
     /// Takes what segment `index` of a run counts, whose WAL ends at `end_lsn`.
@@ -43,7 +43,11 @@ impl<'p> Counting<'p> {
         watched: &Watched<'_>,
     ) -> Result<(), WalReadError> {
         let (set, plan, resynchronise, counted) = (stretch.set, self.plan, self.resynchronise, &mut self.counted);
-        counted.follow(set.segments()[index].start_lsn.max(plan.start_lsn), end_lsn, extent);
+        let start_lsn = set.segments()[index].start_lsn.max(plan.start_lsn);
+        counted.follow(start_lsn, end_lsn, extent, set.geometry());
+        if let Some(rest) = &mut counted.rest {
+            rest.append(&counts.rest, self.fold.clock().now());
+        }
         counted.total.add(&counts.total());
         self.undecoded.extend(counts.undecoded.take());
         if let Some(uses) = counts.uses.take() {
@@ -70,16 +74,13 @@ impl<'p> Counting<'p> {
 
     /// All that was counted; says what was odd about it.
     pub(super) fn finish(self, findings: &mut Vec<Finding>) -> WalCounts {
-        let Self { plan, mut counted, fold, undecoded, .. } = self;
+        let Self { mut counted, fold, undecoded, .. } = self;
         findings.extend(undecoded.into_iter().map(|error| rules::PAYLOAD.problem(error.to_string())));
         let Folded { intervals, clock, times, since_redo } = fold.finish();
         findings.extend(clock.findings());
         let hidden = intervals.iter().filter_map(|interval| interval.hidden);
         findings.extend(hidden.map(rules::hidden_redo));
         (counted.intervals, counted.times, counted.since_redo) = (intervals, times, since_redo);
-        if plan.group.is_none() {
-            counted.wal_bytes = counted.intervals.iter().map(Interval::wal_bytes).sum();
-        }
         counted
     }
 }

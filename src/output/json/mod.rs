@@ -13,6 +13,7 @@ use crate::report::{Finding, Severity};
 use crate::types::Lsn;
 
 pub(crate) mod bad_page;
+pub(crate) mod bill;
 mod certainty;
 pub mod compression;
 mod dwb;
@@ -32,6 +33,7 @@ pub mod wal;
 pub mod whatif;
 
 use bad_page::BadPageJson;
+use bill::BillJson;
 use compression::CompressionJson;
 pub use dwb::{BATCH_COLUMNS, BatchJson, FileJson, RingJson, TOP_RELATIONS, USUAL_BATCH_COLUMNS};
 use dwb_size::{BufferNeedJson, BufferTrialJson, DirtiedJson};
@@ -97,6 +99,7 @@ pub(crate) enum Item {
     Group(wal::Row),
     Image(Box<ImageJson>),
     Run(Box<RunJson>),
+    Bill(BillJson),
     Saving(Box<SavingJson>),
     Spacing(Box<SpacingJson>),
     Guard(GuardJson),
@@ -150,6 +153,7 @@ impl Item {
             Self::Group(_) => "groups",
             Self::Image(_) => "images",
             Self::Run(_) => "runs",
+            Self::Bill(_) => "bill",
             Self::Saving(_) => "savings",
             Self::Spacing(_) => "spacings",
             Self::Guard(_) => "guards",
@@ -175,7 +179,7 @@ pub fn schemas(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
         T::json_schema(generator)
     }
     type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
-    let all: [(&'static str, SchemaOf); 20] = [
+    let all: [(&'static str, SchemaOf); 21] = [
         ("page", of::<PageJson>),
         ("event", of::<EventJson>),
         ("history", of::<HistoryJson>),
@@ -187,6 +191,7 @@ pub fn schemas(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
         ("image", of::<ImageJson>),
         ("run", of::<RunJson>),
         ("damage", of::<DamageJson>),
+        ("bill", of::<BillJson>),
         ("saving", of::<SavingJson>),
         ("spacing", of::<SpacingJson>),
         ("guard", of::<GuardJson>),

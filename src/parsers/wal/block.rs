@@ -368,6 +368,11 @@ impl BodyLayout {
         self.blocks(major, block_size, body).heads
     }
 
+    /// Bytes of the body before the main data.
+    pub(super) const fn main_start(&self) -> u32 {
+        self.main_start
+    }
+
     /// The main data of `body`, which is the one that this layout was decoded from; it comes last. Of a body that was cut,
     /// the part that was kept.
     #[must_use]

@@ -289,7 +289,7 @@ impl Found {
         };
         Self {
             written: Written {
-                tally: Tally { records: 0, record_bytes: 0, fpi_count: 0, fpi_bytes: 0, fpi_raw_bytes: 0 },
+                tally: Tally::default(),
                 raw: 0,
                 headers: 0,
             },
