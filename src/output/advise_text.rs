@@ -6,7 +6,7 @@ use textwrap::core::display_width;
 
 use super::figures::{duration, megabytes, percent, rate, signed_size, size, size_words};
 use super::json::time_text;
-use super::relation_columns::{kind_words, likely_cause_words};
+use super::relation_columns::{cure_words, kind_words, likely_cause_words};
 use super::table::{Fit, plain_table, write_fitted};
 use super::text::{Layout, wrapped};
 use super::whatif_text::{setting_size, setting_time};
@@ -79,7 +79,7 @@ fn left_out(since: &SinceRedo) -> String {
 }
 
 /// So many bytes of the WAL in MB per second and GB a day; empty where times are not known.
-fn rates(overview: &Overview, bytes: f64) -> [String; 2] {
+pub(super) fn rates(overview: &Overview, bytes: f64) -> [String; 2] {
     let per_second = overview.per_second(bytes);
     let a_day = |per_second: f64| megabytes(per_second * SECONDS_A_DAY) / 1024.0;
     [per_second.map(|bytes| rate(megabytes(bytes))), per_second.map(|bytes| rate(a_day(bytes)))].map(Option::unwrap_or_default)
@@ -164,7 +164,7 @@ pub(crate) fn write_savings(
 }
 
 /// How sure the bytes of WAL are that would have been saved.
-fn how_sure(saving: &Saving) -> String {
+pub(super) fn how_sure(saving: &Saving) -> String {
     match (saving.and_fewer_checkpoints, saving.wal_certainty) {
         // Fewer checkpoints save images on top of it.
         (true, _) => Certainty::AtLeast.to_string(),
@@ -268,10 +268,20 @@ pub(crate) fn write_relations(
     let numbers = if is_wide { 1..7 } else { 1..4 };
     write_fitted(out, layout, table, &Fit::default().numbers(numbers).words(header.len() - 1))?;
     match others {
-        (0, _) => Ok(()),
-        (1, bytes) => writeln!(out, "  and 1 more relation, {}", size_words(bytes)),
-        (more, bytes) => writeln!(out, "  and {more} more relations, {}", size_words(bytes)),
+        (0, _) => {}
+        (1, bytes) => writeln!(out, "  and 1 more relation, {}", size_words(bytes))?,
+        (more, bytes) => writeln!(out, "  and {more} more relations, {}", size_words(bytes))?,
     }
+    let mut named: Vec<&str> = Vec::new();
+    let causes = rows.iter().filter_map(|line| line.row.figures.as_ref()?.likely_cause);
+    for cause in causes {
+        let name = likely_cause_words(&cause);
+        if !named.contains(&name) {
+            named.push(name);
+            wrapped(out, layout, "  ", 4, &format!("{name}: {}", cure_words(&cause)))?;
+        }
+    }
+    Ok(())
 }
 
 /// A relation as it is shown: its name, and the type of record that most of its bytes are in.

@@ -65,6 +65,11 @@ impl WalRest {
         self.page_header_bytes = self.page_header_bytes.saturating_add(page_header_bytes(start, end, geometry));
     }
 
+    /// So many bytes of headers are not of the WAL that is counted.
+    pub(crate) fn leave_out_headers(&mut self, bytes: u64) {
+        self.page_header_bytes = self.page_header_bytes.saturating_sub(bytes);
+    }
+
     /// Bytes that segment switches left unused.
     #[must_use]
     pub fn unused_bytes(&self) -> u64 {

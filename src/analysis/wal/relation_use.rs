@@ -8,9 +8,10 @@ use crate::parsers::wal::heap_row::OldRow;
 use crate::parsers::wal::names::{
     RM_BRIN, RM_BTREE, RM_GIN, RM_GIST, RM_HASH, RM_HEAP, RM_HEAP2, RM_SEQUENCE, RM_SPGIST,
 };
+use crate::parsers::wal::prune::freezes;
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::records::Work;
-use crate::types::{Oid, RelFileLocator};
+use crate::types::{BlockNumber, Oid, RelFileLocator};
 
 /// Counts over the records that refer to a relation's blocks, in all its forks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,6 +28,12 @@ pub struct RelationUse {
     /// Images in records of vacuum: freezing, dead rows, the visibility map, deletions from an index.
     pub vacuum_images: u64,
     pub vacuum_records: u64,
+    /// Those of them that are known to freeze rows, and those that are known not to.
+    pub freeze_records: u64,
+    pub other_vacuum_records: u64,
+    /// Those of `changes` that are of another block than the one before.
+    pub jumps: u64,
+    last_block: Option<BlockNumber>,
     pub inserts: u64,
     /// Records that insert many rows at once, as `COPY` does.
     pub multi_inserts: u64,
@@ -136,6 +143,9 @@ impl RelationUse {
             (&mut self.whole_page_images, other.whole_page_images),
             (&mut self.vacuum_images, other.vacuum_images),
             (&mut self.vacuum_records, other.vacuum_records),
+            (&mut self.freeze_records, other.freeze_records),
+            (&mut self.other_vacuum_records, other.other_vacuum_records),
+            (&mut self.jumps, other.jumps),
             (&mut self.inserts, other.inserts),
             (&mut self.multi_inserts, other.multi_inserts),
             (&mut self.updates, other.updates),
@@ -212,6 +222,7 @@ impl RelationUses {
         let work = record.kind().work();
         // Block 1 is the old page; 2 and 3 are pages of the map (heap_xlog_update).
         let is_moved = work == Work::Update && record.block_heads().any(|(id, _)| id == 1);
+        let freezes = if work == Work::Vacuum { freezes(record) } else { None };
         let is_ordinary = !record.header.is_images();
         let mut before: Option<RelFileLocator> = None;
         for (_, block) in record.block_heads() {
@@ -225,10 +236,17 @@ impl RelationUses {
                 {
                     of.add_old_row(old);
                 }
+                match freezes {
+                    Some(true) => of.freeze_records = of.freeze_records.saturating_add(1),
+                    Some(false) => of.other_vacuum_records = of.other_vacuum_records.saturating_add(1),
+                    None => {}
+                }
                 before = Some(block.rel);
             }
             if is_ordinary {
                 of.changes = of.changes.saturating_add(1);
+                let is_jump = of.last_block.replace(block.block) != Some(block.block);
+                of.jumps = of.jumps.saturating_add(u64::from(is_jump));
                 of.new_pages = of.new_pages.saturating_add(u64::from(block.will_init()));
             }
             if let Some(image) = block.image {

@@ -12,16 +12,23 @@ use crate::parsers::wal::version::Major;
 /// How many times as far apart checkpoints are proposed to be.
 const SPREADS: [u32; 2] = [2, 4];
 
-/// Values of `max_wal_size` that are tried, from the default on, each twice the one before.
-const TRIED_SIZES: u32 = 7;
+/// Values of `max_wal_size` in GB and of `checkpoint_timeout` in minutes that are tried together, from the defaults on.
+const TRIED: [(u64, u32); 10] = [
+    (1, 5),
+    (1, 15),
+    (1, 60),
+    (2, 15),
+    (4, 15),
+    (4, 60),
+    (8, 30),
+    (16, 30),
+    (32, 60),
+    (64, 60),
+];
 
-/// Values of `checkpoint_timeout` that are tried with each, in seconds, from the default on.
-const TRIED_TIMEOUTS: [u32; 4] = [300, 900, 1800, 3600];
-
-/// Settings under which the WAL is replayed, so that one of them can be proposed: sizes ascending, timeouts within each.
+/// Settings under which the WAL is replayed, so that one of them can be proposed, the smallest first.
 pub(crate) fn tried_spacings() -> Vec<Spacing> {
-    let sizes = (0..TRIED_SIZES).map(|doubled| 1_u64 << 30 << doubled);
-    sizes.flat_map(|bytes| TRIED_TIMEOUTS.map(|seconds| Spacing::Both { bytes, seconds })).collect()
+    TRIED.map(|(gb, minutes)| Spacing::Both { bytes: gb << 30, seconds: minutes * 60 }).to_vec()
 }
 
 /// A way to write fewer images, with the figures that it rests on.
@@ -299,7 +306,7 @@ fn of_double_write(what_if: &WhatIf) -> Option<Saving> {
     let column = |guard: Guard| columns.iter().find(|column| column.guard == guard);
     let now: &GuardColumn = column(Guard::FullPageWrites).filter(|column| column.is_actual)?;
     let then = column(Guard::DoubleWrite)?;
-    Some(Saving {
+    (then.image_bytes < now.image_bytes).then(|| Saving {
         remedy: Remedy::DoubleWrite { stay_bytes: then.image_bytes, pages: then.buffer_pages.unwrap_or_default() },
         images: now.images.saturating_sub(then.images),
         image_bytes: less(now.image_bytes, then.image_bytes),

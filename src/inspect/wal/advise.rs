@@ -10,9 +10,9 @@ use super::read_wal::ReadWal;
 use super::request::WalRequest;
 use super::segments::{Reading, RunStep};
 use super::source::WalSource;
+use super::stats::WalCounts;
 use super::watch::WatchWal;
 use crate::analysis::wal::bill::WalBill;
-use crate::analysis::wal::group::Groups;
 use crate::analysis::wal::group_key::{GroupBy, Grouping, Key};
 use crate::analysis::wal::group_rows::{GroupRow, RelationFigures};
 use crate::analysis::wal::overview::Overview;
@@ -25,7 +25,6 @@ use crate::analysis::wal::whatif::collect::{SegmentTouches, WhatIfReplay};
 use crate::analysis::wal::whatif::compression::{CompressionWhatIf, SampleSize};
 use crate::analysis::wal::whatif::{WhatIf, WhatIfPlan};
 use crate::cluster::data_dir::DataDir;
-use crate::cluster::names::RelationNames;
 use crate::inspect::error::InspectError;
 use crate::parsers::wal::block::Keep;
 
@@ -70,9 +69,10 @@ pub struct AdvisedRelation {
 
 impl AdvisedRelation {
     /// One row for each relation, from rows for each type of record of it.
-    fn of(groups: &Groups, uses: Option<&RelationUses>, names: Option<&RelationNames>) -> Vec<Self> {
+    pub(super) fn of(counted: &WalCounts, names: &NameLookup) -> Vec<Self> {
+        let (uses, names) = (counted.uses.as_ref(), names.known());
         let mut relations: FxHashMap<Key, (Tally, Option<(Key, u64)>)> = FxHashMap::default();
-        for (key, tally) in groups.rows() {
+        for (key, tally) in counted.rows() {
             let (sum, most) = relations.entry(key.first).or_default();
             sum.add(&tally);
             let bytes = tally.combined_bytes();
@@ -113,67 +113,16 @@ pub fn advise(request: &AdviseRequest, watch: WatchWal<'_>) -> Result<WalAdvice,
     };
     let mut source = WalSource::open_watched(&request.wal, watch)?;
     source.take_names(&names)?;
-    let by_interval = ScanPlan { blocks: true, ..source.plan() };
-    let pair = Grouping::pair(GroupBy::Relation, GroupBy::Record);
-    let by_relation = ScanPlan { group: Some(pair), ..source.plan() };
-    let (mut intervals, mut relations) = (Counting::new(&by_interval, false), Counting::new(&by_relation, false));
     let what_if_plan = WhatIfPlan { spacings: tried_spacings(), completion_target: request.completion_target };
-    let mut replay = WhatIfReplay::new(&what_if_plan, source.set.geometry(), source.set.major());
-    let (watched, jobs) = (source.watched(watch), request.wal.jobs);
-    let reading = Reading { plan: &by_interval, keep: Keep::Heads, jobs, watched: &watched };
-    let begin = |stretch: &Stretch<'_>, index| {
-        let counter = |plan| Counter::new(stretch.set, index, plan, &[]);
-        ((counter(&by_interval), counter(&by_relation)), SegmentTouches::new(stretch, index))
-    };
-    source.each_segment(&reading, begin, |stretch, step| {
-        let (part, end_lsn) = match step {
-            RunStep::Segment(part, end_lsn) => (part, end_lsn),
-            RunStep::End(end_lsn) => {
-                end_lsn.into_iter().for_each(|end_lsn| replay.end_run(end_lsn));
-                return intervals.end_run(stretch, &watched);
-            }
-        };
-        let segment = (part.index, &part.extent);
-        let ((by_interval, by_relation), touches) = &mut part.found;
-        intervals.take(stretch, segment, &mut by_interval.counts, end_lsn, &watched)?;
-        relations.take(stretch, segment, &mut by_relation.counts, end_lsn, &watched)?;
-        replay.take(stretch, part.index, part.from, touches, &|bytes| watched.advance(bytes))
-    });
-    let counts = intervals.finish(&mut source.findings);
-    // The same records again: what was odd about them has been said.
-    let by_relation = relations.finish(&mut Vec::new());
+    let Surveyed { counts, by_relation, what_if, compression } =
+        source.survey(&what_if_plan, request.sample, request.wal.jobs, watch);
     if !source.coverage.is_interrupted() && by_relation.has_unnamed(&names) {
-        source.find_names(&mut names, jobs);
+        source.find_names(&mut names, request.wal.jobs);
     }
-    let (mut what_if, _, _) = replay.finish();
-    source.coverage.examined = counts.total.records;
-    source.note_range_without_wal();
-    let mut compression =
-        request.sample.and_then(|size| source.once_more(|source| source.recompress(size, jobs, watch)));
-    if !source.is_whole() {
-        what_if.mark_part();
-        compression.iter_mut().for_each(CompressionWhatIf::mark_part);
-    }
-    let uses = by_relation.uses.as_ref();
-    let relations =
-        by_relation.groups.as_ref().map_or_else(Vec::new, |groups| AdvisedRelation::of(groups, uses, names.known()));
-    let old_rows = uses.map(RelationUses::old_rows).unwrap_or_default();
-    let bill = counts.bill(old_rows);
-    let mut savings = Savings::of(&what_if, compression.as_ref(), source.set.major());
-    if let Some(rest) = &counts.rest {
-        savings = savings.and_of_rest(rest, old_rows, source.set.geometry().wal_segment_size);
-    }
-    let savings = savings.with_checkpoints_of(&counts.intervals);
-    let overview = Overview::new(
-        counts.total,
-        counts.wal_bytes,
-        counts.from.zip(counts.to),
-        &counts.intervals,
-        &counts.times,
-        counts.since_redo,
-    );
+    let relations = AdvisedRelation::of(&by_relation, &names);
+    let (bill, savings) = bill_and_savings(&source, &counts, &by_relation, &what_if, compression.as_ref());
     Ok(WalAdvice {
-        overview,
+        overview: overview_of(&counts),
         bill,
         savings,
         relations,
@@ -181,4 +130,93 @@ pub fn advise(request: &AdviseRequest, watch: WatchWal<'_>) -> Result<WalAdvice,
         compression,
         wal: ReadWal::of(source, names),
     })
+}
+
+/// What one reading of some WAL gives, or two where images are compressed again.
+#[derive(Debug)]
+pub(super) struct Surveyed {
+    /// By checkpoint interval.
+    pub(super) counts: WalCounts,
+    /// By relation and type of record, with what was done with each relation.
+    pub(super) by_relation: WalCounts,
+    pub(super) what_if: WhatIf,
+    pub(super) compression: Option<CompressionWhatIf>,
+}
+
+impl WalSource {
+    /// Counts the range by interval and by relation, replays it under `settings`, and compresses a sample of its images again.
+    pub(super) fn survey(
+        &mut self,
+        settings: &WhatIfPlan,
+        sample: Option<SampleSize>,
+        jobs: usize,
+        watch: WatchWal<'_>,
+    ) -> Surveyed {
+        let by_interval = ScanPlan { blocks: true, ..self.plan() };
+        let pair = Grouping::pair(GroupBy::Relation, GroupBy::Record);
+        let by_relation = ScanPlan { group: Some(pair), ..self.plan() };
+        let (mut intervals, mut relations) = (Counting::new(&by_interval, false), Counting::new(&by_relation, false));
+        let mut replay = WhatIfReplay::new(settings, self.set.geometry(), self.set.major());
+        let watched = self.watched(watch);
+        let reading = Reading { plan: &by_interval, keep: Keep::Heads, jobs, watched: &watched };
+        let begin = |stretch: &Stretch<'_>, index| {
+            let counter = |plan| Counter::new(stretch.set, index, plan, &[]);
+            ((counter(&by_interval), counter(&by_relation)), SegmentTouches::new(stretch, index))
+        };
+        self.each_segment(&reading, begin, |stretch, step| {
+            let (part, end_lsn) = match step {
+                RunStep::Segment(part, end_lsn) => (part, end_lsn),
+                RunStep::End(end_lsn) => {
+                    end_lsn.into_iter().for_each(|end_lsn| replay.end_run(end_lsn));
+                    return intervals.end_run(stretch, &watched);
+                }
+            };
+            let segment = (part.index, &part.extent);
+            let ((by_interval, by_relation), touches) = &mut part.found;
+            intervals.take(stretch, segment, &mut by_interval.counts, end_lsn, &watched)?;
+            relations.take(stretch, segment, &mut by_relation.counts, end_lsn, &watched)?;
+            replay.take(stretch, part.index, part.from, touches, &|bytes| watched.advance(bytes))
+        });
+        let counts = intervals.finish(&mut self.findings);
+        // The same records again: what was odd about them has been said.
+        let by_relation = relations.finish(&mut Vec::new());
+        let (mut what_if, _, _) = replay.finish();
+        self.coverage.examined = counts.total.records;
+        self.note_range_without_wal();
+        let mut compression =
+            sample.and_then(|size| self.once_more(|source| source.recompress(size, jobs, watch)));
+        if !self.is_whole() {
+            what_if.mark_part();
+            compression.iter_mut().for_each(CompressionWhatIf::mark_part);
+        }
+        Surveyed { counts, by_relation, what_if, compression }
+    }
+}
+
+/// Every byte of the WAL, and what each remedy would have saved of it.
+pub(super) fn bill_and_savings(
+    source: &WalSource,
+    counts: &WalCounts,
+    by_relation: &WalCounts,
+    what_if: &WhatIf,
+    compression: Option<&CompressionWhatIf>,
+) -> (Option<WalBill>, Savings) {
+    let old_rows = by_relation.uses.as_ref().map(RelationUses::old_rows).unwrap_or_default();
+    let mut savings = Savings::of(what_if, compression, source.set.major());
+    if let Some(rest) = &counts.rest {
+        savings = savings.and_of_rest(rest, old_rows, source.set.geometry().wal_segment_size);
+    }
+    (counts.bill(old_rows), savings.with_checkpoints_of(&counts.intervals))
+}
+
+/// The WAL in a few figures.
+pub(super) fn overview_of(counts: &WalCounts) -> Overview {
+    Overview::new(
+        counts.total,
+        counts.wal_bytes,
+        counts.from.zip(counts.to),
+        &counts.intervals,
+        &counts.times,
+        counts.since_redo,
+    )
 }

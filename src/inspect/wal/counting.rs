@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::stats::WalCounts;
 use super::watch::Watched;
 use crate::analysis::wal::hidden_redo::{NewerImage, NewerImages};
-use crate::analysis::wal::interval::{Folded, IntervalFold, Reread};
+use crate::analysis::wal::interval::{Folded, Interval, IntervalFold, Reread};
 use crate::analysis::wal::partial::{Counter, Counts, ScanPlan, Slice};
 use crate::analysis::wal::resync::collect_resynchronised;
 use crate::analysis::wal::segment::{Visitor, read_segment};
@@ -74,12 +74,19 @@ impl<'p> Counting<'p> {
 
     /// All that was counted; says what was odd about it.
     pub(super) fn finish(self, findings: &mut Vec<Finding>) -> WalCounts {
-        let Self { mut counted, fold, undecoded, .. } = self;
+        let Self { plan, mut counted, fold, undecoded, .. } = self;
         findings.extend(undecoded.into_iter().map(|error| rules::PAYLOAD.problem(error.to_string())));
         let Folded { intervals, clock, times, since_redo } = fold.finish();
         findings.extend(clock.findings());
         let hidden = intervals.iter().filter_map(|interval| interval.hidden);
         findings.extend(hidden.map(rules::hidden_redo));
+        if plan.group.is_none() {
+            // The header of a first page whose first record is a redo point is in no interval.
+            let bytes: u64 = intervals.iter().map(Interval::wal_bytes).sum();
+            let more = counted.wal_bytes.saturating_sub(bytes);
+            counted.rest.iter_mut().for_each(|rest| rest.leave_out_headers(more));
+            counted.wal_bytes = bytes;
+        }
         (counted.intervals, counted.times, counted.since_redo) = (intervals, times, since_redo);
         counted
     }
