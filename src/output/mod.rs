@@ -27,6 +27,7 @@ pub(crate) mod hexdump;
 pub(crate) mod history_text;
 #[cfg(feature = "tables")]
 pub(crate) mod innodb_text;
+pub(crate) mod kept_text;
 pub mod json;
 pub(crate) mod markup;
 pub mod next_step_text;

@@ -154,7 +154,7 @@ fn write_counts(out: &mut dyn Write, part: &str, of: &str, samples: &[(String, &
 }
 
 /// One metric: what it is, its type, its samples.
-fn family(out: &mut dyn Write, name: &str, help: &str, samples: &[(String, String)]) -> io::Result<()> {
+pub(super) fn family(out: &mut dyn Write, name: &str, help: &str, samples: &[(String, String)]) -> io::Result<()> {
     if samples.is_empty() {
         return Ok(());
     }
@@ -162,7 +162,7 @@ fn family(out: &mut dyn Write, name: &str, help: &str, samples: &[(String, Strin
     samples.iter().try_for_each(|(labels, value)| writeln!(out, "{PREFIX}{name}{labels} {value}"))
 }
 
-fn label_set(labels: &[(&str, Cow<'_, str>)]) -> String {
+pub(super) fn label_set(labels: &[(&str, Cow<'_, str>)]) -> String {
     let labels = labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value)));
     format!("{{{}}}", labels.collect::<Vec<_>>().join(","))
 }

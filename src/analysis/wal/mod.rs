@@ -25,6 +25,7 @@ pub(crate) mod group_rows;
 pub mod hidden_redo;
 pub mod interval;
 pub mod interval_rows;
+pub(crate) mod kept;
 pub(crate) mod last_checkpoint;
 pub(crate) mod likely_cause;
 pub mod lost;

@@ -23,7 +23,9 @@ use crate::output::json::bill::BillJson;
 use crate::output::json::savings::{SAVING_COLUMNS, SavingJson};
 use crate::output::json::wal::{Naming, group_row};
 use crate::output::json::{Item, lsn_text, time_text};
+use crate::output::kept_text::{keeper_words, kept_sentence, most};
 use crate::output::sink::CsvShape;
+use crate::output::text::wrapped;
 use crate::output::wal_columns::put_tally;
 use crate::output::wal_text::name_of;
 use crate::parsers::wal::version::Major;
@@ -75,7 +77,7 @@ pub(super) fn run(args: &AdviseArgs, out: &mut dyn Write) -> Result<Outcome, Sto
     let bar = ByteBar::new(args.progress);
     let advice = advise(&request, &|done, total| bar.at(done, total))?;
     drop(bar);
-    let WalAdvice { overview, bill, savings, relations, what_if, wal, .. } = advice;
+    let WalAdvice { overview, bill, savings, relations, kept, what_if, wal, .. } = advice;
     let ReadWal { origin, names, findings, coverage } = wal;
     let naming = Naming {
         major: origin.major,
@@ -97,8 +99,12 @@ pub(super) fn run(args: &AdviseArgs, out: &mut dyn Write) -> Result<Outcome, Sto
             sink.item(&item)?;
             number += 1;
         }
+        let mostly = kept.as_ref().and_then(most);
         let mut totals = figures(&overview);
         for (name, value) in [
+            ("pg_wal_bytes", json!(kept.as_ref().map(|kept| kept.bytes))),
+            ("pg_wal_mostly_kept_by", json!(mostly.map(|row| keeper_words(&row.keeper)))),
+            ("pg_wal_kept_alone_bytes", json!(mostly.map(|row| row.alone_bytes))),
             ("relations_in_all", json!(relations.len())),
             ("replayed_from", json!(what_if.replayed_from.map(lsn_text))),
             ("major", json!(origin.major.map(Major::number))),
@@ -111,6 +117,9 @@ pub(super) fn run(args: &AdviseArgs, out: &mut dyn Write) -> Result<Outcome, Sto
     let layout = args.common.output.layout();
     write_overview(out, layout, &overview)?;
     if overview.range.is_some() {
+        if let Some(kept) = &kept {
+            wrapped(out, layout, "", 0, &kept_sentence(kept))?;
+        }
         if let Some(bill) = &bill {
             write_bill(out, layout, bill, &overview)?;
         }

@@ -5,6 +5,7 @@ use std::path::Path;
 use rustc_hash::FxHashMap;
 
 use super::counting::Counting;
+use super::kept::kept_of_paths;
 use super::names::NameLookup;
 use super::read_wal::ReadWal;
 use super::request::WalRequest;
@@ -15,6 +16,7 @@ use super::watch::WatchWal;
 use crate::analysis::wal::bill::WalBill;
 use crate::analysis::wal::group_key::{GroupBy, Grouping, Key};
 use crate::analysis::wal::group_rows::{GroupRow, RelationFigures};
+use crate::analysis::wal::kept::KeptWal;
 use crate::analysis::wal::overview::Overview;
 use crate::analysis::wal::partial::{Counter, ScanPlan};
 use crate::analysis::wal::savings::{Savings, tried_spacings};
@@ -54,6 +56,8 @@ pub struct WalAdvice {
     pub what_if: WhatIf,
     /// What compression would have made of its images, if that was asked for.
     pub compression: Option<CompressionWhatIf>,
+    /// What keeps `pg_wal`, where a data directory was named.
+    pub(crate) kept: Option<KeptWal>,
     /// The WAL that was read.
     pub wal: ReadWal,
 }
@@ -123,6 +127,7 @@ pub fn advise(request: &AdviseRequest, watch: WatchWal<'_>) -> Result<WalAdvice,
     let (bill, savings) = bill_and_savings(&source, &counts, &by_relation, &what_if, compression.as_ref());
     Ok(WalAdvice {
         overview: overview_of(&counts),
+        kept: kept_of_paths(&request.wal.paths).map(|report| report.wal),
         bill,
         savings,
         relations,

@@ -8,6 +8,7 @@ pub(crate) mod dwb_size;
 pub mod export;
 pub mod follow;
 pub mod images;
+pub(crate) mod kept;
 pub mod names;
 pub(crate) mod read_wal;
 pub mod recompress;

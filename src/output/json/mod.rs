@@ -21,6 +21,7 @@ pub(crate) mod dwb_size;
 pub mod export;
 pub mod history;
 pub(crate) mod image;
+pub(crate) mod kept;
 pub mod innodb;
 pub mod page;
 pub mod page_at;
@@ -40,6 +41,7 @@ use dwb_size::{BufferNeedJson, BufferTrialJson, DirtiedJson};
 use export::ExportedFileJson;
 use history::HistoryJson;
 use image::ImageJson;
+use kept::KeptJson;
 use page::{ComparisonJson, EventJson, PageJson};
 use page_at::PageAtJson;
 use page_change::PageChangeJson;
@@ -99,6 +101,7 @@ pub(crate) enum Item {
     Group(wal::Row),
     Image(Box<ImageJson>),
     Run(Box<RunJson>),
+    Kept(KeptJson),
     Bill(BillJson),
     Saving(Box<SavingJson>),
     Spacing(Box<SpacingJson>),
@@ -153,6 +156,7 @@ impl Item {
             Self::Group(_) => "groups",
             Self::Image(_) => "images",
             Self::Run(_) => "runs",
+            Self::Kept(_) => "kept",
             Self::Bill(_) => "bill",
             Self::Saving(_) => "savings",
             Self::Spacing(_) => "spacings",
@@ -179,7 +183,7 @@ pub fn schemas(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
         T::json_schema(generator)
     }
     type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
-    let all: [(&'static str, SchemaOf); 21] = [
+    let all: [(&'static str, SchemaOf); 22] = [
         ("page", of::<PageJson>),
         ("event", of::<EventJson>),
         ("history", of::<HistoryJson>),
@@ -191,6 +195,7 @@ pub fn schemas(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
         ("image", of::<ImageJson>),
         ("run", of::<RunJson>),
         ("damage", of::<DamageJson>),
+        ("kept", of::<KeptJson>),
         ("bill", of::<BillJson>),
         ("saving", of::<SavingJson>),
         ("spacing", of::<SpacingJson>),
