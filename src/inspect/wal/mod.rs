@@ -10,6 +10,7 @@ pub mod follow;
 pub mod images;
 pub(crate) mod kept;
 pub mod names;
+pub(crate) mod own;
 pub(crate) mod read_wal;
 pub mod recompress;
 #[cfg(feature = "tables")]
