@@ -82,7 +82,8 @@ fn left_out(since: &SinceRedo) -> String {
 pub(super) fn rates(overview: &Overview, bytes: f64) -> [String; 2] {
     let per_second = overview.per_second(bytes);
     let a_day = |per_second: f64| megabytes(per_second * SECONDS_A_DAY) / 1024.0;
-    [per_second.map(|bytes| rate(megabytes(bytes))), per_second.map(|bytes| rate(a_day(bytes)))].map(Option::unwrap_or_default)
+    [per_second.map(|bytes| rate(megabytes(bytes))), per_second.map(|bytes| rate(a_day(bytes)))]
+        .map(Option::unwrap_or_default)
 }
 
 /// Writes every byte of the WAL by what it is.
@@ -112,7 +113,11 @@ pub fn bill_words(row: &BillRow, rhythm: Option<SwitchRhythm>) -> String {
         BillPart::OldRows => format!("old rows in {} (REPLICA IDENTITY FULL)", of("record")),
         BillPart::Unused => match rhythm {
             Some(SwitchRhythm { every_s, is_regular: true }) => {
-                format!("unused after {}, one every {}: archive_timeout, probably", of("segment switch"), duration(every_s))
+                format!(
+                    "unused after {}, one every {}: archive_timeout, probably",
+                    of("segment switch"),
+                    duration(every_s)
+                )
             }
             Some(SwitchRhythm { every_s, .. }) => format!(
                 "unused after {}, in no rhythm (middle distance {}): pg_switch_wal() or backups, probably",

@@ -102,7 +102,10 @@ pub(crate) fn kept_sentence(wal: &KeptWal) -> String {
         None if wal.rows.iter().any(|row| row.keeper != Keeper::Recycled && row.bytes > 0) => {
             let keepers = wal.rows.iter().filter(|row| row.keeper != Keeper::Recycled && row.bytes > 0);
             let names: Vec<String> = keepers.map(|row| keeper_words(&row.keeper)).collect();
-            format!("{all}, kept by {}; each old one by more than one of them. pg_walfpi kept shows all", names.join(", "))
+            format!(
+                "{all}, kept by {}; each old one by more than one of them. pg_walfpi kept shows all",
+                names.join(", ")
+            )
         }
         None => all,
     }

@@ -103,12 +103,22 @@ pub(crate) const fn cure_words(cause: &LikelyCause) -> &'static str {
         LikelyCause::WholePages { .. } => {
             "expected of CREATE INDEX, CLUSTER, VACUUM FULL and rewrites: run them less often, or when the archive has room"
         }
-        LikelyCause::Vacuum { .. } => "vacuum large tables less often in one go, or make checkpoints rarer while it runs",
-        LikelyCause::Freeze { .. } => "freeze rows as they are loaded (COPY with FREEZE), or VACUUM (FREEZE) right after the load",
+        LikelyCause::Vacuum { .. } => {
+            "vacuum large tables less often in one go, or make checkpoints rarer while it runs"
+        }
+        LikelyCause::Freeze { .. } => {
+            "freeze rows as they are loaded (COPY with FREEZE), or VACUUM (FREEZE) right after the load"
+        }
         LikelyCause::RandomKeys { .. } => "use keys that grow (bigint identity, uuidv7), or make checkpoints rarer",
         LikelyCause::HashIndex { .. } => "use a btree index if keys grow, or make checkpoints rarer",
-        LikelyCause::GinIndex { .. } => "keep fastupdate on with a larger gin_pending_list_limit, or make checkpoints rarer",
-        LikelyCause::FullPages { .. } => "set a lower fillfactor (such as 90), so that updates stay in their page and are HOT",
-        LikelyCause::IndexedColumns { .. } => "drop the index on the column that is updated, or move the column to a table of its own",
+        LikelyCause::GinIndex { .. } => {
+            "keep fastupdate on with a larger gin_pending_list_limit, or make checkpoints rarer"
+        }
+        LikelyCause::FullPages { .. } => {
+            "set a lower fillfactor (such as 90), so that updates stay in their page and are HOT"
+        }
+        LikelyCause::IndexedColumns { .. } => {
+            "drop the index on the column that is updated, or move the column to a table of its own"
+        }
     }
 }

@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use serde_json::Value;
 
-use super::escape::printable;
 use super::advise_text::bill_words;
+use super::escape::printable;
 use super::figures::{percent, size, size_words};
 use super::json::wal::{Naming, group_by_name, key_columns, key_row};
 use super::relation_columns;

@@ -48,7 +48,10 @@ fn slots_archiver_and_segments_are_those_of_the_server() {
     for (slot, restart) in ["behind", "new"].into_iter().zip(restarts) {
         assert_eq!(lsn(row("slot", slot)["from_lsn"].as_str().unwrap()), restart, "{slot}");
     }
-    assert_eq!((&row("slot", "behind")["is_logical"], &row("slot", "new")["is_logical"]), (&false.into(), &true.into()));
+    assert_eq!(
+        (&row("slot", "behind")["is_logical"], &row("slot", "new")["is_logical"]),
+        (&false.into(), &true.into())
+    );
     // What the server says it would remove without the slot stays no more once it is dropped.
     let alone = row("slot", "behind")["segments"].as_u64().unwrap();
     assert!(alone >= 6, "{rows:?}");

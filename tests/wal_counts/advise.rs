@@ -200,7 +200,11 @@ fn rows_of_the_bill_add_up_to_the_wal() {
         for by in ["checkpoint", "relation", "rmgr"] {
             let (stats, _) = json_of(&["stats", "--by", by, data.to_str().unwrap()]);
             let field = |name: &str| stats["summary"][name].as_u64().unwrap();
-            assert_eq!([field("unused_bytes"), field("padding_bytes")], [bytes("unused"), bytes("padding")], "{major} {by}");
+            assert_eq!(
+                [field("unused_bytes"), field("padding_bytes")],
+                [bytes("unused"), bytes("padding")],
+                "{major} {by}"
+            );
             // An interval that begins with the first record has not the header before it.
             let more = field("wal_bytes") - summary["wal_bytes"].as_u64().unwrap();
             assert_eq!(field("page_header_bytes"), bytes("page_headers") + more, "{major} {by}");

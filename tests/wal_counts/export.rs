@@ -464,8 +464,12 @@ fn spark_runs_jobs_side_by_side_and_gives_what_stats_counts() {
     let archive = out.path().join("archive");
     copy_tree(&data(18).join("pg_wal"), &archive);
     let by_segment = json(&walfpi(&["stats", "--by", "segment", "--format", "json", arg(&archive)]));
-    let written: Vec<String> =
-        by_segment["groups"].as_array().unwrap().iter().map(|row| row["segment"].as_str().unwrap().to_owned()).collect();
+    let written: Vec<String> = by_segment["groups"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["segment"].as_str().unwrap().to_owned())
+        .collect();
     for name in segments_of(&archive).iter().filter(|name| !written.contains(name)) {
         fs::remove_file(archive.join(name)).unwrap();
     }

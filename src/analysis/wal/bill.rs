@@ -80,7 +80,7 @@ impl WalRest {
     /// `None` where too few tell their time.
     #[must_use]
     pub fn rhythm(&self) -> Option<SwitchRhythm> {
-        /// Fewer distances are no rhythm.
+        /// Fewer distances show no rhythm.
         const MIN_DISTANCES: usize = 4;
         /// Commits tell the time, and come when they come; the server looks for its timeouts now and then.
         const SLACK_US: i64 = 1_500_000;
@@ -90,7 +90,10 @@ impl WalRest {
         let median = *apart.get(apart.len() / 2).filter(|_| apart.len() >= MIN_DISTANCES)?;
         let slack = (median / 4).max(SLACK_US);
         let near = apart.iter().filter(|one| one.abs_diff(median) <= slack.unsigned_abs()).count();
-        Some(SwitchRhythm { every_s: median as f64 / 1e6, is_regular: median > 0 && near * 3 >= apart.len() * 2 })
+        Some(SwitchRhythm {
+            every_s: median as f64 / 1e6,
+            is_regular: median > 0 && near.saturating_mul(3) >= apart.len().saturating_mul(2),
+        })
     }
 }
 

@@ -74,21 +74,25 @@ pub(crate) struct KeptWal {
     pub(crate) last: Option<String>,
 }
 
+/// Whether one of them keeps the segment of this number.
+type Keeps<'a> = Box<dyn Fn(u64) -> bool + 'a>;
+
 /// Says who keeps which segment. `needed_from`: the redo point of the last checkpoint; in 10 that of the one before.
 pub(crate) fn kept_wal(found: &WalKeepers, needed_from: Lsn, segment_size: u32) -> KeptWal {
     let size = u64::from(segment_size).max(1);
-    let segment_of = |lsn: Lsn| lsn.0 / size;
+    let in_segments = |bytes: u64| bytes.checked_div(size).unwrap_or_default();
+    let segment_of = |lsn: Lsn| in_segments(lsn.0);
     let last = found.segments.iter().filter(|file| file.is_written).max_by_key(|file| file.number);
     let end = last.map_or_else(|| segment_of(needed_from), |last| last.number.max(segment_of(needed_from)));
     let ready: BTreeSet<u64> = found.ready.iter().copied().collect();
-    let mut wants: Vec<(Keeper, Option<Lsn>, Box<dyn Fn(u64) -> bool + '_>)> = Vec::new();
+    let mut wants: Vec<(Keeper, Option<Lsn>, Keeps<'_>)> = Vec::new();
     let redo = segment_of(needed_from);
     wants.push((Keeper::Checkpoint, Some(needed_from), Box::new(move |number| number >= redo)));
     for slot in &found.slots {
         let state = slot.state;
         let from = state.restart_lsn.filter(|_| !state.is_invalidated);
         // No slot keeps more than this.
-        let limit = found.settings.max_slot_bytes.map_or(0, |bytes| end.saturating_sub(bytes / size));
+        let limit = found.settings.max_slot_bytes.map_or(0, |bytes| end.saturating_sub(in_segments(bytes)));
         let first = from.map(|lsn| segment_of(lsn).max(limit));
         let keeper = Keeper::Slot {
             name: slot.name.clone(),
@@ -101,7 +105,7 @@ pub(crate) fn kept_wal(found: &WalKeepers, needed_from: Lsn, segment_size: u32) 
     if !ready.is_empty() {
         wants.push((Keeper::Archiver, None, Box::new(|number| ready.contains(&number))));
     }
-    let keep_segments = found.settings.wal_keep_bytes / size;
+    let keep_segments = in_segments(found.settings.wal_keep_bytes);
     if keep_segments > 0 {
         let first = end.saturating_sub(keep_segments);
         wants.push((Keeper::KeepSize, None, Box::new(move |number| number >= first)));
@@ -154,12 +158,8 @@ mod tests {
             size_bytes: SIZE.into(),
             is_written: number <= 10,
         };
-        let state = SlotState {
-            is_logical: true,
-            is_temporary: false,
-            restart_lsn: Some(Lsn(3 << 20)),
-            is_invalidated: false,
-        };
+        let state =
+            SlotState { is_logical: true, is_temporary: false, restart_lsn: Some(Lsn(3 << 20)), is_invalidated: false };
         WalKeepers {
             segments: (1..=12).map(file).collect(),
             slots: vec![Slot { name: "s".to_owned(), state }],
@@ -180,8 +180,7 @@ mod tests {
     #[test]
     fn what_only_one_keeps_goes_when_it_is_released() {
         let all = rows(&found(KeepSettings::default()));
-        let wanted =
-            [("archiver", 2, 1), ("checkpoint", 2, 0), ("nothing", 1, 1), ("recycled", 2, 2), ("slot", 8, 5)];
+        let wanted = [("archiver", 2, 1), ("checkpoint", 2, 0), ("nothing", 1, 1), ("recycled", 2, 2), ("slot", 8, 5)];
         assert_eq!(all, wanted);
     }
 

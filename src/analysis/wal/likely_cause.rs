@@ -141,7 +141,11 @@ mod tests {
         let random = RelationUse { changes: 9900, jumps: 9700, images: 366, ..RelationUse::default() };
         let cause = LikelyCause::RandomKeys { changes: 9900, jumps: 9700, blocks: 130 };
         assert_eq!(LikelyCause::of(BTREE, &random, 130), Some(cause));
-        assert_eq!(LikelyCause::of(BTREE, &RelationUse { jumps: 300, ..random }, 130), None, "one page after the other");
+        assert_eq!(
+            LikelyCause::of(BTREE, &RelationUse { jumps: 300, ..random }, 130),
+            None,
+            "one page after the other"
+        );
         assert_eq!(LikelyCause::of(BTREE, &random, 49), None, "few pages");
         let hash = RelationKind::Index(Some(IndexMethod::Hash));
         assert_eq!(LikelyCause::of(hash, &random, 130), Some(LikelyCause::HashIndex { changes: 9900, blocks: 130 }));
@@ -165,7 +169,11 @@ mod tests {
         let hinted = RelationUse { hint_images: 51, changes: 50, ..images(100) };
         assert_eq!(of(hinted), Some(LikelyCause::HintBits { images: 51 }));
         assert_eq!(of(RelationUse { changes: 51, ..hinted }), Some(LikelyCause::HintBits { images: 51 }));
-        assert_eq!(of(RelationUse { changes: 51, vacuum_records: 51, ..hinted }), None, "vacuum would have written them");
+        assert_eq!(
+            of(RelationUse { changes: 51, vacuum_records: 51, ..hinted }),
+            None,
+            "vacuum would have written them"
+        );
         assert_eq!(of(RelationUse { hint_images: 50, vacuum_images: 50, ..images(100) }), None);
         assert_eq!(
             of(RelationUse { whole_page_images: 90, ..images(100) }),

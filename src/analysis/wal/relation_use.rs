@@ -33,7 +33,7 @@ pub struct RelationUse {
     pub other_vacuum_records: u64,
     /// Those of `changes` that are of another block than the one before.
     pub jumps: u64,
-    last_block: Option<BlockNumber>,
+    pub(super) last_block: Option<BlockNumber>,
     pub inserts: u64,
     /// Records that insert many rows at once, as `COPY` does.
     pub multi_inserts: u64,
@@ -52,8 +52,8 @@ pub struct RelationUse {
     /// Bytes of the columns of a key that records hold of old rows.
     pub old_key_bytes: u64,
     /// Records with an old row or a key of it, whose end was not kept, and bytes of these.
-    unsure_old_rows: u64,
-    unsure_old_bytes: u64,
+    pub(super) unsure_old_rows: u64,
+    pub(super) unsure_old_bytes: u64,
     /// Resource managers whose records touched it: a bit for each of the built-in ones.
     pub(super) rmgrs: u32,
 }
@@ -283,9 +283,10 @@ impl RelationUses {
 
     /// Records with a whole old row, and bytes of these rows, of all relations.
     pub(crate) fn old_rows(&self) -> (u64, u64) {
-        self.uses.values().map(RelationUse::all_old_rows).fold((0, 0), |sum, own| {
-            (u64::saturating_add(sum.0, own.0), u64::saturating_add(sum.1, own.1))
-        })
+        self.uses
+            .values()
+            .map(RelationUse::all_old_rows)
+            .fold((0, 0), |sum, own| (u64::saturating_add(sum.0, own.0), u64::saturating_add(sum.1, own.1)))
     }
 
     /// Distinct blocks of each relation, in all its forks.

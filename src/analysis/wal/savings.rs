@@ -13,22 +13,12 @@ use crate::parsers::wal::version::Major;
 const SPREADS: [u32; 2] = [2, 4];
 
 /// Values of `max_wal_size` in GB and of `checkpoint_timeout` in minutes that are tried together, from the defaults on.
-const TRIED: [(u64, u32); 10] = [
-    (1, 5),
-    (1, 15),
-    (1, 60),
-    (2, 15),
-    (4, 15),
-    (4, 60),
-    (8, 30),
-    (16, 30),
-    (32, 60),
-    (64, 60),
-];
+const TRIED: [(u64, u32); 10] =
+    [(1, 5), (1, 15), (1, 60), (2, 15), (4, 15), (4, 60), (8, 30), (16, 30), (32, 60), (64, 60)];
 
 /// Settings under which the WAL is replayed, so that one of them can be proposed, the smallest first.
 pub(crate) fn tried_spacings() -> Vec<Spacing> {
-    TRIED.map(|(gb, minutes)| Spacing::Both { bytes: gb << 30, seconds: minutes * 60 }).to_vec()
+    TRIED.map(|(gb, minutes)| Spacing::Both { bytes: gb << 30, seconds: minutes.saturating_mul(60) }).to_vec()
 }
 
 /// A way to write fewer images, with the figures that it rests on.

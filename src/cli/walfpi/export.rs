@@ -155,7 +155,8 @@ pub(super) fn run(args: &ExportArgs, out: &mut dyn Write) -> Result<Outcome, Sto
     }
     let state = if export.wal.coverage.is_interrupted() { ": broken off" } else { "" };
     let names: Vec<&str> = request.tables.iter().map(|table| table.name()).collect();
-    let (name, files, directory) = (names.join(", "), export.files.len(), printable(&args.directory.display().to_string()));
+    let (name, files, directory) =
+        (names.join(", "), export.files.len(), printable(&args.directory.display().to_string()));
     writeln!(out, "\n{rows} rows of {name} in {files} files written to {directory}{state}")?;
     Ok(closing.end_text(out, args.common.output.layout())?.into())
 }

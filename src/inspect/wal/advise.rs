@@ -19,8 +19,8 @@ use crate::analysis::wal::group_rows::{GroupRow, RelationFigures};
 use crate::analysis::wal::kept::KeptWal;
 use crate::analysis::wal::overview::Overview;
 use crate::analysis::wal::partial::{Counter, ScanPlan};
-use crate::analysis::wal::savings::{Savings, tried_spacings};
 use crate::analysis::wal::relation_use::RelationUses;
+use crate::analysis::wal::savings::{Savings, tried_spacings};
 use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::tally::Tally;
 use crate::analysis::wal::whatif::collect::{SegmentTouches, WhatIfReplay};
@@ -87,7 +87,9 @@ impl AdvisedRelation {
         let blocks = uses.map(RelationUses::distinct_blocks).unwrap_or_default();
         let rows = relations.into_iter().map(|(key, (tally, main_record))| {
             let figures = match (key, uses) {
-                (Key::Relation(rel), Some(uses)) => blocks.get(&rel).map(|of| RelationFigures::new(rel, uses, *of, names)),
+                (Key::Relation(rel), Some(uses)) => {
+                    blocks.get(&rel).map(|of| RelationFigures::new(rel, uses, *of, names))
+                }
                 _ => None,
             };
             Self { row: GroupRow { key: key.into(), tally, figures }, main_record }
@@ -188,8 +190,7 @@ impl WalSource {
         let (mut what_if, _, _) = replay.finish();
         self.coverage.examined = counts.total.records;
         self.note_range_without_wal();
-        let mut compression =
-            sample.and_then(|size| self.once_more(|source| source.recompress(size, jobs, watch)));
+        let mut compression = sample.and_then(|size| self.once_more(|source| source.recompress(size, jobs, watch)));
         if !self.is_whole() {
             what_if.mark_part();
             compression.iter_mut().for_each(CompressionWhatIf::mark_part);

@@ -19,8 +19,8 @@ use super::watch::{WatchWal, Watched};
 use crate::analysis::in_order::in_order;
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::analysis::wal::partial::ScanPlan;
-use crate::analysis::wal::tally::Tally;
 use crate::analysis::wal::segment::{Visitor, read_segment};
+use crate::analysis::wal::tally::Tally;
 use crate::cluster::open::AccessError;
 use crate::cluster::wal::WalSet;
 use crate::inspect::error::InspectError;
@@ -209,8 +209,7 @@ pub(crate) fn wal_export(request: &ExportRequest, watch: WatchWal<'_>) -> Result
         let geometry = source.set.geometry();
         let facts =
             RowFacts { intervals: &counts.intervals, segment_size: geometry.wal_segment_size, relation: &relation };
-        let of_records: Vec<Table> =
-            request.tables.iter().copied().filter(|table| *table != Table::Images).collect();
+        let of_records: Vec<Table> = request.tables.iter().copied().filter(|table| *table != Table::Images).collect();
         let mut written = Vec::new();
         if !of_records.is_empty() {
             let watched = Watched::new(&second, all_bytes);

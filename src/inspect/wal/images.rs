@@ -87,7 +87,8 @@ impl WalSource {
             for (block, cause) in with_image.zip(&causes) {
                 let Some(image) = block.image.filter(|_| selection.takes(record, &block, *cause)) else { continue };
                 let stored_bytes = image.bytes.len();
-                let found = FoundImage { record, block: &block, image: &image, stored_bytes, cause: *cause, old_lsn: None };
+                let found =
+                    FoundImage { record, block: &block, image: &image, stored_bytes, cause: *cause, old_lsn: None };
                 if let Err(error) = visit(notes, &found) {
                     failed = Some(error);
                     return ControlFlow::Break(());
@@ -127,7 +128,9 @@ impl WalSource {
             }
             let cause = classifier.cause(record, block, image, *old_lsn);
             if failed.is_none() && selection.takes(record, block, cause) {
-                failed = visit(&FoundImage { record, block, image, stored_bytes: *stored_bytes, cause, old_lsn: *old_lsn }).err();
+                failed =
+                    visit(&FoundImage { record, block, image, stored_bytes: *stored_bytes, cause, old_lsn: *old_lsn })
+                        .err();
                 stopped.store(failed.is_some(), Ordering::Relaxed);
             }
         };

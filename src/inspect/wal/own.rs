@@ -73,19 +73,23 @@ impl OwnSegments {
         let numbers: BTreeSet<u64> = known.iter().map(|known| set.segments()[known.index].segment.number).collect();
         let all = self.last.saturating_sub(self.first).saturating_add(1);
         let missing = all.saturating_sub(numbers.range(self.first..=self.last).count() as u64);
-        let first_missing = numbers.range(self.first..=self.last).zip(self.first..).find(|(found, wanted)| **found != *wanted);
+        let first_missing =
+            numbers.range(self.first..=self.last).zip(self.first..).find(|(found, wanted)| **found != *wanted);
         let part = |from: Lsn| SkippedPart::LsnRange { start: Some(from), end: Some(self.end_lsn()) };
         if missing > 0 {
             let read_through = || self.first.saturating_add(all.saturating_sub(missing));
             let number = first_missing.map_or_else(read_through, |(_, wanted)| wanted);
             let from = Lsn(number.saturating_mul(self.segment_size.into()));
-            findings.push(OWN_MISSING.problem(format!("{missing} own segments were not read, the first begins at {from}")));
+            findings
+                .push(OWN_MISSING.problem(format!("{missing} own segments were not read, the first begins at {from}")));
             coverage.skip(part(from), SkipReason::SegmentsMissing);
             return;
         }
         let input_ends = matches!(ended, Some(EndReason::Limit | EndReason::InputEnds | EndReason::CutShort { .. }));
         if let Some(to) = to.filter(|to| input_ends && *to < self.end_lsn()) {
-            let what = format!("the record at or after {to} starts in the last own segment and goes on in the next one, which is missing");
+            let what = format!(
+                "the record at or after {to} starts in the last own segment and goes on in the next one, which is missing"
+            );
             findings.push(OWN_CUT.problem(what));
             coverage.skip(part(to), SkipReason::SegmentsMissing);
         }

@@ -49,8 +49,10 @@ pub(crate) fn wal_report(request: &WalReportRequest, watch: WatchWal<'_>) -> Res
     let mut source = WalSource::open_watched(&request.wal, watch)?;
     source.take_names(&names)?;
     let jobs = request.wal.jobs;
-    let settings =
-        WhatIfPlan { spacings: tried_spacings().into_iter().chain(usual_spacings()).collect(), completion_target: None };
+    let settings = WhatIfPlan {
+        spacings: tried_spacings().into_iter().chain(usual_spacings()).collect(),
+        completion_target: None,
+    };
     let Surveyed { counts, by_relation, mut what_if, compression } =
         source.survey(&settings, request.compression, jobs, watch);
     let (bill, savings) = bill_and_savings(&source, &counts, &by_relation, &what_if, compression.as_ref());

@@ -288,11 +288,7 @@ impl Found {
             SampleSize::UpTo(room) => room,
         };
         Self {
-            written: Written {
-                tally: Tally::default(),
-                raw: 0,
-                headers: 0,
-            },
+            written: Written { tally: Tally::default(), raw: 0, headers: 0 },
             all: Sizes { images: 0, raw: 0, stored: [0; METHODS], headers: [0; METHODS] },
             unreadable: UnreadableImages::default(),
             sample: Lowest::new(room),

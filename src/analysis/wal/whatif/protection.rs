@@ -193,9 +193,7 @@ impl GuardCounts {
                     }
                 }
                 // A base backup switches images on.
-                Guard::DoubleWrite | Guard::Off => {
-                    less([first, hints_off], saved(hints_off, self.saved_first))
-                }
+                Guard::DoubleWrite | Guard::Off => less([first, hints_off], saved(hints_off, self.saved_first)),
             }
         };
         Protection {

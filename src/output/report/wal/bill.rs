@@ -46,7 +46,11 @@ impl WalReport<'_> {
         };
         let headings = ["setting", "saves", "MB/s", "GB a day", "how sure", "why and at what price"];
         if !self.savings.rows.is_empty() {
-            to.table("What would have saved some; savings do not add up", headings, self.savings.rows.iter().map(saved));
+            to.table(
+                "What would have saved some; savings do not add up",
+                headings,
+                self.savings.rows.iter().map(saved),
+            );
         }
         let relation = |one: &CostlyRelation| {
             [
