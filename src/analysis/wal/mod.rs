@@ -48,6 +48,7 @@ pub mod stretch;
 pub mod tail;
 pub mod tally;
 pub(crate) mod time_buckets;
+pub(crate) mod time_groups;
 pub mod timeline;
 pub(crate) mod undecoded;
 pub(crate) mod unreadable;

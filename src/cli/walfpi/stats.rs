@@ -9,7 +9,7 @@ use super::PROGRAM;
 use super::args::{CommonArgs, path_texts};
 use super::follow::{FollowArgs, run_follow};
 use super::time_args::length_of_time;
-use super::times::{run_since_redo, run_times};
+use super::times::{run_since_redo, run_time_groups, run_times};
 use crate::analysis::wal::bill::BillPart;
 use crate::analysis::wal::group_key::{GroupBy, Grouping};
 use crate::analysis::wal::group_rows::GroupRow;
@@ -56,7 +56,9 @@ use crate::parsers::wal::version::Major;
 /// With --by time, a record counts at the time that it tells (commits and aborts do), or at the latest one told before it,
 /// so that a long transaction counts where it is not interrupted by others at the time before. Rows are whole periods of
 /// --bucket, in UTC; rates are those over the whole period, of the bytes of records. With --by since-redo, images are
-/// counted by how long after the redo point they were written, over all intervals whose times are known.
+/// counted by how long after the redo point they were written, over all intervals whose times are known. With --by
+/// time,relation (or rmgr, record, database, tablespace, fork) each period has its largest groups, three or --top N, and
+/// spikes stand below: periods with more than three times the bytes of the middle one, and whose they are.
 ///
 /// With two keys the finer one decides what counts where. With relation,cause an image counts for its relation and its
 /// cause, all else that a record says of a block for the relation and no cause, and the rest of the record with its first
@@ -184,6 +186,11 @@ impl By {
         })
     }
 
+    /// True for what periods of time can be divided by.
+    const fn goes_with_time(self) -> bool {
+        matches!(self, Self::Relation | Self::Rmgr | Self::Record | Self::Database | Self::Tablespace | Self::Fork)
+    }
+
     /// What rows are grouped by; `None`: checkpoint intervals.
     fn grouping(keys: &[Self]) -> Result<Option<Grouping>, UsageError> {
         match keys {
@@ -254,7 +261,7 @@ impl Sort {
 const USUAL_BUCKET_US: i64 = 300_000_000;
 
 pub(super) fn run(args: &StatsArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
-    if args.bucket.is_some() && !matches!(args.by[..], [By::Time]) {
+    if args.bucket.is_some() && !matches!(args.by[..], [By::Time] | [By::Time, _]) {
         return Err(UsageError::BucketWithoutTime.into());
     }
     if args.follow.follow {
@@ -274,6 +281,11 @@ pub(super) fn run(args: &StatsArgs, out: &mut dyn Write) -> Result<Outcome, Stop
         [By::Time] => {
             let shown = ShownRows { sort: args.sort, top: args.top, max_rows: args.max_rows() };
             return run_times(&args.common, work, (args.bucket_us(), args.resync), &args.relation, shown, out);
+        }
+        [By::Time, second] if second.goes_with_time() => {
+            let Some(key) = second.key() else { return Err(UsageError::LoneKey.into()) };
+            let times = (args.bucket_us(), args.resync);
+            return run_time_groups(&args.common, work, times, (key, &args.relation), args.top, out);
         }
         [By::SinceRedo] if args.top.is_some() || args.sort.is_some() => return Err(UsageError::FixedRows.into()),
         [By::SinceRedo] => return run_since_redo(&args.common, work, (args.resync, &args.relation), out),

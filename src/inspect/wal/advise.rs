@@ -190,7 +190,9 @@ impl WalSource {
         let (mut what_if, _, _) = replay.finish();
         self.coverage.examined = counts.total.records;
         self.note_range_without_wal();
-        let mut compression = sample.and_then(|size| self.once_more(|source| source.recompress(size, jobs, watch)));
+        let mut compression = sample.and_then(|size| {
+            self.once_more(|source| source.recompress_of(size, Some(counts.total.fpi_count), jobs, watch))
+        });
         if !self.is_whole() {
             what_if.mark_part();
             compression.iter_mut().for_each(CompressionWhatIf::mark_part);
