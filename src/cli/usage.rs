@@ -21,7 +21,9 @@ pub enum UsageError {
     #[error("--by names the same key twice: name it once, or another one beside it")]
     SameKeys,
     /// A key that has no other beside it.
-    #[error("--by time and --by since-redo stand alone: no other key can be beside them")]
+    #[error(
+        "--by since-redo stands alone, and --by time but for time,relation (or rmgr, record, fork, database, tablespace)"
+    )]
     LoneKey,
     /// Rows that are always the same.
     #[error("--by since-redo has the same five rows in the same order for any WAL: leave out --top and --sort")]

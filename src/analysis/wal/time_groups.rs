@@ -136,7 +136,7 @@ impl TimeGroups {
         const TIMES: u64 = 3;
         const MIN_STRETCHES: u64 = 5;
         let timed = || rows.iter().filter_map(|row| Some((row.start?, row)));
-        let Some((first, last)) = timed().next().zip(timed().last()) else { return Vec::new() };
+        let Some((first, last)) = timed().next().zip(timed().next_back()) else { return Vec::new() };
         let all = last.0.us_since(first.0).checked_div(self.bucket_us).unwrap_or(0).unsigned_abs().saturating_add(1);
         let mut bytes: Vec<u64> = timed().map(|(_, row)| row.total.combined_bytes()).collect();
         bytes.sort_unstable();
