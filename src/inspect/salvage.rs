@@ -48,7 +48,10 @@ pub struct SalvageRequest {
 /// # Errors
 /// When there is nothing to read rows from, no server prints them, or nothing may be written there.
 pub fn salvage(request: &SalvageRequest, watch: &dyn Fn() -> ControlFlow<()>) -> Result<SalvageReport, InspectError> {
-    let opened = Salvage::open(&request.path, request.major)?;
+    let mut opened = Salvage::open(&request.path, request.major)?;
+    if let [name] = request.databases.as_slice() {
+        opened.name_database(name);
+    }
     refuse_without_wal(&request.wal)?;
     let wal = wal_facts(&opened, request)?;
     let options = SalvageOptions {

@@ -36,7 +36,7 @@ fn shown(name: &[u8]) -> String {
 }
 
 fn full_name(table: &TableReport) -> String {
-    format!("{}.{}.{}", shown(&table.database), shown(&table.schema), shown(&table.name))
+    printable(&format!("{}.{}.{}", table.database, table.schema, table.name))
 }
 
 impl std::fmt::Display for NotSalvaged {
@@ -106,11 +106,10 @@ pub fn tables_csv(report: &SalvageReport) -> Vec<u8> {
                 table.not_printed,
                 table.unreadable,
             ];
-            let mut fields: Vec<Vec<u8>> = vec![table.database.clone(), table.schema.clone(), table.name.clone()];
-            fields.extend([rows, uncertain, deleted].map(String::into_bytes));
-            fields.extend(numbers.map(|number| number.to_string().into_bytes()));
-            fields.push(table.is_guessed.to_string().into_bytes());
-            fields.push(table.problem.as_ref().map_or_else(String::new, ToString::to_string).into_bytes());
+            let mut fields = vec![table.database.clone(), table.schema.clone(), table.name.clone(), rows, uncertain, deleted];
+            fields.extend(numbers.map(|number| number.to_string()));
+            fields.push(table.is_guessed.to_string());
+            fields.push(table.problem.as_ref().map_or_else(String::new, ToString::to_string));
             writer.write_record(fields)
         })
     });

@@ -305,7 +305,7 @@ impl ServerProgram {
     /// Runs statements on a cluster of `init`, one session without network. Statements end with a semicolon and two line ends.
     pub(crate) fn session(
         &self,
-        data: &Path,
+        (data, database): (&Path, &str),
         script: &Path,
         (log, owner, limit): (&Path, Owner, Duration),
         watch: &dyn Fn() -> ControlFlow<()>,
@@ -316,7 +316,7 @@ impl ServerProgram {
         for (name, value) in SESSION_SETTINGS {
             command.arg("-c").arg(format!("{name}={value}"));
         }
-        command.arg("postgres").current_dir(data).stdin(input);
+        command.arg(database).current_dir(data).stdin(input);
         run_command(command, &self.path, log, limit, watch)
     }
 }

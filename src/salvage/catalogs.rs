@@ -19,12 +19,18 @@ use crate::parsers::tuple::columns::ColumnShape;
 use crate::parsers::tuple::index::{IndexEntry, Target, Tid};
 use crate::types::Oid;
 
+/// `pg_largeobject_metadata`.
+const LARGE_OBJECTS: Oid = 2995;
+
 /// Schema of TOAST tables.
 pub(crate) const TOAST_SCHEMA: Oid = 99;
 
 /// Indexes of `pg_class`: by OID, by name and schema, by tablespace and file number; of `pg_attribute`: by name, by number.
 const CLASS_INDEXES: [Oid; 3] = [2662, 2663, 3455];
 const ATTRIBUTE_INDEXES: [Oid; 2] = [2658, 2659];
+
+/// Indexes of `pg_type`: by OID, by name and schema.
+const TYPE_INDEXES: [Oid; 2] = [2703, 2704];
 
 /// Most rows of one catalog that are kept.
 const MAX_ROWS: usize = 8_000_000;
@@ -68,7 +74,6 @@ pub(crate) struct KnownColumn {
     pub modifier: i32,
     pub shape: ColumnShape,
     pub by_value: bool,
-    pub not_null: bool,
     pub is_generated: bool,
     pub is_dropped: bool,
 }
@@ -122,12 +127,14 @@ impl Relation {
 pub(crate) struct Catalogs {
     pub relations: BTreeMap<Oid, Relation>,
     pub schemas: HashMap<Oid, Vec<u8>>,
+    /// Large objects, by `pg_largeobject_metadata`.
+    pub large_objects: Vec<Oid>,
     /// Rows with an OID of a user's object, by catalog.
     pub rows: BTreeMap<Oid, Vec<RawRow>>,
     /// Tuples with a wrong checksum, or whose transactions are unknown.
     pub doubtful_rows: u64,
-    /// Relations that indexes of the catalogs name and `pg_class` does not.
-    pub rebuilt: u64,
+    /// Types that indexes of `pg_type` name and whose rows are lost: name and schema.
+    pub lost_types: HashMap<Oid, (Vec<u8>, Oid)>,
 }
 
 /// Catalogs whose rows are taken up, and where the OID stands by which a row is a user's.
@@ -195,12 +202,16 @@ impl Reader<'_, '_, '_> {
             let rows = rows.into_iter().filter(|row| key == Key::Any || self.key(row, key) >= FIRST_NORMAL_OID).collect();
             found.rows.insert(catalog, rows);
         }
+        let number = oids.get(&LARGE_OBJECTS).copied().unwrap_or(LARGE_OBJECTS);
+        let objects = self.live_rows(number, &mut found.doubtful_rows);
+        found.large_objects = objects.iter().map(|row| self.key(row, Key::Own)).collect();
         found.schemas.extend([(2200, b"public".to_vec()), (11, b"pg_catalog".to_vec())]);
         for row in found.rows.get(&PG_NAMESPACE_OID).into_iter().flatten() {
             if let Some(name) = name_at(row.data(), self.offsets.name()) {
                 found.schemas.insert(self.key(row, Key::Own), name);
             }
         }
+        self.find_lost_types(&mut found);
         self.rebuild_classes(&classes, &mut found);
         self.add_columns(&mut found);
         found
@@ -310,6 +321,25 @@ impl Reader<'_, '_, '_> {
         });
     }
 
+    /// Types whose rows are gone, by the indexes of `pg_type`.
+    fn find_lost_types(&self, found: &mut Catalogs) {
+        let rows = found.rows.get(&PG_TYPE_OID).into_iter().flatten();
+        let there: HashSet<Oid> = rows.map(|row| self.key(row, Key::Own)).collect();
+        let tuples = self.tuples_there(PG_TYPE_OID);
+        let [by_oid, by_name] = TYPE_INDEXES;
+        let mut oids = HashMap::new();
+        self.entries(by_oid, &mut |tid, data| {
+            let is_lost = |oid: &Oid| *oid >= FIRST_NORMAL_OID && !there.contains(oid) && !tuples.contains(&tid);
+            oids.extend(u32_at(data, 0).filter(is_lost).map(|oid| (tid, oid)));
+        });
+        self.entries(by_name, &mut |tid, data| {
+            if let Some((oid, name)) = oids.get(&tid).zip(padded_name(data, 0)) {
+                let schema = u32_at(data, name.len().saturating_add(1).next_multiple_of(4)).unwrap_or_default();
+                found.lost_types.insert(*oid, (name, schema));
+            }
+        });
+    }
+
     /// Rows of `pg_class` that are gone, by its three indexes.
     fn rebuild_classes(&mut self, classes: &[RawRow], found: &mut Catalogs) {
         let [by_oid, by_name, by_file] = CLASS_INDEXES;
@@ -363,7 +393,6 @@ impl Reader<'_, '_, '_> {
                 declared: None,
                 row: None,
             };
-            found.rebuilt = found.rebuilt.saturating_add(1);
             found.relations.insert(*oid, relation);
         }
         let toast: Vec<(Oid, Oid)> = found.relations.values().filter_map(|relation| Some((toast_owner(relation)?, relation.oid))).collect();
@@ -422,7 +451,7 @@ impl Reader<'_, '_, '_> {
         }
         let there = self.tuples_there(PG_ATTRIBUTE_OID);
         let [by_name, by_number] = ATTRIBUTE_INDEXES;
-        let (mut names, mut numbers) = (HashMap::new(), Vec::new());
+        let (mut names, mut numbers, mut has_system_columns) = (HashMap::new(), Vec::new(), HashSet::new());
         self.entries(by_name, &mut |tid, data| {
             if u32_at(data, 0).is_some_and(|rel| wanted.contains(&rel)) {
                 names.extend(padded_name(data, 4).map(|name| (tid, name)));
@@ -430,6 +459,9 @@ impl Reader<'_, '_, '_> {
         });
         self.entries(by_number, &mut |tid, data| {
             let (rel, number) = (u32_at(data, 0).unwrap_or_default(), u16_at(data, 4).unwrap_or_default());
+            if number.cast_signed() < 0 {
+                has_system_columns.insert(rel);
+            }
             if wanted.contains(&rel) && (1..=MAX_COLUMNS).contains(&number) && !there.contains(&tid) {
                 numbers.push((tid, rel, number));
             }
@@ -439,6 +471,12 @@ impl Reader<'_, '_, '_> {
             if let Some(relation) = found.relations.get_mut(&rel) {
                 let column = Column { name, known: None, row: None, is_guessed: false };
                 relation.columns.entry(number).or_insert(column);
+            }
+        }
+        // A table without columns has those of the system alone.
+        for relation in found.relations.values_mut().filter(|relation| relation.declared.is_none()) {
+            if relation.columns.is_empty() && has_system_columns.contains(&relation.oid) {
+                relation.declared = Some(0);
             }
         }
     }
@@ -475,7 +513,6 @@ pub(crate) fn column_of(offsets: &Offsets, row: &RawRow) -> Option<(Oid, u16, Co
         modifier: u32_at(data, offsets.modifier)?.cast_signed(),
         shape: ColumnShape { length, alignment },
         by_value: flag(offsets.by_value)?,
-        not_null: flag(offsets.not_null)?,
         is_generated: offsets.generated.map_or(Some(false), flag)?,
         is_dropped: flag(offsets.is_dropped)?,
     };

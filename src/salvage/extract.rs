@@ -6,25 +6,38 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::catalogs::{Catalogs, Reader, Relation, sequence_value};
+use super::catalogs::{Catalogs, Column, Reader, Relation, sequence_value};
+use super::complete::{complete, guess_shapes};
 use super::fit::with_nulls;
 use super::layout::Offsets;
-use super::out::{Output, copy_file_name};
+use super::out::Output;
 use super::pages::HeapWriter;
 use super::print::Session;
 use super::rows::{Class, Row, Table, scan};
+use super::schema::{Schema, quoted};
 use super::source::{DatabaseFiles, Source};
 use super::templates::Templates;
-use super::toast::{ToastValues, chunks};
+use super::toast::{TOAST_SHAPES, ToastValues, chunks};
 use super::transplant::{Transplant, libraries, relation_file, shapes_of, toast_tables};
 use super::xacts::{WalFacts, Why, Xacts};
 use super::{NotSalvaged, SalvageError, TableReport};
-use crate::parsers::tuple::columns::ColumnShape;
+use crate::cluster::open::{AccessError, Links, ReadFile, read_small};
+use crate::parsers::decode::u32_at;
+use crate::parsers::tuple::columns::{ColumnShape, Stored, row_columns, unpack};
 use crate::rebuild::error::ServerEnd;
 use crate::rebuild::sandbox::{Sandbox, SandboxRun};
 use crate::rebuild::server::ServerRun;
 use crate::rebuild::{RebuildError, SandboxOptions, ServerProgram};
 use crate::types::Oid;
+
+/// `pg_largeobject`.
+const PG_LARGEOBJECT_OID: Oid = 2613;
+
+/// Longest hole of a large object that is written.
+const MAX_HOLE_BYTES: usize = 64 << 20;
+
+/// Longest schema of a user that is read.
+const MAX_SCHEMA_BYTES: u64 = 256 << 20;
 
 /// How long `initdb` may take.
 const INIT_LIMIT: Duration = Duration::from_secs(600);
@@ -78,7 +91,7 @@ impl Work<'_> {
     /// Salvages a database.
     pub fn database(&self, database: &DatabaseFiles, xacts: &mut Xacts<'_>) -> Result<Vec<TableReport>, SalvageError> {
         let offsets = Offsets::of(self.source.major);
-        let catalogs = Reader { source: self.source, database, xacts, offsets }.read();
+        let mut catalogs = Reader { source: self.source, database, xacts, offsets }.read();
         let mut reports: Vec<TableReport> = Vec::new();
         let is_any = catalogs.relations.values().any(|relation| relation.has_rows() && self.is_asked(&catalogs, relation));
         if !is_any {
@@ -88,11 +101,21 @@ impl Work<'_> {
             Some(((server, options), output)) => Some((Fresh::make(self, database, server, options)?, output)),
             None => None,
         };
+        if let (Some((fresh, _)), Some(schema)) = (&sandbox, self.schema) {
+            let given = fresh.schema(self, schema)?;
+            complete(&mut catalogs, &given, &offsets);
+        }
+        for relation in catalogs.relations.values_mut().filter(|relation| relation.has_rows()) {
+            if let Some(files) = database.main_fork(relation.spc_oid, relation.filenode) {
+                guess_shapes(self.source, files, relation);
+            }
+        }
         let wanted = self.wanted(database, &catalogs, &mut reports);
         match sandbox {
             Some((fresh, output)) => {
                 fresh.extract(self, database, &catalogs, wanted, (&mut reports, xacts), output)?;
                 self.sequences(database, &catalogs, output)?;
+                self.large_objects(database, &catalogs, output)?;
             }
             None => {
                 for table in wanted {
@@ -118,7 +141,7 @@ impl Work<'_> {
         let mut wanted = Vec::new();
         let relations = catalogs.relations.values();
         for relation in relations.filter(|relation| relation.has_rows() && self.is_asked(catalogs, relation)) {
-            let mut report = TableReport::of(database.label(), schema_of(catalogs, relation), relation.name.clone());
+            let mut report = TableReport::of(database, &schema_of(catalogs, relation), &relation.name);
             report.oid = relation.oid;
             match shapes_of(relation) {
                 _ if relation.filenode == 0 => report.problem = Some(NotSalvaged::NoFile),
@@ -161,7 +184,9 @@ impl Work<'_> {
         let toast = self.toast(database, catalogs, relation);
         let rel = (database.oid, relation.filenode);
         let is_guessed = report.is_guessed || relation.is_guessed();
-        let read = Table { rel, files, shapes: &table.shapes, is_guessed };
+        let is_made = |column: &Column| column.row.is_none() && column.known.is_some_and(|known| !known.is_dropped);
+        let made = relation.columns.iter().filter(|(_, column)| is_made(column)).map(|(number, _)| *number);
+        let read = Table { rel, files, shapes: &table.shapes, is_guessed, least_columns: made.max().unwrap_or_default() };
         let end = scan(self.source, &read, (xacts, self.wal, &toast), &mut |row| {
             report.add(row);
             show(row);
@@ -185,8 +210,8 @@ impl Work<'_> {
             let mut found = None;
             self.source.pages(files, &mut |_, page| found = found.or_else(|| sequence_value(page)));
             if let Some((value, is_called)) = found {
-                let name = [quoted(&schema_of(catalogs, relation)), quoted(&relation.name)].join(&b"."[..]);
-                let name = String::from_utf8_lossy(&name).replace('\'', "''");
+                let names = [schema_of(catalogs, relation), relation.name.clone()].map(|name| super::in_utf8(&name, database.encoding));
+                let name = names.map(|name| quoted(&name)).join(".").replace('\'', "''");
                 text.extend(format!("SELECT setval('{name}', {value}, {is_called});\n").into_bytes());
             }
         }
@@ -194,14 +219,45 @@ impl Work<'_> {
     }
 }
 
-/// A name as an identifier of SQL.
-pub(super) fn quoted(name: &[u8]) -> Vec<u8> {
-    let mut text = vec![b'"'];
-    for byte in name {
-        text.extend(std::iter::repeat_n(*byte, if *byte == b'"' { 2 } else { 1 }));
+impl Work<'_> {
+    /// Large objects, as statements that make them, and each in a file of its own.
+    fn large_objects(&self, database: &DatabaseFiles, catalogs: &Catalogs, output: &Output) -> Result<(), SalvageError> {
+        let mut objects: BTreeMap<u32, BTreeMap<u32, Vec<u8>>> = BTreeMap::new();
+        for row in catalogs.rows.get(&PG_LARGEOBJECT_OID).into_iter().flatten() {
+            let columns = row_columns(&row.header, &row.tuple, &TOAST_SHAPES);
+            let [Stored::Plain(oid), Stored::Plain(page), data] = columns.as_slice() else { continue };
+            let data = match *data {
+                Stored::Plain(bytes) => bytes.to_vec(),
+                Stored::Compressed { method, raw_bytes, bytes } => unpack(method, raw_bytes, bytes).unwrap_or_default(),
+                _ => continue,
+            };
+            if let Some((oid, page)) = u32_at(oid, 0).zip(u32_at(page, 0)) {
+                objects.entry(oid).or_default().insert(page, data);
+            }
+        }
+        let mut statements = Vec::new();
+        for oid in &catalogs.large_objects {
+            objects.entry(*oid).or_default();
+        }
+        let page_bytes = self.source.block_size / 4;
+        for (oid, pages) in objects {
+            let mut file = output.begin_in(database, "large_objects", &format!("{oid}.bin")).map_err(RebuildError::from)?;
+            let failed = |source| SalvageError::from(RebuildError::from(AccessError::io("write", Path::new("large_objects"), source)));
+            statements.extend(format!("SELECT lo_create({oid});\n").into_bytes());
+            let mut at = 0_u64;
+            for (page, data) in pages {
+                let offset = u64::from(page).saturating_mul(page_bytes as u64);
+                // What no page holds reads as zeros; a hostile page number makes no long file.
+                let gap = usize::try_from(offset.saturating_sub(at)).unwrap_or(usize::MAX).min(MAX_HOLE_BYTES);
+                file.write_all(&vec![0; gap]).and_then(|()| file.write_all(&data)).map_err(failed)?;
+                at = offset.saturating_add(data.len() as u64);
+                let hex: String = data.iter().map(|byte| format!("{byte:02x}")).collect();
+                statements.extend(format!("SELECT lo_put({oid}, {offset}, '\\x{hex}');\n").into_bytes());
+            }
+            file.finish().map_err(RebuildError::from)?;
+        }
+        output.write(database, "large_objects.sql", &statements)
     }
-    text.push(b'"');
-    text
 }
 
 fn schema_of(catalogs: &Catalogs, relation: &Relation) -> Vec<u8> {
@@ -256,6 +312,22 @@ impl<'a> Fresh<'a> {
         session
     }
 
+    /// The catalogs of a database that a schema of the user makes.
+    fn schema(&self, work: &Work<'_>, path: &Path) -> Result<Catalogs, SalvageError> {
+        let text = read_small(path, Links::Follow, MAX_SCHEMA_BYTES).map_err(RebuildError::from)?;
+        // Lines for psql alone.
+        let lines = text.split_inclusive(|byte| *byte == b'\n').filter(|line| !line.starts_with(b"\\"));
+        let script: Vec<u8> = lines.flatten().copied().collect();
+        self.session(work).run_script("template1", &script)?;
+        let fresh = Source::with_templates(self.run.data(), Some(work.source.major)).map_err(|_| SalvageError::NotFresh)?;
+        let facts = WalFacts { is_complete: true, ..WalFacts::default() };
+        let mut xacts = Xacts::new(&fresh, &facts);
+        let named = |database: &&DatabaseFiles| database.name.as_deref() == Some(b"template1");
+        let database = fresh.databases.iter().find(named).ok_or(SalvageError::NotFresh)?;
+        let offsets = Offsets::of(work.source.major);
+        Ok(Reader { source: &fresh, database, xacts: &mut xacts, offsets }.read())
+    }
+
     fn extract(
         self,
         work: &Work<'_>,
@@ -295,6 +367,9 @@ impl<'a> Fresh<'a> {
         for relation in catalogs.relations.values().filter(|relation| !own.contains(&relation.oid) && !matches!(relation.kind, b't' | b'i')) {
             transplant.add_name(relation);
         }
+        for relation in catalogs.relations.values().filter(|relation| relation.kind == b'i') {
+            transplant.add_index(relation);
+        }
         let mut indexes = Vec::new();
         let toast: BTreeMap<Oid, (Oid, u32)> =
             copies.iter().flat_map(|(table, _)| toast_tables(&catalogs.relations, table.relation)).collect();
@@ -320,6 +395,10 @@ impl<'a> Fresh<'a> {
             session.run(&indexes)?;
         }
         self.print(database, &copies, (&mut session, reports, output))?;
+        let text = |name: &[u8]| super::in_utf8(name, database.encoding);
+        let schema = Schema { database, catalogs, text: &text, has_generated: session.has_generated };
+        let printed: Vec<&TableReport> = copies.iter().filter_map(|(table, _)| reports.get(table.report)).collect();
+        schema.write(&mut session, &printed, output)?;
         drop(session);
         let keep = self.options.keep;
         self.sandbox.close(keep).map_err(RebuildError::from)?;
@@ -371,7 +450,7 @@ impl<'a> Fresh<'a> {
         for oid in copies.oids {
             writers.push(HeapWriter::create(&self.run, &relation_file(directory, oid), work.source.block_size).map_err(RebuildError::from)?);
         }
-        let base = copy_file_name(&report.schema, &report.name, report.oid);
+        let base = report.file_name();
         let mut notes = output.notes(database, &base);
         let mut failed = Ok(());
         work.rows(database, catalogs, table, (xacts, report), &mut |row| {
@@ -419,10 +498,10 @@ impl<'a> Fresh<'a> {
         let mut strays: Vec<(usize, Vec<u8>)> = Vec::new();
         let name_of = |reports: &[TableReport], index: usize, kind: usize| {
             let report = copies.get(index).and_then(|(table, _)| reports.get(table.report))?;
-            let base = copy_file_name(&report.schema, &report.name, report.oid);
+            let base = report.file_name();
             Some(format!("{base}{}.copy", KINDS.get(kind)?))
         };
-        let mut take = |at: usize, file: crate::cluster::open::ReadFile| -> Result<(), RebuildError> {
+        let mut take = |at: usize, file: ReadFile| -> Result<(), RebuildError> {
             let Some((index, kind)) = asked.get(at).copied() else { return Ok(()) };
             if let std::collections::hash_map::Entry::Vacant(entry) = files.entry((index, kind)) {
                 let Some(name) = name_of(reports, index, kind) else { return Ok(()) };
@@ -447,7 +526,7 @@ impl<'a> Fresh<'a> {
                 entry.insert(output.begin(database, &name).map_err(RebuildError::from)?);
             }
             if let Some(file) = files.get_mut(&key) {
-                file.write_all(&line).map_err(|source| SalvageError::from(RebuildError::from(crate::cluster::open::AccessError::io("write", file.path(), source))))?;
+                file.write_all(&line).map_err(|source| SalvageError::from(RebuildError::from(AccessError::io("write", file.path(), source))))?;
             }
             if let Some(report) = copies.get(index).and_then(|(table, _)| reports.get_mut(table.report)) {
                 report.move_to_uncertain(Why::NotInEncoding);
@@ -473,9 +552,9 @@ impl<'a> Fresh<'a> {
 }
 
 /// Copies lines; those that are not UTF-8, where that is asked, are returned instead.
-fn copy_lines(file: crate::cluster::open::ReadFile, target: &mut dyn Write, checks: bool) -> Result<Vec<Vec<u8>>, RebuildError> {
+fn copy_lines(file: ReadFile, target: &mut dyn Write, checks: bool) -> Result<Vec<Vec<u8>>, RebuildError> {
     let path = file.path().to_owned();
-    let failed = |source| RebuildError::from(crate::cluster::open::AccessError::io("copy", &path, source));
+    let failed = |source| RebuildError::from(AccessError::io("copy", &path, source));
     let mut reader = file.into_reader();
     let mut stray = Vec::new();
     let mut rest: Vec<u8> = Vec::new();

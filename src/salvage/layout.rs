@@ -2,9 +2,9 @@
 
 use crate::parsers::wal::version::Major;
 
-/// Offsets in the user data of rows of `pg_class`, `pg_attribute`, `pg_type` and `pg_index`.
+/// Offsets in the user data of rows of `pg_class`, `pg_attribute` and `pg_type`.
 ///
-/// Source: `src/include/catalog/{pg_class,pg_attribute,pg_type,pg_index}.h` of each major.
+/// Source: `src/include/catalog/{pg_class,pg_attribute,pg_type}.h` of each major.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Offsets {
     /// The OID stands in the header of the tuple, and what follows it 4 bytes earlier.
@@ -28,22 +28,21 @@ pub(crate) struct Offsets {
     pub is_dropped: usize,
     /// `pg_type.typtype`; `typrelid` stands 5 bytes further on.
     pub type_kind: usize,
-    /// `pg_index.indisprimary`.
-    pub is_primary: usize,
+    /// `pg_type.typsubscript` stands before `typelem`: since 14.
+    pub has_subscript: bool,
 }
 
 /// First major of each row, and its offsets.
-const ROWS: [(u32, Offsets); 7] = [
-    (18, since_12(112, [72, 76, 82, 83, 86, 88, 90, 91], 14)),
-    (16, since_12(108, [72, 80, 86, 87, 90, 92, 94, 95], 14)),
-    (15, since_12(108, [76, 88, 92, 93, 96, 98, 100, 101], 14)),
-    (14, since_12(108, [76, 88, 92, 93, 96, 98, 100, 101], 13)),
-    (12, since_12(108, [76, 88, 92, 94, 95, 97, 99, 100], 13)),
-    (11, to_11(Some(97), 99, 13)),
-    (0, to_11(None, 98, 11)),
+const ROWS: [(u32, Offsets); 6] = [
+    (18, since_12(112, [72, 76, 82, 83, 86, 88, 90, 91], true)),
+    (16, since_12(108, [72, 80, 86, 87, 90, 92, 94, 95], true)),
+    (14, since_12(108, [76, 88, 92, 93, 96, 98, 100, 101], true)),
+    (12, since_12(108, [76, 88, 92, 94, 95, 97, 99, 100], false)),
+    (11, to_11(Some(97), 99)),
+    (0, to_11(None, 98)),
 ];
 
-const fn since_12(toast: usize, attribute: [usize; 8], is_primary: usize) -> Offsets {
+const fn since_12(toast: usize, attribute: [usize; 8], has_subscript: bool) -> Offsets {
     let [length, modifier, by_value, alignment, not_null, has_missing, generated, is_dropped] = attribute;
     Offsets {
         oid_in_header: false,
@@ -59,11 +58,11 @@ const fn since_12(toast: usize, attribute: [usize; 8], is_primary: usize) -> Off
         generated: Some(generated),
         is_dropped,
         type_kind: 79,
-        is_primary,
+        has_subscript,
     }
 }
 
-const fn to_11(has_missing: Option<usize>, is_dropped: usize, is_primary: usize) -> Offsets {
+const fn to_11(has_missing: Option<usize>, is_dropped: usize) -> Offsets {
     Offsets {
         oid_in_header: true,
         namespace: 64,
@@ -72,7 +71,7 @@ const fn to_11(has_missing: Option<usize>, is_dropped: usize, is_primary: usize)
         has_missing,
         generated: None,
         type_kind: 75,
-        ..since_12(104, [76, 88, 92, 94, 95, 97, 99, is_dropped], is_primary)
+        ..since_12(104, [76, 88, 92, 94, 95, 97, 99, is_dropped], false)
     }
 }
 

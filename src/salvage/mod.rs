@@ -5,6 +5,7 @@
 //! server never sees the damaged cluster, and nothing of that cluster runs: no function, trigger, policy or default.
 
 mod catalogs;
+mod complete;
 mod extract;
 mod fit;
 mod layout;
@@ -12,6 +13,7 @@ mod out;
 mod pages;
 mod print;
 mod rows;
+mod schema;
 mod source;
 mod templates;
 mod toast;
@@ -23,9 +25,9 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use self::extract::Work;
-use self::out::Output;
+use self::out::{Output, copy_file_name};
 use self::rows::{Class, Row, sound_tuples};
-use self::source::Source;
+use self::source::{DatabaseFiles, Source};
 use self::xacts::Xacts;
 pub use self::rows::PageLoss;
 pub use self::source::NoSource;
@@ -79,12 +81,12 @@ pub enum NotSalvaged {
 /// What was salvaged of a table.
 #[derive(Clone, Debug)]
 pub struct TableReport {
-    /// Name of the database as stored, or its OID.
-    pub database: Vec<u8>,
-    /// Schema as stored, or its OID.
-    pub schema: Vec<u8>,
-    /// Name as stored.
-    pub name: Vec<u8>,
+    /// Name of the database, or its OID.
+    pub database: String,
+    /// Schema, or its OID.
+    pub schema: String,
+    /// Name.
+    pub name: String,
     /// OID.
     pub oid: u32,
     /// Rows that belong to the table.
@@ -113,12 +115,27 @@ pub struct TableReport {
     pub files: [Option<PathBuf>; 3],
 }
 
+/// Number of the encoding LATIN1.
+const LATIN1: i32 = 8;
+
+/// A name from a catalog in UTF-8; bytes that are not of the encoding become U+FFFD.
+fn in_utf8(name: &[u8], encoding: Option<i32>) -> String {
+    match encoding {
+        Some(LATIN1) => name.iter().map(|byte| char::from(*byte)).collect(),
+        _ => String::from_utf8_lossy(name).into_owned(),
+    }
+}
+
 impl TableReport {
-    fn of(database: Vec<u8>, schema: Vec<u8>, name: Vec<u8>) -> Self {
+    fn file_name(&self) -> String {
+        copy_file_name(self.schema.as_bytes(), self.name.as_bytes(), self.oid)
+    }
+
+    fn of(database: &DatabaseFiles, schema: &[u8], name: &[u8]) -> Self {
         Self {
-            database,
-            schema,
-            name,
+            database: in_utf8(&database.label(), database.encoding),
+            schema: in_utf8(schema, database.encoding),
+            name: in_utf8(name, database.encoding),
             oid: 0,
             rows: 0,
             uncertain: 0,
@@ -208,6 +225,15 @@ impl Salvage {
     /// When there is nothing to read rows from.
     pub fn open(path: &Path, major: Option<Major>) -> Result<Self, SalvageError> {
         Ok(Self { source: Source::open(path, major)? })
+    }
+
+    /// Names the one database that is there, where no catalog does.
+    pub fn name_database(&mut self, name: &str) {
+        if let [database] = self.source.databases.as_mut_slice()
+            && database.name.is_none()
+        {
+            database.name = Some(name.as_bytes().to_vec());
+        }
     }
 
     /// Major version of the cluster.

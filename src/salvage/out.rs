@@ -60,6 +60,10 @@ impl Output {
         self.directory.begin(&[&self.directory(database)], name)
     }
 
+    pub fn begin_in(&self, database: &DatabaseFiles, directory: &str, name: &str) -> Result<NewFile, AccessError> {
+        self.directory.begin(&[&self.directory(database), directory], name)
+    }
+
     /// Writes a file of a database.
     pub fn write(&self, database: &DatabaseFiles, name: &str, bytes: &[u8]) -> Result<(), SalvageError> {
         let file = self.begin(database, name).map_err(RebuildError::from)?;

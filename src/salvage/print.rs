@@ -102,17 +102,38 @@ impl<'a> Session<'a> {
 
     /// Runs statements; the end of what the server printed. Each statement is one element, without a semicolon.
     pub fn run(&mut self, statements: &[String]) -> Result<String, RebuildError> {
-        self.runs = self.runs.saturating_add(1);
         let text: String = statements.iter().flat_map(|statement| [statement.as_str(), ";\n\n"]).collect();
-        let script = self.run.write_beside(&format!("script-{}.sql", self.runs), text.as_bytes())?;
+        self.run_script("postgres", text.as_bytes())
+    }
+
+    /// Runs a script in a database; the end of what the server printed.
+    pub fn run_script(&mut self, database: &str, text: &[u8]) -> Result<String, RebuildError> {
+        let is_used = |number: usize| self.run.log().with_file_name(format!("script-{number}.sql")).exists();
+        self.runs = (self.runs.saturating_add(1)..).find(|number| !is_used(*number)).unwrap_or_default();
+        let script = self.run.write_beside(&format!("script-{}.sql", self.runs), text)?;
         let log = self.log_path("session");
         self.sandbox.hand_over(self.run)?;
-        let ended = self.server.session(self.run.data(), &script, (&log, self.owner, RUN_LIMIT), self.watch)?;
+        let ended = self.server.session((self.run.data(), database), &script, (&log, self.owner, RUN_LIMIT), self.watch)?;
         self.sandbox.take_back()?;
         match ended {
             ServerRun::BrokenOff => Err(RebuildError::Interrupted),
             ServerRun::Ended(failure) => Ok(failure.log),
         }
+    }
+
+    /// The rows of a query of which no text comes from the damaged cluster, as text in UTF-8; none where it fails.
+    pub fn query(&mut self, preparation: &[String], query: &str) -> Result<Vec<Vec<Option<String>>>, RebuildError> {
+        let name = format!("query-{}", self.runs);
+        let encoding = if self.to_utf8 { " (ENCODING 'UTF8')" } else { "" };
+        let path = self.run.out().join(&name).display().to_string().replace('\'', "''");
+        let mut statements = preparation.to_vec();
+        statements.push(format!("COPY ({query}) TO '{path}'{encoding}"));
+        self.run(&statements)?;
+        let Some(file) = self.out(&name) else { return Ok(Vec::new()) };
+        let length = usize::try_from(file.size_bytes()).unwrap_or_default();
+        let text = file.bytes_at(0, length)?.unwrap_or_default();
+        let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        Ok(lines.map(|line| line.split(|byte| *byte == b'\t').map(unescaped).collect()).collect())
     }
 
     pub fn log_path(&self, what: &str) -> PathBuf {
@@ -258,4 +279,28 @@ fn each_row(part: &Part, counts: &[u16], show: &mut dyn FnMut(u32, u16)) {
         let count = usize::try_from(page).ok().and_then(|page| counts.get(page)).copied().unwrap_or_default();
         (1..=count).for_each(|item| show(page, item));
     }
+}
+
+/// A value of COPY text; `None` for NULL.
+fn unescaped(field: &[u8]) -> Option<String> {
+    if field == b"\\N" {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    let mut rest = field.iter();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'\\' => match rest.next()? {
+                b'n' => b'\n',
+                b't' => b'\t',
+                b'r' => b'\r',
+                b'b' => 8,
+                b'f' => 12,
+                b'v' => 11,
+                other => *other,
+            },
+            other => *other,
+        });
+    }
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }

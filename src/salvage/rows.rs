@@ -99,6 +99,8 @@ pub(crate) struct Table<'a> {
     pub shapes: &'a [ColumnShape],
     /// Shapes are guesses: no row is certain.
     pub is_guessed: bool,
+    /// Rows with fewer columns lack a value that the lost row of `pg_attribute` had for them.
+    pub least_columns: u16,
 }
 
 /// What a scan of a table found beside rows.
@@ -226,7 +228,8 @@ impl Scanner<'_, '_> {
         doubt: Option<Why>,
     ) {
         let mut lost = Vec::new();
-        let mut doubt = doubt.or_else(|| self.table.is_guessed.then_some(Why::GuessedColumns));
+        let is_guessed = self.table.is_guessed || header.attribute_count() < self.table.least_columns;
+        let mut doubt = doubt.or_else(|| is_guessed.then_some(Why::GuessedColumns));
         for (span, external) in spans.iter().filter_map(|span| Some((span, span.external?))) {
             match self.toast.of(&external) {
                 Completeness::Whole => {}

@@ -102,6 +102,13 @@ pub(crate) struct Source {
 impl Source {
     /// Opens a data directory, what is left of one, or the directory of a database. `major`: what the user says it is.
     pub fn open(path: &Path, major: Option<Major>) -> Result<Self, NoSource> {
+        let mut source = Self::with_templates(path, major)?;
+        source.databases.retain(|database| database.name.as_deref().is_none_or(|name| !TEMPLATES.contains(&name)));
+        Ok(source)
+    }
+
+    /// The same with the databases that others are copies of.
+    pub fn with_templates(path: &Path, major: Option<Major>) -> Result<Self, NoSource> {
         let path = std::fs::canonicalize(path).map_err(|source| AccessError::io("open", path, source))?;
         let is_root = path.join("base").is_dir();
         if !is_root && !path.join("1259").is_file() {
@@ -142,7 +149,6 @@ impl Source {
                 (database.name, database.encoding) = (Some(name.clone()), Some(*encoding));
             }
         }
-        source.databases.retain(|database| database.name.as_deref().is_none_or(|name| !TEMPLATES.contains(&name)));
         Ok(source)
     }
 

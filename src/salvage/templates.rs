@@ -17,6 +17,9 @@ const PATTERN_TABLE: Oid = 2615;
 const PATTERN_TOAST: Oid = 2840;
 const PATTERN_TOAST_INDEX: Oid = 2841;
 
+/// The function that prints the values of every enum; no type of a fresh cluster is one.
+const ENUM_OUTPUT: &[u8] = b"enum_out";
+
 /// `pg_proc`.
 pub(crate) const PG_PROC_OID: Oid = 1255;
 
@@ -93,7 +96,8 @@ impl Templates {
         }
         for row in rows(*templates.files.get(&PG_PROC_OID)?) {
             let oid = oid_of(&row);
-            if let Some(name) = name_at(row.data(), offsets.name()).filter(|_| printers.contains(&oid)) {
+            let is_printer = |name: &Vec<u8>| printers.contains(&oid) || name == ENUM_OUTPUT;
+            if let Some(name) = name_at(row.data(), offsets.name()).filter(is_printer) {
                 templates.outputs.insert(oid, name);
             }
         }

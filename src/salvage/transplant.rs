@@ -9,9 +9,9 @@ use super::layout::Offsets;
 use super::pages::HeapWriter;
 use super::templates::{NewRow, PG_PROC_OID, Templates, raw, set};
 use crate::cluster::open::AccessError;
-use crate::parsers::catalog::PG_NAMESPACE_OID;
+use crate::parsers::catalog::{PG_CLASS_OID, PG_INDEX_OID, PG_NAMESPACE_OID};
 use crate::parsers::decode::u32_at;
-use crate::parsers::tuple::attribute::PG_TYPE_OID;
+use crate::parsers::tuple::attribute::{PG_ATTRIBUTE_OID, PG_TYPE_OID};
 use crate::parsers::tuple::columns::ColumnShape;
 use crate::rebuild::sandbox::SandboxRun;
 use crate::types::Oid;
@@ -20,6 +20,10 @@ use crate::types::Oid;
 const PG_ENUM_OID: Oid = 3501;
 const PG_RANGE_OID: Oid = 3541;
 const PG_COLLATION_OID: Oid = 3456;
+
+/// Catalogs of which the server only prints text: expressions, constraints, indexes.
+const PG_ATTRDEF_OID: Oid = 2604;
+const PG_CONSTRAINT_OID: Oid = 2606;
 
 /// Languages of functions: built in, and C.
 const INTERNAL: u32 = 12;
@@ -81,13 +85,37 @@ impl<'a> Transplant<'a> {
             made: FIRST_MADE_OID,
             names: HashSet::new(),
         };
-        for catalog in [PG_NAMESPACE_OID, PG_ENUM_OID, PG_COLLATION_OID] {
+        for catalog in [PG_NAMESPACE_OID, PG_ENUM_OID, PG_COLLATION_OID, PG_ATTRDEF_OID, PG_CONSTRAINT_OID, PG_INDEX_OID] {
             transplant.take_all(catalog);
         }
         let printers = transplant.take_functions(loaded);
         transplant.take_types(&printers);
         transplant.take_ranges();
+        while transplant.drop_types_of_lost_ones() {}
         transplant
+    }
+
+    /// Types that are made of others print right only with these: elements, bases of domains, columns. True when one was dropped.
+    fn drop_types_of_lost_ones(&mut self) -> bool {
+        let mut is_any = false;
+        for row in self.fitting(PG_TYPE_OID) {
+            let oid = self.oid_of(row);
+            let part = |name: &[u8]| self.templates.number(PG_TYPE_OID, row, name).unwrap_or_default();
+            let is_known = |oid: Oid| oid == 0 || self.types.contains(&oid);
+            let has_columns = match part(b"typrelid") {
+                0 => true,
+                rel => self.catalogs.relations.get(&rel).is_some_and(|relation| self.is_printable(relation)),
+            };
+            let is_whole = has_columns && is_known(part(b"typelem")) && is_known(part(b"typbasetype"));
+            is_any |= !is_whole && self.types.remove(&oid);
+        }
+        is_any
+    }
+
+    fn is_printable(&self, relation: &Relation) -> bool {
+        let is_known = |known: &KnownColumn| known.is_dropped || self.types.contains(&known.type_oid);
+        relation.lost_columns().is_some_and(|lost| lost.is_empty())
+            && relation.columns.values().all(|column| column.known.as_ref().is_some_and(is_known))
     }
 
     fn fitting(&self, catalog: Oid) -> Vec<&'a RawRow> {
@@ -212,6 +240,21 @@ impl<'a> Transplant<'a> {
             let schema = relation.schema_oid;
             let row = self.templates.class(relation.oid, &relation.name, schema, relation.type_oid, 0, false);
             row.into_iter().for_each(|row| self.put(row));
+        }
+    }
+
+    /// An index as it stands: no table of the sandbox has one, so that only its text is printed.
+    pub fn add_index(&mut self, relation: &Relation) {
+        let shapes = [PG_CLASS_OID, PG_ATTRIBUTE_OID].map(|catalog| self.templates.shapes(catalog));
+        let class = relation.row.as_ref().map(|row| (PG_CLASS_OID, row));
+        let columns = relation.columns.values().filter_map(|column| Some((PG_ATTRIBUTE_OID, column.row.as_ref()?)));
+        for ((catalog, row), shapes) in class.into_iter().chain(columns).map(|row| (row, &shapes[usize::from(row.0 == PG_ATTRIBUTE_OID)])) {
+            let is_fit = raw(row).is_some_and(|row| {
+                fit(&row.header, &row.tuple, shapes).is_some_and(|spans| spans.iter().all(|span| span.external.is_none()))
+            });
+            if is_fit {
+                self.put((catalog, row.clone()));
+            }
         }
     }
 
