@@ -36,6 +36,9 @@ const PG_LARGEOBJECT_OID: Oid = 2613;
 /// Longest hole of a large object that is written.
 const MAX_HOLE_BYTES: usize = 64 << 20;
 
+/// Makes the OIDs that follow those of a user's objects: a server that was never started normally begins with lower ones.
+const NORMAL_OIDS: &[u8] = b"DO $x$ BEGIN WHILE lo_creat(-1) < 16384::oid LOOP END LOOP; END $x$;\n\n";
+
 /// Longest schema of a user that is read.
 const MAX_SCHEMA_BYTES: u64 = 256 << 20;
 
@@ -317,7 +320,7 @@ impl<'a> Fresh<'a> {
         let text = read_small(path, Links::Follow, MAX_SCHEMA_BYTES).map_err(RebuildError::from)?;
         // Lines for psql alone.
         let lines = text.split_inclusive(|byte| *byte == b'\n').filter(|line| !line.starts_with(b"\\"));
-        let script: Vec<u8> = lines.flatten().copied().collect();
+        let script: Vec<u8> = NORMAL_OIDS.iter().chain(lines.flatten()).copied().collect();
         self.session(work).run_script("template1", &script)?;
         let fresh = Source::with_templates(self.run.data(), Some(work.source.major)).map_err(|_| SalvageError::NotFresh)?;
         let facts = WalFacts { is_complete: true, ..WalFacts::default() };

@@ -133,7 +133,11 @@ impl<'a> Transplant<'a> {
 
     fn take_all(&mut self, catalog: Oid) {
         for row in self.fitting(catalog) {
-            self.put((catalog, row.tuple.clone()));
+            // Indexes of TOAST tables are made anew.
+            let table = u32_at(row.data(), 4).and_then(|table| self.catalogs.relations.get(&table));
+            if catalog != PG_INDEX_OID || table.is_some_and(Relation::has_rows) {
+                self.put((catalog, row.tuple.clone()));
+            }
         }
     }
 
