@@ -110,15 +110,14 @@ pub(super) fn salvage(kind: Lost, relations: &[Affected], context: StepContext<'
     let sentence = match kind {
         Lost::Catalogs => {
             "These are system catalogs: what the rows of these pages described can no longer be used, and nothing \
-             can rebuild them. Restore the cluster from a backup. Without one, dump what can still be read, database \
-             by database, into a new cluster; where pg_class, pg_attribute, pg_proc or pg_type lost rows of the system itself, \
-             nobody can connect, and no dump works."
+             can rebuild them. Restore the cluster from a backup. Without one, salvage copies out the rows of all tables; with \
+             --schema FILE (pg_dump --schema-only) also those of tables whose columns these pages described."
         }
         Lost::Tables => {
-            "These are tables: the rows with these ctids are at risk, unless a backup or a standby has them. The commands read \
-             what is in whole pages (from version 14 on). SET ignore_checksum_failure = on reads pages whose checksum alone is wrong. \
-             SET zero_damaged_pages = on, the last resort, treats a page as empty: its rows are gone for good, and the indexes of the \
-             table have to be rebuilt. Work on a copy with archiving off."
+            "These are tables: the rows with these ctids are at risk, unless a backup or a standby has them. salvage copies \
+             out every row that is still there, those of damaged pages too, and starts no server on this cluster. The other \
+             commands read what is in whole pages of a running copy (from version 14 on). SET ignore_checksum_failure = on reads pages \
+             whose checksum alone is wrong."
         }
         Lost::Toast => {
             "These hold long values of tables: values with a chunk in these ctids are lost, unless a backup has \
@@ -135,6 +134,9 @@ pub(super) fn salvage(kind: Lost, relations: &[Affected], context: StepContext<'
         }
     };
     let mut words = Words::new(sentence);
+    if matches!(kind, Lost::Catalogs | Lost::Tables) {
+        words.commands.push(format!("pg_dwbinspect salvage {} -o RESCUE", quoted(context.data_dir)));
+    }
     for one in relations {
         let of = match &one.subject.owner {
             Owner::Toast { table: Some(table) } => format!(" of {table}"),
