@@ -35,6 +35,12 @@ pub struct SalvageRequest {
     pub deleted: bool,
     /// A schema for columns that the catalogs lost.
     pub schema: Option<PathBuf>,
+    /// Older copies of the cluster, for columns that the catalogs lost.
+    pub donors: Vec<PathBuf>,
+    /// Files that no catalog names.
+    pub files: Vec<PathBuf>,
+    /// The table whose columns they have.
+    pub like: Option<String>,
     /// WAL from elsewhere.
     pub wal: Vec<PathBuf>,
     /// The server that prints rows, and its sandbox.
@@ -52,6 +58,9 @@ pub fn salvage(request: &SalvageRequest, watch: &dyn Fn() -> ControlFlow<()>) ->
     if let [name] = request.databases.as_slice() {
         opened.name_database(name);
     }
+    for file in &request.files {
+        opened.add_file(file)?;
+    }
     refuse_without_wal(&request.wal)?;
     let wal = wal_facts(&opened, request)?;
     let options = SalvageOptions {
@@ -59,6 +68,8 @@ pub fn salvage(request: &SalvageRequest, watch: &dyn Fn() -> ControlFlow<()>) ->
         tables: &request.tables,
         deleted: request.deleted,
         schema: request.schema.as_deref(),
+        donors: &request.donors,
+        like: request.like.as_deref(),
     };
     let Some(output) = &request.output else { return Ok(opened.list(&wal, &options, watch)?) };
     let root = opened.root().unwrap_or(&request.path);

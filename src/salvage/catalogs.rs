@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::layout::Offsets;
 use super::rows::{has_right_checksum, sound_tuples};
-use super::source::{DatabaseFiles, Source};
+use super::source::{DatabaseFiles, SegmentFiles, Source};
 use super::xacts::{Visibility, Xacts};
 use crate::cluster::open::{Links, ReadFile, read_small};
 use crate::parsers::catalog::{FIRST_NORMAL_OID, NAME_SIZE, PG_CLASS_OID, PG_INDEX_OID, PG_NAMESPACE_OID};
@@ -19,6 +19,9 @@ use crate::parsers::tuple::columns::ColumnShape;
 use crate::parsers::tuple::index::{IndexEntry, Target, Tid};
 use crate::types::Oid;
 
+/// `pg_authid`.
+pub(crate) const PG_AUTHID_OID: Oid = 1260;
+
 /// `pg_largeobject_metadata`.
 const LARGE_OBJECTS: Oid = 2995;
 
@@ -29,8 +32,13 @@ pub(crate) const TOAST_SCHEMA: Oid = 99;
 const CLASS_INDEXES: [Oid; 3] = [2662, 2663, 3455];
 const ATTRIBUTE_INDEXES: [Oid; 2] = [2658, 2659];
 
-/// Indexes of `pg_type`: by OID, by name and schema.
+/// Indexes of `pg_type`: by OID, by name and schema; of `pg_namespace`: by OID, by name; of `pg_enum`: by OID, by label, by order.
 const TYPE_INDEXES: [Oid; 2] = [2703, 2704];
+const SCHEMA_INDEXES: [Oid; 2] = [2685, 2684];
+const ENUM_INDEXES: [Oid; 3] = [3502, 3503, 3534];
+
+/// `pg_enum`.
+pub(crate) const PG_ENUM_OID: Oid = 3501;
 
 /// Most rows of one catalog that are kept.
 const MAX_ROWS: usize = 8_000_000;
@@ -47,6 +55,8 @@ pub(crate) struct RawRow {
     pub tid: Tid,
     pub tuple: Vec<u8>,
     pub header: TupleHeader,
+    /// Its page has the right checksum, or none is kept.
+    pub is_proven: bool,
 }
 
 impl RawRow {
@@ -63,7 +73,7 @@ pub(crate) struct Column {
     pub known: Option<KnownColumn>,
     /// Row of `pg_attribute`, where it is there.
     pub row: Option<Vec<u8>>,
-    /// The type was not in the catalogs, and is a guess.
+    /// The type was not in the catalogs and is a guess, or the page that has it has a wrong checksum.
     pub is_guessed: bool,
 }
 
@@ -122,17 +132,33 @@ impl Relation {
     }
 }
 
+/// A label of an enum.
+#[derive(Clone, Debug)]
+pub(crate) struct LostLabel {
+    pub oid: Oid,
+    pub type_oid: Oid,
+    /// Bits of the number by which labels are ordered.
+    pub order: u32,
+    pub label: Vec<u8>,
+}
+
 /// The catalogs of a database.
 #[derive(Debug, Default)]
 pub(crate) struct Catalogs {
     pub relations: BTreeMap<Oid, Relation>,
     pub schemas: HashMap<Oid, Vec<u8>>,
+    /// Rows of `pg_authid`, which all databases share.
+    pub roles: Vec<RawRow>,
     /// Large objects, by `pg_largeobject_metadata`.
     pub large_objects: Vec<Oid>,
     /// Rows with an OID of a user's object, by catalog.
     pub rows: BTreeMap<Oid, Vec<RawRow>>,
     /// Tuples with a wrong checksum, or whose transactions are unknown.
     pub doubtful_rows: u64,
+    /// Schemas that indexes of `pg_namespace` name and whose rows are lost.
+    pub lost_schemas: HashMap<Oid, Vec<u8>>,
+    /// Labels of enums that indexes of `pg_enum` name and whose rows are lost.
+    pub lost_labels: Vec<LostLabel>,
     /// Types that indexes of `pg_type` name and whose rows are lost: name and schema.
     pub lost_types: HashMap<Oid, (Vec<u8>, Oid)>,
 }
@@ -141,7 +167,7 @@ pub(crate) struct Catalogs {
 const TAKEN: [(Oid, Key); 14] = [
     (PG_NAMESPACE_OID, Key::Own),
     (PG_TYPE_OID, Key::Own),
-    (3501, Key::Own),
+    (PG_ENUM_OID, Key::Own),
     (3541, Key::First),
     (1255, Key::Own),
     (3456, Key::Own),
@@ -205,16 +231,28 @@ impl Reader<'_, '_, '_> {
         let number = oids.get(&LARGE_OBJECTS).copied().unwrap_or(LARGE_OBJECTS);
         let objects = self.live_rows(number, &mut found.doubtful_rows);
         found.large_objects = objects.iter().map(|row| self.key(row, Key::Own)).collect();
+        found.roles = self.shared_rows(PG_AUTHID_OID);
         found.schemas.extend([(2200, b"public".to_vec()), (11, b"pg_catalog".to_vec())]);
         for row in found.rows.get(&PG_NAMESPACE_OID).into_iter().flatten() {
             if let Some(name) = name_at(row.data(), self.offsets.name()) {
                 found.schemas.insert(self.key(row, Key::Own), name);
             }
         }
-        self.find_lost_types(&mut found);
-        self.rebuild_classes(&classes, &mut found);
+        found.lost_types = self.lost_rows(PG_TYPE_OID, TYPE_INDEXES, &found);
+        let schemas = self.lost_rows(PG_NAMESPACE_OID, SCHEMA_INDEXES, &found);
+        found.lost_schemas = schemas.into_iter().map(|(oid, (name, _))| (oid, name)).collect();
+        found.schemas.extend(found.lost_schemas.clone());
+        self.find_lost_labels(&mut found);
+        self.rebuild_classes(&mut found);
         self.add_columns(&mut found);
         found
+    }
+
+    /// Rows of a catalog that all databases share.
+    fn shared_rows(&mut self, catalog: Oid) -> Vec<RawRow> {
+        let Some(global) = self.source.root.as_ref().map(|root| root.join("global")) else { return Vec::new() };
+        let number = mapped_number(&global, catalog).unwrap_or(catalog);
+        self.rows_of(&SegmentFiles::from([(0, global.join(number.to_string()))]), &mut 0)
     }
 
     fn class_rows(&mut self, found: &mut Catalogs) -> Vec<RawRow> {
@@ -230,7 +268,10 @@ impl Reader<'_, '_, '_> {
 
     /// Rows that are live, or of unknown transactions and the newest of their chain.
     fn live_rows(&mut self, number: u32, doubtful: &mut u64) -> Vec<RawRow> {
-        let Some(files) = self.database.main_fork(0, number) else { return Vec::new() };
+        self.database.main_fork(0, number).map_or_else(Vec::new, |files| self.rows_of(files, doubtful))
+    }
+
+    fn rows_of(&mut self, files: &SegmentFiles, doubtful: &mut u64) -> Vec<RawRow> {
         let mut all: Vec<(RawRow, Visibility)> = Vec::new();
         let (source, xacts) = (self.source, &mut *self.xacts);
         source.pages(files, &mut |block, page| {
@@ -244,7 +285,8 @@ impl Reader<'_, '_, '_> {
                 if visibility != Visibility::Dead {
                     *doubtful = doubtful.saturating_add(u64::from(!proven || visibility != Visibility::Live));
                 }
-                all.push((RawRow { tid: (block, item), tuple: tuple.bytes.to_vec(), header: tuple.header }, visibility));
+                let row = RawRow { tid: (block, item), tuple: tuple.bytes.to_vec(), header: tuple.header, is_proven: proven };
+                all.push((row, visibility));
             }
         });
         let inserted_by: HashMap<Tid, u32> = all.iter().map(|(row, _)| (row.tid, row.header.xmin)).collect();
@@ -321,27 +363,8 @@ impl Reader<'_, '_, '_> {
         });
     }
 
-    /// Types whose rows are gone, by the indexes of `pg_type`.
-    fn find_lost_types(&self, found: &mut Catalogs) {
-        let rows = found.rows.get(&PG_TYPE_OID).into_iter().flatten();
-        let there: HashSet<Oid> = rows.map(|row| self.key(row, Key::Own)).collect();
-        let tuples = self.tuples_there(PG_TYPE_OID);
-        let [by_oid, by_name] = TYPE_INDEXES;
-        let mut oids = HashMap::new();
-        self.entries(by_oid, &mut |tid, data| {
-            let is_lost = |oid: &Oid| *oid >= FIRST_NORMAL_OID && !there.contains(oid) && !tuples.contains(&tid);
-            oids.extend(u32_at(data, 0).filter(is_lost).map(|oid| (tid, oid)));
-        });
-        self.entries(by_name, &mut |tid, data| {
-            if let Some((oid, name)) = oids.get(&tid).zip(padded_name(data, 0)) {
-                let schema = u32_at(data, name.len().saturating_add(1).next_multiple_of(4)).unwrap_or_default();
-                found.lost_types.insert(*oid, (name, schema));
-            }
-        });
-    }
-
     /// Rows of `pg_class` that are gone, by its three indexes.
-    fn rebuild_classes(&mut self, classes: &[RawRow], found: &mut Catalogs) {
+    fn rebuild_classes(&mut self, found: &mut Catalogs) {
         let [by_oid, by_name, by_file] = CLASS_INDEXES;
         let (mut oids, mut names, mut files) = (BTreeMap::new(), HashMap::new(), HashMap::new());
         self.entries(by_oid, &mut |tid, data| oids.extend(u32_at(data, 0).map(|oid| (tid, oid))));
@@ -356,8 +379,8 @@ impl Reader<'_, '_, '_> {
                 files.insert(tid, (spc, number));
             }
         });
-        let there: HashSet<Oid> = classes.iter().map(|row| self.key(row, Key::Own)).collect();
-        let tuple_is_there = self.tuples_there(PG_CLASS_OID);
+        let there: HashSet<Oid> = found.relations.keys().copied().collect();
+        let tuples = self.tuples_there(PG_CLASS_OID, Key::Own);
         let mut types: HashMap<Oid, Oid> = HashMap::new();
         for row in found.rows.get(&PG_TYPE_OID).into_iter().flatten() {
             let (data, kind) = (row.data(), self.offsets.type_kind);
@@ -369,7 +392,7 @@ impl Reader<'_, '_, '_> {
         }
         for (tid, oid) in oids.iter().filter(|(_, oid)| **oid >= FIRST_NORMAL_OID && !there.contains(oid)) {
             // A tuple that is there and was not taken is dead: the relation was dropped.
-            if tuple_is_there.contains(tid) {
+            if tuples.get(tid) == Some(oid) {
                 continue;
             }
             let Some((name, schema_oid)) = names.get(tid).cloned() else { continue };
@@ -421,16 +444,61 @@ impl Reader<'_, '_, '_> {
         })
     }
 
-    /// Places of a catalog at which a sound tuple stands.
-    fn tuples_there(&self, catalog: Oid) -> HashSet<Tid> {
+    /// Sound tuples of a catalog by their places, each with its OID or its first column.
+    fn tuples_there(&self, catalog: Oid, key: Key) -> HashMap<Tid, Oid> {
         let number = mapped_number(&self.database.directory, catalog).unwrap_or(catalog);
-        let mut there = HashSet::new();
+        let mut there = HashMap::new();
         if let Some(files) = self.database.main_fork(0, number) {
             self.source.pages(files, &mut |block, page| {
-                there.extend(sound_tuples(page).map(|tuple| (block, u16::try_from(tuple.item).unwrap_or_default())));
+                for tuple in sound_tuples(page) {
+                    let tid = (block, u16::try_from(tuple.item).unwrap_or_default());
+                    let row = RawRow { tid, tuple: tuple.bytes.to_vec(), header: tuple.header, is_proven: true };
+                    there.insert(tid, self.key(&row, key));
+                }
             });
         }
         there
+    }
+
+    /// Names and schemas of rows of a catalog that are lost, by its two indexes: by OID, by name (and schema).
+    fn lost_rows(&self, catalog: Oid, [by_oid, by_name]: [Oid; 2], found: &Catalogs) -> HashMap<Oid, (Vec<u8>, Oid)> {
+        let rows = found.rows.get(&catalog).into_iter().flatten();
+        let taken: HashSet<Oid> = rows.map(|row| self.key(row, Key::Own)).collect();
+        let tuples = self.tuples_there(catalog, Key::Own);
+        let mut oids = HashMap::new();
+        self.entries(by_oid, &mut |tid, data| {
+            let is_lost = |oid: &Oid| *oid >= FIRST_NORMAL_OID && !taken.contains(oid) && tuples.get(&tid) != Some(oid);
+            oids.extend(u32_at(data, 0).filter(is_lost).map(|oid| (tid, oid)));
+        });
+        let mut lost = HashMap::new();
+        self.entries(by_name, &mut |tid, data| {
+            if let Some((oid, name)) = oids.get(&tid).zip(padded_name(data, 0)) {
+                let schema = u32_at(data, name.len().saturating_add(1).next_multiple_of(4)).unwrap_or_default();
+                lost.insert(*oid, (name, schema));
+            }
+        });
+        lost
+    }
+
+    /// Labels of enums whose rows are lost, by the indexes of `pg_enum`.
+    fn find_lost_labels(&self, found: &mut Catalogs) {
+        let rows = found.rows.get(&PG_ENUM_OID).into_iter().flatten();
+        let taken: HashSet<Oid> = rows.map(|row| self.key(row, Key::Own)).collect();
+        let tuples = self.tuples_there(PG_ENUM_OID, Key::Own);
+        let [by_oid, by_label, by_order] = ENUM_INDEXES;
+        let (mut oids, mut labels, mut orders) = (BTreeMap::new(), HashMap::new(), HashMap::new());
+        self.entries(by_oid, &mut |tid, data| {
+            let is_lost = |oid: &Oid| *oid >= FIRST_NORMAL_OID && !taken.contains(oid) && tuples.get(&tid) != Some(oid);
+            oids.extend(u32_at(data, 0).filter(is_lost).map(|oid| (tid, oid)));
+        });
+        self.entries(by_label, &mut |tid, data| labels.extend(u32_at(data, 0).zip(padded_name(data, 4)).map(|label| (tid, label))));
+        self.entries(by_order, &mut |tid, data| orders.extend(u32_at(data, 4).map(|order| (tid, order))));
+        for (tid, oid) in oids {
+            if let Some((type_oid, label)) = labels.get(&tid).cloned() {
+                let order = orders.get(&tid).copied().unwrap_or_default();
+                found.lost_labels.push(LostLabel { oid, type_oid, order, label });
+            }
+        }
     }
 
     /// Columns by rows of `pg_attribute`, and those that only its indexes name.
@@ -449,7 +517,7 @@ impl Reader<'_, '_, '_> {
         if wanted.is_empty() {
             return;
         }
-        let there = self.tuples_there(PG_ATTRIBUTE_OID);
+        let there = self.tuples_there(PG_ATTRIBUTE_OID, Key::First);
         let [by_name, by_number] = ATTRIBUTE_INDEXES;
         let (mut names, mut numbers, mut has_system_columns) = (HashMap::new(), Vec::new(), HashSet::new());
         self.entries(by_name, &mut |tid, data| {
@@ -462,7 +530,7 @@ impl Reader<'_, '_, '_> {
             if number.cast_signed() < 0 {
                 has_system_columns.insert(rel);
             }
-            if wanted.contains(&rel) && (1..=MAX_COLUMNS).contains(&number) && !there.contains(&tid) {
+            if wanted.contains(&rel) && (1..=MAX_COLUMNS).contains(&number) && there.get(&tid) != Some(&rel) {
                 numbers.push((tid, rel, number));
             }
         });
@@ -520,7 +588,7 @@ pub(crate) fn column_of(offsets: &Offsets, row: &RawRow) -> Option<(Oid, u16, Co
         return None;
     }
     let name = name_at(data, 4)?;
-    let column = Column { name, known: Some(known), row: Some(row.tuple.clone()), is_guessed: false };
+    let column = Column { name, known: Some(known), row: Some(row.tuple.clone()), is_guessed: !row.is_proven };
     Some((u32_at(data, 0)?, number, column))
 }
 

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::catalogs::{Catalogs, Column, Reader, Relation, sequence_value};
+use super::catalogs::{Catalogs, Column, PG_AUTHID_OID, Reader, Relation, mapped_number, sequence_value};
 use super::complete::{complete, guess_shapes};
 use super::fit::with_nulls;
 use super::layout::Offsets;
@@ -20,7 +20,7 @@ use super::templates::Templates;
 use super::toast::{TOAST_SHAPES, ToastValues, chunks};
 use super::transplant::{Transplant, libraries, relation_file, shapes_of, toast_tables};
 use super::xacts::{WalFacts, Why, Xacts};
-use super::{NotSalvaged, SalvageError, TableReport};
+use super::{LooseFile, NotSalvaged, SalvageError, TableReport};
 use crate::cluster::open::{AccessError, Links, ReadFile, read_small};
 use crate::parsers::decode::u32_at;
 use crate::parsers::tuple::columns::{ColumnShape, Stored, row_columns, unpack};
@@ -65,10 +65,14 @@ const ENCODINGS: [&str; 35] = [
 /// What is to be salvaged of a cluster.
 pub(super) struct Work<'a> {
     pub source: &'a Source,
+    /// Older copies of the cluster.
+    pub donors: &'a [Source],
     pub wal: &'a WalFacts,
     pub server: Option<(&'a ServerProgram, &'a SandboxOptions)>,
     pub output: Option<&'a Output>,
     pub tables: &'a [String],
+    /// Files that no catalog names, and the table whose columns they have.
+    pub loose: Option<(&'a str, &'a [LooseFile])>,
     pub deleted: bool,
     pub schema: Option<&'a Path>,
     pub watch: &'a dyn Fn() -> ControlFlow<()>,
@@ -96,7 +100,8 @@ impl Work<'_> {
         let offsets = Offsets::of(self.source.major);
         let mut catalogs = Reader { source: self.source, database, xacts, offsets }.read();
         let mut reports: Vec<TableReport> = Vec::new();
-        let is_any = catalogs.relations.values().any(|relation| relation.has_rows() && self.is_asked(&catalogs, relation));
+        let is_any = self.loose.is_some()
+            || catalogs.relations.values().any(|relation| relation.has_rows() && self.is_asked(&catalogs, relation));
         if !is_any {
             return Ok(reports);
         }
@@ -107,6 +112,17 @@ impl Work<'_> {
         if let (Some((fresh, _)), Some(schema)) = (&sandbox, self.schema) {
             let given = fresh.schema(self, schema)?;
             complete(&mut catalogs, &given, &offsets);
+        }
+        for donor in self.donors {
+            let is_same = |other: &&DatabaseFiles| other.oid == database.oid || other.name.is_some() && other.name == database.name;
+            let Some(other) = donor.databases.iter().find(is_same) else { continue };
+            let facts = WalFacts::default();
+            let mut xacts = Xacts::new(donor, &facts);
+            let given = Reader { source: donor, database: other, xacts: &mut xacts, offsets }.read();
+            complete(&mut catalogs, &given, &offsets);
+        }
+        if let Some((like, files)) = self.loose {
+            add_loose(&mut catalogs, like, files);
         }
         for relation in catalogs.relations.values_mut().filter(|relation| relation.has_rows()) {
             if let Some(files) = database.main_fork(relation.spc_oid, relation.filenode) {
@@ -130,6 +146,9 @@ impl Work<'_> {
     }
 
     fn is_asked(&self, catalogs: &Catalogs, relation: &Relation) -> bool {
+        if self.loose.is_some_and(|(_, files)| !files.is_empty()) {
+            return relation.name.starts_with(LOOSE.as_bytes());
+        }
         let name = String::from_utf8_lossy(&relation.name);
         let schema = schema_of(catalogs, relation);
         let full = format!("{}.{name}", String::from_utf8_lossy(&schema));
@@ -263,6 +282,25 @@ impl Work<'_> {
     }
 }
 
+/// Beginning of the names of tables whose rows are those of a file that no catalog names.
+const LOOSE: &str = "file_";
+
+/// Adds a table for each file, with the columns of `like`.
+fn add_loose(catalogs: &mut Catalogs, like: &str, files: &[LooseFile]) {
+    let full = |relation: &Relation| {
+        let schema = schema_of(catalogs, relation);
+        format!("{}.{}", String::from_utf8_lossy(&schema), String::from_utf8_lossy(&relation.name))
+    };
+    let model = catalogs.relations.values().find(|relation| relation.has_rows() && full(relation) == like).cloned();
+    for file in files.iter().filter(|_| model.is_some()) {
+        if let Some(model) = &model {
+            let (name, oid) = (format!("{LOOSE}{}", file.name).into_bytes(), file.number);
+            let table = Relation { oid, name, type_oid: 0, filenode: oid, spc_oid: 0, ..model.clone() };
+            catalogs.relations.insert(oid, table);
+        }
+    }
+}
+
 fn schema_of(catalogs: &Catalogs, relation: &Relation) -> Vec<u8> {
     let known = catalogs.schemas.get(&relation.schema_oid);
     known.cloned().unwrap_or_else(|| relation.schema_oid.to_string().into_bytes())
@@ -390,7 +428,10 @@ impl<'a> Fresh<'a> {
             self.run.create(&relation_file(&directory, index), 0).map_err(RebuildError::from)?;
             indexes.push(format!("DO $x$ BEGIN EXECUTE 'REINDEX INDEX ' || {index}::regclass; END $x$"));
         }
-        transplant.write(&self.run, &directory, source.block_size).map_err(RebuildError::from)?;
+        let global = Path::new("global");
+        let roles = mapped_number(&self.run.data().join(global), PG_AUTHID_OID).unwrap_or(PG_AUTHID_OID);
+        let roles = relation_file(global, roles);
+        transplant.write(&self.run, &directory, &roles, source.block_size).map_err(RebuildError::from)?;
         for (table, copies) in &mut copies {
             self.write_rows(work, (database, catalogs), table, copies, (reports, xacts), (&directory, output))?;
         }

@@ -32,6 +32,7 @@ use self::xacts::Xacts;
 pub use self::rows::PageLoss;
 pub use self::source::NoSource;
 pub use self::xacts::{WalFacts, Why};
+use crate::cluster::open::AccessError;
 use crate::parsers::control::ControlFile;
 use crate::parsers::wal::version::Major;
 use crate::rebuild::{RebuildError, SandboxOptions, ServerProgram};
@@ -210,12 +211,27 @@ pub struct SalvageOptions<'a> {
     pub deleted: bool,
     /// A schema as `pg_dump --schema-only` writes it, for columns that the catalogs lost.
     pub schema: Option<&'a Path>,
+    /// Older copies of the cluster, for columns that the catalogs lost.
+    pub donors: &'a [PathBuf],
+    /// A table (`schema.table`) whose columns the files of [`Salvage::add_file`] have.
+    pub like: Option<&'a str>,
+}
+
+/// The first number for files that no catalog names.
+const FIRST_FILE_NUMBER: u32 = 4_250_000_000;
+
+/// A file that no catalog names: its number here, and its name.
+#[derive(Clone, Debug)]
+struct LooseFile {
+    number: u32,
+    name: String,
 }
 
 /// What is left of a cluster, opened.
 #[derive(Debug)]
 pub struct Salvage {
     source: Source,
+    files: Vec<LooseFile>,
 }
 
 impl Salvage {
@@ -224,7 +240,27 @@ impl Salvage {
     /// # Errors
     /// When there is nothing to read rows from.
     pub fn open(path: &Path, major: Option<Major>) -> Result<Self, SalvageError> {
-        Ok(Self { source: Source::open(path, major)? })
+        Ok(Self { source: Source::open(path, major)?, files: Vec::new() })
+    }
+
+    /// Takes a file that no catalog names: a path, or the number of a file in the directory of the database.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn add_file(&mut self, path: &Path) -> Result<(), SalvageError> {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let own: Option<u32> = path.to_str().and_then(|text| text.parse().ok()).filter(|_| !path.exists());
+        let number = match own {
+            Some(number) => number,
+            None => {
+                let path = std::fs::canonicalize(path).map_err(|source| NoSource::from(AccessError::io("open", path, source)))?;
+                let number = FIRST_FILE_NUMBER.saturating_add(u32::try_from(self.files.len()).unwrap_or_default());
+                self.source.databases.iter_mut().for_each(|database| database.add_file(number, path.clone()));
+                number
+            }
+        };
+        self.files.push(LooseFile { number, name });
+        Ok(())
     }
 
     /// Names the one database that is there, where no catalog does.
@@ -300,8 +336,12 @@ impl Salvage {
         if xacts.needs_witnesses() {
             self.hear_witnesses(&mut xacts);
         }
-        let SalvageOptions { tables, deleted, schema, .. } = *options;
-        let work = Work { source, wal, server, output, tables, deleted, schema, watch };
+        let donors: Result<Vec<Source>, NoSource> =
+            options.donors.iter().map(|path| Source::open(path, Some(source.major))).collect();
+        let donors = donors?;
+        let SalvageOptions { tables, deleted, schema, like, .. } = *options;
+        let loose = like.map(|like| (like, self.files.as_slice()));
+        let work = Work { source, donors: &donors, wal, server, output, tables, loose, deleted, schema, watch };
         let mut report = SalvageReport {
             tables: Vec::new(),
             major: source.major,

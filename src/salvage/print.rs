@@ -72,7 +72,7 @@ impl Part {
             Self::Items(page, range) => (*page..page.saturating_add(1), range.clone()),
         };
         Some(format!(
-            "ctid = ANY(ARRAY(SELECT (''('' || p || '','' || i || '')'')::tid FROM generate_series({}, {}) p, generate_series({}, {}) i))",
+            "ctid = ANY(ARRAY(SELECT (''('' || p || '','' || i || '')'')::tid FROM pg_catalog.generate_series({}, {}) p, pg_catalog.generate_series({}, {}) i))",
             pages.start,
             pages.end.saturating_sub(1),
             items.start,
@@ -164,7 +164,7 @@ impl<'a> Session<'a> {
         let print = match unit.part.condition() {
             None => format!("EXECUTE 'COPY ' || {oid}::regclass || ' TO ''{path}''{encoding}';"),
             Some(condition) => format!(
-                "SELECT string_agg(quote_ident(attname), ',' ORDER BY attnum) INTO c FROM pg_attribute WHERE attrelid = {oid} AND \
+                "SELECT pg_catalog.string_agg(pg_catalog.quote_ident(attname), ',' ORDER BY attnum) INTO c FROM pg_attribute WHERE attrelid = {oid} AND \
                  attnum > 0 AND NOT attisdropped{generated}; \
                  EXECUTE 'COPY (SELECT ' || coalesce(c, '') || ' FROM ONLY ' || {oid}::regclass || ' WHERE {condition}) TO ''{path}''{encoding}';"
             ),

@@ -99,11 +99,11 @@ impl Schema<'_> {
     fn types(&self, session: &mut Session<'_>) -> Result<Vec<String>, SalvageError> {
         let rows = session.query(
             &[],
-            "SELECT t.oid, t.typtype, quote_ident(n.nspname) || '.' || quote_ident(t.typname), \
-             CASE t.typtype WHEN 'd' THEN format_type(t.typbasetype, t.typtypmod) \
-             WHEN 'e' THEN (SELECT string_agg(quote_literal(enumlabel), ', ' ORDER BY enumsortorder) FROM pg_enum WHERE enumtypid = t.oid) \
-             WHEN 'r' THEN (SELECT format_type(rngsubtype, NULL) FROM pg_range WHERE rngtypid = t.oid) \
-             WHEN 'c' THEN (SELECT string_agg(quote_ident(attname) || ' ' || format_type(atttypid, atttypmod), ', ' ORDER BY attnum) \
+            "SELECT t.oid, t.typtype, pg_catalog.quote_ident(n.nspname) || '.' || pg_catalog.quote_ident(t.typname), \
+             CASE t.typtype WHEN 'd' THEN pg_catalog.format_type(t.typbasetype, t.typtypmod) \
+             WHEN 'e' THEN (SELECT pg_catalog.string_agg(pg_catalog.quote_literal(enumlabel), ', ' ORDER BY enumsortorder) FROM pg_enum WHERE enumtypid = t.oid) \
+             WHEN 'r' THEN (SELECT pg_catalog.format_type(rngsubtype, NULL) FROM pg_range WHERE rngtypid = t.oid) \
+             WHEN 'c' THEN (SELECT pg_catalog.string_agg(pg_catalog.quote_ident(attname) || ' ' || pg_catalog.format_type(atttypid, atttypmod), ', ' ORDER BY attnum) \
              FROM pg_attribute WHERE attrelid = t.typrelid AND attnum > 0 AND NOT attisdropped) END, t.typrelid \
              FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace WHERE t.oid >= 16384 AND t.typtype IN ('d','e','r','c') ORDER BY t.oid",
         )?;
@@ -126,7 +126,7 @@ impl Schema<'_> {
     fn columns(&self, session: &mut Session<'_>) -> Result<BTreeMap<(Oid, u16), PrintedColumn>, SalvageError> {
         let generated = if self.has_generated { "attgenerated" } else { "''" };
         let query = format!(
-            "SELECT attrelid, attnum, format_type(atttypid, atttypmod), {generated} FROM pg_attribute \
+            "SELECT attrelid, attnum, pg_catalog.format_type(atttypid, atttypmod), {generated} FROM pg_attribute \
              WHERE attrelid >= 16384 AND attnum > 0 AND NOT attisdropped"
         );
         let column = |fields: Fields| {
@@ -141,7 +141,7 @@ impl Schema<'_> {
     /// Expressions of defaults and generated columns.
     fn defaults(&self, session: &mut Session<'_>) -> Result<BTreeMap<(Oid, u16), String>, SalvageError> {
         let rows = "SELECT adrelid, adnum, adbin FROM pg_attrdef WHERE adrelid >= 16384";
-        let statements = each_in_turn("salvage_defaults", rows, "r.adrelid, r.adnum, pg_get_expr(r.adbin, r.adrelid), NULL");
+        let statements = each_in_turn("salvage_defaults", rows, "r.adrelid, r.adnum, pg_catalog.pg_get_expr(r.adbin, r.adrelid), NULL");
         let text = |fields: Fields| {
             let mut fields = fields.into_iter();
             let mut field = || fields.next().flatten();
@@ -154,11 +154,11 @@ impl Schema<'_> {
     fn after(&self, session: &mut Session<'_>) -> Result<String, SalvageError> {
         let rows = "SELECT oid, conrelid, conname, contype FROM pg_constraint WHERE conrelid >= 16384 AND contype IN ('p','u','c','f','x')";
         let order = "CASE r.contype WHEN 'p' THEN 1 WHEN 'u' THEN 1 WHEN 'f' THEN 4 ELSE 3 END";
-        let values = format!("r.conrelid, {order}, pg_get_constraintdef(r.oid), quote_ident(r.conname)");
+        let values = format!("r.conrelid, {order}, pg_catalog.pg_get_constraintdef(r.oid), pg_catalog.quote_ident(r.conname)");
         let mut statements = each_in_turn("salvage_after", rows, &values).to_vec();
         let rows = "SELECT indexrelid, indrelid FROM pg_index WHERE indexrelid >= 16384 AND indexrelid < 4000000000 AND \
                     NOT EXISTS (SELECT FROM pg_constraint WHERE conindid = indexrelid AND contype IN ('p','u','x'))";
-        statements.extend(each_in_turn("salvage_index", rows, "r.indrelid, 2, pg_get_indexdef(r.indexrelid), NULL").into_iter());
+        statements.extend(each_in_turn("salvage_index", rows, "r.indrelid, 2, pg_catalog.pg_get_indexdef(r.indexrelid), NULL").into_iter());
         let query = "SELECT a, b, c, d FROM public.salvage_after UNION ALL SELECT a, b, c, d FROM public.salvage_index ORDER BY 2, 1, 3";
         let mut text = String::new();
         for fields in session.query(&statements, query)? {

@@ -66,6 +66,11 @@ impl DatabaseFiles {
         })
     }
 
+    /// Adds a file under a number that no relation has.
+    pub fn add_file(&mut self, number: u32, path: PathBuf) {
+        self.relations.insert((0, number), SegmentFiles::from([(0, path)]));
+    }
+
     pub fn all_forks(&self) -> impl Iterator<Item = &SegmentFiles> {
         self.relations.values()
     }

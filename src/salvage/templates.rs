@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::catalogs::{KnownColumn, RawRow, column_of, mapped_number, name_at};
+use super::catalogs::{KnownColumn, LostLabel, PG_ENUM_OID, RawRow, column_of, mapped_number, name_at};
 use super::layout::Offsets;
 use super::rows::sound_tuples;
 use super::source::{DatabaseFiles, Source};
@@ -33,6 +33,7 @@ pub(crate) struct Templates {
     classes: HashMap<Oid, RawRow>,
     attributes: HashMap<Oid, Vec<(i16, RawRow)>>,
     toast_index: Option<RawRow>,
+    schema: Option<RawRow>,
     /// Types that every cluster has.
     pub types: HashSet<Oid>,
     /// Functions that print values, and their names.
@@ -52,7 +53,7 @@ impl Templates {
                 source.pages(files, &mut |block, page| {
                     for tuple in sound_tuples(page).filter(|tuple| tuple.header.was_never_deleted()) {
                         let tid = (block, u16::try_from(tuple.item).unwrap_or_default());
-                        rows.push(RawRow { tid, tuple: tuple.bytes.to_vec(), header: tuple.header });
+                        rows.push(RawRow { tid, tuple: tuple.bytes.to_vec(), header: tuple.header, is_proven: true });
                     }
                 });
             }
@@ -86,8 +87,9 @@ impl Templates {
         }
         let toast_index =
             rows(*files.get(&PG_INDEX_OID)?).into_iter().find(|row| u32_at(row.data(), 0) == Some(PATTERN_TOAST_INDEX));
+        let schema = rows(*files.get(&PATTERN_TABLE)?).into_iter().next();
         let mut templates =
-            Self { offsets, files, columns, classes, attributes, toast_index, types: HashSet::new(), outputs: HashMap::new() };
+            Self { offsets, files, columns, classes, attributes, toast_index, schema, types: HashSet::new(), outputs: HashMap::new() };
         let type_rows = rows(*templates.files.get(&PG_TYPE_OID)?);
         let mut printers = HashSet::new();
         for row in &type_rows {
@@ -219,6 +221,35 @@ impl Templates {
         Some(rows)
     }
 
+    /// The row of `pg_namespace` of a schema.
+    pub fn schema(&self, oid: Oid, name: &[u8]) -> Option<NewRow> {
+        let mut row = self.schema.clone()?;
+        self.set_oid(&mut row, oid);
+        set(&mut row, self.offsets.name(), &padded(name));
+        Some((PATTERN_TABLE, row.tuple))
+    }
+
+    /// The row of `pg_enum` of a label. Before 12 the OID stands in the header.
+    pub fn label(&self, label: &LostLabel) -> NewRow {
+        /// `HEAP_HASOID`.
+        const HAS_OID: u8 = 8;
+        let in_header = self.offsets.oid_in_header;
+        let mut tuple = vec![0; 18];
+        tuple.extend([if in_header { 3 } else { 4 }, 0, if in_header { HAS_OID } else { 0 }, 0]);
+        let data_offset = if in_header { 32 } else { 24 };
+        tuple.push(data_offset);
+        tuple.resize(usize::from(data_offset), 0);
+        let oid = label.oid.to_le_bytes();
+        match in_header {
+            true => drop(tuple.splice(28..32, oid)),
+            false => tuple.extend(oid),
+        }
+        tuple.extend(label.type_oid.to_le_bytes());
+        tuple.extend(label.order.to_le_bytes());
+        tuple.extend(padded(&label.label));
+        (PG_ENUM_OID, tuple)
+    }
+
     fn set_oid(&self, row: &mut RawRow, oid: Oid) {
         match self.offsets.oid_in_header {
             true => {
@@ -233,7 +264,7 @@ impl Templates {
 /// A tuple with its header.
 pub(crate) fn raw(tuple: &[u8]) -> Option<RawRow> {
     let header = crate::parsers::heap::TupleHeader::decode(0, tuple).ok()?;
-    super::fit::is_sound(&header, tuple.len()).then(|| RawRow { tid: (0, 0), tuple: tuple.to_vec(), header })
+    super::fit::is_sound(&header, tuple.len()).then(|| RawRow { tid: (0, 0), tuple: tuple.to_vec(), header, is_proven: true })
 }
 
 /// Writes into the user data of a row, as far as it reaches.

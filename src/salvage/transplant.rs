@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use super::catalogs::{Catalogs, KnownColumn, RawRow, Relation};
+use super::catalogs::{Catalogs, KnownColumn, PG_AUTHID_OID, PG_ENUM_OID, RawRow, Relation};
 use super::fit::fit;
 use super::layout::Offsets;
 use super::pages::HeapWriter;
 use super::templates::{NewRow, PG_PROC_OID, Templates, raw, set};
 use crate::cluster::open::AccessError;
-use crate::parsers::catalog::{PG_CLASS_OID, PG_INDEX_OID, PG_NAMESPACE_OID};
+use crate::parsers::catalog::{FIRST_NORMAL_OID, PG_CLASS_OID, PG_INDEX_OID, PG_NAMESPACE_OID};
 use crate::parsers::decode::u32_at;
 use crate::parsers::tuple::attribute::{PG_ATTRIBUTE_OID, PG_TYPE_OID};
 use crate::parsers::tuple::columns::ColumnShape;
@@ -17,7 +17,6 @@ use crate::rebuild::sandbox::SandboxRun;
 use crate::types::Oid;
 
 /// Catalogs, besides those of types, whose rows are taken over as they stand.
-const PG_ENUM_OID: Oid = 3501;
 const PG_RANGE_OID: Oid = 3541;
 const PG_COLLATION_OID: Oid = 3456;
 
@@ -31,6 +30,10 @@ const LANGUAGE_C: u32 = 13;
 
 /// `bytea`, as which values of a lost type are printed.
 const BYTEA: Oid = 17;
+
+/// Types whose values are printed as names: of functions, operators, relations, types, schemas and the like; and of roles.
+const REG_TYPES: [Oid; 10] = [24, 2202, 2203, 2204, 2205, 2206, 3734, 3769, 4089, 4191];
+const REG_ROLE: Oid = 4096;
 
 /// Schema `public`.
 const PUBLIC: Oid = 2200;
@@ -48,6 +51,8 @@ pub(crate) struct Transplant<'a> {
     used: HashSet<Oid>,
     made: Oid,
     names: HashSet<(Oid, Vec<u8>)>,
+    /// Roles of the damaged cluster are known.
+    has_roles: bool,
 }
 
 /// The library of a function in C, below `$libdir`; `None` when it is another one.
@@ -84,9 +89,16 @@ impl<'a> Transplant<'a> {
             used: catalogs.relations.keys().copied().collect(),
             made: FIRST_MADE_OID,
             names: HashSet::new(),
+            has_roles: !catalogs.roles.is_empty(),
         };
         for catalog in [PG_NAMESPACE_OID, PG_ENUM_OID, PG_COLLATION_OID, PG_ATTRDEF_OID, PG_CONSTRAINT_OID, PG_INDEX_OID] {
             transplant.take_all(catalog);
+        }
+        for (oid, name) in &catalogs.lost_schemas {
+            templates.schema(*oid, name).into_iter().for_each(|row| transplant.put(row));
+        }
+        for label in &catalogs.lost_labels {
+            transplant.put(templates.label(label));
         }
         let printers = transplant.take_functions(loaded);
         transplant.take_types(&printers);
@@ -160,17 +172,21 @@ impl<'a> Transplant<'a> {
             };
             if is_taken {
                 printers.insert(self.oid_of(row));
-                self.put((PG_PROC_OID, row.tuple.clone()));
             }
+            // Of the others only names are printed: nothing that is taken over calls them.
+            self.put((PG_PROC_OID, row.tuple.clone()));
         }
         printers
     }
 
-    /// Types whose values one of these functions prints.
+    /// Types whose values one of these functions prints. An enum without labels prints nothing.
     fn take_types(&mut self, printers: &HashSet<Oid>) {
+        let labels = self.fitting(PG_ENUM_OID).into_iter().filter_map(|row| self.templates.number(PG_ENUM_OID, row, b"enumtypid"));
+        let labelled: HashSet<Oid> = labels.chain(self.catalogs.lost_labels.iter().map(|label| label.type_oid)).collect();
         for row in self.fitting(PG_TYPE_OID) {
             let output = self.templates.number(PG_TYPE_OID, row, b"typoutput");
-            if output.is_some_and(|output| printers.contains(&output)) {
+            let is_enum = row.data().get(self.offsets.type_kind) == Some(&b'e');
+            if output.is_some_and(|output| printers.contains(&output)) && (!is_enum || labelled.contains(&self.oid_of(row))) {
                 self.types.insert(self.oid_of(row));
                 self.put((PG_TYPE_OID, row.tuple.clone()));
             }
@@ -227,7 +243,7 @@ impl<'a> Transplant<'a> {
         let type_oid = if is_own { relation.type_oid } else { 0 };
         let count = u16::try_from(relation.columns.len()).ok()?;
         let mut rows = vec![self.templates.class(oid, &name, schema, type_oid, count, relation.has_rows())?];
-        let mut is_guessed = relation.is_guessed();
+        let mut is_guessed = relation.is_guessed() || self.prints_lost_names(relation);
         for (number, column) in &relation.columns {
             let (known, guessed) = self.printed(column.known.as_ref()?)?;
             is_guessed |= guessed;
@@ -236,6 +252,15 @@ impl<'a> Transplant<'a> {
         rows.extend(self.templates.system_attributes(oid));
         rows.into_iter().for_each(|row| self.put(row));
         Some(is_guessed)
+    }
+
+    /// Values of some types are printed as names of other objects, and of those that are lost as numbers.
+    fn prints_lost_names(&self, relation: &Relation) -> bool {
+        let is_lost = self.catalogs.lost_types.keys().any(|oid| !self.types.contains(oid));
+        let is_name = |known: &KnownColumn| {
+            REG_ROLE == known.type_oid && !self.has_roles || is_lost && REG_TYPES.contains(&known.type_oid)
+        };
+        relation.columns.values().any(|column| column.known.as_ref().is_some_and(is_name))
     }
 
     /// A relation without rows of its own: its name, and the columns of composite types.
@@ -270,8 +295,16 @@ impl<'a> Transplant<'a> {
         Some(index)
     }
 
-    /// Writes the catalogs of the sandbox.
-    pub fn write(self, run: &SandboxRun, directory: &Path, block_size: usize) -> Result<(), AccessError> {
+    /// Writes the catalogs of the sandbox. `roles`: the file of `pg_authid`.
+    pub fn write(self, run: &SandboxRun, directory: &Path, roles: &Path, block_size: usize) -> Result<(), AccessError> {
+        let mut writer = HeapWriter::append(run, roles, block_size)?;
+        let shapes = self.templates.shapes(PG_AUTHID_OID);
+        for row in self.catalogs.roles.iter().filter(|row| fit(&row.header, &row.tuple, &shapes).is_some()) {
+            if self.oid_of(row) >= FIRST_NORMAL_OID {
+                writer.add(&row.tuple)?;
+            }
+        }
+        writer.finish()?;
         for (catalog, rows) in self.rows {
             let Some(number) = self.templates.files.get(&catalog) else { continue };
             let mut writer = HeapWriter::append(run, &relation_file(directory, *number), block_size)?;

@@ -47,6 +47,15 @@ pub(crate) struct SalvageArgs {
     /// Take columns that the catalogs lost from a schema of pg_dump --schema-only; the sandbox runs it
     #[arg(long, value_name = "FILE", conflicts_with = "list")]
     schema: Option<PathBuf>,
+    /// Take columns that the catalogs lost from an older copy of the cluster
+    #[arg(long = "donor", value_name = "BACKUP")]
+    donors: Vec<PathBuf>,
+    /// Read only this file, which no catalog names: a path, or its number in the directory of the database
+    #[arg(long = "file", value_name = "FILE", requires = "like")]
+    files: Vec<PathBuf>,
+    /// The table whose columns --file has
+    #[arg(long, value_name = "SCHEMA.TABLE", requires = "files")]
+    like: Option<String>,
     /// Major version, if no file of the cluster names it
     #[arg(long, value_name = "N", value_parser = major_of)]
     major: Option<Major>,
@@ -66,7 +75,8 @@ Examples:
   pg_dwbinspect salvage DATADIR -o /rescue --table app.orders --table 'crm.*'
   pg_dwbinspect salvage DATADIR -o /rescue --deleted
   pg_dwbinspect salvage DATADIR -o /rescue --schema schema.sql
-  pg_dwbinspect salvage /lost/base/16385 -o /rescue --major 15
+  pg_dwbinspect salvage DATADIR -o /rescue --file /lost+found/16727 --like app.orders
+  pg_dwbinspect salvage /lost/base/16385 -o /rescue --major 15 --database shop
 ";
 
 const STATUS: &str = "\
@@ -92,6 +102,9 @@ pub(super) fn run(args: &SalvageArgs, out: &mut dyn Write) -> Result<Outcome, St
         tables: args.tables.clone(),
         deleted: args.deleted,
         schema: args.schema.clone(),
+        donors: args.donors.clone(),
+        files: args.files.clone(),
+        like: args.like.clone(),
         wal: args.wal.clone(),
         server: args.server.options(),
         jobs: args.jobs.count(),
