@@ -95,6 +95,7 @@
 //! | [`cluster`] | data directories, relation files, WAL and buffers, read and never written |
 //! | [`analysis`] | judgement: verdicts, doubts and findings as values with codes |
 //! | [`rebuild`] | pages built by a server's own redo in a sandbox |
+//! | [`salvage`] | rows out of a cluster that no server can start |
 //! | [`mod@repair`] | plans, journals, and the only code that writes into a cluster |
 //! | [`output`] | words for all these values; tables, JSON, CSV |
 //! | [`inspect`] | the work itself: requests in, reports out |
@@ -112,6 +113,7 @@ pub mod parsers;
 pub mod rebuild;
 pub mod repair;
 pub mod report;
+pub mod salvage;
 #[cfg(feature = "tui")]
 pub mod tui;
 pub mod types;

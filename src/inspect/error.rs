@@ -29,6 +29,7 @@ use crate::repair::journal::JournalError;
 use crate::repair::outside::OutsideError;
 use crate::repair::prepare::PrepareError;
 use crate::repair::witness::StartSign;
+use crate::salvage::SalvageError;
 use crate::types::{Lsn, PageId, RelFileLocator};
 
 /// Relations that a message names one by one.
@@ -301,6 +302,9 @@ pub enum InspectError {
     /// WAL was not read to its end, so no page is built.
     #[error("interrupted: no page was built")]
     ReplayBrokenOff,
+    /// No rows could be salvaged.
+    #[error(transparent)]
+    Salvage(#[from] SalvageError),
     /// Nothing is written there, as it may belong to a cluster.
     #[error(transparent)]
     Outside(#[from] OutsideError),

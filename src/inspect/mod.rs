@@ -29,6 +29,7 @@ pub mod rebuild;
 pub(crate) mod relation_name;
 pub mod repair;
 pub mod replay_server;
+pub mod salvage;
 pub mod verify;
 pub mod wal;
 

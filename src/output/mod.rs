@@ -51,6 +51,7 @@ pub(crate) mod relation_columns;
 mod relation_steps;
 #[cfg(feature = "tables")]
 pub mod report;
+pub mod salvage_text;
 pub mod shell;
 pub(crate) mod sink;
 pub mod sql;

@@ -106,15 +106,14 @@ pub(super) fn salvage(kind: Lost, relations: &[Affected], context: StepContext<'
     let sentence = match kind {
         Lost::Catalogs => {
             "Restore the cluster from a backup: these are pages of system catalogs, and nothing can rebuild them. \
-             Without a backup, dump each database as far as it is readable, and load the dump into a new cluster. If \
-             pg_class, pg_attribute, pg_proc or pg_type lost rows of the system itself, no one can connect and no \
-             dump works."
+             Without a backup, salvage copies out the rows of all tables. With --schema FILE (pg_dump --schema-only) it also \
+             copies rows of tables whose columns these pages described."
         }
         Lost::Tables => {
-            "Recover these table rows (by ctid) from a backup or standby; without one they are at risk. The commands \
-             read the undamaged pages (PostgreSQL 14 and later). SET ignore_checksum_failure = on reads a page that \
-             fails only its checksum and destroys nothing. SET zero_damaged_pages = on, the last resort, discards the \
-             whole page; reindex the table afterwards. Work on a copy with archiving off."
+            "Recover these table rows (by ctid) from a backup or standby. Without one, salvage copies out every row that \
+             still exists, also from damaged pages, and starts no server on this cluster. The other commands read the \
+             undamaged pages of a running copy (PostgreSQL 14 and later). SET ignore_checksum_failure = on reads a page \
+             that fails only its checksum and destroys nothing."
         }
         Lost::Toast => {
             "Recover these long (TOAST) values from a backup, or set them to NULL row by row. The rows exist; only reading such a \
@@ -130,6 +129,9 @@ pub(super) fn salvage(kind: Lost, relations: &[Affected], context: StepContext<'
         }
     };
     let mut words = Words::new(sentence);
+    if matches!(kind, Lost::Catalogs | Lost::Tables) {
+        words.commands.push(format!("pg_dwbinspect salvage {} -o RESCUE", quoted(context.data_dir)));
+    }
     for one in relations {
         let of = match &one.subject.owner {
             Owner::Toast { table: Some(table) } => format!(" of {table}"),

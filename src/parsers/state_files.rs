@@ -2,7 +2,7 @@
 //! slots, and how far each replication origin came. All end or begin with a CRC-32C.
 
 use super::crc::crc32c;
-use super::decode::{u32_at, u64_at};
+use super::decode::{u16_at, u32_at, u64_at};
 use super::wal::version::Major;
 use crate::types::Lsn;
 
@@ -64,6 +64,21 @@ pub(crate) fn check_twophase(bytes: &[u8]) -> Result<(), StateFault> {
         return Err(StateFault::Length { found: bytes.len(), expected });
     }
     ends_with_crc(bytes)
+}
+
+/// A prepared transaction and its subtransactions, by its state or by the record that prepared it; none where that ends before.
+///
+/// Source: `TwoPhaseFileHeader`, `src/backend/access/transam/twophase.c`. Since 15 it has two more numbers.
+pub(crate) fn prepared_xids(bytes: &[u8], major: u32) -> Vec<u32> {
+    let (name_length_at, header) = if major >= 15 { (54, 72) } else { (46, 64) };
+    let read = || {
+        let own = u32_at(bytes, 8)?;
+        let name = usize::from(u16_at(bytes, name_length_at)?).next_multiple_of(8);
+        let subxids = bytes.get(name.saturating_add(header)..).unwrap_or_default().as_chunks::<4>().0;
+        let count = usize::try_from(u32_at(bytes, 28)?).ok()?;
+        Some(subxids.iter().take(count).map(|bytes| u32::from_le_bytes(*bytes)).chain([own]).collect())
+    };
+    read().unwrap_or_default()
 }
 
 /// Checks the state of a replication slot, `pg_replslot/NAME/state`.

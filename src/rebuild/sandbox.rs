@@ -7,13 +7,14 @@ use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, lchown};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
 use rustix::process::{getegid, geteuid};
 use tempfile::TempDir;
 
 use super::control::ClusterControl;
 use super::error::RebuildError;
 use crate::cluster::accounts;
-use crate::cluster::open::{AccessError, Links, ReadFile};
+use crate::cluster::open::{AccessError, Links, ReadFile, real_directories};
 use crate::parsers::wal::version::Major;
 use crate::repair::outside::check_outside;
 
@@ -174,6 +175,15 @@ impl Sandbox {
         Ok(run)
     }
 
+    /// Makes a directory of one more run, in which a program of the server makes the data directory.
+    pub(crate) fn begin_bare_run(&mut self) -> Result<SandboxRun, AccessError> {
+        self.runs = self.runs.saturating_add(1);
+        let path = self.path().join(format!("run-{}", self.runs));
+        make_directory(&path)?;
+        make_directory(&path.join("out"))?;
+        Ok(SandboxRun { data: path.join("data"), path, made: BTreeSet::new() })
+    }
+
     /// The first directory above that the server's user may not enter, as far as its permissions say.
     pub(crate) fn not_reachable(&self) -> Option<(PathBuf, u32)> {
         let (uid, gid) = self.user?;
@@ -237,6 +247,37 @@ impl SandboxRun {
     #[must_use]
     pub fn log(&self) -> PathBuf {
         self.path.join("server.log")
+    }
+
+    /// Where a server of a bare run writes what it is asked for.
+    pub(crate) fn out(&self) -> PathBuf {
+        self.path.join("out")
+    }
+
+    /// A new file beside the data directory with this content.
+    pub(crate) fn write_beside(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, AccessError> {
+        let path = self.path.join(name);
+        let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+        let mut file = opened.map_err(|source| AccessError::io("create", &path, source))?;
+        file.write_all(bytes).map_err(|source| AccessError::io("write", &path, source))?;
+        Ok(path)
+    }
+
+    /// Opens a file of the data directory to write at its end. Returns its length, too.
+    pub(crate) fn extend(&self, relative: &Path) -> Result<(SandboxFile, u64), AccessError> {
+        real_directories(&self.data, relative)?;
+        let path = self.data.join(relative);
+        let flags = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default();
+        let opened = OpenOptions::new().read(true).write(true).custom_flags(flags).open(&path);
+        let file = opened.map_err(|source| AccessError::io("open", &path, source))?;
+        let length = file.metadata().map_err(|source| AccessError::io("examine", &path, source))?.len();
+        Ok((SandboxFile { file, path }, length))
+    }
+
+    /// Removes a file that the server was asked for.
+    pub(crate) fn remove_out(&self, name: &str) -> Result<(), AccessError> {
+        let path = self.out().join(name);
+        fs::remove_file(&path).map_err(|source| AccessError::io("remove", &path, source))
     }
 
     /// Writes `pg_control`, the configuration and what else a server reads as it starts.

@@ -282,22 +282,88 @@ impl ServerProgram {
         limit: Duration,
         watch: &dyn Fn() -> ControlFlow<()>,
     ) -> Result<ServerRun, AccessError> {
-        let output = create_log(log)?;
-        let errors = output.try_clone().map_err(|source| AccessError::io("open", log, source))?;
         let mut command = plain_command(&self.path, owner);
-        command.args(["--single", "-D"]).arg(data).arg("postgres").current_dir(data).stdout(output).stderr(errors);
-        let failed = |source| AccessError::io("run", &self.path, source);
-        let mut child = command.spawn().map_err(failed)?;
-        let end = match wait(&mut child, limit, watch).map_err(failed)? {
-            Ended::BrokenOff => return Ok(ServerRun::BrokenOff),
-            Ended::TimedOut => ServerEnd::TimedOut(limit.as_secs()),
-            Ended::Itself(status) => match (status.code(), status.signal()) {
-                (Some(code), _) => ServerEnd::Exit(code),
-                (None, signal) => ServerEnd::Signal(signal.unwrap_or_default()),
-            },
-        };
-        Ok(ServerRun::Ended(ServerFailure { end, log: end_of_log(log) }))
+        command.args(["--single", "-D"]).arg(data).arg("postgres").current_dir(data);
+        run_command(command, &self.path, log, limit, watch)
     }
+
+    /// Makes a new cluster with `initdb` of the same server. `settings`: further arguments.
+    pub(crate) fn init(
+        &self,
+        data: &Path,
+        settings: &[&str],
+        (log, owner, limit): (&Path, Owner, Duration),
+        watch: &dyn Fn() -> ControlFlow<()>,
+    ) -> Result<ServerRun, AccessError> {
+        let path = self.path.with_file_name("initdb");
+        let mut command = plain_command(&path, owner);
+        command.args(["-U", "postgres", "-A", "trust", "--no-sync", "--locale=C", "-D"]).arg(data);
+        command.args(settings).current_dir("/");
+        run_command(command, &path, log, limit, watch)
+    }
+
+    /// Runs statements on a cluster of `init`, one session without network. Statements end with a semicolon and two line ends.
+    pub(crate) fn session(
+        &self,
+        (data, database): (&Path, &str),
+        script: &Path,
+        (log, owner, limit): (&Path, Owner, Duration),
+        watch: &dyn Fn() -> ControlFlow<()>,
+    ) -> Result<ServerRun, AccessError> {
+        let input = File::open(script).map_err(|source| AccessError::io("open", script, source))?;
+        let mut command = plain_command(&self.path, owner);
+        command.args(["--single", "-j", "-P", "-D"]).arg(data);
+        for (name, value) in SESSION_SETTINGS {
+            command.arg("-c").arg(format!("{name}={value}"));
+        }
+        command.arg(database).current_dir(data).stdin(input);
+        run_command(command, &self.path, log, limit, watch)
+    }
+}
+
+/// Settings of a session that prints rows: nothing is loaded or loaded late, values are printed as a client gets them.
+const SESSION_SETTINGS: [(&str, &str); 17] = [
+    ("fsync", "off"),
+    ("autovacuum", "off"),
+    ("full_page_writes", "off"),
+    ("synchronous_commit", "off"),
+    ("logging_collector", "off"),
+    ("log_destination", "stderr"),
+    ("shared_buffers", "32MB"),
+    ("shared_preload_libraries", ""),
+    ("session_preload_libraries", ""),
+    ("local_preload_libraries", ""),
+    ("zero_damaged_pages", "off"),
+    ("timezone", "UTC"),
+    ("datestyle", "ISO,MDY"),
+    ("extra_float_digits", "3"),
+    ("synchronize_seqscans", "off"),
+    ("max_parallel_workers_per_gather", "0"),
+    ("allow_system_table_mods", "on"),
+];
+
+/// Runs a program and waits for its end. What it prints goes into `log`, a new file.
+fn run_command(
+    mut command: Command,
+    path: &Path,
+    log: &Path,
+    limit: Duration,
+    watch: &dyn Fn() -> ControlFlow<()>,
+) -> Result<ServerRun, AccessError> {
+    let output = create_log(log)?;
+    let errors = output.try_clone().map_err(|source| AccessError::io("open", log, source))?;
+    command.stdout(output).stderr(errors);
+    let failed = |source| AccessError::io("run", path, source);
+    let mut child = command.spawn().map_err(failed)?;
+    let end = match wait(&mut child, limit, watch).map_err(failed)? {
+        Ended::BrokenOff => return Ok(ServerRun::BrokenOff),
+        Ended::TimedOut => ServerEnd::TimedOut(limit.as_secs()),
+        Ended::Itself(status) => match (status.code(), status.signal()) {
+            (Some(code), _) => ServerEnd::Exit(code),
+            (None, signal) => ServerEnd::Signal(signal.unwrap_or_default()),
+        },
+    };
+    Ok(ServerRun::Ended(ServerFailure { end, log: end_of_log(log) }))
 }
 
 #[allow(clippy::disallowed_methods, reason = "writes into its own sandbox")]

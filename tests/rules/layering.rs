@@ -4,8 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Rows of the module map, lowest first. Modules of one row may not use each other.
-const ROWS: [&str; 11] =
-    ["types", "report", "parsers", "cluster", "analysis", "repair", "rebuild", "output", "inspect", "tui", "cli"];
+const ROWS: [&str; 12] = [
+    "types", "report", "parsers", "cluster", "analysis", "repair", "rebuild", "salvage", "output", "inspect", "tui",
+    "cli",
+];
 
 fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(directory).unwrap() {

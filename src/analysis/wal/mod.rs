@@ -40,6 +40,7 @@ pub(crate) mod relation_filter;
 pub(crate) mod relation_kind;
 pub(crate) mod relation_use;
 pub mod resync;
+pub(crate) mod row_facts;
 pub mod savings;
 pub mod segment;
 pub(crate) mod set_notes;

@@ -14,6 +14,7 @@ mod page_history;
 mod repair;
 mod repair_text;
 mod report;
+mod salvage;
 #[cfg(feature = "tui")]
 mod tui;
 mod undo;
@@ -59,6 +60,7 @@ enum Command {
     Batches(batches::BatchesArgs),
     Verify(Box<verify::VerifyArgs>),
     Report(Box<report::ReportArgs>),
+    Salvage(Box<salvage::SalvageArgs>),
     Demo(demo::DemoArgs),
     Innodb(innodb::InnodbArgs),
     /// Print the manual page of this program, or of one of its commands
@@ -83,6 +85,7 @@ pub fn run(cli: Cli, out: &mut dyn Write, errors: &mut dyn Write) -> Outcome {
         Command::Batches(args) => batches::run(&args, out),
         Command::Verify(args) => verify::run(&args, out),
         Command::Report(args) => report::run(&args, out),
+        Command::Salvage(args) => salvage::run(&args, out),
         Command::Demo(args) => demo::run(&args, out),
         Command::Innodb(args) => innodb::run(&args, out),
         Command::Man(args) => manual::run(&args, Cli::command(), out),

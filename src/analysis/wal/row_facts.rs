@@ -1,0 +1,104 @@
+//! What WAL tells of rows: ends of transactions, multixacts, and pages whose rows it deletes or replaces.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::segment::Visitor;
+use crate::parsers::decode::u32_at;
+use crate::parsers::state_files::prepared_xids;
+use crate::parsers::wal::record::Record;
+use crate::parsers::wal::records::{RecordKind, Work};
+use crate::parsers::wal::xact_end::XactEnd;
+use crate::types::{ForkNumber, Lsn, Oid};
+
+/// Most transactions, multixacts and pages of each kind that are kept.
+const MAX_KEPT: usize = 16 << 20;
+
+/// What records tell of rows.
+#[derive(Debug)]
+pub(crate) struct RowFacts {
+    /// Transactions that ended, and whether they were committed.
+    pub ended: BTreeMap<u32, bool>,
+    /// Transactions that were prepared and did not end.
+    pub prepared: BTreeSet<u32>,
+    /// Members of multixacts, with their status.
+    pub multis: BTreeMap<u32, Vec<(u32, u8)>>,
+    /// Pages (database, file number, block) whose rows are deleted or replaced, with the end of the last such record.
+    pub changed: BTreeMap<(Oid, u32, u32), Lsn>,
+    /// All ends of transactions were decoded and kept.
+    pub is_understood: bool,
+}
+
+impl Default for RowFacts {
+    fn default() -> Self {
+        Self {
+            ended: BTreeMap::new(),
+            prepared: BTreeSet::new(),
+            multis: BTreeMap::new(),
+            changed: BTreeMap::new(),
+            is_understood: true,
+        }
+    }
+}
+
+impl RowFacts {
+    /// Adds what the next records tell.
+    pub fn append(&mut self, next: Self) {
+        self.prepared.retain(|xid| !next.ended.contains_key(xid));
+        self.prepared.extend(next.prepared);
+        self.ended.extend(next.ended);
+        self.multis.extend(next.multis);
+        self.changed.extend(next.changed);
+        self.is_understood &= next.is_understood;
+    }
+
+    fn end(&mut self, record: &Record<'_>) {
+        match XactEnd::of(record) {
+            Ok(Some(XactEnd { committed, xid: Some(xid), subxids, .. })) if self.ended.len() < MAX_KEPT => {
+                for xid in subxids.into_iter().chain([xid]) {
+                    self.prepared.remove(&xid);
+                    self.ended.insert(xid, committed);
+                }
+            }
+            _ => self.is_understood = false,
+        }
+    }
+
+    /// Source: `xl_multixact_create`, `src/include/access/multixact.h`.
+    fn multixact(&mut self, record: &Record<'_>) -> Option<()> {
+        let main = record.main_data();
+        let count_at = if record.major.facts().has_wide_multixacts { 16 } else { 8 };
+        let multi = u32_at(main, 0)?;
+        let count = usize::try_from(u32_at(main, count_at)?).ok()?;
+        // The members follow at a multiple of 4 bytes.
+        let members = main.get(count_at.checked_add(4)?..)?.as_chunks::<8>().0.get(..count)?;
+        let member = |bytes: &[u8; 8]| Some((u32_at(bytes, 0)?, *bytes.get(4)?));
+        self.multis.insert(multi, members.iter().filter_map(member).collect());
+        Some(())
+    }
+}
+
+impl Visitor for RowFacts {
+    fn record(&mut self, record: &Record<'_>) {
+        let kind = record.kind();
+        if kind.ends_xact() {
+            self.end(record);
+        }
+        match kind {
+            RecordKind::XactPrepare => self.prepared.extend(prepared_xids(record.main_data(), record.major.number())),
+            RecordKind::MultixactCreateId if self.multis.len() < MAX_KEPT => {
+                self.is_understood &= self.multixact(record).is_some();
+            }
+            _ => {}
+        }
+        if matches!(kind.work(), Work::Delete | Work::Update | Work::HotUpdate) {
+            for (_, block) in record.block_heads() {
+                let Some(page) = block.page_id().filter(|page| page.fork == ForkNumber::Main) else { continue };
+                if self.changed.len() < MAX_KEPT {
+                    self.changed.insert((page.rel.db_oid, page.rel.rel_number, page.block), record.end_lsn);
+                } else {
+                    self.is_understood = false;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! `pg_dwbinspect salvage`: rows out of a cluster that no server can start.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::cli::data_dir_arg::PgData;
+use crate::cli::exit::{Outcome, Stop};
+use crate::cli::work::{JobsArg, ServerArgs, until_interrupted};
+use crate::inspect::salvage::{SalvageRequest, salvage};
+use crate::output::salvage_text::{answer, write_salvage};
+use crate::parsers::wal::version::Major;
+
+/// Copy out every row that is still there, if no start, image or replay helps
+///
+/// Reads tables, catalogs and transaction status directly from the files and decides for each row whether it belongs to its
+/// table. A fresh server of the same major, which never sees the damaged cluster, prints the rows as COPY text. Nothing of the
+/// damaged cluster runs, and nothing is written into it.
+///
+/// Try check, repair and a start on a copy first: they lose less. Rows in NAME.copy belong to the table; rows in
+/// NAME.uncertain.copy may belong to it, and NAME.uncertain.csv says why they are uncertain. A value whose parts are lost is NULL,
+/// and NAME.toast.csv lists it.
+#[derive(Debug, Args)]
+#[command(after_help = STATUS, after_long_help = format!("{EXAMPLES}\n{STATUS}"))]
+pub(crate) struct SalvageArgs {
+    /// Data directory, what is left of one, or the directory of one database (base/16385)
+    #[arg(value_name = "DATADIR")]
+    data_dir: Option<PathBuf>,
+    #[command(flatten)]
+    pgdata: PgData,
+    /// New or empty directory for the rows
+    #[arg(short = 'o', long, value_name = "DIR", required_unless_present = "list")]
+    output: Option<PathBuf>,
+    /// Count the rows of each table; write nothing and start nothing
+    #[arg(long, conflicts_with = "output")]
+    list: bool,
+    /// Only tables with this name, with or without a schema; * and ? are wildcards
+    #[arg(long = "table", value_name = "NAME")]
+    tables: Vec<String>,
+    /// Only this database
+    #[arg(long = "database", value_name = "NAME")]
+    databases: Vec<String>,
+    /// Also copy deleted, replaced and rolled back rows, into files of their own
+    #[arg(long)]
+    deleted: bool,
+    /// Take columns that the catalogs lost from a schema of pg_dump --schema-only; the sandbox runs it
+    #[arg(long, value_name = "FILE", conflicts_with = "list")]
+    schema: Option<PathBuf>,
+    /// Take columns that the catalogs lost from an older copy of the cluster
+    #[arg(long = "donor", value_name = "BACKUP")]
+    donors: Vec<PathBuf>,
+    /// Read only this file, which no catalog names: a path, or its number in the directory of the database
+    #[arg(long = "file", value_name = "FILE", requires = "like")]
+    files: Vec<PathBuf>,
+    /// The table whose columns --file has
+    #[arg(long, value_name = "SCHEMA.TABLE", requires = "files")]
+    like: Option<String>,
+    /// Major version, if no file of the cluster names it
+    #[arg(long, value_name = "N", value_parser = major_of)]
+    major: Option<Major>,
+    /// More WAL, for commits that pg_xact does not have: archive directory, segments, tar archives
+    #[arg(long, value_name = "PATH")]
+    wal: Vec<PathBuf>,
+    #[command(flatten)]
+    server: ServerArgs,
+    #[command(flatten)]
+    jobs: JobsArg,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  pg_dwbinspect salvage --list /var/lib/pgsql/data
+  pg_dwbinspect salvage /var/lib/pgsql/data -o /rescue
+  pg_dwbinspect salvage DATADIR -o /rescue --table app.orders --table 'crm.*'
+  pg_dwbinspect salvage DATADIR -o /rescue --deleted
+  pg_dwbinspect salvage DATADIR -o /rescue --schema schema.sql
+  pg_dwbinspect salvage DATADIR -o /rescue --file /lost+found/16727 --like app.orders
+  pg_dwbinspect salvage /lost/base/16385 -o /rescue --major 15 --database shop
+";
+
+const STATUS: &str = "\
+Exit status:
+  0  every row is certain, nothing is missing
+  1  rows or values are missing, and it is known which pages or values
+  2  rows are uncertain, a table was not examined, or a usage error";
+
+fn major_of(text: &str) -> Result<Major, String> {
+    let number = text.parse().ok().and_then(|number| Major::from_files(number, None));
+    number.ok_or_else(|| {
+        format!("expected a major version from {} to {}", Major::OLDEST.number(), Major::NEWEST.number())
+    })
+}
+
+pub(super) fn run(args: &SalvageArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
+    let path = args.pgdata.choose(args.data_dir.as_deref())?;
+    let request = SalvageRequest {
+        path,
+        major: args.major,
+        output: args.output.clone(),
+        databases: args.databases.clone(),
+        tables: args.tables.clone(),
+        deleted: args.deleted,
+        schema: args.schema.clone(),
+        donors: args.donors.clone(),
+        files: args.files.clone(),
+        like: args.like.clone(),
+        wal: args.wal.clone(),
+        server: args.server.options(),
+        jobs: args.jobs.count(),
+    };
+    let report = salvage(&request, &until_interrupted())?;
+    write_salvage(out, &report)?;
+    if let Some(directory) = &request.output {
+        writeln!(out, "The rows are in {}. Read report.md there first.", directory.display())?;
+    }
+    Ok(answer(&report).into())
+}

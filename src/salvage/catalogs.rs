@@ -1,0 +1,613 @@
+//! What the catalogs of a database say of its relations: rows that are there, and rows that only the indexes of the catalogs still name.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::Path;
+
+use super::layout::Offsets;
+use super::rows::{has_right_checksum, sound_tuples};
+use super::source::{DatabaseFiles, SegmentFiles, Source};
+use super::xacts::{Visibility, Xacts};
+use crate::cluster::open::{Links, ReadFile, read_small};
+use crate::parsers::catalog::{FIRST_NORMAL_OID, NAME_SIZE, PG_CLASS_OID, PG_INDEX_OID, PG_NAMESPACE_OID};
+use crate::parsers::decode::{u16_at, u32_at};
+use crate::parsers::filenode_map::FilenodeMap;
+use crate::parsers::heap::{TupleHeader, infomask, page_tuples};
+use crate::parsers::page::PageHeader;
+use crate::parsers::page_kind::PageKind;
+use crate::parsers::tuple::attribute::{MAX_COLUMNS, PG_ATTRIBUTE_OID, PG_TYPE_OID};
+use crate::parsers::tuple::columns::ColumnShape;
+use crate::parsers::tuple::index::{IndexEntry, Target, Tid};
+use crate::types::Oid;
+
+/// `pg_authid`.
+pub(crate) const PG_AUTHID_OID: Oid = 1260;
+
+/// `pg_largeobject_metadata`.
+const LARGE_OBJECTS: Oid = 2995;
+
+/// Schema of TOAST tables.
+pub(crate) const TOAST_SCHEMA: Oid = 99;
+
+/// Indexes of `pg_class`: by OID, by name and schema, by tablespace and file number; of `pg_attribute`: by name, by number.
+const CLASS_INDEXES: [Oid; 3] = [2662, 2663, 3455];
+const ATTRIBUTE_INDEXES: [Oid; 2] = [2658, 2659];
+
+/// Indexes of `pg_type`: by OID, by name and schema; of `pg_namespace`: by OID, by name; of `pg_enum`: by OID, by label, by order.
+const TYPE_INDEXES: [Oid; 2] = [2703, 2704];
+const SCHEMA_INDEXES: [Oid; 2] = [2685, 2684];
+const ENUM_INDEXES: [Oid; 3] = [3502, 3503, 3534];
+
+/// `pg_enum`.
+pub(crate) const PG_ENUM_OID: Oid = 3501;
+
+/// Most rows of one catalog that are kept.
+const MAX_ROWS: usize = 8_000_000;
+
+/// Longest `pg_filenode.map`.
+const MAX_MAP_BYTES: u64 = 4096;
+
+/// Bytes of the special space of the one page of a sequence.
+const SEQUENCE_SPECIAL: usize = 8;
+
+/// A row of a catalog as it stands on disk.
+#[derive(Clone, Debug)]
+pub(crate) struct RawRow {
+    pub tid: Tid,
+    pub tuple: Vec<u8>,
+    pub header: TupleHeader,
+    /// Its page has the right checksum, or none is kept.
+    pub is_proven: bool,
+}
+
+impl RawRow {
+    pub fn data(&self) -> &[u8] {
+        self.header.user_data(&self.tuple)
+    }
+}
+
+/// A column of a relation.
+#[derive(Clone, Debug)]
+pub(crate) struct Column {
+    pub name: Vec<u8>,
+    /// `None` where the row of `pg_attribute` is lost: its name is known by an index alone.
+    pub known: Option<KnownColumn>,
+    /// Row of `pg_attribute`, where it is there.
+    pub row: Option<Vec<u8>>,
+    /// The type was not in the catalogs and is a guess, or the page that has it has a wrong checksum.
+    pub is_guessed: bool,
+}
+
+/// What a row of `pg_attribute` says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KnownColumn {
+    pub type_oid: Oid,
+    pub modifier: i32,
+    pub shape: ColumnShape,
+    pub by_value: bool,
+    pub is_generated: bool,
+    pub is_dropped: bool,
+}
+
+/// A relation.
+#[derive(Clone, Debug)]
+pub(crate) struct Relation {
+    pub oid: Oid,
+    pub name: Vec<u8>,
+    pub schema_oid: Oid,
+    pub type_oid: Oid,
+    pub kind: u8,
+    pub filenode: u32,
+    pub spc_oid: Oid,
+    pub toast_oid: Oid,
+    pub columns: BTreeMap<u16, Column>,
+    /// Number of columns by `pg_class`.
+    pub declared: Option<u16>,
+    /// Row of `pg_class`; `None` where the indexes alone name the relation.
+    pub row: Option<Vec<u8>>,
+}
+
+impl Relation {
+    /// It has rows of its own.
+    pub const fn has_rows(&self) -> bool {
+        matches!(self.kind, b'r' | b'm')
+    }
+
+    /// Numbers of columns whose types are lost, or `None` when not even the number of columns is known.
+    pub fn lost_columns(&self) -> Option<Vec<u16>> {
+        let last = self.declared.or_else(|| self.columns.keys().next_back().copied())?;
+        let is_lost = |number: &u16| self.columns.get(number).is_none_or(|column| column.known.is_none());
+        Some((1..=last).filter(is_lost).collect())
+    }
+
+    /// Shapes of all columns; `None` when one is lost.
+    pub fn shapes(&self) -> Option<Vec<ColumnShape>> {
+        if !self.lost_columns()?.is_empty() {
+            return None;
+        }
+        self.columns.values().map(|column| column.known.map(|known| known.shape)).collect()
+    }
+
+    pub fn is_guessed(&self) -> bool {
+        self.columns.values().any(|column| column.is_guessed)
+    }
+}
+
+/// A label of an enum.
+#[derive(Clone, Debug)]
+pub(crate) struct LostLabel {
+    pub oid: Oid,
+    pub type_oid: Oid,
+    /// Bits of the number by which labels are ordered.
+    pub order: u32,
+    pub label: Vec<u8>,
+}
+
+/// The catalogs of a database.
+#[derive(Debug, Default)]
+pub(crate) struct Catalogs {
+    pub relations: BTreeMap<Oid, Relation>,
+    pub schemas: HashMap<Oid, Vec<u8>>,
+    /// Rows of `pg_authid`, which all databases share.
+    pub roles: Vec<RawRow>,
+    /// Large objects, by `pg_largeobject_metadata`.
+    pub large_objects: Vec<Oid>,
+    /// Rows with an OID of a user's object, by catalog.
+    pub rows: BTreeMap<Oid, Vec<RawRow>>,
+    /// Tuples with a wrong checksum, or whose transactions are unknown.
+    pub doubtful_rows: u64,
+    /// Schemas that indexes of `pg_namespace` name and whose rows are lost.
+    pub lost_schemas: HashMap<Oid, Vec<u8>>,
+    /// Labels of enums that indexes of `pg_enum` name and whose rows are lost.
+    pub lost_labels: Vec<LostLabel>,
+    /// Types that indexes of `pg_type` name and whose rows are lost: name and schema.
+    pub lost_types: HashMap<Oid, (Vec<u8>, Oid)>,
+}
+
+/// Catalogs whose rows are taken up, and where the OID stands by which a row is a user's.
+const TAKEN: [(Oid, Key); 14] = [
+    (PG_NAMESPACE_OID, Key::Own),
+    (PG_TYPE_OID, Key::Own),
+    (PG_ENUM_OID, Key::Own),
+    (3541, Key::First),
+    (1255, Key::Own),
+    (3456, Key::Own),
+    (2604, Key::Own),
+    (2606, Key::Own),
+    (PG_INDEX_OID, Key::First),
+    (2224, Key::First),
+    (2611, Key::First),
+    (3350, Key::First),
+    (2613, Key::Any),
+    (3079, Key::Own),
+];
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Key {
+    /// The OID of the row.
+    Own,
+    /// The first column.
+    First,
+    /// Every row is a user's.
+    Any,
+}
+
+/// File number of a mapped relation, by `pg_filenode.map` of the directory.
+pub(crate) fn mapped_number(directory: &Path, oid: Oid) -> Option<u32> {
+    let bytes = read_small(&directory.join("pg_filenode.map"), Links::Refuse, MAX_MAP_BYTES).ok()?;
+    let map = FilenodeMap::decode(0, &bytes).ok().filter(|map| map.faults().is_empty())?;
+    map.rel_number(oid)
+}
+
+/// A name of 64 bytes, without its padding; `None` when it is none.
+pub(crate) fn name_at(data: &[u8], at: usize) -> Option<Vec<u8>> {
+    let field = data.get(at..)?.get(..NAME_SIZE)?;
+    let length = field.iter().position(|byte| *byte == 0)?;
+    let (name, padding) = field.split_at(length);
+    (!name.is_empty() && padding.iter().all(|byte| *byte == 0)).then(|| name.to_vec())
+}
+
+/// Reads the catalogs of a database.
+pub(crate) struct Reader<'a, 'x, 's> {
+    pub source: &'a Source,
+    pub database: &'a DatabaseFiles,
+    pub xacts: &'x mut Xacts<'s>,
+    pub offsets: Offsets,
+}
+
+impl Reader<'_, '_, '_> {
+    pub fn read(&mut self) -> Catalogs {
+        let mut found = Catalogs::default();
+        let classes = self.class_rows(&mut found);
+        let mut oids: HashMap<Oid, u32> = HashMap::new();
+        for row in &classes {
+            self.add_class(row, &mut found, &mut oids);
+        }
+        for (catalog, key) in TAKEN {
+            let number = oids.get(&catalog).copied().or_else(|| mapped_number(&self.database.directory, catalog));
+            let rows = self.live_rows(number.unwrap_or(catalog), &mut found.doubtful_rows);
+            let rows =
+                rows.into_iter().filter(|row| key == Key::Any || self.key(row, key) >= FIRST_NORMAL_OID).collect();
+            found.rows.insert(catalog, rows);
+        }
+        let number = oids.get(&LARGE_OBJECTS).copied().unwrap_or(LARGE_OBJECTS);
+        let objects = self.live_rows(number, &mut found.doubtful_rows);
+        found.large_objects = objects.iter().map(|row| self.key(row, Key::Own)).collect();
+        found.roles = self.shared_rows(PG_AUTHID_OID);
+        found.schemas.extend([(2200, b"public".to_vec()), (11, b"pg_catalog".to_vec())]);
+        for row in found.rows.get(&PG_NAMESPACE_OID).into_iter().flatten() {
+            if let Some(name) = name_at(row.data(), self.offsets.name()) {
+                found.schemas.insert(self.key(row, Key::Own), name);
+            }
+        }
+        found.lost_types = self.lost_rows(PG_TYPE_OID, TYPE_INDEXES, &found);
+        let schemas = self.lost_rows(PG_NAMESPACE_OID, SCHEMA_INDEXES, &found);
+        found.lost_schemas = schemas.into_iter().map(|(oid, (name, _))| (oid, name)).collect();
+        found.schemas.extend(found.lost_schemas.clone());
+        self.find_lost_labels(&mut found);
+        self.rebuild_classes(&mut found);
+        self.add_columns(&mut found);
+        found
+    }
+
+    /// Rows of a catalog that all databases share.
+    fn shared_rows(&mut self, catalog: Oid) -> Vec<RawRow> {
+        let Some(global) = self.source.root.as_ref().map(|root| root.join("global")) else { return Vec::new() };
+        let number = mapped_number(&global, catalog).unwrap_or(catalog);
+        self.rows_of(&SegmentFiles::from([(0, global.join(number.to_string()))]), &mut 0)
+    }
+
+    fn class_rows(&mut self, found: &mut Catalogs) -> Vec<RawRow> {
+        let number = mapped_number(&self.database.directory, PG_CLASS_OID).unwrap_or(PG_CLASS_OID);
+        self.live_rows(number, &mut found.doubtful_rows)
+    }
+
+    fn key(&self, row: &RawRow, key: Key) -> Oid {
+        let in_header = self.offsets.oid_in_header && key == Key::Own;
+        let oid = if in_header { row.header.row_oid(&row.tuple) } else { u32_at(row.data(), 0) };
+        oid.unwrap_or_default()
+    }
+
+    /// Rows that are live, or of unknown transactions and the newest of their chain.
+    fn live_rows(&mut self, number: u32, doubtful: &mut u64) -> Vec<RawRow> {
+        self.database.main_fork(0, number).map_or_else(Vec::new, |files| self.rows_of(files, doubtful))
+    }
+
+    fn rows_of(&mut self, files: &SegmentFiles, doubtful: &mut u64) -> Vec<RawRow> {
+        let mut all: Vec<(RawRow, Visibility)> = Vec::new();
+        let (source, xacts) = (self.source, &mut *self.xacts);
+        source.pages(files, &mut |block, page| {
+            let proven = has_right_checksum(source, block, page);
+            for tuple in sound_tuples(page) {
+                if all.len() >= MAX_ROWS {
+                    break;
+                }
+                let visibility = xacts.visibility(&tuple.header);
+                let item = u16::try_from(tuple.item).unwrap_or_default();
+                if visibility != Visibility::Dead {
+                    *doubtful = doubtful.saturating_add(u64::from(!proven || visibility != Visibility::Live));
+                }
+                let row =
+                    RawRow { tid: (block, item), tuple: tuple.bytes.to_vec(), header: tuple.header, is_proven: proven };
+                all.push((row, visibility));
+            }
+        });
+        let inserted_by: HashMap<Tid, u32> = all.iter().map(|(row, _)| (row.tid, row.header.xmin)).collect();
+        let is_newest = |row: &RawRow| {
+            let header = &row.header;
+            let next = (header.ctid_block, header.ctid_item);
+            let is_replaced = next != row.tid && inserted_by.get(&next) == Some(&header.xmax);
+            let may_be_deleted = next == row.tid && !header.was_never_deleted();
+            !is_replaced && !may_be_deleted
+        };
+        let is_taken = |(row, visibility): &(RawRow, Visibility)| match visibility {
+            Visibility::Live => true,
+            Visibility::Dead => false,
+            Visibility::Unsure(_) => is_newest(row),
+        };
+        all.into_iter().filter(is_taken).map(|(row, _)| row).collect()
+    }
+
+    fn add_class(&self, row: &RawRow, found: &mut Catalogs, oids: &mut HashMap<Oid, u32>) {
+        let (data, offsets) = (row.data(), &self.offsets);
+        let oid = self.key(row, Key::Own);
+        let number = |at: usize| u32_at(data, at).unwrap_or_default();
+        let Some(name) = name_at(data, offsets.name()) else { return };
+        let kind = data.get(offsets.toast.saturating_add(7)).copied().unwrap_or_default();
+        let filenode = number(offsets.filenode);
+        if oid < FIRST_NORMAL_OID {
+            if filenode > 0 {
+                oids.insert(oid, filenode);
+            }
+            return;
+        }
+        if !b"rmtSvcfpiI".contains(&kind) {
+            return;
+        }
+        let relation = Relation {
+            oid,
+            name,
+            schema_oid: number(offsets.namespace),
+            type_oid: number(offsets.namespace.saturating_add(4)),
+            kind,
+            filenode,
+            spc_oid: number(offsets.filenode.saturating_add(4)),
+            toast_oid: number(offsets.toast),
+            columns: BTreeMap::new(),
+            declared: u16_at(data, offsets.toast.saturating_add(8)).filter(|count| *count <= MAX_COLUMNS),
+            row: Some(row.tuple.clone()),
+        };
+        // A row whose transaction is known comes before one whose is not.
+        found.relations.insert(oid, relation);
+    }
+
+    /// Entries of leaves of a B-tree of the catalogs.
+    fn entries(&self, index: Oid, show: &mut dyn FnMut(Tid, &[u8])) {
+        let number = mapped_number(&self.database.directory, index).unwrap_or(index);
+        let Some(files) = self.database.main_fork(0, number) else { return };
+        let source = self.source;
+        source.pages(files, &mut |block, page| {
+            let header = PageHeader::decode(0, page).ok().filter(|header| header.faults(page.len()).is_empty());
+            let special = header.map(|header| usize::from(header.special));
+            let Some(header) =
+                header.filter(|_| block > 0 && special.is_some_and(|at| at.saturating_add(16) == page.len()))
+            else {
+                return;
+            };
+            let is_leaf =
+                u16_at(page, usize::from(header.special).saturating_add(12)).is_some_and(|flags| flags & 1 == 1);
+            for tuple in page_tuples(&header, page).filter(|_| is_leaf) {
+                match IndexEntry::decode(&header, page, PageKind::Btree, tuple.item, tuple.bytes) {
+                    Some(IndexEntry { target: Target::Row(tid), data, .. }) => show(tid, data),
+                    Some(IndexEntry { target: Target::Rows { first, .. }, data, .. }) => {
+                        first.into_iter().for_each(|tid| show(tid, data));
+                    }
+                    _ => {}
+                }
+            }
+        });
+    }
+
+    /// Rows of `pg_class` that are gone, by its three indexes.
+    fn rebuild_classes(&mut self, found: &mut Catalogs) {
+        let [by_oid, by_name, by_file] = CLASS_INDEXES;
+        let (mut oids, mut names, mut files) = (BTreeMap::new(), HashMap::new(), HashMap::new());
+        self.entries(by_oid, &mut |tid, data| oids.extend(u32_at(data, 0).map(|oid| (tid, oid))));
+        self.entries(by_name, &mut |tid, data| {
+            if let Some(name) = padded_name(data, 0) {
+                let schema = u32_at(data, name.len().saturating_add(1).next_multiple_of(4)).unwrap_or_default();
+                names.insert(tid, (name, schema));
+            }
+        });
+        self.entries(by_file, &mut |tid, data| {
+            if let (Some(spc), Some(number)) = (u32_at(data, 0), u32_at(data, 4)) {
+                files.insert(tid, (spc, number));
+            }
+        });
+        let there: HashSet<Oid> = found.relations.keys().copied().collect();
+        let tuples = self.tuples_there(PG_CLASS_OID, Key::Own);
+        let mut types: HashMap<Oid, Oid> = HashMap::new();
+        for row in found.rows.get(&PG_TYPE_OID).into_iter().flatten() {
+            let (data, kind) = (row.data(), self.offsets.type_kind);
+            if data.get(kind) == Some(&b'c')
+                && let Some(rel) = u32_at(data, kind.saturating_add(5)).filter(|rel| *rel > 0)
+            {
+                types.insert(rel, self.key(row, Key::Own));
+            }
+        }
+        for (tid, oid) in oids.iter().filter(|(_, oid)| **oid >= FIRST_NORMAL_OID && !there.contains(oid)) {
+            // A tuple that is there and was not taken is dead: the relation was dropped.
+            if tuples.get(tid) == Some(oid) {
+                continue;
+            }
+            let Some((name, schema_oid)) = names.get(tid).cloned() else { continue };
+            let (spc_oid, filenode) = files.get(tid).copied().unwrap_or_default();
+            let kind = self.kind_by_file(spc_oid, filenode, &name, schema_oid);
+            let is_known = found.relations.get(oid).is_some_and(|held| held.kind != 0);
+            if is_known && kind.is_none() {
+                continue;
+            }
+            let kind = kind.unwrap_or(if types.contains_key(oid) { b'c' } else { b'I' });
+            let relation = Relation {
+                oid: *oid,
+                name,
+                schema_oid,
+                type_oid: types.get(oid).copied().unwrap_or_default(),
+                kind,
+                filenode,
+                spc_oid,
+                toast_oid: 0,
+                columns: BTreeMap::new(),
+                declared: None,
+                row: None,
+            };
+            found.relations.insert(*oid, relation);
+        }
+        let toast: Vec<(Oid, Oid)> =
+            found.relations.values().filter_map(|relation| Some((toast_owner(relation)?, relation.oid))).collect();
+        for (owner, oid) in toast {
+            if let Some(relation) = found.relations.get_mut(&owner).filter(|relation| relation.toast_oid == 0) {
+                relation.toast_oid = oid;
+            }
+        }
+    }
+
+    /// What a relation is by the first page of its file; `None` when there is none.
+    fn kind_by_file(&self, spc_oid: Oid, filenode: u32, name: &[u8], schema_oid: Oid) -> Option<u8> {
+        let path = self.database.main_fork(spc_oid, filenode).filter(|_| filenode > 0)?.get(&0)?;
+        let is_index = name.ends_with(b"_index");
+        let in_toast = schema_oid == TOAST_SCHEMA && name.starts_with(b"pg_toast_");
+        let head = ReadFile::open(path, Links::Refuse).ok()?.bytes_at(0, PageHeader::SIZE).ok().flatten();
+        let special = head.and_then(|head| u16_at(&head, 16)).map_or(0, usize::from);
+        Some(match self.source.block_size.checked_sub(special) {
+            _ if in_toast && is_index => b'i',
+            _ if in_toast => b't',
+            Some(0) => b'r',
+            Some(SEQUENCE_SPECIAL) => b'S',
+            // An empty table has no page.
+            _ if special == 0 => b'r',
+            _ => b'i',
+        })
+    }
+
+    /// Sound tuples of a catalog by their places, each with its OID or its first column.
+    fn tuples_there(&self, catalog: Oid, key: Key) -> HashMap<Tid, Oid> {
+        let number = mapped_number(&self.database.directory, catalog).unwrap_or(catalog);
+        let mut there = HashMap::new();
+        if let Some(files) = self.database.main_fork(0, number) {
+            self.source.pages(files, &mut |block, page| {
+                for tuple in sound_tuples(page) {
+                    let tid = (block, u16::try_from(tuple.item).unwrap_or_default());
+                    let row = RawRow { tid, tuple: tuple.bytes.to_vec(), header: tuple.header, is_proven: true };
+                    there.insert(tid, self.key(&row, key));
+                }
+            });
+        }
+        there
+    }
+
+    /// Names and schemas of rows of a catalog that are lost, by its two indexes: by OID, by name (and schema).
+    fn lost_rows(&self, catalog: Oid, [by_oid, by_name]: [Oid; 2], found: &Catalogs) -> HashMap<Oid, (Vec<u8>, Oid)> {
+        let rows = found.rows.get(&catalog).into_iter().flatten();
+        let taken: HashSet<Oid> = rows.map(|row| self.key(row, Key::Own)).collect();
+        let tuples = self.tuples_there(catalog, Key::Own);
+        let mut oids = HashMap::new();
+        self.entries(by_oid, &mut |tid, data| {
+            let is_lost = |oid: &Oid| *oid >= FIRST_NORMAL_OID && !taken.contains(oid) && tuples.get(&tid) != Some(oid);
+            oids.extend(u32_at(data, 0).filter(is_lost).map(|oid| (tid, oid)));
+        });
+        let mut lost = HashMap::new();
+        self.entries(by_name, &mut |tid, data| {
+            if let Some((oid, name)) = oids.get(&tid).zip(padded_name(data, 0)) {
+                let schema = u32_at(data, name.len().saturating_add(1).next_multiple_of(4)).unwrap_or_default();
+                lost.insert(*oid, (name, schema));
+            }
+        });
+        lost
+    }
+
+    /// Labels of enums whose rows are lost, by the indexes of `pg_enum`.
+    fn find_lost_labels(&self, found: &mut Catalogs) {
+        let rows = found.rows.get(&PG_ENUM_OID).into_iter().flatten();
+        let taken: HashSet<Oid> = rows.map(|row| self.key(row, Key::Own)).collect();
+        let tuples = self.tuples_there(PG_ENUM_OID, Key::Own);
+        let [by_oid, by_label, by_order] = ENUM_INDEXES;
+        let (mut oids, mut labels, mut orders) = (BTreeMap::new(), HashMap::new(), HashMap::new());
+        self.entries(by_oid, &mut |tid, data| {
+            let is_lost = |oid: &Oid| *oid >= FIRST_NORMAL_OID && !taken.contains(oid) && tuples.get(&tid) != Some(oid);
+            oids.extend(u32_at(data, 0).filter(is_lost).map(|oid| (tid, oid)));
+        });
+        self.entries(by_label, &mut |tid, data| {
+            labels.extend(u32_at(data, 0).zip(padded_name(data, 4)).map(|label| (tid, label)))
+        });
+        self.entries(by_order, &mut |tid, data| orders.extend(u32_at(data, 4).map(|order| (tid, order))));
+        for (tid, oid) in oids {
+            if let Some((type_oid, label)) = labels.get(&tid).cloned() {
+                let order = orders.get(&tid).copied().unwrap_or_default();
+                found.lost_labels.push(LostLabel { oid, type_oid, order, label });
+            }
+        }
+    }
+
+    /// Columns by rows of `pg_attribute`, and those that only its indexes name.
+    fn add_columns(&mut self, found: &mut Catalogs) {
+        let number = mapped_number(&self.database.directory, PG_ATTRIBUTE_OID).unwrap_or(PG_ATTRIBUTE_OID);
+        let rows = self.live_rows(number, &mut found.doubtful_rows);
+        let offsets = self.offsets;
+        for row in &rows {
+            let Some((rel, number, column)) = column_of(&offsets, row) else { continue };
+            if let Some(relation) = found.relations.get_mut(&rel) {
+                relation.columns.insert(number, column);
+            }
+        }
+        let needs_more = |relation: &Relation| relation.lost_columns().is_none_or(|lost| !lost.is_empty());
+        let wanted: HashSet<Oid> = found
+            .relations
+            .values()
+            .filter(|relation| needs_more(relation) || relation.row.is_none())
+            .map(|relation| relation.oid)
+            .collect();
+        if wanted.is_empty() {
+            return;
+        }
+        let there = self.tuples_there(PG_ATTRIBUTE_OID, Key::First);
+        let [by_name, by_number] = ATTRIBUTE_INDEXES;
+        let (mut names, mut numbers, mut has_system_columns) = (HashMap::new(), Vec::new(), HashSet::new());
+        self.entries(by_name, &mut |tid, data| {
+            if u32_at(data, 0).is_some_and(|rel| wanted.contains(&rel)) {
+                names.extend(padded_name(data, 4).map(|name| (tid, name)));
+            }
+        });
+        self.entries(by_number, &mut |tid, data| {
+            let (rel, number) = (u32_at(data, 0).unwrap_or_default(), u16_at(data, 4).unwrap_or_default());
+            if number.cast_signed() < 0 {
+                has_system_columns.insert(rel);
+            }
+            if wanted.contains(&rel) && (1..=MAX_COLUMNS).contains(&number) && there.get(&tid) != Some(&rel) {
+                numbers.push((tid, rel, number));
+            }
+        });
+        for (tid, rel, number) in numbers {
+            let Some(name) = names.get(&tid).cloned() else { continue };
+            if let Some(relation) = found.relations.get_mut(&rel) {
+                let column = Column { name, known: None, row: None, is_guessed: false };
+                relation.columns.entry(number).or_insert(column);
+            }
+        }
+        // A table without columns has those of the system alone.
+        for relation in found.relations.values_mut().filter(|relation| relation.declared.is_none()) {
+            if relation.columns.is_empty() && has_system_columns.contains(&relation.oid) {
+                relation.declared = Some(0);
+            }
+        }
+    }
+}
+
+/// The table whose TOAST table a relation is.
+fn toast_owner(relation: &Relation) -> Option<Oid> {
+    let digits = relation.name.strip_prefix(b"pg_toast_").filter(|_| relation.kind == b't')?;
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// A name in an entry of an index: without padding, with a zero byte at its end.
+fn padded_name(data: &[u8], at: usize) -> Option<Vec<u8>> {
+    let rest = data.get(at..)?;
+    let length = rest.iter().position(|byte| *byte == 0).filter(|length| (1..NAME_SIZE).contains(length))?;
+    rest.get(..length).map(<[u8]>::to_vec)
+}
+
+/// A column by its row of `pg_attribute`: relation and number.
+pub(crate) fn column_of(offsets: &Offsets, row: &RawRow) -> Option<(Oid, u16, Column)> {
+    let data = row.data();
+    let number = u16_at(data, offsets.length.checked_add(2)?).filter(|number| (1..=MAX_COLUMNS).contains(number))?;
+    let alignment = match data.get(offsets.alignment)? {
+        b'c' => 1,
+        b's' => 2,
+        b'i' => 4,
+        b'd' => 8,
+        _ => return None,
+    };
+    let flag = |at: usize| data.get(at).map(|byte| *byte != 0);
+    let length = u16_at(data, offsets.length)?.cast_signed();
+    let known = KnownColumn {
+        type_oid: u32_at(data, 68)?,
+        modifier: u32_at(data, offsets.modifier)?.cast_signed(),
+        shape: ColumnShape { length, alignment },
+        by_value: flag(offsets.by_value)?,
+        is_generated: offsets.generated.map_or(Some(false), flag)?,
+        is_dropped: flag(offsets.is_dropped)?,
+    };
+    if length < -2 || length == 0 {
+        return None;
+    }
+    let name = name_at(data, 4)?;
+    let column = Column { name, known: Some(known), row: Some(row.tuple.clone()), is_guessed: !row.is_proven };
+    Some((u32_at(data, 0)?, number, column))
+}
+
+/// The last value of a sequence, and whether it was given out, by the one tuple of its page.
+pub(crate) fn sequence_value(page: &[u8]) -> Option<(i64, bool)> {
+    let tuple = sound_tuples(page).next().filter(|tuple| !tuple.header.has(infomask::HAS_NULLS))?;
+    let data = tuple.header.user_data(tuple.bytes);
+    let value = i64::from_le_bytes(*data.first_chunk()?);
+    Some((value, *data.get(16)? != 0))
+}

@@ -1,0 +1,732 @@
+//! The rows of one database: read, judged, put into a sandbox, printed, and handed out.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io::{Read, Write};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::catalogs::{Catalogs, Column, PG_AUTHID_OID, Reader, Relation, mapped_number, sequence_value};
+use super::complete::{complete, guess_shapes};
+use super::fit::with_nulls;
+use super::layout::Offsets;
+use super::out::Output;
+use super::pages::HeapWriter;
+use super::print::Session;
+use super::rows::{Class, Row, Table, scan};
+use super::schema::{Schema, quoted};
+use super::source::{DatabaseFiles, Source};
+use super::templates::Templates;
+use super::toast::{TOAST_SHAPES, ToastValues, chunks};
+use super::transplant::{Transplant, libraries, relation_file, shapes_of, toast_tables};
+use super::xacts::{WalFacts, Why, Xacts};
+use super::{LooseFile, NotSalvaged, SalvageError, TableReport};
+use crate::cluster::open::{AccessError, Links, ReadFile, read_small};
+use crate::parsers::decode::u32_at;
+use crate::parsers::tuple::columns::{ColumnShape, Stored, row_columns, unpack};
+use crate::rebuild::error::ServerEnd;
+use crate::rebuild::sandbox::{Sandbox, SandboxRun};
+use crate::rebuild::server::ServerRun;
+use crate::rebuild::{RebuildError, SandboxOptions, ServerProgram};
+use crate::types::Oid;
+
+/// `pg_largeobject`.
+const PG_LARGEOBJECT_OID: Oid = 2613;
+
+/// Longest hole of a large object that is written.
+const MAX_HOLE_BYTES: usize = 64 << 20;
+
+/// Makes the OIDs that follow those of a user's objects: a server that was never started normally begins with lower ones.
+const NORMAL_OIDS: &[u8] = b"DO $x$ BEGIN WHILE lo_creat(-1) < 16384::oid LOOP END LOOP; END $x$;\n\n";
+
+/// Longest schema of a user that is read.
+const MAX_SCHEMA_BYTES: u64 = 256 << 20;
+
+/// How long `initdb` may take.
+const INIT_LIMIT: Duration = Duration::from_secs(600);
+
+/// Room that a fresh cluster needs, in bytes.
+const CLUSTER_BYTES: u64 = 200 << 20;
+
+/// Encodings: none, and UTF-8.
+const SQL_ASCII: i32 = 0;
+const UTF8: i32 = 6;
+
+/// Names of encodings that `initdb` takes, by number.
+///
+/// Source: `pg_enc`, `src/include/mb/pg_wchar.h`.
+const ENCODINGS: [&str; 35] = [
+    "SQL_ASCII",
+    "EUC_JP",
+    "EUC_CN",
+    "EUC_KR",
+    "EUC_TW",
+    "EUC_JIS_2004",
+    "UTF8",
+    "MULE_INTERNAL",
+    "LATIN1",
+    "LATIN2",
+    "LATIN3",
+    "LATIN4",
+    "LATIN5",
+    "LATIN6",
+    "LATIN7",
+    "LATIN8",
+    "LATIN9",
+    "LATIN10",
+    "WIN1256",
+    "WIN1258",
+    "WIN866",
+    "WIN874",
+    "KOI8R",
+    "WIN1251",
+    "WIN1252",
+    "ISO_8859_5",
+    "ISO_8859_6",
+    "ISO_8859_7",
+    "ISO_8859_8",
+    "WIN1250",
+    "WIN1253",
+    "WIN1254",
+    "WIN1255",
+    "WIN1257",
+    "KOI8U",
+];
+
+/// What is to be salvaged of a cluster.
+pub(super) struct Work<'a> {
+    pub source: &'a Source,
+    /// Older copies of the cluster.
+    pub donors: &'a [Source],
+    pub wal: &'a WalFacts,
+    pub server: Option<(&'a ServerProgram, &'a SandboxOptions)>,
+    pub output: Option<&'a Output>,
+    pub tables: &'a [String],
+    /// Files that no catalog names, and the table whose columns they have.
+    pub loose: Option<(&'a str, &'a [LooseFile])>,
+    pub deleted: bool,
+    pub schema: Option<&'a Path>,
+    pub watch: &'a dyn Fn() -> ControlFlow<()>,
+}
+
+/// A table, with what is needed to read it.
+struct Wanted<'a> {
+    relation: &'a Relation,
+    shapes: Vec<ColumnShape>,
+    report: usize,
+}
+
+/// Tables of the sandbox that hold the rows of one table, by what they are.
+struct Copies {
+    oids: [Oid; 3],
+    counts: [Vec<u16>; 3],
+}
+
+/// The three kinds of rows, and what is put before `.copy` in the names of their files.
+const KINDS: [&str; 3] = ["", ".uncertain", ".deleted"];
+
+impl Work<'_> {
+    /// Salvages a database.
+    pub fn database(&self, database: &DatabaseFiles, xacts: &mut Xacts<'_>) -> Result<Vec<TableReport>, SalvageError> {
+        let offsets = Offsets::of(self.source.major);
+        let mut catalogs = Reader { source: self.source, database, xacts, offsets }.read();
+        let mut reports: Vec<TableReport> = Vec::new();
+        let is_any = self.loose.is_some()
+            || catalogs.relations.values().any(|relation| relation.has_rows() && self.is_asked(&catalogs, relation));
+        if !is_any {
+            return Ok(reports);
+        }
+        let sandbox = match self.server.zip(self.output) {
+            Some(((server, options), output)) => Some((Fresh::make(self, database, server, options)?, output)),
+            None => None,
+        };
+        if let (Some((fresh, _)), Some(schema)) = (&sandbox, self.schema) {
+            let given = fresh.schema(self, schema)?;
+            complete(&mut catalogs, &given, &offsets);
+        }
+        for donor in self.donors {
+            let is_same = |other: &&DatabaseFiles| {
+                other.oid == database.oid || other.name.is_some() && other.name == database.name
+            };
+            let Some(other) = donor.databases.iter().find(is_same) else { continue };
+            let facts = WalFacts::default();
+            let mut xacts = Xacts::new(donor, &facts);
+            let given = Reader { source: donor, database: other, xacts: &mut xacts, offsets }.read();
+            complete(&mut catalogs, &given, &offsets);
+        }
+        if let Some((like, files)) = self.loose {
+            add_loose(&mut catalogs, like, files);
+        }
+        for relation in catalogs.relations.values_mut().filter(|relation| relation.has_rows()) {
+            if let Some(files) = database.main_fork(relation.spc_oid, relation.filenode) {
+                guess_shapes(self.source, files, relation);
+            }
+        }
+        let wanted = self.wanted(database, &catalogs, &mut reports);
+        match sandbox {
+            Some((fresh, output)) => {
+                fresh.extract(self, database, &catalogs, wanted, (&mut reports, xacts), output)?;
+                self.sequences(database, &catalogs, output)?;
+                self.large_objects(database, &catalogs, output)?;
+            }
+            None => {
+                for table in wanted {
+                    self.count(database, &catalogs, &table, xacts, &mut reports);
+                }
+            }
+        }
+        Ok(reports)
+    }
+
+    fn is_asked(&self, catalogs: &Catalogs, relation: &Relation) -> bool {
+        if self.loose.is_some_and(|(_, files)| !files.is_empty()) {
+            return relation.name.starts_with(LOOSE.as_bytes());
+        }
+        let name = String::from_utf8_lossy(&relation.name);
+        let schema = schema_of(catalogs, relation);
+        let full = format!("{}.{name}", String::from_utf8_lossy(&schema));
+        let is_like = |pattern: &String| {
+            let pattern = glob::Pattern::new(pattern).ok();
+            pattern.is_some_and(|pattern| pattern.matches(&full) || pattern.matches(&name))
+        };
+        self.tables.is_empty() || self.tables.iter().any(is_like)
+    }
+
+    fn wanted<'c>(
+        &self,
+        database: &DatabaseFiles,
+        catalogs: &'c Catalogs,
+        reports: &mut Vec<TableReport>,
+    ) -> Vec<Wanted<'c>> {
+        let mut wanted = Vec::new();
+        let relations = catalogs.relations.values();
+        for relation in relations.filter(|relation| relation.has_rows() && self.is_asked(catalogs, relation)) {
+            let mut report = TableReport::of(database, &schema_of(catalogs, relation), &relation.name);
+            report.oid = relation.oid;
+            match shapes_of(relation) {
+                _ if relation.filenode == 0 => report.problem = Some(NotSalvaged::NoFile),
+                Some(shapes) => wanted.push(Wanted { relation, shapes, report: reports.len() }),
+                None => {
+                    let names = relation.lost_columns().unwrap_or_default();
+                    let name = |number: &u16| {
+                        relation
+                            .columns
+                            .get(number)
+                            .map_or_else(|| number.to_string().into_bytes(), |column| column.name.clone())
+                    };
+                    report.problem = Some(NotSalvaged::ColumnsLost(names.iter().map(name).collect()));
+                }
+            }
+            reports.push(report);
+        }
+        wanted
+    }
+
+    fn toast(&self, database: &DatabaseFiles, catalogs: &Catalogs, relation: &Relation) -> ToastValues {
+        let mut values = ToastValues::default();
+        for (oid, (spc_oid, filenode)) in toast_tables(&catalogs.relations, relation) {
+            if let Some(files) = database.main_fork(spc_oid, filenode) {
+                values.add(self.source, oid, files);
+            }
+        }
+        values
+    }
+
+    /// Shows the rows of a table and takes up what was found into its report.
+    fn rows(
+        &self,
+        database: &DatabaseFiles,
+        catalogs: &Catalogs,
+        table: &Wanted<'_>,
+        (xacts, report): (&mut Xacts<'_>, &mut TableReport),
+        show: &mut dyn FnMut(&Row<'_>),
+    ) {
+        let relation = table.relation;
+        let Some(files) = database.main_fork(relation.spc_oid, relation.filenode) else {
+            report.problem = Some(NotSalvaged::FileMissing);
+            return;
+        };
+        let toast = self.toast(database, catalogs, relation);
+        let rel = (database.oid, relation.filenode);
+        let is_guessed = report.is_guessed || relation.is_guessed();
+        let is_made = |column: &Column| column.row.is_none() && column.known.is_some_and(|known| !known.is_dropped);
+        let made = relation.columns.iter().filter(|(_, column)| is_made(column)).map(|(number, _)| *number);
+        let read =
+            Table { rel, files, shapes: &table.shapes, is_guessed, least_columns: made.max().unwrap_or_default() };
+        let end = scan(self.source, &read, (xacts, self.wal, &toast), &mut |row| {
+            report.add(row);
+            show(row);
+        });
+        report.pages = end.pages;
+        report.lost_pages = end.lost;
+        report.unreadable = end.failed.len() as u64;
+    }
+
+    fn count(
+        &self,
+        database: &DatabaseFiles,
+        catalogs: &Catalogs,
+        table: &Wanted<'_>,
+        xacts: &mut Xacts<'_>,
+        reports: &mut [TableReport],
+    ) {
+        if let Some(report) = reports.get_mut(table.report) {
+            self.rows(database, catalogs, table, (xacts, report), &mut |_| {});
+        }
+    }
+
+    /// The values of sequences, as statements that set them.
+    fn sequences(&self, database: &DatabaseFiles, catalogs: &Catalogs, output: &Output) -> Result<(), SalvageError> {
+        let mut text = Vec::new();
+        for relation in catalogs.relations.values().filter(|relation| relation.kind == b'S') {
+            let Some(files) = database.main_fork(relation.spc_oid, relation.filenode) else { continue };
+            let mut found = None;
+            self.source.pages(files, &mut |_, page| found = found.or_else(|| sequence_value(page)));
+            if let Some((value, is_called)) = found {
+                let names = [schema_of(catalogs, relation), relation.name.clone()]
+                    .map(|name| super::in_utf8(&name, database.encoding));
+                let name = names.map(|name| quoted(&name)).join(".").replace('\'', "''");
+                text.extend(format!("SELECT setval('{name}', {value}, {is_called});\n").into_bytes());
+            }
+        }
+        output.write(database, "sequences.sql", &text)
+    }
+}
+
+impl Work<'_> {
+    /// Large objects, as statements that make them, and each in a file of its own.
+    fn large_objects(
+        &self,
+        database: &DatabaseFiles,
+        catalogs: &Catalogs,
+        output: &Output,
+    ) -> Result<(), SalvageError> {
+        let mut objects: BTreeMap<u32, BTreeMap<u32, Vec<u8>>> = BTreeMap::new();
+        for row in catalogs.rows.get(&PG_LARGEOBJECT_OID).into_iter().flatten() {
+            let columns = row_columns(&row.header, &row.tuple, &TOAST_SHAPES);
+            let [Stored::Plain(oid), Stored::Plain(page), data] = columns.as_slice() else { continue };
+            let data = match *data {
+                Stored::Plain(bytes) => bytes.to_vec(),
+                Stored::Compressed { method, raw_bytes, bytes } => unpack(method, raw_bytes, bytes).unwrap_or_default(),
+                _ => continue,
+            };
+            if let Some((oid, page)) = u32_at(oid, 0).zip(u32_at(page, 0)) {
+                objects.entry(oid).or_default().insert(page, data);
+            }
+        }
+        let mut statements = Vec::new();
+        for oid in &catalogs.large_objects {
+            objects.entry(*oid).or_default();
+        }
+        let page_bytes = self.source.block_size / 4;
+        for (oid, pages) in objects {
+            let mut file =
+                output.begin_in(database, "large_objects", &format!("{oid}.bin")).map_err(RebuildError::from)?;
+            let failed = |source| {
+                SalvageError::from(RebuildError::from(AccessError::io("write", Path::new("large_objects"), source)))
+            };
+            statements.extend(format!("SELECT lo_create({oid});\n").into_bytes());
+            let mut at = 0_u64;
+            for (page, data) in pages {
+                let offset = u64::from(page).saturating_mul(page_bytes as u64);
+                // What no page holds reads as zeros; a hostile page number makes no long file.
+                let gap = usize::try_from(offset.saturating_sub(at)).unwrap_or(usize::MAX).min(MAX_HOLE_BYTES);
+                file.write_all(&vec![0; gap]).and_then(|()| file.write_all(&data)).map_err(failed)?;
+                at = offset.saturating_add(data.len() as u64);
+                let hex: String = data.iter().map(|byte| format!("{byte:02x}")).collect();
+                statements.extend(format!("SELECT lo_put({oid}, {offset}, '\\x{hex}');\n").into_bytes());
+            }
+            file.finish().map_err(RebuildError::from)?;
+        }
+        output.write(database, "large_objects.sql", &statements)
+    }
+}
+
+/// Beginning of the names of tables whose rows are those of a file that no catalog names.
+const LOOSE: &str = "file_";
+
+/// Adds a table for each file, with the columns of `like`.
+fn add_loose(catalogs: &mut Catalogs, like: &str, files: &[LooseFile]) {
+    let full = |relation: &Relation| {
+        let schema = schema_of(catalogs, relation);
+        format!("{}.{}", String::from_utf8_lossy(&schema), String::from_utf8_lossy(&relation.name))
+    };
+    let model = catalogs.relations.values().find(|relation| relation.has_rows() && full(relation) == like).cloned();
+    for file in files.iter().filter(|_| model.is_some()) {
+        if let Some(model) = &model {
+            let (name, oid) = (format!("{LOOSE}{}", file.name).into_bytes(), file.number);
+            let table = Relation { oid, name, type_oid: 0, filenode: oid, spc_oid: 0, ..model.clone() };
+            catalogs.relations.insert(oid, table);
+        }
+    }
+}
+
+fn schema_of(catalogs: &Catalogs, relation: &Relation) -> Vec<u8> {
+    let known = catalogs.schemas.get(&relation.schema_oid);
+    known.cloned().unwrap_or_else(|| relation.schema_oid.to_string().into_bytes())
+}
+
+/// A fresh cluster in a sandbox.
+pub(super) struct Fresh<'a> {
+    pub sandbox: Sandbox,
+    pub run: SandboxRun,
+    pub server: &'a ServerProgram,
+    pub options: &'a SandboxOptions,
+    /// Rows are printed in UTF-8, from another encoding.
+    to_utf8: bool,
+    /// Text is in UTF-8.
+    is_utf8: bool,
+}
+
+impl<'a> Fresh<'a> {
+    fn make(
+        work: &Work<'_>,
+        database: &DatabaseFiles,
+        server: &'a ServerProgram,
+        options: &'a SandboxOptions,
+    ) -> Result<Self, SalvageError> {
+        let mut sandbox = Sandbox::create(options)?;
+        if let Some((directory, uid)) = sandbox.not_reachable() {
+            return Err(RebuildError::NotReachable { directory, uid }.into());
+        }
+        let run = sandbox.begin_bare_run().map_err(RebuildError::from)?;
+        let encoding = database.encoding.and_then(|number| usize::try_from(number).ok());
+        // What is in UTF-8, or in no known encoding, is printed byte by byte.
+        let name =
+            encoding.and_then(|number| ENCODINGS.get(number)).filter(|name| !["UTF8", "MULE_INTERNAL"].contains(name));
+        let (name, is_utf8) = (name.copied().unwrap_or("SQL_ASCII"), database.encoding == Some(UTF8));
+        let to_utf8 = name != "SQL_ASCII" && database.encoding != Some(SQL_ASCII);
+        let mut settings = vec!["-E", name];
+        if work.source.major.number() >= 18 {
+            settings.push("--no-data-checksums");
+        }
+        sandbox.hand_over(&run).map_err(RebuildError::from)?;
+        let log = run.log();
+        let ended = server
+            .init(run.data(), &settings, (&log, options.owner, INIT_LIMIT), work.watch)
+            .map_err(RebuildError::from)?;
+        sandbox.take_back().map_err(RebuildError::from)?;
+        match ended {
+            ServerRun::BrokenOff => return Err(RebuildError::Interrupted.into()),
+            ServerRun::Ended(failure) if failure.end != ServerEnd::Exit(0) => {
+                return Err(RebuildError::Server(failure).into());
+            }
+            ServerRun::Ended(_) => {}
+        }
+        Ok(Self { sandbox, run, server, options, to_utf8, is_utf8 })
+    }
+
+    pub fn session<'s>(&'s self, work: &'s Work<'_>) -> Session<'s> {
+        let mut session = Session::new(&self.sandbox, &self.run, self.server, self.options.owner, work.watch);
+        session.to_utf8 = self.to_utf8;
+        session.has_generated = Offsets::of(work.source.major).generated.is_some();
+        session
+    }
+
+    /// The catalogs of a database that a schema of the user makes.
+    fn schema(&self, work: &Work<'_>, path: &Path) -> Result<Catalogs, SalvageError> {
+        let text = read_small(path, Links::Follow, MAX_SCHEMA_BYTES).map_err(RebuildError::from)?;
+        // Lines for psql alone.
+        let lines = text.split_inclusive(|byte| *byte == b'\n').filter(|line| !line.starts_with(b"\\"));
+        let script: Vec<u8> = NORMAL_OIDS.iter().chain(lines.flatten()).copied().collect();
+        self.session(work).run_script("template1", &script)?;
+        let fresh =
+            Source::with_templates(self.run.data(), Some(work.source.major)).map_err(|_| SalvageError::NotFresh)?;
+        let facts = WalFacts { is_complete: true, ..WalFacts::default() };
+        let mut xacts = Xacts::new(&fresh, &facts);
+        let named = |database: &&DatabaseFiles| database.name.as_deref() == Some(b"template1");
+        let database = fresh.databases.iter().find(named).ok_or(SalvageError::NotFresh)?;
+        let offsets = Offsets::of(work.source.major);
+        Ok(Reader { source: &fresh, database, xacts: &mut xacts, offsets }.read())
+    }
+
+    fn extract(
+        self,
+        work: &Work<'_>,
+        database: &DatabaseFiles,
+        catalogs: &Catalogs,
+        wanted: Vec<Wanted<'_>>,
+        (reports, xacts): (&mut [TableReport], &mut Xacts<'_>),
+        output: &Output,
+    ) -> Result<(), SalvageError> {
+        let source = work.source;
+        let fresh = Source::open(self.run.data(), Some(source.major)).map_err(|_| SalvageError::NotFresh)?;
+        let home = fresh
+            .databases
+            .iter()
+            .find(|found| found.name.as_deref() == Some(b"postgres"))
+            .ok_or(SalvageError::NotFresh)?;
+        if fresh.block_size != source.block_size {
+            return Err(SalvageError::OtherBlockSize { found: fresh.block_size, expected: source.block_size });
+        }
+        let templates = Templates::read(&fresh, home).ok_or(SalvageError::NotFresh)?;
+        let directory = Path::new("base").join(home.oid.to_string());
+        self.demand_room(database, catalogs, &wanted)?;
+        let mut session = self.session(work);
+        let loaded = self.loaded(&mut session, libraries(&templates, catalogs))?;
+        let mut transplant = Transplant::new(&templates, catalogs, Offsets::of(source.major), &loaded);
+        let mut copies: Vec<(Wanted<'_>, Copies)> = Vec::new();
+        let own: HashSet<Oid> = wanted.iter().map(|table| table.relation.oid).collect();
+        for table in wanted {
+            let relation = table.relation;
+            let Some(report) = reports.get_mut(table.report) else { continue };
+            let oids = [relation.oid, transplant.make_oid(), transplant.make_oid()];
+            let added: Option<Vec<bool>> = oids.iter().map(|oid| transplant.add_table(relation, *oid)).collect();
+            match added {
+                Some(guessed) => {
+                    report.is_guessed = guessed.contains(&true);
+                    copies.push((table, Copies { oids, counts: Default::default() }));
+                }
+                None => report.problem = Some(NotSalvaged::TypeLost),
+            }
+        }
+        for relation in catalogs
+            .relations
+            .values()
+            .filter(|relation| !own.contains(&relation.oid) && !matches!(relation.kind, b't' | b'i'))
+        {
+            transplant.add_name(relation);
+        }
+        for relation in catalogs.relations.values().filter(|relation| relation.kind == b'i') {
+            transplant.add_index(relation);
+        }
+        let mut indexes = Vec::new();
+        let toast: BTreeMap<Oid, (Oid, u32)> =
+            copies.iter().flat_map(|(table, _)| toast_tables(&catalogs.relations, table.relation)).collect();
+        for (toast_oid, (spc_oid, filenode)) in toast {
+            let Some(files) = database.main_fork(spc_oid, filenode) else { continue };
+            let Some(index) = transplant.add_toast(toast_oid) else { continue };
+            let mut writer = HeapWriter::create(&self.run, &relation_file(&directory, toast_oid), source.block_size)
+                .map_err(RebuildError::from)?;
+            let mut failed = Ok(());
+            chunks(source, files, &mut |_, tuple, _| {
+                if failed.is_ok() {
+                    failed = writer.add(tuple);
+                }
+            });
+            failed.and_then(|()| writer.finish()).map_err(RebuildError::from)?;
+            self.run.create(&relation_file(&directory, index), 0).map_err(RebuildError::from)?;
+            indexes.push(format!("DO $x$ BEGIN EXECUTE 'REINDEX INDEX ' || {index}::regclass; END $x$"));
+        }
+        let global = Path::new("global");
+        let roles = mapped_number(&self.run.data().join(global), PG_AUTHID_OID).unwrap_or(PG_AUTHID_OID);
+        let roles = relation_file(global, roles);
+        transplant.write(&self.run, &directory, &roles, source.block_size).map_err(RebuildError::from)?;
+        for (table, copies) in &mut copies {
+            self.write_rows(work, (database, catalogs), table, copies, (reports, xacts), (&directory, output))?;
+        }
+        if !indexes.is_empty() {
+            session.run(&indexes)?;
+        }
+        self.print(database, &copies, (&mut session, reports, output))?;
+        let text = |name: &[u8]| super::in_utf8(name, database.encoding);
+        let schema = Schema { database, catalogs, text: &text, has_generated: session.has_generated };
+        let printed: Vec<&TableReport> = copies.iter().filter_map(|(table, _)| reports.get(table.report)).collect();
+        schema.write(&mut session, &printed, output)?;
+        drop(session);
+        let keep = self.options.keep;
+        self.sandbox.close(keep).map_err(RebuildError::from)?;
+        Ok(())
+    }
+
+    /// Says no before anything is written where the sandbox does not fit.
+    fn demand_room(
+        &self,
+        database: &DatabaseFiles,
+        catalogs: &Catalogs,
+        wanted: &[Wanted<'_>],
+    ) -> Result<(), SalvageError> {
+        let bytes_of = |spc, number| database.main_fork(spc, number).map_or(0, DatabaseFiles::fork_bytes);
+        let mut needed_bytes = CLUSTER_BYTES;
+        for relation in wanted.iter().map(|table| table.relation) {
+            needed_bytes = needed_bytes.saturating_add(bytes_of(relation.spc_oid, relation.filenode).saturating_mul(2));
+            for (spc, number) in toast_tables(&catalogs.relations, relation).into_values() {
+                needed_bytes = needed_bytes.saturating_add(bytes_of(spc, number));
+            }
+        }
+        let available_bytes = self.sandbox.free_bytes().map_err(RebuildError::from)?;
+        if available_bytes < needed_bytes {
+            let directory = self.sandbox.path().to_owned();
+            return Err(RebuildError::NoRoom { directory, needed_bytes, available_bytes }.into());
+        }
+        Ok(())
+    }
+
+    /// Which of these libraries the server has.
+    fn loaded(&self, session: &mut Session<'_>, libraries: HashSet<String>) -> Result<HashSet<String>, SalvageError> {
+        if libraries.is_empty() {
+            return Ok(libraries);
+        }
+        let mark = |library: &str| format!("library-{library}");
+        let load = |library: &String| session.marked(&format!("LOAD '$libdir/{library}'"), &mark(library));
+        let statements: Vec<String> = libraries.iter().map(load).collect();
+        session.run(&statements)?;
+        Ok(libraries.into_iter().filter(|library| session.out(&mark(library)).is_some()).collect())
+    }
+
+    /// Writes the rows of a table into the tables of the sandbox.
+    fn write_rows(
+        &self,
+        work: &Work<'_>,
+        (database, catalogs): (&DatabaseFiles, &Catalogs),
+        table: &Wanted<'_>,
+        copies: &mut Copies,
+        (reports, xacts): (&mut [TableReport], &mut Xacts<'_>),
+        (directory, output): (&Path, &Output),
+    ) -> Result<(), SalvageError> {
+        let Some(report) = reports.get_mut(table.report) else { return Ok(()) };
+        let mut writers = Vec::new();
+        for oid in copies.oids {
+            writers.push(
+                HeapWriter::create(&self.run, &relation_file(directory, oid), work.source.block_size)
+                    .map_err(RebuildError::from)?,
+            );
+        }
+        let base = report.file_name();
+        let mut notes = output.notes(database, &base);
+        let mut failed = Ok(());
+        work.rows(database, catalogs, table, (xacts, report), &mut |row| {
+            let kind = match row.class {
+                Class::Row => 0,
+                Class::Uncertain(_) => 1,
+                Class::Dead => 2,
+            };
+            if kind == 2 && !work.deleted || failed.is_err() {
+                return;
+            }
+            let nulls: Vec<usize> = row.lost.iter().map(|(column, ..)| *column).collect();
+            let tuple = if nulls.is_empty() {
+                row.bytes.to_vec()
+            } else {
+                with_nulls(&row.header, row.bytes, row.spans, &table.shapes, &nulls)
+            };
+            failed = writers.get_mut(kind).map_or(Ok(()), |writer| {
+                writer.add(&tuple).map_err(|error| SalvageError::from(RebuildError::from(error)))
+            });
+            if failed.is_ok() {
+                failed = notes.add(row, table.relation);
+            }
+        });
+        failed?;
+        notes.finish(&report.lost_pages)?;
+        for (counts, writer) in copies.counts.iter_mut().zip(writers) {
+            *counts = writer.finish().map_err(RebuildError::from)?;
+        }
+        Ok(())
+    }
+
+    fn print(
+        &self,
+        database: &DatabaseFiles,
+        copies: &[(Wanted<'_>, Copies)],
+        (session, reports, output): (&mut Session<'_>, &mut [TableReport], &Output),
+    ) -> Result<(), SalvageError> {
+        let mut asked: Vec<(usize, usize)> = Vec::new();
+        let mut tables: Vec<(Oid, Vec<u16>)> = Vec::new();
+        for (index, (_, copies)) in copies.iter().enumerate() {
+            for (kind, (oid, counts)) in copies.oids.iter().zip(&copies.counts).enumerate() {
+                if kind == 0 || !counts.is_empty() {
+                    asked.push((index, kind));
+                    tables.push((*oid, counts.clone()));
+                }
+            }
+        }
+        let mut files: HashMap<(usize, usize), crate::repair::export::NewFile> = HashMap::new();
+        let mut lost: Vec<(usize, usize, u64)> = Vec::new();
+        let mut strays: Vec<(usize, Vec<u8>)> = Vec::new();
+        let name_of = |reports: &[TableReport], index: usize, kind: usize| {
+            let report = copies.get(index).and_then(|(table, _)| reports.get(table.report))?;
+            let base = report.file_name();
+            Some(format!("{base}{}.copy", KINDS.get(kind)?))
+        };
+        let mut take = |at: usize, file: ReadFile| -> Result<(), RebuildError> {
+            let Some((index, kind)) = asked.get(at).copied() else { return Ok(()) };
+            if let std::collections::hash_map::Entry::Vacant(entry) = files.entry((index, kind)) {
+                let Some(name) = name_of(reports, index, kind) else { return Ok(()) };
+                entry.insert(output.begin(database, &name)?);
+            }
+            let Some(target) = files.get_mut(&(index, kind)) else { return Ok(()) };
+            let stray = copy_lines(file, target, self.is_utf8 && kind == 0)?;
+            strays.extend(stray.into_iter().map(|line| (index, line)));
+            Ok(())
+        };
+        session.print(&tables, &mut take, &mut |at, page, item| {
+            if let Some((index, kind)) = asked.get(at) {
+                let counts = tables.get(at).map(|(_, counts)| counts.as_slice()).unwrap_or_default();
+                let before: u64 = counts
+                    .iter()
+                    .take(usize::try_from(page).unwrap_or(usize::MAX))
+                    .map(|count| u64::from(*count))
+                    .sum();
+                lost.push((*index, *kind, before.saturating_add(u64::from(item)).saturating_sub(1)));
+            }
+        })?;
+        for (index, line) in strays {
+            let key = (index, 1);
+            if let std::collections::hash_map::Entry::Vacant(entry) = files.entry(key) {
+                let Some(name) = name_of(reports, index, 1) else { continue };
+                entry.insert(output.begin(database, &name).map_err(RebuildError::from)?);
+            }
+            if let Some(file) = files.get_mut(&key) {
+                file.write_all(&line).map_err(|source| {
+                    SalvageError::from(RebuildError::from(AccessError::io("write", file.path(), source)))
+                })?;
+            }
+            if let Some(report) = copies.get(index).and_then(|(table, _)| reports.get_mut(table.report)) {
+                report.move_to_uncertain(Why::NotInEncoding);
+            }
+        }
+        for ((index, kind), file) in files {
+            let name = name_of(reports, index, kind);
+            file.finish().map_err(RebuildError::from)?;
+            if let Some(report) = copies.get(index).and_then(|(table, _)| reports.get_mut(table.report)) {
+                let path = PathBuf::from(output.directory(database)).join(name.unwrap_or_default());
+                if let Some(slot) = report.files.get_mut(kind) {
+                    *slot = Some(path);
+                }
+            }
+        }
+        for (index, kind, _) in lost {
+            if let Some(report) = copies.get(index).and_then(|(table, _)| reports.get_mut(table.report)) {
+                report.not_printed(kind);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Copies lines; those that are not UTF-8, where that is asked, are returned instead.
+fn copy_lines(file: ReadFile, target: &mut dyn Write, checks: bool) -> Result<Vec<Vec<u8>>, RebuildError> {
+    let path = file.path().to_owned();
+    let failed = |source| RebuildError::from(AccessError::io("copy", &path, source));
+    let mut reader = file.into_reader();
+    let mut stray = Vec::new();
+    let mut rest: Vec<u8> = Vec::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        let filled = reader.read(&mut buffer).map_err(failed)?;
+        let read = buffer.get(..filled).unwrap_or_default();
+        if !checks {
+            target.write_all(read).map_err(failed)?;
+        } else {
+            rest.extend_from_slice(read);
+            let end = rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at.saturating_add(1));
+            let later = rest.split_off(end);
+            if std::str::from_utf8(&rest).is_ok() {
+                target.write_all(&rest).map_err(failed)?;
+            } else {
+                for line in rest.split_inclusive(|byte| *byte == b'\n') {
+                    match std::str::from_utf8(line) {
+                        Ok(_) => target.write_all(line).map_err(failed)?,
+                        Err(_) => stray.push(line.to_vec()),
+                    }
+                }
+            }
+            rest = later;
+        }
+        if filled == 0 {
+            target.write_all(&rest).map_err(failed)?;
+            return Ok(stray);
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Whether a tuple fits its columns to the byte: what sorts out nearly all garbage before a server reads it.
+
+use crate::parsers::decode::{u16_at, u32_at};
+use crate::parsers::heap::TupleHeader;
+use crate::parsers::tuple::columns::ColumnShape;
+
+/// Bytes of a TOAST pointer in a tuple.
+const TOAST_POINTER_BYTES: usize = 18;
+
+/// Kind of a pointer to a value in a TOAST table (`VARTAG_ONDISK`).
+const ON_DISK: u8 = 18;
+
+/// Least bytes of a value with a length of 4 bytes that is compressed.
+const COMPRESSED_HEAD: usize = 8;
+
+/// `t_infomask`: the row has nulls.
+const HAS_NULLS: u16 = 1;
+
+/// A value in a TOAST table, by the pointer in the tuple.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct External {
+    /// Bytes that are stored.
+    pub stored_bytes: u32,
+    pub value_oid: u32,
+    pub toast_oid: u32,
+}
+
+/// A stored value: where it stands in the tuple.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// Column, from 0.
+    pub column: usize,
+    pub start: usize,
+    pub end: usize,
+    pub external: Option<External>,
+}
+
+/// The stored values of a tuple that begins with `bytes` and may end before it; `None` when they do not fit.
+fn walk(header: &TupleHeader, bytes: &[u8], shapes: &[ColumnShape]) -> Option<(Vec<Span>, usize)> {
+    let count = usize::from(header.attribute_count());
+    if count > shapes.len() {
+        return None;
+    }
+    let base = usize::from(header.data_offset);
+    let mut at = base;
+    let mut spans = Vec::with_capacity(count);
+    for (column, shape) in shapes.iter().enumerate().take(count) {
+        if header.is_null(bytes, u16::try_from(column).ok()?) {
+            continue;
+        }
+        let aligned = |at: usize| base.saturating_add(at.saturating_sub(base).next_multiple_of(shape.alignment.max(1)));
+        let (start, end, external) = match usize::try_from(shape.length) {
+            Ok(length) => {
+                let start = aligned(at);
+                (start, start.checked_add(length)?, None)
+            }
+            Err(_) if shape.length == -2 => {
+                let start = aligned(at);
+                let length = bytes.get(start..)?.iter().position(|byte| *byte == 0)?;
+                (start, start.checked_add(length)?.checked_add(1)?, None)
+            }
+            Err(_) => varlena(bytes, at, aligned)?,
+        };
+        // Padding is zero.
+        if bytes.get(at..start)?.iter().any(|byte| *byte != 0) || end > bytes.len() {
+            return None;
+        }
+        spans.push(Span { column, start, end, external });
+        at = end;
+    }
+    Some((spans, at))
+}
+
+fn varlena(bytes: &[u8], at: usize, aligned: impl Fn(usize) -> usize) -> Option<(usize, usize, Option<External>)> {
+    let start = if *bytes.get(at)? == 0 { aligned(at) } else { at };
+    let first = *bytes.get(start)?;
+    if first == 1 {
+        if *bytes.get(start.checked_add(1)?)? != ON_DISK {
+            return None;
+        }
+        let pointer = bytes.get(start..)?.get(..TOAST_POINTER_BYTES)?;
+        let number = |at| u32_at(pointer, at);
+        let external =
+            External { stored_bytes: number(6)? & 0x3FFF_FFFF, value_oid: number(10)?, toast_oid: number(14)? };
+        let raw_bytes = number(2)?;
+        let is_possible = raw_bytes <= 0x3FFF_FFFF && external.stored_bytes <= raw_bytes && external.value_oid > 0;
+        return is_possible.then_some((start, start.checked_add(TOAST_POINTER_BYTES)?, Some(external)));
+    }
+    if first & 1 == 1 {
+        let length = usize::from(first >> 1);
+        return (length > 0).then_some((start, start.checked_add(length)?, None));
+    }
+    if start != aligned(start) {
+        return None;
+    }
+    let word = u32_at(bytes, start)?;
+    let length = usize::try_from(word >> 2).ok()?;
+    let least = if word & 2 == 0 { 4 } else { COMPRESSED_HEAD };
+    (length >= least).then_some((start, start.checked_add(length)?, None))
+}
+
+/// True when the header is one that a server writes.
+pub(crate) fn is_sound(header: &TupleHeader, length: usize) -> bool {
+    let offset = usize::from(header.data_offset);
+    offset == header.min_data_offset().next_multiple_of(8) && offset <= length
+}
+
+/// The stored values of a whole tuple; `None` when it does not fit to the byte.
+pub(crate) fn fit(header: &TupleHeader, tuple: &[u8], shapes: &[ColumnShape]) -> Option<Vec<Span>> {
+    let (spans, end) = walk(header, tuple, shapes).filter(|_| is_sound(header, tuple.len()))?;
+    (end == tuple.len()).then_some(spans)
+}
+
+/// Bytes of a tuple at the beginning of `bytes`, which go on after it; `None` when nothing fits there.
+pub(crate) fn fitting_bytes(header: &TupleHeader, bytes: &[u8], shapes: &[ColumnShape]) -> Option<usize> {
+    let (spans, end) = walk(header, bytes, shapes).filter(|_| is_sound(header, bytes.len()))?;
+    (!spans.is_empty()).then_some(end)
+}
+
+/// The tuple with these columns null; none of them was null before.
+pub(crate) fn with_nulls(
+    header: &TupleHeader,
+    tuple: &[u8],
+    spans: &[Span],
+    shapes: &[ColumnShape],
+    nulls: &[usize],
+) -> Vec<u8> {
+    let count = usize::from(header.attribute_count());
+    let mut bitmap = vec![0_u8; count.div_ceil(8)];
+    let has_oid = header.row_oid(tuple).is_some();
+    let data_offset = TupleHeader::SIZE.saturating_add(bitmap.len()).saturating_add(if has_oid { 4 } else { 0 });
+    let data_offset = data_offset.next_multiple_of(8);
+    let mut data = Vec::with_capacity(tuple.len());
+    for span in spans.iter().filter(|span| !nulls.contains(&span.column)) {
+        if let Some(byte) = bitmap.get_mut(span.column / 8) {
+            *byte |= 1 << (span.column % 8);
+        }
+        let value = tuple.get(span.start..span.end).unwrap_or_default();
+        let shape = shapes.get(span.column);
+        let is_short =
+            shape.is_some_and(|shape| shape.length == -1) && value.first().is_some_and(|first| first & 1 == 1);
+        if !is_short {
+            data.resize(data.len().next_multiple_of(shape.map_or(1, |shape| shape.alignment).max(1)), 0);
+        }
+        data.extend_from_slice(value);
+    }
+    let mut formed = tuple.get(..TupleHeader::SIZE).unwrap_or_default().to_vec();
+    let mask = u16_at(&formed, 20).unwrap_or_default() | HAS_NULLS;
+    formed.splice(20..22, mask.to_le_bytes());
+    formed.splice(22..23, [u8::try_from(data_offset).unwrap_or(u8::MAX)]);
+    formed.extend(bitmap);
+    formed.resize(data_offset, 0);
+    if let Some(oid) = header.row_oid(tuple) {
+        formed.splice(data_offset.saturating_sub(4)..data_offset, oid.to_le_bytes());
+    }
+    formed.extend(data);
+    formed
+}
+
+/// The tuple as it is put into a fresh cluster: inserted for good, deleted by nobody.
+pub(crate) fn frozen(tuple: &[u8]) -> Vec<u8> {
+    /// Bits that stay: nulls, variable length, external values, OID.
+    const KEPT: u16 = 0x000F;
+    /// Committed and invalid together: frozen; and no deleter.
+    const FROZEN: u16 = 0x0B00;
+    let mut bytes = tuple.to_vec();
+    let mask = u16_at(&bytes, 20).unwrap_or_default() & KEPT | FROZEN;
+    let count = u16_at(&bytes, 18).unwrap_or_default() & 0x07FF;
+    bytes.splice(4..12, [0; 8]);
+    bytes.splice(18..20, count.to_le_bytes());
+    bytes.splice(20..22, mask.to_le_bytes());
+    bytes
+}

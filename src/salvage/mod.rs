@@ -1,0 +1,381 @@
+//! Rows out of a cluster that no server can start.
+//!
+//! `source`, `catalogs` and `xacts` read what is left; `rows` decides of each tuple whether it is a row. `templates`, `transplant`
+//! and `pages` put the rows into a fresh cluster of the same major in a sandbox, and `print` has its server print them. That
+//! server never sees the damaged cluster, and nothing of that cluster runs: no function, trigger, policy or default.
+
+mod catalogs;
+mod complete;
+mod extract;
+mod fit;
+mod layout;
+mod out;
+mod pages;
+mod print;
+mod rows;
+mod schema;
+mod source;
+mod templates;
+mod toast;
+mod transplant;
+mod xacts;
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use self::extract::Work;
+use self::out::{Output, copy_file_name};
+pub use self::rows::PageLoss;
+use self::rows::{Class, Row, sound_tuples};
+pub use self::source::NoSource;
+use self::source::{DatabaseFiles, Source};
+use self::xacts::Xacts;
+pub use self::xacts::{WalFacts, Why};
+use crate::cluster::open::AccessError;
+use crate::parsers::control::ControlFile;
+use crate::parsers::wal::version::Major;
+use crate::rebuild::{RebuildError, SandboxOptions, ServerProgram};
+use crate::repair::outside::OutsideError;
+
+/// Why nothing could be salvaged.
+#[derive(Debug, thiserror::Error)]
+pub enum SalvageError {
+    /// There is nothing to read rows from.
+    #[error(transparent)]
+    Source(#[from] NoSource),
+    /// Nothing is written there.
+    #[error(transparent)]
+    Outside(#[from] OutsideError),
+    /// The sandbox or its server failed.
+    #[error(transparent)]
+    Sandbox(#[from] RebuildError),
+    /// What `initdb` made is not a cluster of this major.
+    #[error("the cluster that initdb made cannot be read")]
+    NotFresh,
+    /// The server is built for pages of another size.
+    #[error(
+        "the server is built for pages of {found} bytes; the pages here have {expected}: pass --pg-bin of a server that is built for them"
+    )]
+    OtherBlockSize {
+        /// Bytes of a page of the server.
+        found: usize,
+        /// Bytes of a page of the cluster.
+        expected: usize,
+    },
+    /// A table of notes could not be written.
+    #[error("cannot write notes: {0}")]
+    Csv(#[from] csv::Error),
+}
+
+/// Why no rows of a table were salvaged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotSalvaged {
+    /// Rows of `pg_attribute` about these columns are lost.
+    ColumnsLost(Vec<Vec<u8>>),
+    /// A column has a lost type of a length that no other type has.
+    TypeLost,
+    /// `pg_class` names no file.
+    NoFile,
+    /// The file is missing.
+    FileMissing,
+}
+
+/// What was salvaged of a table.
+#[derive(Clone, Debug)]
+pub struct TableReport {
+    /// Name of the database, or its OID.
+    pub database: String,
+    /// Schema, or its OID.
+    pub schema: String,
+    /// Name.
+    pub name: String,
+    /// OID.
+    pub oid: u32,
+    /// Rows that belong to the table.
+    pub rows: u64,
+    /// Rows that may belong to it.
+    pub uncertain: u64,
+    /// Rows that were deleted, replaced or rolled back.
+    pub deleted: u64,
+    /// Why rows are uncertain, with their number.
+    pub whys: BTreeMap<Why, u64>,
+    /// Pages of the table.
+    pub pages: u64,
+    /// Pages that gave no row or not all of them, with the number of tuples that do not fit their columns.
+    pub lost_pages: Vec<(u32, PageLoss, u64)>,
+    /// Values whose TOAST chunks are not all there: they are NULL.
+    pub toast_lost: u64,
+    /// Files that could not be read.
+    pub unreadable: u64,
+    /// Rows that the server could not print.
+    pub not_printed: u64,
+    /// A type of a column is a guess.
+    pub is_guessed: bool,
+    /// Why there are no rows.
+    pub problem: Option<NotSalvaged>,
+    /// Files with rows, uncertain rows and deleted rows, below the output directory.
+    pub files: [Option<PathBuf>; 3],
+}
+
+/// Number of the encoding LATIN1.
+const LATIN1: i32 = 8;
+
+/// A name from a catalog in UTF-8; bytes that are not of the encoding become U+FFFD.
+fn in_utf8(name: &[u8], encoding: Option<i32>) -> String {
+    match encoding {
+        Some(LATIN1) => name.iter().map(|byte| char::from(*byte)).collect(),
+        _ => String::from_utf8_lossy(name).into_owned(),
+    }
+}
+
+impl TableReport {
+    fn file_name(&self) -> String {
+        copy_file_name(self.schema.as_bytes(), self.name.as_bytes(), self.oid)
+    }
+
+    fn of(database: &DatabaseFiles, schema: &[u8], name: &[u8]) -> Self {
+        Self {
+            database: in_utf8(&database.label(), database.encoding),
+            schema: in_utf8(schema, database.encoding),
+            name: in_utf8(name, database.encoding),
+            oid: 0,
+            rows: 0,
+            uncertain: 0,
+            deleted: 0,
+            whys: BTreeMap::new(),
+            pages: 0,
+            lost_pages: Vec::new(),
+            toast_lost: 0,
+            unreadable: 0,
+            not_printed: 0,
+            is_guessed: false,
+            problem: None,
+            files: [const { None }; 3],
+        }
+    }
+
+    fn add(&mut self, row: &Row<'_>) {
+        let count = match row.class {
+            Class::Row => &mut self.rows,
+            Class::Uncertain(why) => {
+                let count = self.whys.entry(why).or_default();
+                *count = count.saturating_add(1);
+                &mut self.uncertain
+            }
+            Class::Dead => &mut self.deleted,
+        };
+        *count = count.saturating_add(1);
+        if row.class != Class::Dead {
+            self.toast_lost = self.toast_lost.saturating_add(row.lost.len() as u64);
+        }
+    }
+
+    fn move_to_uncertain(&mut self, why: Why) {
+        let count = self.whys.entry(why).or_default();
+        *count = count.saturating_add(1);
+        self.rows = self.rows.saturating_sub(1);
+        self.uncertain = self.uncertain.saturating_add(1);
+    }
+
+    fn not_printed(&mut self, kind: usize) {
+        self.not_printed = self.not_printed.saturating_add(1);
+        let count = match kind {
+            0 => &mut self.rows,
+            1 => &mut self.uncertain,
+            _ => &mut self.deleted,
+        };
+        *count = count.saturating_sub(1);
+    }
+}
+
+/// What was salvaged.
+#[derive(Debug)]
+pub struct SalvageReport {
+    /// The tables, by database and OID.
+    pub tables: Vec<TableReport>,
+    /// Major version of the cluster.
+    pub major: Major,
+    /// Pages have checksums: a changed byte is seen.
+    pub has_checksums: bool,
+    /// Directories that could not be listed.
+    pub skipped: Vec<String>,
+}
+
+/// What is to be salvaged.
+#[derive(Debug, Default)]
+pub struct SalvageOptions<'a> {
+    /// Databases by name; all when empty.
+    pub databases: &'a [String],
+    /// Tables by name or pattern, with or without a schema; all when empty.
+    pub tables: &'a [String],
+    /// Deleted rows are wanted, too.
+    pub deleted: bool,
+    /// A schema as `pg_dump --schema-only` writes it, for columns that the catalogs lost.
+    pub schema: Option<&'a Path>,
+    /// Older copies of the cluster, for columns that the catalogs lost.
+    pub donors: &'a [PathBuf],
+    /// A table (`schema.table`) whose columns the files of [`Salvage::add_file`] have.
+    pub like: Option<&'a str>,
+}
+
+/// The first number for files that no catalog names.
+const FIRST_FILE_NUMBER: u32 = 4_250_000_000;
+
+/// A file that no catalog names: its number here, and its name.
+#[derive(Clone, Debug)]
+struct LooseFile {
+    number: u32,
+    name: String,
+}
+
+/// What is left of a cluster, opened.
+#[derive(Debug)]
+pub struct Salvage {
+    source: Source,
+    files: Vec<LooseFile>,
+}
+
+impl Salvage {
+    /// Opens a data directory, what is left of one, or the directory of one database. `major`: what the user says it is.
+    ///
+    /// # Errors
+    /// When there is nothing to read rows from.
+    pub fn open(path: &Path, major: Option<Major>) -> Result<Self, SalvageError> {
+        Ok(Self { source: Source::open(path, major)?, files: Vec::new() })
+    }
+
+    /// Takes a file that no catalog names: a path, or the number of a file in the directory of the database.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn add_file(&mut self, path: &Path) -> Result<(), SalvageError> {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let own: Option<u32> = path.to_str().and_then(|text| text.parse().ok()).filter(|_| !path.exists());
+        let number = match own {
+            Some(number) => number,
+            None => {
+                let path = std::fs::canonicalize(path)
+                    .map_err(|source| NoSource::from(AccessError::io("open", path, source)))?;
+                let number = FIRST_FILE_NUMBER.saturating_add(u32::try_from(self.files.len()).unwrap_or_default());
+                self.source.databases.iter_mut().for_each(|database| database.add_file(number, path.clone()));
+                number
+            }
+        };
+        self.files.push(LooseFile { number, name });
+        Ok(())
+    }
+
+    /// Names the one database that is there, where no catalog does.
+    pub fn name_database(&mut self, name: &str) {
+        if let [database] = self.source.databases.as_mut_slice()
+            && database.name.is_none()
+        {
+            database.name = Some(name.as_bytes().to_vec());
+        }
+    }
+
+    /// Major version of the cluster.
+    #[must_use]
+    pub const fn major(&self) -> Major {
+        self.source.major
+    }
+
+    /// The data directory.
+    #[must_use]
+    pub fn root(&self) -> Option<&Path> {
+        self.source.root.as_deref()
+    }
+
+    /// `pg_control`, where it can be trusted.
+    #[must_use]
+    pub const fn control(&self) -> Option<&ControlFile> {
+        self.source.control.as_ref()
+    }
+
+    /// Directories that nothing is written into.
+    #[must_use]
+    pub fn protected(&self) -> &[PathBuf] {
+        &self.source.protected
+    }
+
+    /// Counts rows; writes nothing.
+    ///
+    /// # Errors
+    /// When it is broken off.
+    pub fn list(
+        &self,
+        wal: &WalFacts,
+        options: &SalvageOptions<'_>,
+        watch: &dyn Fn() -> ControlFlow<()>,
+    ) -> Result<SalvageReport, SalvageError> {
+        self.work(wal, options, (None, None), watch)
+    }
+
+    /// Has a server print the rows into a new directory. `finish` is given the report and writes what belongs to all databases.
+    ///
+    /// # Errors
+    /// When nothing may be written there, or the sandbox fails.
+    pub fn extract(
+        &self,
+        (wal, options): (&WalFacts, &SalvageOptions<'_>),
+        (server, sandbox): (&ServerProgram, &SandboxOptions),
+        directory: &Path,
+        watch: &dyn Fn() -> ControlFlow<()>,
+        finish: &dyn Fn(&SalvageReport) -> Vec<(&'static str, Vec<u8>)>,
+    ) -> Result<SalvageReport, SalvageError> {
+        let output = Output::create(directory, &self.source.protected)?;
+        let report = self.work(wal, options, (Some((server, sandbox)), Some(&output)), watch)?;
+        for (name, bytes) in finish(&report) {
+            output.write_top(name, &bytes)?;
+        }
+        Ok(report)
+    }
+
+    fn work(
+        &self,
+        wal: &WalFacts,
+        options: &SalvageOptions<'_>,
+        (server, output): (Option<(&ServerProgram, &SandboxOptions)>, Option<&Output>),
+        watch: &dyn Fn() -> ControlFlow<()>,
+    ) -> Result<SalvageReport, SalvageError> {
+        let source = &self.source;
+        let mut xacts = Xacts::new(source, wal);
+        if xacts.needs_witnesses() {
+            self.hear_witnesses(&mut xacts);
+        }
+        let donors: Result<Vec<Source>, NoSource> =
+            options.donors.iter().map(|path| Source::open(path, Some(source.major))).collect();
+        let donors = donors?;
+        let SalvageOptions { tables, deleted, schema, like, .. } = *options;
+        let loose = like.map(|like| (like, self.files.as_slice()));
+        let work = Work { source, donors: &donors, wal, server, output, tables, loose, deleted, schema, watch };
+        let mut report = SalvageReport {
+            tables: Vec::new(),
+            major: source.major,
+            has_checksums: source.checksums,
+            skipped: source.skipped.iter().map(ToString::to_string).collect(),
+        };
+        for database in &source.databases {
+            let name = String::from_utf8_lossy(&database.label()).into_owned();
+            if options.databases.is_empty() || options.databases.contains(&name) {
+                report.tables.extend(work.database(database, &mut xacts)?);
+            }
+            if watch().is_break() {
+                return Err(RebuildError::Interrupted.into());
+            }
+        }
+        Ok(report)
+    }
+
+    /// Takes up what the hint bits of all rows tell of transactions.
+    fn hear_witnesses(&self, xacts: &mut Xacts<'_>) {
+        for database in &self.source.databases {
+            for files in database.all_forks() {
+                self.source.pages(files, &mut |_, page| {
+                    sound_tuples(page).for_each(|tuple| xacts.witness(&tuple.header));
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The directory that the rows go to: one directory for each database, and names that no catalog can make a path of.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use super::SalvageError;
+use super::catalogs::Relation;
+use super::rows::{Class, PageLoss, Row};
+use super::source::DatabaseFiles;
+use crate::cluster::open::AccessError;
+use crate::rebuild::RebuildError;
+use crate::repair::export::{ExportDir, NewFile};
+use crate::repair::outside::OutsideError;
+
+/// Longest part of a name of a file; with what follows it no file system refuses it.
+const MAX_NAME_BYTES: usize = 180;
+
+/// A new directory, or an empty one, outside of all data.
+#[derive(Debug)]
+pub(crate) struct Output {
+    directory: ExportDir,
+}
+
+/// A name from a catalog as a part of a file name.
+pub(crate) fn escaped(name: &[u8]) -> String {
+    let mut text = String::new();
+    for byte in name {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-' => text.push(char::from(*byte)),
+            b'.' if !text.is_empty() => text.push('.'),
+            _ => text.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    text
+}
+
+/// The beginning of the names of the files of a table.
+pub(crate) fn copy_file_name(schema: &[u8], table: &[u8], oid: u32) -> String {
+    let is_plain = !schema.contains(&b'.') && !table.contains(&b'.');
+    let name = format!("{}.{}", escaped(schema), escaped(table));
+    if name.len() > MAX_NAME_BYTES {
+        return format!("table.{oid}");
+    }
+    // A dot inside a name could make two tables share a file.
+    if is_plain { name } else { format!("{name}.{oid}") }
+}
+
+impl Output {
+    pub fn create(path: &Path, protected: &[PathBuf]) -> Result<Self, OutsideError> {
+        Ok(Self { directory: ExportDir::create_empty(path, protected)? })
+    }
+
+    /// Name of the directory of a database.
+    pub fn directory(&self, database: &DatabaseFiles) -> String {
+        let name = escaped(&database.label());
+        if name.is_empty() || name.len() > MAX_NAME_BYTES { database.oid.to_string() } else { name }
+    }
+
+    pub fn begin(&self, database: &DatabaseFiles, name: &str) -> Result<NewFile, AccessError> {
+        self.directory.begin(&[&self.directory(database)], name)
+    }
+
+    pub fn begin_in(&self, database: &DatabaseFiles, directory: &str, name: &str) -> Result<NewFile, AccessError> {
+        self.directory.begin(&[&self.directory(database), directory], name)
+    }
+
+    /// Writes a file of a database.
+    pub fn write(&self, database: &DatabaseFiles, name: &str, bytes: &[u8]) -> Result<(), SalvageError> {
+        let file = self.begin(database, name).map_err(RebuildError::from)?;
+        write_whole(file, bytes)
+    }
+
+    /// Writes a file of the whole.
+    pub fn write_top(&self, name: &str, bytes: &[u8]) -> Result<(), SalvageError> {
+        self.directory.write_new(name, bytes).map_err(RebuildError::from)?;
+        Ok(())
+    }
+
+    /// Notes on rows of a table.
+    pub fn notes<'a>(&'a self, database: &'a DatabaseFiles, base: &str) -> Notes<'a> {
+        Notes { output: self, database, base: base.to_owned(), files: [const { None }; 3] }
+    }
+}
+
+fn write_whole(mut file: NewFile, bytes: &[u8]) -> Result<(), SalvageError> {
+    let path = file.path().to_owned();
+    file.write_all(bytes).map_err(|source| RebuildError::from(AccessError::io("write", &path, source)))?;
+    file.finish().map_err(RebuildError::from)?;
+    Ok(())
+}
+
+/// Names of files with notes, and their columns.
+const NOTES: [(&str, &[&str]); 3] = [
+    ("uncertain.csv", &["ctid", "why", "xmin", "xmax"]),
+    ("deleted.csv", &["ctid", "xmin", "xmax"]),
+    ("toast.csv", &["ctid", "class", "column", "chunks", "expected_chunks"]),
+];
+
+/// Files beside the rows of a table, made when the first note comes.
+pub(crate) struct Notes<'a> {
+    output: &'a Output,
+    database: &'a DatabaseFiles,
+    base: String,
+    files: [Option<csv::Writer<NewFile>>; 3],
+}
+
+impl Notes<'_> {
+    fn line(&mut self, which: usize, fields: &[&[u8]]) -> Result<(), SalvageError> {
+        let Some((suffix, columns)) = NOTES.get(which) else { return Ok(()) };
+        let Some(slot) = self.files.get_mut(which) else { return Ok(()) };
+        let writer = match slot {
+            Some(writer) => writer,
+            None => {
+                let file =
+                    self.output.begin(self.database, &format!("{}.{suffix}", self.base)).map_err(RebuildError::from)?;
+                let writer = slot.insert(csv::Writer::from_writer(file));
+                writer.write_record(*columns)?;
+                writer
+            }
+        };
+        Ok(writer.write_record(fields)?)
+    }
+
+    /// Adds what is to be said of a row.
+    pub fn add(&mut self, row: &Row<'_>, relation: &Relation) -> Result<(), SalvageError> {
+        let ctid = format!("({},{})", row.block, row.item);
+        let (xmin, xmax) = (row.header.xmin.to_string(), row.header.xmax.to_string());
+        let class = match row.class {
+            Class::Row => "rows",
+            Class::Uncertain(why) => {
+                self.line(0, &[ctid.as_bytes(), why.code().as_bytes(), xmin.as_bytes(), xmax.as_bytes()])?;
+                "uncertain"
+            }
+            Class::Dead => {
+                self.line(1, &[ctid.as_bytes(), xmin.as_bytes(), xmax.as_bytes()])?;
+                "deleted"
+            }
+        };
+        for (column, chunks, expected) in row.lost {
+            let number = u16::try_from(column.saturating_add(1)).unwrap_or_default();
+            let name = relation.columns.get(&number).map(|column| column.name.as_slice()).unwrap_or_default();
+            let (chunks, expected) = (chunks.to_string(), expected.to_string());
+            self.line(2, &[ctid.as_bytes(), class.as_bytes(), name, chunks.as_bytes(), expected.as_bytes()])?;
+        }
+        Ok(())
+    }
+
+    /// Writes the pages that gave no row or not all, and ends the files.
+    pub fn finish(self, lost: &[(u32, PageLoss, u64)]) -> Result<(), SalvageError> {
+        for writer in self.files.into_iter().flatten() {
+            let file = writer.into_inner().map_err(|error| SalvageError::Csv(error.into_error().into()))?;
+            file.finish().map_err(RebuildError::from)?;
+        }
+        if !lost.is_empty() {
+            let mut writer = csv::Writer::from_writer(Vec::new());
+            writer.write_record(["block", "why", "rejected_tuples"])?;
+            for (block, loss, rejected) in lost {
+                writer.write_record([block.to_string().as_str(), loss.code(), rejected.to_string().as_str()])?;
+            }
+            let bytes = writer.into_inner().map_err(|error| SalvageError::Csv(error.into_error().into()))?;
+            self.output.write(self.database, &format!("{}.lost.csv", self.base), &bytes)?;
+        }
+        Ok(())
+    }
+}

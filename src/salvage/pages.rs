@@ -1,0 +1,145 @@
+//! Pages of a heap that are written anew: tuples packed one after the other, in the files of a sandbox.
+
+use std::path::{Path, PathBuf};
+
+use super::fit::frozen;
+use crate::cluster::open::AccessError;
+use crate::rebuild::sandbox::{SandboxFile, SandboxRun};
+
+/// Bytes of a page header, and of a line pointer.
+const HEADER: usize = 24;
+const POINTER: usize = 4;
+
+/// Layout version of pages since 8.3.
+const LAYOUT_VERSION: usize = 4;
+
+/// Bytes of one segment file.
+const SEGMENT_BYTES: u64 = 1 << 30;
+
+/// Pages that are written at once.
+const BUFFERED_PAGES: usize = 64;
+
+/// Writes a relation page by page.
+pub(crate) struct HeapWriter<'a> {
+    run: &'a SandboxRun,
+    relative: PathBuf,
+    block_size: usize,
+    page: Vec<u8>,
+    lower: usize,
+    upper: usize,
+    block: u32,
+    file: SandboxFile,
+    buffer: Vec<u8>,
+    written: u64,
+    segment: u32,
+    /// Tuples on each page.
+    pub counts: Vec<u16>,
+}
+
+impl<'a> HeapWriter<'a> {
+    /// Begins a new relation.
+    pub fn create(run: &'a SandboxRun, relative: &Path, block_size: usize) -> Result<Self, AccessError> {
+        let file = run.create(relative, 0)?;
+        Ok(Self::at(run, relative, block_size, (file, 0)))
+    }
+
+    /// Goes on after the last page of a relation.
+    pub fn append(run: &'a SandboxRun, relative: &Path, block_size: usize) -> Result<Self, AccessError> {
+        let opened = run.extend(relative)?;
+        Ok(Self::at(run, relative, block_size, opened))
+    }
+
+    fn at(run: &'a SandboxRun, relative: &Path, block_size: usize, (file, length): (SandboxFile, u64)) -> Self {
+        let block = u32::try_from(length.checked_div(block_size as u64).unwrap_or_default()).unwrap_or(u32::MAX);
+        Self {
+            run,
+            relative: relative.to_owned(),
+            block_size,
+            page: vec![0; block_size],
+            lower: HEADER,
+            upper: block_size,
+            block,
+            file,
+            buffer: Vec::new(),
+            written: length,
+            segment: 0,
+            counts: Vec::new(),
+        }
+    }
+
+    /// Adds a tuple, frozen. One that is longer than a page is left out; no server writes such a one.
+    pub fn add(&mut self, tuple: &[u8]) -> Result<(), AccessError> {
+        let mut bytes = frozen(tuple);
+        let needed = bytes.len().next_multiple_of(8);
+        if needed.saturating_add(HEADER).saturating_add(POINTER) > self.block_size {
+            return Ok(());
+        }
+        if self.upper < self.lower.saturating_add(POINTER).saturating_add(needed) {
+            self.end_page()?;
+        }
+        let item = u16::try_from(self.lower.saturating_sub(HEADER) / POINTER).unwrap_or_default().saturating_add(1);
+        let [low, high] = [self.block & 0xFFFF, self.block >> 16].map(|half| u16::try_from(half).unwrap_or_default());
+        let ctid = [high, low, item].map(u16::to_le_bytes).concat();
+        bytes.splice(12..18, ctid);
+        self.upper = self.upper.saturating_sub(needed);
+        let length = bytes.len();
+        let pointer = u32::try_from(self.upper | 1 << 15 | length << 17).unwrap_or_default();
+        self.put(self.upper, &bytes);
+        self.put(self.lower, &pointer.to_le_bytes());
+        self.lower = self.lower.saturating_add(POINTER);
+        Ok(())
+    }
+
+    fn put(&mut self, at: usize, bytes: &[u8]) {
+        if let Some(field) = self.page.get_mut(at..at.saturating_add(bytes.len())) {
+            field.copy_from_slice(bytes);
+        }
+    }
+
+    fn end_page(&mut self) -> Result<(), AccessError> {
+        let half = |value: usize| u16::try_from(value).unwrap_or_default().to_le_bytes();
+        let head = [
+            half(0),
+            half(self.lower),
+            half(self.upper),
+            half(self.block_size),
+            half(self.block_size | LAYOUT_VERSION),
+        ];
+        self.put(10, &head.concat());
+        self.counts.push(u16::try_from(self.lower.saturating_sub(HEADER) / POINTER).unwrap_or_default());
+        self.buffer.extend_from_slice(&self.page);
+        self.page.fill(0);
+        (self.lower, self.upper, self.block) = (HEADER, self.block_size, self.block.saturating_add(1));
+        if self.buffer.len() >= self.block_size.saturating_mul(BUFFERED_PAGES) {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), AccessError> {
+        let mut rest = std::mem::take(&mut self.buffer);
+        while !rest.is_empty() {
+            let room = usize::try_from(SEGMENT_BYTES.saturating_sub(self.written)).unwrap_or(usize::MAX);
+            if room == 0 {
+                self.segment = self.segment.saturating_add(1);
+                let name = format!("{}.{}", self.relative.display(), self.segment);
+                (self.file, self.written) = (self.run.create(Path::new(&name), 0)?, 0);
+                continue;
+            }
+            let later = rest.split_off(room.min(rest.len()));
+            self.file.write_at(self.written, &rest)?;
+            self.written = self.written.saturating_add(rest.len() as u64);
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Writes what is left; the number of tuples on each page.
+    pub fn finish(mut self) -> Result<Vec<u16>, AccessError> {
+        if self.lower > HEADER {
+            self.end_page()?;
+        }
+        self.flush()?;
+        Ok(self.counts)
+    }
+}

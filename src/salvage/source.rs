@@ -1,0 +1,333 @@
+//! The files that rows are read from: a data directory, or what is left of one. Nothing of it is trusted, and little of it is needed.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::layout::Offsets;
+use crate::cluster::data_dir::DataDir;
+use crate::cluster::open::{AccessError, Links, ReadFile, list, read_small};
+use crate::cluster::relation_path::RelationFileName;
+use crate::parsers::checksum::page_checksum;
+use crate::parsers::control::ControlFile;
+use crate::parsers::decode::{u16_at, u32_at};
+use crate::parsers::wal::version::Major;
+use crate::types::{ForkNumber, MAX_BLOCK_NUMBER, Oid, is_block_size};
+
+/// Databases without rows of users.
+const TEMPLATES: [&[u8]; 2] = [b"template0", b"template1"];
+
+/// Bytes that are read at once.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// Bytes of one segment file of a relation, as servers are built.
+const SEGMENT_BYTES: u64 = 1 << 30;
+
+/// Pages that are looked at to find out whether the cluster has checksums.
+const SAMPLED_PAGES: usize = 64;
+
+/// Why there is nothing to read rows from.
+#[derive(Debug, thiserror::Error)]
+pub enum NoSource {
+    /// The system refused.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// Neither a data directory nor the directory of a database.
+    #[error("{} is neither a data directory nor the directory of a database: it has neither base/ nor pg_class (1259)", .0.display())]
+    NotADatabase(PathBuf),
+    /// No file names the major.
+    #[error("the major version is unknown: {} has no PG_VERSION; pass --major", .0.display())]
+    UnknownMajor(PathBuf),
+}
+
+/// A file of a relation: which directory, and the segments in order.
+pub(crate) type SegmentFiles = BTreeMap<u32, PathBuf>;
+
+/// A database whose files are there.
+#[derive(Debug)]
+pub(crate) struct DatabaseFiles {
+    pub oid: Oid,
+    /// As stored; `None` where `pg_database` does not tell.
+    pub name: Option<Vec<u8>>,
+    /// Number of its encoding (`pg_enc`), where `pg_database` tells.
+    pub encoding: Option<i32>,
+    /// Directory in `base`.
+    pub directory: PathBuf,
+    /// Files of main forks, by tablespace (0: that of the database) and file number.
+    relations: BTreeMap<(Oid, u32), SegmentFiles>,
+}
+
+impl DatabaseFiles {
+    /// The main fork of a relation; of another tablespace where the named one does not have it.
+    pub fn main_fork(&self, spc_oid: Oid, rel_number: u32) -> Option<&SegmentFiles> {
+        let at = |spc| self.relations.get(&(spc, rel_number));
+        at(spc_oid).or_else(|| at(0)).or_else(|| {
+            let mut others = self.relations.iter().filter(|((_, number), _)| *number == rel_number);
+            others.next().map(|(_, files)| files)
+        })
+    }
+
+    /// Adds a file under a number that no relation has.
+    pub fn add_file(&mut self, number: u32, path: PathBuf) {
+        self.relations.insert((0, number), SegmentFiles::from([(0, path)]));
+    }
+
+    pub fn all_forks(&self) -> impl Iterator<Item = &SegmentFiles> {
+        self.relations.values()
+    }
+
+    /// Bytes of a main fork.
+    pub fn fork_bytes(files: &SegmentFiles) -> u64 {
+        files.values().filter_map(|path| path.metadata().ok()).map(|found| found.len()).sum()
+    }
+
+    /// Name of its directory in the output.
+    pub fn label(&self) -> Vec<u8> {
+        self.name.clone().unwrap_or_else(|| self.oid.to_string().into_bytes())
+    }
+}
+
+/// What is left of a cluster.
+#[derive(Debug)]
+pub(crate) struct Source {
+    /// Data directory; `None` for the directory of one database alone.
+    pub root: Option<PathBuf>,
+    pub major: Major,
+    pub block_size: usize,
+    /// Pages have checksums.
+    pub checksums: bool,
+    /// `pg_control`, where it can be trusted.
+    pub control: Option<ControlFile>,
+    pub databases: Vec<DatabaseFiles>,
+    /// Directories that could not be listed.
+    pub skipped: Vec<AccessError>,
+    /// Directories that nothing is written into.
+    pub protected: Vec<PathBuf>,
+}
+
+impl Source {
+    /// Opens a data directory, what is left of one, or the directory of a database. `major`: what the user says it is.
+    pub fn open(path: &Path, major: Option<Major>) -> Result<Self, NoSource> {
+        let mut source = Self::with_templates(path, major)?;
+        source.databases.retain(|database| database.name.as_deref().is_none_or(|name| !TEMPLATES.contains(&name)));
+        Ok(source)
+    }
+
+    /// The same with the databases that others are copies of.
+    pub fn with_templates(path: &Path, major: Option<Major>) -> Result<Self, NoSource> {
+        let path = std::fs::canonicalize(path).map_err(|source| AccessError::io("open", path, source))?;
+        let is_root = path.join("base").is_dir();
+        if !is_root && !path.join("1259").is_file() {
+            return Err(NoSource::NotADatabase(path));
+        }
+        let base = path.parent().filter(|parent| parent.file_name().is_some_and(|name| name == "base"));
+        let root = if is_root { Some(path.clone()) } else { base.and_then(Path::parent).map(Path::to_owned) };
+        let directory = root.as_deref().and_then(|root| DataDir::open(root).ok());
+        let control = directory.as_ref().and_then(|directory| directory.control().trusted().cloned());
+        let said = major.or_else(|| directory.as_ref().map(DataDir::major));
+        let major = said
+            .or_else(|| major_of(&path))
+            .or_else(|| databases_in(&path.join("base")).find_map(|(_, path)| major_of(&path)));
+        let major = major.ok_or_else(|| NoSource::UnknownMajor(path.clone()))?;
+        let mut source = Self {
+            root: root.clone(),
+            major,
+            block_size: 8192,
+            checksums: false,
+            control,
+            databases: Vec::new(),
+            skipped: Vec::new(),
+            protected: protected(directory.as_ref(), root.as_deref().unwrap_or(&path)),
+        };
+        let found: Vec<(Oid, PathBuf)> = match is_root {
+            true => databases_in(&path.join("base")).collect(),
+            false => {
+                let oid = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
+                vec![(oid.unwrap_or_default(), path.clone())]
+            }
+        };
+        for (oid, directory) in found {
+            let database = source.database(oid, directory);
+            source.databases.push(database);
+        }
+        source.measure();
+        let known = source.named_databases();
+        for database in &mut source.databases {
+            if let Some((name, encoding)) = known.get(&database.oid) {
+                (database.name, database.encoding) = (Some(name.clone()), Some(*encoding));
+            }
+        }
+        Ok(source)
+    }
+
+    fn database(&mut self, oid: Oid, directory: PathBuf) -> DatabaseFiles {
+        let mut relations = BTreeMap::new();
+        self.list_into(&directory, 0, &mut relations);
+        for (spc_oid, version) in self.root.clone().map(|root| tablespaces(&root)).unwrap_or_default() {
+            let inside = version.join(oid.to_string());
+            if inside.is_dir() {
+                self.list_into(&inside, spc_oid, &mut relations);
+            }
+        }
+        DatabaseFiles { oid, name: None, encoding: None, directory, relations }
+    }
+
+    fn list_into(&mut self, directory: &Path, spc_oid: Oid, found: &mut BTreeMap<(Oid, u32), SegmentFiles>) {
+        let entries = match list(directory) {
+            Ok(entries) => entries,
+            Err(error) => return self.skipped.push(error),
+        };
+        for (name, _) in entries.into_iter().filter(|(_, kind)| kind.is_file()) {
+            let Some(file) = name.to_str().and_then(RelationFileName::parse) else { continue };
+            if file.fork == ForkNumber::Main {
+                let segments = found.entry((spc_oid, file.rel_number)).or_default();
+                segments.insert(file.rel_segment, directory.join(&name));
+            }
+        }
+    }
+
+    /// Finds out the size of pages, and whether they have checksums, by `pg_control` or else by pages.
+    fn measure(&mut self) {
+        if let Some(control) = &self.control {
+            self.block_size = usize::try_from(control.geometry.block_size).unwrap_or(self.block_size);
+            self.checksums = control.checksums.is_written();
+            return;
+        }
+        let mut sizes: BTreeMap<u32, usize> = BTreeMap::new();
+        let catalogs: Vec<&SegmentFiles> = self
+            .databases
+            .iter()
+            .flat_map(|database| [1249, 1255, 1259].map(|number| database.main_fork(0, number)))
+            .flatten()
+            .collect();
+        let first_pages =
+            |files: &&SegmentFiles| files.get(&0).and_then(|path| ReadFile::open(path, Links::Refuse).ok());
+        let files: Vec<ReadFile> = catalogs.iter().filter_map(first_pages).collect();
+        for file in &files {
+            let head = file.bytes_at(0, 24).ok().flatten().unwrap_or_default();
+            let size = u32::from(u16_at(&head, 18).unwrap_or_default() & 0xFF00);
+            if is_block_size(size) {
+                let count = sizes.entry(size).or_default();
+                *count = count.saturating_add(1);
+            }
+        }
+        let size = sizes.into_iter().max_by_key(|(_, count)| *count).map_or(8192, |(size, _)| size);
+        self.block_size = usize::try_from(size).unwrap_or(8192);
+        let (mut good, mut bad) = (0_usize, 0_usize);
+        for file in &files {
+            for block in 0..u32::try_from(SAMPLED_PAGES).unwrap_or_default() {
+                let offset = u64::from(block).saturating_mul(self.block_size as u64);
+                let Ok(Some(page)) = file.bytes_at(offset, self.block_size) else { break };
+                let stored = u16_at(&page, 8).unwrap_or_default();
+                match u16_at(&page, 14) {
+                    Some(0) | None => {}
+                    Some(_) if stored == page_checksum(&page, block) => good = good.saturating_add(1),
+                    Some(_) => bad = bad.saturating_add(1),
+                }
+            }
+        }
+        self.checksums = good > bad;
+    }
+
+    /// Names and encodings by `pg_database`.
+    fn named_databases(&self) -> BTreeMap<Oid, (Vec<u8>, i32)> {
+        let Some(root) = &self.root else { return BTreeMap::new() };
+        let global = root.join("global");
+        let number = super::catalogs::mapped_number(&global, 1262).unwrap_or(1262);
+        let path = global.join(number.to_string());
+        let mut found = BTreeMap::new();
+        let files = SegmentFiles::from([(0, path)]);
+        let header_oid = Offsets::of(self.major).oid_in_header;
+        self.pages(&files, &mut |_, page| {
+            for tuple in super::rows::sound_tuples(page) {
+                let data = tuple.header.user_data(tuple.bytes);
+                let oid = if header_oid { tuple.header.row_oid(tuple.bytes) } else { u32_at(data, 0) };
+                let name_at = if header_oid { 0 } else { 4 };
+                let name = data.get(name_at..).and_then(|rest| rest.get(..64)).unwrap_or_default();
+                let name: Vec<u8> = name.iter().copied().take_while(|byte| *byte != 0).collect();
+                let encoding = u32_at(data, name_at.saturating_add(68)).map(u32::cast_signed);
+                if let (Some(oid), Some(encoding)) = (oid, encoding)
+                    && !name.is_empty()
+                {
+                    found.insert(oid, (name, encoding));
+                }
+            }
+        });
+        found
+    }
+
+    /// Shows the pages of a fork; the last one filled up with zeros where the file ends inside it. Returns what could not be read.
+    pub fn pages(&self, files: &SegmentFiles, show: &mut dyn FnMut(u32, &[u8])) -> Vec<AccessError> {
+        let mut failed = Vec::new();
+        let per_segment = SEGMENT_BYTES.checked_div(self.block_size as u64).unwrap_or_default();
+        for (segment, path) in files {
+            let first = u64::from(*segment).saturating_mul(per_segment);
+            if let Err(error) = self.pages_of_file(path, first, show) {
+                failed.push(error);
+            }
+        }
+        failed
+    }
+
+    fn pages_of_file(&self, path: &Path, first: u64, show: &mut dyn FnMut(u32, &[u8])) -> Result<(), AccessError> {
+        let file = ReadFile::open(path, Links::Refuse)?;
+        let per_read = CHUNK_BYTES.max(self.block_size);
+        let mut buffer = vec![0; per_read];
+        let mut offset = 0_u64;
+        loop {
+            let filled = file.read_at(&mut buffer, offset)?;
+            if filled == 0 {
+                return Ok(());
+            }
+            let whole = filled.next_multiple_of(self.block_size).min(buffer.len());
+            buffer.get_mut(filled..whole).unwrap_or_default().fill(0);
+            let mut block = first.saturating_add(offset.checked_div(self.block_size as u64).unwrap_or_default());
+            for page in buffer.get(..whole).unwrap_or_default().chunks_exact(self.block_size) {
+                if let Some(number) = u32::try_from(block).ok().filter(|block| *block <= MAX_BLOCK_NUMBER) {
+                    show(number, page);
+                }
+                block = block.saturating_add(1);
+            }
+            offset = offset.saturating_add(filled as u64);
+        }
+    }
+}
+
+/// Directories of databases in `base`, by OID.
+fn databases_in(base: &Path) -> impl Iterator<Item = (Oid, PathBuf)> + use<> {
+    let base = base.to_owned();
+    let entries = list(&base).unwrap_or_default();
+    entries.into_iter().filter(|(_, kind)| kind.is_dir()).filter_map(move |(name, _)| {
+        let oid = name.to_str()?.parse().ok()?;
+        Some((oid, base.join(name)))
+    })
+}
+
+/// The major that `PG_VERSION` in a directory names.
+fn major_of(directory: &Path) -> Option<Major> {
+    let text = read_small(&directory.join("PG_VERSION"), Links::Refuse, 64).ok()?;
+    let text = String::from_utf8(text).ok()?;
+    Major::from_files(text.trim().parse().ok()?, None)
+}
+
+/// Directories of servers in tablespaces, by the OID of the tablespace.
+fn tablespaces(root: &Path) -> Vec<(Oid, PathBuf)> {
+    let links = root.join("pg_tblspc");
+    let mut found = Vec::new();
+    for (name, _) in list(&links).unwrap_or_default() {
+        let Some(oid) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
+        let space = links.join(&name);
+        for (version, kind) in list(&space).unwrap_or_default() {
+            if kind.is_dir() && version.to_str().is_some_and(|version| version.starts_with("PG_")) {
+                found.push((oid, space.join(version)));
+            }
+        }
+    }
+    found
+}
+
+fn protected(directory: Option<&DataDir>, path: &Path) -> Vec<PathBuf> {
+    let mut protected = directory.and_then(|directory| directory.own_directories().ok()).unwrap_or_default();
+    protected.push(path.to_owned());
+    protected.extend(tablespaces(path).into_iter().map(|(_, directory)| directory));
+    protected
+}

@@ -1,0 +1,117 @@
+//! Every row that is left is found, and none that is not one is called certain.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::common::{Ran, arg, dwbinspect, skipped};
+use crate::judge::{Score, case, judge, listed, tables, truth};
+
+/// Programs of the server that made the cases.
+const BIN: &str = "/usr/lib/postgresql/15/bin";
+
+/// Salvages a case into a new directory; `None`, said loudly, where its server is not installed.
+fn salvage(name: &str, out: &Path, more: &[&str]) -> Option<Ran> {
+    if !Path::new(BIN).join("initdb").exists() {
+        skipped("no server of major 15 is installed here");
+        return None;
+    }
+    let data = case(name);
+    let mut words = vec!["salvage", arg(&data), "-o", arg(out), "--pg-bin", BIN];
+    words.extend(more);
+    Some(dwbinspect(&words))
+}
+
+fn sum(scores: &BTreeMap<(String, String), Score>) -> Score {
+    scores.values().fold(Score::default(), |sum, score| Score {
+        found: sum.found + score.found,
+        uncertain: sum.uncertain + score.uncertain,
+        false_rows: sum.false_rows + score.false_rows,
+        missed: sum.missed + score.missed,
+    })
+}
+
+#[test]
+fn list_counts_no_more_rows_than_there_are_and_misses_none() {
+    let ran = dwbinspect(&["salvage", "--list", arg(&case("15-heap"))]);
+    assert_eq!(ran.status, 2, "{}", ran.stderr);
+    let counted: BTreeMap<&str, (u64, u64)> = ran
+        .stdout
+        .lines()
+        .filter_map(|line| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let numbers = |at: usize| fields.get(at)?.parse().ok();
+            Some((*fields.first()?, (numbers(1)?, numbers(2)?)))
+        })
+        .collect();
+    let mut compared = 0;
+    for table in tables("15-heap").iter().filter(|table| !table.name.contains(' ') && table.database == "salv") {
+        let name = format!("salv.{}", table.name);
+        let (rows, uncertain) = counted[name.as_str()];
+        assert!(rows <= table.live, "{name}: {rows} of {}", table.live);
+        assert!(rows + uncertain >= table.live_intact, "{name}: {rows} and {uncertain} of {}", table.live_intact);
+        compared += 1;
+    }
+    assert_eq!(compared, 38);
+}
+
+#[test]
+#[ignore = "long: `cargo test-all` runs it"]
+fn rows_of_damaged_tables_are_those_of_a_healthy_server() {
+    for (name, least_found) in [("15-heap", 3000), ("15-xact", 2900)] {
+        let out = tempfile::tempdir().unwrap();
+        let Some(ran) = salvage(name, out.path(), &[]) else { return };
+        assert_eq!(ran.status, 2, "{}", ran.stderr);
+        let scores = judge(name, out.path());
+        let Score { found, false_rows, missed, .. } = sum(&scores);
+        assert_eq!((false_rows, missed), (0, 0), "{name}: {scores:#?}");
+        assert!(found > least_found, "{name}: {found}");
+    }
+}
+
+#[test]
+#[ignore = "long: `cargo test-all` runs it"]
+fn schema_of_the_user_gives_the_columns_that_catalogs_lost() {
+    let out = tempfile::tempdir().unwrap();
+    let schema = truth("15-catalog").join("schema.sql");
+    let Some(ran) = salvage("15-catalog", out.path(), &["--schema", arg(&schema)]) else { return };
+    assert_eq!(ran.status, 2, "{}", ran.stderr);
+    let scores = judge("15-catalog", out.path());
+    let Score { false_rows, missed, found, uncertain } = sum(&scores);
+    assert_eq!((false_rows, missed), (0, 0), "{scores:#?}");
+    // A prepared transaction deleted the others.
+    assert_eq!((found, uncertain), (3883, 7));
+}
+
+#[test]
+#[ignore = "long: `cargo test-all` runs it"]
+fn without_a_schema_each_table_with_lost_columns_is_named() {
+    let out = tempfile::tempdir().unwrap();
+    let Some(_) = salvage("15-catalog", out.path(), &[]) else { return };
+    let listed = listed(out.path());
+    let scores = judge("15-catalog", out.path());
+    assert_eq!(sum(&scores).false_rows, 0, "{scores:#?}");
+    for (table, score) in scores.iter().filter(|(_, score)| score.missed > 0) {
+        let fields = &listed[table];
+        let is_named = !fields["problem"].is_empty() || fields["guessed_columns"] == "true";
+        assert!(is_named, "{table:?} lacks {} rows, and nothing says why", score.missed);
+    }
+    assert!(listed.values().any(|fields| fields["problem"].contains("--schema")));
+}
+
+#[test]
+#[ignore = "long: `cargo test-all` runs it"]
+fn names_from_catalogs_become_no_paths_and_deleted_rows_have_a_file_of_their_own() {
+    let out = tempfile::tempdir().unwrap();
+    let Some(_) = salvage("15-xact", out.path(), &["--deleted", "--table", "mv_*", "--table", "Weird Schema.*"]) else {
+        return;
+    };
+    let listed = listed(out.path());
+    let file = &listed[&("salv".to_owned(), "Weird Schema.quo\"te.tab/le".to_owned())]["rows_file"];
+    assert!(out.path().join(file).is_file() && file.contains("%2F"), "{file}");
+    let deleted = tables("15-xact").into_iter().find(|table| table.name == "app.mv_abort").unwrap();
+    let file = &listed[&("salv".to_owned(), "app.mv_abort".to_owned())]["deleted_file"];
+    let text = std::fs::read(out.path().join(file)).unwrap();
+    let live: Vec<&Vec<u8>> = deleted.rows.iter().filter(|row| row.class == "live").map(|row| &row.text).collect();
+    let lines: Vec<&[u8]> = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).collect();
+    assert!(!lines.is_empty() && lines.iter().all(|line| !live.iter().any(|row| row == line)));
+}
