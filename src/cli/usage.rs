@@ -20,8 +20,10 @@ pub enum UsageError {
     /// Two keys that are the same.
     #[error("--by has the same key twice: pass it once, or with another key")]
     SameKeys,
-    /// A key that cannot be combined with another.
-    #[error("--by time and --by since-redo cannot be combined with another key")]
+    /// A key that has no other beside it.
+    #[error(
+        "--by since-redo stands alone, and --by time but for time,relation (or rmgr, record, fork, database, tablespace)"
+    )]
     LoneKey,
     /// Rows that are always the same.
     #[error("--by since-redo has the same five rows in the same order for any WAL: leave out --top and --sort")]

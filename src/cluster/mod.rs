@@ -41,6 +41,7 @@ pub(crate) mod tar_facts;
 pub mod tar_members;
 pub(crate) mod upgrade_signs;
 pub mod wal;
+pub(crate) mod wal_keepers;
 pub(crate) mod wal_marks;
 pub(crate) mod xact_files;
 mod xact_log;

@@ -32,6 +32,8 @@ pub fn rules() -> impl Iterator<Item = &'static Rule> {
         checksum_witness::RULES,
         page_links::RULES,
         super::wal::rules::RULES,
+        super::wal::kept::RULES,
+        super::wal::own::RULES,
         wal::clock::RULES,
         wal::unreadable::RULES,
         notes::RULES,

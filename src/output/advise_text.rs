@@ -6,14 +6,19 @@ use textwrap::core::display_width;
 
 use super::figures::{duration, megabytes, percent, rate, signed_size, size, size_words};
 use super::json::time_text;
-use super::relation_columns::{kind_words, likely_cause_words};
+use super::relation_columns::{cure_words, kind_words, likely_cause_words};
 use super::table::{Fit, plain_table, write_fitted};
 use super::text::{Layout, wrapped};
+use super::whatif_text::{setting_size, setting_time};
 use super::words::certainty::ForSameWork;
+use crate::analysis::wal::bill::{BillPart, BillRow, SwitchRhythm, WalBill};
+use crate::analysis::wal::certainty::Certainty;
 use crate::analysis::wal::group_rows::GroupRow;
 use crate::analysis::wal::overview::Overview;
 use crate::analysis::wal::savings::{NotFigured, Remedy, Saving, Savings};
 use crate::analysis::wal::since_redo::{SPAN_STARTS_S, SinceRedo};
+
+const SECONDS_A_DAY: f64 = 86_400.0;
 
 /// Writes what was read, in two lines.
 pub(crate) fn write_overview(out: &mut dyn Write, layout: Layout, overview: &Overview) -> io::Result<()> {
@@ -26,13 +31,13 @@ pub(crate) fn write_overview(out: &mut dyn Write, layout: Layout, overview: &Ove
         None => format!("{from} to {to}, times unknown"),
     };
     let mut wal = format!("{} WAL", size(overview.wal_bytes));
-    if let Some(seconds) = seconds {
-        wal.push_str(&format!(", {} MB/s", rate(megabytes(overview.wal_bytes as f64 / seconds))));
+    if let Some(mean) = overview.bytes_per_s {
+        wal.push_str(&format!(", {} MB/s, {} a day", rate(megabytes(mean)), size((mean * SECONDS_A_DAY) as u64)));
     }
-    if let Some(peak) = overview.peak.filter(|_| seconds.is_some()) {
+    if let Some((peak, bytes_per_s)) = overview.peak.zip(overview.peak_bytes_per_s()) {
         let at = time_text(peak.start.unix_seconds());
         let clock = at.get(11..19).unwrap_or(&at);
-        wal.push_str(&format!(" (peak {} at {clock})", rate(megabytes(peak.bytes_per_s()))));
+        wal.push_str(&format!(" (peak {} MB/s at {clock})", rate(megabytes(bytes_per_s))));
     }
     let checkpoints = match (overview.checkpoints, seconds) {
         (0, _) => "no checkpoint".to_owned(),
@@ -73,20 +78,85 @@ fn left_out(since: &SinceRedo) -> String {
     }
 }
 
+/// So many bytes of the WAL in MB per second and GB a day; empty where times are not known.
+pub(super) fn rates(overview: &Overview, bytes: f64) -> [String; 2] {
+    let per_second = overview.per_second(bytes);
+    let a_day = |per_second: f64| megabytes(per_second * SECONDS_A_DAY) / 1024.0;
+    [per_second.map(|bytes| rate(megabytes(bytes))), per_second.map(|bytes| rate(a_day(bytes)))]
+        .map(Option::unwrap_or_default)
+}
+
+/// Writes every byte of the WAL by what it is.
+pub(crate) fn write_bill(out: &mut dyn Write, layout: Layout, bill: &WalBill, overview: &Overview) -> io::Result<()> {
+    writeln!(out)?;
+    let mut rows: Vec<&BillRow> = bill.rows.iter().collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.bytes));
+    let mut table = plain_table(&["WAL", "share", "MB/s", "GB/day", "what it is"]);
+    let mut add = |bytes: u64, words: String| {
+        let [per_second, a_day] = rates(overview, bytes as f64);
+        let share = percent(bytes as f64 / overview.wal_bytes.max(1) as f64);
+        table.add_row([size(bytes), format!("{share} %"), per_second, a_day, words]);
+    };
+    rows.into_iter().for_each(|row| add(row.bytes, bill_words(row, bill.rhythm)));
+    add(overview.wal_bytes, "all".to_owned());
+    write_fitted(out, layout, table, &Fit::default().numbers(0..4).words(4))
+}
+
+/// What the bytes of a row of the bill are.
+#[must_use]
+pub fn bill_words(row: &BillRow, rhythm: Option<SwitchRhythm>) -> String {
+    let count = row.count.unwrap_or_default();
+    let of = |what: &str| if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") };
+    match row.part {
+        BillPart::Images => of("full-page image"),
+        BillPart::Records => format!("{}, without their images", of("record")),
+        BillPart::OldRows => format!("old rows in {} (REPLICA IDENTITY FULL)", of("record")),
+        BillPart::Unused => match rhythm {
+            Some(SwitchRhythm { every_s, is_regular: true }) => {
+                format!(
+                    "unused after {}, one every {}: archive_timeout, probably",
+                    of("segment switch"),
+                    duration(every_s)
+                )
+            }
+            Some(SwitchRhythm { every_s, .. }) => format!(
+                "unused after {}, in no rhythm (middle distance {}): pg_switch_wal() or backups, probably",
+                of("segment switch"),
+                duration(every_s)
+            ),
+            None => format!("unused after {}: archive_timeout, pg_switch_wal() or backups", of("segment switch")),
+        }
+        .replace("switchs", "switches"),
+        BillPart::PageHeaders => "headers of WAL pages".to_owned(),
+        BillPart::Padding => "padding between records".to_owned(),
+        BillPart::Cut => "parts of records that are not whole in this WAL, or unreadable".to_owned(),
+    }
+}
+
 /// Writes what each remedy would have saved.
-pub(crate) fn write_savings(out: &mut dyn Write, layout: Layout, savings: &Savings, block_size: u32) -> io::Result<()> {
+pub(crate) fn write_savings(
+    out: &mut dyn Write,
+    layout: Layout,
+    savings: &Savings,
+    overview: &Overview,
+    block_size: u32,
+) -> io::Result<()> {
     writeln!(out)?;
     if !savings.rows.is_empty() {
-        let mut table = plain_table(&["avoidable by", "saves", "how sure", "why and at what price"]);
+        let mut table = plain_table(&["avoidable by", "saves", "MB/s", "GB/day", "how sure", "why and at what price"]);
         for saving in &savings.rows {
+            let [per_second, a_day] = rates(overview, saving.wal_bytes as f64);
+            let saves = signed_size(saving.wal_bytes);
             table.add_row([
                 remedy_words(&saving.remedy),
-                signed_size(saving.image_bytes),
-                ForSameWork(saving.certainty).to_string(),
+                saves,
+                per_second,
+                a_day,
+                how_sure(saving),
                 why(saving, block_size),
             ]);
         }
-        write_fitted(out, layout, table, &Fit::default().numbers(1..2).words(3))?;
+        write_fitted(out, layout, table, &Fit::default().numbers(1..4).words(5))?;
     }
     for left_out in &savings.left_out {
         let words = match left_out {
@@ -98,24 +168,43 @@ pub(crate) fn write_savings(out: &mut dyn Write, layout: Layout, savings: &Savin
     Ok(())
 }
 
+/// How sure the bytes of WAL are that would have been saved.
+pub(super) fn how_sure(saving: &Saving) -> String {
+    match (saving.and_fewer_checkpoints, saving.wal_certainty) {
+        // Fewer checkpoints save images on top of it.
+        (true, _) => Certainty::AtLeast.to_string(),
+        (false, certainty) => ForSameWork(certainty).to_string(),
+    }
+}
+
 pub(crate) fn remedy_words(remedy: &Remedy) -> String {
     match remedy {
-        Remedy::FewerCheckpoints { times, .. } => format!("checkpoints x{times} apart"),
-        Remedy::Compression { best, .. } => format!("wal_compression={}", best.setting.code()),
-        Remedy::DoubleWrite { .. } => "a double write buffer".to_owned(),
-        Remedy::NoHints { .. } => "no checksums, no hints".to_owned(),
+        Remedy::FewerCheckpoints { max_wal_size, timeout, .. } => {
+            format!("max_wal_size = {}, checkpoint_timeout = {}", setting_size(*max_wal_size), setting_time(*timeout))
+        }
+        Remedy::Compression { best, .. } => format!("wal_compression = {}", best.setting.code()),
+        Remedy::DoubleWrite { .. } => "double write buffer (patched server)".to_owned(),
+        Remedy::NoHints { .. } => "wal_log_hints = off, no data checksums".to_owned(),
+        Remedy::ArchiveTimeout { seconds, .. } => format!("archive_timeout = {}", setting_time(*seconds)),
+        Remedy::ReplicaIdentity { .. } => "REPLICA IDENTITY DEFAULT or USING INDEX".to_owned(),
     }
 }
 
 #[must_use]
 pub fn why(saving: &Saving, block_size: u32) -> String {
     match &saving.remedy {
-        Remedy::FewerCheckpoints { replay_bytes, replay_bytes_now, replay_seconds, .. } => {
+        Remedy::ArchiveTimeout { rhythm, .. } => {
+            format!("a segment ends every {} now; up to that much later in the archive", duration(rhythm.every_s))
+        }
+        Remedy::ReplicaIdentity { records } => {
+            format!("{records} records hold the whole old row; subscribers need a key")
+        }
+        Remedy::FewerCheckpoints { replay_bytes, replay_bytes_now, replay_seconds, max_wal_size, .. } => {
             let time = replay_seconds.map_or_else(String::new, |seconds| format!(" ({} of WAL)", duration(seconds)));
             let now = replay_bytes_now.map_or_else(|| "unknown".to_owned(), size);
             match replay_bytes {
                 Some(bytes) => format!("recovery reads up to {}{time}, now {now}", size(*bytes)),
-                None => format!("what recovery would read is unknown (too few checkpoints); now {now}"),
+                None => format!("recovery reads up to about {}, now {now}", setting_size(*max_wal_size)),
             }
         }
         Remedy::Compression { best, others } => {
@@ -141,44 +230,70 @@ pub fn why(saving: &Saving, block_size: u32) -> String {
     }
 }
 
-/// Writes whose the most images are.
+/// Widths from which on relations show all columns.
+const WIDE: u16 = 120;
+
+/// Writes whose the most bytes are. `others`: how many more relations there are, and their bytes.
 pub(crate) fn write_relations(
     out: &mut dyn Write,
     layout: Layout,
-    rows: &[(String, &GroupRow)],
-    image_bytes: u64,
-    further: usize,
+    rows: &[RelationLine<'_>],
+    wal_bytes: u64,
+    others: (usize, u64),
 ) -> io::Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
     writeln!(out)?;
-    let header = ["who", "images", "share", "kind", "per 1000 changes", "HOT", "likely cause"];
+    let is_wide = layout.width >= WIDE;
+    let mut header = vec!["who", "WAL", "share", "images"];
+    header.extend(if is_wide { &["old rows", "per 1000 changes", "HOT", "kind"][..] } else { &[] });
+    header.extend(["mostly", "likely cause"]);
     let mut table = plain_table(&header);
-    for (name, row) in rows {
+    for RelationLine { name, row, record } in rows {
         let figures = row.figures.as_ref();
-        let share = if image_bytes == 0 { 0.0 } else { row.tally.fpi_bytes as f64 / image_bytes as f64 };
-        let per_1000 = figures.and_then(|figures| figures.activity.images_per_1000_changes());
+        let bytes = row.tally.combined_bytes();
+        let share = percent(bytes as f64 / wal_bytes.max(1) as f64);
+        let mut cells = vec![name.clone(), size(bytes), format!("{share} %"), size(row.tally.fpi_bytes)];
+        if is_wide {
+            let old_rows = figures.map_or(0, |figures| figures.activity.all_old_rows().1);
+            let per_1000 = figures.and_then(|figures| figures.activity.images_per_1000_changes());
+            let hot = figures.and_then(|figures| figures.activity.hot_share());
+            cells.extend([
+                if old_rows > 0 { size(old_rows) } else { String::new() },
+                per_1000.map(|number| format!("{number:.0}")).unwrap_or_default(),
+                hot.map(|share| format!("{} %", percent(share))).unwrap_or_default(),
+                figures.map(|figures| kind_words(figures.kind)).unwrap_or_default(),
+            ]);
+        }
         let cause = figures.and_then(|figures| figures.likely_cause);
-        table.add_row([
-            name.clone(),
-            size(row.tally.fpi_bytes),
-            format!("{} %", percent(share)),
-            figures.map(|figures| kind_words(figures.kind)).unwrap_or_default(),
-            per_1000.map(|number| format!("{number:.0}")).unwrap_or_default(),
-            figures
-                .and_then(|figures| figures.activity.hot_share())
-                .map(|share| format!("{} %", percent(share)))
-                .unwrap_or_default(),
-            cause.map(|cause| likely_cause_words(&cause).to_owned()).unwrap_or_default(),
-        ]);
+        cells.extend([record.clone(), cause.map(|cause| likely_cause_words(&cause).to_owned()).unwrap_or_default()]);
+        table.add_row(cells);
     }
-    write_fitted(out, layout, table, &Fit::default().numbers(1..3).numbers(4..6).words(6))?;
-    match further {
-        0 => Ok(()),
-        1 => writeln!(out, "  and 1 more relation"),
-        more => writeln!(out, "  and {more} more relations"),
+    let numbers = if is_wide { 1..7 } else { 1..4 };
+    write_fitted(out, layout, table, &Fit::default().numbers(numbers).words(header.len() - 1))?;
+    match others {
+        (0, _) => {}
+        (1, bytes) => writeln!(out, "  and 1 more relation, {}", size_words(bytes))?,
+        (more, bytes) => writeln!(out, "  and {more} more relations, {}", size_words(bytes))?,
     }
+    let mut named: Vec<&str> = Vec::new();
+    let causes = rows.iter().filter_map(|line| line.row.figures.as_ref()?.likely_cause);
+    for cause in causes {
+        let name = likely_cause_words(&cause);
+        if !named.contains(&name) {
+            named.push(name);
+            wrapped(out, layout, "  ", 4, &format!("{name}: {}", cure_words(&cause)))?;
+        }
+    }
+    Ok(())
+}
+
+/// A relation as it is shown: its name, and the type of record that most of its bytes are in.
+pub(crate) struct RelationLine<'a> {
+    pub name: String,
+    pub row: &'a GroupRow,
+    pub record: String,
 }
 
 /// Writes at what rate images come after a redo point.

@@ -3,11 +3,11 @@
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
-use strum::VariantArray;
 
 use super::check_text::{letter, sector_signs};
 use super::escape::printable;
 use super::figures::size;
+use super::headline::Headline;
 use super::json::innodb::{SlotSetting, named, tablespace_row};
 use super::json::wal::Row;
 use super::table::{Fit, plain_table, write_fitted};
@@ -16,6 +16,8 @@ use crate::analysis::innodb::candidates::SlotCounts;
 use crate::analysis::innodb::judge::{HeldImage, InnodbPage};
 use crate::analysis::innodb::scan::PageCounts;
 use crate::analysis::innodb::slot::SlotFacts;
+use crate::analysis::verdict::answer::Answer;
+use crate::analysis::verdict::facts::Tone;
 use crate::analysis::verdict::sectors::TearDirection;
 use crate::cluster::innodb::doublewrite::DoublewriteLayout;
 use crate::cluster::innodb::redo_end::RedoEnd;
@@ -32,12 +34,12 @@ pub(crate) const NOT_PREDICTED: &str = "Startup is not predicted: the redo log i
 pub(crate) fn write_instance(
     out: &mut dyn Write,
     layout: Layout,
-    path: &str,
+    (heading, path): (&str, &str),
     setting: SlotSetting<'_>,
     counts: &[SlotCounts],
 ) -> io::Result<()> {
     let SlotSetting { family, log, doublewrite, spaces } = setting;
-    writeln!(out, "{}", layout.paint.heading("Instance"))?;
+    writeln!(out, "{}", layout.paint.heading(heading))?;
     let made = log.creator.as_ref().map_or_else(|| family.to_string(), |made| format!("{made} (rules of {family})"));
     let checkpoint = log.checkpoint.as_ref();
     let checkpoint =
@@ -309,14 +311,41 @@ pub(crate) fn write_innodb_page(
     write_fact(out, layout, "buffer holds", &format!("{}: {}", page.held.name(), page.held))
 }
 
-/// Counts of pages by their images in the buffer, the state of the redo log, and the limit of all answers.
-pub(crate) fn write_held(
+/// The answer: how many pages are wrong, and what the buffer holds of them.
+pub(crate) fn innodb_headline(pages: &[InnodbPage], counts: &PageCounts, answer: Answer) -> Headline {
+    let wrong: Vec<&InnodbPage> = pages.iter().filter(|page| page.is_wrong()).collect();
+    let scanned = format!("{} pages", counts.pages);
+    let (badge, tone, words) = match (wrong.len(), answer) {
+        (0, Answer::Fine) => ("NO DAMAGE FOUND", Tone::Good, format!("all of {scanned} pass their checks")),
+        (0, _) => ("PROBLEMS FOUND", Tone::Doubt, format!("no damaged page among {scanned}")),
+        (count, _) => {
+            let whole = wrong.iter().filter(|page| page.held.is_whole()).count();
+            let words = format!("{count} of {scanned}; the doublewrite buffer holds a whole image of {whole}");
+            ("DAMAGED", Tone::Bad, words)
+        }
+    };
+    Headline::new(badge, tone, vec![words, NOT_PREDICTED.to_owned()], answer)
+}
+
+/// The steps, numbered.
+pub(crate) fn write_innodb_steps(out: &mut dyn Write, layout: Layout, steps: &[InnodbStep]) -> io::Result<()> {
+    writeln!(out, "\n{}", layout.paint.heading("What to do"))?;
+    for (index, step) in steps.iter().enumerate() {
+        let lead = if steps.len() > 1 { format!("  {}. ", index + 1) } else { "  ".to_owned() };
+        wrapped(out, layout, &lead, lead.len(), &printable(&step.words))?;
+        if let Some(command) = &step.command {
+            writeln!(out, "       {}", printable(command))?;
+        }
+    }
+    Ok(())
+}
+
+/// The state of the redo log.
+pub(crate) fn write_log_state(
     out: &mut dyn Write,
     layout: Layout,
-    pages: &[&InnodbPage],
     (end, is_shut_down): (Option<RedoEnd>, Option<bool>),
 ) -> io::Result<()> {
-    writeln!(out, "\n{}", layout.paint.heading("Summary"))?;
     let end = end.map_or_else(|| "unknown".to_owned(), |end| format!("LSN {}", end.lsn));
     write_fact(out, layout, "end of redo log", &end)?;
     let shut_down = match is_shut_down {
@@ -324,14 +353,7 @@ pub(crate) fn write_held(
         Some(false) => "no",
         None => "unknown",
     };
-    write_fact(out, layout, "shut down cleanly", shut_down)?;
-    for held in HeldImage::VARIANTS {
-        let count = pages.iter().filter(|page| page.held == *held).count();
-        if count > 0 {
-            write_fact(out, layout, held.name(), &format!("{count}: {held}"))?;
-        }
-    }
-    wrapped(out, layout, "  ", 2, NOT_PREDICTED)
+    write_fact(out, layout, "shut down cleanly", shut_down)
 }
 
 /// A next step; with a command where a command does it.

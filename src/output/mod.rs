@@ -29,6 +29,7 @@ pub(crate) mod history_text;
 #[cfg(feature = "tables")]
 pub(crate) mod innodb_text;
 pub mod json;
+pub(crate) mod kept_text;
 pub(crate) mod markup;
 pub mod next_step_text;
 pub(crate) mod page_change_text;

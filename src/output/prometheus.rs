@@ -11,6 +11,7 @@ use super::escape::printable;
 use super::json::wal::{GROUP_KEYS, Naming, group_row, grouping_name};
 use super::wal_columns::{COUNTS, rounded};
 use crate::analysis::verdict::answer::Answer;
+use crate::analysis::wal::bill::{BillPart, WalBill};
 use crate::analysis::wal::group_key::Grouping;
 use crate::analysis::wal::group_rows::GroupRow;
 use crate::analysis::wal::interval::Interval;
@@ -23,7 +24,9 @@ pub(crate) struct Metrics<'a> {
     pub total: &'a Tally,
     /// Bytes of WAL that they lie in, page headers and padding included.
     pub wal_bytes: u64,
-    /// Bytes between good records that could not be read, if counting continued after damage.
+    /// Those of them that no record has; `None` where some relations are counted alone.
+    pub bill: Option<&'a WalBill>,
+    /// Bytes between good records that could not be read, where counting went on after damage.
     pub damaged_bytes: Option<u64>,
     pub origin: WalOrigin,
     pub parts: Parts<'a>,
@@ -44,6 +47,15 @@ pub(crate) fn write_metrics(out: &mut dyn Write, metrics: &Metrics<'_>, closing:
         "Bytes of WAL in the range read, page headers and padding included",
         &alone(metrics.wal_bytes),
     )?;
+    if let Some(bill) = metrics.bill {
+        for (name, what, part) in [
+            ("unused_bytes", "Bytes of WAL that segment switches left unused", BillPart::Unused),
+            ("page_header_bytes", "Bytes of headers of WAL pages", BillPart::PageHeaders),
+            ("padding_bytes", "Bytes between WAL records", BillPart::Padding),
+        ] {
+            family(out, name, &format!("{what} in the range read"), &alone(bill.bytes(part)))?;
+        }
+    }
     if let Some(bytes) = metrics.damaged_bytes {
         family(out, "damaged_bytes", "Bytes between good records that could not be read", &alone(bytes))?;
     }
@@ -142,7 +154,7 @@ fn write_counts(out: &mut dyn Write, part: &str, of: &str, samples: &[(String, &
 }
 
 /// One metric: what it is, its type, its samples.
-fn family(out: &mut dyn Write, name: &str, help: &str, samples: &[(String, String)]) -> io::Result<()> {
+pub(super) fn family(out: &mut dyn Write, name: &str, help: &str, samples: &[(String, String)]) -> io::Result<()> {
     if samples.is_empty() {
         return Ok(());
     }
@@ -150,7 +162,7 @@ fn family(out: &mut dyn Write, name: &str, help: &str, samples: &[(String, Strin
     samples.iter().try_for_each(|(labels, value)| writeln!(out, "{PREFIX}{name}{labels} {value}"))
 }
 
-fn label_set(labels: &[(&str, Cow<'_, str>)]) -> String {
+pub(super) fn label_set(labels: &[(&str, Cow<'_, str>)]) -> String {
     let labels = labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value)));
     format!("{{{}}}", labels.collect::<Vec<_>>().join(","))
 }

@@ -28,6 +28,9 @@ const COLUMNS: &[Column] = &[
     ("hint_images", |of| json!(of.activity.hint_images)),
     ("whole_page_images", |of| json!(of.activity.whole_page_images)),
     ("vacuum_images", |of| json!(of.activity.vacuum_images)),
+    ("old_rows", |of| json!(of.activity.all_old_rows().0)),
+    ("old_row_bytes", |of| json!(of.activity.all_old_rows().1)),
+    ("old_key_bytes", |of| json!(of.activity.old_key_bytes)),
     ("likely_cause", |of| json!(of.likely_cause.map(|cause| cause.code()))),
 ];
 
@@ -82,8 +85,40 @@ pub(crate) const fn likely_cause_words(cause: &LikelyCause) -> &'static str {
         LikelyCause::HintBits { .. } => "hint bits",
         LikelyCause::WholePages { .. } => "built or rewritten",
         LikelyCause::Vacuum { .. } => "vacuum",
+        LikelyCause::Freeze { .. } => "freezing",
         LikelyCause::RandomKeys { .. } => "random keys",
+        LikelyCause::HashIndex { .. } => "hash index",
+        LikelyCause::GinIndex { .. } => "GIN index",
         LikelyCause::FullPages { .. } => "fillfactor",
         LikelyCause::IndexedColumns { .. } => "indexed columns updated",
+    }
+}
+
+/// What helps against a cause, beginning with a verb.
+pub(crate) const fn cure_words(cause: &LikelyCause) -> &'static str {
+    match cause {
+        LikelyCause::HintBits { .. } => {
+            "run VACUUM (or COPY with FREEZE) right after a load, in the same checkpoint interval, so that later reads set no bits"
+        }
+        LikelyCause::WholePages { .. } => {
+            "expected of CREATE INDEX, CLUSTER, VACUUM FULL and rewrites: run them less often, or when the archive has room"
+        }
+        LikelyCause::Vacuum { .. } => {
+            "vacuum large tables less often in one go, or make checkpoints rarer while it runs"
+        }
+        LikelyCause::Freeze { .. } => {
+            "freeze rows as they are loaded (COPY with FREEZE), or VACUUM (FREEZE) right after the load"
+        }
+        LikelyCause::RandomKeys { .. } => "use keys that grow (bigint identity, uuidv7), or make checkpoints rarer",
+        LikelyCause::HashIndex { .. } => "use a btree index if keys grow, or make checkpoints rarer",
+        LikelyCause::GinIndex { .. } => {
+            "keep fastupdate on with a larger gin_pending_list_limit, or make checkpoints rarer"
+        }
+        LikelyCause::FullPages { .. } => {
+            "set a lower fillfactor (such as 90), so that updates stay in their page and are HOT"
+        }
+        LikelyCause::IndexedColumns { .. } => {
+            "drop the index on the column that is updated, or move the column to a table of its own"
+        }
     }
 }

@@ -4,13 +4,15 @@ use std::io::{self, Write};
 
 use serde_json::Value;
 
+use super::advise_text::bill_words;
 use super::escape::printable;
-use super::figures::{percent, size};
+use super::figures::{percent, size, size_words};
 use super::json::wal::{Naming, group_by_name, key_columns, key_row};
 use super::relation_columns;
 use super::table::{Fit, plain_table, write_fitted};
 use super::text::{Layout, wrapped};
 use super::wal_columns::{COUNTS, GroupCell, INTERVAL_COLUMNS, IntervalCell, Screens};
+use crate::analysis::wal::bill::{BillPart, BillRow, WalBill};
 use crate::analysis::wal::certainty::Certainty;
 use crate::analysis::wal::group_key::{GroupBy, Grouping, Key};
 use crate::analysis::wal::group_rows::{GroupRow, RelationFigures};
@@ -92,6 +94,23 @@ pub fn write_intervals(
         wrapped(out, layout, "", 0, &words)?;
     }
     Ok(())
+}
+
+/// Writes which bytes of the WAL are not of records.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn write_rest(out: &mut dyn Write, layout: Layout, bill: &WalBill, wal_bytes: u64) -> io::Result<()> {
+    let is_rest = |row: &&BillRow| !matches!(row.part, BillPart::Images | BillPart::Records | BillPart::OldRows);
+    let parts: Vec<String> = bill
+        .rows
+        .iter()
+        .filter(is_rest)
+        .map(|row| format!("{} {}", size_words(row.bytes), bill_words(row, bill.rhythm)))
+        .collect();
+    let records: u64 = bill.rows.iter().filter(|row| !is_rest(row)).map(|row| row.bytes).sum();
+    let list = std::iter::once(format!("{} of records", size_words(records))).chain(parts).collect::<Vec<_>>();
+    wrapped(out, layout, "", 0, &format!("{} WAL: {}", size_words(wal_bytes), list.join("; ")))
 }
 
 /// A line of intervals that are printed as they end.

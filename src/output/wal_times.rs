@@ -6,16 +6,18 @@ use serde_json::json;
 
 use super::figures::{duration, megabytes, percent, rate, size};
 use super::json::time_words;
-use super::json::wal::Row;
+use super::json::wal::{Naming, Row};
 use super::table::{Fit, plain_table, write_fitted};
 use super::text::{Layout, wrapped};
 use super::wal_columns::{COUNTS, put_tally, rounded};
-use super::wal_text::unsure;
+use super::wal_text::{name_of, unsure};
 use crate::analysis::wal::bucket_rows::{BucketRow, BucketRows};
 use crate::analysis::wal::certainty::Certainty;
+use crate::analysis::wal::group_key::GroupBy;
 use crate::analysis::wal::since_redo::{SPAN_STARTS_S, SinceRedo};
 use crate::analysis::wal::tally::Tally;
 use crate::analysis::wal::time_buckets::Bucket;
+use crate::analysis::wal::time_groups::{Spike, TimeGroup};
 use crate::parsers::wal::payload::PgTimestamp;
 
 /// Columns of a bucket in CSV, in order.
@@ -195,4 +197,49 @@ pub(crate) fn write_since(out: &mut dyn Write, layout: Layout, since: &SinceRedo
         since.intervals, since.left_out
     );
     wrapped(out, layout, "", 0, &words)
+}
+
+/// Groups shown of each period, unless more are asked for.
+const USUAL_GROUPS: usize = 3;
+
+/// Writes periods, each with its largest groups, and the spikes among them.
+pub(crate) fn write_time_groups(
+    out: &mut dyn Write,
+    layout: Layout,
+    (rows, spikes): (&[TimeGroup], &[Spike]),
+    (by, top): (GroupBy, Option<usize>),
+    naming: &Naming<'_>,
+) -> io::Result<()> {
+    let mut table = plain_table(&["time (UTC)", "bytes", "images", "share", "of the period by"]);
+    for TimeGroup { start, total, rows } in rows {
+        let time = start.map_or_else(|| "before the first time".to_owned(), time_words);
+        let sizes = |tally: &Tally| [size(tally.combined_bytes()), size(tally.fpi_bytes)];
+        let [bytes, images] = sizes(total);
+        table.add_row([time, bytes, images, String::new(), String::new()]);
+        for (key, tally) in rows.iter().take(top.unwrap_or(USUAL_GROUPS)) {
+            let share = percent(tally.combined_bytes() as f64 / total.combined_bytes().max(1) as f64);
+            let [bytes, images] = sizes(tally);
+            table.add_row([String::new(), bytes, images, format!("{share} %"), name_of(by, &key.first, naming)]);
+        }
+    }
+    write_fitted(out, layout, table, &Fit::default().numbers(1..4))?;
+    if !spikes.is_empty() {
+        writeln!(out, "\nSpikes: more than three times the bytes of the middle period")?;
+    }
+    spikes.iter().try_for_each(|spike| wrapped(out, layout, "  ", 4, &spike_words(spike, by, naming)))
+}
+
+fn spike_words(spike: &Spike, by: GroupBy, naming: &Naming<'_>) -> String {
+    let bytes = spike.total.combined_bytes();
+    let mut words = format!("{} to {}: {}", time_words(spike.start), time_words(spike.end), size(bytes));
+    if let Some((key, tally)) = &spike.most {
+        let share = percent(tally.combined_bytes() as f64 / bytes.max(1) as f64);
+        let images = percent(tally.fpi_share());
+        let name = name_of(by, &key.first, naming);
+        words.push_str(&format!(", {share} % of it by {name} ({images} % images)"));
+    }
+    if let Some(checkpoint) = spike.checkpoint {
+        words.push_str(&format!("; the last checkpoint began at {}", time_words(checkpoint)));
+    }
+    words
 }

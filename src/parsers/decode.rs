@@ -124,6 +124,12 @@ pub(crate) fn be_u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))
 }
 
+/// Eight bytes at an offset, little-endian; `None` past the end.
+#[inline]
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
+}
+
 /// Eight bytes at an offset, big-endian; `None` past the end.
 #[inline]
 pub(crate) fn be_u64_at(bytes: &[u8], at: usize) -> Option<u64> {

@@ -1,5 +1,7 @@
 //! Full-page images the other way round: what a server would store of a page under each setting of `wal_compression`.
 
+use std::fmt;
+
 use super::image::Compression;
 use super::pglz_compress::PglzCompressor;
 
@@ -30,13 +32,27 @@ impl Compression {
 /// or versions of these formats make of the page: of LZ4 up to a percent more or less in sum, of zstd a few bytes.
 ///
 /// Source: `XLogCompressBackupBlock`, `src/backend/access/transam/xloginsert.c`.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct ImageEncoder {
     pglz: PglzCompressor,
+    /// Made for the first image and used again: the server makes one for each image, which is a part of what it costs, and
+    /// stores the same bytes.
+    zstd: Option<zstd::bulk::Compressor<'static>>,
     buffer: Vec<u8>,
 }
 
+impl fmt::Debug for ImageEncoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ImageEncoder").field("pglz", &self.pglz).finish_non_exhaustive()
+    }
+}
+
 impl ImageEncoder {
+    /// Forgets what it keeps from image to image, as the server does for zstd.
+    pub(crate) fn forget_context(&mut self) {
+        self.zstd = None;
+    }
+
     /// An encoder that has not seen an image yet.
     #[must_use]
     pub fn new() -> Self {
@@ -52,10 +68,14 @@ impl ImageEncoder {
                 let room = self.room_for(raw);
                 lz4_flex::block::compress_into(raw, room).ok()?
             }
-            // A context for each image, as the server has it: making one is a part of what it costs.
             Compression::Zstd => {
-                let room = self.room_for(raw);
-                zstd::bulk::compress_to_buffer(raw, room, ZSTD_LEVEL).ok()?
+                let mut zstd = match self.zstd.take() {
+                    Some(zstd) => zstd,
+                    None => zstd::bulk::Compressor::new(ZSTD_LEVEL).ok()?,
+                };
+                let length = zstd.compress_to_buffer(raw, self.room_for(raw));
+                self.zstd = Some(zstd);
+                length.ok()?
             }
         };
         let header = if has_hole { HOLE_LENGTH_SIZE } else { 0 };

@@ -2,7 +2,9 @@
 //! slots, and how far each replication origin came. All end or begin with a CRC-32C.
 
 use super::crc::crc32c;
-use super::decode::u32_at;
+use super::decode::{u32_at, u64_at};
+use super::wal::version::Major;
+use crate::types::Lsn;
 
 /// `TWOPHASE_MAGIC` is this number with another low byte in each series of majors, `src/backend/access/transam/twophase.c`.
 const TWOPHASE_MAGIC: u32 = 0x57F9_4500;
@@ -87,6 +89,53 @@ pub(crate) fn check_slot(bytes: &[u8]) -> Result<(), StateFault> {
         return Err(StateFault::Length { found: bytes.len(), expected });
     };
     agree(stored, covered)
+}
+
+/// A replication slot and the WAL that it needs.
+///
+/// | bytes    | field           | meaning                                                              |
+/// |----------|-----------------|----------------------------------------------------------------------|
+/// | 0..16    | -               | see [`check_slot`]                                                   |
+/// | 16..80   | `name`          | padded with zeros                                                    |
+/// | 80..84   | `database`      | 0: a physical slot                                                   |
+/// | 84..88   | `persistency`   | 0 persistent, 1 ephemeral, 2 temporary                               |
+/// | 96..104  | `restart_lsn`   | the oldest WAL that its consumer may still need; 0: none             |
+/// | 104..112 | `invalidated_at` | 13 to 15: not 0 where the slot was invalidated                      |
+/// | 104..108 | `invalidated`   | 16 and later: why it was, 0 where it was not                         |
+///
+/// Source: `ReplicationSlotPersistentData`, `src/include/replication/slot.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SlotState {
+    pub(crate) is_logical: bool,
+    /// It does not outlive its session.
+    pub(crate) is_temporary: bool,
+    /// `None`: no WAL was reserved.
+    pub(crate) restart_lsn: Option<Lsn>,
+    pub(crate) is_invalidated: bool,
+}
+
+impl SlotState {
+    /// # Errors
+    /// What [`check_slot`] finds.
+    pub(crate) fn decode(bytes: &[u8], major: Major) -> Result<Self, StateFault> {
+        const LEAST: usize = 112;
+        check_slot(bytes)?;
+        let fields = (u32_at(bytes, 80), u32_at(bytes, 84), u64_at(bytes, 96), u32_at(bytes, 104), u64_at(bytes, 104));
+        let (Some(database), Some(persistency), Some(restart_lsn), Some(cause), Some(invalidated_at)) = fields else {
+            return Err(StateFault::Length { found: bytes.len(), expected: LEAST });
+        };
+        let is_invalidated = match major.number() {
+            ..=12 => false,
+            13..=15 => invalidated_at != 0,
+            _ => cause != 0,
+        };
+        Ok(Self {
+            is_logical: database != 0,
+            is_temporary: persistency != 0,
+            restart_lsn: Some(Lsn(restart_lsn)).filter(|lsn| *lsn != Lsn::INVALID),
+            is_invalidated,
+        })
+    }
 }
 
 /// Checks `pg_logical/replorigin_checkpoint`: its magic, 16 bytes for each origin, the CRC of all before.

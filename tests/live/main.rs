@@ -9,6 +9,7 @@ mod crashes;
 mod differential_checksums;
 mod differential_waldump;
 mod donors;
+mod kept;
 mod likely_causes;
 mod lost_commits;
 mod lost_files;

@@ -44,9 +44,16 @@ fn figures_are_those_of_the_commands_that_stand_alone() {
         let savings = rows(&advice, "savings");
         let spacings = rows(&what_if, "spacings");
         let actual = row_with(spacings, "setting", &json!("actual"));
-        for times in [2, 4] {
-            let saving = row_with(savings, "times", &json!(times));
-            let spacing = row_with(spacings, "every", &json!(times));
+        for saving in savings.iter().filter(|row| row["remedy"] == "fewer_checkpoints") {
+            let size = format!("{}MB", saving["max_wal_size_bytes"].as_u64().unwrap() >> 20);
+            let timeout = format!("{}s", saving["checkpoint_timeout_s"]);
+            let (both, _) = json_of(&["whatif", "--max-wal-size", &size, "--checkpoint-timeout", &timeout, path]);
+            let both = rows(&both, "spacings");
+            let spacing = row_with(both, "setting", &json!("max_wal_size_and_checkpoint_timeout"));
+            let times = saving["times"].as_u64().unwrap();
+            // So many times as far apart, or only the one checkpoint with which the replay begins.
+            let (now, then) = (actual["checkpoints"].as_u64().unwrap(), spacing["checkpoints"].as_u64().unwrap());
+            assert!(then * times < now + times, "{major} {times}: {then} of {now}");
             let less = actual["image_bytes"].as_i64().unwrap() - spacing["image_bytes"].as_i64().unwrap();
             assert_eq!(saving["image_bytes"], json!(less), "{major} {times}");
             for field in ["certainty", "wal_certainty", "replay_bytes_max"] {
@@ -81,9 +88,14 @@ fn figures_are_those_of_the_commands_that_stand_alone() {
         let groups = rows(&advice, "groups");
         assert!(!groups.is_empty() && groups.len() <= 8, "{major}");
         for group in groups {
-            assert!(rows(&by_relation, "groups").contains(group), "{major} {group}");
+            let mut counted = group.clone();
+            let row = counted.as_object_mut().unwrap();
+            let main = row.remove("main_record").unwrap();
+            let bytes = row.remove("main_record_bytes").unwrap().as_u64().unwrap();
+            assert!(main.as_str().unwrap().contains('/') && bytes <= row["combined_bytes"].as_u64().unwrap());
+            assert!(rows(&by_relation, "groups").contains(&counted), "{major} {group}");
         }
-        let bytes: Vec<u64> = groups.iter().map(|group| group["fpi_bytes"].as_u64().unwrap()).collect();
+        let bytes: Vec<u64> = groups.iter().map(|group| group["combined_bytes"].as_u64().unwrap()).collect();
         assert!(bytes.is_sorted_by(|one, next| one >= next), "{major}");
     }
 }
@@ -159,4 +171,87 @@ fn steady_commits_keep_their_times() {
     let left_out = summary["since_redo_left_out_images"].as_u64().unwrap();
     assert_eq!(counted + left_out, summary["fpi_count"].as_u64().unwrap());
     assert!(left_out * 20 < counted && spans[2]["fpi_count"].as_u64() > Some(0), "{since}");
+}
+
+/// Bytes of the rest of a record with which the first segment begins, with the header of the page (`xlp_rem_len`, and the
+/// long header of 40 bytes).
+fn rest_at_the_start(segment: &[u8]) -> u64 {
+    u64::from(u32::from_le_bytes(segment[16..20].try_into().unwrap()))
+}
+
+/// Every byte of the WAL is in a row: images and records as pg_waldump counts them, and the rest as the formats say.
+#[test]
+fn rows_of_the_bill_add_up_to_the_wal() {
+    for major in [10, 13, 16, 18, 19] {
+        let data = unpack::unpack(&format!("wal/pg{major}")).unwrap().join(format!("pg{major}"));
+        let (advice, _) = json_of(&["advise", "--no-compression", data.to_str().unwrap()]);
+        let (summary, bill) = (&advice["summary"], rows(&advice, "bill"));
+        let bytes = |part: &str| -> u64 {
+            bill.iter().filter(|row| row["part"] == part).map(|row| row["bytes"].as_u64().unwrap()).sum()
+        };
+        let sum: u64 = bill.iter().map(|row| row["bytes"].as_u64().unwrap()).sum();
+        assert_eq!(summary["wal_bytes"], json!(sum), "{major}");
+        let (_, records, images) = sums_of_pg_waldump(major);
+        assert_eq!((bytes("records") + bytes("old_rows"), bytes("images")), (records, images), "{major}");
+        // What follows begins at a multiple of 8.
+        let rest = rest_at_the_start(&Fixture::load(major).segments[0].1).next_multiple_of(8);
+        assert_eq!(bytes("cut"), rest, "{major}: only what begins before the first segment is no whole record");
+        // The other commands say the same of the same bytes.
+        for by in ["checkpoint", "relation", "rmgr"] {
+            let (stats, _) = json_of(&["stats", "--by", by, data.to_str().unwrap()]);
+            let field = |name: &str| stats["summary"][name].as_u64().unwrap();
+            assert_eq!(
+                [field("unused_bytes"), field("padding_bytes")],
+                [bytes("unused"), bytes("padding")],
+                "{major} {by}"
+            );
+            // An interval that begins with the first record has not the header before it.
+            let more = field("wal_bytes") - summary["wal_bytes"].as_u64().unwrap();
+            assert_eq!(field("page_header_bytes"), bytes("page_headers") + more, "{major} {by}");
+        }
+    }
+}
+
+/// An archive of segments that archive_timeout ended: see `fixtures/field/README.md`.
+#[test]
+fn space_after_segment_switches_is_named_with_its_rhythm_and_cure() {
+    let data = unpack::unpack("field/wal-archive-timeout").unwrap();
+    let path = data.join("arch1");
+    let (advice, _) = json_of(&["advise", "--no-compression", path.to_str().unwrap()]);
+    let unused = row_with(rows(&advice, "bill"), "part", &json!("unused"));
+    assert_eq!(unused["count"], json!(std::fs::read_dir(&path).unwrap().count()), "each segment ended early");
+    assert!(unused["share"].as_f64() > Some(0.95), "{unused}");
+    let saving = row_with(rows(&advice, "savings"), "remedy", &json!("archive_timeout"));
+    let every = saving["switches_every_s"].as_f64().unwrap();
+    assert!((1.5..4.0).contains(&every) && saving["archive_timeout_s"].as_u64() > Some(2), "{saving}");
+    for range in [&["--since", "30s"][..], &[]] {
+        let arguments = [&["advise", "--no-compression", path.to_str().unwrap()], range].concat();
+        let (advice, _) = json_of(&arguments);
+        let rate = |field: &str| advice["summary"][field].as_f64().unwrap();
+        assert!(rate("bytes_per_s") <= rate("peak_bytes_per_s"), "{range:?}: the mean is not above the peak");
+    }
+}
+
+/// A table that CREATE TABLE AS filled has no image and a third of the WAL: see `fixtures/field/README.md`.
+#[test]
+fn relations_without_images_are_among_those_that_cost_most() {
+    let data = unpack::unpack("field/wal-hint-called-fillfactor-and-ctas").unwrap();
+    let (advice, _) = json_of(&["advise", "--no-compression", data.join("k3w").to_str().unwrap()]);
+    let new = row_with(rows(&advice, "groups"), "rel_number", &json!(16389));
+    let share = new["combined_bytes"].as_f64().unwrap() / advice["summary"]["wal_bytes"].as_f64().unwrap();
+    assert!((0.35..0.37).contains(&share) && new["fpi_bytes"] == 0, "{new}");
+}
+
+/// Cases in which a cure was tried: see `fixtures/field/README.md`.
+#[test]
+fn causes_name_what_writes_most_images() {
+    for (case, directory, rel_number, cause) in [
+        ("wal-hint-called-fillfactor-and-ctas", "k3w", 16384, "hint_bits"),
+        ("wal-uuid-no-cause", "k2w", 16388, "random_keys"),
+    ] {
+        let data = unpack::unpack(&format!("field/{case}")).unwrap();
+        let (advice, _) = json_of(&["advise", "--no-compression", data.join(directory).to_str().unwrap()]);
+        let relation = row_with(rows(&advice, "groups"), "rel_number", &json!(rel_number));
+        assert_eq!(relation["likely_cause"], cause, "{case}: {relation}");
+    }
 }

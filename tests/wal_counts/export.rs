@@ -326,3 +326,166 @@ fn tables_in_the_docs_have_the_columns_of_the_files() {
         assert_eq!(columns, documented, "{table}");
     }
 }
+
+/// Names of segments, compressed or not, in the order of their numbers: of each the one of the newest timeline.
+fn segments_of(archive: &Path) -> Vec<String> {
+    let names = fs::read_dir(archive).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let is_segment = |name: &String| {
+        name.len() >= 24 && name[..24].bytes().all(|byte| byte.is_ascii_hexdigit()) && !name.ends_with(".backup")
+    };
+    let mut newest = BTreeMap::<String, String>::new();
+    for name in names.filter(is_segment) {
+        let known = newest.entry(name[8..24].to_owned()).or_default();
+        if *known < name {
+            *known = name;
+        }
+    }
+    newest.into_values().collect()
+}
+
+/// Each segment exported by a job of its own, with the one after it. History goes to all.
+fn export_by_jobs(archive: &Path, out: &Path) -> i32 {
+    let names = segments_of(archive);
+    let entries = fs::read_dir(archive).unwrap().map(|entry| entry.unwrap().path());
+    let history: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|end| end == "history")).collect();
+    let mut worst = 0;
+    for (at, name) in names.iter().enumerate() {
+        let paths: Vec<PathBuf> =
+            names[at..names.len().min(at + 2)].iter().map(|name| archive.join(name)).chain(history.clone()).collect();
+        let directory = out.join(format!("wal/job={at:02}"));
+        let own = format!("{0}..{0}", &name[..24]);
+        let mut args = vec!["export", "--table", "all", "--own", &own, "-o", arg(&directory)];
+        args.extend(paths.iter().map(|path| arg(path)));
+        worst = worst.max(walfpi(&args).status);
+    }
+    worst
+}
+
+/// One job for each segment, and the sums of all by the queries of docs/export.md: what one process counts.
+#[test]
+fn jobs_of_one_segment_each_add_up_to_what_stats_counts() {
+    let Some(python) = python("duckdb") else { return };
+    let queries = queries();
+    let groupings: [(&str, &str, &[&str]); 5] = [
+        ("rmgr", "rmgr", &["rmgr"]),
+        ("record", "record", &["rmgr", "record"]),
+        ("relation", "relation", &["spc_oid", "db_oid", "rel_number"]),
+        ("checkpoint", "jobs-checkpoint", &["redo_lsn"]),
+        ("cause", "jobs-cause", &["cause"]),
+    ];
+    let mut asked: BTreeMap<&str, &str> =
+        groupings.iter().map(|(by, query, _)| (*by, queries[*query].as_str())).collect();
+    asked.insert("check", &queries["jobs-check"]);
+    let two_timelines = unpack::unpack("field/wal-two-timelines").unwrap().join("archive");
+    let fixtures = [10, 13, 16, 18, 19].map(|major| (major.to_string(), data(major).join("pg_wal")));
+    for (major, pg_wal) in fixtures.into_iter().chain([("two timelines".to_owned(), two_timelines)]) {
+        let out = tempfile::tempdir().unwrap();
+        fs::create_dir(out.path().join("wal")).unwrap();
+        // Names of segments that wait to be written again have no WAL of their own.
+        let archive = out.path().join("archive");
+        copy_tree(&pg_wal, &archive);
+        let stats = |by: &str| json(&walfpi(&["stats", "--by", by, "--format", "json", arg(&archive)]));
+        let written: Vec<String> = {
+            let of_segments = stats("segment");
+            let rows = of_segments["groups"].as_array().unwrap().clone();
+            rows.iter().map(|row| row["segment"].as_str().unwrap().to_owned()).collect()
+        };
+        for name in segments_of(&archive).iter().filter(|name| !written.iter().any(|known| known[8..] == name[8..24])) {
+            fs::remove_file(archive.join(name)).unwrap();
+        }
+        assert!(export_by_jobs(&archive, out.path()) < 2, "{major}");
+        let found = duckdb(&python, out.path(), &queries["jobs-setup"], &asked);
+        assert_eq!(found["check"], json!([]), "{major}: manifests fit");
+        for (by, _, keys) in groupings {
+            let stats = stats(by);
+            let rows = if by == "checkpoint" { &stats["intervals"] } else { &stats["groups"] };
+            let (mut expected, context) = (by_key(rows, keys, by), format!("{major} {by}"));
+            // Records without an image have no cause; the query is about images.
+            expected.retain(|key, _| by != "cause" || key != "null");
+            let mut sums = by_key(&found[by], keys, &context);
+            if by == "cause" {
+                // A record with images of two causes counts for both, its other bytes for the first.
+                for sums in expected.values_mut().chain(sums.values_mut()) {
+                    sums.drain(..2);
+                }
+            }
+            assert_eq!(sums, expected, "{context}");
+        }
+        // A hole is found before anything is added up.
+        if written.len() < 3 {
+            continue;
+        }
+        fs::remove_dir_all(out.path().join("wal/job=01")).unwrap();
+        let check = BTreeMap::from([("check", queries["jobs-check"].as_str())]);
+        assert_ne!(duckdb(&python, out.path(), "", &check)["check"], json!([]), "{major}");
+    }
+}
+
+/// The record that goes on in a segment that was not given, and an own segment that is missing: findings, status 2.
+#[test]
+fn own_records_that_are_not_whole_are_said() {
+    let (archive, out) = (data(16).join("pg_wal"), tempfile::tempdir().unwrap());
+    let names = segments_of(&archive);
+    let job = |own: &str, paths: &[&String], directory: &str| {
+        let paths: Vec<PathBuf> = paths.iter().map(|name| archive.join(name)).collect();
+        let out = out.path().join(directory);
+        let mut args = vec!["export", "--table", "records", "--own", own, "--format", "json", "-o", arg(&out)];
+        args.extend(paths.iter().map(|path| arg(path)));
+        let ran = walfpi(&args);
+        let kinds: Vec<String> = json(&ran)["findings"]
+            .as_array()
+            .unwrap_or(&Vec::new())
+            .iter()
+            .map(|finding| finding["kind"].as_str().unwrap().to_owned())
+            .collect();
+        (ran.status, kinds, json(&ran)["summary"]["rows"].as_u64().unwrap())
+    };
+    let own = format!("{}..{}", names[0], names[0]);
+    let (status, kinds, cut) = job(&own, &[&names[0]], "cut");
+    assert!(status == 2 && kinds.contains(&"own_record_cut".to_owned()), "{kinds:?}");
+    let (status, kinds, whole) = job(&own, &[&names[0], &names[1]], "whole");
+    assert!(status < 2 && !kinds.contains(&"own_record_cut".to_owned()), "{kinds:?}");
+    assert_eq!(whole, cut + 1, "the record that goes on in the next segment");
+    let both = format!("{}..{}", &names[0][8..], &names[1][8..]);
+    let (status, kinds, _) = job(&both, &[&names[0]], "missing");
+    assert!(status == 2 && kinds.contains(&"own_segments_missing".to_owned()), "{kinds:?}");
+}
+
+/// The example of docs/export.md in Spark: jobs side by side, the same sums, and a failed job fails all.
+#[test]
+#[ignore = "long: `cargo test-all` runs it"]
+fn spark_runs_jobs_side_by_side_and_gives_what_stats_counts() {
+    let Some(python) = python("pyspark") else { return };
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/export.md")).unwrap();
+    let example = text.split("```python spark\n").nth(1).unwrap().split("```").next().unwrap();
+    let script = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/spark_jobs.py")).unwrap();
+    let out = tempfile::tempdir().unwrap();
+    fs::write(out.path().join("jobs.py"), format!("{example}\n{script}")).unwrap();
+    let archive = out.path().join("archive");
+    copy_tree(&data(18).join("pg_wal"), &archive);
+    let by_segment = json(&walfpi(&["stats", "--by", "segment", "--format", "json", arg(&archive)]));
+    let written: Vec<String> = by_segment["groups"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["segment"].as_str().unwrap().to_owned())
+        .collect();
+    for name in segments_of(&archive).iter().filter(|name| !written.contains(name)) {
+        fs::remove_file(archive.join(name)).unwrap();
+    }
+    let ended = Command::new(&python)
+        .arg("jobs.py")
+        .args([arg(&archive), env!("CARGO_BIN_EXE_pg_walfpi")])
+        .current_dir(out.path())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    let found: Value = serde_json::from_slice(&ended.stdout).unwrap();
+    for (by, keys) in [("rmgr", &["rmgr"][..]), ("record", &["rmgr", "record"])] {
+        let stats = json(&walfpi(&["stats", "--by", by, "--format", "json", arg(&archive)]));
+        assert_eq!(by_key(&found[by], keys, by), by_key(&stats["groups"], keys, by), "{by}");
+    }
+    assert!(found["most_at_once"].as_u64() >= Some(2), "jobs ran one after the other: {}", found["most_at_once"]);
+    assert_eq!(found["failed_job_is_an_error"], true);
+}

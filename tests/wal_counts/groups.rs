@@ -250,10 +250,10 @@ fn keys_are_one_or_two_that_differ() {
         ("checkpoint,checkpoint", "has the same key twice"),
         ("time,time", "has the same key twice"),
         ("relation,cause,xid", "there are 3"),
-        ("time,relation", "--by time and --by since-redo cannot be combined"),
-        ("relation,time", "--by time and --by since-redo cannot be combined"),
-        ("since-redo,cause", "--by time and --by since-redo cannot be combined"),
-        ("time,since-redo", "--by time and --by since-redo cannot be combined"),
+        ("time,cause", "--by since-redo stands alone, and --by time"),
+        ("relation,time", "--by since-redo stands alone, and --by time"),
+        ("since-redo,cause", "--by since-redo stands alone, and --by time"),
+        ("time,since-redo", "--by since-redo stands alone, and --by time"),
     ] {
         let ran = walfpi(&["stats", "--by", by, arg(&data)]);
         assert_eq!((ran.status, ran.stdout.as_str()), (2, ""), "{by}");

@@ -322,7 +322,7 @@ fn neighbours_that_do_not_fit_are_put_together_and_lose_nothing() {
                 rest = others;
                 assert_eq!(row.wal_bytes, field(own, "wal_bytes"), "{major} {max_rows}");
                 assert_eq!(row.distinct_blocks, field(own, "distinct_blocks"));
-                let Tally { records, record_bytes, fpi_count, fpi_bytes, fpi_raw_bytes } = row.tally;
+                let Tally { records, record_bytes, fpi_count, fpi_bytes, fpi_raw_bytes, .. } = row.tally;
                 for (sum, name) in [
                     (records, "records"),
                     (record_bytes, "record_bytes"),
@@ -383,4 +383,30 @@ fn rows_that_do_not_fit_are_put_together_unless_all_are_asked_for() {
     let whole = ["stats", "--by", "time", "--bucket", "20ms", "--format", "csv"];
     let machine = |args: &[&str]| walfpi(&[&whole[..], args, &[arg(&data(16))]].concat()).stdout;
     assert_eq!(machine(&[]), machine(&["--all"]));
+}
+
+/// Periods divided by relation: over all periods what `--by relation` counts, in each what `--by time` counts.
+#[test]
+fn periods_by_relation_add_up_to_both_of_them() {
+    let path = unpack::data_dir("wal/pg16").unwrap();
+    let rows = |by: &str, kind: &str| {
+        let ran = walfpi(&["stats", "--by", by, "--bucket", "1s", "--format", "ndjson", arg(&path)]);
+        assert_eq!(ran.status, 0, "{}", ran.stderr);
+        ran.of_type(kind)
+    };
+    let sums = |rows: &[Value], field: &dyn Fn(&Value) -> String| {
+        let mut sums = std::collections::BTreeMap::<String, u64>::new();
+        for row in rows {
+            *sums.entry(field(row)).or_default() += row["combined_bytes"].as_u64().unwrap();
+        }
+        sums.retain(|_, bytes| *bytes > 0);
+        sums
+    };
+    let both = rows("time,relation", "group");
+    let time = |row: &Value| row["start_time"].to_string();
+    assert_eq!(sums(&both, &time), sums(&rows("time", "bucket"), &time));
+    let relation = |row: &Value| format!("{} {} {}", row["spc_oid"], row["db_oid"], row["rel_number"]);
+    let ran = walfpi(&["stats", "--by", "relation", "--format", "ndjson", arg(&path)]);
+    assert_eq!(sums(&both, &relation), sums(&ran.of_type("group"), &relation));
+    assert_eq!(walfpi(&["stats", "--by", "time,cause", arg(&path)]).status, 2);
 }

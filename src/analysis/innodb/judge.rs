@@ -41,6 +41,13 @@ pub enum HeldImage {
 
 stable_names!(HeldImage);
 
+impl HeldImage {
+    /// An image that passes its checks, of whatever age.
+    pub(crate) const fn is_whole(self) -> bool {
+        matches!(self, Self::Older | Self::Same | Self::Newer)
+    }
+}
+
 /// A slot that names a page, and how the page stands to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InnodbCandidate {

@@ -151,10 +151,10 @@ pub struct Peak {
 }
 
 impl Peak {
-    /// Bytes of the records in it, with images.
+    /// Bytes of WAL in it; of the records alone where only some relations are counted.
     #[must_use]
-    pub const fn bytes(&self) -> u64 {
-        self.tally.combined_bytes()
+    pub fn bytes(&self) -> u64 {
+        self.tally.span_bytes.max(self.tally.combined_bytes())
     }
 
     /// The same per second.
@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     fn tally(records: u64, record_bytes: u64, fpi_bytes: u64) -> Tally {
-        Tally { records, record_bytes, fpi_bytes, fpi_count: 1, fpi_raw_bytes: 8192 }
+        Tally { records, record_bytes, fpi_bytes, fpi_count: 1, fpi_raw_bytes: 8192, span_bytes: 0 }
     }
 
     fn at(ms: i64) -> Option<PgTimestamp> {

@@ -314,4 +314,7 @@ fn count<K: Copy + Eq + Hash>(
     let tally = groups.entry(first.unwrap_or_else(|| key_of(None))).or_default();
     tally.record_bytes = tally.record_bytes.saturating_add(rest);
     tally.records = tally.records.saturating_add(u64::from(first.is_none()));
+    if takes.is_none() {
+        tally.span_bytes = tally.span_bytes.saturating_add(record.end_lsn.bytes_since(record.start_lsn).unwrap_or(0));
+    }
 }

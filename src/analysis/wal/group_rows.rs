@@ -31,7 +31,12 @@ pub struct RelationFigures {
 }
 
 impl RelationFigures {
-    fn new(rel: RelFileLocator, uses: &RelationUses, distinct_blocks: u64, names: Option<&RelationNames>) -> Self {
+    pub(crate) fn new(
+        rel: RelFileLocator,
+        uses: &RelationUses,
+        distinct_blocks: u64,
+        names: Option<&RelationNames>,
+    ) -> Self {
         let activity = uses.of(rel);
         let kind = kind_of(rel, &activity, names);
         Self { kind, activity, distinct_blocks, likely_cause: LikelyCause::of(kind, &activity, distinct_blocks) }

@@ -2,6 +2,7 @@
 //!
 //! Every segment is read on its own; the parts are put together in order. See [`collect`] for how.
 
+pub mod bill;
 mod block_map;
 pub(crate) mod block_set;
 pub(crate) mod bucket_rows;
@@ -24,6 +25,7 @@ pub(crate) mod group_rows;
 pub mod hidden_redo;
 pub mod interval;
 pub mod interval_rows;
+pub(crate) mod kept;
 pub(crate) mod last_checkpoint;
 pub(crate) mod likely_cause;
 pub mod lost;
@@ -46,6 +48,7 @@ pub mod stretch;
 pub mod tail;
 pub mod tally;
 pub(crate) mod time_buckets;
+pub(crate) mod time_groups;
 pub mod timeline;
 pub(crate) mod undecoded;
 pub(crate) mod unreadable;

@@ -19,6 +19,8 @@ pub struct Overview {
     /// The first and the last time that records tell, to the step of time that is kept.
     pub times: Option<(PgTimestamp, PgTimestamp)>,
     pub peak: Option<Peak>,
+    /// Bytes of WAL per second, over the time that records tell.
+    pub bytes_per_s: Option<f64>,
     /// Redo points that lie in it, those of checkpoints that did not finish included: as many as are replayed.
     pub checkpoints: u64,
     /// Images by how long after the redo point they were written.
@@ -42,7 +44,11 @@ impl Overview {
         let is_inside = |interval: &&Interval| {
             interval.redo_lsn.is_some_and(|redo_lsn| redo_lsn >= interval.start_lsn) || interval.hidden.is_some()
         };
+        // A step is as long as it is wide: the last one lasts, too.
+        let known: u64 = times.steps().map(|(_, tally)| tally.span_bytes.max(tally.combined_bytes())).sum();
+        let seconds = lasts_us.saturating_add(times.width_us()) as f64 / 1e6;
         Self {
+            bytes_per_s: (lasts_us > 0).then(|| known as f64 / seconds),
             total,
             wal_bytes,
             range,
@@ -59,5 +65,17 @@ impl Overview {
         let (first, last) = self.times?;
         let us = last.us_since(first);
         (us > 0).then(|| us as f64 / 1e6)
+    }
+
+    /// The most bytes per second of any stretch of time; the mean where no whole stretch has more.
+    #[must_use]
+    pub fn peak_bytes_per_s(&self) -> Option<f64> {
+        Some(self.peak?.bytes_per_s().max(self.bytes_per_s?))
+    }
+
+    /// A part of the WAL in bytes per second.
+    #[must_use]
+    pub fn per_second(&self, bytes: f64) -> Option<f64> {
+        self.bytes_per_s.filter(|_| self.wal_bytes > 0).map(|all| bytes / self.wal_bytes as f64 * all)
     }
 }

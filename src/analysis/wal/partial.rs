@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::bill::WalRest;
 use super::block_set::{BlockSet, RecentBlocks};
 use super::clock::{Clock, Told};
 use super::curve::{RecordCurve, TimeCurve};
@@ -20,7 +21,7 @@ use crate::parsers::wal::block::{BlockHead, Keep};
 use crate::parsers::wal::names::RM_XLOG;
 use crate::parsers::wal::payload::{PgTimestamp, XlogPayload};
 use crate::parsers::wal::record::Record;
-use crate::types::{Lsn, TimelineId};
+use crate::types::{Geometry, Lsn, TimelineId};
 
 /// What is counted, and over which records.
 #[derive(Clone, Debug)]
@@ -55,7 +56,8 @@ impl ScanPlan {
 
     /// True when what was done with each relation is counted: where rows stand for relations, or for their kinds.
     pub(crate) fn counts_uses(&self) -> bool {
-        self.group.is_some_and(|by| by.is_of_relations() || by.has(GroupBy::Kind))
+        let with_records = Grouping::pair(GroupBy::Relation, GroupBy::Record);
+        self.group.is_some_and(|by| by.is_of_relations() || by.has(GroupBy::Kind) || by == with_records)
     }
 
     /// The records of `run` that lie in the range.
@@ -181,6 +183,8 @@ pub struct Counts {
     pub clock: Clock,
     /// What was done with each relation, if that is counted.
     pub uses: Option<RelationUses>,
+    /// Bytes between the records, without page headers.
+    pub rest: WalRest,
     /// Checkpoint records, in order.
     pub checkpoints: Vec<CheckpointSeen>,
     /// The first record with a right checksum whose payload is not that of its type, so that a checkpoint may be missing.
@@ -196,6 +200,7 @@ pub(crate) struct Counter<'a> {
     /// A redo point may lie where no record says so.
     hides_redo: bool,
     cuts: &'a [Lsn],
+    geometry: Geometry,
     relations: Option<RelationFilter>,
     recent: RecentBlocks,
     pub counts: Counts,
@@ -219,7 +224,8 @@ impl<'a> Counter<'a> {
             ..Counts::default()
         };
         let relations = plan.relations.clone();
-        Self { blocks: plan.blocks, hides_redo, cuts, relations, recent: RecentBlocks::default(), counts }
+        let geometry = set.geometry();
+        Self { blocks: plan.blocks, hides_redo, cuts, geometry, relations, recent: RecentBlocks::default(), counts }
     }
 }
 
@@ -232,7 +238,10 @@ impl Visitor for Counter<'_> {
             self.recent.clear();
             self.cuts = rest;
         }
-        if record.header.rmgr_id == RM_XLOG {
+        let is_xlog = record.header.rmgr_id == RM_XLOG;
+        let is_switch = is_xlog && record.header.is_switch();
+        counts.rest.add(record, is_switch, self.geometry, counts.clock.now());
+        if is_xlog {
             let slices = counts.slices.len();
             // A copy, so that other records need not be in memory as a whole.
             counts.xlog_record(&{ *record });

@@ -4,12 +4,14 @@ use rustc_hash::FxHashMap;
 
 use super::block_set::{BlockSet, RecentBlocks};
 use crate::parsers::page_kind::access_method_name;
+use crate::parsers::wal::heap_row::OldRow;
 use crate::parsers::wal::names::{
     RM_BRIN, RM_BTREE, RM_GIN, RM_GIST, RM_HASH, RM_HEAP, RM_HEAP2, RM_SEQUENCE, RM_SPGIST,
 };
+use crate::parsers::wal::prune::freezes;
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::records::Work;
-use crate::types::{Oid, RelFileLocator};
+use crate::types::{BlockNumber, Oid, RelFileLocator};
 
 /// Counts over the records that refer to a relation's blocks, in all its forks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,6 +28,12 @@ pub struct RelationUse {
     /// Images in records of vacuum: freezing, dead rows, the visibility map, deletions from an index.
     pub vacuum_images: u64,
     pub vacuum_records: u64,
+    /// Those of them that are known to freeze rows, and those that are known not to.
+    pub freeze_records: u64,
+    pub other_vacuum_records: u64,
+    /// Those of `changes` that are of another block than the one before.
+    pub jumps: u64,
+    pub(super) last_block: Option<BlockNumber>,
     pub inserts: u64,
     /// Records that insert many rows at once, as `COPY` does.
     pub multi_inserts: u64,
@@ -38,6 +46,14 @@ pub struct RelationUse {
     pub deletes: u64,
     /// Block references of ordinary records that build their page anew.
     pub new_pages: u64,
+    /// Records that hold the whole old row (`REPLICA IDENTITY FULL`), and bytes of these rows.
+    pub old_rows: u64,
+    pub old_row_bytes: u64,
+    /// Bytes of the columns of a key that records hold of old rows.
+    pub old_key_bytes: u64,
+    /// Records with an old row or a key of it, whose end was not kept, and bytes of these.
+    pub(super) unsure_old_rows: u64,
+    pub(super) unsure_old_bytes: u64,
     /// Resource managers whose records touched it: a bit for each of the built-in ones.
     pub(super) rmgrs: u32,
 }
@@ -127,6 +143,9 @@ impl RelationUse {
             (&mut self.whole_page_images, other.whole_page_images),
             (&mut self.vacuum_images, other.vacuum_images),
             (&mut self.vacuum_records, other.vacuum_records),
+            (&mut self.freeze_records, other.freeze_records),
+            (&mut self.other_vacuum_records, other.other_vacuum_records),
+            (&mut self.jumps, other.jumps),
             (&mut self.inserts, other.inserts),
             (&mut self.multi_inserts, other.multi_inserts),
             (&mut self.updates, other.updates),
@@ -134,10 +153,36 @@ impl RelationUse {
             (&mut self.hot_updates, other.hot_updates),
             (&mut self.deletes, other.deletes),
             (&mut self.new_pages, other.new_pages),
+            (&mut self.old_rows, other.old_rows),
+            (&mut self.old_row_bytes, other.old_row_bytes),
+            (&mut self.old_key_bytes, other.old_key_bytes),
+            (&mut self.unsure_old_rows, other.unsure_old_rows),
+            (&mut self.unsure_old_bytes, other.unsure_old_bytes),
         ] {
             *own = own.saturating_add(other);
         }
         self.rmgrs |= other.rmgrs;
+    }
+
+    /// Records with a whole old row, and bytes of these rows. One whose end was not kept is as the others of its relation.
+    pub(crate) fn all_old_rows(&self) -> (u64, u64) {
+        if self.old_rows == 0 && self.old_key_bytes > 0 {
+            return (0, 0);
+        }
+        let records = self.old_rows.saturating_add(self.unsure_old_rows);
+        (records, self.old_row_bytes.saturating_add(self.unsure_old_bytes))
+    }
+
+    #[inline(never)]
+    fn add_old_row(&mut self, old: OldRow) {
+        let bytes = u64::from(old.bytes);
+        let (records, sum) = match old.is_whole {
+            Some(true) => (Some(&mut self.old_rows), &mut self.old_row_bytes),
+            Some(false) => (None, &mut self.old_key_bytes),
+            None => (Some(&mut self.unsure_old_rows), &mut self.unsure_old_bytes),
+        };
+        *sum = sum.saturating_add(bytes);
+        records.into_iter().for_each(|records| *records = records.saturating_add(1));
     }
 
     /// Counts what a record did; once for each relation that it touches.
@@ -177,6 +222,7 @@ impl RelationUses {
         let work = record.kind().work();
         // Block 1 is the old page; 2 and 3 are pages of the map (heap_xlog_update).
         let is_moved = work == Work::Update && record.block_heads().any(|(id, _)| id == 1);
+        let freezes = if work == Work::Vacuum { freezes(record) } else { None };
         let is_ordinary = !record.header.is_images();
         let mut before: Option<RelFileLocator> = None;
         for (_, block) in record.block_heads() {
@@ -185,10 +231,22 @@ impl RelationUses {
             // References to one relation follow each other, but for records of two relations, which are images alone.
             if before != Some(block.rel) {
                 of.add_work(work, is_moved);
+                if matches!(work, Work::Update | Work::HotUpdate | Work::Delete)
+                    && let Some(old) = OldRow::of(record)
+                {
+                    of.add_old_row(old);
+                }
+                match freezes {
+                    Some(true) => of.freeze_records = of.freeze_records.saturating_add(1),
+                    Some(false) => of.other_vacuum_records = of.other_vacuum_records.saturating_add(1),
+                    None => {}
+                }
                 before = Some(block.rel);
             }
             if is_ordinary {
                 of.changes = of.changes.saturating_add(1);
+                let is_jump = of.last_block.replace(block.block) != Some(block.block);
+                of.jumps = of.jumps.saturating_add(u64::from(is_jump));
                 of.new_pages = of.new_pages.saturating_add(u64::from(block.will_init()));
             }
             if let Some(image) = block.image {
@@ -221,6 +279,14 @@ impl RelationUses {
     #[must_use]
     pub fn of(&self, rel: RelFileLocator) -> RelationUse {
         self.uses.get(&rel).copied().unwrap_or_default()
+    }
+
+    /// Records with a whole old row, and bytes of these rows, of all relations.
+    pub(crate) fn old_rows(&self) -> (u64, u64) {
+        self.uses
+            .values()
+            .map(RelationUse::all_old_rows)
+            .fold((0, 0), |sum, own| (u64::saturating_add(sum.0, own.0), u64::saturating_add(sum.1, own.1)))
     }
 
     /// Distinct blocks of each relation, in all its forks.

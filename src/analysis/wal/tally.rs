@@ -15,6 +15,9 @@ pub struct Tally {
     pub fpi_bytes: u64,
     /// Bytes of the pages that the images hold: before hole removal and compression.
     pub fpi_raw_bytes: u64,
+    /// WAL from the start of each record to its end, with page headers, padding and what a segment switch leaves unused. Of
+    /// a record of which a part is counted, in the first of its parts.
+    pub span_bytes: u64,
 }
 
 impl Tally {
@@ -37,6 +40,7 @@ impl Tally {
     pub(crate) fn add_record(&mut self, record: &Record<'_>) {
         let images = u64::from(record.layout.image_count);
         self.records = self.records.saturating_add(1);
+        self.span_bytes = self.span_bytes.saturating_add(record.end_lsn.bytes_since(record.start_lsn).unwrap_or(0));
         self.record_bytes = self.record_bytes.saturating_add(u64::from(record.length_without_images()));
         if images > 0 {
             self.fpi_count = self.fpi_count.saturating_add(images);
@@ -61,6 +65,7 @@ impl Tally {
             fpi_count: self.fpi_count.saturating_sub(before.fpi_count),
             fpi_bytes: self.fpi_bytes.saturating_sub(before.fpi_bytes),
             fpi_raw_bytes: self.fpi_raw_bytes.saturating_sub(before.fpi_raw_bytes),
+            span_bytes: self.span_bytes.saturating_sub(before.span_bytes),
         }
     }
 
@@ -71,5 +76,6 @@ impl Tally {
         self.fpi_count = self.fpi_count.saturating_add(other.fpi_count);
         self.fpi_bytes = self.fpi_bytes.saturating_add(other.fpi_bytes);
         self.fpi_raw_bytes = self.fpi_raw_bytes.saturating_add(other.fpi_raw_bytes);
+        self.span_bytes = self.span_bytes.saturating_add(other.span_bytes);
     }
 }

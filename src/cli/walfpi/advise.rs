@@ -8,20 +8,24 @@ use serde_json::{Map, Value, json};
 use super::PROGRAM;
 use super::args::{CommonArgs, path_texts};
 use super::setting::Sample;
-use crate::analysis::wal::group_key::GroupBy;
-use crate::analysis::wal::group_rows::GroupRow;
+use crate::analysis::wal::group_key::{GroupBy, Key};
 use crate::analysis::wal::overview::Overview;
 use crate::analysis::wal::since_redo::SPAN_STARTS_S;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
-use crate::inspect::wal::advise::{AdviseRequest, WalAdvice, advise};
+use crate::inspect::wal::advise::{AdviseRequest, AdvisedRelation, WalAdvice, advise};
 use crate::inspect::wal::read_wal::ReadWal;
-use crate::output::advise_text::{write_overview, write_relations, write_savings, write_since_redo};
+use crate::output::advise_text::{
+    RelationLine, write_bill, write_overview, write_relations, write_savings, write_since_redo,
+};
 use crate::output::closing::{Closing, begin};
-use crate::output::json::savings::SAVING_COLUMNS;
+use crate::output::json::bill::BillJson;
+use crate::output::json::savings::{SAVING_COLUMNS, SavingJson};
 use crate::output::json::wal::{Naming, group_row};
 use crate::output::json::{Item, lsn_text, time_text};
+use crate::output::kept_text::{keeper_words, kept_sentence, most};
 use crate::output::sink::CsvShape;
+use crate::output::text::wrapped;
 use crate::output::wal_columns::put_tally;
 use crate::output::wal_text::name_of;
 use crate::parsers::wal::version::Major;
@@ -31,11 +35,19 @@ use crate::parsers::wal::version::Major;
 /// Each line has its figure and says how sure it is. What is figured is this WAL under another setting: the same records,
 /// the same blocks. A server under another setting may do other work at other times.
 ///
-/// "Checkpoints x2 apart" keeps each second checkpoint only: max_wal_size doubled, or checkpoint_timeout, whichever of them
-/// brings checkpoints about. Its price is what crash recovery has to read. "wal_compression" compresses a sample of the
-/// images again; --no-compression leaves that out, which is quicker. "A double write buffer" is that of the patch for 19: an
-/// ordinary change needs no image, but pages are written twice. "No checksums, no hints" would do without images of pages
-/// that nothing but hint bits changed in their checkpoint interval.
+/// The first table has every byte of the WAL, from its first to its last: images, records, old rows of tables with REPLICA
+/// IDENTITY FULL, space that is unused after segment switches, page headers, padding. Rates are those of the WAL over the
+/// time that its records tell. The second one has relations, and records of none, by their bytes: "mostly" is the type of
+/// record that most of them are in.
+///
+/// max_wal_size and checkpoint_timeout are the smallest values tried that make checkpoints twice and four times as far
+/// apart, both set at once. Their price is what crash recovery has to read. "wal_compression" compresses a sample of the
+/// images again; --no-compression leaves that out, which is quicker. A double write buffer, of the patch for 19 or the fork
+/// of 18, is named for these majors: an ordinary change needs no image, but pages are written twice. "wal_log_hints = off, no
+/// data checksums" would do without images of pages that nothing but hint bits changed in their checkpoint interval. "At
+/// least": with less WAL there are also fewer checkpoints, unless they come by time.
+///
+/// Of a data directory, names of relations are shown unasked.
 ///
 /// Each figure stands alone: savings do not add up. More of each: whatif, dwb-size, stats --by relation, stats --by
 /// since-redo.
@@ -65,7 +77,7 @@ pub(super) fn run(args: &AdviseArgs, out: &mut dyn Write) -> Result<Outcome, Sto
     let bar = ByteBar::new(args.progress);
     let advice = advise(&request, &|done, total| bar.at(done, total))?;
     drop(bar);
-    let WalAdvice { overview, savings, relations, what_if, wal, .. } = advice;
+    let WalAdvice { overview, bill, savings, relations, kept, what_if, wal, .. } = advice;
     let ReadWal { origin, names, findings, coverage } = wal;
     let naming = Naming {
         major: origin.major,
@@ -73,20 +85,26 @@ pub(super) fn run(args: &AdviseArgs, out: &mut dyn Write) -> Result<Outcome, Sto
         relation: &|rel| names.relation(rel),
         database: &|oid| names.database(oid),
     };
-    let shown: Vec<&GroupRow> = relations.iter().take(args.top).collect();
+    let shown = relations.get(..args.top.min(relations.len())).unwrap_or_default();
     let closing = Closing::new(findings, &coverage);
     if let Some(format) = args.common.output.machine() {
         let shape = CsvShape::Rows { plural: "savings", columns: SAVING_COLUMNS };
         let mut sink = begin(format, shape, out, (PROGRAM, "advise"), path_texts(&request.wal))?;
-        let items = savings.rows.iter().map(|saving| Item::Saving(Box::new(saving.into())));
-        let groups = shown.iter().map(|row| Item::Group(group_row(GroupBy::Relation.into(), row, &naming)));
+        let bill_rows = bill.iter().flat_map(|bill| &bill.rows);
+        let items = bill_rows.map(|row| Item::Bill(BillJson::new(row, &overview)));
+        let savings = savings.rows.iter().map(|saving| Item::Saving(Box::new(SavingJson::new(saving, &overview))));
+        let groups = shown.iter().map(|one| Item::Group(relation_row(one, &naming)));
         let mut number = 0;
-        for item in items.chain(groups) {
+        for item in items.chain(savings).chain(groups) {
             sink.item(&item)?;
             number += 1;
         }
+        let mostly = kept.as_ref().and_then(most);
         let mut totals = figures(&overview);
         for (name, value) in [
+            ("pg_wal_bytes", json!(kept.as_ref().map(|kept| kept.bytes))),
+            ("pg_wal_mostly_kept_by", json!(mostly.map(|row| keeper_words(&row.keeper)))),
+            ("pg_wal_kept_alone_bytes", json!(mostly.map(|row| row.alone_bytes))),
             ("relations_in_all", json!(relations.len())),
             ("replayed_from", json!(what_if.replayed_from.map(lsn_text))),
             ("major", json!(origin.major.map(Major::number))),
@@ -99,13 +117,40 @@ pub(super) fn run(args: &AdviseArgs, out: &mut dyn Write) -> Result<Outcome, Sto
     let layout = args.common.output.layout();
     write_overview(out, layout, &overview)?;
     if overview.range.is_some() {
-        write_savings(out, layout, &savings, origin.geometry.block_size)?;
-        let named = |row: &&GroupRow| name_of(GroupBy::Relation, &row.key.first, &naming);
-        let rows: Vec<(String, &GroupRow)> = shown.iter().map(|row| (named(row), *row)).collect();
-        write_relations(out, layout, &rows, overview.total.fpi_bytes, relations.len() - shown.len())?;
+        if let Some(kept) = &kept {
+            wrapped(out, layout, "", 0, &kept_sentence(kept))?;
+        }
+        if let Some(bill) = &bill {
+            write_bill(out, layout, bill, &overview)?;
+        }
+        let lines: Vec<RelationLine<'_>> = shown.iter().map(|one| relation_line(one, &naming)).collect();
+        let others = relations.get(shown.len()..).unwrap_or_default();
+        let other_bytes = others.iter().map(|one| one.row.tally.combined_bytes()).sum();
+        write_relations(out, layout, &lines, overview.wal_bytes, (others.len(), other_bytes))?;
+        write_savings(out, layout, &savings, &overview, origin.geometry.block_size)?;
         write_since_redo(out, layout, &overview.since_redo)?;
     }
     Ok(closing.end_text(out, layout)?.into())
+}
+
+/// A relation, and the type of record that most of its bytes are in.
+fn relation_row(one: &AdvisedRelation, naming: &Naming<'_>) -> Map<String, Value> {
+    let mut row = group_row(GroupBy::Relation.into(), &one.row, naming);
+    row.insert("main_record".to_owned(), json!(one.main_record.map(|(key, _)| record_words(&key, naming))));
+    row.insert("main_record_bytes".to_owned(), json!(one.main_record.map(|(_, bytes)| bytes)));
+    row
+}
+
+fn relation_line<'a>(one: &'a AdvisedRelation, naming: &Naming<'_>) -> RelationLine<'a> {
+    RelationLine {
+        name: name_of(GroupBy::Relation, &one.row.key.first, naming),
+        row: &one.row,
+        record: one.main_record.map(|(key, _)| record_words(&key, naming)).unwrap_or_default(),
+    }
+}
+
+fn record_words(record: &Key, naming: &Naming<'_>) -> String {
+    name_of(GroupBy::Record, record, naming)
 }
 
 /// Totals of the summary.
@@ -113,7 +158,7 @@ fn figures(overview: &Overview) -> Map<String, Value> {
     let mut totals = Map::new();
     put_tally(&mut totals, &overview.total);
     let time = |time: crate::parsers::wal::payload::PgTimestamp| time_text(time.unix_seconds());
-    let peak = overview.peak.filter(|_| overview.seconds().is_some());
+    let peak = overview.peak.zip(overview.peak_bytes_per_s());
     let spans = SPAN_STARTS_S.iter().zip(&overview.since_redo.spans).map(|(start, span)| {
         json!({
             "from_s": start,
@@ -129,8 +174,9 @@ fn figures(overview: &Overview) -> Map<String, Value> {
         ("first_time", json!(overview.times.map(|(first, _)| time(first)))),
         ("last_time", json!(overview.times.map(|(_, last)| time(last)))),
         ("duration_s", json!(overview.seconds())),
-        ("peak_bytes_per_s", json!(peak.map(|peak| peak.bytes_per_s().round()))),
-        ("peak_time", json!(peak.map(|peak| time(peak.start)))),
+        ("peak_bytes_per_s", json!(peak.map(|(_, bytes_per_s)| bytes_per_s.round()))),
+        ("peak_time", json!(peak.map(|(peak, _)| time(peak.start)))),
+        ("bytes_per_s", json!(overview.bytes_per_s.map(f64::round))),
         ("checkpoints", json!(overview.checkpoints)),
         ("fpi_bytes_within_60_s", json!(overview.since_redo.fpi_bytes_within_60_s())),
         ("since_redo_left_out_images", json!(overview.since_redo.left_out_images)),

@@ -13,11 +13,12 @@ use crate::cli::exit::{Outcome, Stop};
 use crate::cli::usage::UsageError;
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
 use crate::inspect::wal::export::{ExportRequest, wal_export};
+use crate::inspect::wal::own::OwnRequest;
 use crate::output::closing::{Closing, begin};
 use crate::output::escape::printable;
 use crate::output::export::{FileFormat, Table};
 use crate::output::json::Item;
-use crate::output::json::export::{EXPORTED_FILE_COLUMNS, ManifestFacts, manifest};
+use crate::output::json::export::{EXPORTED_FILE_COLUMNS, ManifestFacts, OwnRange, manifest};
 use crate::output::json::wal::Row;
 use crate::output::sink::CsvShape;
 
@@ -43,6 +44,13 @@ pub(crate) struct ExportArgs {
     /// Compress NDJSON and CSV with zstd
     #[arg(long)]
     zstd: bool,
+    /// Write rows of records that start in these segments alone, and take all other WAL as context: FIRST..LAST
+    ///
+    /// Names of segments, their last 16 digits, or LSNs, of the first and the last; timelines do not count. For one of many jobs
+    /// that share an archive: give the own segments, the one after them, in which their last record may end, and history
+    /// files. Where an own segment is missing, or the last own record is not whole, a finding says so and the exit status is 2.
+    #[arg(long, value_name = "FIRST..LAST", value_parser = own_range)]
+    own: Option<OwnRequest>,
     /// Segments in a file
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
     group: u32,
@@ -60,6 +68,14 @@ enum TableArg {
     Blocks,
     /// Records
     Records,
+    /// All of them, each in a directory of its name, with fewer readings of the WAL
+    All,
+}
+
+/// `FIRST..LAST`.
+fn own_range(text: &str) -> Result<OwnRequest, String> {
+    let (first, last) = text.split_once("..").ok_or("FIRST..LAST is expected, as two names of segments or two LSNs")?;
+    Ok(OwnRequest { first: first.to_owned(), last: last.to_owned() })
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -90,13 +106,15 @@ impl ExportArgs {
 }
 
 pub(super) fn run(args: &ExportArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
-    let table = match args.table {
-        TableArg::Images => Table::Images,
-        TableArg::Blocks => Table::Blocks,
-        TableArg::Records => Table::Records,
+    let tables = match args.table {
+        TableArg::Images => vec![Table::Images],
+        TableArg::Blocks => vec![Table::Blocks],
+        TableArg::Records => vec![Table::Records],
+        TableArg::All => vec![Table::Records, Table::Blocks, Table::Images],
     };
     let (format, wal) = (args.format()?, args.common.request(args.jobs)?);
-    let request = ExportRequest { wal, table, format, directory: args.directory.clone(), group: args.group };
+    let (directory, own) = (args.directory.clone(), args.own.clone());
+    let request = ExportRequest { wal, tables, own, format, directory, group: args.group };
     let bar = ByteBar::new(args.progress);
     let mut export = wal_export(&request, &|done, total| bar.at(done, total))?;
     drop(bar);
@@ -104,9 +122,22 @@ pub(super) fn run(args: &ExportArgs, out: &mut dyn Write) -> Result<Outcome, Sto
     let totals = totals_row(&export.counts, &export.wal.origin);
     // Who broke it off wants no manifest that says that all is there.
     if !export.wal.coverage.is_interrupted() {
-        let (paths, files) = (path_texts(&request.wal), &export.files[..]);
-        let facts = ManifestFacts { table, format, group: args.group, paths, files, totals: totals.clone() };
-        export.seal(&manifest(&facts, &closing))?;
+        for table in &request.tables {
+            let below = (request.tables.len() > 1).then(|| table.name());
+            let facts = ManifestFacts {
+                table: *table,
+                format,
+                group: args.group,
+                paths: path_texts(&request.wal),
+                files: export.files.iter().filter(|file| file.table == *table).collect(),
+                own: export.own.map(|own| OwnRange { start_lsn: own.start_lsn(), end_lsn: own.end_lsn() }),
+                read_from: export.read_from,
+                intervals: &export.counts.intervals,
+                partial_segments: &export.partial_segments,
+                totals: totals.clone(),
+            };
+            export.seal(below, &manifest(&facts, &closing))?;
+        }
     }
     let rows = export.files.iter().fold(0_u64, |sum, file| sum.saturating_add(file.rows));
     if let Some(machine) = args.common.output.machine() {
@@ -123,7 +154,9 @@ pub(super) fn run(args: &ExportArgs, out: &mut dyn Write) -> Result<Outcome, Sto
         writeln!(out, "{}  {} rows, {} bytes", printable(&file.path), file.rows, file.bytes)?;
     }
     let state = if export.wal.coverage.is_interrupted() { ": broken off" } else { "" };
-    let (name, files, directory) = (table.name(), export.files.len(), printable(&args.directory.display().to_string()));
+    let names: Vec<&str> = request.tables.iter().map(|table| table.name()).collect();
+    let (name, files, directory) =
+        (names.join(", "), export.files.len(), printable(&args.directory.display().to_string()));
     writeln!(out, "\n{rows} rows of {name} in {files} files written to {directory}{state}")?;
     Ok(closing.end_text(out, args.common.output.layout())?.into())
 }

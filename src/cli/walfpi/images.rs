@@ -248,7 +248,7 @@ impl<'a> Target<'a> {
 }
 
 fn image_json(found: &FoundImage<'_>, names: &NameLookup, file: Option<&str>) -> ImageJson {
-    let FoundImage { record, block, image, stored_bytes, cause } = found;
+    let FoundImage { record, block, image, stored_bytes, cause, .. } = found;
     ImageJson {
         lsn: record.start_lsn.into(),
         end_lsn: record.end_lsn.into(),
@@ -284,7 +284,7 @@ fn write_heading(out: &mut dyn Write, layout: Layout) -> io::Result<()> {
 
 /// Writes one image, without the row that machines get: there may be millions.
 fn write_image(out: &mut dyn Write, layout: Layout, found: &FoundImage<'_>, names: &NameLookup) -> io::Result<()> {
-    let FoundImage { record, block, image, stored_bytes, cause } = found;
+    let FoundImage { record, block, image, stored_bytes, cause, .. } = found;
     let relation = match names.relation(block.rel) {
         Some(name) => printable(&name),
         None => format!("{}/{}/{}", block.rel.spc_oid, block.rel.db_oid, block.rel.rel_number),

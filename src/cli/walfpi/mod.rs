@@ -8,6 +8,7 @@ mod export;
 mod extract;
 mod follow;
 mod images;
+mod kept;
 mod list;
 mod report;
 mod setting;
@@ -60,6 +61,7 @@ enum Command {
     Report(Box<report::ReportArgs>),
     DwbSize(Box<dwb_size::DwbSizeArgs>),
     Compare(Box<compare::CompareArgs>),
+    Kept(kept::KeptArgs),
     #[cfg(feature = "tui")]
     Tui(Box<tui::TuiArgs>),
     /// Print the SQL query that makes a file for --names
@@ -87,6 +89,7 @@ pub fn run(cli: Cli, out: &mut dyn Write, errors: &mut dyn Write) -> Outcome {
         Command::Report(args) => report::run(&args, out),
         Command::DwbSize(args) => dwb_size::run(&args, out),
         Command::Compare(args) => compare::run(&args, out),
+        Command::Kept(args) => kept::run(&args, out),
         #[cfg(feature = "tui")]
         Command::Tui(args) => tui::run(&args, out),
         Command::NamesQuery => names_query(out),

@@ -9,7 +9,8 @@ use super::PROGRAM;
 use super::args::{CommonArgs, path_texts};
 use super::follow::{FollowArgs, run_follow};
 use super::time_args::length_of_time;
-use super::times::{run_since_redo, run_times};
+use super::times::{run_since_redo, run_time_groups, run_times};
+use crate::analysis::wal::bill::BillPart;
 use crate::analysis::wal::group_key::{GroupBy, Grouping};
 use crate::analysis::wal::group_rows::GroupRow;
 use crate::analysis::wal::interval_rows::IntervalRow;
@@ -29,7 +30,7 @@ use crate::output::json::{Item, lsn_text};
 use crate::output::prometheus::{Metrics, Parts, write_metrics};
 use crate::output::sink::CsvShape;
 use crate::output::wal_columns::{interval_row, put_tally};
-use crate::output::wal_text::{write_groups, write_intervals};
+use crate::output::wal_text::{write_groups, write_intervals, write_rest};
 use crate::parsers::wal::version::Major;
 
 /// Show how much of the WAL is full-page images, and of what
@@ -55,7 +56,9 @@ use crate::parsers::wal::version::Major;
 /// With --by time, a record counts at the time that it tells (commits and aborts do), or at the latest one told before it,
 /// so that a long transaction counts where it is not interrupted by others at the time before. Rows are whole periods of
 /// --bucket, in UTC; rates are those over the whole period, of the bytes of records. With --by since-redo, images are
-/// counted by how long after the redo point they were written, over all intervals whose times are known.
+/// counted by how long after the redo point they were written, over all intervals whose times are known. With --by
+/// time,relation (or rmgr, record, database, tablespace, fork) each period has its largest groups, three or --top N, and
+/// spikes stand below: periods with more than three times the bytes of the middle one, and whose they are.
 ///
 /// With two keys the finer one decides what counts where. With relation,cause an image counts for its relation and its
 /// cause, all else that a record says of a block for the relation and no cause, and the rest of the record with its first
@@ -67,9 +70,11 @@ use crate::parsers::wal::version::Major;
 ///
 /// By relation, wide screens, JSON and CSV also show what was done with it: "per 1000" is images per 1000 changes (block
 /// references of records that are more than images), "HOT" the share of HOT updates in all updates. "likely cause" is what
-/// most of the images probably come from, and is left empty where no rule clearly fits: hint bits (and fewer changes than
-/// images for them), built or rewritten, vacuum, random keys (an index with an image for every 20 changes or fewer),
+/// most of the images probably come from, and is left empty where no rule clearly fits: hint bits, built or rewritten,
+/// vacuum, freezing, random keys (of an index: most changes are of another page than the one before), hash index, GIN index,
 /// fillfactor (updates go to another page), indexed columns updated (updates stay in their page and are not HOT).
+///
+/// Below the rows stands what of the WAL is no record: space unused after segment switches, page headers, padding.
 #[derive(Debug, Args)]
 #[command(after_help = crate::cli::exit::EXIT_STATUS, mut_arg("format", with_prometheus))]
 pub(crate) struct StatsArgs {
@@ -181,6 +186,11 @@ impl By {
         })
     }
 
+    /// True for what periods of time can be divided by.
+    const fn goes_with_time(self) -> bool {
+        matches!(self, Self::Relation | Self::Rmgr | Self::Record | Self::Database | Self::Tablespace | Self::Fork)
+    }
+
     /// What rows are grouped by; `None`: checkpoint intervals.
     fn grouping(keys: &[Self]) -> Result<Option<Grouping>, UsageError> {
         match keys {
@@ -251,7 +261,7 @@ impl Sort {
 const USUAL_BUCKET_US: i64 = 300_000_000;
 
 pub(super) fn run(args: &StatsArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
-    if args.bucket.is_some() && !matches!(args.by[..], [By::Time]) {
+    if args.bucket.is_some() && !matches!(args.by[..], [By::Time] | [By::Time, _]) {
         return Err(UsageError::BucketWithoutTime.into());
     }
     if args.follow.follow {
@@ -271,6 +281,11 @@ pub(super) fn run(args: &StatsArgs, out: &mut dyn Write) -> Result<Outcome, Stop
         [By::Time] => {
             let shown = ShownRows { sort: args.sort, top: args.top, max_rows: args.max_rows() };
             return run_times(&args.common, work, (args.bucket_us(), args.resync), &args.relation, shown, out);
+        }
+        [By::Time, second] if second.goes_with_time() => {
+            let Some(key) = second.key() else { return Err(UsageError::LoneKey.into()) };
+            let times = (args.bucket_us(), args.resync);
+            return run_time_groups(&args.common, work, times, (key, &args.relation), args.top, out);
         }
         [By::SinceRedo] if args.top.is_some() || args.sort.is_some() => return Err(UsageError::FixedRows.into()),
         [By::SinceRedo] => return run_since_redo(&args.common, work, (args.resync, &args.relation), out),
@@ -335,7 +350,8 @@ fn prometheus(
         None => Parts::Intervals(&counts.intervals),
     };
     let (total, wal_bytes, damaged_bytes) = (&counts.total, counts.wal_bytes, counts.damaged_bytes);
-    let metrics = Metrics { total, wal_bytes, damaged_bytes, origin, parts };
+    let bill = counts.bill((0, 0));
+    let metrics = Metrics { bill: bill.as_ref(), total, wal_bytes, damaged_bytes, origin, parts };
     Ok(write_metrics(out, &metrics, &Closing::new(findings, &coverage))?.into())
 }
 
@@ -343,6 +359,17 @@ fn prometheus(
 pub(super) fn totals_of_stats(counts: &WalCounts, origin: &WalOrigin) -> Row {
     let mut totals = totals_row(counts, origin);
     totals.insert("damaged_bytes".to_owned(), json!(counts.damaged_bytes));
+    let bill = counts.bill((0, 0));
+    let bytes = |part| json!(bill.as_ref().map(|bill| bill.bytes(part)));
+    for (name, value) in [
+        ("unused_bytes", bytes(BillPart::Unused)),
+        ("segment_switches", json!(counts.rest.as_ref().map(|rest| rest.switches.len()))),
+        ("page_header_bytes", bytes(BillPart::PageHeaders)),
+        ("padding_bytes", bytes(BillPart::Padding)),
+        ("cut_bytes", bytes(BillPart::Cut)),
+    ] {
+        totals.insert(name.to_owned(), value);
+    }
     totals
 }
 
@@ -423,6 +450,9 @@ fn show(
     if let Some((from, to)) = counts.from.zip(counts.to) {
         let major = origin.major.map_or_else(String::new, |major| format!("major {}, ", major.number()));
         writeln!(out, "\nWAL from {from} to {to}\n{major}system identifier {system}")?;
+        if let Some(bill) = counts.bill((0, 0)) {
+            write_rest(out, layout, &bill, counts.wal_bytes)?;
+        }
         if let Some(bytes) = counts.damaged_bytes.filter(|bytes| *bytes > 0) {
             writeln!(out, "{bytes} bytes between good records could not be read")?;
         }

@@ -2,19 +2,27 @@
 
 use std::io::Write;
 
+use serde_json::json;
+
 use super::PROGRAM;
 use super::args::{CommonArgs, path_texts};
 use super::stats::{ShownRows, Sort, totals_of_stats};
 use crate::analysis::wal::bucket_rows::BucketRows;
+use crate::analysis::wal::group_key::GroupBy;
+use crate::analysis::wal::group_rows::GroupRow;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
 use crate::inspect::relation_name::RelationChoice;
+use crate::inspect::wal::read_wal::ReadWal;
 use crate::inspect::wal::stats::{WalCounts, WalStatsRequest, wal_stats};
-use crate::inspect::wal::times::{WalTimesRequest, wal_times};
+use crate::inspect::wal::times::{WalTimeGroups, WalTimesRequest, wal_time_groups, wal_times};
 use crate::output::closing::{Closing, begin};
-use crate::output::json::Item;
+use crate::output::json::wal::{Naming, group_row, stats_columns};
+use crate::output::json::{Item, time_words};
 use crate::output::sink::CsvShape;
-use crate::output::wal_times::{SINCE_COLUMNS, bucket_columns, bucket_row, since_rows, write_buckets, write_since};
+use crate::output::wal_times::{
+    SINCE_COLUMNS, bucket_columns, bucket_row, since_rows, write_buckets, write_since, write_time_groups,
+};
 
 /// Counts by periods of `bucket_us`.
 pub(super) fn run_times(
@@ -55,6 +63,52 @@ pub(super) fn run_times(
     };
     let layout = common.output.layout();
     write_buckets(out, layout, &rows, times.bucket_us, &times.total)?;
+    Ok(closing.end_text(out, layout)?.into())
+}
+
+/// Counts by periods of `bucket_us` and by group.
+pub(super) fn run_time_groups(
+    common: &CommonArgs,
+    (jobs, progress): (JobsArg, ProgressArg),
+    (bucket_us, resynchronise): (i64, bool),
+    (by, relations): (GroupBy, &[RelationChoice]),
+    top: Option<usize>,
+    out: &mut dyn Write,
+) -> Result<Outcome, Stop> {
+    let request =
+        WalTimesRequest { wal: common.request(jobs)?, bucket_us, resynchronise, relations: relations.to_vec() };
+    let bar = ByteBar::new(progress);
+    let found = wal_time_groups(&request, by.into(), &|done, total| bar.at(done, total))?;
+    drop(bar);
+    let WalTimeGroups { rows, spikes, total, wal_bytes, from, to, wal } = found;
+    let ReadWal { origin, names, findings, coverage } = wal;
+    let naming = Naming {
+        major: origin.major,
+        segment_size: origin.geometry.wal_segment_size,
+        relation: &|rel| names.relation(rel),
+        database: &|oid| names.database(oid),
+    };
+    let closing = Closing::new(findings, &coverage);
+    if let Some(format) = common.output.machine() {
+        let columns: Vec<&str> = ["start_time", "bucket_s"].into_iter().chain(stats_columns(Some(by.into()))).collect();
+        let shape = CsvShape::Rows { plural: "groups", columns: &columns };
+        let mut sink = begin(format, shape, out, (PROGRAM, "stats"), path_texts(&request.wal))?;
+        let mut shown = 0;
+        for period in &rows {
+            for (key, tally) in period.rows.iter().take(top.unwrap_or(usize::MAX)) {
+                let group = GroupRow { key: *key, tally: *tally, figures: None };
+                let mut row = group_row(by.into(), &group, &naming);
+                row.insert("start_time".to_owned(), json!(period.start.map(time_words)));
+                row.insert("bucket_s".to_owned(), json!(bucket_us as f64 / 1e6));
+                sink.item(&Item::Group(row))?;
+                shown += 1;
+            }
+        }
+        let counts = WalCounts { total, wal_bytes, from, to, ..WalCounts::default() };
+        return Ok(closing.end(sink, shown, totals_of_stats(&counts, &origin))?.into());
+    }
+    let layout = common.output.layout();
+    write_time_groups(out, layout, (&rows, &spikes), (by, top), &naming)?;
     Ok(closing.end_text(out, layout)?.into())
 }
 

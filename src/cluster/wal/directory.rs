@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use super::candidates::{Origin, SegmentCandidate};
 use super::error::WalSetError;
 use super::names::{
-    NameKind, history_id_of_directory, is_ignored_directory, is_segment_directory, kind_of_name, without_codec,
+    NameKind, history_id_of_directory, holds_segment_name, is_ignored_directory, is_segment_directory, kind_of_name,
+    without_codec,
 };
 use super::notes::{NoteKind, NoteLevel};
 use super::paths::{MAX_LOOKS, PAUSE, PathSource};
@@ -41,6 +42,20 @@ struct Listing {
     below: Vec<(OsString, PathBuf)>,
     unrecognized: u64,
     example: Option<String>,
+    /// Those of them whose names hold that of a segment, and the first.
+    renamed: (u64, Option<String>),
+}
+
+impl Listing {
+    /// A file whose name is not one of WAL.
+    fn note_name(&mut self, name: &str) {
+        self.unrecognized = self.unrecognized.saturating_add(1);
+        self.example.get_or_insert_with(|| name.to_owned());
+        if holds_segment_name(name) {
+            self.renamed.0 = self.renamed.0.saturating_add(1);
+            self.renamed.1.get_or_insert_with(|| name.to_owned());
+        }
+    }
 }
 
 impl PathSource<'_, '_> {
@@ -88,7 +103,12 @@ impl PathSource<'_, '_> {
         let directories = self.read_below(&mut listing, below);
         if let Some(example) = listing.example {
             let unrecognized = listing.unrecognized;
-            let what = format!("{unrecognized} files whose names are not WAL names, such as {example}; not checked");
+            let renamed = match listing.renamed {
+                (0, _) | (_, None) => String::new(),
+                (number, Some(name)) => format!("; {number} of them hold more than the name of a segment, as {name}"),
+            };
+            let what =
+                format!("{unrecognized} files whose names are not WAL names, such as {example}; not checked{renamed}");
             self.found.notes.add(NoteLevel::Note, NoteKind::Unrecognized, &label, what);
         }
         listing.files.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
@@ -145,8 +165,7 @@ impl PathSource<'_, '_> {
                 self.found.notes.add(NoteLevel::Note, NoteKind::Unrecognized, &label, what);
             }
             NameKind::Stranger => {
-                listing.unrecognized = listing.unrecognized.saturating_add(1);
-                listing.example.get_or_insert_with(|| text.into_owned());
+                listing.note_name(&text);
             }
             NameKind::Segment(_) | NameKind::History(_) => listing.files.push((path, links)),
         }
@@ -198,8 +217,7 @@ impl PathSource<'_, '_> {
             Some(found) => format!("has segments, such as {found}; not checked: pass it as a separate path to read it"),
             None if left == 0 => "has too many files to look through; not checked".to_owned(),
             None => {
-                listing.unrecognized = listing.unrecognized.saturating_add(1);
-                listing.example.get_or_insert_with(|| name.to_owned());
+                listing.note_name(name);
                 return;
             }
         };

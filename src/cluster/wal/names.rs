@@ -65,6 +65,12 @@ pub(super) fn kind_of_name(name: &str) -> NameKind {
     }
 }
 
+/// True for a name that holds that of a segment and more: renamed by hand, or with its directory, as `archive%2F…`.
+pub(super) fn holds_segment_name(name: &str) -> bool {
+    let digits = |part: &[u8]| part.iter().all(u8::is_ascii_hexdigit);
+    name.len() > 24 && name.as_bytes().windows(24).any(digits)
+}
+
 /// A directory below an archive that holds segments: some archivers sort by timeline and high part of the number, others
 /// have one directory for all WAL of a server.
 ///

@@ -299,9 +299,10 @@ rules! {
         means: "A segment without bytes",
         action: "Find a complete copy";
     UNRECOGNIZED: Wal "wal_stranger",
-        why: "it was not read",
-        means: "A file with a name that the server does not use",
-        action: "It was not read";
+        why: "a segment has a name of 24 hexadecimal digits, then nothing, .partial or the ending of a codec; any other file is \
+            read only when it is named itself",
+        means: "A file in a directory whose name the server does not give, such as a segment that was renamed by hand",
+        action: "Name the file itself, or give it its name back in a copy of the directory";
     LIMIT: Wal "wal_limit",
         why: "later WAL was not read",
         means: "A limit of this program was reached",

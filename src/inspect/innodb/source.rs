@@ -21,6 +21,7 @@ use crate::cluster::open::{AccessError, Links, read_small};
 use crate::inspect::error::InspectError;
 use crate::output::escape::printable;
 use crate::output::json::innodb::SlotSetting;
+use crate::output::shell::quoted;
 use crate::parsers::innodb::flags::declared_pages;
 use crate::parsers::innodb::my_cnf::DirectorySettings;
 use crate::parsers::innodb::page::PageHeader;
@@ -50,6 +51,15 @@ impl InnodbRequest {
     /// A data directory with everything in it, and a thread for every core.
     pub fn of(data_dir: impl Into<PathBuf>) -> Self {
         Self { data_dir: data_dir.into(), doublewrite_dir: None, my_cnf: None, jobs: all_cores() }
+    }
+
+    /// Its paths as arguments of a command.
+    pub(crate) fn arguments(&self) -> String {
+        let Self { data_dir, doublewrite_dir, my_cnf, .. } = self;
+        let named = [("--doublewrite-dir ", doublewrite_dir), ("--my-cnf ", my_cnf)];
+        let named = named.into_iter().filter_map(|(name, path)| Some((name, path.as_ref()?)));
+        let argument = |(name, path): (&str, &PathBuf)| format!("{name}{}", quoted(&path.display().to_string()));
+        named.chain([("", data_dir)]).map(argument).collect::<Vec<_>>().join(" ")
     }
 
     /// Directories that belong to the server, so that nothing is written into them: the data directory, and every one with files of

@@ -1,21 +1,32 @@
 //! What one reading of some WAL says of its images: how much there is, whose, when, and what would have saved some.
 
+use std::path::Path;
+
+use rustc_hash::FxHashMap;
+
 use super::counting::Counting;
+use super::kept::kept_of_paths;
 use super::names::NameLookup;
 use super::read_wal::ReadWal;
 use super::request::WalRequest;
 use super::segments::{Reading, RunStep};
 use super::source::WalSource;
+use super::stats::WalCounts;
 use super::watch::WatchWal;
-use crate::analysis::wal::group_key::GroupBy;
-use crate::analysis::wal::group_rows::{GroupRow, group_rows};
+use crate::analysis::wal::bill::WalBill;
+use crate::analysis::wal::group_key::{GroupBy, Grouping, Key};
+use crate::analysis::wal::group_rows::{GroupRow, RelationFigures};
+use crate::analysis::wal::kept::KeptWal;
 use crate::analysis::wal::overview::Overview;
 use crate::analysis::wal::partial::{Counter, ScanPlan};
-use crate::analysis::wal::savings::{SPREADS, Savings};
+use crate::analysis::wal::relation_use::RelationUses;
+use crate::analysis::wal::savings::{Savings, tried_spacings};
 use crate::analysis::wal::stretch::Stretch;
+use crate::analysis::wal::tally::Tally;
 use crate::analysis::wal::whatif::collect::{SegmentTouches, WhatIfReplay};
 use crate::analysis::wal::whatif::compression::{CompressionWhatIf, SampleSize};
-use crate::analysis::wal::whatif::{Spacing, WhatIf, WhatIfPlan};
+use crate::analysis::wal::whatif::{WhatIf, WhatIfPlan};
+use crate::cluster::data_dir::DataDir;
 use crate::inspect::error::InspectError;
 use crate::parsers::wal::block::Keep;
 
@@ -37,14 +48,62 @@ pub struct WalAdvice {
     pub overview: Overview,
     /// What each remedy would have saved.
     pub savings: Savings,
-    /// Relations, those with the most image bytes first.
-    pub relations: Vec<GroupRow>,
+    /// Every byte of it by what it is.
+    pub bill: Option<WalBill>,
+    /// Relations with records or images, and records of none, those with the most bytes first.
+    pub relations: Vec<AdvisedRelation>,
     /// What other settings would have made of it.
     pub what_if: WhatIf,
     /// What compression would have made of its images, if that was asked for.
     pub compression: Option<CompressionWhatIf>,
+    /// What keeps `pg_wal`, where a data directory was named.
+    pub(crate) kept: Option<KeptWal>,
     /// The WAL that was read.
     pub wal: ReadWal,
+}
+
+/// What one relation costs.
+#[derive(Clone, Debug)]
+pub struct AdvisedRelation {
+    /// Its counts.
+    pub row: GroupRow,
+    /// The type of record that most of its bytes are in, images included, and these bytes.
+    pub main_record: Option<(Key, u64)>,
+}
+
+impl AdvisedRelation {
+    /// One row for each relation, from rows for each type of record of it.
+    pub(super) fn of(counted: &WalCounts, names: &NameLookup) -> Vec<Self> {
+        let (uses, names) = (counted.uses.as_ref(), names.known());
+        let mut relations: FxHashMap<Key, (Tally, Option<(Key, u64)>)> = FxHashMap::default();
+        for (key, tally) in counted.rows() {
+            let (sum, most) = relations.entry(key.first).or_default();
+            sum.add(&tally);
+            let bytes = tally.combined_bytes();
+            if let Some(record) = key.second.filter(|_| most.is_none_or(|(_, most)| bytes > most)) {
+                *most = Some((record, bytes));
+            }
+        }
+        let blocks = uses.map(RelationUses::distinct_blocks).unwrap_or_default();
+        let rows = relations.into_iter().map(|(key, (tally, main_record))| {
+            let figures = match (key, uses) {
+                (Key::Relation(rel), Some(uses)) => {
+                    blocks.get(&rel).map(|of| RelationFigures::new(rel, uses, *of, names))
+                }
+                _ => None,
+            };
+            Self { row: GroupRow { key: key.into(), tally, figures }, main_record }
+        });
+        let mut rows: Vec<Self> = rows.collect();
+        rows.sort_unstable_by_key(|one| (std::cmp::Reverse(one.row.tally.combined_bytes()), one.row.key));
+        rows
+    }
+}
+
+/// The data directory that WAL was asked for, if it was one and no names were.
+fn own_data_dir(request: &WalRequest) -> Option<&Path> {
+    let [path] = &request.paths[..] else { return None };
+    (request.names.is_none() && DataDir::open(path).is_ok()).then_some(path)
 }
 
 /// Reads some WAL once, and once more where images are to be compressed again. Damage is a finding, and what could not be
@@ -54,69 +113,118 @@ pub struct WalAdvice {
 /// # Errors
 /// When there is no such WAL, the range is empty, or names were asked for that cannot be read.
 pub fn advise(request: &AdviseRequest, watch: WatchWal<'_>) -> Result<WalAdvice, InspectError> {
-    let mut names = NameLookup::open(request.wal.names.as_deref())?;
+    let mut names = match own_data_dir(&request.wal) {
+        Some(data_dir) => NameLookup::unasked(data_dir),
+        None => NameLookup::open(request.wal.names.as_deref())?,
+    };
     let mut source = WalSource::open_watched(&request.wal, watch)?;
     source.take_names(&names)?;
-    let by_interval = ScanPlan { blocks: true, ..source.plan() };
-    let by_relation = ScanPlan { group: Some(GroupBy::Relation.into()), ..source.plan() };
-    let (mut intervals, mut relations) = (Counting::new(&by_interval, false), Counting::new(&by_relation, false));
-    let spacings = SPREADS.map(Spacing::Every).to_vec();
-    let what_if_plan = WhatIfPlan { spacings, completion_target: request.completion_target };
-    let mut replay = WhatIfReplay::new(&what_if_plan, source.set.geometry(), source.set.major());
-    let (watched, jobs) = (source.watched(watch), request.wal.jobs);
-    let reading = Reading { plan: &by_interval, keep: Keep::Heads, jobs, watched: &watched };
-    let begin = |stretch: &Stretch<'_>, index| {
-        let counter = |plan| Counter::new(stretch.set, index, plan, &[]);
-        ((counter(&by_interval), counter(&by_relation)), SegmentTouches::new(stretch, index))
-    };
-    source.each_segment(&reading, begin, |stretch, step| {
-        let (part, end_lsn) = match step {
-            RunStep::Segment(part, end_lsn) => (part, end_lsn),
-            RunStep::End(end_lsn) => {
-                end_lsn.into_iter().for_each(|end_lsn| replay.end_run(end_lsn));
-                return intervals.end_run(stretch, &watched);
-            }
-        };
-        let segment = (part.index, &part.extent);
-        let ((by_interval, by_relation), touches) = &mut part.found;
-        intervals.take(stretch, segment, &mut by_interval.counts, end_lsn, &watched)?;
-        relations.take(stretch, segment, &mut by_relation.counts, end_lsn, &watched)?;
-        replay.take(stretch, part.index, part.from, touches, &|bytes| watched.advance(bytes))
-    });
-    let counts = intervals.finish(&mut source.findings);
-    // The same records again: what was odd about them has been said.
-    let by_relation = relations.finish(&mut Vec::new());
+    let what_if_plan = WhatIfPlan { spacings: tried_spacings(), completion_target: request.completion_target };
+    let Surveyed { counts, by_relation, what_if, compression } =
+        source.survey(&what_if_plan, request.sample, request.wal.jobs, watch);
     if !source.coverage.is_interrupted() && by_relation.has_unnamed(&names) {
-        source.find_names(&mut names, jobs);
+        source.find_names(&mut names, request.wal.jobs);
     }
-    let (mut what_if, _, _) = replay.finish();
-    source.coverage.examined = counts.total.records;
-    source.note_range_without_wal();
-    let mut compression =
-        request.sample.and_then(|size| source.once_more(|source| source.recompress(size, jobs, watch)));
-    if !source.is_whole() {
-        what_if.mark_part();
-        compression.iter_mut().for_each(CompressionWhatIf::mark_part);
+    let relations = AdvisedRelation::of(&by_relation, &names);
+    let (bill, savings) = bill_and_savings(&source, &counts, &by_relation, &what_if, compression.as_ref());
+    Ok(WalAdvice {
+        overview: overview_of(&counts),
+        kept: kept_of_paths(&request.wal.paths).map(|report| report.wal),
+        bill,
+        savings,
+        relations,
+        what_if,
+        compression,
+        wal: ReadWal::of(source, names),
+    })
+}
+
+/// What one reading of some WAL gives, or two where images are compressed again.
+#[derive(Debug)]
+pub(super) struct Surveyed {
+    /// By checkpoint interval.
+    pub(super) counts: WalCounts,
+    /// By relation and type of record, with what was done with each relation.
+    pub(super) by_relation: WalCounts,
+    pub(super) what_if: WhatIf,
+    pub(super) compression: Option<CompressionWhatIf>,
+}
+
+impl WalSource {
+    /// Counts the range by interval and by relation, replays it under `settings`, and compresses a sample of its images again.
+    pub(super) fn survey(
+        &mut self,
+        settings: &WhatIfPlan,
+        sample: Option<SampleSize>,
+        jobs: usize,
+        watch: WatchWal<'_>,
+    ) -> Surveyed {
+        let by_interval = ScanPlan { blocks: true, ..self.plan() };
+        let pair = Grouping::pair(GroupBy::Relation, GroupBy::Record);
+        let by_relation = ScanPlan { group: Some(pair), ..self.plan() };
+        let (mut intervals, mut relations) = (Counting::new(&by_interval, false), Counting::new(&by_relation, false));
+        let mut replay = WhatIfReplay::new(settings, self.set.geometry(), self.set.major());
+        let watched = self.watched(watch);
+        let reading = Reading { plan: &by_interval, keep: Keep::Heads, jobs, watched: &watched };
+        let begin = |stretch: &Stretch<'_>, index| {
+            let counter = |plan| Counter::new(stretch.set, index, plan, &[]);
+            ((counter(&by_interval), counter(&by_relation)), SegmentTouches::new(stretch, index))
+        };
+        self.each_segment(&reading, begin, |stretch, step| {
+            let (part, end_lsn) = match step {
+                RunStep::Segment(part, end_lsn) => (part, end_lsn),
+                RunStep::End(end_lsn) => {
+                    end_lsn.into_iter().for_each(|end_lsn| replay.end_run(end_lsn));
+                    return intervals.end_run(stretch, &watched);
+                }
+            };
+            let segment = (part.index, &part.extent);
+            let ((by_interval, by_relation), touches) = &mut part.found;
+            intervals.take(stretch, segment, &mut by_interval.counts, end_lsn, &watched)?;
+            relations.take(stretch, segment, &mut by_relation.counts, end_lsn, &watched)?;
+            replay.take(stretch, part.index, part.from, touches, &|bytes| watched.advance(bytes))
+        });
+        let counts = intervals.finish(&mut self.findings);
+        // The same records again: what was odd about them has been said.
+        let by_relation = relations.finish(&mut Vec::new());
+        let (mut what_if, _, _) = replay.finish();
+        self.coverage.examined = counts.total.records;
+        self.note_range_without_wal();
+        let mut compression = sample.and_then(|size| {
+            self.once_more(|source| source.recompress_of(size, Some(counts.total.fpi_count), jobs, watch))
+        });
+        if !self.is_whole() {
+            what_if.mark_part();
+            compression.iter_mut().for_each(CompressionWhatIf::mark_part);
+        }
+        Surveyed { counts, by_relation, what_if, compression }
     }
-    let groups = by_relation.groups.as_ref();
-    let mut relations =
-        groups.map_or_else(Vec::new, |groups| group_rows(groups, by_relation.uses.as_ref(), names.known()));
-    relations.retain(|row| row.figures.is_some() && row.tally.fpi_bytes > 0);
-    relations.sort_by_key(|row| std::cmp::Reverse(row.tally.fpi_bytes));
-    let overview = Overview::new(
+}
+
+/// Every byte of the WAL, and what each remedy would have saved of it.
+pub(super) fn bill_and_savings(
+    source: &WalSource,
+    counts: &WalCounts,
+    by_relation: &WalCounts,
+    what_if: &WhatIf,
+    compression: Option<&CompressionWhatIf>,
+) -> (Option<WalBill>, Savings) {
+    let old_rows = by_relation.uses.as_ref().map(RelationUses::old_rows).unwrap_or_default();
+    let mut savings = Savings::of(what_if, compression, source.set.major());
+    if let Some(rest) = &counts.rest {
+        savings = savings.and_of_rest(rest, old_rows, source.set.geometry().wal_segment_size);
+    }
+    (counts.bill(old_rows), savings.with_checkpoints_of(&counts.intervals))
+}
+
+/// The WAL in a few figures.
+pub(super) fn overview_of(counts: &WalCounts) -> Overview {
+    Overview::new(
         counts.total,
         counts.wal_bytes,
         counts.from.zip(counts.to),
         &counts.intervals,
         &counts.times,
         counts.since_redo,
-    );
-    Ok(WalAdvice {
-        overview,
-        savings: Savings::of(&what_if, compression.as_ref(), source.set.major()),
-        relations,
-        what_if,
-        compression,
-        wal: ReadWal::of(source, names),
-    })
+    )
 }

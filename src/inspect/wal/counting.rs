@@ -30,7 +30,7 @@ pub(super) struct Counting<'p> {
 
 impl<'p> Counting<'p> {
     pub(super) fn new(plan: &'p ScanPlan, resynchronise: bool) -> Self {
-        Self { plan, resynchronise, counted: WalCounts::default(), fold: IntervalFold::new(), undecoded: Vec::new() }
+        Self { plan, resynchronise, counted: WalCounts::of(plan), fold: IntervalFold::new(), undecoded: Vec::new() }
     }
 
     /// Takes what segment `index` of a run counts, whose WAL ends at `end_lsn`.
@@ -43,7 +43,11 @@ impl<'p> Counting<'p> {
         watched: &Watched<'_>,
     ) -> Result<(), WalReadError> {
         let (set, plan, resynchronise, counted) = (stretch.set, self.plan, self.resynchronise, &mut self.counted);
-        counted.follow(set.segments()[index].start_lsn.max(plan.start_lsn), end_lsn, extent);
+        let start_lsn = set.segments()[index].start_lsn.max(plan.start_lsn);
+        counted.follow(start_lsn, end_lsn, extent, set.geometry());
+        if let Some(rest) = &mut counted.rest {
+            rest.append(&counts.rest, self.fold.clock().now());
+        }
         counted.total.add(&counts.total());
         self.undecoded.extend(counts.undecoded.take());
         if let Some(uses) = counts.uses.take() {
@@ -76,10 +80,14 @@ impl<'p> Counting<'p> {
         findings.extend(clock.findings());
         let hidden = intervals.iter().filter_map(|interval| interval.hidden);
         findings.extend(hidden.map(rules::hidden_redo));
-        (counted.intervals, counted.times, counted.since_redo) = (intervals, times, since_redo);
         if plan.group.is_none() {
-            counted.wal_bytes = counted.intervals.iter().map(Interval::wal_bytes).sum();
+            // The header of a first page whose first record is a redo point is in no interval.
+            let bytes: u64 = intervals.iter().map(Interval::wal_bytes).sum();
+            let more = counted.wal_bytes.saturating_sub(bytes);
+            counted.rest.iter_mut().for_each(|rest| rest.leave_out_headers(more));
+            counted.wal_bytes = bytes;
         }
+        (counted.intervals, counted.times, counted.since_redo) = (intervals, times, since_redo);
         counted
     }
 }

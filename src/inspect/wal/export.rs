@@ -3,13 +3,14 @@
 //! WAL is read twice: first as `stats` reads it, which says where it ends and where redo points lie, then group by group
 //! of segments, each of which becomes a file. So every row stands for a record that `stats` counts.
 
-use std::io;
+use std::io::{self, Write};
 use std::ops::{ControlFlow, Range};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use super::images::{FoundImage, ImageSelection};
 use super::names::NameLookup;
+use super::own::{OwnRequest, OwnSegments};
 use super::read_wal::ReadWal;
 use super::request::WalRequest;
 use super::source::WalSource;
@@ -19,6 +20,7 @@ use crate::analysis::in_order::in_order;
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::analysis::wal::partial::ScanPlan;
 use crate::analysis::wal::segment::{Visitor, read_segment};
+use crate::analysis::wal::tally::Tally;
 use crate::cluster::open::AccessError;
 use crate::cluster::wal::WalSet;
 use crate::inspect::error::InspectError;
@@ -34,7 +36,10 @@ use crate::types::Lsn;
 #[derive(Clone, Debug)]
 pub(crate) struct ExportRequest {
     pub wal: WalRequest,
-    pub table: Table,
+    /// At least one; each once.
+    pub tables: Vec<Table>,
+    /// Records that start elsewhere become no rows; `None`: all do.
+    pub own: Option<OwnRequest>,
     pub format: FileFormat,
     /// Where: a directory that is empty or does not exist.
     pub directory: PathBuf,
@@ -44,8 +49,13 @@ pub(crate) struct ExportRequest {
 #[derive(Debug)]
 pub(crate) struct Export {
     pub files: Vec<ExportedFile>,
-    /// What `stats` counts of the same WAL.
+    /// What `stats` counts of the same WAL; of own segments, where there are others.
     pub counts: WalCounts,
+    pub own: Option<OwnSegments>,
+    /// Start of the first record that was read, own or not.
+    pub read_from: Option<Lsn>,
+    /// Names of the `.partial` files that were read.
+    pub partial_segments: Vec<String>,
     pub wal: ReadWal,
     directory: ExportDir,
 }
@@ -54,17 +64,22 @@ pub(crate) struct Export {
 const MANIFEST: &str = "_manifest.json";
 
 impl Export {
-    /// Says that all files are whole, by writing the last one: `text` says what is in them.
+    /// Says that all files of a table are whole, by writing the last one: `text` says what is in them. `below`: the directory
+    /// of the table, where there are several.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn seal(&self, text: &str) -> Result<(), InspectError> {
-        Ok(self.directory.write_new(MANIFEST, text.as_bytes()).map(drop)?)
+    pub fn seal(&self, below: Option<&str>, text: &str) -> Result<(), InspectError> {
+        let Some(below) = below else { return Ok(self.directory.write_new(MANIFEST, text.as_bytes()).map(drop)?) };
+        let mut new = self.directory.begin(&[below], MANIFEST)?;
+        let path = new.path().to_owned();
+        new.write_all(text.as_bytes()).map_err(|source| AccessError::io("write", &path, source))?;
+        Ok(new.finish().map(drop)?)
     }
 }
 
 /// The file of some segments, of which nothing is written yet.
-fn file_of(set: &WalSet, format: FileFormat, known: &[Known]) -> ExportedFile {
+fn file_of(set: &WalSet, request: &ExportRequest, table: Table, known: &[Known]) -> ExportedFile {
     let size = set.geometry().wal_segment_size;
     let segment = |known: Option<&Known>| known.map(|known| set.segments()[known.index].segment);
     let name = |known| segment(known).and_then(|segment| segment.file_name(size)).unwrap_or_default();
@@ -72,12 +87,15 @@ fn file_of(set: &WalSet, format: FileFormat, known: &[Known]) -> ExportedFile {
     let (first_segment, last_segment) = (name(known.first()), name(known.last()));
     // Without the timeline, which the directory above names.
     let [first, last] = [&first_segment, &last_segment].map(|name| name.get(8..).unwrap_or(name));
+    let below = if request.tables.len() > 1 { format!("{}/", table.name()) } else { String::new() };
+    let ending = request.format.ending();
     ExportedFile {
-        path: format!("timeline={timeline}/segments={first}-{last}/part-0.{}", format.ending()),
+        table,
+        path: format!("{below}timeline={timeline}/segments={first}-{last}/part-0.{ending}"),
         timeline,
         first_lsn: known.iter().find_map(|known| known.first_lsn),
         end_lsn: known.iter().rev().find_map(|known| known.end_lsn),
-        records: known.iter().fold(0, |sum, known| sum.saturating_add(known.records)),
+        records: known.iter().fold(0, |sum, known| sum.saturating_add(known.tally.records)),
         rows: 0,
         bytes: 0,
         first_segment,
@@ -87,10 +105,10 @@ fn file_of(set: &WalSet, format: FileFormat, known: &[Known]) -> ExportedFile {
 
 /// A segment that was read the first time.
 #[derive(Clone, Copy, Debug)]
-struct Known {
-    index: usize,
+pub(super) struct Known {
+    pub(super) index: usize,
     from: usize,
-    records: u64,
+    tally: Tally,
     first_lsn: Option<Lsn>,
     end_lsn: Option<Lsn>,
     run: usize,
@@ -122,6 +140,8 @@ struct Segments<'s> {
 struct Survey<'s> {
     set: &'s WalSet,
     request: &'s ExportRequest,
+    /// Those that are made of records.
+    tables: &'s [Table],
     directory: &'s ExportDir,
     facts: RowFacts<'s>,
     segments: Segments<'s>,
@@ -149,55 +169,86 @@ pub(crate) fn wal_export(request: &ExportRequest, watch: WatchWal<'_>) -> Result
     };
     let jobs = request.wal.jobs;
     let (mut known, mut runs) = (Vec::new(), Vec::<Range<usize>>::new());
+    let own = request.own.as_ref().map(|own| own.resolve(source.set.geometry().wal_segment_size)).transpose()?;
+    let mut ended = None;
     let watched = source.watched(&first);
-    let counts = count(&mut source, None, jobs, &watched, |run, part| {
+    let mut counts = count(&mut source, None, jobs, &watched, |run, part| {
         if runs.last() != Some(run) {
             runs.push(run.clone());
         }
         known.push(Known {
             index: part.index,
             from: part.from,
-            records: part.found.counts.total().records,
+            tally: part.found.counts.total(),
             first_lsn: part.extent.first_lsn,
             end_lsn: part.extent.last_end_lsn,
             run: runs.len() - 1,
         });
+        ended = Some(part.summary.end.reason.clone());
     });
+    let read_from = counts.from;
     source.coverage.examined = counts.total.records;
     source.note_range_without_wal();
     let mut files = Vec::new();
-    if let Some(to) = counts.to.filter(|_| !source.coverage.is_interrupted()) {
+    let is_interrupted = source.coverage.is_interrupted();
+    if let Some(own) = own.filter(|_| !is_interrupted) {
+        let (findings, coverage) = (&mut source.findings, &mut source.coverage);
+        own.note_missing(&source.set, &known, (ended.as_ref(), counts.to), findings, coverage);
+    }
+    let to = counts.to;
+    if let Some(own) = own {
+        known.retain(|known| own.holds(source.set.segments()[known.index].segment.number));
+        counts = of_own(counts, own, &known);
+    }
+    let partial = known.iter().map(|known| &source.set.segments()[known.index]).filter(|segment| segment.partial);
+    let partial_segments = partial.map(|segment| segment.label.clone()).collect();
+    if let Some(to) = to.filter(|_| !is_interrupted && !known.is_empty()) {
         // What a server has written since is left out.
         source.end_at(to);
         let relation = |rel| names.relation(rel);
         let geometry = source.set.geometry();
         let facts =
             RowFacts { intervals: &counts.intervals, segment_size: geometry.wal_segment_size, relation: &relation };
-        let written = match request.table {
-            Table::Images => {
-                let images = counts.total.fpi_count;
-                write_images(&mut source, request, &directory, facts, &known, (&second, images))?
+        let of_records: Vec<Table> = request.tables.iter().copied().filter(|table| *table != Table::Images).collect();
+        let mut written = Vec::new();
+        if !of_records.is_empty() {
+            let watched = Watched::new(&second, all_bytes);
+            let plan = source.plan();
+            let segments = Segments { known: &known, runs: &runs };
+            let (set, tables) = (&source.set, &of_records[..]);
+            let survey = Survey { set, request, tables, directory: &directory, facts, segments, plan };
+            written.extend(survey.write(&watched)?);
+            if watched.is_interrupted() {
+                source.coverage.skip(SkippedPart::RestOfWal, SkipReason::Interrupted(Lacking::Counts));
             }
-            Table::Records | Table::Blocks => {
-                let watched = Watched::new(&second, all_bytes);
-                let plan = source.plan();
-                let segments = Segments { known: &known, runs: &runs };
-                let survey = Survey { set: &source.set, request, directory: &directory, facts, segments, plan };
-                let written = survey.write(&watched)?;
-                if watched.is_interrupted() {
-                    source.coverage.skip(SkippedPart::RestOfWal, SkipReason::Interrupted(Lacking::Counts));
-                }
-                written
-            }
-        };
+        }
+        if request.tables.contains(&Table::Images) && !source.coverage.is_interrupted() {
+            let images = known.iter().map(|known| known.tally.fpi_count).sum();
+            written.extend(write_images(&mut source, request, &directory, facts, &known, (&second, images))?);
+        }
         for Written { file, changed } in written {
             files.push(file);
             for label in changed {
-                source.coverage.skip(SkippedPart::File(label), SkipReason::ChangedWhileRead);
+                source.coverage.skip_once(SkippedPart::File(label), SkipReason::ChangedWhileRead);
             }
         }
     }
-    Ok(Export { files, counts, wal: ReadWal::of(source, names), directory })
+    Ok(Export { files, counts, own, read_from, partial_segments, wal: ReadWal::of(source, names), directory })
+}
+
+/// The counts of own segments alone, with the intervals of all.
+fn of_own(counts: WalCounts, own: OwnSegments, known: &[Known]) -> WalCounts {
+    let mut total = Tally::default();
+    known.iter().for_each(|known| total.add(&known.tally));
+    let to = known.iter().rev().find_map(|known| known.end_lsn);
+    let end = to.map_or(own.start_lsn(), |to| to.min(own.end_lsn()));
+    WalCounts {
+        total,
+        wal_bytes: end.bytes_since(own.start_lsn()).unwrap_or(0),
+        from: known.iter().find_map(|known| known.first_lsn),
+        to,
+        ..counts
+    }
 }
 
 impl Survey<'_> {
@@ -211,8 +262,8 @@ impl Survey<'_> {
             move |group: Range<usize>| self.write_group(group, watched, &mut buffer)
         };
         in_order(groups.into_iter(), (0..jobs).map(|_| worker()).collect(), |result| match result {
-            Ok(Some(one)) => {
-                written.push(one);
+            Ok(Some(ones)) => {
+                written.extend(ones);
                 ControlFlow::Continue(())
             }
             Ok(None) => ControlFlow::Break(()),
@@ -224,62 +275,68 @@ impl Survey<'_> {
         failed.map_or(Ok(written), Err)
     }
 
-    /// Writes the file of a group; `None` when it was broken off.
+    /// Writes the files of a group, one for each table; `None` when it was broken off.
     fn write_group(
         &self,
         group: Range<usize>,
         watched: &Watched<'_>,
         buffer: &mut Vec<u8>,
-    ) -> Result<Option<Written>, InspectError> {
-        let about = file_of(self.set, self.request.format, &self.segments.known[group.clone()]);
-        let mut file = GroupFile::begin(about, self.request, self.directory)?;
+    ) -> Result<Option<Vec<Written>>, InspectError> {
+        let mut files = Vec::new();
+        for table in self.tables {
+            let about = file_of(self.set, self.request, *table, &self.segments.known[group.clone()]);
+            files.push(GroupFile::begin(about, self.request, self.directory)?);
+        }
         let mut maker = RowMaker::new(self.facts);
         let mut changed = Vec::new();
         for known in &self.segments.known[group] {
             let stretch = self.plan.stretch(self.set, &self.segments.runs[known.run], Keep::Blocks);
-            let visitor =
-                RowVisitor { table: self.request.table, maker: &mut maker, file: &mut file, records: 0, failed: None };
+            let visitor = RowVisitor { maker: &mut maker, files: &mut files, records: 0, failed: None };
             let watch = |bytes| watched.advance(bytes);
             let label = || self.set.segments()[known.index].label.clone();
             match read_segment(&stretch, known.index, known.from, visitor, &watch, buffer) {
                 Ok(read) if read.interrupted => return Ok(None),
                 Ok(read) => {
-                    if let Some(error) = read.found.failed {
-                        return Err(file.failed(error));
+                    let RowVisitor { records, failed, .. } = read.found;
+                    if let Some((at, error)) = failed {
+                        return Err(files[at].failed(error));
                     }
-                    if read.found.records != known.records {
+                    if records != known.tally.records {
                         changed.push(label());
                     }
                 }
                 Err(_) => changed.push(label()),
             }
         }
-        Ok(Some(Written { file: file.finish()?, changed }))
+        let written = files.into_iter().map(|file| Ok(Written { file: file.finish()?, changed: changed.clone() }));
+        written.collect::<Result<Vec<_>, InspectError>>().map(Some)
     }
 }
 
 /// Writes the rows of records as they come.
 struct RowVisitor<'v, 'm> {
-    table: Table,
     maker: &'v mut RowMaker<'m>,
-    file: &'v mut GroupFile,
+    files: &'v mut [GroupFile],
     records: u64,
-    failed: Option<io::Error>,
+    /// Index of the file, and why it cannot be written.
+    failed: Option<(usize, io::Error)>,
 }
 
 impl Visitor for RowVisitor<'_, '_> {
     fn record(&mut self, record: &Record<'_>) {
         self.records = self.records.saturating_add(1);
-        if self.failed.is_some() {
-            return;
+        for (at, file) in self.files.iter_mut().enumerate() {
+            if self.failed.is_some() {
+                return;
+            }
+            let mut write = |cells: &[Cell<'_>]| file.rows.row(cells);
+            let written = match file.about.table {
+                Table::Records => self.maker.record(record, &mut write),
+                Table::Blocks => self.maker.blocks(record, &mut write),
+                Table::Images => Ok(()),
+            };
+            self.failed = written.err().map(|error| (at, error));
         }
-        let mut write = |cells: &[Cell<'_>]| self.file.rows.row(cells);
-        let written = match self.table {
-            Table::Records => self.maker.record(record, &mut write),
-            Table::Blocks => self.maker.blocks(record, &mut write),
-            Table::Images => Ok(()),
-        };
-        self.failed = written.err();
     }
 }
 
@@ -296,7 +353,7 @@ impl GroupFile {
         let name = names.pop().unwrap_or_default();
         let new = directory.begin(&names, name)?;
         let path = new.path().to_owned();
-        let rows = TableFile::begin(new, request.format, request.table)
+        let rows = TableFile::begin(new, request.format, about.table)
             .map_err(|source| AccessError::io("write", &path, source))?;
         Ok(Self { rows, path, about })
     }
@@ -327,6 +384,7 @@ struct ImageHead {
     image: BlockImage<'static>,
     stored_bytes: usize,
     cause: &'static str,
+    old_lsn: Option<Lsn>,
     is_first: bool,
 }
 
@@ -345,12 +403,13 @@ fn write_images(
     (watch, expected): (WatchWal<'_>, u64),
 ) -> Result<Vec<Written>, InspectError> {
     let size = u64::from(source.set.geometry().wal_segment_size);
-    let files: Vec<(ExportedFile, Lsn)> = groups(&source.set, known, request.group)
+    let files: Vec<(ExportedFile, Range<Lsn>)> = groups(&source.set, known, request.group)
         .into_iter()
         .map(|group| {
             let last = known[group.end - 1].index;
             let end = source.set.segments()[last].start_lsn.advanced_by(size);
-            (file_of(&source.set, request.format, &known[group]), end)
+            let start = source.set.segments()[known[group.start].index].start_lsn;
+            (file_of(&source.set, request, Table::Images, &known[group]), start..end)
         })
         .collect();
     // What is odd about this WAL was said the first time.
@@ -408,9 +467,9 @@ fn write_image_files(
             match batches.recv() {
                 Ok(Batch::Rows(rows)) => {
                     for head in rows {
-                        let ImageHead { record, block, image, stored_bytes, cause, is_first } = &head;
-                        let (stored_bytes, is_first) = (*stored_bytes, *is_first);
-                        let found = ImageOfRow { block, image, stored_bytes, cause, is_first };
+                        let ImageHead { record, block, image, stored_bytes, cause, old_lsn, is_first } = &head;
+                        let (stored_bytes, old_lsn, is_first) = (*stored_bytes, *old_lsn, *is_first);
+                        let found = ImageOfRow { block, image, stored_bytes, cause, old_lsn, is_first };
                         maker
                             .image(record, found, &mut |cells| file.rows.row(cells))
                             .map_err(|error| file.failed(error))?;
@@ -429,7 +488,7 @@ fn write_image_files(
 struct WriterGone;
 
 struct Spread<'f> {
-    files: &'f [(ExportedFile, Lsn)],
+    files: &'f [(ExportedFile, Range<Lsn>)],
     queues: Vec<SyncSender<Batch>>,
     /// Index of the file that is open.
     at: usize,
@@ -440,9 +499,13 @@ struct Spread<'f> {
 
 impl Spread<'_> {
     fn image(&mut self, found: &FoundImage<'_>) -> Result<(), WriterGone> {
-        let FoundImage { record, block, image, stored_bytes, cause } = found;
-        while self.files.get(self.at).is_some_and(|(_, end)| *end <= record.start_lsn) {
+        let FoundImage { record, block, image, stored_bytes, cause, old_lsn } = found;
+        while self.files.get(self.at).is_some_and(|(_, own)| own.end <= record.start_lsn) {
             self.next_file()?;
+        }
+        // Of another segment than those that are written.
+        if self.files.get(self.at).is_none_or(|(_, own)| !own.contains(&record.start_lsn)) {
+            return Ok(());
         }
         let is_first = self.last_lsn.replace(record.start_lsn) != Some(record.start_lsn);
         self.waiting.push(ImageHead {
@@ -451,6 +514,7 @@ impl Spread<'_> {
             image: BlockImage { bytes: &[], ..**image },
             stored_bytes: *stored_bytes,
             cause: cause.name(),
+            old_lsn: *old_lsn,
             is_first,
         });
         if self.waiting.len() >= BATCH { self.flush() } else { Ok(()) }

@@ -58,6 +58,8 @@ pub struct FoundImage<'a> {
     pub stored_bytes: usize,
     /// Why it was written.
     pub cause: Cause,
+    /// LSN that the page had before the record, where that was looked at and could be read.
+    pub old_lsn: Option<Lsn>,
 }
 
 impl WalSource {
@@ -85,7 +87,8 @@ impl WalSource {
             for (block, cause) in with_image.zip(&causes) {
                 let Some(image) = block.image.filter(|_| selection.takes(record, &block, *cause)) else { continue };
                 let stored_bytes = image.bytes.len();
-                let found = FoundImage { record, block: &block, image: &image, stored_bytes, cause: *cause };
+                let found =
+                    FoundImage { record, block: &block, image: &image, stored_bytes, cause: *cause, old_lsn: None };
                 if let Err(error) = visit(notes, &found) {
                     failed = Some(error);
                     return ControlFlow::Break(());
@@ -125,7 +128,9 @@ impl WalSource {
             }
             let cause = classifier.cause(record, block, image, *old_lsn);
             if failed.is_none() && selection.takes(record, block, cause) {
-                failed = visit(&FoundImage { record, block, image, stored_bytes: *stored_bytes, cause }).err();
+                failed =
+                    visit(&FoundImage { record, block, image, stored_bytes: *stored_bytes, cause, old_lsn: *old_lsn })
+                        .err();
                 stopped.store(failed.is_some(), Ordering::Relaxed);
             }
         };

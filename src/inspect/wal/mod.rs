@@ -8,7 +8,9 @@ pub(crate) mod dwb_size;
 pub mod export;
 pub mod follow;
 pub mod images;
+pub(crate) mod kept;
 pub mod names;
+pub(crate) mod own;
 pub(crate) mod read_wal;
 pub mod recompress;
 #[cfg(feature = "tables")]

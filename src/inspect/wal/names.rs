@@ -42,6 +42,11 @@ impl NameLookup {
         Ok(Self { known: Some(known), gaps, of_wal_alone: false })
     }
 
+    /// The names of the data directory that the WAL is of, as far as they can be read: nobody asked for them.
+    pub(super) fn unasked(data_dir: &Path) -> Self {
+        Self::open(Some(data_dir)).map_or_else(|_| Self::default(), |names| Self { gaps: Vec::new(), ..names })
+    }
+
     /// `database.schema.relation`, where known; a question mark follows a name that may be wrong.
     #[must_use]
     pub fn relation(&self, rel: RelFileLocator) -> Option<String> {

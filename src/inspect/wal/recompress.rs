@@ -25,8 +25,19 @@ impl WalSource {
     /// Compresses the images of the range again, all of them or a sample, and measures how long that takes. Images that
     /// cannot be restored are findings.
     pub fn recompress(&mut self, size: SampleSize, jobs: usize, watch: WatchWal<'_>) -> CompressionWhatIf {
+        self.recompress_of(size, None, jobs, watch)
+    }
+
+    /// As [`Self::recompress`]. `images`: how many there are, where that is known, so that few more than a sample are compressed.
+    pub(super) fn recompress_of(
+        &mut self,
+        size: SampleSize,
+        images: Option<u64>,
+        jobs: usize,
+        watch: WatchWal<'_>,
+    ) -> CompressionWhatIf {
         let (plan, watched) = (self.plan(), self.watched(watch));
-        let limits = SampleLimits::new(size, self.set.geometry().block_size);
+        let limits = SampleLimits::new(size, self.set.geometry().block_size).of(images);
         let mut sampler = CompressionSampler::new(&limits);
         let reading = Reading { plan: &plan, keep: Keep::Blocks, jobs, watched: &watched };
         let begin = |_: &Stretch<'_>, _| limits.segment();
@@ -62,6 +73,7 @@ fn best_round(pages: &[Vec<u8>], method: Compression) -> Option<Duration> {
         let begin = thread_time()?;
         for page in pages {
             // Whether a page has a hole decides what is done with the result, not how long it takes.
+            encoder.forget_context();
             std::hint::black_box(encoder.compress(method, std::hint::black_box(page), false));
         }
         let time = thread_time()?.saturating_sub(begin);

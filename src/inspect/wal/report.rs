@@ -1,8 +1,8 @@
-//! The report on some WAL: one pass for the intervals, one for relations and causes together, one for each question that
-//! needs more.
+//! The report on some WAL: one pass for all that `advise` says, and one for each question that needs more.
 
 use rustc_hash::FxHashMap;
 
+use super::advise::{AdvisedRelation, Surveyed, bill_and_savings, overview_of};
 use super::names::NameLookup;
 use super::request::WalRequest;
 use super::source::WalSource;
@@ -11,19 +11,23 @@ use super::watch::WatchWal;
 use super::whatif::usual_spacings;
 use crate::analysis::verdict::answer::Answer;
 use crate::analysis::wal::group_key::{GroupBy, Grouping, Key};
-use crate::analysis::wal::group_rows::{RelationFigures, group_rows};
+use crate::analysis::wal::group_rows::RelationFigures;
+use crate::analysis::wal::savings::tried_spacings;
 use crate::analysis::wal::tally::Tally;
-use crate::analysis::wal::whatif::compression::{CompressionWhatIf, SampleSize};
-use crate::analysis::wal::whatif::{WhatIf, WhatIfPlan};
+use crate::analysis::wal::whatif::compression::SampleSize;
+use crate::analysis::wal::whatif::{Spacing, WhatIfPlan};
 use crate::inspect::error::InspectError;
 use crate::output::closing::Closing;
 use crate::output::document::Document;
 use crate::output::json::wal::Naming;
 use crate::output::report::Provenance;
-use crate::output::report::wal::{MainCause, RelationRow, WalReport};
+use crate::output::report::wal::{CostlyRelation, MainCause, RelationRow, WalReport};
 use crate::output::wal_text::name_of;
 
 const MAX_RELATIONS: usize = 40;
+
+/// Relations that are shown by all their bytes.
+const MAX_COSTLY: usize = 10;
 
 #[derive(Clone, Debug)]
 pub(crate) struct WalReportRequest {
@@ -45,30 +49,29 @@ pub(crate) fn wal_report(request: &WalReportRequest, watch: WatchWal<'_>) -> Res
     let mut source = WalSource::open_watched(&request.wal, watch)?;
     source.take_names(&names)?;
     let jobs = request.wal.jobs;
-    let counts = source.count(None, jobs, watch);
-    source.coverage.examined = counts.total.records;
-    source.note_range_without_wal();
+    let settings = WhatIfPlan {
+        spacings: tried_spacings().into_iter().chain(usual_spacings()).collect(),
+        completion_target: None,
+    };
+    let Surveyed { counts, by_relation, mut what_if, compression } =
+        source.survey(&settings, request.compression, jobs, watch);
+    let (bill, savings) = bill_and_savings(&source, &counts, &by_relation, &what_if, compression.as_ref());
+    // Both at once are for the proposals alone.
+    what_if.spacing.retain(|row| !matches!(row.spacing, Spacing::Both { .. }));
     let pair = Grouping::pair(GroupBy::Relation, GroupBy::Cause);
     let grouped = source.once_more(|source| source.count(Some(pair), jobs, watch));
-    let by_relation = GroupBy::Relation.into();
-    let used = source.once_more(|source| source.count(Some(by_relation), jobs, watch));
     let dirtied = source.once_more(|source| source.dirtied(jobs, watch).0);
-    let mut compression =
-        request.compression.and_then(|size| source.once_more(|source| source.recompress(size, jobs, watch)));
-    let settings = WhatIfPlan { spacings: usual_spacings(), completion_target: None };
-    let mut what_if = source.once_more(|source| source.replay_under(&settings, jobs, watch).0);
-    if !source.is_whole() {
-        what_if.iter_mut().for_each(WhatIf::mark_part);
-        compression.iter_mut().for_each(CompressionWhatIf::mark_part);
-    }
-    if used.as_ref().is_some_and(|counted| counted.has_unnamed(&names)) {
+    let what_if = (!source.coverage.is_interrupted()).then_some(what_if);
+    if by_relation.has_unnamed(&names) {
         source.find_names(&mut names, jobs);
     }
+    let advised = AdvisedRelation::of(&by_relation, &names);
     let figures: FxHashMap<Key, RelationFigures> =
-        used.as_ref().map(|counted| figures_of(counted, &names)).unwrap_or_default();
+        advised.iter().filter_map(|one| Some((one.row.key.first, one.row.figures?))).collect();
     let (relations, causes) =
         grouped.as_ref().map(|counted| relations_and_causes(counted, &figures, &source, &names)).unwrap_or_default();
     let relations_in_all = relations.len();
+    let costly = costly_relations(&advised, &source, &names);
     let paths: Vec<String> = request.wal.paths.iter().map(|path| path.display().to_string()).collect();
     let block_size = source.set.geometry().block_size;
     let origin = origin_of(&counts, &source);
@@ -79,6 +82,10 @@ pub(crate) fn wal_report(request: &WalReportRequest, watch: WatchWal<'_>) -> Res
         origin,
         closing: &closing,
         total: counts.total,
+        overview: overview_of(&counts),
+        bill: bill.as_ref(),
+        savings: &savings,
+        costly,
         wal_bytes: counts.wal_bytes,
         intervals: &counts.intervals,
         since_redo: &counts.since_redo,
@@ -131,10 +138,22 @@ fn relations_and_causes(
     (rows.into_iter().map(|(_, row)| row).collect(), causes)
 }
 
-fn figures_of(counted: &WalCounts, names: &NameLookup) -> FxHashMap<Key, RelationFigures> {
-    let Some(groups) = &counted.groups else { return FxHashMap::default() };
-    let rows = group_rows(groups, counted.uses.as_ref(), names.known()).into_iter();
-    rows.filter_map(|row| Some((row.key.first, row.figures?))).collect()
+/// Relations by all their bytes: name, counts, and what their images probably come from.
+fn costly_relations(advised: &[AdvisedRelation], source: &WalSource, names: &NameLookup) -> Vec<CostlyRelation> {
+    let (relation, database) = (|rel| names.relation(rel), |oid| names.database(oid));
+    let naming = Naming {
+        major: source.set.major(),
+        segment_size: source.set.geometry().wal_segment_size,
+        relation: &relation,
+        database: &database,
+    };
+    let one = |one: &AdvisedRelation| CostlyRelation {
+        name: name_of(GroupBy::Relation, &one.row.key.first, &naming),
+        tally: one.row.tally,
+        main_record: one.main_record.map(|(key, _)| name_of(GroupBy::Record, &key, &naming)),
+        likely_cause: one.row.figures.and_then(|figures| figures.likely_cause),
+    };
+    advised.iter().take(MAX_COSTLY).map(one).collect()
 }
 
 /// Where the WAL comes from.

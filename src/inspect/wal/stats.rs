@@ -10,6 +10,7 @@ use super::request::WalRequest;
 use super::segments::{Reading, RunStep};
 use super::source::WalSource;
 use super::watch::{WatchWal, Watched};
+use crate::analysis::wal::bill::{WalBill, WalRest};
 use crate::analysis::wal::block_set::RecentBlocks;
 use crate::analysis::wal::cause::CauseClassifier;
 use crate::analysis::wal::curve::TimeCurve;
@@ -26,7 +27,7 @@ use crate::analysis::wal::tally::Tally;
 use crate::inspect::error::InspectError;
 use crate::inspect::relation_name::RelationChoice;
 use crate::parsers::wal::block::Keep;
-use crate::types::Lsn;
+use crate::types::{Geometry, Lsn};
 
 /// What is counted.
 #[derive(Clone, Debug)]
@@ -50,6 +51,8 @@ pub struct WalCounts {
     pub wal_bytes: u64,
     /// Those of them between good records that could not be read; known where counting goes on after damage.
     pub damaged_bytes: Option<u64>,
+    /// Those of them that no record has; `None` where some relations are counted alone.
+    pub rest: Option<WalRest>,
     /// By group, if one was asked for.
     pub groups: Option<Groups>,
     /// What was done with each relation, if rows stand for relations or their kinds.
@@ -67,6 +70,11 @@ pub struct WalCounts {
 }
 
 impl WalCounts {
+    /// Nothing yet of what `plan` counts.
+    pub(super) fn of(plan: &ScanPlan) -> Self {
+        Self { rest: plan.relations.is_none().then(WalRest::default), ..Self::default() }
+    }
+
     /// Groups in the order of their keys; none where none were asked for.
     #[must_use]
     pub fn rows(&self) -> Vec<(RowKey, Tally)> {
@@ -74,14 +82,22 @@ impl WalCounts {
     }
 
     /// Counts the bytes of a segment whose WAL goes from `start_lsn` to `end_lsn`, and its records.
-    pub(super) fn follow(&mut self, start_lsn: Lsn, end_lsn: Lsn, extent: &Extent) {
+    pub(super) fn follow(&mut self, start_lsn: Lsn, end_lsn: Lsn, extent: &Extent, geometry: Geometry) {
         // The last record of the segment before may reach into this one.
-        self.add_stretch(start_lsn.max(self.to.unwrap_or(start_lsn)), end_lsn);
+        self.add_stretch(start_lsn.max(self.to.unwrap_or(start_lsn)), end_lsn, geometry);
         self.reach(extent.first_lsn, extent.last_end_lsn);
     }
 
-    pub(super) fn add_stretch(&mut self, start: Lsn, end: Lsn) {
+    pub(super) fn add_stretch(&mut self, start: Lsn, end: Lsn, geometry: Geometry) {
+        self.rest.iter_mut().for_each(|rest| rest.add_headers(start, end, geometry));
         self.wal_bytes = self.wal_bytes.saturating_add(end.bytes_since(start).unwrap_or(0));
+    }
+
+    /// Every byte by what it is; `None` where some relations are counted alone. `old_rows`: records with an old row, and the
+    /// bytes of these.
+    #[must_use]
+    pub fn bill(&self, old_rows: (u64, u64)) -> Option<WalBill> {
+        self.rest.as_ref().map(|rest| WalBill::new(&self.total, self.wal_bytes, rest, old_rows))
     }
 
     /// True when rows stand for relations or databases of which some have no name.
@@ -193,7 +209,7 @@ fn count_causes(source: &mut WalSource, by: Grouping, jobs: usize, watched: &Wat
         false => Vec::new(),
     };
     let mut classifier = CauseClassifier::new(facts, geometry.block_size);
-    let mut counted = WalCounts::default();
+    let mut counted = WalCounts::of(&plan);
     let mut groups = Groups::new(by, geometry.wal_segment_size, redo_points.into()).of(plan.relations.clone());
     let mut causes = Vec::new();
     let mut before: Option<(Lsn, Lsn)> = None;
@@ -201,7 +217,9 @@ fn count_causes(source: &mut WalSource, by: Grouping, jobs: usize, watched: &Wat
     let (mut uses, mut recent) = (counts_uses.then(RelationUses::default), RecentBlocks::default());
     source.each_record(&plan, watched, |_, record| {
         let goes_on = before.filter(|(start, _)| *start == record.header.prev);
-        counted.add_stretch(goes_on.map_or(record.start_lsn, |(_, end)| end), record.end_lsn);
+        counted.add_stretch(goes_on.map_or(record.start_lsn, |(_, end)| end), record.end_lsn, geometry);
+        let is_switch = record.header.is_switch();
+        counted.rest.iter_mut().for_each(|rest| rest.add(record, is_switch, geometry, None));
         before = Some((record.start_lsn, record.end_lsn));
         classifier.causes(record, &mut causes);
         groups.add_with_causes(record, &causes);

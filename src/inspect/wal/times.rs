@@ -6,10 +6,13 @@ use super::request::WalRequest;
 use super::segments::{Reading, RunStep};
 use super::source::WalSource;
 use super::watch::WatchWal;
+use crate::analysis::wal::group_key::Grouping;
 use crate::analysis::wal::lost::Resync;
 use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::tally::Tally;
 use crate::analysis::wal::time_buckets::{Bucket, BucketCounter, TimeBuckets};
+use crate::analysis::wal::time_groups::{Spike, TimeGroup, TimeGroupCounter, TimeGroups};
+use crate::analysis::wal::undecoded::Undecoded;
 use crate::inspect::error::InspectError;
 use crate::inspect::relation_name::RelationChoice;
 use crate::inspect::wal::rules;
@@ -79,4 +82,64 @@ pub(crate) fn wal_times(request: &WalTimesRequest, watch: WatchWal<'_>) -> Resul
     let mut wal = ReadWal::of(source, names);
     wal.findings.extend(buckets.clock.findings());
     Ok(WalTimes { buckets: buckets.rows(), bucket_us, total, wal_bytes, damaged_bytes, from, to, wal })
+}
+
+/// Groups by stretches of time.
+#[derive(Debug)]
+pub(crate) struct WalTimeGroups {
+    pub rows: Vec<TimeGroup>,
+    pub spikes: Vec<Spike>,
+    pub total: Tally,
+    pub wal_bytes: u64,
+    pub from: Option<Lsn>,
+    pub to: Option<Lsn>,
+    pub wal: ReadWal,
+}
+
+/// Counts records by time and by group, which is no cause, checkpoint or transaction.
+pub(crate) fn wal_time_groups(
+    request: &WalTimesRequest,
+    by: Grouping,
+    watch: WatchWal<'_>,
+) -> Result<WalTimeGroups, InspectError> {
+    let mut names = NameLookup::open(request.wal.names.as_deref())?;
+    let mut source = WalSource::open_watched(&request.wal, watch)?;
+    source.take_names(&names)?;
+    source.take_relations(&request.relations, &mut names, request.wal.jobs)?;
+    source.resync = Resync::of(request.resynchronise);
+    let watched = source.watched(watch);
+    let (plan, bucket_us) = (source.plan(), request.bucket_us.max(1));
+    let segment_size = source.set.geometry().wal_segment_size;
+    let (mut groups, mut total) = (TimeGroups::new(bucket_us), Tally::default());
+    let (mut wal_bytes, mut from, mut to) = (0_u64, None, None);
+    let reading = Reading { plan: &plan, keep: Keep::Heads, jobs: request.wal.jobs, watched: &watched };
+    let begin = |_: &Stretch<'_>, _| {
+        (TimeGroupCounter::new(bucket_us, by, segment_size, plan.relations.clone()), Undecoded::default())
+    };
+    let mut undecoded = Vec::new();
+    source.each_segment(&reading, begin, |stretch, step| {
+        let RunStep::Segment(part, end_lsn) = step else { return Ok(()) };
+        let start = stretch.set.segments()[part.index].start_lsn.max(plan.start_lsn);
+        let start = start.max(to.unwrap_or(start));
+        wal_bytes = wal_bytes.saturating_add(end_lsn.bytes_since(start).unwrap_or(0));
+        from = from.or(part.extent.first_lsn);
+        to = part.extent.last_end_lsn.or(to);
+        let (counter, wrong) = &mut part.found;
+        total.add(&counter.total());
+        groups.push(counter);
+        undecoded.extend(wrong.0.take());
+        Ok(())
+    });
+    source.findings.extend(undecoded.into_iter().map(|error| rules::PAYLOAD.problem(error.to_string())));
+    source.coverage.examined = total.records;
+    source.note_range_without_wal();
+    source.note_unmet_relations();
+    if !source.coverage.is_interrupted() && names.known().is_some() {
+        source.find_names(&mut names, request.wal.jobs);
+    }
+    let rows = groups.rows();
+    let spikes = if groups.clock.contradicts_itself() { Vec::new() } else { groups.spikes(&rows) };
+    let mut wal = ReadWal::of(source, names);
+    wal.findings.extend(groups.clock.findings());
+    Ok(WalTimeGroups { rows, spikes, total, wal_bytes, from, to, wal })
 }

@@ -81,9 +81,9 @@ impl WalSource {
 pub fn what_if(request: &WhatIfRequest, watch: WatchWal<'_>) -> Result<WhatIfReport, InspectError> {
     let mut source = WalSource::open_watched(&request.wal, watch)?;
     let (mut what_if, tally) = source.replay_under(&request.plan, request.wal.jobs, watch);
-    let mut compression = request
-        .compression
-        .and_then(|size| source.once_more(|source| source.recompress(size, request.wal.jobs, watch)));
+    let mut compression = request.compression.and_then(|size| {
+        source.once_more(|source| source.recompress_of(size, Some(tally.fpi_count), request.wal.jobs, watch))
+    });
     source.coverage.examined = tally.records;
     source.note_range_without_wal();
     if !source.is_whole() {

@@ -15,6 +15,8 @@ pub use writer::{FileFormat, TableFile};
 /// A file that was written.
 #[derive(Clone, Debug)]
 pub struct ExportedFile {
+    /// What its rows are.
+    pub table: Table,
     /// Its path below the directory.
     pub path: String,
     /// Timeline of its segments.

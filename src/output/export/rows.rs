@@ -10,7 +10,8 @@ use crate::analysis::wal::interval::Interval;
 use crate::output::json::wal::fork_name;
 use crate::parsers::image::{BlockImage, Compression};
 use crate::parsers::wal::block::BlockRef;
-use crate::parsers::wal::names::{rmgr_name, type_key};
+use crate::parsers::wal::names::{RM_XLOG, rmgr_name, type_key};
+use crate::parsers::wal::payload::XlogPayload;
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::record_time::record_time;
 use crate::parsers::wal::timeline::WalSegment;
@@ -86,6 +87,8 @@ const RECORDS: &[Column] = &[
     int("fpi_raw_bytes"),
     int("blocks"),
     maybe(int("time_us")),
+    maybe(int("checkpoint_redo_lsn")),
+    maybe(column("full_page_writes", ColumnType::Bool)),
     maybe(int("interval_lsn")),
     maybe(int("redo_lsn")),
 ];
@@ -140,6 +143,7 @@ const IMAGES: &[Column] = &[
     text("compression"),
     column("applied", ColumnType::Bool),
     text("cause"),
+    maybe(int("old_lsn")),
     maybe(int("interval_lsn")),
     maybe(int("redo_lsn")),
 ];
@@ -211,6 +215,8 @@ pub(crate) struct ImageOfRow<'a> {
     /// Bytes of the image as stored.
     pub stored_bytes: usize,
     pub cause: &'static str,
+    /// LSN that the page had before, where it could be read.
+    pub old_lsn: Option<Lsn>,
     /// It is the first image of its record: the record's other bytes count for it.
     pub is_first: bool,
 }
@@ -238,6 +244,7 @@ impl<'a> RowMaker<'a> {
         self.meet(record);
         let common = self.common(record);
         let images = u64::from(record.layout.image_count);
+        let (redo_lsn, full_page_writes) = checkpoint_cells(record);
         write(&[
             common.lsn,
             common.end_lsn,
@@ -253,6 +260,8 @@ impl<'a> RowMaker<'a> {
             Cell::of_u64(images.saturating_mul(record.block_size.into())),
             Cell::Int(record.layout.block_count.into()),
             record_time(record).map_or(Cell::Null, |time| Cell::Int(time.unix_microseconds())),
+            redo_lsn.map_or(Cell::Null, |lsn| Cell::of_u64(lsn.0)),
+            full_page_writes.map_or(Cell::Null, Cell::Bool),
             common.interval_lsn,
             common.redo_lsn,
         ])
@@ -312,7 +321,7 @@ impl<'a> RowMaker<'a> {
     /// # Errors
     /// Of `write`.
     pub fn image(&mut self, record: &Record<'_>, found: ImageOfRow<'_>, write: WriteRow<'_>) -> io::Result<()> {
-        let ImageOfRow { block, image, stored_bytes, cause, is_first } = found;
+        let ImageOfRow { block, image, stored_bytes, cause, old_lsn, is_first } = found;
         self.meet(record);
         self.meet_relation(block.rel);
         let common = self.common(record);
@@ -340,6 +349,7 @@ impl<'a> RowMaker<'a> {
             compression_cell(image.compression()),
             Cell::Bool(image.applies()),
             Cell::Text(cause),
+            old_lsn.map_or(Cell::Null, |lsn| Cell::of_u64(lsn.0)),
             common.interval_lsn,
             common.redo_lsn,
         ])
@@ -393,6 +403,22 @@ impl<'a> RowMaker<'a> {
             interval_lsn: lsn_cell(interval.map(|interval| interval.start_lsn)),
             redo_lsn: lsn_cell(interval.and_then(|interval| interval.redo_lsn)),
         }
+    }
+}
+
+/// The redo point that a record names or marks, and the setting `full_page_writes` that it tells.
+fn checkpoint_cells(record: &Record<'_>) -> (Option<Lsn>, Option<bool>) {
+    if record.header.rmgr_id != RM_XLOG {
+        return (None, None);
+    }
+    match XlogPayload::of(record) {
+        Ok(Some(XlogPayload::CheckpointShutdown(checkpoint) | XlogPayload::CheckpointOnline(checkpoint))) => {
+            (Some(checkpoint.redo_lsn), Some(checkpoint.full_page_writes != 0))
+        }
+        Ok(Some(XlogPayload::CheckpointRedo { .. })) => (Some(record.start_lsn), None),
+        Ok(Some(XlogPayload::FullPageWritesChange(setting))) => (None, Some(setting != 0)),
+        // What cannot be decoded is a finding of the first reading.
+        _ => (None, None),
     }
 }
 

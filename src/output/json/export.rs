@@ -4,20 +4,24 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::scalars::LsnText;
+use super::scalars::{ExportTable, LsnText};
 use super::wal::Row;
+use crate::analysis::wal::interval::Interval;
 use crate::output::closing::{Closing, VERSION};
 use crate::output::export::{ColumnType, ExportedFile, FileFormat, Table};
+use crate::types::Lsn;
 
 /// Number of the manifest's schema, and of the tables' columns.
-pub(crate) const EXPORT_SCHEMA: u32 = 1;
+pub(crate) const EXPORT_SCHEMA: u32 = 2;
 
 /// Fields of an exported file, in order.
 pub(crate) const EXPORTED_FILE_COLUMNS: &[&str] =
-    &["path", "timeline", "first_segment", "last_segment", "start_lsn", "end_lsn", "records", "rows", "bytes"];
+    &["table", "path", "timeline", "first_segment", "last_segment", "start_lsn", "end_lsn", "records", "rows", "bytes"];
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct ExportedFileJson {
+    /// `records`, `blocks` or `images`
+    table: ExportTable,
     /// Below the directory that was given
     path: String,
     /// The segments that it is of
@@ -37,6 +41,7 @@ pub(crate) struct ExportedFileJson {
 impl From<&ExportedFile> for ExportedFileJson {
     fn from(file: &ExportedFile) -> Self {
         Self {
+            table: file.table.name().into(),
             path: file.path.clone(),
             timeline: file.timeline.0,
             first_segment: file.first_segment.clone(),
@@ -61,9 +66,35 @@ pub struct ManifestFacts<'a> {
     /// Paths as given.
     pub paths: Vec<String>,
     /// The files.
-    pub files: &'a [ExportedFile],
+    pub files: Vec<&'a ExportedFile>,
+    /// The numbers of own segments, with the addresses from and to which they are; `None`: all are.
+    pub own: Option<OwnRange>,
+    /// Start of the first record that was read, own or not.
+    pub read_from: Option<Lsn>,
+    /// Checkpoint intervals of all that was read.
+    pub intervals: &'a [Interval],
+    /// `.partial` files that were read.
+    pub partial_segments: &'a [String],
     /// Sums, and of which WAL they are.
     pub totals: Row,
+}
+
+/// Own segments of an export.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnRange {
+    /// Where the first begins.
+    pub start_lsn: Lsn,
+    /// Where the one after the last begins.
+    pub end_lsn: Lsn,
+}
+
+/// Addresses in a manifest are numbers, as in the tables.
+fn interval_value(interval: &Interval) -> Value {
+    json!({
+        "start_lsn": interval.start_lsn.0,
+        "redo_lsn": interval.redo_lsn.map(|lsn| lsn.0),
+        "is_hidden": interval.hidden.is_some(),
+    })
 }
 
 /// The manifest: what is in the files, what was wrong with the WAL, and what was not examined.
@@ -83,7 +114,11 @@ pub fn manifest(facts: &ManifestFacts<'_>, closing: &Closing) -> String {
         "columns": columns,
         "segments_per_file": facts.group,
         "paths": facts.paths,
-        "files": facts.files.iter().map(ExportedFileJson::from).collect::<Vec<_>>(),
+        "own": facts.own.map(|own| json!({"start_lsn": own.start_lsn.0, "end_lsn": own.end_lsn.0})),
+        "read_start_lsn": facts.read_from.map(|lsn| lsn.0),
+        "intervals": facts.intervals.iter().map(interval_value).collect::<Vec<_>>(),
+        "partial_segments": facts.partial_segments,
+        "files": facts.files.iter().map(|file| ExportedFileJson::from(*file)).collect::<Vec<_>>(),
         "rows": facts.files.iter().map(|file| file.rows).sum::<u64>(),
         "totals": facts.totals,
         "findings": closing.findings,

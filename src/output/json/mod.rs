@@ -13,6 +13,7 @@ use crate::report::{Finding, Severity};
 use crate::types::Lsn;
 
 pub(crate) mod bad_page;
+pub(crate) mod bill;
 mod certainty;
 pub mod compression;
 mod dwb;
@@ -21,6 +22,7 @@ pub mod export;
 pub mod history;
 pub(crate) mod image;
 pub mod innodb;
+pub(crate) mod kept;
 pub mod page;
 pub mod page_at;
 pub(crate) mod page_change;
@@ -32,12 +34,14 @@ pub mod wal;
 pub mod whatif;
 
 use bad_page::BadPageJson;
+use bill::BillJson;
 use compression::CompressionJson;
 pub use dwb::{BATCH_COLUMNS, BatchJson, FileJson, RingJson, TOP_RELATIONS, USUAL_BATCH_COLUMNS};
 use dwb_size::{BufferNeedJson, BufferTrialJson, DirtiedJson};
 use export::ExportedFileJson;
 use history::HistoryJson;
 use image::ImageJson;
+use kept::KeptJson;
 use page::{ComparisonJson, EventJson, PageJson};
 use page_at::PageAtJson;
 use page_change::PageChangeJson;
@@ -97,6 +101,8 @@ pub(crate) enum Item {
     Group(wal::Row),
     Image(Box<ImageJson>),
     Run(Box<RunJson>),
+    Kept(KeptJson),
+    Bill(BillJson),
     Saving(Box<SavingJson>),
     Spacing(Box<SpacingJson>),
     Guard(GuardJson),
@@ -150,6 +156,8 @@ impl Item {
             Self::Group(_) => "groups",
             Self::Image(_) => "images",
             Self::Run(_) => "runs",
+            Self::Kept(_) => "kept",
+            Self::Bill(_) => "bill",
             Self::Saving(_) => "savings",
             Self::Spacing(_) => "spacings",
             Self::Guard(_) => "guards",
@@ -175,7 +183,7 @@ pub fn schemas(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
         T::json_schema(generator)
     }
     type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
-    let all: [(&'static str, SchemaOf); 20] = [
+    let all: [(&'static str, SchemaOf); 22] = [
         ("page", of::<PageJson>),
         ("event", of::<EventJson>),
         ("history", of::<HistoryJson>),
@@ -187,6 +195,8 @@ pub fn schemas(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
         ("image", of::<ImageJson>),
         ("run", of::<RunJson>),
         ("damage", of::<DamageJson>),
+        ("kept", of::<KeptJson>),
+        ("bill", of::<BillJson>),
         ("saving", of::<SavingJson>),
         ("spacing", of::<SpacingJson>),
         ("guard", of::<GuardJson>),

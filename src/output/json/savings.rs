@@ -5,8 +5,10 @@ use serde::Serialize;
 
 use super::certainty::CertaintyJson;
 use super::scalars::{CertaintyWord, ImageCompression, SavingRemedy};
+use crate::analysis::wal::overview::Overview;
 use crate::analysis::wal::savings::{Remedy, Saving};
 use crate::analysis::wal::whatif::compression::CompressionRow;
+use crate::output::advise_text::remedy_words;
 
 /// Fields of a saving, in the order of CSV.
 pub(crate) const SAVING_COLUMNS: &[&str] = &[
@@ -29,11 +31,20 @@ pub(crate) const SAVING_COLUMNS: &[&str] = &[
     "buffer_pages",
     "hint_image_bytes",
     "hint_then_changed_bytes",
+    "setting",
+    "max_wal_size_bytes",
+    "checkpoint_timeout_s",
+    "archive_timeout_s",
+    "switches_every_s",
+    "old_row_records",
+    "and_fewer_checkpoints",
+    "wal_bytes_per_s",
+    "wal_bytes_per_day",
 ];
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct SavingJson {
-    /// `fewer_checkpoints`, `wal_compression`, `double_write`, `no_hints`
+    /// `fewer_checkpoints`, `wal_compression`, `double_write`, `no_hints`, `archive_timeout`, `replica_identity`
     remedy: SavingRemedy,
     /// Images that would not have been written, and bytes that would not have been stored; less than 0 where there would have been more
     images: u64,
@@ -41,8 +52,17 @@ pub(crate) struct SavingJson {
     /// Bytes by which all records would be shorter, and how sure that is
     wal_bytes: i64,
     wal_certainty: CertaintyWord,
-    /// Of `fewer_checkpoints`: how many times as far apart
+    /// The same per second and day, where records tell the time
+    wal_bytes_per_s: Option<f64>,
+    wal_bytes_per_day: Option<f64>,
+    /// Checkpoints come by the size of WAL: with less of it there are fewer, so that even more is saved
+    and_fewer_checkpoints: bool,
+    /// The setting and its value, in words
+    setting: String,
+    /// Of `fewer_checkpoints`: how many times as far apart at least, and the settings that lead to it
     times: Option<u32>,
+    max_wal_size_bytes: Option<u64>,
+    checkpoint_timeout_s: Option<u32>,
     /// WAL that crash recovery would read at most, what it reads as things are, and the time in which the server wrote as much as the first; absent with too few checkpoints, the time also where records tell none
     replay_bytes_max: Option<u64>,
     replay_bytes_max_now: Option<u64>,
@@ -58,6 +78,11 @@ pub(crate) struct SavingJson {
     /// Of `no_hints`: bytes of all images for hint bits, and of those whose page changes later in the interval anyway
     hint_image_bytes: Option<u64>,
     hint_then_changed_bytes: Option<u64>,
+    /// Of `archive_timeout`: its value, and how far segment switches are apart now, in seconds
+    archive_timeout_s: Option<u32>,
+    switches_every_s: Option<f64>,
+    /// Of `replica_identity`: records that hold a whole old row
+    old_row_records: Option<u64>,
     #[serde(flatten)]
     certainty: CertaintyJson,
 }
@@ -81,9 +106,19 @@ impl From<&CompressionRow> for OtherMethodJson {
     }
 }
 
-impl From<&Saving> for SavingJson {
-    fn from(saving: &Saving) -> Self {
+impl SavingJson {
+    pub(crate) fn new(saving: &Saving, overview: &Overview) -> Self {
+        let per_second = overview.per_second(saving.wal_bytes as f64);
         let row = Self {
+            setting: remedy_words(&saving.remedy),
+            wal_bytes_per_s: per_second.map(f64::round),
+            wal_bytes_per_day: per_second.map(|bytes| (bytes * 86_400.0).round()),
+            and_fewer_checkpoints: saving.and_fewer_checkpoints,
+            max_wal_size_bytes: None,
+            checkpoint_timeout_s: None,
+            archive_timeout_s: None,
+            switches_every_s: None,
+            old_row_records: None,
             remedy: saving.remedy.code().into(),
             images: saving.images,
             image_bytes: saving.image_bytes,
@@ -103,8 +138,17 @@ impl From<&Saving> for SavingJson {
             hint_then_changed_bytes: None,
         };
         match &saving.remedy {
-            Remedy::FewerCheckpoints { times, replay_bytes, replay_bytes_now, replay_seconds } => Self {
+            Remedy::FewerCheckpoints {
+                times,
+                max_wal_size,
+                timeout,
+                replay_bytes,
+                replay_bytes_now,
+                replay_seconds,
+            } => Self {
                 times: Some(*times),
+                max_wal_size_bytes: Some(*max_wal_size),
+                checkpoint_timeout_s: Some(*timeout),
                 replay_bytes_max: *replay_bytes,
                 replay_bytes_max_now: *replay_bytes_now,
                 replay_seconds_max: replay_seconds.map(|seconds| (seconds * 10.0).round() / 10.0),
@@ -124,6 +168,10 @@ impl From<&Saving> for SavingJson {
                 hint_then_changed_bytes: Some(then_changed.image_bytes),
                 ..row
             },
+            Remedy::ArchiveTimeout { seconds, rhythm } => {
+                Self { archive_timeout_s: Some(*seconds), switches_every_s: Some(rhythm.every_s), ..row }
+            }
+            Remedy::ReplicaIdentity { records } => Self { old_row_records: Some(*records), ..row },
         }
     }
 }

@@ -120,7 +120,10 @@ words! {
     FaultCode, "fault_code", ["page_rule", "tuple_rule"];
     ReplayWord, "replay_word", ["healed", "real_damage", "unknown"];
     FateCode, "codes.fate", ReplayFate::codes().chain(reasons());
-    SavingRemedy, "saving_remedy", ["fewer_checkpoints", "wal_compression", "double_write", "no_hints"];
+    SavingRemedy, "saving_remedy", ["fewer_checkpoints", "wal_compression", "double_write", "no_hints", "archive_timeout", "replica_identity"];
+    ExportTable, "export_table", ["records", "blocks", "images"];
+    KeeperWord, "keeper", ["checkpoint", "slot", "archiver", "wal_keep_size", "summarizer", "recycled", "nothing"];
+    BillPartWord, "bill_part", ["images", "records", "old_rows", "unused", "page_headers", "padding", "cut"];
     CertaintyWord, "certainty", ["exact", "at_least", "estimate", "sample"];
     ImageCompression, "image_compression", ["none", "pglz", "lz4", "zstd"];
     SpacingSetting, "spacing_setting", ["actual", "every_nth_checkpoint", "max_wal_size", "checkpoint_timeout", "max_wal_size_and_checkpoint_timeout"];

@@ -368,7 +368,12 @@ impl BodyLayout {
         self.blocks(major, block_size, body).heads
     }
 
-    /// The main data of `body`, which is the one that this layout was decoded from; it comes last. If the body was cut,
+    /// Bytes of the body before the main data.
+    pub(super) const fn main_start(&self) -> u32 {
+        self.main_start
+    }
+
+    /// The main data of `body`, which is the one that this layout was decoded from; it comes last. Of a body that was cut,
     /// the part that was kept.
     #[must_use]
     pub fn main_data<'a>(&self, body: &'a [u8]) -> &'a [u8] {

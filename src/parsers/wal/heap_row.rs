@@ -99,6 +99,32 @@ impl RowWrite {
     }
 }
 
+/// The row that an UPDATE or DELETE replaced, where the record holds it for logical decoding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OldRow {
+    /// Bytes of it in the record.
+    pub(crate) bytes: u32,
+    /// All its columns (`REPLICA IDENTITY FULL`), not those of a key alone; `None` where the end of the record was not kept.
+    pub(crate) is_whole: Option<bool>,
+}
+
+impl OldRow {
+    /// That of a record, if it has one.
+    ///
+    /// Source: `xl_heap_update`, `xl_heap_delete`, `src/include/access/heapam_xlog.h`.
+    pub(crate) fn of(record: &Record<'_>) -> Option<Self> {
+        const FLAGS: usize = 7;
+        let (fixed_bytes, whole_flag) = match record.kind() {
+            RecordKind::HeapUpdate | RecordKind::HeapHotUpdate => (14, 1 << 2),
+            RecordKind::HeapDelete => (8, 1 << 1),
+            _ => return None,
+        };
+        let bytes = record.main_data_length().checked_sub(fixed_bytes).filter(|bytes| *bytes > 0)?;
+        let is_whole = record.main_data().get(FLAGS).map(|flags| flags & whole_flag != 0);
+        Some(Self { bytes, is_whole })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

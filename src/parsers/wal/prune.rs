@@ -1,5 +1,6 @@
 //! The lists of items in records that prune and freeze a page of a table.
 
+use super::record::Record;
 use super::records::RecordKind;
 use super::version::{Major, PruneRecords};
 use crate::parsers::decode::u16_at;
@@ -122,6 +123,18 @@ impl PruneLists {
 }
 
 /// So many numbers from `at` on.
+/// Whether a record of vacuum freezes rows; `None` of other records, and where the end of the record was not kept.
+pub(crate) fn freezes(record: &Record<'_>) -> Option<bool> {
+    match record.kind() {
+        RecordKind::Heap2FreezePage => Some(true),
+        RecordKind::Heap2Vacuum | RecordKind::Heap2PruneVacuumCleanup => Some(false),
+        RecordKind::Heap2PruneVacuumScan => {
+            PruneLists::flags_of(record.major, record.main_data()).map(|flags| flags & FREEZE_PLANS != 0)
+        }
+        _ => None,
+    }
+}
+
 fn numbers(data: &[u8], at: usize, count: usize) -> Option<Vec<u16>> {
     let bytes = data.get(at..at.saturating_add(count.saturating_mul(2)))?;
     Some(bytes.as_chunks::<2>().0.iter().map(|bytes| u16::from_le_bytes(*bytes)).collect())

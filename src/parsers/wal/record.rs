@@ -251,6 +251,12 @@ impl<'a> Record<'a> {
         self.layout.main_data(self.body())
     }
 
+    /// Bytes of the main data, kept or not.
+    pub(crate) fn main_data_length(&self) -> u32 {
+        let before = u32::try_from(RecordHeader::SIZE).unwrap_or(u32::MAX).saturating_add(self.layout.main_start());
+        self.header.tot_len.saturating_sub(before)
+    }
+
     /// Address of the first byte of the main data, were there no page headers in the record; for messages only.
     #[must_use]
     pub fn main_data_lsn(&self) -> Lsn {

@@ -11,7 +11,6 @@ use super::watch::StageClock;
 use crate::inspect::error::InspectError;
 use crate::inspect::innodb::check::innodb_check;
 use crate::inspect::innodb::source::{InnodbRequest, list_files};
-use crate::output::shell::quoted;
 use crate::tui::facts::Progress;
 use crate::tui::innodb::{InnodbAction as Action, InnodbEffect as Effect, InnodbSurvey};
 use crate::tui::worker::{ActionSender, Backend};
@@ -31,13 +30,7 @@ impl InnodbBackend {
 
     /// The path as it was given, and as arguments of a command with what else was given.
     pub fn subject(&self) -> (String, String) {
-        let InnodbRequest { data_dir, doublewrite_dir, my_cnf, .. } = &self.request;
-        let options = [("--doublewrite-dir ", doublewrite_dir), ("--my-cnf ", my_cnf), ("", &Some(data_dir.clone()))];
-        let argument = |(name, path): (&str, &Option<PathBuf>)| {
-            path.as_ref().map(|path| format!("{name}{}", quoted(&path.display().to_string())))
-        };
-        let arguments: Vec<String> = options.into_iter().filter_map(argument).collect();
-        (data_dir.display().to_string(), arguments.join(" "))
+        (self.request.data_dir.display().to_string(), self.request.arguments())
     }
 
     fn survey(&self, sender: &ActionSender<Action>) -> Result<InnodbSurvey, InspectError> {

@@ -8,8 +8,8 @@ use super::new_files::export;
 use super::stamps::FileStamps;
 use super::{hand_over, lock, quoted_paths};
 use crate::analysis::wal::hidden_redo::HiddenRedo;
-use crate::analysis::wal::savings::{SPREADS, Savings};
-use crate::analysis::wal::whatif::{Spacing, WhatIfPlan};
+use crate::analysis::wal::savings::{Savings, tried_spacings};
+use crate::analysis::wal::whatif::WhatIfPlan;
 use crate::inspect::error::InspectError;
 use crate::inspect::wal::names::NameLookup;
 use crate::inspect::wal::request::WalRequest;
@@ -136,7 +136,7 @@ fn survey(
         .filter_map(|finding| finding.lsns.map(|(after, before)| HiddenRedo { after, before }))
         .collect();
     sender.action(Action::WalRead(Arc::new(survey.clone())));
-    let plan = WhatIfPlan { spacings: SPREADS.map(Spacing::Every).to_vec(), completion_target: None };
+    let plan = WhatIfPlan { spacings: tried_spacings(), completion_target: None };
     let tell_what_if = tell("replaying WAL under other settings");
     if let Some((mut what_if, _)) = source.once_more(|source| source.replay_under(&plan, request.jobs, &tell_what_if)) {
         if !source.is_whole() {

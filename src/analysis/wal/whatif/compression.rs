@@ -258,6 +258,25 @@ impl SampleLimits {
         Self { size, block_size, sampled: AtomicU64::new(u64::MAX), timed: AtomicU64::new(u64::MAX) }
     }
 
+    /// Where the number of images is known, leaves out those whose numbers are too high to be of the sample: six standard
+    /// deviations more than it has room for are let through.
+    #[must_use]
+    pub(crate) fn of(self, images: Option<u64>) -> Self {
+        let bound = |room: usize| match images.map(|images| images as f64) {
+            Some(images) if images > 0.0 => {
+                let wanted = room as f64;
+                let part = (wanted + 6.0 * wanted.sqrt() + 6.0) / images;
+                if part < 1.0 { (part * u64::MAX as f64) as u64 } else { u64::MAX }
+            }
+            _ => u64::MAX,
+        };
+        if let SampleSize::UpTo(room) = self.size {
+            self.sampled.store(bound(room), Ordering::Relaxed);
+            self.timed.store(bound(TIMED_IMAGES), Ordering::Relaxed);
+        }
+        self
+    }
+
     /// What takes the images of one segment.
     #[must_use]
     pub fn segment(&self) -> SegmentSample<'_> {
@@ -288,11 +307,7 @@ impl Found {
             SampleSize::UpTo(room) => room,
         };
         Self {
-            written: Written {
-                tally: Tally { records: 0, record_bytes: 0, fpi_count: 0, fpi_bytes: 0, fpi_raw_bytes: 0 },
-                raw: 0,
-                headers: 0,
-            },
+            written: Written { tally: Tally::default(), raw: 0, headers: 0 },
             all: Sizes { images: 0, raw: 0, stored: [0; METHODS], headers: [0; METHODS] },
             unreadable: UnreadableImages::default(),
             sample: Lowest::new(room),

@@ -30,7 +30,14 @@ fn images_of_one_record_have_different_numbers() {
 fn sampler<'a>(limits: &'a SampleLimits, all: u64, taken: &[(u64, u64)]) -> CompressionSampler<'a> {
     let mut sampler = CompressionSampler::new(limits);
     let raw: u64 = taken.iter().map(|(raw, _)| raw).sum::<u64>() * all / taken.len() as u64;
-    let tally = Tally { records: 1, record_bytes: 1000, fpi_count: all, fpi_bytes: raw, fpi_raw_bytes: 8192 * all };
+    let tally = Tally {
+        records: 1,
+        record_bytes: 1000,
+        fpi_count: all,
+        fpi_bytes: raw,
+        fpi_raw_bytes: 8192 * all,
+        span_bytes: 0,
+    };
     sampler.found.written = Written { tally, raw, headers: 0 };
     for (number, (raw, stored)) in (0..).zip(taken) {
         let sizes = Sizes { images: 1, raw: *raw, stored: [*stored; METHODS], headers: [2; METHODS] };

@@ -101,22 +101,23 @@ pub(super) struct GuardCounts {
     pub(super) hints_in_backup: ImageSum,
     /// First changes without an image.
     pub(super) missing: u64,
+    /// Images before the first redo point that is known: no guard is told from another there.
+    pub(super) not_replayed: u64,
     /// Images of first changes whose records may ask for one whatever the LSN of the page.
     pub(super) maybe_always: u64,
-    /// Bytes by which records would be shorter without the images of first changes: images and their headers less the data
-    /// that they stand for.
+    /// Bytes by which records would be shorter without the images of first changes outside base backups: images and their
+    /// headers less the data that they stand for.
     pub(super) saved_first: i64,
-    /// The same for those during base backups.
-    pub(super) saved_in_backup: i64,
 }
 
 /// Bytes of the header of an image in a record.
 pub(super) const IMAGE_HEADER_BYTES: u64 = 5;
 
 impl GuardCounts {
-    /// True when the WAL was written with full-page writes: first changes have images.
+    /// True when the WAL was written with full-page writes: first changes have images. Those during base backups have them
+    /// under any setting.
     pub(super) const fn writes_images(&self) -> bool {
-        self.missing <= self.first.images.saturating_add(self.in_backup.images)
+        self.missing <= self.first.images
     }
 
     /// First changes with an image and others without it, outside base backups: written under more than one guard.
@@ -126,7 +127,11 @@ impl GuardCounts {
 
     /// How sure it is which images a guard writes.
     const fn certainty(&self) -> Certainty {
-        if self.maybe_always > 0 || self.is_mixed() { Certainty::Estimate } else { Certainty::Exact }
+        match () {
+            () if self.maybe_always > 0 || self.is_mixed() => Certainty::Estimate,
+            () if self.not_replayed > 0 => Certainty::AtLeast,
+            () => Certainty::Exact,
+        }
     }
 
     /// Guards beside each other. `dirtied`: blocks that were changed, each once in an interval. `images_for_hints_always`:
@@ -141,7 +146,6 @@ impl GuardCounts {
         let Self { first, in_backup, hints, hints_in_backup, .. } = *self;
         let is_full = self.writes_images();
         let wal_bytes = actual.combined_bytes();
-        let hint_images = if images_for_hints_always { ImageSum::default() } else { hints };
         let hints_off = if images_for_hints_always {
             ImageSum::default()
         } else {
@@ -166,7 +170,7 @@ impl GuardCounts {
                 certainty: Certainty::Exact,
                 wal_certainty: Certainty::Exact,
             };
-            let less = |gone: [ImageSum; 3], saved: i64| GuardColumn {
+            let less = |gone: [ImageSum; 2], saved: i64| GuardColumn {
                 images: gone.iter().fold(unchanged.images, |sum, gone| sum.saturating_sub(gone.images)),
                 image_bytes: gone.iter().fold(unchanged.image_bytes, |sum, gone| sum.saturating_sub(gone.image_bytes)),
                 wal_bytes: wal_bytes.saturating_add_signed(saved.saturating_neg()),
@@ -188,12 +192,8 @@ impl GuardCounts {
                         ..unchanged
                     }
                 }
-                Guard::DoubleWrite => less(
-                    [first, in_backup, hint_images],
-                    saved(hint_images, self.saved_first.saturating_add(self.saved_in_backup)),
-                ),
                 // A base backup switches images on.
-                Guard::Off => less([first, hints_off, ImageSum::default()], saved(hints_off, self.saved_first)),
+                Guard::DoubleWrite | Guard::Off => less([first, hints_off], saved(hints_off, self.saved_first)),
             }
         };
         Protection {

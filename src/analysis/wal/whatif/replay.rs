@@ -44,7 +44,6 @@ pub(super) struct Replay {
     unexplained: UnexplainedImages,
     replayed_from: Option<Lsn>,
     not_replayed_bytes: u64,
-    not_replayed_images: u64,
     run_start: Option<Lsn>,
     is_begun: bool,
     tally: Tally,
@@ -108,7 +107,6 @@ impl Replay {
             unexplained: UnexplainedImages::default(),
             replayed_from: None,
             not_replayed_bytes: 0,
-            not_replayed_images: 0,
             run_start: None,
             is_begun: false,
             tally: Tally::default(),
@@ -333,28 +331,29 @@ impl Replay {
             self.hints.all.add(u64::from(bytes));
             // Whether a later change would have had an image instead follows from the redo point and the settings there.
             self.hints_unsure |= self.redo_lsn.is_none();
-            self.guards.hints.add(bytes);
-            if touch.in_backup() {
+            if self.is_begun {
+                self.guards.hints.add(bytes);
+            }
+            if self.is_begun && touch.in_backup() {
                 self.guards.hints_in_backup.add(bytes);
             }
-        } else {
-            let (sum, saved) = if touch.in_backup() {
-                (&mut self.guards.in_backup, &mut self.guards.saved_in_backup)
+        } else if self.is_begun {
+            if touch.in_backup() {
+                self.guards.in_backup.add(bytes);
             } else {
-                (&mut self.guards.first, &mut self.guards.saved_first)
-            };
-            sum.add(bytes);
+                self.guards.first.add(bytes);
+                self.guards.saved_first = self.guards.saved_first.saturating_add(wal_bytes);
+            }
             if !never_forced {
                 self.guards.maybe_always = self.guards.maybe_always.saturating_add(1);
             }
-            *saved = saved.saturating_add(wal_bytes);
         }
         if self.is_begun {
             let (before, maybe_later) = (old.touched_at(), old.maybe_later());
             let image = OrdinaryImage { lsn: at, before, maybe_later, bytes, wal_bytes };
             self.spacing.image(&image, self.redo_lsn.unwrap_or_default());
         } else {
-            self.not_replayed_images = self.not_replayed_images.saturating_add(1);
+            self.guards.not_replayed = self.guards.not_replayed.saturating_add(1);
         }
     }
 
@@ -415,7 +414,7 @@ impl Replay {
         };
         let open = OpenImages {
             more_hints: self.hints.all.images > 0,
-            not_replayed: self.not_replayed_images > 0,
+            not_replayed: self.guards.not_replayed > 0,
             maybe_always: self.guards.maybe_always > 0,
         };
         let mut spacing = self.spacing.rows(&tally, seconds, open);

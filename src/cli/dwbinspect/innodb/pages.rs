@@ -9,14 +9,16 @@ use strum::VariantArray;
 use super::DirectoryArgs;
 use crate::analysis::innodb::compare::InnodbComparison;
 use crate::analysis::innodb::judge::{HeldImage, InnodbPage};
+use crate::analysis::innodb::rules::DAMAGED_PAGES;
+use crate::analysis::verdict::answer::Answer;
 use crate::cli::context::{OutputArgs, QuietArg};
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::work::{ByteBar, ProgressArg};
 use crate::inspect::innodb::check::{InnodbExamination, innodb_check, innodb_page, innodb_verify};
 use crate::output::closing::Closing;
 use crate::output::innodb_text::{
-    NOT_PREDICTED, write_bad_pages, write_held, write_innodb_page, write_instance, write_judged, write_page_types,
-    write_scanned,
+    NOT_PREDICTED, innodb_headline, innodb_steps, write_bad_pages, write_innodb_page, write_innodb_steps,
+    write_instance, write_judged, write_log_state, write_page_types, write_scanned,
 };
 use crate::output::json::Item;
 use crate::output::json::innodb::{
@@ -70,26 +72,44 @@ pub(super) fn check(args: &CheckArgs, out: &mut dyn Write) -> Result<Outcome, St
     let bar = ByteBar::new(args.progress);
     let mut examined = innodb_check(&args.directory.request(), args.all, &|done, total| bar.at(done, total))?;
     drop(bar);
-    let closing = Closing::new(std::mem::take(&mut examined.findings), &examined.coverage);
+    let findings = std::mem::take(&mut examined.findings);
+    let answer = Answer::of_findings(&findings, &examined.coverage);
     let setting = examined.source.setting();
     if let Some(format) = args.output.machine() {
+        let closing = Closing::new(findings, &examined.coverage);
         let rows = examined.all().map(|page| Item::InnodbPage(setting.page_row(page)));
         let closing = (closing, fields(&examined));
         return args.directory.write_rows(out, (format, PAGES), "innodb check", rows, closing);
     }
     let layout = args.output.layout();
     let pages: Vec<&InnodbPage> = examined.all().collect();
-    write_instance(out, layout, &args.directory.shown(), setting, &examined.content.counts)?;
-    writeln!(out)?;
-    write_scanned(out, layout, &examined.scan.counts)?;
-    write_judged(out, layout, setting, &pages)?;
+    // The answer counts damaged pages.
+    let others = findings.into_iter().filter(|finding| !finding.is(&DAMAGED_PAGES)).collect();
+    let closing = Closing::new(others, &examined.coverage).answering(answer);
+    let head = innodb_headline(&examined.pages, &examined.scan.counts, answer);
+    let mut text = Vec::new();
+    head.write(&mut text, layout)?;
+    let is_complete = examined.coverage.skipped.is_empty();
+    write_innodb_steps(
+        &mut text,
+        layout,
+        &innodb_steps(&examined.pages, is_complete, &args.directory.request().arguments()),
+    )?;
+    write_judged(&mut text, layout, setting, &pages)?;
+    closing.write_text(&mut text, layout)?;
+    writeln!(text)?;
+    let shown = args.directory.shown();
+    write_instance(&mut text, layout, ("Evidence", &shown), setting, &examined.content.counts)?;
+    write_log_state(&mut text, layout, (examined.end, examined.is_shut_down()))?;
+    write_scanned(&mut text, layout, &examined.scan.counts)?;
     if args.explain {
         for page in &pages {
-            write_innodb_page(out, layout, setting, page)?;
+            write_innodb_page(&mut text, layout, setting, page)?;
         }
     }
-    closing.write_text(out, layout)?;
-    write_held(out, layout, &pages, (examined.end, examined.is_shut_down()))?;
+    let lines = text.iter().filter(|byte| **byte == b'\n').count();
+    out.write_all(&text)?;
+    head.write_end(out, layout, lines)?;
     out.flush()?;
     Ok(closing.answer().into())
 }

@@ -23,7 +23,7 @@ use crate::parsers::error::ParseError;
 use crate::parsers::wal::block::Keep;
 use crate::parsers::wal::payload::PgTimestamp;
 use crate::report::Finding;
-use crate::types::Lsn;
+use crate::types::{Geometry, Lsn};
 
 /// What lines stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,7 +187,8 @@ impl Lines {
                     watch,
                     |_| BucketCounter::new(width_us, None),
                     |part| {
-                        self.take_times(set.segments()[part.index].start_lsn.max(plan.start_lsn), part);
+                        let begin = set.segments()[part.index].start_lsn.max(plan.start_lsn);
+                        self.take_times(begin, part, set.geometry());
                         Ok(())
                     },
                 )
@@ -225,11 +226,11 @@ impl Lines {
         }
     }
 
-    fn take_times(&mut self, begin: Lsn, part: &mut SegmentRead<BucketCounter>) {
+    fn take_times(&mut self, begin: Lsn, part: &mut SegmentRead<BucketCounter>, geometry: Geometry) {
         let start = self.next.unwrap_or(begin);
         let Some(end_lsn) = self.reach(&part.extent) else { return };
         self.counted.total.add(&part.found.tally);
-        self.counted.add_stretch(start, end_lsn);
+        self.counted.add_stretch(start, end_lsn, geometry);
         self.undecoded.extend(part.found.undecoded.0.take());
         if let Kind::Buckets(buckets) = &mut self.kind {
             buckets.push(&mut part.found);

@@ -1,6 +1,7 @@
 //! The report on some WAL: how much of it is full-page images, when they were written, of what, why, and what other
 //! settings would have made of it.
 
+mod bill;
 mod dirtied;
 mod groups;
 mod settings;
@@ -10,9 +11,13 @@ mod what_if;
 use super::Provenance;
 use super::closing::{findings_section, origin, skipped_box};
 use crate::analysis::verdict::answer::Answer;
+use crate::analysis::wal::bill::WalBill;
 use crate::analysis::wal::dwb_size::DirtiedInterval;
 use crate::analysis::wal::group_rows::RelationFigures;
 use crate::analysis::wal::interval::Interval;
+use crate::analysis::wal::likely_cause::LikelyCause;
+use crate::analysis::wal::overview::Overview;
+use crate::analysis::wal::savings::Savings;
 use crate::analysis::wal::since_redo::SinceRedo;
 use crate::analysis::wal::tally::Tally;
 use crate::analysis::wal::whatif::WhatIf;
@@ -28,6 +33,13 @@ pub(crate) struct WalReport<'a> {
     pub origin: Vec<(&'static str, String)>,
     pub closing: &'a Closing,
     pub total: Tally,
+    pub overview: Overview,
+    /// Every byte by what it is.
+    pub bill: Option<&'a WalBill>,
+    /// What each remedy would have saved.
+    pub savings: &'a Savings,
+    /// Relations with the most bytes, images and others.
+    pub costly: Vec<CostlyRelation>,
     /// Bytes of WAL that they lie in.
     pub wal_bytes: u64,
     pub intervals: &'a [Interval],
@@ -61,6 +73,16 @@ pub(crate) struct RelationRow {
     pub figures: Option<RelationFigures>,
 }
 
+/// A relation by all its bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct CostlyRelation {
+    pub name: String,
+    pub tally: Tally,
+    /// The type of record that most of its bytes are in.
+    pub main_record: Option<String>,
+    pub likely_cause: Option<LikelyCause>,
+}
+
 /// Names of all plots that a report may have.
 pub(crate) const PLOT_NAMES: [&str; 9] = [
     "bytes",
@@ -79,6 +101,7 @@ impl WalReport<'_> {
     pub fn document(&self) -> Document {
         let body = Blocks::of(|main| {
             skipped_box(main, self.closing, "The rest of the report does not cover them.", "stats");
+            main.section("bill", "Where the WAL goes, and what to do", |inner| self.write_bill(inner));
             self.write_summary(main);
             main.section("share", "Images over time", |inner| self.write_intervals(inner));
             main.section("decay", "After checkpoints", |inner| {
