@@ -441,7 +441,7 @@ fn newer_release(unknown: UnknownVersion) -> String {
              intact (its CRC is valid): leave it as it is, and do not run pg_resetwal."
         ),
         UnknownVersion::Control { version, is_signed: false } => format!(
-            "Use a newer release of this program: it does not know version {version} of pg_control, and cannot tell \
+            "Use a newer release of this program: it does not know version {version} of pg_control, and cannot say \
              whether the file is intact. It is probably only newer than this program: leave it as it is, and do not \
              run pg_resetwal."
         ),

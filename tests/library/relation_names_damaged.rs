@@ -92,7 +92,7 @@ fn broken_page_gives_no_names_and_is_reported_with_its_block() {
                 let at = usize::from(u16::from_le_bytes([page[14], page[15]]));
                 page[at + 22] = 8;
             },
-            "t_hoff 8 lies inside the tuple header",
+            "t_hoff 8 is inside the tuple header",
         ),
     ];
     let (_keep, data) = copy(17);

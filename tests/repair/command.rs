@@ -419,7 +419,7 @@ fn undo_refuses_pages_that_changed_and_damaged_journals() {
     let (manifest, aside) = (copy.journal().join("journal.json"), copy.temporary.path().join("aside"));
     fs::rename(&manifest, &aside).expect("move");
     let ran = copy.undo();
-    assert!(ran.status == 2 && ran.stderr.contains("6 pages were overwritten"), "{}", ran.stderr);
+    assert!(ran.status == 2 && ran.stderr.contains("6 pages that were overwritten"), "{}", ran.stderr);
     fs::rename(&aside, &manifest).expect("move");
     // A log that nothing can be added to, and that would block whoever opens it.
     let log = copy.journal().join("audit.ndjson");

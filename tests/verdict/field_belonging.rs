@@ -59,7 +59,7 @@ fn one_row_with_a_multixact_of_the_future_is_named_by_block_and_item() {
     let verify = dwbinspect(&["verify", "--format", "ndjson", arg(&data)]);
     let found = verify.of_type("finding").into_iter().find(|found| found["kind"] == "row_multixact").unwrap();
     assert_eq!((found["file"].as_str(), found["offset"].as_str()), (Some("base/5/16384"), Some("0x6000")), "{found}");
-    assert!(found["what"].to_string().contains("block 3 item 5 names 3430008"), "{found}");
+    assert!(found["what"].to_string().contains("block 3 item 5 has 3430008"), "{found}");
 }
 
 /// `page` of this block: findings with a file and what is said of the page.

@@ -427,7 +427,7 @@ fn names_of_another_cluster_are_refused() {
         assert_eq!((ran.status, ran.stdout.as_str()), (2, ""), "{command:?}");
         // The WAL's, as pg_controldata of the fixture and every first page of a segment tell it.
         assert!(
-            ran.stderr.contains("of another cluster") && ran.stderr.contains("7710336502487488329"),
+            ran.stderr.contains("belongs to another cluster") && ran.stderr.contains("7710336502487488329"),
             "{}",
             ran.stderr
         );

@@ -399,7 +399,7 @@ fn status_and_counts_are_those_of_all_that_was_said() {
                 );
             }
             "csv" => assert!(ran.stdout.lines().all(|line| line.split(',').count() >= 20), "{}", ran.stdout),
-            _ => assert!(ran.stdout.contains("problem") && ran.stdout.contains("total"), "{}", ran.stdout),
+            _ => assert!(ran.stdout.contains("is damaged") && ran.stdout.contains("total"), "{}", ran.stdout),
         }
     }
 }

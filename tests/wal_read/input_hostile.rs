@@ -122,7 +122,7 @@ fn compressed_segment_that_does_not_end_is_read_to_one_byte_more() {
     let set = open_in_place(&place);
     let started = std::time::Instant::now();
     let (bytes, error) = read_index(&set, 1).unwrap_err();
-    assert!(bytes == many()[&name] && error.contains("goes on after the 1048576 bytes"), "{error}");
+    assert!(bytes == many()[&name] && error.contains("continues after the 1048576 bytes"), "{error}");
     assert!(started.elapsed().as_millis() < 500);
     let mut reader = set.reader(1).unwrap();
     let error = loop {

@@ -169,7 +169,7 @@ fn without_the_history_file_older_timelines_are_not_examined() {
     let skipped = ran.of_type("skipped");
     assert!(skipped.len() == 1 && skipped[0]["cause"] == "wal_other_timeline", "{skipped:?}");
     let reason = skipped[0]["reason"].as_str().unwrap();
-    let named = "7 segments (000000010000000000000008 to 00000001000000000000000E) not examined";
+    let named = "7 segments (000000010000000000000008 to 00000001000000000000000E) not checked";
     assert!(reason.contains(named) && reason.contains("00000002.history"), "{reason}");
     // The timeline began in segment 0F: from there on nothing of it can be missing.
     let text = fs::read_to_string(repository().join("expected/records.txt")).unwrap();
