@@ -8,7 +8,7 @@ use super::figures::{duration, megabytes, percent, rate, signed_size, size, size
 use super::json::time_text;
 use super::relation_columns::{cure_words, kind_words, likely_cause_words};
 use super::table::{Fit, plain_table, write_fitted};
-use super::text::{Layout, wrapped};
+use super::text::{Layout, wrapped, wrapping};
 use super::whatif_text::{setting_size, setting_time};
 use super::words::certainty::ForSameWork;
 use crate::analysis::wal::bill::{BillPart, BillRow, SwitchRhythm, WalBill};
@@ -50,7 +50,9 @@ pub(crate) fn write_overview(out: &mut dyn Write, layout: Layout, overview: &Ove
         true => writeln!(out, "{}", layout.paint.heading(&line))?,
         false => {
             for part in [when, wal, checkpoints] {
-                writeln!(out, "{}", layout.paint.heading(&part))?;
+                for line in textwrap::wrap(&part, wrapping(usize::from(layout.width))) {
+                    writeln!(out, "{}", layout.paint.heading(&line))?;
+                }
             }
         }
     }

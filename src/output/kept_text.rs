@@ -6,7 +6,7 @@ use super::escape::printable;
 use super::figures::{size, size_words};
 use super::prometheus::{family, label_set};
 use super::table::{Fit, plain_table, write_fitted};
-use super::text::{Layout, wrapped};
+use super::text::{Layout, wrapped, wrapping};
 use crate::analysis::wal::kept::{Keeper, Kept, KeptWal};
 
 /// Who keeps segments.
@@ -58,7 +58,10 @@ pub(crate) fn write_kept(
 ) -> io::Result<()> {
     let last = wal.last.as_ref().map_or_else(String::new, |last| format!(", written up to {last}"));
     let heading = format!("pg_wal: {} segments, {}{last}", wal.segments, size_words(wal.bytes));
-    writeln!(out, "{}\n", layout.paint.heading(&heading))?;
+    for line in textwrap::wrap(&heading, wrapping(usize::from(layout.width))) {
+        writeln!(out, "{}", layout.paint.heading(&line))?;
+    }
+    writeln!(out)?;
     let mut table = plain_table(&["kept by", "keeps", "alone", "back", "oldest segment"]);
     for row in &wal.rows {
         let mut who = keeper_words(&row.keeper);

@@ -63,7 +63,8 @@ fn figures_are_those_of_the_commands_that_stand_alone() {
         let guards = rows(&what_if, "guards");
         let [full, double] = ["full_page_writes", "double_write"].map(|name| row_with(guards, "guard", &json!(name)));
         let double_write = savings.iter().find(|row| row["remedy"] == "double_write");
-        assert_eq!(double_write.is_some(), full["is_actual"] == true, "{major}");
+        // Neither a patch nor a fork of an older major has a buffer.
+        assert_eq!(double_write.is_some(), full["is_actual"] == true && major >= 18, "{major}");
         if let Some(saving) = double_write {
             let less = full["image_bytes"].as_i64().unwrap() - double["image_bytes"].as_i64().unwrap();
             assert_eq!(
@@ -90,6 +91,8 @@ fn figures_are_those_of_the_commands_that_stand_alone() {
         for group in groups {
             let mut counted = group.clone();
             let row = counted.as_object_mut().unwrap();
+            // Of a data directory, names are shown unasked.
+            row.remove("relation");
             let main = row.remove("main_record").unwrap();
             let bytes = row.remove("main_record_bytes").unwrap().as_u64().unwrap();
             assert!(main.as_str().unwrap().contains('/') && bytes <= row["combined_bytes"].as_u64().unwrap());
