@@ -99,8 +99,12 @@ pub(crate) fn kept_sentence(wal: &KeptWal) -> String {
     let all = format!("pg_wal has {} segments, {}", wal.segments, size_words(wal.bytes));
     match most(wal) {
         Some(row) => {
-            let (who, alone) = (keeper_words(&row.keeper), size_words(row.alone_bytes));
-            format!("{all}: {alone} for {who} alone. pg_walfpi kept shows all")
+            let alone = size_words(row.alone_bytes);
+            let what = match &row.keeper {
+                Keeper::Nothing => format!("nothing keeps {alone} of it, which goes at the next checkpoint"),
+                keeper => format!("{alone} for {} alone", keeper_words(keeper)),
+            };
+            format!("{all}: {what}. pg_walfpi kept shows all")
         }
         None if wal.rows.iter().any(|row| row.keeper != Keeper::Recycled && row.bytes > 0) => {
             let keepers = wal.rows.iter().filter(|row| row.keeper != Keeper::Recycled && row.bytes > 0);
