@@ -7,9 +7,9 @@ use textwrap::core::display_width;
 use super::figures::{duration, megabytes, percent, rate, signed_size, size, size_words};
 use super::json::time_text;
 use super::relation_columns::{cure_words, kind_words, likely_cause_words};
+use super::remedy_words::{remedy_words, setting_size};
 use super::table::{Fit, plain_table, write_fitted};
-use super::text::{Layout, wrapped};
-use super::whatif_text::{setting_size, setting_time};
+use super::text::{Layout, wrapped, wrapping};
 use super::words::certainty::ForSameWork;
 use crate::analysis::wal::bill::{BillPart, BillRow, SwitchRhythm, WalBill};
 use crate::analysis::wal::certainty::Certainty;
@@ -50,7 +50,9 @@ pub(crate) fn write_overview(out: &mut dyn Write, layout: Layout, overview: &Ove
         true => writeln!(out, "{}", layout.paint.heading(&line))?,
         false => {
             for part in [when, wal, checkpoints] {
-                writeln!(out, "{}", layout.paint.heading(&part))?;
+                for line in textwrap::wrap(&part, wrapping(usize::from(layout.width))) {
+                    writeln!(out, "{}", layout.paint.heading(&line))?;
+                }
             }
         }
     }
@@ -174,19 +176,6 @@ pub(super) fn how_sure(saving: &Saving) -> String {
         // Fewer checkpoints save images on top of it.
         (true, _) => Certainty::AtLeast.to_string(),
         (false, certainty) => ForSameWork(certainty).to_string(),
-    }
-}
-
-pub(crate) fn remedy_words(remedy: &Remedy) -> String {
-    match remedy {
-        Remedy::FewerCheckpoints { max_wal_size, timeout, .. } => {
-            format!("max_wal_size = {}, checkpoint_timeout = {}", setting_size(*max_wal_size), setting_time(*timeout))
-        }
-        Remedy::Compression { best, .. } => format!("wal_compression = {}", best.setting.code()),
-        Remedy::DoubleWrite { .. } => "double write buffer (patched server)".to_owned(),
-        Remedy::NoHints { .. } => "wal_log_hints = off, no data checksums".to_owned(),
-        Remedy::ArchiveTimeout { seconds, .. } => format!("archive_timeout = {}", setting_time(*seconds)),
-        Remedy::ReplicaIdentity { .. } => "REPLICA IDENTITY DEFAULT or USING INDEX".to_owned(),
     }
 }
 

@@ -2,52 +2,12 @@
 
 use std::io::{self, Write};
 
-use super::escape::printable;
 use super::figures::{size, size_words};
+use super::kept_words::{drop_command, keeper_words, release_words};
 use super::prometheus::{family, label_set};
 use super::table::{Fit, plain_table, write_fitted};
-use super::text::{Layout, wrapped};
+use super::text::{Layout, wrapped, wrapping};
 use crate::analysis::wal::kept::{Keeper, Kept, KeptWal};
-
-/// Who keeps segments.
-pub(crate) fn keeper_words(keeper: &Keeper) -> String {
-    match keeper {
-        Keeper::Checkpoint => "recovery from the last checkpoint".to_owned(),
-        Keeper::Slot { name, is_logical, is_temporary, is_invalidated } => {
-            let kind = if *is_logical { "logical" } else { "physical" };
-            let temporary = if *is_temporary { ", temporary" } else { "" };
-            let invalidated = if *is_invalidated { ", invalidated" } else { "" };
-            format!("slot {} ({kind}{temporary}{invalidated})", printable(name))
-        }
-        Keeper::Archiver => "archiver (.ready)".to_owned(),
-        Keeper::KeepSize => "wal_keep_size".to_owned(),
-        Keeper::Summarizer => "WAL summarizer".to_owned(),
-        Keeper::Recycled => "kept for reuse".to_owned(),
-        Keeper::Nothing => "nothing".to_owned(),
-    }
-}
-
-/// What makes it let go.
-pub(crate) fn release_words(keeper: &Keeper) -> String {
-    match keeper {
-        Keeper::Checkpoint => "CHECKPOINT".to_owned(),
-        Keeper::Slot { is_invalidated: true, .. } => "holds nothing; drop it".to_owned(),
-        Keeper::Slot { name, is_temporary: true, .. } => format!("end the session that made slot {}", printable(name)),
-        Keeper::Slot { .. } => {
-            "let its consumer catch up; drop it only if pg_replication_slots shows active = f and no consumer needs it"
-                .to_owned()
-        }
-        Keeper::Archiver => "make archive_command succeed: see pg_stat_archiver and the server log".to_owned(),
-        Keeper::KeepSize => "set a lower wal_keep_size, reload, CHECKPOINT".to_owned(),
-        Keeper::Summarizer => "let the summarizer catch up, or set summarize_wal = off".to_owned(),
-        Keeper::Recycled => "set a lower min_wal_size; a few go with each checkpoint".to_owned(),
-        Keeper::Nothing => "CHECKPOINT".to_owned(),
-    }
-}
-
-fn drop_command(slot: &str) -> String {
-    format!("SELECT pg_drop_replication_slot('{}');", printable(slot).replace('\'', "''"))
-}
 
 /// Writes all that keeps segments. `ready_since`: when the archiver stopped, in words.
 pub(crate) fn write_kept(
@@ -58,7 +18,10 @@ pub(crate) fn write_kept(
 ) -> io::Result<()> {
     let last = wal.last.as_ref().map_or_else(String::new, |last| format!(", written up to {last}"));
     let heading = format!("pg_wal: {} segments, {}{last}", wal.segments, size_words(wal.bytes));
-    writeln!(out, "{}\n", layout.paint.heading(&heading))?;
+    for line in textwrap::wrap(&heading, wrapping(usize::from(layout.width))) {
+        writeln!(out, "{}", layout.paint.heading(&line))?;
+    }
+    writeln!(out)?;
     let mut table = plain_table(&["kept by", "keeps", "alone", "back", "oldest segment"]);
     for row in &wal.rows {
         let mut who = keeper_words(&row.keeper);
@@ -89,31 +52,6 @@ pub(crate) fn write_kept(
 
 fn since(ready_since: Option<&str>) -> String {
     ready_since.map_or_else(String::new, |time| format!(" since {time}"))
-}
-
-/// What keeps most of `pg_wal`, in one sentence.
-pub(crate) fn kept_sentence(wal: &KeptWal) -> String {
-    let all = format!("pg_wal has {} segments, {}", wal.segments, size_words(wal.bytes));
-    match most(wal) {
-        Some(row) => {
-            let (who, alone) = (keeper_words(&row.keeper), size_words(row.alone_bytes));
-            format!("{all}: {alone} for {who} alone. pg_walfpi kept shows all")
-        }
-        None if wal.rows.iter().any(|row| row.keeper != Keeper::Recycled && row.bytes > 0) => {
-            let keepers = wal.rows.iter().filter(|row| row.keeper != Keeper::Recycled && row.bytes > 0);
-            let names: Vec<String> = keepers.map(|row| keeper_words(&row.keeper)).collect();
-            format!(
-                "{all}, kept by {}; each old one by more than one of them. pg_walfpi kept shows all",
-                names.join(", ")
-            )
-        }
-        None => all,
-    }
-}
-
-/// What keeps most alone, where anything does.
-pub(crate) fn most(wal: &KeptWal) -> Option<&Kept> {
-    wal.rows.iter().find(|row| row.alone_bytes > 0 && row.keeper != Keeper::Recycled)
 }
 
 /// Writes metrics for Prometheus.

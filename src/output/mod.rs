@@ -29,7 +29,9 @@ pub(crate) mod history_text;
 #[cfg(feature = "tables")]
 pub(crate) mod innodb_text;
 pub mod json;
+#[cfg(feature = "tables")]
 pub(crate) mod kept_text;
+pub(crate) mod kept_words;
 pub(crate) mod markup;
 pub mod next_step_text;
 pub(crate) mod page_change_text;
@@ -49,6 +51,7 @@ pub mod prometheus;
 pub mod record_text;
 pub(crate) mod relation_columns;
 mod relation_steps;
+pub(crate) mod remedy_words;
 #[cfg(feature = "tables")]
 pub mod report;
 pub mod salvage_text;

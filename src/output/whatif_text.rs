@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::figures::{duration, percent, size, size_words};
+use super::remedy_words::{setting_size, setting_time};
 use super::table::{Fit, plain_table, write_fitted};
 use super::text::{Layout, wrapped};
 use super::words::certainty::ForSameWork;
@@ -23,22 +24,6 @@ fn bar(value: u64, longest: u64) -> String {
     let mut bar = "█".repeat(whole);
     bar.extend(rest.checked_sub(1).map(|index| PARTS[index]));
     bar
-}
-
-/// A number of bytes as a setting is written: in the largest unit that leaves no fraction.
-pub(super) fn setting_size(bytes: u64) -> String {
-    const UNITS: [(u32, &str); 4] = [(40, "TB"), (30, "GB"), (20, "MB"), (10, "kB")];
-    let unit = UNITS.into_iter().find(|(shift, _)| bytes > 0 && bytes.trailing_zeros() >= *shift);
-    unit.map_or_else(|| format!("{bytes}B"), |(shift, unit)| format!("{}{unit}", bytes >> shift))
-}
-
-/// A number of seconds as a setting is written.
-pub(super) fn setting_time(seconds: u32) -> String {
-    match seconds {
-        hours if hours > 0 && hours.is_multiple_of(3600) => format!("{}h", hours / 3600),
-        minutes if minutes > 0 && minutes.is_multiple_of(60) => format!("{}min", minutes / 60),
-        seconds => format!("{seconds}s"),
-    }
 }
 
 pub(super) fn setting_name(spacing: Spacing) -> String {

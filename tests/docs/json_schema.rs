@@ -16,11 +16,15 @@ fn walfpi(args: &[&str]) -> Ran {
 
 /// Fields of summaries that have a value only where something is that the clusters of this test have not: the end of a base
 /// backup, unlogged relations in a journal, checksums that cannot be judged, a knee.
-const WITHOUT_CASE: [(&str, &str); 4] = [
+const WITHOUT_CASE: [(&str, &str); 7] = [
     ("summary of check", "backup_end"),
     ("summary of undo", "unlogged"),
     ("summary of verify", "checksums_not_judged"),
     ("summary of whatif", "knee_max_wal_size_bytes"),
+    // Of WAL of several GB.
+    ("saving", "replay_bytes_max"),
+    ("saving", "replay_seconds_max"),
+    ("summary of kept", "max_slot_wal_keep_bytes"),
 ];
 
 /// Fields of images that a server built.
@@ -302,6 +306,12 @@ fn every_line_has_the_documented_fields() {
     checker.output(&walfpi(&["whatif", "--checkpoint-timeout", "1s", "--format", "ndjson", arg(&wal)]), "whatif");
     checker.output(&walfpi(&["whatif", "--format", "ndjson", arg(&wal)]), "whatif");
     checker.output(&walfpi(&["advise", "--sample", "20", "--format", "ndjson", arg(&wal)]), "advise");
+    checker.output(&walfpi(&["stats", "--by", "time,relation", "--format", "ndjson", arg(&wal)]), "stats by time");
+    let switched = unpack::unpack("field/wal-archive-timeout").unwrap().join("arch1");
+    checker.output(&walfpi(&["advise", "--no-compression", "--format", "ndjson", arg(&switched)]), "advise");
+    let kept = unpack::unpack("field/wal-kept").unwrap().join("data");
+    checker.output(&walfpi(&["advise", "--no-compression", "--format", "ndjson", arg(&kept)]), "advise");
+    checker.output(&walfpi(&["kept", "--format", "ndjson", arg(&kept)]), "kept");
     let tables = out.path().join("tables");
     let export = ["export", "--table", "images", "--format", "ndjson", "-o", arg(&tables), arg(&wal)];
     checker.output(&walfpi(&export), "export");

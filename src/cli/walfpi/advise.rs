@@ -23,7 +23,7 @@ use crate::output::json::bill::BillJson;
 use crate::output::json::savings::{SAVING_COLUMNS, SavingJson};
 use crate::output::json::wal::{Naming, group_row};
 use crate::output::json::{Item, lsn_text, time_text};
-use crate::output::kept_text::{keeper_words, kept_sentence, most};
+use crate::output::kept_words::{keeper_words, kept_sentence, most};
 use crate::output::sink::CsvShape;
 use crate::output::text::wrapped;
 use crate::output::wal_columns::put_tally;

@@ -11,6 +11,7 @@ use crate::analysis::wal::cause::{Cause, CauseClassifier, OldLsns, OpenCauses};
 use crate::analysis::wal::cause_facts::{CauseFacts, FactsFold, SegmentFacts};
 use crate::analysis::wal::collect::{collect_run, end_of_part};
 use crate::analysis::wal::hidden_redo::{HiddenRedo, RedoInForce};
+use crate::analysis::wal::interval::Interval;
 use crate::analysis::wal::lost::Resync;
 use crate::analysis::wal::partial::{Counter, ScanPlan};
 use crate::analysis::wal::redo_points::RedoPoints;
@@ -299,6 +300,19 @@ pub(super) fn redo_points(
     }
     let mut points: Vec<RedoInForce> = named.into_iter().map(RedoInForce::known).collect();
     points.extend(hidden.into_iter().map(RedoInForce::from));
+    points.sort_unstable();
+    points.dedup();
+    points
+}
+
+/// Redo points of all WAL that was counted by interval, ascending.
+pub(super) fn redo_points_of(set: &WalSet, intervals: &[Interval]) -> Vec<RedoInForce> {
+    let of_control = checkpoint_in_control(set).map(|point| point.redo_lsn);
+    let named: Vec<Lsn> = intervals.iter().filter_map(|interval| interval.redo_lsn).chain(of_control).collect();
+    let is_named = |point: &HiddenRedo| named.iter().any(|lsn| *lsn > point.after && *lsn <= point.before);
+    let hidden = intervals.iter().filter_map(|interval| interval.hidden).filter(|point| !is_named(point));
+    let mut points: Vec<RedoInForce> = hidden.map(RedoInForce::from).collect();
+    points.extend(named.iter().copied().map(RedoInForce::known));
     points.sort_unstable();
     points.dedup();
     points

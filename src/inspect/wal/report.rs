@@ -3,6 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::advise::{AdvisedRelation, Surveyed, bill_and_savings, overview_of};
+use super::images::redo_points_of;
 use super::names::NameLookup;
 use super::request::WalRequest;
 use super::source::WalSource;
@@ -60,7 +61,8 @@ pub(crate) fn wal_report(request: &WalReportRequest, watch: WatchWal<'_>) -> Res
     what_if.spacing.retain(|row| !matches!(row.spacing, Spacing::Both { .. }));
     let pair = Grouping::pair(GroupBy::Relation, GroupBy::Cause);
     let grouped = source.once_more(|source| source.count(Some(pair), jobs, watch));
-    let dirtied = source.once_more(|source| source.dirtied(jobs, watch).0);
+    let redo_points = redo_points_of(&source.set, &counts.intervals);
+    let dirtied = source.once_more(|source| source.dirtied_between(&redo_points, jobs, watch).0);
     let what_if = (!source.coverage.is_interrupted()).then_some(what_if);
     if by_relation.has_unnamed(&names) {
         source.find_names(&mut names, jobs);

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::scalars::{KeeperWord, LsnText};
 use crate::analysis::wal::kept::{Keeper, Kept};
-use crate::output::kept_text::release_words;
+use crate::output::kept_words::release_words;
 
 /// Fields of a row, in the order of CSV.
 pub(crate) const KEPT_COLUMNS: &[&str] = &[

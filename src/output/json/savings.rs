@@ -8,7 +8,7 @@ use super::scalars::{CertaintyWord, ImageCompression, SavingRemedy};
 use crate::analysis::wal::overview::Overview;
 use crate::analysis::wal::savings::{Remedy, Saving};
 use crate::analysis::wal::whatif::compression::CompressionRow;
-use crate::output::advise_text::remedy_words;
+use crate::output::remedy_words::remedy_words;
 
 /// Fields of a saving, in the order of CSV.
 pub(crate) const SAVING_COLUMNS: &[&str] = &[

@@ -3,10 +3,11 @@
 use super::{CostlyRelation, WalReport, exact, share_of};
 use crate::analysis::wal::bill::BillRow;
 use crate::analysis::wal::savings::Saving;
-use crate::output::advise_text::{bill_words, how_sure, rates, remedy_words, why};
+use crate::output::advise_text::{bill_words, how_sure, rates, why};
 use crate::output::document::{Blocks, Span};
 use crate::output::figures::{percent, size};
 use crate::output::relation_columns::likely_cause_words;
+use crate::output::remedy_words::remedy_words;
 
 impl WalReport<'_> {
     pub(super) fn write_bill(&self, to: &mut Blocks) {
