@@ -93,7 +93,8 @@ fn wal_facts(opened: &Salvage, request: &SalvageRequest) -> Result<WalFacts, Ins
     let mut coverage = Coverage::default();
     let told = (&mut Vec::new(), &mut coverage);
     let go_on = |_: u64| ControlFlow::Continue(());
-    let sources = WalSources::open((root, Some(control), Some(redo_lsn)), &request.wal, told, &|_, _| ControlFlow::Continue(()));
+    let sources =
+        WalSources::open((root, Some(control), Some(redo_lsn)), &request.wal, told, &|_, _| ControlFlow::Continue(()));
     let sources = match sources {
         Ok(sources) => sources,
         Err(error) if !request.wal.is_empty() => return Err(error),
@@ -110,10 +111,16 @@ fn wal_facts(opened: &Salvage, request: &SalvageRequest) -> Result<WalFacts, Ins
     let Some(run) = set.runs().into_iter().find(holds) else { return Ok(facts) };
     let stretch = Stretch { set, run: run.clone(), start_lsn: redo_lsn, end_lsn: Lsn(u64::MAX), keep: Keep::Blocks };
     let mut read = RowFacts::default();
-    let walk = collect_run(&stretch, request.jobs.max(1), &go_on, |_| RowFacts::default(), |part| {
-        read.append(std::mem::take(&mut part.found));
-        Ok(())
-    });
+    let walk = collect_run(
+        &stretch,
+        request.jobs.max(1),
+        &go_on,
+        |_| RowFacts::default(),
+        |part| {
+            read.append(std::mem::take(&mut part.found));
+            Ok(())
+        },
+    );
     let Ok(walk) = walk else { return Ok(facts) };
     let begins = walk.extent.first_lsn == Some(redo_lsn);
     let ends = walk.error.is_none() && walk.end.as_ref().is_some_and(|end| ends_in_last_file(set, &run, end));

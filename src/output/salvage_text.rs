@@ -73,8 +73,11 @@ const fn why_words(why: Why) -> &'static str {
 /// The answer for the exit status: something uncertain, something missing, or neither.
 #[must_use]
 pub fn answer(report: &SalvageReport) -> Answer {
-    let is_uncertain = |table: &TableReport| table.uncertain > 0 || table.problem.is_some() || table.is_guessed || table.unreadable > 0;
-    let is_missing = |table: &TableReport| !table.lost_pages.is_empty() || table.toast_lost > 0 || table.not_printed > 0;
+    let is_uncertain = |table: &TableReport| {
+        table.uncertain > 0 || table.problem.is_some() || table.is_guessed || table.unreadable > 0
+    };
+    let is_missing =
+        |table: &TableReport| !table.lost_pages.is_empty() || table.toast_lost > 0 || table.not_printed > 0;
     if report.tables.iter().any(is_uncertain) || !report.skipped.is_empty() {
         Answer::Uncertain
     } else if report.tables.iter().any(is_missing) {
@@ -94,7 +97,10 @@ pub fn tables_csv(report: &SalvageReport) -> Vec<u8> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let written = writer.write_record(TABLE_COLUMNS).and_then(|()| {
         report.tables.iter().try_for_each(|table| {
-            let [rows, uncertain, deleted] = table.files.each_ref().map(|file| file.as_ref().map_or_else(String::new, |path| path.display().to_string()));
+            let [rows, uncertain, deleted] = table
+                .files
+                .each_ref()
+                .map(|file| file.as_ref().map_or_else(String::new, |path| path.display().to_string()));
             let numbers = [
                 table.rows,
                 table.uncertain,
@@ -106,7 +112,8 @@ pub fn tables_csv(report: &SalvageReport) -> Vec<u8> {
                 table.not_printed,
                 table.unreadable,
             ];
-            let mut fields = vec![table.database.clone(), table.schema.clone(), table.name.clone(), rows, uncertain, deleted];
+            let mut fields =
+                vec![table.database.clone(), table.schema.clone(), table.name.clone(), rows, uncertain, deleted];
             fields.extend(numbers.map(|number| number.to_string()));
             fields.push(table.is_guessed.to_string());
             fields.push(table.problem.as_ref().map_or_else(String::new, ToString::to_string));
@@ -119,7 +126,11 @@ pub fn tables_csv(report: &SalvageReport) -> Vec<u8> {
 
 fn totals(report: &SalvageReport) -> [u64; 3] {
     report.tables.iter().fold([0; 3], |[rows, uncertain, deleted], table| {
-        [rows.saturating_add(table.rows), uncertain.saturating_add(table.uncertain), deleted.saturating_add(table.deleted)]
+        [
+            rows.saturating_add(table.rows),
+            uncertain.saturating_add(table.uncertain),
+            deleted.saturating_add(table.deleted),
+        ]
     })
 }
 
@@ -139,7 +150,10 @@ const NO_CHECKSUMS: &str = "The cluster has no data checksums: a changed byte in
 #[must_use]
 pub fn report_markdown(report: &SalvageReport) -> String {
     let [rows, uncertain, deleted] = totals(report);
-    let mut text = format!("# Salvaged rows\n\nPostgreSQL {}. {rows} rows, {uncertain} uncertain, {deleted} deleted.\n", report.major.number());
+    let mut text = format!(
+        "# Salvaged rows\n\nPostgreSQL {}. {rows} rows, {uncertain} uncertain, {deleted} deleted.\n",
+        report.major.number()
+    );
     if !report.has_checksums {
         text.push_str(&format!("\n{NO_CHECKSUMS}\n"));
     }
@@ -186,7 +200,8 @@ pub fn write_salvage(out: &mut dyn Write, report: &SalvageReport) -> io::Result<
     let mut table = plain_table(&["table", "rows", "uncertain", "deleted", "pages", "lossy pages", "TOAST lost"]);
     right_align(&mut table, 1..7);
     for found in &report.tables {
-        let numbers = [found.rows, found.uncertain, found.deleted, found.pages, found.lost_pages.len() as u64, found.toast_lost];
+        let numbers =
+            [found.rows, found.uncertain, found.deleted, found.pages, found.lost_pages.len() as u64, found.toast_lost];
         table.add_row(std::iter::once(full_name(found)).chain(numbers.map(|number| number.to_string())));
     }
     write_table(out, &table)?;

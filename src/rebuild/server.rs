@@ -350,20 +350,20 @@ fn run_command(
     limit: Duration,
     watch: &dyn Fn() -> ControlFlow<()>,
 ) -> Result<ServerRun, AccessError> {
-        let output = create_log(log)?;
-        let errors = output.try_clone().map_err(|source| AccessError::io("open", log, source))?;
-        command.stdout(output).stderr(errors);
-        let failed = |source| AccessError::io("run", path, source);
-        let mut child = command.spawn().map_err(failed)?;
-        let end = match wait(&mut child, limit, watch).map_err(failed)? {
-            Ended::BrokenOff => return Ok(ServerRun::BrokenOff),
-            Ended::TimedOut => ServerEnd::TimedOut(limit.as_secs()),
-            Ended::Itself(status) => match (status.code(), status.signal()) {
-                (Some(code), _) => ServerEnd::Exit(code),
-                (None, signal) => ServerEnd::Signal(signal.unwrap_or_default()),
-            },
-        };
-        Ok(ServerRun::Ended(ServerFailure { end, log: end_of_log(log) }))
+    let output = create_log(log)?;
+    let errors = output.try_clone().map_err(|source| AccessError::io("open", log, source))?;
+    command.stdout(output).stderr(errors);
+    let failed = |source| AccessError::io("run", path, source);
+    let mut child = command.spawn().map_err(failed)?;
+    let end = match wait(&mut child, limit, watch).map_err(failed)? {
+        Ended::BrokenOff => return Ok(ServerRun::BrokenOff),
+        Ended::TimedOut => ServerEnd::TimedOut(limit.as_secs()),
+        Ended::Itself(status) => match (status.code(), status.signal()) {
+            (Some(code), _) => ServerEnd::Exit(code),
+            (None, signal) => ServerEnd::Signal(signal.unwrap_or_default()),
+        },
+    };
+    Ok(ServerRun::Ended(ServerFailure { end, log: end_of_log(log) }))
 }
 
 #[allow(clippy::disallowed_methods, reason = "writes into its own sandbox")]

@@ -12,7 +12,7 @@ use crate::parsers::catalog::{FIRST_NORMAL_OID, NAME_SIZE, PG_CLASS_OID, PG_INDE
 use crate::parsers::decode::{u16_at, u32_at};
 use crate::parsers::filenode_map::FilenodeMap;
 use crate::parsers::heap::{TupleHeader, infomask, page_tuples};
-use crate::parsers::page::PageHeader;
+use crate::parsers::page::{PageHeader, line_pointer_faults};
 use crate::parsers::page_kind::PageKind;
 use crate::parsers::tuple::attribute::{MAX_COLUMNS, PG_ATTRIBUTE_OID, PG_TYPE_OID};
 use crate::parsers::tuple::columns::ColumnShape;
@@ -132,6 +132,22 @@ impl Relation {
     }
 }
 
+/// The tuples of a catalog.
+#[derive(Default)]
+struct There {
+    /// Sound ones by their places, each with its OID or its first column.
+    tuples: HashMap<Tid, Oid>,
+    /// Pages of which nothing is lost: what is not on them was deleted.
+    sound: HashSet<u32>,
+}
+
+impl There {
+    /// True when damage took the tuple that an index names.
+    fn lost(&self, tid: Tid, oid: Oid) -> bool {
+        self.tuples.get(&tid).map_or_else(|| !self.sound.contains(&tid.0), |found| *found != oid)
+    }
+}
+
 /// A label of an enum.
 #[derive(Clone, Debug)]
 pub(crate) struct LostLabel {
@@ -225,7 +241,8 @@ impl Reader<'_, '_, '_> {
         for (catalog, key) in TAKEN {
             let number = oids.get(&catalog).copied().or_else(|| mapped_number(&self.database.directory, catalog));
             let rows = self.live_rows(number.unwrap_or(catalog), &mut found.doubtful_rows);
-            let rows = rows.into_iter().filter(|row| key == Key::Any || self.key(row, key) >= FIRST_NORMAL_OID).collect();
+            let rows =
+                rows.into_iter().filter(|row| key == Key::Any || self.key(row, key) >= FIRST_NORMAL_OID).collect();
             found.rows.insert(catalog, rows);
         }
         let number = oids.get(&LARGE_OBJECTS).copied().unwrap_or(LARGE_OBJECTS);
@@ -285,7 +302,8 @@ impl Reader<'_, '_, '_> {
                 if visibility != Visibility::Dead {
                     *doubtful = doubtful.saturating_add(u64::from(!proven || visibility != Visibility::Live));
                 }
-                let row = RawRow { tid: (block, item), tuple: tuple.bytes.to_vec(), header: tuple.header, is_proven: proven };
+                let row =
+                    RawRow { tid: (block, item), tuple: tuple.bytes.to_vec(), header: tuple.header, is_proven: proven };
                 all.push((row, visibility));
             }
         });
@@ -346,11 +364,13 @@ impl Reader<'_, '_, '_> {
         source.pages(files, &mut |block, page| {
             let header = PageHeader::decode(0, page).ok().filter(|header| header.faults(page.len()).is_empty());
             let special = header.map(|header| usize::from(header.special));
-            let Some(header) = header.filter(|_| block > 0 && special.is_some_and(|at| at.saturating_add(16) == page.len()))
+            let Some(header) =
+                header.filter(|_| block > 0 && special.is_some_and(|at| at.saturating_add(16) == page.len()))
             else {
                 return;
             };
-            let is_leaf = u16_at(page, usize::from(header.special).saturating_add(12)).is_some_and(|flags| flags & 1 == 1);
+            let is_leaf =
+                u16_at(page, usize::from(header.special).saturating_add(12)).is_some_and(|flags| flags & 1 == 1);
             for tuple in page_tuples(&header, page).filter(|_| is_leaf) {
                 match IndexEntry::decode(&header, page, PageKind::Btree, tuple.item, tuple.bytes) {
                     Some(IndexEntry { target: Target::Row(tid), data, .. }) => show(tid, data),
@@ -392,7 +412,7 @@ impl Reader<'_, '_, '_> {
         }
         for (tid, oid) in oids.iter().filter(|(_, oid)| **oid >= FIRST_NORMAL_OID && !there.contains(oid)) {
             // A tuple that is there and was not taken is dead: the relation was dropped.
-            if tuples.get(tid) == Some(oid) {
+            if !tuples.lost(*tid, *oid) {
                 continue;
             }
             let Some((name, schema_oid)) = names.get(tid).cloned() else { continue };
@@ -418,7 +438,8 @@ impl Reader<'_, '_, '_> {
             };
             found.relations.insert(*oid, relation);
         }
-        let toast: Vec<(Oid, Oid)> = found.relations.values().filter_map(|relation| Some((toast_owner(relation)?, relation.oid))).collect();
+        let toast: Vec<(Oid, Oid)> =
+            found.relations.values().filter_map(|relation| Some((toast_owner(relation)?, relation.oid))).collect();
         for (owner, oid) in toast {
             if let Some(relation) = found.relations.get_mut(&owner).filter(|relation| relation.toast_oid == 0) {
                 relation.toast_oid = oid;
@@ -445,15 +466,22 @@ impl Reader<'_, '_, '_> {
     }
 
     /// Sound tuples of a catalog by their places, each with its OID or its first column.
-    fn tuples_there(&self, catalog: Oid, key: Key) -> HashMap<Tid, Oid> {
+    fn tuples_there(&self, catalog: Oid, key: Key) -> There {
         let number = mapped_number(&self.database.directory, catalog).unwrap_or(catalog);
-        let mut there = HashMap::new();
+        let mut there = There::default();
         if let Some(files) = self.database.main_fork(0, number) {
             self.source.pages(files, &mut |block, page| {
+                let header = PageHeader::decode(0, page)
+                    .ok()
+                    .filter(|header| !header.is_new() && header.faults(page.len()).is_empty());
+                let has_all_pointers = header.is_some_and(|header| line_pointer_faults(&header, page).is_empty());
+                if has_all_pointers && has_right_checksum(self.source, block, page) {
+                    there.sound.insert(block);
+                }
                 for tuple in sound_tuples(page) {
                     let tid = (block, u16::try_from(tuple.item).unwrap_or_default());
                     let row = RawRow { tid, tuple: tuple.bytes.to_vec(), header: tuple.header, is_proven: true };
-                    there.insert(tid, self.key(&row, key));
+                    there.tuples.insert(tid, self.key(&row, key));
                 }
             });
         }
@@ -467,7 +495,7 @@ impl Reader<'_, '_, '_> {
         let tuples = self.tuples_there(catalog, Key::Own);
         let mut oids = HashMap::new();
         self.entries(by_oid, &mut |tid, data| {
-            let is_lost = |oid: &Oid| *oid >= FIRST_NORMAL_OID && !taken.contains(oid) && tuples.get(&tid) != Some(oid);
+            let is_lost = |oid: &Oid| *oid >= FIRST_NORMAL_OID && !taken.contains(oid) && tuples.lost(tid, *oid);
             oids.extend(u32_at(data, 0).filter(is_lost).map(|oid| (tid, oid)));
         });
         let mut lost = HashMap::new();
@@ -488,10 +516,12 @@ impl Reader<'_, '_, '_> {
         let [by_oid, by_label, by_order] = ENUM_INDEXES;
         let (mut oids, mut labels, mut orders) = (BTreeMap::new(), HashMap::new(), HashMap::new());
         self.entries(by_oid, &mut |tid, data| {
-            let is_lost = |oid: &Oid| *oid >= FIRST_NORMAL_OID && !taken.contains(oid) && tuples.get(&tid) != Some(oid);
+            let is_lost = |oid: &Oid| *oid >= FIRST_NORMAL_OID && !taken.contains(oid) && tuples.lost(tid, *oid);
             oids.extend(u32_at(data, 0).filter(is_lost).map(|oid| (tid, oid)));
         });
-        self.entries(by_label, &mut |tid, data| labels.extend(u32_at(data, 0).zip(padded_name(data, 4)).map(|label| (tid, label))));
+        self.entries(by_label, &mut |tid, data| {
+            labels.extend(u32_at(data, 0).zip(padded_name(data, 4)).map(|label| (tid, label)))
+        });
         self.entries(by_order, &mut |tid, data| orders.extend(u32_at(data, 4).map(|order| (tid, order))));
         for (tid, oid) in oids {
             if let Some((type_oid, label)) = labels.get(&tid).cloned() {
@@ -513,7 +543,12 @@ impl Reader<'_, '_, '_> {
             }
         }
         let needs_more = |relation: &Relation| relation.lost_columns().is_none_or(|lost| !lost.is_empty());
-        let wanted: HashSet<Oid> = found.relations.values().filter(|relation| needs_more(relation) || relation.row.is_none()).map(|relation| relation.oid).collect();
+        let wanted: HashSet<Oid> = found
+            .relations
+            .values()
+            .filter(|relation| needs_more(relation) || relation.row.is_none())
+            .map(|relation| relation.oid)
+            .collect();
         if wanted.is_empty() {
             return;
         }
@@ -530,7 +565,7 @@ impl Reader<'_, '_, '_> {
             if number.cast_signed() < 0 {
                 has_system_columns.insert(rel);
             }
-            if wanted.contains(&rel) && (1..=MAX_COLUMNS).contains(&number) && there.get(&tid) != Some(&rel) {
+            if wanted.contains(&rel) && (1..=MAX_COLUMNS).contains(&number) && there.lost(tid, rel) {
                 numbers.push((tid, rel, number));
             }
         });

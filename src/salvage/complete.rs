@@ -7,7 +7,7 @@ use super::fit::fit;
 use super::layout::Offsets;
 use super::rows::sound_tuples;
 use super::source::{SegmentFiles, Source};
-use super::templates::{raw, set};
+use super::templates::{PG_PROC_OID, raw, set};
 use crate::parsers::catalog::FIRST_NORMAL_OID;
 use crate::parsers::decode::u32_at;
 use crate::parsers::tuple::attribute::PG_TYPE_OID;
@@ -52,7 +52,8 @@ fn types_of(catalogs: &Catalogs, offsets: &Offsets) -> HashMap<Name, Oid> {
         let oid = if offsets.oid_in_header { row.header.row_oid(&row.tuple) } else { u32_at(row.data(), 0) };
         Some(((schema_name(catalogs, schema), name), oid?))
     };
-    let lost = catalogs.lost_types.iter().map(|(oid, (name, schema))| ((schema_name(catalogs, *schema), name.clone()), *oid));
+    let lost =
+        catalogs.lost_types.iter().map(|(oid, (name, schema))| ((schema_name(catalogs, *schema), name.clone()), *oid));
     rows.filter_map(name).chain(lost).collect()
 }
 
@@ -62,8 +63,11 @@ pub(crate) fn complete(catalogs: &mut Catalogs, given: &Catalogs, offsets: &Offs
     let types: HashMap<Oid, Oid> =
         types_of(given, offsets).into_iter().filter_map(|(name, oid)| Some((oid, *known.get(&name)?))).collect();
     let own_type = |oid: Oid| if oid < FIRST_NORMAL_OID { Some(oid) } else { types.get(&oid).copied() };
-    let by_name: HashMap<Name, &Relation> =
-        given.relations.values().map(|relation| ((schema_name(given, relation.schema_oid), relation.name.clone()), relation)).collect();
+    let by_name: HashMap<Name, &Relation> = given
+        .relations
+        .values()
+        .map(|relation| ((schema_name(given, relation.schema_oid), relation.name.clone()), relation))
+        .collect();
     let schemas = catalogs.schemas.clone();
     for relation in catalogs.relations.values_mut() {
         let schema = schemas.get(&relation.schema_oid).cloned().unwrap_or_default();
@@ -78,10 +82,12 @@ pub(crate) fn complete(catalogs: &mut Catalogs, given: &Catalogs, offsets: &Offs
 
 fn fill(relation: &mut Relation, model: &Relation, own_type: &dyn Fn(Oid) -> Option<Oid>) {
     let last = relation.declared.into_iter().chain(relation.columns.keys().next_back().copied()).max();
-    let models: HashMap<&[u8], &Column> = model.columns.values().map(|column| (column.name.as_slice(), column)).collect();
+    let models: HashMap<&[u8], &Column> =
+        model.columns.values().map(|column| (column.name.as_slice(), column)).collect();
     let taken: Vec<Vec<u8>> = relation.columns.values().map(|column| column.name.clone()).collect();
     // Numbers of which not even a name is left take the names that nothing else has, in order.
-    let unnamed: Vec<u16> = (1..=last.unwrap_or_default()).filter(|number| !relation.columns.contains_key(number)).collect();
+    let unnamed: Vec<u16> =
+        (1..=last.unwrap_or_default()).filter(|number| !relation.columns.contains_key(number)).collect();
     let mut free: Vec<&Column> = model.columns.values().filter(|column| !taken.contains(&column.name)).collect();
     free.retain(|column| column.known.is_some_and(|known| !known.is_dropped));
     let unnamed = match last {
@@ -109,18 +115,30 @@ fn add_types(catalogs: &mut Catalogs, given: &Catalogs, offsets: &Offsets, types
     let element_at = rel_at.saturating_add(if offsets.has_subscript { 8 } else { 4 });
     let [array_at, output_at, base_at] = [4, 12, 40].map(|bytes| element_at.saturating_add(bytes));
     let mut added = Vec::new();
+    let named = |catalogs: &Catalogs| -> Vec<(Oid, Vec<u8>)> {
+        let rows = catalogs.rows.get(&PG_PROC_OID).into_iter().flatten();
+        rows.filter_map(|row| Some((u32_at(row.data(), 0)?, name_at(row.data(), offsets.name())?))).collect()
+    };
+    let given_names: HashMap<Oid, Vec<u8>> = named(given).into_iter().collect();
+    let functions: HashMap<Vec<u8>, Oid> = named(catalogs).into_iter().map(|(oid, name)| (name, oid)).collect();
     for row in given.rows.get(&PG_TYPE_OID).into_iter().flatten() {
         let number = |at| u32_at(row.data(), at).unwrap_or_default();
-        let given_oid = if offsets.oid_in_header { row.header.row_oid(&row.tuple).unwrap_or_default() } else { number(0) };
+        let given_oid =
+            if offsets.oid_in_header { row.header.row_oid(&row.tuple).unwrap_or_default() } else { number(0) };
         let Some(oid) = types.get(&given_oid).copied() else { continue };
         let Some((name, schema)) = catalogs.lost_types.get(&oid) else { continue };
         let own = |oid: Oid| if oid < FIRST_NORMAL_OID { oid } else { types.get(&oid).copied().unwrap_or_default() };
-        let relation = catalogs.relations.values().find(|relation| relation.name == *name && relation.schema_oid == *schema);
+        let relation =
+            catalogs.relations.values().find(|relation| relation.name == *name && relation.schema_oid == *schema);
         let Some(mut row) = raw(&row.tuple) else { continue };
         let (element, base) = (own(number(element_at)), own(number(base_at)));
-        if offsets.oid_in_header || number(output_at) >= FIRST_NORMAL_OID {
-            continue;
-        }
+        // The function that prints the values has an OID of its own here, too.
+        let output = match number(output_at) {
+            oid if oid < FIRST_NORMAL_OID => Some(oid),
+            oid => given_names.get(&oid).and_then(|name| functions.get(name)).copied(),
+        };
+        let Some(output) = output.filter(|_| !offsets.oid_in_header) else { continue };
+        set(&mut row, output_at, &output.to_le_bytes());
         set(&mut row, 0, &oid.to_le_bytes());
         set(&mut row, offsets.name().saturating_add(64), &schema.to_le_bytes());
         set(&mut row, rel_at, &relation.map_or(0, |relation| relation.oid).to_le_bytes());

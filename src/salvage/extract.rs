@@ -56,10 +56,41 @@ const UTF8: i32 = 6;
 ///
 /// Source: `pg_enc`, `src/include/mb/pg_wchar.h`.
 const ENCODINGS: [&str; 35] = [
-    "SQL_ASCII", "EUC_JP", "EUC_CN", "EUC_KR", "EUC_TW", "EUC_JIS_2004", "UTF8", "MULE_INTERNAL", "LATIN1", "LATIN2",
-    "LATIN3", "LATIN4", "LATIN5", "LATIN6", "LATIN7", "LATIN8", "LATIN9", "LATIN10", "WIN1256", "WIN1258", "WIN866",
-    "WIN874", "KOI8R", "WIN1251", "WIN1252", "ISO_8859_5", "ISO_8859_6", "ISO_8859_7", "ISO_8859_8", "WIN1250",
-    "WIN1253", "WIN1254", "WIN1255", "WIN1257", "KOI8U",
+    "SQL_ASCII",
+    "EUC_JP",
+    "EUC_CN",
+    "EUC_KR",
+    "EUC_TW",
+    "EUC_JIS_2004",
+    "UTF8",
+    "MULE_INTERNAL",
+    "LATIN1",
+    "LATIN2",
+    "LATIN3",
+    "LATIN4",
+    "LATIN5",
+    "LATIN6",
+    "LATIN7",
+    "LATIN8",
+    "LATIN9",
+    "LATIN10",
+    "WIN1256",
+    "WIN1258",
+    "WIN866",
+    "WIN874",
+    "KOI8R",
+    "WIN1251",
+    "WIN1252",
+    "ISO_8859_5",
+    "ISO_8859_6",
+    "ISO_8859_7",
+    "ISO_8859_8",
+    "WIN1250",
+    "WIN1253",
+    "WIN1254",
+    "WIN1255",
+    "WIN1257",
+    "KOI8U",
 ];
 
 /// What is to be salvaged of a cluster.
@@ -114,7 +145,9 @@ impl Work<'_> {
             complete(&mut catalogs, &given, &offsets);
         }
         for donor in self.donors {
-            let is_same = |other: &&DatabaseFiles| other.oid == database.oid || other.name.is_some() && other.name == database.name;
+            let is_same = |other: &&DatabaseFiles| {
+                other.oid == database.oid || other.name.is_some() && other.name == database.name
+            };
             let Some(other) = donor.databases.iter().find(is_same) else { continue };
             let facts = WalFacts::default();
             let mut xacts = Xacts::new(donor, &facts);
@@ -159,7 +192,12 @@ impl Work<'_> {
         self.tables.is_empty() || self.tables.iter().any(is_like)
     }
 
-    fn wanted<'c>(&self, database: &DatabaseFiles, catalogs: &'c Catalogs, reports: &mut Vec<TableReport>) -> Vec<Wanted<'c>> {
+    fn wanted<'c>(
+        &self,
+        database: &DatabaseFiles,
+        catalogs: &'c Catalogs,
+        reports: &mut Vec<TableReport>,
+    ) -> Vec<Wanted<'c>> {
         let mut wanted = Vec::new();
         let relations = catalogs.relations.values();
         for relation in relations.filter(|relation| relation.has_rows() && self.is_asked(catalogs, relation)) {
@@ -170,7 +208,12 @@ impl Work<'_> {
                 Some(shapes) => wanted.push(Wanted { relation, shapes, report: reports.len() }),
                 None => {
                     let names = relation.lost_columns().unwrap_or_default();
-                    let name = |number: &u16| relation.columns.get(number).map_or_else(|| number.to_string().into_bytes(), |column| column.name.clone());
+                    let name = |number: &u16| {
+                        relation
+                            .columns
+                            .get(number)
+                            .map_or_else(|| number.to_string().into_bytes(), |column| column.name.clone())
+                    };
                     report.problem = Some(NotSalvaged::ColumnsLost(names.iter().map(name).collect()));
                 }
             }
@@ -208,7 +251,8 @@ impl Work<'_> {
         let is_guessed = report.is_guessed || relation.is_guessed();
         let is_made = |column: &Column| column.row.is_none() && column.known.is_some_and(|known| !known.is_dropped);
         let made = relation.columns.iter().filter(|(_, column)| is_made(column)).map(|(number, _)| *number);
-        let read = Table { rel, files, shapes: &table.shapes, is_guessed, least_columns: made.max().unwrap_or_default() };
+        let read =
+            Table { rel, files, shapes: &table.shapes, is_guessed, least_columns: made.max().unwrap_or_default() };
         let end = scan(self.source, &read, (xacts, self.wal, &toast), &mut |row| {
             report.add(row);
             show(row);
@@ -218,7 +262,14 @@ impl Work<'_> {
         report.unreadable = end.failed.len() as u64;
     }
 
-    fn count(&self, database: &DatabaseFiles, catalogs: &Catalogs, table: &Wanted<'_>, xacts: &mut Xacts<'_>, reports: &mut [TableReport]) {
+    fn count(
+        &self,
+        database: &DatabaseFiles,
+        catalogs: &Catalogs,
+        table: &Wanted<'_>,
+        xacts: &mut Xacts<'_>,
+        reports: &mut [TableReport],
+    ) {
         if let Some(report) = reports.get_mut(table.report) {
             self.rows(database, catalogs, table, (xacts, report), &mut |_| {});
         }
@@ -232,7 +283,8 @@ impl Work<'_> {
             let mut found = None;
             self.source.pages(files, &mut |_, page| found = found.or_else(|| sequence_value(page)));
             if let Some((value, is_called)) = found {
-                let names = [schema_of(catalogs, relation), relation.name.clone()].map(|name| super::in_utf8(&name, database.encoding));
+                let names = [schema_of(catalogs, relation), relation.name.clone()]
+                    .map(|name| super::in_utf8(&name, database.encoding));
                 let name = names.map(|name| quoted(&name)).join(".").replace('\'', "''");
                 text.extend(format!("SELECT setval('{name}', {value}, {is_called});\n").into_bytes());
             }
@@ -243,7 +295,12 @@ impl Work<'_> {
 
 impl Work<'_> {
     /// Large objects, as statements that make them, and each in a file of its own.
-    fn large_objects(&self, database: &DatabaseFiles, catalogs: &Catalogs, output: &Output) -> Result<(), SalvageError> {
+    fn large_objects(
+        &self,
+        database: &DatabaseFiles,
+        catalogs: &Catalogs,
+        output: &Output,
+    ) -> Result<(), SalvageError> {
         let mut objects: BTreeMap<u32, BTreeMap<u32, Vec<u8>>> = BTreeMap::new();
         for row in catalogs.rows.get(&PG_LARGEOBJECT_OID).into_iter().flatten() {
             let columns = row_columns(&row.header, &row.tuple, &TOAST_SHAPES);
@@ -263,8 +320,11 @@ impl Work<'_> {
         }
         let page_bytes = self.source.block_size / 4;
         for (oid, pages) in objects {
-            let mut file = output.begin_in(database, "large_objects", &format!("{oid}.bin")).map_err(RebuildError::from)?;
-            let failed = |source| SalvageError::from(RebuildError::from(AccessError::io("write", Path::new("large_objects"), source)));
+            let mut file =
+                output.begin_in(database, "large_objects", &format!("{oid}.bin")).map_err(RebuildError::from)?;
+            let failed = |source| {
+                SalvageError::from(RebuildError::from(AccessError::io("write", Path::new("large_objects"), source)))
+            };
             statements.extend(format!("SELECT lo_create({oid});\n").into_bytes());
             let mut at = 0_u64;
             for (page, data) in pages {
@@ -319,7 +379,12 @@ pub(super) struct Fresh<'a> {
 }
 
 impl<'a> Fresh<'a> {
-    fn make(work: &Work<'_>, database: &DatabaseFiles, server: &'a ServerProgram, options: &'a SandboxOptions) -> Result<Self, SalvageError> {
+    fn make(
+        work: &Work<'_>,
+        database: &DatabaseFiles,
+        server: &'a ServerProgram,
+        options: &'a SandboxOptions,
+    ) -> Result<Self, SalvageError> {
         let mut sandbox = Sandbox::create(options)?;
         if let Some((directory, uid)) = sandbox.not_reachable() {
             return Err(RebuildError::NotReachable { directory, uid }.into());
@@ -327,7 +392,8 @@ impl<'a> Fresh<'a> {
         let run = sandbox.begin_bare_run().map_err(RebuildError::from)?;
         let encoding = database.encoding.and_then(|number| usize::try_from(number).ok());
         // What is in UTF-8, or in no known encoding, is printed byte by byte.
-        let name = encoding.and_then(|number| ENCODINGS.get(number)).filter(|name| !["UTF8", "MULE_INTERNAL"].contains(name));
+        let name =
+            encoding.and_then(|number| ENCODINGS.get(number)).filter(|name| !["UTF8", "MULE_INTERNAL"].contains(name));
         let (name, is_utf8) = (name.copied().unwrap_or("SQL_ASCII"), database.encoding == Some(UTF8));
         let to_utf8 = name != "SQL_ASCII" && database.encoding != Some(SQL_ASCII);
         let mut settings = vec!["-E", name];
@@ -336,11 +402,15 @@ impl<'a> Fresh<'a> {
         }
         sandbox.hand_over(&run).map_err(RebuildError::from)?;
         let log = run.log();
-        let ended = server.init(run.data(), &settings, (&log, options.owner, INIT_LIMIT), work.watch).map_err(RebuildError::from)?;
+        let ended = server
+            .init(run.data(), &settings, (&log, options.owner, INIT_LIMIT), work.watch)
+            .map_err(RebuildError::from)?;
         sandbox.take_back().map_err(RebuildError::from)?;
         match ended {
             ServerRun::BrokenOff => return Err(RebuildError::Interrupted.into()),
-            ServerRun::Ended(failure) if failure.end != ServerEnd::Exit(0) => return Err(RebuildError::Server(failure).into()),
+            ServerRun::Ended(failure) if failure.end != ServerEnd::Exit(0) => {
+                return Err(RebuildError::Server(failure).into());
+            }
             ServerRun::Ended(_) => {}
         }
         Ok(Self { sandbox, run, server, options, to_utf8, is_utf8 })
@@ -360,7 +430,8 @@ impl<'a> Fresh<'a> {
         let lines = text.split_inclusive(|byte| *byte == b'\n').filter(|line| !line.starts_with(b"\\"));
         let script: Vec<u8> = NORMAL_OIDS.iter().chain(lines.flatten()).copied().collect();
         self.session(work).run_script("template1", &script)?;
-        let fresh = Source::with_templates(self.run.data(), Some(work.source.major)).map_err(|_| SalvageError::NotFresh)?;
+        let fresh =
+            Source::with_templates(self.run.data(), Some(work.source.major)).map_err(|_| SalvageError::NotFresh)?;
         let facts = WalFacts { is_complete: true, ..WalFacts::default() };
         let mut xacts = Xacts::new(&fresh, &facts);
         let named = |database: &&DatabaseFiles| database.name.as_deref() == Some(b"template1");
@@ -380,7 +451,11 @@ impl<'a> Fresh<'a> {
     ) -> Result<(), SalvageError> {
         let source = work.source;
         let fresh = Source::open(self.run.data(), Some(source.major)).map_err(|_| SalvageError::NotFresh)?;
-        let home = fresh.databases.iter().find(|found| found.name.as_deref() == Some(b"postgres")).ok_or(SalvageError::NotFresh)?;
+        let home = fresh
+            .databases
+            .iter()
+            .find(|found| found.name.as_deref() == Some(b"postgres"))
+            .ok_or(SalvageError::NotFresh)?;
         if fresh.block_size != source.block_size {
             return Err(SalvageError::OtherBlockSize { found: fresh.block_size, expected: source.block_size });
         }
@@ -405,7 +480,11 @@ impl<'a> Fresh<'a> {
                 None => report.problem = Some(NotSalvaged::TypeLost),
             }
         }
-        for relation in catalogs.relations.values().filter(|relation| !own.contains(&relation.oid) && !matches!(relation.kind, b't' | b'i')) {
+        for relation in catalogs
+            .relations
+            .values()
+            .filter(|relation| !own.contains(&relation.oid) && !matches!(relation.kind, b't' | b'i'))
+        {
             transplant.add_name(relation);
         }
         for relation in catalogs.relations.values().filter(|relation| relation.kind == b'i') {
@@ -417,7 +496,8 @@ impl<'a> Fresh<'a> {
         for (toast_oid, (spc_oid, filenode)) in toast {
             let Some(files) = database.main_fork(spc_oid, filenode) else { continue };
             let Some(index) = transplant.add_toast(toast_oid) else { continue };
-            let mut writer = HeapWriter::create(&self.run, &relation_file(&directory, toast_oid), source.block_size).map_err(RebuildError::from)?;
+            let mut writer = HeapWriter::create(&self.run, &relation_file(&directory, toast_oid), source.block_size)
+                .map_err(RebuildError::from)?;
             let mut failed = Ok(());
             chunks(source, files, &mut |_, tuple, _| {
                 if failed.is_ok() {
@@ -450,7 +530,12 @@ impl<'a> Fresh<'a> {
     }
 
     /// Says no before anything is written where the sandbox does not fit.
-    fn demand_room(&self, database: &DatabaseFiles, catalogs: &Catalogs, wanted: &[Wanted<'_>]) -> Result<(), SalvageError> {
+    fn demand_room(
+        &self,
+        database: &DatabaseFiles,
+        catalogs: &Catalogs,
+        wanted: &[Wanted<'_>],
+    ) -> Result<(), SalvageError> {
         let bytes_of = |spc, number| database.main_fork(spc, number).map_or(0, DatabaseFiles::fork_bytes);
         let mut needed_bytes = CLUSTER_BYTES;
         for relation in wanted.iter().map(|table| table.relation) {
@@ -492,7 +577,10 @@ impl<'a> Fresh<'a> {
         let Some(report) = reports.get_mut(table.report) else { return Ok(()) };
         let mut writers = Vec::new();
         for oid in copies.oids {
-            writers.push(HeapWriter::create(&self.run, &relation_file(directory, oid), work.source.block_size).map_err(RebuildError::from)?);
+            writers.push(
+                HeapWriter::create(&self.run, &relation_file(directory, oid), work.source.block_size)
+                    .map_err(RebuildError::from)?,
+            );
         }
         let base = report.file_name();
         let mut notes = output.notes(database, &base);
@@ -507,8 +595,14 @@ impl<'a> Fresh<'a> {
                 return;
             }
             let nulls: Vec<usize> = row.lost.iter().map(|(column, ..)| *column).collect();
-            let tuple = if nulls.is_empty() { row.bytes.to_vec() } else { with_nulls(&row.header, row.bytes, row.spans, &table.shapes, &nulls) };
-            failed = writers.get_mut(kind).map_or(Ok(()), |writer| writer.add(&tuple).map_err(|error| SalvageError::from(RebuildError::from(error))));
+            let tuple = if nulls.is_empty() {
+                row.bytes.to_vec()
+            } else {
+                with_nulls(&row.header, row.bytes, row.spans, &table.shapes, &nulls)
+            };
+            failed = writers.get_mut(kind).map_or(Ok(()), |writer| {
+                writer.add(&tuple).map_err(|error| SalvageError::from(RebuildError::from(error)))
+            });
             if failed.is_ok() {
                 failed = notes.add(row, table.relation);
             }
@@ -559,7 +653,11 @@ impl<'a> Fresh<'a> {
         session.print(&tables, &mut take, &mut |at, page, item| {
             if let Some((index, kind)) = asked.get(at) {
                 let counts = tables.get(at).map(|(_, counts)| counts.as_slice()).unwrap_or_default();
-                let before: u64 = counts.iter().take(usize::try_from(page).unwrap_or(usize::MAX)).map(|count| u64::from(*count)).sum();
+                let before: u64 = counts
+                    .iter()
+                    .take(usize::try_from(page).unwrap_or(usize::MAX))
+                    .map(|count| u64::from(*count))
+                    .sum();
                 lost.push((*index, *kind, before.saturating_add(u64::from(item)).saturating_sub(1)));
             }
         })?;
@@ -570,7 +668,9 @@ impl<'a> Fresh<'a> {
                 entry.insert(output.begin(database, &name).map_err(RebuildError::from)?);
             }
             if let Some(file) = files.get_mut(&key) {
-                file.write_all(&line).map_err(|source| SalvageError::from(RebuildError::from(AccessError::io("write", file.path(), source))))?;
+                file.write_all(&line).map_err(|source| {
+                    SalvageError::from(RebuildError::from(AccessError::io("write", file.path(), source)))
+                })?;
             }
             if let Some(report) = copies.get(index).and_then(|(table, _)| reports.get_mut(table.report)) {
                 report.move_to_uncertain(Why::NotInEncoding);

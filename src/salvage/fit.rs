@@ -137,7 +137,8 @@ pub(crate) fn with_nulls(
         }
         let value = tuple.get(span.start..span.end).unwrap_or_default();
         let shape = shapes.get(span.column);
-        let is_short = shape.is_some_and(|shape| shape.length == -1) && value.first().is_some_and(|first| first & 1 == 1);
+        let is_short =
+            shape.is_some_and(|shape| shape.length == -1) && value.first().is_some_and(|first| first & 1 == 1);
         if !is_short {
             data.resize(data.len().next_multiple_of(shape.map_or(1, |shape| shape.alignment).max(1)), 0);
         }

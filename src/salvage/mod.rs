@@ -26,11 +26,11 @@ use std::path::{Path, PathBuf};
 
 use self::extract::Work;
 use self::out::{Output, copy_file_name};
+pub use self::rows::PageLoss;
 use self::rows::{Class, Row, sound_tuples};
+pub use self::source::NoSource;
 use self::source::{DatabaseFiles, Source};
 use self::xacts::Xacts;
-pub use self::rows::PageLoss;
-pub use self::source::NoSource;
 pub use self::xacts::{WalFacts, Why};
 use crate::cluster::open::AccessError;
 use crate::parsers::control::ControlFile;
@@ -54,7 +54,9 @@ pub enum SalvageError {
     #[error("the cluster that initdb made cannot be read")]
     NotFresh,
     /// The server is built for pages of another size.
-    #[error("the server is built for pages of {found} bytes; the pages here have {expected}: pass --pg-bin of a server that is built for them")]
+    #[error(
+        "the server is built for pages of {found} bytes; the pages here have {expected}: pass --pg-bin of a server that is built for them"
+    )]
     OtherBlockSize {
         /// Bytes of a page of the server.
         found: usize,
@@ -253,7 +255,8 @@ impl Salvage {
         let number = match own {
             Some(number) => number,
             None => {
-                let path = std::fs::canonicalize(path).map_err(|source| NoSource::from(AccessError::io("open", path, source)))?;
+                let path = std::fs::canonicalize(path)
+                    .map_err(|source| NoSource::from(AccessError::io("open", path, source)))?;
                 let number = FIRST_FILE_NUMBER.saturating_add(u32::try_from(self.files.len()).unwrap_or_default());
                 self.source.databases.iter_mut().for_each(|database| database.add_file(number, path.clone()));
                 number
@@ -300,7 +303,12 @@ impl Salvage {
     ///
     /// # Errors
     /// When it is broken off.
-    pub fn list(&self, wal: &WalFacts, options: &SalvageOptions<'_>, watch: &dyn Fn() -> ControlFlow<()>) -> Result<SalvageReport, SalvageError> {
+    pub fn list(
+        &self,
+        wal: &WalFacts,
+        options: &SalvageOptions<'_>,
+        watch: &dyn Fn() -> ControlFlow<()>,
+    ) -> Result<SalvageReport, SalvageError> {
         self.work(wal, options, (None, None), watch)
     }
 

@@ -111,7 +111,8 @@ impl Notes<'_> {
         let writer = match slot {
             Some(writer) => writer,
             None => {
-                let file = self.output.begin(self.database, &format!("{}.{suffix}", self.base)).map_err(RebuildError::from)?;
+                let file =
+                    self.output.begin(self.database, &format!("{}.{suffix}", self.base)).map_err(RebuildError::from)?;
                 let writer = slot.insert(csv::Writer::from_writer(file));
                 writer.write_record(*columns)?;
                 writer

@@ -98,7 +98,13 @@ impl<'a> HeapWriter<'a> {
 
     fn end_page(&mut self) -> Result<(), AccessError> {
         let half = |value: usize| u16::try_from(value).unwrap_or_default().to_le_bytes();
-        let head = [half(0), half(self.lower), half(self.upper), half(self.block_size), half(self.block_size | LAYOUT_VERSION)];
+        let head = [
+            half(0),
+            half(self.lower),
+            half(self.upper),
+            half(self.block_size),
+            half(self.block_size | LAYOUT_VERSION),
+        ];
         self.put(10, &head.concat());
         self.counts.push(u16::try_from(self.lower.saturating_sub(HEADER) / POINTER).unwrap_or_default());
         self.buffer.extend_from_slice(&self.page);

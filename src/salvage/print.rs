@@ -39,7 +39,9 @@ impl Part {
     fn divided(&self, counts: &[u16]) -> Vec<Self> {
         let pages = u32::try_from(counts.len()).unwrap_or(u32::MAX);
         match self {
-            Self::All if pages > 0 => vec![Self::Pages(0..pages)].iter().flat_map(|part| part.divided(counts)).collect(),
+            Self::All if pages > 0 => {
+                vec![Self::Pages(0..pages)].iter().flat_map(|part| part.divided(counts)).collect()
+            }
             Self::All => Vec::new(),
             Self::Pages(range) if range.len() > 1 => {
                 let step = range.end.saturating_sub(range.start).div_ceil(PARTS).max(1);
@@ -47,7 +49,8 @@ impl Part {
                 starts.map(|start| Self::Pages(start..start.saturating_add(step).min(range.end))).collect()
             }
             Self::Pages(range) => {
-                let count = usize::try_from(range.start).ok().and_then(|page| counts.get(page)).copied().unwrap_or_default();
+                let count =
+                    usize::try_from(range.start).ok().and_then(|page| counts.get(page)).copied().unwrap_or_default();
                 Self::Items(range.start, 1..count.saturating_add(1)).items()
             }
             Self::Items(..) => self.items(),
@@ -96,7 +99,13 @@ pub(crate) struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    pub fn new(sandbox: &'a Sandbox, run: &'a SandboxRun, server: &'a ServerProgram, owner: Owner, watch: &'a dyn Fn() -> ControlFlow<()>) -> Self {
+    pub fn new(
+        sandbox: &'a Sandbox,
+        run: &'a SandboxRun,
+        server: &'a ServerProgram,
+        owner: Owner,
+        watch: &'a dyn Fn() -> ControlFlow<()>,
+    ) -> Self {
         Self { sandbox, run, server, owner, watch, to_utf8: false, has_generated: true, runs: 0 }
     }
 
@@ -113,7 +122,8 @@ impl<'a> Session<'a> {
         let script = self.run.write_beside(&format!("script-{}.sql", self.runs), text)?;
         let log = self.log_path("session");
         self.sandbox.hand_over(self.run)?;
-        let ended = self.server.session((self.run.data(), database), &script, (&log, self.owner, RUN_LIMIT), self.watch)?;
+        let ended =
+            self.server.session((self.run.data(), database), &script, (&log, self.owner, RUN_LIMIT), self.watch)?;
         self.sandbox.take_back()?;
         match ended {
             ServerRun::BrokenOff => Err(RebuildError::Interrupted),
@@ -180,8 +190,9 @@ impl<'a> Session<'a> {
         let mut from = 0;
         while from < units.len() {
             let numbered = || units.iter().enumerate().skip(from);
-            let statements: Vec<String> =
-                numbered().flat_map(|(index, unit)| self.statements(first_number.saturating_add(index), unit)).collect();
+            let statements: Vec<String> = numbered()
+                .flat_map(|(index, unit)| self.statements(first_number.saturating_add(index), unit))
+                .collect();
             self.run(&statements)?;
             let mut next = from;
             for (index, _) in units.iter().enumerate().skip(from) {
@@ -225,7 +236,9 @@ impl<'a> Session<'a> {
             }
             let runs = self.runs;
             let mut found: Vec<(Part, Option<String>)> = vec![(unit.part.clone(), None)];
-            while let Some(at) = found.iter().position(|(part, name)| name.is_none() && !part.divided(counts).is_empty()) {
+            while let Some(at) =
+                found.iter().position(|(part, name)| name.is_none() && !part.divided(counts).is_empty())
+            {
                 if self.runs.saturating_sub(runs) > MAX_RUNS {
                     break;
                 }

@@ -145,7 +145,8 @@ impl Scanner<'_, '_> {
             return Some((PageLoss::Zero, 0));
         }
         let header = PageHeader::decode(0, page).ok();
-        let header = header.filter(|header| header.faults(page.len()).is_empty() && usize::from(header.special) == page.len());
+        let header =
+            header.filter(|header| header.faults(page.len()).is_empty() && usize::from(header.special) == page.len());
         let Some(header) = header else {
             self.carve(block, page, PageHeader::SIZE, &mut Vec::new());
             return Some((PageLoss::Header, 0));
@@ -163,7 +164,8 @@ impl Scanner<'_, '_> {
         if elsewhere > here {
             return Some((PageLoss::Misplaced, pointers as u64));
         }
-        let behind = self.wal.changed.get(&(self.table.rel.0, self.table.rel.1, block)).is_some_and(|lsn| header.lsn.0 < *lsn);
+        let behind =
+            self.wal.changed.get(&(self.table.rel.0, self.table.rel.1, block)).is_some_and(|lsn| header.lsn.0 < *lsn);
         let doubt = match (proven, behind) {
             (false, _) => Some(Why::PageChecksum),
             (true, true) => Some(Why::PageBehindWal),
@@ -192,7 +194,8 @@ impl Scanner<'_, '_> {
     /// True when bytes between tuples belong to none, of a page that no checksum proves.
     fn has_gap(&self, header: &PageHeader, page: &[u8], taken: &[(usize, usize)]) -> bool {
         let used: usize = taken.iter().map(|(from, to)| to.saturating_sub(*from).next_multiple_of(ALIGNMENT)).sum();
-        !self.source.checksums && page.len().saturating_sub(usize::from(header.upper)) > used.saturating_add(TupleHeader::SIZE)
+        !self.source.checksums
+            && page.len().saturating_sub(usize::from(header.upper)) > used.saturating_add(TupleHeader::SIZE)
     }
 
     /// Finds tuples without line pointers: `t_ctid` of an untouched one names its place, and it fits its columns.

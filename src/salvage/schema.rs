@@ -53,20 +53,33 @@ impl Schema<'_> {
     }
 
     /// Writes the files of a database. `tables`: those whose rows were printed.
-    pub fn write(&self, session: &mut Session<'_>, tables: &[&TableReport], output: &Output) -> Result<(), SalvageError> {
+    pub fn write(
+        &self,
+        session: &mut Session<'_>,
+        tables: &[&TableReport],
+        output: &Output,
+    ) -> Result<(), SalvageError> {
         let types = self.types(session)?;
         let columns = self.columns(session)?;
         let defaults = self.defaults(session)?;
         let after = self.after(session)?;
         let mut before = HEAD.to_owned();
-        let mut schemas: Vec<String> = self.catalogs.schemas.iter().filter(|(oid, _)| **oid >= 16_384).map(|(_, name)| (self.text)(name)).collect();
+        let mut schemas: Vec<String> = self
+            .catalogs
+            .schemas
+            .iter()
+            .filter(|(oid, _)| **oid >= 16_384)
+            .map(|(_, name)| (self.text)(name))
+            .collect();
         schemas.sort();
         for schema in schemas.iter().filter(|schema| !schema.starts_with("pg_")) {
             before.push_str(&format!("CREATE SCHEMA IF NOT EXISTS {};\n", quoted(schema)));
         }
         for row in self.catalogs.rows.get(&3079).into_iter().flatten() {
             let at = usize::from(row.header.row_oid(&row.tuple).is_none()).saturating_mul(4);
-            if let Some(name) = super::catalogs::name_at(row.data(), at).map(|name| (self.text)(&name)).filter(|name| name != "plpgsql") {
+            if let Some(name) =
+                super::catalogs::name_at(row.data(), at).map(|name| (self.text)(&name)).filter(|name| name != "plpgsql")
+            {
                 before.push_str(&format!("CREATE EXTENSION IF NOT EXISTS {};\n", quoted(&name)));
             }
         }
@@ -82,10 +95,14 @@ impl Schema<'_> {
         }
         for relation in self.catalogs.relations.values().filter(|relation| matches!(relation.kind, b'r' | b'm')) {
             for ((rel, number), text) in &defaults {
-                let is_plain = *rel == relation.oid && !columns.get(&(*rel, *number)).is_some_and(|column| column.is_generated);
+                let is_plain =
+                    *rel == relation.oid && !columns.get(&(*rel, *number)).is_some_and(|column| column.is_generated);
                 if let Some(column) = relation.columns.get(number).filter(|_| is_plain) {
                     let column = quoted(&(self.text)(&column.name));
-                    before.push_str(&format!("ALTER TABLE {} ALTER COLUMN {column} SET DEFAULT {text};\n", self.name(relation)));
+                    before.push_str(&format!(
+                        "ALTER TABLE {} ALTER COLUMN {column} SET DEFAULT {text};\n",
+                        self.name(relation)
+                    ));
                 }
             }
         }
@@ -133,7 +150,10 @@ impl Schema<'_> {
             let mut fields = fields.into_iter();
             let mut field = || fields.next().flatten();
             let key = (field()?.parse().ok()?, field()?.parse().ok()?);
-            Some((key, PrintedColumn { type_name: field()?, is_generated: field().is_some_and(|flag| !flag.is_empty()) }))
+            Some((
+                key,
+                PrintedColumn { type_name: field()?, is_generated: field().is_some_and(|flag| !flag.is_empty()) },
+            ))
         };
         Ok(session.query(&[], &query)?.into_iter().filter_map(column).collect())
     }
@@ -141,39 +161,62 @@ impl Schema<'_> {
     /// Expressions of defaults and generated columns.
     fn defaults(&self, session: &mut Session<'_>) -> Result<BTreeMap<(Oid, u16), String>, SalvageError> {
         let rows = "SELECT adrelid, adnum, adbin FROM pg_attrdef WHERE adrelid >= 16384";
-        let statements = each_in_turn("salvage_defaults", rows, "r.adrelid, r.adnum, pg_catalog.pg_get_expr(r.adbin, r.adrelid), NULL");
+        let statements = each_in_turn(
+            "salvage_defaults",
+            rows,
+            "r.adrelid, r.adnum, pg_catalog.pg_get_expr(r.adbin, r.adrelid), NULL",
+        );
         let text = |fields: Fields| {
             let mut fields = fields.into_iter();
             let mut field = || fields.next().flatten();
             Some(((field()?.parse().ok()?, field()?.parse().ok()?), field()?))
         };
-        Ok(session.query(&statements, "SELECT a, b, c FROM public.salvage_defaults ORDER BY 1, 2")?.into_iter().filter_map(text).collect())
+        Ok(session
+            .query(&statements, "SELECT a, b, c FROM public.salvage_defaults ORDER BY 1, 2")?
+            .into_iter()
+            .filter_map(text)
+            .collect())
     }
 
     /// Constraints and indexes.
     fn after(&self, session: &mut Session<'_>) -> Result<String, SalvageError> {
         let rows = "SELECT oid, conrelid, conname, contype FROM pg_constraint WHERE conrelid >= 16384 AND contype IN ('p','u','c','f','x')";
         let order = "CASE r.contype WHEN 'p' THEN 1 WHEN 'u' THEN 1 WHEN 'f' THEN 4 ELSE 3 END";
-        let values = format!("r.conrelid, {order}, pg_catalog.pg_get_constraintdef(r.oid), pg_catalog.quote_ident(r.conname)");
+        let values =
+            format!("r.conrelid, {order}, pg_catalog.pg_get_constraintdef(r.oid), pg_catalog.quote_ident(r.conname)");
         let mut statements = each_in_turn("salvage_after", rows, &values).to_vec();
         let rows = "SELECT indexrelid, indrelid FROM pg_index WHERE indexrelid >= 16384 AND indexrelid < 4000000000 AND \
                     NOT EXISTS (SELECT FROM pg_constraint WHERE conindid = indexrelid AND contype IN ('p','u','x'))";
-        statements.extend(each_in_turn("salvage_index", rows, "r.indrelid, 2, pg_catalog.pg_get_indexdef(r.indexrelid), NULL").into_iter());
+        statements.extend(
+            each_in_turn("salvage_index", rows, "r.indrelid, 2, pg_catalog.pg_get_indexdef(r.indexrelid), NULL")
+                .into_iter(),
+        );
         let query = "SELECT a, b, c, d FROM public.salvage_after UNION ALL SELECT a, b, c, d FROM public.salvage_index ORDER BY 2, 1, 3";
         let mut text = String::new();
         for fields in session.query(&statements, query)? {
             let field = |at: usize| fields.get(at).cloned().flatten();
-            let relation = field(0).and_then(|oid| oid.parse().ok()).and_then(|oid: Oid| self.catalogs.relations.get(&oid));
-            let Some((relation, body)) = relation.filter(|relation| matches!(relation.kind, b'r' | b'm')).zip(field(2)) else { continue };
+            let relation =
+                field(0).and_then(|oid| oid.parse().ok()).and_then(|oid: Oid| self.catalogs.relations.get(&oid));
+            let Some((relation, body)) = relation.filter(|relation| matches!(relation.kind, b'r' | b'm')).zip(field(2))
+            else {
+                continue;
+            };
             match field(3) {
-                Some(name) => text.push_str(&format!("ALTER TABLE ONLY {} ADD CONSTRAINT {name} {body};\n", self.name(relation))),
+                Some(name) => {
+                    text.push_str(&format!("ALTER TABLE ONLY {} ADD CONSTRAINT {name} {body};\n", self.name(relation)))
+                }
                 None => text.push_str(&format!("{body};\n")),
             }
         }
         Ok(text)
     }
 
-    fn table(&self, relation: &Relation, columns: &BTreeMap<(Oid, u16), PrintedColumn>, defaults: &BTreeMap<(Oid, u16), String>) -> String {
+    fn table(
+        &self,
+        relation: &Relation,
+        columns: &BTreeMap<(Oid, u16), PrintedColumn>,
+        defaults: &BTreeMap<(Oid, u16), String>,
+    ) -> String {
         let column = |(number, column): (&u16, &super::catalogs::Column)| {
             let printed = columns.get(&(relation.oid, *number))?;
             let name = quoted(&(self.text)(&column.name));
@@ -187,7 +230,9 @@ impl Schema<'_> {
 
     /// The line that loads a table. A name that would end the line is left to the user.
     fn copy(&self, relation: &Relation, table: &TableReport, columns: &BTreeMap<(Oid, u16), PrintedColumn>) -> String {
-        let Some(file) = table.files.first().and_then(Option::as_ref).and_then(|path| path.file_name()) else { return String::new() };
+        let Some(file) = table.files.first().and_then(Option::as_ref).and_then(|path| path.file_name()) else {
+            return String::new();
+        };
         let is_loaded = |number: &u16| columns.get(&(relation.oid, *number)).is_some_and(|column| !column.is_generated);
         let names = relation.columns.iter().filter(|(number, _)| is_loaded(number));
         let names: Vec<String> = names.map(|(_, column)| quoted(&(self.text)(&column.name))).collect();

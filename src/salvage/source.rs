@@ -124,7 +124,9 @@ impl Source {
         let directory = root.as_deref().and_then(|root| DataDir::open(root).ok());
         let control = directory.as_ref().and_then(|directory| directory.control().trusted().cloned());
         let said = major.or_else(|| directory.as_ref().map(DataDir::major));
-        let major = said.or_else(|| major_of(&path)).or_else(|| databases_in(&path.join("base")).find_map(|(_, path)| major_of(&path)));
+        let major = said
+            .or_else(|| major_of(&path))
+            .or_else(|| databases_in(&path.join("base")).find_map(|(_, path)| major_of(&path)));
         let major = major.ok_or_else(|| NoSource::UnknownMajor(path.clone()))?;
         let mut source = Self {
             root: root.clone(),
@@ -191,9 +193,14 @@ impl Source {
             return;
         }
         let mut sizes: BTreeMap<u32, usize> = BTreeMap::new();
-        let catalogs: Vec<&SegmentFiles> =
-            self.databases.iter().flat_map(|database| [1249, 1255, 1259].map(|number| database.main_fork(0, number))).flatten().collect();
-        let first_pages = |files: &&SegmentFiles| files.get(&0).and_then(|path| ReadFile::open(path, Links::Refuse).ok());
+        let catalogs: Vec<&SegmentFiles> = self
+            .databases
+            .iter()
+            .flat_map(|database| [1249, 1255, 1259].map(|number| database.main_fork(0, number)))
+            .flatten()
+            .collect();
+        let first_pages =
+            |files: &&SegmentFiles| files.get(&0).and_then(|path| ReadFile::open(path, Links::Refuse).ok());
         let files: Vec<ReadFile> = catalogs.iter().filter_map(first_pages).collect();
         for file in &files {
             let head = file.bytes_at(0, 24).ok().flatten().unwrap_or_default();

@@ -80,7 +80,8 @@ impl Templates {
                 let shape = column.known.map(|known| known.shape);
                 columns.entry(rel).or_default().extend(shape.map(|shape| (number, (column.name, shape))));
             }
-            let number = crate::parsers::decode::u16_at(row.data(), offsets.length.saturating_add(2)).unwrap_or_default();
+            let number =
+                crate::parsers::decode::u16_at(row.data(), offsets.length.saturating_add(2)).unwrap_or_default();
             if [PATTERN_TABLE, PATTERN_TOAST, PATTERN_TOAST_INDEX].contains(&rel) {
                 attributes.entry(rel).or_default().push((number.cast_signed(), row));
             }
@@ -88,8 +89,17 @@ impl Templates {
         let toast_index =
             rows(*files.get(&PG_INDEX_OID)?).into_iter().find(|row| u32_at(row.data(), 0) == Some(PATTERN_TOAST_INDEX));
         let schema = rows(*files.get(&PATTERN_TABLE)?).into_iter().next();
-        let mut templates =
-            Self { offsets, files, columns, classes, attributes, toast_index, schema, types: HashSet::new(), outputs: HashMap::new() };
+        let mut templates = Self {
+            offsets,
+            files,
+            columns,
+            classes,
+            attributes,
+            toast_index,
+            schema,
+            types: HashSet::new(),
+            outputs: HashMap::new(),
+        };
         let type_rows = rows(*templates.files.get(&PG_TYPE_OID)?);
         let mut printers = HashSet::new();
         for row in &type_rows {
@@ -125,7 +135,15 @@ impl Templates {
     }
 
     /// The row of `pg_class` of a table with rows, or of a relation of which only name and columns count.
-    pub fn class(&self, oid: Oid, name: &[u8], schema_oid: Oid, type_oid: Oid, columns: u16, has_rows: bool) -> Option<NewRow> {
+    pub fn class(
+        &self,
+        oid: Oid,
+        name: &[u8],
+        schema_oid: Oid,
+        type_oid: Oid,
+        columns: u16,
+        has_rows: bool,
+    ) -> Option<NewRow> {
         let (offsets, mut row) = (self.offsets, self.classes.get(&PATTERN_TABLE)?.clone());
         self.set_oid(&mut row, oid);
         set(&mut row, offsets.name(), &padded(name));
@@ -143,7 +161,14 @@ impl Templates {
     }
 
     /// The row of `pg_attribute` of a column: its own with another relation, or one made anew.
-    pub fn attribute(&self, rel_oid: Oid, number: u16, name: &[u8], own: Option<&[u8]>, known: &KnownColumn) -> Option<NewRow> {
+    pub fn attribute(
+        &self,
+        rel_oid: Oid,
+        number: u16,
+        name: &[u8],
+        own: Option<&[u8]>,
+        known: &KnownColumn,
+    ) -> Option<NewRow> {
         let offsets = self.offsets;
         let mut row = match own.and_then(raw) {
             Some(row) => row,
@@ -264,7 +289,12 @@ impl Templates {
 /// A tuple with its header.
 pub(crate) fn raw(tuple: &[u8]) -> Option<RawRow> {
     let header = crate::parsers::heap::TupleHeader::decode(0, tuple).ok()?;
-    super::fit::is_sound(&header, tuple.len()).then(|| RawRow { tid: (0, 0), tuple: tuple.to_vec(), header, is_proven: true })
+    super::fit::is_sound(&header, tuple.len()).then(|| RawRow {
+        tid: (0, 0),
+        tuple: tuple.to_vec(),
+        header,
+        is_proven: true,
+    })
 }
 
 /// Writes into the user data of a row, as far as it reaches.

@@ -33,7 +33,10 @@ pub(crate) enum Completeness {
     Whole,
     /// Whole, but a page of it has a wrong checksum.
     Unproven,
-    Partial { chunks: u32, expected: u32 },
+    Partial {
+        chunks: u32,
+        expected: u32,
+    },
 }
 
 /// The values of all TOAST tables of one table.

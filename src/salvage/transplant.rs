@@ -65,7 +65,9 @@ pub(crate) fn library(probin: &[u8]) -> Option<String> {
 /// Libraries that functions of the damaged cluster need to print values.
 pub(crate) fn libraries(templates: &Templates, catalogs: &Catalogs) -> HashSet<String> {
     let rows = catalogs.rows.get(&PG_PROC_OID).into_iter().flatten();
-    rows.filter(|row| prints(templates, row)).filter_map(|row| library(templates.column(PG_PROC_OID, row, b"probin")?)).collect()
+    rows.filter(|row| prints(templates, row))
+        .filter_map(|row| library(templates.column(PG_PROC_OID, row, b"probin")?))
+        .collect()
 }
 
 /// A function in C that prints values, by its name.
@@ -91,7 +93,9 @@ impl<'a> Transplant<'a> {
             names: HashSet::new(),
             has_roles: !catalogs.roles.is_empty(),
         };
-        for catalog in [PG_NAMESPACE_OID, PG_ENUM_OID, PG_COLLATION_OID, PG_ATTRDEF_OID, PG_CONSTRAINT_OID, PG_INDEX_OID] {
+        for catalog in
+            [PG_NAMESPACE_OID, PG_ENUM_OID, PG_COLLATION_OID, PG_ATTRDEF_OID, PG_CONSTRAINT_OID, PG_INDEX_OID]
+        {
             transplant.take_all(catalog);
         }
         for (oid, name) in &catalogs.lost_schemas {
@@ -181,12 +185,18 @@ impl<'a> Transplant<'a> {
 
     /// Types whose values one of these functions prints. An enum without labels prints nothing.
     fn take_types(&mut self, printers: &HashSet<Oid>) {
-        let labels = self.fitting(PG_ENUM_OID).into_iter().filter_map(|row| self.templates.number(PG_ENUM_OID, row, b"enumtypid"));
-        let labelled: HashSet<Oid> = labels.chain(self.catalogs.lost_labels.iter().map(|label| label.type_oid)).collect();
+        let labels = self
+            .fitting(PG_ENUM_OID)
+            .into_iter()
+            .filter_map(|row| self.templates.number(PG_ENUM_OID, row, b"enumtypid"));
+        let labelled: HashSet<Oid> =
+            labels.chain(self.catalogs.lost_labels.iter().map(|label| label.type_oid)).collect();
         for row in self.fitting(PG_TYPE_OID) {
             let output = self.templates.number(PG_TYPE_OID, row, b"typoutput");
             let is_enum = row.data().get(self.offsets.type_kind) == Some(&b'e');
-            if output.is_some_and(|output| printers.contains(&output)) && (!is_enum || labelled.contains(&self.oid_of(row))) {
+            if output.is_some_and(|output| printers.contains(&output))
+                && (!is_enum || labelled.contains(&self.oid_of(row)))
+            {
                 self.types.insert(self.oid_of(row));
                 self.put((PG_TYPE_OID, row.tuple.clone()));
             }
@@ -229,13 +239,17 @@ impl<'a> Transplant<'a> {
             (64, 1) => 19,
             _ => return None,
         };
-        Some((KnownColumn { type_oid, modifier: -1, by_value: matches!(known.shape.length, 1 | 2 | 4 | 8), ..*known }, true))
+        Some((
+            KnownColumn { type_oid, modifier: -1, by_value: matches!(known.shape.length, 1 | 2 | 4 | 8), ..*known },
+            true,
+        ))
     }
 
     /// A table of this OID with the columns of a relation. True when a type is a guess; `None` when it cannot be printed.
     pub fn add_table(&mut self, relation: &Relation, oid: Oid) -> Option<bool> {
         let is_own = relation.oid == oid;
-        let schema = if self.catalogs.schemas.contains_key(&relation.schema_oid) { relation.schema_oid } else { PUBLIC };
+        let schema =
+            if self.catalogs.schemas.contains_key(&relation.schema_oid) { relation.schema_oid } else { PUBLIC };
         let mut name = if is_own { relation.name.clone() } else { format!("salvage_{oid}").into_bytes() };
         if !self.names.insert((schema, name.clone())) {
             name = format!("salvage_{oid}").into_bytes();
@@ -277,9 +291,12 @@ impl<'a> Transplant<'a> {
         let shapes = [PG_CLASS_OID, PG_ATTRIBUTE_OID].map(|catalog| self.templates.shapes(catalog));
         let class = relation.row.as_ref().map(|row| (PG_CLASS_OID, row));
         let columns = relation.columns.values().filter_map(|column| Some((PG_ATTRIBUTE_OID, column.row.as_ref()?)));
-        for ((catalog, row), shapes) in class.into_iter().chain(columns).map(|row| (row, &shapes[usize::from(row.0 == PG_ATTRIBUTE_OID)])) {
+        for ((catalog, row), shapes) in
+            class.into_iter().chain(columns).map(|row| (row, &shapes[usize::from(row.0 == PG_ATTRIBUTE_OID)]))
+        {
             let is_fit = raw(row).is_some_and(|row| {
-                fit(&row.header, &row.tuple, shapes).is_some_and(|spans| spans.iter().all(|span| span.external.is_none()))
+                fit(&row.header, &row.tuple, shapes)
+                    .is_some_and(|spans| spans.iter().all(|span| span.external.is_none()))
             });
             if is_fit {
                 self.put((catalog, row.clone()));

@@ -164,7 +164,8 @@ impl<'a> Xacts<'a> {
         }
         let size = self.source.block_size;
         let control = self.source.control.as_ref();
-        let per_segment = control.and_then(|control| control.slru_pages_per_segment).map_or(PAGES_PER_SEGMENT, u64::from);
+        let per_segment =
+            control.and_then(|control| control.slru_pages_per_segment).map_or(PAGES_PER_SEGMENT, u64::from);
         let segment = page.checked_div(per_segment)?;
         let number = |width: usize| format!("{segment:0width$X}");
         let directory = root.join(directory);
@@ -210,7 +211,8 @@ impl<'a> Xacts<'a> {
         let next = self.source.control.as_ref().map(|control| control.checkpoint.next_xid());
         let is_later = next.is_some_and(|next| xid.wrapping_sub(next).cast_signed() >= 0);
         let bits = self.bits(xid);
-        let witness = self.witnesses.get(&xid).map(|committed| if *committed { Ended::Committed } else { Ended::Undone });
+        let witness =
+            self.witnesses.get(&xid).map(|committed| if *committed { Ended::Committed } else { Ended::Undone });
         match bits {
             Some(XactStatus::Committed) => Ended::Committed,
             Some(XactStatus::Aborted) => Ended::Undone,

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 /// Rows of the module map, lowest first. Modules of one row may not use each other.
 const ROWS: [&str; 12] = [
-    "types", "report", "parsers", "cluster", "analysis", "repair", "rebuild", "salvage", "output", "inspect", "tui", "cli",
+    "types", "report", "parsers", "cluster", "analysis", "repair", "rebuild", "salvage", "output", "inspect", "tui",
+    "cli",
 ];
 
 fn sources(directory: &Path, found: &mut Vec<PathBuf>) {

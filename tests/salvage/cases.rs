@@ -102,7 +102,9 @@ fn without_a_schema_each_table_with_lost_columns_is_named() {
 #[ignore = "long: `cargo test-all` runs it"]
 fn names_from_catalogs_become_no_paths_and_deleted_rows_have_a_file_of_their_own() {
     let out = tempfile::tempdir().unwrap();
-    let Some(_) = salvage("15-xact", out.path(), &["--deleted", "--table", "mv_*", "--table", "Weird Schema.*"]) else { return };
+    let Some(_) = salvage("15-xact", out.path(), &["--deleted", "--table", "mv_*", "--table", "Weird Schema.*"]) else {
+        return;
+    };
     let listed = listed(out.path());
     let file = &listed[&("salv".to_owned(), "Weird Schema.quo\"te.tab/le".to_owned())]["rows_file"];
     assert!(out.path().join(file).is_file() && file.contains("%2F"), "{file}");

@@ -11,7 +11,9 @@ use std::time::Duration;
 use crate::common::wal::{Fixture, checkpoints, read_all, without};
 use crate::common::{Ran, arg, run};
 use pgforensics::inspect::WalRequest;
-use pgforensics::inspect::wal::follow::{FollowBy, FollowRequest, Followed, FollowedLine, FollowedRow, Oddity, WalFollow};
+use pgforensics::inspect::wal::follow::{
+    FollowBy, FollowRequest, Followed, FollowedLine, FollowedRow, Oddity, WalFollow,
+};
 use pgforensics::parsers::wal::records::RecordKind;
 use pgforensics::types::Lsn;
 use serde_json::Value;

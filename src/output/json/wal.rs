@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::scalars::{DamageCode, EndKind as EndWord, LsnText, RunVerdictCode};
 use super::lsn_text;
+use super::scalars::{DamageCode, EndKind as EndWord, LsnText, RunVerdictCode};
 use crate::analysis::wal::chain::CheckedRun;
 use crate::analysis::wal::group_key::{GroupBy, Grouping, Key};
 use crate::analysis::wal::group_rows::GroupRow;
