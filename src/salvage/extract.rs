@@ -523,7 +523,6 @@ impl<'a> Fresh<'a> {
         let schema = Schema { database, catalogs, text: &text, has_generated: session.has_generated };
         let printed: Vec<&TableReport> = copies.iter().filter_map(|(table, _)| reports.get(table.report)).collect();
         schema.write(&mut session, &printed, output)?;
-        drop(session);
         let keep = self.options.keep;
         self.sandbox.close(keep).map_err(RebuildError::from)?;
         Ok(())

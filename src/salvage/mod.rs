@@ -198,6 +198,8 @@ pub struct SalvageReport {
     pub major: Major,
     /// Pages have checksums: a changed byte is seen.
     pub has_checksums: bool,
+    /// `pg_control` can be trusted: other ways may lose less.
+    pub may_start: bool,
     /// Directories that could not be listed.
     pub skipped: Vec<String>,
 }
@@ -228,6 +230,9 @@ struct LooseFile {
     number: u32,
     name: String,
 }
+
+/// A file of the output directory that is about all databases: its name and its bytes.
+pub type TopFile = (&'static str, Vec<u8>);
 
 /// What is left of a cluster, opened.
 #[derive(Debug)]
@@ -322,7 +327,7 @@ impl Salvage {
         (server, sandbox): (&ServerProgram, &SandboxOptions),
         directory: &Path,
         watch: &dyn Fn() -> ControlFlow<()>,
-        finish: &dyn Fn(&SalvageReport) -> Vec<(&'static str, Vec<u8>)>,
+        finish: &dyn Fn(&SalvageReport) -> Vec<TopFile>,
     ) -> Result<SalvageReport, SalvageError> {
         let output = Output::create(directory, &self.source.protected)?;
         let report = self.work(wal, options, (Some((server, sandbox)), Some(&output)), watch)?;
@@ -354,6 +359,7 @@ impl Salvage {
             tables: Vec::new(),
             major: source.major,
             has_checksums: source.checksums,
+            may_start: source.control.is_some(),
             skipped: source.skipped.iter().map(ToString::to_string).collect(),
         };
         for database in &source.databases {
