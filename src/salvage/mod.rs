@@ -6,9 +6,11 @@
 
 mod catalogs;
 mod complete;
+mod encoding;
 mod extract;
 mod fit;
 mod layout;
+mod objects;
 mod out;
 mod pages;
 mod print;
@@ -24,6 +26,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use self::encoding::in_utf8;
 use self::extract::Work;
 use self::out::{Output, copy_file_name};
 pub use self::rows::PageLoss;
@@ -116,17 +119,6 @@ pub struct TableReport {
     pub problem: Option<NotSalvaged>,
     /// Files with rows, uncertain rows and deleted rows, below the output directory.
     pub files: [Option<PathBuf>; 3],
-}
-
-/// Number of the encoding LATIN1.
-const LATIN1: i32 = 8;
-
-/// A name from a catalog in UTF-8; bytes that are not of the encoding become U+FFFD.
-fn in_utf8(name: &[u8], encoding: Option<i32>) -> String {
-    match encoding {
-        Some(LATIN1) => name.iter().map(|byte| char::from(*byte)).collect(),
-        _ => String::from_utf8_lossy(name).into_owned(),
-    }
 }
 
 impl TableReport {
