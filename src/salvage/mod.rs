@@ -8,6 +8,7 @@ mod catalogs;
 mod complete;
 mod encoding;
 mod extract;
+mod fields;
 mod fit;
 mod layout;
 mod objects;

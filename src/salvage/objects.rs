@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
-use super::catalogs::{Catalogs, Relation, sequence_value};
+use super::catalogs::{Catalogs, Relation};
 use super::encoding::in_utf8;
 use super::extract::{Work, schema_of};
+use super::fields::sequence_value;
 use super::out::Output;
 use super::schema::quoted;
 use super::source::DatabaseFiles;
