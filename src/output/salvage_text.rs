@@ -193,6 +193,12 @@ pub fn report_markdown(report: &SalvageReport) -> String {
 /// When the output cannot be written to.
 pub fn write_salvage(out: &mut dyn Write, report: &SalvageReport) -> io::Result<()> {
     let [rows, uncertain, deleted] = totals(report);
+    if report.may_start {
+        writeln!(
+            out,
+            "pg_control is sound: a start, or a repair first, may lose less. Run pg_dwbinspect check on a copy."
+        )?;
+    }
     writeln!(out, "{rows} rows, {uncertain} uncertain, {deleted} deleted, in {} tables", report.tables.len())?;
     if !report.has_checksums {
         writeln!(out, "{NO_CHECKSUMS}")?;

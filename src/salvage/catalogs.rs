@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
+use super::fields::column_of;
 use super::layout::Offsets;
 use super::rows::{has_right_checksum, sound_tuples};
 use super::source::{DatabaseFiles, SegmentFiles, Source};
@@ -11,8 +12,8 @@ use crate::cluster::open::{Links, ReadFile, read_small};
 use crate::parsers::catalog::{FIRST_NORMAL_OID, NAME_SIZE, PG_CLASS_OID, PG_INDEX_OID, PG_NAMESPACE_OID};
 use crate::parsers::decode::{u16_at, u32_at};
 use crate::parsers::filenode_map::FilenodeMap;
-use crate::parsers::heap::{TupleHeader, infomask, page_tuples};
-use crate::parsers::page::PageHeader;
+use crate::parsers::heap::{TupleHeader, page_tuples};
+use crate::parsers::page::{PageHeader, line_pointer_faults};
 use crate::parsers::page_kind::PageKind;
 use crate::parsers::tuple::attribute::{MAX_COLUMNS, PG_ATTRIBUTE_OID, PG_TYPE_OID};
 use crate::parsers::tuple::columns::ColumnShape;
@@ -129,6 +130,22 @@ impl Relation {
 
     pub fn is_guessed(&self) -> bool {
         self.columns.values().any(|column| column.is_guessed)
+    }
+}
+
+/// The tuples of a catalog.
+#[derive(Default)]
+struct There {
+    /// Sound ones by their places, each with its OID or its first column.
+    tuples: HashMap<Tid, Oid>,
+    /// Pages of which nothing is lost: what is not on them was deleted.
+    sound: HashSet<u32>,
+}
+
+impl There {
+    /// True when damage took the tuple that an index names.
+    fn lost(&self, tid: Tid, oid: Oid) -> bool {
+        self.tuples.get(&tid).map_or_else(|| !self.sound.contains(&tid.0), |found| *found != oid)
     }
 }
 
@@ -396,7 +413,7 @@ impl Reader<'_, '_, '_> {
         }
         for (tid, oid) in oids.iter().filter(|(_, oid)| **oid >= FIRST_NORMAL_OID && !there.contains(oid)) {
             // A tuple that is there and was not taken is dead: the relation was dropped.
-            if tuples.get(tid) == Some(oid) {
+            if !tuples.lost(*tid, *oid) {
                 continue;
             }
             let Some((name, schema_oid)) = names.get(tid).cloned() else { continue };
@@ -450,15 +467,22 @@ impl Reader<'_, '_, '_> {
     }
 
     /// Sound tuples of a catalog by their places, each with its OID or its first column.
-    fn tuples_there(&self, catalog: Oid, key: Key) -> HashMap<Tid, Oid> {
+    fn tuples_there(&self, catalog: Oid, key: Key) -> There {
         let number = mapped_number(&self.database.directory, catalog).unwrap_or(catalog);
-        let mut there = HashMap::new();
+        let mut there = There::default();
         if let Some(files) = self.database.main_fork(0, number) {
             self.source.pages(files, &mut |block, page| {
+                let header = PageHeader::decode(0, page)
+                    .ok()
+                    .filter(|header| !header.is_new() && header.faults(page.len()).is_empty());
+                let has_all_pointers = header.is_some_and(|header| line_pointer_faults(&header, page).is_empty());
+                if has_all_pointers && has_right_checksum(self.source, block, page) {
+                    there.sound.insert(block);
+                }
                 for tuple in sound_tuples(page) {
                     let tid = (block, u16::try_from(tuple.item).unwrap_or_default());
                     let row = RawRow { tid, tuple: tuple.bytes.to_vec(), header: tuple.header, is_proven: true };
-                    there.insert(tid, self.key(&row, key));
+                    there.tuples.insert(tid, self.key(&row, key));
                 }
             });
         }
@@ -472,7 +496,7 @@ impl Reader<'_, '_, '_> {
         let tuples = self.tuples_there(catalog, Key::Own);
         let mut oids = HashMap::new();
         self.entries(by_oid, &mut |tid, data| {
-            let is_lost = |oid: &Oid| *oid >= FIRST_NORMAL_OID && !taken.contains(oid) && tuples.get(&tid) != Some(oid);
+            let is_lost = |oid: &Oid| *oid >= FIRST_NORMAL_OID && !taken.contains(oid) && tuples.lost(tid, *oid);
             oids.extend(u32_at(data, 0).filter(is_lost).map(|oid| (tid, oid)));
         });
         let mut lost = HashMap::new();
@@ -493,7 +517,7 @@ impl Reader<'_, '_, '_> {
         let [by_oid, by_label, by_order] = ENUM_INDEXES;
         let (mut oids, mut labels, mut orders) = (BTreeMap::new(), HashMap::new(), HashMap::new());
         self.entries(by_oid, &mut |tid, data| {
-            let is_lost = |oid: &Oid| *oid >= FIRST_NORMAL_OID && !taken.contains(oid) && tuples.get(&tid) != Some(oid);
+            let is_lost = |oid: &Oid| *oid >= FIRST_NORMAL_OID && !taken.contains(oid) && tuples.lost(tid, *oid);
             oids.extend(u32_at(data, 0).filter(is_lost).map(|oid| (tid, oid)));
         });
         self.entries(by_label, &mut |tid, data| {
@@ -542,7 +566,7 @@ impl Reader<'_, '_, '_> {
             if number.cast_signed() < 0 {
                 has_system_columns.insert(rel);
             }
-            if wanted.contains(&rel) && (1..=MAX_COLUMNS).contains(&number) && there.get(&tid) != Some(&rel) {
+            if wanted.contains(&rel) && (1..=MAX_COLUMNS).contains(&number) && there.lost(tid, rel) {
                 numbers.push((tid, rel, number));
             }
         });
@@ -573,41 +597,4 @@ fn padded_name(data: &[u8], at: usize) -> Option<Vec<u8>> {
     let rest = data.get(at..)?;
     let length = rest.iter().position(|byte| *byte == 0).filter(|length| (1..NAME_SIZE).contains(length))?;
     rest.get(..length).map(<[u8]>::to_vec)
-}
-
-/// A column by its row of `pg_attribute`: relation and number.
-pub(crate) fn column_of(offsets: &Offsets, row: &RawRow) -> Option<(Oid, u16, Column)> {
-    let data = row.data();
-    let number = u16_at(data, offsets.length.checked_add(2)?).filter(|number| (1..=MAX_COLUMNS).contains(number))?;
-    let alignment = match data.get(offsets.alignment)? {
-        b'c' => 1,
-        b's' => 2,
-        b'i' => 4,
-        b'd' => 8,
-        _ => return None,
-    };
-    let flag = |at: usize| data.get(at).map(|byte| *byte != 0);
-    let length = u16_at(data, offsets.length)?.cast_signed();
-    let known = KnownColumn {
-        type_oid: u32_at(data, 68)?,
-        modifier: u32_at(data, offsets.modifier)?.cast_signed(),
-        shape: ColumnShape { length, alignment },
-        by_value: flag(offsets.by_value)?,
-        is_generated: offsets.generated.map_or(Some(false), flag)?,
-        is_dropped: flag(offsets.is_dropped)?,
-    };
-    if length < -2 || length == 0 {
-        return None;
-    }
-    let name = name_at(data, 4)?;
-    let column = Column { name, known: Some(known), row: Some(row.tuple.clone()), is_guessed: !row.is_proven };
-    Some((u32_at(data, 0)?, number, column))
-}
-
-/// The last value of a sequence, and whether it was given out, by the one tuple of its page.
-pub(crate) fn sequence_value(page: &[u8]) -> Option<(i64, bool)> {
-    let tuple = sound_tuples(page).next().filter(|tuple| !tuple.header.has(infomask::HAS_NULLS))?;
-    let data = tuple.header.user_data(tuple.bytes);
-    let value = i64::from_le_bytes(*data.first_chunk()?);
-    Some((value, *data.get(16)? != 0))
 }

@@ -7,7 +7,7 @@ use super::fit::fit;
 use super::layout::Offsets;
 use super::rows::sound_tuples;
 use super::source::{SegmentFiles, Source};
-use super::templates::{raw, set};
+use super::templates::{PG_PROC_OID, raw, set};
 use crate::parsers::catalog::FIRST_NORMAL_OID;
 use crate::parsers::decode::u32_at;
 use crate::parsers::tuple::attribute::PG_TYPE_OID;
@@ -115,6 +115,12 @@ fn add_types(catalogs: &mut Catalogs, given: &Catalogs, offsets: &Offsets, types
     let element_at = rel_at.saturating_add(if offsets.has_subscript { 8 } else { 4 });
     let [array_at, output_at, base_at] = [4, 12, 40].map(|bytes| element_at.saturating_add(bytes));
     let mut added = Vec::new();
+    let named = |catalogs: &Catalogs| -> Vec<(Oid, Vec<u8>)> {
+        let rows = catalogs.rows.get(&PG_PROC_OID).into_iter().flatten();
+        rows.filter_map(|row| Some((u32_at(row.data(), 0)?, name_at(row.data(), offsets.name())?))).collect()
+    };
+    let given_names: HashMap<Oid, Vec<u8>> = named(given).into_iter().collect();
+    let functions: HashMap<Vec<u8>, Oid> = named(catalogs).into_iter().map(|(oid, name)| (name, oid)).collect();
     for row in given.rows.get(&PG_TYPE_OID).into_iter().flatten() {
         let number = |at| u32_at(row.data(), at).unwrap_or_default();
         let given_oid =
@@ -126,9 +132,13 @@ fn add_types(catalogs: &mut Catalogs, given: &Catalogs, offsets: &Offsets, types
             catalogs.relations.values().find(|relation| relation.name == *name && relation.schema_oid == *schema);
         let Some(mut row) = raw(&row.tuple) else { continue };
         let (element, base) = (own(number(element_at)), own(number(base_at)));
-        if offsets.oid_in_header || number(output_at) >= FIRST_NORMAL_OID {
-            continue;
-        }
+        // The function that prints the values has an OID of its own here, too.
+        let output = match number(output_at) {
+            oid if oid < FIRST_NORMAL_OID => Some(oid),
+            oid => given_names.get(&oid).and_then(|name| functions.get(name)).copied(),
+        };
+        let Some(output) = output.filter(|_| !offsets.oid_in_header) else { continue };
+        set(&mut row, output_at, &output.to_le_bytes());
         set(&mut row, 0, &oid.to_le_bytes());
         set(&mut row, offsets.name().saturating_add(64), &schema.to_le_bytes());
         set(&mut row, rel_at, &relation.map_or(0, |relation| relation.oid).to_le_bytes());

@@ -6,35 +6,30 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::catalogs::{Catalogs, Column, PG_AUTHID_OID, Reader, Relation, mapped_number, sequence_value};
+use super::catalogs::{Catalogs, Column, PG_AUTHID_OID, Reader, Relation, mapped_number};
 use super::complete::{complete, guess_shapes};
+use super::encoding::{SQL_ASCII, UTF8, encoding_name, in_utf8};
 use super::fit::with_nulls;
 use super::layout::Offsets;
+use super::objects::{LOOSE, add_loose};
 use super::out::Output;
 use super::pages::HeapWriter;
 use super::print::Session;
 use super::rows::{Class, Row, Table, scan};
-use super::schema::{Schema, quoted};
+use super::schema::Schema;
 use super::source::{DatabaseFiles, Source};
 use super::templates::Templates;
-use super::toast::{TOAST_SHAPES, ToastValues, chunks};
+use super::toast::{ToastValues, chunks};
 use super::transplant::{Transplant, libraries, relation_file, shapes_of, toast_tables};
 use super::xacts::{WalFacts, Why, Xacts};
 use super::{LooseFile, NotSalvaged, SalvageError, TableReport};
 use crate::cluster::open::{AccessError, Links, ReadFile, read_small};
-use crate::parsers::decode::u32_at;
-use crate::parsers::tuple::columns::{ColumnShape, Stored, row_columns, unpack};
+use crate::parsers::tuple::columns::ColumnShape;
 use crate::rebuild::error::ServerEnd;
 use crate::rebuild::sandbox::{Sandbox, SandboxRun};
 use crate::rebuild::server::ServerRun;
 use crate::rebuild::{RebuildError, SandboxOptions, ServerProgram};
 use crate::types::Oid;
-
-/// `pg_largeobject`.
-const PG_LARGEOBJECT_OID: Oid = 2613;
-
-/// Longest hole of a large object that is written.
-const MAX_HOLE_BYTES: usize = 64 << 20;
 
 /// Makes the OIDs that follow those of a user's objects: a server that was never started normally begins with lower ones.
 const NORMAL_OIDS: &[u8] = b"DO $x$ BEGIN WHILE lo_creat(-1) < 16384::oid LOOP END LOOP; END $x$;\n\n";
@@ -47,51 +42,6 @@ const INIT_LIMIT: Duration = Duration::from_secs(600);
 
 /// Room that a fresh cluster needs, in bytes.
 const CLUSTER_BYTES: u64 = 200 << 20;
-
-/// Encodings: none, and UTF-8.
-const SQL_ASCII: i32 = 0;
-const UTF8: i32 = 6;
-
-/// Names of encodings that `initdb` takes, by number.
-///
-/// Source: `pg_enc`, `src/include/mb/pg_wchar.h`.
-const ENCODINGS: [&str; 35] = [
-    "SQL_ASCII",
-    "EUC_JP",
-    "EUC_CN",
-    "EUC_KR",
-    "EUC_TW",
-    "EUC_JIS_2004",
-    "UTF8",
-    "MULE_INTERNAL",
-    "LATIN1",
-    "LATIN2",
-    "LATIN3",
-    "LATIN4",
-    "LATIN5",
-    "LATIN6",
-    "LATIN7",
-    "LATIN8",
-    "LATIN9",
-    "LATIN10",
-    "WIN1256",
-    "WIN1258",
-    "WIN866",
-    "WIN874",
-    "KOI8R",
-    "WIN1251",
-    "WIN1252",
-    "ISO_8859_5",
-    "ISO_8859_6",
-    "ISO_8859_7",
-    "ISO_8859_8",
-    "WIN1250",
-    "WIN1253",
-    "WIN1254",
-    "WIN1255",
-    "WIN1257",
-    "KOI8U",
-];
 
 /// What is to be salvaged of a cluster.
 pub(super) struct Work<'a> {
@@ -274,94 +224,9 @@ impl Work<'_> {
             self.rows(database, catalogs, table, (xacts, report), &mut |_| {});
         }
     }
-
-    /// The values of sequences, as statements that set them.
-    fn sequences(&self, database: &DatabaseFiles, catalogs: &Catalogs, output: &Output) -> Result<(), SalvageError> {
-        let mut text = Vec::new();
-        for relation in catalogs.relations.values().filter(|relation| relation.kind == b'S') {
-            let Some(files) = database.main_fork(relation.spc_oid, relation.filenode) else { continue };
-            let mut found = None;
-            self.source.pages(files, &mut |_, page| found = found.or_else(|| sequence_value(page)));
-            if let Some((value, is_called)) = found {
-                let names = [schema_of(catalogs, relation), relation.name.clone()]
-                    .map(|name| super::in_utf8(&name, database.encoding));
-                let name = names.map(|name| quoted(&name)).join(".").replace('\'', "''");
-                text.extend(format!("SELECT setval('{name}', {value}, {is_called});\n").into_bytes());
-            }
-        }
-        output.write(database, "sequences.sql", &text)
-    }
 }
 
-impl Work<'_> {
-    /// Large objects, as statements that make them, and each in a file of its own.
-    fn large_objects(
-        &self,
-        database: &DatabaseFiles,
-        catalogs: &Catalogs,
-        output: &Output,
-    ) -> Result<(), SalvageError> {
-        let mut objects: BTreeMap<u32, BTreeMap<u32, Vec<u8>>> = BTreeMap::new();
-        for row in catalogs.rows.get(&PG_LARGEOBJECT_OID).into_iter().flatten() {
-            let columns = row_columns(&row.header, &row.tuple, &TOAST_SHAPES);
-            let [Stored::Plain(oid), Stored::Plain(page), data] = columns.as_slice() else { continue };
-            let data = match *data {
-                Stored::Plain(bytes) => bytes.to_vec(),
-                Stored::Compressed { method, raw_bytes, bytes } => unpack(method, raw_bytes, bytes).unwrap_or_default(),
-                _ => continue,
-            };
-            if let Some((oid, page)) = u32_at(oid, 0).zip(u32_at(page, 0)) {
-                objects.entry(oid).or_default().insert(page, data);
-            }
-        }
-        let mut statements = Vec::new();
-        for oid in &catalogs.large_objects {
-            objects.entry(*oid).or_default();
-        }
-        let page_bytes = self.source.block_size / 4;
-        for (oid, pages) in objects {
-            let mut file =
-                output.begin_in(database, "large_objects", &format!("{oid}.bin")).map_err(RebuildError::from)?;
-            let failed = |source| {
-                SalvageError::from(RebuildError::from(AccessError::io("write", Path::new("large_objects"), source)))
-            };
-            statements.extend(format!("SELECT lo_create({oid});\n").into_bytes());
-            let mut at = 0_u64;
-            for (page, data) in pages {
-                let offset = u64::from(page).saturating_mul(page_bytes as u64);
-                // What no page holds reads as zeros; a hostile page number makes no long file.
-                let gap = usize::try_from(offset.saturating_sub(at)).unwrap_or(usize::MAX).min(MAX_HOLE_BYTES);
-                file.write_all(&vec![0; gap]).and_then(|()| file.write_all(&data)).map_err(failed)?;
-                at = offset.saturating_add(data.len() as u64);
-                let hex: String = data.iter().map(|byte| format!("{byte:02x}")).collect();
-                statements.extend(format!("SELECT lo_put({oid}, {offset}, '\\x{hex}');\n").into_bytes());
-            }
-            file.finish().map_err(RebuildError::from)?;
-        }
-        output.write(database, "large_objects.sql", &statements)
-    }
-}
-
-/// Beginning of the names of tables whose rows are those of a file that no catalog names.
-const LOOSE: &str = "file_";
-
-/// Adds a table for each file, with the columns of `like`.
-fn add_loose(catalogs: &mut Catalogs, like: &str, files: &[LooseFile]) {
-    let full = |relation: &Relation| {
-        let schema = schema_of(catalogs, relation);
-        format!("{}.{}", String::from_utf8_lossy(&schema), String::from_utf8_lossy(&relation.name))
-    };
-    let model = catalogs.relations.values().find(|relation| relation.has_rows() && full(relation) == like).cloned();
-    for file in files.iter().filter(|_| model.is_some()) {
-        if let Some(model) = &model {
-            let (name, oid) = (format!("{LOOSE}{}", file.name).into_bytes(), file.number);
-            let table = Relation { oid, name, type_oid: 0, filenode: oid, spc_oid: 0, ..model.clone() };
-            catalogs.relations.insert(oid, table);
-        }
-    }
-}
-
-fn schema_of(catalogs: &Catalogs, relation: &Relation) -> Vec<u8> {
+pub(super) fn schema_of(catalogs: &Catalogs, relation: &Relation) -> Vec<u8> {
     let known = catalogs.schemas.get(&relation.schema_oid);
     known.cloned().unwrap_or_else(|| relation.schema_oid.to_string().into_bytes())
 }
@@ -390,11 +255,9 @@ impl<'a> Fresh<'a> {
             return Err(RebuildError::NotReachable { directory, uid }.into());
         }
         let run = sandbox.begin_bare_run().map_err(RebuildError::from)?;
-        let encoding = database.encoding.and_then(|number| usize::try_from(number).ok());
         // What is in UTF-8, or in no known encoding, is printed byte by byte.
-        let name =
-            encoding.and_then(|number| ENCODINGS.get(number)).filter(|name| !["UTF8", "MULE_INTERNAL"].contains(name));
-        let (name, is_utf8) = (name.copied().unwrap_or("SQL_ASCII"), database.encoding == Some(UTF8));
+        let name = database.encoding.map_or("SQL_ASCII", encoding_name);
+        let is_utf8 = database.encoding == Some(UTF8);
         let to_utf8 = name != "SQL_ASCII" && database.encoding != Some(SQL_ASCII);
         let mut settings = vec!["-E", name];
         if work.source.major.number() >= 18 {
@@ -519,11 +382,10 @@ impl<'a> Fresh<'a> {
             session.run(&indexes)?;
         }
         self.print(database, &copies, (&mut session, reports, output))?;
-        let text = |name: &[u8]| super::in_utf8(name, database.encoding);
+        let text = |name: &[u8]| in_utf8(name, database.encoding);
         let schema = Schema { database, catalogs, text: &text, has_generated: session.has_generated };
         let printed: Vec<&TableReport> = copies.iter().filter_map(|(table, _)| reports.get(table.report)).collect();
         schema.write(&mut session, &printed, output)?;
-        drop(session);
         let keep = self.options.keep;
         self.sandbox.close(keep).map_err(RebuildError::from)?;
         Ok(())

@@ -171,3 +171,72 @@ pub(crate) fn frozen(tuple: &[u8]) -> Vec<u8> {
     bytes.splice(20..22, mask.to_le_bytes());
     bytes
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SHAPES: [ColumnShape; 3] = [
+        ColumnShape { length: 4, alignment: 4 },
+        ColumnShape { length: -1, alignment: 4 },
+        ColumnShape { length: 8, alignment: 8 },
+    ];
+
+    /// An integer, a short text of two bytes and a bigint, as a server writes them.
+    fn tuple() -> Vec<u8> {
+        let mut bytes = vec![0; 24];
+        bytes[18] = 3;
+        bytes[22] = 24;
+        bytes.extend([7, 0, 0, 0, 7, b'a', b'b', 0, 9, 0, 0, 0, 0, 0, 0, 0]);
+        bytes
+    }
+
+    fn header(bytes: &[u8]) -> TupleHeader {
+        TupleHeader::decode(0, bytes).unwrap()
+    }
+
+    #[test]
+    fn tuple_fits_to_the_byte_or_not_at_all() {
+        let bytes = tuple();
+        let spans = fit(&header(&bytes), &bytes, &SHAPES).unwrap();
+        let places: Vec<(usize, usize)> = spans.iter().map(|span| (span.start, span.end)).collect();
+        assert_eq!(places, [(24, 28), (28, 31), (32, 40)]);
+        let longer = [bytes.as_slice(), &[0]].concat();
+        assert_eq!(fit(&header(&bytes), &longer, &SHAPES), None);
+        assert_eq!(fitting_bytes(&header(&bytes), &longer, &SHAPES), Some(40), "what follows is another tuple");
+        let mut padded = bytes.clone();
+        padded[31] = 1;
+        assert_eq!(fit(&header(&bytes), &padded, &SHAPES), None, "padding is zero");
+        assert_eq!(fit(&header(&bytes), &bytes, &SHAPES[..2]), None, "more columns than the table has");
+    }
+
+    #[test]
+    fn lost_value_becomes_null_and_the_others_stay() {
+        let bytes = tuple();
+        let spans = fit(&header(&bytes), &bytes, &SHAPES).unwrap();
+        let formed = with_nulls(&header(&bytes), &bytes, &spans, &SHAPES, &[1]);
+        let found = fit(&header(&formed), &formed, &SHAPES).unwrap();
+        let values: Vec<(usize, &[u8])> =
+            found.iter().map(|span| (span.column, &formed[span.start..span.end])).collect();
+        assert_eq!(values, [(0, &bytes[24..28]), (2, &bytes[32..40])]);
+        assert!(header(&formed).is_null(&formed, 1));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 23..120), nulls in proptest::collection::vec(0..3_usize, 0..3)) {
+            let head = header(&bytes);
+            if let Some(spans) = fit(&head, &bytes, &SHAPES) {
+                prop_assert!(spans.iter().all(|span| span.start <= span.end && span.end <= bytes.len()));
+                let formed = with_nulls(&head, &bytes, &spans, &SHAPES, &nulls);
+                prop_assert!(fit(&header(&formed), &formed, &SHAPES).is_some());
+            }
+            if let Some(length) = fitting_bytes(&head, &bytes, &SHAPES) {
+                prop_assert!(length <= bytes.len());
+            }
+            prop_assert_eq!(frozen(&bytes).len(), bytes.len());
+        }
+    }
+}

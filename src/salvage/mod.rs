@@ -6,9 +6,12 @@
 
 mod catalogs;
 mod complete;
+mod encoding;
 mod extract;
+mod fields;
 mod fit;
 mod layout;
+mod objects;
 mod out;
 mod pages;
 mod print;
@@ -24,6 +27,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use self::encoding::in_utf8;
 use self::extract::Work;
 use self::out::{Output, copy_file_name};
 pub use self::rows::PageLoss;
@@ -118,17 +122,6 @@ pub struct TableReport {
     pub files: [Option<PathBuf>; 3],
 }
 
-/// Number of the encoding LATIN1.
-const LATIN1: i32 = 8;
-
-/// A name from a catalog in UTF-8; bytes that are not of the encoding become U+FFFD.
-fn in_utf8(name: &[u8], encoding: Option<i32>) -> String {
-    match encoding {
-        Some(LATIN1) => name.iter().map(|byte| char::from(*byte)).collect(),
-        _ => String::from_utf8_lossy(name).into_owned(),
-    }
-}
-
 impl TableReport {
     fn file_name(&self) -> String {
         copy_file_name(self.schema.as_bytes(), self.name.as_bytes(), self.oid)
@@ -198,6 +191,8 @@ pub struct SalvageReport {
     pub major: Major,
     /// Pages have checksums: a changed byte is seen.
     pub has_checksums: bool,
+    /// `pg_control` can be trusted: other ways may lose less.
+    pub may_start: bool,
     /// Directories that could not be listed.
     pub skipped: Vec<String>,
 }
@@ -228,6 +223,9 @@ struct LooseFile {
     number: u32,
     name: String,
 }
+
+/// A file of the output directory that is about all databases: its name and its bytes.
+pub type TopFile = (&'static str, Vec<u8>);
 
 /// What is left of a cluster, opened.
 #[derive(Debug)]
@@ -322,7 +320,7 @@ impl Salvage {
         (server, sandbox): (&ServerProgram, &SandboxOptions),
         directory: &Path,
         watch: &dyn Fn() -> ControlFlow<()>,
-        finish: &dyn Fn(&SalvageReport) -> Vec<(&'static str, Vec<u8>)>,
+        finish: &dyn Fn(&SalvageReport) -> Vec<TopFile>,
     ) -> Result<SalvageReport, SalvageError> {
         let output = Output::create(directory, &self.source.protected)?;
         let report = self.work(wal, options, (Some((server, sandbox)), Some(&output)), watch)?;
@@ -354,6 +352,7 @@ impl Salvage {
             tables: Vec::new(),
             major: source.major,
             has_checksums: source.checksums,
+            may_start: source.control.is_some(),
             skipped: source.skipped.iter().map(ToString::to_string).collect(),
         };
         for database in &source.databases {

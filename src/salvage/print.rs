@@ -39,9 +39,7 @@ impl Part {
     fn divided(&self, counts: &[u16]) -> Vec<Self> {
         let pages = u32::try_from(counts.len()).unwrap_or(u32::MAX);
         match self {
-            Self::All if pages > 0 => {
-                vec![Self::Pages(0..pages)].iter().flat_map(|part| part.divided(counts)).collect()
-            }
+            Self::All if pages > 0 => Self::Pages(0..pages).divided(counts),
             Self::All => Vec::new(),
             Self::Pages(range) if range.len() > 1 => {
                 let step = range.end.saturating_sub(range.start).div_ceil(PARTS).max(1);
@@ -201,10 +199,10 @@ impl<'a> Session<'a> {
                     break;
                 }
                 next = index.saturating_add(1);
-                if self.out(&format!("{number}.done")).is_some() {
-                    if let Some(result) = results.get_mut(index) {
-                        *result = Some(format!("{number}.rows"));
-                    }
+                if self.out(&format!("{number}.done")).is_some()
+                    && let Some(result) = results.get_mut(index)
+                {
+                    *result = Some(format!("{number}.rows"));
                 }
             }
             if next == from {

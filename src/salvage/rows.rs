@@ -148,7 +148,7 @@ impl Scanner<'_, '_> {
         let header =
             header.filter(|header| header.faults(page.len()).is_empty() && usize::from(header.special) == page.len());
         let Some(header) = header else {
-            self.carve(block, page, PageHeader::SIZE, &mut Vec::new());
+            self.carve(block, page, PageHeader::SIZE, &[]);
             return Some((PageLoss::Header, 0));
         };
         let proven = has_right_checksum(self.source, block, page);
@@ -183,7 +183,7 @@ impl Scanner<'_, '_> {
         let rejected = pointers.saturating_sub(fitted);
         let has_faults = !line_pointer_faults(&header, page).is_empty();
         if !proven || has_faults || (rejected > 0 && !self.source.checksums) || self.has_gap(&header, page, &taken) {
-            self.carve(block, page, usize::from(header.upper), &mut taken);
+            self.carve(block, page, usize::from(header.upper), &taken);
         }
         if has_faults {
             return Some((PageLoss::Header, rejected as u64));
@@ -199,7 +199,7 @@ impl Scanner<'_, '_> {
     }
 
     /// Finds tuples without line pointers: `t_ctid` of an untouched one names its place, and it fits its columns.
-    fn carve(&mut self, block: u32, page: &[u8], from: usize, taken: &mut Vec<(usize, usize)>) {
+    fn carve(&mut self, block: u32, page: &[u8], from: usize, taken: &[(usize, usize)]) {
         let mut at = from.next_multiple_of(ALIGNMENT);
         while at.saturating_add(TupleHeader::SIZE) < page.len() {
             let next = at.saturating_add(ALIGNMENT);

@@ -187,10 +187,11 @@ impl Schema<'_> {
         let mut statements = each_in_turn("salvage_after", rows, &values).to_vec();
         let rows = "SELECT indexrelid, indrelid FROM pg_index WHERE indexrelid >= 16384 AND indexrelid < 4000000000 AND \
                     NOT EXISTS (SELECT FROM pg_constraint WHERE conindid = indexrelid AND contype IN ('p','u','x'))";
-        statements.extend(
-            each_in_turn("salvage_index", rows, "r.indrelid, 2, pg_catalog.pg_get_indexdef(r.indexrelid), NULL")
-                .into_iter(),
-        );
+        statements.extend(each_in_turn(
+            "salvage_index",
+            rows,
+            "r.indrelid, 2, pg_catalog.pg_get_indexdef(r.indexrelid), NULL",
+        ));
         let query = "SELECT a, b, c, d FROM public.salvage_after UNION ALL SELECT a, b, c, d FROM public.salvage_index ORDER BY 2, 1, 3";
         let mut text = String::new();
         for fields in session.query(&statements, query)? {

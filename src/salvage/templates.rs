@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::catalogs::{KnownColumn, LostLabel, PG_ENUM_OID, RawRow, column_of, mapped_number, name_at};
+use super::catalogs::{KnownColumn, LostLabel, PG_ENUM_OID, RawRow, mapped_number, name_at};
+use super::fields::column_of;
 use super::layout::Offsets;
 use super::rows::sound_tuples;
 use super::source::{DatabaseFiles, Source};

@@ -122,7 +122,7 @@ pub fn judge(name: &str, out: &Path) -> BTreeMap<(String, String), Score> {
         let [mut rows, mut uncertain] = ["rows_file", "uncertain_file"].map(|column| lines(out, &fields[column]));
         let mut score = Score::default();
         for row in table.rows.iter().filter(|row| row.class.starts_with("live")) {
-            let mut take = |lines: &mut HashMap<Vec<u8>, u64>| {
+            let take = |lines: &mut HashMap<Vec<u8>, u64>| {
                 let left = lines.get_mut(&row.text).filter(|count| **count > 0);
                 left.map(|count| *count -= 1).is_some()
             };
