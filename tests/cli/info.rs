@@ -8,8 +8,8 @@ fn stable(text: &str, path: &std::path::Path) -> String {
     let mut kept = String::new();
     let mut dropping = false;
     for line in text.lines() {
-        let continued = line.starts_with("           ");
-        dropping = line.contains("note     postmaster.pid:") || (dropping && continued);
+        let continued = line.starts_with("    ");
+        dropping = line.starts_with("  - postmaster.pid:") || (dropping && continued);
         if !dropping {
             kept.push_str(&line.replace(arg(path), "[DATADIR]"));
             kept.push('\n');
