@@ -28,7 +28,13 @@ impl StartWords {
     /// Says what a startup brings. `pages` are those that `outlook` has the indexes of.
     #[must_use]
     pub fn of(replay: &Replay, outlook: &Outlook, pages: &[PageReport], label: Label<'_>) -> Self {
-        let badge = outlook.badge();
+        let badge = match outlook.badge() {
+            // Changes that were only in WAL are gone.
+            Badge::WillStart if replay.recovery == Recovery::AfterReset => Badge::DamageRemains,
+            // It starts, and what it loses is unknown.
+            Badge::WillStart | Badge::DamageRemains if is_doubtful(replay) => Badge::Unknown,
+            badge => badge,
+        };
         let mut start = start_words(replay, outlook, pages, label);
         if let Some(pid) = outlook.refused_by {
             start = format!(
@@ -53,6 +59,12 @@ impl StartWords {
     pub fn line(&self) -> String {
         format!("{}: {}", self.badge.label(), self.sentences.join("; "))
     }
+}
+
+/// There is a doubt that the state of the cluster does not explain by itself.
+fn is_doubtful(replay: &Replay) -> bool {
+    let is_expected = |doubt: &Doubt| matches!(doubt, Doubt::BaseBackup | Doubt::WalWasReset);
+    !replay.doubts.iter().all(is_expected)
 }
 
 /// Where a base backup becomes consistent, if WAL reaches that far.
@@ -141,6 +153,10 @@ fn start_words(replay: &Replay, outlook: &Outlook, pages: &[PageReport], label: 
             "recovery needs images from the double write buffer, which startup overwrites while it runs; it stops at a page \
              whose image is missing by then"
         }
+        Start::WithoutReplay if replay.recovery == Recovery::AfterReset => {
+            "pg_resetwal was run: no recovery follows, and changes that were only in WAL are lost"
+        }
+        Start::WithoutReplay if is_doubtful(replay) => "no recovery follows, but something is uncertain (see below)",
         Start::WithoutReplay => {
             return format!("shut down cleanly, no recovery needed{}", no_damage_words(outlook, pages));
         }
@@ -156,11 +172,11 @@ fn start_words(replay: &Replay, outlook: &Outlook, pages: &[PageReport], label: 
 }
 
 fn completes_words(replay: &Replay, outlook: &Outlook, pages: &[PageReport]) -> String {
+    if is_doubtful(replay) {
+        return "recovery runs to the end of the WAL found here, which may not be all of it".to_owned();
+    }
     if let Some(lsn) = backup_end(replay) {
         return format!("WAL covers the backup, which ends at {lsn}; keep backup_label, recovery needs it");
-    }
-    if !replay.doubts.is_empty() {
-        return "recovery runs to the end of the WAL found here, which may not be all of it".to_owned();
     }
     let bytes = replay.redo_lsn.zip(replay.end_lsn).map(|(redo, end)| end.0.saturating_sub(redo.0));
     let replays = bytes.map_or_else(

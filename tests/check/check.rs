@@ -202,6 +202,36 @@ fn torn_pages_that_replay_does_not_notice_may_stop_it() {
     assert!(text.starts_with("MAY NOT START ") && !text.contains("pg_ctl start"), "{text}");
 }
 
+/// Where something is uncertain, or changes are lost, no output begins as if the server could just be started.
+#[test]
+fn badge_promises_a_start_only_where_no_doubt_is_left() {
+    let mut doubtful = 0;
+    let cases = ["copy-without-wal", "map-leave", "nochecksums-mixed", "stale-tail", "standby-fresh"];
+    let names = DWB_CASES.map(|case| format!("dwb/{case}")).into_iter();
+    for name in names.chain(cases.map(|case| format!("cases/{case}"))) {
+        let copy = ClusterCopy::of_archive(&name);
+        // Without the newest segment of WAL, pages show that there was more.
+        let newest = std::fs::read_dir(copy.data().join("pg_wal")).unwrap().filter_map(|entry| {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            (name.len() == 24).then_some(name)
+        });
+        let newest = newest.max().unwrap();
+        for is_cut in [false, true] {
+            if is_cut {
+                copy.remove(&format!("pg_wal/{newest}"));
+            }
+            let summary = check_with(copy.data(), &[]).summary;
+            let codes = summary["doubt_codes"].as_array().unwrap();
+            let expected = |code: &&Value| **code == "base_backup" || **code == "wal_was_reset";
+            let is_doubtful = codes.iter().any(|code| !expected(&code));
+            let text = dwbinspect(&["check", arg(copy.data())]).stdout;
+            assert!(!(is_doubtful && text.starts_with("WILL START")), "{name}, cut: {is_cut}: {text}");
+            doubtful += usize::from(is_doubtful);
+        }
+    }
+    assert!(doubtful > 3, "{doubtful}");
+}
+
 #[test]
 fn checkpoint_that_its_server_cannot_start_on() {
     let checked = check(&cluster("checkpoint"));
