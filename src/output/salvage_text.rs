@@ -78,7 +78,8 @@ pub fn answer(report: &SalvageReport) -> Answer {
     };
     let is_missing =
         |table: &TableReport| !table.lost_pages.is_empty() || table.toast_lost > 0 || table.not_printed > 0;
-    if report.tables.iter().any(is_uncertain) || !report.skipped.is_empty() {
+    // Of no table at all nothing is known: its catalogs may be lost.
+    if report.tables.is_empty() || report.tables.iter().any(is_uncertain) || !report.skipped.is_empty() {
         Answer::Uncertain
     } else if report.tables.iter().any(is_missing) {
         Answer::Wrong
@@ -146,6 +147,9 @@ fn all_whys(report: &SalvageReport) -> BTreeMap<Why, u64> {
 /// What cannot be seen without checksums.
 const NO_CHECKSUMS: &str = "The cluster has no data checksums: a changed byte inside a value cannot be seen.";
 
+const NO_TABLES: &str =
+    "No table was found: --table or --database match none, or the catalogs are lost (pass --schema or --donor).";
+
 /// The report as a document.
 #[must_use]
 pub fn report_markdown(report: &SalvageReport) -> String {
@@ -156,6 +160,9 @@ pub fn report_markdown(report: &SalvageReport) -> String {
     );
     if !report.has_checksums {
         text.push_str(&format!("\n{NO_CHECKSUMS}\n"));
+    }
+    if report.tables.is_empty() {
+        text.push_str(&format!("\n{NO_TABLES}\n"));
     }
     let whys = all_whys(report);
     if !whys.is_empty() {
@@ -182,7 +189,7 @@ pub fn report_markdown(report: &SalvageReport) -> String {
         .unwrap_or_default();
     }
     for skipped in &report.skipped {
-        writeln!(text, "\nNot examined: {}", printable(skipped)).unwrap_or_default();
+        writeln!(text, "\nNot checked: {}", printable(skipped)).unwrap_or_default();
     }
     text
 }
@@ -196,10 +203,13 @@ pub fn write_salvage(out: &mut dyn Write, report: &SalvageReport) -> io::Result<
     if report.may_start {
         writeln!(
             out,
-            "pg_control is sound: a start, or a repair first, may lose less. Run pg_dwbinspect check on a copy."
+            "pg_control is intact: startup, or a repair first, may lose less. Run pg_dwbinspect check on a copy."
         )?;
     }
     writeln!(out, "{rows} rows, {uncertain} uncertain, {deleted} deleted, in {} tables", report.tables.len())?;
+    if report.tables.is_empty() {
+        writeln!(out, "{NO_TABLES}")?;
+    }
     if !report.has_checksums {
         writeln!(out, "{NO_CHECKSUMS}")?;
     }
@@ -223,7 +233,7 @@ pub fn write_salvage(out: &mut dyn Write, report: &SalvageReport) -> io::Result<
         }
     }
     for skipped in &report.skipped {
-        writeln!(out, "  not examined: {}", printable(skipped))?;
+        writeln!(out, "  not checked: {}", printable(skipped))?;
     }
     Ok(())
 }

@@ -139,12 +139,18 @@ impl Source {
             protected: protected(directory.as_ref(), root.as_deref().unwrap_or(&path)),
         };
         let found: Vec<(Oid, PathBuf)> = match is_root {
-            true => databases_in(&path.join("base")).collect(),
+            true => {
+                let base = path.join("base");
+                source.skipped.extend(list(&base).err());
+                databases_in(&base).collect()
+            }
             false => {
                 let oid = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
                 vec![(oid.unwrap_or_default(), path.clone())]
             }
         };
+        let links = source.root.as_ref().map(|root| list(&root.join("pg_tblspc")));
+        source.skipped.extend(links.and_then(Result::err).filter(|error| !error.is_not_found()));
         for (oid, directory) in found {
             let database = source.database(oid, directory);
             source.databases.push(database);
@@ -212,20 +218,20 @@ impl Source {
         }
         let size = sizes.into_iter().max_by_key(|(_, count)| *count).map_or(8192, |(size, _)| size);
         self.block_size = usize::try_from(size).unwrap_or(8192);
-        let (mut good, mut bad) = (0_usize, 0_usize);
+        let mut good = 0_usize;
         for file in &files {
             for block in 0..u32::try_from(SAMPLED_PAGES).unwrap_or_default() {
                 let offset = u64::from(block).saturating_mul(self.block_size as u64);
                 let Ok(Some(page)) = file.bytes_at(offset, self.block_size) else { break };
                 let stored = u16_at(&page, 8).unwrap_or_default();
-                match u16_at(&page, 14) {
-                    Some(0) | None => {}
-                    Some(_) if stored == page_checksum(&page, block) => good = good.saturating_add(1),
-                    Some(_) => bad = bad.saturating_add(1),
+                let is_used = u16_at(&page, 14).is_some_and(|upper| upper != 0);
+                if is_used && stored == page_checksum(&page, block) {
+                    good = good.saturating_add(1);
                 }
             }
         }
-        self.checksums = good > bad;
+        // By chance one page in 65,536 has one. Where any has, pages without one are doubtful.
+        self.checksums = good > 0;
     }
 
     /// Names and encodings by `pg_database`.

@@ -9,7 +9,7 @@ use super::source::Source;
 use crate::cluster::open::{Links, ReadFile, list, read_small};
 use crate::parsers::decode::u32_at;
 use crate::parsers::heap::{TupleHeader, XactStatus, infomask};
-use crate::parsers::state_files::{MAX_STATE_BYTES, prepared_xids};
+use crate::parsers::state_files::{MAX_STATE_BYTES, check_twophase, prepared_xids};
 use crate::types::Oid;
 
 /// Transactions in one byte of `pg_xact`.
@@ -114,6 +114,8 @@ pub(crate) struct Xacts<'a> {
     source: &'a Source,
     wal: &'a WalFacts,
     prepared: HashSet<u32>,
+    /// All files of prepared transactions were read.
+    knows_prepared: bool,
     witnesses: HashMap<u32, bool>,
     pages: HashMap<PathBuf, HashMap<u64, Option<Vec<u8>>>>,
     kept: usize,
@@ -121,9 +123,10 @@ pub(crate) struct Xacts<'a> {
 
 impl<'a> Xacts<'a> {
     pub fn new(source: &'a Source, wal: &'a WalFacts) -> Self {
-        let prepared = prepared_of(source).into_iter().filter(|xid| !wal.ended.contains_key(xid));
+        let (prepared, knows_prepared) = prepared_of(source);
+        let prepared = prepared.into_iter().filter(|xid| !wal.ended.contains_key(xid));
         let prepared = prepared.chain(wal.prepared.iter().copied()).collect();
-        Self { source, wal, prepared, witnesses: HashMap::new(), pages: HashMap::new(), kept: 0 }
+        Self { source, wal, prepared, knows_prepared, witnesses: HashMap::new(), pages: HashMap::new(), kept: 0 }
     }
 
     /// `pg_xact` tells of no transaction at all: other rows are asked.
@@ -216,7 +219,7 @@ impl<'a> Xacts<'a> {
         match bits {
             Some(XactStatus::Committed) => Ended::Committed,
             Some(XactStatus::Aborted) => Ended::Undone,
-            _ if self.wal.is_complete && (is_later || bits.is_some()) => Ended::Undone,
+            _ if self.wal.is_complete && self.knows_prepared && (is_later || bits.is_some()) => Ended::Undone,
             Some(_) => witness.unwrap_or(Ended::Open),
             None => witness.unwrap_or(Ended::Unknown),
         }
@@ -303,15 +306,20 @@ fn unsure(inserted: Visibility, why: Why) -> Visibility {
     if inserted == Visibility::Live { Visibility::Unsure(why) } else { inserted }
 }
 
-/// Transactions of the files in `pg_twophase`, with their subtransactions.
-fn prepared_of(source: &Source) -> HashSet<u32> {
-    let Some(directory) = source.root.as_ref().map(|root| root.join("pg_twophase")) else { return HashSet::new() };
-    let mut found = HashSet::new();
-    for (name, _) in list(&directory).unwrap_or_default() {
+/// Transactions of the files in `pg_twophase`, with their subtransactions, and whether all of these files were read.
+fn prepared_of(source: &Source) -> (HashSet<u32>, bool) {
+    let Some(directory) = source.root.as_ref().map(|root| root.join("pg_twophase")) else {
+        return (HashSet::new(), false);
+    };
+    let Ok(entries) = list(&directory) else { return (HashSet::new(), false) };
+    let (mut found, mut is_complete) = (HashSet::new(), true);
+    for (name, _) in entries {
         let Some(number) = name.to_str().and_then(|name| u64::from_str_radix(name, 16).ok()) else { continue };
         found.insert(u32::try_from(number & u64::from(u32::MAX)).unwrap_or_default());
-        let bytes = read_small(&directory.join(&name), Links::Refuse, MAX_STATE_BYTES).unwrap_or_default();
-        found.extend(prepared_xids(&bytes, source.major.number()));
+        match read_small(&directory.join(&name), Links::Refuse, MAX_STATE_BYTES) {
+            Ok(bytes) if check_twophase(&bytes).is_ok() => found.extend(prepared_xids(&bytes, source.major.number())),
+            _ => is_complete = false,
+        }
     }
-    found
+    (found, is_complete)
 }

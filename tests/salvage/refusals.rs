@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::common::{arg, dwbinspect};
+use crate::common::{arg, copy_tree, dwbinspect};
 use crate::judge::case;
 
 #[test]
@@ -38,4 +38,40 @@ fn directory_without_a_database_is_refused() {
 fn directory_of_one_database_is_enough() {
     let ran = dwbinspect(&["salvage", "--list", "--major", "15", arg(&case("15-heap").join("base/16385"))]);
     assert!(ran.stdout.contains("salv.app.t_num"), "{}{}", ran.stdout, ran.stderr);
+}
+
+#[test]
+fn a_name_that_no_table_has_is_no_good_news() {
+    let ran = dwbinspect(&["salvage", "--list", "--table", "no_such_table", arg(&case("15-heap"))]);
+    assert_eq!(ran.status, 2, "{}", ran.stdout);
+    assert!(ran.stdout.contains("No table was found"), "{}", ran.stdout);
+}
+
+/// Rows and uncertain rows that `--list` counts.
+fn counted(data: &std::path::Path) -> (u64, u64) {
+    let ran = dwbinspect(&["salvage", "--list", arg(data)]);
+    let line = ran.stdout.lines().find(|line| line.contains(" rows, ")).unwrap_or_else(|| panic!("{}", ran.stdout));
+    let numbers: Vec<u64> = line.split([' ', ',']).filter_map(|word| word.parse().ok()).collect();
+    (numbers[0], numbers[1])
+}
+
+#[test]
+fn without_the_files_of_prepared_transactions_rows_are_uncertain_and_not_gone() {
+    let place = tempfile::tempdir().unwrap();
+    let copied = |name: &str| {
+        let data = place.path().join(name);
+        copy_tree(&case("15-heap"), &data);
+        data
+    };
+    let sound = counted(&copied("sound"));
+    for damage in ["gone", "cut"] {
+        let data = copied(damage);
+        match damage {
+            "gone" => fs::remove_dir_all(data.join("pg_twophase")).unwrap(),
+            _ => fs::write(data.join("pg_twophase/0000037C"), [0; 20]).unwrap(),
+        }
+        let found = counted(&data);
+        assert!(found.0 <= sound.0 && found.1 >= sound.1, "{damage}: {found:?} instead of {sound:?}");
+        assert!(found.0 + found.1 >= sound.0 + sound.1, "{damage}: {found:?} instead of {sound:?}");
+    }
 }

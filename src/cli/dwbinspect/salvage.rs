@@ -9,16 +9,17 @@ use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::work::{JobsArg, ServerArgs, until_interrupted};
 use crate::inspect::salvage::{SalvageRequest, salvage};
+use crate::output::escape::printable;
 use crate::output::salvage_text::{answer, write_salvage};
 use crate::parsers::wal::version::Major;
 
 /// Copy out every row that is still there, if no start, image or replay helps
 ///
 /// Reads tables, catalogs and transaction status directly from the files and decides for each row whether it belongs to its
-/// table. A fresh server of the same major, which never sees the damaged cluster, prints the rows as COPY text. Nothing of the
+/// table. A fresh server of the same major version, which never sees the damaged cluster, prints the rows as COPY text. Nothing of the
 /// damaged cluster runs, and nothing is written into it.
 ///
-/// Try check, repair and a start on a copy first: they lose less. Rows in NAME.copy belong to the table; rows in
+/// Try check, repair and startup on a copy first: they lose less. Rows in NAME.copy belong to the table; rows in
 /// NAME.uncertain.copy may belong to it, and NAME.uncertain.csv says why they are uncertain. A value whose parts are lost is NULL,
 /// and NAME.toast.csv lists it.
 #[derive(Debug, Args)]
@@ -83,7 +84,7 @@ const STATUS: &str = "\
 Exit status:
   0  every row is certain, nothing is missing
   1  rows or values are missing, and it is known which pages or values
-  2  rows are uncertain, a table was not examined, or a usage error";
+  2  rows are uncertain, no table was found, something was not checked, or a usage error";
 
 fn major_of(text: &str) -> Result<Major, String> {
     let number = text.parse().ok().and_then(|number| Major::from_files(number, None));
@@ -112,7 +113,7 @@ pub(super) fn run(args: &SalvageArgs, out: &mut dyn Write) -> Result<Outcome, St
     let report = salvage(&request, &until_interrupted())?;
     write_salvage(out, &report)?;
     if let Some(directory) = &request.output {
-        writeln!(out, "The rows are in {}. Read report.md there first.", directory.display())?;
+        writeln!(out, "The rows are in {}. Read report.md there first.", printable(&directory.display().to_string()))?;
     }
     Ok(answer(&report).into())
 }
