@@ -58,7 +58,9 @@ pub(crate) struct WalKeepers {
     pub(crate) ready: Vec<u64>,
     /// When the first of them was marked, Unix seconds.
     pub(crate) ready_since_s: Option<i64>,
-    /// Where the last summary ends, where WAL is summarized.
+    /// WAL is summarized.
+    pub(crate) is_summarized: bool,
+    /// Where the last summary ends, if one was written.
     pub(crate) summarized_to: Option<Lsn>,
     pub(crate) settings: KeepSettings,
     /// Files and directories that could not be read, relative to the data directory.
@@ -81,6 +83,7 @@ impl WalKeepers {
         let settings = Settings::read(root);
         found.settings = KeepSettings::of(&settings, segment_size);
         if settings.get("summarize_wal").is_some_and(is_true) {
+            found.is_summarized = true;
             found.read_summaries(root);
         }
         found
@@ -174,10 +177,14 @@ impl KeepSettings {
         let segments = settings.get("wal_keep_segments").and_then(|text| text.trim().parse::<u64>().ok());
         let by_segments = segments.map(|segments| segments.saturating_mul(u64::from(segment_size)));
         let by_size = settings.get("wal_keep_size").and_then(|text| size_of(text, MB));
+        let is_unclear = ["wal_keep_size", "max_slot_wal_keep_size"]
+            .into_iter()
+            .filter_map(|name| settings.get(name))
+            .any(|text| size_of(text, MB).is_none() && text.trim() != "-1");
         Self {
             wal_keep_bytes: by_size.or(by_segments).unwrap_or_default(),
             max_slot_bytes: settings.get("max_slot_wal_keep_size").and_then(|text| size_of(text, MB)),
-            are_complete: settings.is_complete(),
+            are_complete: settings.is_complete() && !is_unclear,
         }
     }
 }

@@ -19,6 +19,7 @@ pub(crate) fn keeper_words(keeper: &Keeper) -> String {
         Keeper::Summarizer => "WAL summarizer".to_owned(),
         Keeper::Recycled => "kept for reuse".to_owned(),
         Keeper::Nothing => "nothing".to_owned(),
+        Keeper::Unknown => "unknown".to_owned(),
     }
 }
 
@@ -37,6 +38,7 @@ pub(crate) fn release_words(keeper: &Keeper) -> String {
         Keeper::Summarizer => "let the summarizer catch up, or set summarize_wal = off".to_owned(),
         Keeper::Recycled => "set a lower min_wal_size; a few go with each checkpoint".to_owned(),
         Keeper::Nothing => "CHECKPOINT".to_owned(),
+        Keeper::Unknown => "run this as the owner of the directory: something was not checked".to_owned(),
     }
 }
 
@@ -52,6 +54,7 @@ pub(crate) fn kept_sentence(wal: &KeptWal) -> String {
             let alone = size_words(row.alone_bytes);
             let what = match &row.keeper {
                 Keeper::Nothing => format!("nothing keeps {alone} of it, which goes at the next checkpoint"),
+                Keeper::Unknown => format!("what keeps {alone} of it is unknown, because something was not checked"),
                 keeper => format!("{alone} for {} alone", keeper_words(keeper)),
             };
             format!("{all}: {what}. pg_walfpi kept shows all")

@@ -30,6 +30,8 @@ pub(crate) enum Keeper {
     Recycled,
     /// Nothing: the next checkpoint removes or recycles them.
     Nothing,
+    /// Nothing that was read; what could not be read may need them.
+    Unknown,
 }
 
 impl Keeper {
@@ -43,6 +45,7 @@ impl Keeper {
             Self::Summarizer => "summarizer",
             Self::Recycled => "recycled",
             Self::Nothing => "nothing",
+            Self::Unknown => "unknown",
         }
     }
 }
@@ -110,9 +113,10 @@ pub(crate) fn kept_wal(found: &WalKeepers, needed_from: Lsn, segment_size: u32) 
         let first = end.saturating_sub(keep_segments);
         wants.push((Keeper::KeepSize, None, Box::new(move |number| number >= first)));
     }
-    if let Some(lsn) = found.summarized_to {
-        let first = segment_of(lsn);
-        wants.push((Keeper::Summarizer, Some(lsn), Box::new(move |number| number >= first)));
+    if found.is_summarized {
+        // Without a summary all WAL waits for the first one.
+        let first = found.summarized_to.map_or(0, segment_of);
+        wants.push((Keeper::Summarizer, found.summarized_to, Box::new(move |number| number >= first)));
     }
     let old: Vec<&PgWalFile> = found.segments.iter().filter(|file| file.number <= end).collect();
     let keepers_of = |number: u64| wants.iter().filter(|(_, _, keeps)| keeps(number)).count();
@@ -132,7 +136,8 @@ pub(crate) fn kept_wal(found: &WalKeepers, needed_from: Lsn, segment_size: u32) 
     }
     let nobody: Vec<&PgWalFile> = old.iter().copied().filter(|file| keepers_of(file.number) == 0).collect();
     let later: Vec<&PgWalFile> = found.segments.iter().filter(|file| file.number > end).collect();
-    for (keeper, files) in [(Keeper::Nothing, nobody), (Keeper::Recycled, later)] {
+    let unclaimed = if found.unread.is_empty() { Keeper::Nothing } else { Keeper::Unknown };
+    for (keeper, files) in [(unclaimed, nobody), (Keeper::Recycled, later)] {
         if !files.is_empty() {
             rows.push(row(keeper, None, &files, &files));
         }
@@ -145,6 +150,7 @@ pub(crate) fn kept_wal(found: &WalKeepers, needed_from: Lsn, segment_size: u32) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::open::AccessError;
     use crate::cluster::wal_keepers::{KeepSettings, Slot};
     use crate::parsers::state_files::SlotState;
 
@@ -182,6 +188,28 @@ mod tests {
         let all = rows(&found(KeepSettings::default()));
         let wanted = [("archiver", 2, 1), ("checkpoint", 2, 0), ("nothing", 1, 1), ("recycled", 2, 2), ("slot", 8, 5)];
         assert_eq!(all, wanted);
+    }
+
+    #[test]
+    fn what_a_slot_that_cannot_be_read_may_keep_is_kept_by_nobody_known() {
+        let unread = AccessError::io(
+            "open",
+            std::path::Path::new("pg_replslot/s/state"),
+            std::io::ErrorKind::PermissionDenied.into(),
+        );
+        let found = WalKeepers {
+            unread: vec![("pg_replslot/s/state".into(), unread.into())],
+            ..found(KeepSettings::default())
+        };
+        let all = rows(&found);
+        assert!(all.contains(&("unknown", 1, 1)) && !all.iter().any(|(code, ..)| *code == "nothing"), "{all:?}");
+    }
+
+    #[test]
+    fn without_a_summary_all_waits_for_the_first() {
+        let found = WalKeepers { is_summarized: true, ..found(KeepSettings::default()) };
+        let all = rows(&found);
+        assert!(all.contains(&("summarizer", 10, 1)) && !all.iter().any(|(code, ..)| *code == "nothing"), "{all:?}");
     }
 
     #[test]

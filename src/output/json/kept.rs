@@ -26,7 +26,7 @@ pub(crate) const KEPT_COLUMNS: &[&str] = &[
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct KeptJson {
-    /// `checkpoint`: recovery from the last one; `slot`; `archiver`: segments that wait for it; `wal_keep_size` (`wal_keep_segments` up to 12); `summarizer`; `recycled`: old files under new names, to be written later; `nothing`: the next checkpoint removes or recycles them
+    /// `checkpoint`: recovery from the last one; `slot`; `archiver`: segments that wait for it; `wal_keep_size` (`wal_keep_segments` up to 12); `summarizer`; `recycled`: old files under new names, to be written later; `nothing`: the next checkpoint removes or recycles them; `unknown`: nothing that could be read
     keeper: KeeperWord,
     /// Of a slot: its name, and whether it is logical, goes with its session, or holds nothing any more
     slot: Option<String>,

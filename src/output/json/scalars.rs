@@ -122,7 +122,7 @@ words! {
     FateCode, "codes.fate", ReplayFate::codes().chain(reasons());
     SavingRemedy, "saving_remedy", ["fewer_checkpoints", "wal_compression", "double_write", "no_hints", "archive_timeout", "replica_identity"];
     ExportTable, "export_table", ["records", "blocks", "images"];
-    KeeperWord, "keeper", ["checkpoint", "slot", "archiver", "wal_keep_size", "summarizer", "recycled", "nothing"];
+    KeeperWord, "keeper", ["checkpoint", "slot", "archiver", "wal_keep_size", "summarizer", "recycled", "nothing", "unknown"];
     BillPartWord, "bill_part", ["images", "records", "old_rows", "unused", "page_headers", "padding", "cut"];
     CertaintyWord, "certainty", ["exact", "at_least", "estimate", "sample"];
     ImageCompression, "image_compression", ["none", "pglz", "lz4", "zstd"];
