@@ -70,10 +70,17 @@ pub(crate) fn wal_report(request: &WalReportRequest, watch: WatchWal<'_>) -> Res
     let advised = AdvisedRelation::of(&by_relation, &names);
     let figures: FxHashMap<Key, RelationFigures> =
         advised.iter().filter_map(|one| Some((one.row.key.first, one.row.figures?))).collect();
+    let (relation, database) = (|rel| names.relation(rel), |oid| names.database(oid));
+    let naming = Naming {
+        major: source.set.major(),
+        segment_size: source.set.geometry().wal_segment_size,
+        relation: &relation,
+        database: &database,
+    };
     let (relations, causes) =
-        grouped.as_ref().map(|counted| relations_and_causes(counted, &figures, &source, &names)).unwrap_or_default();
+        grouped.as_ref().map(|counted| relations_and_causes(counted, &figures, &naming)).unwrap_or_default();
     let relations_in_all = relations.len();
-    let costly = costly_relations(&advised, &source, &names);
+    let costly = costly_relations(&advised, &naming);
     let paths: Vec<String> = request.wal.paths.iter().map(|path| path.display().to_string()).collect();
     let block_size = source.set.geometry().block_size;
     let origin = origin_of(&counts, &source);
@@ -106,16 +113,8 @@ pub(crate) fn wal_report(request: &WalReportRequest, watch: WatchWal<'_>) -> Res
 fn relations_and_causes(
     counted: &WalCounts,
     figures: &FxHashMap<Key, RelationFigures>,
-    source: &WalSource,
-    names: &NameLookup,
+    naming: &Naming<'_>,
 ) -> (Vec<RelationRow>, Vec<(&'static str, Tally)>) {
-    let (relation, database) = (|rel| names.relation(rel), |oid| names.database(oid));
-    let naming = Naming {
-        major: source.set.major(),
-        segment_size: source.set.geometry().wal_segment_size,
-        relation: &relation,
-        database: &database,
-    };
     let mut relations: FxHashMap<Key, (Tally, MainCause)> = FxHashMap::default();
     let mut causes: FxHashMap<&'static str, Tally> = FxHashMap::default();
     for (key, tally) in counted.rows() {
@@ -130,7 +129,7 @@ fn relations_and_causes(
     let mut rows: Vec<(Key, RelationRow)> = relations
         .into_iter()
         .map(|(key, (images, cause))| {
-            let name = name_of(GroupBy::Relation, &key, &naming);
+            let name = name_of(GroupBy::Relation, &key, naming);
             (key, RelationRow { name, images, cause, figures: figures.get(&key).copied() })
         })
         .collect();
@@ -141,18 +140,11 @@ fn relations_and_causes(
 }
 
 /// Relations by all their bytes: name, counts, and what their images probably come from.
-fn costly_relations(advised: &[AdvisedRelation], source: &WalSource, names: &NameLookup) -> Vec<CostlyRelation> {
-    let (relation, database) = (|rel| names.relation(rel), |oid| names.database(oid));
-    let naming = Naming {
-        major: source.set.major(),
-        segment_size: source.set.geometry().wal_segment_size,
-        relation: &relation,
-        database: &database,
-    };
+fn costly_relations(advised: &[AdvisedRelation], naming: &Naming<'_>) -> Vec<CostlyRelation> {
     let one = |one: &AdvisedRelation| CostlyRelation {
-        name: name_of(GroupBy::Relation, &one.row.key.first, &naming),
+        name: name_of(GroupBy::Relation, &one.row.key.first, naming),
         tally: one.row.tally,
-        main_record: one.main_record.map(|(key, _)| name_of(GroupBy::Record, &key, &naming)),
+        main_record: one.main_record.map(|(key, _)| name_of(GroupBy::Record, &key, naming)),
         likely_cause: one.row.figures.and_then(|figures| figures.likely_cause),
     };
     advised.iter().take(MAX_COSTLY).map(one).collect()

@@ -8,7 +8,7 @@ use super::source::WalSource;
 use super::watch::WatchWal;
 use crate::analysis::wal::group_key::Grouping;
 use crate::analysis::wal::lost::Resync;
-use crate::analysis::wal::stretch::Stretch;
+use crate::analysis::wal::stretch::{Extent, Stretch};
 use crate::analysis::wal::tally::Tally;
 use crate::analysis::wal::time_buckets::{Bucket, BucketCounter, TimeBuckets};
 use crate::analysis::wal::time_groups::{Spike, TimeGroup, TimeGroupCounter, TimeGroups};
@@ -47,28 +47,46 @@ pub(crate) struct WalTimes {
     pub wal: ReadWal,
 }
 
-/// Counts records and images by time. A record counts at the time that it tells, or at the latest one told before it.
-pub(crate) fn wal_times(request: &WalTimesRequest, watch: WatchWal<'_>) -> Result<WalTimes, InspectError> {
+fn open(request: &WalTimesRequest, watch: WatchWal<'_>) -> Result<(NameLookup, WalSource), InspectError> {
     let mut names = NameLookup::open(request.wal.names.as_deref())?;
     let mut source = WalSource::open_watched(&request.wal, watch)?;
     source.take_names(&names)?;
     source.take_relations(&request.relations, &mut names, request.wal.jobs)?;
     source.resync = Resync::of(request.resynchronise);
+    Ok((names, source))
+}
+
+/// The range that was read so far.
+#[derive(Default)]
+struct Range {
+    wal_bytes: u64,
+    from: Option<Lsn>,
+    to: Option<Lsn>,
+}
+
+impl Range {
+    /// Adds a segment, counted from `start` to `end`. The last record of the segment before may reach into it.
+    fn add(&mut self, start: Lsn, end: Lsn, extent: &Extent) {
+        let start = start.max(self.to.unwrap_or(start));
+        self.wal_bytes = self.wal_bytes.saturating_add(end.bytes_since(start).unwrap_or(0));
+        self.from = self.from.or(extent.first_lsn);
+        self.to = extent.last_end_lsn.or(self.to);
+    }
+}
+
+/// Counts records and images by time. A record counts at the time that it tells, or at the latest one told before it.
+pub(crate) fn wal_times(request: &WalTimesRequest, watch: WatchWal<'_>) -> Result<WalTimes, InspectError> {
+    let (names, mut source) = open(request, watch)?;
     let watched = source.watched(watch);
     let (plan, bucket_us) = (source.plan(), request.bucket_us.max(1));
     let (mut buckets, mut total) = (TimeBuckets::new(bucket_us), Tally::default());
-    let (mut wal_bytes, mut from, mut to, mut undecoded) = (0_u64, None, None, Vec::new());
+    let (mut range, mut undecoded) = (Range::default(), Vec::new());
     let reading = Reading { plan: &plan, keep: Keep::Heads, jobs: request.wal.jobs, watched: &watched };
     let begin = |_: &Stretch<'_>, _| BucketCounter::new(bucket_us, plan.relations.clone());
     source.each_segment(&reading, begin, |stretch, step| {
         let RunStep::Segment(part, end_lsn) = step else { return Ok(()) };
-        let start = stretch.set.segments()[part.index].start_lsn;
-        // The last record of the segment before may reach into this one.
-        let start = start.max(plan.start_lsn);
-        let start = start.max(to.unwrap_or(start));
-        wal_bytes = wal_bytes.saturating_add(end_lsn.bytes_since(start).unwrap_or(0));
-        from = from.or(part.extent.first_lsn);
-        to = part.extent.last_end_lsn.or(to);
+        let start = stretch.set.segments()[part.index].start_lsn.max(plan.start_lsn);
+        range.add(start, end_lsn, &part.extent);
         total.add(&part.found.tally);
         buckets.push(&mut part.found);
         undecoded.extend(part.found.undecoded.0.take());
@@ -81,6 +99,7 @@ pub(crate) fn wal_times(request: &WalTimesRequest, watch: WatchWal<'_>) -> Resul
     let damaged_bytes = request.resynchronise.then_some(source.damaged_bytes);
     let mut wal = ReadWal::of(source, names);
     wal.findings.extend(buckets.clock.findings());
+    let Range { wal_bytes, from, to } = range;
     Ok(WalTimes { buckets: buckets.rows(), bucket_us, total, wal_bytes, damaged_bytes, from, to, wal })
 }
 
@@ -102,16 +121,12 @@ pub(crate) fn wal_time_groups(
     by: Grouping,
     watch: WatchWal<'_>,
 ) -> Result<WalTimeGroups, InspectError> {
-    let mut names = NameLookup::open(request.wal.names.as_deref())?;
-    let mut source = WalSource::open_watched(&request.wal, watch)?;
-    source.take_names(&names)?;
-    source.take_relations(&request.relations, &mut names, request.wal.jobs)?;
-    source.resync = Resync::of(request.resynchronise);
+    let (mut names, mut source) = open(request, watch)?;
     let watched = source.watched(watch);
     let (plan, bucket_us) = (source.plan(), request.bucket_us.max(1));
     let segment_size = source.set.geometry().wal_segment_size;
     let (mut groups, mut total) = (TimeGroups::new(bucket_us), Tally::default());
-    let (mut wal_bytes, mut from, mut to) = (0_u64, None, None);
+    let mut range = Range::default();
     let reading = Reading { plan: &plan, keep: Keep::Heads, jobs: request.wal.jobs, watched: &watched };
     let begin = |_: &Stretch<'_>, _| {
         (TimeGroupCounter::new(bucket_us, by, segment_size, plan.relations.clone()), Undecoded::default())
@@ -120,10 +135,7 @@ pub(crate) fn wal_time_groups(
     source.each_segment(&reading, begin, |stretch, step| {
         let RunStep::Segment(part, end_lsn) = step else { return Ok(()) };
         let start = stretch.set.segments()[part.index].start_lsn.max(plan.start_lsn);
-        let start = start.max(to.unwrap_or(start));
-        wal_bytes = wal_bytes.saturating_add(end_lsn.bytes_since(start).unwrap_or(0));
-        from = from.or(part.extent.first_lsn);
-        to = part.extent.last_end_lsn.or(to);
+        range.add(start, end_lsn, &part.extent);
         let (counter, wrong) = &mut part.found;
         total.add(&counter.total());
         groups.push(counter);
@@ -141,5 +153,6 @@ pub(crate) fn wal_time_groups(
     let spikes = if groups.clock.contradicts_itself() { Vec::new() } else { groups.spikes(&rows) };
     let mut wal = ReadWal::of(source, names);
     wal.findings.extend(groups.clock.findings());
+    let Range { wal_bytes, from, to } = range;
     Ok(WalTimeGroups { rows, spikes, total, wal_bytes, from, to, wal })
 }
