@@ -17,7 +17,9 @@ use super::json::{FindingJson, time_text};
 use super::next_step_text::write_steps;
 use super::stand_in_text::write_stand_ins;
 use super::start_words::StartWords;
-use super::text::{Layout, wrapped, write_problems, write_skips};
+use super::text::{
+    Layout, MAX_NOTES, first_of_each_kind, further_words, location_words, wrapped, write_problems, write_skips,
+};
 use super::words::cluster::checksum_words;
 use crate::analysis::cluster_condition::ClusterCondition;
 use crate::analysis::page_scan::ScannedFiles;
@@ -71,36 +73,34 @@ impl CheckText<'_> {
         let JudgedCluster { report, context, dwb, .. } = self.cluster;
         let title = |page: PageId| page_title(&self.called(page), page);
         let start = StartWords::of(&report.replay, &report.outlook, &report.pages, &title);
-        let mut text = Vec::new();
-        let head = Headline::of_start(&start, closing.answer());
-        head.write(&mut text, layout)?;
-        if !report.pages.is_empty() {
-            wrapped(&mut text, layout, "  ", 2, &counts_words(&report.pages))?;
-        }
-        write_steps(&mut text, layout, steps, context)?;
-        self.write_stand_ins(&mut text, layout, &title)?;
-        self.write_pages(&mut text, layout, shown.all)?;
-        write_problems(&mut text, layout, "Problems", &closing.findings)?;
         let doubts: Vec<String> = report.replay.doubts.iter().map(ToString::to_string).collect();
-        write_list(&mut text, layout, "Cannot be sure because", &doubts)?;
-        write_skips(&mut text, layout, &closing.skipped)?;
-        self.write_basis(&mut text, layout, &closing.findings, shown.explain)?;
-        if shown.explain {
-            for page in &report.pages {
-                let path = self.cluster.paths.path_and_block(page.page).0;
-                write_evidence(&mut text, layout, page, &format!("{} ({})", title(page.page), path.display()))?;
+        let rest = &mut |out: &mut dyn Write| {
+            if !report.pages.is_empty() {
+                wrapped(out, layout, "  ", 2, &counts_words(&report.pages))?;
             }
-        }
-        if shown.all {
-            let file_name = |file: usize| dwb.files.get(file).map_or_else(String::new, |file| file.name.clone());
-            write_slots(&mut text, layout, &report.slots, &|page| self.called(page), &file_name)?;
-        }
-        if !report.pages.is_empty() && !shown.explain {
-            writeln!(text, "\nProof of each page: --explain")?;
-        }
-        let lines = text.iter().filter(|byte| **byte == b'\n').count();
-        out.write_all(&text)?;
-        head.write_end(out, layout, lines)
+            write_steps(out, layout, steps, context)?;
+            self.write_stand_ins(out, layout, &title)?;
+            self.write_pages(out, layout, shown.all)?;
+            write_problems(out, layout, "Problems", &closing.findings)?;
+            write_list(out, layout, "Cannot be sure because", &doubts)?;
+            write_skips(out, layout, &closing.skipped)?;
+            self.write_basis(out, layout, &closing.findings, shown.explain)?;
+            if shown.explain {
+                for page in &report.pages {
+                    let path = self.cluster.paths.path_and_block(page.page).0;
+                    write_evidence(out, layout, page, &format!("{} ({})", title(page.page), path.display()))?;
+                }
+            }
+            if shown.all {
+                let file_name = |file: usize| dwb.files.get(file).map_or_else(String::new, |file| file.name.clone());
+                write_slots(out, layout, &report.slots, &|page| self.called(page), &file_name)?;
+            }
+            if !report.pages.is_empty() && !shown.explain {
+                writeln!(out, "\nProof of each page: --explain")?;
+            }
+            Ok(())
+        };
+        Headline::of_start(&start, closing.answer()).write_around(out, layout, rest)
     }
 
     fn write_stand_ins(&self, out: &mut dyn Write, layout: Layout, title: Label<'_>) -> io::Result<()> {
@@ -195,14 +195,15 @@ impl CheckText<'_> {
         if let Some(words) = compared_words(&report.slots).filter(|_| explain) {
             fact("images", &words)?;
         }
-        for note in findings.iter().filter(|finding| finding.severity != "problem") {
-            let file = note.file.as_ref().map_or_else(String::new, |file| format!("{file}: "));
-            fact("note", &format!("{file}{}", note.what))?;
+        let notes = findings.iter().filter(|finding| finding.severity != "problem");
+        let (shown, further) = first_of_each_kind(notes, MAX_NOTES);
+        for note in shown {
+            fact("note", &format!("{}{}", location_words(note), note.what))?;
             if explain {
                 fact("", &note.why)?;
             }
         }
-        Ok(())
+        further.iter().try_for_each(|(kind, count)| fact("note", &further_words(kind, *count)))
     }
 
     /// How a page's relation is called: by name where there is one, else by its numbers.

@@ -33,6 +33,16 @@ impl Headline {
         Self { badge, tone, sentences, answer }
     }
 
+    /// No damaged page was found: by the answer, something else was, or something was not checked.
+    pub(crate) fn undamaged(sentences: Vec<String>, answer: Answer) -> Self {
+        let (badge, tone) = match answer {
+            Answer::Fine => ("NO DAMAGE FOUND", Tone::Good),
+            Answer::Wrong => ("PROBLEMS FOUND", Tone::Doubt),
+            Answer::Uncertain => ("INCOMPLETE", Tone::Doubt),
+        };
+        Self::new(badge, tone, sentences, answer)
+    }
+
     pub(crate) fn of_start(start: &StartWords, answer: Answer) -> Self {
         Self::new(start.badge.label(), start.badge.tone(), start.sentences.clone(), answer)
     }
@@ -50,6 +60,20 @@ impl Headline {
         rest.iter().try_for_each(|sentence| wrapped(out, layout, "  ", 2, &printable(sentence)))
     }
 
+    /// Writes the answer, then `rest`, then the exit status in words, after the badge where that is out of view.
+    pub(crate) fn write_around(
+        &self,
+        out: &mut dyn Write,
+        layout: Layout,
+        rest: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut counted = CountedLines { out, lines: 0 };
+        self.write(&mut counted, layout)?;
+        rest(&mut counted)?;
+        let lines = counted.lines;
+        self.write_end(out, layout, lines)
+    }
+
     /// The exit status in words, after the badge where `lines` came between.
     pub(crate) fn write_end(&self, out: &mut dyn Write, layout: Layout, lines: usize) -> io::Result<()> {
         let words = match self.answer {
@@ -62,5 +86,24 @@ impl Headline {
             false => String::new(),
         };
         writeln!(out, "\n{badge}exit status {}: {words}", self.answer.status())
+    }
+}
+
+/// Counts the lines that it passes on.
+struct CountedLines<'a> {
+    out: &'a mut dyn Write,
+    lines: usize,
+}
+
+impl Write for CountedLines<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        let newlines = bytes.iter().take(written).filter(|byte| **byte == b'\n').count();
+        self.lines = self.lines.saturating_add(newlines);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
     }
 }

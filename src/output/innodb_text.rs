@@ -315,16 +315,13 @@ pub(crate) fn write_innodb_page(
 pub(crate) fn innodb_headline(pages: &[InnodbPage], counts: &PageCounts, answer: Answer) -> Headline {
     let wrong: Vec<&InnodbPage> = pages.iter().filter(|page| page.is_wrong()).collect();
     let scanned = format!("{} pages", counts.pages);
-    let (badge, tone, words) = match (wrong.len(), answer) {
-        (0, Answer::Fine) => ("NO DAMAGE FOUND", Tone::Good, format!("all of {scanned} pass their checks")),
-        (0, _) => ("PROBLEMS FOUND", Tone::Doubt, format!("no damaged page among {scanned}")),
-        (count, _) => {
-            let whole = wrong.iter().filter(|page| page.held.is_whole()).count();
-            let words = format!("{count} of {scanned}; the doublewrite buffer holds a whole image of {whole}");
-            ("DAMAGED", Tone::Bad, words)
-        }
-    };
-    Headline::new(badge, tone, vec![words, NOT_PREDICTED.to_owned()], answer)
+    if wrong.is_empty() {
+        let words = format!("no damaged page among {scanned}");
+        return Headline::undamaged(vec![words, NOT_PREDICTED.to_owned()], answer);
+    }
+    let whole = wrong.iter().filter(|page| page.held.is_whole()).count();
+    let words = format!("{} of {scanned}; the doublewrite buffer holds a whole image of {whole}", wrong.len());
+    Headline::new("DAMAGED", Tone::Bad, vec![words, NOT_PREDICTED.to_owned()], answer)
 }
 
 /// The steps, numbered.

@@ -234,21 +234,44 @@ fn write_listed<'a>(
     findings: impl Iterator<Item = &'a FindingJson>,
     most: usize,
 ) -> io::Result<()> {
-    let mut shown = BTreeMap::<&str, usize>::new();
-    for (index, finding) in findings.enumerate() {
-        if index == 0 {
-            writeln!(out, "\n{}", layout.paint.heading(heading))?;
-        }
-        let count = shown.entry(finding.kind.as_ref()).or_default();
+    let (shown, further) = first_of_each_kind(findings, most);
+    if shown.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{}", layout.paint.heading(heading))?;
+    shown.into_iter().try_for_each(|finding| write_finding(out, layout, finding))?;
+    further.iter().try_for_each(|(kind, count)| write_further(out, layout, kind, *count))
+}
+
+/// The findings to show, at most so many of a kind, and how many more there are of which kind.
+pub(crate) fn first_of_each_kind<'a>(
+    findings: impl Iterator<Item = &'a FindingJson>,
+    most: usize,
+) -> (Vec<&'a FindingJson>, Vec<(&'a str, usize)>) {
+    let mut counts = BTreeMap::<&str, usize>::new();
+    let mut shown = Vec::new();
+    for finding in findings {
+        let count = counts.entry(finding.kind.as_ref()).or_default();
         *count += 1;
         if *count <= most {
-            write_finding(out, layout, finding)?;
+            shown.push(finding);
         }
     }
-    for (kind, count) in shown.into_iter().filter(|(_, count)| *count > most) {
-        write_further(out, layout, kind, count - most)?;
+    let further = counts.into_iter().filter(|(_, count)| *count > most).map(|(kind, count)| (kind, count - most));
+    (shown, further.collect())
+}
+
+/// Where a finding is, to stand before it.
+pub(crate) fn location_words(finding: &FindingJson) -> String {
+    match (&finding.file, &finding.offset) {
+        (Some(file), Some(offset)) => format!("{} at {offset}: ", printable(file)),
+        (Some(file), None) => format!("{}: ", printable(file)),
+        (None, _) => String::new(),
     }
-    Ok(())
+}
+
+pub(crate) fn further_words(kind: &str, rest: usize) -> String {
+    format!("and {rest} more of kind {kind} (--format json lists them all)")
 }
 
 /// Files and pages that were not checked, below a heading; nothing if the list is empty.
@@ -268,19 +291,20 @@ pub(crate) fn write_skips(out: &mut dyn Write, layout: Layout, skipped: &[Skippe
 
 /// Writes that there are more findings of a kind than were listed.
 pub(crate) fn write_further(out: &mut dyn Write, layout: Layout, kind: &str, rest: usize) -> io::Result<()> {
-    wrapped(out, layout, "  ", 2, &format!("and {rest} more of kind {kind} (--format json lists them all)"))
+    wrapped(out, layout, "  ", 2, &further_words(kind, rest))
 }
 
 /// Writes one finding, its severity by the colour of its mark and by the heading that it stands below.
 pub(crate) fn write_finding(out: &mut dyn Write, layout: Layout, finding: &FindingJson) -> io::Result<()> {
     let paint = layout.paint;
     let mark = if finding.severity == "problem" { paint.bad("-") } else { paint.doubt("-") };
-    let location = match (&finding.file, &finding.offset) {
-        (Some(file), Some(offset)) => format!("{} at {offset}: ", printable(file)),
-        (Some(file), None) => format!("{}: ", printable(file)),
-        (None, _) => String::new(),
-    };
-    wrapped(out, layout, &format!("  {mark} "), 4, &format!("{location}{}", printable(&finding.what)))?;
+    wrapped(
+        out,
+        layout,
+        &format!("  {mark} "),
+        4,
+        &format!("{}{}", location_words(finding), printable(&finding.what)),
+    )?;
     wrapped(out, layout, "    ", 4, &finding.why)
 }
 

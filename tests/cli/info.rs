@@ -1,7 +1,7 @@
 //! `pg_dwbinspect info` and `batches` on real crashed clusters.
 
 use crate::common;
-use crate::common::{DWB_CASES, arg, cluster, dwbinspect, small_copy};
+use crate::common::{DWB_CASES, arg, before_findings, cluster, dwbinspect, small_copy};
 
 /// The text without what depends on the machine: paths, and whether the number of the killed server is in use again.
 fn stable(text: &str, path: &std::path::Path) -> String {
@@ -52,7 +52,7 @@ fn batches_of_each_cluster() {
     for case in DWB_CASES {
         let ran = dwbinspect(&["batches", arg(&cluster(case))]);
         assert_eq!((ran.status, ran.stderr.as_str()), (0, ""), "{case}");
-        let table = ran.stdout.split("\nFindings").next().unwrap();
+        let table = before_findings(&ran.stdout);
         insta::assert_snapshot!(format!("batches_{case}"), table);
     }
 }

@@ -79,6 +79,12 @@ pub fn small_copy(case: &str) -> (tempfile::TempDir, PathBuf) {
     (temporary, to)
 }
 
+/// A text up to its findings, which name paths of this machine and whether the killed server's number is in use again.
+pub fn before_findings(text: &str) -> &str {
+    let begins = ["\nProblems\n", "\nNotes\n"].iter().filter_map(|heading| text.find(heading)).min();
+    begins.map_or(text, |end| &text[..end])
+}
+
 /// Copies a directory tree, links as links.
 pub fn copy_tree(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("make directory");

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use crate::common;
-use crate::common::{Ran, arg, run, unpack};
+use crate::common::{Ran, arg, before_findings, run, unpack};
 use pgforensics::types::Lsn;
 use serde_json::Value;
 
@@ -480,12 +480,12 @@ fn text_is_stable_and_fits_80_columns() {
         ("verify", &["verify"]),
     ] {
         let ran = walfpi(&[args, &[arg(&data(18))]].concat());
-        let text = ran.stdout.split("\nNotes").next().unwrap();
+        let text = before_findings(&ran.stdout);
         assert!(text.lines().all(|line| line.chars().count() <= 84), "{name}:\n{text}");
         insta::assert_snapshot!(format!("text_{name}"), text);
     }
     let wide = walfpi(&["stats", "--width", "160", arg(&data(18))]);
-    insta::assert_snapshot!("text_checkpoint_wide", wide.stdout.split("\nNotes").next().unwrap());
+    insta::assert_snapshot!("text_checkpoint_wide", before_findings(&wide.stdout));
 }
 
 #[test]

@@ -35,21 +35,19 @@ pub(crate) fn write_report(
     let (summary, others) =
         std::mem::take(&mut report.findings).into_iter().partition(|finding: &Finding| finding.is(&DAMAGED_PAGES));
     let closing = Closing::new(others, &report.coverage).answering(report.answer);
-    let mut text = Vec::new();
-    let head = headline(&report, &summary, closing.answer());
-    head.write(&mut text, layout)?;
-    if report.counts.damaged > 0 && report.replay.is_none() {
-        writeln!(text, "\n{}", layout.paint.heading("What to do"))?;
-        let what = "See what recovery fixes, and which image to restore:";
-        wrapped(&mut text, layout, "  ", 2, what)?;
-        writeln!(text, "       pg_dwbinspect check {}", printable(&quoted(&report.data_dir.display().to_string())))?;
-    }
-    listing.write(&mut text, layout)?;
-    closing.write_text(&mut text, layout)?;
-    write_facts(&mut text, layout, &report)?;
-    let lines = text.iter().filter(|byte| **byte == b'\n').count();
-    out.write_all(&text)?;
-    head.write_end(out, layout, lines)?;
+    // Archives have to be unpacked for it.
+    let can_be_checked = report.data_dir.join("PG_VERSION").is_file();
+    let rest = &mut |out: &mut dyn Write| {
+        if report.counts.damaged > 0 && report.replay.is_none() && can_be_checked {
+            writeln!(out, "\n{}", layout.paint.heading("What to do"))?;
+            wrapped(out, layout, "  ", 2, "See what recovery fixes, and which image to restore:")?;
+            writeln!(out, "       pg_dwbinspect check {}", printable(&quoted(&report.data_dir.display().to_string())))?;
+        }
+        listing.write(out, layout)?;
+        closing.write_text(out, layout)?;
+        write_facts(out, layout, &report)
+    };
+    headline(&report, &summary, closing.answer()).write_around(out, layout, rest)?;
     out.flush()?;
     Ok(closing.answer())
 }
@@ -68,7 +66,7 @@ fn headline(report: &VerifyReport, summary: &[Finding], answer: Answer) -> Headl
                 _ => "",
             };
             sentences.push(format!("no damaged page among {} in {}{unseen}", pages(counts.pages), files(report.files)));
-            if answer == Answer::Fine { ("NO DAMAGE FOUND", Tone::Good) } else { ("PROBLEMS FOUND", Tone::Doubt) }
+            return Headline::undamaged(sentences, answer);
         }
     };
     Headline::new(badge, tone, sentences, answer)

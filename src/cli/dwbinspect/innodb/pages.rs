@@ -87,29 +87,21 @@ pub(super) fn check(args: &CheckArgs, out: &mut dyn Write) -> Result<Outcome, St
     let others = findings.into_iter().filter(|finding| !finding.is(&DAMAGED_PAGES)).collect();
     let closing = Closing::new(others, &examined.coverage).answering(answer);
     let head = innodb_headline(&examined.pages, &examined.scan.counts, answer);
-    let mut text = Vec::new();
-    head.write(&mut text, layout)?;
     let is_complete = examined.coverage.skipped.is_empty();
-    write_innodb_steps(
-        &mut text,
-        layout,
-        &innodb_steps(&examined.pages, is_complete, &args.directory.request().arguments()),
-    )?;
-    write_judged(&mut text, layout, setting, &pages)?;
-    closing.write_text(&mut text, layout)?;
-    writeln!(text)?;
-    let shown = args.directory.shown();
-    write_instance(&mut text, layout, ("Evidence", &shown), setting, &examined.content.counts)?;
-    write_log_state(&mut text, layout, (examined.end, examined.is_shut_down()))?;
-    write_scanned(&mut text, layout, &examined.scan.counts)?;
-    if args.explain {
-        for page in &pages {
-            write_innodb_page(&mut text, layout, setting, page)?;
-        }
-    }
-    let lines = text.iter().filter(|byte| **byte == b'\n').count();
-    out.write_all(&text)?;
-    head.write_end(out, layout, lines)?;
+    let steps = innodb_steps(&examined.pages, is_complete, &args.directory.request().arguments());
+    let rest = &mut |out: &mut dyn Write| {
+        write_innodb_steps(out, layout, &steps)?;
+        write_judged(out, layout, setting, &pages)?;
+        closing.write_text(out, layout)?;
+        writeln!(out)?;
+        let shown = args.directory.shown();
+        write_instance(out, layout, ("Evidence", &shown), setting, &examined.content.counts)?;
+        write_log_state(out, layout, (examined.end, examined.is_shut_down()))?;
+        write_scanned(out, layout, &examined.scan.counts)?;
+        let mut explained = pages.iter().filter(|_| args.explain);
+        explained.try_for_each(|page| write_innodb_page(out, layout, setting, page))
+    };
+    head.write_around(out, layout, rest)?;
     out.flush()?;
     Ok(closing.answer().into())
 }
