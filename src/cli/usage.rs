@@ -73,8 +73,8 @@ pub enum UsageError {
     NoDataDirToWrite,
     /// With only one path, `undo` treats it as the journal.
     #[error(
-        "only one path given, \"{0}\", which is the journal: undo takes DATADIR and JOURNAL_DIR, and never takes \
-         DATADIR from PGDATA alone"
+        "only one path given, \"{0}\", which is the journal: undo takes DATADIR and JOURNAL_DIR, \
+         DATADIR never from PGDATA alone"
     )]
     OnlyJournal(String),
     /// Flags about journals without a journal.

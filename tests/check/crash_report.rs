@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::common::html::{all, assert_harmless, by_id, parse, table, text_of};
 use crate::common::truth::page_of;
 use crate::common::{arg, cluster, copy_of, copy_tree, dwbinspect};
+use pgforensics::analysis::verdict::judge::Verdict;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -35,6 +36,11 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
+/// What a verdict with this code is called.
+fn label_of(code: &str) -> String {
+    Verdict::ALL.into_iter().find(|verdict| verdict.name() == code).expect("a verdict").facts().label.to_owned()
+}
+
 #[test]
 #[ignore = "long: `cargo test-all` runs it"]
 fn report_says_what_check_and_repair_say() {
@@ -57,14 +63,14 @@ fn report_says_what_check_and_repair_say() {
                 .map(|row| (row[0].clone(), row[1].parse().unwrap()))
                 .collect();
             let verdicts = summary["verdicts"].as_object().unwrap();
-            let expected = verdicts.iter().map(|(name, count)| (name.clone(), count.as_u64().unwrap()));
+            let expected = verdicts.iter().map(|(code, count)| (label_of(code), count.as_u64().unwrap()));
             assert_eq!(counted, expected.filter(|(_, count)| *count > 0).collect(), "{case}");
             let rows = table(by_id(&page, "pages"), &format!("All {} damaged pages", pages.len()));
             for (row, found) in rows[1..].iter().zip(pages) {
                 let word = |name: &str| found[name].as_str().unwrap().to_owned();
                 assert_eq!(
                     [&row[2], &row[3], &row[4], &row[6]],
-                    [&word("path"), &word("disk"), &word("strength"), &word("verdict")]
+                    [&word("path"), &word("disk"), &word("strength"), &label_of(&word("verdict"))]
                 );
                 assert!(row[1].ends_with(&found["block"].to_string()), "{row:?}");
             }
