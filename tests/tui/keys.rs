@@ -640,7 +640,7 @@ fn journal_is_chosen_and_guards_are_allowed_before_anything_is_written() {
     driven.keys(&["6", "a"]);
     let picture = driven.picture();
     for words in
-        ["6: an image that is proven", "new, writable", "passed: no server runs", "afterwards  replay", "dry run"]
+        ["6: an image that is proven", "new, writable", "passed: no server runs", "afterwards  WILL START", "dry run"]
     {
         assert!(picture.contains(words), "{words}: {picture}");
     }

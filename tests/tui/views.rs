@@ -182,17 +182,22 @@ fn counts_and_words_are_those_of_check() {
             let count = survey.pages().iter().filter(|page| page.verdict.verdict == verdict).count() as u64;
             assert_eq!(count, summary["verdicts"][verdict.name()], "{case} {}", verdict.name());
             let shown = screen.picture().lines().any(|line| {
-                let mut words = line.split_whitespace();
-                words.next() == Some(verdict.name()) && words.next() == Some(&count.to_string())
+                let rest = line.strip_prefix(verdict.facts().label);
+                rest.and_then(|rest| rest.split_whitespace().next()) == Some(&*count.to_string())
             });
             assert_eq!(shown, count > 0, "{case} {}: {}", verdict.name(), screen.picture());
         }
         assert_eq!(i32::from(survey.answer.status()), check.status, "{case}");
         assert_eq!(survey.examined.coverage.skipped.len() as u64, summary["skipped"], "{case}");
         let text = dwbinspect(&["check", case, "--width", "1200"]).stdout;
-        for words in [&survey.examined.state.to_string(), &start_words(&survey)] {
-            assert!(text.contains(words.as_str()), "{case}: {words}\n{text}");
-        }
+        let state = survey.examined.state.to_string();
+        assert!(text.contains(&state), "{case}: {state}\n{text}");
+        // The screen has on one line what the command begins with.
+        let screen_words = start_words(&survey);
+        let (badge, sentences) = screen_words.split_once(": ").expect("badge and sentences");
+        let head = text.split("\n\n").next().expect("a headline").replace("\n", " ");
+        let flat = |text: &str| text.replace("; ", " ").split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(flat(&head).starts_with(&flat(&format!("{badge} {sentences}"))), "{case}: {screen_words}\n{text}");
         for step in summary["next"].as_array().expect("steps") {
             let sentence = step["sentence"].as_str().expect("sentence");
             assert!(text.contains(sentence), "{case}: {sentence}\n{text}");

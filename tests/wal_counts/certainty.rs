@@ -90,7 +90,8 @@ fn no_figure_is_surer_when_wal_is_missing() {
     for major in [13, 18] {
         let segments = segments(major);
         let whole = certainties(directory_of(segments.iter()).path());
-        assert!(whole.values().filter(|certainty| *certainty == "exact").count() > 10, "{major}: {whole:?}");
+        // Enough to lose. What guards against torn pages save is "at least" there: the WAL begins before a redo point.
+        assert!(whole.values().filter(|certainty| *certainty == "exact").count() >= 8, "{major}: {whole:?}");
         for cut in [1, segments.len() / 2] {
             let mut rest = certainties(directory_of(segments.iter().skip(cut)).path());
             // Records that leave open which images other checkpoints spare may all lie in what was cut.
