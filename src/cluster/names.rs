@@ -292,7 +292,7 @@ impl RelationNames {
         self.sorted(RelationName::is_certain)
     }
 
-    /// Like [`Self::certain`], of unlogged relations, which recovery recreates from their init forks.
+    /// Like `certain`, of unlogged relations, which recovery recreates from their init forks.
     #[must_use]
     pub fn unlogged(&self) -> Vec<(RelFileLocator, &RelationName, RowAge)> {
         self.sorted(|name| name.doubt.is_none() && name.persistence == Some(Persistence::Unlogged) && name.has_files())

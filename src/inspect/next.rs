@@ -15,6 +15,7 @@ use crate::analysis::verdict::outlook::Outlook;
 use crate::analysis::verdict::replay::{Recovery, Replay, run_of};
 use crate::analysis::verdict::survey::PageReport;
 use crate::cluster::accounts;
+#[cfg(feature = "tables")]
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::names::{RelationName, RelationNames};
 use crate::cluster::wal::{WalSegmentFile, WalSet};

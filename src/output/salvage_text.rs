@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+#[cfg(feature = "tables")]
 use std::io::{self, Write};
 
 use super::escape::printable;
+#[cfg(feature = "tables")]
 use super::table::{plain_table, right_align, write_table};
 use crate::analysis::verdict::answer::Answer;
 use crate::salvage::{NotSalvaged, SalvageReport, TableReport, Why};
@@ -198,6 +200,7 @@ pub fn report_markdown(report: &SalvageReport) -> String {
 ///
 /// # Errors
 /// When the output cannot be written to.
+#[cfg(feature = "tables")]
 pub fn write_salvage(out: &mut dyn Write, report: &SalvageReport) -> io::Result<()> {
     let [rows, uncertain, deleted] = totals(report);
     if report.may_start {

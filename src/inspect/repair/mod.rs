@@ -158,7 +158,7 @@ pub fn carry_out(request: &RepairRequest, plan: &Plan, watch: &dyn Watch) -> Res
     session.apply(plan, &locked, request.journal.as_deref())
 }
 
-/// Like [`apply_plan`], up to the moment before anything is written.
+/// Like [`carry_out`], up to the moment before anything is written.
 ///
 /// # Errors
 /// When applying it would be refused.
