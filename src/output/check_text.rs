@@ -1,4 +1,4 @@
-//! What a check says to people: the state, what a start would bring, what to do, then page by page.
+//! Text of a check: the state, the prediction of startup, the next steps, then each page.
 
 use std::io::{self, Write};
 
@@ -82,10 +82,10 @@ pub(crate) fn verdict_word(paint: Paint, verdict: Verdict) -> String {
     paint.tone(verdict.facts().tone, verdict.facts().label)
 }
 
-/// One thing that is said as evidence about a page.
+/// One piece of evidence about a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EvidencePart {
-    /// A label, empty where the one before goes on, and a value.
+    /// A label, empty where the one before continues, and a value.
     Fact(&'static str, String),
     /// The verdict, and where the chosen image comes from.
     Verdict(Verdict, Option<String>),

@@ -111,7 +111,7 @@ pub(crate) fn fit(header: &TupleHeader, tuple: &[u8], shapes: &[ColumnShape]) ->
     (end == tuple.len()).then_some(spans)
 }
 
-/// Bytes of a tuple at the beginning of `bytes`, which go on after it; `None` when nothing fits there.
+/// Bytes of a tuple at the beginning of `bytes`, which continue after it; `None` when nothing fits there.
 pub(crate) fn fitting_bytes(header: &TupleHeader, bytes: &[u8], shapes: &[ColumnShape]) -> Option<usize> {
     let (spans, end) = walk(header, bytes, shapes).filter(|_| is_sound(header, bytes.len()))?;
     (!spans.is_empty()).then_some(end)

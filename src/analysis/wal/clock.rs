@@ -213,7 +213,7 @@ rules! {
         action: "Nothing; seconds and rates around it are not those of a clock";
     IMPOSSIBLE_TIME: Wal "impossible_time",
         why: "times before 1970 and from 2100 on are not used: the bytes are damaged, or the clock was wrong",
-        means: "A record tells a time before 1970 or from 2100 on. Such times are not used",
+        means: "A record has a time before 1970 or after 2099. Such times are not used",
         action: "Look for a sound copy; after an error of the clock, nothing";
 }
 

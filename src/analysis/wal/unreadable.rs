@@ -37,7 +37,7 @@ impl UnreadableImages {
         self.further = self.further.saturating_add(other.further);
     }
 
-    /// What is said of them, in the order of their records.
+    /// Their findings, in the order of their records.
     #[must_use]
     pub fn findings(&self) -> Vec<Finding> {
         let mut images = self.images.clone();

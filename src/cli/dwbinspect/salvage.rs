@@ -83,7 +83,7 @@ Examples:
 const STATUS: &str = "\
 Exit status:
   0  every row is certain, nothing is missing
-  1  rows or values are missing, and it is known which pages or values
+  1  rows or values are missing; their pages or values are listed
   2  rows are uncertain, no table was found, something was not checked, or a usage error";
 
 fn major_of(text: &str) -> Result<Major, String> {

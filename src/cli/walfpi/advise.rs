@@ -47,7 +47,7 @@ use crate::parsers::wal::version::Major;
 /// data checksums" would do without images of pages that nothing but hint bits changed in their checkpoint interval. "At
 /// least": with less WAL there are also fewer checkpoints, unless they come by time.
 ///
-/// Of a data directory, names of relations are shown unasked.
+/// With a data directory, relations are shown by name without --names.
 ///
 /// Each figure stands alone: savings do not add up. More of each: whatif, dwb-size, stats --by relation, stats --by
 /// since-redo.

@@ -50,7 +50,7 @@ impl SourceArgs {
     /// What is asked for, without names of relations.
     ///
     /// # Errors
-    /// When nothing is named, or something besides `-p` that is not a segment.
+    /// When no path is given, or `-p` with a path that is not a segment.
     pub fn request(&self, jobs: JobsArg) -> Result<WalRequest, UsageError> {
         let (paths, span) = self.named()?;
         Ok(WalRequest {
@@ -99,7 +99,7 @@ pub(crate) struct NameArgs {
     /// another cluster than that of the WAL are refused.
     ///
     /// Relations without a name there, which were dropped or rewritten since, are looked up in rows of pg_class in the WAL,
-    /// which is read once more for that. "wal" takes all names from there. A question mark follows such a name: the row may
+    /// which is read again for that. "wal" takes all names from there. A question mark follows such a name: the row may
     /// never have been committed. A directory of that name is ./wal.
     #[arg(long, value_name = "DATADIR|FILE|wal")]
     pub names: Option<PathBuf>,
@@ -120,7 +120,7 @@ impl CommonArgs {
     /// What is asked for.
     ///
     /// # Errors
-    /// When nothing is named, or something besides `-p` that is not a segment.
+    /// When no path is given, or `-p` with a path that is not a segment.
     pub fn request(&self, jobs: JobsArg) -> Result<WalRequest, UsageError> {
         Ok(WalRequest { names: self.names.names.clone(), ..self.source.request(jobs)? })
     }

@@ -26,7 +26,7 @@ use crate::output::sink::CsvShape;
 ///
 /// Files lie in timeline=N/segments=FIRST-LAST, which DuckDB and Spark take for partitions; each holds the rows of a group of
 /// segments. LSNs are signed 64-bit integers. Columns, and queries that give what `stats` counts, are in docs/export.md.
-/// The file _manifest.json is written last: without it the export was broken off.
+/// The file _manifest.json is written last: without it the export was interrupted.
 #[derive(Debug, Args)]
 #[command(after_help = crate::cli::exit::EXIT_STATUS)]
 pub(crate) struct ExportArgs {
@@ -120,7 +120,7 @@ pub(super) fn run(args: &ExportArgs, out: &mut dyn Write) -> Result<Outcome, Sto
     drop(bar);
     let closing = Closing::new(std::mem::take(&mut export.wal.findings), &export.wal.coverage);
     let totals = totals_row(&export.counts, &export.wal.origin);
-    // Who broke it off wants no manifest that says that all is there.
+    // An interrupted export has no manifest, which would claim that it is complete.
     if !export.wal.coverage.is_interrupted() {
         for table in &request.tables {
             let below = (request.tables.len() > 1).then(|| table.name());
@@ -153,7 +153,7 @@ pub(super) fn run(args: &ExportArgs, out: &mut dyn Write) -> Result<Outcome, Sto
     for file in &export.files {
         writeln!(out, "{}  {} rows, {} bytes", printable(&file.path), file.rows, file.bytes)?;
     }
-    let state = if export.wal.coverage.is_interrupted() { ": broken off" } else { "" };
+    let state = if export.wal.coverage.is_interrupted() { ": interrupted" } else { "" };
     let names: Vec<&str> = request.tables.iter().map(|table| table.name()).collect();
     let (name, files, directory) =
         (names.join(", "), export.files.len(), printable(&args.directory.display().to_string()));

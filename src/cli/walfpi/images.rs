@@ -40,7 +40,7 @@ pub(crate) struct ImageArgs {
     filter: ImageFilter,
 }
 
-/// Opened WAL whose images are to be shown.
+/// Opened WAL and the selection of its images.
 pub(crate) struct ImageWork {
     /// Which WAL.
     pub request: WalRequest,

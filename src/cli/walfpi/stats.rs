@@ -71,7 +71,7 @@ use crate::parsers::wal::version::Major;
 /// By relation, wide screens, JSON and CSV also show what was done with it: "per 1000" is images per 1000 changes (block
 /// references of records that are more than images), "HOT" the share of HOT updates in all updates. "likely cause" is what
 /// most of the images probably come from, and is left empty where no rule clearly fits: hint bits, built or rewritten,
-/// vacuum, freezing, random keys (of an index: most changes are of another page than the one before), hash index, GIN index,
+/// vacuum, freezing, random keys (of an index: most changes hit another page than the change before), hash index, GIN index,
 /// fillfactor (updates go to another page), indexed columns updated (updates stay in their page and are not HOT).
 ///
 /// Below the rows stands what of the WAL is no record: space unused after segment switches, page headers, padding.
@@ -85,9 +85,9 @@ pub(crate) struct StatsArgs {
     by: Vec<By>,
     /// Count these relations alone: by name (with --names), number, DB/REL, SPC/DB/REL or path of the file
     ///
-    /// relation, schema.relation or database.schema.relation; a number is that of the files, or an OID where names are known and
-    /// no files have it. Of a record, images and data of their blocks count, and the rest of it with its first block, as with
-    /// --by relation. WAL, lasts and MB/s of checkpoint intervals stay those of all WAL.
+    /// relation, schema.relation or database.schema.relation. A number is a file number, or an OID when names are known and no
+    /// file has the number. As with --by relation, images and data count with their block, and the rest of a record with its
+    /// first block. WAL, lasts and MB/s of checkpoint intervals stay those of all WAL.
     #[arg(long, value_name = "REL", value_delimiter = ',')]
     relation: Vec<RelationChoice>,
     /// With --by time: length of a row's period, such as 30s, 5m, 1h or 1d [default: 5m]

@@ -36,7 +36,7 @@ pub(crate) struct TuiArgs {
 pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     need_terminal("pg_walfpi stats")?;
     let request = WalRequest { names: args.names.names.clone(), ..args.source.request(args.jobs)? };
-    // What cannot be opened is said on the normal screen.
+    // Errors of opening are printed before the terminal UI starts.
     NameLookup::open(request.names.as_deref())?;
     let source = WalSource::open(&request)?;
     let backend = WalBackend::new(request, source);

@@ -32,11 +32,10 @@ use crate::parsers::wal::version::Major;
 ///
 /// Checkpoint spacing: each second, fourth and eighth checkpoint kept, then max_wal_size and checkpoint_timeout, each on
 /// its own. Images that are kept or avoided are counted; added images have the mean size of those of their relation.
-/// A server too busy to end a checkpoint before the next one is due has fewer than its settings ask for, and writes fewer
-/// images than are foretold; with few checkpoints in the WAL, one more or less changes much. The
-/// price is what crash recovery has to read. The knee is the max_wal_size whose image bytes lie farthest below the straight
-/// line from the first value to the last, sizes by their logarithm. Neither is told of settings that ask for fewer than two
-/// checkpoints in this WAL.
+/// A server too busy to complete a checkpoint before the next one is due has fewer checkpoints, and writes fewer images
+/// than predicted. With few checkpoints in the WAL, one more or less changes much. The price is the WAL that crash recovery
+/// reads. The knee is the max_wal_size whose image bytes are farthest below the straight line from the first value to the
+/// last, with sizes on a logarithmic scale. Settings with fewer than two checkpoints in this WAL show neither.
 ///
 /// Torn page protection: full-page writes, a double write buffer, or neither. Pages of the buffer are counted once in each
 /// checkpoint interval; a page that is evicted goes through it each time.

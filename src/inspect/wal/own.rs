@@ -88,7 +88,7 @@ impl OwnSegments {
         let input_ends = matches!(ended, Some(EndReason::Limit | EndReason::InputEnds | EndReason::CutShort { .. }));
         if let Some(to) = to.filter(|to| input_ends && *to < self.end_lsn()) {
             let what = format!(
-                "the record at or after {to} starts in the last own segment and goes on in the next one, which is missing"
+                "the record at or after {to} starts in the last own segment and continues in the next one, which is missing"
             );
             findings.push(OWN_CUT.problem(what));
             coverage.skip(part(to), SkipReason::SegmentsMissing);

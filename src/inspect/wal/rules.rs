@@ -4,7 +4,7 @@ use crate::analysis::wal::hidden_redo::HiddenRedo;
 use crate::analysis::wal::lost::{Resync, WalDamage};
 use crate::report::{Finding, rules};
 
-/// WAL that cannot be read up to its end. `resync`: whether reading goes on after it.
+/// WAL that cannot be read up to its end. `resync`: whether reading continues after it.
 pub(super) fn damage(damage: &WalDamage, resync: Resync) -> Finding {
     let (what, why, at) = match damage {
         WalDamage::Gap { reason, at, from, resumed } => {
@@ -80,10 +80,10 @@ rules! {
         why: "of another cluster they would be wrong; the query that `pg_walfpi names-query` prints today tells it",
         means: "The file of `--names` does not say which cluster its names are of: it is older than the query that `pg_walfpi \
             names-query` prints today, or `pg_control` of the data directory cannot be trusted",
-        action: "Make it anew, or be sure that it is of this cluster";
+        action: "Create it again, or make sure that it comes from this cluster";
     AFTER_SEGMENT: Wal "behind_segment",
         why: "the segment itself is complete",
-        means: "A compressed or archived segment goes on after its end",
+        means: "A compressed or archived segment continues after its end",
         action: "Nothing: the segment is whole";
     PAYLOAD: Wal "payload",
         why: "its checksum is right, but it is not a valid record of its type: a checkpoint may be missing from the rows",

@@ -146,7 +146,7 @@ fn curve_that_does_not_bend_so_has_no_knee() {
     assert_eq!(knee(&rows(&short)), Err(NoKnee::FewCheckpoints));
 }
 
-/// 128 MiB ask for a checkpoint after four segments: what recovery reads is told from the second on, and a shutdown is none that
+/// 128 MiB ask for a checkpoint after four segments: what recovery reads is told from the second on, and a shutdown is not one that
 /// the setting asked for.
 #[test]
 fn what_recovery_reads_is_unknown_with_too_few_checkpoints() {
