@@ -213,12 +213,12 @@ pub(crate) fn sector_signs(tear: &TearMap, sign: impl Fn(usize) -> char) -> Stri
 fn on_start_words(report: &PageReport) -> String {
     match &report.verdict.on_start {
         _ if report.is_overwritten => {
-            "before replay a server in mode double_writes writes its newest image over the page, older or not"
+            "before recovery, a server in mode double_writes overwrites the page with its newest image, even an older one"
                 .to_owned()
         }
         OnStart::Harmless => "harmless: nothing reads the page before it is overwritten, removed or reset".to_owned(),
         OnStart::Read { lsn } if report.server_takes.is_some() => {
-            format!("replay reads it at {lsn} and stops, unless the server has an image of its own")
+            format!("replay reads it at {lsn} and stops, unless the double write buffer has an image")
         }
         OnStart::Read { lsn } => format!("replay reads it at {lsn} and stops"),
         OnStart::Unnoticed { lsn } => format!("replay changes it at {lsn} without noticing the damage"),

@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(places, [(24, 28), (28, 31), (32, 40)]);
         let longer = [bytes.as_slice(), &[0]].concat();
         assert_eq!(fit(&header(&bytes), &longer, &SHAPES), None);
-        assert_eq!(fitting_bytes(&header(&bytes), &longer, &SHAPES), Some(40), "what follows is another tuple");
+        assert_eq!(fitting_bytes(&header(&bytes), &longer, &SHAPES), Some(40), "another tuple follows");
         let mut padded = bytes.clone();
         padded[31] = 1;
         assert_eq!(fit(&header(&bytes), &padded, &SHAPES), None, "padding is zero");

@@ -19,7 +19,7 @@ pub(crate) struct SourceArgs {
     /// first and last segment, as for pg_waldump [default: $PGDATA]
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Directory with the segments; PATH may name the first and the last
+    /// Directory with the segments; PATH may be the first and the last
     #[arg(short = 'p', long = "path", value_name = "PATH")]
     path: Option<PathBuf>,
     /// Data directory to read, instead of -p
@@ -33,9 +33,9 @@ pub(crate) struct SourceArgs {
     end: Option<Lsn>,
     /// Count nothing written before this time
     ///
-    /// 2026-11-21, "2026-11-21 14:00" (both in UTC), 2026-11-21T14:00:00+02:00, or 2h: so long before the last time that
-    /// this WAL tells. Commits, aborts and checkpoints tell it; the records between were written when the last of them was.
-    /// Those before the first that tells a time are left out, and a note says how many bytes that is.
+    /// 2026-11-21, "2026-11-21 14:00" (both in UTC), 2026-11-21T14:00:00+02:00, or 2h: so long before the last time in
+    /// this WAL. Commits, aborts and checkpoints have a time; the records between them count at the time before them.
+    /// Records before the first time are left out, and a note shows their bytes.
     #[arg(long, value_name = "TIME", help_heading = "Range", value_parser = time_bound)]
     since: Option<TimeBound>,
     /// Count nothing written at this time or later

@@ -160,7 +160,7 @@ pub(super) fn run_follow(
     Ok(answer.into())
 }
 
-/// The column that says how sure a line is.
+/// The column with the confidence of a line.
 const CERTAINTY: &str = "certainty";
 
 /// Where lines go.

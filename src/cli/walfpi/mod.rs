@@ -34,7 +34,7 @@ const PROGRAM: &str = "pg_walfpi";
 
 /// Shows how much of the WAL is full-page images (FPI), when they were written, of what, and why
 ///
-/// Reads WAL of majors 10 to 19 from a data directory, a pg_wal or archive directory (also of pgBackRest, Barman or
+/// Reads WAL of PostgreSQL 10 to 19 from a data directory, a pg_wal or archive directory (also of pgBackRest, Barman or
 /// WAL-G), single segments, a pattern in quotes, a FIFO, or "-" for standard input. Segments may be plain, .partial,
 /// compressed with gzip, lz4, zstd, bzip2, xz or lzma, or in tar archives, in any order; all are recognised by content.
 /// Nothing is written into any of them. Compressed tar archives, FIFOs and standard input are unpacked into a temporary

@@ -16,7 +16,7 @@ use crate::output::escape::printable;
 use crate::tui::backend::wal::WalBackend;
 use crate::tui::view::wal_notes;
 
-/// Look at full-page images in WAL on a screen: share per checkpoint, decay, relations, causes
+/// Explore full-page images in a terminal UI: share per checkpoint, decay, relations, causes
 ///
 /// Shows what `stats` prints, by checkpoint interval, relation and cause, and fills in while WAL is being read. ? shows
 /// the keys. Nothing is written except the new files that the key e exports into the current directory.

@@ -133,7 +133,7 @@ impl WalSource {
         if known.is_none_or(|layout| !layout.is_written_by(major)) {
             self.findings.push(
                 rules::WAL_VERSION
-                    .problem(format!("page magic of major {}, pg_control version {version}", major.number())),
+                    .problem(format!("page magic of PostgreSQL {}, pg_control version {version}", major.number())),
             );
         }
     }
@@ -148,11 +148,9 @@ impl WalSource {
         let (Some(one), Some(other)) = (number(&first_name), number(&last_name)) else { return };
         let between = other.saturating_sub(one).saturating_sub(1);
         if between > 0 {
-            self.findings.push(
-                rules::TWO_SEGMENTS.note(format!(
-                    "two files were named and these two are read, not the {between} segments between them"
-                )),
-            );
+            self.findings.push(rules::TWO_SEGMENTS.note(format!(
+                "two files were given and only these two are read, not the {between} segments between them"
+            )));
         }
     }
 
@@ -440,7 +438,7 @@ impl WalSource {
                     }
                     Tail::UnfinishedPage { first_lsn } => {
                         self.findings.push(rules::WAL_UNFINISHED.note(format!(
-                            "{end}; the same page of WAL holds valid records from {first_lsn} on, and no later page \
+                            "{end}; the same page of WAL holds valid records at {first_lsn} and after it, and no later page \
                                 was written"
                         )));
                     }

@@ -74,7 +74,7 @@ fn images_that_are_spared_put_the_next_checkpoint_off() {
         replay.image(&image, Lsn(24 * MIB));
     }
     replay.pass(Lsn(16 * 5 * MIB + 15 * MIB), None);
-    assert_eq!(checkpoints(&replay), [0], "80 + 15 - 17 MiB lie in segment 4");
+    assert_eq!(checkpoints(&replay), [0], "80 + 15 - 17 MiB are in segment 4");
     replay.pass(Lsn(16 * 5 * MIB + 17 * MIB), None);
     assert_eq!(checkpoints(&replay), [1]);
 }
