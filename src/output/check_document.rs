@@ -24,6 +24,7 @@ use super::words::cluster::checksum_words;
 use crate::analysis::cluster_condition::ClusterCondition;
 use crate::analysis::page_scan::ScannedFiles;
 use crate::analysis::staleness::Confidence;
+use crate::analysis::verdict::doubt::Doubt;
 use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::verdict::next_step::NextStep;
 use crate::analysis::verdict::survey::PageReport;
@@ -73,7 +74,15 @@ impl CheckText<'_> {
         let JudgedCluster { report, context, dwb, .. } = self.cluster;
         let title = |page: PageId| page_title(&self.called(page), page);
         let start = StartWords::of(&report.replay, &report.outlook, &report.pages, &title);
-        let doubts: Vec<String> = report.replay.doubts.iter().map(ToString::to_string).collect();
+        // A base backup is recovered as its server expects; only images of damaged pages are less certain.
+        let is_expected = |doubt: &&Doubt| matches!(doubt, Doubt::BaseBackup) && report.pages.is_empty();
+        let doubts = report
+            .replay
+            .doubts
+            .iter()
+            .filter(|doubt| !is_expected(doubt))
+            .map(ToString::to_string)
+            .collect::<Vec<_>>();
         let rest = &mut |out: &mut dyn Write| {
             if !report.pages.is_empty() {
                 wrapped(out, layout, "  ", 2, &counts_words(&report.pages))?;

@@ -186,7 +186,7 @@ fn completes_words(replay: &Replay, outlook: &Outlook, pages: &[PageReport]) -> 
     format!("{replays}{}", no_damage_words(outlook, pages))
 }
 
-/// That no page is damaged, and how sure that is.
+/// That no page is damaged, and its certainty.
 fn no_damage_words(outlook: &Outlook, pages: &[PageReport]) -> &'static str {
     match (pages.is_empty() && outlook.given.scope == Scope::All, outlook.given.checksums) {
         (true, true) => "; no damaged page found",

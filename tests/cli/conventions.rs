@@ -232,7 +232,7 @@ fn missing_control_file_or_wal_is_answered_with_what_to_do() {
         let summary = dwbinspect(&["check", "--format", "ndjson", arg(&data)]).of_type("summary").remove(0);
         let steps: Vec<&str> =
             summary["next"].as_array().unwrap().iter().map(|next| next["step"].as_str().unwrap()).collect();
-        assert_eq!(steps.first(), Some(&step), "{steps:?}");
+        assert_eq!(steps.iter().find(|step| **step != "copy_first"), Some(&step), "{steps:?}");
         assert!(!steps.contains(&"decide") && !steps.contains(&"repair"), "{steps:?}");
     }
 }

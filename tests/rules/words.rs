@@ -97,7 +97,14 @@ fn pieces() -> Vec<Piece> {
                 place: Place::Text,
                 text: line.to_owned(),
             };
-            found.extend(text.lines().enumerate().map(piece));
+            // Blocks of code are programs, or output whose texts are in the sources.
+            let mut in_code = false;
+            let is_prose = |(_, line): &(usize, &str)| {
+                let is_fence = name.ends_with(".md") && line.starts_with("```");
+                in_code ^= is_fence;
+                !in_code && !is_fence
+            };
+            found.extend(text.lines().enumerate().filter(is_prose).map(piece));
         }
     }
     found

@@ -43,6 +43,7 @@ pub mod rows;
 pub mod sectors;
 pub mod slots;
 pub mod stand_in;
+pub mod step_risk;
 pub mod survey;
 pub mod symptom;
 mod tuple_space;
