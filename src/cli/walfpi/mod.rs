@@ -26,7 +26,8 @@ use crate::cluster::names_file::NAMES_QUERY;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use super::context::QuestionMark;
-use super::exit::{EXIT_STATUS, Outcome, Stop};
+use super::exit::{Outcome, Stop};
+use super::generate::with_more_commands;
 use super::{LONG_VERSION, generate, manual};
 use crate::output::closing::VERSION;
 
@@ -40,7 +41,7 @@ const PROGRAM: &str = "pg_walfpi";
 /// Nothing is written into any of them. Compressed tar archives, FIFOs and standard input are unpacked into a temporary
 /// file without a name, of at most 64 GiB.
 #[derive(Debug, Parser)]
-#[command(name = PROGRAM, version = VERSION, long_version = LONG_VERSION, after_help = EXIT_STATUS, max_term_width = 100, subcommand_required = true)]
+#[command(name = PROGRAM, version = VERSION, long_version = LONG_VERSION, after_help = with_more_commands(), max_term_width = 100, subcommand_required = true)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
