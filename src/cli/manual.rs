@@ -87,7 +87,9 @@ fn synopsis(command: &Command) -> Roff {
     let mut parts = vec![bold(command.get_bin_name().unwrap_or_else(|| command.get_name()))];
     let is_shown =
         |argument: &&Arg| !argument.is_hide_set() && !["help", "version"].contains(&argument.get_id().as_str());
-    for argument in command.get_arguments().filter(is_shown) {
+    let (positional, options): (Vec<&Arg>, Vec<&Arg>) =
+        command.get_arguments().filter(is_shown).partition(|argument| argument.is_positional());
+    for argument in options.into_iter().chain(positional) {
         let value = argument.get_value_names().map(|names| names.join(" ")).unwrap_or_default();
         let (open, close) = if argument.is_required_set() { ("", "") } else { ("[", "]") };
         let takes_value = argument.get_action().takes_values();

@@ -6,14 +6,12 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use super::escape::printable;
+use super::last_resorts::{get_past, newer_release, reset_by_wal, reset_past_pages};
 use super::relation_steps::{MAX_RUNS, rebuild, salvage};
 use super::shell::quoted;
 use super::text::{Layout, wrapped};
-use super::words::doubt::named_version;
 use crate::analysis::verdict::missing_wal::MissingSegments;
-use crate::analysis::verdict::next_step::{ArchivedSegment, NextStep, UnknownVersion};
-use crate::analysis::wal::last_checkpoint::LastCheckpoint;
-use crate::parsers::control_layout::ControlLayout;
+use crate::analysis::verdict::next_step::{ArchivedSegment, NextStep};
 use crate::repair::blocker::Blocker;
 use crate::types::{ForkNumber, PageId};
 
@@ -21,6 +19,9 @@ use crate::types::{ForkNumber, PageId};
 const MAX_NAMED: usize = 16;
 
 const MAX_COPIED: usize = 32;
+
+/// Relations and commands of one step that text lists.
+const MAX_LISTED: usize = 6;
 
 /// Context of the words.
 #[derive(Clone, Copy, Debug)]
@@ -88,7 +89,7 @@ impl Words {
         format!("{} {}", self.what, self.why).trim_end().to_owned()
     }
 
-    fn with(mut self, command: impl Into<String>) -> Self {
+    pub(super) fn with(mut self, command: impl Into<String>) -> Self {
         self.commands.push(command.into());
         self
     }
@@ -119,14 +120,25 @@ pub(crate) fn write_steps(
     context: StepContext<'_>,
 ) -> io::Result<()> {
     writeln!(out, "\n{}", layout.paint.heading("What to do"))?;
-    for (index, words) in all_words(steps, context).iter().enumerate() {
+    let all = all_words(steps, context);
+    let mut written = BTreeSet::new();
+    for (index, words) in all.iter().enumerate() {
         let lead = if steps.len() > 1 { format!("  {}. ", index + 1) } else { "  ".to_owned() };
         wrapped(out, layout, &lead, lead.len(), &printable(&words.sentence()))?;
-        for item in &words.items {
+        // Commands of indexes and views name them, and the table below has their blocks.
+        let has_command_each = matches!(steps.get(index), Some(NextStep::Rebuild { .. }));
+        let items = if has_command_each { &[][..] } else { &words.items };
+        for item in items.iter().take(MAX_LISTED) {
             wrapped(out, layout, "     - ", 7, &printable(item))?;
         }
-        for command in &words.commands {
+        let is_new = |command: &&String| !command.contains(" salvage ") || written.insert((*command).clone());
+        let commands: Vec<&String> = words.commands.iter().filter(is_new).collect();
+        for command in commands.iter().take(MAX_LISTED) {
             writeln!(out, "       {}", printable(command))?;
+        }
+        let left = items.len().max(commands.len()).saturating_sub(MAX_LISTED);
+        if left > 0 {
+            writeln!(out, "       and {left} more (--format json lists them all)")?;
         }
     }
     Ok(())
@@ -450,66 +462,6 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
     }
 }
 
-/// How a cluster is emptied whose pages are newer than its WAL.
-fn reset_past_pages(next_file: &str) -> Words {
-    Words::new(
-        "If that WAL no longer exists, everything committed in it is lost. Start and stop a server on the copy, move its \
-         WAL position past every page, and dump. Load the dump into a new cluster.",
-    )
-    .because("Pages of both times remain side by side, so compare important data:")
-    .with("pg_ctl start -w -D COPY -o '-c archive_mode=off'")
-    .with("pg_ctl stop -m fast -D COPY")
-    .with(format!("pg_resetwal -l {next_file} -D COPY"))
-    .with("pg_ctl start -w -D COPY -o '-c archive_mode=off'")
-    .with("pg_dumpall -f dump.sql")
-}
-
-/// Recreates `pg_control`, with the losses.
-fn reset_by_wal(last: &LastCheckpoint) -> Words {
-    let LastCheckpoint { record_lsn, is_clean, checkpoint, .. } = last;
-    let costs = if *is_clean {
-        "It is a shutdown checkpoint and nothing follows it: no change is lost with pg_control."
-    } else {
-        "The cluster was not shut down after it: WAL after the redo point is discarded, and pages of both times \
-         remain side by side. Dump the tables, compare important data, and load the dump into a new cluster."
-    };
-    Words::new(format!(
-        "If no copy of pg_control exists, create one on the copy, as its owner, from the last checkpoint in pg_wal: at \
-         {record_lsn}, with redo point {}.",
-        checkpoint.redo_lsn
-    ))
-    .because(format!("{costs} Data checksums are off afterwards, and standbys and archives need a new base backup."))
-    .with("touch COPY/global/pg_control")
-    .with(format!("pg_resetwal -D COPY {}", last.reset_arguments()))
-}
-
-/// A file with an unknown version.
-fn newer_release(unknown: UnknownVersion) -> String {
-    match unknown {
-        UnknownVersion::Control { version, .. } if ControlLayout::meaning(version).is_some() => format!(
-            "No release of this program reads version {}: leave the file as it is, and use the server that wrote it.",
-            named_version(version)
-        ),
-        UnknownVersion::Control { version, is_signed: true } => format!(
-            "Use a newer release of this program: it does not know version {version} of pg_control. The file is \
-             intact (its CRC is valid): leave it as it is, and do not run pg_resetwal."
-        ),
-        UnknownVersion::Control { version, is_signed: false } => format!(
-            "Use a newer release of this program: it does not know version {version} of pg_control, and cannot say \
-             whether the file is intact. It is probably only newer than this program: leave it as it is, and do not \
-             run pg_resetwal."
-        ),
-        UnknownVersion::Wal { magic } if magic.is_unreleased() => format!(
-            "No release of this program reads WAL that recovery needs ({magic}): leave it where it is, and use the \
-                server that wrote it."
-        ),
-        UnknownVersion::Wal { magic } => format!(
-            "Use a newer release of this program: WAL that recovery needs is in pg_wal, in a version that it does not \
-             know ({magic}). Leave that WAL where it is; a server of the version that wrote it may well replay it."
-        ),
-    }
-}
-
 /// Pages as `repair` takes them; of many all.
 fn names_of(pages: &[PageId]) -> String {
     if pages.len() > MAX_NAMED {
@@ -518,22 +470,6 @@ fn names_of(pages: &[PageId]) -> String {
     let fork = |page: &PageId| if page.fork == ForkNumber::Main { String::new() } else { format!("_{}", page.fork) };
     let one = |page: &PageId| format!("{}{}:{}", page.rel, fork(page), page.block);
     pages.iter().map(one).collect::<Vec<_>>().join(",")
-}
-
-/// How a server is started although replay cannot read a page.
-fn get_past(relations: &[String]) -> Words {
-    Words::new(
-        "Restore a base backup and its WAL if you can; no data is lost. Otherwise start the copy with archiving off, first \
-         with ignore_checksum_failure. The last resort is zero_damaged_pages: everything on unreadable pages is lost, \
-         including changes in WAL.",
-    )
-    .because(format!(
-        "Recovery stops at pages of {}, and no image can replace them. With ignore_checksum_failure, pages that fail only \
-         their checksum are read as they are, and nothing is destroyed.",
-        relations.join(", ")
-    ))
-    .with("pg_ctl start -D COPY -o '-c archive_mode=off -c ignore_checksum_failure=on'")
-    .with("pg_ctl start -D COPY -o '-c archive_mode=off -c zero_damaged_pages=on'")
 }
 
 #[cfg(test)]

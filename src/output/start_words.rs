@@ -12,9 +12,6 @@ use crate::analysis::verdict::replay::{Recovery, Replay};
 use crate::analysis::verdict::survey::PageReport;
 use crate::types::Lsn;
 
-/// Pages that a sentence names one by one.
-const MAX_PAGES_NAMED: usize = 3;
-
 /// The badge, and what it rests on: the sentence that matters most first. Sentences have no capital and no period.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartWords {
@@ -45,7 +42,7 @@ impl StartWords {
         // Which pages recovery reaches is unknown too.
         let damage = match outlook.start {
             Start::WalDenied => Vec::new(),
-            _ => damage_words(outlook, pages, label),
+            _ => damage_words(outlook),
         };
         let mut sentences = vec![start];
         // The damage is the news where the server starts.
@@ -110,8 +107,8 @@ fn start_words(replay: &Replay, outlook: &Outlook, pages: &[PageReport], label: 
         }
         Start::CannotBegin => return format!("WAL from {} is missing", redo()),
         Start::Refused => {
-            "a file or directory that the server needs is missing, damaged or not accessible to it, or pg_control does not \
-             fit this server (see Problems)"
+            "the server needs a file, directory or pg_control that is missing, damaged, not accessible or unsuitable (see \
+             Problems)"
         }
         Start::NotUsable { obstacle: Obstacle::Checkpoints } => {
             "no checkpoint completes, because a directory is missing (see Problems)"
@@ -150,8 +147,7 @@ fn start_words(replay: &Replay, outlook: &Outlook, pages: &[PageReport], label: 
             );
         }
         Start::DependsOnDwb => {
-            "recovery needs images from the double write buffer, which startup overwrites while it runs; it stops at a page \
-             whose image is missing by then"
+            "recovery needs images from the double write buffer, which startup overwrites while it runs"
         }
         Start::WithoutReplay if replay.recovery == Recovery::AfterReset => {
             "pg_resetwal was run: no recovery follows, and changes that were only in WAL are lost"
@@ -197,13 +193,7 @@ fn no_damage_words(outlook: &Outlook, pages: &[PageReport]) -> &'static str {
 }
 
 /// Fate of damaged and missing pages.
-fn damage_words(outlook: &Outlook, pages: &[PageReport], label: Label<'_>) -> Vec<String> {
-    let named = |indexes: &[usize]| {
-        let found = indexes.iter().filter_map(|index| pages.get(*index)).map(|report| label(report.page));
-        let names: Vec<String> = found.take(MAX_PAGES_NAMED).collect();
-        let more = if indexes.len() > MAX_PAGES_NAMED { ", …" } else { "" };
-        format!(" ({}{more})", names.join(", "))
-    };
+fn damage_words(outlook: &Outlook) -> Vec<String> {
     let some = |indexes: &[usize], what: &str| match indexes.len() {
         1 => format!("1 {what}"),
         many => format!("{many} {what}s"),
@@ -211,7 +201,7 @@ fn damage_words(outlook: &Outlook, pages: &[PageReport], label: Label<'_>) -> Ve
     let restores = if outlook.given.applies_first {
         "the server repairs {} before recovery"
     } else {
-        "the server repairs {} if the images in its double write buffer still exist then"
+        "the server repairs {} if their images still exist then, and stops at one whose image is missing"
     };
     let rows = [
         (
@@ -235,5 +225,5 @@ fn damage_words(outlook: &Outlook, pages: &[PageReport], label: Label<'_>) -> Ve
         ),
     ];
     let shown = rows.iter().filter(|(indexes, ..)| !indexes.is_empty());
-    shown.map(|(indexes, what, words)| words.replace("{}", &some(indexes, what)) + &named(indexes)).collect()
+    shown.map(|(indexes, what, words)| words.replace("{}", &some(indexes, what))).collect()
 }

@@ -26,6 +26,7 @@ use crate::output::json::{Item, lsn_text, time_text};
 use crate::output::kept_words::{keeper_words, kept_sentence, most};
 use crate::output::sink::CsvShape;
 use crate::output::text::wrapped;
+use crate::output::wal_answer::write_advice;
 use crate::output::wal_columns::put_tally;
 use crate::output::wal_text::name_of;
 use crate::parsers::wal::version::Major;
@@ -115,6 +116,10 @@ pub(super) fn run(args: &AdviseArgs, out: &mut dyn Write) -> Result<Outcome, Sto
         return Ok(closing.end(sink, number, totals)?.into());
     }
     let layout = args.common.output.layout();
+    let lines: Vec<RelationLine<'_>> = shown.iter().map(|one| relation_line(one, &naming)).collect();
+    if overview.range.is_some() {
+        write_advice(out, layout, &overview, &savings.rows, &lines)?;
+    }
     write_overview(out, layout, &overview)?;
     if overview.range.is_some() {
         if let Some(kept) = &kept {
@@ -123,7 +128,6 @@ pub(super) fn run(args: &AdviseArgs, out: &mut dyn Write) -> Result<Outcome, Sto
         if let Some(bill) = &bill {
             write_bill(out, layout, bill, &overview)?;
         }
-        let lines: Vec<RelationLine<'_>> = shown.iter().map(|one| relation_line(one, &naming)).collect();
         let others = relations.get(shown.len()..).unwrap_or_default();
         let other_bytes = others.iter().map(|one| one.row.tally.combined_bytes()).sum();
         write_relations(out, layout, &lines, overview.wal_bytes, (others.len(), other_bytes))?;

@@ -259,7 +259,7 @@ impl Printer<'_> {
                                 return Ok(());
                             }
                         }
-                        write_finding(*out, *layout, &finding)
+                        write_finding(*out, *layout, &finding, true)
                     }
                 }
             }

@@ -29,6 +29,7 @@ use crate::output::json::wal::{Naming, Row, group_row, stats_columns};
 use crate::output::json::{Item, lsn_text};
 use crate::output::prometheus::{Metrics, Parts, write_metrics};
 use crate::output::sink::CsvShape;
+use crate::output::wal_answer::write_share;
 use crate::output::wal_columns::{interval_row, put_tally};
 use crate::output::wal_text::{write_groups, write_intervals, write_rest};
 use crate::parsers::wal::version::Major;
@@ -439,6 +440,9 @@ fn show(
         return Ok(closing.end(sink, shown, totals_of_stats(&counts, &origin))?.into());
     }
     let layout = output.layout();
+    if counts.from.is_some() {
+        write_share(out, layout, &counts.total)?;
+    }
     match group {
         None => {
             let rows = IntervalRow::of(&counts.intervals, max_rows);
