@@ -202,6 +202,7 @@ fn messages_say_what_was_probably_meant() {
         (&["dump", "--relation", "4294967296", "/no/such"], "numbers up to 4294967295"),
         (&["page", "/no/such", "orders"], "\"orders\" is not a valid page"),
         (&["check"], "pass DATADIR or -D DATADIR, or set PGDATA"),
+        (&["advise", "/no/such"], "advise is a command of pg_walfpi"),
     ] {
         let ran = dwbinspect(args);
         assert_eq!((ran.status, ran.stdout.as_str()), (2, ""), "{args:?}");
