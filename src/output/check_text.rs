@@ -218,23 +218,22 @@ fn on_start_words(report: &PageReport) -> String {
         }
         OnStart::Harmless => "harmless: nothing reads the page before it is overwritten, removed or reset".to_owned(),
         OnStart::Read { lsn } if report.server_takes.is_some() => {
-            format!("replay reads it at {lsn} and stops, unless the double write buffer has an image")
+            format!("recovery reads it at {lsn} and stops, unless the double write buffer has an image")
         }
-        OnStart::Read { lsn } => format!("replay reads it at {lsn} and stops"),
-        OnStart::Unnoticed { lsn } => format!("replay changes it at {lsn} without noticing the damage"),
+        OnStart::Read { lsn } => format!("recovery reads it at {lsn} and stops"),
+        OnStart::Unnoticed { lsn } => format!("recovery changes it at {lsn} without noticing the damage"),
         OnStart::PassedOver { lsn } => format!(
-            "replay finds no page to change at {lsn} and skips this and all later changes of it, which are lost; \
-             a standby or the recovery of a backup stops there instead"
+            "recovery finds no page at {lsn} and skips this and all later changes: they are lost; a standby or the \
+             recovery of a backup stops there instead"
         ),
         OnStart::Dies { lsn, record, .. } => {
-            format!("at {lsn} ({record}) replay expects the page to be there, and the server crashes")
+            format!("at {lsn} ({record}) recovery expects the page to exist, and the server crashes")
         }
         OnStart::TakenForEmpty => {
-            "replay does not touch it; a server that reads it treats it as empty, but it stays damaged on disk \
-                                   until it is rewritten"
+            "recovery does not touch it; the server treats it as empty, but it stays damaged on disk until it is rewritten"
                 .to_owned()
         }
-        OnStart::Later => "replay does not touch it; it fails, or gives wrong rows, when it is read".to_owned(),
+        OnStart::Later => "recovery does not touch it; queries that read it fail or return wrong rows".to_owned(),
         OnStart::Unknown => "unknown".to_owned(),
     }
 }

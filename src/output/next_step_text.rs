@@ -177,7 +177,7 @@ pub(crate) fn all_words(steps: &[NextStep], context: StepContext<'_>) -> Vec<Wor
     let one = |step: &NextStep| {
         let mut words = words_of(step, context);
         if words.commands.iter().any(|command| command.starts_with("pg_dwbinspect repair ")) {
-            words.why = format!("{} {}", words.why, std::mem::take(&mut blockers)).trim().to_owned();
+            words.why = format!("{} {}", std::mem::take(&mut blockers), words.why).trim().to_owned();
         }
         words
     };
@@ -421,12 +421,9 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
         NextStep::GetPast { relations } => get_past(relations),
         NextStep::CopyFirst => {
             Words::new(
-                "Copy the data directory before anything else, and turn archiving off in the copy (archive_mode = off).",
+                "Copy the data directory first, with archive_mode = off in the copy: not every step can be undone.",
             )
-            .because(
-                "Not every step can be undone, and recovery may stop midway. Copy external tablespaces and an external \
-                 pg_wal, too: cp -a copies only their links.",
-            )
+            .because("cp -a copies only the links of external tablespaces and pg_wal: copy those, too.")
             .with(format!("cp -a {} COPY", quoted(context.data_dir)))
         }
         NextStep::Rebuild { kind, relations } => rebuild(*kind, relations, context),

@@ -42,6 +42,7 @@ impl StartWords {
         // Which pages recovery reaches is unknown too.
         let damage = match outlook.start {
             Start::WalDenied => Vec::new(),
+            Start::MayStop { .. } => damage_words(&Outlook { unnoticed: Vec::new(), ..outlook.clone() }),
             _ => damage_words(outlook),
         };
         let mut sentences = vec![start];
@@ -158,7 +159,8 @@ fn start_words(replay: &Replay, outlook: &Outlook, pages: &[PageReport], label: 
         }
         Start::MayStop { page, lsn } => {
             return format!(
-                "recovery changes torn pages without noticing (first: {} at {lsn}) and stops if a record contradicts a page",
+                "recovery changes {} torn pages without noticing (first: {} at {lsn}) and stops if a record contradicts one",
+                outlook.unnoticed.len(),
                 page_at(*page)
             );
         }
