@@ -121,9 +121,8 @@ pub(super) fn salvage(kind: Lost, relations: &[Affected], context: StepContext<'
              still exists, also from damaged pages.",
         )
         .because(
-            "Salvage starts no server on this cluster. The other commands read the undamaged pages of a running copy \
-             (PostgreSQL 14 and later). SET ignore_checksum_failure = on reads a page that fails only its checksum and \
-             destroys nothing.",
+            "Salvage starts no server on this cluster. psql reads the undamaged pages of a running copy (14 and later); with \
+             ignore_checksum_failure = on, also pages that fail only their checksum.",
         ),
         Lost::Toast => Words::new(
             "Recover these long (TOAST) values from a backup, or set them to NULL row by row.",

@@ -45,10 +45,11 @@ impl StartWords {
             Start::MayStop { .. } => damage_words(&Outlook { unnoticed: Vec::new(), ..outlook.clone() }),
             _ => damage_words(outlook),
         };
-        let mut sentences = vec![start];
-        // The damage is the news where the server starts.
-        let at = if badge == Badge::DamageRemains { 0 } else { 1 };
-        sentences.splice(at..at, damage);
+        // The damage is the news where the server starts; the evidence has how it starts.
+        let sentences = match badge {
+            Badge::DamageRemains if replay.recovery != Recovery::AfterReset && !damage.is_empty() => damage,
+            _ => std::iter::once(start).chain(damage).collect(),
+        };
         Self { badge, sentences }
     }
 
