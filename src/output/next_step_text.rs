@@ -413,7 +413,8 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
         )
         .with("pg_resetwal -D COPY"),
         NextStep::LookIntoArchive { pages } => Words::new(format!(
-            "Find an older copy (base backup, snapshot, stopped standby) and all WAL since then. With both, {} can be restored or rebuilt without data loss.",
+            "Find an older copy (base backup, snapshot, stopped standby) and all WAL since then. With both, {} can be \
+             restored or rebuilt without data loss.",
             count(*pages)
         ))
         .with(format!("pg_dwbinspect check --wal ARCHIVE --donor BACKUP {dir}")),
