@@ -53,7 +53,7 @@ pub(super) struct Sifted {
     pub(super) changes: Vec<(usize, PageChange)>,
     /// Sectors at the start and at the end that an image shares with the page.
     shared: Vec<(usize, (usize, usize))>,
-    /// Pages that a record after their LSN makes anew: what follows says nothing of them.
+    /// Pages that a record after their LSN rebuilds: later records show nothing about them.
     remade: FxHashSet<usize>,
     unclear: Vec<usize>,
     /// End of the last record.
@@ -68,8 +68,8 @@ impl Sifted {
         Self { wanted, remade, changes: Vec::new(), shared: Vec::new(), unclear: Vec::new(), end_lsn: self.end_lsn }
     }
 
-    /// True when the page is compared with this record: one up to its LSN, or one that replay does to it as it is. `remakes`: it has an image, or
-    /// makes the page anew.
+    /// True when the page is compared with this record: one up to its LSN, or one that recovery applies to it as it is. `remakes`: it has an image, or
+    /// rebuilds the page.
     pub(super) fn wants(&mut self, index: usize, record: &Record<'_>, remakes: bool) -> bool {
         let Some(own) = self.wanted.pages.get(index) else { return false };
         self.end_lsn = record.end_lsn;
