@@ -5,15 +5,18 @@ use std::path::Path;
 use rustc_hash::FxHashMap;
 
 use super::counting::Counting;
+use super::images::redo_in_control;
 use super::kept::kept_of_paths;
 use super::names::NameLookup;
 use super::read_wal::ReadWal;
+use super::recompress::keep_of;
 use super::request::WalRequest;
 use super::segments::{Reading, RunStep};
 use super::source::WalSource;
 use super::stats::WalCounts;
 use super::watch::WatchWal;
 use crate::analysis::wal::bill::WalBill;
+use crate::analysis::wal::cause_facts::{CauseFacts, FactsFold, SegmentFacts};
 use crate::analysis::wal::group_key::{GroupBy, Grouping, Key};
 use crate::analysis::wal::group_rows::{GroupRow, RelationFigures};
 use crate::analysis::wal::kept::KeptWal;
@@ -24,11 +27,11 @@ use crate::analysis::wal::savings::{Savings, tried_spacings};
 use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::tally::Tally;
 use crate::analysis::wal::whatif::collect::{SegmentTouches, WhatIfReplay};
-use crate::analysis::wal::whatif::compression::{CompressionWhatIf, SampleSize};
+use crate::analysis::wal::whatif::compression::{CompressionSampler, CompressionWhatIf, SampleLimits, SampleSize};
 use crate::analysis::wal::whatif::{WhatIf, WhatIfPlan};
 use crate::cluster::data_dir::DataDir;
 use crate::inspect::error::InspectError;
-use crate::parsers::wal::block::Keep;
+use crate::types::Lsn;
 
 /// What is read, and how.
 #[derive(Clone, Debug)]
@@ -106,9 +109,8 @@ fn own_data_dir(request: &WalRequest) -> Option<&Path> {
     (request.names.is_none() && DataDir::open(path).is_ok()).then_some(path)
 }
 
-/// Reads some WAL once, and once more where images are to be compressed again. Damage is a finding, and what could not be
-/// read is part of the coverage; when `watch` breaks it off, the answer is about what was read up to there and the coverage
-/// says so.
+/// Reads some WAL once. Damage is a finding, and what could not be read is part of the coverage; when `watch` breaks it off,
+/// the answer is about what was read up to there and the coverage says so.
 ///
 /// # Errors
 /// When there is no such WAL, the range is empty, or names were asked for that cannot be read.
@@ -120,8 +122,8 @@ pub fn advise(request: &AdviseRequest, watch: WatchWal<'_>) -> Result<WalAdvice,
     let mut source = WalSource::open_watched(&request.wal, watch)?;
     source.take_names(&names)?;
     let what_if_plan = WhatIfPlan { spacings: tried_spacings(), completion_target: request.completion_target };
-    let Surveyed { counts, by_relation, what_if, compression } =
-        source.survey(&what_if_plan, request.sample, request.wal.jobs, watch);
+    let survey = SurveyPlan { settings: &what_if_plan, sample: request.sample, causes: false };
+    let Surveyed { counts, by_relation, what_if, compression, .. } = source.survey(&survey, request.wal.jobs, watch);
     if !source.coverage.is_interrupted() && by_relation.has_unnamed(&names) {
         source.find_names(&mut names, request.wal.jobs);
     }
@@ -139,7 +141,16 @@ pub fn advise(request: &AdviseRequest, watch: WatchWal<'_>) -> Result<WalAdvice,
     })
 }
 
-/// What one reading of some WAL gives, or two where images are compressed again.
+/// What one reading of some WAL is for, besides the counts.
+pub(super) struct SurveyPlan<'a> {
+    pub(super) settings: &'a WhatIfPlan,
+    /// How many images are compressed again; `None`: none.
+    pub(super) sample: Option<SampleSize>,
+    /// Facts are gathered by which a second reading tells causes.
+    pub(super) causes: bool,
+}
+
+/// What one reading of some WAL gives.
 #[derive(Debug)]
 pub(super) struct Surveyed {
     /// By checkpoint interval.
@@ -148,38 +159,45 @@ pub(super) struct Surveyed {
     pub(super) by_relation: WalCounts,
     pub(super) what_if: WhatIf,
     pub(super) compression: Option<CompressionWhatIf>,
+    pub(super) facts: Option<CauseFacts>,
 }
 
 impl WalSource {
-    /// Counts the range by interval and by relation, replays it under `settings`, and compresses a sample of its images again.
-    pub(super) fn survey(
-        &mut self,
-        settings: &WhatIfPlan,
-        sample: Option<SampleSize>,
-        jobs: usize,
-        watch: WatchWal<'_>,
-    ) -> Surveyed {
+    /// Counts the range by interval and by relation, replays it under other settings, and compresses a sample of its images.
+    pub(super) fn survey(&mut self, wanted: &SurveyPlan<'_>, jobs: usize, watch: WatchWal<'_>) -> Surveyed {
         let by_interval = ScanPlan { blocks: true, ..self.plan() };
         let pair = Grouping::pair(GroupBy::Relation, GroupBy::Record);
         let by_relation = ScanPlan { group: Some(pair), ..self.plan() };
         let (mut intervals, mut relations) = (Counting::new(&by_interval, false), Counting::new(&by_relation, false));
-        let mut replay = WhatIfReplay::new(settings, self.set.geometry(), self.set.major());
+        let mut replay = WhatIfReplay::new(wanted.settings, self.set.geometry(), self.set.major());
+        let limits = wanted.sample.map(|size| self.sample_limits(size));
+        let mut sampler = limits.as_ref().map(CompressionSampler::new);
+        // Facts are of all WAL, that after the end of the range included.
+        let gathers_facts = wanted.causes && by_interval.end_lsn == Lsn(u64::MAX);
+        let mut facts = FactsFold::default();
         let watched = self.watched(watch);
-        let reading = Reading { plan: &by_interval, keep: Keep::Heads, jobs, watched: &watched };
+        let reading = Reading { plan: &by_interval, keep: keep_of(limits.as_ref()), jobs, watched: &watched };
         let begin = |stretch: &Stretch<'_>, index| {
             let counter = |plan| Counter::new(stretch.set, index, plan, &[]);
-            ((counter(&by_interval), counter(&by_relation)), SegmentTouches::new(stretch, index))
+            let causes = gathers_facts.then(SegmentFacts::default);
+            (
+                (counter(&by_interval), counter(&by_relation)),
+                (SegmentTouches::new(stretch, index), (limits.as_ref().map(SampleLimits::segment), causes)),
+            )
         };
         self.each_segment(&reading, begin, |stretch, step| {
             let (part, end_lsn) = match step {
                 RunStep::Segment(part, end_lsn) => (part, end_lsn),
                 RunStep::End(end_lsn) => {
                     end_lsn.into_iter().for_each(|end_lsn| replay.end_run(end_lsn));
+                    facts.end_run();
                     return intervals.end_run(stretch, &watched);
                 }
             };
             let segment = (part.index, &part.extent);
-            let ((by_interval, by_relation), touches) = &mut part.found;
+            let ((by_interval, by_relation), (touches, (images, causes))) = &mut part.found;
+            sampler.iter_mut().zip(images).for_each(|(sampler, images)| sampler.add(images));
+            causes.iter().for_each(|causes| facts.push(causes));
             intervals.take(stretch, segment, &mut by_interval.counts, end_lsn, &watched)?;
             relations.take(stretch, segment, &mut by_relation.counts, end_lsn, &watched)?;
             replay.take(stretch, part.index, part.from, touches, &|bytes| watched.advance(bytes))
@@ -190,14 +208,13 @@ impl WalSource {
         let (mut what_if, _, _) = replay.finish();
         self.coverage.examined = counts.total.records;
         self.note_range_without_wal();
-        let mut compression = sample.and_then(|size| {
-            self.once_more(|source| source.recompress_of(size, Some(counts.total.fpi_count), jobs, watch))
-        });
+        let mut compression = self.end_of_sample(sampler, jobs);
+        let facts = gathers_facts.then(|| facts.finish(redo_in_control(&self.set)));
         if !self.is_whole() {
             what_if.mark_part();
             compression.iter_mut().for_each(CompressionWhatIf::mark_part);
         }
-        Surveyed { counts, by_relation, what_if, compression }
+        Surveyed { counts, by_relation, what_if, compression, facts }
     }
 }
 
