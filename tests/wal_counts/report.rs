@@ -5,6 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::common::html::{all, assert_harmless, by_id, parse, table, text_of};
+#[cfg(target_os = "linux")]
+use crate::common::bytes_read;
 use crate::common::{Ran, arg, run, unpack};
 use pgforensics::output::plot::{Chart, Unit};
 use serde_json::Value;
@@ -294,6 +296,30 @@ fn walk(directory: &Path) -> Vec<PathBuf> {
     }
     found.sort();
     found
+}
+
+/// One reading for counts and settings, a second one for what redo points must be known for, whatever is asked for at once.
+#[cfg(target_os = "linux")]
+#[test]
+fn wal_is_read_once_or_twice() {
+    let wal = unpack::data_dir("wal/pg16").unwrap().join("pg_wal");
+    let files = fs::read_dir(&wal).unwrap().map(|file| file.unwrap().metadata().unwrap()).filter(fs::Metadata::is_file);
+    let bytes: u64 = files.map(|file| file.len()).sum();
+    let temporary = tempfile::tempdir().unwrap();
+    let [page, rows] = ["report.html", "rows"].map(|name| temporary.path().join(name));
+    for (times, command) in [
+        (1, &["stats"][..]),
+        (1, &["stats", "--by", "relation"]),
+        (1, &["whatif"]),
+        (1, &["advise"]),
+        (2, &["report", "-o", arg(&page)]),
+        (2, &["export", "--table", "all", "-o", arg(&rows)]),
+    ] {
+        let read = bytes_read("pg_walfpi", &[command, &[arg(&wal)]].concat());
+        // Headers of segments are read when they are found, and the start of each for the record before.
+        let most = times * bytes + bytes / 3;
+        assert!(read >= times * bytes && read <= most, "{command:?}: {read} bytes, {bytes} of WAL");
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What the images of a relation probably come from, where a rule clearly fits.
 
+use super::certainty::Certainty;
 use super::relation_kind::RelationKind;
 use super::relation_use::{IndexMethod, RelationUse};
 
@@ -74,6 +75,26 @@ impl LikelyCause {
             Self::FullPages { .. } => "full_pages",
             Self::IndexedColumns { .. } => "indexed_columns",
         }
+    }
+
+    /// Bytes of WAL that the cure saves, and how sure that is; `None` where that is unknown. `of`: what was done with the
+    /// relation; `indexes`: bytes of WAL of its indexes, images included, where it is known which these are.
+    pub(crate) fn gain(&self, of: &RelationUse, indexes: Option<u64>) -> Option<(u64, Certainty)> {
+        let part = |images: u64| {
+            let bytes = u128::from(of.image_bytes).saturating_mul(images.into()).checked_div(of.images.into())?;
+            u64::try_from(bytes).ok()
+        };
+        let bytes = match *self {
+            Self::HintBits { images } | Self::Freeze { images } => part(images),
+            // Entries that come in order go to one page after the other.
+            Self::RandomKeys { .. } | Self::HashIndex { .. } | Self::GinIndex { .. } => Some(of.image_bytes),
+            // A HOT update leaves indexes alone.
+            Self::FullPages { .. } | Self::IndexedColumns { .. } => indexes,
+            Self::WholePages { .. } | Self::Vacuum { .. } => None,
+        };
+        // Entries that are gathered before they go into a GIN index become fewer records as well.
+        let is_more = matches!(self, Self::GinIndex { .. });
+        Some((bytes?, if is_more { Certainty::AtLeast } else { Certainty::Estimate }))
     }
 
     /// The one that fits; `None` where none clearly does. `blocks`: distinct blocks of the relation that records refer to.

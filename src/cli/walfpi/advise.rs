@@ -138,6 +138,10 @@ fn relation_row(one: &AdvisedRelation, naming: &Naming<'_>) -> Map<String, Value
     let mut row = group_row(GroupBy::Relation.into(), &one.row, naming);
     row.insert("main_record".to_owned(), json!(one.main_record.map(|(key, _)| record_words(&key, naming))));
     row.insert("main_record_bytes".to_owned(), json!(one.main_record.map(|(_, bytes)| bytes)));
+    if let Some((bytes, certainty)) = one.gain {
+        row.insert("cure_saves_bytes".to_owned(), json!(bytes));
+        row.insert("cure_certainty".to_owned(), json!(certainty.code()));
+    }
     row
 }
 
@@ -146,6 +150,7 @@ fn relation_line<'a>(one: &'a AdvisedRelation, naming: &Naming<'_>) -> RelationL
         name: name_of(GroupBy::Relation, &one.row.key.first, naming),
         row: &one.row,
         record: one.main_record.map(|(key, _)| record_words(&key, naming)).unwrap_or_default(),
+        gain: one.gain,
     }
 }
 

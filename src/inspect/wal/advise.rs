@@ -16,12 +16,14 @@ use super::source::WalSource;
 use super::stats::WalCounts;
 use super::watch::WatchWal;
 use crate::analysis::wal::bill::WalBill;
+use crate::analysis::wal::certainty::Certainty;
 use crate::analysis::wal::cause_facts::{CauseFacts, FactsFold, SegmentFacts};
 use crate::analysis::wal::group_key::{GroupBy, Grouping, Key};
 use crate::analysis::wal::group_rows::{GroupRow, RelationFigures};
 use crate::analysis::wal::kept::KeptWal;
 use crate::analysis::wal::overview::Overview;
 use crate::analysis::wal::partial::{Counter, ScanPlan};
+use crate::analysis::wal::relation_kind::RelationKind;
 use crate::analysis::wal::relation_use::RelationUses;
 use crate::analysis::wal::savings::{Savings, tried_spacings};
 use crate::analysis::wal::stretch::Stretch;
@@ -30,8 +32,9 @@ use crate::analysis::wal::whatif::collect::{SegmentTouches, WhatIfReplay};
 use crate::analysis::wal::whatif::compression::{CompressionSampler, CompressionWhatIf, SampleLimits, SampleSize};
 use crate::analysis::wal::whatif::{WhatIf, WhatIfPlan};
 use crate::cluster::data_dir::DataDir;
+use crate::cluster::names::RelationNames;
 use crate::inspect::error::InspectError;
-use crate::types::Lsn;
+use crate::types::{Lsn, RelFileLocator};
 
 /// What is read, and how.
 #[derive(Clone, Debug)]
@@ -72,6 +75,8 @@ pub struct AdvisedRelation {
     pub row: GroupRow,
     /// The type of record that most of its bytes are in, images included, and these bytes.
     pub main_record: Option<(Key, u64)>,
+    /// Bytes of WAL that the cure of its likely cause saves, and how sure that is.
+    pub gain: Option<(u64, Certainty)>,
 }
 
 impl AdvisedRelation {
@@ -95,11 +100,34 @@ impl AdvisedRelation {
                 }
                 _ => None,
             };
-            Self { row: GroupRow { key: key.into(), tally, figures }, main_record }
+            Self { row: GroupRow { key: key.into(), tally, figures }, main_record, gain: None }
         });
         let mut rows: Vec<Self> = rows.collect();
+        let owners = names.map(RelationNames::owners);
+        let mut indexes: FxHashMap<RelFileLocator, u64> = FxHashMap::default();
+        for one in rows.iter().filter(|one| one.kind().is_some_and(|kind| matches!(kind, RelationKind::Index(_)))) {
+            let owner = one.rel().zip(owners.as_ref()).and_then(|(rel, owners)| owners.get(&rel));
+            owner.into_iter().for_each(|owner| *indexes.entry(*owner).or_default() += one.row.tally.combined_bytes());
+        }
+        for one in &mut rows {
+            let own = owners.is_some().then(|| one.rel().and_then(|rel| indexes.get(&rel)).copied().unwrap_or(0));
+            one.gain = one.row.figures.and_then(|figures| figures.likely_cause?.gain(&figures.activity, own));
+        }
         rows.sort_unstable_by_key(|one| (std::cmp::Reverse(one.row.tally.combined_bytes()), one.row.key));
         rows
+    }
+}
+
+impl AdvisedRelation {
+    const fn rel(&self) -> Option<RelFileLocator> {
+        match self.row.key.first {
+            Key::Relation(rel) => Some(rel),
+            _ => None,
+        }
+    }
+
+    fn kind(&self) -> Option<RelationKind> {
+        self.row.figures.map(|figures| figures.kind)
     }
 }
 

@@ -213,6 +213,7 @@ fn heads_of<'r>(record: &'r Record<'_>, old_lsns: &'r mut OldLsns) -> impl Itera
 /// Images of one segment.
 pub(super) struct ImageHeads {
     heads: Vec<ImageHead>,
+    most: usize,
     records: u64,
     old_lsns: OldLsns,
     is_incomplete: bool,
@@ -220,7 +221,16 @@ pub(super) struct ImageHeads {
 
 impl ImageHeads {
     pub(super) fn new(block_size: u32) -> Self {
-        Self { heads: Vec::new(), records: 0, old_lsns: OldLsns::new(block_size), is_incomplete: false }
+        Self::up_to(MAX_HEADS, block_size)
+    }
+
+    /// Keeps at most so many.
+    pub(super) fn up_to(most: usize, block_size: u32) -> Self {
+        Self { heads: Vec::new(), most, records: 0, old_lsns: OldLsns::new(block_size), is_incomplete: false }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.heads.len()
     }
 }
 
@@ -232,7 +242,7 @@ impl Visitor for ImageHeads {
             return;
         }
         self.heads.extend(heads_of(record, &mut self.old_lsns));
-        if self.heads.len() > MAX_HEADS {
+        if self.heads.len() > self.most {
             self.is_incomplete = true;
             self.heads = Vec::new();
         }

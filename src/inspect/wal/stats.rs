@@ -1,6 +1,6 @@
 //! How much of the WAL is full-page images: by checkpoint interval, or by anything else.
 
-use std::ops::{ControlFlow, Range};
+use std::ops::ControlFlow;
 
 use super::counting::Counting;
 use super::images::{cause_facts, redo_points};
@@ -19,7 +19,7 @@ use crate::analysis::wal::group_key::{GroupBy, Grouping, Key, RowKey};
 use crate::analysis::wal::group_rows::{GroupRow, group_rows};
 use crate::analysis::wal::interval::Interval;
 use crate::analysis::wal::lost::Resync;
-use crate::analysis::wal::partial::{Counter, ScanPlan, SegmentCounts};
+use crate::analysis::wal::partial::{Counter, ScanPlan};
 use crate::analysis::wal::relation_use::RelationUses;
 use crate::analysis::wal::since_redo::SinceRedo;
 use crate::analysis::wal::stretch::{Extent, Stretch};
@@ -167,20 +167,14 @@ impl WalSource {
         let watched = self.watched(watch);
         let counted = match group {
             Some(by) if by.has(GroupBy::Cause) => count_causes(self, by, jobs, &watched),
-            _ => count(self, group, jobs, &watched, |_, _| {}),
+            _ => count(self, group, jobs, &watched),
         };
         WalCounts { damaged_bytes: self.resync.is_on().then_some(self.damaged_bytes), ..counted }
     }
 }
 
-/// Counts with several threads. `each_part` is shown every segment, in order, with its run.
-pub(super) fn count(
-    source: &mut WalSource,
-    group: Option<Grouping>,
-    jobs: usize,
-    watched: &Watched<'_>,
-    mut each_part: impl FnMut(&Range<usize>, &SegmentCounts<'_>),
-) -> WalCounts {
+/// Counts with several threads.
+fn count(source: &mut WalSource, group: Option<Grouping>, jobs: usize, watched: &Watched<'_>) -> WalCounts {
     let mut plan = ScanPlan { group, blocks: group.is_none(), ..source.plan() };
     if group.is_some_and(|by| by.has(GroupBy::Checkpoint)) {
         plan.redo_points = redo_points(source, &plan, jobs, watched).into();
@@ -192,7 +186,6 @@ pub(super) fn count(
     let begin = |stretch: &Stretch<'_>, index| Counter::new(stretch.set, index, &plan, &[]);
     source.each_segment(&reading, begin, |stretch, step| match step {
         RunStep::Segment(part, end_lsn) => {
-            each_part(&stretch.run, part);
             counting.take(stretch, (part.index, &part.extent), &mut part.found.counts, end_lsn, watched)
         }
         RunStep::End(_) => counting.end_run(stretch, watched),
