@@ -303,8 +303,7 @@ fn walk(directory: &Path) -> Vec<PathBuf> {
 #[test]
 fn wal_is_read_once_or_twice() {
     let wal = unpack::data_dir("wal/pg16").unwrap().join("pg_wal");
-    let files = fs::read_dir(&wal).unwrap().map(|file| file.unwrap().metadata().unwrap()).filter(fs::Metadata::is_file);
-    let bytes: u64 = files.map(|file| file.len()).sum();
+    let bytes = bytes_read("pg_walfpi", &["stats", "--by", "rmgr", arg(&wal)]);
     let temporary = tempfile::tempdir().unwrap();
     let [page, rows] = ["report.html", "rows"].map(|name| temporary.path().join(name));
     for (times, command) in [
@@ -316,9 +315,8 @@ fn wal_is_read_once_or_twice() {
         (2, &["export", "--table", "all", "-o", arg(&rows)]),
     ] {
         let read = bytes_read("pg_walfpi", &[command, &[arg(&wal)]].concat());
-        // Headers of segments are read when they are found, and the start of each for the record before.
-        let most = times * bytes + bytes / 3;
-        assert!(read >= times * bytes && read <= most, "{command:?}: {read} bytes, {bytes} of WAL");
+        let most = times * bytes + bytes / 10;
+        assert!(read <= most, "{command:?}: {read} bytes, {bytes} for one reading");
     }
 }
 

@@ -1,5 +1,6 @@
 //! Every byte of some WAL by what it is: images, records, and what lies between and around them.
 
+use super::segment::Visitor;
 use super::tally::Tally;
 use crate::parsers::wal::payload::PgTimestamp;
 use crate::parsers::wal::record::Record;
@@ -94,6 +95,26 @@ impl WalRest {
             every_s: median as f64 / 1e6,
             is_regular: median > 0 && near.saturating_mul(3) >= apart.len().saturating_mul(2),
         })
+    }
+}
+
+/// Counts the bytes of a segment that no record has, where times of segment switches are not asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct RestCounter {
+    pub(crate) rest: WalRest,
+    geometry: Geometry,
+}
+
+impl RestCounter {
+    pub(crate) fn new(geometry: Geometry) -> Self {
+        Self { rest: WalRest::default(), geometry }
+    }
+}
+
+impl Visitor for RestCounter {
+    #[inline(always)]
+    fn record(&mut self, record: &Record<'_>) {
+        self.rest.add(record, record.header.is_switch(), self.geometry, None);
     }
 }
 

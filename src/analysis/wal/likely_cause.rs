@@ -3,6 +3,7 @@
 use super::certainty::Certainty;
 use super::relation_kind::RelationKind;
 use super::relation_use::{IndexMethod, RelationUse};
+use super::whatif::hints::HintCost;
 
 const MIN_IMAGES: u64 = 50;
 
@@ -78,14 +79,20 @@ impl LikelyCause {
     }
 
     /// Bytes of WAL that the cure saves, and how sure that is; `None` where that is unknown. `of`: what was done with the
-    /// relation; `indexes`: bytes of WAL of its indexes, images included, where it is known which these are.
-    pub(crate) fn gain(&self, of: &RelationUse, indexes: Option<u64>) -> Option<(u64, Certainty)> {
-        let part = |images: u64| {
-            let bytes = u128::from(of.image_bytes).saturating_mul(images.into()).checked_div(of.images.into())?;
-            u64::try_from(bytes).ok()
+    /// relation; `indexes`: bytes of WAL of its indexes, images included, if known; `hints`: the cost of images for hint
+    /// bits in all relations together.
+    pub(crate) fn gain(&self, of: &RelationUse, indexes: Option<u64>, hints: &HintCost) -> Option<(u64, Certainty)> {
+        let scaled = |bytes: u64, part: u64, all: u64| {
+            u64::try_from(u128::from(bytes).saturating_mul(part.into()).checked_div(all.into())?).ok()
         };
+        let part = |images: u64| scaled(of.image_bytes, images, of.images);
         let bytes = match *self {
-            Self::HintBits { images } | Self::Freeze { images } => part(images),
+            // A page that changes later in its interval would have had an image then.
+            Self::HintBits { images } => {
+                let all = hints.all.image_bytes;
+                scaled(part(images)?, all.saturating_sub(hints.then_changed.image_bytes), all)
+            }
+            Self::Freeze { images } => part(images),
             // Entries that come in order go to one page after the other.
             Self::RandomKeys { .. } | Self::HashIndex { .. } | Self::GinIndex { .. } => Some(of.image_bytes),
             // A HOT update leaves indexes alone.

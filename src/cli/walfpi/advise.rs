@@ -79,12 +79,7 @@ pub(super) fn run(args: &AdviseArgs, out: &mut dyn Write) -> Result<Outcome, Sto
     drop(bar);
     let WalAdvice { overview, bill, savings, relations, kept, what_if, wal, .. } = advice;
     let ReadWal { origin, names, findings, coverage } = wal;
-    let naming = Naming {
-        major: origin.major,
-        segment_size: origin.geometry.wal_segment_size,
-        relation: &|rel| names.relation(rel),
-        database: &|oid| names.database(oid),
-    };
+    let naming = Naming::new(&origin, names.known());
     let shown = relations.get(..args.top.min(relations.len())).unwrap_or_default();
     let closing = Closing::new(findings, &coverage);
     if let Some(format) = args.common.output.machine() {

@@ -30,6 +30,7 @@ use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::tally::Tally;
 use crate::analysis::wal::whatif::collect::{SegmentTouches, WhatIfReplay};
 use crate::analysis::wal::whatif::compression::{CompressionSampler, CompressionWhatIf, SampleLimits, SampleSize};
+use crate::analysis::wal::whatif::hints::HintCost;
 use crate::analysis::wal::whatif::{WhatIf, WhatIfPlan};
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::names::RelationNames;
@@ -81,7 +82,7 @@ pub struct AdvisedRelation {
 
 impl AdvisedRelation {
     /// One row for each relation, from rows for each type of record of it.
-    pub(super) fn of(counted: &WalCounts, names: &NameLookup) -> Vec<Self> {
+    pub(super) fn of(counted: &WalCounts, names: &NameLookup, hints: &HintCost) -> Vec<Self> {
         let (uses, names) = (counted.uses.as_ref(), names.known());
         let mut relations: FxHashMap<Key, (Tally, Option<(Key, u64)>)> = FxHashMap::default();
         for (key, tally) in counted.rows() {
@@ -111,7 +112,7 @@ impl AdvisedRelation {
         }
         for one in &mut rows {
             let own = owners.is_some().then(|| one.rel().and_then(|rel| indexes.get(&rel)).copied().unwrap_or(0));
-            one.gain = one.row.figures.and_then(|figures| figures.likely_cause?.gain(&figures.activity, own));
+            one.gain = one.row.figures.and_then(|figures| figures.likely_cause?.gain(&figures.activity, own, hints));
         }
         rows.sort_unstable_by_key(|one| (std::cmp::Reverse(one.row.tally.combined_bytes()), one.row.key));
         rows
@@ -155,7 +156,7 @@ pub fn advise(request: &AdviseRequest, watch: WatchWal<'_>) -> Result<WalAdvice,
     if !source.coverage.is_interrupted() && by_relation.has_unnamed(&names) {
         source.find_names(&mut names, request.wal.jobs);
     }
-    let relations = AdvisedRelation::of(&by_relation, &names);
+    let relations = AdvisedRelation::of(&by_relation, &names, &what_if.hints);
     let (bill, savings) = bill_and_savings(&source, &counts, &by_relation, &what_if, compression.as_ref());
     Ok(WalAdvice {
         overview: overview_of(&counts),
@@ -169,7 +170,7 @@ pub fn advise(request: &AdviseRequest, watch: WatchWal<'_>) -> Result<WalAdvice,
     })
 }
 
-/// What one reading of some WAL is for, besides the counts.
+/// Questions to one reading of some WAL in addition to the counts.
 pub(super) struct SurveyPlan<'a> {
     pub(super) settings: &'a WhatIfPlan,
     /// How many images are compressed again; `None`: none.

@@ -221,9 +221,9 @@ pub(crate) fn wal_export(request: &ExportRequest, watch: WatchWal<'_>) -> Result
             segments: Segments { known: &known, runs: &runs },
             plan: source.plan(),
         };
-        let Written { files: all, changed, causes } = writing.write(causes, &watched)?;
+        // What causes leave open is said by `stats --by cause`.
+        let Written { files: all, changed } = writing.write(causes, &watched)?;
         files = all;
-        causes.iter().for_each(|causes| source.note_causes(&causes.classifier));
         for label in changed {
             source.coverage.skip_once(SkippedPart::File(label), SkipReason::ChangedWhileRead);
         }
@@ -308,22 +308,22 @@ fn of_own(counts: WalCounts, own: OwnSegments, known: &[Known]) -> WalCounts {
 /// Images of a group that wait for those before it; of segments with more, images are read again.
 const MAX_WAITING: usize = 100_000;
 
+#[derive(Default)]
 struct Written {
     files: Vec<ExportedFile>,
     changed: Vec<String>,
-    causes: Option<ImageCauses>,
 }
 
 impl Writing<'_> {
     /// Writes a file of each table for each group of own segments. `causes`: those of images, where they are wanted.
-    fn write(&self, causes: Option<ImageCauses>, watched: &Watched<'_>) -> Result<Written, InspectError> {
-        let mut written = Written { files: Vec::new(), changed: Vec::new(), causes };
+    fn write(&self, mut causes: Option<ImageCauses>, watched: &Watched<'_>) -> Result<Written, InspectError> {
+        let (mut written, takes_images) = (Written::default(), causes.is_some());
         let known = self.segments.known;
         let last_own = known.iter().rposition(|known| known.is_own).map_or(0, |last| last + 1);
         let mut groups = groups(self.set, &known[..last_own], self.request.group);
         // What comes before own segments is needed for causes alone.
-        groups.retain(|group| known[group.start].is_own || written.causes.is_some());
-        let (jobs, takes_images) = (self.request.wal.jobs.clamp(1, groups.len().max(1)), written.causes.is_some());
+        groups.retain(|group| known[group.start].is_own || takes_images);
+        let jobs = self.request.wal.jobs.clamp(1, groups.len().max(1));
         let worker = || {
             let mut buffer = Vec::new();
             move |group: Range<usize>| self.read_group(group, takes_images, watched, &mut buffer)
@@ -332,7 +332,7 @@ impl Writing<'_> {
         in_order(groups.into_iter(), (0..jobs).map(|_| worker()).collect(), |read| {
             let taken = read.and_then(|read| {
                 let Some(mut read) = read else { return Ok(false) };
-                if let Some(causes) = &mut written.causes {
+                if let Some(causes) = &mut causes {
                     self.write_images(&mut read, causes, watched)?;
                 }
                 written.files.extend(read.files);

@@ -69,20 +69,16 @@ pub(crate) fn wal_report(request: &WalReportRequest, watch: WatchWal<'_>) -> Res
     what_if.spacing.retain(|row| !matches!(row.spacing, Spacing::Both { .. }));
     let redo_points = redo_points_of(&source.set, &counts.intervals);
     let looked_again = source.once_more(|source| source.look_again(facts, &redo_points, jobs, watch));
+    let hints = what_if.hints;
     let what_if = (!source.coverage.is_interrupted()).then_some(what_if);
     if by_relation.has_unnamed(&names) {
         source.find_names(&mut names, jobs);
     }
-    let advised = AdvisedRelation::of(&by_relation, &names);
+    let advised = AdvisedRelation::of(&by_relation, &names, &hints);
     let figures: FxHashMap<Key, RelationFigures> =
         advised.iter().filter_map(|one| Some((one.row.key.first, one.row.figures?))).collect();
-    let (relation, database) = (|rel| names.relation(rel), |oid| names.database(oid));
-    let naming = Naming {
-        major: source.set.major(),
-        segment_size: source.set.geometry().wal_segment_size,
-        relation: &relation,
-        database: &database,
-    };
+    let set_origin = source.set.origin();
+    let naming = Naming::new(&set_origin, names.known());
     let (images, dirtied) = looked_again.unzip();
     let (relations, causes) =
         images.as_ref().map(|images| relations_and_causes(images, &figures, &naming)).unwrap_or_default();

@@ -88,6 +88,20 @@ impl WalCounts {
         self.reach(extent.first_lsn, extent.last_end_lsn);
     }
 
+    /// Says that it lies in so many bytes, those of intervals: the header of a first page whose first record is a redo point is
+    /// in none.
+    pub(super) fn lie_in(&mut self, bytes: u64) {
+        let more = self.wal_bytes.saturating_sub(bytes);
+        self.rest.iter_mut().for_each(|rest| rest.leave_out_headers(more));
+        self.wal_bytes = bytes;
+    }
+
+    /// Adds what records of a segment count, and what lies between them.
+    pub(super) fn take(&mut self, tally: &Tally, rest: &WalRest) {
+        self.total.add(tally);
+        self.rest.iter_mut().for_each(|own| own.append(rest, None));
+    }
+
     pub(super) fn add_stretch(&mut self, start: Lsn, end: Lsn, geometry: Geometry) {
         self.rest.iter_mut().for_each(|rest| rest.add_headers(start, end, geometry));
         self.wal_bytes = self.wal_bytes.saturating_add(end.bytes_since(start).unwrap_or(0));
