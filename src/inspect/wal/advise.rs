@@ -201,7 +201,7 @@ impl WalSource {
         let mut replay = WhatIfReplay::new(wanted.settings, self.set.geometry(), self.set.major());
         let limits = wanted.sample.map(|size| self.sample_limits(size));
         let mut sampler = limits.as_ref().map(CompressionSampler::new);
-        // Facts are of all WAL, that after the end of the range included.
+        // Facts need all WAL, including that after the end of the range.
         let gathers_facts = wanted.causes && by_interval.end_lsn == Lsn(u64::MAX);
         let mut facts = FactsFold::default();
         let watched = self.watched(watch);

@@ -208,7 +208,7 @@ pub(crate) fn wal_export(request: &ExportRequest, watch: WatchWal<'_>) -> Result
             RowFacts { intervals: &counts.intervals, segment_size: geometry.wal_segment_size, relation: &relation };
         let watched = Watched::new(&second, all_bytes);
         let causes = takes_images.then(|| {
-            // Facts are of all WAL, that after the end of the range included.
+            // Facts need all WAL, including that after the end of the range.
             let facts = facts.unwrap_or_else(|| cause_facts(&source.set, &source.plan(), jobs, &watched));
             ImageCauses::new(facts, geometry.block_size)
         });

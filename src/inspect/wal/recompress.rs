@@ -32,8 +32,7 @@ impl WalSource {
         SampleLimits::new(size, self.set.geometry().block_size, self.set.segments().len())
     }
 
-    /// What compression makes of the images that `sampler` took, and how long it takes; `None` where the reading was broken
-    /// off, too.
+    /// Sizes of the sample under each method, and the time that it takes; `None` when reading was interrupted.
     pub(super) fn end_of_sample(
         &mut self,
         sampler: Option<CompressionSampler<'_>>,

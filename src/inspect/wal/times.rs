@@ -37,7 +37,7 @@ pub(crate) struct WalTimes {
     pub buckets: Vec<Bucket>,
     /// Length of a bucket, in microseconds.
     pub bucket_us: i64,
-    /// Of all of them.
+    /// Counts of the whole range.
     pub counts: WalCounts,
     pub wal: ReadWal,
 }
@@ -87,7 +87,7 @@ pub(crate) fn wal_times(request: &WalTimesRequest, watch: WatchWal<'_>) -> Resul
 pub(crate) struct WalTimeGroups {
     pub rows: Vec<TimeGroup>,
     pub spikes: Vec<Spike>,
-    /// Of all of them.
+    /// Counts of the whole range.
     pub counts: WalCounts,
     pub wal: ReadWal,
 }

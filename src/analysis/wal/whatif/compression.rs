@@ -2,8 +2,8 @@
 //!
 //! The sample does not depend on the number of threads. Each image has a number that is as good as random and made of its
 //! position; those with the lowest numbers are the sample. The images of a small sample are kept as they are stored and
-//! compressed when WAL has ended, so that WAL is read once and no image is compressed in vain; of a large one, or of all
-//! images, each is compressed at once and its sizes are kept.
+//! compressed when WAL has ended, so that WAL is read once and no image is compressed in vain. A large sample is compressed
+//! as it is met, and sizes alone are kept.
 
 use std::collections::BinaryHeap;
 use std::ops::ControlFlow;

@@ -179,7 +179,7 @@ impl Lines {
             Kind::Intervals(_) => {
                 let begin = |index| Counter::new(set, index, plan, &[]);
                 collect_run(stretch, jobs, watch, begin, |part| {
-                    self.take_segment(set, part);
+                    self.take_segment(set, plan, part);
                     Ok(())
                 })
             }
@@ -207,12 +207,12 @@ impl Lines {
         extent.last_end_lsn
     }
 
-    fn take_segment(&mut self, set: &WalSet, part: &mut SegmentCounts<'_>) {
-        let start = self.next.or(part.extent.first_lsn);
+    fn take_segment(&mut self, set: &WalSet, plan: &ScanPlan, part: &mut SegmentCounts<'_>) {
+        let start = self.next.unwrap_or(set.segments()[part.index].start_lsn.max(plan.start_lsn));
         let Some(end_lsn) = self.reach(&part.extent) else { return };
         let counts = &mut part.found.counts;
         self.counted.take(&counts.total(), &counts.rest);
-        self.counted.add_stretch(start.unwrap_or(end_lsn), end_lsn, set.geometry());
+        self.counted.add_stretch(start, end_lsn, set.geometry());
         self.undecoded.extend(counts.undecoded.take());
         // Numbers of segments stay what they are from round to round.
         let number = number_of(set, part.index);
