@@ -99,8 +99,9 @@ impl LikelyCause {
             Self::FullPages { .. } | Self::IndexedColumns { .. } => indexes,
             Self::WholePages { .. } | Self::Vacuum { .. } => None,
         };
-        // Entries that are gathered before they go into a GIN index become fewer records as well.
-        let is_more = matches!(self, Self::GinIndex { .. });
+        // Entries that are gathered before they go into a GIN index become fewer records as well, and a HOT update has one page
+        // of the table instead of two.
+        let is_more = matches!(self, Self::GinIndex { .. } | Self::FullPages { .. });
         Some((bytes?, if is_more { Certainty::AtLeast } else { Certainty::Estimate }))
     }
 

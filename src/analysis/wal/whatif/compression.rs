@@ -20,7 +20,7 @@ use crate::parsers::wal::record::Record;
 use crate::types::{BlockNumber, Lsn};
 
 /// Images of a sample, unless another number is asked for.
-pub(crate) const DEFAULT_SAMPLE: usize = 2_000;
+pub(crate) const DEFAULT_SAMPLE: usize = 1_000;
 
 /// Images of a sample that are kept until WAL has ended; of a larger one, sizes alone.
 const MAX_KEPT: usize = DEFAULT_SAMPLE;
