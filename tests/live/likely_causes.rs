@@ -116,7 +116,8 @@ fn keys(method: &str, key: &str) -> [String; 2] {
         "CREATE TABLE t (id uuid, f text); CREATE INDEX t_i ON t USING {method} (id); {}; VACUUM FREEZE t",
         insert(1, 100_000)
     );
-    let work: Vec<String> = (0..4).map(|at| insert(100_001 + at * 5000, 105_000 + at * 5000) + "; CHECKPOINT").collect();
+    let work: Vec<String> =
+        (0..4).map(|at| insert(100_001 + at * 5000, 105_000 + at * 5000) + "; CHECKPOINT").collect();
     [tables, work.join("; ")]
 }
 
@@ -216,7 +217,6 @@ fn cure_of_a_cause_saves_what_advise_says() {
             assert_eq!(group["likely_cause"], cause, "{major}: {group}");
             let said = group["cure_saves_bytes"].as_f64().expect("bytes");
             let off_by = (said / gain - 1.0).abs() * 100.0;
-            eprintln!("{major} {cause}: {said} said, {gain} saved");
             match group["cure_certainty"].as_str() {
                 Some("at_least") => assert!(said <= gain * 1.05, "{major} {cause}: {said} said, {gain} saved"),
                 _ => assert!(off_by <= 20.0, "{major} {cause}: {said} said, {gain} saved"),

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::common::html::{all, assert_harmless, by_id, parse, table, text_of};
 #[cfg(target_os = "linux")]
 use crate::common::bytes_read;
+use crate::common::html::{all, assert_harmless, by_id, parse, table, text_of};
 use crate::common::{Ran, arg, run, unpack};
 use pgforensics::output::plot::{Chart, Unit};
 use serde_json::Value;

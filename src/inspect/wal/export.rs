@@ -183,7 +183,8 @@ pub(crate) fn wal_export(request: &ExportRequest, watch: WatchWal<'_>) -> Result
     let jobs = request.wal.jobs;
     let own = request.own.as_ref().map(|own| own.resolve(source.set.geometry().wal_segment_size)).transpose()?;
     let takes_images = request.tables.contains(&Table::Images);
-    let FirstReading { mut counts, facts, known, runs, ended } = first_reading(&mut source, own, takes_images, jobs, &first);
+    let FirstReading { mut counts, facts, known, runs, ended } =
+        first_reading(&mut source, own, takes_images, jobs, &first);
     let read_from = counts.from;
     source.coverage.examined = counts.total.records;
     source.note_range_without_wal();

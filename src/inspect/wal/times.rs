@@ -59,9 +59,8 @@ pub(crate) fn wal_times(request: &WalTimesRequest, watch: WatchWal<'_>) -> Resul
     let (mut buckets, mut counts) = (TimeBuckets::new(bucket_us), WalCounts::of(&plan));
     let (geometry, mut undecoded) = (source.set.geometry(), Vec::new());
     let reading = Reading { plan: &plan, keep: Keep::Heads, jobs: request.wal.jobs, watched: &watched };
-    let begin = |_: &Stretch<'_>, _| {
-        (BucketCounter::new(bucket_us, plan.relations.clone()), RestCounter::new(geometry))
-    };
+    let begin =
+        |_: &Stretch<'_>, _| (BucketCounter::new(bucket_us, plan.relations.clone()), RestCounter::new(geometry));
     source.each_segment(&reading, begin, |stretch, step| {
         let RunStep::Segment(part, end_lsn) = step else { return Ok(()) };
         let start = stretch.set.segments()[part.index].start_lsn.max(plan.start_lsn);

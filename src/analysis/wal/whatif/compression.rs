@@ -436,9 +436,7 @@ impl SegmentSample<'_> {
         }
         let sizes = self.measure.sizes(image, block, record_lsn);
         match (self.limits.size, sizes) {
-            (SampleSize::UpTo(_), sizes) => {
-                self.found.sample.push(Numbered { number, item: Sampled::Measured(sizes) })
-            }
+            (SampleSize::UpTo(_), sizes) => self.found.sample.push(Numbered { number, item: Sampled::Measured(sizes) }),
             (SampleSize::All, Ok(sizes)) => self.found.all.add(&sizes),
             (SampleSize::All, Err(unreadable)) => self.found.unreadable.push(*unreadable),
         }
