@@ -138,7 +138,7 @@ fn page_header_bytes(start: Lsn, end: Lsn, geometry: Geometry) -> u64 {
     short.saturating_add(segments.saturating_mul(u64::from(LONG_WAL_HEADER_BYTES)))
 }
 
-/// What bytes of WAL are.
+/// A kind of bytes of WAL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BillPart {
     /// Full-page images.
@@ -176,7 +176,7 @@ impl BillPart {
 /// A row of the bill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BillRow {
-    /// What the bytes are.
+    /// Their kind.
     pub part: BillPart,
     /// Their number.
     pub bytes: u64,

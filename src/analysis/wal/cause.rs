@@ -32,7 +32,7 @@ pub enum Cause {
     HintThenChanged,
     /// Hint bits, without full-page writes, which only a base backup that was running forced.
     HintInBackup,
-    /// A page that was built anew or copied as a whole (`FPI`).
+    /// A page that was built from scratch or copied as a whole (`FPI`).
     NewPage,
     /// A page of a map (`FPI`) whose relation was about to be cut short.
     MapTruncation,
@@ -40,11 +40,11 @@ pub enum Cause {
     Forced,
     /// Not applied by redo: for `wal_consistency_checking`.
     ConsistencyCheck,
-    /// The block already had an image since the redo point; written anew because records of this type always have one.
+    /// The block already had an image since the redo point; written again because records of this type always have one.
     RepeatedForced,
     /// The block already had an image since the redo point; logged again as a whole (`FPI`).
     RepeatedNewPage,
-    /// The block already had an image since the redo point and was initialised anew since, which makes its LSN 0.
+    /// The block already had an image since the redo point and was initialised again since, which makes its LSN 0.
     RepeatedReinitialised,
     /// The block already had an image since the redo point, for the same hint bits: two backends wrote one at once.
     RepeatedHint,

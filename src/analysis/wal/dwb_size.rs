@@ -44,7 +44,7 @@ pub(crate) struct DirtyBlocks<'a> {
     pub parts: Vec<(Option<DirtyCut>, BlockSet)>,
 }
 
-/// A place at which blocks are counted anew.
+/// A place from which blocks are counted again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DirtyCut {
     Redo(Lsn),

@@ -12,7 +12,7 @@ const MIN_UPDATES: u64 = 100;
 
 const MIN_SPREAD_BLOCKS: u64 = 50;
 
-/// What most images of a relation come from, with the numbers that say so.
+/// The cause of most images of a relation, with the numbers that show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LikelyCause {
     HintBits {

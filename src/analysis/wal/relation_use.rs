@@ -44,7 +44,7 @@ pub struct RelationUse {
     /// Updates within a page that no index had to know of (HOT).
     pub hot_updates: u64,
     pub deletes: u64,
-    /// Block references of ordinary records that build their page anew.
+    /// Block references of ordinary records that build their page from scratch.
     pub new_pages: u64,
     /// Records that hold the whole old row (`REPLICA IDENTITY FULL`), and bytes of these rows.
     pub old_rows: u64,

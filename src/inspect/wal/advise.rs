@@ -179,7 +179,7 @@ pub(super) struct SurveyPlan<'a> {
     pub(super) causes: bool,
 }
 
-/// What one reading of some WAL gives.
+/// Results of one reading of some WAL.
 #[derive(Debug)]
 pub(super) struct Surveyed {
     /// By checkpoint interval.

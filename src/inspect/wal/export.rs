@@ -1,6 +1,6 @@
 //! Records, blocks and images as files of rows, for databases and programs that ask their own questions.
 //!
-//! WAL is read twice, whatever tables are wanted: first as `stats` reads it, which says where it ends and where redo points
+//! WAL is read twice, whatever the tables: first as `stats` reads it, which says where it ends and where redo points
 //! lie, then group by group of segments, each of which becomes a file of each table. So every row stands for a record that
 //! `stats` counts. Threads write rows of records and blocks as they read; why an image was written is known only in order,
 //! so rows of images are written by the thread that takes up the groups.
@@ -237,7 +237,7 @@ pub(crate) fn wal_export(request: &ExportRequest, watch: WatchWal<'_>) -> Result
 
 struct FirstReading {
     counts: WalCounts,
-    /// By which causes are told, where they are wanted and the range has no end.
+    /// By which causes are told, if images become rows and the range has no end.
     facts: Option<CauseFacts>,
     known: Vec<Known>,
     runs: Vec<Range<usize>>,
@@ -316,7 +316,7 @@ struct Written {
 }
 
 impl Writing<'_> {
-    /// Writes a file of each table for each group of own segments. `causes`: those of images, where they are wanted.
+    /// Writes a file of each table for each group of own segments. `causes`: those of images, if these become rows.
     fn write(&self, mut causes: Option<ImageCauses>, watched: &Watched<'_>) -> Result<Written, InspectError> {
         let (mut written, takes_images) = (Written::default(), causes.is_some());
         let known = self.segments.known;

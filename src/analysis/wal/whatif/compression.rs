@@ -487,7 +487,7 @@ impl<'a> CompressionSampler<'a> {
         self.limits.timed.fetch_min(own.timed.limit(), Ordering::Relaxed);
     }
 
-    /// What all settings make of the images. Those that were kept are compressed by several threads.
+    /// Sizes of the images under all settings. Those that were kept are compressed by several threads.
     #[must_use]
     pub fn finish(self, jobs: usize) -> CompressionWhatIf {
         let Found { written, mut all, mut unreadable, sample, timed } = self.found;

@@ -139,7 +139,7 @@ pub(super) enum Event {
 /// The touches of a stretch of WAL, in order.
 #[derive(Debug, Default)]
 pub(super) struct Touches {
-    /// What offsets count from.
+    /// Base of offsets.
     pub(super) base: Lsn,
     pub(super) touches: Vec<Touch>,
     /// Events with their offsets.
@@ -231,7 +231,7 @@ impl<F: Full> TouchList<F> {
 
     fn event(&mut self, offset: u32, event: Event) {
         self.list.events.push((offset, event));
-        // What comes after a point at which a setting may begin anew counts again.
+        // Touches after a point at which a setting may begin count again.
         self.recent.fill(0);
     }
 
