@@ -122,7 +122,7 @@ fn write_block(parent: &mut Markup, block: &Block, is_inside: bool) {
 }
 
 /// Columns up to which a table has room between them in a window of 1,000 pixels.
-const MAX_ROOMY: usize = 9;
+const MAX_ROOMY: usize = 8;
 
 /// It scrolls by itself where it is wider than the page.
 fn write_table(parent: &mut Markup, caption: &str, headings: &[&str], rows: &[Vec<Span>]) {
