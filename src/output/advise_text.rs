@@ -14,6 +14,7 @@ use super::words::certainty::ForSameWork;
 use crate::analysis::wal::bill::{BillPart, BillRow, SwitchRhythm, WalBill};
 use crate::analysis::wal::certainty::Certainty;
 use crate::analysis::wal::group_rows::GroupRow;
+use crate::analysis::wal::likely_cause::LikelyCause;
 use crate::analysis::wal::overview::Overview;
 use crate::analysis::wal::savings::{NotFigured, Remedy, Saving, Savings};
 use crate::analysis::wal::since_redo::{SPAN_STARTS_S, SinceRedo};
@@ -240,7 +241,7 @@ pub(crate) fn write_relations(
     header.extend(if is_wide { &["old rows", "per 1000 changes", "HOT", "kind"][..] } else { &[] });
     header.extend(["mostly", "likely cause"]);
     let mut table = plain_table(&header);
-    for RelationLine { name, row, record } in rows {
+    for RelationLine { name, row, record, .. } in rows {
         let figures = row.figures.as_ref();
         let bytes = row.tally.combined_bytes();
         let share = percent(bytes as f64 / wal_bytes.max(1) as f64);
@@ -267,14 +268,23 @@ pub(crate) fn write_relations(
         (1, bytes) => writeln!(out, "  and 1 more relation, {}", size_words(bytes))?,
         (more, bytes) => writeln!(out, "  and {more} more relations, {}", size_words(bytes))?,
     }
-    let mut named: Vec<&str> = Vec::new();
-    let causes = rows.iter().filter_map(|line| line.row.figures.as_ref()?.likely_cause);
-    for cause in causes {
-        let name = likely_cause_words(&cause);
-        if !named.contains(&name) {
-            named.push(name);
-            wrapped(out, layout, "  ", 4, &format!("{name}: {}", cure_words(&cause)))?;
+    let mut cures: Vec<(LikelyCause, Option<(u64, Certainty)>)> = Vec::new();
+    for line in rows {
+        let Some(cause) = line.row.figures.as_ref().and_then(|figures| figures.likely_cause) else { continue };
+        match cures.iter_mut().find(|(known, _)| likely_cause_words(known) == likely_cause_words(&cause)) {
+            Some((_, sum)) => {
+                let both = sum.zip(line.gain).map(|(sum, own)| (sum.0.saturating_add(own.0), sum.1.and(own.1)));
+                *sum = both.or(*sum).or(line.gain);
+            }
+            None => cures.push((cause, line.gain)),
         }
+    }
+    for (cause, gain) in cures {
+        let gain = gain.filter(|(bytes, _)| *bytes > 0).map_or_else(String::new, |(bytes, certainty)| {
+            let least = if certainty == Certainty::AtLeast { "at least" } else { "about" };
+            format!(" ({least} {} less)", size_words(bytes))
+        });
+        wrapped(out, layout, "  ", 4, &format!("{}: {}{gain}", likely_cause_words(&cause), cure_words(&cause)))?;
     }
     Ok(())
 }
@@ -284,6 +294,8 @@ pub(crate) struct RelationLine<'a> {
     pub name: String,
     pub row: &'a GroupRow,
     pub record: String,
+    /// Bytes of WAL that the cure of its likely cause saves.
+    pub gain: Option<(u64, Certainty)>,
 }
 
 /// Writes at what rate images come after a redo point.

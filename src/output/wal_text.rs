@@ -226,7 +226,7 @@ pub(crate) fn write_groups(
 
 /// Words of a group: what its row says, joined.
 #[must_use]
-pub fn name_of(by: GroupBy, key: &Key, naming: &Naming<'_>) -> String {
+pub(crate) fn name_of(by: GroupBy, key: &Key, naming: &Naming<'_>) -> String {
     if *key == Key::None {
         return match by {
             GroupBy::Cause | GroupBy::Compression => "(no image)".to_owned(),

@@ -26,6 +26,7 @@ use crate::analysis::wal::interval::Interval;
 use crate::analysis::wal::savings::Savings;
 use crate::analysis::wal::tally::Tally;
 use crate::analysis::wal::timeline::{Timeline, Window};
+use crate::cluster::wal::WalOrigin;
 use crate::inspect::examination::Examination;
 use crate::inspect::next::steps_of;
 use crate::inspect::page_rows::{RowSets, disk_and_images};
@@ -291,14 +292,8 @@ impl WalNames {
     /// The words of a group.
     #[must_use]
     pub fn name_of(&self, by: GroupBy, key: &Key) -> String {
-        let (relation, database) = (|rel| self.lookup.relation(rel), |oid| self.lookup.database(oid));
-        let naming = Naming {
-            major: self.major,
-            segment_size: self.geometry.wal_segment_size,
-            relation: &relation,
-            database: &database,
-        };
-        name_of(by, key, &naming)
+        let origin = WalOrigin { major: self.major, system_identifier: None, geometry: self.geometry };
+        name_of(by, key, &Naming::new(&origin, self.lookup.known()))
     }
 
     /// The name of a relation, else its numbers.

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::common;
 use crate::common::edit::{ClusterCopy, ControlField, DWB_FILE, same_page, sealed};
 use crate::common::truth::{Torn, check, check_with, chosen_image, torn_writes};
-use crate::common::{DWB_CASES, arg, cluster, dwbinspect, packed_rows, unpack};
+use crate::common::{DWB_CASES, arg, bytes_read, cluster, dwbinspect, packed_rows, unpack};
 use pgforensics::types::Lsn;
 use serde_json::Value;
 
@@ -421,27 +421,12 @@ fn number_of_threads_changes_nothing() {
     }
 }
 
-/// Bytes that a run of the program read, by the system's own count.
-#[cfg(target_os = "linux")]
-fn bytes_read(args: &[&str]) -> u64 {
-    use std::process::{Command, Stdio};
-    let program = env!("CARGO_BIN_EXE_pg_dwbinspect");
-    let mut child = Command::new(program).args(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let of = |file: &str| std::fs::read_to_string(format!("/proc/{}/{file}", child.id())).unwrap();
-    // It has ended, and is still counted until somebody asks how.
-    while !of("stat").rsplit(')').next().unwrap().trim_start().starts_with('Z') {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
-    let count = of("io").lines().find_map(|line| line.strip_prefix("rchar: ").map(|count| count.parse().unwrap()));
-    child.wait().unwrap();
-    count.unwrap()
-}
-
 /// All pages once, the double write buffer, and WAL once: before the redo point it shows lost writes.
 #[cfg(target_os = "linux")]
 #[test]
 fn sound_cluster_costs_its_wal_once() {
     let data = cluster("clean");
+    let read = |args: &[&str]| bytes_read("pg_dwbinspect", args);
     let wal: u64 = std::fs::read_dir(data.join("pg_wal"))
         .unwrap()
         .map(|entry| entry.unwrap().metadata().unwrap())
@@ -450,7 +435,7 @@ fn sound_cluster_costs_its_wal_once() {
         .sum();
     let segment = 1 << 20;
     assert!(wal >= 10 * segment);
-    let (verified, checked) = (bytes_read(&["verify", arg(&data)]), bytes_read(&["check", arg(&data)]));
+    let (verified, checked) = (read(&["verify", arg(&data)]), read(&["check", arg(&data)]));
     let dwb = std::fs::metadata(data.join(DWB_FILE)).unwrap().len();
     assert!(checked < verified + dwb * 2 + wal + 4 * segment, "{checked} bytes, {verified} without WAL, {wal} of WAL");
 }

@@ -169,6 +169,23 @@ pub fn run(program: &str, args: &[&str]) -> Ran {
     ran
 }
 
+/// Bytes that a run of the program read, by the system's own count.
+#[cfg(target_os = "linux")]
+pub fn bytes_read(program: &str, args: &[&str]) -> u64 {
+    use std::process::Stdio;
+    let program = assert_cmd::cargo::cargo_bin(program);
+    let mut child =
+        std::process::Command::new(program).args(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let of = |file: &str| std::fs::read_to_string(format!("/proc/{}/{file}", child.id())).unwrap();
+    // It has ended, and is still counted until somebody asks how.
+    while !of("stat").rsplit(')').next().unwrap().trim_start().starts_with('Z') {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let count = of("io").lines().find_map(|line| line.strip_prefix("rchar: ").map(|count| count.parse().unwrap()));
+    child.wait().unwrap();
+    count.unwrap()
+}
+
 /// Runs `pg_dwbinspect`.
 pub fn dwbinspect(args: &[&str]) -> Ran {
     run("pg_dwbinspect", args)

@@ -366,6 +366,18 @@ fn without_full_page_writes_images_are_forced_or_of_a_backup() {
     ] {
         assert!(has(name, cause), "{name} {cause}: {seen:?}");
     }
+    let out = tempfile::tempdir().unwrap();
+    let rows = out.path().join("rows");
+    let export = ["export", "--table", "images", "--as", "ndjson", "--group", "1000", "-o", arg(&rows)];
+    let ran = run("pg_walfpi", &[&export[..], &[arg(&server.data())]].concat());
+    assert!(ran.status < 2, "{}", ran.stderr);
+    let manifest: Value = serde_json::from_str(&std::fs::read_to_string(rows.join("_manifest.json")).unwrap()).unwrap();
+    let file = std::fs::read_to_string(rows.join(manifest["files"][0]["path"].as_str().unwrap())).unwrap();
+    let exported: Vec<Value> = file.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let exported =
+        exported.iter().map(|row| (row["lsn"].as_u64().unwrap(), row["block"].clone(), row["cause"].clone()));
+    let listed = images.iter().map(|row| (number(&row["lsn"]), row["block"].clone(), row["cause"].clone()));
+    assert_eq!(exported.collect::<Vec<_>>(), listed.collect::<Vec<_>>());
 }
 
 #[test]

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+#[cfg(target_os = "linux")]
+use crate::common::bytes_read;
 use crate::common::html::{all, assert_harmless, by_id, parse, table, text_of};
 use crate::common::{Ran, arg, run, unpack};
 use pgforensics::output::plot::{Chart, Unit};
@@ -294,6 +296,70 @@ fn walk(directory: &Path) -> Vec<PathBuf> {
     }
     found.sort();
     found
+}
+
+/// Tables by the longest word of each column, plots by their size: all fit into a window of 1,000 pixels, a page of 952. A
+/// digit takes at most 0.6 of the font's size, and relations with long names break anywhere.
+#[test]
+fn nothing_is_cut_off_in_a_window_of_1000_pixels() {
+    let temporary = tempfile::tempdir().unwrap();
+    let file = temporary.path().join("report.html");
+    let ran = walfpi(&["report", arg(&archive(16)), "--names", "wal", "-o", arg(&file)]);
+    assert!(ran.status < 2, "{}", ran.stderr);
+    let text = fs::read_to_string(&file).unwrap();
+    let page = parse(&text);
+    let tables = all(page.root(), "table");
+    assert!(tables.len() >= 12, "{}", tables.len());
+    for table in tables {
+        let rows: Vec<Vec<String>> = all(table, "tr")
+            .into_iter()
+            .map(|row| row.children().filter(roxmltree::Node::is_element).map(text_of).collect())
+            .collect();
+        let (letter, space) = match table.attribute("class").is_some_and(|class| class.contains("dense")) {
+            true => (12.0 * 0.6, 6.4),
+            false => (14.1 * 0.6, 14.4),
+        };
+        let longest = |column: usize| {
+            let cells = rows.iter().filter_map(|row| row.get(column));
+            // Intervals of some GB have 10 digits in groups, where those here have more than 3.
+            let words =
+                cells.flat_map(|cell| cell.split([' ', '-', '/'])).map(|word| match word.contains('\u{202f}') {
+                    true => 13,
+                    false => word.chars().count(),
+                });
+            words.max().unwrap_or(0) as f64 * letter
+        };
+        let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+        let width: f64 = (0..columns).map(|column| if column == 0 { 104.0 } else { longest(column) } + space).sum();
+        assert!(width <= 952.0, "{width}: {:?}", rows[0]);
+    }
+    for plot in all(page.root(), "svg") {
+        let width = plot.attribute("viewBox").unwrap().split(' ').nth(2).unwrap().parse::<f64>().unwrap();
+        assert!(width <= 952.0, "{width}");
+    }
+}
+
+/// One reading for counts and settings, a second one for what redo points must be known for, whatever is asked for at once.
+/// The server of 18 marks redo points, so that no segment is divided later.
+#[cfg(target_os = "linux")]
+#[test]
+fn wal_is_read_once_or_twice() {
+    let wal = unpack::data_dir("wal/pg18").unwrap().join("pg_wal");
+    let bytes = bytes_read("pg_walfpi", &["stats", "--by", "rmgr", arg(&wal)]);
+    let temporary = tempfile::tempdir().unwrap();
+    let [page, rows] = ["report.html", "rows"].map(|name| temporary.path().join(name));
+    for (times, command) in [
+        (1, &["stats"][..]),
+        (1, &["stats", "--by", "relation"]),
+        (1, &["whatif"]),
+        (1, &["advise"]),
+        (2, &["report", "-o", arg(&page)]),
+        (2, &["export", "--table", "all", "-o", arg(&rows)]),
+    ] {
+        let read = bytes_read("pg_walfpi", &[command, &[arg(&wal)]].concat());
+        let most = times * bytes + bytes / 10;
+        assert!(read <= most, "{command:?}: {read} bytes, {bytes} for one reading");
+    }
 }
 
 #[test]

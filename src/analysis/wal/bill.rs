@@ -1,5 +1,6 @@
 //! Every byte of some WAL by what it is: images, records, and what lies between and around them.
 
+use super::segment::Visitor;
 use super::tally::Tally;
 use crate::parsers::wal::payload::PgTimestamp;
 use crate::parsers::wal::record::Record;
@@ -97,6 +98,26 @@ impl WalRest {
     }
 }
 
+/// Counts the bytes of a segment that no record has, where times of segment switches are not asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct RestCounter {
+    pub(crate) rest: WalRest,
+    geometry: Geometry,
+}
+
+impl RestCounter {
+    pub(crate) fn new(geometry: Geometry) -> Self {
+        Self { rest: WalRest::default(), geometry }
+    }
+}
+
+impl Visitor for RestCounter {
+    #[inline(always)]
+    fn record(&mut self, record: &Record<'_>) {
+        self.rest.add(record, record.header.is_switch(), self.geometry, None);
+    }
+}
+
 /// How far apart segment switches are.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SwitchRhythm {
@@ -117,7 +138,7 @@ fn page_header_bytes(start: Lsn, end: Lsn, geometry: Geometry) -> u64 {
     short.saturating_add(segments.saturating_mul(u64::from(LONG_WAL_HEADER_BYTES)))
 }
 
-/// What bytes of WAL are.
+/// A kind of bytes of WAL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BillPart {
     /// Full-page images.
@@ -155,7 +176,7 @@ impl BillPart {
 /// A row of the bill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BillRow {
-    /// What the bytes are.
+    /// Their kind.
     pub part: BillPart,
     /// Their number.
     pub bytes: u64,

@@ -29,7 +29,7 @@ pub enum Unit {
 pub struct Figure {
     /// Stable name for programs.
     pub code: &'static str,
-    /// What it counts.
+    /// Its unit.
     pub unit: Unit,
     value: fn(&SetCounts, &Tally) -> Option<f64>,
 }
@@ -84,7 +84,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// What the set is divided by.
+    /// The grouping of the set.
     #[must_use]
     pub const fn by(&self) -> Option<&'static str> {
         match self {
@@ -137,7 +137,7 @@ impl Work {
     }
 }
 
-/// What was counted of one set.
+/// Counts of one set.
 #[derive(Clone, Debug, Default)]
 pub struct SetCounts {
     /// All of it was read, and nothing is missing inside it.
@@ -201,7 +201,7 @@ pub struct Cell {
 /// A figure of all sets.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// What it is about.
+    /// Its subject.
     pub part: Part,
     /// The figure.
     pub figure: &'static Figure,

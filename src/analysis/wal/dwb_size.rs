@@ -7,6 +7,7 @@
 use super::block_set::{BlockSet, RecentBlocks};
 use super::hidden_redo::{HiddenRedo, RedoInForce};
 use super::segment::Visitor;
+use super::stretch::Stretch;
 use crate::parsers::dwb::{DwbLayout, LAYOUTS};
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::records::RecordKind;
@@ -73,7 +74,12 @@ impl DirtyCut {
 impl<'a> DirtyBlocks<'a> {
     /// `cuts`: ascending; those up to `start_lsn` do not count.
     #[must_use]
-    pub fn new(cuts: &'a [DirtyCut], start_lsn: Lsn) -> Self {
+    pub fn of_segment(stretch: &Stretch<'_>, index: usize, cuts: &'a [DirtyCut]) -> Self {
+        Self::new(cuts, stretch.set.segments()[index].start_lsn.max(stretch.start_lsn))
+    }
+
+    /// `cuts`: ascending; those up to `start_lsn` are of no account.
+    fn new(cuts: &'a [DirtyCut], start_lsn: Lsn) -> Self {
         let cuts = cuts.split_at(cuts.partition_point(|cut| cut.lsn() < start_lsn)).1;
         Self { cuts, recent: RecentBlocks::default(), records: 0, parts: vec![(None, BlockSet::default())] }
     }

@@ -275,7 +275,8 @@ fn count<K: Copy + Eq + Hash>(
     }
     let mut rest = takes.map_or_else(|| u64::from(record.length_without_images()), |(_, part)| part.record_bytes);
     let mut causes = causes.iter();
-    let (mut first, mut others): (Option<K>, Vec<K>) = (None, Vec::new());
+    // Most records have one group, which is looked up once.
+    let (mut first, mut others): (Option<(K, Tally)>, Vec<K>) = (None, Vec::new());
     // Most records without an image are not worth a walk over their blocks where only images have groups.
     let blocks = (grain == Grain::Block || record.layout.image_count > 0).then(|| record.block_heads());
     for (_, block) in blocks.into_iter().flatten() {
@@ -288,7 +289,8 @@ fn count<K: Copy + Eq + Hash>(
         }
         let compression = block.image.and_then(|image| record.major.image_compression(image.bimg_info));
         let key = key_of(Some(&Part { block: &block, cause, compression }));
-        let tally = groups.entry(key).or_default();
+        let (first_key, own) = first.get_or_insert_with(|| (key, Tally { records: 1, ..Tally::default() }));
+        let tally = if *first_key == key { own } else { groups.entry(key).or_default() };
         if grain == Grain::Block {
             let data = u64::from(block.data_length);
             rest = rest.saturating_sub(data);
@@ -297,24 +299,15 @@ fn count<K: Copy + Eq + Hash>(
         if let Some(image) = block.image {
             tally.add_image(image.length, record.block_size);
         }
-        let is_new = match first {
-            None => {
-                first = Some(key);
-                true
-            }
-            Some(first) => first != key && !others.contains(&key),
-        };
-        if is_new {
+        if *first_key != key && !others.contains(&key) {
             tally.records = tally.records.saturating_add(1);
-            if first != Some(key) {
-                others.push(key);
-            }
+            others.push(key);
         }
     }
-    let tally = groups.entry(first.unwrap_or_else(|| key_of(None))).or_default();
-    tally.record_bytes = tally.record_bytes.saturating_add(rest);
-    tally.records = tally.records.saturating_add(u64::from(first.is_none()));
+    let (key, mut own) = first.unwrap_or_else(|| (key_of(None), Tally { records: 1, ..Tally::default() }));
+    own.record_bytes = own.record_bytes.saturating_add(rest);
     if takes.is_none() {
-        tally.span_bytes = tally.span_bytes.saturating_add(record.end_lsn.bytes_since(record.start_lsn).unwrap_or(0));
+        own.span_bytes = own.span_bytes.saturating_add(record.end_lsn.bytes_since(record.start_lsn).unwrap_or(0));
     }
+    groups.entry(key).or_default().add(&own);
 }

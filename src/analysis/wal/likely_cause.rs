@@ -1,7 +1,9 @@
 //! What the images of a relation probably come from, where a rule clearly fits.
 
+use super::certainty::Certainty;
 use super::relation_kind::RelationKind;
 use super::relation_use::{IndexMethod, RelationUse};
+use super::whatif::hints::HintCost;
 
 const MIN_IMAGES: u64 = 50;
 
@@ -10,7 +12,7 @@ const MIN_UPDATES: u64 = 100;
 
 const MIN_SPREAD_BLOCKS: u64 = 50;
 
-/// What most images of a relation come from, with the numbers that say so.
+/// The cause of most images of a relation, with the numbers that show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LikelyCause {
     HintBits {
@@ -74,6 +76,33 @@ impl LikelyCause {
             Self::FullPages { .. } => "full_pages",
             Self::IndexedColumns { .. } => "indexed_columns",
         }
+    }
+
+    /// Bytes of WAL that the cure saves, and how sure that is; `None` where that is unknown. `of`: what was done with the
+    /// relation; `indexes`: bytes of WAL of its indexes, images included, if known; `hints`: the cost of images for hint
+    /// bits in all relations together.
+    pub(crate) fn gain(&self, of: &RelationUse, indexes: Option<u64>, hints: &HintCost) -> Option<(u64, Certainty)> {
+        let scaled = |bytes: u64, part: u64, all: u64| {
+            u64::try_from(u128::from(bytes).saturating_mul(part.into()).checked_div(all.into())?).ok()
+        };
+        let part = |images: u64| scaled(of.image_bytes, images, of.images);
+        let bytes = match *self {
+            // A page that changes later in its interval would have had an image then.
+            Self::HintBits { images } => {
+                let all = hints.all.image_bytes;
+                scaled(part(images)?, all.saturating_sub(hints.then_changed.image_bytes), all)
+            }
+            Self::Freeze { images } => part(images),
+            // Entries that come in order go to one page after the other.
+            Self::RandomKeys { .. } | Self::HashIndex { .. } | Self::GinIndex { .. } => Some(of.image_bytes),
+            // A HOT update leaves indexes alone.
+            Self::FullPages { .. } | Self::IndexedColumns { .. } => indexes,
+            Self::WholePages { .. } | Self::Vacuum { .. } => None,
+        };
+        // Entries that are gathered before they go into a GIN index become fewer records as well, and a HOT update has one page
+        // of the table instead of two.
+        let is_more = matches!(self, Self::GinIndex { .. } | Self::FullPages { .. });
+        Some((bytes?, if is_more { Certainty::AtLeast } else { Certainty::Estimate }))
     }
 
     /// The one that fits; `None` where none clearly does. `blocks`: distinct blocks of the relation that records refer to.

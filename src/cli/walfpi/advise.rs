@@ -80,12 +80,7 @@ pub(super) fn run(args: &AdviseArgs, out: &mut dyn Write) -> Result<Outcome, Sto
     drop(bar);
     let WalAdvice { overview, bill, savings, relations, kept, what_if, wal, .. } = advice;
     let ReadWal { origin, names, findings, coverage } = wal;
-    let naming = Naming {
-        major: origin.major,
-        segment_size: origin.geometry.wal_segment_size,
-        relation: &|rel| names.relation(rel),
-        database: &|oid| names.database(oid),
-    };
+    let naming = Naming::new(&origin, names.known());
     let shown = relations.get(..args.top.min(relations.len())).unwrap_or_default();
     let closing = Closing::new(findings, &coverage);
     if let Some(format) = args.common.output.machine() {
@@ -142,6 +137,10 @@ fn relation_row(one: &AdvisedRelation, naming: &Naming<'_>) -> Map<String, Value
     let mut row = group_row(GroupBy::Relation.into(), &one.row, naming);
     row.insert("main_record".to_owned(), json!(one.main_record.map(|(key, _)| record_words(&key, naming))));
     row.insert("main_record_bytes".to_owned(), json!(one.main_record.map(|(_, bytes)| bytes)));
+    if let Some((bytes, certainty)) = one.gain {
+        row.insert("cure_saves_bytes".to_owned(), json!(bytes));
+        row.insert("cure_certainty".to_owned(), json!(certainty.code()));
+    }
     row
 }
 
@@ -150,6 +149,7 @@ fn relation_line<'a>(one: &'a AdvisedRelation, naming: &Naming<'_>) -> RelationL
         name: name_of(GroupBy::Relation, &one.row.key.first, naming),
         row: &one.row,
         record: one.main_record.map(|(key, _)| record_words(&key, naming)).unwrap_or_default(),
+        gain: one.gain,
     }
 }
 

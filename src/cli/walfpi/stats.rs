@@ -339,12 +339,7 @@ fn prometheus(
 ) -> Result<Outcome, Stop> {
     let (_, rows) = ordered_rows(request.group, (args.sort, args.top), &stats);
     let WalStats { counts, wal: ReadWal { origin, names, findings, coverage } } = stats;
-    let naming = Naming {
-        major: origin.major,
-        segment_size: origin.geometry.wal_segment_size,
-        relation: &|rel| names.relation(rel),
-        database: &|oid| names.database(oid),
-    };
+    let naming = Naming::new(&origin, names.known());
     let parts = match request.group {
         Some(by) => Parts::Groups(by, &rows, &naming),
         None => Parts::Intervals(&counts.intervals),
@@ -411,12 +406,7 @@ fn show(
         sort.order(&mut counts.intervals, |interval| interval.tally);
     }
     counts.intervals.truncate(top.unwrap_or(usize::MAX));
-    let naming = Naming {
-        major: origin.major,
-        segment_size: origin.geometry.wal_segment_size,
-        relation: &|rel| names.relation(rel),
-        database: &|oid| names.database(oid),
-    };
+    let naming = Naming::new(&origin, names.known());
     let closing = Closing::new(findings, &coverage);
     if let Some(format) = output.machine() {
         let columns = stats_columns(group);

@@ -14,7 +14,7 @@ use crate::cli::exit::{Outcome, Stop};
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
 use crate::inspect::relation_name::RelationChoice;
 use crate::inspect::wal::read_wal::ReadWal;
-use crate::inspect::wal::stats::{WalCounts, WalStatsRequest, wal_stats};
+use crate::inspect::wal::stats::{WalStatsRequest, wal_stats};
 use crate::inspect::wal::times::{WalTimeGroups, WalTimesRequest, wal_time_groups, wal_times};
 use crate::output::closing::{Closing, begin};
 use crate::output::json::wal::{Naming, group_row, stats_columns};
@@ -51,10 +51,7 @@ pub(super) fn run_times(
         for bucket in &times.buckets {
             sink.item(&Item::Bucket(bucket_row(bucket, times.bucket_us)))?;
         }
-        let (total, wal_bytes, from, to) = (times.total, times.wal_bytes, times.from, times.to);
-        let damaged_bytes = times.damaged_bytes;
-        let counts = WalCounts { total, wal_bytes, from, to, damaged_bytes, ..WalCounts::default() };
-        let totals = totals_of_stats(&counts, &times.wal.origin);
+        let totals = totals_of_stats(&times.counts, &times.wal.origin);
         return Ok(closing.end(sink, times.buckets.len() as u64, totals)?.into());
     }
     let rows = match sort {
@@ -62,7 +59,7 @@ pub(super) fn run_times(
         None => BucketRows::by_time(&times.buckets, times.bucket_us, max_rows),
     };
     let layout = common.output.layout();
-    write_buckets(out, layout, &rows, times.bucket_us, &times.total)?;
+    write_buckets(out, layout, &rows, times.bucket_us, &times.counts.total)?;
     Ok(closing.end_text(out, layout)?.into())
 }
 
@@ -80,14 +77,9 @@ pub(super) fn run_time_groups(
     let bar = ByteBar::new(progress);
     let found = wal_time_groups(&request, by.into(), &|done, total| bar.at(done, total))?;
     drop(bar);
-    let WalTimeGroups { rows, spikes, total, wal_bytes, from, to, wal } = found;
+    let WalTimeGroups { rows, spikes, counts, wal } = found;
     let ReadWal { origin, names, findings, coverage } = wal;
-    let naming = Naming {
-        major: origin.major,
-        segment_size: origin.geometry.wal_segment_size,
-        relation: &|rel| names.relation(rel),
-        database: &|oid| names.database(oid),
-    };
+    let naming = Naming::new(&origin, names.known());
     let closing = Closing::new(findings, &coverage);
     if let Some(format) = common.output.machine() {
         let columns: Vec<&str> = ["start_time", "bucket_s"].into_iter().chain(stats_columns(Some(by.into()))).collect();
@@ -104,7 +96,6 @@ pub(super) fn run_time_groups(
                 shown += 1;
             }
         }
-        let counts = WalCounts { total, wal_bytes, from, to, ..WalCounts::default() };
         return Ok(closing.end(sink, shown, totals_of_stats(&counts, &origin))?.into());
     }
     let layout = common.output.layout();

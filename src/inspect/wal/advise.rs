@@ -5,30 +5,37 @@ use std::path::Path;
 use rustc_hash::FxHashMap;
 
 use super::counting::Counting;
+use super::images::redo_in_control;
 use super::kept::kept_of_paths;
 use super::names::NameLookup;
 use super::read_wal::ReadWal;
+use super::recompress::keep_of;
 use super::request::WalRequest;
 use super::segments::{Reading, RunStep};
 use super::source::WalSource;
 use super::stats::WalCounts;
 use super::watch::WatchWal;
 use crate::analysis::wal::bill::WalBill;
+use crate::analysis::wal::cause_facts::{CauseFacts, FactsFold, SegmentFacts};
+use crate::analysis::wal::certainty::Certainty;
 use crate::analysis::wal::group_key::{GroupBy, Grouping, Key};
 use crate::analysis::wal::group_rows::{GroupRow, RelationFigures};
 use crate::analysis::wal::kept::KeptWal;
 use crate::analysis::wal::overview::Overview;
 use crate::analysis::wal::partial::{Counter, ScanPlan};
+use crate::analysis::wal::relation_kind::RelationKind;
 use crate::analysis::wal::relation_use::RelationUses;
 use crate::analysis::wal::savings::{Savings, tried_spacings};
 use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::tally::Tally;
 use crate::analysis::wal::whatif::collect::{SegmentTouches, WhatIfReplay};
-use crate::analysis::wal::whatif::compression::{CompressionWhatIf, SampleSize};
+use crate::analysis::wal::whatif::compression::{CompressionSampler, CompressionWhatIf, SampleLimits, SampleSize};
+use crate::analysis::wal::whatif::hints::HintCost;
 use crate::analysis::wal::whatif::{WhatIf, WhatIfPlan};
 use crate::cluster::data_dir::DataDir;
+use crate::cluster::names::RelationNames;
 use crate::inspect::error::InspectError;
-use crate::parsers::wal::block::Keep;
+use crate::types::{Lsn, RelFileLocator};
 
 /// What is read, and how.
 #[derive(Clone, Debug)]
@@ -69,11 +76,13 @@ pub struct AdvisedRelation {
     pub row: GroupRow,
     /// The type of record that most of its bytes are in, images included, and these bytes.
     pub main_record: Option<(Key, u64)>,
+    /// Bytes of WAL that the cure of its likely cause saves, and how sure that is.
+    pub gain: Option<(u64, Certainty)>,
 }
 
 impl AdvisedRelation {
     /// One row for each relation, from rows for each type of record of it.
-    pub(super) fn of(counted: &WalCounts, names: &NameLookup) -> Vec<Self> {
+    pub(super) fn of(counted: &WalCounts, names: &NameLookup, hints: &HintCost) -> Vec<Self> {
         let (uses, names) = (counted.uses.as_ref(), names.known());
         let mut relations: FxHashMap<Key, (Tally, Option<(Key, u64)>)> = FxHashMap::default();
         for (key, tally) in counted.rows() {
@@ -92,11 +101,34 @@ impl AdvisedRelation {
                 }
                 _ => None,
             };
-            Self { row: GroupRow { key: key.into(), tally, figures }, main_record }
+            Self { row: GroupRow { key: key.into(), tally, figures }, main_record, gain: None }
         });
         let mut rows: Vec<Self> = rows.collect();
+        let owners = names.map(RelationNames::owners);
+        let mut indexes: FxHashMap<RelFileLocator, u64> = FxHashMap::default();
+        for one in rows.iter().filter(|one| one.kind().is_some_and(|kind| matches!(kind, RelationKind::Index(_)))) {
+            let owner = one.rel().zip(owners.as_ref()).and_then(|(rel, owners)| owners.get(&rel));
+            owner.into_iter().for_each(|owner| *indexes.entry(*owner).or_default() += one.row.tally.combined_bytes());
+        }
+        for one in &mut rows {
+            let own = owners.is_some().then(|| one.rel().and_then(|rel| indexes.get(&rel)).copied().unwrap_or(0));
+            one.gain = one.row.figures.and_then(|figures| figures.likely_cause?.gain(&figures.activity, own, hints));
+        }
         rows.sort_unstable_by_key(|one| (std::cmp::Reverse(one.row.tally.combined_bytes()), one.row.key));
         rows
+    }
+}
+
+impl AdvisedRelation {
+    const fn rel(&self) -> Option<RelFileLocator> {
+        match self.row.key.first {
+            Key::Relation(rel) => Some(rel),
+            _ => None,
+        }
+    }
+
+    fn kind(&self) -> Option<RelationKind> {
+        self.row.figures.map(|figures| figures.kind)
     }
 }
 
@@ -119,12 +151,12 @@ pub fn advise(request: &AdviseRequest, watch: WatchWal<'_>) -> Result<WalAdvice,
     let mut source = WalSource::open_watched(&request.wal, watch)?;
     source.take_names(&names)?;
     let what_if_plan = WhatIfPlan { spacings: tried_spacings(), completion_target: request.completion_target };
-    let Surveyed { counts, by_relation, what_if, compression } =
-        source.survey(&what_if_plan, request.sample, request.wal.jobs, watch);
+    let survey = SurveyPlan { settings: &what_if_plan, sample: request.sample, causes: false };
+    let Surveyed { counts, by_relation, what_if, compression, .. } = source.survey(&survey, request.wal.jobs, watch);
     if !source.coverage.is_interrupted() && by_relation.has_unnamed(&names) {
         source.find_names(&mut names, request.wal.jobs);
     }
-    let relations = AdvisedRelation::of(&by_relation, &names);
+    let relations = AdvisedRelation::of(&by_relation, &names, &what_if.hints);
     let (bill, savings) = bill_and_savings(&source, &counts, &by_relation, &what_if, compression.as_ref());
     Ok(WalAdvice {
         overview: overview_of(&counts),
@@ -138,7 +170,16 @@ pub fn advise(request: &AdviseRequest, watch: WatchWal<'_>) -> Result<WalAdvice,
     })
 }
 
-/// What one reading of some WAL gives, or two where images are compressed again.
+/// Questions to one reading of some WAL in addition to the counts.
+pub(super) struct SurveyPlan<'a> {
+    pub(super) settings: &'a WhatIfPlan,
+    /// How many images are compressed again; `None`: none.
+    pub(super) sample: Option<SampleSize>,
+    /// Facts are gathered by which a second reading tells causes.
+    pub(super) causes: bool,
+}
+
+/// Results of one reading of some WAL.
 #[derive(Debug)]
 pub(super) struct Surveyed {
     /// By checkpoint interval.
@@ -147,38 +188,45 @@ pub(super) struct Surveyed {
     pub(super) by_relation: WalCounts,
     pub(super) what_if: WhatIf,
     pub(super) compression: Option<CompressionWhatIf>,
+    pub(super) facts: Option<CauseFacts>,
 }
 
 impl WalSource {
-    /// Counts the range by interval and by relation, replays it under `settings`, and compresses a sample of its images again.
-    pub(super) fn survey(
-        &mut self,
-        settings: &WhatIfPlan,
-        sample: Option<SampleSize>,
-        jobs: usize,
-        watch: WatchWal<'_>,
-    ) -> Surveyed {
+    /// Counts the range by interval and by relation, replays it under other settings, and compresses a sample of its images.
+    pub(super) fn survey(&mut self, wanted: &SurveyPlan<'_>, jobs: usize, watch: WatchWal<'_>) -> Surveyed {
         let by_interval = ScanPlan { blocks: true, ..self.plan() };
         let pair = Grouping::pair(GroupBy::Relation, GroupBy::Record);
         let by_relation = ScanPlan { group: Some(pair), ..self.plan() };
         let (mut intervals, mut relations) = (Counting::new(&by_interval, false), Counting::new(&by_relation, false));
-        let mut replay = WhatIfReplay::new(settings, self.set.geometry(), self.set.major());
+        let mut replay = WhatIfReplay::new(wanted.settings, self.set.geometry(), self.set.major());
+        let limits = wanted.sample.map(|size| self.sample_limits(size));
+        let mut sampler = limits.as_ref().map(CompressionSampler::new);
+        // Facts need all WAL, including that after the end of the range.
+        let gathers_facts = wanted.causes && by_interval.end_lsn == Lsn(u64::MAX);
+        let mut facts = FactsFold::default();
         let watched = self.watched(watch);
-        let reading = Reading { plan: &by_interval, keep: Keep::Heads, jobs, watched: &watched };
+        let reading = Reading { plan: &by_interval, keep: keep_of(limits.as_ref()), jobs, watched: &watched };
         let begin = |stretch: &Stretch<'_>, index| {
             let counter = |plan| Counter::new(stretch.set, index, plan, &[]);
-            ((counter(&by_interval), counter(&by_relation)), SegmentTouches::new(stretch, index))
+            let causes = gathers_facts.then(SegmentFacts::default);
+            (
+                (counter(&by_interval), counter(&by_relation)),
+                (SegmentTouches::new(stretch, index), (limits.as_ref().map(SampleLimits::segment), causes)),
+            )
         };
         self.each_segment(&reading, begin, |stretch, step| {
             let (part, end_lsn) = match step {
                 RunStep::Segment(part, end_lsn) => (part, end_lsn),
                 RunStep::End(end_lsn) => {
                     end_lsn.into_iter().for_each(|end_lsn| replay.end_run(end_lsn));
+                    facts.end_run();
                     return intervals.end_run(stretch, &watched);
                 }
             };
             let segment = (part.index, &part.extent);
-            let ((by_interval, by_relation), touches) = &mut part.found;
+            let ((by_interval, by_relation), (touches, (images, causes))) = &mut part.found;
+            sampler.iter_mut().zip(images).for_each(|(sampler, images)| sampler.add(images));
+            causes.iter().for_each(|causes| facts.push(causes));
             intervals.take(stretch, segment, &mut by_interval.counts, end_lsn, &watched)?;
             relations.take(stretch, segment, &mut by_relation.counts, end_lsn, &watched)?;
             replay.take(stretch, part.index, part.from, touches, &|bytes| watched.advance(bytes))
@@ -189,14 +237,13 @@ impl WalSource {
         let (mut what_if, _, _) = replay.finish();
         self.coverage.examined = counts.total.records;
         self.note_range_without_wal();
-        let mut compression = sample.and_then(|size| {
-            self.once_more(|source| source.recompress_of(size, Some(counts.total.fpi_count), jobs, watch))
-        });
+        let mut compression = self.end_of_sample(sampler, jobs);
+        let facts = gathers_facts.then(|| facts.finish(redo_in_control(&self.set)));
         if !self.is_whole() {
             what_if.mark_part();
             compression.iter_mut().for_each(CompressionWhatIf::mark_part);
         }
-        Surveyed { counts, by_relation, what_if, compression }
+        Surveyed { counts, by_relation, what_if, compression, facts }
     }
 }
 

@@ -81,11 +81,7 @@ impl<'p> Counting<'p> {
         let hidden = intervals.iter().filter_map(|interval| interval.hidden);
         findings.extend(hidden.map(rules::hidden_redo));
         if plan.group.is_none() {
-            // The header of a first page whose first record is a redo point is in no interval.
-            let bytes: u64 = intervals.iter().map(Interval::wal_bytes).sum();
-            let more = counted.wal_bytes.saturating_sub(bytes);
-            counted.rest.iter_mut().for_each(|rest| rest.leave_out_headers(more));
-            counted.wal_bytes = bytes;
+            counted.lie_in(intervals.iter().map(Interval::wal_bytes).sum());
         }
         (counted.intervals, counted.times, counted.since_redo) = (intervals, times, since_redo);
         counted

@@ -16,7 +16,6 @@ use crate::analysis::error_words::ErrorWords;
 use crate::analysis::skipped::{SkipReason, SkippedPart};
 use crate::analysis::staleness::BatchVerdict;
 use crate::analysis::wal::dwb_size::{BufferWrap, DirtiedInterval, DirtyBlocks, DirtyCut, DirtyFold};
-use crate::analysis::wal::hidden_redo::RedoInForce;
 use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::undecoded::Undecoded;
 use crate::inspect::dwb_source::DwbSource;
@@ -51,23 +50,12 @@ impl WalSource {
     pub(super) fn dirtied(&mut self, jobs: usize, watch: WatchWal<'_>) -> (Vec<DirtiedInterval>, u64) {
         let (watched, plan) = (self.watched(watch), self.plan());
         let redo_points = redo_points(self, &plan, jobs, &watched);
-        self.dirtied_between(&redo_points, jobs, watch)
-    }
-
-    /// The same, where redo points are known.
-    pub(super) fn dirtied_between(
-        &mut self,
-        redo_points: &[RedoInForce],
-        jobs: usize,
-        watch: WatchWal<'_>,
-    ) -> (Vec<DirtiedInterval>, u64) {
-        let (watched, plan) = (self.watched(watch), self.plan());
-        let cuts = DirtyCut::at(redo_points);
+        let watched = self.watched(watch);
+        let cuts = DirtyCut::at(&redo_points);
         let (mut fold, mut records) = (DirtyFold::default(), 0_u64);
         let reading = Reading { plan: &plan, keep: Keep::Heads, jobs, watched: &watched };
         let begin = |stretch: &Stretch<'_>, index: usize| {
-            let start_lsn = stretch.set.segments()[index].start_lsn.max(stretch.start_lsn);
-            (DirtyBlocks::new(&cuts, start_lsn), Undecoded::default())
+            (DirtyBlocks::of_segment(stretch, index, &cuts), Undecoded::default())
         };
         let mut undecoded = Vec::new();
         self.each_segment(&reading, begin, |_, step| {

@@ -1,33 +1,38 @@
 //! Records, blocks and images as files of rows, for databases and programs that ask their own questions.
 //!
-//! WAL is read twice: first as `stats` reads it, which says where it ends and where redo points lie, then group by group
-//! of segments, each of which becomes a file. So every row stands for a record that `stats` counts.
+//! WAL is read twice, whatever the tables: first as `stats` reads it, which says where it ends and where redo points
+//! lie, then group by group of segments, each of which becomes a file of each table. So every row stands for a record that
+//! `stats` counts. Threads write rows of records and blocks as they read; why an image was written is known only in order,
+//! so rows of images are written by the thread that takes up the groups.
 
 use std::io::{self, Write};
 use std::ops::{ControlFlow, Range};
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use super::images::{FoundImage, ImageSelection};
+use super::counting::Counting;
+use super::images::{FoundImage, ImageCauses, ImageHeads, cause_facts, redo_in_control};
 use super::names::NameLookup;
 use super::own::{OwnRequest, OwnSegments};
 use super::read_wal::ReadWal;
 use super::request::WalRequest;
+use super::segments::{Reading, RunStep};
 use super::source::WalSource;
-use super::stats::{WalCounts, count};
+use super::stats::WalCounts;
 use super::watch::{WatchWal, Watched};
 use crate::analysis::in_order::in_order;
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
-use crate::analysis::wal::partial::ScanPlan;
+use crate::analysis::wal::cause_facts::{CauseFacts, FactsFold, SegmentFacts};
+use crate::analysis::wal::partial::{Counter, ScanPlan};
 use crate::analysis::wal::segment::{Visitor, read_segment};
+use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::tally::Tally;
 use crate::cluster::open::AccessError;
 use crate::cluster::wal::WalSet;
 use crate::inspect::error::InspectError;
 use crate::output::export::rows::{ImageOfRow, RowFacts, RowMaker};
 use crate::output::export::{Cell, ExportedFile, FileFormat, Table, TableFile};
-use crate::parsers::image::BlockImage;
-use crate::parsers::wal::block::{BlockRef, Keep};
+use crate::parsers::wal::block::Keep;
+use crate::parsers::wal::end::EndReason;
 use crate::parsers::wal::record::Record;
 use crate::repair::export::{ExportDir, NewFile};
 use crate::types::Lsn;
@@ -107,6 +112,8 @@ fn file_of(set: &WalSet, request: &ExportRequest, table: Table, known: &[Known])
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known {
     pub(super) index: usize,
+    /// Its records become rows.
+    is_own: bool,
     from: usize,
     tally: Tally,
     first_lsn: Option<Lsn>,
@@ -114,11 +121,11 @@ pub(super) struct Known {
     run: usize,
 }
 
-/// Segments that become a file: those of the same timeline whose numbers lie in the same stretch.
+/// Segments that are read together, and become a file: those of the same timeline whose numbers lie in the same stretch.
 fn groups(set: &WalSet, known: &[Known], size: u32) -> Vec<Range<usize>> {
     let of = |known: &Known| {
         let segment = set.segments()[known.index].segment;
-        (segment.tli, segment.number / u64::from(size.max(1)))
+        (segment.tli, segment.number / u64::from(size.max(1)), known.is_own)
     };
     let mut groups: Vec<Range<usize>> = Vec::new();
     for at in 0..known.len() {
@@ -137,24 +144,30 @@ struct Segments<'s> {
     runs: &'s [Range<usize>],
 }
 
-struct Survey<'s> {
+/// The second reading.
+struct Writing<'s> {
     set: &'s WalSet,
     request: &'s ExportRequest,
-    /// Those that are made of records.
-    tables: &'s [Table],
+    /// Those that are made of records as they are read.
+    tables: Vec<Table>,
     directory: &'s ExportDir,
     facts: RowFacts<'s>,
     segments: Segments<'s>,
     plan: ScanPlan,
 }
 
-struct Written {
-    file: ExportedFile,
+/// A group of segments, read the second time.
+#[derive(Default)]
+struct GroupRead {
+    group: Range<usize>,
+    files: Vec<ExportedFile>,
     /// Segments that were not the same the second time.
     changed: Vec<String>,
+    /// Images of each segment, where they become rows.
+    images: Vec<(Known, ImageHeads)>,
 }
 
-/// Writes a table of some WAL into a directory. [`Export::seal`] completes it.
+/// Writes tables of some WAL into a directory. [`Export::seal`] completes it.
 pub(crate) fn wal_export(request: &ExportRequest, watch: WatchWal<'_>) -> Result<Export, InspectError> {
     let names = NameLookup::open(request.wal.names.as_deref())?;
     let mut source = WalSource::open_watched(&request.wal, watch)?;
@@ -168,24 +181,10 @@ pub(crate) fn wal_export(request: &ExportRequest, watch: WatchWal<'_>) -> Result
         total => watch(done.saturating_add(all_bytes), total.saturating_mul(2)),
     };
     let jobs = request.wal.jobs;
-    let (mut known, mut runs) = (Vec::new(), Vec::<Range<usize>>::new());
     let own = request.own.as_ref().map(|own| own.resolve(source.set.geometry().wal_segment_size)).transpose()?;
-    let mut ended = None;
-    let watched = source.watched(&first);
-    let mut counts = count(&mut source, None, jobs, &watched, |run, part| {
-        if runs.last() != Some(run) {
-            runs.push(run.clone());
-        }
-        known.push(Known {
-            index: part.index,
-            from: part.from,
-            tally: part.found.counts.total(),
-            first_lsn: part.extent.first_lsn,
-            end_lsn: part.extent.last_end_lsn,
-            run: runs.len() - 1,
-        });
-        ended = Some(part.summary.end.reason.clone());
-    });
+    let takes_images = request.tables.contains(&Table::Images);
+    let FirstReading { mut counts, facts, known, runs, ended } =
+        first_reading(&mut source, own, takes_images, jobs, &first);
     let read_from = counts.from;
     source.coverage.examined = counts.total.records;
     source.note_range_without_wal();
@@ -197,47 +196,103 @@ pub(crate) fn wal_export(request: &ExportRequest, watch: WatchWal<'_>) -> Result
     }
     let to = counts.to;
     if let Some(own) = own {
-        known.retain(|known| own.holds(source.set.segments()[known.index].segment.number));
         counts = of_own(counts, own, &known);
     }
-    let partial = known.iter().map(|known| &source.set.segments()[known.index]).filter(|segment| segment.partial);
-    let partial_segments = partial.map(|segment| segment.label.clone()).collect();
-    if let Some(to) = to.filter(|_| !is_interrupted && !known.is_empty()) {
+    let written = known.iter().filter(|known| known.is_own).map(|known| &source.set.segments()[known.index]);
+    let partial_segments = written.filter(|segment| segment.partial).map(|segment| segment.label.clone()).collect();
+    if let Some(to) = to.filter(|_| !is_interrupted) {
         // What a server has written since is left out.
         source.end_at(to);
         let relation = |rel| names.relation(rel);
         let geometry = source.set.geometry();
-        let facts =
+        let row_facts =
             RowFacts { intervals: &counts.intervals, segment_size: geometry.wal_segment_size, relation: &relation };
-        let of_records: Vec<Table> = request.tables.iter().copied().filter(|table| *table != Table::Images).collect();
-        let mut written = Vec::new();
-        if !of_records.is_empty() {
-            let watched = Watched::new(&second, all_bytes);
-            let plan = source.plan();
-            let segments = Segments { known: &known, runs: &runs };
-            let (set, tables) = (&source.set, &of_records[..]);
-            let survey = Survey { set, request, tables, directory: &directory, facts, segments, plan };
-            written.extend(survey.write(&watched)?);
-            if watched.is_interrupted() {
-                source.coverage.skip(SkippedPart::RestOfWal, SkipReason::Interrupted(Lacking::Counts));
-            }
+        let watched = Watched::new(&second, all_bytes);
+        let causes = takes_images.then(|| {
+            // Facts need all WAL, including that after the end of the range.
+            let facts = facts.unwrap_or_else(|| cause_facts(&source.set, &source.plan(), jobs, &watched));
+            ImageCauses::new(facts, geometry.block_size)
+        });
+        let writing = Writing {
+            set: &source.set,
+            request,
+            tables: request.tables.iter().copied().filter(|table| *table != Table::Images).collect(),
+            directory: &directory,
+            facts: row_facts,
+            segments: Segments { known: &known, runs: &runs },
+            plan: source.plan(),
+        };
+        // What causes leave open is said by `stats --by cause`.
+        let Written { files: all, changed } = writing.write(causes, &watched)?;
+        files = all;
+        for label in changed {
+            source.coverage.skip_once(SkippedPart::File(label), SkipReason::ChangedWhileRead);
         }
-        if request.tables.contains(&Table::Images) && !source.coverage.is_interrupted() {
-            let images = known.iter().map(|known| known.tally.fpi_count).sum();
-            written.extend(write_images(&mut source, request, &directory, facts, &known, (&second, images))?);
-        }
-        for Written { file, changed } in written {
-            files.push(file);
-            for label in changed {
-                source.coverage.skip_once(SkippedPart::File(label), SkipReason::ChangedWhileRead);
-            }
+        if watched.is_interrupted() {
+            source.coverage.skip(SkippedPart::RestOfWal, SkipReason::Interrupted(Lacking::Counts));
         }
     }
     Ok(Export { files, counts, own, read_from, partial_segments, wal: ReadWal::of(source, names), directory })
 }
 
+struct FirstReading {
+    counts: WalCounts,
+    /// By which causes are told, if images become rows and the range has no end.
+    facts: Option<CauseFacts>,
+    known: Vec<Known>,
+    runs: Vec<Range<usize>>,
+    /// Why the last segment ended.
+    ended: Option<EndReason>,
+}
+
+fn first_reading(
+    source: &mut WalSource,
+    own: Option<OwnSegments>,
+    takes_images: bool,
+    jobs: usize,
+    watch: WatchWal<'_>,
+) -> FirstReading {
+    let (watched, plan) = (source.watched(watch), ScanPlan { blocks: true, ..source.plan() });
+    let gathers_facts = takes_images && plan.end_lsn == Lsn(u64::MAX);
+    let (mut counting, mut facts) = (Counting::new(&plan, false), FactsFold::default());
+    let (mut known, mut runs, mut ended) = (Vec::new(), Vec::<Range<usize>>::new(), None);
+    let reading = Reading { plan: &plan, keep: Keep::Heads, jobs, watched: &watched };
+    let begin = |stretch: &Stretch<'_>, index| {
+        (Counter::new(stretch.set, index, &plan, &[]), gathers_facts.then(SegmentFacts::default))
+    };
+    source.each_segment(&reading, begin, |stretch, step| {
+        let (part, end_lsn) = match step {
+            RunStep::Segment(part, end_lsn) => (part, end_lsn),
+            RunStep::End(_) => {
+                facts.end_run();
+                return counting.end_run(stretch, &watched);
+            }
+        };
+        if runs.last() != Some(&stretch.run) {
+            runs.push(stretch.run.clone());
+        }
+        let (counter, causes) = &mut part.found;
+        known.push(Known {
+            index: part.index,
+            is_own: own.is_none_or(|own| own.holds(stretch.set.segments()[part.index].segment.number)),
+            from: part.from,
+            tally: counter.counts.total(),
+            first_lsn: part.extent.first_lsn,
+            end_lsn: part.extent.last_end_lsn,
+            run: runs.len() - 1,
+        });
+        ended = Some(part.summary.end.reason.clone());
+        causes.iter().for_each(|causes| facts.push(causes));
+        counting.take(stretch, (part.index, &part.extent), &mut counter.counts, end_lsn, &watched)
+    });
+    let counts = counting.finish(&mut source.findings);
+    let facts = gathers_facts.then(|| facts.finish(redo_in_control(&source.set)));
+    FirstReading { counts, facts, known, runs, ended }
+}
+
 /// The counts of own segments alone, with the intervals of all.
 fn of_own(counts: WalCounts, own: OwnSegments, known: &[Known]) -> WalCounts {
+    let known: Vec<&Known> = known.iter().filter(|known| known.is_own).collect();
     let mut total = Tally::default();
     known.iter().for_each(|known| total.add(&known.tally));
     let to = known.iter().rev().find_map(|known| known.end_lsn);
@@ -251,65 +306,126 @@ fn of_own(counts: WalCounts, own: OwnSegments, known: &[Known]) -> WalCounts {
     }
 }
 
-impl Survey<'_> {
-    /// Writes records or blocks: a file for each group, by several threads.
-    fn write(&self, watched: &Watched<'_>) -> Result<Vec<Written>, InspectError> {
-        let groups = groups(self.set, self.segments.known, self.request.group);
-        let (mut written, mut failed) = (Vec::new(), None);
+/// Images of a group that wait for those before it; of segments with more, images are read again.
+const MAX_WAITING: usize = 100_000;
+
+#[derive(Default)]
+struct Written {
+    files: Vec<ExportedFile>,
+    changed: Vec<String>,
+}
+
+impl Writing<'_> {
+    /// Writes a file of each table for each group of own segments. `causes`: those of images, if these become rows.
+    fn write(&self, mut causes: Option<ImageCauses>, watched: &Watched<'_>) -> Result<Written, InspectError> {
+        let (mut written, takes_images) = (Written::default(), causes.is_some());
+        let known = self.segments.known;
+        let last_own = known.iter().rposition(|known| known.is_own).map_or(0, |last| last + 1);
+        let mut groups = groups(self.set, &known[..last_own], self.request.group);
+        // What comes before own segments is needed for causes alone.
+        groups.retain(|group| known[group.start].is_own || takes_images);
         let jobs = self.request.wal.jobs.clamp(1, groups.len().max(1));
         let worker = || {
             let mut buffer = Vec::new();
-            move |group: Range<usize>| self.write_group(group, watched, &mut buffer)
+            move |group: Range<usize>| self.read_group(group, takes_images, watched, &mut buffer)
         };
-        in_order(groups.into_iter(), (0..jobs).map(|_| worker()).collect(), |result| match result {
-            Ok(Some(ones)) => {
-                written.extend(ones);
-                ControlFlow::Continue(())
+        let mut failed = None;
+        in_order(groups.into_iter(), (0..jobs).map(|_| worker()).collect(), |read| {
+            let taken = read.and_then(|read| {
+                let Some(mut read) = read else { return Ok(false) };
+                if let Some(causes) = &mut causes {
+                    self.write_images(&mut read, causes, watched)?;
+                }
+                written.files.extend(read.files);
+                written.changed.extend(read.changed);
+                Ok(!watched.is_interrupted())
+            });
+            match taken {
+                Ok(true) => return ControlFlow::Continue(()),
+                Ok(false) => {}
+                Err(error) => failed = Some(error),
             }
-            Ok(None) => ControlFlow::Break(()),
-            Err(error) => {
-                failed = Some(error);
-                ControlFlow::Break(())
-            }
+            ControlFlow::Break(())
         });
         failed.map_or(Ok(written), Err)
     }
 
-    /// Writes the files of a group, one for each table; `None` when it was interrupted.
-    fn write_group(
+    fn begin(&self, table: Table, group: &Range<usize>) -> Result<GroupFile, InspectError> {
+        let about = file_of(self.set, self.request, table, &self.segments.known[group.clone()]);
+        GroupFile::begin(about, self.request, self.directory)
+    }
+
+    fn stretch(&self, known: &Known) -> Stretch<'_> {
+        self.plan.stretch(self.set, &self.segments.runs[known.run], Keep::Blocks)
+    }
+
+    /// Reads a group and writes the rows of its records and blocks; `None` when it was broken off.
+    fn read_group(
         &self,
         group: Range<usize>,
+        takes_images: bool,
         watched: &Watched<'_>,
         buffer: &mut Vec<u8>,
-    ) -> Result<Option<Vec<Written>>, InspectError> {
-        let mut files = Vec::new();
-        for table in self.tables {
-            let about = file_of(self.set, self.request, *table, &self.segments.known[group.clone()]);
-            files.push(GroupFile::begin(about, self.request, self.directory)?);
-        }
+    ) -> Result<Option<GroupRead>, InspectError> {
+        let is_own = self.segments.known[group.start].is_own;
+        let tables = if is_own { &self.tables[..] } else { &[] };
+        let mut files = tables.iter().map(|table| self.begin(*table, &group)).collect::<Result<Vec<_>, _>>()?;
         let mut maker = RowMaker::new(self.facts);
-        let mut changed = Vec::new();
+        let mut read = GroupRead { group: group.clone(), ..GroupRead::default() };
+        let (mut waiting, block_size) = (0_usize, self.set.geometry().block_size);
         for known in &self.segments.known[group] {
-            let stretch = self.plan.stretch(self.set, &self.segments.runs[known.run], Keep::Blocks);
-            let visitor = RowVisitor { maker: &mut maker, files: &mut files, records: 0, failed: None };
+            let rows = RowVisitor { maker: &mut maker, files: &mut files, records: 0, failed: None };
+            let heads = takes_images.then(|| ImageHeads::up_to(MAX_WAITING.saturating_sub(waiting), block_size));
             let watch = |bytes| watched.advance(bytes);
             let label = || self.set.segments()[known.index].label.clone();
-            match read_segment(&stretch, known.index, known.from, visitor, &watch, buffer) {
-                Ok(read) if read.interrupted => return Ok(None),
-                Ok(read) => {
-                    let RowVisitor { records, failed, .. } = read.found;
+            match read_segment(&self.stretch(known), known.index, known.from, (rows, heads), &watch, buffer) {
+                Ok(segment) if segment.interrupted => return Ok(None),
+                Ok(segment) => {
+                    let (RowVisitor { records, failed, .. }, heads) = segment.found;
                     if let Some((at, error)) = failed {
                         return Err(files[at].failed(error));
                     }
                     if records != known.tally.records {
-                        changed.push(label());
+                        read.changed.push(label());
                     }
+                    waiting = waiting.saturating_add(heads.as_ref().map_or(0, ImageHeads::len));
+                    read.images.extend(heads.map(|heads| (*known, heads)));
                 }
-                Err(_) => changed.push(label()),
+                Err(_) => read.changed.push(label()),
             }
         }
-        let written = files.into_iter().map(|file| Ok(Written { file: file.finish()?, changed: changed.clone() }));
-        written.collect::<Result<Vec<_>, InspectError>>().map(Some)
+        read.files = files.into_iter().map(GroupFile::finish).collect::<Result<_, _>>()?;
+        Ok(Some(read))
+    }
+
+    /// Tells why the images of a group were written, and writes their rows where the group is an own one.
+    fn write_images(
+        &self,
+        read: &mut GroupRead,
+        causes: &mut ImageCauses,
+        watched: &Watched<'_>,
+    ) -> Result<(), InspectError> {
+        let is_own = self.segments.known[read.group.start].is_own;
+        let mut file = is_own.then(|| self.begin(Table::Images, &read.group)).transpose()?;
+        let (mut maker, mut failed, mut last_lsn) = (RowMaker::new(self.facts), None, None);
+        let mut show = |found: &FoundImage<'_>| {
+            let FoundImage { record, block, image, stored_bytes, cause, old_lsn } = *found;
+            let is_first = last_lsn.replace(record.start_lsn) != Some(record.start_lsn);
+            let Some(file) = file.as_mut().filter(|_| failed.is_none()) else { return };
+            let of_row = ImageOfRow { block, image, stored_bytes, cause: cause.name(), old_lsn, is_first };
+            failed = maker.image(record, of_row, &mut |cells| file.rows.row(cells)).err();
+        };
+        for (known, heads) in &read.images {
+            let watch = |bytes| watched.advance(bytes);
+            if causes.take(&self.stretch(known), (known.index, known.from), heads, &watch, &mut show).is_err() {
+                read.changed.push(self.set.segments()[known.index].label.clone());
+            }
+        }
+        if let Some((file, error)) = file.as_ref().zip(failed) {
+            return Err(file.failed(error));
+        }
+        read.files.extend(file.map(GroupFile::finish).transpose()?);
+        Ok(())
     }
 }
 
@@ -366,184 +482,5 @@ impl GroupFile {
         let rows = self.rows.rows();
         let new = self.rows.finish().map_err(|source| AccessError::io("write", &self.path, source))?;
         Ok(ExportedFile { rows, bytes: new.finish()?, ..self.about })
-    }
-}
-
-/// Images that go to a writer together.
-const BATCH: usize = 1024;
-
-const WAITING: usize = 4;
-
-/// Threads that write images: one writes the file that is open, the other may still end the one before.
-const IMAGE_WRITERS: usize = 2;
-
-/// All about an image but its bytes.
-struct ImageHead {
-    record: Record<'static>,
-    block: BlockRef<'static>,
-    image: BlockImage<'static>,
-    stored_bytes: usize,
-    cause: &'static str,
-    old_lsn: Option<Lsn>,
-    is_first: bool,
-}
-
-enum Batch {
-    Rows(Vec<ImageHead>),
-    End,
-}
-
-/// Writes images. Why each was written is known only in order: threads write what this one finds.
-fn write_images(
-    source: &mut WalSource,
-    request: &ExportRequest,
-    directory: &ExportDir,
-    facts: RowFacts<'_>,
-    known: &[Known],
-    (watch, expected): (WatchWal<'_>, u64),
-) -> Result<Vec<Written>, InspectError> {
-    let size = u64::from(source.set.geometry().wal_segment_size);
-    let files: Vec<(ExportedFile, Range<Lsn>)> = groups(&source.set, known, request.group)
-        .into_iter()
-        .map(|group| {
-            let last = known[group.end - 1].index;
-            let end = source.set.segments()[last].start_lsn.advanced_by(size);
-            let start = source.set.segments()[known[group.start].index].start_lsn;
-            (file_of(&source.set, request, Table::Images, &known[group]), start..end)
-        })
-        .collect();
-    // The findings about this WAL were reported the first time.
-    let (findings, coverage) = (std::mem::take(&mut source.findings), std::mem::take(&mut source.coverage));
-    let written = std::thread::scope(|scope| {
-        let (mut queues, mut writers) = (Vec::new(), Vec::new());
-        for first in 0..IMAGE_WRITERS {
-            let (queue, batches) = sync_channel(WAITING);
-            let own: Vec<ExportedFile> =
-                files.iter().skip(first).step_by(IMAGE_WRITERS).map(|(about, _)| about.clone()).collect();
-            queues.push(queue);
-            writers.push(scope.spawn(move || write_image_files(own, request, directory, facts, &batches)));
-        }
-        let mut spread = Spread { files: &files, queues, at: 0, waiting: Vec::new(), last_lsn: None };
-        let selection = ImageSelection::default();
-        // When a writer has failed, it says so itself.
-        let all_sent = source
-            .each_image_head(&selection, request.wal.jobs, watch, |found| spread.image(found))
-            .and_then(|()| if source.coverage.is_interrupted() { Err(WriterGone) } else { spread.end() });
-        drop(spread);
-        let mut written = Vec::new();
-        for writer in writers {
-            match writer.join() {
-                Ok(done) => written.extend(done?),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        Ok::<_, InspectError>((written, all_sent.is_ok()))
-    });
-    let again = std::mem::replace(&mut source.coverage, coverage);
-    source.findings = findings;
-    source.coverage.append_once(again);
-    let (mut written, is_whole) = written?;
-    written.sort_by_key(|file: &ExportedFile| (file.first_lsn, file.first_segment.clone()));
-    let rows = written.iter().fold(0_u64, |sum, file| sum.saturating_add(file.rows));
-    if is_whole && rows != expected {
-        source.coverage.skip(SkippedPart::Wal, SkipReason::ChangedWhileRead);
-    }
-    Ok(written.into_iter().map(|file| Written { file, changed: Vec::new() }).collect())
-}
-
-/// Writes files of images, one after the other; those that are not whole when there are no more batches stay as they are.
-fn write_image_files(
-    files: Vec<ExportedFile>,
-    request: &ExportRequest,
-    directory: &ExportDir,
-    facts: RowFacts<'_>,
-    batches: &Receiver<Batch>,
-) -> Result<Vec<ExportedFile>, InspectError> {
-    let mut done = Vec::new();
-    for about in files {
-        let mut file = GroupFile::begin(about, request, directory)?;
-        let mut maker = RowMaker::new(facts);
-        loop {
-            match batches.recv() {
-                Ok(Batch::Rows(rows)) => {
-                    for head in rows {
-                        let ImageHead { record, block, image, stored_bytes, cause, old_lsn, is_first } = &head;
-                        let (stored_bytes, old_lsn, is_first) = (*stored_bytes, *old_lsn, *is_first);
-                        let found = ImageOfRow { block, image, stored_bytes, cause, old_lsn, is_first };
-                        maker
-                            .image(record, found, &mut |cells| file.rows.row(cells))
-                            .map_err(|error| file.failed(error))?;
-                    }
-                }
-                Ok(Batch::End) => break,
-                Err(_) => return Ok(done),
-            }
-        }
-        done.push(file.finish()?);
-    }
-    Ok(done)
-}
-
-/// A writer takes no more: it has failed.
-struct WriterGone;
-
-struct Spread<'f> {
-    files: &'f [(ExportedFile, Range<Lsn>)],
-    queues: Vec<SyncSender<Batch>>,
-    /// Index of the file that is open.
-    at: usize,
-    waiting: Vec<ImageHead>,
-    /// Record of the image before.
-    last_lsn: Option<Lsn>,
-}
-
-impl Spread<'_> {
-    fn image(&mut self, found: &FoundImage<'_>) -> Result<(), WriterGone> {
-        let FoundImage { record, block, image, stored_bytes, cause, old_lsn } = found;
-        while self.files.get(self.at).is_some_and(|(_, own)| own.end <= record.start_lsn) {
-            self.next_file()?;
-        }
-        // Of another segment than those that are written.
-        if self.files.get(self.at).is_none_or(|(_, own)| !own.contains(&record.start_lsn)) {
-            return Ok(());
-        }
-        let is_first = self.last_lsn.replace(record.start_lsn) != Some(record.start_lsn);
-        self.waiting.push(ImageHead {
-            record: Record { bytes: &[], ..**record },
-            block: BlockRef { data: &[], image: None, ..**block },
-            image: BlockImage { bytes: &[], ..**image },
-            stored_bytes: *stored_bytes,
-            cause: cause.name(),
-            old_lsn: *old_lsn,
-            is_first,
-        });
-        if self.waiting.len() >= BATCH { self.flush() } else { Ok(()) }
-    }
-
-    fn end(&mut self) -> Result<(), WriterGone> {
-        while self.at < self.files.len() {
-            self.next_file()?;
-        }
-        Ok(())
-    }
-
-    fn next_file(&mut self) -> Result<(), WriterGone> {
-        self.flush()?;
-        self.send(Batch::End)?;
-        self.at += 1;
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Result<(), WriterGone> {
-        if self.waiting.is_empty() {
-            return Ok(());
-        }
-        let rows = std::mem::replace(&mut self.waiting, Vec::with_capacity(BATCH));
-        self.send(Batch::Rows(rows))
-    }
-
-    fn send(&self, batch: Batch) -> Result<(), WriterGone> {
-        let queue = self.queues.get(self.at % IMAGE_WRITERS).ok_or(WriterGone)?;
-        queue.send(batch).map_err(|_| WriterGone)
     }
 }

@@ -15,9 +15,10 @@ use crate::analysis::wal::interval::Interval;
 use crate::analysis::wal::lost::Resync;
 use crate::analysis::wal::partial::{Counter, ScanPlan};
 use crate::analysis::wal::redo_points::RedoPoints;
-use crate::analysis::wal::segment::{Visitor, read_segment};
+use crate::analysis::wal::segment::{Visitor, WatchRead, read_segment};
+use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::unreadable::UnreadableImage;
-use crate::cluster::wal::WalSet;
+use crate::cluster::wal::{WalReadError, WalSet};
 use crate::inspect::wal::rules;
 use crate::parsers::image::{BlockImage, ImageError};
 use crate::parsers::wal::block::{BlockRef, Keep};
@@ -119,19 +120,11 @@ impl WalSource {
         self.resync = Resync::Off;
         let (plan, watched) = (self.plan(), self.watched(watch));
         let block_size = self.set.geometry().block_size;
-        let mut classifier = CauseClassifier::new(cause_facts(&self.set, &plan, jobs, &watched), block_size);
+        let mut causes = ImageCauses::new(cause_facts(&self.set, &plan, jobs, &watched), block_size);
         let (mut failed, stopped) = (None, AtomicBool::new(false));
-        let mut show = |head: &ImageHead| {
-            let ImageHead { record, block, image, stored_bytes, old_lsn, error } = head;
-            if let Some(error) = error {
-                let (block, record_lsn) = (block.block, record.start_lsn);
-                classifier.note_unreadable(UnreadableImage { block, record_lsn, error: (**error).clone() });
-            }
-            let cause = classifier.cause(record, block, image, *old_lsn);
-            if failed.is_none() && selection.takes(record, block, cause) {
-                failed =
-                    visit(&FoundImage { record, block, image, stored_bytes: *stored_bytes, cause, old_lsn: *old_lsn })
-                        .err();
+        let mut show = |found: &FoundImage<'_>| {
+            if failed.is_none() && selection.takes(found.record, found.block, found.cause) {
+                failed = visit(found).err();
                 stopped.store(failed.is_some(), Ordering::Relaxed);
             }
         };
@@ -146,13 +139,7 @@ impl WalSource {
                 let begin = |_| ImageHeads::new(block_size);
                 let read = collect_run(&stretch, jobs, &watch, begin, |part| {
                     notes.coverage.examined = notes.coverage.examined.saturating_add(part.found.records);
-                    if part.found.is_incomplete {
-                        let quiet = |_| watch(0);
-                        let directly = DirectHeads { old_lsns: OldLsns::new(block_size), show: &mut show };
-                        read_segment(&stretch, part.index, part.from, directly, &quiet, &mut Vec::new())?;
-                    }
-                    part.found.heads.iter().for_each(&mut show);
-                    Ok(())
+                    causes.take(&stretch, (part.index, part.from), &part.found, &watch, &mut show)
                 });
                 (read, ())
             },
@@ -161,7 +148,7 @@ impl WalSource {
                 false => ControlFlow::Continue(()),
             },
         );
-        self.note_causes(&classifier);
+        self.note_causes(&causes.classifier);
         failed.map_or(Ok(()), Err)
     }
 
@@ -223,16 +210,27 @@ fn heads_of<'r>(record: &'r Record<'_>, old_lsns: &'r mut OldLsns) -> impl Itera
     })
 }
 
-struct ImageHeads {
+/// Images of one segment.
+pub(super) struct ImageHeads {
     heads: Vec<ImageHead>,
+    most: usize,
     records: u64,
     old_lsns: OldLsns,
     is_incomplete: bool,
 }
 
 impl ImageHeads {
-    fn new(block_size: u32) -> Self {
-        Self { heads: Vec::new(), records: 0, old_lsns: OldLsns::new(block_size), is_incomplete: false }
+    pub(super) fn new(block_size: u32) -> Self {
+        Self::up_to(MAX_HEADS, block_size)
+    }
+
+    /// Keeps at most so many.
+    pub(super) fn up_to(most: usize, block_size: u32) -> Self {
+        Self { heads: Vec::new(), most, records: 0, old_lsns: OldLsns::new(block_size), is_incomplete: false }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.heads.len()
     }
 }
 
@@ -244,10 +242,50 @@ impl Visitor for ImageHeads {
             return;
         }
         self.heads.extend(heads_of(record, &mut self.old_lsns));
-        if self.heads.len() > MAX_HEADS {
+        if self.heads.len() > self.most {
             self.is_incomplete = true;
             self.heads = Vec::new();
         }
+    }
+}
+
+/// Tells why images were written, as the segments that they are in come in order.
+pub(super) struct ImageCauses {
+    pub(super) classifier: CauseClassifier,
+    block_size: u32,
+}
+
+impl ImageCauses {
+    pub(super) fn new(facts: CauseFacts, block_size: u32) -> Self {
+        Self { classifier: CauseClassifier::new(facts, block_size), block_size }
+    }
+
+    /// Shows the images of segment `index` of a run, whose reading began at segment `from`. One with too many is read again.
+    pub(super) fn take(
+        &mut self,
+        stretch: &Stretch<'_>,
+        (index, from): (usize, usize),
+        found: &ImageHeads,
+        watch: WatchRead<'_>,
+        visit: &mut impl FnMut(&FoundImage<'_>),
+    ) -> Result<(), WalReadError> {
+        if found.is_incomplete {
+            let (quiet, old_lsns) = (|_| watch(0), OldLsns::new(self.block_size));
+            let directly = DirectHeads { old_lsns, show: |head: &ImageHead| self.show(head, visit) };
+            read_segment(stretch, index, from, directly, &quiet, &mut Vec::new())?;
+        }
+        found.heads.iter().for_each(|head| self.show(head, visit));
+        Ok(())
+    }
+
+    fn show(&mut self, head: &ImageHead, visit: &mut impl FnMut(&FoundImage<'_>)) {
+        let ImageHead { record, block, image, stored_bytes, old_lsn, error } = head;
+        if let Some(error) = error {
+            let (block, record_lsn) = (block.block, record.start_lsn);
+            self.classifier.note_unreadable(UnreadableImage { block, record_lsn, error: (**error).clone() });
+        }
+        let cause = self.classifier.cause(record, block, image, *old_lsn);
+        visit(&FoundImage { record, block, image, stored_bytes: *stored_bytes, cause, old_lsn: *old_lsn });
     }
 }
 
@@ -269,7 +307,7 @@ pub(super) fn cause_facts(set: &WalSet, plan: &ScanPlan, jobs: usize, watched: &
         Some(facts) => fold.push(facts),
         None => fold.end_run(),
     });
-    fold.finish(checkpoint_in_control(set).map(|point| (point.redo_lsn, point.full_page_writes != 0)))
+    fold.finish(redo_in_control(set))
 }
 
 /// Redo points of all WAL from the plan's start on, that after its end included, ascending. Those that no record names are
@@ -374,8 +412,13 @@ fn read_ahead<V: Visitor + Default + Send>(
     }
 }
 
+/// Redo point of the checkpoint that `pg_control` names, and whether full-page writes were on.
+pub(super) fn redo_in_control(set: &WalSet) -> Option<(Lsn, bool)> {
+    checkpoint_in_control(set).map(|point| (point.redo_lsn, point.full_page_writes != 0))
+}
+
 /// The checkpoint that `pg_control` names, whose record may be missing here.
-pub(super) fn checkpoint_in_control(set: &WalSet) -> Option<&CheckPoint> {
+fn checkpoint_in_control(set: &WalSet) -> Option<&CheckPoint> {
     let checkpoint = &set.control()?.checkpoint;
     let segment_size = u64::from(set.geometry().wal_segment_size);
     let mut segments = set.segments().iter();

@@ -87,12 +87,6 @@ impl NameLookup {
         self.known.as_ref()
     }
 
-    /// Name of a database, where known.
-    #[must_use]
-    pub fn database(&self, oid: u32) -> Option<String> {
-        self.known.as_ref().and_then(|known| known.database(oid)).map(str::to_owned)
-    }
-
     /// What could not be read.
     #[must_use]
     pub fn gaps(&self) -> &[NameGap] {

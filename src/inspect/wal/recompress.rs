@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use super::segments::{Reading, RunStep};
 use super::source::WalSource;
 use super::watch::WatchWal;
-use crate::analysis::wal::stretch::Stretch;
+use crate::analysis::wal::whatif::WhatIfPlan;
 use crate::analysis::wal::whatif::compression::{
     CompressionSampler, CompressionWhatIf, SampleLimits, SampleSize, Setting,
 };
@@ -16,7 +15,7 @@ use crate::parsers::image_encoder::ImageEncoder;
 use crate::parsers::wal::block::Keep;
 
 /// Processor time after which nothing more is measured of a method.
-const MEASURED: Duration = Duration::from_millis(150);
+const MEASURED: Duration = Duration::from_millis(40);
 
 /// Rounds over all images that are measured, the best of which counts.
 const MAX_ROUNDS: u32 = 5;
@@ -25,33 +24,30 @@ impl WalSource {
     /// Compresses the images of the range again, all of them or a sample, and measures how long that takes. Images that
     /// cannot be restored are findings.
     pub fn recompress(&mut self, size: SampleSize, jobs: usize, watch: WatchWal<'_>) -> CompressionWhatIf {
-        self.recompress_of(size, None, jobs, watch)
+        let settings = WhatIfPlan { spacings: Vec::new(), completion_target: None };
+        self.replay_under(&settings, Some(size), jobs, watch).2.unwrap_or_default()
     }
 
-    /// As [`Self::recompress`]. `images`: how many there are, where that is known, so that few more than a sample are compressed.
-    pub(super) fn recompress_of(
+    pub(super) fn sample_limits(&self, size: SampleSize) -> SampleLimits {
+        SampleLimits::new(size, self.set.geometry().block_size, self.set.segments().len())
+    }
+
+    /// Sizes of the sample under each method, and the time that it takes; `None` when reading was interrupted.
+    pub(super) fn end_of_sample(
         &mut self,
-        size: SampleSize,
-        images: Option<u64>,
+        sampler: Option<CompressionSampler<'_>>,
         jobs: usize,
-        watch: WatchWal<'_>,
-    ) -> CompressionWhatIf {
-        let (plan, watched) = (self.plan(), self.watched(watch));
-        let limits = SampleLimits::new(size, self.set.geometry().block_size).of(images);
-        let mut sampler = CompressionSampler::new(&limits);
-        let reading = Reading { plan: &plan, keep: Keep::Blocks, jobs, watched: &watched };
-        let begin = |_: &Stretch<'_>, _| limits.segment();
-        self.each_segment(&reading, begin, |_, step| {
-            if let RunStep::Segment(part, _) = step {
-                sampler.add(&mut part.found);
-            }
-            Ok(())
-        });
-        let mut what_if = sampler.finish();
+    ) -> Option<CompressionWhatIf> {
+        let mut what_if = sampler.filter(|_| !self.coverage.is_interrupted())?.finish(jobs);
         self.findings.extend(what_if.unreadable.findings());
         measure(&mut what_if);
-        what_if
+        Some(what_if)
     }
+}
+
+/// How records are kept for a sample: one of images needs their bytes.
+pub(super) const fn keep_of(limits: Option<&SampleLimits>) -> Keep {
+    if limits.is_some() { Keep::Blocks } else { Keep::Heads }
 }
 
 /// Measures all methods, one after the other, on this thread, with the images that were kept for it.

@@ -1,19 +1,25 @@
-//! The report on some WAL: one pass for all that `advise` says, and one for each question that needs more.
+//! The report on some WAL: one reading for all that `advise` says, and one for what redo points must be known for.
 
 use rustc_hash::FxHashMap;
 
-use super::advise::{AdvisedRelation, Surveyed, bill_and_savings, overview_of};
-use super::images::redo_points_of;
+use super::advise::{AdvisedRelation, SurveyPlan, Surveyed, bill_and_savings, overview_of};
+use super::images::{ImageCauses, ImageHeads, cause_facts, redo_points_of};
 use super::names::NameLookup;
 use super::request::WalRequest;
+use super::segments::{Reading, RunStep};
 use super::source::WalSource;
 use super::stats::WalCounts;
 use super::watch::WatchWal;
 use super::whatif::usual_spacings;
 use crate::analysis::verdict::answer::Answer;
-use crate::analysis::wal::group_key::{GroupBy, Grouping, Key};
+use crate::analysis::wal::cause::Cause;
+use crate::analysis::wal::cause_facts::CauseFacts;
+use crate::analysis::wal::dwb_size::{DirtiedInterval, DirtyBlocks, DirtyCut, DirtyFold};
+use crate::analysis::wal::group_key::{GroupBy, Key};
 use crate::analysis::wal::group_rows::RelationFigures;
+use crate::analysis::wal::hidden_redo::RedoInForce;
 use crate::analysis::wal::savings::tried_spacings;
+use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::tally::Tally;
 use crate::analysis::wal::whatif::compression::SampleSize;
 use crate::analysis::wal::whatif::{Spacing, WhatIfPlan};
@@ -24,6 +30,8 @@ use crate::output::json::wal::Naming;
 use crate::output::report::Provenance;
 use crate::output::report::wal::{CostlyRelation, MainCause, RelationRow, WalReport};
 use crate::output::wal_text::name_of;
+use crate::parsers::wal::block::Keep;
+use crate::types::RelFileLocator;
 
 const MAX_RELATIONS: usize = 40;
 
@@ -54,31 +62,26 @@ pub(crate) fn wal_report(request: &WalReportRequest, watch: WatchWal<'_>) -> Res
         spacings: tried_spacings().into_iter().chain(usual_spacings()).collect(),
         completion_target: None,
     };
-    let Surveyed { counts, by_relation, mut what_if, compression } =
-        source.survey(&settings, request.compression, jobs, watch);
+    let survey = SurveyPlan { settings: &settings, sample: request.compression, causes: true };
+    let Surveyed { counts, by_relation, mut what_if, compression, facts } = source.survey(&survey, jobs, watch);
     let (bill, savings) = bill_and_savings(&source, &counts, &by_relation, &what_if, compression.as_ref());
     // Both at once are for the proposals alone.
     what_if.spacing.retain(|row| !matches!(row.spacing, Spacing::Both { .. }));
-    let pair = Grouping::pair(GroupBy::Relation, GroupBy::Cause);
-    let grouped = source.once_more(|source| source.count(Some(pair), jobs, watch));
     let redo_points = redo_points_of(&source.set, &counts.intervals);
-    let dirtied = source.once_more(|source| source.dirtied_between(&redo_points, jobs, watch).0);
+    let looked_again = source.once_more(|source| source.look_again(facts, &redo_points, jobs, watch));
+    let hints = what_if.hints;
     let what_if = (!source.coverage.is_interrupted()).then_some(what_if);
     if by_relation.has_unnamed(&names) {
         source.find_names(&mut names, jobs);
     }
-    let advised = AdvisedRelation::of(&by_relation, &names);
+    let advised = AdvisedRelation::of(&by_relation, &names, &hints);
     let figures: FxHashMap<Key, RelationFigures> =
         advised.iter().filter_map(|one| Some((one.row.key.first, one.row.figures?))).collect();
-    let (relation, database) = (|rel| names.relation(rel), |oid| names.database(oid));
-    let naming = Naming {
-        major: source.set.major(),
-        segment_size: source.set.geometry().wal_segment_size,
-        relation: &relation,
-        database: &database,
-    };
+    let set_origin = source.set.origin();
+    let naming = Naming::new(&set_origin, names.known());
+    let (images, dirtied) = looked_again.unzip();
     let (relations, causes) =
-        grouped.as_ref().map(|counted| relations_and_causes(counted, &figures, &naming)).unwrap_or_default();
+        images.as_ref().map(|images| relations_and_causes(images, &figures, &naming)).unwrap_or_default();
     let relations_in_all = relations.len();
     let costly = costly_relations(&advised, &naming);
     let paths: Vec<String> = request.wal.paths.iter().map(|path| path.display().to_string()).collect();
@@ -109,19 +112,61 @@ pub(crate) fn wal_report(request: &WalReportRequest, watch: WatchWal<'_>) -> Res
     Ok(MadeWalReport { document: report.document(), answer: closing.answer() })
 }
 
+/// Images by relation and cause.
+type CountedImages = FxHashMap<(RelFileLocator, Cause), Tally>;
+
+impl WalSource {
+    /// Reads once more what redo points, and the facts of the first reading, must be known for: why images were written, and
+    /// the blocks that were dirtied between redo points. `facts`: `None` where they are not of all WAL.
+    fn look_again(
+        &mut self,
+        facts: Option<CauseFacts>,
+        redo_points: &[RedoInForce],
+        jobs: usize,
+        watch: WatchWal<'_>,
+    ) -> (CountedImages, Vec<DirtiedInterval>) {
+        let (watched, plan, block_size) = (self.watched(watch), self.plan(), self.set.geometry().block_size);
+        let facts = facts.unwrap_or_else(|| cause_facts(&self.set, &plan, jobs, &watched));
+        let mut causes = ImageCauses::new(facts, block_size);
+        let (cuts, mut fold) = (DirtyCut::at(redo_points), DirtyFold::default());
+        let mut images = CountedImages::default();
+        let reading = Reading { plan: &plan, keep: Keep::Blocks, jobs, watched: &watched };
+        let begin = |stretch: &Stretch<'_>, index| {
+            (ImageHeads::new(block_size), DirtyBlocks::of_segment(stretch, index, &cuts))
+        };
+        self.each_segment(&reading, begin, |stretch, step| match step {
+            RunStep::Segment(part, _) => {
+                let (heads, blocks) = &part.found;
+                fold.push(&blocks.parts);
+                let watch = |bytes| watched.advance(bytes);
+                causes.take(stretch, (part.index, part.from), heads, &watch, &mut |found| {
+                    let sum = images.entry((found.block.rel, found.cause)).or_default();
+                    sum.fpi_count = sum.fpi_count.saturating_add(1);
+                    sum.fpi_bytes = sum.fpi_bytes.saturating_add(found.stored_bytes as u64);
+                })
+            }
+            RunStep::End(end_lsn) => {
+                end_lsn.into_iter().for_each(|end_lsn| fold.end_run(end_lsn));
+                Ok(())
+            }
+        });
+        self.note_causes(&causes.classifier);
+        (images, fold.finish())
+    }
+}
+
 /// Relations with their images and the cause of most of them, and the causes, each list by image bytes.
 fn relations_and_causes(
-    counted: &WalCounts,
+    images: &CountedImages,
     figures: &FxHashMap<Key, RelationFigures>,
     naming: &Naming<'_>,
 ) -> (Vec<RelationRow>, Vec<(&'static str, Tally)>) {
     let mut relations: FxHashMap<Key, (Tally, MainCause)> = FxHashMap::default();
     let mut causes: FxHashMap<&'static str, Tally> = FxHashMap::default();
-    for (key, tally) in counted.rows() {
-        let Some(Key::Cause(cause)) = key.second else { continue };
-        causes.entry(cause.name()).or_default().add(&tally);
-        let (sum, most) = relations.entry(key.first).or_default();
-        sum.add(&tally);
+    for ((rel, cause), tally) in images {
+        causes.entry(cause.name()).or_default().add(tally);
+        let (sum, most) = relations.entry(Key::Relation(*rel)).or_default();
+        sum.add(tally);
         if most.is_none_or(|(name, bytes)| (tally.fpi_bytes, name) > (bytes, cause.name())) {
             *most = Some((cause.name(), tally.fpi_bytes));
         }

@@ -1,6 +1,6 @@
 //! How much of the WAL is full-page images: by checkpoint interval, or by anything else.
 
-use std::ops::{ControlFlow, Range};
+use std::ops::ControlFlow;
 
 use super::counting::Counting;
 use super::images::{cause_facts, redo_points};
@@ -19,7 +19,7 @@ use crate::analysis::wal::group_key::{GroupBy, Grouping, Key, RowKey};
 use crate::analysis::wal::group_rows::{GroupRow, group_rows};
 use crate::analysis::wal::interval::Interval;
 use crate::analysis::wal::lost::Resync;
-use crate::analysis::wal::partial::{Counter, ScanPlan, SegmentCounts};
+use crate::analysis::wal::partial::{Counter, ScanPlan};
 use crate::analysis::wal::relation_use::RelationUses;
 use crate::analysis::wal::since_redo::SinceRedo;
 use crate::analysis::wal::stretch::{Extent, Stretch};
@@ -86,6 +86,20 @@ impl WalCounts {
         // The last record of the segment before may reach into this one.
         self.add_stretch(start_lsn.max(self.to.unwrap_or(start_lsn)), end_lsn, geometry);
         self.reach(extent.first_lsn, extent.last_end_lsn);
+    }
+
+    /// Says that it lies in so many bytes, those of intervals: the header of a first page whose first record is a redo point is
+    /// in none.
+    pub(super) fn lie_in(&mut self, bytes: u64) {
+        let more = self.wal_bytes.saturating_sub(bytes);
+        self.rest.iter_mut().for_each(|rest| rest.leave_out_headers(more));
+        self.wal_bytes = bytes;
+    }
+
+    /// Adds what records of a segment count, and what lies between them.
+    pub(super) fn take(&mut self, tally: &Tally, rest: &WalRest) {
+        self.total.add(tally);
+        self.rest.iter_mut().for_each(|own| own.append(rest, None));
     }
 
     pub(super) fn add_stretch(&mut self, start: Lsn, end: Lsn, geometry: Geometry) {
@@ -167,20 +181,14 @@ impl WalSource {
         let watched = self.watched(watch);
         let counted = match group {
             Some(by) if by.has(GroupBy::Cause) => count_causes(self, by, jobs, &watched),
-            _ => count(self, group, jobs, &watched, |_, _| {}),
+            _ => count(self, group, jobs, &watched),
         };
         WalCounts { damaged_bytes: self.resync.is_on().then_some(self.damaged_bytes), ..counted }
     }
 }
 
-/// Counts with several threads. `each_part` is shown every segment, in order, with its run.
-pub(super) fn count(
-    source: &mut WalSource,
-    group: Option<Grouping>,
-    jobs: usize,
-    watched: &Watched<'_>,
-    mut each_part: impl FnMut(&Range<usize>, &SegmentCounts<'_>),
-) -> WalCounts {
+/// Counts with several threads.
+fn count(source: &mut WalSource, group: Option<Grouping>, jobs: usize, watched: &Watched<'_>) -> WalCounts {
     let mut plan = ScanPlan { group, blocks: group.is_none(), ..source.plan() };
     if group.is_some_and(|by| by.has(GroupBy::Checkpoint)) {
         plan.redo_points = redo_points(source, &plan, jobs, watched).into();
@@ -192,7 +200,6 @@ pub(super) fn count(
     let begin = |stretch: &Stretch<'_>, index| Counter::new(stretch.set, index, &plan, &[]);
     source.each_segment(&reading, begin, |stretch, step| match step {
         RunStep::Segment(part, end_lsn) => {
-            each_part(&stretch.run, part);
             counting.take(stretch, (part.index, &part.extent), &mut part.found.counts, end_lsn, watched)
         }
         RunStep::End(_) => counting.end_run(stretch, watched),

@@ -5,11 +5,12 @@ use super::read_wal::ReadWal;
 use super::request::WalRequest;
 use super::segments::{Reading, RunStep};
 use super::source::WalSource;
+use super::stats::WalCounts;
 use super::watch::WatchWal;
+use crate::analysis::wal::bill::RestCounter;
 use crate::analysis::wal::group_key::Grouping;
 use crate::analysis::wal::lost::Resync;
-use crate::analysis::wal::stretch::{Extent, Stretch};
-use crate::analysis::wal::tally::Tally;
+use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::time_buckets::{Bucket, BucketCounter, TimeBuckets};
 use crate::analysis::wal::time_groups::{Spike, TimeGroup, TimeGroupCounter, TimeGroups};
 use crate::analysis::wal::undecoded::Undecoded;
@@ -17,7 +18,6 @@ use crate::inspect::error::InspectError;
 use crate::inspect::relation_name::RelationChoice;
 use crate::inspect::wal::rules;
 use crate::parsers::wal::block::Keep;
-use crate::types::Lsn;
 
 /// Which WAL is counted, in buckets of which length.
 #[derive(Clone, Debug)]
@@ -37,13 +37,8 @@ pub(crate) struct WalTimes {
     pub buckets: Vec<Bucket>,
     /// Length of a bucket, in microseconds.
     pub bucket_us: i64,
-    pub total: Tally,
-    /// Bytes of WAL that it lies in, page headers and padding included.
-    pub wal_bytes: u64,
-    /// Those of them between good records that could not be read; known where counting continues after damage.
-    pub damaged_bytes: Option<u64>,
-    pub from: Option<Lsn>,
-    pub to: Option<Lsn>,
+    /// Counts of the whole range.
+    pub counts: WalCounts,
     pub wal: ReadWal,
 }
 
@@ -56,51 +51,34 @@ fn open(request: &WalTimesRequest, watch: WatchWal<'_>) -> Result<(NameLookup, W
     Ok((names, source))
 }
 
-/// The range that was read so far.
-#[derive(Default)]
-struct Range {
-    wal_bytes: u64,
-    from: Option<Lsn>,
-    to: Option<Lsn>,
-}
-
-impl Range {
-    /// Adds a segment, counted from `start` to `end`. The last record of the segment before may reach into it.
-    fn add(&mut self, start: Lsn, end: Lsn, extent: &Extent) {
-        let start = start.max(self.to.unwrap_or(start));
-        self.wal_bytes = self.wal_bytes.saturating_add(end.bytes_since(start).unwrap_or(0));
-        self.from = self.from.or(extent.first_lsn);
-        self.to = extent.last_end_lsn.or(self.to);
-    }
-}
-
 /// Counts records and images by time. A record counts at the time that it tells, or at the latest one told before it.
 pub(crate) fn wal_times(request: &WalTimesRequest, watch: WatchWal<'_>) -> Result<WalTimes, InspectError> {
     let (names, mut source) = open(request, watch)?;
     let watched = source.watched(watch);
     let (plan, bucket_us) = (source.plan(), request.bucket_us.max(1));
-    let (mut buckets, mut total) = (TimeBuckets::new(bucket_us), Tally::default());
-    let (mut range, mut undecoded) = (Range::default(), Vec::new());
+    let (mut buckets, mut counts) = (TimeBuckets::new(bucket_us), WalCounts::of(&plan));
+    let (geometry, mut undecoded) = (source.set.geometry(), Vec::new());
     let reading = Reading { plan: &plan, keep: Keep::Heads, jobs: request.wal.jobs, watched: &watched };
-    let begin = |_: &Stretch<'_>, _| BucketCounter::new(bucket_us, plan.relations.clone());
+    let begin =
+        |_: &Stretch<'_>, _| (BucketCounter::new(bucket_us, plan.relations.clone()), RestCounter::new(geometry));
     source.each_segment(&reading, begin, |stretch, step| {
         let RunStep::Segment(part, end_lsn) = step else { return Ok(()) };
         let start = stretch.set.segments()[part.index].start_lsn.max(plan.start_lsn);
-        range.add(start, end_lsn, &part.extent);
-        total.add(&part.found.tally);
-        buckets.push(&mut part.found);
-        undecoded.extend(part.found.undecoded.0.take());
+        let (counter, rest) = &mut part.found;
+        counts.follow(start, end_lsn, &part.extent, geometry);
+        counts.take(&counter.tally, &rest.rest);
+        buckets.push(counter);
+        undecoded.extend(counter.undecoded.0.take());
         Ok(())
     });
     source.findings.extend(undecoded.into_iter().map(|error| rules::PAYLOAD.problem(error.to_string())));
-    source.coverage.examined = total.records;
+    source.coverage.examined = counts.total.records;
     source.note_range_without_wal();
     source.note_unmet_relations();
-    let damaged_bytes = request.resynchronise.then_some(source.damaged_bytes);
+    counts.damaged_bytes = request.resynchronise.then_some(source.damaged_bytes);
     let mut wal = ReadWal::of(source, names);
     wal.findings.extend(buckets.clock.findings());
-    let Range { wal_bytes, from, to } = range;
-    Ok(WalTimes { buckets: buckets.rows(), bucket_us, total, wal_bytes, damaged_bytes, from, to, wal })
+    Ok(WalTimes { buckets: buckets.rows(), bucket_us, counts, wal })
 }
 
 /// Groups by stretches of time.
@@ -108,10 +86,8 @@ pub(crate) fn wal_times(request: &WalTimesRequest, watch: WatchWal<'_>) -> Resul
 pub(crate) struct WalTimeGroups {
     pub rows: Vec<TimeGroup>,
     pub spikes: Vec<Spike>,
-    pub total: Tally,
-    pub wal_bytes: u64,
-    pub from: Option<Lsn>,
-    pub to: Option<Lsn>,
+    /// Counts of the whole range.
+    pub counts: WalCounts,
     pub wal: ReadWal,
 }
 
@@ -124,26 +100,26 @@ pub(crate) fn wal_time_groups(
     let (mut names, mut source) = open(request, watch)?;
     let watched = source.watched(watch);
     let (plan, bucket_us) = (source.plan(), request.bucket_us.max(1));
-    let segment_size = source.set.geometry().wal_segment_size;
-    let (mut groups, mut total) = (TimeGroups::new(bucket_us), Tally::default());
-    let mut range = Range::default();
+    let geometry = source.set.geometry();
+    let (mut groups, mut counts) = (TimeGroups::new(bucket_us), WalCounts::of(&plan));
     let reading = Reading { plan: &plan, keep: Keep::Heads, jobs: request.wal.jobs, watched: &watched };
     let begin = |_: &Stretch<'_>, _| {
-        (TimeGroupCounter::new(bucket_us, by, segment_size, plan.relations.clone()), Undecoded::default())
+        let counter = TimeGroupCounter::new(bucket_us, by, geometry.wal_segment_size, plan.relations.clone());
+        ((counter, RestCounter::new(geometry)), Undecoded::default())
     };
     let mut undecoded = Vec::new();
     source.each_segment(&reading, begin, |stretch, step| {
         let RunStep::Segment(part, end_lsn) = step else { return Ok(()) };
         let start = stretch.set.segments()[part.index].start_lsn.max(plan.start_lsn);
-        range.add(start, end_lsn, &part.extent);
-        let (counter, wrong) = &mut part.found;
-        total.add(&counter.total());
+        counts.follow(start, end_lsn, &part.extent, geometry);
+        let ((counter, rest), wrong) = &mut part.found;
+        counts.take(&counter.total(), &rest.rest);
         groups.push(counter);
         undecoded.extend(wrong.0.take());
         Ok(())
     });
     source.findings.extend(undecoded.into_iter().map(|error| rules::PAYLOAD.problem(error.to_string())));
-    source.coverage.examined = total.records;
+    source.coverage.examined = counts.total.records;
     source.note_range_without_wal();
     source.note_unmet_relations();
     if !source.coverage.is_interrupted() && names.known().is_some() {
@@ -153,6 +129,5 @@ pub(crate) fn wal_time_groups(
     let spikes = if groups.clock.contradicts_itself() { Vec::new() } else { groups.spikes(&rows) };
     let mut wal = ReadWal::of(source, names);
     wal.findings.extend(groups.clock.findings());
-    let Range { wal_bytes, from, to } = range;
-    Ok(WalTimeGroups { rows, spikes, total, wal_bytes, from, to, wal })
+    Ok(WalTimeGroups { rows, spikes, counts, wal })
 }

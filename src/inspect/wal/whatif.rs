@@ -2,17 +2,18 @@
 
 use super::names::NameLookup;
 use super::read_wal::ReadWal;
+use super::recompress::keep_of;
 use super::request::WalRequest;
 use super::segments::{Reading, RunStep};
 use super::source::WalSource;
 use super::watch::WatchWal;
+use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::tally::Tally;
 use crate::analysis::wal::whatif::collect::{SegmentTouches, WhatIfReplay};
-use crate::analysis::wal::whatif::compression::{CompressionWhatIf, SampleSize};
+use crate::analysis::wal::whatif::compression::{CompressionSampler, CompressionWhatIf, SampleLimits, SampleSize};
 use crate::analysis::wal::whatif::{Spacing, WhatIf, WhatIfPlan};
 use crate::inspect::error::InspectError;
 use crate::inspect::wal::rules;
-use crate::parsers::wal::block::Keep;
 
 /// What is replayed.
 #[derive(Clone, Debug)]
@@ -50,14 +51,27 @@ pub(crate) fn usual_spacings() -> Vec<Spacing> {
 }
 
 impl WalSource {
-    /// Replays the range under other settings, and counts its records.
-    pub(crate) fn replay_under(&mut self, settings: &WhatIfPlan, jobs: usize, watch: WatchWal<'_>) -> (WhatIf, Tally) {
+    /// Replays the range under other settings, counts its records, and compresses a sample of its images.
+    pub(crate) fn replay_under(
+        &mut self,
+        settings: &WhatIfPlan,
+        sample: Option<SampleSize>,
+        jobs: usize,
+        watch: WatchWal<'_>,
+    ) -> (WhatIf, Tally, Option<CompressionWhatIf>) {
+        let limits = sample.map(|size| self.sample_limits(size));
+        let mut sampler = limits.as_ref().map(CompressionSampler::new);
         let (watched, plan) = (self.watched(watch), self.plan());
         let mut replay = WhatIfReplay::new(settings, self.set.geometry(), self.set.major());
-        let reading = Reading { plan: &plan, keep: Keep::Heads, jobs, watched: &watched };
-        self.each_segment(&reading, SegmentTouches::new, |stretch, step| match step {
+        let reading = Reading { plan: &plan, keep: keep_of(limits.as_ref()), jobs, watched: &watched };
+        let begin = |stretch: &Stretch<'_>, index| {
+            (SegmentTouches::new(stretch, index), limits.as_ref().map(SampleLimits::segment))
+        };
+        self.each_segment(&reading, begin, |stretch, step| match step {
             RunStep::Segment(part, _) => {
-                replay.take(stretch, part.index, part.from, &part.found, &|bytes| watched.advance(bytes))
+                let (touches, images) = &mut part.found;
+                sampler.iter_mut().zip(images).for_each(|(sampler, images)| sampler.add(images));
+                replay.take(stretch, part.index, part.from, touches, &|bytes| watched.advance(bytes))
             }
             RunStep::End(end_lsn) => {
                 end_lsn.into_iter().for_each(|end_lsn| replay.end_run(end_lsn));
@@ -69,7 +83,7 @@ impl WalSource {
         for error in undecoded {
             self.findings.push(rules::PAYLOAD.problem(error.to_string()));
         }
-        (what_if, tally)
+        (what_if, tally, self.end_of_sample(sampler, jobs))
     }
 }
 
@@ -80,10 +94,8 @@ impl WalSource {
 /// When there is no such WAL, or the range is empty.
 pub fn what_if(request: &WhatIfRequest, watch: WatchWal<'_>) -> Result<WhatIfReport, InspectError> {
     let mut source = WalSource::open_watched(&request.wal, watch)?;
-    let (mut what_if, tally) = source.replay_under(&request.plan, request.wal.jobs, watch);
-    let mut compression = request.compression.and_then(|size| {
-        source.once_more(|source| source.recompress_of(size, Some(tally.fpi_count), request.wal.jobs, watch))
-    });
+    let (mut what_if, tally, mut compression) =
+        source.replay_under(&request.plan, request.compression, request.wal.jobs, watch);
     source.coverage.examined = tally.records;
     source.note_range_without_wal();
     if !source.is_whole() {

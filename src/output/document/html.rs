@@ -121,10 +121,19 @@ fn write_block(parent: &mut Markup, block: &Block, is_inside: bool) {
     }
 }
 
+/// Columns up to which a table has room between them in a window of 1,000 pixels.
+const MAX_ROOMY: usize = 8;
+
 /// It scrolls by itself where it is wider than the page.
 fn write_table(parent: &mut Markup, caption: &str, headings: &[&str], rows: &[Vec<Span>]) {
+    let class = match (rows.len() <= MAX_SHORT, headings.len() > MAX_ROOMY) {
+        (true, true) => "short dense",
+        (true, false) => "short",
+        (false, true) => "dense",
+        (false, false) => "",
+    };
     with_class(parent, "div", "wide", |wide| {
-        with_class(wide, "table", if rows.len() <= MAX_SHORT { "short" } else { "" }, |table| {
+        with_class(wide, "table", class, |table| {
             if !caption.is_empty() {
                 table.leaf("caption", &[], caption);
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as PhysicalType, ZstdLevel};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::properties::{WriterProperties, WriterPropertiesPtr};
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesPtr};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{ColumnPath, Type, TypePtr};
 use rustc_hash::FxHashMap;
@@ -50,14 +50,19 @@ impl<W: Write + Send> ParquetFile<W> {
                 Cell::Null => {}
                 Cell::Int(number) => waiting.ints.push(*number),
                 Cell::Bool(value) => waiting.bools.push(*value),
-                Cell::Text(text) => waiting.texts.push(match self.texts.get(*text) {
-                    Some(known) => known.clone(),
-                    None => {
-                        let value = ByteArray::from(*text);
-                        self.texts.insert((*text).into(), value.clone());
-                        value
-                    }
-                }),
+                Cell::Text(text) => {
+                    // Mostly that of the row before.
+                    let before = waiting.texts.last().filter(|before| before.data() == text.as_bytes());
+                    let value = match before.or_else(|| self.texts.get(*text)) {
+                        Some(known) => known.clone(),
+                        None => {
+                            let value = ByteArray::from(*text);
+                            self.texts.insert((*text).into(), value.clone());
+                            value
+                        }
+                    };
+                    waiting.texts.push(value);
+                }
             }
         }
         self.rows += 1;
@@ -126,9 +131,10 @@ fn schema(columns: &[Column]) -> Result<TypePtr, ParquetError> {
 fn properties(columns: &[Column], created_by: &str) -> WriterPropertiesPtr {
     let mut properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_created_by(created_by.to_owned());
-    // Addresses ascend: their differences are small, and a dictionary of them would not help.
-    for column in columns.iter().filter(|column| column.ascends) {
+    // Few values come twice: a dictionary would not help, and differences are small where they ascend.
+    for column in columns.iter().filter(|column| column.varies()) {
         let path = ColumnPath::from(column.name);
         properties = properties
             .set_column_dictionary_enabled(path.clone(), false)

@@ -52,6 +52,14 @@ pub struct Column {
     pub ascends: bool,
 }
 
+impl Column {
+    /// True when most values are not those of other rows.
+    #[cfg(feature = "parquet")]
+    pub(super) fn varies(&self) -> bool {
+        self.ascends || ["xid", "block", "time_us"].contains(&self.name)
+    }
+}
+
 const fn column(name: &'static str, kind: ColumnType) -> Column {
     Column { name, kind, nullable: false, ascends: false }
 }

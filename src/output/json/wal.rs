@@ -12,6 +12,8 @@ use crate::analysis::wal::group_rows::GroupRow;
 use crate::analysis::wal::hidden_redo::RedoInForce;
 use crate::analysis::wal::relation_use::IndexMethod;
 use crate::analysis::wal::walk::{Damage, DamageReason};
+use crate::cluster::names::RelationNames;
+use crate::cluster::wal::WalOrigin;
 use crate::output::relation_columns::{put_relation, relation_fields};
 use crate::output::wal_columns::{count_fields, interval_fields, put_tally};
 use crate::parsers::wal::end::EndKind;
@@ -25,15 +27,27 @@ use crate::types::{ForkNumber, RelFileLocator};
 pub type Row = Map<String, Value>;
 
 /// Lookup of names for numbers.
-pub struct Naming<'a> {
+pub(crate) struct Naming<'a> {
     /// Major of the WAL, for record types.
-    pub major: Option<Major>,
+    pub(crate) major: Option<Major>,
     /// Segment size, for file names.
-    pub segment_size: u32,
-    /// Name of a relation, where it is known.
-    pub relation: &'a dyn Fn(RelFileLocator) -> Option<String>,
-    /// Name of a database, where it is known.
-    pub database: &'a dyn Fn(u32) -> Option<String>,
+    pub(crate) segment_size: u32,
+    /// Names of relations and databases, where they were asked for.
+    names: Option<&'a RelationNames>,
+}
+
+impl<'a> Naming<'a> {
+    pub(crate) const fn new(origin: &WalOrigin, names: Option<&'a RelationNames>) -> Self {
+        Self { major: origin.major, segment_size: origin.geometry.wal_segment_size, names }
+    }
+
+    fn relation(&self, rel: RelFileLocator) -> Option<String> {
+        self.names.and_then(|names| names.full_name(rel))
+    }
+
+    fn database(&self, oid: u32) -> Option<&str> {
+        self.names.and_then(|names| names.database(oid))
+    }
 }
 
 /// Columns of a row in CSV, in order. `None`: by checkpoint.
@@ -141,7 +155,7 @@ pub(crate) fn key_row(key: &Key, naming: &Naming<'_>) -> Row {
         put("spc_oid", json!(rel.spc_oid));
         put("db_oid", json!(rel.db_oid));
         put("rel_number", json!(rel.rel_number));
-        put("relation", json!((naming.relation)(*rel)));
+        put("relation", json!(naming.relation(*rel)));
     };
     match key {
         Key::Rmgr(id) => drop(put("rmgr", json!(rmgr_name(*id).to_string()))),
@@ -161,7 +175,7 @@ pub(crate) fn key_row(key: &Key, naming: &Naming<'_>) -> Row {
         Key::Fork(fork) => drop(put("fork", json!(fork_name(*fork)))),
         Key::Database(oid) => {
             put("db_oid", json!(oid));
-            put("database", json!((naming.database)(*oid)));
+            put("database", json!(naming.database(*oid)));
         }
         Key::Tablespace(oid) => drop(put("spc_oid", json!(oid))),
         Key::Compression(method) => {
@@ -180,7 +194,7 @@ pub(crate) fn key_row(key: &Key, naming: &Naming<'_>) -> Row {
             put("redo_before_lsn", json!(hidden.map(|hidden| lsn_text(hidden.before))));
         }
         Key::Xid(xid) => drop(put("xid", json!(xid))),
-        Key::Table(rel) => drop(put("table", json!((naming.relation)(*rel).unwrap_or_else(|| rel.to_string())))),
+        Key::Table(rel) => drop(put("table", json!(naming.relation(*rel).unwrap_or_else(|| rel.to_string())))),
         Key::Kind(kind) => {
             put("kind", json!(kind.code()));
             put("access_method", json!(kind.index_method().map(IndexMethod::name)));

@@ -108,6 +108,19 @@ impl RecordHeader {
     /// `Truncated` when `buf` is shorter than [`Self::SIZE`].
     #[inline]
     pub fn decode(base: Lsn, buf: &[u8]) -> Result<Self, ParseError> {
+        // Nearly every call: without looking at each field for whether bytes are left.
+        if let Some([l0, l1, l2, l3, x0, x1, x2, x3, p0, p1, p2, p3, p4, p5, p6, p7, info, rmgr_id, _, _, crc @ ..]) =
+            buf.first_chunk::<{ Self::SIZE }>()
+        {
+            return Ok(Self {
+                tot_len: u32::from_le_bytes([*l0, *l1, *l2, *l3]),
+                xid: u32::from_le_bytes([*x0, *x1, *x2, *x3]),
+                prev: Lsn(u64::from_le_bytes([*p0, *p1, *p2, *p3, *p4, *p5, *p6, *p7])),
+                info: *info,
+                rmgr_id: *rmgr_id,
+                crc: u32::from_le_bytes(*crc),
+            });
+        }
         decode_at("XLogRecord", base.0, buf, |i| {
             let (i, tot_len) = context("xl_tot_len", le_u32).parse(i)?;
             let (i, xid) = context("xl_xid", le_u32).parse(i)?;

@@ -138,7 +138,9 @@ fn survey(
     sender.action(Action::WalRead(Arc::new(survey.clone())));
     let plan = WhatIfPlan { spacings: tried_spacings(), completion_target: None };
     let tell_what_if = tell("replaying WAL under other settings");
-    if let Some((mut what_if, _)) = source.once_more(|source| source.replay_under(&plan, request.jobs, &tell_what_if)) {
+    if let Some((mut what_if, ..)) =
+        source.once_more(|source| source.replay_under(&plan, None, request.jobs, &tell_what_if))
+    {
         if !source.is_whole() {
             what_if.mark_part();
         }

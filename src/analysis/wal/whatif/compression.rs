@@ -1,29 +1,41 @@
 //! What another setting of `wal_compression` would have stored, by compressing images again: all of them, or a sample.
 //!
-//! The sample does not depend on the number of threads, and no image is kept for it. Each image has a number that is as good
-//! as random and made of its position; those with the lowest numbers are the sample. A thread that meets an image whose
-//! number is among the lowest so far compresses it at once and keeps its sizes.
+//! The sample does not depend on the number of threads. Each image has a number that is as good as random and made of its
+//! position; those with the lowest numbers are the sample. The images of a small sample are kept as they are stored and
+//! compressed when WAL has ended, so that WAL is read once and no image is compressed in vain. A large sample is compressed
+//! as it is met, and sizes alone are kept.
 
 use std::collections::BinaryHeap;
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::analysis::in_order::in_order;
 use crate::analysis::wal::certainty::Certainty;
 use crate::analysis::wal::segment::Visitor;
 use crate::analysis::wal::tally::Tally;
 use crate::analysis::wal::unreadable::{UnreadableImage, UnreadableImages};
-use crate::parsers::image::{BlockImage, Compression, ImageDecoder};
+use crate::parsers::image::{BlockImage, Compression, ImageDecoder, ImageError};
 use crate::parsers::image_encoder::{HOLE_LENGTH_SIZE, ImageEncoder};
 use crate::parsers::wal::record::Record;
 use crate::types::{BlockNumber, Lsn};
 
 /// Images of a sample, unless another number is asked for.
-pub(crate) const DEFAULT_SAMPLE: usize = 4_000;
+pub(crate) const DEFAULT_SAMPLE: usize = 1_000;
+
+/// Images of a sample that are kept until WAL has ended; of a larger one, sizes alone.
+const MAX_KEPT: usize = DEFAULT_SAMPLE;
+
+/// Images of one segment that are kept. A sample from few segments may take all of a segment's.
+const MAX_KEPT_OF_SEGMENT: usize = 256;
+
+/// Segments up to which each may keep as many images as the sample has.
+const FEW_SEGMENTS: usize = 8;
 
 /// Most images of a sample: sizes of each are kept.
 pub(crate) const MAX_SAMPLE: usize = 1_000_000;
 
 /// Images that are kept to measure how long compression takes.
-pub(crate) const TIMED_IMAGES: usize = 256;
+pub(crate) const TIMED_IMAGES: usize = 64;
 
 const METHODS: usize = Compression::ALL.len();
 
@@ -239,54 +251,111 @@ impl<T> Lowest<T> {
     }
 }
 
-type Sampled = Result<Sizes, Box<UnreadableImage>>;
+type Measured = Result<Sizes, Box<UnreadableImage>>;
+
+/// An image of the sample.
+#[derive(Clone, Debug)]
+enum Sampled {
+    Kept(KeptImage),
+    Measured(Measured),
+}
+
+/// An image as it is stored.
+#[derive(Clone, Debug)]
+struct KeptImage {
+    /// Without its bytes.
+    image: BlockImage<'static>,
+    bytes: Box<[u8]>,
+    block: BlockNumber,
+    record_lsn: Lsn,
+}
+
+impl KeptImage {
+    fn of(image: &BlockImage<'_>, block: BlockNumber, record_lsn: Lsn) -> Self {
+        Self { image: BlockImage { bytes: &[], ..*image }, bytes: image.bytes.into(), block, record_lsn }
+    }
+
+    fn image(&self) -> BlockImage<'_> {
+        BlockImage { bytes: &self.bytes, ..self.image }
+    }
+}
+
+/// Compresses images with every method.
+#[derive(Debug)]
+struct Measure {
+    decoder: ImageDecoder,
+    encoder: ImageEncoder,
+    page: Vec<u8>,
+}
+
+impl Measure {
+    fn new(block_size: u32) -> Self {
+        let page = vec![0; usize::try_from(block_size).unwrap_or_default()];
+        Self { decoder: ImageDecoder::new(), encoder: ImageEncoder::new(), page }
+    }
+
+    /// The page without its hole.
+    fn unpack(&mut self, image: &BlockImage<'_>) -> Result<&[u8], ImageError> {
+        let length = self.decoder.unpack(image, &mut self.page)?;
+        Ok(&self.page[..length])
+    }
+
+    fn sizes(&mut self, image: &BlockImage<'_>, block: BlockNumber, record_lsn: Lsn) -> Measured {
+        let length = match self.decoder.unpack(image, &mut self.page) {
+            Ok(length) => length,
+            Err(error) => return Err(Box::new(UnreadableImage { block, record_lsn, error })),
+        };
+        let mut sizes = Sizes::of(&mut self.encoder, &self.page[..length], image.hole_length > 0);
+        // What a server stored with a method is known better than what this program makes of it.
+        if let Some(index) = Compression::ALL.iter().position(|method| image.compression() == Some(*method)) {
+            sizes.stored[index] = image.bytes.len() as u64;
+            sizes.headers[index] = if image.hole_length > 0 { HOLE_LENGTH_SIZE as u64 } else { 0 };
+        }
+        Ok(sizes)
+    }
+
+    fn measure(&mut self, sampled: Sampled) -> Measured {
+        match sampled {
+            Sampled::Kept(kept) => self.sizes(&kept.image(), kept.block, kept.record_lsn),
+            Sampled::Measured(sizes) => sizes,
+        }
+    }
+}
 
 /// Numbers from which on no image is in the sample any more, known to all threads. They only fall, so that what a thread
 /// leaves out because of them is left out in the end.
 #[derive(Debug)]
 pub(crate) struct SampleLimits {
     size: SampleSize,
+    /// Images of a segment that may be in the sample.
+    room: usize,
     block_size: u32,
     sampled: AtomicU64,
     timed: AtomicU64,
 }
 
 impl SampleLimits {
-    /// Nothing is left out yet. `block_size`: bytes of a page.
+    /// Nothing is left out yet. `block_size`: bytes of a page; `segments`: how many there are.
     #[must_use]
-    pub const fn new(size: SampleSize, block_size: u32) -> Self {
-        Self { size, block_size, sampled: AtomicU64::new(u64::MAX), timed: AtomicU64::new(u64::MAX) }
-    }
-
-    /// With a known number of images, drops those whose numbers are too high for the sample: it admits six standard
-    /// deviations more than it has room for.
-    #[must_use]
-    pub(crate) fn of(self, images: Option<u64>) -> Self {
-        let bound = |room: usize| match images.map(|images| images as f64) {
-            Some(images) if images > 0.0 => {
-                let wanted = room as f64;
-                let part = (wanted + 6.0 * wanted.sqrt() + 6.0) / images;
-                if part < 1.0 { (part * u64::MAX as f64) as u64 } else { u64::MAX }
+    pub const fn new(size: SampleSize, block_size: u32, segments: usize) -> Self {
+        let room = match size {
+            SampleSize::All => 0,
+            SampleSize::UpTo(room) if room > MAX_KEPT_OF_SEGMENT && room <= MAX_KEPT && segments > FEW_SEGMENTS => {
+                MAX_KEPT_OF_SEGMENT
             }
-            _ => u64::MAX,
+            SampleSize::UpTo(room) => room,
         };
-        if let SampleSize::UpTo(room) = self.size {
-            self.sampled.store(bound(room), Ordering::Relaxed);
-            self.timed.store(bound(TIMED_IMAGES), Ordering::Relaxed);
-        }
-        self
+        Self { size, room, block_size, sampled: AtomicU64::new(u64::MAX), timed: AtomicU64::new(u64::MAX) }
     }
 
     /// What takes the images of one segment.
     #[must_use]
     pub fn segment(&self) -> SegmentSample<'_> {
-        SegmentSample {
-            limits: self,
-            decoder: ImageDecoder::new(),
-            encoder: ImageEncoder::new(),
-            page: vec![0; usize::try_from(self.block_size).unwrap_or_default()],
-            found: Found::new(self.size),
-        }
+        SegmentSample { limits: self, measure: Measure::new(self.block_size), found: Found::new(self.room) }
+    }
+
+    const fn keeps_images(&self) -> bool {
+        matches!(self.size, SampleSize::UpTo(room) if room <= MAX_KEPT)
     }
 }
 
@@ -297,15 +366,11 @@ struct Found {
     all: Sizes,
     unreadable: UnreadableImages,
     sample: Lowest<Sampled>,
-    timed: Lowest<Vec<u8>>,
+    timed: Lowest<KeptImage>,
 }
 
 impl Found {
-    fn new(size: SampleSize) -> Self {
-        let room = match size {
-            SampleSize::All => 0,
-            SampleSize::UpTo(room) => room,
-        };
+    fn new(room: usize) -> Self {
         Self {
             written: Written { tally: Tally::default(), raw: 0, headers: 0 },
             all: Sizes { images: 0, raw: 0, stored: [0; METHODS], headers: [0; METHODS] },
@@ -328,9 +393,7 @@ impl Found {
 #[derive(Debug)]
 pub(crate) struct SegmentSample<'a> {
     limits: &'a SampleLimits,
-    decoder: ImageDecoder,
-    encoder: ImageEncoder,
-    page: Vec<u8>,
+    measure: Measure,
     found: Found,
 }
 
@@ -364,25 +427,16 @@ impl SegmentSample<'_> {
     }
 
     fn take(&mut self, number: u64, image: &BlockImage<'_>, block: BlockNumber, record_lsn: Lsn) {
-        let unpacked = self.decoder.unpack(image, &mut self.page);
-        let raw = unpacked.map(|length| &self.page[..length]);
-        if let Ok(raw) = &raw
-            && number < self.limits.timed.load(Ordering::Relaxed).min(self.found.timed.limit())
-        {
-            self.found.timed.push(Numbered { number, item: raw.to_vec() });
+        if number < self.limits.timed.load(Ordering::Relaxed).min(self.found.timed.limit()) {
+            self.found.timed.push(Numbered { number, item: KeptImage::of(image, block, record_lsn) });
         }
-        let sizes = raw.map(|raw| {
-            let mut sizes = Sizes::of(&mut self.encoder, raw, image.hole_length > 0);
-            // What a server stored with a method is known better than what this program makes of it.
-            if let Some(index) = Compression::ALL.iter().position(|method| image.compression() == Some(*method)) {
-                sizes.stored[index] = image.bytes.len() as u64;
-                sizes.headers[index] = if image.hole_length > 0 { HOLE_LENGTH_SIZE as u64 } else { 0 };
-            }
-            sizes
-        });
-        let sampled = sizes.map_err(|error| Box::new(UnreadableImage { block, record_lsn, error }));
-        match (self.limits.size, sampled) {
-            (SampleSize::UpTo(_), item) => self.found.sample.push(Numbered { number, item }),
+        if self.limits.keeps_images() {
+            let item = Sampled::Kept(KeptImage::of(image, block, record_lsn));
+            return self.found.sample.push(Numbered { number, item });
+        }
+        let sizes = self.measure.sizes(image, block, record_lsn);
+        match (self.limits.size, sizes) {
+            (SampleSize::UpTo(_), sizes) => self.found.sample.push(Numbered { number, item: Sampled::Measured(sizes) }),
             (SampleSize::All, Ok(sizes)) => self.found.all.add(&sizes),
             (SampleSize::All, Err(unreadable)) => self.found.unreadable.push(*unreadable),
         }
@@ -415,32 +469,49 @@ pub(crate) struct CompressionSampler<'a> {
 impl<'a> CompressionSampler<'a> {
     #[must_use]
     pub fn new(limits: &'a SampleLimits) -> Self {
-        Self { limits, found: Found::new(limits.size) }
+        let room = match limits.size {
+            SampleSize::All => 0,
+            SampleSize::UpTo(room) => room,
+        };
+        Self { limits, found: Found::new(room) }
     }
 
     /// Adds a segment, which is empty then. The order of segments does not matter.
     pub fn add(&mut self, segment: &mut SegmentSample<'_>) {
-        let other = std::mem::replace(&mut segment.found, Found::new(SampleSize::UpTo(0)));
+        let other = std::mem::replace(&mut segment.found, Found::new(0));
+        // What the segment had no room for is left out of the others, too.
+        self.limits.sampled.fetch_min(other.sample.limit(), Ordering::Relaxed);
         let own = &mut self.found;
         own.append(other);
         self.limits.sampled.fetch_min(own.sample.limit(), Ordering::Relaxed);
         self.limits.timed.fetch_min(own.timed.limit(), Ordering::Relaxed);
     }
 
-    /// What all settings make of the images.
+    /// Sizes of the images under all settings. Those that were kept are compressed by several threads.
     #[must_use]
-    pub fn finish(self) -> CompressionWhatIf {
+    pub fn finish(self, jobs: usize) -> CompressionWhatIf {
         let Found { written, mut all, mut unreadable, sample, timed } = self.found;
+        let limit = self.limits.sampled.load(Ordering::Relaxed);
+        let mut measure = Measure::new(self.limits.block_size);
+        let raw = |kept: Numbered<KeptImage>| measure.unpack(&kept.item.image()).ok().map(<[u8]>::to_vec);
+        let timed = timed.items.into_sorted_vec().into_iter().filter_map(raw).collect();
+        let kept = sample.items.into_sorted_vec().into_iter().take_while(|one| one.number <= limit);
+        let kept: Vec<Sampled> = kept.map(|one| one.item).collect();
+        let workers = (0..jobs.clamp(1, kept.len().max(1))).map(|_| {
+            let mut measure = Measure::new(self.limits.block_size);
+            move |sampled| measure.measure(sampled)
+        });
         let mut sampled = Vec::new();
-        for numbered in sample.items.into_sorted_vec() {
-            match numbered.item {
+        in_order(kept.into_iter(), workers.collect(), |sizes| {
+            match sizes {
                 Ok(sizes) => {
                     all.add(&sizes);
                     sampled.push(sizes);
                 }
                 Err(image) => unreadable.push(*image),
             }
-        }
+            ControlFlow::Continue(())
+        });
         let (of, before) = (written.tally.fpi_count, written.tally.combined_bytes());
         // Without images, their bytes and what compression added to headers.
         let rest = before.saturating_sub(written.tally.fpi_bytes).saturating_sub(written.headers);
@@ -475,7 +546,6 @@ impl<'a> CompressionSampler<'a> {
                 ..row(Setting::On(method), all.images, bytes_after, wal_bytes)
             });
         }
-        let timed = timed.items.into_sorted_vec().into_iter().map(|numbered| numbered.item).collect();
         CompressionWhatIf { written: written.tally, rows, unreadable, timed }
     }
 }

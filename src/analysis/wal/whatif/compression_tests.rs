@@ -41,7 +41,7 @@ fn sampler<'a>(limits: &'a SampleLimits, all: u64, taken: &[(u64, u64)]) -> Comp
     sampler.found.written = Written { tally, raw, headers: 0 };
     for (number, (raw, stored)) in (0..).zip(taken) {
         let sizes = Sizes { images: 1, raw: *raw, stored: [*stored; METHODS], headers: [2; METHODS] };
-        sampler.found.sample.push(Numbered { number, item: Ok(sizes) });
+        sampler.found.sample.push(Numbered { number, item: Sampled::Measured(Ok(sizes)) });
     }
     sampler
 }
@@ -50,8 +50,8 @@ fn sampler<'a>(limits: &'a SampleLimits, all: u64, taken: &[(u64, u64)]) -> Comp
 /// the error of the ratio is sqrt(0.5 * 20000 / 2) / 1000, times 4000 bytes.
 #[test]
 fn sample_is_carried_over_by_bytes_with_its_standard_error() {
-    let limits = SampleLimits::new(SampleSize::default(), 8192);
-    let rows = sampler(&limits, 4, &[(1000, 100), (1000, 300)]).finish().rows;
+    let limits = SampleLimits::new(SampleSize::default(), 8192, 1);
+    let rows = sampler(&limits, 4, &[(1000, 100), (1000, 300)]).finish(1).rows;
     let pglz = rows[2];
     assert_eq!(pglz.setting, Setting::On(Compression::Pglz));
     assert_eq!((pglz.bytes_before, pglz.bytes_after), (4000, 800));
@@ -68,8 +68,8 @@ fn sample_is_carried_over_by_bytes_with_its_standard_error() {
 
 #[test]
 fn all_images_are_exact_with_pglz_alone() {
-    let limits = SampleLimits::new(SampleSize::default(), 8192);
-    let rows = sampler(&limits, 2, &[(1000, 100), (3000, 300)]).finish().rows;
+    let limits = SampleLimits::new(SampleSize::default(), 8192, 1);
+    let rows = sampler(&limits, 2, &[(1000, 100), (3000, 300)]).finish(1).rows;
     let sure: Vec<_> = rows.iter().map(|row| (row.setting.code(), row.certainty, row.standard_error)).collect();
     let expected = [
         ("as_written", Certainty::Exact),

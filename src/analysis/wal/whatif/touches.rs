@@ -139,7 +139,7 @@ pub(super) enum Event {
 /// The touches of a stretch of WAL, in order.
 #[derive(Debug, Default)]
 pub(super) struct Touches {
-    /// What offsets count from.
+    /// Base of offsets.
     pub(super) base: Lsn,
     pub(super) touches: Vec<Touch>,
     /// Events with their offsets.

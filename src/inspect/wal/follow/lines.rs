@@ -5,6 +5,7 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 
+use crate::analysis::wal::bill::{RestCounter, WalRest};
 use crate::analysis::wal::certainty::Certainty;
 use crate::analysis::wal::clock::Clock;
 use crate::analysis::wal::collect::collect_run;
@@ -60,6 +61,8 @@ pub enum FollowedRow {
 #[derive(Debug)]
 pub(super) struct Lines {
     kind: Kind,
+    /// Bytes of WAL of the intervals that were given out.
+    interval_bytes: u64,
     counted: WalCounts,
     /// WAL that is missing and lies beside lines that were not given out yet.
     gaps: Vec<Range<Lsn>>,
@@ -146,9 +149,10 @@ impl Lines {
                 is_after_gap: false,
             }),
         };
-        let counted = WalCounts::default();
+        let counted = WalCounts { rest: Some(WalRest::default()), ..WalCounts::default() };
         Self {
             kind,
+            interval_bytes: 0,
             counted,
             gaps: Vec::new(),
             next: None,
@@ -175,7 +179,7 @@ impl Lines {
             Kind::Intervals(_) => {
                 let begin = |index| Counter::new(set, index, plan, &[]);
                 collect_run(stretch, jobs, watch, begin, |part| {
-                    self.take_segment(set, part);
+                    self.take_segment(set, plan, part);
                     Ok(())
                 })
             }
@@ -185,7 +189,7 @@ impl Lines {
                     stretch,
                     jobs,
                     watch,
-                    |_| BucketCounter::new(width_us, None),
+                    |_| (BucketCounter::new(width_us, None), RestCounter::new(set.geometry())),
                     |part| {
                         let begin = set.segments()[part.index].start_lsn.max(plan.start_lsn);
                         self.take_times(begin, part, set.geometry());
@@ -203,10 +207,12 @@ impl Lines {
         extent.last_end_lsn
     }
 
-    fn take_segment(&mut self, set: &WalSet, part: &mut SegmentCounts<'_>) {
+    fn take_segment(&mut self, set: &WalSet, plan: &ScanPlan, part: &mut SegmentCounts<'_>) {
+        let start = self.next.unwrap_or(set.segments()[part.index].start_lsn.max(plan.start_lsn));
         let Some(end_lsn) = self.reach(&part.extent) else { return };
         let counts = &mut part.found.counts;
-        self.counted.total.add(&counts.total());
+        self.counted.take(&counts.total(), &counts.rest);
+        self.counted.add_stretch(start, end_lsn, set.geometry());
         self.undecoded.extend(counts.undecoded.take());
         // Numbers of segments stay what they are from round to round.
         let number = number_of(set, part.index);
@@ -226,14 +232,15 @@ impl Lines {
         }
     }
 
-    fn take_times(&mut self, begin: Lsn, part: &mut SegmentRead<BucketCounter>, geometry: Geometry) {
+    fn take_times(&mut self, begin: Lsn, part: &mut SegmentRead<(BucketCounter, RestCounter)>, geometry: Geometry) {
         let start = self.next.unwrap_or(begin);
         let Some(end_lsn) = self.reach(&part.extent) else { return };
-        self.counted.total.add(&part.found.tally);
+        let (counter, rest) = &mut part.found;
+        self.counted.take(&counter.tally, &rest.rest);
         self.counted.add_stretch(start, end_lsn, geometry);
-        self.undecoded.extend(part.found.undecoded.0.take());
+        self.undecoded.extend(counter.undecoded.0.take());
         if let Kind::Buckets(buckets) = &mut self.kind {
-            buckets.push(&mut part.found);
+            buckets.push(counter);
         }
     }
 
@@ -293,7 +300,7 @@ impl Lines {
     }
 
     fn line(&mut self, interval: Interval) -> FollowedLine {
-        self.counted.wal_bytes = self.counted.wal_bytes.saturating_add(interval.wal_bytes());
+        self.interval_bytes = self.interval_bytes.saturating_add(interval.wal_bytes());
         let is_beside = |gap: &Range<Lsn>| interval.end_lsn >= gap.start && interval.start_lsn <= gap.end;
         let certainty = if self.gaps.iter().any(is_beside) { Certainty::AtLeast } else { Certainty::Exact };
         FollowedLine { row: FollowedRow::Interval(Box::new(interval)), certainty, is_over: true }
@@ -306,7 +313,9 @@ impl Lines {
             Kind::Intervals(fold) => {
                 let Folded { intervals, clock, times, since_redo } = fold.finish();
                 (self.counted.times, self.counted.since_redo) = (times, since_redo);
-                (intervals.into_iter().map(|interval| self.line(interval)).collect(), clock)
+                let lines = intervals.into_iter().map(|interval| self.line(interval)).collect();
+                self.counted.lie_in(self.interval_bytes);
+                (lines, clock)
             }
             Kind::Buckets(buckets) => (lines_of(buckets.open), buckets.clock),
         };
