@@ -362,9 +362,9 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
         ))
         .with(format!("pg_dwbinspect check --wal ARCHIVE --donor BACKUP {dir}")),
         NextStep::GetPast { relations } => get_past(relations),
-        NextStep::CopyFirst => {
-            Words::new("Copy the data directory before you start the server: recovery may stop midway.")
-        }
+        NextStep::CopyFirst => Words::new(
+            "Copy the data directory before anything else: recovery may stop midway, and nothing takes back what it wrote.",
+        ),
         NextStep::Rebuild { kind, relations } => rebuild(*kind, relations, context),
         NextStep::Salvage { kind, relations } => salvage(*kind, relations, context),
         NextStep::BlankMapsOfReplay { pages } => Words::new(format!(

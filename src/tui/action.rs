@@ -122,6 +122,12 @@ pub enum Command {
     Narrower,
     /// All WAL in the window, or one interval.
     WholeWindow,
+    /// Draw only the window.
+    Zoom,
+    /// Draw WAL by time or by address.
+    Axis,
+    /// The next scale of the chart.
+    Scale,
     /// Take the last repair back.
     Undo,
     /// Show the pages of the selected relation.
@@ -130,6 +136,8 @@ pub enum Command {
     CloseGroup,
     /// Begin or end guided mode.
     Guide,
+    /// Tick the selected step, or take that back.
+    Tick,
 }
 
 /// Something that happened.

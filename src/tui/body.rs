@@ -1,6 +1,7 @@
 //! The area between the tabs and the bottom lines: lines that stay, a list of which only visible lines are made, and
 //! lines below. The widgets that all views share.
 
+use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 
 use super::facts::Progress;
@@ -116,7 +117,7 @@ pub(super) fn highlight(look: Look, is_selected: bool, line: Line<'static>) -> L
     let Line { style, spans, .. } = line;
     Line::from_iter(spans.into_iter().map(|span| {
         let own = style.patch(span.style);
-        span.style(own.patch(look.selected_line()))
+        span.style(look.selected_line().patch(own).remove_modifier(Modifier::DIM))
     }))
 }
 

@@ -23,7 +23,7 @@ use crate::output::wal_columns::{interval_row, put_tally};
 pub fn json_text(state: &State) -> String {
     let survey = state.survey();
     let items = match state.view {
-        View::Triage | View::Findings => match survey {
+        View::Triage | View::Findings | View::Steps => match survey {
             Some(survey) => return check_document(state, survey),
             None => json!({}),
         },

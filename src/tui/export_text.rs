@@ -49,7 +49,7 @@ fn write_view(out: &mut dyn Write, state: &State) -> io::Result<()> {
             None => not_read(out),
         },
         (_, None) => not_read(out),
-        (View::Triage | View::Findings, Some(survey)) => write_check(out, state, survey),
+        (View::Triage | View::Findings | View::Steps, Some(survey)) => write_check(out, state, survey),
         (View::Batches, Some(survey)) => {
             let (set, name) = (&survey.examined.source.set, |rel| survey.examined.relation_name(rel));
             let rows: Vec<BatchJson> =

@@ -43,14 +43,17 @@ const FILTERED: &[View] =
 const SCROLLED: &[View] =
     &[View::Triage, View::Findings, View::Slots, View::Page, View::Wal, View::Plan, View::Apply, View::Undo];
 
-const OPENING: &[View] = &[View::Triage, View::Batches, View::Slots, View::Page, View::Wal];
+const OPENING: &[View] = &[View::Triage, View::Steps, View::Batches, View::Slots, View::Page, View::Wal];
+
+const STEPS: &[View] = &[View::Triage, View::Steps, View::Findings, View::Batches, View::Plan, View::Apply, View::Undo];
 
 const SIDEWAYS: &[View] = &[View::Page, View::Wal];
 
 const FINDING: &[View] = &[View::Triage, View::Slots, View::Page];
 
 /// Views of a cluster, not of WAL alone.
-const CLUSTER: &[View] = &[View::Triage, View::Findings, View::Batches, View::Slots, View::Page, View::Plan];
+const CLUSTER: &[View] =
+    &[View::Triage, View::Steps, View::Findings, View::Batches, View::Slots, View::Page, View::Plan];
 
 /// Every key.
 pub const KEYS: &[Binding] = &[
@@ -148,6 +151,9 @@ pub const KEYS: &[Binding] = &[
     ),
     bind(&[char_key('-')], Command::Narrower, &[View::Wal], "-", "make it half as wide", "narrower"),
     bind(&[char_key('w')], Command::WholeWindow, &[View::Wal], "w", "all WAL in the window, or the interval", "all"),
+    bind(&[char_key('z')], Command::Zoom, &[View::Wal], "z", "draw only the window; esc goes back", "zoom"),
+    bind(&[char_key('t')], Command::Axis, &[View::Wal], "t", "draw by time or by address", "time"),
+    bind(&[char_key('s')], Command::Scale, &[View::Wal], "s", "scale of the chart: square root, linear, log", "scale"),
     bind(
         &[char_key('i')],
         Command::NextImage,
@@ -184,7 +190,16 @@ pub const KEYS: &[Binding] = &[
         "next match or damaged page; in Page: next difference",
         "next",
     ),
-    bind(&[char_key('N')], Command::PreviousMatch, FINDING, "N", "the previous one", ""),
+    bind(&[char_key('N')], Command::PreviousMatch, &[View::Slots, View::Page], "N", "the previous one", ""),
+    bind(
+        &[char_key('N')],
+        Command::Show(View::Steps),
+        STEPS,
+        "N",
+        "next steps with their commands, ticked as they are done",
+        "steps",
+    ),
+    bind(&[char_key(' ')], Command::Tick, &[View::Steps], "space", "tick the step, or take that back", "tick"),
     bind(
         &[Key::Plain(KeyCode::Right), char_key('l')],
         Command::OpenGroup,
@@ -270,7 +285,14 @@ pub const KEYS: &[Binding] = &[
     ),
     bind(&[char_key('y')], Command::Copy, &[], "y", "copy the command that shows the same", "copy"),
     bind(&[char_key('e')], Command::Export, &[], "e", "export this view to new files, as text and JSON", "export"),
-    bind(&[char_key('g')], Command::GoTo, &[], "g", "go to a block, slot or LSN: 5/1259:7, slot 123", "go to"),
+    bind(
+        &[char_key('g')],
+        Command::GoTo,
+        &[],
+        "g",
+        "go to a page, slot or LSN: paste a line of the server log, or type relation:block, (7,3), slot 123",
+        "go to",
+    ),
     bind(&[char_key('b')], Command::Bookmark, &[], "b", "keep the selected line", ""),
     bind(&[char_key('\'')], Command::Bookmarks, &[], "'", "go to one that was kept", ""),
     bind(&[char_key(':')], Command::Palette, &[], ":", "pick a command by letters of its words", ""),
@@ -410,7 +432,7 @@ mod tests {
 
     #[test]
     fn no_key_means_two_things_in_one_view() {
-        for view in View::ALL.into_iter().chain([View::Findings, View::Apply, View::Undo]) {
+        for view in View::ALL.into_iter().chain([View::Findings, View::Steps, View::Apply, View::Undo]) {
             let mut seen = Vec::new();
             for binding in KEYS.iter().filter(|binding| binding.applies(view, &View::ALL)) {
                 for key in binding.keys {

@@ -3,11 +3,13 @@
 use super::action::Command;
 use super::keymap::{Binding, KEYS};
 use super::state::{PromptKind, State};
+use crate::types::RelFileLocator;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     Command(Command),
     Bookmark(usize),
+    Relation(RelFileLocator),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +31,13 @@ pub fn items(state: &State) -> Option<Vec<Item>> {
         PromptKind::Bookmarks => {
             let names = state.bookmarks.iter().map(|one| format!("{}, in {}", one.name, one.view.name()));
             Some(bookmarks(names, &prompt.text))
+        }
+        PromptKind::Relation => {
+            let item = |(rel, name): &(RelFileLocator, String)| {
+                let item = Item { key: String::new(), words: name.clone(), choice: Choice::Relation(*rel) };
+                Some((rank(&prompt.text, name)?, item))
+            };
+            Some(best(state.candidates.iter().filter_map(item).collect()))
         }
         PromptKind::Search
         | PromptKind::Apply

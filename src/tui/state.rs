@@ -2,12 +2,13 @@
 
 mod wal;
 
-pub use wal::{WalLevel, WalState};
+pub use wal::{Scale, WalLevel, WalState};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::checklist::ChecklistState;
 use super::damage_map::{DamageMap, MapOrder};
 use super::facts::{
     AppliedSheet, BeforeSheet, FoundPage, PageSheet, PlanSheet, Progress, Survey, UndoSheet, UndoneSheet,
@@ -16,16 +17,20 @@ use super::list_filter::ListFilter;
 use super::look::Look;
 use super::outdated::Outdated;
 use super::query::Query;
+use super::view;
 pub use super::views::{Column, PagePart, View};
 use crate::analysis::cluster_condition::ClusterCondition;
 use crate::output::report::crash::Pressed;
 use crate::repair::blocker::Overrides;
-use crate::types::PageId;
+use crate::types::{ForkNumber, PageId, RelFileLocator};
 
 /// Columns from which on the detail of the selected line is beside the list.
 const DETAIL_FROM: usize = 140;
 
 const DIVIDER: usize = 3;
+
+/// Least columns of the detail next to a list that has all that it can use.
+const LEAST_DETAIL: usize = 52;
 
 /// Keys that are kept for the crash report.
 const MAX_PRESSED: usize = 2000;
@@ -43,6 +48,8 @@ pub enum PromptKind {
     Palette,
     /// Letters of a bookmark.
     Bookmarks,
+    /// Letters of one of several relations.
+    Relation,
     /// Where the journal goes.
     Journal,
     /// The flag to allow something.
@@ -303,6 +310,8 @@ pub struct State {
     pub cluster: ClusterState,
     /// Damaged pages.
     pub triage: TriageState,
+    /// Next steps.
+    pub checklist: ChecklistState,
     /// Batches of the double write buffer.
     pub batches: BatchesState,
     /// Slots of the double write buffer.
@@ -319,6 +328,10 @@ pub struct State {
     pub trail: Vec<View>,
     /// Bookmarks.
     pub bookmarks: Vec<Bookmark>,
+    /// Relations to pick from, with their names.
+    pub candidates: Vec<(RelFileLocator, String)>,
+    /// Fork and block of the one that is picked.
+    pub wanted_page: (ForkNumber, Option<u32>),
     /// Line that is selected in the list to pick from.
     pub picked: usize,
     /// The steps and the next key stand above the status line.
@@ -347,6 +360,7 @@ impl State {
             pressed: Vec::new(),
             cluster: ClusterState::default(),
             triage: TriageState::default(),
+            checklist: ChecklistState::default(),
             batches: BatchesState::default(),
             slots: SlotsState::default(),
             page: PageState::new(view),
@@ -355,6 +369,8 @@ impl State {
             is_leaving: false,
             trail: Vec::new(),
             bookmarks: Vec::new(),
+            candidates: Vec::new(),
+            wanted_page: (ForkNumber::Main, None),
             picked: 0,
             is_guided,
             list_filter: ListFilter::default(),
@@ -393,6 +409,13 @@ impl State {
         let has_detail = self.view.has_detail() && (!is_page || (self.page.part.is_list() && !self.page.is_open));
         match self.view {
             _ if self.columns() < DETAIL_FROM || !has_detail => 0,
+            // The strip of blocks has all that it can use before.
+            View::Triage => {
+                let list =
+                    view::damage_map::FIXED + view::damage_map::STRIP + self.triage.map.name_columns.clamp(26, 40);
+                let detail = self.columns().saturating_sub(list + DIVIDER);
+                if detail < LEAST_DETAIL { 0 } else { detail }
+            }
             // A slot has many columns of its own.
             View::Slots => self.columns() * 3 / 10,
             _ => self.columns() * 9 / 20,
@@ -418,7 +441,7 @@ impl State {
                 survey.slots().get(*index)?.page
             }
             View::Page => self.page.wanted.filter(|_| self.page.sheet.is_some()),
-            View::Batches | View::Wal | View::Findings | View::Plan | View::Apply | View::Undo => None,
+            View::Batches | View::Wal | View::Findings | View::Steps | View::Plan | View::Apply | View::Undo => None,
         }
     }
 

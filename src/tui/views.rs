@@ -17,6 +17,8 @@ pub enum View {
     Plan,
     /// Every finding, one by one: no tab, opened from the triage.
     Findings,
+    /// Next steps, ticked as they are done: no tab, opened with a key.
+    Steps,
     /// The last check before a plan is applied: no tab, opened from the plan.
     Apply,
     /// The last look before a repair is taken back: no tab, opened from the plan.
@@ -43,6 +45,7 @@ impl View {
             Self::Wal => "WAL",
             Self::Plan => "Plan",
             Self::Findings => "Findings",
+            Self::Steps => "Steps",
             Self::Apply => "Apply",
             Self::Undo => "Undo",
         }
@@ -50,7 +53,7 @@ impl View {
 
     pub(crate) const fn tab(self) -> Self {
         match self {
-            Self::Findings => Self::Triage,
+            Self::Findings | Self::Steps => Self::Triage,
             Self::Apply | Self::Undo => Self::Plan,
             view => view,
         }

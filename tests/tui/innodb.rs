@@ -12,7 +12,7 @@ use pgforensics::tui::backend::innodb::InnodbBackend;
 use pgforensics::tui::innodb::{
     INNODB_KEYS, InnodbAction as Action, InnodbEffect as Effect, InnodbState as State, InnodbSurvey, InnodbView as View,
 };
-use pgforensics::tui::look::{Look, Theme};
+use pgforensics::tui::look::{Colours, Look, Theme};
 use pgforensics::tui::outdated::Outdated;
 use pgforensics::tui::run::{Happened, Model};
 use pgforensics::tui::worker::{ActionSender, Backend, Event};
@@ -172,7 +172,7 @@ fn damaged_pages_are_listed_first_and_open_as_page_prints_them() {
 
 #[test]
 fn ascii_means_ascii_and_no_colours_none() {
-    let plain = Look { colour: false, theme: Theme::Dark, ascii: true };
+    let plain = Look { colours: Colours::None, theme: Theme::Dark, ascii: true };
     let mut driven = Driven::open(&data_dir("mariadb1011"), plain, (200, 60));
     for (name, keys) in WALK {
         let buffer = driven.keys(keys).buffer();

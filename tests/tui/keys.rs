@@ -223,8 +223,9 @@ fn every_key_does_what_the_table_says() {
 fn keys_that_ask_for_something_outside() {
     let mut driven = Driven::of("checkpoint", SMALL);
     for (keys, effect) in [
-        (&["y"][..], Effect::Copy("pg_dwbinspect check --explain checkpoint".to_owned())),
-        (&["j", "enter", "y"], Effect::Copy("pg_dwbinspect page checkpoint base/5/1259 0".to_owned())),
+        (&["y"][..], Effect::Copy("pg_dwbinspect repair checkpoint".to_owned())),
+        (&["F", "y"], Effect::Copy("pg_dwbinspect check --explain checkpoint".to_owned())),
+        (&["1", "j", "enter", "y"], Effect::Copy("pg_dwbinspect page checkpoint base/5/1259 0".to_owned())),
         (&["2", "y"], Effect::Copy("pg_dwbinspect batches checkpoint".to_owned())),
         (&["3", "y"], Effect::Copy("pg_dwbinspect dump checkpoint".to_owned())),
         (

@@ -153,7 +153,7 @@ fn open_look_around_save_a_plan_and_leave() {
     session.send("w");
     session.see("plan saved");
     session.send("y");
-    session.see("copied: pg_dwbinspect repair");
+    session.see("sent to the clipboard of the terminal: pg_dwbinspect repair");
     // First the screen that is drawn on: what is drawn beyond its edge is lost.
     session.screen.lock().expect("screen").screen_mut().set_size(cells(45), cells(140));
     session.master.resize(PtySize { rows: 45, cols: 140, pixel_width: 0, pixel_height: 0 }).expect("resize");

@@ -429,7 +429,8 @@ pub fn next_steps(
         steps.push(NextStep::GetPast { relations: in_the_way });
     }
     if matches!(outlook.start, Start::MayStop { .. }) {
-        steps.push(NextStep::CopyFirst);
+        // Nothing takes back what recovery writes.
+        steps.insert(0, NextStep::CopyFirst);
     }
     let (mut rebuilt, mut lost): (BTreeMap<Rebuilt, Vec<Affected>>, BTreeMap<Lost, Vec<Affected>>) = Default::default();
     for one in affected {

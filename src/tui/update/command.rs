@@ -4,6 +4,7 @@ use super::lists::{find, order_slots, reverse_slots};
 use super::navigate::{back, clamp, move_by, open, show, sideways, step_part, step_view};
 use super::{before, begin, goto, page, repair, ring, triage, undo, wal};
 use crate::tui::action::{Command, Effect};
+use crate::tui::checklist;
 use crate::tui::command_line::{NO_COMMAND, command_line, differs};
 use crate::tui::export::json_text;
 use crate::tui::export_text::whole_text;
@@ -123,13 +124,14 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
         }
         Command::Reverse => reverse_slots(state),
         Command::Mark => repair::mark(state),
+        Command::Tick => checklist::tick(state),
         Command::Copy => {
             let text = command_line(state);
             match differs(state) {
                 Some(why) if why.starts_with(NO_COMMAND) => state.warn(why),
                 other => {
                     let note = other.map_or_else(String::new, |why| format!(" ({why})"));
-                    state.tell(format!("copied{note}: {text}"));
+                    state.tell(format!("sent to the clipboard of the terminal{note}: {text}"));
                     return vec![Effect::Copy(text)];
                 }
             }
@@ -176,6 +178,9 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
         Command::Wider => wal::resize_window(state, true),
         Command::Narrower => wal::resize_window(state, false),
         Command::WholeWindow => wal::whole_window(state),
+        Command::Zoom => wal::zoom(state),
+        Command::Axis => wal::switch_axis(state),
+        Command::Scale => state.wal.scale = state.wal.scale.next(),
     }
     Vec::new()
 }

@@ -16,10 +16,12 @@ mod wal;
 use std::sync::Arc;
 
 use super::action::{Action, Effect};
+use super::checklist;
 use super::facts::Survey;
 use super::keymap::idle_words;
 use super::picker::{self, Choice};
 use super::state::{PromptKind, State, View};
+use super::view::start_words;
 pub use before::apply_word;
 use lists::{order_slots, search};
 use navigate::{clamp, click, move_by};
@@ -153,7 +155,7 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
 
 /// A list is filtered while something is typed.
 fn typed(state: &mut State) {
-    state.picked = 0;
+    (state.picked, state.message) = (0, None);
     let is_search = state.prompt.as_ref().is_some_and(|prompt| prompt.kind == PromptKind::Search);
     match state.view {
         View::Slots if is_search => lists::filter_slots(state),
@@ -212,6 +214,10 @@ fn surveyed(state: &mut State, survey: Arc<Survey>) -> Vec<Effect> {
     state.batches.cursor = state.batches.cursor.min(survey.ring.count().saturating_sub(1));
     state.batches.played = None;
     state.slots.batch = None;
+    if state.survey().is_some() {
+        state.tell(format!("checked again: {}", start_words(&survey)));
+    }
+    checklist::checked_again(state, &survey);
     state.cluster.survey = Some(survey);
     state.triage.found.clear();
     triage::list(state);
@@ -243,14 +249,23 @@ fn enter(state: &mut State) -> Vec<Effect> {
             search(state, &prompt.text);
             Vec::new()
         }
-        PromptKind::GoTo => goto::go_to(state, &prompt.text),
-        PromptKind::Palette | PromptKind::Bookmarks => {
+        PromptKind::GoTo => {
+            state.message = None;
+            let effects = goto::go_to(state, &prompt.text);
+            // What was refused can be changed.
+            if state.message.as_ref().is_some_and(|message| message.is_bad) {
+                state.prompt = Some(prompt);
+            }
+            effects
+        }
+        PromptKind::Palette | PromptKind::Bookmarks | PromptKind::Relation => {
             state.prompt = Some(prompt);
             let picked = picker::items(state).and_then(|items| items.into_iter().nth(state.picked));
             state.prompt = None;
             match picked.map(|item| item.choice) {
                 Some(Choice::Command(command)) => command::press(state, command),
                 Some(Choice::Bookmark(at)) => goto::go_to_bookmark(state, at),
+                Some(Choice::Relation(rel)) => goto::go_to_relation(state, rel),
                 None => Vec::new(),
             }
         }

@@ -3,6 +3,7 @@
 use super::lists::order_slots;
 use super::{filter, page, triage, wal};
 use crate::tui::action::Effect;
+use crate::tui::checklist::tasks;
 use crate::tui::finding_list::finding_lines;
 use crate::tui::list_moves::moved;
 use crate::tui::picker;
@@ -31,7 +32,7 @@ pub(super) fn back(state: &mut State) {
     } else if state.view == View::Page && state.page.is_open {
         state.page.is_open = false;
     } else if filter::clear(state) {
-    } else if matches!(state.view, View::Findings | View::Apply | View::Undo) {
+    } else if matches!(state.view, View::Findings | View::Steps | View::Apply | View::Undo) {
         state.view = state.view.tab();
     } else if state.view == View::Page {
         state.view = state.page.came_from;
@@ -93,6 +94,16 @@ pub(super) fn open(state: &mut State) -> Vec<Effect> {
     if state.view == View::Page && state.page.sheet.is_some() {
         page::open_line(state);
         return Vec::new();
+    }
+    if state.view == View::Steps {
+        let task = tasks(state).into_iter().nth(state.checklist.selected);
+        return match task.as_ref().and_then(|task| task.view) {
+            Some((view, ..)) => show(state, view),
+            None => {
+                state.tell("this is done outside: y copies its command, space ticks it");
+                Vec::new()
+            }
+        };
     }
     if state.view == View::Wal {
         return wal::open(state).map_or_else(Vec::new, |page| open_page(state, page));
@@ -173,6 +184,7 @@ pub(super) fn move_by(state: &mut State, by: isize) {
             let count = state.survey().map_or(0, |survey| finding_lines(survey).len());
             state.triage.finding = moved(state.triage.finding, by, count);
         }
+        View::Steps => state.checklist.selected = moved(state.checklist.selected, by, tasks(state).len()),
         View::Batches => {
             let count = state.survey().map_or(0, |survey| survey.batches.len());
             let selected = moved(state.batches.selected, by, count);
@@ -241,7 +253,7 @@ pub(super) fn click(state: &mut State, column: u16, row: u16) -> Vec<Effect> {
         View::Slots => &mut state.slots.selected,
         View::Page if state.page.part == PagePart::Rows => &mut state.page.row,
         View::Page if state.page.part == PagePart::Wal => &mut state.page.record,
-        View::Page | View::Wal | View::Plan | View::Apply | View::Undo => return Vec::new(),
+        View::Page | View::Wal | View::Plan | View::Steps | View::Apply | View::Undo => return Vec::new(),
     };
     // A second press on the same line opens it.
     let again = *selected == at;

@@ -22,6 +22,7 @@ pub(super) fn read(state: &mut State, survey: Arc<WalSurvey>) {
     wal.selected = wal.selected.min(survey.intervals.len().saturating_sub(1));
     if is_new {
         (wal.window, wal.stretch) = (None, None);
+        wal.zoom.clear();
         wal.level = WalLevel::Timeline;
         (wal.lists, wal.asked_list, wal.asked_record) = (Vec::new(), None, None);
     }
@@ -49,6 +50,10 @@ fn set_window(state: &mut State, cells: Range<usize>) {
     let Some((survey, timeline)) = known(state) else { return };
     if state.wal.window.as_ref().is_some_and(|window| window.cells == cells) {
         return;
+    }
+    let is_outside = |zoom: &Range<usize>| cells.start < zoom.start || cells.end > zoom.end;
+    while state.wal.zoom.last().is_some_and(is_outside) {
+        state.wal.zoom.pop();
     }
     let whole = survey.whole.as_ref().filter(|whole| whole.cells == cells);
     state.wal.window = Some(whole.map_or_else(|| Arc::new(WindowSheet::of(&survey, &timeline, cells)), Arc::clone));
@@ -85,6 +90,26 @@ pub(super) fn resize_window(state: &mut State, is_wider: bool) {
 pub(super) fn whole_window(state: &mut State) {
     let Some((cells, count)) = window_of(state) else { return };
     if cells == (0..count) { take_interval(state) } else { set_window(state, 0..count) }
+}
+
+/// Draws only the window.
+pub(super) fn zoom(state: &mut State) {
+    let Some((cells, count)) = window_of(state) else { return };
+    let drawn = state.wal.zoom.last().cloned().unwrap_or(0..count);
+    if state.wal.level != WalLevel::Timeline {
+        state.tell("esc, then z zooms into the window");
+    } else if cells.is_empty() || cells == drawn {
+        state.tell("the window is all that is drawn: - makes it narrower");
+    } else {
+        state.wal.zoom.push(cells);
+    }
+}
+
+/// Draws by time, or by address.
+pub(super) fn switch_axis(state: &mut State) {
+    state.wal.by_address = !state.wal.by_address;
+    let by = if state.wal.by_address { "by address: the share of images" } else { "by time, where records tell it" };
+    state.tell(by);
 }
 
 fn window_of(state: &mut State) -> Option<(Range<usize>, usize)> {
@@ -207,7 +232,7 @@ pub(super) fn open(state: &mut State) -> Option<PageId> {
 /// Goes one level up; false at the top.
 pub(super) fn back(state: &mut State) -> bool {
     state.wal.level = match state.wal.level {
-        WalLevel::Timeline => return false,
+        WalLevel::Timeline => return state.wal.zoom.pop().is_some(),
         WalLevel::Stretches => WalLevel::Timeline,
         WalLevel::Records => WalLevel::Stretches,
         WalLevel::Record => WalLevel::Records,

@@ -4,7 +4,7 @@
 
 mod batches;
 mod before;
-mod damage_map;
+pub(super) mod damage_map;
 mod findings;
 mod help;
 mod page;
@@ -15,6 +15,7 @@ mod picker;
 mod plan;
 mod ring;
 mod slots;
+mod steps;
 mod triage;
 mod triage_detail;
 mod undo;
@@ -75,6 +76,7 @@ fn whole_body(state: &State) -> Body<'_> {
     match state.view {
         View::Triage => triage::body(state),
         View::Findings => findings::body(state),
+        View::Steps => steps::body(state),
         View::Batches => batches::body(state),
         View::Slots => slots::body(state),
         View::Page => page::body(state),
@@ -181,7 +183,8 @@ fn status_words(state: &State, width: usize) -> Line<'static> {
             PromptKind::Apply if state.plan.sheet.as_ref().is_some_and(|sheet| sheet.may_lose()) => {
                 "changes may be lost! type apply unproven, then enter: "
             }
-            PromptKind::GoTo => "go to (5/1259:7, name:7, slot 123, 0/1F00000): ",
+            PromptKind::GoTo => "go to (a log line, relation:block, slot 123, LSN): ",
+            PromptKind::Relation => "relation: ",
             PromptKind::Palette => "command: ",
             PromptKind::Bookmarks => "kept: ",
             PromptKind::Apply => "write these pages? type apply, then enter: ",
@@ -191,11 +194,20 @@ fn status_words(state: &State, width: usize) -> Line<'static> {
             PromptKind::Search => matches(state, text),
             _ => String::new(),
         };
+        let refused = state.message.as_ref().filter(|message| message.is_bad && *kind == PromptKind::GoTo);
+        let (lead, told, style) = match refused {
+            Some(message) => ("go to: ", format!("  {}", message.words), look.bad()),
+            None => (lead, told, look.faint()),
+        };
+        // The end of a long text is where it goes on.
+        let room = width.saturating_sub(columns(lead) + 1 + columns(&told).min(width / 2));
+        let text = look.fit_end(text, columns(&look.plain(text)).min(room));
+        let rest = width.saturating_sub(columns(lead) + columns(&text) + 1);
         return Line::from(vec![
             Span::styled(lead, look.heading()),
-            Span::raw(look.cut(text, width.saturating_sub(columns(lead) + 1))),
+            Span::raw(text),
             Span::styled(" ", look.selected()),
-            Span::styled(look.cut(&told, width.saturating_sub(columns(lead) + columns(text) + 1)), look.faint()),
+            Span::styled(look.cut(&told, rest), style),
         ]);
     }
     if let Some(progress) =
