@@ -128,6 +128,8 @@ pub enum Command {
     Axis,
     /// The next scale of the chart.
     Scale,
+    /// Read WAL as it is written, or stop that.
+    Follow,
     /// Take the last repair back.
     Undo,
     /// Show the pages of the selected relation.

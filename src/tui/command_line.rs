@@ -26,7 +26,7 @@ pub fn command_line(state: &State) -> String {
     let path = quoted(&state.subject.path);
     let all = &state.subject.arguments;
     match state.view {
-        View::Triage | View::Findings | View::Steps => {
+        View::Triage | View::Findings | View::Steps | View::Map => {
             let of_step = match state.view {
                 View::Triage => next_task(state).map(|(_, task)| task),
                 View::Steps => tasks(state).into_iter().nth(state.checklist.selected),
@@ -51,7 +51,9 @@ pub fn command_line(state: &State) -> String {
             }
             None => format!("{program} check --all {all}"),
         },
-        View::Wal => wal_command(state),
+        View::Wal | View::Relations => wal_command(state),
+        View::Causes => wal_command(state).replace("--by relation", "--by cause"),
+        View::WhatIf => format!("{WALFPI} advise {}", state.subject.wal_arguments),
         View::Undo => match state.journal_in_force() {
             Some(journal) => undo_command(state, journal),
             None => format!("{program} undo {path} JOURNAL_DIR"),

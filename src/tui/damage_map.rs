@@ -282,10 +282,15 @@ impl StripCell {
 /// A fork with so many blocks in so many parts.
 #[must_use]
 pub fn strip(pages: &[MapPage], group: &Group, blocks: u64, cells: usize) -> Vec<StripCell> {
+    strip_of(group.pages.iter().filter_map(|at| pages.get(*at)).copied(), blocks, cells)
+}
+
+/// Some damaged pages of a fork with so many blocks in so many parts.
+pub(super) fn strip_of(pages: impl Iterator<Item = MapPage>, blocks: u64, cells: usize) -> Vec<StripCell> {
     let end = |at: usize| (at as u64 * blocks).div_ceil(cells.max(1) as u64);
     let cell = |at| StripCell { blocks: end(at + 1) - end(at), ..StripCell::default() };
     let mut strip: Vec<StripCell> = (0..cells).map(cell).collect();
-    for one in group.pages.iter().filter_map(|at| pages.get(*at)) {
+    for one in pages {
         let at = u64::from(one.page.block) * cells as u64 / blocks.max(1);
         if let Some(cell) = usize::try_from(at).ok().and_then(|at| strip.get_mut(at)) {
             cell.damaged += 1;

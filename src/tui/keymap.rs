@@ -43,17 +43,27 @@ const FILTERED: &[View] =
 const SCROLLED: &[View] =
     &[View::Triage, View::Findings, View::Slots, View::Page, View::Wal, View::Plan, View::Apply, View::Undo];
 
-const OPENING: &[View] = &[View::Triage, View::Steps, View::Batches, View::Slots, View::Page, View::Wal];
+const OPENING: &[View] = &[View::Map, View::Triage, View::Steps, View::Batches, View::Slots, View::Page, View::Wal];
 
-const STEPS: &[View] = &[View::Triage, View::Steps, View::Findings, View::Batches, View::Plan, View::Apply, View::Undo];
+const STEPS: &[View] = &[
+    View::Map,
+    View::Wal,
+    View::Triage,
+    View::Steps,
+    View::Findings,
+    View::Batches,
+    View::Plan,
+    View::Apply,
+    View::Undo,
+];
 
-const SIDEWAYS: &[View] = &[View::Page, View::Wal];
+const SIDEWAYS: &[View] = &[View::Map, View::Page, View::Wal];
 
 const FINDING: &[View] = &[View::Triage, View::Slots, View::Page];
 
 /// Views of a cluster, not of WAL alone.
 const CLUSTER: &[View] =
-    &[View::Triage, View::Steps, View::Findings, View::Batches, View::Slots, View::Page, View::Plan];
+    &[View::Map, View::Triage, View::Steps, View::Findings, View::Batches, View::Slots, View::Page, View::Plan];
 
 /// Every key.
 pub const KEYS: &[Binding] = &[
@@ -67,6 +77,14 @@ pub const KEYS: &[Binding] = &[
     bind(&[char_key('4')], Command::Show(View::Page), &[], "4", "Page: one page and its images", ""),
     bind(&[char_key('5')], Command::Show(View::Wal), &[], "5", "WAL: full-page images", ""),
     bind(&[char_key('6')], Command::Show(View::Plan), &[], "6", "Plan: what a repair would do", ""),
+    bind(
+        &[char_key('7'), char_key('M')],
+        Command::Show(View::Map),
+        &[],
+        "7, M",
+        "Map: every relation of the cluster",
+        "",
+    ),
     bind(
         &[Key::Plain(KeyCode::Enter)],
         Command::Open,
@@ -151,6 +169,17 @@ pub const KEYS: &[Binding] = &[
     ),
     bind(&[char_key('-')], Command::Narrower, &[View::Wal], "-", "make it half as wide", "narrower"),
     bind(&[char_key('w')], Command::WholeWindow, &[View::Wal], "w", "all WAL in the window, or the interval", "all"),
+    bind(&[], Command::Show(View::Relations), &[], "2", "Relations: whose images are in the window", ""),
+    bind(&[], Command::Show(View::Causes), &[], "3", "Causes: why images were written", ""),
+    bind(&[], Command::Show(View::WhatIf), &[], "4", "What if: savings of other settings", ""),
+    bind(
+        &[char_key('f')],
+        Command::Follow,
+        &[View::Wal, View::Relations, View::Causes],
+        "f",
+        "follow WAL as it is written, or pause",
+        "follow",
+    ),
     bind(&[char_key('z')], Command::Zoom, &[View::Wal], "z", "draw only the window; esc goes back", "zoom"),
     bind(&[char_key('t')], Command::Axis, &[View::Wal], "t", "draw by time or by address", "time"),
     bind(&[char_key('s')], Command::Scale, &[View::Wal], "s", "scale of the chart: square root, linear, log", "scale"),
@@ -376,6 +405,12 @@ pub fn action_of(event: KeyEvent, state: &State) -> Option<Action> {
             PromptKey::Down => Action::Do(Command::Down),
             PromptKey::Suspend => Action::Do(Command::Suspend),
         });
+    }
+    // The tabs of WAL alone have numbers of their own.
+    if let (Key::Plain(KeyCode::Char(c)), false) = (key, state.subject.views.contains(&View::Triage))
+        && let Some(view) = c.to_digit(10).and_then(|digit| state.subject.views.get(digit.checked_sub(1)? as usize))
+    {
+        return Some(Action::Do(Command::Show(*view)));
     }
     let binding =
         KEYS.iter().find(|binding| binding.keys.contains(&key) && binding.applies(state.view, &state.subject.views));

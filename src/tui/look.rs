@@ -143,6 +143,11 @@ impl Look {
         if self.ascii { '.' } else { '·' }
     }
 
+    /// A block of a map with which nothing is wrong.
+    pub(crate) const fn sound(self) -> char {
+        if self.ascii { '.' } else { '░' }
+    }
+
     /// Mark of text that was cut off.
     pub(crate) const fn ellipsis(self) -> char {
         if self.ascii { '~' } else { '…' }

@@ -8,6 +8,7 @@ mod body;
 mod byte_list;
 pub(crate) mod byte_rows;
 pub mod checklist;
+pub mod cluster_map;
 pub mod command_line;
 pub mod damage_map;
 pub mod export;

@@ -137,6 +137,17 @@ pub struct TriageState {
     pub finding: usize,
 }
 
+/// The map of the cluster.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MapState {
+    /// Index of the selected fork.
+    pub selected: usize,
+    /// Its blocks are shown.
+    pub is_open: bool,
+    /// The cell under the cursor.
+    pub cell: usize,
+}
+
 /// The list of batches.
 #[derive(Clone, Default)]
 pub struct BatchesState {
@@ -310,6 +321,8 @@ pub struct State {
     pub cluster: ClusterState,
     /// Damaged pages.
     pub triage: TriageState,
+    /// The map of the cluster.
+    pub map: MapState,
     /// Next steps.
     pub checklist: ChecklistState,
     /// Batches of the double write buffer.
@@ -360,6 +373,7 @@ impl State {
             pressed: Vec::new(),
             cluster: ClusterState::default(),
             triage: TriageState::default(),
+            map: MapState::default(),
             checklist: ChecklistState::default(),
             batches: BatchesState::default(),
             slots: SlotsState::default(),
@@ -440,8 +454,18 @@ impl State {
                 let index = self.slots.order.get(self.slots.selected)?;
                 survey.slots().get(*index)?.page
             }
+            View::Map => view::map::page(self, survey).filter(|_| self.map.is_open),
             View::Page => self.page.wanted.filter(|_| self.page.sheet.is_some()),
-            View::Batches | View::Wal | View::Findings | View::Steps | View::Plan | View::Apply | View::Undo => None,
+            View::Batches
+            | View::Wal
+            | View::Relations
+            | View::Causes
+            | View::WhatIf
+            | View::Findings
+            | View::Steps
+            | View::Plan
+            | View::Apply
+            | View::Undo => None,
         }
     }
 

@@ -165,8 +165,8 @@ fn chart_needs_no_colour() {
 /// Cells of the strip of blocks of the first relation.
 fn strip_cells(state: &State) -> usize {
     let picture = text_of(&draw(state));
-    let row = picture.lines().find(|line| line.contains("pgbench_accounts")).unwrap_or_default().to_owned();
-    row.chars().filter(|c| matches!(c, '·' | 'R' | 'r')).count()
+    let row = picture.lines().find(|line| line.starts_with('▶')).unwrap_or_default().to_owned();
+    row.chars().skip_while(|c| !c.is_ascii_digit()).filter(|c| matches!(c, '·' | 'R' | 'r')).count()
 }
 
 /// A wider screen shows at least what a narrower one of the same height does.
@@ -202,5 +202,35 @@ fn wider_is_never_less() {
                 before = has;
             }
         }
+    }
+}
+
+/// Every fork of the cluster is on the map: the damaged ones first, each page with the verdict that `check` has for it.
+#[test]
+fn map_shows_the_whole_cluster_and_leads_to_pages() {
+    let mut screen = Driven::of("wrapped", LARGE);
+    let survey = screen.state.cluster.survey.clone().expect("survey");
+    let (pages, _) = survey.forks.iter().fold((0, 0), |(pages, at), fork| (pages + fork.blocks, at + 1));
+    let scanned = survey.examined.scanned.expect("all pages were read");
+    assert_eq!(pages, scanned.pages, "the map has every page that was read");
+    let damaged: usize = survey.forks.iter().map(|fork| fork.damaged).sum();
+    assert_eq!(damaged, survey.pages().len());
+    assert!(survey.forks.is_sorted_by_key(|fork| std::cmp::Reverse(fork.worst)), "the worst first");
+    screen.keys(&["M"]);
+    let picture = screen.picture();
+    assert!(picture.contains("22 damaged in 2") && picture.contains("pgbench_accounts"), "{picture}");
+    screen.keys(&["enter"]);
+    let picture = screen.picture();
+    assert!(picture.contains("cell") && picture.contains("block"), "{picture}");
+    screen.keys(&["enter"]);
+    let page = screen.state.page.wanted.expect("a page");
+    assert!(survey.damaged(page).is_some(), "the cursor begins on damage");
+    screen.keys(&["esc", "esc"]);
+    assert_eq!((screen.state.view, screen.state.map.is_open), (View::Map, false));
+    for size in [(60, 16), SMALL, (200, 60)] {
+        screen.state.size = size;
+        let picture = screen.picture();
+        assert!(picture.contains("accounts"), "{picture}");
+        assert!(picture.contains('r') && picture.contains('░'), "{picture}");
     }
 }

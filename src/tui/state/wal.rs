@@ -26,6 +26,10 @@ pub struct WalState {
     pub by_address: bool,
     /// What the height of the chart stands for.
     pub scale: Scale,
+    /// Index of the selected relation or cause.
+    pub row: usize,
+    /// New WAL is read as it is written.
+    pub is_following: bool,
     /// Content of the window.
     pub window: Option<Arc<WindowSheet>>,
     /// How far it was drilled down.

@@ -180,6 +180,7 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
         Command::WholeWindow => wal::whole_window(state),
         Command::Zoom => wal::zoom(state),
         Command::Axis => wal::switch_axis(state),
+        Command::Follow => return wal::follow(state),
         Command::Scale => state.wal.scale = state.wal.scale.next(),
     }
     Vec::new()

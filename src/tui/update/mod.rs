@@ -5,6 +5,7 @@ mod command;
 mod filter;
 mod goto;
 mod lists;
+mod map;
 mod navigate;
 mod page;
 mod repair;
@@ -20,7 +21,7 @@ use super::checklist;
 use super::facts::Survey;
 use super::keymap::idle_words;
 use super::picker::{self, Choice};
-use super::state::{PromptKind, State, View};
+use super::state::{MapState, PromptKind, State, View};
 use super::view::start_words;
 pub use before::apply_word;
 use lists::{order_slots, search};
@@ -142,6 +143,9 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         Action::FilesChanged => {
             // What was told last may be of what was there before.
             (state.cluster.has_changed, state.message) = (true, None);
+            if state.wal.is_following {
+                return wal::grown(state);
+            }
             return repair::look_again(state);
         }
         Action::Terminate => {
@@ -173,6 +177,9 @@ pub fn begin(state: &mut State) -> Vec<Effect> {
     let mut effects = Vec::new();
     if state.subject.views.contains(&View::Triage) {
         effects.extend(read_cluster(state));
+    }
+    if !state.subject.views.contains(&View::Triage) {
+        state.cluster.has_changed = false;
     }
     if !std::mem::replace(&mut state.wal.is_reading, true) {
         effects.push(Effect::ReadWal);
@@ -211,6 +218,13 @@ fn surveyed(state: &mut State, survey: Arc<Survey>) -> Vec<Effect> {
     state.batches.selected = state.batches.selected.min(survey.batches.len().saturating_sub(1));
     state.plan.marks.retain(|page| survey.damaged(*page).is_some());
     state.plan.sheet = None;
+    state.map = MapState::default();
+    // Most servers have no double write buffer.
+    let is_dead = |view: View| matches!(view, View::Batches | View::Slots) && survey.slots().is_empty();
+    state.subject.views = View::ALL.into_iter().filter(|view| !is_dead(*view)).collect();
+    if is_dead(state.view) {
+        state.view = View::Triage;
+    }
     state.batches.cursor = state.batches.cursor.min(survey.ring.count().saturating_sub(1));
     state.batches.played = None;
     state.slots.batch = None;

@@ -1,7 +1,7 @@
 //! Going from view to view and from line to line.
 
 use super::lists::order_slots;
-use super::{filter, page, triage, wal};
+use super::{filter, map, page, triage, wal};
 use crate::tui::action::Effect;
 use crate::tui::checklist::tasks;
 use crate::tui::finding_list::finding_lines;
@@ -31,6 +31,8 @@ pub(super) fn back(state: &mut State) {
         state.help.is_open = false;
     } else if state.view == View::Page && state.page.is_open {
         state.page.is_open = false;
+    } else if state.view == View::Map && state.map.is_open {
+        state.map.is_open = false;
     } else if filter::clear(state) {
     } else if matches!(state.view, View::Findings | View::Steps | View::Apply | View::Undo) {
         state.view = state.view.tab();
@@ -95,6 +97,9 @@ pub(super) fn open(state: &mut State) -> Vec<Effect> {
         page::open_line(state);
         return Vec::new();
     }
+    if state.view == View::Map {
+        return map::open(state);
+    }
     if state.view == View::Steps {
         let task = tasks(state).into_iter().nth(state.checklist.selected);
         return match task.as_ref().and_then(|task| task.view) {
@@ -147,6 +152,9 @@ pub(super) fn sideways(state: &mut State, by: isize) {
     if state.view == View::Batches {
         return super::ring::move_cells(state, by);
     }
+    if state.view == View::Map {
+        return map::go(state, (by, 0));
+    }
     if state.view == View::Wal {
         return match state.wal.level {
             WalLevel::Timeline => wal::move_window(state, by),
@@ -178,8 +186,16 @@ pub(super) fn move_by(state: &mut State, by: isize) {
         View::Triage => {
             state.triage.selected = moved(state.triage.selected, by, state.triage.map.rows.len());
         }
+        View::Map if by == isize::MIN || by == isize::MAX => map::to_end(state, by > 0),
+        View::Map if by != 0 => map::go(state, (0, by.signum())),
+        View::Map => {}
         View::Slots => state.slots.selected = moved(state.slots.selected, by, state.slots.order.len()),
         View::Wal => wal::move_by(state, by),
+        View::Relations | View::Causes => {
+            let count = state.wal.window.as_deref().map_or(0, |sheet| view::wal::tabs::rows(state, sheet));
+            state.wal.row = moved(state.wal.row, by, count);
+        }
+        View::WhatIf => state.wal.top = moved(state.wal.top, by, view::scroll_range(state)),
         View::Findings => {
             let count = state.survey().map_or(0, |survey| finding_lines(survey).len());
             state.triage.finding = moved(state.triage.finding, by, count);
@@ -225,6 +241,9 @@ pub(super) fn click(state: &mut State, column: u16, row: u16) -> Vec<Effect> {
         super::ring::set_cursor(state, slot);
         return if again { open(state) } else { Vec::new() };
     }
+    if state.view == View::Map {
+        return map::click(state, usize::from(column), usize::from(row).saturating_sub(1));
+    }
     let is_beside = state.detail_columns() > 0 && usize::from(column) >= state.list_columns();
     let Some(at) = view::line_at(state, row).filter(|_| !is_beside) else { return Vec::new() };
     if state.view == View::Wal {
@@ -253,7 +272,16 @@ pub(super) fn click(state: &mut State, column: u16, row: u16) -> Vec<Effect> {
         View::Slots => &mut state.slots.selected,
         View::Page if state.page.part == PagePart::Rows => &mut state.page.row,
         View::Page if state.page.part == PagePart::Wal => &mut state.page.record,
-        View::Page | View::Wal | View::Plan | View::Steps | View::Apply | View::Undo => return Vec::new(),
+        View::Page
+        | View::Wal
+        | View::Plan
+        | View::Map
+        | View::Relations
+        | View::Causes
+        | View::WhatIf
+        | View::Steps
+        | View::Apply
+        | View::Undo => return Vec::new(),
     };
     // A second press on the same line opens it.
     let again = *selected == at;

@@ -13,6 +13,11 @@ use crate::types::{Lsn, PageId};
 
 pub(super) fn read(state: &mut State, survey: Arc<WalSurvey>) {
     let wal = &mut state.wal;
+    let has_all = wal.survey.as_ref().is_some_and(|before| before.is_complete);
+    if wal.is_following && has_all && !survey.is_complete {
+        // What is known stays on the screen until all of the newer WAL is.
+        return;
+    }
     let is_new = wal.survey.as_ref().is_none_or(|before| before.is_complete);
     wal.is_reading = !survey.is_complete;
     if !wal.is_reading {
@@ -25,6 +30,9 @@ pub(super) fn read(state: &mut State, survey: Arc<WalSurvey>) {
         wal.zoom.clear();
         wal.level = WalLevel::Timeline;
         (wal.lists, wal.asked_list, wal.asked_record) = (Vec::new(), None, None);
+    }
+    if wal.is_following {
+        wal.selected = survey.intervals.len().saturating_sub(1);
     }
     wal.survey = Some(survey);
     if state.wal.window.is_none() {
@@ -90,6 +98,30 @@ pub(super) fn resize_window(state: &mut State, is_wider: bool) {
 pub(super) fn whole_window(state: &mut State) {
     let Some((cells, count)) = window_of(state) else { return };
     if cells == (0..count) { take_interval(state) } else { set_window(state, 0..count) }
+}
+
+/// Reads WAL again whenever it has grown, with the newest interval selected; or stops that.
+pub(super) fn follow(state: &mut State) -> Vec<Effect> {
+    if state.subject.views.contains(&View::Triage) {
+        state.tell("pg_walfpi tui follows a running server; this cluster should be stopped");
+        return Vec::new();
+    }
+    state.wal.is_following = !state.wal.is_following;
+    let words = if state.wal.is_following {
+        "following: new WAL is read as it is written (f: pause)"
+    } else {
+        "paused (f: follow)"
+    };
+    state.tell(words);
+    if state.wal.is_following { grown(state) } else { Vec::new() }
+}
+
+/// Files of WAL have changed: reads them again while they are followed.
+pub(super) fn grown(state: &mut State) -> Vec<Effect> {
+    let is_wanted = state.wal.is_following && !state.wal.is_reading;
+    state.cluster.has_changed &= !is_wanted;
+    state.wal.is_reading |= is_wanted;
+    if is_wanted { vec![Effect::ReadWal] } else { Vec::new() }
 }
 
 /// Draws only the window.

@@ -7,6 +7,7 @@ mod before;
 pub(super) mod damage_map;
 mod findings;
 mod help;
+pub(super) mod map;
 mod page;
 mod page_bytes;
 mod page_records;
@@ -19,7 +20,7 @@ mod steps;
 mod triage;
 mod triage_detail;
 mod undo;
-mod wal;
+pub(super) mod wal;
 
 pub(super) use help::key_lines;
 pub use triage::{next_words, start_words};
@@ -76,11 +77,12 @@ fn whole_body(state: &State) -> Body<'_> {
     match state.view {
         View::Triage => triage::body(state),
         View::Findings => findings::body(state),
+        View::Map => map::body(state),
         View::Steps => steps::body(state),
         View::Batches => batches::body(state),
         View::Slots => slots::body(state),
         View::Page => page::body(state),
-        View::Wal => wal::body(state),
+        View::Wal | View::Relations | View::Causes | View::WhatIf => wal::body(state),
         View::Plan => plan::body(state),
         View::Apply => before::body(state),
         View::Undo => undo::body(state),
@@ -161,9 +163,12 @@ fn tabs(state: &State) -> Line<'static> {
 
 /// The views that have tabs, and what stands on these.
 fn tab_labels(state: &State) -> (&[View], Vec<String>) {
-    let number = |view: View| View::ALL.iter().position(|one| *one == view).unwrap_or(0) + 1;
     let views = state.subject.views.as_slice();
-    (views, views.iter().map(|view| format!(" {} {} ", number(*view), view.name())).collect())
+    let all: &[View] = if views.contains(&View::Triage) { &View::ALL } else { views };
+    let label =
+        |view: View| if view == View::Wal && all.len() == View::OF_WAL.len() { "Timeline" } else { view.name() };
+    let number = |view: View| all.iter().position(|one| *one == view).unwrap_or(0) + 1;
+    (views, views.iter().map(|view| format!(" {} {} ", number(*view), label(*view))).collect())
 }
 
 /// The tab at this column of the first row.
@@ -237,6 +242,9 @@ fn status_words(state: &State, width: usize) -> Line<'static> {
             View::Triage => format!("filter: {}{} (/: change, esc: show all)", state.query.text(), matches(state, "")),
             _ => format!("search: {} (n: next, esc: clear)", state.query.text()),
         });
+    }
+    if state.wal.is_following {
+        words.push("following (f: pause)".to_owned());
     }
     if !state.plan.marks.is_empty() {
         words.push(match state.marked_counts() {

@@ -2,6 +2,7 @@
 
 mod chart;
 mod records;
+pub(in crate::tui) mod tabs;
 mod window;
 
 use ratatui::text::{Line, Span};
@@ -30,6 +31,9 @@ pub(super) fn body(state: &State) -> Body<'_> {
         }
         return Body::text(lines, Vec::new(), 0);
     };
+    if let Some(body) = tabs::body(state, wal) {
+        return body;
+    }
     if let Some(body) = records::body(state, wal) {
         return body;
     }

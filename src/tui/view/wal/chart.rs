@@ -9,6 +9,7 @@ use crate::output::figures::size;
 use crate::output::json::time_text;
 use crate::parsers::wal::payload::PgTimestamp;
 use crate::report::Finding;
+use crate::tui::body::joined;
 use crate::tui::facts::WalSurvey;
 use crate::tui::look::{Colours, Look, columns};
 use crate::tui::state::{Scale, State};
@@ -64,18 +65,6 @@ pub(super) fn lines(state: &State, wal: &WalSurvey, rows: usize) -> Vec<Line<'st
     lines.push(shifted(window(state, &chart, width)));
     lines.push(legend(state, wal, &chart));
     lines
-}
-
-/// Neighbours of one style become one span.
-fn joined(cells: impl Iterator<Item = (char, Style)>) -> Vec<Span<'static>> {
-    let mut spans: Vec<(String, Style)> = Vec::new();
-    for (c, style) in cells {
-        match spans.last_mut().filter(|(_, last)| *last == style) {
-            Some((text, _)) => text.push(c),
-            None => spans.push((c.to_string(), style)),
-        }
-    }
-    spans.into_iter().map(|(text, style)| Span::styled(text, style)).collect()
 }
 
 /// What heights stand for: a rate over time, the share of images by address.
