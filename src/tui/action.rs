@@ -40,6 +40,10 @@ pub enum Command {
     PageUp,
     /// A screen down.
     PageDown,
+    /// Half a screen up.
+    HalfUp,
+    /// Half a screen down.
+    HalfDown,
     /// To the first line.
     First,
     /// To the last line.

@@ -143,7 +143,9 @@ fn divide(parts: &[(usize, usize, f64)], area: Area, tiles: &mut Vec<Tile>) {
 #[must_use]
 pub fn cells_of(survey: &Survey, fork: &Fork, cells: usize) -> Vec<StripCell> {
     let cells = usize::try_from(fork.blocks).unwrap_or(usize::MAX).min(cells);
-    let pages = survey.pages().iter().filter(|report| (report.page.rel, report.page.fork) == (fork.rel, fork.fork));
+    let (pages, own) = (survey.pages(), (fork.rel, fork.fork));
+    let first = pages.partition_point(|report| (report.page.rel, report.page.fork) < own);
+    let pages = pages.iter().skip(first).take(fork.damaged);
     strip_of(
         pages.map(|report| MapPage { page: report.page, verdict: Some(report.verdict.verdict) }),
         fork.blocks,

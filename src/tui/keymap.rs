@@ -43,8 +43,6 @@ const FILTERED: &[View] =
 const SCROLLED: &[View] =
     &[View::Triage, View::Findings, View::Slots, View::Page, View::Wal, View::Plan, View::Apply, View::Undo];
 
-const OPENING: &[View] = &[View::Map, View::Triage, View::Steps, View::Batches, View::Slots, View::Page, View::Wal];
-
 const STEPS: &[View] = &[
     View::Map,
     View::Wal,
@@ -57,13 +55,15 @@ const STEPS: &[View] = &[
     View::Undo,
 ];
 
-const SIDEWAYS: &[View] = &[View::Map, View::Page, View::Wal];
-
 const FINDING: &[View] = &[View::Triage, View::Slots, View::Page];
 
 /// Views of a cluster, not of WAL alone.
 const CLUSTER: &[View] =
     &[View::Map, View::Triage, View::Steps, View::Findings, View::Batches, View::Slots, View::Page, View::Plan];
+
+const fn enter(views: &'static [View], help: &'static str) -> Binding {
+    bind(&[Key::Plain(KeyCode::Enter)], Command::Open, views, "enter", help, "open")
+}
 
 /// Every key.
 pub const KEYS: &[Binding] = &[
@@ -85,14 +85,13 @@ pub const KEYS: &[Binding] = &[
         "Map: every relation of the cluster",
         "",
     ),
-    bind(
-        &[Key::Plain(KeyCode::Enter)],
-        Command::Open,
-        OPENING,
-        "enter",
-        "open the page, the pages of a relation, the slots of the batch, all about the row, or what is in the window on WAL",
-        "open",
-    ),
+    enter(&[View::Triage], "open the page, or the pages of the relation"),
+    enter(&[View::Steps], "go where the step is done"),
+    enter(&[View::Map], "open the blocks of the relation, then the page"),
+    enter(&[View::Batches], "open the slots of the batch"),
+    enter(&[View::Slots], "open the page of the slot"),
+    enter(&[View::Page], "all about the row or the record"),
+    enter(&[View::Wal], "go into the window: stretches, records, one record, its page"),
     bind(&[Key::Plain(KeyCode::Esc)], Command::Back, &[], "esc", "close or go back", ""),
     bind(&[Key::Plain(KeyCode::Up), char_key('k')], Command::Up, &[], "up, k", "one line up", ""),
     bind(&[Key::Plain(KeyCode::Down), char_key('j')], Command::Down, &[], "down, j", "one line down", ""),
@@ -105,6 +104,8 @@ pub const KEYS: &[Binding] = &[
         "one screen down",
         "",
     ),
+    bind(&[Key::Control('u')], Command::HalfUp, &[], "ctrl-u", "half a screen up", ""),
+    bind(&[Key::Control('d')], Command::HalfDown, &[], "ctrl-d", "half a screen down", ""),
     bind(&[char_key(' ')], Command::PageDown, SCROLLED, "space", "one screen down", ""),
     bind(
         &[char_key(' ')],
@@ -146,17 +147,49 @@ pub const KEYS: &[Binding] = &[
     bind(
         &[Key::Plain(KeyCode::Left), char_key('h')],
         Command::Left,
-        SIDEWAYS,
+        &[View::Map],
         "left, h",
-        "one byte left, or scroll; in WAL: move the window, or the block of the record before",
+        "the tile or cell to the left",
         "",
     ),
     bind(
         &[Key::Plain(KeyCode::Right), char_key('l')],
         Command::Right,
-        SIDEWAYS,
+        &[View::Map],
         "right, l",
-        "one byte right, or scroll; in WAL: move the window, or the next block of the record",
+        "the tile or cell to the right",
+        "",
+    ),
+    bind(
+        &[Key::Plain(KeyCode::Left), char_key('h')],
+        Command::Left,
+        &[View::Page],
+        "left, h",
+        "one byte left, or scroll",
+        "",
+    ),
+    bind(
+        &[Key::Plain(KeyCode::Right), char_key('l')],
+        Command::Right,
+        &[View::Page],
+        "right, l",
+        "one byte right, or scroll",
+        "",
+    ),
+    bind(
+        &[Key::Plain(KeyCode::Left), char_key('h')],
+        Command::Left,
+        &[View::Wal],
+        "left, h",
+        "move the window left, or the block of the record before",
+        "",
+    ),
+    bind(
+        &[Key::Plain(KeyCode::Right), char_key('l')],
+        Command::Right,
+        &[View::Wal],
+        "right, l",
+        "move the window right, or the next block of the record",
         "",
     ),
     bind(
@@ -344,6 +377,15 @@ pub(super) const fn bind<C: Copy, V>(
 }
 
 impl Binding {
+    /// It only moves: such keys need no palette.
+    pub(crate) const fn is_move(&self) -> bool {
+        use Command::{Down, First, HalfDown, HalfUp, Last, Left, PageDown, PageUp, Right, RowDown, RowUp, Up};
+        matches!(
+            self.command,
+            Down | First | HalfDown | HalfUp | Last | Left | PageDown | PageUp | Right | RowDown | RowUp | Up
+        )
+    }
+
     /// Whether the keys do something in a program with these views, this one being open.
     #[must_use]
     pub fn applies(&self, view: View, views: &[View]) -> bool {
@@ -441,7 +483,7 @@ pub(super) fn idle_in<C: 'static, V: Copy + PartialEq + 'static>(
         })
         .collect();
     let name = key_name(key);
-    let Some((first, _)) = found.first() else { return format!("{name} is not a key here: ? lists those that are") };
+    let Some((first, _)) = found.first() else { return format!("unknown key {name} (? for help)") };
     let same = found.iter().filter(|(binding, _)| std::ptr::eq(*binding, *first));
     let names: Vec<&str> = same.map(|(_, view)| name_of(*view)).collect();
     let names = match names.split_last() {

@@ -29,6 +29,12 @@ const DETAIL_FROM: usize = 140;
 
 const DIVIDER: usize = 3;
 
+/// Columns of the bytes of two versions with their characters.
+const BYTES: usize = 138;
+
+/// Least columns of the row under the cursor next to them.
+const LEAST_ROW: usize = 40;
+
 /// Least columns of the detail next to a list that has all that it can use.
 const LEAST_DETAIL: usize = 52;
 
@@ -420,7 +426,8 @@ impl State {
     /// view shows no details.
     pub(crate) fn detail_columns(&self) -> usize {
         let is_page = self.view == View::Page;
-        let has_detail = self.view.has_detail() && (!is_page || (self.page.part.is_list() && !self.page.is_open));
+        let is_split = self.page.part == PagePart::Bytes || (self.page.part.is_list() && !self.page.is_open);
+        let has_detail = self.view.has_detail() && (!is_page || is_split);
         match self.view {
             _ if self.columns() < DETAIL_FROM || !has_detail => 0,
             // The strip of blocks has all that it can use before.
@@ -429,6 +436,11 @@ impl State {
                     view::damage_map::FIXED + view::damage_map::STRIP + self.triage.map.name_columns.clamp(26, 40);
                 let detail = self.columns().saturating_sub(list + DIVIDER);
                 if detail < LEAST_DETAIL { 0 } else { detail }
+            }
+            // Both sides of the bytes have what they need before.
+            View::Page if self.page.part == PagePart::Bytes => {
+                let detail = self.columns().saturating_sub(BYTES + DIVIDER);
+                if detail < LEAST_ROW { 0 } else { detail }
             }
             // A slot has many columns of its own.
             View::Slots => self.columns() * 3 / 10,

@@ -286,7 +286,7 @@ const TABLE: &[KeyRow] = &[
     (&["/", "z", "q", "x", "enter", "enter"], "nothing to open is said", |s| told(s, "no page")),
     (&["esc"], "nothing to go back to", |s| told(s, "q leaves")),
     (&["r"], "read again", |s| !s.is_reading && s.survey.is_some()),
-    (&["x"], "a key without meaning", |s| told(s, "is not a key here")),
+    (&["x"], "a key without meaning", |s| told(s, "unknown key")),
 ];
 
 #[test]
@@ -361,7 +361,7 @@ fn on_a_terminal_it_shows_and_leaves_with_the_status_of_check() {
     let mut session = Session::start("pg_dwbinspect", &["innodb", "tui", arg(&data)]);
     session.see("next step");
     session.send("a");
-    session.see("is not a key here");
+    session.see("unknown key");
     session.send("\r");
     session.see("buffer holds");
     session.send("q");

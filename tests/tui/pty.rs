@@ -388,7 +388,11 @@ fn wal_alone_is_shown_with_the_figures_of_stats() {
     let total = run("pg_walfpi", &["stats", arg(&wal), "--format", "ndjson"]).of_type("summary")[0].clone();
     let words = format!("{} records, {} full-page images", total["records"], total["fpi_count"]);
     session.see(&words);
-    session.send("1236?");
+    session.send("2");
+    session.see("relation ");
+    session.send("3");
+    session.see("first_touch");
+    session.send("461?");
     session.see("Keys in WAL");
     assert!(!session.picture().contains("Triage"), "{}", session.picture());
     session.send("?e");

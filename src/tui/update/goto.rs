@@ -183,7 +183,9 @@ pub(super) fn bookmark(state: &mut State) {
         }
         (_, Some(page), _) => {
             let called = survey.map_or_else(|| page.rel.to_string(), |survey| survey.relation(page.rel));
-            (Some(page), None, Some(crate::output::check_text::page_title(&called, page)))
+            let is_group = state.selected_page().is_none();
+            let name = if is_group { called } else { crate::output::check_text::page_title(&called, page) };
+            (Some(page), None, Some(name))
         }
         _ => (None, None, Some(format!("the view {}", state.view.name()))),
     };
@@ -196,6 +198,13 @@ pub(super) fn bookmark(state: &mut State) {
 
 pub(super) fn go_to_bookmark(state: &mut State, at: usize) -> Vec<Effect> {
     match state.bookmarks.get(at).cloned() {
+        // The name of a page has its block.
+        Some(Bookmark { view: View::Triage, page: Some(page), name, .. })
+            if state.survey().is_some_and(|survey| survey.relation(page.rel) == name) =>
+        {
+            state.triage.selected = state.triage.map.row_of(page).unwrap_or(0);
+            leave_to(state, View::Triage)
+        }
         Some(Bookmark { page: Some(page), .. }) => open_page(state, page),
         Some(Bookmark { slot: Some(slot), .. }) => select_slot(state, slot),
         Some(Bookmark { view, .. }) => leave_to(state, view),

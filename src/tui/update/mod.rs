@@ -106,6 +106,7 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
             let is_of_now = !state.cluster.is_reading && !state.survey().is_some_and(is_before);
             if state.page.wanted == Some(page) && is_of_now {
                 state.page.sheet = Some(sheet);
+                page::to_first_difference(state);
                 clamp(state);
             }
         }
@@ -277,7 +278,11 @@ fn enter(state: &mut State) -> Vec<Effect> {
             let picked = picker::items(state).and_then(|items| items.into_iter().nth(state.picked));
             state.prompt = None;
             match picked.map(|item| item.choice) {
-                Some(Choice::Command(command)) => command::press(state, command),
+                Some(Choice::Command(view, command)) => {
+                    let mut effects = view.map_or_else(Vec::new, |view| navigate::show(state, view));
+                    effects.extend(command::press(state, command));
+                    effects
+                }
                 Some(Choice::Bookmark(at)) => goto::go_to_bookmark(state, at),
                 Some(Choice::Relation(rel)) => goto::go_to_relation(state, rel),
                 None => Vec::new(),

@@ -230,6 +230,9 @@ pub(super) fn click(state: &mut State, column: u16, row: u16) -> Vec<Effect> {
     if row == 0 {
         return view::tab_at(state, column).map_or_else(Vec::new, |view| show(state, view));
     }
+    if row + 1 == state.size.1 {
+        return view::hint_at(state, column).map_or_else(Vec::new, |command| super::command::press(state, command));
+    }
     if state.help.is_open {
         state.help.is_open = false;
         return Vec::new();

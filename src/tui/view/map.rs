@@ -142,7 +142,7 @@ impl Canvas {
             (false, Some(_)) => style_of(self.look, worst).add_modifier(Modifier::BOLD),
             (false, None) => self.look.faint(),
         };
-        let name = self.look.fit_end(name, width);
+        let name = self.look.fit(name, width);
         // Every character of the canvas is one column.
         let name: String =
             name.chars().map(|c| if columns(c.encode_utf8(&mut [0; 4])) == 1 { c } else { '?' }).take(width).collect();
@@ -176,7 +176,10 @@ impl Canvas {
         let Some(fork) = survey.forks.get(tile.first) else { return };
         let width = tile.area.width.saturating_sub(1);
         let area = Area { width, ..tile.area };
-        self.title(area, &title(survey, fork, tile.count), is_selected, fork.worst);
+        let name = title(survey, fork, tile.count);
+        // All of it stands below the map when it is selected.
+        let short = name.rsplit('.').next().unwrap_or(&name);
+        self.title(area, short, is_selected, fork.worst);
         // Where tiles are high, a blank line is between them.
         let height = tile.area.height.saturating_sub(if tile.area.height > 3 { 2 } else { 1 });
         if tile.count > 1 {

@@ -30,10 +30,11 @@ use ratatui::Frame;
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::Paragraph;
 
+use super::action::Command;
 use super::body::{Body, highlight, progress_line};
 use super::byte_list::ByteSides;
 use super::frame::{self, fact};
-use super::keymap::KEYS;
+use super::keymap::{Binding, KEYS};
 use super::look::{columns, pages};
 use super::outdated::Outdated;
 use super::query::Query;
@@ -274,19 +275,31 @@ fn matches(state: &State, typed: &str) -> String {
 }
 
 fn hints(state: &State) -> Line<'static> {
-    let bindings = KEYS.iter().filter(|binding| binding.applies(state.view, &state.subject.views));
-    frame::hints(state.look, state.columns(), bindings.map(|binding| (binding.label, binding.hint)))
+    frame::hints(state.look, state.columns(), hinted(state).map(|binding| (binding.label, binding.hint)))
 }
 
-/// Lines while the check is running.
+/// Keys with a word in the bottom line: the way out and help, then those of this view, then those of all.
+fn hinted(state: &State) -> impl Iterator<Item = &'static Binding> {
+    let all = || KEYS.iter().filter(|one| !one.hint.is_empty() && one.applies(state.view, &state.subject.views));
+    let is_first = |one: &&Binding| matches!(one.command, Command::Help | Command::Quit);
+    let own = move |one: &&Binding| !one.views.is_empty();
+    let first = all().filter(is_first);
+    first.chain(all().filter(own)).chain(all().filter(move |one| !is_first(one) && !own(one)))
+}
+
+/// The command of the key at this column of the bottom line.
+pub(crate) fn hint_at(state: &State, column: u16) -> Option<Command> {
+    let mut end = 0;
+    let at = hinted(state).find(|binding| {
+        end += columns(binding.label) + columns(binding.hint) + 3;
+        usize::from(column) < end
+    });
+    at.filter(|_| end <= state.columns()).map(|binding| binding.command)
+}
+
+/// Lines while the check is running; the status line has the progress.
 fn waiting(state: &State) -> Vec<Line<'static>> {
-    let width = state.columns();
-    let mut lines = Vec::new();
-    if let Some(progress) = &state.cluster.progress {
-        lines.push(Line::default());
-        lines.push(progress_line(state.look, progress, width));
-    }
-    lines.push(Line::default());
-    lines.push(Line::styled("The cluster is being read; what is known appears here.", state.look.faint()));
-    lines
+    let words = "The cluster is being read; what is known appears here. WAL (5) and exports work meanwhile.";
+    let words = state.look.wrap(words, state.columns()).into_iter();
+    std::iter::once(Line::default()).chain(words.map(|words| Line::styled(words, state.look.faint()))).collect()
 }

@@ -7,8 +7,10 @@ use super::damage_map::{heading, row_line};
 use super::triage_detail::{below, whole};
 use super::{Body, fact, findings, waiting};
 use crate::analysis::verdict::answer::Answer;
+use crate::analysis::verdict::facts::Badge;
 use crate::analysis::verdict::judge::Verdict;
 use crate::inspect::next::step_context;
+use crate::inspect::verify::rules::DAMAGED_PAGES;
 use crate::output::check_text::{compared_words, page_title, replay_words};
 use crate::output::next_step_text::steps_sentence;
 use crate::output::start_words::StartWords;
@@ -30,6 +32,10 @@ pub(super) fn body(state: &State) -> Body<'_> {
     let rows = map.rows.len();
     if rows > 0 {
         head.push(heading(state));
+    }
+    if rows == 0 && map.total > 0 {
+        let words = format!("no page matches {} (esc: all {})", state.query.text(), map.total);
+        head.push(Line::styled(state.look.cut(&words, state.columns()), state.look.doubt()));
     }
     let room = state.body_rows().saturating_sub(head.len());
     let line = move |at: usize| row_line(state, at);
@@ -106,8 +112,10 @@ fn head(state: &State) -> Vec<Line<'static>> {
     let repaired = super::undo::in_force_words(survey);
     let repaired = repaired.map_or_else(Vec::new, |words| fact(look, width, "repaired", &words, look.good()));
     let mut repaired = Section { least: repaired.len().min(1), lines: repaired };
-    let mut opened = Section::new(opened, 0);
-    let mut known = Section::new(if rows > TALL { known(state, survey) } else { Vec::new() }, 0);
+    // The badge says that a server runs.
+    let mut opened = Section::new(if start.badge == Badge::Running { Vec::new() } else { opened }, 0);
+    let has_room = rows > TALL || survey.pages().is_empty();
+    let mut known = Section::new(if has_room { known(state, survey) } else { Vec::new() }, 0);
     let mut bars = Section::new(if rows > TALL { bars(state, survey) } else { Vec::new() }, 0);
     let taken = 1 + start_words.lines.len().min(2) + doubts.least + repaired.least;
     let next = super::steps::next_lines(state, width, budget.saturating_sub(taken));
@@ -240,7 +248,9 @@ fn bars(state: &State, survey: &Survey) -> Vec<Line<'static>> {
 
 /// Problems first, then what was not examined, then notes, as many as there is room for.
 fn finding_foot(look: Look, width: usize, survey: &Survey, rows: usize) -> Vec<Line<'static>> {
-    let all = finding_lines(survey);
+    let mut all = finding_lines(survey);
+    // Each damaged page has its line in the list above.
+    all.retain(|one| !matches!(one, FindingLine::Problem(finding) if finding.is(&DAMAGED_PAGES)));
     let count = all.len();
     // Whole ones, as many as there is room for; where there are too many, one line says so.
     let wrap = |one: FindingLine<'_>| -> Vec<Line<'static>> {
