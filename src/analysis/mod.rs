@@ -19,7 +19,6 @@ pub(crate) mod page_diff;
 pub(crate) mod page_heads;
 pub mod page_links;
 pub mod page_mask;
-pub mod page_mention;
 mod page_read;
 pub mod page_rows;
 pub mod page_scan;

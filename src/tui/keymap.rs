@@ -35,6 +35,9 @@ pub(super) const fn char_key(c: char) -> Key {
     Key::Plain(KeyCode::Char(c))
 }
 
+/// Views of the window on WAL.
+const WINDOWED: &[View] = &[View::Wal, View::Relations, View::Causes];
+
 const LISTS: &[View] = &[View::Triage, View::Slots];
 
 const FILTERED: &[View] =
@@ -195,13 +198,13 @@ pub const KEYS: &[Binding] = &[
     bind(
         &[char_key('+'), char_key('=')],
         Command::Wider,
-        &[View::Wal],
+        WINDOWED,
         "+",
         "make the window on WAL twice as wide",
         "wider",
     ),
-    bind(&[char_key('-')], Command::Narrower, &[View::Wal], "-", "make it half as wide", "narrower"),
-    bind(&[char_key('w')], Command::WholeWindow, &[View::Wal], "w", "all WAL in the window, or the interval", "all"),
+    bind(&[char_key('-')], Command::Narrower, WINDOWED, "-", "make it half as wide", "narrower"),
+    bind(&[char_key('w')], Command::WholeWindow, WINDOWED, "w", "all WAL in the window, or the interval", "all"),
     bind(&[], Command::Show(View::Relations), &[], "2", "Relations: whose images are in the window", ""),
     bind(&[], Command::Show(View::Causes), &[], "3", "Causes: why images were written", ""),
     bind(&[], Command::Show(View::WhatIf), &[], "4", "What if: savings of other settings", ""),

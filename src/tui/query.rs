@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
 use super::slot_index::SlotIndex;
-use crate::analysis::page_mention::{MentionedRelation, PageMention};
 use crate::analysis::select::{RelationPattern, Span};
 use crate::analysis::slot_facts::Condition;
 use crate::analysis::slot_row::SlotRow;
 use crate::analysis::verdict::survey::PageReport;
+use crate::inspect::page_mention::{MentionedRelation, PageMention};
 use crate::output::shell::quoted;
 use crate::types::{ForkNumber, Geometry, Lsn, PageId, RelFileLocator};
 

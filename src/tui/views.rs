@@ -21,7 +21,7 @@ pub enum View {
     Relations,
     /// Causes of its images: a tab of `pg_walfpi`.
     Causes,
-    /// What other settings would have saved: a tab of `pg_walfpi`.
+    /// Savings of other settings: a tab of `pg_walfpi`.
     WhatIf,
     /// Every finding, one by one: no tab, opened from the triage.
     Findings,

@@ -556,7 +556,7 @@ fn palette_filter_bookmarks_and_mouse_lead_about() {
     press(&mut session, "▶  postgres.pg_catalog.pg_class ");
     session.see("pg_class block 0 (base/5/1259)");
     session.send("p");
-    session.see("what becomes");
+    session.see("after restore");
     let selected = |picture: &str| picture.lines().find(|line| line.starts_with('▶')).map(str::to_owned);
     let before = selected(&session.picture());
     session.send("\u{1b}[<65;10;10M");

@@ -24,7 +24,7 @@ pub struct WalState {
     pub zoom: Vec<Range<usize>>,
     /// The chart goes by address although times are known.
     pub by_address: bool,
-    /// What the height of the chart stands for.
+    /// Scale of the chart's height.
     pub scale: Scale,
     /// Index of the selected relation or cause.
     pub row: usize,

@@ -3,7 +3,7 @@
 use super::lists::order_slots;
 use super::navigate::{open_page, show};
 use super::wal;
-use crate::analysis::page_mention::{MentionedRelation, PageMention};
+use crate::inspect::page_mention::{MentionedRelation, PageMention};
 use crate::tui::action::Effect;
 use crate::tui::facts::Survey;
 use crate::tui::state::{Bookmark, Prompt, PromptKind, State, View, WalLevel};

@@ -90,7 +90,7 @@ fn head(state: &State, survey: &Survey) -> Line<'static> {
     Line::from(spans)
 }
 
-/// What is selected, in two lines.
+/// The selected fork or cell, in two lines.
 fn foot(state: &State, survey: &Survey) -> Vec<Line<'static>> {
     let (look, width) = (state.look, state.columns());
     let Some(fork) = survey.forks.get(state.map.selected) else { return Vec::new() };

@@ -205,7 +205,7 @@ fn status_words(state: &State, width: usize) -> Line<'static> {
             Some(message) => ("go to: ", format!("  {}", message.words), look.bad()),
             None => (lead, told, look.faint()),
         };
-        // The end of a long text is where it goes on.
+        // A long text is continued at its end.
         let room = width.saturating_sub(columns(lead) + 1 + columns(&told).min(width / 2));
         let text = look.fit_end(text, columns(&look.plain(text)).min(room));
         let rest = width.saturating_sub(columns(lead) + columns(&text) + 1);

@@ -41,7 +41,7 @@ struct Chart {
     is_all: bool,
 }
 
-/// Columns left of the chart: what its height stands for.
+/// Columns left of the chart, for its axis.
 const GUTTER: usize = 10;
 
 /// The chart in so many rows, the marks below it, the window, and what the axis and the colours stand for.
@@ -67,7 +67,7 @@ pub(super) fn lines(state: &State, wal: &WalSurvey, rows: usize) -> Vec<Line<'st
     lines
 }
 
-/// What heights stand for: a rate over time, the share of images by address.
+/// Meaning of heights: a rate over time, the share of images by address.
 struct Heights {
     /// Bytes of a column that is as high as the chart; `None`: each column is, and shows shares.
     peak: Option<f64>,

@@ -1,6 +1,7 @@
 //! A page as a server log, a tool or a person writes it: a whole log line, a path with a block, a ctid, numbers, a name.
 
-use super::select::RelationPattern;
+use super::logged_page::LoggedPage;
+use crate::analysis::select::RelationPattern;
 use crate::cluster::relation_path::RelationFileName;
 use crate::types::{BlockNumber, ForkNumber};
 
@@ -33,6 +34,9 @@ impl PageMention {
     /// Finds the first mention. `segment_blocks`: pages of one segment file.
     #[must_use]
     pub fn find(text: &str, segment_blocks: u32) -> Option<Self> {
+        if let Some(LoggedPage { relation, block, .. }) = LoggedPage::find(text) {
+            return of_file(&relation, Some(block), segment_blocks);
+        }
         let words = words_of(text);
         let block = block_of(&words);
         let in_path = words.iter().find_map(|word| in_path(word.text, segment_blocks, block));
@@ -113,12 +117,18 @@ fn with_block(word: &str) -> (&str, Option<BlockNumber>) {
 fn in_path(word: &str, segment_blocks: u32, block: Option<BlockNumber>) -> Option<PageMention> {
     let (path, own) = with_block(word);
     let begins = ["base/", "global/", "pg_tblspc/"].iter().filter_map(|root| path.rfind(root));
-    let (directory, name) = path.get(begins.min()?..)?.rsplit_once('/')?;
+    of_file(path.get(begins.min()?..)?, own.or(block), segment_blocks)
+}
+
+/// A file below the data directory, or three numbers with the suffix of a fork.
+fn of_file(path: &str, block: Option<BlockNumber>, segment_blocks: u32) -> Option<PageMention> {
+    let (directory, name) = path.rsplit_once('/')?;
     let file = RelationFileName::parse(name)?;
-    let pattern = RelationPattern::of_path(&format!("{directory}/{}", file.rel_number))?;
+    let relation = format!("{directory}/{}", file.rel_number);
+    let pattern = RelationPattern::of_path(&relation).or_else(|| relation.parse().ok())?;
     let first = file.rel_segment.saturating_mul(segment_blocks);
     // Some tools count from the beginning of the segment file, the server over all of them.
-    let block = own.or(block).map(|block| if block < first { block.saturating_add(first) } else { block });
+    let block = block.map(|block| if block < first { block.saturating_add(first) } else { block });
     let block = block.or((file.rel_segment > 0).then_some(first));
     Some(PageMention { relation: MentionedRelation::Numbers(pattern), fork: file.fork, block })
 }
@@ -201,10 +211,7 @@ mod tests {
         }
         let toast = "ERROR:  missing chunk number 0 for toast value 16401 in pg_toast_16390";
         assert_eq!(found(toast), main("pg_toast_16390", None));
-        assert_eq!(
-            found("pg_tblspc/16400/PG_15_202209061/5/16401_vm:1").map(|found| found.1),
-            Some(ForkNumber::VisibilityMap)
-        );
+        assert_eq!(found("pg_tblspc/16400/PG_15_202209061/5/16401_vm:1").map(|found| found.1), Some(ForkNumber::Vm));
         for line in
             ["ERROR:  deadlock detected", "LOG:  checkpoint complete: wrote 12 buffers (0.1%); 0 WAL file(s)", ""]
         {
@@ -235,7 +242,7 @@ mod tests {
         }
         let vm = found("5/2662 vm:0");
         assert!(vm.is_none() || vm.is_some_and(|(rel, ..)| rel == "5/2662"));
-        assert_eq!(found("orders vm block 0"), Some(("orders".to_owned(), ForkNumber::VisibilityMap, Some(0))));
+        assert_eq!(found("orders vm block 0"), Some(("orders".to_owned(), ForkNumber::Vm, Some(0))));
         let rel = RelFileLocator { spc_oid: 1663, db_oid: 5, rel_number: 4_294_967_295 };
         assert_eq!(found("base/5/4294967295"), Some((rel.to_string(), ForkNumber::Main, None)));
     }
