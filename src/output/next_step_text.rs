@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use super::escape::printable;
-use super::relation_steps::{MAX_RUNS, rebuild, salvage};
+use super::relation_steps::{rebuild, salvage};
 use super::shell::quoted;
 use super::text::{Layout, wrapped};
 use super::words::doubt::named_version;
@@ -123,17 +123,6 @@ pub(crate) fn write_steps(
         }
     }
     Ok(())
-}
-
-/// Steps as one sentence, for a line of the terminal UI.
-pub(crate) fn steps_sentence(steps: &[NextStep], context: StepContext<'_>) -> String {
-    let one = |step: &NextStep| {
-        let Words { sentence, items, commands } = words_of(step, context);
-        let sentence = sentence.trim_end_matches(['.', ':']);
-        let rest: Vec<String> = items.into_iter().take(MAX_RUNS).chain(commands.into_iter().take(1)).collect();
-        if rest.is_empty() { sentence.to_owned() } else { format!("{sentence}: {}", rest.join(", ")) }
-    };
-    steps.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
 /// Steps for programs: a stable word beside what people read.

@@ -2,14 +2,17 @@
 //! more room.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::common::screen::{Driven, FINE, LARGE, SMALL, draw, short_paths, text_of};
 use crate::common::{copy_of, dwbinspect};
 use pgforensics::output::start_words::StartWords;
-use pgforensics::tui::action::Effect;
+use pgforensics::tui::action::{Action, Effect};
 use pgforensics::tui::checklist::tasks;
+use pgforensics::tui::keymap::action_of;
 use pgforensics::tui::look::{Colours, Look};
 use pgforensics::tui::state::{Scale, State, View};
+use pgforensics::tui::update::update;
 use ratatui::style::Color;
 
 #[test]
@@ -233,4 +236,28 @@ fn map_shows_the_whole_cluster_and_leads_to_pages() {
         assert!(picture.contains("accounts"), "{picture}");
         assert!(picture.contains('r') && picture.contains('░'), "{picture}");
     }
+}
+
+/// Each change of files is read while WAL is followed, also one that comes while it is read.
+#[test]
+fn wal_is_followed_until_it_is_paused() {
+    let mut screen = Driven::of("checkpoint", SMALL);
+    let state = &mut screen.state;
+    state.subject.views.retain(|view| *view == View::Wal);
+    state.view = View::Wal;
+    let press =
+        |state: &mut State, key: &str| update(state, action_of(crate::common::screen::key(key), state).expect("a key"));
+    assert_eq!(press(state, "f"), [Effect::ReadWal]);
+    assert_eq!(update(state, Action::FilesChanged), [], "it is being read");
+    let mut survey = state.wal.survey.as_deref().expect("WAL").clone();
+    survey.intervals.truncate(2);
+    assert_eq!(update(state, Action::WalRead(Arc::new(survey))), []);
+    assert_eq!(state.wal.selected, 1, "the newest interval");
+    assert_eq!(update(state, Action::FilesChanged), [Effect::ReadWal]);
+    assert!(!state.cluster.has_changed);
+    let survey = state.wal.survey.clone().expect("WAL");
+    assert_eq!(update(state, Action::WalRead(survey)), []);
+    assert_eq!(press(state, "f"), []);
+    assert_eq!(update(state, Action::FilesChanged), []);
+    assert!(state.cluster.has_changed, "paused: only told");
 }

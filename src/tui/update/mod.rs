@@ -140,13 +140,11 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
             return written(state);
         }
         Action::Tick => return ring::tick(state),
+        Action::FilesChanged if state.wal.is_following => return wal::grown(state),
         Action::FilesChanged if state.cluster.is_reading || state.plan.is_applying || state.cluster.has_changed => {}
         Action::FilesChanged => {
             // What was told last may be of what was there before.
             (state.cluster.has_changed, state.message) = (true, None);
-            if state.wal.is_following {
-                return wal::grown(state);
-            }
             return repair::look_again(state);
         }
         Action::Terminate => {

@@ -118,8 +118,9 @@ pub(super) fn follow(state: &mut State) -> Vec<Effect> {
 
 /// Files of WAL have changed: reads them again while they are followed.
 pub(super) fn grown(state: &mut State) -> Vec<Effect> {
+    // While it is read, the next look at the files says it again.
     let is_wanted = state.wal.is_following && !state.wal.is_reading;
-    state.cluster.has_changed &= !is_wanted;
+    state.cluster.has_changed &= !state.wal.is_following;
     state.wal.is_reading |= is_wanted;
     if is_wanted { vec![Effect::ReadWal] } else { Vec::new() }
 }

@@ -23,7 +23,7 @@ mod undo;
 pub(super) mod wal;
 
 pub(super) use help::key_lines;
-pub use triage::{next_words, start_words};
+pub use triage::start_words;
 pub use wal::notes as wal_notes;
 
 use ratatui::Frame;

@@ -9,10 +9,8 @@ use super::{Body, fact, findings, waiting};
 use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::facts::Badge;
 use crate::analysis::verdict::judge::Verdict;
-use crate::inspect::next::step_context;
 use crate::inspect::verify::rules::DAMAGED_PAGES;
 use crate::output::check_text::{compared_words, page_title, replay_words};
-use crate::output::next_step_text::steps_sentence;
 use crate::output::start_words::StartWords;
 use crate::output::words::cluster::checksum_words;
 use crate::tui::body::MIN_LIST;
@@ -222,12 +220,6 @@ fn sentences(start: &StartWords) -> String {
         chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
     };
     start.sentences.iter().map(capital).collect::<Vec<_>>().join(". ")
-}
-
-/// Next steps. `data_dir`: as given.
-#[must_use]
-pub fn next_words(survey: &Survey, data_dir: &str) -> String {
-    steps_sentence(&survey.steps, step_context(&survey.examined, data_dir))
 }
 
 /// Counts by verdict as bars, with the meaning of each.
