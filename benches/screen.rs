@@ -22,7 +22,7 @@ use pgforensics::inspect::check::{CheckRequest, check};
 use pgforensics::tui::action::Action;
 use pgforensics::tui::facts::{FoundPage, Survey};
 use pgforensics::tui::keymap::action_of;
-use pgforensics::tui::look::{Look, Theme};
+use pgforensics::tui::look::{Colours, Look, Theme};
 use pgforensics::tui::state::{State, Subject, View};
 use pgforensics::tui::update::{begin, update};
 use pgforensics::tui::view::view;
@@ -170,7 +170,7 @@ fn main() -> ExitCode {
         views: View::ALL.to_vec(),
         journal: None,
     };
-    let fine = Look { colour: true, theme: Theme::Dark, ascii: false };
+    let fine = Look { colours: Colours::Sixteen, theme: Theme::Dark, ascii: false };
     let fresh = || State::new(subject.clone(), fine, (140, 45));
     let Ok(terminal) = Terminal::new(TestBackend::new(140, 45));
     let mut bench = Bench { terminal, state: fresh(), is_slow: false };

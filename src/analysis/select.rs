@@ -32,6 +32,11 @@ impl<T: PartialOrd> Span<T> {
 }
 
 impl<T: Copy> Span<T> {
+    /// One value.
+    pub(crate) const fn of(value: T) -> Self {
+        Self { first: Some(value), last: Some(value) }
+    }
+
     /// Its first and last value, where both were given.
     #[must_use]
     pub fn bounds(&self) -> Option<(T, T)> {

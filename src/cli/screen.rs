@@ -13,9 +13,9 @@ use crate::inspect::next::step_context;
 use crate::output::colour::Paint;
 use crate::output::escape::printable;
 use crate::output::next_step_text::write_steps;
-use crate::output::text::Layout;
+use crate::output::text::{Layout, wrapped};
 use crate::tui::command_line::{tui_command, undo_command};
-use crate::tui::look::{Look, Theme, pages};
+use crate::tui::look::{Colours, Look, Theme, pages};
 use crate::tui::outdated::Outdated;
 use crate::tui::run::{Ended, Model, run};
 use crate::tui::state::{State, Subject};
@@ -59,6 +59,19 @@ pub(crate) struct ScreenArgs {
     /// When to use colours
     #[arg(long = "color", value_name = "WHEN", value_enum, default_value_t = ColourChoice::Auto, help_heading = "Screen")]
     colour: ColourChoice,
+    /// Leave the mouse to the terminal, to select and copy text with it
+    #[arg(long, help_heading = "Screen")]
+    no_mouse: bool,
+}
+
+/// Colours that the terminal says it has.
+fn colours_of_terminal() -> Colours {
+    let of = |name: &str| std::env::var(name).unwrap_or_default();
+    match (of("COLORTERM").as_str(), of("TERM")) {
+        ("truecolor" | "24bit", _) => Colours::Full,
+        (_, term) if term.contains("256color") || term.contains("direct") => Colours::Indexed,
+        _ => Colours::Sixteen,
+    }
 }
 
 impl ScreenArgs {
@@ -69,7 +82,8 @@ impl ScreenArgs {
             (!value.is_empty()).then(|| value.to_lowercase())
         });
         let utf8 = locale.is_none_or(|locale| locale.contains("utf-8") || locale.contains("utf8"));
-        Look { colour: self.colour.is_on(), theme: self.theme.theme(), ascii: self.ascii || !utf8 }
+        let colours = if self.colour.is_on() { colours_of_terminal() } else { Colours::None };
+        Look { colours, theme: self.theme.theme(), ascii: self.ascii || !utf8 }
     }
 }
 
@@ -107,7 +121,7 @@ pub(crate) fn show_model<M: Model>(
     end: impl FnOnce() -> Result<(), InspectError>,
 ) -> Result<Ended<M>, Stop> {
     let look = args.look();
-    let ended = run(|size| make(look, size), Arc::clone(&backend));
+    let ended = run(|size| make(look, size), Arc::clone(&backend), !args.no_mouse);
     // No server and no sandbox stays.
     backend.leave();
     let done = end();
@@ -155,14 +169,14 @@ pub(crate) fn take_leave(ended: &Ended, out: &mut dyn Write) -> Result<Outcome, 
     };
     let outdated = state.cluster.outdated();
     write_outdated(outdated, out)?;
-    writeln!(out, "damaged pages: {}", survey.pages().len())?;
-    writeln!(out, "on startup: {}", printable(&start_words(survey)))?;
-    for skipped in survey.examined.coverage.skipped.iter().take(3) {
-        writeln!(out, "not checked: {}", printable(&skipped.to_string()))?;
-    }
-    // As `check` ends: every command on a line of its own, to be copied.
     let columns = rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col).filter(|col| *col >= 40);
     let layout = Layout { width: columns.unwrap_or(80), paint: Paint::new(false) };
+    wrapped(out, layout, "", 2, &printable(&start_words(survey)))?;
+    writeln!(out, "damaged pages: {}", survey.pages().len())?;
+    for skipped in survey.examined.coverage.skipped.iter().take(3) {
+        wrapped(out, layout, "not checked: ", 13, &printable(&skipped.to_string()))?;
+    }
+    // As `check` ends: every command on a line of its own, to be copied.
     write_steps(out, layout, &survey.steps, step_context(&survey.examined, &state.subject.path))?;
     out.flush()?;
     Ok(if outdated.is_some() { Outcome::Incomplete } else { survey.answer.into() })

@@ -78,6 +78,12 @@ impl RelationPaths {
         Self { version_directory, rel_segment_blocks: rel_segment_blocks.max(1) }
     }
 
+    /// Pages in one segment file.
+    #[must_use]
+    pub const fn rel_segment_blocks(&self) -> u32 {
+        self.rel_segment_blocks
+    }
+
     /// Directory of a relation, relative to the data directory; the link of a tablespace is part of it.
     #[must_use]
     pub fn directory(&self, spc_oid: Oid, db_oid: Oid) -> PathBuf {

@@ -279,8 +279,7 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
     let coverage = std::mem::take(&mut report.coverage);
     fill_in_verdicts(&mut rows, &dwb.staleness, &report.slots);
     let state = ClusterCondition::of(cluster.control, &cluster.server, &cluster.signs);
-    let forks = report.pages.iter().map(|found| (found.page.rel, found.page.fork));
-    let blocks = forks.map(|(rel, fork)| ((rel, fork), files.blocks_of(rel, fork))).collect();
+    let blocks = files.blocks();
     let (paths, block_size) = (files.paths, files.block_size);
     let scanned = scanned_files;
     let blockers = find_blockers(directory, Overrides::default());

@@ -57,7 +57,7 @@ pub struct Examination {
     pub state: ClusterCondition,
     /// Blockers of a repair without overrides, from when the cluster was checked.
     pub blockers: Vec<Blocker>,
-    /// Blocks of each fork with a damaged page, damaged or not.
+    /// Blocks of each fork.
     pub blocks: BTreeMap<(RelFileLocator, ForkNumber), u64>,
     /// How much the page scan read, if it ran.
     pub scanned: Option<ScannedFiles>,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::escape::printable;
 use super::last_resorts::{get_past, newer_release, reset_by_wal, reset_past_pages};
-use super::relation_steps::{MAX_RUNS, rebuild, salvage};
+use super::relation_steps::{rebuild, salvage};
 use super::shell::quoted;
 use super::text::{Layout, wrapped};
 use crate::analysis::verdict::missing_wal::MissingSegments;
@@ -142,18 +142,6 @@ pub(crate) fn write_steps(
         }
     }
     Ok(())
-}
-
-/// Steps as one sentence, for a line of the terminal UI.
-pub(crate) fn steps_sentence(steps: &[NextStep], context: StepContext<'_>) -> String {
-    let one = |words: Words| {
-        let sentence = words.sentence();
-        let Words { items, commands, .. } = words;
-        let sentence = sentence.trim_end_matches(['.', ':']);
-        let rest: Vec<String> = items.into_iter().take(MAX_RUNS).chain(commands.into_iter().take(1)).collect();
-        if rest.is_empty() { sentence.to_owned() } else { format!("{sentence}: {}", rest.join(", ")) }
-    };
-    all_words(steps, context).into_iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
 /// Steps for programs: facts with stable codes, and their words.

@@ -115,7 +115,7 @@ pub(crate) fn main_facts(sheet: &RecordSheet) -> Vec<Fact> {
             facts
         }
         MainData::Files(what) => vec![fact("files", file_words(what))],
-        MainData::Pages => vec![fact("pages", "see what is done to each block above")],
+        MainData::Pages => Vec::new(),
         MainData::Wrong(error) => vec![fact("wrong", error)],
         MainData::Other => Vec::new(),
     };

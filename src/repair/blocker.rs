@@ -149,7 +149,7 @@ fn guard_control(directory: &DataDir, overrides: Overrides, blockers: &mut Vec<B
         forbid("version", "PG_VERSION and pg_control have different versions", advice, None);
     }
     if is_shut_down(control) && !overrides.shut_down {
-        let advice = "no crash tore its pages, and normally nothing needs repair";
+        let advice = "no crash tore its pages; find out what damaged them";
         forbid("shut_down", "the cluster was shut down cleanly", advice, Some("--allow-shut-down"));
     }
     if control.is_in_archive_recovery() && !overrides.standby {

@@ -40,6 +40,10 @@ pub enum Command {
     PageUp,
     /// A screen down.
     PageDown,
+    /// Half a screen up.
+    HalfUp,
+    /// Half a screen down.
+    HalfDown,
     /// To the first line.
     First,
     /// To the last line.
@@ -122,6 +126,14 @@ pub enum Command {
     Narrower,
     /// All WAL in the window, or one interval.
     WholeWindow,
+    /// Draw only the window.
+    Zoom,
+    /// Draw WAL by time or by address.
+    Axis,
+    /// The next scale of the chart.
+    Scale,
+    /// Read WAL as it is written, or stop that.
+    Follow,
     /// Take the last repair back.
     Undo,
     /// Show the pages of the selected relation.
@@ -130,6 +142,8 @@ pub enum Command {
     CloseGroup,
     /// Begin or end guided mode.
     Guide,
+    /// Tick the selected step, or take that back.
+    Tick,
 }
 
 /// Something that happened.

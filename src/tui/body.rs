@@ -1,6 +1,7 @@
 //! The area between the tabs and the bottom lines: lines that stay, a list of which only visible lines are made, and
 //! lines below. The widgets that all views share.
 
+use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
 use super::facts::Progress;
@@ -108,6 +109,18 @@ impl<'a> Body<'a> {
     }
 }
 
+/// Neighbours of one style become one span.
+pub(super) fn joined(cells: impl Iterator<Item = (char, Style)>) -> Vec<Span<'static>> {
+    let mut spans: Vec<(String, Style)> = Vec::new();
+    for (c, style) in cells {
+        match spans.last_mut().filter(|(_, last)| *last == style) {
+            Some((text, _)) => text.push(c),
+            None => spans.push((c.to_string(), style)),
+        }
+    }
+    spans.into_iter().map(|(text, style)| Span::styled(text, style)).collect()
+}
+
 /// The line when it is selected, else as it is.
 pub(super) fn highlight(look: Look, is_selected: bool, line: Line<'static>) -> Line<'static> {
     if !is_selected {
@@ -116,7 +129,7 @@ pub(super) fn highlight(look: Look, is_selected: bool, line: Line<'static>) -> L
     let Line { style, spans, .. } = line;
     Line::from_iter(spans.into_iter().map(|span| {
         let own = style.patch(span.style);
-        span.style(own.patch(look.selected_line()))
+        span.style(look.selected_line().patch(own).remove_modifier(Modifier::DIM))
     }))
 }
 

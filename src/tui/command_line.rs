@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::checklist::{next_task, tasks};
 use super::facts::Survey;
 use super::state::{Column, PagePart, State, View, WalLevel};
 use crate::analysis::slot_row::SlotRow;
@@ -25,7 +26,15 @@ pub fn command_line(state: &State) -> String {
     let path = quoted(&state.subject.path);
     let all = &state.subject.arguments;
     match state.view {
-        View::Triage | View::Findings => format!("{program} check --explain {all}"),
+        View::Triage | View::Findings | View::Steps | View::Map => {
+            let of_step = match state.view {
+                View::Triage => next_task(state).map(|(_, task)| task),
+                View::Steps => tasks(state).into_iter().nth(state.checklist.selected),
+                _ => None,
+            };
+            let command = of_step.and_then(|task| task.commands.into_iter().next());
+            command.unwrap_or_else(|| format!("{program} check --explain {all}"))
+        }
         View::Batches => format!("{program} batches {path}"),
         View::Slots if state.slots.batch.is_some() => {
             format!("{program} dump{} {path}", batch_arguments(state).unwrap_or_default())
@@ -42,7 +51,9 @@ pub fn command_line(state: &State) -> String {
             }
             None => format!("{program} check --all {all}"),
         },
-        View::Wal => wal_command(state),
+        View::Wal | View::Relations => wal_command(state),
+        View::Causes => wal_command(state).replace("--by relation", "--by cause"),
+        View::WhatIf => format!("{WALFPI} advise {}", state.subject.wal_arguments),
         View::Undo => match state.journal_in_force() {
             Some(journal) => undo_command(state, journal),
             None => format!("{program} undo {path} JOURNAL_DIR"),
@@ -83,7 +94,6 @@ pub fn differs(state: &State) -> Option<String> {
             Some(format!("{NO_COMMAND} these slots: dump has no option for \"{}\"; e exports them", state.query.text()))
         }
         View::Slots if state.slots.column != Column::Slot || state.slots.descending => Some("in file order".to_owned()),
-        View::Triage if !state.query.is_empty() => Some("all damaged pages".to_owned()),
         _ if state.filtered_list().is_some() => Some("all lines, not only those that match".to_owned()),
         _ => None,
     }

@@ -259,16 +259,44 @@ fn name_width(names: &BTreeMap<RelFileLocator, String>, page: PageId) -> usize {
     names.get(&page.rel).map_or(0, |name| columns(name)) + fork
 }
 
-/// The worst verdict in each of `cells` parts of a fork with so many blocks; `None`: no damage there.
+/// Some neighbouring blocks of a fork.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StripCell {
+    /// The worst verdict; `None`: no damage here.
+    pub worst: Option<Option<Verdict>>,
+    /// Damaged blocks.
+    pub damaged: u64,
+    /// All blocks.
+    pub blocks: u64,
+}
+
+impl StripCell {
+    /// The letter of the worst verdict, small where less than half is damaged; `None` without damage.
+    #[must_use]
+    pub fn letter(&self) -> Option<char> {
+        let letter = verdict_letter(self.worst?);
+        Some(if self.damaged * 2 < self.blocks { letter.to_ascii_lowercase() } else { letter })
+    }
+}
+
+/// A fork with so many blocks in so many parts.
 #[must_use]
-pub fn strip(pages: &[MapPage], group: &Group, blocks: u64, cells: usize) -> Vec<Option<Option<Verdict>>> {
-    let mut strip: Vec<Option<Option<Verdict>>> = vec![None; cells];
-    for one in group.pages.iter().filter_map(|at| pages.get(*at)) {
+pub fn strip(pages: &[MapPage], group: &Group, blocks: u64, cells: usize) -> Vec<StripCell> {
+    strip_of(group.pages.iter().filter_map(|at| pages.get(*at)).copied(), blocks, cells)
+}
+
+/// Some damaged pages of a fork with so many blocks in so many parts.
+pub(super) fn strip_of(pages: impl Iterator<Item = MapPage>, blocks: u64, cells: usize) -> Vec<StripCell> {
+    let end = |at: usize| (at as u64 * blocks).div_ceil(cells.max(1) as u64);
+    let cell = |at| StripCell { blocks: end(at + 1) - end(at), ..StripCell::default() };
+    let mut strip: Vec<StripCell> = (0..cells).map(cell).collect();
+    for one in pages {
         let at = u64::from(one.page.block) * cells as u64 / blocks.max(1);
-        if let Some(cell) = usize::try_from(at).ok().and_then(|at| strip.get_mut(at))
-            && cell.is_none_or(|shown| worst_first(one.verdict) < worst_first(shown))
-        {
-            *cell = Some(one.verdict);
+        if let Some(cell) = usize::try_from(at).ok().and_then(|at| strip.get_mut(at)) {
+            cell.damaged += 1;
+            if cell.worst.is_none_or(|shown| worst_first(one.verdict) < worst_first(shown)) {
+                cell.worst = Some(one.verdict);
+            }
         }
     }
     strip
@@ -339,11 +367,12 @@ mod tests {
         let map = map(&MapOrder::default());
         let letters = |cells: usize, blocks: u64| -> String {
             let strip = strip(&map.pages, &map.groups[0], blocks, cells);
-            strip.into_iter().map(|cell| cell.map_or('.', verdict_letter)).collect()
+            strip.into_iter().map(|cell| cell.letter().unwrap_or('.')).collect()
         };
         assert_eq!(letters(10, 10), "H........N");
         assert_eq!(letters(5, 10), "H...N");
-        assert_eq!(letters(1, 10), "N");
-        assert_eq!(letters(10, 100), "N.........");
+        assert_eq!(letters(1, 10), "n", "2 of 10");
+        assert_eq!(letters(3, 10), "h.n");
+        assert_eq!(letters(10, 100), "n.........");
     }
 }

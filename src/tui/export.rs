@@ -23,7 +23,7 @@ use crate::output::wal_columns::{interval_row, put_tally};
 pub fn json_text(state: &State) -> String {
     let survey = state.survey();
     let items = match state.view {
-        View::Triage | View::Findings => match survey {
+        View::Triage | View::Findings | View::Steps | View::Map => match survey {
             Some(survey) => return check_document(state, survey),
             None => json!({}),
         },
@@ -46,7 +46,7 @@ pub fn json_text(state: &State) -> String {
             });
             json!({"slots": rows})
         }
-        View::Wal => wal_value(state),
+        View::Wal | View::Relations | View::Causes | View::WhatIf => wal_value(state),
         View::Undo => json!({
             "journal": state.journal_in_force().map(|journal| journal.display().to_string()),
             "refused": state.plan.undo.as_ref().and_then(|sheet| sheet.found.as_ref().err()),

@@ -44,12 +44,12 @@ fn write_view(out: &mut dyn Write, state: &State) -> io::Result<()> {
     }
     writeln!(out)?;
     match (state.view, state.survey()) {
-        (View::Wal, _) => match state.wal.survey.as_deref() {
+        (View::Wal | View::Relations | View::Causes | View::WhatIf, _) => match state.wal.survey.as_deref() {
             Some(wal) => write_wal(out, wal, state.wal.window.as_deref()),
             None => not_read(out),
         },
         (_, None) => not_read(out),
-        (View::Triage | View::Findings, Some(survey)) => write_check(out, state, survey),
+        (View::Triage | View::Findings | View::Steps | View::Map, Some(survey)) => write_check(out, state, survey),
         (View::Batches, Some(survey)) => {
             let (set, name) = (&survey.examined.source.set, |rel| survey.examined.relation_name(rel));
             let rows: Vec<BatchJson> =

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::action::{RepairOrder, UndoOrder};
+use super::cluster_map::{Fork, forks_of};
 use super::query::Lists;
 use super::ring::Ring;
 use super::slot_index::SlotIndex;
@@ -67,7 +68,9 @@ pub struct Survey {
     pub journals: FoundJournals,
     /// The data directory, from the root of the file system on.
     pub data_dir: PathBuf,
-    /// Blocks of each fork with a damaged page, damaged or not.
+    /// Every fork, the worst first.
+    pub forks: Vec<Fork>,
+    /// Blocks of each fork.
     pub blocks: BTreeMap<(RelFileLocator, ForkNumber), u64>,
 }
 
@@ -108,6 +111,10 @@ impl Survey {
             names,
             files: source.set.files.iter().map(|file| file.name.clone()).collect(),
             batches,
+            forks: forks_of(
+                &examined.blocks,
+                examined.report.pages.iter().map(|report| (report.page, report.verdict.verdict)),
+            ),
             blocks: examined.blocks.clone(),
             examined,
         }

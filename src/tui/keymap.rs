@@ -35,6 +35,9 @@ pub(super) const fn char_key(c: char) -> Key {
     Key::Plain(KeyCode::Char(c))
 }
 
+/// Views of the window on WAL.
+const WINDOWED: &[View] = &[View::Wal, View::Relations, View::Causes];
+
 const LISTS: &[View] = &[View::Triage, View::Slots];
 
 const FILTERED: &[View] =
@@ -43,14 +46,27 @@ const FILTERED: &[View] =
 const SCROLLED: &[View] =
     &[View::Triage, View::Findings, View::Slots, View::Page, View::Wal, View::Plan, View::Apply, View::Undo];
 
-const OPENING: &[View] = &[View::Triage, View::Batches, View::Slots, View::Page, View::Wal];
-
-const SIDEWAYS: &[View] = &[View::Page, View::Wal];
+const STEPS: &[View] = &[
+    View::Map,
+    View::Wal,
+    View::Triage,
+    View::Steps,
+    View::Findings,
+    View::Batches,
+    View::Plan,
+    View::Apply,
+    View::Undo,
+];
 
 const FINDING: &[View] = &[View::Triage, View::Slots, View::Page];
 
 /// Views of a cluster, not of WAL alone.
-const CLUSTER: &[View] = &[View::Triage, View::Findings, View::Batches, View::Slots, View::Page, View::Plan];
+const CLUSTER: &[View] =
+    &[View::Map, View::Triage, View::Steps, View::Findings, View::Batches, View::Slots, View::Page, View::Plan];
+
+const fn enter(views: &'static [View], help: &'static str) -> Binding {
+    bind(&[Key::Plain(KeyCode::Enter)], Command::Open, views, "enter", help, "open")
+}
 
 /// Every key.
 pub const KEYS: &[Binding] = &[
@@ -65,13 +81,20 @@ pub const KEYS: &[Binding] = &[
     bind(&[char_key('5')], Command::Show(View::Wal), &[], "5", "WAL: full-page images", ""),
     bind(&[char_key('6')], Command::Show(View::Plan), &[], "6", "Plan: what a repair would do", ""),
     bind(
-        &[Key::Plain(KeyCode::Enter)],
-        Command::Open,
-        OPENING,
-        "enter",
-        "open the page, the pages of a relation, the slots of the batch, all about the row, or what is in the window on WAL",
-        "open",
+        &[char_key('7'), char_key('M')],
+        Command::Show(View::Map),
+        &[],
+        "7, M",
+        "Map: every relation of the cluster",
+        "",
     ),
+    enter(&[View::Triage], "open the page, or the pages of the relation"),
+    enter(&[View::Steps], "go where the step is done"),
+    enter(&[View::Map], "open the blocks of the relation, then the page"),
+    enter(&[View::Batches], "open the slots of the batch"),
+    enter(&[View::Slots], "open the page of the slot"),
+    enter(&[View::Page], "all about the row or the record"),
+    enter(&[View::Wal], "go into the window: stretches, records, one record, its page"),
     bind(&[Key::Plain(KeyCode::Esc)], Command::Back, &[], "esc", "close or go back", ""),
     bind(&[Key::Plain(KeyCode::Up), char_key('k')], Command::Up, &[], "up, k", "one line up", ""),
     bind(&[Key::Plain(KeyCode::Down), char_key('j')], Command::Down, &[], "down, j", "one line down", ""),
@@ -84,6 +107,8 @@ pub const KEYS: &[Binding] = &[
         "one screen down",
         "",
     ),
+    bind(&[Key::Control('u')], Command::HalfUp, &[], "ctrl-u", "half a screen up", ""),
+    bind(&[Key::Control('d')], Command::HalfDown, &[], "ctrl-d", "half a screen down", ""),
     bind(&[char_key(' ')], Command::PageDown, SCROLLED, "space", "one screen down", ""),
     bind(
         &[char_key(' ')],
@@ -125,29 +150,75 @@ pub const KEYS: &[Binding] = &[
     bind(
         &[Key::Plain(KeyCode::Left), char_key('h')],
         Command::Left,
-        SIDEWAYS,
+        &[View::Map],
         "left, h",
-        "one byte left, or scroll; in WAL: move the window, or the block of the record before",
+        "the tile or cell to the left",
         "",
     ),
     bind(
         &[Key::Plain(KeyCode::Right), char_key('l')],
         Command::Right,
-        SIDEWAYS,
+        &[View::Map],
         "right, l",
-        "one byte right, or scroll; in WAL: move the window, or the next block of the record",
+        "the tile or cell to the right",
+        "",
+    ),
+    bind(
+        &[Key::Plain(KeyCode::Left), char_key('h')],
+        Command::Left,
+        &[View::Page],
+        "left, h",
+        "one byte left, or scroll",
+        "",
+    ),
+    bind(
+        &[Key::Plain(KeyCode::Right), char_key('l')],
+        Command::Right,
+        &[View::Page],
+        "right, l",
+        "one byte right, or scroll",
+        "",
+    ),
+    bind(
+        &[Key::Plain(KeyCode::Left), char_key('h')],
+        Command::Left,
+        &[View::Wal],
+        "left, h",
+        "move the window left, or the block of the record before",
+        "",
+    ),
+    bind(
+        &[Key::Plain(KeyCode::Right), char_key('l')],
+        Command::Right,
+        &[View::Wal],
+        "right, l",
+        "move the window right, or the next block of the record",
         "",
     ),
     bind(
         &[char_key('+'), char_key('=')],
         Command::Wider,
-        &[View::Wal],
+        WINDOWED,
         "+",
         "make the window on WAL twice as wide",
         "wider",
     ),
-    bind(&[char_key('-')], Command::Narrower, &[View::Wal], "-", "make it half as wide", "narrower"),
-    bind(&[char_key('w')], Command::WholeWindow, &[View::Wal], "w", "all WAL in the window, or the interval", "all"),
+    bind(&[char_key('-')], Command::Narrower, WINDOWED, "-", "make it half as wide", "narrower"),
+    bind(&[char_key('w')], Command::WholeWindow, WINDOWED, "w", "all WAL in the window, or the interval", "all"),
+    bind(&[], Command::Show(View::Relations), &[], "2", "Relations: whose images are in the window", ""),
+    bind(&[], Command::Show(View::Causes), &[], "3", "Causes: why images were written", ""),
+    bind(&[], Command::Show(View::WhatIf), &[], "4", "What if: savings of other settings", ""),
+    bind(
+        &[char_key('f')],
+        Command::Follow,
+        &[View::Wal, View::Relations, View::Causes],
+        "f",
+        "follow WAL as it is written, or pause",
+        "follow",
+    ),
+    bind(&[char_key('z')], Command::Zoom, &[View::Wal], "z", "draw only the window; esc goes back", "zoom"),
+    bind(&[char_key('t')], Command::Axis, &[View::Wal], "t", "draw by time or by address", "time"),
+    bind(&[char_key('s')], Command::Scale, &[View::Wal], "s", "scale of the chart: square root, linear, log", "scale"),
     bind(
         &[char_key('i')],
         Command::NextImage,
@@ -184,7 +255,16 @@ pub const KEYS: &[Binding] = &[
         "next match or damaged page; in Page: next difference",
         "next",
     ),
-    bind(&[char_key('N')], Command::PreviousMatch, FINDING, "N", "the previous one", ""),
+    bind(&[char_key('N')], Command::PreviousMatch, &[View::Slots, View::Page], "N", "the previous one", ""),
+    bind(
+        &[char_key('N')],
+        Command::Show(View::Steps),
+        STEPS,
+        "N",
+        "next steps with their commands, ticked as they are done",
+        "steps",
+    ),
+    bind(&[char_key(' ')], Command::Tick, &[View::Steps], "space", "tick the step, or take that back", "tick"),
     bind(
         &[Key::Plain(KeyCode::Right), char_key('l')],
         Command::OpenGroup,
@@ -270,7 +350,14 @@ pub const KEYS: &[Binding] = &[
     ),
     bind(&[char_key('y')], Command::Copy, &[], "y", "copy the command that shows the same", "copy"),
     bind(&[char_key('e')], Command::Export, &[], "e", "export this view to new files, as text and JSON", "export"),
-    bind(&[char_key('g')], Command::GoTo, &[], "g", "go to a block, slot or LSN: 5/1259:7, slot 123", "go to"),
+    bind(
+        &[char_key('g')],
+        Command::GoTo,
+        &[],
+        "g",
+        "go to a page, slot or LSN: paste a line of the server log, or type relation:block, (7,3), slot 123",
+        "go to",
+    ),
     bind(&[char_key('b')], Command::Bookmark, &[], "b", "keep the selected line", ""),
     bind(&[char_key('\'')], Command::Bookmarks, &[], "'", "go to one that was kept", ""),
     bind(&[char_key(':')], Command::Palette, &[], ":", "pick a command by letters of its words", ""),
@@ -293,6 +380,15 @@ pub(super) const fn bind<C: Copy, V>(
 }
 
 impl Binding {
+    /// It only moves: such keys need no palette.
+    pub(crate) const fn is_move(&self) -> bool {
+        use Command::{Down, First, HalfDown, HalfUp, Last, Left, PageDown, PageUp, Right, RowDown, RowUp, Up};
+        matches!(
+            self.command,
+            Down | First | HalfDown | HalfUp | Last | Left | PageDown | PageUp | Right | RowDown | RowUp | Up
+        )
+    }
+
     /// Whether the keys do something in a program with these views, this one being open.
     #[must_use]
     pub fn applies(&self, view: View, views: &[View]) -> bool {
@@ -355,6 +451,12 @@ pub fn action_of(event: KeyEvent, state: &State) -> Option<Action> {
             PromptKey::Suspend => Action::Do(Command::Suspend),
         });
     }
+    // The tabs of WAL alone have numbers of their own.
+    if let (Key::Plain(KeyCode::Char(c)), false) = (key, state.subject.views.contains(&View::Triage))
+        && let Some(view) = c.to_digit(10).and_then(|digit| state.subject.views.get(digit.checked_sub(1)? as usize))
+    {
+        return Some(Action::Do(Command::Show(*view)));
+    }
     let binding =
         KEYS.iter().find(|binding| binding.keys.contains(&key) && binding.applies(state.view, &state.subject.views));
     Some(binding.map_or(Action::Idle(event), |binding| Action::Do(binding.command)))
@@ -384,7 +486,7 @@ pub(super) fn idle_in<C: 'static, V: Copy + PartialEq + 'static>(
         })
         .collect();
     let name = key_name(key);
-    let Some((first, _)) = found.first() else { return format!("{name} is not a key here: ? lists those that are") };
+    let Some((first, _)) = found.first() else { return format!("unknown key {name} (? for help)") };
     let same = found.iter().filter(|(binding, _)| std::ptr::eq(*binding, *first));
     let names: Vec<&str> = same.map(|(_, view)| name_of(*view)).collect();
     let names = match names.split_last() {
@@ -410,7 +512,7 @@ mod tests {
 
     #[test]
     fn no_key_means_two_things_in_one_view() {
-        for view in View::ALL.into_iter().chain([View::Findings, View::Apply, View::Undo]) {
+        for view in View::ALL.into_iter().chain([View::Findings, View::Steps, View::Apply, View::Undo]) {
             let mut seen = Vec::new();
             for binding in KEYS.iter().filter(|binding| binding.applies(view, &View::ALL)) {
                 for key in binding.keys {

@@ -1,47 +1,32 @@
-//! Colours and characters. Sixteen colours at most, and none carries a meaning alone.
+//! Styles and characters. No colour carries a meaning alone.
 
 use std::borrow::Cow;
 
-use ratatui::style::{Color, Modifier, Style};
+use ratatui::style::{Modifier, Style};
 use ratatui::text::Span;
 
+pub use super::palette::{Colours, Role, Theme};
 use crate::analysis::verdict::facts::Tone;
 use crate::analysis::verdict::judge::Verdict;
 use crate::output::escape::printable;
 use crate::output::text::wrapping;
 
-/// The background that colours are chosen for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Theme {
-    /// Light text on a dark background.
-    #[default]
-    Dark,
-    /// Dark text on a light background.
-    Light,
-}
-
 /// How things are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// Colours are used.
-    pub colour: bool,
-    /// Which colours.
+    /// Colours that the terminal has and the user wants.
+    pub colours: Colours,
+    /// The background they are chosen for.
     pub theme: Theme,
     /// Only ASCII characters are used.
     pub ascii: bool,
 }
 
 impl Look {
-    fn coloured(self, colour: Color) -> Style {
-        if self.colour { Style::new().fg(colour) } else { Style::new() }
-    }
-
-    /// One colour on a dark background, another on a light one.
-    fn by_theme(self, dark: Color, light: Color) -> Style {
-        self.coloured(match self.theme {
-            Theme::Dark => dark,
-            Theme::Light => light,
-        })
+    /// The style of a role.
+    #[must_use]
+    pub fn role(self, role: Role) -> Style {
+        role.colour(self.theme, self.colours).map_or(Style::new(), |colour| Style::new().fg(colour))
     }
 
     /// The style of a verdict.
@@ -56,7 +41,7 @@ impl Look {
         match tone {
             Tone::Good => self.good(),
             Tone::Doubt => self.doubt(),
-            Tone::Loss => self.by_theme(Color::LightMagenta, Color::Magenta).add_modifier(Modifier::BOLD),
+            Tone::Loss => self.role(Role::Loss).add_modifier(Modifier::BOLD),
             Tone::Bad => self.bad(),
             Tone::Quiet => self.faint(),
         }
@@ -65,39 +50,40 @@ impl Look {
     /// Style of a good answer.
     #[must_use]
     pub fn good(self) -> Style {
-        self.coloured(Color::Green)
+        self.role(Role::Good)
     }
 
     /// Style of an uncertain answer.
     #[must_use]
     pub fn doubt(self) -> Style {
-        // Yellow cannot be read on white.
-        self.by_theme(Color::Yellow, Color::Magenta)
+        self.role(Role::Doubt)
     }
 
     /// Style of a problem.
     #[must_use]
     pub fn bad(self) -> Style {
-        self.coloured(Color::Red).add_modifier(Modifier::BOLD)
+        self.role(Role::Bad).add_modifier(Modifier::BOLD)
     }
 
     pub(crate) fn faint(self) -> Style {
-        Style::new().add_modifier(Modifier::DIM)
+        match self.colours {
+            // How dark a dimmed colour is only the terminal knows.
+            Colours::None => Style::new().add_modifier(Modifier::DIM),
+            _ => self.role(Role::Faint),
+        }
     }
 
     /// A heading.
     #[must_use]
     pub fn heading(self) -> Style {
-        self.by_theme(Color::Cyan, Color::Blue).add_modifier(Modifier::BOLD)
+        self.role(Role::Heading).add_modifier(Modifier::BOLD)
     }
 
     /// The image or batch with this number: neighbours differ. Its letter says which it is.
     #[must_use]
     pub fn number(self, at: usize) -> Style {
-        const DARK: [Color; 5] = [Color::Cyan, Color::Magenta, Color::Yellow, Color::LightBlue, Color::Green];
-        const LIGHT: [Color; 5] = [Color::Blue, Color::Magenta, Color::Red, Color::Black, Color::Green];
-        let at = at % DARK.len();
-        DARK.get(at).zip(LIGHT.get(at)).map_or(Style::new(), |(dark, light)| self.by_theme(*dark, *light))
+        const ROLES: [Role; 5] = [Role::Heading, Role::Loss, Role::Doubt, Role::Bad, Role::Good];
+        ROLES.get(at % ROLES.len()).map_or(Style::new(), |role| self.role(*role))
     }
 
     /// An open tab, or a cursor: reversed. Not for text with characters that are a share of their cell.
@@ -106,13 +92,14 @@ impl Look {
         Style::new().add_modifier(Modifier::REVERSED)
     }
 
-    /// The background of the selected line, under colours that stay as they are. Without colours the pointer before the
-    /// line and bold letters say it: a bar that is reversed shows the opposite of its value.
+    /// The selected line, under colours that stay as they are. Where the background is not sure to be readable, the pointer
+    /// before the line and bold letters show it.
     pub(crate) fn selected_line(self) -> Style {
-        match (self.colour, self.theme) {
-            (false, _) => Style::new().add_modifier(Modifier::BOLD),
-            (true, Theme::Dark) => Style::new().bg(Color::DarkGray).remove_modifier(Modifier::DIM),
-            (true, Theme::Light) => Style::new().bg(Color::Gray).remove_modifier(Modifier::DIM),
+        let style = Style::new().add_modifier(Modifier::BOLD);
+        let colour = |role: Role| role.colour(self.theme, self.colours);
+        match (self.colours, colour(Role::Selected), colour(Role::Bar)) {
+            (Colours::Indexed | Colours::Full, Some(fore), Some(back)) => style.fg(fore).bg(back),
+            _ => style,
         }
     }
 
@@ -122,6 +109,13 @@ impl Look {
         let full = ((share.clamp(0.0, 1.0) * width as f64).round() as usize).max(usize::from(share > 0.0)).min(width);
         let (on, off) = if self.ascii { ('#', '.') } else { ('█', '░') };
         std::iter::repeat_n(on, full).chain(std::iter::repeat_n(off, width - full)).collect()
+    }
+
+    /// A thin bar of `width` columns: its filled part, and the rest.
+    pub(crate) fn meter(self, share: f64, width: usize) -> [String; 2] {
+        let full = ((share.clamp(0.0, 1.0) * width as f64).round() as usize).max(usize::from(share > 0.0)).min(width);
+        let (on, off) = if self.ascii { ("=", ".") } else { ("━", "─") };
+        [on.repeat(full), off.repeat(width - full)]
     }
 
     /// One character that shows a share.
@@ -147,6 +141,11 @@ impl Look {
     /// A block of a strip with which nothing is wrong.
     pub(crate) const fn dot(self) -> char {
         if self.ascii { '.' } else { '·' }
+    }
+
+    /// A block of a map with which nothing is wrong.
+    pub(crate) const fn sound(self) -> char {
+        if self.ascii { '.' } else { '░' }
     }
 
     /// Mark of text that was cut off.
@@ -267,8 +266,8 @@ pub fn columns(text: &str) -> usize {
 mod tests {
     use super::*;
 
-    const PLAIN: Look = Look { colour: false, theme: Theme::Dark, ascii: true };
-    const FINE: Look = Look { colour: true, theme: Theme::Dark, ascii: false };
+    const PLAIN: Look = Look { colours: Colours::None, theme: Theme::Dark, ascii: true };
+    const FINE: Look = Look { colours: Colours::Sixteen, theme: Theme::Dark, ascii: false };
 
     #[test]
     fn text_is_cut_by_columns_and_disarmed() {

@@ -8,8 +8,9 @@ use crate::analysis::select::{RelationPattern, Span};
 use crate::analysis::slot_facts::Condition;
 use crate::analysis::slot_row::SlotRow;
 use crate::analysis::verdict::survey::PageReport;
+use crate::inspect::page_mention::{MentionedRelation, PageMention};
 use crate::output::shell::quoted;
-use crate::types::{ForkNumber, Lsn, PageId, RelFileLocator};
+use crate::types::{ForkNumber, Geometry, Lsn, PageId, RelFileLocator};
 
 /// Names of terms, for the message about another one.
 const NAMES: &str = "relation, fork, block, slots, file, lsn, state, batch, disk, by, verdict";
@@ -76,6 +77,14 @@ fn relation(word: &str) -> Relation {
     Relation { pattern: word.parse().ok(), name: word.to_lowercase() }
 }
 
+/// A path or a line of a log.
+fn pasted(text: &str) -> Option<PageMention> {
+    const WORDS_OF_A_LINE: usize = 5;
+    let is_path = ["base/", "global/", "pg_tblspc/"].iter().any(|root| text.contains(root));
+    let is_pasted = is_path || text.split_whitespace().count() >= WORDS_OF_A_LINE;
+    PageMention::find(text, Geometry::USUAL.rel_segment_blocks).filter(|_| is_pasted)
+}
+
 fn value<T: FromStr<Err: ToString>>(text: &str) -> Result<T, String> {
     text.parse().map_err(|error: T::Err| error.to_string())
 }
@@ -87,6 +96,17 @@ impl Query {
     /// The term with an unknown name or an invalid value.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut query = Self { text: text.trim().to_owned(), arguments: Some(String::new()), ..Self::default() };
+        if let Some(mention) = pasted(text) {
+            query.arguments = None;
+            let relation = match mention.relation {
+                MentionedRelation::Numbers(pattern) => Relation { pattern: Some(pattern), name: pattern.to_string() },
+                MentionedRelation::Name(name) => relation(&name),
+                MentionedRelation::Same => return Ok(query),
+            };
+            query.terms.push(Term::Relation(relation));
+            query.terms.extend(mention.block.map(|block| Term::Block(Span::of(block))));
+            return Ok(query);
+        }
         let mut words = text.split_whitespace();
         while let Some(word) = words.next() {
             match word.strip_prefix("--") {
@@ -354,6 +374,9 @@ mod tests {
             "state=used state=good",
             "--relation 5/1259 --batch=stale",
             "lsn=0/1F00000-0/1F00001",
+            "base/5/1259",
+            "base/5/1259:7",
+            "ERROR:  invalid page in block 7 of relation base/5/1259",
         ] {
             assert!(fits(text), "{text}");
         }
@@ -370,6 +393,7 @@ mod tests {
             "state=empty",
             "slots=4-",
             "verdict=restore",
+            "ERROR:  invalid page in block 8 of relation base/5/1259",
         ] {
             assert!(!fits(text), "{text}");
         }

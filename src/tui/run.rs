@@ -184,11 +184,12 @@ pub struct Ended<M = State> {
 pub fn run<M: Model>(
     make: impl FnOnce((u16, u16)) -> M,
     backend: Arc<dyn Backend<M::Action, M::Effect>>,
+    has_mouse: bool,
 ) -> Result<Ended<M>, RunError> {
     let (events, received) = mpsc::channel();
     // Before the terminal is taken, so that no signal can end the program without giving it back.
     listen_to_signals(&events)?;
-    let mut screen = Screen::take()?;
+    let mut screen = Screen::take(has_mouse)?;
     let mut state = make(screen.size()?);
     listen_to_input(&events);
     let effects = state.begin();

@@ -2,12 +2,13 @@
 
 mod wal;
 
-pub use wal::{WalLevel, WalState};
+pub use wal::{Scale, WalLevel, WalState};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::checklist::ChecklistState;
 use super::damage_map::{DamageMap, MapOrder};
 use super::facts::{
     AppliedSheet, BeforeSheet, FoundPage, PageSheet, PlanSheet, Progress, Survey, UndoSheet, UndoneSheet,
@@ -16,16 +17,26 @@ use super::list_filter::ListFilter;
 use super::look::Look;
 use super::outdated::Outdated;
 use super::query::Query;
+use super::view;
 pub use super::views::{Column, PagePart, View};
 use crate::analysis::cluster_condition::ClusterCondition;
 use crate::output::report::crash::Pressed;
 use crate::repair::blocker::Overrides;
-use crate::types::PageId;
+use crate::types::{ForkNumber, PageId, RelFileLocator};
 
 /// Columns from which on the detail of the selected line is beside the list.
 const DETAIL_FROM: usize = 140;
 
 const DIVIDER: usize = 3;
+
+/// Columns of the bytes of two versions with their characters.
+const BYTES: usize = 138;
+
+/// Least columns of the row under the cursor next to them.
+const LEAST_ROW: usize = 40;
+
+/// Least columns of the detail next to a list that has all that it can use.
+const LEAST_DETAIL: usize = 52;
 
 /// Keys that are kept for the crash report.
 const MAX_PRESSED: usize = 2000;
@@ -43,6 +54,8 @@ pub enum PromptKind {
     Palette,
     /// Letters of a bookmark.
     Bookmarks,
+    /// Letters of one of several relations.
+    Relation,
     /// Where the journal goes.
     Journal,
     /// The flag to allow something.
@@ -128,6 +141,17 @@ pub struct TriageState {
     pub found: BTreeMap<PageId, FoundPage>,
     /// Index of the selected finding.
     pub finding: usize,
+}
+
+/// The map of the cluster.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MapState {
+    /// Index of the selected fork.
+    pub selected: usize,
+    /// Its blocks are shown.
+    pub is_open: bool,
+    /// The cell under the cursor.
+    pub cell: usize,
 }
 
 /// The list of batches.
@@ -303,6 +327,10 @@ pub struct State {
     pub cluster: ClusterState,
     /// Damaged pages.
     pub triage: TriageState,
+    /// The map of the cluster.
+    pub map: MapState,
+    /// Next steps.
+    pub checklist: ChecklistState,
     /// Batches of the double write buffer.
     pub batches: BatchesState,
     /// Slots of the double write buffer.
@@ -319,6 +347,10 @@ pub struct State {
     pub trail: Vec<View>,
     /// Bookmarks.
     pub bookmarks: Vec<Bookmark>,
+    /// Relations to pick from, with their names.
+    pub candidates: Vec<(RelFileLocator, String)>,
+    /// Fork and block of the one that is picked.
+    pub wanted_page: (ForkNumber, Option<u32>),
     /// Line that is selected in the list to pick from.
     pub picked: usize,
     /// The steps and the next key stand above the status line.
@@ -347,6 +379,8 @@ impl State {
             pressed: Vec::new(),
             cluster: ClusterState::default(),
             triage: TriageState::default(),
+            map: MapState::default(),
+            checklist: ChecklistState::default(),
             batches: BatchesState::default(),
             slots: SlotsState::default(),
             page: PageState::new(view),
@@ -355,6 +389,8 @@ impl State {
             is_leaving: false,
             trail: Vec::new(),
             bookmarks: Vec::new(),
+            candidates: Vec::new(),
+            wanted_page: (ForkNumber::Main, None),
             picked: 0,
             is_guided,
             list_filter: ListFilter::default(),
@@ -390,9 +426,22 @@ impl State {
     /// view shows no details.
     pub(crate) fn detail_columns(&self) -> usize {
         let is_page = self.view == View::Page;
-        let has_detail = self.view.has_detail() && (!is_page || (self.page.part.is_list() && !self.page.is_open));
+        let is_split = self.page.part == PagePart::Bytes || (self.page.part.is_list() && !self.page.is_open);
+        let has_detail = self.view.has_detail() && (!is_page || is_split);
         match self.view {
             _ if self.columns() < DETAIL_FROM || !has_detail => 0,
+            // The strip of blocks has all that it can use before.
+            View::Triage => {
+                let list =
+                    view::damage_map::FIXED + view::damage_map::STRIP + self.triage.map.name_columns.clamp(26, 40);
+                let detail = self.columns().saturating_sub(list + DIVIDER);
+                if detail < LEAST_DETAIL { 0 } else { detail }
+            }
+            // Both sides of the bytes have what they need before.
+            View::Page if self.page.part == PagePart::Bytes => {
+                let detail = self.columns().saturating_sub(BYTES + DIVIDER);
+                if detail < LEAST_ROW { 0 } else { detail }
+            }
             // A slot has many columns of its own.
             View::Slots => self.columns() * 3 / 10,
             _ => self.columns() * 9 / 20,
@@ -417,8 +466,18 @@ impl State {
                 let index = self.slots.order.get(self.slots.selected)?;
                 survey.slots().get(*index)?.page
             }
+            View::Map => view::map::page(self, survey).filter(|_| self.map.is_open),
             View::Page => self.page.wanted.filter(|_| self.page.sheet.is_some()),
-            View::Batches | View::Wal | View::Findings | View::Plan | View::Apply | View::Undo => None,
+            View::Batches
+            | View::Wal
+            | View::Relations
+            | View::Causes
+            | View::WhatIf
+            | View::Findings
+            | View::Steps
+            | View::Plan
+            | View::Apply
+            | View::Undo => None,
         }
     }
 

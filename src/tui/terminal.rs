@@ -18,6 +18,9 @@ use super::run::Model;
 /// The terminal is ours. A panic on any thread gives it back first, so that its words can be read.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
+/// The terminal reports what the mouse does.
+static HAS_MOUSE: AtomicBool = AtomicBool::new(true);
+
 /// Standard output without its lock, which another thread may hold when the terminal has to be given back.
 fn output() -> io::Result<File> {
     Ok(File::from(rustix::io::dup(io::stdout())?))
@@ -35,7 +38,8 @@ fn give_back() -> io::Result<()> {
 fn take() -> io::Result<()> {
     enable_raw_mode()?;
     TAKEN.store(true, Ordering::SeqCst);
-    execute!(output()?, EnterAlternateScreen, EnableMouseCapture, Hide)
+    execute!(output()?, EnterAlternateScreen, Hide)?;
+    if HAS_MOUSE.load(Ordering::SeqCst) { execute!(output()?, EnableMouseCapture) } else { Ok(()) }
 }
 
 /// The terminal while the program has it; given back when this goes away, whatever the reason.
@@ -44,11 +48,12 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Takes the terminal.
+    /// Takes the terminal, with the mouse or without.
     ///
     /// # Errors
     /// When it refuses.
-    pub fn take() -> io::Result<Self> {
+    pub fn take(has_mouse: bool) -> io::Result<Self> {
+        HAS_MOUSE.store(has_mouse, Ordering::SeqCst);
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             // If giving it back fails, there is no way to say so; the words of the panic matter more.

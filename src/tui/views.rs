@@ -15,8 +15,18 @@ pub enum View {
     Wal,
     /// Plan of a repair.
     Plan,
+    /// The whole cluster as tiles.
+    Map,
+    /// Relations of the window on WAL: a tab of `pg_walfpi`.
+    Relations,
+    /// Causes of its images: a tab of `pg_walfpi`.
+    Causes,
+    /// Savings of other settings: a tab of `pg_walfpi`.
+    WhatIf,
     /// Every finding, one by one: no tab, opened from the triage.
     Findings,
+    /// Next steps, ticked as they are done: no tab, opened with a key.
+    Steps,
     /// The last check before a plan is applied: no tab, opened from the plan.
     Apply,
     /// The last look before a repair is taken back: no tab, opened from the plan.
@@ -25,7 +35,10 @@ pub enum View {
 
 impl View {
     /// All views.
-    pub const ALL: [Self; 6] = [Self::Triage, Self::Batches, Self::Slots, Self::Page, Self::Wal, Self::Plan];
+    pub const ALL: [Self; 7] = [Self::Triage, Self::Batches, Self::Slots, Self::Page, Self::Wal, Self::Plan, Self::Map];
+
+    /// The tabs of `pg_walfpi`.
+    pub(crate) const OF_WAL: [Self; 4] = [Self::Wal, Self::Relations, Self::Causes, Self::WhatIf];
 
     /// On a wide screen, all about the selected line is shown beside the list.
     pub(crate) const fn has_detail(self) -> bool {
@@ -42,7 +55,12 @@ impl View {
             Self::Page => "Page",
             Self::Wal => "WAL",
             Self::Plan => "Plan",
+            Self::Map => "Map",
+            Self::Relations => "Relations",
+            Self::Causes => "Causes",
+            Self::WhatIf => "What if",
             Self::Findings => "Findings",
+            Self::Steps => "Steps",
             Self::Apply => "Apply",
             Self::Undo => "Undo",
         }
@@ -50,7 +68,7 @@ impl View {
 
     pub(crate) const fn tab(self) -> Self {
         match self {
-            Self::Findings => Self::Triage,
+            Self::Findings | Self::Steps => Self::Triage,
             Self::Apply | Self::Undo => Self::Plan,
             view => view,
         }

@@ -12,7 +12,7 @@ use pgforensics::tui::backend::innodb::InnodbBackend;
 use pgforensics::tui::innodb::{
     INNODB_KEYS, InnodbAction as Action, InnodbEffect as Effect, InnodbState as State, InnodbSurvey, InnodbView as View,
 };
-use pgforensics::tui::look::{Look, Theme};
+use pgforensics::tui::look::{Colours, Look, Theme};
 use pgforensics::tui::outdated::Outdated;
 use pgforensics::tui::run::{Happened, Model};
 use pgforensics::tui::worker::{ActionSender, Backend, Event};
@@ -172,7 +172,7 @@ fn damaged_pages_are_listed_first_and_open_as_page_prints_them() {
 
 #[test]
 fn ascii_means_ascii_and_no_colours_none() {
-    let plain = Look { colour: false, theme: Theme::Dark, ascii: true };
+    let plain = Look { colours: Colours::None, theme: Theme::Dark, ascii: true };
     let mut driven = Driven::open(&data_dir("mariadb1011"), plain, (200, 60));
     for (name, keys) in WALK {
         let buffer = driven.keys(keys).buffer();
@@ -286,7 +286,7 @@ const TABLE: &[KeyRow] = &[
     (&["/", "z", "q", "x", "enter", "enter"], "nothing to open is said", |s| told(s, "no page")),
     (&["esc"], "nothing to go back to", |s| told(s, "q leaves")),
     (&["r"], "read again", |s| !s.is_reading && s.survey.is_some()),
-    (&["x"], "a key without meaning", |s| told(s, "is not a key here")),
+    (&["x"], "a key without meaning", |s| told(s, "unknown key")),
 ];
 
 #[test]
@@ -361,7 +361,7 @@ fn on_a_terminal_it_shows_and_leaves_with_the_status_of_check() {
     let mut session = Session::start("pg_dwbinspect", &["innodb", "tui", arg(&data)]);
     session.see("next step");
     session.send("a");
-    session.see("is not a key here");
+    session.see("unknown key");
     session.send("\r");
     session.see("buffer holds");
     session.send("q");

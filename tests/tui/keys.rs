@@ -11,7 +11,7 @@ use pgforensics::tui::command_line::undo_command;
 use pgforensics::tui::damage_map::Grouping;
 use pgforensics::tui::export_text::whole_text;
 use pgforensics::tui::keymap::KEYS;
-use pgforensics::tui::state::{Column, PagePart, PromptKind, State, View, WalLevel};
+use pgforensics::tui::state::{Column, PagePart, PromptKind, Scale, State, View, WalLevel};
 
 /// Keys pressed one after the other from the triage, and what must hold then.
 type Row = (&'static [&'static str], &'static str, fn(&State) -> bool);
@@ -22,7 +22,10 @@ const TABLE: &[Row] = &[
     (&["?", "?"], "help closes", |s| !s.help.is_open),
     (&["f1", "esc"], "help closes", |s| !s.help.is_open && s.view == View::Triage),
     (&["tab"], "next view", |s| s.view == View::Batches),
-    (&["backtab"], "round the end", |s| s.view == View::Plan),
+    (&["backtab"], "round the end", |s| s.view == View::Map),
+    (&["7"], "the map", |s| s.view == View::Map && !s.map.is_open),
+    (&["M", "enter", "enter"], "to blocks, to a page", |s| s.view == View::Page && s.page.wanted.is_some()),
+    (&["M", "right", "down", "up", "left", "esc"], "from tile to tile", |s| s.view == View::Map),
     (&["backtab", "tab"], "and back", |s| s.view == View::Triage),
     (&["2"], "batches", |s| s.view == View::Batches),
     (&["3"], "slots", |s| s.view == View::Slots),
@@ -111,7 +114,10 @@ const TABLE: &[Row] = &[
     (&["F", "tab"], "from the tab it is on", |s| s.view == View::Batches),
     (&["2", "F"], "only from the triage, which is said", |s| s.view == View::Batches && s.message.as_ref().is_some_and(|m| m.words.contains("in Triage"))),
     (&["end", "n"], "round the end", |s| s.triage.selected == 0),
-    (&["N"], "backwards", |s| s.triage.selected == 5),
+    (&["N"], "steps", |s| s.view == View::Steps),
+    (&["N", " "], "ticked", |s| s.checklist.ticked.len() == 1),
+    (&["N", "enter"], "where it is done", |s| s.view == View::Plan),
+    (&["N", "esc"], "and back", |s| s.view == View::Triage),
     (&["/", "n", "o", "p", "e", "enter"], "nothing found is said", |s| s.message.as_ref().is_some_and(|m| m.is_bad)),
     (&["/", "a", "=", "b", "enter"], "a wrong term is said", |s| s.message.as_ref().is_some_and(|m| m.is_bad && m.words.contains("is not a term"))),
     (&["n"], "next damaged page", |s| s.triage.selected == 1),
@@ -144,10 +150,14 @@ const TABLE: &[Row] = &[
     (&["g"], "asks where to go", |s| s.prompt.as_ref().is_some_and(|p| p.kind == PromptKind::GoTo)),
     (&["b", "'"], "kept and listed", |s| s.bookmarks.len() == 1 && s.prompt.as_ref().is_some_and(|p| p.kind == PromptKind::Bookmarks)),
     (&["b", "3", "end", "b", "1", "'", "down", "enter"], "goes to what was kept", |s| s.view == View::Slots && s.slots.order[s.slots.selected] == 3056),
-    (&["b", "3", "'", "1", "enter"], "and to a page", |s| s.view == View::Page),
+    (&["b", "3", "'", "1", "enter"], "and to a relation", |s| s.view == View::Triage && s.triage.selected == 0),
+    (&["j", "b", "3", "'", "1", "enter"], "and to a page", |s| s.view == View::Page),
     (&["'", "enter"], "nothing was kept", |s| s.prompt.is_none() && s.view == View::Triage),
     (&[":"], "commands", |s| s.prompt.as_ref().is_some_and(|p| p.kind == PromptKind::Palette)),
     (&["3", ":", "r", "e", "v", "e", "r", "s", "e", "enter"], "runs one", |s| s.slots.descending && s.prompt.is_none()),
+    (&[":", "a", "p", "p", "l", "y", "enter"], "one of another view", |s| s.view == View::Plan),
+    (&[":", "u", "n", "d", "o", "enter"], "undo is in Plan", |s| s.view == View::Plan && s.message.as_ref().is_some_and(|m| m.words.contains("no journal"))),
+    (&["3", "ctrl-d", "ctrl-u", "ctrl-d"], "half a screen down", |s| s.slots.selected > 5 && s.slots.selected < 12),
     (&[":", "q", "z", "x", "enter"], "none is called so", |s| s.prompt.is_none() && s.view == View::Triage),
     (&["5", "down"], "next interval", |s| s.wal.selected == 1),
     (&["5", "down", "+"], "the window is wider than the interval", |s| window(s) == (15..17)),
@@ -158,6 +168,11 @@ const TABLE: &[Row] = &[
     (&["5", "w"], "all WAL", |s| window(s).len() == s.wal.survey.as_ref().and_then(|wal| wal.timeline.as_ref()).map_or(0, |t| t.cells.len())),
     (&["5", "w", "w"], "the interval again", |s| window(s) == (0..15)),
     (&["5", "left"], "nothing before", |s| s.message.as_ref().is_some_and(|m| m.words == "WAL begins here")),
+    (&["5", "z"], "zoomed", |s| s.wal.zoom == [window(s)]),
+    (&["5", "z", "esc"], "and back", |s| s.wal.zoom.is_empty() && s.view == View::Wal),
+    (&["5", "t"], "by address", |s| s.wal.by_address),
+    (&["5", "s"], "the next scale", |s| s.wal.scale == Scale::Linear),
+    (&["5", "f"], "nothing to follow", |s| !s.wal.is_following && s.message.is_some()),
     (&["5", "enter"], "stretches of the window", |s| s.wal.level == WalLevel::Stretches && s.wal.cell == 0),
     (&["5", "enter", "down", "enter"], "records of the stretch", |s| s.wal.level == WalLevel::Records && s.wal.cell == 1 && s.wal.list.is_some()),
     (&["5", "enter", "enter", "enter"], "a record", |s| s.wal.level == WalLevel::Record && matches!(&s.wal.sheet, Some(Ok(_)))),
@@ -177,7 +192,7 @@ const TABLE: &[Row] = &[
     (&["6", "u"], "no repair to take back", |s| s.view == View::Plan && s.message.as_ref().is_some_and(|m| m.is_bad && m.words.contains("no journal"))),
     (&["6", "a", "a", "esc"], "left", |s| s.prompt.is_none() && s.plan.applied.is_none()),
     (&["r"], "read again", |s| !s.cluster.is_reading && s.cluster.survey.is_some()),
-    (&["x"], "a key without meaning", |s| s.message.as_ref().is_some_and(|m| m.words.contains("x is not a key here"))),
+    (&["x"], "a key without meaning", |s| s.message.as_ref().is_some_and(|m| m.words.contains("unknown key x"))),
     (&["a"], "apply is for the plan only", |s| s.prompt.is_none() && s.message.as_ref().is_some_and(|m| m.words.contains("in Plan: apply the plan"))),
     (&["W"], "guided", |s| s.is_guided),
     (&["W", "W"], "no longer guided", |s| !s.is_guided),
@@ -223,8 +238,9 @@ fn every_key_does_what_the_table_says() {
 fn keys_that_ask_for_something_outside() {
     let mut driven = Driven::of("checkpoint", SMALL);
     for (keys, effect) in [
-        (&["y"][..], Effect::Copy("pg_dwbinspect check --explain checkpoint".to_owned())),
-        (&["j", "enter", "y"], Effect::Copy("pg_dwbinspect page checkpoint base/5/1259 0".to_owned())),
+        (&["y"][..], Effect::Copy("pg_dwbinspect repair checkpoint".to_owned())),
+        (&["F", "y"], Effect::Copy("pg_dwbinspect check --explain checkpoint".to_owned())),
+        (&["1", "j", "enter", "y"], Effect::Copy("pg_dwbinspect page checkpoint base/5/1259 0".to_owned())),
         (&["2", "y"], Effect::Copy("pg_dwbinspect batches checkpoint".to_owned())),
         (&["3", "y"], Effect::Copy("pg_dwbinspect dump checkpoint".to_owned())),
         (
@@ -379,7 +395,8 @@ fn what_is_typed_is_gone_to() {
     let end = fresh.state.wal.survey.as_ref().expect("WAL").intervals.last().expect("interval").start_lsn;
     assert!(matches!(at(&end.to_string()).view, View::Wal | View::Slots));
     // The class of each database is called so.
-    for wrong in ["pg_class:7", "", "slot x", "slot 99999", "nowhere:3", "1259", "FFFF/0", "5/1259:x"] {
+    assert_eq!(at("pg_class:7").prompt.map(|prompt| prompt.kind), Some(PromptKind::Relation));
+    for wrong in ["", "slot x", "slot 99999", "nowhere:3", "1259", "FFFF/0", "5/1259:x"] {
         let state = at(wrong);
         assert!(state.message.is_some_and(|message| message.is_bad), "{wrong}");
         assert_eq!(state.view, View::Triage, "{wrong}");

@@ -1,8 +1,10 @@
 //! The screens, drawn without a terminal and run in one.
 
+mod colours;
 #[path = "../common/mod.rs"]
 mod common;
 mod filter;
+mod glance;
 mod guide;
 mod innodb;
 mod keys;

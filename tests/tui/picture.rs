@@ -11,9 +11,11 @@ use crate::common::screen::{Driven, FINE, short_paths};
 use crate::common::{cluster, copy_tree};
 use pgforensics::tui::facts::AppliedSheet;
 use pgforensics::tui::guide::next_key;
+use pgforensics::tui::look::{Colours, Look};
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::style::{Color, Modifier};
 
+const FULL: Look = Look { colours: Colours::Full, ..FINE };
 const COLUMNS: u16 = 112;
 const ROWS: u16 = 26;
 /// Size of a character cell in the picture.
@@ -21,30 +23,15 @@ const CELL: (u32, u32) = (8, 17);
 const BACKGROUND: &str = "#16181d";
 const FOREGROUND: &str = "#d5d8de";
 
-/// The sixteen colours of a terminal, as this picture has them.
-fn colour(colour: Color, usual: &'static str) -> &'static str {
+/// A colour of 24 bits as it is.
+fn colour(colour: Color, usual: &str) -> String {
     match colour {
-        Color::Black => "#16181d",
-        Color::Red => "#e06c75",
-        Color::Green => "#98c379",
-        Color::Yellow => "#e5c07b",
-        Color::Blue => "#61afef",
-        Color::Magenta => "#c678dd",
-        Color::Cyan => "#56b6c2",
-        Color::Gray => "#abb2bf",
-        Color::DarkGray => "#7f8590",
-        Color::LightRed => "#ff7b86",
-        Color::LightGreen => "#b5e08f",
-        Color::LightYellow => "#f5d08a",
-        Color::LightBlue => "#7cc4ff",
-        Color::LightMagenta => "#d79af0",
-        Color::LightCyan => "#7fd7e0",
-        Color::White => "#ffffff",
-        _ => usual,
+        Color::Rgb(red, green, blue) => format!("#{red:02x}{green:02x}{blue:02x}"),
+        _ => usual.to_owned(),
     }
 }
 
-fn colours_of(cell: &Cell) -> (&'static str, &'static str, bool) {
+fn colours_of(cell: &Cell) -> (String, String, bool) {
     let (fore, back) = (colour(cell.fg, FOREGROUND), colour(cell.bg, BACKGROUND));
     let is_bold = cell.modifier.contains(Modifier::BOLD);
     if cell.modifier.contains(Modifier::REVERSED) { (back, fore, is_bold) } else { (fore, back, is_bold) }
@@ -103,7 +90,8 @@ fn assert_kept(name: &str, drawn: &str) {
 
 #[test]
 fn picture_in_the_readme_is_what_the_screen_shows() {
-    let screen = Driven::of("checkpoint", (COLUMNS, ROWS));
+    short_paths();
+    let screen = Driven::open(Path::new("checkpoint"), FULL, (COLUMNS, ROWS));
     assert_kept("screen.svg", &svg(&cells(&screen.buffer())));
 }
 
@@ -170,7 +158,7 @@ fn animated(frames: &[(String, u32)]) -> String {
 fn tour_goes_from_the_crash_to_a_repaired_cluster() {
     let data = short_paths().join("crashed");
     copy_tree(&cluster("checkpoint"), &data);
-    let mut driven = Driven::open(Path::new("crashed"), FINE, (COLUMNS, ROWS));
+    let mut driven = Driven::open(Path::new("crashed"), FULL, (COLUMNS, ROWS));
     driven.keys(&["W"]);
     let mut frames = vec![(frame(&mut driven), 4)];
     while next_key(&driven.state).key != "q" {

@@ -153,7 +153,7 @@ fn open_look_around_save_a_plan_and_leave() {
     session.send("w");
     session.see("plan saved");
     session.send("y");
-    session.see("copied: pg_dwbinspect repair");
+    session.see("sent to the clipboard of the terminal: pg_dwbinspect repair");
     // First the screen that is drawn on: what is drawn beyond its edge is lost.
     session.screen.lock().expect("screen").screen_mut().set_size(cells(45), cells(140));
     session.master.resize(PtySize { rows: 45, cols: 140, pixel_width: 0, pixel_height: 0 }).expect("resize");
@@ -388,7 +388,11 @@ fn wal_alone_is_shown_with_the_figures_of_stats() {
     let total = run("pg_walfpi", &["stats", arg(&wal), "--format", "ndjson"]).of_type("summary")[0].clone();
     let words = format!("{} records, {} full-page images", total["records"], total["fpi_count"]);
     session.see(&words);
-    session.send("1236?");
+    session.send("2");
+    session.see("relation ");
+    session.send("3");
+    session.see("first_touch");
+    session.send("461?");
     session.see("Keys in WAL");
     assert!(!session.picture().contains("Triage"), "{}", session.picture());
     session.send("?e");
@@ -552,7 +556,7 @@ fn palette_filter_bookmarks_and_mouse_lead_about() {
     press(&mut session, "▶  postgres.pg_catalog.pg_class ");
     session.see("pg_class block 0 (base/5/1259)");
     session.send("p");
-    session.see("what becomes");
+    session.see("after restore");
     let selected = |picture: &str| picture.lines().find(|line| line.starts_with('▶')).map(str::to_owned);
     let before = selected(&session.picture());
     session.send("\u{1b}[<65;10;10M");

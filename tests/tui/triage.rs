@@ -180,7 +180,7 @@ fn pages_are_pending_until_they_are_judged() {
 
 #[test]
 fn detail_of_the_selected_row_is_beside_or_below() {
-    let mut driven = Driven::of("wrapped", LARGE);
+    let mut driven = Driven::of("wrapped", (200, 60));
     for size in [SMALL, (120, 40), LARGE, (200, 60)] {
         let picture = at(&driven.state, size);
         assert!(picture.contains("14 of 4652 blocks") || size == SMALL, "{size:?}\n{picture}");
@@ -192,7 +192,7 @@ fn detail_of_the_selected_row_is_beside_or_below() {
         let picture = at(&driven.state, size);
         assert!(picture.contains(&title) || size == LEAST, "{size:?}\n{picture}");
     }
-    let picture = at(&driven.state, LARGE);
+    let picture = at(&driven.state, (200, 60));
     let beside: Vec<&str> = picture.lines().filter_map(|line| line.split_once(" │ ").map(|(_, right)| right)).collect();
     let detail = beside.join("\n");
     for words in

@@ -35,7 +35,15 @@ pub(crate) struct TuiArgs {
 
 pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     need_terminal("pg_walfpi stats")?;
-    let request = WalRequest { names: args.names.names.clone(), ..args.source.request(args.jobs)? };
+    let request = args.source.request(args.jobs)?;
+    // A data directory has the names itself.
+    let own = match request.paths.as_slice() {
+        [only] if only.join("pg_wal").is_dir() => {
+            Some(only.clone()).filter(|path| NameLookup::open(Some(path)).is_ok_and(|names| names.is_whole()))
+        }
+        _ => None,
+    };
+    let request = WalRequest { names: args.names.names.clone().or(own), ..request };
     // Errors of opening are printed before the terminal UI starts.
     NameLookup::open(request.names.as_deref())?;
     let source = WalSource::open(&request)?;

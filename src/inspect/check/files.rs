@@ -1,5 +1,7 @@
 //! The relation files of a cluster, and what their pages are judged by.
 
+use std::collections::BTreeMap;
+
 use crate::analysis::coverage::Coverage;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::relation_path::RelationPaths;
@@ -44,6 +46,16 @@ impl RelationFiles {
         let first = files.partition_point(|file| (file.rel, file.name.fork) < (rel, fork));
         let of_fork = files.iter().skip(first).take_while(|file| (file.rel, file.name.fork) == (rel, fork));
         of_fork.map(|file| file.size_bytes.div_ceil(u64::from(self.geometry.block_size).max(1))).sum()
+    }
+
+    /// Blocks of every fork.
+    pub(super) fn blocks(&self) -> BTreeMap<(RelFileLocator, ForkNumber), u64> {
+        let mut blocks = BTreeMap::new();
+        for file in &self.walk.files {
+            let of_file = file.size_bytes.div_ceil(u64::from(self.geometry.block_size).max(1));
+            *blocks.entry((file.rel, file.name.fork)).or_insert(0) += of_file;
+        }
+        blocks
     }
 
     /// Path of the file that holds a page, and where in it the page begins.

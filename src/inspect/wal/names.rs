@@ -47,6 +47,11 @@ impl NameLookup {
         Self::open(Some(data_dir)).map_or_else(|_| Self::default(), |names| Self { gaps: Vec::new(), ..names })
     }
 
+    /// No catalog that names come from was missing or damaged.
+    pub(crate) const fn is_whole(&self) -> bool {
+        self.gaps.is_empty()
+    }
+
     /// `database.schema.relation`, where known; a question mark follows a name that may be wrong.
     #[must_use]
     pub fn relation(&self, rel: RelFileLocator) -> Option<String> {

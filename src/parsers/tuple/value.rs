@@ -132,6 +132,7 @@ const TYPES: &[TypeFacts] = &[
     facts(2204, "regoperator", 4, 4, 2209),
     facts(2205, "regclass", 4, 4, 2210),
     facts(2206, "regtype", 4, 4, 2211),
+    facts(2275, "cstring", -2, 1, 1263),
     facts(2950, "uuid", 16, 1, 2951),
     facts(3220, "pg_lsn", 8, 8, 3221),
     facts(4089, "regnamespace", 4, 4, 4090),
@@ -171,6 +172,8 @@ impl<'a> Value<'a> {
             17 => Self::Bytes(bytes),
             18 => Self::Char(*bytes.first()?),
             19 => Self::Text(bytes.get(..NAME_SIZE)?.split(|byte| *byte == 0).next()?),
+            // Indexes hold names so.
+            2275 => Self::Text(bytes.split(|byte| *byte == 0).next()?),
             20 => Self::Integer(i64_at(bytes, 0)?),
             21 => Self::Integer(i16::from_le_bytes(*bytes.first_chunk()?).into()),
             22 => Self::Vector(array(bytes, facts_of(21)?)?),

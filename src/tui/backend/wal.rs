@@ -1,7 +1,7 @@
 //! The work behind the screen of WAL: the analysis of `stats`, then stretch by stretch, then under other settings.
 
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use super::new_files::export;
@@ -48,7 +48,7 @@ impl WalBackend {
             wal_arguments: arguments.clone(),
             arguments,
             is_guided: false,
-            views: vec![View::Wal],
+            views: View::OF_WAL.to_vec(),
             journal: None,
         }
     }
@@ -59,7 +59,7 @@ impl Backend for WalBackend {
         match effect {
             Effect::ReadWal => {
                 let opened = lock(&self.opened).take();
-                *lock(&self.stamps) = FileStamps::of(self.request.paths.clone());
+                *lock(&self.stamps) = FileStamps::of(self.request.paths.iter().flat_map(|path| files_of(path)));
                 tell_survey(&self.request, opened, &self.records, sender);
             }
             effect @ (Effect::ListRecords { .. } | Effect::ReadRecord { .. }) => {
@@ -76,6 +76,17 @@ impl Backend for WalBackend {
     fn has_changed(&self) -> bool {
         lock(&self.stamps).have_changed()
     }
+}
+
+/// A path, and the files in it where it is a directory of WAL, or a data directory: a segment changes without its directory.
+fn files_of(path: &Path) -> Vec<PathBuf> {
+    let inside = path.join("pg_wal");
+    let directory = if inside.is_dir() { inside } else { path.to_owned() };
+    // One that cannot be read is told by the reading itself.
+    let files = std::fs::read_dir(&directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut files: Vec<PathBuf> = files.collect();
+    files.push(directory);
+    files
 }
 
 /// Counts by checkpoint, then by stretch, relation and cause, then replays under other settings, telling each as soon as

@@ -1,5 +1,6 @@
 //! State of the WAL view, and its level.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::analysis::wal::record_sheet::{RecordList, RecordSheet};
@@ -19,6 +20,16 @@ pub struct WalState {
     pub selected: usize,
     /// WAL is being read.
     pub is_reading: bool,
+    /// Parts of the timeline that were zoomed into, each by its stretches; the last one is drawn.
+    pub zoom: Vec<Range<usize>>,
+    /// The chart goes by address although times are known.
+    pub by_address: bool,
+    /// Scale of the chart's height.
+    pub scale: Scale,
+    /// Index of the selected relation or cause.
+    pub row: usize,
+    /// New WAL is read as it is written.
+    pub is_following: bool,
     /// Content of the window.
     pub window: Option<Arc<WindowSheet>>,
     /// How far it was drilled down.
@@ -43,6 +54,63 @@ pub struct WalState {
     pub top: usize,
     /// Its selected block reference.
     pub block: usize,
+}
+
+/// How a rate becomes a height.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scale {
+    /// Its square root: small rates next to a peak can be seen.
+    #[default]
+    Root,
+    /// Itself.
+    Linear,
+    /// Its logarithm, over three decades.
+    Log,
+}
+
+impl Scale {
+    const DECADES: f64 = 1000.0;
+
+    /// The next one.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        match self {
+            Self::Root => Self::Linear,
+            Self::Linear => Self::Log,
+            Self::Log => Self::Root,
+        }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self, ascii: bool) -> &'static str {
+        match self {
+            Self::Root if ascii => "square root",
+            Self::Root => "√",
+            Self::Linear => "linear",
+            Self::Log => "log",
+        }
+    }
+
+    /// Height of a share of the peak, both 0 to 1.
+    #[must_use]
+    pub fn height(self, share: f64) -> f64 {
+        match self {
+            Self::Root => share.sqrt(),
+            Self::Linear => share,
+            Self::Log => (share * (Self::DECADES - 1.0)).ln_1p() / Self::DECADES.ln(),
+        }
+    }
+
+    /// The share at a height.
+    #[must_use]
+    pub fn share_at(self, height: f64) -> f64 {
+        match self {
+            Self::Root => height * height,
+            Self::Linear => height,
+            Self::Log => (height * Self::DECADES.ln()).exp_m1() / (Self::DECADES - 1.0),
+        }
+    }
 }
 
 /// How far WAL was drilled down.

@@ -4,6 +4,7 @@ use super::lists::{find, order_slots, reverse_slots};
 use super::navigate::{back, clamp, move_by, open, show, sideways, step_part, step_view};
 use super::{before, begin, goto, page, repair, ring, triage, undo, wal};
 use crate::tui::action::{Command, Effect};
+use crate::tui::checklist;
 use crate::tui::command_line::{NO_COMMAND, command_line, differs};
 use crate::tui::export::json_text;
 use crate::tui::export_text::whole_text;
@@ -31,17 +32,17 @@ pub(super) fn press(state: &mut State, command: Command) -> Vec<Effect> {
 fn unchanged(state: &State, command: Command) -> String {
     let is_read = state.view == View::Wal || state.survey().is_some();
     match command {
-        Command::Back => "nothing is open and nothing is filtered: q leaves the program".to_owned(),
+        Command::Back => "nothing to close (q quits)".to_owned(),
         Command::Show(view) => format!("{} is open", view.name()),
         _ if !is_read => "nothing to show yet: the cluster is being read".to_owned(),
-        Command::Up | Command::PageUp | Command::First => "this is the first line".to_owned(),
+        Command::Up | Command::PageUp | Command::HalfUp | Command::First => "this is the first line".to_owned(),
         Command::RowUp => "this is the first row".to_owned(),
         Command::RowDown => "this is the last row".to_owned(),
-        Command::Down | Command::PageDown | Command::Last => "this is the last line".to_owned(),
+        Command::Down | Command::PageDown | Command::HalfDown | Command::Last => "this is the last line".to_owned(),
         Command::Left => "nothing is further left".to_owned(),
         Command::Right => "nothing is further right".to_owned(),
         Command::NextImage => "there is no other image".to_owned(),
-        _ => "there is nothing here that this key could do something with".to_owned(),
+        _ => "nothing to do here".to_owned(),
     }
 }
 
@@ -73,6 +74,8 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
         Command::Down => move_by(state, 1),
         Command::PageUp => move_by(state, -(state.body_rows() as isize)),
         Command::PageDown => move_by(state, state.body_rows() as isize),
+        Command::HalfUp => move_by(state, -((state.body_rows() / 2) as isize)),
+        Command::HalfDown => move_by(state, (state.body_rows() / 2) as isize),
         Command::First => move_by(state, isize::MIN),
         Command::Last => move_by(state, isize::MAX),
         Command::Guide => {
@@ -123,13 +126,14 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
         }
         Command::Reverse => reverse_slots(state),
         Command::Mark => repair::mark(state),
+        Command::Tick => checklist::tick(state),
         Command::Copy => {
             let text = command_line(state);
             match differs(state) {
                 Some(why) if why.starts_with(NO_COMMAND) => state.warn(why),
                 other => {
                     let note = other.map_or_else(String::new, |why| format!(" ({why})"));
-                    state.tell(format!("copied{note}: {text}"));
+                    state.tell(format!("sent to the clipboard of the terminal{note}: {text}"));
                     return vec![Effect::Copy(text)];
                 }
             }
@@ -176,6 +180,10 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
         Command::Wider => wal::resize_window(state, true),
         Command::Narrower => wal::resize_window(state, false),
         Command::WholeWindow => wal::whole_window(state),
+        Command::Zoom => wal::zoom(state),
+        Command::Axis => wal::switch_axis(state),
+        Command::Follow => return wal::follow(state),
+        Command::Scale => state.wal.scale = state.wal.scale.next(),
     }
     Vec::new()
 }

@@ -3,35 +3,35 @@
 use super::lists::order_slots;
 use super::navigate::{open_page, show};
 use super::wal;
-use crate::analysis::select::RelationPattern;
+use crate::inspect::page_mention::{MentionedRelation, PageMention};
 use crate::tui::action::Effect;
 use crate::tui::facts::Survey;
-use crate::tui::state::{Bookmark, State, View, WalLevel};
+use crate::tui::state::{Bookmark, Prompt, PromptKind, State, View, WalLevel};
 use crate::types::{ForkNumber, Lsn, PageId, RelFileLocator};
 
-const FORMS: &str = "type a block (5/1259:7, schema.name:7), slot 123, or an LSN (0/1F00000)";
+const FORMS: &str = "paste a line of the server log, or type relation:block, slot 123 or an LSN";
 
-/// Relations that are named when a name means several.
-const MAX_NAMED: usize = 3;
+/// Relations that can be picked from.
+const MAX_PICKED: usize = 200;
 
 pub(super) fn go_to(state: &mut State, typed: &str) -> Vec<Effect> {
     let typed = typed.trim();
-    if let Some(number) = typed.strip_prefix("slot") {
-        return match number.trim().parse() {
-            Ok(index) => to_slot(state, index),
-            Err(_) => refuse(state, FORMS),
-        };
+    if let Some(Ok(index)) = typed.strip_prefix("slot").map(|number| number.trim().parse()) {
+        return to_slot(state, index);
     }
-    match (typed.rsplit_once(':'), typed.parse::<Lsn>()) {
-        (Some((relation, block)), _) => match block.trim().parse() {
-            Ok(block) => to_block(state, relation.trim(), block),
-            Err(_) => refuse(state, FORMS),
-        },
-        (None, Ok(lsn)) => to_lsn(state, lsn),
-        (None, Err(_)) => refuse(state, FORMS),
+    if let Ok(lsn) = typed.parse::<Lsn>() {
+        return to_lsn(state, lsn);
+    }
+    let Some(survey) = state.cluster.survey.clone() else {
+        return refuse(state, "the cluster has not been read yet");
+    };
+    match PageMention::find(typed, survey.examined.paths.rel_segment_blocks()) {
+        Some(mention) => to_mention(state, &survey, &mention),
+        None => refuse(state, FORMS),
     }
 }
 
+/// Says why, and keeps the prompt open with what was typed.
 fn refuse(state: &mut State, why: &str) -> Vec<Effect> {
     state.warn(why);
     Vec::new()
@@ -64,40 +64,87 @@ fn leave_to(state: &mut State, view: View) -> Vec<Effect> {
     show(state, view)
 }
 
-fn to_block(state: &mut State, relation: &str, block: u32) -> Vec<Effect> {
-    let Some(survey) = state.cluster.survey.clone() else { return refuse(state, "the cluster has not been read yet") };
-    let (name, fork) = match relation.rsplit_once(' ') {
-        Some((name, fork)) if fork.parse::<ForkNumber>().is_ok() => (name, fork.parse().unwrap_or(ForkNumber::Main)),
-        _ => (relation, ForkNumber::Main),
+/// Opens the page of a mention, the picker where several relations are called so, or the line of a relation.
+fn to_mention(state: &mut State, survey: &Survey, mention: &PageMention) -> Vec<Effect> {
+    let found = match &mention.relation {
+        MentionedRelation::Same => state.selected_page().map(|page| page.rel).into_iter().collect(),
+        MentionedRelation::Numbers(pattern) => {
+            let known: Vec<_> = all_relations(survey).into_iter().filter(|rel| pattern.matches(*rel)).collect();
+            if known.is_empty() { pattern.exact().into_iter().collect() } else { known }
+        }
+        MentionedRelation::Name(name) => named(state, survey, name),
     };
-    let found = relations(&survey, name);
-    match found.as_slice() {
-        [] => refuse(state, &format!("no relation is called \"{name}\"")),
-        [rel] => open_page(state, PageId { rel: *rel, fork, block }),
-        several => {
-            let named: Vec<String> = several.iter().take(MAX_NAMED).map(|rel| survey.relation(*rel)).collect();
-            let more = if several.len() > MAX_NAMED { " and others" } else { "" };
-            refuse(state, &format!("\"{name}\" is {}{more}: type more of the name", named.join(", ")))
+    match (found.as_slice(), &mention.relation) {
+        ([rel], _) => open_relation(state, survey, *rel, mention.fork, mention.block),
+        ([], MentionedRelation::Same) => refuse(state, "select a page first, or type the name of a relation"),
+        ([], MentionedRelation::Name(name)) => refuse(state, &format!("no relation is called \"{name}\"")),
+        ([], MentionedRelation::Numbers(pattern)) => {
+            refuse(state, &format!("no known relation has the numbers {pattern}"))
+        }
+        (several, _) => {
+            let name = |rel: &RelFileLocator| format!("{} ({rel})", called(survey, *rel));
+            state.candidates = several.iter().take(MAX_PICKED).map(|rel| (*rel, name(rel))).collect();
+            state.wanted_page = (mention.fork, mention.block);
+            state.picked = 0;
+            state.prompt = Some(Prompt { kind: PromptKind::Relation, text: String::new() });
+            Vec::new()
         }
     }
 }
 
-/// Relations with these numbers, or whose name this is or ends with.
-fn relations(survey: &Survey, typed: &str) -> Vec<RelFileLocator> {
-    let pattern: Option<RelationPattern> = typed.parse().ok();
+/// Opens the relation that was picked.
+pub(super) fn go_to_relation(state: &mut State, rel: RelFileLocator) -> Vec<Effect> {
+    let (fork, block) = state.wanted_page;
+    match state.cluster.survey.clone() {
+        Some(survey) => open_relation(state, &survey, rel, fork, block),
+        None => Vec::new(),
+    }
+}
+
+/// Without a block: its line in the list of damage, else its first page.
+fn open_relation(
+    state: &mut State,
+    survey: &Survey,
+    rel: RelFileLocator,
+    fork: ForkNumber,
+    block: Option<u32>,
+) -> Vec<Effect> {
+    let damaged = survey.pages().iter().map(|report| report.page).find(|page| page.rel == rel && page.fork == fork);
+    let line = damaged.filter(|_| block.is_none()).and_then(|page| state.triage.map.row_of(page));
+    if let Some(line) = line {
+        state.triage.selected = line;
+        return leave_to(state, View::Triage);
+    }
+    open_page(state, PageId { rel, fork, block: block.unwrap_or(0) })
+}
+
+fn called(survey: &Survey, rel: RelFileLocator) -> String {
+    survey.examined.relation_name(rel).unwrap_or_else(|| survey.relation(rel))
+}
+
+fn all_relations(survey: &Survey) -> Vec<RelFileLocator> {
     let of_catalog = survey.examined.names.iter().map(|(rel, _)| rel);
     let mut all: Vec<RelFileLocator> = survey.names.keys().copied().chain(of_catalog).collect();
     all.extend(survey.slots().iter().filter_map(|row| row.page).map(|page| page.rel));
     all.sort_unstable();
     all.dedup();
-    if let Some(pattern) = pattern {
-        all.retain(|rel| pattern.matches(*rel));
-        return all;
-    }
-    let end = format!(".{typed}");
-    let called = |rel: &RelFileLocator| survey.examined.relation_name(*rel).or_else(|| survey.names.get(rel).cloned());
-    all.retain(|rel| called(rel).is_some_and(|name| name == typed || name.ends_with(&end)));
     all
+}
+
+/// Relations with this name or with one that ends with it, else those with a name that contains it: first those of the
+/// database of the selected page.
+fn named(state: &State, survey: &Survey, typed: &str) -> Vec<RelFileLocator> {
+    let name = |rel: RelFileLocator| called(survey, rel).trim_end_matches('?').to_owned();
+    let mut all: Vec<(RelFileLocator, String)> =
+        all_relations(survey).into_iter().map(|rel| (rel, name(rel))).collect();
+    let end = format!(".{typed}");
+    let is_exact = |name: &str| name == typed || name.ends_with(&end);
+    let has_exact = all.iter().any(|(_, name)| is_exact(name));
+    let lower = typed.to_lowercase();
+    all.retain(|(_, name)| if has_exact { is_exact(name) } else { name.to_lowercase().contains(&lower) });
+    let here = state.selected_page().map(|page| page.rel.db_oid);
+    all.sort_by_key(|(rel, name)| (Some(rel.db_oid) != here, name.clone()));
+    all.into_iter().map(|(rel, _)| rel).collect()
 }
 
 /// To the slot with this LSN, else to the checkpoint interval that it is in.
@@ -136,7 +183,9 @@ pub(super) fn bookmark(state: &mut State) {
         }
         (_, Some(page), _) => {
             let called = survey.map_or_else(|| page.rel.to_string(), |survey| survey.relation(page.rel));
-            (Some(page), None, Some(crate::output::check_text::page_title(&called, page)))
+            let is_group = state.selected_page().is_none();
+            let name = if is_group { called } else { crate::output::check_text::page_title(&called, page) };
+            (Some(page), None, Some(name))
         }
         _ => (None, None, Some(format!("the view {}", state.view.name()))),
     };
@@ -149,6 +198,13 @@ pub(super) fn bookmark(state: &mut State) {
 
 pub(super) fn go_to_bookmark(state: &mut State, at: usize) -> Vec<Effect> {
     match state.bookmarks.get(at).cloned() {
+        // The name of a page has its block.
+        Some(Bookmark { view: View::Triage, page: Some(page), name, .. })
+            if state.survey().is_some_and(|survey| survey.relation(page.rel) == name) =>
+        {
+            state.triage.selected = state.triage.map.row_of(page).unwrap_or(0);
+            leave_to(state, View::Triage)
+        }
         Some(Bookmark { page: Some(page), .. }) => open_page(state, page),
         Some(Bookmark { slot: Some(slot), .. }) => select_slot(state, slot),
         Some(Bookmark { view, .. }) => leave_to(state, view),

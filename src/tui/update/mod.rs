@@ -5,6 +5,7 @@ mod command;
 mod filter;
 mod goto;
 mod lists;
+mod map;
 mod navigate;
 mod page;
 mod repair;
@@ -16,10 +17,12 @@ mod wal;
 use std::sync::Arc;
 
 use super::action::{Action, Effect};
+use super::checklist;
 use super::facts::Survey;
 use super::keymap::idle_words;
 use super::picker::{self, Choice};
-use super::state::{PromptKind, State, View};
+use super::state::{MapState, PromptKind, State, View};
+use super::view::start_words;
 pub use before::apply_word;
 use lists::{order_slots, search};
 use navigate::{clamp, click, move_by};
@@ -103,6 +106,7 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
             let is_of_now = !state.cluster.is_reading && !state.survey().is_some_and(is_before);
             if state.page.wanted == Some(page) && is_of_now {
                 state.page.sheet = Some(sheet);
+                page::to_first_difference(state);
                 clamp(state);
             }
         }
@@ -136,6 +140,7 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
             return written(state);
         }
         Action::Tick => return ring::tick(state),
+        Action::FilesChanged if state.wal.is_following => return wal::grown(state),
         Action::FilesChanged if state.cluster.is_reading || state.plan.is_applying || state.cluster.has_changed => {}
         Action::FilesChanged => {
             // What was told last may be of what was there before.
@@ -153,7 +158,7 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
 
 /// A list is filtered while something is typed.
 fn typed(state: &mut State) {
-    state.picked = 0;
+    (state.picked, state.message) = (0, None);
     let is_search = state.prompt.as_ref().is_some_and(|prompt| prompt.kind == PromptKind::Search);
     match state.view {
         View::Slots if is_search => lists::filter_slots(state),
@@ -171,6 +176,9 @@ pub fn begin(state: &mut State) -> Vec<Effect> {
     let mut effects = Vec::new();
     if state.subject.views.contains(&View::Triage) {
         effects.extend(read_cluster(state));
+    }
+    if !state.subject.views.contains(&View::Triage) {
+        state.cluster.has_changed = false;
     }
     if !std::mem::replace(&mut state.wal.is_reading, true) {
         effects.push(Effect::ReadWal);
@@ -209,9 +217,20 @@ fn surveyed(state: &mut State, survey: Arc<Survey>) -> Vec<Effect> {
     state.batches.selected = state.batches.selected.min(survey.batches.len().saturating_sub(1));
     state.plan.marks.retain(|page| survey.damaged(*page).is_some());
     state.plan.sheet = None;
+    state.map = MapState::default();
+    // Most servers have no double write buffer.
+    let is_dead = |view: View| matches!(view, View::Batches | View::Slots) && survey.slots().is_empty();
+    state.subject.views = View::ALL.into_iter().filter(|view| !is_dead(*view)).collect();
+    if is_dead(state.view) {
+        state.view = View::Triage;
+    }
     state.batches.cursor = state.batches.cursor.min(survey.ring.count().saturating_sub(1));
     state.batches.played = None;
     state.slots.batch = None;
+    if state.survey().is_some() {
+        state.tell(format!("checked again: {}", start_words(&survey)));
+    }
+    checklist::checked_again(state, &survey);
     state.cluster.survey = Some(survey);
     state.triage.found.clear();
     triage::list(state);
@@ -243,14 +262,27 @@ fn enter(state: &mut State) -> Vec<Effect> {
             search(state, &prompt.text);
             Vec::new()
         }
-        PromptKind::GoTo => goto::go_to(state, &prompt.text),
-        PromptKind::Palette | PromptKind::Bookmarks => {
+        PromptKind::GoTo => {
+            state.message = None;
+            let effects = goto::go_to(state, &prompt.text);
+            // What was refused can be changed.
+            if state.message.as_ref().is_some_and(|message| message.is_bad) {
+                state.prompt = Some(prompt);
+            }
+            effects
+        }
+        PromptKind::Palette | PromptKind::Bookmarks | PromptKind::Relation => {
             state.prompt = Some(prompt);
             let picked = picker::items(state).and_then(|items| items.into_iter().nth(state.picked));
             state.prompt = None;
             match picked.map(|item| item.choice) {
-                Some(Choice::Command(command)) => command::press(state, command),
+                Some(Choice::Command(view, command)) => {
+                    let mut effects = view.map_or_else(Vec::new, |view| navigate::show(state, view));
+                    effects.extend(command::press(state, command));
+                    effects
+                }
                 Some(Choice::Bookmark(at)) => goto::go_to_bookmark(state, at),
+                Some(Choice::Relation(rel)) => goto::go_to_relation(state, rel),
                 None => Vec::new(),
             }
         }

@@ -1,8 +1,9 @@
 //! Going from view to view and from line to line.
 
 use super::lists::order_slots;
-use super::{filter, page, triage, wal};
+use super::{filter, map, page, triage, wal};
 use crate::tui::action::Effect;
+use crate::tui::checklist::tasks;
 use crate::tui::finding_list::finding_lines;
 use crate::tui::list_moves::moved;
 use crate::tui::picker;
@@ -30,8 +31,10 @@ pub(super) fn back(state: &mut State) {
         state.help.is_open = false;
     } else if state.view == View::Page && state.page.is_open {
         state.page.is_open = false;
+    } else if state.view == View::Map && state.map.is_open {
+        state.map.is_open = false;
     } else if filter::clear(state) {
-    } else if matches!(state.view, View::Findings | View::Apply | View::Undo) {
+    } else if matches!(state.view, View::Findings | View::Steps | View::Apply | View::Undo) {
         state.view = state.view.tab();
     } else if state.view == View::Page {
         state.view = state.page.came_from;
@@ -94,6 +97,19 @@ pub(super) fn open(state: &mut State) -> Vec<Effect> {
         page::open_line(state);
         return Vec::new();
     }
+    if state.view == View::Map {
+        return map::open(state);
+    }
+    if state.view == View::Steps {
+        let task = tasks(state).into_iter().nth(state.checklist.selected);
+        return match task.as_ref().and_then(|task| task.view) {
+            Some((view, ..)) => show(state, view),
+            None => {
+                state.tell("this is done outside: y copies its command, space ticks it");
+                Vec::new()
+            }
+        };
+    }
     if state.view == View::Wal {
         return wal::open(state).map_or_else(Vec::new, |page| open_page(state, page));
     }
@@ -136,6 +152,9 @@ pub(super) fn sideways(state: &mut State, by: isize) {
     if state.view == View::Batches {
         return super::ring::move_cells(state, by);
     }
+    if state.view == View::Map {
+        return map::go(state, (by, 0));
+    }
     if state.view == View::Wal {
         return match state.wal.level {
             WalLevel::Timeline => wal::move_window(state, by),
@@ -167,12 +186,21 @@ pub(super) fn move_by(state: &mut State, by: isize) {
         View::Triage => {
             state.triage.selected = moved(state.triage.selected, by, state.triage.map.rows.len());
         }
+        View::Map if by == isize::MIN || by == isize::MAX => map::to_end(state, by > 0),
+        View::Map if by != 0 => map::go(state, (0, by.signum())),
+        View::Map => {}
         View::Slots => state.slots.selected = moved(state.slots.selected, by, state.slots.order.len()),
         View::Wal => wal::move_by(state, by),
+        View::Relations | View::Causes => {
+            let count = state.wal.window.as_deref().map_or(0, |sheet| view::wal::tabs::rows(state, sheet));
+            state.wal.row = moved(state.wal.row, by, count);
+        }
+        View::WhatIf => state.wal.top = moved(state.wal.top, by, view::scroll_range(state)),
         View::Findings => {
             let count = state.survey().map_or(0, |survey| finding_lines(survey).len());
             state.triage.finding = moved(state.triage.finding, by, count);
         }
+        View::Steps => state.checklist.selected = moved(state.checklist.selected, by, tasks(state).len()),
         View::Batches => {
             let count = state.survey().map_or(0, |survey| survey.batches.len());
             let selected = moved(state.batches.selected, by, count);
@@ -202,6 +230,9 @@ pub(super) fn click(state: &mut State, column: u16, row: u16) -> Vec<Effect> {
     if row == 0 {
         return view::tab_at(state, column).map_or_else(Vec::new, |view| show(state, view));
     }
+    if row + 1 == state.size.1 {
+        return view::hint_at(state, column).map_or_else(Vec::new, |command| super::command::press(state, command));
+    }
     if state.help.is_open {
         state.help.is_open = false;
         return Vec::new();
@@ -212,6 +243,9 @@ pub(super) fn click(state: &mut State, column: u16, row: u16) -> Vec<Effect> {
         let again = state.batches.cursor == slot;
         super::ring::set_cursor(state, slot);
         return if again { open(state) } else { Vec::new() };
+    }
+    if state.view == View::Map {
+        return map::click(state, usize::from(column), usize::from(row).saturating_sub(1));
     }
     let is_beside = state.detail_columns() > 0 && usize::from(column) >= state.list_columns();
     let Some(at) = view::line_at(state, row).filter(|_| !is_beside) else { return Vec::new() };
@@ -241,7 +275,16 @@ pub(super) fn click(state: &mut State, column: u16, row: u16) -> Vec<Effect> {
         View::Slots => &mut state.slots.selected,
         View::Page if state.page.part == PagePart::Rows => &mut state.page.row,
         View::Page if state.page.part == PagePart::Wal => &mut state.page.record,
-        View::Page | View::Wal | View::Plan | View::Apply | View::Undo => return Vec::new(),
+        View::Page
+        | View::Wal
+        | View::Plan
+        | View::Map
+        | View::Relations
+        | View::Causes
+        | View::WhatIf
+        | View::Steps
+        | View::Apply
+        | View::Undo => return Vec::new(),
     };
     // A second press on the same line opens it.
     let again = *selected == at;

@@ -96,6 +96,13 @@ pub(super) fn step_damaged(state: &mut State, forward: bool) -> Vec<Effect> {
     effects
 }
 
+/// The list of rows opens on the first one that differs.
+pub(super) fn to_first_difference(state: &mut State) {
+    let Some(sheet) = state.page.sheet.as_deref().filter(|_| state.page.row == 0) else { return };
+    let pairs = sheet.rows(state.page.image).map_or(&[][..], |of| &of.rows.pairs);
+    state.page.row = pairs.iter().position(|pair| pair.fate != RowFate::Same).unwrap_or(0);
+}
+
 /// Goes to the next stretch of bytes, or in the list of rows to the next row, in which disk and image differ.
 pub(super) fn find_difference(state: &mut State, forward: bool) {
     let Some(sheet) = state.page.sheet.clone() else { return };

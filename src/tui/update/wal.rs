@@ -13,6 +13,11 @@ use crate::types::{Lsn, PageId};
 
 pub(super) fn read(state: &mut State, survey: Arc<WalSurvey>) {
     let wal = &mut state.wal;
+    let has_all = wal.survey.as_ref().is_some_and(|before| before.is_complete);
+    if wal.is_following && has_all && !survey.is_complete {
+        // What is known stays on the screen until all of the newer WAL is.
+        return;
+    }
     let is_new = wal.survey.as_ref().is_none_or(|before| before.is_complete);
     wal.is_reading = !survey.is_complete;
     if !wal.is_reading {
@@ -22,8 +27,12 @@ pub(super) fn read(state: &mut State, survey: Arc<WalSurvey>) {
     wal.selected = wal.selected.min(survey.intervals.len().saturating_sub(1));
     if is_new {
         (wal.window, wal.stretch) = (None, None);
+        wal.zoom.clear();
         wal.level = WalLevel::Timeline;
         (wal.lists, wal.asked_list, wal.asked_record) = (Vec::new(), None, None);
+    }
+    if wal.is_following {
+        wal.selected = survey.intervals.len().saturating_sub(1);
     }
     wal.survey = Some(survey);
     if state.wal.window.is_none() {
@@ -49,6 +58,10 @@ fn set_window(state: &mut State, cells: Range<usize>) {
     let Some((survey, timeline)) = known(state) else { return };
     if state.wal.window.as_ref().is_some_and(|window| window.cells == cells) {
         return;
+    }
+    let is_outside = |zoom: &Range<usize>| cells.start < zoom.start || cells.end > zoom.end;
+    while state.wal.zoom.last().is_some_and(is_outside) {
+        state.wal.zoom.pop();
     }
     let whole = survey.whole.as_ref().filter(|whole| whole.cells == cells);
     state.wal.window = Some(whole.map_or_else(|| Arc::new(WindowSheet::of(&survey, &timeline, cells)), Arc::clone));
@@ -85,6 +98,51 @@ pub(super) fn resize_window(state: &mut State, is_wider: bool) {
 pub(super) fn whole_window(state: &mut State) {
     let Some((cells, count)) = window_of(state) else { return };
     if cells == (0..count) { take_interval(state) } else { set_window(state, 0..count) }
+}
+
+/// Reads WAL again whenever it has grown, with the newest interval selected; or stops that.
+pub(super) fn follow(state: &mut State) -> Vec<Effect> {
+    if state.subject.views.contains(&View::Triage) {
+        state.tell("pg_walfpi tui follows a running server; this cluster should be stopped");
+        return Vec::new();
+    }
+    state.wal.is_following = !state.wal.is_following;
+    let words = if state.wal.is_following {
+        "following: new WAL is read as it is written (f: pause)"
+    } else {
+        "paused (f: follow)"
+    };
+    state.tell(words);
+    if state.wal.is_following { grown(state) } else { Vec::new() }
+}
+
+/// Files of WAL have changed: reads them again while they are followed.
+pub(super) fn grown(state: &mut State) -> Vec<Effect> {
+    // While it is read, the next look at the files says it again.
+    let is_wanted = state.wal.is_following && !state.wal.is_reading;
+    state.cluster.has_changed &= !state.wal.is_following;
+    state.wal.is_reading |= is_wanted;
+    if is_wanted { vec![Effect::ReadWal] } else { Vec::new() }
+}
+
+/// Draws only the window.
+pub(super) fn zoom(state: &mut State) {
+    let Some((cells, count)) = window_of(state) else { return };
+    let drawn = state.wal.zoom.last().cloned().unwrap_or(0..count);
+    if state.wal.level != WalLevel::Timeline {
+        state.tell("esc, then z zooms into the window");
+    } else if cells.is_empty() || cells == drawn {
+        state.tell("the window is all that is drawn: - makes it narrower");
+    } else {
+        state.wal.zoom.push(cells);
+    }
+}
+
+/// Draws by time, or by address.
+pub(super) fn switch_axis(state: &mut State) {
+    state.wal.by_address = !state.wal.by_address;
+    let by = if state.wal.by_address { "by address: the share of images" } else { "by time, if records contain it" };
+    state.tell(by);
 }
 
 fn window_of(state: &mut State) -> Option<(Range<usize>, usize)> {
@@ -207,7 +265,7 @@ pub(super) fn open(state: &mut State) -> Option<PageId> {
 /// Goes one level up; false at the top.
 pub(super) fn back(state: &mut State) -> bool {
     state.wal.level = match state.wal.level {
-        WalLevel::Timeline => return false,
+        WalLevel::Timeline => return state.wal.zoom.pop().is_some(),
         WalLevel::Stretches => WalLevel::Timeline,
         WalLevel::Records => WalLevel::Stretches,
         WalLevel::Record => WalLevel::Records,

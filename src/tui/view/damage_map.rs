@@ -7,18 +7,24 @@ use super::highlight;
 use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::verdict::survey::PageReport;
 use crate::output::check_text::{block_label, image_words, tear_words};
-use crate::tui::damage_map::{Group, GroupKey, Grouping, MapPage, Row, strip, verdict_letter, verdict_name, with_fork};
+use crate::tui::damage_map::{Group, GroupKey, Grouping, MapPage, Row, strip, verdict_name, with_fork};
 use crate::tui::look::Look;
 use crate::tui::state::State;
 use crate::types::{ForkNumber, RelFileLocator};
 
-const VERDICT: usize = 16;
+const VERDICT: usize = 17;
 
 /// Columns of the block, or of the number of pages.
 const BLOCK: usize = 10;
 
 /// Least columns of a name, and of the strip.
 const LEAST: (usize, usize) = (26, 12);
+
+/// Most columns of a strip.
+pub(in crate::tui) const STRIP: usize = 64;
+
+/// Columns of a row other than those of name and strip.
+pub(in crate::tui) const FIXED: usize = 3 + 1 + BLOCK + 1 + VERDICT + 1;
 
 const IMAGE: usize = 48;
 
@@ -39,6 +45,9 @@ fn widths(state: &State) -> Widths {
     let least = if is_single { IMAGE.min(width / 4) } else { LEAST.1 };
     let room = width.saturating_sub(3 + 1 + BLOCK + 1 + verdict + least);
     let name = state.triage.map.name_columns.max(LEAST.0).min(room);
+    // What a strip does not need goes to the names.
+    let most = if verdict > 0 { STRIP } else { LEAST.1 };
+    let name = if is_single { name } else { name.max(room.saturating_sub(most - LEAST.1)) };
     Widths { name, verdict, rest: width.saturating_sub(3 + name + 1 + BLOCK + 1 + verdict) }
 }
 
@@ -60,7 +69,8 @@ pub(super) fn heading(state: &State) -> Line<'static> {
     let by = format!("{count}, by {}{turned}", grouping.name());
     let last = match grouping {
         Grouping::Relation if widths.rest < 26 => "its blocks",
-        Grouping::Relation => "its blocks, first to last",
+        Grouping::Relation if widths.rest < 60 => "its blocks, first to last",
+        Grouping::Relation => "its blocks, first to last; small letter: less than half damaged",
         Grouping::Verdict => "share",
         Grouping::Block => "image",
     };
@@ -166,17 +176,15 @@ fn strip_spans(
     let blocks = known.unwrap_or(0).max(last);
     let cells = usize::try_from(blocks).unwrap_or(usize::MAX).min(width);
     let mut spans: Vec<Span<'static>> = Vec::new();
-    let mut last: Option<Option<Option<Verdict>>> = None;
     for cell in strip(&map.pages, group, blocks, cells) {
-        let (letter, style) = match cell {
-            Some(verdict) => (verdict_letter(verdict), style_of(look, verdict).add_modifier(Modifier::BOLD)),
+        let (letter, style) = match cell.letter().zip(cell.worst) {
+            Some((letter, verdict)) => (letter, style_of(look, verdict).add_modifier(Modifier::BOLD)),
             None => (look.dot(), look.faint()),
         };
-        match spans.last_mut().filter(|_| last == Some(cell)) {
+        match spans.last_mut().filter(|last| last.style == style) {
             Some(span) => span.content.to_mut().push(letter),
             None => spans.push(Span::styled(letter.to_string(), style)),
         }
-        last = Some(cell);
     }
     spans
 }

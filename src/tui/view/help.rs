@@ -18,8 +18,8 @@ pub(super) fn body(state: &State) -> Body<'_> {
     let bindings = KEYS.iter().filter(|binding| binding.applies(state.view, &state.subject.views));
     let mut lines = key_lines(look, state.columns(), &bindings.map(|one| (one.label, one.help)).collect::<Vec<_>>());
     lines.push(Line::default());
-    let mouse = "Mouse: click a tab to open its view, a line or a cell of the buffer to select it, again to open it; the \
-            wheel scrolls.";
+    let mouse = "Mouse: click a tab to open its view, a line or a cell of the buffer to select it, again to open it, a key in the \
+            last line to press it; the wheel scrolls. With shift the terminal selects text; --no-mouse leaves it the mouse.";
     lines.extend(look.wrap(mouse, state.columns().saturating_sub(1)).into_iter().map(Line::raw));
     lines.push(Line::raw("Only Plan writes into the data directory, and only after you type apply or undo."));
     Body::text(head, lines, state.help.top)

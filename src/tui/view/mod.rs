@@ -4,9 +4,10 @@
 
 mod batches;
 mod before;
-mod damage_map;
+pub(super) mod damage_map;
 mod findings;
 mod help;
+pub(super) mod map;
 mod page;
 mod page_bytes;
 mod page_records;
@@ -15,23 +16,25 @@ mod picker;
 mod plan;
 mod ring;
 mod slots;
+mod steps;
 mod triage;
 mod triage_detail;
 mod undo;
-mod wal;
+pub(super) mod wal;
 
 pub(super) use help::key_lines;
-pub use triage::{next_words, start_words};
+pub use triage::start_words;
 pub use wal::notes as wal_notes;
 
 use ratatui::Frame;
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::Paragraph;
 
+use super::action::Command;
 use super::body::{Body, highlight, progress_line};
 use super::byte_list::ByteSides;
 use super::frame::{self, fact};
-use super::keymap::KEYS;
+use super::keymap::{Binding, KEYS};
 use super::look::{columns, pages};
 use super::outdated::Outdated;
 use super::query::Query;
@@ -75,10 +78,12 @@ fn whole_body(state: &State) -> Body<'_> {
     match state.view {
         View::Triage => triage::body(state),
         View::Findings => findings::body(state),
+        View::Map => map::body(state),
+        View::Steps => steps::body(state),
         View::Batches => batches::body(state),
         View::Slots => slots::body(state),
         View::Page => page::body(state),
-        View::Wal => wal::body(state),
+        View::Wal | View::Relations | View::Causes | View::WhatIf => wal::body(state),
         View::Plan => plan::body(state),
         View::Apply => before::body(state),
         View::Undo => undo::body(state),
@@ -159,9 +164,12 @@ fn tabs(state: &State) -> Line<'static> {
 
 /// The views that have tabs, and what stands on these.
 fn tab_labels(state: &State) -> (&[View], Vec<String>) {
-    let number = |view: View| View::ALL.iter().position(|one| *one == view).unwrap_or(0) + 1;
     let views = state.subject.views.as_slice();
-    (views, views.iter().map(|view| format!(" {} {} ", number(*view), view.name())).collect())
+    let all: &[View] = if views.contains(&View::Triage) { &View::ALL } else { views };
+    let label =
+        |view: View| if view == View::Wal && all.len() == View::OF_WAL.len() { "Timeline" } else { view.name() };
+    let number = |view: View| all.iter().position(|one| *one == view).unwrap_or(0) + 1;
+    (views, views.iter().map(|view| format!(" {} {} ", number(*view), label(*view))).collect())
 }
 
 /// The tab at this column of the first row.
@@ -181,7 +189,8 @@ fn status_words(state: &State, width: usize) -> Line<'static> {
             PromptKind::Apply if state.plan.sheet.as_ref().is_some_and(|sheet| sheet.may_lose()) => {
                 "changes may be lost! type apply unproven, then enter: "
             }
-            PromptKind::GoTo => "go to (5/1259:7, name:7, slot 123, 0/1F00000): ",
+            PromptKind::GoTo => "go to (a log line, relation:block, slot 123, LSN): ",
+            PromptKind::Relation => "relation: ",
             PromptKind::Palette => "command: ",
             PromptKind::Bookmarks => "kept: ",
             PromptKind::Apply => "write these pages? type apply, then enter: ",
@@ -191,11 +200,20 @@ fn status_words(state: &State, width: usize) -> Line<'static> {
             PromptKind::Search => matches(state, text),
             _ => String::new(),
         };
+        let refused = state.message.as_ref().filter(|message| message.is_bad && *kind == PromptKind::GoTo);
+        let (lead, told, style) = match refused {
+            Some(message) => ("go to: ", format!("  {}", message.words), look.bad()),
+            None => (lead, told, look.faint()),
+        };
+        // A long text is continued at its end.
+        let room = width.saturating_sub(columns(lead) + 1 + columns(&told).min(width / 2));
+        let text = look.fit_end(text, columns(&look.plain(text)).min(room));
+        let rest = width.saturating_sub(columns(lead) + columns(&text) + 1);
         return Line::from(vec![
             Span::styled(lead, look.heading()),
-            Span::raw(look.cut(text, width.saturating_sub(columns(lead) + 1))),
+            Span::raw(text),
             Span::styled(" ", look.selected()),
-            Span::styled(look.cut(&told, width.saturating_sub(columns(lead) + columns(text) + 1)), look.faint()),
+            Span::styled(look.cut(&told, rest), style),
         ]);
     }
     if let Some(progress) =
@@ -226,6 +244,9 @@ fn status_words(state: &State, width: usize) -> Line<'static> {
             _ => format!("search: {} (n: next, esc: clear)", state.query.text()),
         });
     }
+    if state.wal.is_following {
+        words.push("following (f: pause)".to_owned());
+    }
     if !state.plan.marks.is_empty() {
         words.push(match state.marked_counts() {
             (count, 0) => format!("{count} marked"),
@@ -254,19 +275,31 @@ fn matches(state: &State, typed: &str) -> String {
 }
 
 fn hints(state: &State) -> Line<'static> {
-    let bindings = KEYS.iter().filter(|binding| binding.applies(state.view, &state.subject.views));
-    frame::hints(state.look, state.columns(), bindings.map(|binding| (binding.label, binding.hint)))
+    frame::hints(state.look, state.columns(), hinted(state).map(|binding| (binding.label, binding.hint)))
 }
 
-/// Lines while the check is running.
+/// Keys with a word in the bottom line: the way out and help, then those of this view, then those of all.
+fn hinted(state: &State) -> impl Iterator<Item = &'static Binding> {
+    let all = || KEYS.iter().filter(|one| !one.hint.is_empty() && one.applies(state.view, &state.subject.views));
+    let is_first = |one: &&Binding| matches!(one.command, Command::Help | Command::Quit);
+    let own = move |one: &&Binding| !one.views.is_empty();
+    let first = all().filter(is_first);
+    first.chain(all().filter(own)).chain(all().filter(move |one| !is_first(one) && !own(one)))
+}
+
+/// The command of the key at this column of the bottom line.
+pub(crate) fn hint_at(state: &State, column: u16) -> Option<Command> {
+    let mut end = 0;
+    let at = hinted(state).find(|binding| {
+        end += columns(binding.label) + columns(binding.hint) + 3;
+        usize::from(column) < end
+    });
+    at.filter(|_| end <= state.columns()).map(|binding| binding.command)
+}
+
+/// Lines while the check is running; the status line has the progress.
 fn waiting(state: &State) -> Vec<Line<'static>> {
-    let width = state.columns();
-    let mut lines = Vec::new();
-    if let Some(progress) = &state.cluster.progress {
-        lines.push(Line::default());
-        lines.push(progress_line(state.look, progress, width));
-    }
-    lines.push(Line::default());
-    lines.push(Line::styled("The cluster is being read; what is known appears here.", state.look.faint()));
-    lines
+    let words = "The cluster is being read; what is known appears here. WAL (5) and exports work meanwhile.";
+    let words = state.look.wrap(words, state.columns()).into_iter();
+    std::iter::once(Line::default()).chain(words.map(|words| Line::styled(words, state.look.faint()))).collect()
 }

@@ -132,7 +132,7 @@ fn title(state: &State, sheet: &PageSheet) -> Vec<Line<'static>> {
     let name = page_and_path(&sheet.examined.called(page), page, &sheet.examined.path_of(page));
     let verdict = report.verdict.verdict;
     let (words, style) = if report.is_wrong {
-        (format!("{}: {}", verdict.name(), verdict.facts().meaning), look.verdict(verdict))
+        (format!("{}: {}", verdict.facts().label, verdict.facts().meaning), look.verdict(verdict))
     } else if report.strength == Confidence::Proven {
         ("nothing is wrong with it".to_owned(), look.good())
     } else {
@@ -213,7 +213,7 @@ pub(super) fn evidence(look: Look, part: &EvidencePart, width: usize) -> Vec<Lin
         EvidencePart::Fact(label, value) => labelled(label, value),
         EvidencePart::Verdict(verdict, source) => {
             let source = source.as_ref().map_or_else(String::new, |source| format!(": {source}"));
-            labelled("verdict", &format!("{}{source}", verdict.name()))
+            labelled("verdict", &format!("{}{source}", verdict.facts().label))
         }
         EvidencePart::Image(words) => wrapped(look, "  ", words, width, Style::new()),
         EvidencePart::Step(weight, words) => {

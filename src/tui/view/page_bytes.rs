@@ -4,6 +4,8 @@ use ratatui::text::Line;
 
 use super::Body;
 use super::page::row_bytes;
+use super::page_rows::details;
+use crate::analysis::page_rows::PageItem;
 use crate::output::page_parts::part_at;
 use crate::output::page_text::version_title;
 use crate::tui::byte_list::{ByteSides, byte_list, cursor_lead};
@@ -15,7 +17,7 @@ pub(super) fn body<'a>(state: &'a State, sheet: &'a PageSheet, head: Vec<Line<'s
     let bytes = sides(state, sheet);
     let image = sheet.images().get(state.page.image).map(|image| format!("image {}", version_title(image)));
     let titles = (sheet.disk().map(version_title), image.clone());
-    let mut body = byte_list(look, state.columns(), bytes, titles, head);
+    let mut body = byte_list(look, state.list_columns(), bytes, titles, head);
     let what = |bytes: &[u8]| part_at(bytes, sheet.report.page, state.page.cursor);
     let (on_left, on_right) = (what(bytes.left), bytes.right.map(what));
     let lead = cursor_lead(state.page.cursor);
@@ -29,7 +31,27 @@ pub(super) fn body<'a>(state: &'a State, sheet: &'a PageSheet, head: Vec<Line<'s
     }
     let wrapped = foot.iter().flat_map(|words| look.wrap(words, state.columns()));
     body.foot = wrapped.map(|words| Line::styled(words, look.heading())).collect();
+    if state.detail_columns() > 0 {
+        body.detail = under_cursor(state, sheet);
+    }
     body
+}
+
+/// The row or the entry under the cursor, decoded on both sides.
+fn under_cursor(state: &State, sheet: &PageSheet) -> Vec<Line<'static>> {
+    let (look, width) = (state.look, state.detail_columns());
+    let image = sheet.images().get(state.page.image).map(version_title).unwrap_or_default();
+    let is_here = |item: &Option<PageItem>| {
+        item.as_ref().and_then(|item| item.tuple.as_ref()).is_some_and(|tuple| tuple.contains(&state.page.cursor))
+    };
+    let found = sheet.rows(state.page.image).and_then(|of| {
+        let at = of.rows.pairs.iter().position(|pair| is_here(&pair.disk) || is_here(&pair.image))?;
+        Some(details(look, &of, at, &image, width))
+    });
+    found.unwrap_or_else(|| {
+        let words = "No row is under the cursor: ] goes to the next difference.";
+        look.wrap(words, width).into_iter().map(|words| Line::styled(words, look.faint())).collect()
+    })
 }
 
 /// The bytes of the open page.

@@ -47,7 +47,7 @@ pub(super) fn body<'a>(state: &'a State, sheet: &'a PageSheet, mut head: Vec<Lin
     let layout = Columns::of(state.list_columns(), is_of_rows(of.rows.kind));
     let titles = RowCells {
         item: "item".to_owned(),
-        fate: "what becomes",
+        fate: "after restore",
         xmin: "xmin".to_owned(),
         xmax: "xmax".to_owned(),
         ctid: if layout.is_of_rows { "ctid" } else { "leads to" }.to_owned(),
@@ -99,7 +99,7 @@ struct Columns {
 
 impl Columns {
     const ITEM: usize = 5;
-    const FATE: usize = 13;
+    const FATE: usize = 14;
 
     fn of(width: usize, is_of_rows: bool) -> Self {
         let (xmin, xmax, ctid) = match is_of_rows {
@@ -150,7 +150,7 @@ fn side(value: &Option<String>) -> &str {
     value.as_deref().unwrap_or("-")
 }
 
-fn details(look: Look, of: &RowsOf<'_>, selected: usize, image: &str, width: usize) -> Vec<Line<'static>> {
+pub(super) fn details(look: Look, of: &RowsOf<'_>, selected: usize, image: &str, width: usize) -> Vec<Line<'static>> {
     let Some(pair) = of.rows.pairs.get(selected) else { return Vec::new() };
     let fate = pair.fate;
     let title = if fate == RowFate::Alone {

@@ -9,12 +9,16 @@ use crate::tui::state::{PromptKind, State};
 const KEYS: usize = 18;
 
 pub(super) fn body(state: &State, items: Vec<Item>) -> Body<'_> {
-    let is_kept = state.prompt.as_ref().is_some_and(|prompt| prompt.kind == PromptKind::Bookmarks);
-    let kept = is_kept.then_some(state.bookmarks.len());
+    let kind = state.prompt.as_ref().map(|prompt| prompt.kind);
+    let kept = (kind == Some(PromptKind::Bookmarks)).then_some(state.bookmarks.len());
+    let key_columns = if kind == Some(PromptKind::Relation) { 0 } else { KEYS };
     let (look, width, view, picked) = (state.look, state.columns(), state.view.name(), state.picked);
     let title = match kept {
         Some(0) => "Nothing was kept yet: b keeps the selected line".to_owned(),
         Some(_) => "History: enter opens it, esc closes this".to_owned(),
+        None if kind == Some(PromptKind::Relation) => {
+            format!("{} relations match: type letters of one, enter opens it, esc closes this", items.len())
+        }
         None => format!("{} commands in {view}: type letters of one, enter runs it, esc closes this", items.len()),
     };
     let head = vec![Line::styled(look.cut(&title, width), look.heading()), Line::default()];
@@ -25,8 +29,8 @@ pub(super) fn body(state: &State, items: Vec<Item>) -> Body<'_> {
         let lead = if at == selected { look.pointer() } else { " " };
         let line = Line::from(vec![
             Span::raw(look.fit(lead, 2)),
-            Span::styled(look.fit(&item.key, KEYS), look.heading()),
-            Span::raw(look.cut(&item.words, width.saturating_sub(KEYS + 2))),
+            Span::styled(look.fit(&item.key, key_columns), look.heading()),
+            Span::raw(look.cut(&item.words, width.saturating_sub(key_columns + 2))),
         ]);
         highlight(look, at == selected, line)
     };

@@ -5,7 +5,7 @@ use ratatui::text::Line;
 
 use super::triage::outdated_words;
 use super::undo::journal_facts;
-use super::{Body, fact, next_words, start_words, waiting};
+use super::{Body, fact, start_words, waiting};
 use crate::analysis::verdict::judge::Verdict;
 use crate::repair::plan::{LeftPage, PlanPage, PlanStep, StepKind};
 use crate::tui::command_line::{command_line, tui_command, undo_command};
@@ -71,10 +71,8 @@ pub(super) fn body(state: &State) -> Body<'_> {
     if !how.is_empty() {
         head.extend(fact(look, width, "to do", how, Style::new()));
     }
-    if count == 0
-        && let Some(survey) = state.survey()
-    {
-        head.extend(fact(look, width, "next step", &next_words(survey, &state.subject.path), Style::new()));
+    if count == 0 {
+        head.extend(super::steps::all_lines(state));
     }
     head.extend(fact(look, width, "command", &command_line(state), look.faint()));
     head.push(Line::default());
@@ -209,7 +207,7 @@ fn step_lines(state: &State, step: &PlanStep, facts: &StepFacts) -> Vec<Line<'st
     let words = format!("{sign} {}:{} {} from {}", step.path, step.page.block, step.verdict, step.image);
     let mut lines = wrapped(look, &words, width, "", style);
     let name = page_words(&step.page, step.relation.as_deref());
-    let words = format!("{name}: LSN {}, CRC {} becomes {}", step.page_lsn, step.before_crc, step.after_crc);
+    let words = format!("{name}: LSN {} after it", step.page_lsn);
     lines.extend(wrapped(look, &words, width, "    ", look.faint()));
     for reason in &facts.reasons {
         lines.extend(wrapped(look, &format!("may be lost or wrong: {reason}"), width, "    ", style));

@@ -1,16 +1,16 @@
 //! Damage, predicted startup, next steps.
 
-use ratatui::style::Style;
+use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
 use super::damage_map::{heading, row_line};
-use super::triage_detail::{below, beside};
+use super::triage_detail::{below, whole};
 use super::{Body, fact, findings, waiting};
-use crate::analysis::verdict::answer::{Answer, needs_something};
+use crate::analysis::verdict::answer::Answer;
+use crate::analysis::verdict::facts::Badge;
 use crate::analysis::verdict::judge::Verdict;
-use crate::inspect::next::step_context;
+use crate::inspect::verify::rules::DAMAGED_PAGES;
 use crate::output::check_text::{compared_words, page_title, replay_words};
-use crate::output::next_step_text::{all_words, steps_sentence};
 use crate::output::start_words::StartWords;
 use crate::output::words::cluster::checksum_words;
 use crate::tui::body::MIN_LIST;
@@ -24,11 +24,6 @@ const VERDICT: usize = 16;
 /// Rows that leave room for more facts and for bars.
 const TALL: usize = 30;
 
-/// Rows up to which counts by verdict give way to sentences.
-const LOW: usize = 16;
-
-const LABEL: usize = 12;
-
 pub(super) fn body(state: &State) -> Body<'_> {
     let map = &state.triage.map;
     let mut head = head(state);
@@ -36,12 +31,16 @@ pub(super) fn body(state: &State) -> Body<'_> {
     if rows > 0 {
         head.push(heading(state));
     }
+    if rows == 0 && map.total > 0 {
+        let words = format!("no page matches {} (esc: all {})", state.query.text(), map.total);
+        head.push(Line::styled(state.look.cut(&words, state.columns()), state.look.doubt()));
+    }
     let room = state.body_rows().saturating_sub(head.len());
     let line = move |at: usize| row_line(state, at);
     let mut body = Body::list(head, rows, state.triage.selected, line);
     let Some(survey) = state.survey() else { return body };
     if state.detail_columns() > 0 {
-        body.detail = beside(state, survey);
+        body.detail = whole(state, survey, state.detail_columns());
         // Findings have what the list leaves, and a part of it where it leaves little.
         let rows_left = room.saturating_sub(rows).max(room / 5).max(2);
         let width = if body.detail.is_empty() { state.columns() } else { state.list_columns() };
@@ -83,61 +82,88 @@ impl Section {
     }
 }
 
-/// All that stands above the list. It leaves room for the heading and some lines of the list; a command is never cut.
+/// All above the list: the badge with the figures, the prediction, the next step, then facts. Where there is little room, facts
+/// give way first, then the ends of sentences; a command is never cut.
 fn head(state: &State) -> Vec<Line<'static>> {
     let look = state.look;
     // One column less than there are: where a sentence is cut off there stands a mark.
     let width = state.columns().saturating_sub(1);
     let rows = state.body_rows();
     let budget = rows.saturating_sub(1 + MIN_LIST).min((rows * 3 / 5).max(8));
-    let mut opened = Section::new(Vec::new(), 1);
-    if let Some(condition) = &state.cluster.opened {
-        opened.lines = fact(look, width, "state", &condition.to_string(), Style::new());
-    }
+    let opened = state.cluster.opened.as_ref().map(ToString::to_string);
+    let opened = opened.map_or_else(Vec::new, |words| fact(look, width, "state", &words, Style::new()));
     let Some(survey) = state.survey() else {
-        let mut lines = opened.lines;
+        let mut lines = opened;
         lines.extend(if state.triage.map.total == 0 { waiting(state) } else { pending(state) });
         return lines;
     };
     if let Some(words) = outdated_words(state) {
-        return opened.lines.into_iter().chain(fact(look, width, "on startup", words, look.doubt())).collect();
+        return opened.into_iter().chain(fact(look, width, "on startup", words, look.doubt())).collect();
     }
-    let style = match survey.answer {
-        _ if survey.pages().iter().any(needs_something) => look.bad(),
-        Answer::Fine => look.good(),
-        Answer::Wrong | Answer::Uncertain => look.doubt(),
-    };
     let report = &survey.examined.report;
-    let mut start = Section::new(fact(look, width, "on startup", &start_words(survey), style), 1);
+    let start = start_of(survey);
+    let words = look.wrap(&format!("{}.", sentences(&start)), width).into_iter().map(Line::raw).collect();
+    let mut start_words = Section::new(words, 1);
     let doubts = report.replay.doubts.iter();
-    let mut doubts = Section::new(
-        doubts.flat_map(|doubt| fact(look, width, "doubt", &doubt.to_string(), look.doubt())).collect(),
-        usize::from(!report.replay.doubts.is_empty()),
-    );
+    let doubts = doubts.flat_map(|doubt| fact(look, width, "doubt", &doubt.to_string(), look.doubt())).collect();
+    let mut doubts = Section::new(doubts, usize::from(!report.replay.doubts.is_empty()));
     let repaired = super::undo::in_force_words(survey);
     let repaired = repaired.map_or_else(Vec::new, |words| fact(look, width, "repaired", &words, look.good()));
     let mut repaired = Section { least: repaired.len().min(1), lines: repaired };
-    let mut here = Section::new(here(state, survey, width), 0);
-    let mut known = Section::new(if state.body_rows() > TALL { known(state, survey) } else { Vec::new() }, 0);
-    // On the lowest screens the heading of the list has the number, and its rows have the verdicts.
-    let least = usize::from(survey.pages().is_empty() || state.body_rows() > LOW);
-    let mut counts = Section::new(counts(state, survey), least);
-    let others =
-        |cut: usize| opened.lines.len().min(cut) + start.lines.len().min(cut + 1) + doubts.lines.len().min(cut);
-    let taken = others(if state.body_rows() > TALL { 6 } else { 1 }) + counts.lines.len() + repaired.least;
-    let next = next_lines(look, width, survey, &state.subject.path, budget.saturating_sub(taken));
+    // The badge says that a server runs.
+    let mut opened = Section::new(if start.badge == Badge::Running { Vec::new() } else { opened }, 0);
+    let has_room = rows > TALL || survey.pages().is_empty();
+    let mut known = Section::new(if has_room { known(state, survey) } else { Vec::new() }, 0);
+    let mut bars = Section::new(if rows > TALL { bars(state, survey) } else { Vec::new() }, 0);
+    let taken = 1 + start_words.lines.len().min(2) + doubts.least + repaired.least;
+    let next = super::steps::next_lines(state, width, budget.saturating_sub(taken));
     let mut gap = Section::new(vec![Line::default()], 0);
-    let all = [&opened, &start, &doubts, &repaired, &here, &known, &counts, &gap];
+    let all = [&start_words, &doubts, &repaired, &opened, &known, &bars, &gap];
     let sum: usize = all.map(|one| one.lines.len()).iter().sum();
-    let mut too_many = (sum + next.len()).saturating_sub(budget);
-    // The predicted startup is complete as long as anything else can be shorter.
-    for section in [&mut known, &mut here, &mut gap, &mut counts, &mut repaired, &mut opened, &mut doubts, &mut start] {
+    let mut too_many = (1 + sum + next.len()).saturating_sub(budget);
+    for section in [&mut known, &mut opened, &mut gap, &mut bars, &mut doubts, &mut start_words, &mut repaired] {
         section.shorten(look, &mut too_many);
     }
-    let mut lines = opened.lines;
-    lines.extend(start.lines.into_iter().chain(doubts.lines).chain(next).chain(repaired.lines).chain(here.lines));
-    lines.extend(known.lines.into_iter().chain(gap.lines).chain(counts.lines));
+    let mut lines = vec![badge_line(look, width, survey, &start)];
+    lines.extend(start_words.lines.into_iter().chain(next).chain(doubts.lines).chain(repaired.lines));
+    lines.extend(opened.lines.into_iter().chain(known.lines).chain(bars.lines).chain(gap.lines));
     lines
+}
+
+/// The badge of the startup, then how many pages are damaged, what can be done about them, and what was not checked.
+fn badge_line(look: Look, width: usize, survey: &Survey, start: &StartWords) -> Line<'static> {
+    let badge = format!(" {} ", start.badge.label());
+    let style = look.tone(start.badge.tone()).add_modifier(Modifier::REVERSED | Modifier::BOLD);
+    let skipped = survey.examined.coverage.skipped.len();
+    let mut figures = match (survey.pages().len(), survey.answer) {
+        (0, Answer::Uncertain) => vec![("no damage found, not all checked".to_owned(), look.doubt())],
+        (0, _) => vec![("no damaged page".to_owned(), look.good())],
+        (all, _) => vec![(format!("{all} damaged"), Style::new().add_modifier(Modifier::BOLD))],
+    };
+    figures.extend(
+        by_verdict(survey)
+            .map(|(verdict, count)| (format!("{count} {}", verdict.facts().label), look.verdict(verdict))),
+    );
+    if skipped > 0 {
+        figures.push((format!("{skipped} not checked"), look.doubt()));
+    }
+    let mut room = width.saturating_sub(columns(&badge));
+    let mut spans = vec![Span::styled(badge, style)];
+    for (words, style) in figures {
+        if columns(&words) + 2 > room {
+            spans.push(Span::raw(look.cut("  and more", room)));
+            break;
+        }
+        room -= columns(&words) + 2;
+        spans.extend([Span::raw("  "), Span::styled(words, style)]);
+    }
+    Line::from(spans)
+}
+
+/// Damaged pages by verdict, the worst first.
+fn by_verdict(survey: &Survey) -> impl Iterator<Item = (Verdict, usize)> {
+    let of = |verdict: Verdict| survey.pages().iter().filter(|page| page.verdict.verdict == verdict).count();
+    Verdict::ALL.into_iter().map(move |verdict| (verdict, of(verdict))).filter(|(_, count)| *count > 0)
 }
 
 /// Text instead of an answer from before pages were written.
@@ -147,19 +173,6 @@ pub(super) fn outdated_words(state: &State) -> Option<&'static str> {
     } else {
         "outdated: pages were written since. r checks again"
     })
-}
-
-/// Where else to look.
-fn here(state: &State, survey: &Survey, width: usize) -> Vec<Line<'static>> {
-    if !survey.pages().iter().any(|page| page.verdict.verdict.is_writable()) {
-        return Vec::new();
-    }
-    let flags = step_context(&survey.examined, "").flags();
-    let words = match flags.as_str() {
-        "" => "enter: why, page by page; 6: the repair plan".to_owned(),
-        _ => format!("enter: why, page by page; 6: the repair plan, for which a, then o there, allows{flags}"),
-    };
-    fact(state.look, width, "here", &words, Style::new())
 }
 
 /// More facts, if they fit.
@@ -188,90 +201,33 @@ fn pending(state: &State) -> Vec<Line<'static>> {
 }
 
 /// The predicted startup.
-#[must_use]
-pub fn start_words(survey: &Survey) -> String {
+fn start_of(survey: &Survey) -> StartWords {
     let report = &survey.examined.report;
     let label = |page| page_title(&survey.examined.called(page), page);
-    StartWords::of(&report.replay, &report.outlook, &report.pages, &label).line()
+    StartWords::of(&report.replay, &report.outlook, &report.pages, &label)
 }
 
-/// Next steps. `data_dir`: as given.
+/// The predicted startup on one line.
 #[must_use]
-pub fn next_words(survey: &Survey, data_dir: &str) -> String {
-    steps_sentence(&survey.steps, step_context(&survey.examined, data_dir))
+pub fn start_words(survey: &Survey) -> String {
+    start_of(survey).line()
 }
 
-/// Next steps, in about `room` lines: as many steps as there is room for, the first in any case. Each command begins on
-/// a line of its own and is never cut.
-fn next_lines(look: Look, width: usize, survey: &Survey, data_dir: &str, room: usize) -> Vec<Line<'static>> {
-    let context = step_context(&survey.examined, data_dir);
-    let count = survey.steps.len();
-    let mut lines: Vec<Line<'static>> = Vec::new();
-    for (at, words) in all_words(&survey.steps, context).iter().enumerate() {
-        let label = if at == 0 { "next step" } else { "then" };
-        let text = if words.items.is_empty() {
-            words.sentence()
-        } else {
-            format!("{}: {}", words.sentence().trim_end_matches(['.', ':']), words.items.join(", "))
-        };
-        let mut said = fact(look, width, label, &text, Style::new());
-        let commands: Vec<Line<'static>> =
-            words.commands.iter().take(1).flat_map(|command| command_lines(look, width, command)).collect();
-        let more = usize::from(at + 1 < count);
-        let left = room.saturating_sub(lines.len() + more);
-        if at > 0 && said.len() + commands.len() > left {
-            let words = match count - at {
-                1 => "1 more step (printed by `check` and on quit)".to_owned(),
-                steps => format!("{steps} more steps (printed by `check` and on quit)"),
-            };
-            lines.push(Line::from(vec![
-                Span::styled(look.fit("then", LABEL), look.heading()),
-                Span::styled(look.cut(&words, width.saturating_sub(LABEL)), look.faint()),
-            ]));
-            break;
-        }
-        let mut section = Section::new(std::mem::take(&mut said), 1);
-        section.shorten(look, &mut (section.lines.len() + commands.len()).saturating_sub(left));
-        lines.extend(section.lines);
-        lines.extend(commands);
-    }
-    lines
+/// The sentences of the prediction, each with a capital.
+fn sentences(start: &StartWords) -> String {
+    let capital = |words: &String| {
+        let mut chars = words.chars();
+        chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+    };
+    start.sentences.iter().map(capital).collect::<Vec<_>>().join(". ")
 }
 
-/// A command, below its sentence if it fits there, else on lines as wide as the screen.
-fn command_lines(look: Look, width: usize, command: &str) -> Vec<Line<'static>> {
-    let indent = if columns(&look.plain(command)) + LABEL <= width { LABEL } else { 2 };
-    let lines = look.wrap(command, width.saturating_sub(indent));
-    let lead = " ".repeat(indent);
-    lines.into_iter().map(|words| Line::styled(format!("{lead}{words}"), look.heading())).collect()
-}
-
-/// Counts by verdict: bars with numbers, or one line where rows are few.
-fn counts(state: &State, survey: &Survey) -> Vec<Line<'static>> {
+/// Counts by verdict as bars, with the meaning of each.
+fn bars(state: &State, survey: &Survey) -> Vec<Line<'static>> {
     let (look, width) = (state.look, state.columns());
     let all = survey.pages().len();
-    if all == 0 {
-        return vec![match survey.answer {
-            Answer::Uncertain => {
-                let words = "no damaged page was found, but not everything was checked or is certain";
-                Line::styled(look.cut(words, width), look.doubt())
-            }
-            Answer::Fine | Answer::Wrong => Line::styled("no damaged page", look.good()),
-        }];
-    }
-    let of = |verdict: Verdict| survey.pages().iter().filter(|page| page.verdict.verdict == verdict).count();
-    let shown = Verdict::ALL.into_iter().map(|verdict| (verdict, of(verdict))).filter(|(_, count)| *count > 0);
-    if state.body_rows() <= TALL {
-        let mut spans = vec![Span::styled(look.fit("damaged", LABEL), look.heading()), Span::raw(format!("{all}: "))];
-        for (at, (verdict, count)) in shown.enumerate() {
-            let comma = if at == 0 { "" } else { ", " };
-            spans.push(Span::raw(comma));
-            spans.push(Span::styled(format!("{count} {}", verdict.facts().label), look.verdict(verdict)));
-        }
-        return vec![Line::from(spans)];
-    }
     let room = width.saturating_sub(VERDICT + 8 + 34).min(60);
-    let lines = shown.map(|(verdict, count)| {
+    let lines = by_verdict(survey).map(|(verdict, count)| {
         Line::from(vec![
             Span::styled(look.fit(verdict.facts().label, VERDICT + 1), look.verdict(verdict)),
             Span::raw(format!("{count:>6} ")),
@@ -284,7 +240,9 @@ fn counts(state: &State, survey: &Survey) -> Vec<Line<'static>> {
 
 /// Problems first, then what was not examined, then notes, as many as there is room for.
 fn finding_foot(look: Look, width: usize, survey: &Survey, rows: usize) -> Vec<Line<'static>> {
-    let all = finding_lines(survey);
+    let mut all = finding_lines(survey);
+    // Each damaged page has its line in the list above.
+    all.retain(|one| !matches!(one, FindingLine::Problem(finding) if finding.is(&DAMAGED_PAGES)));
     let count = all.len();
     // Whole ones, as many as there is room for; where there are too many, one line says so.
     let wrap = |one: FindingLine<'_>| -> Vec<Line<'static>> {

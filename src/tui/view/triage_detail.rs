@@ -19,9 +19,12 @@ use crate::types::PageId;
 /// Runs of damaged blocks that are named one by one.
 const MAX_RUNS: usize = 40;
 
-/// Right of the list, as long as it is.
-pub(super) fn beside(state: &State, survey: &Survey) -> Vec<Line<'static>> {
-    let (look, width) = (state.look, state.detail_columns());
+/// Rows from which on there is room for all of the evidence below the list.
+const ALL_BELOW: usize = 12;
+
+/// All about the selected row in so many columns.
+pub(super) fn whole(state: &State, survey: &Survey, width: usize) -> Vec<Line<'static>> {
+    let look = state.look;
     let map = &state.triage.map;
     let at = state.triage.selected;
     match (map.page(at).and_then(|one| survey.damaged(one.page)), map.group(at)) {
@@ -42,6 +45,7 @@ pub(super) fn below(state: &State, survey: &Survey, rows: usize) -> Vec<Line<'st
     let map = &state.triage.map;
     let at = state.triage.selected;
     let mut lines = match (map.page(at).and_then(|one| survey.damaged(one.page)), map.group(at)) {
+        (Some(_), _) if rows >= ALL_BELOW => whole(state, survey, width),
         (Some(report), _) => {
             let mut lines = title(look, width, survey, report);
             let parts = evidence_parts(report);
@@ -104,7 +108,7 @@ fn title(look: Look, width: usize, survey: &Survey, report: &PageReport) -> Vec<
     let page = report.page;
     let verdict = report.verdict.verdict;
     let name = page_title(&survey.examined.called(page), page);
-    let words = format!("{}: {}", verdict.name(), verdict.facts().meaning);
+    let words = format!("{}: {}", verdict.facts().label, verdict.facts().meaning);
     if columns(&look.plain(&name)) + 2 + columns(&words) <= width {
         let name = format!("{}  ", look.plain(&name));
         return vec![Line::from(vec![Span::styled(name, look.heading()), Span::styled(words, look.verdict(verdict))])];

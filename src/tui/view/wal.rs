@@ -2,6 +2,7 @@
 
 mod chart;
 mod records;
+pub(in crate::tui) mod tabs;
 mod window;
 
 use ratatui::text::{Line, Span};
@@ -30,6 +31,9 @@ pub(super) fn body(state: &State) -> Body<'_> {
         }
         return Body::text(lines, Vec::new(), 0);
     };
+    if let Some(body) = tabs::body(state, wal) {
+        return body;
+    }
     if let Some(body) = records::body(state, wal) {
         return body;
     }
@@ -38,10 +42,11 @@ pub(super) fn body(state: &State) -> Body<'_> {
     let words = format!("{counts}, {} before compression and hole removal", size(total.fpi_raw_bytes));
     let mut head: Vec<Line<'static>> = look.wrap(&words, width).into_iter().map(Line::raw).collect();
     head.extend(note_lines(state, wal));
+    head.extend(breadcrumb(state, wal));
     head.extend(chart::lines(state, wal, chart_rows(state.body_rows())));
     let width = state.list_columns();
     let heading = format!(
-        "  {:>11} {:<9}{:>7} {:>8} {:>6}  {} decay",
+        "  {:>11} {:<9}{:>7} {:>8} {:>6}  {} to next",
         "redo point",
         "time",
         "WAL",
@@ -109,8 +114,21 @@ fn image_counts(tally: &Tally, [images, of_bytes]: [&str; 2]) -> String {
     format!("{} records, {} {images} {stored} of {combined}{of_bytes} ({share}%)", tally.records, tally.fpi_count)
 }
 
+/// The parts that were zoomed into, the outermost first.
+fn breadcrumb(state: &State, wal: &WalSurvey) -> Option<Line<'static>> {
+    let timeline = wal.timeline.as_ref().filter(|_| !state.wal.zoom.is_empty())?;
+    let part = |range: &std::ops::Range<usize>| {
+        let cells = timeline.cells.get(range.clone())?;
+        Some(format!("{} to {}", cells.first()?.start_lsn, cells.last()?.end_lsn))
+    };
+    let arrow = format!(" {} ", state.look.pointer());
+    let parts: Vec<String> = state.wal.zoom.iter().filter_map(part).collect();
+    let words = format!("all WAL{arrow}{}   (esc: back)", parts.join(&arrow));
+    Some(Line::styled(state.look.cut(&words, state.columns()), state.look.heading()))
+}
+
 fn bar_room(width: usize) -> usize {
-    width.saturating_sub(52 + 10).min(60)
+    width.saturating_sub(52 + 10).min(40)
 }
 
 fn interval_line(state: &State, wal: &WalSurvey, at: usize) -> Line<'static> {
@@ -129,12 +147,14 @@ fn interval_line(state: &State, wal: &WalSurvey, at: usize) -> Line<'static> {
         interval.tally.fpi_count,
         percent(share)
     );
-    let decay: String = interval.decay().iter().map(|share| look.level(*share)).collect();
-    let room = bar_room(state.list_columns());
+    let level = |share: &Option<f64>| share.map_or(look.dot(), |share| look.level(Some(share)));
+    let decay: String = interval.decay().iter().map(level).collect();
+    let [on, off] = look.meter(share, bar_room(state.list_columns()));
     let line = Line::from(vec![
         Span::raw(text),
-        Span::styled(look.bar(share, room), look.doubt()),
-        Span::raw(format!(" {decay}")),
+        Span::styled(on, look.doubt()),
+        Span::styled(off, look.faint()),
+        Span::styled(format!(" {decay}"), look.faint()),
     ]);
     highlight(look, is_selected, line)
 }

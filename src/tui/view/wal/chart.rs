@@ -3,14 +3,16 @@
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
+use crate::analysis::wal::interval::{Interval, IntervalKind};
 use crate::inspect::wal::rules::DAMAGE;
 use crate::output::figures::size;
 use crate::output::json::time_text;
 use crate::parsers::wal::payload::PgTimestamp;
 use crate::report::Finding;
+use crate::tui::body::joined;
 use crate::tui::facts::WalSurvey;
-use crate::tui::look::Look;
-use crate::tui::state::State;
+use crate::tui::look::{Colours, Look, columns};
+use crate::tui::state::{Scale, State};
 use crate::types::Lsn;
 
 /// Shortest time that is drawn as such.
@@ -35,77 +37,115 @@ enum Axis {
 struct Chart {
     pieces: Vec<Piece>,
     axis: Axis,
+    /// Nothing was zoomed into.
+    is_all: bool,
 }
 
-/// The chart in so many rows, the marks below it, and the window.
+/// Columns left of the chart, for its axis.
+const GUTTER: usize = 10;
+
+/// The chart in so many rows, the marks below it, the window, and what the axis and the colours stand for.
 pub(super) fn lines(state: &State, wal: &WalSurvey, rows: usize) -> Vec<Line<'static>> {
     let look = state.look;
-    let width = state.columns().saturating_sub(1);
-    let Some(chart) = Chart::of(wal) else { return Vec::new() };
-    let per = if look.ascii { 1 } else { 2 };
-    let columns = chart.columns(width * per);
-    let peak = columns.iter().map(|(bytes, _)| *bytes).fold(0.0, f64::max);
+    let width = state.columns().saturating_sub(GUTTER + 1);
+    let Some(chart) = Chart::of(state, wal) else { return Vec::new() };
+    let columns = chart.columns(width);
+    let heights = Heights::of(&chart, &columns, state.wal.scale);
     let mut lines: Vec<Line<'static>> = (0..rows)
         .map(|row| {
-            let cells = columns.chunks(per).map(|cell| draw_cell(look, cell, peak, rows, rows - 1 - row));
-            Line::from_iter(joined(cells))
+            let from_bottom = rows - 1 - row;
+            let cells = columns.iter().map(|column| draw_cell(look, heights.cell(*column, rows, from_bottom)));
+            let label = Span::styled(look.fit_right(&heights.label(row, rows), GUTTER - 1), look.faint());
+            let bar = Span::styled(if look.ascii { "|" } else { "┤" }, look.faint());
+            Line::from_iter([label, bar].into_iter().chain(joined(cells)))
         })
         .collect();
-    lines.push(marks(state, wal, &chart, width));
-    lines.push(window(state, &chart, width));
-    if rows > 2 {
-        lines.push(legend(state, wal, &chart, (peak, width)));
-    }
+    let shifted = |line: Line<'static>| Line::from_iter([Span::raw(" ".repeat(GUTTER))].into_iter().chain(line.spans));
+    lines.push(shifted(marks(state, wal, &chart, width)));
+    lines.push(shifted(window(state, &chart, width)));
+    lines.push(legend(state, wal, &chart));
     lines
 }
 
-/// Neighbours of one style become one span.
-fn joined(cells: impl Iterator<Item = (char, Style)>) -> Vec<Span<'static>> {
-    let mut spans: Vec<(String, Style)> = Vec::new();
-    for (c, style) in cells {
-        match spans.last_mut().filter(|(_, last)| *last == style) {
-            Some((text, _)) => text.push(c),
-            None => spans.push((c.to_string(), style)),
-        }
-    }
-    spans.into_iter().map(|(text, style)| Span::styled(text, style)).collect()
+/// Meaning of heights: a rate over time, the share of images by address.
+struct Heights {
+    /// Bytes of a column that is as high as the chart; `None`: each column is, and shows shares.
+    peak: Option<f64>,
+    /// Seconds of a column.
+    column_s: f64,
+    scale: Scale,
 }
 
-/// One character of the chart: dots up to the height of its one or two columns.
-fn draw_cell(look: Look, cell: &[(f64, f64)], peak: f64, rows: usize, from_bottom: usize) -> (char, Style) {
-    const DOTS: [[u32; 4]; 2] = [[0x40, 0x04, 0x02, 0x01], [0x80, 0x20, 0x10, 0x08]];
-    let per_row = if look.ascii { 1 } else { 4 };
-    let height = |amount: f64| {
-        let exact = if peak > 0.0 { amount / peak * (rows * per_row) as f64 } else { 0.0 };
-        (exact.round() as usize).max(usize::from(amount > 0.0))
-    };
-    let mut bits = 0;
-    let (mut has_images, mut has_any) = (false, false);
-    for ((bytes, images), dots) in cell.iter().zip(DOTS) {
-        for (dot, bit) in dots.iter().take(per_row).enumerate() {
-            let level = from_bottom * per_row + dot;
-            if level < height(*bytes) {
-                bits |= bit;
-                has_any = true;
+impl Heights {
+    fn of(chart: &Chart, columns: &[(f64, f64)], scale: Scale) -> Self {
+        let peak = columns.iter().map(|(bytes, _)| *bytes).fold(0.0, f64::max);
+        match chart.axis {
+            Axis::Time(_, length) => {
+                Self { peak: Some(peak), column_s: length as f64 / 1e6 / columns.len().max(1) as f64, scale }
             }
-            has_images |= level < height(*images);
+            Axis::Addresses(..) => Self { peak: None, column_s: 0.0, scale: Scale::Linear },
         }
     }
-    let style = if has_images { look.doubt() } else { look.heading() };
-    let c = match (look.ascii, has_images, has_any) {
-        (_, _, false) => return (' ', Style::new()),
-        (true, true, _) => '#',
-        (true, false, _) => ':',
-        (false, ..) => char::from_u32(0x2800 + bits).unwrap_or(' '),
-    };
-    (c, style)
+
+    /// Eighths of a row that images, and all WAL, fill in this row.
+    fn cell(&self, (bytes, images): (f64, f64), rows: usize, from_bottom: usize) -> (usize, usize) {
+        let peak = self.peak.unwrap_or(bytes);
+        let eighths = |amount: f64| {
+            let share = if peak > 0.0 { self.scale.height(amount / peak) } else { 0.0 };
+            let all = ((share * (rows * 8) as f64).round() as usize).max(usize::from(amount > 0.0));
+            all.saturating_sub(from_bottom * 8).min(8)
+        };
+        (eighths(images), eighths(bytes))
+    }
+
+    /// The label of a row: at the top, in the middle and at the bottom.
+    fn label(&self, row: usize, rows: usize) -> String {
+        let share = match row {
+            0 => 1.0,
+            _ if row + 1 == rows => return "0".to_owned(),
+            _ if rows > 4 && row == rows / 2 => self.scale.share_at(1.0 - row as f64 / rows as f64),
+            _ => return String::new(),
+        };
+        match self.peak {
+            Some(peak) => format!("{}/s", size((peak * share / self.column_s.max(1e-6)) as u64)),
+            None => format!("{:.0}%", share * 100.0),
+        }
+    }
+}
+
+/// One character of the chart, filled from below: images, then other WAL.
+fn draw_cell(look: Look, (images, all): (usize, usize)) -> (char, Style) {
+    const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let has_colour = look.colours != Colours::None;
+    let eighths = |count: usize| EIGHTHS.get(count).copied().unwrap_or('█');
+    let [image, other] = [look.doubt(), look.heading()];
+    let (on, off) = signs(look);
+    match (images, all) {
+        (_, 0) => (' ', Style::new()),
+        _ if look.ascii && (images * 2 >= all) => (on, image),
+        _ if look.ascii => (off, other),
+        (0, _) if !has_colour => (off, other),
+        (0, all) => (eighths(all), other),
+        (1..=7, 8) if has_colour => (eighths(images), other.fg.map_or(image, |back| image.bg(back))),
+        (images, _) => (eighths(images), image),
+    }
+}
+
+/// The signs of images and of other WAL in the legend.
+const fn signs(look: Look) -> (char, char) {
+    match (look.ascii, look.colours) {
+        (true, _) => ('#', ':'),
+        (false, Colours::None) => ('█', '░'),
+        (false, _) => ('█', '█'),
+    }
 }
 
 impl Chart {
-    fn of(wal: &WalSurvey) -> Option<Self> {
+    fn of(state: &State, wal: &WalSurvey) -> Option<Self> {
         let pieces: Vec<Piece> = match &wal.timeline {
             Some(timeline) => timeline
                 .cells
+                .get(state.wal.zoom.last().cloned().unwrap_or(0..timeline.cells.len()))?
                 .iter()
                 .map(|cell| Piece {
                     start_lsn: cell.start_lsn,
@@ -130,11 +170,11 @@ impl Chart {
         let (first, last) = (pieces.first()?, pieces.last()?);
         let start = pieces.iter().find_map(|piece| piece.times).map(|(from, _)| from);
         let end = pieces.iter().rev().find_map(|piece| piece.times).map(|(_, to)| to);
-        let axis = match start.zip(end) {
+        let axis = match start.zip(end).filter(|_| !state.wal.by_address) {
             Some((start, end)) if end.us_since(start) >= MIN_TIME_US => Axis::Time(start, end.us_since(start)),
             _ => Axis::Addresses(first.start_lsn, last.end_lsn.bytes_since(first.start_lsn)?.max(1)),
         };
-        Some(Self { pieces, axis })
+        Some(Self { pieces, axis, is_all: state.wal.zoom.is_empty() })
     }
 
     /// Where a piece begins and ends, 0 to 1.
@@ -159,6 +199,12 @@ impl Chart {
         let length = piece.end_lsn.bytes_since(piece.start_lsn).unwrap_or(0).max(1) as f64;
         let share = lsn.bytes_since(piece.start_lsn).unwrap_or(0) as f64 / length;
         from + (to - from) * share.min(1.0)
+    }
+
+    /// The address lies in the part that is drawn.
+    fn has(&self, lsn: Lsn) -> bool {
+        let within = self.pieces.first().zip(self.pieces.last());
+        self.is_all || within.is_some_and(|(first, last)| first.start_lsn <= lsn && lsn <= last.end_lsn)
     }
 
     /// Bytes of records and of their images in each of so many columns.
@@ -212,18 +258,20 @@ fn marks(state: &State, wal: &WalSurvey, chart: &Chart, width: usize) -> Line<'s
         }
     };
     // What matters more comes later and stays.
+    let shown = |lsn: &Lsn| chart.has(*lsn);
     for interval in &wal.intervals {
-        if let Some(checkpoint) = &interval.checkpoint {
-            put(checkpoint.lsn, 'C', look.good());
+        let sign = if interval.kind == IntervalKind::Shutdown { 'S' } else { 'C' };
+        if let Some(at) = interval.checkpoint.map(|checkpoint| checkpoint.lsn).filter(shown) {
+            put(at, sign, look.good());
         }
     }
-    for redo in wal.intervals.iter().filter_map(|interval| interval.redo_lsn) {
+    for redo in wal.intervals.iter().filter_map(|interval| interval.redo_lsn).filter(shown) {
         put(redo, '^', look.good());
     }
-    for hidden in &wal.hidden {
-        put(hidden.before, '?', look.doubt());
+    for hidden in wal.hidden.iter().map(|hidden| hidden.before).filter(shown) {
+        put(hidden, '?', look.doubt());
     }
-    for at in wal.problems.iter().filter_map(damage_at).chain(gaps(wal)) {
+    for at in wal.problems.iter().filter_map(damage_at).chain(gaps(wal)).filter(shown) {
         put(at, '!', look.bad());
     }
     Line::from_iter(joined(row.into_iter()))
@@ -242,39 +290,51 @@ fn window(state: &State, chart: &Chart, width: usize) -> Line<'static> {
     ])
 }
 
-/// Where the axis begins and ends, what its columns stand for, and what the marks are.
-fn legend(state: &State, wal: &WalSurvey, chart: &Chart, (peak, width): (f64, usize)) -> Line<'static> {
-    let look = state.look;
+/// Where the axis begins and ends, what the colours and marks are, and the scale.
+fn legend(state: &State, wal: &WalSurvey, chart: &Chart) -> Line<'static> {
+    let (look, width) = (state.look, state.columns().saturating_sub(1));
     let clock = |time: PgTimestamp| {
         let text = time_text(time.unix_seconds());
         text.get(11..19).unwrap_or(&text).to_owned()
     };
-    let per_column = if look.ascii { 1 } else { 2 };
-    let (start, end, unit) = match chart.axis {
+    let (start, end, scale) = match chart.axis {
         Axis::Time(start, length) => {
             let end = PgTimestamp(start.0.saturating_add(length));
-            (clock(start), clock(end), format!("peak {} a column", size(peak as u64)))
+            (clock(start), clock(end), format!("{} scale", state.wal.scale.name(look.ascii)))
         }
         Axis::Addresses(start, length) => {
-            let step = size(length / (width * per_column).max(1) as u64);
-            (start.to_string(), start.advanced_by(length).to_string(), format!("by address, {step} each"))
+            (start.to_string(), start.advanced_by(length).to_string(), "share by address".to_owned())
         }
     };
     let has_damage = !gaps(wal).is_empty() || wal.problems.iter().any(|finding| damage_at(finding).is_some());
-    let kinds = if look.ascii { "# images : other WAL" } else { "" };
-    let mut words = vec![unit, kinds.to_owned(), "^ redo point  C checkpoint".to_owned()];
-    words.extend((!wal.hidden.is_empty()).then(|| "? hidden redo point".to_owned()));
-    words.extend(has_damage.then(|| "! damage".to_owned()));
-    words.retain(|words| !words.is_empty());
-    let room = width.saturating_sub(start.len() + end.len() + 2);
-    let middle = look.cut(&words.join("  "), room);
-    let pad = room.saturating_sub(super::columns(&middle));
-    let mut line = Line::styled(
-        format!("{start} {}{middle}{} {end}", " ".repeat(pad / 2), " ".repeat(pad - pad / 2)),
-        look.faint(),
-    );
-    line.style = look.faint();
-    line
+    let (images, other) = signs(look);
+    let plain = look.faint();
+    let mut parts = vec![
+        (images.to_string(), look.doubt(), " images"),
+        (other.to_string(), look.heading(), " other WAL"),
+        ("^".to_owned(), look.good(), " redo point"),
+        ("C".to_owned(), look.good(), " checkpoint"),
+    ];
+    let is_shutdown = |interval: &Interval| interval.kind == IntervalKind::Shutdown;
+    parts.extend(wal.intervals.iter().any(is_shutdown).then(|| ("S".to_owned(), look.good(), " at shutdown")));
+    parts.extend((!wal.hidden.is_empty()).then(|| ("?".to_owned(), look.doubt(), " hidden redo point")));
+    parts.extend(has_damage.then(|| ("!".to_owned(), look.bad(), " damage")));
+    parts.push((scale, plain, ""));
+    let room = width.saturating_sub(GUTTER + start.len() + end.len() + 4);
+    let (mut spans, mut used) = (Vec::new(), 0);
+    for (sign, style, words) in parts {
+        let own = columns(&sign) + words.len() + 2;
+        if used + own > room + 2 {
+            continue;
+        }
+        used += own;
+        spans.extend([Span::styled(sign, style), Span::styled(format!("{words}  "), plain)]);
+    }
+    let pad = (room + 2).saturating_sub(used);
+    let lead = Span::styled(format!("{}{start}  {}", " ".repeat(GUTTER), " ".repeat(pad / 2)), plain);
+    spans.insert(0, lead);
+    spans.push(Span::styled(format!("{}{end}", " ".repeat(pad - pad / 2)), plain));
+    Line::from(spans)
 }
 
 #[cfg(test)]
@@ -291,7 +351,8 @@ mod tests {
             bytes: 8000,
             image_bytes: 4000,
         };
-        let chart = Chart { pieces: (0..1957).map(piece).collect(), axis: Axis::Addresses(Lsn(0), 1957 * 8192) };
+        let axis = Axis::Addresses(Lsn(0), 1957 * 8192);
+        let chart = Chart { pieces: (0..1957).map(piece).collect(), axis, is_all: true };
         for count in [57, 279, 1957, 5000] {
             let columns = chart.columns(count);
             let each = 1957.0 * 8000.0 / count as f64;

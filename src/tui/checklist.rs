@@ -1,0 +1,105 @@
+//! Next steps as a list that is ticked off: by the check after a repair, or by hand.
+
+use std::collections::BTreeSet;
+
+use super::facts::Survey;
+use super::state::{State, View};
+use crate::analysis::verdict::next_step::NextStep;
+use crate::inspect::next::step_context;
+use crate::output::next_step_text::{Words, all_words};
+
+/// Steps that were done, and the selected one.
+#[derive(Clone, Debug, Default)]
+pub struct ChecklistState {
+    /// Index of the selected step.
+    pub selected: usize,
+    /// Steps that a later check no longer asks for.
+    pub past: Vec<Task>,
+    /// Sentences of steps that were ticked by hand.
+    pub ticked: BTreeSet<String>,
+}
+
+/// A step on the screen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// Stable name.
+    pub code: &'static str,
+    /// Action and risk.
+    pub sentence: String,
+    /// Its objects, one by one.
+    pub items: Vec<String>,
+    /// Commands that do it.
+    pub commands: Vec<String>,
+    /// The view in which it is done, with its key and the word for it.
+    pub view: Option<(View, &'static str, &'static str)>,
+    /// It is done.
+    pub is_done: bool,
+}
+
+impl Task {
+    fn of(step: &NextStep, words: Words) -> Self {
+        let view = match step {
+            NextStep::Repair { .. }
+            | NextStep::RebuildPages { .. }
+            | NextStep::Decide { .. }
+            | NextStep::RebuildDoubtful { .. } => Some((View::Plan, "6", "review the plan")),
+            NextStep::BringFiles | NextStep::LookAtProblems | NextStep::KeepStopped => {
+                Some((View::Findings, "F", "list the problems"))
+            }
+            _ => None,
+        };
+        let sentence = format!("{}.", words.sentence().trim_end_matches([':', '.']));
+        Self { code: step.code(), sentence, items: words.items, commands: words.commands, view, is_done: false }
+    }
+}
+
+/// The steps of the last check.
+fn current(survey: &Survey, data_dir: &str) -> Vec<Task> {
+    let words = all_words(&survey.steps, step_context(&survey.examined, data_dir));
+    survey.steps.iter().zip(words).map(|(step, words)| Task::of(step, words)).collect()
+}
+
+/// All steps: first those that are past, then those to take.
+#[must_use]
+pub fn tasks(state: &State) -> Vec<Task> {
+    let Some(survey) = state.survey() else { return Vec::new() };
+    let list = &state.checklist;
+    let mut all = list.past.clone();
+    all.extend(current(survey, &state.subject.path).into_iter().map(|task| {
+        let is_done = list.ticked.contains(&task.sentence);
+        Task { is_done, ..task }
+    }));
+    all
+}
+
+/// The first step that is not done, and its index.
+#[must_use]
+pub fn next_task(state: &State) -> Option<(usize, Task)> {
+    tasks(state).into_iter().enumerate().find(|(_, task)| !task.is_done)
+}
+
+/// Another check was made: what it no longer asks for is done.
+pub(super) fn checked_again(state: &mut State, after: &Survey) {
+    let path = state.subject.path.clone();
+    let codes: BTreeSet<&str> = after.steps.iter().map(NextStep::code).collect();
+    let before = state.survey().map_or_else(Vec::new, |before| current(before, &path));
+    let list = &mut state.checklist;
+    list.past.extend(before.into_iter().map(|task| Task { is_done: true, ..task }));
+    list.past.retain(|task| !codes.contains(task.code));
+    let mut seen = BTreeSet::new();
+    list.past.retain(|task| seen.insert(task.code));
+    list.selected = list.past.len();
+}
+
+/// Ticks the selected step, or takes that back.
+pub(super) fn tick(state: &mut State) {
+    let Some(task) = tasks(state).into_iter().nth(state.checklist.selected) else { return };
+    let is_past = state.checklist.selected < state.checklist.past.len();
+    match is_past {
+        true => state.tell("the last check shows that this is done"),
+        false if !state.checklist.ticked.remove(&task.sentence) => {
+            state.checklist.ticked.insert(task.sentence);
+        }
+        false => {}
+    }
+}

@@ -1,0 +1,104 @@
+//! Roles of colour: one row for each, with its colour on a dark and on a light background.
+//!
+//! The colours follow Okabe and Ito: they differ for people who cannot distinguish red and green. Contrast and distance
+//! of each pair are tested against the palettes of six terminals.
+
+use ratatui::style::Color;
+
+/// The background that colours are chosen for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Theme {
+    /// Light text on a dark background.
+    #[default]
+    Dark,
+    /// Dark text on a light background.
+    Light,
+}
+
+/// Colours that a terminal has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Colours {
+    /// None are used.
+    None,
+    /// Sixteen, which each terminal defines.
+    Sixteen,
+    /// 256, of which 240 are the same everywhere.
+    Indexed,
+    /// 24 bits.
+    Full,
+}
+
+/// Meaning of a colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// A good answer.
+    Good,
+    /// An uncertain answer, and images in WAL.
+    Doubt,
+    /// Data is lost or stays damaged.
+    Loss,
+    /// A problem.
+    Bad,
+    /// Labels, and other WAL.
+    Heading,
+    /// Text of less weight.
+    Faint,
+    /// Plain text of the selected line.
+    Selected,
+    /// Background of the selected line.
+    Bar,
+}
+
+impl Role {
+    /// Every role of a foreground.
+    pub const TEXT: [Self; 7] =
+        [Self::Good, Self::Doubt, Self::Loss, Self::Bad, Self::Heading, Self::Faint, Self::Selected];
+
+    /// 24 bits and the nearest of sixteen colours, on dark and on light.
+    const fn row(self) -> [(u32, Color); 2] {
+        match self {
+            Self::Good => [(0x4f_d6a4, Color::LightGreen), (0x00_5f43, Color::Blue)],
+            Self::Doubt => [(0xf0_d84a, Color::LightYellow), (0x6e_5600, Color::Magenta)],
+            Self::Loss => [(0xf0_9fd8, Color::LightMagenta), (0x87_2a72, Color::Magenta)],
+            Self::Bad => [(0xff_8a6b, Color::LightRed), (0x9c_1c00, Color::Red)],
+            Self::Heading => [(0x7a_c7f5, Color::LightCyan), (0x0a_4f94, Color::Blue)],
+            Self::Faint => [(0xae_b4b9, Color::Gray), (0x4e_5357, Color::Black)],
+            Self::Selected => [(0xff_ffff, Color::White), (0x00_0000, Color::Black)],
+            Self::Bar => [(0x3a_3a3a, Color::Reset), (0xd7_d7d7, Color::Reset)],
+        }
+    }
+
+    /// The colour; `None` where none is used.
+    #[must_use]
+    pub fn colour(self, theme: Theme, colours: Colours) -> Option<Color> {
+        let [dark, light] = self.row();
+        let (rgb, basic) = if theme == Theme::Dark { dark } else { light };
+        let [_, red, green, blue] = rgb.to_be_bytes();
+        match colours {
+            Colours::None => None,
+            Colours::Sixteen => Some(basic),
+            Colours::Indexed => Some(Color::Indexed(nearest([red, green, blue]))),
+            Colours::Full => Some(Color::Rgb(red, green, blue)),
+        }
+    }
+}
+
+/// The nearest of the colours 16 to 255: a cube of 6 by 6 by 6, then greys.
+fn nearest(rgb: [u8; 3]) -> u8 {
+    (16..=255).min_by_key(|index| distance(rgb, rgb_of(*index))).unwrap_or(15)
+}
+
+fn distance(one: [u8; 3], other: [u8; 3]) -> u32 {
+    one.iter().zip(other).map(|(one, other)| u32::from(one.abs_diff(other)).pow(2)).sum()
+}
+
+/// 24 bits of a colour from 16 on.
+#[must_use]
+pub fn rgb_of(index: u8) -> [u8; 3] {
+    const LEVELS: [u8; 6] = [0, 95, 135, 175, 215, 255];
+    let level = |at: u8| LEVELS.get(usize::from(at % 6)).copied().unwrap_or(0);
+    match index.saturating_sub(16) {
+        grey @ 216.. => [8 + 10 * (grey - 216); 3],
+        cube => [level(cube / 36), level(cube / 6), level(cube)],
+    }
+}

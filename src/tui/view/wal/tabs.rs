@@ -1,0 +1,85 @@
+//! The tabs of `pg_walfpi`: relations and causes of the window, and what other settings would have saved.
+
+use ratatui::text::{Line, Span};
+
+use super::{breadcrumb, window};
+use crate::analysis::wal::tally::Tally;
+use crate::output::figures::{percent, size};
+use crate::output::relation_columns::{kind_words, likely_cause_words};
+use crate::tui::body::{Body, highlight};
+use crate::tui::facts::{WalSurvey, WindowSheet};
+use crate::tui::look::columns;
+use crate::tui::state::{State, View};
+
+/// Columns of the figures of a row.
+const FIGURES: usize = 46;
+
+/// Relations, causes or savings; `None` while they are counted.
+pub(super) fn body<'a>(state: &'a State, wal: &'a WalSurvey) -> Option<Body<'a>> {
+    if state.view == View::Wal {
+        return None;
+    }
+    let (look, width) = (state.look, state.columns());
+    if state.view == View::WhatIf {
+        return Some(Body::text(Vec::new(), window::savings(look, wal, width), state.wal.top));
+    }
+    let Some(sheet) = state.wal.window.as_deref() else {
+        return Some(Body::text(vec![Line::raw("relations and causes: being counted")], Vec::new(), 0));
+    };
+    let mut head = window::title(look, wal, sheet, width, "window");
+    head.extend(breadcrumb(state, wal));
+    let name = width.saturating_sub(FIGURES + 3);
+    let what = if state.view == View::Causes { "why images were written" } else { "relation" };
+    let heading = format!("  {} {:>9} {:>8} {:>8} {:>6}  share", look.fit(what, name), "WAL", "images", "bytes", "%");
+    head.push(Line::styled(look.cut(&heading, width), look.heading()));
+    let count = rows(state, sheet);
+    let selected = state.wal.row.min(count.saturating_sub(1));
+    let all = sheet.window.tally.fpi_bytes.max(1) as f64;
+    let line = move |at: usize| {
+        let Some((called, tally)) = row(state, sheet, at) else { return Line::default() };
+        let share = tally.fpi_bytes as f64 / all;
+        let pointer = if at == selected { look.pointer() } else { " " };
+        let text = format!(
+            "{pointer} {} {:>9} {:>8} {:>8} {:>6}  ",
+            look.fit_end(called, name),
+            size(tally.combined_bytes()),
+            tally.fpi_count,
+            size(tally.fpi_bytes),
+            percent(share)
+        );
+        let [on, off] = look.meter(share, width.saturating_sub(columns(&text) + 1));
+        let line = Line::from(vec![Span::raw(text), Span::styled(on, look.doubt()), Span::styled(off, look.faint())]);
+        highlight(look, at == selected, line)
+    };
+    let mut body = Body::list(head, count, selected, line);
+    body.foot = likely(state, sheet, selected);
+    Some(body)
+}
+
+/// Rows of the open tab.
+pub(in crate::tui) fn rows(state: &State, sheet: &WindowSheet) -> usize {
+    if state.view == View::Causes { sheet.causes.len() } else { sheet.relations.len() }
+}
+
+fn row<'a>(state: &State, sheet: &'a WindowSheet, at: usize) -> Option<(&'a str, &'a Tally)> {
+    if state.view == View::Causes {
+        return Some((sheet.causes.get(at)?, &sheet.window.causes.get(at)?.1));
+    }
+    Some((sheet.relations.get(at)?, &sheet.window.relations.get(at)?.tally))
+}
+
+/// The likely cause of the images of the selected relation, and how many relations are not listed.
+fn likely(state: &State, sheet: &WindowSheet, selected: usize) -> Vec<Line<'static>> {
+    let (look, width) = (state.look, state.columns());
+    let mut lines = Vec::new();
+    let relation = sheet.window.relations.get(selected).filter(|_| state.view == View::Relations);
+    if let Some((relation, cause)) = relation.and_then(|row| Some((row, row.likely_cause?))) {
+        let words = format!("likely cause ({}): {}", kind_words(relation.kind), likely_cause_words(&cause));
+        lines.extend(look.wrap(&words, width).into_iter().map(Line::raw));
+    }
+    let more = sheet.window.relations.len().saturating_sub(sheet.relations.len());
+    if more > 0 && state.view == View::Relations {
+        lines.push(Line::styled(format!("{more} more: pg_walfpi stats --by relation lists them"), look.faint()));
+    }
+    lines
+}

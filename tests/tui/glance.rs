@@ -1,0 +1,263 @@
+//! What a stranger needs first: the badge, the next step with its key, the page that an error message names, and more with
+//! more room.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::common::screen::{Driven, FINE, LARGE, SMALL, draw, short_paths, text_of};
+use crate::common::{copy_of, dwbinspect};
+use pgforensics::output::start_words::StartWords;
+use pgforensics::tui::action::{Action, Effect};
+use pgforensics::tui::checklist::tasks;
+use pgforensics::tui::keymap::action_of;
+use pgforensics::tui::look::{Colours, Look};
+use pgforensics::tui::state::{Scale, State, View};
+use pgforensics::tui::update::update;
+use ratatui::style::Color;
+
+#[test]
+fn badge_and_next_key_are_on_the_first_screen_of_every_size() {
+    for (case, badge) in [("checkpoint", "WILL NOT START"), ("wrapped", "MAY NOT START"), ("clean", "WILL START")] {
+        let mut screen = Driven::of(case, SMALL);
+        let survey = screen.state.cluster.survey.clone().expect("survey");
+        let report = &survey.examined.report;
+        let said = StartWords::of(&report.replay, &report.outlook, &report.pages, &|page| survey.examined.called(page));
+        assert_eq!(said.badge.label(), badge, "{case}");
+        for size in [(60, 16), SMALL, LARGE, (200, 60)] {
+            screen.state.size = size;
+            let picture = screen.picture();
+            let line = picture.lines().nth(1).expect("a second line");
+            assert!(line.starts_with(&format!(" {badge} ")), "{case} {size:?}\n{picture}");
+            assert!(!picture.contains("printed by"), "{case} {size:?}\n{picture}");
+            if case != "clean" {
+                assert!(
+                    picture.contains("[6] review the plan") && picture.contains("[N]"),
+                    "{case} {size:?}\n{picture}"
+                );
+            }
+        }
+    }
+}
+
+/// The steps are those of `check`, each command whole on its own lines; a tick is kept; what a repair did is ticked.
+#[test]
+fn steps_are_a_checklist() {
+    let (_kept, data) = copy_of("nochecksums");
+    let mut screen = Driven::open(&data, FINE, (120, 40));
+    let summary =
+        dwbinspect(&["check", "--format", "ndjson", data.to_str().expect("path")]).of_type("summary").remove(0);
+    let told = summary["next"].as_array().expect("steps").clone();
+    let own = tasks(&screen.state);
+    assert_eq!(own.len(), told.len());
+    assert_eq!(told[0]["step"], "copy_first", "first what nothing takes back");
+    screen.keys(&["N"]);
+    let picture = screen.picture();
+    for (step, task) in told.iter().zip(&own) {
+        let commands: Vec<&str> =
+            step["commands"].as_array().expect("list").iter().filter_map(|one| one.as_str()).collect();
+        assert_eq!(commands, task.commands, "{}", task.sentence);
+    }
+    assert!(picture.contains("What to do: 0 of 2 done"), "{picture}");
+    screen.keys(&[" ", "down", "y"]);
+    assert_eq!(screen.asked, [Effect::Copy(own[1].commands[0].clone())]);
+    let picture = screen.picture();
+    assert!(picture.contains("1 of 2 done") && picture.contains("[x]"), "{picture}");
+    screen.keys(&["enter"]);
+    assert_eq!(screen.state.view, View::Plan);
+    screen.keys(&["a", "a"]).enter("apply");
+    screen.keys(&["N"]);
+    let after = tasks(&screen.state);
+    let repair = after.iter().find(|task| task.code == "repair").expect("the step of the repair stays");
+    assert!(repair.is_done, "{after:?}");
+}
+
+/// Message of a server about the page, and other ways to name it: each opens it.
+#[test]
+fn error_messages_open_their_page() {
+    let mut screen = Driven::of("checkpoint", LARGE);
+    let survey = screen.state.cluster.survey.clone().expect("survey");
+    let report = survey.pages().iter().find(|report| report.page.rel.rel_number == 2663).expect("the page");
+    let page = report.page;
+    let block = page.block;
+    let name = survey.relation(page.rel);
+    for typed in [
+        format!("2026-11-27 03:12:01.123 CET [812] ERROR:  invalid page in block {block} of relation base/5/2663"),
+        format!("could not read block {block} in file \"base/5/2663\": read only 0 of 8192 bytes"),
+        format!("base/5/2663:{block}"),
+        format!("5/2663:{block}"),
+        format!("index \"pg_class_relname_nsp_index\" contains unexpected zero page at block {block}"),
+        format!("{name}:{block}"),
+        format!("{name} ({block},1)"),
+    ] {
+        screen.keys(&["1", "g"]).enter(&typed);
+        // The name stands for a catalog of each database.
+        if screen.state.prompt.is_some() {
+            assert!(screen.picture().contains("relations match"), "{typed}\n{}", screen.picture());
+            screen.enter("postgres");
+        }
+        assert_eq!(screen.state.page.wanted, Some(page), "{typed}\n{}", screen.picture());
+    }
+    // The filter understands the same.
+    screen.keys(&["1", "/"]).enter(&format!("ERROR:  invalid page in block {block} of relation base/5/2663"));
+    assert_eq!(screen.state.triage.map.pages.len(), 1);
+    screen.keys(&["esc"]);
+}
+
+#[test]
+fn refused_text_stays_in_the_prompt() {
+    let mut screen = Driven::of("checkpoint", SMALL);
+    screen.keys(&["g"]).enter("nobody_has_this_name:7");
+    let picture = screen.picture();
+    assert!(picture.contains("nobody_has_this_name:7") && picture.contains("no relation is called"), "{picture}");
+    assert!(screen.state.prompt.is_some());
+    screen.keys(&["backspace"]);
+    assert!(!screen.picture().contains("no relation is called"), "{}", screen.picture());
+    screen.keys(&["esc"]);
+    // A part of a name opens the picker, letters of it choose.
+    screen.keys(&["g"]).enter("pg_class_rel");
+    let picture = screen.picture();
+    assert!(picture.contains("relations match") && picture.contains("pg_class_relname_nsp_index"), "{picture}");
+    // A relation without a block is its line.
+    screen.keys(&["esc", "g"]).enter("postgres.pg_catalog.pg_class_relname_nsp_index");
+    assert_eq!(screen.state.view, View::Triage, "{}", screen.picture());
+    assert_eq!(screen.state.triage.selected, 0);
+}
+
+#[test]
+fn wal_zooms_and_goes_back() {
+    let mut screen = Driven::of("checkpoint", LARGE);
+    screen.keys(&["5"]);
+    let whole = screen.picture();
+    assert!(whole.contains("█ images  █ other WAL  ^ redo point  C checkpoint"), "{whole}");
+    screen.keys(&["home", "z"]);
+    let zoomed = screen.picture();
+    assert!(zoomed.contains("all WAL ▶ ") && zoomed != whole, "{zoomed}");
+    screen.keys(&["esc", "t"]);
+    let by_address = screen.picture();
+    assert!(by_address.contains("share by address") && by_address.contains("100%┤"), "{by_address}");
+    screen.keys(&["t", "s"]);
+    assert_eq!(screen.state.wal.scale, Scale::Linear);
+}
+
+#[test]
+fn heights_and_shares_are_inverse() {
+    for scale in [Scale::Root, Scale::Linear, Scale::Log] {
+        for share in [0.0, 0.001, 0.01, 0.25, 0.5, 1.0] {
+            let height = scale.height(share);
+            assert!(
+                (0.0..=1.0).contains(&height) && (scale.share_at(height) - share).abs() < 1e-9,
+                "{scale:?} {share}"
+            );
+        }
+    }
+}
+
+/// Images and other WAL differ where there are no colours.
+#[test]
+fn chart_needs_no_colour() {
+    short_paths();
+    let look = Look { colours: Colours::None, ..FINE };
+    let mut screen = Driven::open(Path::new("checkpoint"), look, LARGE);
+    screen.keys(&["5", "t"]);
+    let picture = screen.picture();
+    let chart: String = picture.lines().filter(|line| line.contains('┤')).collect();
+    assert!(chart.contains('█') && chart.contains('░'), "{picture}");
+    assert!(screen.buffer().content.iter().all(|cell| cell.fg == Color::Reset && cell.bg == Color::Reset));
+}
+
+/// Cells of the strip of blocks of the first relation.
+fn strip_cells(state: &State) -> usize {
+    let picture = text_of(&draw(state));
+    let row = picture.lines().find(|line| line.starts_with('▶')).unwrap_or_default().to_owned();
+    row.chars().skip_while(|c| !c.is_ascii_digit()).filter(|c| matches!(c, '·' | 'R' | 'r')).count()
+}
+
+/// A wider screen shows at least what a narrower one of the same height does.
+#[test]
+fn wider_is_never_less() {
+    let mut screen = Driven::of("wrapped", SMALL);
+    for (name, keys) in
+        [("triage", &["1"][..]), ("steps", &["N"]), ("findings", &["1", "F"]), ("plan", &["6"]), ("wal", &["5"])]
+    {
+        screen.keys(keys);
+        for rows in [24, 45] {
+            let mut before: Vec<String> = Vec::new();
+            let mut cells = 0;
+            for columns in (60..=240).step_by(4) {
+                screen.state.size = (columns, rows);
+                let picture = screen.picture();
+                if name == "triage" {
+                    let now = strip_cells(&screen.state);
+                    assert!(now >= cells, "{columns}x{rows}: {now} cells, {cells} before\n{picture}");
+                    cells = now;
+                }
+                // Commands and keys are what must not go.
+                let has: Vec<String> =
+                    ["[6]", "[N]", "pg_dwbinspect repair", "WILL", "MAY NOT START", "What to do", "^ redo point"]
+                        .iter()
+                        .filter(|words| picture.contains(**words))
+                        .map(|words| (*words).to_owned())
+                        .collect();
+                assert!(
+                    before.iter().all(|words| has.contains(words)),
+                    "{name} {columns}x{rows}: {before:?}\n{picture}"
+                );
+                before = has;
+            }
+        }
+    }
+}
+
+/// Every fork of the cluster is on the map: the damaged ones first, each page with the verdict that `check` has for it.
+#[test]
+fn map_shows_the_whole_cluster_and_leads_to_pages() {
+    let mut screen = Driven::of("wrapped", LARGE);
+    let survey = screen.state.cluster.survey.clone().expect("survey");
+    let (pages, _) = survey.forks.iter().fold((0, 0), |(pages, at), fork| (pages + fork.blocks, at + 1));
+    let scanned = survey.examined.scanned.expect("all pages were read");
+    assert_eq!(pages, scanned.pages, "the map has every page that was read");
+    let damaged: usize = survey.forks.iter().map(|fork| fork.damaged).sum();
+    assert_eq!(damaged, survey.pages().len());
+    assert!(survey.forks.is_sorted_by_key(|fork| std::cmp::Reverse(fork.worst)), "the worst first");
+    screen.keys(&["M"]);
+    let picture = screen.picture();
+    assert!(picture.contains("22 damaged in 2") && picture.contains("pgbench_accounts"), "{picture}");
+    screen.keys(&["enter"]);
+    let picture = screen.picture();
+    assert!(picture.contains("cell") && picture.contains("block"), "{picture}");
+    screen.keys(&["enter"]);
+    let page = screen.state.page.wanted.expect("a page");
+    assert!(survey.damaged(page).is_some(), "the cursor begins on damage");
+    screen.keys(&["esc", "esc"]);
+    assert_eq!((screen.state.view, screen.state.map.is_open), (View::Map, false));
+    for size in [(60, 16), SMALL, (200, 60)] {
+        screen.state.size = size;
+        let picture = screen.picture();
+        assert!(picture.contains("accounts"), "{picture}");
+        assert!(picture.contains('r') && picture.contains('░'), "{picture}");
+    }
+}
+
+/// Each change of files is read while WAL is followed, also one that comes while it is read.
+#[test]
+fn wal_is_followed_until_it_is_paused() {
+    let mut screen = Driven::of("checkpoint", SMALL);
+    let state = &mut screen.state;
+    state.subject.views.retain(|view| *view == View::Wal);
+    state.view = View::Wal;
+    let press =
+        |state: &mut State, key: &str| update(state, action_of(crate::common::screen::key(key), state).expect("a key"));
+    assert_eq!(press(state, "f"), [Effect::ReadWal]);
+    assert_eq!(update(state, Action::FilesChanged), [], "it is being read");
+    let mut survey = state.wal.survey.as_deref().expect("WAL").clone();
+    survey.intervals.truncate(2);
+    assert_eq!(update(state, Action::WalRead(Arc::new(survey))), []);
+    assert_eq!(state.wal.selected, 1, "the newest interval");
+    assert_eq!(update(state, Action::FilesChanged), [Effect::ReadWal]);
+    assert!(!state.cluster.has_changed);
+    let survey = state.wal.survey.clone().expect("WAL");
+    assert_eq!(update(state, Action::WalRead(survey)), []);
+    assert_eq!(press(state, "f"), []);
+    assert_eq!(update(state, Action::FilesChanged), []);
+    assert!(state.cluster.has_changed, "paused: only told");
+}
