@@ -9,7 +9,6 @@ use std::time::Duration;
 use super::catalogs::{Catalogs, Column, PG_AUTHID_OID, Reader, Relation, mapped_number};
 use super::complete::{complete, guess_shapes};
 use super::encoding::{SQL_ASCII, UTF8, encoding_name, in_utf8};
-use super::fit::with_nulls;
 use super::layout::Offsets;
 use super::objects::{LOOSE, add_loose};
 use super::out::Output;
@@ -19,8 +18,9 @@ use super::rows::{Class, Row, Table, scan};
 use super::schema::Schema;
 use super::source::{DatabaseFiles, Source};
 use super::templates::Templates;
-use super::toast::{ToastValues, chunks};
+use super::toast::ToastValues;
 use super::transplant::{Transplant, libraries, relation_file, shapes_of, toast_tables};
+use super::unpack::ToastCopies;
 use super::xacts::{WalFacts, Why, Xacts};
 use super::{LooseFile, NotSalvaged, SalvageError, TableReport};
 use crate::cluster::open::{AccessError, Links, ReadFile, read_small};
@@ -353,21 +353,14 @@ impl<'a> Fresh<'a> {
         for relation in catalogs.relations.values().filter(|relation| relation.kind == b'i') {
             transplant.add_index(relation);
         }
+        let mut toasted = ToastCopies::new(source, &self.run, session.lacks_lz4(source.major)?);
         let mut indexes = Vec::new();
         let toast: BTreeMap<Oid, (Oid, u32)> =
             copies.iter().flat_map(|(table, _)| toast_tables(&catalogs.relations, table.relation)).collect();
         for (toast_oid, (spc_oid, filenode)) in toast {
             let Some(files) = database.main_fork(spc_oid, filenode) else { continue };
             let Some(index) = transplant.add_toast(toast_oid) else { continue };
-            let mut writer = HeapWriter::create(&self.run, &relation_file(&directory, toast_oid), source.block_size)
-                .map_err(RebuildError::from)?;
-            let mut failed = Ok(());
-            chunks(source, files, &mut |_, tuple, _| {
-                if failed.is_ok() {
-                    failed = writer.add(tuple);
-                }
-            });
-            failed.and_then(|()| writer.finish()).map_err(RebuildError::from)?;
+            toasted.copy(toast_oid, files, &relation_file(&directory, toast_oid)).map_err(RebuildError::from)?;
             self.run.create(&relation_file(&directory, index), 0).map_err(RebuildError::from)?;
             indexes.push(format!("DO $x$ BEGIN EXECUTE 'REINDEX INDEX ' || {index}::regclass; END $x$"));
         }
@@ -376,8 +369,10 @@ impl<'a> Fresh<'a> {
         let roles = relation_file(global, roles);
         transplant.write(&self.run, &directory, &roles, source.block_size).map_err(RebuildError::from)?;
         for (table, copies) in &mut copies {
-            self.write_rows(work, (database, catalogs), table, copies, (reports, xacts), (&directory, output))?;
+            let into = (directory.as_path(), output, &mut toasted);
+            self.write_rows(work, (database, catalogs), table, copies, (reports, xacts), into)?;
         }
+        toasted.finish().map_err(RebuildError::from)?;
         if !indexes.is_empty() {
             session.run(&indexes)?;
         }
@@ -434,7 +429,7 @@ impl<'a> Fresh<'a> {
         table: &Wanted<'_>,
         copies: &mut Copies,
         (reports, xacts): (&mut [TableReport], &mut Xacts<'_>),
-        (directory, output): (&Path, &Output),
+        (directory, output, toasted): (&Path, &Output, &mut ToastCopies<'_>),
     ) -> Result<(), SalvageError> {
         let Some(report) = reports.get_mut(table.report) else { return Ok(()) };
         let mut writers = Vec::new();
@@ -456,15 +451,10 @@ impl<'a> Fresh<'a> {
             if kind == 2 && !work.deleted || failed.is_err() {
                 return;
             }
-            let nulls: Vec<usize> = row.lost.iter().map(|(column, ..)| *column).collect();
-            let tuple = if nulls.is_empty() {
-                row.bytes.to_vec()
-            } else {
-                with_nulls(&row.header, row.bytes, row.spans, &table.shapes, &nulls)
-            };
-            failed = writers.get_mut(kind).map_or(Ok(()), |writer| {
-                writer.add(&tuple).map_err(|error| SalvageError::from(RebuildError::from(error)))
-            });
+            failed = toasted
+                .printable(row, &table.shapes, table.relation.toast_oid)
+                .and_then(|tuple| writers.get_mut(kind).map_or(Ok(()), |writer| writer.add(&tuple)))
+                .map_err(|error| SalvageError::from(RebuildError::from(error)));
             if failed.is_ok() {
                 failed = notes.add(row, table.relation);
             }

@@ -21,6 +21,7 @@ mod source;
 mod templates;
 mod toast;
 mod transplant;
+mod unpack;
 mod xacts;
 
 use std::collections::BTreeMap;

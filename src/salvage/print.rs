@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::cluster::open::{AccessError, Links, ReadFile};
+use crate::parsers::wal::version::Major;
 use crate::rebuild::sandbox::{Owner, Sandbox, SandboxRun};
 use crate::rebuild::server::ServerRun;
 use crate::rebuild::{RebuildError, ServerProgram};
@@ -162,6 +163,15 @@ impl<'a> Session<'a> {
     pub fn marked(&self, statement: &str, mark: &str) -> String {
         let path = self.run.out().join(mark).display().to_string().replace('\'', "''");
         format!("{statement}; COPY (SELECT 1) TO '{path}'")
+    }
+
+    /// True when the server cannot unpack values that 14 and later may compress with LZ4.
+    pub fn lacks_lz4(&mut self, major: Major) -> Result<bool, RebuildError> {
+        let asked = self.marked("SET default_toast_compression = 'lz4'", "has-lz4");
+        Ok(major.number() >= 14 && {
+            self.run(&[asked])?;
+            self.out("has-lz4").is_none()
+        })
     }
 
     fn statements(&self, number: usize, unit: &Unit) -> [String; 2] {

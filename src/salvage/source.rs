@@ -274,6 +274,14 @@ impl Source {
         failed
     }
 
+    /// One page of a fork; `None` where it cannot be read.
+    pub fn page_at(&self, files: &SegmentFiles, block: u32) -> Option<Vec<u8>> {
+        let per_segment = u32::try_from(SEGMENT_BYTES.checked_div(self.block_size as u64)?).ok()?;
+        let file = ReadFile::open(files.get(&block.checked_div(per_segment)?)?, Links::Refuse).ok()?;
+        let offset = u64::from(block.checked_rem(per_segment)?).checked_mul(self.block_size as u64)?;
+        file.bytes_at(offset, self.block_size).ok().flatten()
+    }
+
     fn pages_of_file(&self, path: &Path, first: u64, show: &mut dyn FnMut(u32, &[u8])) -> Result<(), AccessError> {
         let file = ReadFile::open(path, Links::Refuse)?;
         let per_read = CHUNK_BYTES.max(self.block_size);
