@@ -270,7 +270,7 @@ impl Reader<'_, '_, '_> {
     fn shared_rows(&mut self, catalog: Oid) -> Vec<RawRow> {
         let Some(global) = self.source.root.as_ref().map(|root| root.join("global")) else { return Vec::new() };
         let number = mapped_number(&global, catalog).unwrap_or(catalog);
-        self.rows_of(&SegmentFiles::from([(0, global.join(number.to_string()))]), &mut 0)
+        self.rows_of(&SegmentFiles::one((0, number), global.join(number.to_string())), &mut 0)
     }
 
     fn class_rows(&mut self, found: &mut Catalogs) -> Vec<RawRow> {
@@ -450,7 +450,7 @@ impl Reader<'_, '_, '_> {
 
     /// What a relation is by the first page of its file; `None` when there is none.
     fn kind_by_file(&self, spc_oid: Oid, filenode: u32, name: &[u8], schema_oid: Oid) -> Option<u8> {
-        let path = self.database.main_fork(spc_oid, filenode).filter(|_| filenode > 0)?.get(&0)?;
+        let path = self.database.main_fork(spc_oid, filenode).filter(|_| filenode > 0)?.first()?;
         let is_index = name.ends_with(b"_index");
         let in_toast = schema_oid == TOAST_SCHEMA && name.starts_with(b"pg_toast_");
         let head = ReadFile::open(path, Links::Refuse).ok()?.bytes_at(0, PageHeader::SIZE).ok().flatten();

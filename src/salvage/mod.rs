@@ -37,11 +37,13 @@ pub use self::source::NoSource;
 use self::source::{DatabaseFiles, Source};
 use self::xacts::Xacts;
 pub use self::xacts::{WalFacts, Why};
+use crate::analysis::wal::row_facts::PageLogs;
 use crate::cluster::open::AccessError;
 use crate::parsers::control::ControlFile;
 use crate::parsers::wal::version::Major;
 use crate::rebuild::{RebuildError, SandboxOptions, ServerProgram};
 use crate::repair::outside::OutsideError;
+use crate::types::Lsn;
 
 /// Why nothing could be salvaged.
 #[derive(Debug, thiserror::Error)]
@@ -272,6 +274,16 @@ impl Salvage {
         {
             database.name = Some(name.as_bytes().to_vec());
         }
+    }
+
+    /// The newest LSN that two pages have reached.
+    pub(crate) const fn newest_lsn(&self) -> Lsn {
+        self.source.newest_lsn
+    }
+
+    /// Brings pages forward by WAL.
+    pub(crate) fn set_wal(&mut self, logs: PageLogs) {
+        self.source.set_wal(logs);
     }
 
     /// Major version of the cluster.

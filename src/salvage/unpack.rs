@@ -76,7 +76,8 @@ impl<'a> ToastCopies<'a> {
 
     /// The tuple of a row as the server can print it: lost values null, LZ4 values uncompressed where it lacks LZ4.
     pub fn printable(&mut self, row: &Row<'_>, shapes: &[ColumnShape], toast_oid: Oid) -> Result<Vec<u8>, AccessError> {
-        let mut values: BTreeMap<usize, Option<Vec<u8>>> = row.lost.iter().map(|(column, ..)| (*column, None)).collect();
+        let mut values: BTreeMap<usize, Option<Vec<u8>>> =
+            row.lost.iter().map(|(column, ..)| (*column, None)).collect();
         let mut unpacked: Vec<(usize, Vec<u8>)> = Vec::new();
         for span in row.spans.iter().filter(|_| self.lacks_lz4) {
             if !values.contains_key(&span.column)
