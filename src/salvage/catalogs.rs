@@ -329,7 +329,8 @@ impl Reader<'_, '_, '_> {
         let oid = self.key(row, Key::Own);
         let number = |at: usize| u32_at(data, at).unwrap_or_default();
         let Some(name) = name_at(data, offsets.name()) else { return };
-        let kind = data.get(offsets.toast.saturating_add(7)).copied().unwrap_or_default();
+        let [persistence, kind] =
+            [6, 7].map(|at| data.get(offsets.toast.saturating_add(at)).copied().unwrap_or_default());
         let filenode = number(offsets.filenode);
         if oid < FIRST_NORMAL_OID {
             if filenode > 0 {
@@ -337,7 +338,8 @@ impl Reader<'_, '_, '_> {
             }
             return;
         }
-        if !b"rmtSvcfpiI".contains(&kind) {
+        // Temporary tables end with their session.
+        if persistence == b't' || !b"rmtSvcfpiI".contains(&kind) {
             return;
         }
         let relation = Relation {
@@ -419,6 +421,10 @@ impl Reader<'_, '_, '_> {
             let Some((name, schema_oid)) = names.get(tid).cloned() else { continue };
             let (spc_oid, filenode) = files.get(tid).copied().unwrap_or_default();
             let kind = self.kind_by_file(spc_oid, filenode, &name, schema_oid);
+            // A rewrite of a table drops what it made under such a name.
+            if kind.is_none() && name.starts_with(b"pg_temp_") {
+                continue;
+            }
             let is_known = found.relations.get(oid).is_some_and(|held| held.kind != 0);
             if is_known && kind.is_none() {
                 continue;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::catalogs::{Catalogs, Column, PG_AUTHID_OID, Reader, Relation, mapped_number};
 use super::complete::{complete, guess_shapes};
-use super::encoding::{SQL_ASCII, UTF8, encoding_name, in_utf8};
+use super::encoding::{Names, SQL_ASCII, UTF8, encoding_name};
 use super::layout::Offsets;
 use super::objects::{LOOSE, add_loose};
 use super::out::Output;
@@ -115,8 +115,8 @@ impl Work<'_> {
         let wanted = self.wanted(database, &catalogs, &mut reports);
         match sandbox {
             Some((fresh, output)) => {
-                fresh.extract(self, database, &catalogs, wanted, (&mut reports, xacts), output)?;
-                self.sequences(database, &catalogs, output)?;
+                let names = fresh.extract(self, database, &catalogs, wanted, (&mut reports, xacts), output)?;
+                self.sequences(database, &catalogs, (&names, output))?;
                 self.large_objects(database, &catalogs, output)?;
             }
             None => {
@@ -311,7 +311,7 @@ impl<'a> Fresh<'a> {
         wanted: Vec<Wanted<'_>>,
         (reports, xacts): (&mut [TableReport], &mut Xacts<'_>),
         output: &Output,
-    ) -> Result<(), SalvageError> {
+    ) -> Result<Names, SalvageError> {
         let source = work.source;
         let fresh = Source::open(self.run.data(), Some(source.major)).map_err(|_| SalvageError::NotFresh)?;
         let home = fresh
@@ -326,6 +326,19 @@ impl<'a> Fresh<'a> {
         let directory = Path::new("base").join(home.oid.to_string());
         self.demand_room(database, catalogs, &wanted)?;
         let mut session = self.session(work);
+        let relations = catalogs.relations.values();
+        let columns = relations.clone().flat_map(|relation| relation.columns.values().map(|column| &column.name));
+        let all = relations.map(|relation| &relation.name).chain(columns).chain(catalogs.schemas.values());
+        let names = Names {
+            encoding: database.encoding,
+            converted: session.names(all.map(Vec::as_slice)).map_err(SalvageError::from)?,
+        };
+        for report in reports.iter_mut() {
+            if let Some(relation) = catalogs.relations.get(&report.oid) {
+                report.name = names.text(&relation.name);
+                report.schema = names.text(&schema_of(catalogs, relation));
+            }
+        }
         let loaded = self.loaded(&mut session, libraries(&templates, catalogs))?;
         let mut transplant = Transplant::new(&templates, catalogs, Offsets::of(source.major), &loaded);
         let mut copies: Vec<(Wanted<'_>, Copies)> = Vec::new();
@@ -377,13 +390,13 @@ impl<'a> Fresh<'a> {
             session.run(&indexes)?;
         }
         self.print(database, &copies, (&mut session, reports, output))?;
-        let text = |name: &[u8]| in_utf8(name, database.encoding);
+        let text = |name: &[u8]| names.text(name);
         let schema = Schema { database, catalogs, text: &text, has_generated: session.has_generated };
         let printed: Vec<&TableReport> = copies.iter().filter_map(|(table, _)| reports.get(table.report)).collect();
         schema.write(&mut session, &printed, output)?;
         let keep = self.options.keep;
         self.sandbox.close(keep).map_err(RebuildError::from)?;
-        Ok(())
+        Ok(names)
     }
 
     /// Says no before anything is written where the sandbox does not fit.

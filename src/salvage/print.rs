@@ -1,5 +1,6 @@
 //! A server in the sandbox prints rows. Where it fails or dies, the rows are divided until it is known over which.
 
+use std::collections::{BTreeSet, HashMap};
 use std::ops::{ControlFlow, Range};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -143,6 +144,33 @@ impl<'a> Session<'a> {
         let text = file.bytes_at(0, length)?.unwrap_or_default();
         let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         Ok(lines.map(|line| line.split(|byte| *byte == b'\t').map(unescaped).collect()).collect())
+    }
+
+    /// Names in UTF-8 that are in the encoding of the database; those that it does not have are left out.
+    pub fn names<'n>(
+        &mut self,
+        names: impl Iterator<Item = &'n [u8]>,
+    ) -> Result<HashMap<Vec<u8>, String>, RebuildError> {
+        let names: BTreeSet<&[u8]> = names.filter(|name| self.to_utf8 && !name.is_ascii()).collect();
+        if names.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let hex = |name: &[u8]| name.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let made = "CREATE TABLE public.salvage_names (a text, b text)".to_owned();
+        let convert = |name: &&[u8]| {
+            let name = hex(name);
+            format!(
+                "DO $x$ BEGIN INSERT INTO public.salvage_names VALUES ('{name}', \
+                 pg_catalog.convert_from('\\x{name}', pg_catalog.getdatabaseencoding())); EXCEPTION WHEN OTHERS THEN NULL; END $x$"
+            )
+        };
+        let statements: Vec<String> = std::iter::once(made).chain(names.iter().map(convert)).collect();
+        let rows = self.query(&statements, "SELECT a, b FROM public.salvage_names")?;
+        let converted = |row: Vec<Option<String>>| {
+            let [Some(of), Some(name)] = <[_; 2]>::try_from(row).ok()? else { return None };
+            names.iter().find(|name| hex(name) == of).map(|of| (of.to_vec(), name))
+        };
+        Ok(rows.into_iter().filter_map(converted).collect())
     }
 
     pub fn log_path(&self, what: &str) -> PathBuf {

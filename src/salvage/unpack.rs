@@ -171,3 +171,17 @@ fn chunk_tuple(value_oid: u32, number: u32, data: &[u8]) -> Vec<u8> {
     tuple.extend_from_slice(data);
     tuple
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunk_fits_the_columns_of_a_toast_table() {
+        let tuple = chunk_tuple(77, 3, b"abc");
+        let header = TupleHeader::decode(0, &tuple).unwrap();
+        let spans = fit(&header, &tuple, &TOAST_SHAPES).unwrap();
+        let values: Vec<&[u8]> = spans.iter().map(|span| &tuple[span.start..span.end]).collect();
+        assert_eq!(values, [&[77, 0, 0, 0][..], &[3, 0, 0, 0], &[28, 0, 0, 0, b'a', b'b', b'c']]);
+    }
+}

@@ -392,3 +392,92 @@ fn compact(page: &mut [u8], header: &PageHeader, except: u16) -> Option<u16> {
     put(page, 14, &upper.to_le_bytes())?;
     Some(upper)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn tuple(text: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0; 24];
+        bytes[22] = 24;
+        bytes.extend_from_slice(text);
+        bytes
+    }
+
+    fn empty() -> Vec<u8> {
+        let mut page = vec![0; 8192];
+        start_page(&mut page, 0).unwrap();
+        page
+    }
+
+    #[test]
+    fn tuples_move_together_where_a_page_has_no_room() {
+        let mut page = empty();
+        for item in 1..=4 {
+            add_item(&mut page, item, &tuple(&[u8::try_from(item).unwrap(); 1900])).unwrap();
+        }
+        assert_eq!(add_item(&mut page, 5, &tuple(&[5; 1900])), None, "nothing is free");
+        set_pointer(&mut page, 2, 0).unwrap();
+        add_item(&mut page, 5, &tuple(&[5; 1900])).unwrap();
+        let texts = [1, 3, 4, 5].map(|item| tuple_at(&page, item).unwrap()[24..].to_vec());
+        assert_eq!(texts, [1, 3, 4, 5].map(|byte| vec![byte; 1900]));
+        assert_eq!(tuple_at(&page, 2), None);
+    }
+
+    #[test]
+    fn deletion_and_lock_change_the_header_alone() {
+        let mut page = empty();
+        add_item(&mut page, 1, &tuple(b"row")).unwrap();
+        mark(&mut page, 1, Marks { xmax: 900, bits: 0x10, hot: Some(true), ctid: Some((7, 2)) }).unwrap();
+        let header = TupleHeader::decode(0, tuple_at(&page, 1).unwrap()).unwrap();
+        assert_eq!((header.xmax, header.ctid_block, header.ctid_item, header.infomask2), (900, 7, 2, 0x6000));
+        assert!(!header.was_never_deleted());
+        mark(&mut page, 1, Marks { xmax: 901, bits: 2 | 8, hot: None, ctid: None }).unwrap();
+        let header = TupleHeader::decode(0, tuple_at(&page, 1).unwrap()).unwrap();
+        assert!(header.was_never_deleted() && header.xmax == 901 && header.ctid_block == 7);
+        assert_eq!(&tuple_at(&page, 1).unwrap()[24..], b"row");
+    }
+
+    fn change(kind: RecordKind, (starts_over, major): (bool, Major), main: Vec<u8>, data: Vec<u8>) -> PageChange {
+        let (end_lsn, xid, block, new_block) = (Lsn(0x100), 700, 3, 3);
+        let has_old = true;
+        PageChange {
+            end_lsn,
+            kind,
+            major,
+            xid,
+            block,
+            new_block,
+            has_old,
+            starts_over,
+            image: None,
+            row: None,
+            main,
+            data,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_record_leaves_a_whole_page_or_none(
+            kind in prop::sample::select(vec![
+                RecordKind::HeapUpdate, RecordKind::HeapDelete, RecordKind::HeapLock, RecordKind::Heap2LockUpdated,
+                RecordKind::Heap2MultiInsert, RecordKind::HeapHeapConfirm, RecordKind::HeapInplace, RecordKind::SeqLog,
+                RecordKind::Heap2Prune, RecordKind::Heap2Vacuum, RecordKind::Heap2PruneVacuumScan,
+            ]),
+            starts_over in any::<bool>(),
+            major in prop::sample::select(vec![Major::V13, Major::V16, Major::V18]),
+            main in proptest::collection::vec(any::<u8>(), 0..60),
+            data in proptest::collection::vec(any::<u8>(), 0..300),
+            page in proptest::collection::vec(any::<u8>(), 1024..1025),
+        ) {
+            let mut log = PageLog::default();
+            log.push(change(kind, (starts_over, major), main, data));
+            if let Some(after) = log.page(Some(&page), page.len()) {
+                prop_assert_eq!(after.len(), page.len());
+            }
+        }
+    }
+}
