@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::catalogs::{Catalogs, Column, PG_AUTHID_OID, Reader, Relation, mapped_number};
-use super::complete::{complete, guess_shapes};
+use super::catalogs::{Catalogs, Column, PG_AUTHID_OID, Reader, Relation};
+use super::complete::{choose_columns, complete, guess_shapes};
 use super::encoding::{Names, SQL_ASCII, UTF8, encoding_name};
 use super::layout::Offsets;
 use super::objects::{LOOSE, add_loose};
@@ -16,6 +16,7 @@ use super::pages::HeapWriter;
 use super::print::Session;
 use super::rows::{Class, Row, Table, scan};
 use super::schema::Schema;
+use super::source::mapped_number;
 use super::source::{DatabaseFiles, Source};
 use super::templates::Templates;
 use super::toast::ToastValues;
@@ -109,6 +110,7 @@ impl Work<'_> {
         }
         for relation in catalogs.relations.values_mut().filter(|relation| relation.has_rows()) {
             if let Some(files) = database.main_fork(relation.spc_oid, relation.filenode) {
+                choose_columns(self.source, files, relation);
                 guess_shapes(self.source, files, relation);
             }
         }

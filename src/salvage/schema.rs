@@ -78,7 +78,7 @@ impl Schema<'_> {
         for row in self.catalogs.rows.get(&3079).into_iter().flatten() {
             let at = usize::from(row.header.row_oid(&row.tuple).is_none()).saturating_mul(4);
             if let Some(name) =
-                super::catalogs::name_at(row.data(), at).map(|name| (self.text)(&name)).filter(|name| name != "plpgsql")
+                super::fields::name_at(row.data(), at).map(|name| (self.text)(&name)).filter(|name| name != "plpgsql")
             {
                 before.push_str(&format!("CREATE EXTENSION IF NOT EXISTS {};\n", quoted(&name)));
             }

@@ -12,6 +12,7 @@ use crate::cluster::relation_path::RelationFileName;
 use crate::parsers::checksum::page_checksum;
 use crate::parsers::control::ControlFile;
 use crate::parsers::decode::{u16_at, u32_at};
+use crate::parsers::filenode_map::FilenodeMap;
 use crate::parsers::page::PageHeader;
 use crate::parsers::wal::version::Major;
 use crate::types::{ForkNumber, Lsn, MAX_BLOCK_NUMBER, Oid, is_block_size};
@@ -27,6 +28,9 @@ const SEGMENT_BYTES: u64 = 1 << 30;
 
 /// Pages that are looked at to find out whether the cluster has checksums.
 const SAMPLED_PAGES: usize = 64;
+
+/// Longest `pg_filenode.map`.
+const MAX_MAP_BYTES: u64 = 4096;
 
 /// Why there is nothing to read rows from.
 #[derive(Debug, thiserror::Error)]
@@ -284,7 +288,7 @@ impl Source {
     fn named_databases(&self) -> BTreeMap<Oid, (Vec<u8>, i32)> {
         let Some(root) = &self.root else { return BTreeMap::new() };
         let global = root.join("global");
-        let number = super::catalogs::mapped_number(&global, 1262).unwrap_or(1262);
+        let number = mapped_number(&global, 1262).unwrap_or(1262);
         let path = global.join(number.to_string());
         let mut found = BTreeMap::new();
         let files = SegmentFiles::one((0, number), path);
@@ -384,6 +388,13 @@ impl Source {
             offset = offset.saturating_add(filled as u64);
         }
     }
+}
+
+/// File number of a mapped relation, by `pg_filenode.map` of the directory.
+pub(crate) fn mapped_number(directory: &Path, oid: Oid) -> Option<u32> {
+    let bytes = read_small(&directory.join("pg_filenode.map"), Links::Refuse, MAX_MAP_BYTES).ok()?;
+    let map = FilenodeMap::decode(0, &bytes).ok().filter(|map| map.faults().is_empty())?;
+    map.rel_number(oid)
 }
 
 /// Directories of databases in `base`, by OID.

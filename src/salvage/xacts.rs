@@ -243,7 +243,12 @@ impl<'a> Xacts<'a> {
         if header.was_never_deleted() {
             return inserted;
         }
-        let deleter = match header.has(infomask::XMAX_IS_MULTI) {
+        let is_multi = header.has(infomask::XMAX_IS_MULTI);
+        if header.xmin == header.xmax && !is_multi && inserted != Visibility::Live {
+            // One transaction inserted and deleted it: however that ended, the row is not there.
+            return Visibility::Dead;
+        }
+        let deleter = match is_multi {
             true => match self.updater(header.xmax) {
                 Some(None) => return inserted,
                 Some(Some(xid)) => xid,
