@@ -102,6 +102,9 @@ pub enum UsageError {
     /// A block is not a number.
     #[error("\"{0}\" is not a valid block: expected 0 to {max}", max = crate::types::MAX_BLOCK_NUMBER)]
     NotABlock(String),
+    /// A page cannot be read from its name.
+    #[error("{0}")]
+    NotAPage(String),
     /// The terminal UI was requested where no answer would be reliable.
     #[error(
         "{0}: pg_control is missing or damaged, so no answer of the terminal UI would be reliable; `pg_dwbinspect \

@@ -196,6 +196,9 @@ pub enum InspectError {
     /// Something forbids writing.
     #[error("{}", refusals(.0))]
     Refused(Vec<Blocker>),
+    /// A name stands for every page, or for a block that no fork can have.
+    #[error("\"{0}\" is not one page: pass RELATION BLOCK or RELATION:BLOCK")]
+    NotOnePage(PageName),
     /// A name matches no page of the report.
     #[error("no damaged page is called {0}; `check` lists them")]
     NoDamagedPage(PageName),

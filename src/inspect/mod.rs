@@ -14,6 +14,7 @@ pub mod file_filter;
 pub mod finding_rules;
 pub mod info;
 pub mod innodb;
+mod logged_page;
 pub mod next;
 pub mod now;
 pub mod page_at;

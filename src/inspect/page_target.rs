@@ -1,17 +1,18 @@
-//! One block as a user names it: which relation and fork are meant, and whether the block is anywhere.
+//! The page that a user asks for: its relation and fork, and whether it exists.
 
 use std::path::Path;
 
 use super::error::{InspectError, open_data_dir};
 use super::examination::Examination;
+use super::page_name::PageName;
 use super::relation_name::RelationChoice;
-use crate::analysis::select::PageSelection;
+use crate::analysis::select::{PageSelection, RelationPattern};
 use crate::analysis::verdict::compare::Comparison;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::names::RelationNames;
 use crate::cluster::relation_path::RelationFileName;
 use crate::cluster::relation_walk::relations_of;
-use crate::types::{ForkNumber, PageId, RelFileLocator};
+use crate::types::{ForkNumber, Geometry, PageId, RelFileLocator};
 
 /// Refuses a missing page that nothing refers to.
 pub(crate) fn demand_page(examined: &Examination, page: PageId) -> Result<(), InspectError> {
@@ -57,28 +58,47 @@ pub(crate) fn named_pages(directory: &DataDir, selection: &PageSelection) -> Res
     Ok(rels.into_iter().flat_map(of_rel).collect())
 }
 
-/// Finds what the user named.
+/// Finds a page by its name. `fork`: instead of that of the name.
 ///
 /// # Errors
-/// When it matches no relation or several.
-pub fn find_relation(data_dir: &Path, text: &str) -> Result<(RelFileLocator, ForkNumber), InspectError> {
+/// When the name matches no relation or several, or no page of a relation.
+pub fn find_page(data_dir: &Path, name: &PageName, fork: Option<ForkNumber>) -> Result<PageId, InspectError> {
     let directory = open_data_dir(data_dir)?;
+    let geometry = directory.control().trusted().map_or(Geometry::USUAL, |control| control.geometry);
+    let block = name.block(geometry.rel_segment_blocks).ok_or_else(|| InspectError::NotOnePage(name.clone()))?;
+    let (rel, own) = find_relation(&directory, data_dir, name.relation())?;
+    Ok(PageId { rel, fork: fork.unwrap_or(own), block })
+}
+
+/// Numbers of a relation, and the fork whose suffix follows them: `5/1259_vm`.
+fn numbers_and_fork(text: &str) -> Option<(RelationPattern, ForkNumber)> {
+    let (numbers, fork) = text.rsplit_once('_')?;
+    Some((numbers.parse().ok()?, fork.parse().ok()?))
+}
+
+fn find_relation(
+    directory: &DataDir,
+    data_dir: &Path,
+    text: &str,
+) -> Result<(RelFileLocator, ForkNumber), InspectError> {
     let inner = Path::new(text).strip_prefix(directory.root()).unwrap_or(Path::new(text));
-    let wanted: RelationChoice = text.parse()?;
-    let names = || RelationNames::read(&directory).0;
+    let (wanted, fork) = match numbers_and_fork(text) {
+        Some((pattern, fork)) => (RelationChoice::Numbers(pattern), fork),
+        None => (text.parse()?, ForkNumber::Main),
+    };
+    let names = || RelationNames::read(directory).0;
     let mut found: Vec<(RelFileLocator, ForkNumber)> = Vec::new();
     match &wanted {
         RelationChoice::Numbers(pattern) => {
-            let files = relations_of(&directory).files;
-            found
-                .extend(files.iter().filter(|file| pattern.matches(file.rel)).map(|file| (file.rel, ForkNumber::Main)));
+            let files = relations_of(directory).files;
+            found.extend(files.iter().filter(|file| pattern.matches(file.rel)).map(|file| (file.rel, fork)));
             if found.is_empty() {
-                found.extend(pattern.exact().map(|rel| (rel, ForkNumber::Main)));
+                found.extend(pattern.exact().map(|rel| (rel, fork)));
             }
         }
         RelationChoice::Name(_) if inner.components().count() > 1 => {
             let name = inner.file_name().and_then(|name| RelationFileName::parse(name.to_str()?));
-            let files = relations_of(&directory).files;
+            let files = relations_of(directory).files;
             let same = files.iter().filter(|file| file.path.parent() == inner.parent());
             let wanted = same.filter(|file| name.is_some_and(|name| name.rel_number == file.rel.rel_number));
             found.extend(wanted.map(|file| (file.rel, name.map_or(ForkNumber::Main, |name| name.fork))));

@@ -200,7 +200,7 @@ fn messages_say_what_was_probably_meant() {
         (&["check", "--width", "7", "/no/such"], "40..=65535"),
         (&["page", "/no/such", "5/1259", "4294967295"], "expected 0 to 4294967294"),
         (&["dump", "--relation", "4294967296", "/no/such"], "numbers up to 4294967295"),
-        (&["page", "/no/such", "orders"], "\"orders\" is not a valid block"),
+        (&["page", "/no/such", "orders"], "\"orders\" is not a valid page"),
         (&["check"], "pass DATADIR or -D DATADIR, or set PGDATA"),
     ] {
         let ran = dwbinspect(args);

@@ -74,6 +74,26 @@ fn options_may_stand_between_the_arguments() {
 }
 
 #[test]
+fn a_page_is_found_as_logs_and_outputs_show_it() {
+    let data = cluster("checkpoint");
+    let expected = row(&page(&data, &["base/5/1259", "0"]));
+    for name in [
+        "base/5/1259:0",
+        "5/1259:0",
+        "postgres.pg_catalog.pg_class:0",
+        "postgres.pg_catalog.pg_class block 0",
+        "ERROR:  invalid page in block 0 of relation base/5/1259",
+        "WARNING:  checksum verification failed in file \"./base/5/1259\", block 0: calculated checksum 1 but expected 2",
+        "CONTEXT:  WAL redo at 0/7FBEB8 for Heap/INSERT: off: 5; blkref #0: rel 1663/5/1259, blk 0",
+    ] {
+        assert_eq!(row(&page(&data, &[name])), expected, "{name}");
+        assert_eq!(row(&dwbinspect(&["page", "--format", "ndjson", "-D", arg(&data), name])), expected, "{name}");
+    }
+    let in_segment = "checksum verification failed in file \"./base/5/1259.1\", block 3: calculated";
+    assert!(page(&data, &[in_segment]).stderr.contains("has no such block (131075)"));
+}
+
+#[test]
 fn wrong_input_is_refused() {
     let data = cluster("checkpoint");
     for (args, words) in [
@@ -95,7 +115,8 @@ fn wrong_input_is_refused() {
         (&["5/1259", "4294967296"], "expected 0 to 4294967294"),
         (&["5/1259", "first"], "\"first\" is not a valid block"),
         (&["5/1259", "0", "--fork", "side"], "expected main, fsm, vm or init"),
-        (&["5/1259"], "is not a valid block"),
+        (&["5/1259"], "\"5/1259\" is not a valid page: expected RELATION:BLOCK"),
+        (&["all"], "\"all\" is not one page"),
     ] {
         let ran = page(&data, args);
         assert_eq!((ran.status, ran.stdout.as_str()), (2, ""), "{args:?}");

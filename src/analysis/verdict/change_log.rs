@@ -1,7 +1,6 @@
 //! Changes of pages by records, kept record by record: rows of a page without checksum are compared with them.
 
 pub use crate::parsers::decode::{u16_at, u32_at};
-use crate::parsers::image::{BlockImage, ImageDecoder};
 use crate::parsers::wal::block::BlockRef;
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::records::RecordKind;
@@ -76,19 +75,12 @@ impl ChangeLog {
 }
 
 impl PageChange {
-    /// The change of one block by a record; `None` when it only sets hint bits.
-    pub(super) fn of(record: &Record<'_>, block: &BlockRef<'_>, decoder: &mut ImageDecoder) -> Option<Self> {
-        let image = block.image.filter(BlockImage::applies);
+    /// The change of one block by a record, with the image that redo puts there; `None` when it only sets hint bits.
+    pub(super) fn of(record: &Record<'_>, block: &BlockRef<'_>, image: Option<&[u8]>) -> Option<Self> {
         let main = record.main_data();
         if record.kind().is_hint() && image.is_none() {
             return None;
         }
-        let image = image.map(|image| {
-            let mut page = vec![0; usize::try_from(record.block_size).unwrap_or_default()];
-            // One that cannot be unpacked stops replay: nothing is known of the page then, which an empty one says.
-            let is_whole = decoder.restore(&image, &mut page).is_ok();
-            if is_whole { page.into_boxed_slice() } else { Box::default() }
-        });
         Some(Self {
             start_lsn: record.start_lsn,
             end_lsn: record.end_lsn,
@@ -99,7 +91,7 @@ impl PageChange {
             is_alone: !record.blocks().any(|other| other.block_id != block.block_id && other.fork_code() == 0),
             block_count: record.layout.block_count,
             is_init: block.will_init(),
-            image,
+            image: image.map(Box::from),
             data: block.data.into(),
             main: main.get(..MAIN_BYTES).unwrap_or(main).into(),
         })

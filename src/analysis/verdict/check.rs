@@ -8,6 +8,7 @@ mod judge;
 mod predict;
 mod progress;
 mod read_wal;
+mod sift;
 mod tables;
 mod weigh;
 
@@ -26,6 +27,7 @@ use self::judge::{Suspects, judge_pages};
 use self::predict::{name_slots, predict};
 use self::progress::CheckProgress;
 use self::read_wal::{WalQuestion, WalRead, read_wal};
+use self::sift::sift;
 use self::tables::weigh_tables;
 use self::weigh::{DoubtSources, doubts_of_cluster};
 use super::history::WalHistory;
@@ -34,7 +36,7 @@ use super::missing_wal::WalNames;
 use super::needed::Needed;
 use super::outlook::Outlook;
 use super::replay::Replay;
-use super::slots::{SlotRef, Suspicion};
+use super::slots::{SlotRef, Suspicion, slots_of};
 use super::survey::{Context, PageReport};
 use super::unchecked::FirstTouches;
 use super::zeroed::{MAX_ZEROED, ZeroedPages};
@@ -83,8 +85,16 @@ pub fn check(input: CheckInput<'_>, watch: StageWatch<'_>) -> CheckReport {
         WalRead::nothing(&cluster, question)
     } else {
         let first = read_wal(&wal, &cluster, question, jobs, &progress);
-        let further = find_further(&first, &cluster);
+        let mut further = find_further(&first, &cluster);
         coverage.append_once(further.coverage);
+        // Slots and older copies are images, too, and links name pages.
+        let is_plain = |page: PageId| slots_of(&slots, page).is_empty() && !scan.impossible.contains_key(&page);
+        let has_donors = !donors.is_empty();
+        let (plain, others): (Vec<_>, Vec<_>) =
+            further.touched.into_iter().partition(|own| !has_donors && is_plain(own.page));
+        let sifted = sift(plain, &first, &wal, &cluster, jobs, &progress);
+        let touched = others.into_iter().map(|own| own.page).chain(sifted);
+        further.suspects.extend(touched.map(|page| (page, Suspicion::Differs)));
         if further.suspects.is_empty() {
             first
         } else {

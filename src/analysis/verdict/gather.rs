@@ -12,6 +12,7 @@ use super::made::Made;
 use super::needed::Needed;
 use super::next_change::NextChange;
 use super::sectors::SectorMarks;
+use super::sieve::Sifted;
 use super::unchecked::FirstTouches;
 use super::xact_ends::XactOutcome;
 use super::xid::newer_xid;
@@ -66,6 +67,8 @@ pub(super) struct Gathered {
     pub(super) zeroed: Option<ZeroedPages>,
     /// Changes of the pages by records, by index; collected only if requested.
     pub(super) changes: Option<Vec<(usize, PageChange)>>,
+    /// What pages are sifted by; instead of all events of them.
+    pub(super) sifted: Option<Sifted>,
     change_bytes: usize,
     /// Ends of all transactions; gathered only where details are asked for.
     pub(super) ends: Option<Vec<XactOutcome>>,
@@ -110,6 +113,12 @@ impl Restorer {
     fn new(block_size: usize) -> Self {
         Self { decoder: ImageDecoder::new(), page: vec![0; block_size] }
     }
+
+    /// The page that redo makes of an image. Redo stops at one that it cannot unpack, as it does at a page that it cannot read: nothing is known of
+    /// the page then, which an empty one says.
+    fn restore(&mut self, image: &BlockImage<'_>) -> &[u8] {
+        if self.decoder.restore(image, &mut self.page).is_ok() { &self.page } else { &[] }
+    }
 }
 
 impl<'a> Gather<'a> {
@@ -139,6 +148,13 @@ impl<'a> Gather<'a> {
     #[must_use]
     pub(super) fn with_changes(mut self, is_asked: bool) -> Self {
         self.gathered.changes = is_asked.then(Vec::new);
+        self
+    }
+
+    /// Notes only what sifts the pages, if that is asked for.
+    #[must_use]
+    pub(super) fn with_sieve(mut self, sieve: Option<&Sifted>) -> Self {
+        self.gathered.sifted = sieve.map(Sifted::next);
         self
     }
 
@@ -204,8 +220,11 @@ impl<'a> Gather<'a> {
                 continue;
             };
             if let Some(index) = self.interest.index_of(page) {
-                self.add_change(index, record, &block);
-                let touch = self.touch(record, &block);
+                if self.gathered.sifted.is_some() {
+                    self.sift(index, record, &block);
+                    continue;
+                }
+                let touch = self.touch(index, record, &block);
                 for lsn in self.interest.watched(index) {
                     if *lsn <= record.start_lsn && touch != Touch::Hint {
                         self.gathered
@@ -234,12 +253,26 @@ impl<'a> Gather<'a> {
         known
     }
 
-    fn add_change(&mut self, index: usize, record: &Record<'_>, block: &BlockRef<'_>) {
-        let Some(changes) = &mut self.gathered.changes else { return };
+    /// Notes what a page that is sifted is compared with.
+    fn sift(&mut self, index: usize, record: &Record<'_>, block: &BlockRef<'_>) {
+        let Some(sifted) = &mut self.gathered.sifted else { return };
+        let image = block.image.filter(BlockImage::applies);
         let restorer = self.restorer.get_or_insert_with(|| Restorer::new(self.block_size));
-        if let Some(change) = PageChange::of(record, block, &mut restorer.decoder) {
+        let restored = image.as_ref().map(|image| restorer.restore(image));
+        let is_wanted = sifted.wants(index, record, block.will_init() || restored.is_some());
+        // What an image after the LSN of the page puts there says nothing of it.
+        let held = restored.map(|page| if sifted.is_before(index, record) { page } else { &[] });
+        if let Some(change) = is_wanted.then(|| PageChange::of(record, block, held)).flatten() {
             self.gathered.change_bytes = self.gathered.change_bytes.saturating_add(change.bytes());
-            changes.push((index, change));
+            sifted.changes.push((index, change));
+        }
+        match restored {
+            Some([]) => sifted.add_unclear(index),
+            Some(_) => {
+                ready_page(&mut restorer.page, record.end_lsn, block.block, false);
+                sifted.add_image(index, &restorer.page);
+            }
+            None => {}
         }
     }
 
@@ -271,21 +304,28 @@ impl<'a> Gather<'a> {
         self.gathered.events.push((index, event));
     }
 
-    fn touch(&mut self, record: &Record<'_>, block: &BlockRef<'_>) -> Touch {
-        if let Some(image) = block.image.filter(BlockImage::applies) {
-            let restorer = self.restorer.get_or_insert_with(|| Restorer::new(self.block_size));
-            // Redo stops at an image that it cannot unpack, as it does at a page that it cannot read.
-            if restorer.decoder.restore(&image, &mut restorer.page).is_err() {
-                return Touch::Change;
+    /// What a record does to a page, whose change is kept where that is asked for.
+    fn touch(&mut self, index: usize, record: &Record<'_>, block: &BlockRef<'_>) -> Touch {
+        let image = block.image.filter(BlockImage::applies);
+        let restorer = self.restorer.get_or_insert_with(|| Restorer::new(self.block_size));
+        let restored = image.as_ref().map(|image| restorer.restore(image));
+        if let Some(changes) = &mut self.gathered.changes
+            && let Some(change) = PageChange::of(record, block, restored)
+        {
+            self.gathered.change_bytes = self.gathered.change_bytes.saturating_add(change.bytes());
+            changes.push((index, change));
+        }
+        match restored {
+            Some([]) => Touch::Change,
+            Some(page) => {
+                let prior_lsn = PageHeader::decode(0, page).map_or(Lsn::INVALID, |header| header.lsn);
+                ready_page(&mut restorer.page, record.end_lsn, block.block, false);
+                Touch::Image { marks: Some(Box::new(SectorMarks::of(&restorer.page))), prior_lsn }
             }
-            let prior_lsn = PageHeader::decode(0, &restorer.page).map_or(Lsn::INVALID, |header| header.lsn);
-            ready_page(&mut restorer.page, record.end_lsn, block.block, false);
-            return Touch::Image { marks: Some(Box::new(SectorMarks::of(&restorer.page))), prior_lsn };
+            None if block.will_init() => Touch::Init,
+            None if record.kind().is_hint() => Touch::Hint,
+            None => Touch::Change,
         }
-        if block.will_init() {
-            return Touch::Init;
-        }
-        if record.kind().is_hint() { Touch::Hint } else { Touch::Change }
     }
 
     /// In a record that was cut, the end of its list of subtransactions may be missing: their ends are unknown.
@@ -385,6 +425,7 @@ impl<'a> Gather<'a> {
         self.gathered.first_touches = full.first_touches.as_ref().map(FirstTouches::begin);
         self.gathered.zeroed = full.zeroed.as_ref().map(ZeroedPages::begin);
         self.gathered.changes = full.changes.as_ref().map(|_| Vec::new());
+        self.gathered.sifted = full.sifted.as_ref().map(Sifted::next);
         self.gathered.ends = full.ends.as_ref().map(|_| Vec::new());
         spill(full);
         true

@@ -11,6 +11,7 @@ use super::interest::Interest;
 use super::made::Made;
 use super::needed::Needed;
 use super::next_change::NextChange;
+use super::sieve::Sieve;
 use super::unchecked::FirstTouches;
 use super::xact_ends::XactEnds;
 use super::xid::newer_xid;
@@ -69,6 +70,8 @@ pub struct WalHistory {
     pub zeroed: Option<ZeroedPages>,
     /// Changes of the pages by records; kept only if requested.
     pub changes: Option<ChangeLog>,
+    /// Sorts out pages that nothing contradicts. Then nothing else is kept of any page.
+    pub(super) sieve: Option<Sieve>,
     /// When the transactions ended that touch the pages. Collected only where it is asked for, and with it what records do
     /// inside the pages.
     pub ends: Option<XactEnds>,
@@ -118,10 +121,11 @@ impl WalHistory {
             (self.needed.as_ref().map(Needed::begin), self.first_touches.as_ref().map(FirstTouches::begin));
         let zeroed = self.zeroed.as_ref().map(ZeroedPages::begin);
         let (room, changes, details) = (self.room, self.changes.is_some(), self.ends.is_some());
+        let sieve = self.sieve.as_ref().map(Sieve::begin);
         let begin = |_| {
             let gather = Gather::new(interest, block_size, keep, room);
             let gather = gather.with(needed.as_ref(), touches.as_ref(), zeroed.as_ref());
-            gather.with_changes(changes).with_details(details)
+            gather.with_changes(changes).with_details(details).with_sieve(sieve.as_ref())
         };
         let mut open = None;
         let walk = collect_run(&stretch, jobs, watch, begin, |part| {
@@ -133,7 +137,8 @@ impl WalHistory {
             let mut spill = |gathered| self.put(gathered, &mut open);
             let gather = Gather::new(interest, block_size, Keep::Blocks, room);
             let gather = gather.with(needed.as_ref(), touches.as_ref(), zeroed.as_ref());
-            let gather = gather.with_changes(changes).with_details(details).spilling(&mut spill);
+            let gather = gather.with_changes(changes).with_details(details).with_sieve(sieve.as_ref());
+            let gather = gather.spilling(&mut spill);
             let again = read_segment(&whole, part.index, part.from, gather, &|_| watch(0), &mut Vec::new())?;
             part.extent = again.extent;
             part.interrupted |= again.interrupted;
@@ -172,6 +177,9 @@ impl WalHistory {
             for (index, change) in changes {
                 log.push(index, change);
             }
+        }
+        if let Some((sieve, sifted)) = self.sieve.as_mut().zip(gathered.sifted) {
+            sieve.add(sifted);
         }
         if let Some((ends, found)) = self.ends.as_mut().zip(gathered.ends) {
             found.into_iter().for_each(|outcome| ends.add(outcome));

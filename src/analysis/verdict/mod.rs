@@ -41,6 +41,7 @@ pub(crate) mod rebuilt_proof;
 pub mod replay;
 pub mod rows;
 pub mod sectors;
+pub(crate) mod sieve;
 pub mod slots;
 pub mod stand_in;
 pub mod survey;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashSet;
 
+use super::sieve::PageOnDisk;
 use super::slots::Suspicion;
 use crate::analysis::coverage::Coverage;
 use crate::analysis::skipped::{SkipReason, SkippedPart};
@@ -124,13 +125,20 @@ impl Needed {
     }
 
     /// The pages that records touch from the redo point on and that are there.
-    pub fn touched<'a>(&'a self, pages: &'a dyn PageSource, block_size: usize) -> impl Iterator<Item = PageId> + 'a {
+    pub(super) fn touched<'a>(
+        &'a self,
+        pages: &'a dyn PageSource,
+        block_size: usize,
+    ) -> impl Iterator<Item = PageOnDisk> + 'a {
         let mut buf = vec![0; block_size];
         let all = self.seen.iter().filter_map(|(rel, fork_code, block)| {
             ForkNumber::from_code(i32::from(fork_code)).map(|fork| PageId { rel, fork, block })
         });
         // Pages that cannot be read are reported where all pages are read.
-        all.filter(move |page| matches!(pages.read_page(*page, &mut buf), Ok(PageRead::Whole)) && !is_all_zero(&buf))
+        all.filter_map(move |page| {
+            let is_whole = matches!(pages.read_page(page, &mut buf), Ok(PageRead::Whole)) && !is_all_zero(&buf);
+            is_whole.then(|| PageOnDisk::of(page, &buf)).flatten()
+        })
     }
 
     /// The blocks that recovery changes or expects and that are missing or zero-filled, with the fault of

@@ -1,7 +1,9 @@
 //! Where the sectors of a torn page come from: each is compared with the same sector of every image that is known.
 
-use std::hash::{DefaultHasher, Hasher};
+use std::hash::Hasher;
 use std::ops::Range;
+
+use rustc_hash::FxHasher;
 
 use crate::analysis::slot_facts::SECTOR_BYTES;
 use crate::parsers::page::{PageHeader, is_all_zero};
@@ -80,6 +82,12 @@ impl SectorMarks {
         self.sectors.get(at) == Some(&ZERO_MARK)
     }
 
+    /// Sectors at the start, and at the end, that are the same in both.
+    pub(super) fn same_at_ends(&self, other: &Self) -> (usize, usize) {
+        let same = |at: &usize| self.same(other, *at);
+        ((0..self.len()).take_while(same).count(), (0..self.len()).rev().take_while(same).count())
+    }
+
     pub(crate) fn matching(&self, other: &Self) -> usize {
         (0..self.len()).filter(|at| self.same(other, *at)).count()
     }
@@ -89,7 +97,7 @@ fn mark(sector: &[u8]) -> u64 {
     if is_all_zero(sector) {
         return ZERO_MARK;
     }
-    let mut hasher = DefaultHasher::new();
+    let mut hasher = FxHasher::default();
     hasher.write(sector);
     hasher.finish().max(1)
 }

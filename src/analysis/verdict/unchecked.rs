@@ -36,6 +36,11 @@ impl FirstTouches {
         Self { pages: Arc::new(pages.into_iter().collect()), next_at_redo, ends: FxHashMap::default() }
     }
 
+    /// True when the page is one of them.
+    pub(super) fn concerns(&self, page: PageId) -> bool {
+        self.pages.contains(&page)
+    }
+
     /// Empty, for later records that will be [appended](Self::append).
     #[must_use]
     pub(super) fn begin(&self) -> Self {

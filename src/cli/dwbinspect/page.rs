@@ -21,25 +21,27 @@ use crate::inspect::examination::Examination;
 use crate::inspect::next::{judged_cluster, step_context, steps_for};
 use crate::inspect::page_at::{Moment, PagesAtRequest};
 use crate::inspect::page_history::HistoryRequest;
+use crate::inspect::page_name::PageName;
 use crate::inspect::page_rows::RowSets;
-use crate::inspect::page_target::{demand_page, find_relation};
+use crate::inspect::page_target::{demand_page, find_page};
 use crate::inspect::page_versions::page_versions;
 use crate::output::check_text::page_and_path;
 use crate::output::closing::Closing;
 use crate::output::next_step_text::write_steps;
 use crate::output::page_document::write_page_text;
 use crate::output::text::Layout;
-use crate::types::{BlockNumber, ForkNumber, Lsn, MAX_BLOCK_NUMBER, PageId};
+use crate::types::{ForkNumber, Lsn, MAX_BLOCK_NUMBER};
 
 /// Show everything about one block: disk and images side by side, its WAL records, the verdict and its proof
 ///
 /// RELATION is a name (table, schema.table or database.schema.table), numbers (REL, DB/REL or SPC/DB/REL), or the path
 /// of a relation file below the data directory, such as base/5/1259 or base/5/1259_vm. BLOCK counts from the start of the
-/// fork, also for a file that is not the first segment.
+/// fork, also for a file that is not the first segment. RELATION:BLOCK may also be a quoted line of the server log, as in
+/// 'invalid page in block 7 of relation base/5/16408'.
 #[derive(Debug, Args)]
 #[command(
     after_help = crate::cli::exit::EXIT_STATUS,
-    override_usage = "pg_dwbinspect page [OPTIONS] DATADIR RELATION BLOCK\n       pg_dwbinspect page [OPTIONS] -D DATADIR RELATION BLOCK"
+    override_usage = "pg_dwbinspect page [OPTIONS] DATADIR RELATION BLOCK\n       pg_dwbinspect page [OPTIONS] DATADIR RELATION:BLOCK\n       pg_dwbinspect page [OPTIONS] -D DATADIR RELATION BLOCK"
 )]
 pub(crate) struct PageArgs {
     /// Data directory of a stopped server; omit it with -D or PGDATA
@@ -47,7 +49,7 @@ pub(crate) struct PageArgs {
     first: OsString,
     /// The relation
     #[arg(value_name = "RELATION")]
-    second: OsString,
+    second: Option<OsString>,
     /// The block, within the fork
     #[arg(value_name = "BLOCK")]
     third: Option<OsString>,
@@ -107,9 +109,8 @@ pub(crate) struct PageArgs {
 pub(super) fn run(args: &PageArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let mut nowhere = std::io::sink();
     let out = args.run.quiet.output(out, &mut nowhere);
-    let (data_dir, relation, block) = args.named()?;
-    let (rel, fork) = find_relation(&data_dir, &relation)?;
-    let page = PageId { rel, fork: args.fork.unwrap_or(fork), block };
+    let (data_dir, name) = args.named()?;
+    let page = find_page(&data_dir, &name, args.fork)?;
     if args.history && !args.diff {
         let (wal, donors) = (args.wal.clone(), args.donor.donors.clone());
         let request = HistoryRequest { data_dir, pages: vec![page], wal, donors, jobs: args.run.jobs.count() };
@@ -172,16 +173,25 @@ impl PageArgs {
         self.at.map(Moment::At).or(self.at_record.map(Moment::AfterRecord))
     }
 
-    /// Data directory, relation and block.
-    fn named(&self) -> Result<(PathBuf, String, BlockNumber), Stop> {
-        let (data_dir, relation, block) = match &self.third {
-            Some(block) => (Some(Path::new(&self.first)), &self.second, block),
-            None => (None, &self.first, &self.second),
+    /// Data directory and page.
+    fn named(&self) -> Result<(PathBuf, PageName), Stop> {
+        let directory = Some(Path::new(&self.first));
+        let is_number = |text: &OsString| text.to_string_lossy().parse::<u64>().is_ok();
+        let (data_dir, relation, block) = match (&self.second, &self.third) {
+            (Some(relation), Some(block)) => (directory, relation, Some(block)),
+            (Some(block), None) if is_number(block) => (None, &self.first, Some(block)),
+            (Some(page), None) => (directory, page, None),
+            (None, _) => (None, &self.first, None),
         };
-        let block = block.to_string_lossy();
-        let number = block.parse().ok().filter(|number| *number <= MAX_BLOCK_NUMBER);
-        let number = number.ok_or_else(|| UsageError::NotABlock(block.into_owned()))?;
-        Ok((self.pgdata.choose(data_dir)?, relation.to_string_lossy().into_owned(), number))
+        let relation = relation.to_string_lossy();
+        let name = match block.map(|block| block.to_string_lossy()) {
+            Some(block) => {
+                let number = block.parse().ok().filter(|number| *number <= MAX_BLOCK_NUMBER);
+                PageName::of_relation(&relation, number.ok_or_else(|| UsageError::NotABlock(block.into_owned()))?)
+            }
+            None => relation.parse().map_err(UsageError::NotAPage)?,
+        };
+        Ok((self.pgdata.choose(data_dir)?, name))
     }
 }
 

@@ -4,6 +4,7 @@ use super::input::ClusterInput;
 use super::read_wal::WalRead;
 use crate::analysis::coverage::Coverage;
 use crate::analysis::skipped::{SkipReason, SkippedPart};
+use crate::analysis::verdict::sieve::PageOnDisk;
 use crate::analysis::verdict::slots::Suspicion;
 use crate::analysis::verdict::zeroed::{MAX_ZEROED, ZeroedPages};
 use crate::types::PageId;
@@ -14,6 +15,8 @@ const MAX_TOUCHED: usize = 500_000;
 pub(super) struct Further {
     /// Pages that WAL was not asked about.
     pub(super) suspects: Vec<(PageId, Suspicion)>,
+    /// Where no checksum protects pages: those that replay touches, which rows and sectors may contradict.
+    pub(super) touched: Vec<PageOnDisk>,
     /// Unreadable parts, and parts beyond the limits.
     pub(super) coverage: Coverage,
 }
@@ -24,7 +27,7 @@ pub(super) fn find_further(read: &WalRead, cluster: &ClusterInput<'_>) -> Furthe
     let mut coverage = Coverage::default();
     let (pages, block_size) = (cluster.pages, cluster.block_size);
     let needed = read.needed.as_ref().filter(|_| read.replay.can_begin && read.replay.recovery.replays());
-    let touched: Vec<PageId> = match needed {
+    let mut touched: Vec<PageOnDisk> = match needed {
         Some(needed) if !cluster.has_checksums => needed.touched(pages, block_size).take(MAX_TOUCHED).collect(),
         _ => Vec::new(),
     };
@@ -39,8 +42,10 @@ pub(super) fn find_further(read: &WalRead, cluster: &ClusterInput<'_>) -> Furthe
     let missing = needed.map(|needed| needed.missing(pages, block_size, &mut coverage));
     let first_touches = read.first_touches.as_ref().filter(|_| read.replay.can_begin);
     let ahead = first_touches.map(|touches| touches.ahead(pages, block_size, &mut coverage));
-    let differing = ahead.into_iter().flatten().chain(touched).map(|page| (page, Suspicion::Differs));
+    let differing = ahead.into_iter().flatten().map(|page| (page, Suspicion::Differs));
+    let is_new = |page: PageId| read.interest.index_of(page).is_none();
     let found = missing.into_iter().flatten().chain(differing).chain(zeroed);
-    let suspects = found.filter(|(page, _)| read.interest.index_of(*page).is_none()).collect();
-    Further { suspects, coverage }
+    let suspects: Vec<(PageId, Suspicion)> = found.filter(|(page, _)| is_new(*page)).collect();
+    touched.retain(|own| is_new(own.page));
+    Further { suspects, touched, coverage }
 }

@@ -71,47 +71,54 @@ pub(crate) fn against_records(
     after: &[PageChange],
     is_new: Option<&dyn Fn(u32) -> bool>,
 ) -> Option<Contradiction> {
-    let items = Items::of(page)?;
-    match &items {
-        Items::Heap(own) => {
-            let mut made = HeapItems::unknown();
-            for change in before {
-                // Only the resulting state matters.
-                let _found = made.apply(change);
-            }
-            let lsn = before.last().map_or(Lsn::INVALID, |change| change.start_lsn);
-            if let Some(item) = made.difference(own) {
-                return Some(Contradiction { lsn, misfit: Misfit::Differs { item } });
-            }
-            if let Some(item) = is_new.and_then(|is_new| made.unexplained(page, is_new)) {
-                return Some(Contradiction { lsn, misfit: Misfit::Unexplained { item } });
-            }
+    let header = PageHeader::decode(0, page).ok()?;
+    let after = match after.first() {
+        // What replay begins with does not read the page.
+        Some(first) if first.image.is_some() || first.is_init => &[],
+        _ => after,
+    };
+    if PageKind::of(&header, page, ForkNumber::Main) == PageKind::Heap {
+        let mut made = HeapItems::unknown();
+        for change in before {
+            // Only the resulting state matters.
+            let _found = made.apply(change);
         }
-        Items::List(own) => {
-            // Known after the last record that recreates the page, as long as all records are followed.
-            let mut made: Option<ListItems> = None;
-            for change in before {
-                made = match made {
-                    _ if change.image.is_some() || change.is_init => ListItems::built_by(change),
-                    Some(mut items) => matches!(items.apply(change), Some(Ok(()))).then_some(items),
-                    None => None,
-                };
-            }
-            let made = made.or_else(|| ListItems::keep_their_numbers(page).then(|| ListItems::told_by(before)));
-            if let Some(item) = made.and_then(|made| made.difference(own)) {
-                let lsn = before.last().map_or(Lsn::INVALID, |change| change.start_lsn);
-                return Some(Contradiction { lsn, misfit: Misfit::Differs { item } });
-            }
-            if let Some(change) = lost_entry(own, before) {
-                let item = change.main_u16(0).map_or(0, usize::from);
-                return Some(Contradiction { lsn: change.start_lsn, misfit: Misfit::Differs { item } });
-            }
-            if let Some((change, item)) = early_entry(own, after) {
-                return Some(Contradiction { lsn: change.start_lsn, misfit: Misfit::Taken { item } });
-            }
+        let lsn = before.last().map_or(Lsn::INVALID, |change| change.start_lsn);
+        if let Some(item) = made.difference(&made.same_of(page)?) {
+            return Some(Contradiction { lsn, misfit: Misfit::Differs { item } });
         }
+        if let Some(item) = is_new.and_then(|is_new| made.unexplained(page, is_new)) {
+            return Some(Contradiction { lsn, misfit: Misfit::Unexplained { item } });
+        }
+        return if after.is_empty() { None } else { first_misfit(Items::of(page)?, after) };
     }
-    let mut items = items;
+    let own = ListItems::of(page)?;
+    // Known after the last record that recreates the page, as long as all records are followed.
+    let mut made: Option<ListItems> = None;
+    for change in before {
+        made = match made {
+            _ if change.image.is_some() || change.is_init => ListItems::built_by(change),
+            Some(mut items) => matches!(items.apply(change), Some(Ok(()))).then_some(items),
+            None => None,
+        };
+    }
+    let made = made.or_else(|| ListItems::keep_their_numbers(page).then(|| ListItems::told_by(before)));
+    if let Some(item) = made.and_then(|made| made.difference(&own)) {
+        let lsn = before.last().map_or(Lsn::INVALID, |change| change.start_lsn);
+        return Some(Contradiction { lsn, misfit: Misfit::Differs { item } });
+    }
+    if let Some(change) = lost_entry(&own, before) {
+        let item = change.main_u16(0).map_or(0, usize::from);
+        return Some(Contradiction { lsn: change.start_lsn, misfit: Misfit::Differs { item } });
+    }
+    if let Some((change, item)) = early_entry(&own, after) {
+        return Some(Contradiction { lsn: change.start_lsn, misfit: Misfit::Taken { item } });
+    }
+    first_misfit(Items::List(own), after)
+}
+
+/// The first record that the items do not fit, until one makes the page anew or is not followed.
+fn first_misfit(mut items: Items, after: &[PageChange]) -> Option<Contradiction> {
     for change in after {
         if change.image.is_some() || change.is_init {
             return None;

@@ -60,10 +60,22 @@ impl HeapItems {
     /// The items of a page; `None` when its header makes no sense.
     #[must_use]
     pub fn of(page: &[u8]) -> Option<Self> {
+        Self::those_of(page, |_| true)
+    }
+
+    /// The items of a page of which something is known here.
+    #[must_use]
+    pub fn same_of(&self, page: &[u8]) -> Option<Self> {
+        let is_known = |item| u16::try_from(item).is_ok_and(|item| *self.get(item) != Item::Unknown);
+        Self::those_of(page, is_known)
+    }
+
+    fn those_of(page: &[u8], is_wanted: impl Fn(usize) -> bool) -> Option<Self> {
         let header = PageHeader::decode(0, page).ok().filter(|header| header.faults(page.len()).is_empty())?;
-        let items = line_pointers(&header, page).map(|pointer| {
+        let items = line_pointers(&header, page).enumerate().map(|(index, pointer)| {
             let at = usize::from(pointer.offset());
             match pointer.state() {
+                _ if !is_wanted(index.saturating_add(1)) => Item::Unknown,
                 LinePointerState::Unused => Item::Unused,
                 LinePointerState::Dead => Item::Dead,
                 LinePointerState::Redirect => Item::Redirect(pointer.offset()),

@@ -1,0 +1,282 @@
+//! Sorts out, of the pages that replay touches and no checksum protects, those that nothing contradicts: no two images make up their sectors, and
+//! their rows fit all records. What is held of a page is let go as soon as it is settled.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustc_hash::FxHashSet;
+
+use super::change_log::PageChange;
+use super::rows::agreement::against_records;
+use super::sectors::SectorMarks;
+use super::xid::is_newer_xid;
+use crate::analysis::page_check::PageCondition;
+use crate::cluster::page_source::{PageRead, PageSource};
+use crate::parsers::page::PageHeader;
+use crate::parsers::wal::record::Record;
+use crate::types::{ForkNumber, Lsn, PageId};
+
+/// Bytes of changes that are held at once. Pages that there is no room for wait until WAL is read again.
+const MAX_BYTES: usize = 48 << 20;
+
+/// A page as it is on disk.
+#[derive(Clone, Debug)]
+pub(crate) struct PageOnDisk {
+    pub page: PageId,
+    pub lsn: Lsn,
+    pub marks: SectorMarks,
+}
+
+impl PageOnDisk {
+    /// `None` when its header cannot be read.
+    #[must_use]
+    pub fn of(page: PageId, bytes: &[u8]) -> Option<Self> {
+        let lsn = PageHeader::decode(0, bytes).ok()?.lsn;
+        Some(Self { page, lsn, marks: SectorMarks::of(bytes) })
+    }
+}
+
+/// The pages to sort out, by index, for all threads.
+#[derive(Debug)]
+struct Wanted {
+    pages: Vec<PageOnDisk>,
+    redo_lsn: Lsn,
+}
+
+/// What one stretch of WAL says of the pages, in the order of the records.
+#[derive(Clone, Debug)]
+pub(super) struct Sifted {
+    wanted: Arc<Wanted>,
+    pub(super) changes: Vec<(usize, PageChange)>,
+    /// Sectors at the start and at the end that an image shares with the page.
+    shared: Vec<(usize, (usize, usize))>,
+    /// Pages that a record after their LSN makes anew: what follows says nothing of them.
+    remade: FxHashSet<usize>,
+    unclear: Vec<usize>,
+    /// End of the last record.
+    end_lsn: Lsn,
+}
+
+impl Sifted {
+    /// Empty, for the records after these.
+    #[must_use]
+    pub(super) fn next(&self) -> Self {
+        let (wanted, remade) = (Arc::clone(&self.wanted), self.remade.clone());
+        Self { wanted, remade, changes: Vec::new(), shared: Vec::new(), unclear: Vec::new(), end_lsn: self.end_lsn }
+    }
+
+    /// True when the page is compared with this record: one up to its LSN, or one that replay does to it as it is. `remakes`: it has an image, or
+    /// makes the page anew.
+    pub(super) fn wants(&mut self, index: usize, record: &Record<'_>, remakes: bool) -> bool {
+        let Some(own) = self.wanted.pages.get(index) else { return false };
+        self.end_lsn = record.end_lsn;
+        if record.end_lsn <= own.lsn {
+            return true;
+        }
+        if record.start_lsn < self.wanted.redo_lsn || self.remade.contains(&index) {
+            return false;
+        }
+        if remakes {
+            self.remade.insert(index);
+        }
+        true
+    }
+
+    /// True for a record up to the LSN of the page.
+    pub(super) fn is_before(&self, index: usize, record: &Record<'_>) -> bool {
+        self.wanted.pages.get(index).is_some_and(|own| record.end_lsn <= own.lsn)
+    }
+
+    /// Compares the sectors of the page with those of an image of it.
+    pub(super) fn add_image(&mut self, index: usize, image: &[u8]) {
+        if let Some(own) = self.wanted.pages.get(index) {
+            self.shared.push((index, own.marks.same_at_ends(&SectorMarks::of(image))));
+        }
+    }
+
+    /// Notes that an image of the page cannot be unpacked.
+    pub(super) fn add_unclear(&mut self, index: usize) {
+        self.unclear.push(index);
+    }
+}
+
+/// State of one page.
+#[derive(Clone, Debug, Default)]
+struct State {
+    before: Vec<PageChange>,
+    after: Vec<PageChange>,
+    /// Most sectors at the start and at the end that are those of an image, but not all.
+    shared: (usize, usize),
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    /// Records up to its LSN are awaited.
+    #[default]
+    Before,
+    /// It fits those; records after it are awaited.
+    After,
+    /// It fits all records.
+    Fits,
+    Contradicted,
+    /// There was no room.
+    Waits,
+}
+
+pub(crate) struct Sieve {
+    wanted: Arc<Wanted>,
+    states: Vec<State>,
+    /// Pages with a transaction of which WAL has every record.
+    late: FxHashSet<usize>,
+    /// Indexes of the pages by LSN, and how many of them have been compared with the records up to it.
+    by_lsn: Vec<usize>,
+    passed: usize,
+    source: Mutex<Box<dyn PageSource + Send>>,
+    bytes: Vec<u8>,
+    /// The first transaction of which WAL has every record.
+    next_xid: u32,
+    held: usize,
+}
+
+impl fmt::Debug for Sieve {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sieve").field("wanted", &self.wanted).field("held", &self.held).finish_non_exhaustive()
+    }
+}
+
+impl Sieve {
+    /// `late`: those among the pages with a transaction of `next_xid` or later; `redo_lsn`: where replay begins.
+    #[must_use]
+    pub fn new(
+        wanted: Vec<PageOnDisk>,
+        source: &dyn PageSource,
+        block_size: usize,
+        (redo_lsn, next_xid): (Lsn, u32),
+        late: &dyn Fn(PageId) -> bool,
+    ) -> Self {
+        let zero = SectorMarks::zero(block_size);
+        let state = |own: &PageOnDisk| State { shared: own.marks.same_at_ends(&zero), ..State::default() };
+        let states = wanted.iter().map(state).collect();
+        let late = wanted.iter().enumerate().filter(|(_, own)| late(own.page)).map(|(index, _)| index).collect();
+        let mut by_lsn: Vec<usize> = (0..wanted.len()).collect();
+        by_lsn.sort_unstable_by_key(|index| wanted.get(*index).map(|own| own.lsn));
+        let wanted = Arc::new(Wanted { pages: wanted, redo_lsn });
+        let (source, bytes) = (Mutex::new(source.another()), vec![0; block_size]);
+        Self { wanted, states, late, by_lsn, passed: 0, source, bytes, next_xid, held: 0 }
+    }
+
+    /// Nothing said yet, for a stretch of WAL.
+    #[must_use]
+    pub(super) fn begin(&self) -> Sifted {
+        Sifted {
+            wanted: Arc::clone(&self.wanted),
+            changes: Vec::new(),
+            shared: Vec::new(),
+            remade: FxHashSet::default(),
+            unclear: Vec::new(),
+            end_lsn: Lsn::INVALID,
+        }
+    }
+
+    /// Adds what the next records say.
+    pub(super) fn add(&mut self, sifted: Sifted) {
+        let wanted = Arc::clone(&self.wanted);
+        for (index, change) in sifted.changes {
+            let Some((own, state)) = wanted.pages.get(index).zip(self.states.get_mut(index)) else { continue };
+            if !matches!(state.stage, Stage::Before | Stage::After) {
+                continue;
+            }
+            let is_before = change.end_lsn <= own.lsn;
+            let is_last = !is_before && (change.image.is_some() || change.is_init);
+            self.held = self.held.saturating_add(change.bytes());
+            let list = if is_before { &mut state.before } else { &mut state.after };
+            list.push(change);
+            if is_last {
+                self.settle(index, true);
+            } else if self.held > MAX_BYTES {
+                self.leave(index, Stage::Waits);
+            }
+        }
+        for (index, (first, last)) in sifted.shared {
+            let count = wanted.pages.get(index).map_or(0, |own| own.marks.len());
+            if let Some(state) = self.states.get_mut(index) {
+                let part = |known: usize, found: usize| if found < count { known.max(found) } else { known };
+                state.shared = (part(state.shared.0, first), part(state.shared.1, last));
+            }
+        }
+        for index in sifted.unclear {
+            self.leave(index, Stage::Contradicted);
+        }
+        while let Some(index) = self.by_lsn.get(self.passed).copied() {
+            if wanted.pages.get(index).is_none_or(|own| own.lsn > sifted.end_lsn) {
+                break;
+            }
+            self.passed = self.passed.saturating_add(1);
+            self.settle(index, false);
+        }
+    }
+
+    /// Settles the rest: the pages to be judged, and those that there was no room for.
+    #[must_use]
+    pub fn finish(mut self) -> (Vec<PageId>, Vec<PageOnDisk>) {
+        let (mut found, mut waiting) = (Vec::new(), Vec::new());
+        for index in 0..self.states.len() {
+            self.settle(index, true);
+            let Some((own, state)) = self.wanted.pages.get(index).zip(self.states.get(index)) else { continue };
+            let may_be_torn = state.shared.0 > 0
+                && state.shared.1 > 0
+                && state.shared.0.saturating_add(state.shared.1) >= own.marks.len();
+            if state.stage == Stage::Contradicted || may_be_torn {
+                found.push(own.page);
+            } else if state.stage == Stage::Waits {
+                waiting.push(own.clone());
+            }
+        }
+        (found, waiting)
+    }
+
+    /// Compares a page with the records that are held of it. `is_whole`: no others follow that say something of it.
+    fn settle(&mut self, index: usize, is_whole: bool) {
+        let Some((own, state)) = self.wanted.pages.get(index).zip(self.states.get(index)) else { return };
+        let is_first = match state.stage {
+            Stage::Before => true,
+            Stage::After if is_whole => false,
+            _ => return,
+        };
+        let after = if is_whole { state.after.as_slice() } else { &[] };
+        let is_new = |xid| !is_newer_xid(self.next_xid, xid);
+        let is_new = (is_first && self.late.contains(&index)).then_some(&is_new as &dyn Fn(u32) -> bool);
+        let says_nothing = |change: &PageChange| change.image.is_some() || change.is_init;
+        let is_needless = state.before.is_empty() && is_new.is_none() && after.first().is_none_or(says_nothing);
+        let fits = is_needless || own.page.fork != ForkNumber::Main || {
+            let source = self.source.get_mut().unwrap_or_else(PoisonError::into_inner);
+            let is_same = matches!(source.read_page(own.page, &mut self.bytes), Ok(PageRead::Whole))
+                && PageCondition::of(&self.bytes, own.page.fork, own.page.block, false) == PageCondition::Sound
+                && PageHeader::decode(0, &self.bytes).is_ok_and(|header| header.lsn == own.lsn);
+            is_same && against_records(&self.bytes, &state.before, after, is_new).is_none()
+        };
+        match (fits, is_whole) {
+            (false, _) => self.leave(index, Stage::Contradicted),
+            (true, true) => self.leave(index, Stage::Fits),
+            (true, false) => {
+                if let Some(state) = self.states.get_mut(index) {
+                    self.held = self.held.saturating_sub(bytes_of(&std::mem::take(&mut state.before)));
+                    state.stage = Stage::After;
+                }
+            }
+        }
+    }
+
+    /// Ends the work on a page.
+    fn leave(&mut self, index: usize, stage: Stage) {
+        let Some(state) = self.states.get_mut(index) else { return };
+        let held = [std::mem::take(&mut state.before), std::mem::take(&mut state.after)];
+        state.stage = stage;
+        self.held = held.iter().fold(self.held, |all, list| all.saturating_sub(bytes_of(list)));
+    }
+}
+
+fn bytes_of(changes: &[PageChange]) -> usize {
+    changes.iter().map(PageChange::bytes).fold(0, usize::saturating_add)
+}
