@@ -196,6 +196,8 @@ pub struct SalvageReport {
     pub has_checksums: bool,
     /// `pg_control` can be trusted: other ways may lose less.
     pub may_start: bool,
+    /// WAL since the last checkpoint was read to its end, or none is needed.
+    pub has_wal: bool,
     /// Directories that could not be listed.
     pub skipped: Vec<String>,
 }
@@ -366,6 +368,7 @@ impl Salvage {
             major: source.major,
             has_checksums: source.checksums,
             may_start: source.control.is_some(),
+            has_wal: wal.is_complete,
             skipped: source.skipped.iter().map(ToString::to_string).collect(),
         };
         for database in &source.databases {

@@ -317,7 +317,7 @@ impl Source {
         let mut failed = Vec::new();
         let logs = self.logs.get(&files.rel);
         let mut unseen: BTreeSet<u32> = logs.into_iter().flat_map(BTreeMap::keys).copied().collect();
-        let mut show = |block: u32, page: &[u8]| match self.from_wal(files, block, Some(page)) {
+        let mut show = |block: u32, page: &[u8]| match self.after_wal(files, block, Some(page)) {
             Some(page) => show(block, &page),
             None => show(block, page),
         };
@@ -341,7 +341,7 @@ impl Source {
     }
 
     /// A page after the changes that WAL has; `None` where the page on disk is all there is.
-    fn from_wal(&self, files: &SegmentFiles, block: u32, page: Option<&[u8]>) -> Option<Vec<u8>> {
+    fn after_wal(&self, files: &SegmentFiles, block: u32, page: Option<&[u8]>) -> Option<Vec<u8>> {
         let log = self.logs.get(&files.rel)?.get(&block)?;
         let is_sound = |page: &&[u8]| {
             let header = PageHeader::decode(0, page).ok();
@@ -363,7 +363,7 @@ impl Source {
             file.bytes_at(in_segment.checked_mul(self.block_size as u64)?, self.block_size).ok().flatten()
         };
         let page = on_disk();
-        self.from_wal(files, block, page.as_deref()).or(page)
+        self.after_wal(files, block, page.as_deref()).or(page)
     }
 
     fn pages_of_file(&self, path: &Path, first: u64, show: &mut dyn FnMut(u32, &[u8])) -> Result<(), AccessError> {

@@ -122,7 +122,7 @@ impl PageChange {
         put(page, 4, &u32::try_from(self.end_lsn.0 & u64::from(u32::MAX)).ok()?.to_le_bytes())
     }
 
-    fn change(&self, page: &mut Vec<u8>) -> Option<()> {
+    fn change(&self, page: &mut [u8]) -> Option<()> {
         let main = self.main.as_slice();
         let (xid, item) = (u32_at(main, 0), u16_at(main, 4));
         match self.kind {
@@ -185,7 +185,7 @@ impl PageChange {
         }
     }
 
-    fn insert(&self, page: &mut Vec<u8>, old: Option<&[u8]>) -> Option<()> {
+    fn insert(&self, page: &mut [u8], old: Option<&[u8]>) -> Option<()> {
         let row = self.row.as_ref()?;
         let mut tuple = row.tuple(old)?;
         if self.kind != RecordKind::HeapInsert {
@@ -195,7 +195,7 @@ impl PageChange {
         add_item(page, row.at.item, &tuple)
     }
 
-    fn multi_insert(&self, page: &mut Vec<u8>) -> Option<()> {
+    fn multi_insert(&self, page: &mut [u8]) -> Option<()> {
         let count = u16_at(&self.main, 2)?;
         let mut at = 0_usize;
         for index in 0..count {
@@ -353,7 +353,7 @@ fn mark(page: &mut [u8], item: u16, marks: Marks) -> Option<()> {
 /// Adds a tuple under an item number; tuples move together where there is no room.
 ///
 /// Source: `PageAddItemExtended`, `src/backend/storage/page/bufpage.c`.
-fn add_item(page: &mut Vec<u8>, item: u16, tuple: &[u8]) -> Option<()> {
+fn add_item(page: &mut [u8], item: u16, tuple: &[u8]) -> Option<()> {
     let header = PageHeader::decode(0, page).ok()?;
     let pointer_at = pointer_at(item)?;
     let lower = usize::from(header.lower).max(pointer_at.checked_add(LinePointer::SIZE)?);
