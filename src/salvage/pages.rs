@@ -1,4 +1,4 @@
-//! Pages of a heap that are written anew: tuples packed one after the other, in the files of a sandbox.
+//! New pages of a heap: tuples packed one after the other, in the files of a sandbox.
 
 use std::path::{Path, PathBuf};
 

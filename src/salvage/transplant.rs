@@ -149,7 +149,7 @@ impl<'a> Transplant<'a> {
 
     fn take_all(&mut self, catalog: Oid) {
         for row in self.fitting(catalog) {
-            // Indexes of TOAST tables are made anew.
+            // Indexes of TOAST tables are recreated.
             let table = u32_at(row.data(), 4).and_then(|table| self.catalogs.relations.get(&table));
             if catalog != PG_INDEX_OID || table.is_some_and(Relation::has_rows) {
                 self.put((catalog, row.tuple.clone()));

@@ -245,7 +245,7 @@ impl<'a> Xacts<'a> {
         }
         let is_multi = header.has(infomask::XMAX_IS_MULTI);
         if header.xmin == header.xmax && !is_multi && inserted != Visibility::Live {
-            // One transaction inserted and deleted it: however that ended, the row is not there.
+            // One transaction inserted and deleted it: however that ended, the row does not exist.
             return Visibility::Dead;
         }
         let deleter = match is_multi {
