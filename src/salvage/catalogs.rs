@@ -447,7 +447,7 @@ impl Reader<'_, '_, '_> {
         }
     }
 
-    /// What a relation is by the first page of its file; `None` when there is none.
+    /// The kind of a relation according to the first page of its file, if it has one.
     fn kind_by_file(&self, spc_oid: Oid, filenode: u32, name: &[u8], schema_oid: Oid) -> Option<u8> {
         let path = self.database.main_fork(spc_oid, filenode).filter(|_| filenode > 0)?.first()?;
         let is_index = name.ends_with(b"_index");

@@ -47,7 +47,7 @@ pub(crate) fn sequence_value(page: &[u8]) -> Option<(i64, bool)> {
     Some((value, *data.get(16)? != 0))
 }
 
-/// A name of 64 bytes, without its padding; `None` when it is none.
+/// A name of 64 bytes, without its padding; `None` for other bytes.
 pub(crate) fn name_at(data: &[u8], at: usize) -> Option<Vec<u8>> {
     let field = data.get(at..)?.get(..NAME_SIZE)?;
     let length = field.iter().position(|byte| *byte == 0)?;

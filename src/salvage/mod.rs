@@ -202,7 +202,7 @@ pub struct SalvageReport {
     pub skipped: Vec<String>,
 }
 
-/// What is to be salvaged.
+/// The wanted rows.
 #[derive(Debug, Default)]
 pub struct SalvageOptions<'a> {
     /// Databases by name; all when empty.
@@ -315,7 +315,7 @@ impl Salvage {
     /// Counts rows; writes nothing.
     ///
     /// # Errors
-    /// When it is broken off.
+    /// When it is interrupted.
     pub fn list(
         &self,
         wal: &WalFacts,

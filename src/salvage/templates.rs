@@ -43,7 +43,7 @@ pub(crate) struct Templates {
     pub outputs: HashMap<Oid, Vec<u8>>,
 }
 
-/// A row of a catalog that is to be written.
+/// A new row of a catalog.
 pub(crate) type NewRow = (Oid, Vec<u8>);
 
 impl Templates {
@@ -212,7 +212,7 @@ impl Templates {
         Some((PG_ATTRIBUTE_OID, row.tuple))
     }
 
-    /// `attgenerated` as it stands; `s` where the row is new.
+    /// `attgenerated` of the row; `s` where the row is new.
     fn generated_flag(&self, own: Option<&[u8]>) -> u8 {
         let row = own.and_then(raw);
         let flag = row.and_then(|row| row.data().get(self.offsets.generated?).copied());

@@ -66,7 +66,7 @@ pub(crate) struct Chunk<'a> {
 /// Is shown a chunk, its place, its tuple, and whether its page is proven.
 type ShowChunk<'a> = dyn FnMut(&Chunk<'_>, Tid, &[u8], bool) + 'a;
 
-/// Shows the chunks of a TOAST table that are not known to be of another place, whatever became of them.
+/// Shows the chunks of a TOAST table that are not known to belong elsewhere, in any state.
 pub(crate) fn chunks(source: &Source, files: &SegmentFiles, show: &mut ShowChunk<'_>) {
     source.pages(files, &mut |block, page| {
         let proven = has_right_checksum(source, block, page);

@@ -43,7 +43,7 @@ pub(crate) struct DirtyBlocks<'a> {
     pub parts: Vec<(Option<DirtyCut>, BlockSet)>,
 }
 
-/// A place at which blocks are counted anew.
+/// A place where the count of blocks starts again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DirtyCut {
     Redo(Lsn),
@@ -71,7 +71,7 @@ impl DirtyCut {
 }
 
 impl<'a> DirtyBlocks<'a> {
-    /// `cuts`: ascending; those up to `start_lsn` are of no account.
+    /// `cuts`: ascending; those up to `start_lsn` do not count.
     #[must_use]
     pub fn new(cuts: &'a [DirtyCut], start_lsn: Lsn) -> Self {
         let cuts = cuts.split_at(cuts.partition_point(|cut| cut.lsn() < start_lsn)).1;
@@ -148,7 +148,7 @@ impl DirtyFold {
 /// How many blocks were dirtied in an interval, over all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DirtySummary {
-    /// Whole intervals; where there is none, those that are not.
+    /// Whole intervals, or incomplete ones when no interval is whole.
     pub intervals: u64,
     pub peak: u64,
     /// So many or fewer in 95 of 100 intervals.

@@ -31,7 +31,7 @@ pub struct RelationUse {
     /// Those of them that are known to freeze rows, and those that are known not to.
     pub freeze_records: u64,
     pub other_vacuum_records: u64,
-    /// Those of `changes` that are of another block than the one before.
+    /// Those of `changes` that hit another block than the change before.
     pub jumps: u64,
     pub(super) last_block: Option<BlockNumber>,
     pub inserts: u64,
@@ -44,7 +44,7 @@ pub struct RelationUse {
     /// Updates within a page that no index had to know of (HOT).
     pub hot_updates: u64,
     pub deletes: u64,
-    /// Block references of ordinary records that build their page anew.
+    /// Block references of ordinary records that build their page from scratch.
     pub new_pages: u64,
     /// Records that hold the whole old row (`REPLICA IDENTITY FULL`), and bytes of these rows.
     pub old_rows: u64,

@@ -106,9 +106,8 @@ fn own_data_dir(request: &WalRequest) -> Option<&Path> {
     (request.names.is_none() && DataDir::open(path).is_ok()).then_some(path)
 }
 
-/// Reads some WAL once, and once more where images are to be compressed again. Damage is a finding, and what could not be
-/// read is part of the coverage; when `watch` breaks it off, the answer is about what was read up to there and the coverage
-/// says so.
+/// Reads WAL once, and again to compress images. Damage is a finding, unreadable WAL is part of the coverage. When `watch`
+/// interrupts it, the answer covers the WAL read so far, as the coverage says.
 ///
 /// # Errors
 /// When there is no such WAL, the range is empty, or names were asked for that cannot be read.
@@ -185,7 +184,7 @@ impl WalSource {
             replay.take(stretch, part.index, part.from, touches, &|bytes| watched.advance(bytes))
         });
         let counts = intervals.finish(&mut self.findings);
-        // The same records again: what was odd about them has been said.
+        // The same records again: their findings were reported the first time.
         let by_relation = relations.finish(&mut Vec::new());
         let (mut what_if, _, _) = replay.finish();
         self.coverage.examined = counts.total.records;

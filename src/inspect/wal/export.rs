@@ -275,7 +275,7 @@ impl Survey<'_> {
         failed.map_or(Ok(written), Err)
     }
 
-    /// Writes the files of a group, one for each table; `None` when it was broken off.
+    /// Writes the files of a group, one for each table; `None` when it was interrupted.
     fn write_group(
         &self,
         group: Range<usize>,
@@ -412,7 +412,7 @@ fn write_images(
             (file_of(&source.set, request, Table::Images, &known[group]), start..end)
         })
         .collect();
-    // What is odd about this WAL was said the first time.
+    // The findings about this WAL were reported the first time.
     let (findings, coverage) = (std::mem::take(&mut source.findings), std::mem::take(&mut source.coverage));
     let written = std::thread::scope(|scope| {
         let (mut queues, mut writers) = (Vec::new(), Vec::new());

@@ -25,7 +25,7 @@ pub(crate) struct WalTimesRequest {
     pub wal: WalRequest,
     /// Length of a bucket in microseconds; whole buckets since 2000-01-01 00:00 UTC. At least 1.
     pub bucket_us: i64,
-    /// Counting goes on after damage, at the next page that starts a record.
+    /// Counting continues after damage, at the next page that starts a record.
     pub resynchronise: bool,
     /// Relations that are counted alone; none: all.
     pub relations: Vec<RelationChoice>,
@@ -40,7 +40,7 @@ pub(crate) struct WalTimes {
     pub total: Tally,
     /// Bytes of WAL that it lies in, page headers and padding included.
     pub wal_bytes: u64,
-    /// Those of them between good records that could not be read; known where counting goes on after damage.
+    /// Those of them between good records that could not be read; known where counting continues after damage.
     pub damaged_bytes: Option<u64>,
     pub from: Option<Lsn>,
     pub to: Option<Lsn>,

@@ -258,8 +258,8 @@ impl SampleLimits {
         Self { size, block_size, sampled: AtomicU64::new(u64::MAX), timed: AtomicU64::new(u64::MAX) }
     }
 
-    /// Where the number of images is known, leaves out those whose numbers are too high to be of the sample: six standard
-    /// deviations more than it has room for are let through.
+    /// With a known number of images, drops those whose numbers are too high for the sample: it admits six standard
+    /// deviations more than it has room for.
     #[must_use]
     pub(crate) fn of(self, images: Option<u64>) -> Self {
         let bound = |room: usize| match images.map(|images| images as f64) {
@@ -293,7 +293,7 @@ impl SampleLimits {
 #[derive(Debug)]
 struct Found {
     written: Written,
-    /// Of all images that were compressed again, where there is no sample.
+    /// Totals of all images that were compressed again, without a sample.
     all: Sizes,
     unreadable: UnreadableImages,
     sample: Lowest<Sampled>,
