@@ -8,7 +8,8 @@ use super::error::InspectError;
 use super::replay_server::ReplayOptions;
 use crate::analysis::coverage::Coverage;
 use crate::analysis::wal::collect::collect_run;
-use crate::analysis::wal::row_facts::RowFacts;
+use crate::analysis::wal::last_checkpoint::LastCheckpoint;
+use crate::analysis::wal::row_facts::{PageLogs, RowFacts};
 use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::tail::ends_in_last_file;
 use crate::output::salvage_text::{report_markdown, tables_csv};
@@ -62,7 +63,8 @@ pub fn salvage(request: &SalvageRequest, watch: &dyn Fn() -> ControlFlow<()>) ->
         opened.add_file(file)?;
     }
     refuse_without_wal(&request.wal)?;
-    let wal = wal_facts(&opened, request)?;
+    let (wal, pages) = wal_facts(&opened, request)?;
+    opened.set_wal(pages);
     let options = SalvageOptions {
         databases: &request.databases,
         tables: &request.tables,
@@ -86,34 +88,52 @@ pub fn salvage(request: &SalvageRequest, watch: &dyn Fn() -> ControlFlow<()>) ->
     Ok(opened.extract((&wal, &options), (&server, &sandbox), output, watch, &finish)?)
 }
 
-/// What WAL from the redo point on tells of rows.
-fn wal_facts(opened: &Salvage, request: &SalvageRequest) -> Result<WalFacts, InspectError> {
-    let (Some(root), Some(control)) = (opened.root(), opened.control()) else { return Ok(WalFacts::default()) };
-    let redo_lsn = control.checkpoint.redo_lsn;
+/// What WAL from the redo point on tells of rows, and what brings pages forward.
+fn wal_facts(opened: &Salvage, request: &SalvageRequest) -> Result<(WalFacts, PageLogs), InspectError> {
+    let Some(root) = opened.root() else { return Ok(Default::default()) };
+    let control = opened.control();
+    let redo_lsn = control.map(|control| control.checkpoint.redo_lsn);
     let mut coverage = Coverage::default();
     let told = (&mut Vec::new(), &mut coverage);
     let go_on = |_: u64| ControlFlow::Continue(());
-    let sources =
-        WalSources::open((root, Some(control), Some(redo_lsn)), &request.wal, told, &|_, _| ControlFlow::Continue(()));
+    let sources = WalSources::open((root, control, redo_lsn), &request.wal, told, &|_, _| ControlFlow::Continue(()));
     let sources = match sources {
         Ok(sources) => sources,
         Err(error) if !request.wal.is_empty() => return Err(error),
         // Without WAL more rows are uncertain.
         Err(_) => WalSources::default(),
     };
-    let mut facts = WalFacts { is_complete: control.was_shut_down() && !control.looks_reset(), ..WalFacts::default() };
-    let Some(set) = sources.all.as_ref().or(sources.own.as_ref()) else { return Ok(facts) };
+    let is_closed = control.is_some_and(|control| control.was_shut_down() && !control.looks_reset());
+    let mut facts = WalFacts {
+        is_complete: is_closed,
+        next_xid: control.map(|control| control.checkpoint.next_xid()),
+        ..WalFacts::default()
+    };
+    let Some(set) = sources.all.as_ref().or(sources.own.as_ref()) else { return Ok((facts, PageLogs::new())) };
+    let jobs = request.jobs.max(1);
+    // Where pg_control is lost, the last checkpoint record names the redo point.
+    let last = match control {
+        Some(_) => None,
+        None => LastCheckpoint::read(set, None, jobs, &go_on).ok().flatten(),
+    };
+    if let Some(last) = &last {
+        facts.next_xid = Some(last.checkpoint.next_xid());
+    }
+    let redo_lsn = redo_lsn.or_else(|| last.map(|last| last.checkpoint.redo_lsn));
     let size = u64::from(set.geometry().wal_segment_size);
     let holds = |run: &std::ops::Range<usize>| {
         let files = set.segments().get(run.clone()).unwrap_or_default();
-        files.iter().any(|file| file.start_lsn <= redo_lsn && redo_lsn < file.start_lsn.advanced_by(size))
+        redo_lsn.is_none_or(|redo| {
+            files.iter().any(|file| file.start_lsn <= redo && redo < file.start_lsn.advanced_by(size))
+        })
     };
-    let Some(run) = set.runs().into_iter().find(holds) else { return Ok(facts) };
-    let stretch = Stretch { set, run: run.clone(), start_lsn: redo_lsn, end_lsn: Lsn(u64::MAX), keep: Keep::Blocks };
+    let Some(run) = set.runs().into_iter().rev().find(holds) else { return Ok((facts, PageLogs::new())) };
+    let start_lsn = redo_lsn.unwrap_or(Lsn::INVALID);
+    let stretch = Stretch { set, run: run.clone(), start_lsn, end_lsn: Lsn(u64::MAX), keep: Keep::Blocks };
     let mut read = RowFacts::default();
     let walk = collect_run(
         &stretch,
-        request.jobs.max(1),
+        jobs,
         &go_on,
         |_| RowFacts::default(),
         |part| {
@@ -121,13 +141,15 @@ fn wal_facts(opened: &Salvage, request: &SalvageRequest) -> Result<WalFacts, Ins
             Ok(())
         },
     );
-    let Ok(walk) = walk else { return Ok(facts) };
-    let begins = walk.extent.first_lsn == Some(redo_lsn);
+    let Ok(walk) = walk else { return Ok((facts, PageLogs::new())) };
+    let begins = redo_lsn.is_some() && walk.extent.first_lsn == redo_lsn;
     let ends = walk.error.is_none() && walk.end.as_ref().is_some_and(|end| ends_in_last_file(set, &run, end));
-    facts.is_complete = begins && ends && read.is_understood;
+    // Pages that are newer than all WAL show that more was written.
+    let has_all = walk.extent.last_end_lsn.is_some_and(|end| opened.newest_lsn() <= end);
+    facts.is_complete = begins && ends && has_all && read.is_understood;
     facts.ended = read.ended.into_iter().collect();
     facts.prepared = read.prepared.into_iter().collect();
     facts.multis = read.multis.into_iter().collect();
     facts.changed = read.changed.into_iter().map(|(place, lsn)| (place, lsn.0)).collect();
-    Ok(facts)
+    Ok((facts, read.pages))
 }

@@ -66,7 +66,7 @@ const fn why_words(why: Why) -> &'static str {
         Why::OpenAndWalMissing => "pg_xact has no end of their transaction, and WAL is missing",
         Why::PageChecksum => "the checksum of a page is wrong",
         Why::Carved => "found without a line pointer",
-        Why::PageBehindWal => "WAL changes rows of their page that the page on disk does not have yet",
+        Why::PageBehindWal => "WAL changes rows of their page, and its records could not be applied to it",
         Why::GuessedColumns => "the type of a column is a guess",
         Why::NotInEncoding => "their text is not in the encoding of the database",
     }
@@ -149,6 +149,10 @@ fn all_whys(report: &SalvageReport) -> BTreeMap<Why, u64> {
 /// What cannot be seen without checksums.
 const NO_CHECKSUMS: &str = "The cluster has no data checksums: a changed byte inside a value cannot be seen.";
 
+/// What cannot be seen without WAL.
+const NO_WAL: &str =
+    "WAL since the last checkpoint is missing or incomplete: tables are as they were last written to disk.";
+
 const NO_TABLES: &str =
     "No table was found: --table or --database match none, or the catalogs are lost (pass --schema or --donor).";
 
@@ -162,6 +166,9 @@ pub fn report_markdown(report: &SalvageReport) -> String {
     );
     if !report.has_checksums {
         text.push_str(&format!("\n{NO_CHECKSUMS}\n"));
+    }
+    if !report.has_wal {
+        text.push_str(&format!("\n{NO_WAL}\n"));
     }
     if report.tables.is_empty() {
         text.push_str(&format!("\n{NO_TABLES}\n"));
@@ -215,6 +222,9 @@ pub fn write_salvage(out: &mut dyn Write, report: &SalvageReport) -> io::Result<
     }
     if !report.has_checksums {
         writeln!(out, "{NO_CHECKSUMS}")?;
+    }
+    if !report.has_wal {
+        writeln!(out, "{NO_WAL}")?;
     }
     let mut table = plain_table(&["table", "rows", "uncertain", "deleted", "pages", "lossy pages", "TOAST lost"]);
     right_align(&mut table, 1..7);

@@ -1,17 +1,15 @@
 //! What the catalogs of a database say of its relations: rows that are there, and rows that only the indexes of the catalogs still name.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::Path;
 
-use super::fields::column_of;
+use super::fields::{column_of, name_at, padded_name};
 use super::layout::Offsets;
 use super::rows::{has_right_checksum, sound_tuples};
-use super::source::{DatabaseFiles, SegmentFiles, Source};
+use super::source::{DatabaseFiles, SegmentFiles, Source, mapped_number};
 use super::xacts::{Visibility, Xacts};
-use crate::cluster::open::{Links, ReadFile, read_small};
-use crate::parsers::catalog::{FIRST_NORMAL_OID, NAME_SIZE, PG_CLASS_OID, PG_INDEX_OID, PG_NAMESPACE_OID};
+use crate::cluster::open::{Links, ReadFile};
+use crate::parsers::catalog::{FIRST_NORMAL_OID, PG_CLASS_OID, PG_INDEX_OID, PG_NAMESPACE_OID};
 use crate::parsers::decode::{u16_at, u32_at};
-use crate::parsers::filenode_map::FilenodeMap;
 use crate::parsers::heap::{TupleHeader, page_tuples};
 use crate::parsers::page::{PageHeader, line_pointer_faults};
 use crate::parsers::page_kind::PageKind;
@@ -20,11 +18,10 @@ use crate::parsers::tuple::columns::ColumnShape;
 use crate::parsers::tuple::index::{IndexEntry, Target, Tid};
 use crate::types::Oid;
 
-/// `pg_authid`.
+/// `pg_authid`, `pg_largeobject_metadata` and `pg_enum`.
 pub(crate) const PG_AUTHID_OID: Oid = 1260;
-
-/// `pg_largeobject_metadata`.
 const LARGE_OBJECTS: Oid = 2995;
+pub(crate) const PG_ENUM_OID: Oid = 3501;
 
 /// Schema of TOAST tables.
 pub(crate) const TOAST_SCHEMA: Oid = 99;
@@ -38,14 +35,8 @@ const TYPE_INDEXES: [Oid; 2] = [2703, 2704];
 const SCHEMA_INDEXES: [Oid; 2] = [2685, 2684];
 const ENUM_INDEXES: [Oid; 3] = [3502, 3503, 3534];
 
-/// `pg_enum`.
-pub(crate) const PG_ENUM_OID: Oid = 3501;
-
 /// Most rows of one catalog that are kept.
 const MAX_ROWS: usize = 8_000_000;
-
-/// Longest `pg_filenode.map`.
-const MAX_MAP_BYTES: u64 = 4096;
 
 /// Bytes of the special space of the one page of a sequence.
 const SEQUENCE_SPECIAL: usize = 8;
@@ -58,6 +49,8 @@ pub(crate) struct RawRow {
     pub header: TupleHeader,
     /// Its page has the right checksum, or none is kept.
     pub is_proven: bool,
+    /// It is not known whether it was inserted, replaced or deleted for good.
+    pub is_unsure: bool,
 }
 
 impl RawRow {
@@ -79,7 +72,7 @@ pub(crate) struct Column {
 }
 
 /// What a row of `pg_attribute` says.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KnownColumn {
     pub type_oid: Oid,
     pub modifier: i32,
@@ -101,6 +94,8 @@ pub(crate) struct Relation {
     pub spc_oid: Oid,
     pub toast_oid: Oid,
     pub columns: BTreeMap<u16, Column>,
+    /// Columns by rows of `pg_attribute` that may have been replaced, where pg_xact does not tell.
+    pub older: BTreeMap<u16, Column>,
     /// Number of columns by `pg_class`.
     pub declared: Option<u16>,
     /// Row of `pg_class`; `None` where the indexes alone name the relation.
@@ -130,6 +125,12 @@ impl Relation {
 
     pub fn is_guessed(&self) -> bool {
         self.columns.values().any(|column| column.is_guessed)
+    }
+
+    /// The table whose TOAST table it is.
+    fn toast_owner(&self) -> Option<Oid> {
+        let digits = self.name.strip_prefix(b"pg_toast_").filter(|_| self.kind == b't')?;
+        std::str::from_utf8(digits).ok()?.parse().ok()
     }
 }
 
@@ -170,8 +171,6 @@ pub(crate) struct Catalogs {
     pub large_objects: Vec<Oid>,
     /// Rows with an OID of a user's object, by catalog.
     pub rows: BTreeMap<Oid, Vec<RawRow>>,
-    /// Tuples with a wrong checksum, or whose transactions are unknown.
-    pub doubtful_rows: u64,
     /// Schemas that indexes of `pg_namespace` name and whose rows are lost.
     pub lost_schemas: HashMap<Oid, Vec<u8>>,
     /// Labels of enums that indexes of `pg_enum` name and whose rows are lost.
@@ -180,7 +179,7 @@ pub(crate) struct Catalogs {
     pub lost_types: HashMap<Oid, (Vec<u8>, Oid)>,
 }
 
-/// Catalogs whose rows are taken up, and where the OID stands by which a row is a user's.
+/// Catalogs that are read, and where the OID stands by which a row is a user's.
 const TAKEN: [(Oid, Key); 14] = [
     (PG_NAMESPACE_OID, Key::Own),
     (PG_TYPE_OID, Key::Own),
@@ -208,21 +207,6 @@ enum Key {
     Any,
 }
 
-/// File number of a mapped relation, by `pg_filenode.map` of the directory.
-pub(crate) fn mapped_number(directory: &Path, oid: Oid) -> Option<u32> {
-    let bytes = read_small(&directory.join("pg_filenode.map"), Links::Refuse, MAX_MAP_BYTES).ok()?;
-    let map = FilenodeMap::decode(0, &bytes).ok().filter(|map| map.faults().is_empty())?;
-    map.rel_number(oid)
-}
-
-/// A name of 64 bytes, without its padding; `None` for other bytes.
-pub(crate) fn name_at(data: &[u8], at: usize) -> Option<Vec<u8>> {
-    let field = data.get(at..)?.get(..NAME_SIZE)?;
-    let length = field.iter().position(|byte| *byte == 0)?;
-    let (name, padding) = field.split_at(length);
-    (!name.is_empty() && padding.iter().all(|byte| *byte == 0)).then(|| name.to_vec())
-}
-
 /// Reads the catalogs of a database.
 pub(crate) struct Reader<'a, 'x, 's> {
     pub source: &'a Source,
@@ -234,20 +218,25 @@ pub(crate) struct Reader<'a, 'x, 's> {
 impl Reader<'_, '_, '_> {
     pub fn read(&mut self) -> Catalogs {
         let mut found = Catalogs::default();
-        let classes = self.class_rows(&mut found);
+        let number = mapped_number(&self.database.directory, PG_CLASS_OID).unwrap_or(PG_CLASS_OID);
+        let classes = self.live_rows(number);
         let mut oids: HashMap<Oid, u32> = HashMap::new();
         for row in &classes {
             self.add_class(row, &mut found, &mut oids);
         }
         for (catalog, key) in TAKEN {
             let number = oids.get(&catalog).copied().or_else(|| mapped_number(&self.database.directory, catalog));
-            let rows = self.live_rows(number.unwrap_or(catalog), &mut found.doubtful_rows);
-            let rows =
-                rows.into_iter().filter(|row| key == Key::Any || self.key(row, key) >= FIRST_NORMAL_OID).collect();
+            let rows = self.live_rows(number.unwrap_or(catalog));
+            let of_users = rows.into_iter().filter(|row| key == Key::Any || self.key(row, key) >= FIRST_NORMAL_OID);
+            let mut rows: Vec<RawRow> = of_users.collect();
+            if key == Key::Own || catalog == PG_INDEX_OID {
+                let last: HashMap<Oid, Tid> = rows.iter().map(|row| (self.key(row, key), row.tid)).collect();
+                rows.retain(|row| last.get(&self.key(row, key)) == Some(&row.tid));
+            }
             found.rows.insert(catalog, rows);
         }
         let number = oids.get(&LARGE_OBJECTS).copied().unwrap_or(LARGE_OBJECTS);
-        let objects = self.live_rows(number, &mut found.doubtful_rows);
+        let objects = self.live_rows(number);
         found.large_objects = objects.iter().map(|row| self.key(row, Key::Own)).collect();
         found.roles = self.shared_rows(PG_AUTHID_OID);
         found.schemas.extend([(2200, b"public".to_vec()), (11, b"pg_catalog".to_vec())]);
@@ -270,12 +259,7 @@ impl Reader<'_, '_, '_> {
     fn shared_rows(&mut self, catalog: Oid) -> Vec<RawRow> {
         let Some(global) = self.source.root.as_ref().map(|root| root.join("global")) else { return Vec::new() };
         let number = mapped_number(&global, catalog).unwrap_or(catalog);
-        self.rows_of(&SegmentFiles::from([(0, global.join(number.to_string()))]), &mut 0)
-    }
-
-    fn class_rows(&mut self, found: &mut Catalogs) -> Vec<RawRow> {
-        let number = mapped_number(&self.database.directory, PG_CLASS_OID).unwrap_or(PG_CLASS_OID);
-        self.live_rows(number, &mut found.doubtful_rows)
+        self.rows_of(&SegmentFiles::one((0, number), global.join(number.to_string())))
     }
 
     fn key(&self, row: &RawRow, key: Key) -> Oid {
@@ -284,13 +268,13 @@ impl Reader<'_, '_, '_> {
         oid.unwrap_or_default()
     }
 
-    /// Rows that are live, or of unknown transactions and the newest of their chain.
-    fn live_rows(&mut self, number: u32, doubtful: &mut u64) -> Vec<RawRow> {
-        self.database.main_fork(0, number).map_or_else(Vec::new, |files| self.rows_of(files, doubtful))
+    /// Rows that are live, or of unknown transactions; those that may be replaced or deleted come first.
+    fn live_rows(&mut self, number: u32) -> Vec<RawRow> {
+        self.database.main_fork(0, number).map_or_else(Vec::new, |files| self.rows_of(files))
     }
 
-    fn rows_of(&mut self, files: &SegmentFiles, doubtful: &mut u64) -> Vec<RawRow> {
-        let mut all: Vec<(RawRow, Visibility)> = Vec::new();
+    fn rows_of(&mut self, files: &SegmentFiles) -> Vec<RawRow> {
+        let mut all: Vec<RawRow> = Vec::new();
         let (source, xacts) = (self.source, &mut *self.xacts);
         source.pages(files, &mut |block, page| {
             let proven = has_right_checksum(source, block, page);
@@ -300,15 +284,19 @@ impl Reader<'_, '_, '_> {
                 }
                 let visibility = xacts.visibility(&tuple.header);
                 let item = u16::try_from(tuple.item).unwrap_or_default();
+                let row = RawRow {
+                    tid: (block, item),
+                    tuple: tuple.bytes.to_vec(),
+                    header: tuple.header,
+                    is_proven: proven,
+                    is_unsure: visibility != Visibility::Live,
+                };
                 if visibility != Visibility::Dead {
-                    *doubtful = doubtful.saturating_add(u64::from(!proven || visibility != Visibility::Live));
+                    all.push(row);
                 }
-                let row =
-                    RawRow { tid: (block, item), tuple: tuple.bytes.to_vec(), header: tuple.header, is_proven: proven };
-                all.push((row, visibility));
             }
         });
-        let inserted_by: HashMap<Tid, u32> = all.iter().map(|(row, _)| (row.tid, row.header.xmin)).collect();
+        let inserted_by: HashMap<Tid, u32> = all.iter().map(|row| (row.tid, row.header.xmin)).collect();
         let is_newest = |row: &RawRow| {
             let header = &row.header;
             let next = (header.ctid_block, header.ctid_item);
@@ -316,12 +304,9 @@ impl Reader<'_, '_, '_> {
             let may_be_deleted = next == row.tid && !header.was_never_deleted();
             !is_replaced && !may_be_deleted
         };
-        let is_taken = |(row, visibility): &(RawRow, Visibility)| match visibility {
-            Visibility::Live => true,
-            Visibility::Dead => false,
-            Visibility::Unsure(_) => is_newest(row),
-        };
-        all.into_iter().filter(is_taken).map(|(row, _)| row).collect()
+        // What may have been replaced or deleted comes first: a newer row takes its place.
+        all.sort_by_cached_key(|row| !row.is_unsure || is_newest(row));
+        all
     }
 
     fn add_class(&self, row: &RawRow, found: &mut Catalogs, oids: &mut HashMap<Oid, u32>) {
@@ -329,7 +314,8 @@ impl Reader<'_, '_, '_> {
         let oid = self.key(row, Key::Own);
         let number = |at: usize| u32_at(data, at).unwrap_or_default();
         let Some(name) = name_at(data, offsets.name()) else { return };
-        let kind = data.get(offsets.toast.saturating_add(7)).copied().unwrap_or_default();
+        let [persistence, kind] =
+            [6, 7].map(|at| data.get(offsets.toast.saturating_add(at)).copied().unwrap_or_default());
         let filenode = number(offsets.filenode);
         if oid < FIRST_NORMAL_OID {
             if filenode > 0 {
@@ -337,7 +323,8 @@ impl Reader<'_, '_, '_> {
             }
             return;
         }
-        if !b"rmtSvcfpiI".contains(&kind) {
+        // Temporary tables end with their session.
+        if persistence == b't' || !b"rmtSvcfpiI".contains(&kind) {
             return;
         }
         let relation = Relation {
@@ -350,11 +337,18 @@ impl Reader<'_, '_, '_> {
             spc_oid: number(offsets.filenode.saturating_add(4)),
             toast_oid: number(offsets.toast),
             columns: BTreeMap::new(),
+            older: BTreeMap::new(),
             declared: u16_at(data, offsets.toast.saturating_add(8)).filter(|count| *count <= MAX_COLUMNS),
             row: Some(row.tuple.clone()),
         };
-        // A row whose transaction is known comes before one whose is not.
-        found.relations.insert(oid, relation);
+        // A rolled back change leaves no file, nor does a table that was dropped.
+        let has_file = |relation: &Relation| {
+            relation.filenode == 0 || self.database.main_fork(relation.spc_oid, relation.filenode).is_some()
+        };
+        match found.relations.get(&oid) {
+            Some(older) if has_file(older) && !has_file(&relation) => {}
+            _ => drop(found.relations.insert(oid, relation)),
+        }
     }
 
     /// Entries of leaves of a B-tree of the catalogs.
@@ -419,6 +413,10 @@ impl Reader<'_, '_, '_> {
             let Some((name, schema_oid)) = names.get(tid).cloned() else { continue };
             let (spc_oid, filenode) = files.get(tid).copied().unwrap_or_default();
             let kind = self.kind_by_file(spc_oid, filenode, &name, schema_oid);
+            // A rewrite of a table drops what it made under such a name.
+            if kind.is_none() && name.starts_with(b"pg_temp_") {
+                continue;
+            }
             let is_known = found.relations.get(oid).is_some_and(|held| held.kind != 0);
             if is_known && kind.is_none() {
                 continue;
@@ -434,13 +432,14 @@ impl Reader<'_, '_, '_> {
                 spc_oid,
                 toast_oid: 0,
                 columns: BTreeMap::new(),
+                older: BTreeMap::new(),
                 declared: None,
                 row: None,
             };
             found.relations.insert(*oid, relation);
         }
         let toast: Vec<(Oid, Oid)> =
-            found.relations.values().filter_map(|relation| Some((toast_owner(relation)?, relation.oid))).collect();
+            found.relations.values().filter_map(|relation| Some((relation.toast_owner()?, relation.oid))).collect();
         for (owner, oid) in toast {
             if let Some(relation) = found.relations.get_mut(&owner).filter(|relation| relation.toast_oid == 0) {
                 relation.toast_oid = oid;
@@ -450,7 +449,7 @@ impl Reader<'_, '_, '_> {
 
     /// The kind of a relation according to the first page of its file, if it has one.
     fn kind_by_file(&self, spc_oid: Oid, filenode: u32, name: &[u8], schema_oid: Oid) -> Option<u8> {
-        let path = self.database.main_fork(spc_oid, filenode).filter(|_| filenode > 0)?.get(&0)?;
+        let path = self.database.main_fork(spc_oid, filenode).filter(|_| filenode > 0)?.first()?;
         let is_index = name.ends_with(b"_index");
         let in_toast = schema_oid == TOAST_SCHEMA && name.starts_with(b"pg_toast_");
         let head = ReadFile::open(path, Links::Refuse).ok()?.bytes_at(0, PageHeader::SIZE).ok().flatten();
@@ -481,7 +480,13 @@ impl Reader<'_, '_, '_> {
                 }
                 for tuple in sound_tuples(page) {
                     let tid = (block, u16::try_from(tuple.item).unwrap_or_default());
-                    let row = RawRow { tid, tuple: tuple.bytes.to_vec(), header: tuple.header, is_proven: true };
+                    let row = RawRow {
+                        tid,
+                        tuple: tuple.bytes.to_vec(),
+                        header: tuple.header,
+                        is_proven: true,
+                        is_unsure: false,
+                    };
                     there.tuples.insert(tid, self.key(&row, key));
                 }
             });
@@ -535,12 +540,19 @@ impl Reader<'_, '_, '_> {
     /// Columns by rows of `pg_attribute`, and those that only its indexes name.
     fn add_columns(&mut self, found: &mut Catalogs) {
         let number = mapped_number(&self.database.directory, PG_ATTRIBUTE_OID).unwrap_or(PG_ATTRIBUTE_OID);
-        let rows = self.live_rows(number, &mut found.doubtful_rows);
+        let rows = self.live_rows(number);
         let offsets = self.offsets;
+        let mut made_by: HashMap<Oid, u32> = HashMap::new();
         for row in &rows {
-            let Some((rel, number, column)) = column_of(&offsets, row) else { continue };
-            if let Some(relation) = found.relations.get_mut(&rel) {
-                relation.columns.insert(number, column);
+            let Some((rel, number, mut column)) = column_of(&offsets, row) else { continue };
+            let first =
+                *made_by.entry(rel).and_modify(|xid| *xid = row.header.xmin.min(*xid)).or_insert(row.header.xmin);
+            // Added later, by a transaction that may have been rolled back.
+            column.is_guessed |= row.is_unsure && row.header.xmin > first && number > 1;
+            if let Some(relation) = found.relations.get_mut(&rel)
+                && let Some(older) = relation.columns.insert(number, column)
+            {
+                relation.older.insert(number, older);
             }
         }
         let needs_more = |relation: &Relation| relation.lost_columns().is_none_or(|lost| !lost.is_empty());
@@ -584,17 +596,4 @@ impl Reader<'_, '_, '_> {
             }
         }
     }
-}
-
-/// The table whose TOAST table a relation is.
-fn toast_owner(relation: &Relation) -> Option<Oid> {
-    let digits = relation.name.strip_prefix(b"pg_toast_").filter(|_| relation.kind == b't')?;
-    std::str::from_utf8(digits).ok()?.parse().ok()
-}
-
-/// A name in an entry of an index: without padding, with a zero byte at its end.
-fn padded_name(data: &[u8], at: usize) -> Option<Vec<u8>> {
-    let rest = data.get(at..)?;
-    let length = rest.iter().position(|byte| *byte == 0).filter(|length| (1..NAME_SIZE).contains(length))?;
-    rest.get(..length).map(<[u8]>::to_vec)
 }

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::catalogs::{Catalogs, Column, KnownColumn, Relation, name_at};
+use super::catalogs::{Catalogs, Column, KnownColumn, RawRow, Relation};
+use super::fields::name_at;
 use super::fit::fit;
 use super::layout::Offsets;
 use super::rows::sound_tuples;
@@ -46,7 +47,7 @@ fn schema_name(catalogs: &Catalogs, oid: Oid) -> Vec<u8> {
 /// Types of users by name.
 fn types_of(catalogs: &Catalogs, offsets: &Offsets) -> HashMap<Name, Oid> {
     let rows = catalogs.rows.get(&PG_TYPE_OID).into_iter().flatten();
-    let name = |row: &super::catalogs::RawRow| {
+    let name = |row: &RawRow| {
         let name = name_at(row.data(), offsets.name())?;
         let schema = u32_at(row.data(), offsets.name().saturating_add(64))?;
         let oid = if offsets.oid_in_header { row.header.row_oid(&row.tuple) } else { u32_at(row.data(), 0) };
@@ -150,18 +151,47 @@ fn add_types(catalogs: &mut Catalogs, given: &Catalogs, offsets: &Offsets, types
     catalogs.rows.entry(PG_TYPE_OID).or_default().extend(added);
 }
 
+fn sample(source: &Source, files: &SegmentFiles) -> Vec<RawRow> {
+    let mut sample = Vec::new();
+    source.pages(files, &mut |_, page| {
+        let room = SAMPLE.saturating_sub(sample.len());
+        sample.extend(sound_tuples(page).take(room).filter_map(|tuple| raw(tuple.bytes)));
+    });
+    sample
+}
+
+/// Takes columns as they were before a change that may have been rolled back, where more rows fit them. They are a guess.
+pub(crate) fn choose_columns(source: &Source, files: &SegmentFiles, relation: &mut Relation) {
+    if relation.older.is_empty() {
+        return;
+    }
+    let tuples = sample(source, files);
+    let fitting = |relation: &Relation| {
+        let shapes = relation.shapes().unwrap_or_default();
+        tuples.iter().filter(|row| fit(&row.header, &row.tuple, &shapes).is_some()).count()
+    };
+    let older = std::mem::take(&mut relation.older);
+    let is_other = |(number, older): &(&u16, &Column)| {
+        relation.columns.get(number).is_none_or(|column| column.known != older.known || column.name != older.name)
+    };
+    let differing: Vec<u16> = older.iter().filter(is_other).map(|(number, _)| *number).collect();
+    let mut before = relation.clone();
+    before.columns.extend(older);
+    let (old, new) = (fitting(&before), fitting(relation));
+    if old > new {
+        *relation = before;
+    }
+    let columns = relation.columns.iter_mut().filter(|(number, _)| differing.contains(number));
+    columns.for_each(|(_, column)| column.is_guessed |= old >= new);
+}
+
 /// Gives lost columns of a table the shapes that all rows fit, where few are lost. A column that is not a dropped one is a guess.
 pub(crate) fn guess_shapes(source: &Source, files: &SegmentFiles, relation: &mut Relation) {
     let Some(lost) = relation.lost_columns().filter(|lost| (1..=MAX_TRIED).contains(&lost.len())) else { return };
     if lost.iter().any(|number| !relation.columns.contains_key(number)) {
         return;
     }
-    let mut sample: Vec<Vec<u8>> = Vec::new();
-    source.pages(files, &mut |_, page| {
-        let room = SAMPLE.saturating_sub(sample.len());
-        sample.extend(sound_tuples(page).take(room).map(|tuple| tuple.bytes.to_vec()));
-    });
-    let tuples: Vec<_> = sample.iter().filter_map(|tuple| raw(tuple)).collect();
+    let tuples = sample(source, files);
     let known: BTreeMap<u16, Option<ColumnShape>> =
         relation.columns.iter().map(|(number, column)| (*number, column.known.map(|known| known.shape))).collect();
     let combinations = SHAPES.len().checked_pow(u32::try_from(lost.len()).unwrap_or(u32::MAX)).unwrap_or_default();

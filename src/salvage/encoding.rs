@@ -1,5 +1,7 @@
 //! Encodings of databases, by the numbers that `pg_database` has.
 
+use std::collections::HashMap;
+
 /// None, UTF-8 and Latin-1.
 pub(super) const SQL_ASCII: i32 = 0;
 pub(super) const UTF8: i32 = 6;
@@ -19,6 +21,18 @@ const UNCONVERTED: [&str; 2] = ["UTF8", "MULE_INTERNAL"];
 pub(super) fn encoding_name(number: i32) -> &'static str {
     let name = usize::try_from(number).ok().and_then(|number| NAMES.split(' ').nth(number));
     name.filter(|name| !UNCONVERTED.contains(name)).unwrap_or("SQL_ASCII")
+}
+
+/// Names of a database in UTF-8, as far as its server converted them.
+pub(super) struct Names {
+    pub encoding: Option<i32>,
+    pub converted: HashMap<Vec<u8>, String>,
+}
+
+impl Names {
+    pub fn text(&self, name: &[u8]) -> String {
+        self.converted.get(name).cloned().unwrap_or_else(|| in_utf8(name, self.encoding))
+    }
 }
 
 /// A name from a catalog in UTF-8; bytes that are not of the encoding become U+FFFD.

@@ -6,10 +6,9 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::catalogs::{Catalogs, Column, PG_AUTHID_OID, Reader, Relation, mapped_number};
-use super::complete::{complete, guess_shapes};
-use super::encoding::{SQL_ASCII, UTF8, encoding_name, in_utf8};
-use super::fit::with_nulls;
+use super::catalogs::{Catalogs, Column, PG_AUTHID_OID, Reader, Relation};
+use super::complete::{choose_columns, complete, guess_shapes};
+use super::encoding::{Names, SQL_ASCII, UTF8, encoding_name};
 use super::layout::Offsets;
 use super::objects::{LOOSE, add_loose};
 use super::out::Output;
@@ -17,10 +16,12 @@ use super::pages::HeapWriter;
 use super::print::Session;
 use super::rows::{Class, Row, Table, scan};
 use super::schema::Schema;
+use super::source::mapped_number;
 use super::source::{DatabaseFiles, Source};
 use super::templates::Templates;
-use super::toast::{ToastValues, chunks};
+use super::toast::ToastValues;
 use super::transplant::{Transplant, libraries, relation_file, shapes_of, toast_tables};
+use super::unpack::ToastCopies;
 use super::xacts::{WalFacts, Why, Xacts};
 use super::{LooseFile, NotSalvaged, SalvageError, TableReport};
 use crate::cluster::open::{AccessError, Links, ReadFile, read_small};
@@ -109,14 +110,15 @@ impl Work<'_> {
         }
         for relation in catalogs.relations.values_mut().filter(|relation| relation.has_rows()) {
             if let Some(files) = database.main_fork(relation.spc_oid, relation.filenode) {
+                choose_columns(self.source, files, relation);
                 guess_shapes(self.source, files, relation);
             }
         }
         let wanted = self.wanted(database, &catalogs, &mut reports);
         match sandbox {
             Some((fresh, output)) => {
-                fresh.extract(self, database, &catalogs, wanted, (&mut reports, xacts), output)?;
-                self.sequences(database, &catalogs, output)?;
+                let names = fresh.extract(self, database, &catalogs, wanted, (&mut reports, xacts), output)?;
+                self.sequences(database, &catalogs, (&names, output))?;
                 self.large_objects(database, &catalogs, output)?;
             }
             None => {
@@ -311,7 +313,7 @@ impl<'a> Fresh<'a> {
         wanted: Vec<Wanted<'_>>,
         (reports, xacts): (&mut [TableReport], &mut Xacts<'_>),
         output: &Output,
-    ) -> Result<(), SalvageError> {
+    ) -> Result<Names, SalvageError> {
         let source = work.source;
         let fresh = Source::open(self.run.data(), Some(source.major)).map_err(|_| SalvageError::NotFresh)?;
         let home = fresh
@@ -326,6 +328,19 @@ impl<'a> Fresh<'a> {
         let directory = Path::new("base").join(home.oid.to_string());
         self.demand_room(database, catalogs, &wanted)?;
         let mut session = self.session(work);
+        let relations = catalogs.relations.values();
+        let columns = relations.clone().flat_map(|relation| relation.columns.values().map(|column| &column.name));
+        let all = relations.map(|relation| &relation.name).chain(columns).chain(catalogs.schemas.values());
+        let names = Names {
+            encoding: database.encoding,
+            converted: session.names(all.map(Vec::as_slice)).map_err(SalvageError::from)?,
+        };
+        for report in reports.iter_mut() {
+            if let Some(relation) = catalogs.relations.get(&report.oid) {
+                report.name = names.text(&relation.name);
+                report.schema = names.text(&schema_of(catalogs, relation));
+            }
+        }
         let loaded = self.loaded(&mut session, libraries(&templates, catalogs))?;
         let mut transplant = Transplant::new(&templates, catalogs, Offsets::of(source.major), &loaded);
         let mut copies: Vec<(Wanted<'_>, Copies)> = Vec::new();
@@ -353,21 +368,14 @@ impl<'a> Fresh<'a> {
         for relation in catalogs.relations.values().filter(|relation| relation.kind == b'i') {
             transplant.add_index(relation);
         }
+        let mut toasted = ToastCopies::new(source, &self.run, session.lacks_lz4(source.major)?);
         let mut indexes = Vec::new();
         let toast: BTreeMap<Oid, (Oid, u32)> =
             copies.iter().flat_map(|(table, _)| toast_tables(&catalogs.relations, table.relation)).collect();
         for (toast_oid, (spc_oid, filenode)) in toast {
             let Some(files) = database.main_fork(spc_oid, filenode) else { continue };
             let Some(index) = transplant.add_toast(toast_oid) else { continue };
-            let mut writer = HeapWriter::create(&self.run, &relation_file(&directory, toast_oid), source.block_size)
-                .map_err(RebuildError::from)?;
-            let mut failed = Ok(());
-            chunks(source, files, &mut |_, tuple, _| {
-                if failed.is_ok() {
-                    failed = writer.add(tuple);
-                }
-            });
-            failed.and_then(|()| writer.finish()).map_err(RebuildError::from)?;
+            toasted.copy(toast_oid, files, &relation_file(&directory, toast_oid)).map_err(RebuildError::from)?;
             self.run.create(&relation_file(&directory, index), 0).map_err(RebuildError::from)?;
             indexes.push(format!("DO $x$ BEGIN EXECUTE 'REINDEX INDEX ' || {index}::regclass; END $x$"));
         }
@@ -376,19 +384,21 @@ impl<'a> Fresh<'a> {
         let roles = relation_file(global, roles);
         transplant.write(&self.run, &directory, &roles, source.block_size).map_err(RebuildError::from)?;
         for (table, copies) in &mut copies {
-            self.write_rows(work, (database, catalogs), table, copies, (reports, xacts), (&directory, output))?;
+            let into = (directory.as_path(), output, &mut toasted);
+            self.write_rows(work, (database, catalogs), table, copies, (reports, xacts), into)?;
         }
+        toasted.finish().map_err(RebuildError::from)?;
         if !indexes.is_empty() {
             session.run(&indexes)?;
         }
         self.print(database, &copies, (&mut session, reports, output))?;
-        let text = |name: &[u8]| in_utf8(name, database.encoding);
+        let text = |name: &[u8]| names.text(name);
         let schema = Schema { database, catalogs, text: &text, has_generated: session.has_generated };
         let printed: Vec<&TableReport> = copies.iter().filter_map(|(table, _)| reports.get(table.report)).collect();
         schema.write(&mut session, &printed, output)?;
         let keep = self.options.keep;
         self.sandbox.close(keep).map_err(RebuildError::from)?;
-        Ok(())
+        Ok(names)
     }
 
     /// Says no before anything is written where the sandbox does not fit.
@@ -434,7 +444,7 @@ impl<'a> Fresh<'a> {
         table: &Wanted<'_>,
         copies: &mut Copies,
         (reports, xacts): (&mut [TableReport], &mut Xacts<'_>),
-        (directory, output): (&Path, &Output),
+        (directory, output, toasted): (&Path, &Output, &mut ToastCopies<'_>),
     ) -> Result<(), SalvageError> {
         let Some(report) = reports.get_mut(table.report) else { return Ok(()) };
         let mut writers = Vec::new();
@@ -456,15 +466,10 @@ impl<'a> Fresh<'a> {
             if kind == 2 && !work.deleted || failed.is_err() {
                 return;
             }
-            let nulls: Vec<usize> = row.lost.iter().map(|(column, ..)| *column).collect();
-            let tuple = if nulls.is_empty() {
-                row.bytes.to_vec()
-            } else {
-                with_nulls(&row.header, row.bytes, row.spans, &table.shapes, &nulls)
-            };
-            failed = writers.get_mut(kind).map_or(Ok(()), |writer| {
-                writer.add(&tuple).map_err(|error| SalvageError::from(RebuildError::from(error)))
-            });
+            failed = toasted
+                .printable(row, &table.shapes, table.relation.toast_oid)
+                .and_then(|tuple| writers.get_mut(kind).map_or(Ok(()), |writer| writer.add(&tuple)))
+                .map_err(|error| SalvageError::from(RebuildError::from(error)));
             if failed.is_ok() {
                 failed = notes.add(row, table.relation);
             }

@@ -1,8 +1,9 @@
 //! Values in rows of catalogs and sequences, at the places that each major gives them.
 
-use super::catalogs::{Column, KnownColumn, RawRow, name_at};
+use super::catalogs::{Column, KnownColumn, RawRow};
 use super::layout::Offsets;
 use super::rows::sound_tuples;
+use crate::parsers::catalog::NAME_SIZE;
 use crate::parsers::decode::{u16_at, u32_at};
 use crate::parsers::heap::infomask;
 use crate::parsers::tuple::attribute::MAX_COLUMNS;
@@ -44,4 +45,19 @@ pub(crate) fn sequence_value(page: &[u8]) -> Option<(i64, bool)> {
     let data = tuple.header.user_data(tuple.bytes);
     let value = i64::from_le_bytes(*data.first_chunk()?);
     Some((value, *data.get(16)? != 0))
+}
+
+/// A name of 64 bytes, without its padding; `None` for other bytes.
+pub(crate) fn name_at(data: &[u8], at: usize) -> Option<Vec<u8>> {
+    let field = data.get(at..)?.get(..NAME_SIZE)?;
+    let length = field.iter().position(|byte| *byte == 0)?;
+    let (name, padding) = field.split_at(length);
+    (!name.is_empty() && padding.iter().all(|byte| *byte == 0)).then(|| name.to_vec())
+}
+
+/// A name in an entry of an index: without padding, with a zero byte at its end.
+pub(crate) fn padded_name(data: &[u8], at: usize) -> Option<Vec<u8>> {
+    let rest = data.get(at..)?;
+    let length = rest.iter().position(|byte| *byte == 0).filter(|length| (1..NAME_SIZE).contains(length))?;
+    rest.get(..length).map(<[u8]>::to_vec)
 }

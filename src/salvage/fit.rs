@@ -1,5 +1,7 @@
 //! Whether a tuple fits its columns to the byte: what sorts out nearly all garbage before a server reads it.
 
+use std::collections::BTreeMap;
+
 use crate::parsers::decode::{u16_at, u32_at};
 use crate::parsers::heap::TupleHeader;
 use crate::parsers::tuple::columns::ColumnShape;
@@ -117,13 +119,13 @@ pub(crate) fn fitting_bytes(header: &TupleHeader, bytes: &[u8], shapes: &[Column
     (!spans.is_empty()).then_some(end)
 }
 
-/// The tuple with these columns null; none of them was null before.
-pub(crate) fn with_nulls(
+/// The tuple with other values, or nulls, in these columns; none of them was null before.
+pub(crate) fn with_values(
     header: &TupleHeader,
     tuple: &[u8],
     spans: &[Span],
     shapes: &[ColumnShape],
-    nulls: &[usize],
+    values: &BTreeMap<usize, Option<Vec<u8>>>,
 ) -> Vec<u8> {
     let count = usize::from(header.attribute_count());
     let mut bitmap = vec![0_u8; count.div_ceil(8)];
@@ -131,11 +133,15 @@ pub(crate) fn with_nulls(
     let data_offset = TupleHeader::SIZE.saturating_add(bitmap.len()).saturating_add(if has_oid { 4 } else { 0 });
     let data_offset = data_offset.next_multiple_of(8);
     let mut data = Vec::with_capacity(tuple.len());
-    for span in spans.iter().filter(|span| !nulls.contains(&span.column)) {
+    for span in spans {
+        let value = match values.get(&span.column) {
+            Some(None) => continue,
+            Some(Some(value)) => value.as_slice(),
+            None => tuple.get(span.start..span.end).unwrap_or_default(),
+        };
         if let Some(byte) = bitmap.get_mut(span.column / 8) {
             *byte |= 1 << (span.column % 8);
         }
-        let value = tuple.get(span.start..span.end).unwrap_or_default();
         let shape = shapes.get(span.column);
         let is_short =
             shape.is_some_and(|shape| shape.length == -1) && value.first().is_some_and(|first| first & 1 == 1);
@@ -216,7 +222,7 @@ mod tests {
     fn lost_value_becomes_null_and_the_others_stay() {
         let bytes = tuple();
         let spans = fit(&header(&bytes), &bytes, &SHAPES).unwrap();
-        let formed = with_nulls(&header(&bytes), &bytes, &spans, &SHAPES, &[1]);
+        let formed = with_values(&header(&bytes), &bytes, &spans, &SHAPES, &[(1, None)].into());
         let found = fit(&header(&formed), &formed, &SHAPES).unwrap();
         let values: Vec<(usize, &[u8])> =
             found.iter().map(|span| (span.column, &formed[span.start..span.end])).collect();
@@ -230,7 +236,8 @@ mod tests {
             let head = header(&bytes);
             if let Some(spans) = fit(&head, &bytes, &SHAPES) {
                 prop_assert!(spans.iter().all(|span| span.start <= span.end && span.end <= bytes.len()));
-                let formed = with_nulls(&head, &bytes, &spans, &SHAPES, &nulls);
+                let nulls = nulls.iter().map(|column| (*column, None)).collect();
+                let formed = with_values(&head, &bytes, &spans, &SHAPES, &nulls);
                 prop_assert!(fit(&header(&formed), &formed, &SHAPES).is_some());
             }
             if let Some(length) = fitting_bytes(&head, &bytes, &SHAPES) {

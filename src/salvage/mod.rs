@@ -21,6 +21,7 @@ mod source;
 mod templates;
 mod toast;
 mod transplant;
+mod unpack;
 mod xacts;
 
 use std::collections::BTreeMap;
@@ -36,11 +37,13 @@ pub use self::source::NoSource;
 use self::source::{DatabaseFiles, Source};
 use self::xacts::Xacts;
 pub use self::xacts::{WalFacts, Why};
+use crate::analysis::wal::row_facts::PageLogs;
 use crate::cluster::open::AccessError;
 use crate::parsers::control::ControlFile;
 use crate::parsers::wal::version::Major;
 use crate::rebuild::{RebuildError, SandboxOptions, ServerProgram};
 use crate::repair::outside::OutsideError;
+use crate::types::Lsn;
 
 /// Why nothing could be salvaged.
 #[derive(Debug, thiserror::Error)]
@@ -193,6 +196,8 @@ pub struct SalvageReport {
     pub has_checksums: bool,
     /// `pg_control` can be trusted: other ways may lose less.
     pub may_start: bool,
+    /// WAL since the last checkpoint was read to its end, or none is needed.
+    pub has_wal: bool,
     /// Directories that could not be listed.
     pub skipped: Vec<String>,
 }
@@ -271,6 +276,16 @@ impl Salvage {
         {
             database.name = Some(name.as_bytes().to_vec());
         }
+    }
+
+    /// The newest LSN that two pages have reached.
+    pub(crate) const fn newest_lsn(&self) -> Lsn {
+        self.source.newest_lsn
+    }
+
+    /// Brings pages forward by WAL.
+    pub(crate) fn set_wal(&mut self, logs: PageLogs) {
+        self.source.set_wal(logs);
     }
 
     /// Major version of the cluster.
@@ -353,6 +368,7 @@ impl Salvage {
             major: source.major,
             has_checksums: source.checksums,
             may_start: source.control.is_some(),
+            has_wal: wal.is_complete,
             skipped: source.skipped.iter().map(ToString::to_string).collect(),
         };
         for database in &source.databases {

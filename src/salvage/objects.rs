@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use super::catalogs::{Catalogs, Relation};
-use super::encoding::in_utf8;
+use super::encoding::Names;
 use super::extract::{Work, schema_of};
 use super::fields::sequence_value;
 use super::out::Output;
@@ -31,7 +31,7 @@ impl Work<'_> {
         &self,
         database: &DatabaseFiles,
         catalogs: &Catalogs,
-        output: &Output,
+        (names, output): (&Names, &Output),
     ) -> Result<(), SalvageError> {
         let mut text = Vec::new();
         for relation in catalogs.relations.values().filter(|relation| relation.kind == b'S') {
@@ -39,9 +39,8 @@ impl Work<'_> {
             let mut found = None;
             self.source.pages(files, &mut |_, page| found = found.or_else(|| sequence_value(page)));
             if let Some((value, is_called)) = found {
-                let names = [schema_of(catalogs, relation), relation.name.clone()]
-                    .map(|name| in_utf8(&name, database.encoding));
-                let name = names.map(|name| quoted(&name)).join(".").replace('\'', "''");
+                let parts = [schema_of(catalogs, relation), relation.name.clone()].map(|name| names.text(&name));
+                let name = parts.map(|name| quoted(&name)).join(".").replace('\'', "''");
                 text.extend(format!("SELECT setval('{name}', {value}, {is_called});\n").into_bytes());
             }
         }

@@ -1,10 +1,12 @@
 //! A server in the sandbox prints rows. Where it fails or dies, the rows are divided until it is known over which.
 
+use std::collections::{BTreeSet, HashMap};
 use std::ops::{ControlFlow, Range};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::cluster::open::{AccessError, Links, ReadFile};
+use crate::parsers::wal::version::Major;
 use crate::rebuild::sandbox::{Owner, Sandbox, SandboxRun};
 use crate::rebuild::server::ServerRun;
 use crate::rebuild::{RebuildError, ServerProgram};
@@ -144,6 +146,33 @@ impl<'a> Session<'a> {
         Ok(lines.map(|line| line.split(|byte| *byte == b'\t').map(unescaped).collect()).collect())
     }
 
+    /// Names in UTF-8 that are in the encoding of the database; those that it does not have are left out.
+    pub fn names<'n>(
+        &mut self,
+        names: impl Iterator<Item = &'n [u8]>,
+    ) -> Result<HashMap<Vec<u8>, String>, RebuildError> {
+        let names: BTreeSet<&[u8]> = names.filter(|name| self.to_utf8 && !name.is_ascii()).collect();
+        if names.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let hex = |name: &[u8]| name.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let made = "CREATE TABLE public.salvage_names (a text, b text)".to_owned();
+        let convert = |name: &&[u8]| {
+            let name = hex(name);
+            format!(
+                "DO $x$ BEGIN INSERT INTO public.salvage_names VALUES ('{name}', \
+                 pg_catalog.convert_from('\\x{name}', pg_catalog.getdatabaseencoding())); EXCEPTION WHEN OTHERS THEN NULL; END $x$"
+            )
+        };
+        let statements: Vec<String> = std::iter::once(made).chain(names.iter().map(convert)).collect();
+        let rows = self.query(&statements, "SELECT a, b FROM public.salvage_names")?;
+        let converted = |row: Vec<Option<String>>| {
+            let [Some(of), Some(name)] = <[_; 2]>::try_from(row).ok()? else { return None };
+            names.iter().find(|name| hex(name) == of).map(|of| (of.to_vec(), name))
+        };
+        Ok(rows.into_iter().filter_map(converted).collect())
+    }
+
     pub fn log_path(&self, what: &str) -> PathBuf {
         self.run.log().with_file_name(format!("{what}-{}.log", self.runs))
     }
@@ -162,6 +191,15 @@ impl<'a> Session<'a> {
     pub fn marked(&self, statement: &str, mark: &str) -> String {
         let path = self.run.out().join(mark).display().to_string().replace('\'', "''");
         format!("{statement}; COPY (SELECT 1) TO '{path}'")
+    }
+
+    /// True when the server cannot unpack values that 14 and later may compress with LZ4.
+    pub fn lacks_lz4(&mut self, major: Major) -> Result<bool, RebuildError> {
+        let asked = self.marked("SET default_toast_compression = 'lz4'", "has-lz4");
+        Ok(major.number() >= 14 && {
+            self.run(&[asked])?;
+            self.out("has-lz4").is_none()
+        })
     }
 
     fn statements(&self, number: usize, unit: &Unit) -> [String; 2] {

@@ -8,7 +8,11 @@ use super::catalogs::{Catalogs, Relation};
 use super::out::Output;
 use super::print::Session;
 use super::source::DatabaseFiles;
+use crate::parsers::decode::u32_at;
 use crate::types::Oid;
+
+/// `pg_sequence`.
+const PG_SEQUENCE_OID: Oid = 2224;
 
 /// Says what the file is and lacks.
 const HEAD: &str = "-- Made from what is left of the catalogs. Views, functions, triggers, policies, privileges and partitioning\n\
@@ -78,14 +82,14 @@ impl Schema<'_> {
         for row in self.catalogs.rows.get(&3079).into_iter().flatten() {
             let at = usize::from(row.header.row_oid(&row.tuple).is_none()).saturating_mul(4);
             if let Some(name) =
-                super::catalogs::name_at(row.data(), at).map(|name| (self.text)(&name)).filter(|name| name != "plpgsql")
+                super::fields::name_at(row.data(), at).map(|name| (self.text)(&name)).filter(|name| name != "plpgsql")
             {
                 before.push_str(&format!("CREATE EXTENSION IF NOT EXISTS {};\n", quoted(&name)));
             }
         }
         types.iter().for_each(|statement| before.push_str(statement));
         for relation in self.catalogs.relations.values().filter(|relation| relation.kind == b'S') {
-            before.push_str(&format!("CREATE SEQUENCE {};\n", self.name(relation)));
+            before.push_str(&format!("CREATE SEQUENCE {}{};\n", self.name(relation), self.sequence_options(relation)));
         }
         let mut load = "\\set ON_ERROR_STOP off\nSET client_encoding = 'UTF8';\n\\ir schema-before.sql\n".to_owned();
         for table in tables {
@@ -110,6 +114,23 @@ impl Schema<'_> {
         output.write(self.database, "schema-before.sql", before.as_bytes())?;
         output.write(self.database, "schema-after.sql", format!("{HEAD}{after}").as_bytes())?;
         output.write(self.database, "load.sql", load.as_bytes())
+    }
+
+    /// How a sequence counts, by its row of `pg_sequence`.
+    fn sequence_options(&self, relation: &Relation) -> String {
+        let mut rows = self.catalogs.rows.get(&PG_SEQUENCE_OID).into_iter().flatten();
+        let row = rows.find(|row| u32_at(row.data(), 0) == Some(relation.oid));
+        let options = row.and_then(|row| {
+            let number = |at: usize| Some(i64::from_le_bytes(*row.data().get(at..)?.first_chunk()?));
+            let [start, increment, max, min, cache] =
+                [number(8)?, number(16)?, number(24)?, number(32)?, number(40)?.max(1)];
+            let cycle = if *row.data().get(48)? == 1 { " CYCLE" } else { "" };
+            let is_possible = increment != 0 && min < max && (min..=max).contains(&start);
+            is_possible.then(|| {
+                format!(" INCREMENT {increment} MINVALUE {min} MAXVALUE {max} START {start} CACHE {cache}{cycle}")
+            })
+        });
+        options.unwrap_or_default()
     }
 
     /// Types in the order of their OIDs: each is older than those that use it.

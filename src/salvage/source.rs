@@ -1,17 +1,21 @@
 //! The files that rows are read from: a data directory, or what is left of one. Nothing of it is trusted, and little of it is needed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::layout::Offsets;
+use super::rows::has_right_checksum;
+use crate::analysis::wal::row_facts::PageLogs;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::open::{AccessError, Links, ReadFile, list, read_small};
 use crate::cluster::relation_path::RelationFileName;
 use crate::parsers::checksum::page_checksum;
 use crate::parsers::control::ControlFile;
 use crate::parsers::decode::{u16_at, u32_at};
+use crate::parsers::filenode_map::FilenodeMap;
+use crate::parsers::page::PageHeader;
 use crate::parsers::wal::version::Major;
-use crate::types::{ForkNumber, MAX_BLOCK_NUMBER, Oid, is_block_size};
+use crate::types::{ForkNumber, Lsn, MAX_BLOCK_NUMBER, Oid, is_block_size};
 
 /// Databases without rows of users.
 const TEMPLATES: [&[u8]; 2] = [b"template0", b"template1"];
@@ -24,6 +28,9 @@ const SEGMENT_BYTES: u64 = 1 << 30;
 
 /// Pages that are looked at to find out whether the cluster has checksums.
 const SAMPLED_PAGES: usize = 64;
+
+/// Longest `pg_filenode.map`.
+const MAX_MAP_BYTES: u64 = 4096;
 
 /// Why there is nothing to read rows from.
 #[derive(Debug, thiserror::Error)]
@@ -39,8 +46,26 @@ pub enum NoSource {
     UnknownMajor(PathBuf),
 }
 
-/// A file of a relation: which directory, and the segments in order.
-pub(crate) type SegmentFiles = BTreeMap<u32, PathBuf>;
+/// The main fork of a relation.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SegmentFiles {
+    /// Database and file number, as WAL names them; zeros for a file that no relation has.
+    rel: (Oid, u32),
+    /// Files by the number of the segment.
+    files: BTreeMap<u32, PathBuf>,
+}
+
+impl SegmentFiles {
+    /// A relation of one file.
+    pub fn one(rel: (Oid, u32), path: PathBuf) -> Self {
+        Self { rel, files: BTreeMap::from([(0, path)]) }
+    }
+
+    /// The file with its first page.
+    pub fn first(&self) -> Option<&PathBuf> {
+        self.files.get(&0)
+    }
+}
 
 /// A database whose files are there.
 #[derive(Debug)]
@@ -68,7 +93,7 @@ impl DatabaseFiles {
 
     /// Adds a file under a number that no relation has.
     pub fn add_file(&mut self, number: u32, path: PathBuf) {
-        self.relations.insert((0, number), SegmentFiles::from([(0, path)]));
+        self.relations.insert((0, number), SegmentFiles::one((0, 0), path));
     }
 
     pub fn all_forks(&self) -> impl Iterator<Item = &SegmentFiles> {
@@ -77,7 +102,7 @@ impl DatabaseFiles {
 
     /// Bytes of a main fork.
     pub fn fork_bytes(files: &SegmentFiles) -> u64 {
-        files.values().filter_map(|path| path.metadata().ok()).map(|found| found.len()).sum()
+        files.files.values().filter_map(|path| path.metadata().ok()).map(|found| found.len()).sum()
     }
 
     /// Name of its directory in the output.
@@ -102,6 +127,10 @@ pub(crate) struct Source {
     pub skipped: Vec<AccessError>,
     /// Directories that nothing is written into.
     pub protected: Vec<PathBuf>,
+    /// The newest LSN that two pages of catalogs have reached.
+    pub newest_lsn: Lsn,
+    /// Changes in WAL.
+    logs: PageLogs,
 }
 
 impl Source {
@@ -137,6 +166,8 @@ impl Source {
             databases: Vec::new(),
             skipped: Vec::new(),
             protected: protected(directory.as_ref(), root.as_deref().unwrap_or(&path)),
+            newest_lsn: Lsn::INVALID,
+            logs: PageLogs::new(),
         };
         let found: Vec<(Oid, PathBuf)> = match is_root {
             true => {
@@ -156,28 +187,43 @@ impl Source {
             source.databases.push(database);
         }
         source.measure();
-        let known = source.named_databases();
-        for database in &mut source.databases {
+        source.name_databases();
+        Ok(source)
+    }
+
+    /// Brings pages forward by WAL from now on.
+    pub fn set_wal(&mut self, logs: PageLogs) {
+        self.logs = logs;
+        self.name_databases();
+    }
+
+    fn name_databases(&mut self) {
+        let known = self.named_databases();
+        for database in &mut self.databases {
             if let Some((name, encoding)) = known.get(&database.oid) {
                 (database.name, database.encoding) = (Some(name.clone()), Some(*encoding));
             }
         }
-        Ok(source)
     }
 
     fn database(&mut self, oid: Oid, directory: PathBuf) -> DatabaseFiles {
         let mut relations = BTreeMap::new();
-        self.list_into(&directory, 0, &mut relations);
+        self.list_into((&directory, oid), 0, &mut relations);
         for (spc_oid, version) in self.root.clone().map(|root| tablespaces(&root)).unwrap_or_default() {
             let inside = version.join(oid.to_string());
             if inside.is_dir() {
-                self.list_into(&inside, spc_oid, &mut relations);
+                self.list_into((&inside, oid), spc_oid, &mut relations);
             }
         }
         DatabaseFiles { oid, name: None, encoding: None, directory, relations }
     }
 
-    fn list_into(&mut self, directory: &Path, spc_oid: Oid, found: &mut BTreeMap<(Oid, u32), SegmentFiles>) {
+    fn list_into(
+        &mut self,
+        (directory, db_oid): (&Path, Oid),
+        spc_oid: Oid,
+        found: &mut BTreeMap<(Oid, u32), SegmentFiles>,
+    ) {
         let entries = match list(directory) {
             Ok(entries) => entries,
             Err(error) => return self.skipped.push(error),
@@ -185,29 +231,22 @@ impl Source {
         for (name, _) in entries.into_iter().filter(|(_, kind)| kind.is_file()) {
             let Some(file) = name.to_str().and_then(RelationFileName::parse) else { continue };
             if file.fork == ForkNumber::Main {
-                let segments = found.entry((spc_oid, file.rel_number)).or_default();
-                segments.insert(file.rel_segment, directory.join(&name));
+                let relation = found.entry((spc_oid, file.rel_number)).or_default();
+                relation.rel = (db_oid, file.rel_number);
+                relation.files.insert(file.rel_segment, directory.join(&name));
             }
         }
     }
 
-    /// Finds out the size of pages, and whether they have checksums, by `pg_control` or else by pages.
+    /// Finds out the size of pages, and whether they have checksums, by `pg_control` or else by pages. A `pg_control` that the pages
+    /// contradict belongs to another cluster or is older.
     fn measure(&mut self) {
-        if let Some(control) = &self.control {
-            self.block_size = usize::try_from(control.geometry.block_size).unwrap_or(self.block_size);
-            self.checksums = control.checksums.is_written();
-            return;
-        }
-        let mut sizes: BTreeMap<u32, usize> = BTreeMap::new();
-        let catalogs: Vec<&SegmentFiles> = self
-            .databases
-            .iter()
-            .flat_map(|database| [1249, 1255, 1259].map(|number| database.main_fork(0, number)))
-            .flatten()
-            .collect();
+        let catalogs =
+            self.databases.iter().flat_map(|database| [1249, 1255, 1259].map(|number| database.main_fork(0, number)));
         let first_pages =
-            |files: &&SegmentFiles| files.get(&0).and_then(|path| ReadFile::open(path, Links::Refuse).ok());
-        let files: Vec<ReadFile> = catalogs.iter().filter_map(first_pages).collect();
+            |files: &SegmentFiles| files.first().and_then(|path| ReadFile::open(path, Links::Refuse).ok());
+        let files: Vec<ReadFile> = catalogs.flatten().filter_map(first_pages).collect();
+        let mut sizes: BTreeMap<u32, usize> = BTreeMap::new();
         for file in &files {
             let head = file.bytes_at(0, 24).ok().flatten().unwrap_or_default();
             let size = u32::from(u16_at(&head, 18).unwrap_or_default() & 0xFF00);
@@ -216,32 +255,43 @@ impl Source {
                 *count = count.saturating_add(1);
             }
         }
-        let size = sizes.into_iter().max_by_key(|(_, count)| *count).map_or(8192, |(size, _)| size);
-        self.block_size = usize::try_from(size).unwrap_or(8192);
-        let mut good = 0_usize;
+        let size = sizes.into_iter().max_by_key(|(_, count)| *count).map(|(size, _)| size);
+        let told = self.control.as_ref().map(|control| control.geometry.block_size);
+        self.block_size = size.or(told).and_then(|size| usize::try_from(size).ok()).unwrap_or(8192);
+        let (mut good, mut newest) = (0_usize, [Lsn::INVALID; 2]);
         for file in &files {
             for block in 0..u32::try_from(SAMPLED_PAGES).unwrap_or_default() {
                 let offset = u64::from(block).saturating_mul(self.block_size as u64);
                 let Ok(Some(page)) = file.bytes_at(offset, self.block_size) else { break };
-                let stored = u16_at(&page, 8).unwrap_or_default();
-                let is_used = u16_at(&page, 14).is_some_and(|upper| upper != 0);
-                if is_used && stored == page_checksum(&page, block) {
-                    good = good.saturating_add(1);
+                let header = PageHeader::decode(0, &page).ok().filter(|header| !header.is_new());
+                let Some(header) = header.filter(|header| header.faults(page.len()).is_empty()) else { continue };
+                let is_good = header.checksum == page_checksum(&page, block);
+                good = good.saturating_add(usize::from(is_good));
+                if is_good || header.checksum == 0 {
+                    newest = [newest[0].max(header.lsn), newest[1].max(newest[0].min(header.lsn))];
                 }
             }
         }
-        // By chance one page in 65,536 has one. Where any has, pages without one are doubtful.
-        self.checksums = good > 0;
+        self.newest_lsn = newest[1];
+        let newest_lsn = self.newest_lsn;
+        let is_refuted = |control: &ControlFile| {
+            let is_closed = control.was_shut_down() && !control.looks_reset();
+            size.is_some_and(|size| size != control.geometry.block_size)
+                || is_closed && newest_lsn > control.checkpoint_lsn
+        };
+        self.control = self.control.take().filter(|control| !is_refuted(control));
+        // By chance one page in 65,536 has the right checksum. Where any has, pages without one are doubtful.
+        self.checksums = self.control.as_ref().map_or(good > 0, |control| control.checksums.is_written());
     }
 
     /// Names and encodings by `pg_database`.
     fn named_databases(&self) -> BTreeMap<Oid, (Vec<u8>, i32)> {
         let Some(root) = &self.root else { return BTreeMap::new() };
         let global = root.join("global");
-        let number = super::catalogs::mapped_number(&global, 1262).unwrap_or(1262);
+        let number = mapped_number(&global, 1262).unwrap_or(1262);
         let path = global.join(number.to_string());
         let mut found = BTreeMap::new();
-        let files = SegmentFiles::from([(0, path)]);
+        let files = SegmentFiles::one((0, number), path);
         let header_oid = Offsets::of(self.major).oid_in_header;
         self.pages(&files, &mut |_, page| {
             for tuple in super::rows::sound_tuples(page) {
@@ -261,17 +311,59 @@ impl Source {
         found
     }
 
-    /// Shows the pages of a fork; the last one filled up with zeros where the file ends inside it. Returns what could not be read.
+    /// Shows the pages of a fork as WAL leaves them; the last one filled up with zeros where the file ends inside it. Returns what
+    /// could not be read.
     pub fn pages(&self, files: &SegmentFiles, show: &mut dyn FnMut(u32, &[u8])) -> Vec<AccessError> {
         let mut failed = Vec::new();
-        let per_segment = SEGMENT_BYTES.checked_div(self.block_size as u64).unwrap_or_default();
-        for (segment, path) in files {
-            let first = u64::from(*segment).saturating_mul(per_segment);
-            if let Err(error) = self.pages_of_file(path, first, show) {
+        let logs = self.logs.get(&files.rel);
+        let mut unseen: BTreeSet<u32> = logs.into_iter().flat_map(BTreeMap::keys).copied().collect();
+        let mut show = |block: u32, page: &[u8]| match self.after_wal(files, block, Some(page)) {
+            Some(page) => show(block, &page),
+            None => show(block, page),
+        };
+        for (segment, path) in &files.files {
+            let first = u64::from(*segment).saturating_mul(self.segment_pages());
+            let shown = self.pages_of_file(path, first, &mut |block, page| {
+                unseen.remove(&block);
+                show(block, page);
+            });
+            if let Err(error) = shown {
                 failed.push(error);
             }
         }
+        let blank = vec![0; self.block_size];
+        unseen.into_iter().for_each(|block| show(block, &blank));
         failed
+    }
+
+    fn segment_pages(&self) -> u64 {
+        SEGMENT_BYTES.checked_div(self.block_size as u64).unwrap_or_default()
+    }
+
+    /// A page after the changes that WAL has; `None` where the page on disk is all there is.
+    fn after_wal(&self, files: &SegmentFiles, block: u32, page: Option<&[u8]>) -> Option<Vec<u8>> {
+        let log = self.logs.get(&files.rel)?.get(&block)?;
+        let is_sound = |page: &&[u8]| {
+            let header = PageHeader::decode(0, page).ok();
+            header.is_some_and(|header| !header.is_new() && header.faults(page.len()).is_empty())
+                && has_right_checksum(self, block, page)
+        };
+        let mut page = log.page(page.filter(is_sound), self.block_size)?;
+        let checksum = if self.checksums { page_checksum(&page, block) } else { 0 };
+        page.splice(8..10, checksum.to_le_bytes());
+        Some(page)
+    }
+
+    /// One page of a fork; `None` where it cannot be read.
+    pub fn page_at(&self, files: &SegmentFiles, block: u32) -> Option<Vec<u8>> {
+        let on_disk = || {
+            let segment = u64::from(block).checked_div(self.segment_pages())?;
+            let file = ReadFile::open(files.files.get(&u32::try_from(segment).ok()?)?, Links::Refuse).ok()?;
+            let in_segment = u64::from(block).checked_rem(self.segment_pages())?;
+            file.bytes_at(in_segment.checked_mul(self.block_size as u64)?, self.block_size).ok().flatten()
+        };
+        let page = on_disk();
+        self.after_wal(files, block, page.as_deref()).or(page)
     }
 
     fn pages_of_file(&self, path: &Path, first: u64, show: &mut dyn FnMut(u32, &[u8])) -> Result<(), AccessError> {
@@ -296,6 +388,13 @@ impl Source {
             offset = offset.saturating_add(filled as u64);
         }
     }
+}
+
+/// File number of a mapped relation, by `pg_filenode.map` of the directory.
+pub(crate) fn mapped_number(directory: &Path, oid: Oid) -> Option<u32> {
+    let bytes = read_small(&directory.join("pg_filenode.map"), Links::Refuse, MAX_MAP_BYTES).ok()?;
+    let map = FilenodeMap::decode(0, &bytes).ok().filter(|map| map.faults().is_empty())?;
+    map.rel_number(oid)
 }
 
 /// Directories of databases in `base`, by OID.

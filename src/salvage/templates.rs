@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::catalogs::{KnownColumn, LostLabel, PG_ENUM_OID, RawRow, mapped_number, name_at};
+use super::catalogs::{KnownColumn, LostLabel, PG_ENUM_OID, RawRow};
 use super::fields::column_of;
+use super::fields::name_at;
 use super::layout::Offsets;
 use super::rows::sound_tuples;
+use super::source::mapped_number;
 use super::source::{DatabaseFiles, Source};
 use crate::parsers::catalog::{PG_CLASS_OID, PG_INDEX_OID};
 use crate::parsers::decode::u32_at;
@@ -54,7 +56,13 @@ impl Templates {
                 source.pages(files, &mut |block, page| {
                     for tuple in sound_tuples(page).filter(|tuple| tuple.header.was_never_deleted()) {
                         let tid = (block, u16::try_from(tuple.item).unwrap_or_default());
-                        rows.push(RawRow { tid, tuple: tuple.bytes.to_vec(), header: tuple.header, is_proven: true });
+                        rows.push(RawRow {
+                            tid,
+                            tuple: tuple.bytes.to_vec(),
+                            header: tuple.header,
+                            is_proven: true,
+                            is_unsure: false,
+                        });
                     }
                 });
             }
@@ -295,6 +303,7 @@ pub(crate) fn raw(tuple: &[u8]) -> Option<RawRow> {
         tuple: tuple.to_vec(),
         header,
         is_proven: true,
+        is_unsure: false,
     })
 }
 

@@ -7,6 +7,7 @@ use super::rows::{has_right_checksum, sound_tuples};
 use super::source::{SegmentFiles, Source};
 use crate::parsers::decode::u32_at;
 use crate::parsers::tuple::columns::ColumnShape;
+use crate::parsers::tuple::index::Tid;
 use crate::types::Oid;
 
 /// The columns of each TOAST table: value, number of the chunk, data.
@@ -62,8 +63,11 @@ pub(crate) struct Chunk<'a> {
     pub bytes: &'a [u8],
 }
 
+/// Is shown a chunk, its place, its tuple, and whether its page is proven.
+type ShowChunk<'a> = dyn FnMut(&Chunk<'_>, Tid, &[u8], bool) + 'a;
+
 /// Shows the chunks of a TOAST table that are not known to belong elsewhere, in any state.
-pub(crate) fn chunks(source: &Source, files: &SegmentFiles, show: &mut dyn FnMut(&Chunk<'_>, &[u8], bool)) {
+pub(crate) fn chunks(source: &Source, files: &SegmentFiles, show: &mut ShowChunk<'_>) {
     source.pages(files, &mut |block, page| {
         let proven = has_right_checksum(source, block, page);
         for tuple in sound_tuples(page) {
@@ -72,7 +76,8 @@ pub(crate) fn chunks(source: &Source, files: &SegmentFiles, show: &mut dyn FnMut
             let at = |start| u32_at(tuple.bytes, start).unwrap_or_default();
             let head = if tuple.bytes.get(data.start).is_some_and(|first| first & 1 == 1) { 1 } else { 4 };
             let bytes = tuple.bytes.get(data.start.saturating_add(head)..data.end).unwrap_or_default();
-            show(&Chunk { value_oid: at(value.start), number: at(number.start), bytes }, tuple.bytes, proven);
+            let tid = (block, u16::try_from(tuple.item).unwrap_or_default());
+            show(&Chunk { value_oid: at(value.start), number: at(number.start), bytes }, tid, tuple.bytes, proven);
         }
     });
 }
@@ -81,7 +86,7 @@ impl ToastValues {
     /// Adds the values of a TOAST table. A value is stored once; only an aborted rewrite leaves chunks twice.
     pub fn add(&mut self, source: &Source, toast_oid: Oid, files: &SegmentFiles) {
         self.chunk_bytes = chunk_bytes(source.block_size);
-        chunks(source, files, &mut |chunk, _, proven| {
+        chunks(source, files, &mut |chunk, _, _, proven| {
             let value = self.values.entry((toast_oid, chunk.value_oid)).or_default();
             value.count = value.count.saturating_add(1);
             value.bytes = value.bytes.saturating_add(u32::try_from(chunk.bytes.len()).unwrap_or(u32::MAX));

@@ -104,6 +104,8 @@ pub struct WalFacts {
     pub multis: HashMap<u32, Vec<(u32, u8)>>,
     /// Pages (database, file number, block) whose rows it deletes or replaces, with the end of the last such record.
     pub changed: HashMap<(Oid, u32, u32), u64>,
+    /// The next transaction at the checkpoint.
+    pub next_xid: Option<u32>,
     /// WAL was read to its end, or none is needed: what has no end in it never ended.
     pub is_complete: bool,
 }
@@ -132,10 +134,10 @@ impl<'a> Xacts<'a> {
     /// `pg_xact` tells of no transaction at all: other rows are asked.
     pub fn needs_witnesses(&mut self) -> bool {
         let has_any = |found: Option<Vec<u8>>| found.is_some_and(|page| page.iter().any(|byte| *byte != 0));
-        let newest = self.source.control.as_ref().map_or(3, |control| control.checkpoint.next_xid().saturating_sub(1));
+        let newest = self.wal.next_xid.map_or(3, |next| next.saturating_sub(1));
         let has_first = has_any(self.status_page(3).cloned());
         let has_newest = has_any(self.status_page(newest).cloned());
-        !(has_first && has_newest && (self.wal.is_complete || self.source.control.is_some()))
+        !(has_first && has_newest && (self.wal.is_complete || self.wal.next_xid.is_some()))
     }
 
     /// Takes up what the hint bits of a row tell of its transactions.
@@ -211,8 +213,7 @@ impl<'a> Xacts<'a> {
         if self.prepared.contains(&xid) {
             return Ended::Prepared;
         }
-        let next = self.source.control.as_ref().map(|control| control.checkpoint.next_xid());
-        let is_later = next.is_some_and(|next| xid.wrapping_sub(next).cast_signed() >= 0);
+        let is_later = self.wal.next_xid.is_some_and(|next| xid.wrapping_sub(next).cast_signed() >= 0);
         let bits = self.bits(xid);
         let witness =
             self.witnesses.get(&xid).map(|committed| if *committed { Ended::Committed } else { Ended::Undone });
@@ -242,7 +243,12 @@ impl<'a> Xacts<'a> {
         if header.was_never_deleted() {
             return inserted;
         }
-        let deleter = match header.has(infomask::XMAX_IS_MULTI) {
+        let is_multi = header.has(infomask::XMAX_IS_MULTI);
+        if header.xmin == header.xmax && !is_multi && inserted != Visibility::Live {
+            // One transaction inserted and deleted it: however that ended, the row does not exist.
+            return Visibility::Dead;
+        }
+        let deleter = match is_multi {
             true => match self.updater(header.xmax) {
                 Some(None) => return inserted,
                 Some(Some(xid)) => xid,

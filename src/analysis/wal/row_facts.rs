@@ -1,14 +1,22 @@
 //! What WAL tells of rows: ends of transactions, multixacts, and pages whose rows it deletes or replaces.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::segment::Visitor;
 use crate::parsers::decode::u32_at;
 use crate::parsers::state_files::prepared_xids;
+use crate::parsers::wal::heap_redo::{PageChange, PageLog};
+use crate::parsers::wal::lifecycle::LifeCycle;
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::records::{RecordKind, Work};
 use crate::parsers::wal::xact_end::XactEnd;
-use crate::types::{ForkNumber, Lsn, Oid};
+use crate::types::{BlockNumber, ForkNumber, Lsn, Oid};
+
+/// Most bytes of changes of pages that are kept.
+const MAX_KEPT_BYTES: usize = 128 << 20;
+
+/// Changes of pages, by database and file number, then block.
+pub(crate) type PageLogs = HashMap<(Oid, u32), BTreeMap<BlockNumber, PageLog>>;
 
 /// Most transactions, multixacts and pages of each kind that are kept.
 const MAX_KEPT: usize = 16 << 20;
@@ -24,6 +32,11 @@ pub(crate) struct RowFacts {
     pub multis: BTreeMap<u32, Vec<(u32, u8)>>,
     /// Pages (database, file number, block) whose rows are deleted or replaced, with the end of the last such record.
     pub changed: BTreeMap<(Oid, u32, u32), Lsn>,
+    /// What brings pages forward.
+    pub pages: PageLogs,
+    kept_bytes: usize,
+    /// Main forks that lost their ends, and the blocks that they keep.
+    cuts: Vec<((Oid, u32), BlockNumber)>,
     /// All ends of transactions were decoded and kept.
     pub is_understood: bool,
 }
@@ -35,6 +48,9 @@ impl Default for RowFacts {
             prepared: BTreeSet::new(),
             multis: BTreeMap::new(),
             changed: BTreeMap::new(),
+            pages: HashMap::new(),
+            kept_bytes: 0,
+            cuts: Vec::new(),
             is_understood: true,
         }
     }
@@ -47,8 +63,56 @@ impl RowFacts {
         self.prepared.extend(next.prepared);
         self.ended.extend(next.ended);
         self.multis.extend(next.multis);
+        next.cuts.iter().for_each(|(rel, keeps)| self.cut(*rel, *keeps));
         self.changed.extend(next.changed);
+        for (rel, pages) in next.pages {
+            let known = self.pages.entry(rel).or_default();
+            for (block, log) in pages {
+                let held = known.entry(block).or_default();
+                let before = held.bytes();
+                held.append(log);
+                if self.kept_bytes > MAX_KEPT_BYTES {
+                    held.shorten();
+                }
+                self.kept_bytes = self.kept_bytes.saturating_sub(before).saturating_add(held.bytes());
+            }
+        }
         self.is_understood &= next.is_understood;
+    }
+
+    /// A main fork lost its end: what was written there before is gone.
+    fn cut(&mut self, rel: (Oid, u32), keeps: BlockNumber) {
+        self.pages.entry(rel).or_default().split_off(&keeps);
+        self.changed.retain(|(db, number, block), _| (*db, *number) != rel || *block < keeps);
+    }
+
+    fn page_changes(&mut self, record: &Record<'_>) {
+        if record.kind() == RecordKind::SmgrTruncate
+            && let Ok(Some(LifeCycle::Truncated { rel, keeps_blocks, flags })) = LifeCycle::of(record)
+            && flags & 1 == 1
+        {
+            self.cut((rel.db_oid, rel.rel_number), keeps_blocks);
+            self.cuts.push(((rel.db_oid, rel.rel_number), keeps_blocks));
+        }
+        let writes = record.kind().writes_rows();
+        let changes = PageChange::all_of(record);
+        if writes && changes.is_none() {
+            // Pages that lack one change are not brought forward.
+            for (_, block) in record.block_heads() {
+                let pages = self.pages.entry((block.rel.db_oid, block.rel.rel_number)).or_default();
+                pages.entry(block.block).or_default().shorten();
+            }
+        }
+        for (page, change) in changes.into_iter().flatten() {
+            let pages = self.pages.entry((page.rel.db_oid, page.rel.rel_number)).or_default();
+            let log = pages.entry(page.block).or_default();
+            let before = log.bytes();
+            log.push(change);
+            if self.kept_bytes > MAX_KEPT_BYTES {
+                log.shorten();
+            }
+            self.kept_bytes = self.kept_bytes.saturating_sub(before).saturating_add(log.bytes());
+        }
     }
 
     fn end(&mut self, record: &Record<'_>) {
@@ -80,6 +144,7 @@ impl RowFacts {
 impl Visitor for RowFacts {
     fn record(&mut self, record: &Record<'_>) {
         let kind = record.kind();
+        self.page_changes(record);
         if kind.ends_xact() {
             self.end(record);
         }

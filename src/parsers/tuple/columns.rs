@@ -227,7 +227,12 @@ impl<'a> Rest<'a> {
 /// [`MAX_UNPACKED`].
 #[must_use]
 pub fn unpack(method: Method, raw_bytes: u32, bytes: &[u8]) -> Option<Vec<u8>> {
-    let length = usize::try_from(raw_bytes).ok().filter(|length| *length <= MAX_UNPACKED)?;
+    unpack_within(MAX_UNPACKED, method, raw_bytes, bytes)
+}
+
+/// Like [`unpack`], with another limit.
+pub(crate) fn unpack_within(limit: usize, method: Method, raw_bytes: u32, bytes: &[u8]) -> Option<Vec<u8>> {
+    let length = usize::try_from(raw_bytes).ok().filter(|length| *length <= limit)?;
     let mut unpacked = vec![0; length];
     match method {
         Method::Pglz => crate::parsers::pglz::decompress(bytes, &mut unpacked, length).ok()?,

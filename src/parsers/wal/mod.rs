@@ -5,6 +5,7 @@
 pub mod block;
 pub mod checkpoint;
 pub mod end;
+pub(crate) mod heap_redo;
 pub mod heap_row;
 pub mod lifecycle;
 pub mod names;

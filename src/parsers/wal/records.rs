@@ -312,6 +312,16 @@ impl RecordKind {
         matches!(self, Self::XlogFpiForHint | Self::XlogFpi)
     }
 
+    /// True for records that write rows of tables and sequences, and for images.
+    pub(crate) const fn writes_rows(self) -> bool {
+        use RecordKind as Kind;
+        let inserts = matches!(self, Kind::HeapInsert | Kind::Heap2MultiInsert | Kind::SeqLog | Kind::HeapHeapConfirm);
+        let changes = matches!(self, Kind::HeapUpdate | Kind::HeapHotUpdate | Kind::HeapInplace | Kind::HeapDelete);
+        let locks = matches!(self, Kind::HeapLock | Kind::Heap2LockUpdated);
+        let vacuums = matches!(self, Kind::Heap2Prune | Kind::Heap2FreezePage | Kind::Heap2Vacuum | Kind::Heap2Visible);
+        inserts || changes || locks || vacuums || self.is_images() || self.is_prune_and_freeze()
+    }
+
     /// True for the end of a transaction, whether it was prepared or not.
     pub(crate) const fn ends_xact(self) -> bool {
         self.commits() || matches!(self, Self::XactAbort | Self::XactAbortPrepared)
