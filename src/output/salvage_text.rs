@@ -11,7 +11,7 @@ use super::table::{plain_table, right_align, write_table};
 use crate::analysis::verdict::answer::Answer;
 use crate::salvage::{NotSalvaged, SalvageReport, TableReport, Why};
 
-/// What the columns of `tables.csv` are called.
+/// Names of the columns of `tables.csv`.
 const TABLE_COLUMNS: [&str; 17] = [
     "database",
     "schema",
@@ -146,10 +146,10 @@ fn all_whys(report: &SalvageReport) -> BTreeMap<Why, u64> {
     whys
 }
 
-/// What cannot be seen without checksums.
+/// Limits without checksums.
 const NO_CHECKSUMS: &str = "The cluster has no data checksums: a changed byte inside a value cannot be seen.";
 
-/// What cannot be seen without WAL.
+/// Limits without WAL.
 const NO_WAL: &str =
     "WAL since the last checkpoint is missing or incomplete: tables are as they were last written to disk.";
 

@@ -88,7 +88,7 @@ pub enum NotSalvaged {
     FileMissing,
 }
 
-/// What was salvaged of a table.
+/// The salvaged rows of a table.
 #[derive(Clone, Debug)]
 pub struct TableReport {
     /// Name of the database, or its OID.

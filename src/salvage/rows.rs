@@ -70,7 +70,7 @@ pub(crate) fn has_right_checksum(source: &Source, block: u32, page: &[u8]) -> bo
     PageHeader::decode(0, page).is_ok_and(|header| header.is_new() || header.checksum == page_checksum(page, block))
 }
 
-/// What a row is.
+/// The class of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     /// It belongs to the table.
@@ -91,7 +91,7 @@ pub(crate) struct Row<'a> {
     pub lost: &'a [(usize, u32, u32)],
 }
 
-/// What rows are read of.
+/// A table whose rows are read.
 pub(crate) struct Table<'a> {
     /// Database and file number, as WAL names them.
     pub rel: (Oid, u32),

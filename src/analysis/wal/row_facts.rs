@@ -32,7 +32,7 @@ pub(crate) struct RowFacts {
     pub multis: BTreeMap<u32, Vec<(u32, u8)>>,
     /// Pages (database, file number, block) whose rows are deleted or replaced, with the end of the last such record.
     pub changed: BTreeMap<(Oid, u32, u32), Lsn>,
-    /// What brings pages forward.
+    /// Changes of pages.
     pub pages: PageLogs,
     kept_bytes: usize,
     /// Main forks that lost their ends, and the blocks that they keep.

@@ -25,7 +25,7 @@ const DELETE_MOVES: u8 = 1 << 4;
 /// `t_ctid` of a row that went to another partition.
 const MOVED_PARTITIONS: (BlockNumber, u16) = (BlockNumber::MAX, 0xFFFD);
 
-/// What the special space of the page of a sequence holds (`SEQ_MAGIC`), at its length of 8 bytes.
+/// Special space of the page of a sequence (`SEQ_MAGIC`), 8 bytes long.
 const SEQUENCE_MAGIC: u64 = 0x1717;
 
 /// Bytes of `xl_seq_rec` before the tuple.
@@ -37,7 +37,7 @@ const MULTI_HEAD: usize = 7;
 /// Most items of a page of 32 kB.
 const MAX_ITEM: u16 = 8191;
 
-/// What one record does to one page.
+/// The change of one page by one record.
 #[derive(Clone, Debug)]
 pub(crate) struct PageChange {
     pub end_lsn: Lsn,
@@ -321,7 +321,7 @@ fn tuple_at(page: &[u8], item: u16) -> Option<&[u8]> {
     page.get(tuple_range(page, item)?)
 }
 
-/// What a deletion, an update or a lock writes into a tuple.
+/// Fields of a tuple that a deletion, an update or a lock writes.
 struct Marks {
     xmax: u32,
     /// `infobits_set` of the record.
