@@ -7,32 +7,7 @@
 //! report. Nothing is written but by [`repair`](mod@inspect::repair), which locks the data directory, judges it, and keeps
 //! the old bytes in a journal first.
 //!
-//! # Slots of a double write buffer
-//!
-//! ```
-//! use pgforensics::{DataDir, DwbSource};
-//!
-//! # let unpacked = tempfile::tempdir()?;
-//! # let mut archive = zstd::Decoder::new(std::fs::File::open("fixtures/dwb/checkpoint.tar.zst")?)?;
-//! # archive.window_log_max(27)?;
-//! # tar::Archive::new(archive).unpack(unpacked.path())?;
-//! # let path = unpacked.path().join("checkpoint");
-//! let source = DwbSource::of_data_dir(DataDir::open(&path)?);
-//! let mut used = 0;
-//! for file in &source.set.files {
-//!     let mut slots = file.slots();
-//!     while let Some(slot) = slots.next_slot() {
-//!         let slot = slot?;
-//!         used += u64::from(slot.header_bytes.iter().any(|byte| *byte != 0));
-//!     }
-//! }
-//! let (report, findings) = source.examine();
-//! assert_eq!(used, report.files.iter().map(|file| file.counts.used()).sum::<u64>());
-//! # assert!(used > 0 && !findings.is_empty());
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
-//!
-//! # Check of a cluster
+//! # Damaged pages
 //!
 //! Every page is read, compared with the images of the double write buffer and of WAL, and judged. `()` watches nothing;
 //! a [`Watch`](inspect::check::Watch) of your own receives the progress of the check, and can interrupt it.
@@ -73,6 +48,27 @@
 //! assert_eq!((total.records, total.fpi_bytes, total.combined_bytes()), (10_607, 1_657_400, 2_878_912));
 //! assert!(stats.wal.coverage.skipped.is_empty());
 //! # Ok::<(), pgforensics::inspect::error::InspectError>(())
+//! ```
+//!
+//! # A repair
+//!
+//! A plan is shown first; [`repair`](fn@repair) writes it, with a journal that takes it back.
+//!
+//! ```
+//! use pgforensics::inspect::repair::{RepairRequest, propose};
+//!
+//! # let unpacked = tempfile::tempdir()?;
+//! # let mut archive = zstd::Decoder::new(std::fs::File::open("fixtures/dwb/checkpoint.tar.zst")?)?;
+//! # archive.window_log_max(27)?;
+//! # tar::Archive::new(archive).unpack(unpacked.path())?;
+//! # let path = unpacked.path().join("checkpoint");
+//! let request = RepairRequest { data_dir: path, journal: Some(unpacked.path().join("undo")), ..Default::default() };
+//! let proposal = propose(&request, &())?;
+//! println!("{} pages to restore, {} blockers", proposal.plan.steps.len(), proposal.blockers.len());
+//! let repair = pgforensics::repair(&request, &())?;
+//! # let written = repair.written.map_or(0, |written| written.applied.written.len());
+//! # assert_eq!(written, proposal.plan.steps.len());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # As a dependency

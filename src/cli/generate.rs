@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::{Args, Command};
 use clap_complete::Shell;
 
-use super::exit::{Outcome, Stop};
+use super::exit::{EXIT_STATUS, Outcome, Stop};
 
 /// Which shell completions are for.
 #[derive(Debug, Args)]
@@ -13,6 +13,14 @@ pub(crate) struct CompletionArgs {
     /// Shell
     #[arg(value_enum)]
     shell: Shell,
+}
+
+/// Help after the options of a program: the exit status, and the commands about the program itself.
+pub(crate) fn with_more_commands() -> String {
+    format!(
+        "{EXIT_STATUS}\n\nAbout the program:\n  man [COMMAND]      print a manual page: man check | man -l -\n  completions SHELL  print \
+         completions for bash, zsh, fish, elvish or powershell"
+    )
 }
 
 /// Writes completions for a shell.

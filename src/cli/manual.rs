@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
-use clap::{Args, Command};
+use clap::{Arg, Args, Command};
 use clap_mangen::Man;
-use clap_mangen::roff::{Roff, bold, roman};
+use clap_mangen::roff::{Roff, bold, italic, roman};
 
 use super::exit::{Outcome, Stop};
 use super::usage::UsageError;
@@ -54,18 +54,23 @@ fn page(program: &Command, command: &Command) -> Result<String, Stop> {
     let is_program = command.get_name() == program.get_name();
     let command = command.subcommand_help_heading("COMMANDS").subcommand_value_name("COMMAND");
     let after = command.get_after_long_help().or_else(|| command.get_after_help()).map(ToString::to_string);
+    let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+    let synopsis = synopsis(&command);
     // The commit is left out: it would make each page another one with each commit.
     let man = Man::new(command).date(DATE).source(concat!("pgforensics ", env!("CARGO_PKG_VERSION"))).manual(MANUAL);
     let mut sections = Vec::new();
     man.render_title(&mut sections)?;
     man.render_name_section(&mut sections)?;
-    man.render_synopsis_section(&mut sections)?;
+    sections.extend(synopsis.to_roff().into_bytes());
     man.render_description_section(&mut sections)?;
     man.render_options_section(&mut sections)?;
     if has_commands {
         man.render_subcommands_section(&mut sections)?;
     }
-    let mut page = tidied(&String::from_utf8_lossy(&sections));
+    let sections = String::from_utf8_lossy(&sections);
+    // The name section has the first sentence already.
+    let repeated = format!(".SH DESCRIPTION\n{about}\n.PP\n");
+    let mut page = tidied(&sections.replacen(&repeated, ".SH DESCRIPTION\n", 1));
     let mut rest = Roff::new();
     write_after(&after.unwrap_or_default(), &mut rest);
     let of_program = is_program.then_some(program.get_name());
@@ -75,6 +80,38 @@ fn page(program: &Command, command: &Command) -> Result<String, Stop> {
     rest.text([roman(cited.join(", "))]);
     page.push_str(&rest.to_roff());
     Ok(page)
+}
+
+/// The synopsis, with the values that options take.
+fn synopsis(command: &Command) -> Roff {
+    let mut parts = vec![bold(command.get_bin_name().unwrap_or_else(|| command.get_name()))];
+    let is_shown =
+        |argument: &&Arg| !argument.is_hide_set() && !["help", "version"].contains(&argument.get_id().as_str());
+    let (positional, options): (Vec<&Arg>, Vec<&Arg>) =
+        command.get_arguments().filter(is_shown).partition(|argument| argument.is_positional());
+    for argument in options.into_iter().chain(positional) {
+        let value = argument.get_value_names().map(|names| names.join(" ")).unwrap_or_default();
+        let (open, close) = if argument.is_required_set() { ("", "") } else { ("[", "]") };
+        let takes_value = argument.get_action().takes_values();
+        parts.push(roman(format!(" {open}")));
+        match (argument.get_long(), argument.get_short()) {
+            (Some(long), _) => parts.push(bold(format!("--{long}"))),
+            (None, Some(short)) => parts.push(bold(format!("-{short}"))),
+            (None, None) => {}
+        }
+        if takes_value {
+            let gap = if argument.is_positional() { "" } else { " " };
+            parts.extend([roman(gap), italic(value)]);
+        }
+        parts.push(roman(close));
+    }
+    if command.has_subcommands() {
+        parts.extend([roman(" "), italic("COMMAND")]);
+    }
+    let mut section = Roff::new();
+    section.control("SH", ["SYNOPSIS"]);
+    section.text(parts);
+    section
 }
 
 /// Text after the options: paragraphs, and parts under a heading, each a list of terms or of commands to copy.

@@ -19,7 +19,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use clap::Parser;
+use clap::error::{ContextKind, ContextValue};
+use clap::{CommandFactory, Parser};
 
 use crate::output::escape::message;
 use exit::{Outcome, Stop, arguments};
@@ -54,7 +55,17 @@ pub fn command_line<C: Parser>(program: &str) -> Result<C, ExitCode> {
     }
     let text = error.render().to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let text = &format!("{text}{}", other_program(&error));
     // Nobody is left to tell when standard error is closed too; the exit status still says it.
     drop(write!(stderr(), "{program}: {}", message(text, arguments())));
     Err(Outcome::Incomplete.into())
+}
+
+/// A hint at the program whose command was used with this one; empty for other errors.
+fn other_program(error: &clap::Error) -> String {
+    let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else { return String::new() };
+    let programs = [dwbinspect::Cli::command(), walfpi::Cli::command()];
+    let has = |program: &&clap::Command| program.get_subcommands().any(|command| command.get_name() == name.as_str());
+    let found = programs.iter().find(has);
+    found.map_or_else(String::new, |program| format!("\n{name} is a command of {}.\n", program.get_name()))
 }

@@ -20,9 +20,9 @@ pub enum UsageError {
     /// Two keys that are the same.
     #[error("--by has the same key twice: pass it once, or with another key")]
     SameKeys,
-    /// A key that has no other beside it.
+    /// A key that cannot be combined with another.
     #[error(
-        "--by since-redo stands alone, and --by time but for time,relation (or rmgr, record, fork, database, tablespace)"
+        "--by since-redo takes no second key, and --by time only relation, rmgr, record, fork, database or tablespace"
     )]
     LoneKey,
     /// Rows that are always the same.

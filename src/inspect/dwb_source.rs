@@ -239,10 +239,11 @@ impl DwbSource {
         values.into_iter().any(|value| is_true(value) || value == "double_writes")
     }
 
-    /// A note for a data directory without DWB files: nothing is wrong, but nothing was shown either.
+    /// A note for a directory without DWB files. A server without the patch keeps none, so it needs no note.
     fn note_if_empty(&self) -> Option<Finding> {
         let empty = self.set.files.is_empty() && self.set.skipped.is_empty();
-        empty.then(|| NO_DWB.note("this data directory has no double write buffer"))
+        (empty && (self.directory.is_none() || self.is_dwb_set()))
+            .then(|| NO_DWB.note("this data directory has no double write buffer"))
     }
 }
 

@@ -19,7 +19,6 @@ use crate::cluster::accounts;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::names::{RelationName, RelationNames};
 use crate::cluster::wal::{WalSegmentFile, WalSet};
-use crate::inspect::dwb_source::NO_DWB;
 use crate::inspect::verify::rules::DAMAGED_PAGES;
 #[cfg(feature = "tables")]
 use crate::output::check_document::CheckText;
@@ -199,9 +198,7 @@ pub fn check_text<'a>(examined: &'a Examination, program: &'static str, data_dir
 
 /// End of the text of `check`, in which each damaged page has its own row.
 pub fn closing_of_text(examined: &Examination) -> Closing {
-    // Most servers have no double write buffer.
-    let is_other = |finding: &&Finding| !finding.is(&DAMAGED_PAGES) && !finding.is(&NO_DWB);
-    let others = examined.findings.iter().filter(is_other);
+    let others = examined.findings.iter().filter(|finding| !finding.is(&DAMAGED_PAGES));
     Closing::new(others.cloned().collect(), &examined.coverage).answering(examined.answer())
 }
 

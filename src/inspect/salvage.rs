@@ -18,7 +18,7 @@ use crate::rebuild::{Owner, SandboxOptions, find_server};
 use crate::salvage::{Salvage, SalvageOptions, SalvageReport, WalFacts};
 use crate::types::Lsn;
 
-/// What is to be salvaged, and where it goes.
+/// A salvage: its source and its output directory.
 #[derive(Clone, Debug, Default)]
 pub struct SalvageRequest {
     /// Data directory, what is left of one, or the directory of a database.

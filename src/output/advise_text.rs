@@ -94,7 +94,7 @@ pub(crate) fn write_bill(out: &mut dyn Write, layout: Layout, bill: &WalBill, ov
     writeln!(out)?;
     let mut rows: Vec<&BillRow> = bill.rows.iter().collect();
     rows.sort_by_key(|row| std::cmp::Reverse(row.bytes));
-    let mut table = plain_table(&["WAL", "share", "MB/s", "GB/day", "what it is"]);
+    let mut table = plain_table(&["WAL", "share", "MB/s", "GB/day", "content"]);
     let mut add = |bytes: u64, words: String| {
         let [per_second, a_day] = rates(overview, bytes as f64);
         let share = percent(bytes as f64 / overview.wal_bytes.max(1) as f64);
@@ -146,7 +146,8 @@ pub(crate) fn write_savings(
 ) -> io::Result<()> {
     writeln!(out)?;
     if !savings.rows.is_empty() {
-        let mut table = plain_table(&["avoidable by", "saves", "MB/s", "GB/day", "how sure", "why and at what price"]);
+        let mut table =
+            plain_table(&["avoidable by", "saves", "MB/s", "GB/day", "confidence", "why and at what price"]);
         for saving in &savings.rows {
             let [per_second, a_day] = rates(overview, saving.wal_bytes as f64);
             let saves = signed_size(saving.wal_bytes);
@@ -163,7 +164,7 @@ pub(crate) fn write_savings(
     }
     for left_out in &savings.left_out {
         let words = match left_out {
-            NotFigured::NoRedoPoint => "checkpoints farther apart: no redo point lies in this WAL",
+            NotFigured::NoRedoPoint => "checkpoints farther apart: this WAL contains no redo point",
             NotFigured::NotCompressed => "wal_compression: images were not compressed again",
         };
         writeln!(out, "  {}", layout.paint.faint(words))?;

@@ -24,15 +24,19 @@ use super::words::cluster::checksum_words;
 use crate::analysis::cluster_condition::ClusterCondition;
 use crate::analysis::page_scan::ScannedFiles;
 use crate::analysis::staleness::Confidence;
+use crate::analysis::verdict::doubt::Doubt;
 use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::verdict::next_step::NextStep;
 use crate::analysis::verdict::survey::PageReport;
 use crate::parsers::control::ControlFile;
 use crate::parsers::wal::version::Major;
-use crate::types::{BlockNumber, PageId};
+use crate::types::{BlockNumber, ForkNumber, PageId};
 
 /// Rows of the table of damaged pages that are shown unasked.
 const MAX_ROWS: usize = 20;
+
+/// Columns that blocks get at most.
+const BLOCK_COLUMNS: usize = 22;
 
 /// Columns that names of relations get at most.
 const NAME_COLUMNS: usize = 34;
@@ -73,7 +77,15 @@ impl CheckText<'_> {
         let JudgedCluster { report, context, dwb, .. } = self.cluster;
         let title = |page: PageId| page_title(&self.called(page), page);
         let start = StartWords::of(&report.replay, &report.outlook, &report.pages, &title);
-        let doubts: Vec<String> = report.replay.doubts.iter().map(ToString::to_string).collect();
+        // A base backup is recovered as its server expects; only images of damaged pages are less certain.
+        let is_expected = |doubt: &&Doubt| matches!(doubt, Doubt::BaseBackup) && report.pages.is_empty();
+        let doubts = report
+            .replay
+            .doubts
+            .iter()
+            .filter(|doubt| !is_expected(doubt))
+            .map(ToString::to_string)
+            .collect::<Vec<_>>();
         let rest = &mut |out: &mut dyn Write| {
             if !report.pages.is_empty() {
                 wrapped(out, layout, "  ", 2, &counts_words(&report.pages))?;
@@ -94,9 +106,6 @@ impl CheckText<'_> {
             if shown.all {
                 let file_name = |file: usize| dwb.files.get(file).map_or_else(String::new, |file| file.name.clone());
                 write_slots(out, layout, &report.slots, &|page| self.called(page), &file_name)?;
-            }
-            if !report.pages.is_empty() && !shown.explain {
-                writeln!(out, "\nProof of each page: --explain")?;
             }
             Ok(())
         };
@@ -123,9 +132,9 @@ impl CheckText<'_> {
         for report in pages {
             let (home, name) = self.home_and_name(report.page);
             let rows = groups.entry(home).or_default();
-            match rows.last_mut() {
-                Some(last) if last.name == name && last.is_followed_by(report) => last.last = report.page.block,
-                _ => rows.push(Row { name, first: report, last: report.page.block }),
+            let is_taken = rows.last_mut().is_some_and(|last| last.name == name && last.takes(report));
+            if !is_taken {
+                rows.push(Row { name, first: report, runs: vec![(report.page.block, report.page.block)] });
             }
         }
         let (mut left, mut hidden) = (if all { usize::MAX } else { MAX_ROWS }, 0);
@@ -195,6 +204,9 @@ impl CheckText<'_> {
         if let Some(words) = compared_words(&report.slots).filter(|_| explain) {
             fact("images", &words)?;
         }
+        if !report.pages.is_empty() && !explain {
+            fact("proof", "of each page: --explain")?;
+        }
         let notes = findings.iter().filter(|finding| finding.severity != "problem");
         let (shown, further) = first_of_each_kind(notes, MAX_NOTES);
         for note in shown {
@@ -216,7 +228,7 @@ impl CheckText<'_> {
 fn write_group(out: &mut dyn Write, layout: Layout, home: &str, rows: &[Row<'_>]) -> io::Result<()> {
     let cells = rows.iter().map(|row| {
         let first = row.first;
-        (row.name.as_str(), block_words(first.page.fork, first.page.block, row.last), damage_words(first), first)
+        (row.name.as_str(), row.blocks(), damage_words(first), first)
     });
     let cells: Vec<_> = cells.collect();
     let widest = |widths: &mut dyn Iterator<Item = usize>, least: usize| widths.fold(least, usize::max);
@@ -239,22 +251,44 @@ fn write_group(out: &mut dyn Write, layout: Layout, home: &str, rows: &[Row<'_>]
     Ok(())
 }
 
-/// Neighbouring damaged pages with equal cells.
+/// Damaged pages of one fork with equal cells, and their blocks as runs, as many as fit their column.
 struct Row<'a> {
     name: String,
     first: &'a PageReport,
-    last: BlockNumber,
+    runs: Vec<(BlockNumber, BlockNumber)>,
 }
 
 impl Row<'_> {
-    fn is_followed_by(&self, next: &PageReport) -> bool {
+    /// Adds the next damaged page, if it fits.
+    fn takes(&mut self, next: &PageReport) -> bool {
         let of =
             |report: &PageReport| (report.page.rel, report.page.fork, report.verdict.verdict, damage_words(report));
-        of(self.first) == of(next) && self.last.checked_add(1) == Some(next.page.block)
+        if of(self.first) != of(next) {
+            return false;
+        }
+        let block = next.page.block;
+        match self.runs.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(block) => *last = block,
+            _ => self.runs.push((block, block)),
+        }
+        let fits = self.blocks().len() <= BLOCK_COLUMNS || self.runs.len() == 1;
+        if !fits {
+            match self.runs.last_mut() {
+                Some((first, last)) if *first < *last => *last -= 1,
+                _ => drop(self.runs.pop()),
+            }
+        }
+        fits
+    }
+
+    fn blocks(&self) -> String {
+        let fork = |at: usize| if at == 0 { self.first.page.fork } else { ForkNumber::Main };
+        let runs = self.runs.iter().enumerate();
+        runs.map(|(at, (first, last))| block_words(fork(at), *first, *last)).collect::<Vec<_>>().join(", ")
     }
 
     fn pages(&self) -> u64 {
-        u64::from(self.last - self.first.page.block) + 1
+        self.runs.iter().map(|(first, last)| u64::from(last - first) + 1).sum()
     }
 }
 

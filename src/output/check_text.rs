@@ -1,4 +1,4 @@
-//! What a check says to people: the state, what a start would bring, what to do, then page by page.
+//! Text of a check: the state, the prediction of startup, the next steps, then each page.
 
 use std::io::{self, Write};
 
@@ -82,10 +82,10 @@ pub(crate) fn verdict_word(paint: Paint, verdict: Verdict) -> String {
     paint.tone(verdict.facts().tone, verdict.facts().label)
 }
 
-/// One thing that is said as evidence about a page.
+/// One piece of evidence about a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EvidencePart {
-    /// A label, empty where the one before goes on, and a value.
+    /// A label, empty where the one before continues, and a value.
     Fact(&'static str, String),
     /// The verdict, and where the chosen image comes from.
     Verdict(Verdict, Option<String>),
@@ -213,28 +213,27 @@ pub(crate) fn sector_signs(tear: &TearMap, sign: impl Fn(usize) -> char) -> Stri
 fn on_start_words(report: &PageReport) -> String {
     match &report.verdict.on_start {
         _ if report.is_overwritten => {
-            "before replay a server in mode double_writes writes its newest image over the page, older or not"
+            "before recovery, a server in mode double_writes overwrites the page with its newest image, even an older one"
                 .to_owned()
         }
         OnStart::Harmless => "harmless: nothing reads the page before it is overwritten, removed or reset".to_owned(),
         OnStart::Read { lsn } if report.server_takes.is_some() => {
-            format!("replay reads it at {lsn} and stops, unless the server has an image of its own")
+            format!("recovery reads it at {lsn} and stops, unless the double write buffer has an image")
         }
-        OnStart::Read { lsn } => format!("replay reads it at {lsn} and stops"),
-        OnStart::Unnoticed { lsn } => format!("replay changes it at {lsn} without noticing the damage"),
+        OnStart::Read { lsn } => format!("recovery reads it at {lsn} and stops"),
+        OnStart::Unnoticed { lsn } => format!("recovery changes it at {lsn} without noticing the damage"),
         OnStart::PassedOver { lsn } => format!(
-            "replay finds no page to change at {lsn} and skips this and all later changes of it, which are lost; \
-             a standby or the recovery of a backup stops there instead"
+            "recovery finds no page at {lsn} and skips this and all later changes: they are lost; a standby or the \
+             recovery of a backup stops there instead"
         ),
         OnStart::Dies { lsn, record, .. } => {
-            format!("at {lsn} ({record}) replay expects the page to be there, and the server crashes")
+            format!("at {lsn} ({record}) recovery expects the page to exist, and the server crashes")
         }
         OnStart::TakenForEmpty => {
-            "replay does not touch it; a server that reads it treats it as empty, but it stays damaged on disk \
-                                   until it is rewritten"
+            "recovery does not touch it; the server treats it as empty, but it stays damaged on disk until it is rewritten"
                 .to_owned()
         }
-        OnStart::Later => "replay does not touch it; it fails, or gives wrong rows, when it is read".to_owned(),
+        OnStart::Later => "recovery does not touch it; queries that read it fail or return wrong rows".to_owned(),
         OnStart::Unknown => "unknown".to_owned(),
     }
 }

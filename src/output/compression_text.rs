@@ -26,7 +26,7 @@ pub(crate) fn write_compression(out: &mut dyn Write, layout: Layout, what_if: &C
         ]);
     }
     write_fitted(out, layout, table, &Fit::default().numbers(1..header.len() - 1))?;
-    wrapped(out, layout, "  ", 2, "ratio: bytes of pages without their holes, divided by the bytes stored")?;
+    wrapped(out, layout, "  ", 2, "ratio: page bytes without holes / stored bytes")?;
     if what_if.rows.iter().all(|row| row.seconds_per_gb.is_none()) {
         return Ok(());
     }

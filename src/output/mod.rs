@@ -32,6 +32,7 @@ pub mod json;
 #[cfg(feature = "tables")]
 pub(crate) mod kept_text;
 pub(crate) mod kept_words;
+mod last_resorts;
 pub(crate) mod markup;
 pub mod next_step_text;
 pub(crate) mod page_change_text;
@@ -65,6 +66,7 @@ pub mod start_words;
 pub mod table;
 pub(crate) mod tar_text;
 pub mod text;
+pub(crate) mod wal_answer;
 pub(crate) mod wal_columns;
 #[cfg(feature = "tables")]
 pub mod wal_text;

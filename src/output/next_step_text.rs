@@ -6,14 +6,12 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use super::escape::printable;
+use super::last_resorts::{get_past, newer_release, reset_by_wal, reset_past_pages};
 use super::relation_steps::{MAX_RUNS, rebuild, salvage};
 use super::shell::quoted;
 use super::text::{Layout, wrapped};
-use super::words::doubt::named_version;
 use crate::analysis::verdict::missing_wal::MissingSegments;
-use crate::analysis::verdict::next_step::{ArchivedSegment, NextStep, UnknownVersion};
-use crate::analysis::wal::last_checkpoint::LastCheckpoint;
-use crate::parsers::control_layout::ControlLayout;
+use crate::analysis::verdict::next_step::{ArchivedSegment, NextStep};
 use crate::repair::blocker::Blocker;
 use crate::types::{ForkNumber, PageId};
 
@@ -21,6 +19,9 @@ use crate::types::{ForkNumber, PageId};
 const MAX_NAMED: usize = 16;
 
 const MAX_COPIED: usize = 32;
+
+/// Relations and commands of one step that text lists.
+const MAX_LISTED: usize = 6;
 
 /// Context of the words.
 #[derive(Clone, Copy, Debug)]
@@ -46,10 +47,10 @@ impl StepContext<'_> {
     /// Reason why a repair needs those flags or is refused for now; empty without blockers.
     pub(crate) fn repair_words(&self) -> String {
         let word = |blocker: &Blocker| match blocker.flag {
-            Some(flag) => format!(" Repair needs {flag}: {}; {}.", blocker.what, blocker.advice),
-            None => format!(" Repair is refused: {}; {}.", blocker.what, blocker.advice),
+            Some(flag) => format!("Repair needs {flag}: {}; {}.", blocker.what, blocker.advice),
+            None => format!("Repair is refused: {}; {}.", blocker.what, blocker.advice),
         };
-        self.blockers.iter().map(word).collect()
+        self.blockers.iter().map(word).collect::<Vec<_>>().join(" ")
     }
 
     /// No flag lets a repair write.
@@ -62,8 +63,10 @@ impl StepContext<'_> {
 /// One step: sentences, and commands that belong to them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Words {
-    /// Action and reason.
-    pub sentence: String,
+    /// The action, with its consequence for data.
+    pub what: String,
+    /// The reason, and conditions of the action; may be empty.
+    pub why: String,
     /// Its objects, one by one.
     pub items: Vec<String>,
     /// Lines to be copied, each whole.
@@ -71,11 +74,22 @@ pub struct Words {
 }
 
 impl Words {
-    pub(super) fn new(sentence: impl Into<String>) -> Self {
-        Self { sentence: sentence.into(), items: Vec::new(), commands: Vec::new() }
+    pub(super) fn new(what: impl Into<String>) -> Self {
+        Self { what: what.into(), ..Self::default() }
     }
 
-    fn with(mut self, command: impl Into<String>) -> Self {
+    pub(super) fn because(mut self, why: impl Into<String>) -> Self {
+        self.why = why.into();
+        self
+    }
+
+    /// Action and reason.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        format!("{} {}", self.what, self.why).trim_end().to_owned()
+    }
+
+    pub(super) fn with(mut self, command: impl Into<String>) -> Self {
         self.commands.push(command.into());
         self
     }
@@ -83,11 +97,6 @@ impl Words {
     /// Adds the command that shows the plan, if `is_shown`, and the one that applies it, unless it is refused.
     fn with_repair(mut self, arguments: &str, is_shown: bool, context: StepContext<'_>) -> Self {
         let begin = format!("pg_dwbinspect repair {arguments}{}", context.flags());
-        let why = context.repair_words();
-        if !why.is_empty() {
-            let sentence = self.sentence.trim_end_matches(':');
-            self.sentence = format!("{}.{why}", sentence.trim_end_matches('.'));
-        }
         if is_shown || context.is_refused() {
             self.commands.push(begin.clone());
         }
@@ -111,15 +120,25 @@ pub(crate) fn write_steps(
     context: StepContext<'_>,
 ) -> io::Result<()> {
     writeln!(out, "\n{}", layout.paint.heading("What to do"))?;
-    for (index, step) in steps.iter().enumerate() {
-        let words = words_of(step, context);
+    let all = all_words(steps, context);
+    let mut written = BTreeSet::new();
+    for (index, words) in all.iter().enumerate() {
         let lead = if steps.len() > 1 { format!("  {}. ", index + 1) } else { "  ".to_owned() };
-        wrapped(out, layout, &lead, lead.len(), &printable(&words.sentence))?;
-        for item in &words.items {
+        wrapped(out, layout, &lead, lead.len(), &printable(&words.sentence()))?;
+        // Commands of indexes and views name them, and the table below has their blocks.
+        let has_command_each = matches!(steps.get(index), Some(NextStep::Rebuild { .. }));
+        let items = if has_command_each { &[][..] } else { &words.items };
+        for item in items.iter().take(MAX_LISTED) {
             wrapped(out, layout, "     - ", 7, &printable(item))?;
         }
-        for command in &words.commands {
+        let is_new = |command: &&String| !command.contains(" salvage ") || written.insert((*command).clone());
+        let commands: Vec<&String> = words.commands.iter().filter(is_new).collect();
+        for command in commands.iter().take(MAX_LISTED) {
             writeln!(out, "       {}", printable(command))?;
+        }
+        let left = items.len().max(commands.len()).saturating_sub(MAX_LISTED);
+        if left > 0 {
+            writeln!(out, "       and {left} more (--format json lists them all)")?;
         }
     }
     Ok(())
@@ -127,20 +146,40 @@ pub(crate) fn write_steps(
 
 /// Steps as one sentence, for a line of the terminal UI.
 pub(crate) fn steps_sentence(steps: &[NextStep], context: StepContext<'_>) -> String {
-    let one = |step: &NextStep| {
-        let Words { sentence, items, commands } = words_of(step, context);
+    let one = |words: Words| {
+        let sentence = words.sentence();
+        let Words { items, commands, .. } = words;
         let sentence = sentence.trim_end_matches(['.', ':']);
         let rest: Vec<String> = items.into_iter().take(MAX_RUNS).chain(commands.into_iter().take(1)).collect();
         if rest.is_empty() { sentence.to_owned() } else { format!("{sentence}: {}", rest.join(", ")) }
     };
-    steps.iter().map(one).collect::<Vec<_>>().join("; ")
+    all_words(steps, context).into_iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
-/// Steps for programs: a stable word beside what people read.
+/// Steps for programs: facts with stable codes, and their words.
 pub(crate) fn steps_value(steps: &[NextStep], context: StepContext<'_>) -> Value {
+    let one = |(step, words): (&NextStep, Words)| {
+        let sentence = words.sentence();
+        let Words { what, why, items, commands } = words;
+        let mut value = json!({"step": step.code(), "risk": <&str>::from(step.risk()), "what": what, "why": why,
+            "sentence": sentence, "relations": items, "commands": commands});
+        if let Some(pages) = step.pages() {
+            value["pages"] = json!(pages);
+        }
+        value
+    };
+    steps.iter().zip(all_words(steps, context)).map(one).collect()
+}
+
+/// All steps in words. Blockers of a repair are in the first step with one.
+pub(crate) fn all_words(steps: &[NextStep], context: StepContext<'_>) -> Vec<Words> {
+    let mut blockers = context.repair_words();
     let one = |step: &NextStep| {
-        let Words { sentence, items, commands } = words_of(step, context);
-        json!({"step": step.code(), "sentence": sentence, "relations": items, "commands": commands})
+        let mut words = words_of(step, context);
+        if words.commands.iter().any(|command| command.starts_with("pg_dwbinspect repair ")) {
+            words.why = format!("{} {}", std::mem::take(&mut blockers), words.why).trim().to_owned();
+        }
+        words
     };
     steps.iter().map(one).collect()
 }
@@ -188,11 +227,11 @@ fn bring_wal(missing: &MissingSegments, was_sought: bool) -> Words {
     } else {
         "To search an archive first:"
     };
-    let missing = missing_words(missing);
     Words::new(format!(
-        "Copy the WAL that startup needs into pg_wal, with all segments after it, readable by the owner of the directory.{missing} \
-         {search}"
+        "Copy the WAL that startup needs into pg_wal, with all segments after it.{}",
+        missing_words(missing)
     ))
+    .because(format!("The owner of the directory must be able to read it. {search}"))
 }
 
 /// Files that this user may not open. `owner`: that of the data directory, if it is another user.
@@ -200,15 +239,17 @@ fn run_as_owner(files: usize, owner: Option<&str>, dir: &str) -> Words {
     let noun = if files == 1 { "1 file" } else { &format!("{files} files") };
     match owner {
         Some(owner) => Words::new(format!(
-            "Run the check again as the owner of the data directory: this user cannot read {noun} (see \"Not \
-             checked\"), and any answer may change. Repair nothing before that. If the owner cannot read them either, \
-             fix their permissions; the server needs them too:"
+            "Run the check again as {owner}, the owner of the data directory. Repair nothing before that."
+        ))
+        .because(format!(
+            "This user cannot read {noun} (see \"Not checked\"), so any answer may change. If the owner cannot read them \
+             either, fix their permissions; the server needs them too:"
         ))
         .with(format!("sudo -u {} pg_dwbinspect check {dir}", quoted(owner))),
         None => Words::new(format!(
-            "Fix the permissions of {noun} (see \"Not checked\"), then check again. You own the data directory and \
-             cannot read them, so the server cannot either. Repair nothing before that:"
+            "Fix the permissions of {noun} (see \"Not checked\"), then check again. Repair nothing before that."
         ))
+        .because("You own the data directory and cannot read them, so the server cannot either:")
         .with(format!("pg_dwbinspect check {dir}")),
     }
 }
@@ -223,35 +264,36 @@ fn bring_archived(
     let (named, files, how) = found_elsewhere(archived);
     let missing = missing_words(missing);
     let words = Words::new(format!(
-        "WAL that startup needs was found elsewhere; pg_wal lacks it or has it damaged: {named}. Copy it into pg_wal \
-         (create that directory if it is missing){how}, readable by the owner of the directory, and check again.{missing} \
-         WAL written after it may never have been archived. If so, changes are lost and pages may be newer than all WAL; \
-         the check lists such pages.",
-    ));
+        "Copy {named} into pg_wal (create that directory if it is missing){how}, and check again.{missing}"
+    ))
+    .because(
+        "Startup needs this WAL, which was found elsewhere; pg_wal lacks it or has it damaged. The owner of the directory \
+         must be able to read it. WAL written after it may never have been archived. If so, changes are lost, and the \
+         check lists pages that are newer than all WAL.",
+    );
     with_copies(words, files, dir, context)
 }
 
 /// WAL that was written after the end of `pg_wal`.
 fn bring_rest(archived: &[ArchivedSegment], missing: &MissingSegments, dir: &str, context: StepContext<'_>) -> Words {
-    let mut sentence = "Do not start the server yet. WAL in pg_wal ends too early, or may do so (see the doubts). \
-        Recovery would end there, discard everything committed later, and write new WAL over it."
-        .to_owned();
+    let why = "WAL in pg_wal ends too early, or may do so (see the doubts). Recovery would end there, discard everything \
+        committed later, and write new WAL over it.";
     if archived.is_empty() {
-        sentence.push_str(&missing_words(missing));
-        sentence.push_str(
-            " Find the missing WAL in the archive, on standbys (their pg_wal) or in other copies of the directory:",
-        );
-        return Words::new(sentence).with(format!("pg_dwbinspect check --wal ARCHIVE {dir}"));
+        return Words::new(format!(
+            "Do not start the server yet. Find the missing WAL in the archive, on standbys (their pg_wal) or in other \
+             copies.{}",
+            missing_words(missing)
+        ))
+        .because(why)
+        .with(format!("pg_dwbinspect check --wal ARCHIVE {dir}"));
     }
     let (named, files, how) = found_elsewhere(archived);
-    sentence.push_str(&format!(
-        " WAL that pg_wal lacks or has damaged was found elsewhere: {named}. Copy it into pg_wal{how}, readable by \
-         the owner of the directory, and check again.",
-    ));
+    let mut what = format!("Do not start the server yet. Copy {named} into pg_wal{how}, and check again.");
     if !missing.is_empty() {
-        sentence.push_str(&format!(" Still missing: {missing}."));
+        what.push_str(&format!(" Still missing: {missing}."));
     }
-    with_copies(Words::new(sentence), files, dir, context)
+    let why = format!("{why} This WAL was found elsewhere. The owner of the directory must be able to read it.");
+    with_copies(Words::new(what).because(why), files, dir, context)
 }
 
 /// A step in words.
@@ -260,43 +302,52 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
     let dir = quoted(context.data_dir) + context.evidence;
     match step {
         NextStep::StopServer => Words::new(
-            "Stop the server, or check a copy or snapshot. While the server runs, every answer may be outdated.",
-        ),
+            "Stop the server, or check a copy or snapshot.",
+        )
+        .because("While the server runs, every answer may be outdated."),
         NextStep::LookAtProcess { pid } => Words::new(format!(
             "Check what process {pid} is. If no server uses this data directory, remove the stale postmaster.pid:"
         ))
         .with(format!("ps -fp {pid}"))
         .with(format!("rm {}", quoted(&format!("{}/postmaster.pid", context.data_dir)))),
         NextStep::BringFiles => Words::new(
-            "Restore the files and directories that the problems list, as they were at this time, then check again. \
-             Do not start the server before that. Do not use an older map, relation file or pg_xact: it does not fit, \
-             and an older pg_xact makes committed rows disappear. If no such copy exists, recover the data from a \
-             backup and its WAL.",
+            "Restore the files and directories under Problems, as they were at this time, then check again. Do not start \
+             the server before that.",
+        )
+        .because(
+            "Do not use an older map, relation file or pg_xact: it does not fit, and an older pg_xact makes committed rows \
+             disappear. If no such copy exists, recover the data from a backup and its WAL.",
         )
         .with(format!("pg_dwbinspect check {dir}")),
         NextStep::LookAtProblems => {
             Words::new("No page needs repair. Resolve the listed problems before you start the server.")
         }
         NextStep::KeepStopped => Words::new(
-            "Do not start the server. The listed problems say why, and no command here repairs them. Restore the \
-             files that belong together, or restore a base backup with its WAL.",
-        ),
+            "Do not start the server. Restore the files that belong together, or a base backup with its WAL.",
+        )
+        .because("No command here repairs the listed problems."),
         NextStep::BringControl { is_outdated: true } => Words::new(
-            "Do not start the server and do not run pg_resetwal. pg_control is older than the WAL in pg_wal (see the \
-             doubts); starting now discards what was committed in that WAL. Restore the pg_control that belongs to \
-             these files.",
+            "Do not start the server and do not run pg_resetwal. Restore the pg_control that belongs to these files.",
+        )
+        .because(
+            "pg_control is older than the WAL in pg_wal (see the doubts). Starting now discards everything committed in \
+             that WAL.",
         ),
         NextStep::BringControl { is_outdated: false } => Words::new(
-            "Do not run pg_resetwal: it discards every change that is only in WAL. global/pg_control or backup_label \
-             is unusable, so the redo point is unknown and no image can be proven. Restore the file from a copy taken \
-             together with these files. An older pg_control is safe only if pg_wal has all WAL since its redo point; \
-             otherwise restore the whole backup with its WAL.",
+            "Do not run pg_resetwal: it discards every change that is only in WAL. Restore global/pg_control or \
+             backup_label from a copy taken together with these files.",
+        )
+        .because(
+            "The file is unusable, so the redo point is unknown and no image can be proven. An older pg_control is safe \
+             only if pg_wal has all WAL since its redo point; otherwise restore the whole backup with its WAL.",
         ),
         NextStep::ResetByWal { last } => reset_by_wal(last),
         NextStep::UseNewerRelease { unknown } => Words::new(newer_release(*unknown)),
         NextStep::UseSameByteOrder => Words::new(
-            "Check this cluster on a machine with the other byte order: pg_control was written there. No server of this machine \
-             starts with it, and this program cannot read it.",
+            "Check this cluster on a machine with the other byte order.",
+        )
+        .because(
+            "pg_control was written there. No server of this machine starts with it, and this program cannot read it.",
         ),
         NextStep::BringWal { archived, was_sought, missing } if archived.is_empty() => {
             bring_wal(missing, *was_sought).with(format!("pg_dwbinspect check --wal ARCHIVE {dir}"))
@@ -309,75 +360,85 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
              incremental backup, run pg_combinebackup first.",
         ),
         NextStep::MakeStandIns { pages } => Words::new(format!(
-            "Do not start the server yet. Create {} that recovery expects. The commands are under \"Pages that \
-             replay needs\".",
+            "Do not start the server yet. Create {} that recovery expects.",
             if *pages == 1 { "the missing page".to_owned() } else { format!("the {pages} missing pages") }
-        )),
+        ))
+        .because("The commands are under \"Pages that replay needs\"."),
         NextStep::Repair { pages } => Words::new(format!(
-            "Do not start the server yet. Restore {} first; no data is lost. Show the plan, then apply it:",
+            "Do not start the server yet. Restore {} first; no data is lost.",
             count(*pages)
         ))
+        .because("Show the plan, then apply it (a journal is kept for undo):")
         .with_repair(&dir, true, context),
         NextStep::RebuildPages { pages } => Words::new(format!(
-            "Do not start the server yet. Rebuild {} from older copies and WAL; no data is lost. This needs the \
-                 server binary of this PostgreSQL version, which runs in a temporary sandbox. Show the plan, then \
-                 apply it:",
+            "Do not start the server yet. Rebuild {} from older copies and WAL; no data is lost.",
             count(*pages)
         ))
+        .because(
+            "This runs the server binary of this PostgreSQL version in a temporary sandbox. Show the plan, then apply it \
+             (a journal is kept for undo):",
+        )
         .with_repair(&format!("{dir} --rebuild"), true, context),
         NextStep::RebuildAgain { pages } => Words::new(format!(
-            "Do not start the server yet. {} can probably be rebuilt from older copies and WAL without data loss, but \
-             the sandbox could not run (see the problems). Install the PostgreSQL server of this version, or pass \
-             --pg-bin DIR or --sandbox DIR, then check again:",
+            "Do not start the server yet. Install the PostgreSQL server of this version, or pass --pg-bin DIR or \
+             --sandbox DIR, then check again: {} can probably be rebuilt without data loss.",
             count(*pages)
         ))
+        .because("The sandbox could not run (see the problems).")
         .with(format!("pg_dwbinspect check {dir}")),
         NextStep::LookForSegments { pages, segments } => {
             Words::new(format!("Find the missing WAL; with it {} can be rebuilt. Missing: {segments}", count(*pages)))
                 .with(format!("pg_dwbinspect check --wal ARCHIVE {dir}"))
         }
         NextStep::Decide { pages } => Words::new(format!(
-            "Decide about {}: an image exists, but the proof has a gap. The first command shows the gaps, page by \
-             page; the others restore the images (--allow-unproven). Work on a copy with archiving off:",
+            "Decide about {}: an image exists, but the proof has a gap. Work on the copy.",
             count(pages.len())
         ))
+        .because("The first command shows the gaps, page by page. The others restore the images (--allow-unproven):")
         .with(format!("pg_dwbinspect check --explain {dir}"))
         .with_repair(&format!("{dir} --allow-unproven {}", names_of(pages)), true, context),
         NextStep::RebuildDoubtful { pages } => Words::new(format!(
-            "Do not start the server yet. {} can be rebuilt from older copies and WAL, but a doubt remains (see the \
-             doubts). Work on a copy with archiving off, and compare the rows afterwards. Show the plan, then apply \
-             it:",
+            "Do not start the server yet. Rebuild {} from older copies and WAL; a doubt remains (see the doubts). Work on \
+             the copy, and compare the rows afterwards.",
             count(pages.len())
         ))
+        .because("Show the plan, then apply it:")
         .with_repair(&format!("{dir} --rebuild --allow-unproven {}", names_of(pages)), true, context),
         NextStep::ResetAfterShutdown => Words::new(
-            "If that WAL no longer exists: the cluster was shut down cleanly and no page is newer, so no change is \
-             lost. Standbys and archives need a new base backup afterwards. On a copy, as its owner:",
+            "If that WAL no longer exists, run pg_resetwal on the copy, as its owner; no change is lost.",
+        )
+        .because(
+            "The cluster was shut down cleanly, and no page is newer. Standbys and archives need a new base backup \
+             afterwards.",
         )
         .with("pg_resetwal -D COPY"),
         NextStep::LookIntoArchive { pages } => Words::new(format!(
-            "Find an older copy of the cluster (base backup, snapshot, stopped standby) and all WAL since then. With \
-             both, {} can be restored or rebuilt without data loss.",
+            "Find an older copy (base backup, snapshot, stopped standby) and all WAL since then. With both, {} can be \
+             restored or rebuilt without data loss.",
             count(*pages)
         ))
         .with(format!("pg_dwbinspect check --wal ARCHIVE --donor BACKUP {dir}")),
         NextStep::GetPast { relations } => get_past(relations),
         NextStep::CopyFirst => {
-            Words::new("Copy the data directory before you start the server: recovery may stop midway.")
+            Words::new(
+                "Copy the data directory first, with archive_mode = off in the copy: not every step can be undone.",
+            )
+            .because("cp -a copies only the links of external tablespaces and pg_wal: copy those, too.")
+            .with(format!("cp -a {} COPY", quoted(context.data_dir)))
         }
         NextStep::Rebuild { kind, relations } => rebuild(*kind, relations, context),
         NextStep::Salvage { kind, relations } => salvage(*kind, relations, context),
         NextStep::BlankMapsOfReplay { pages } => Words::new(format!(
-            "Do not start the server yet. Recovery stops at {} of visibility maps. Zero those that have no image; no \
-             row is lost (VACUUM fills the maps again):",
+            "Do not start the server yet. Zero {} of visibility maps; no row is lost (VACUUM fills the maps again).",
             count(*pages)
         ))
+        .because("Recovery stops at them, and they have no image:")
         .with_repair(&format!("{dir} --blank-maps"), false, context),
         NextStep::BlankMaps { pages } => Words::new(format!(
-            "Zero {} of free space or visibility maps so that base backups work; no data is lost. (Or start the \
-             server, VACUUM the tables, then CHECKPOINT.)",
+            "Zero {} of free space or visibility maps so that base backups work; no data is lost.",
             count(*pages)
         ))
+        .because("Or start the server, VACUUM the tables, then CHECKPOINT.")
         .with_repair(&format!("{dir} --blank-maps"), false, context),
         NextStep::RunAsOwner { files, owner } => run_as_owner(*files, owner.as_deref(), &dir),
         NextStep::CheckAll => {
@@ -388,71 +449,13 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
             Words::new("Nothing to repair. Start the server:").with(start_command(context.data_dir))
         }
         NextStep::Start { is_proven: false } => Words::new(
-            "No damage was found, but not everything could be checked (see the doubts). Without data checksums some \
-             torn pages are invisible. Copy the data directory, start the server, and compare important data with a \
-             backup or standby.",
+            "Start the server, and compare important data with a backup or standby.",
+        )
+        .because(
+            "No damage was found, but not everything could be checked (see the doubts). Without data checksums, some torn \
+             pages are invisible.",
         )
         .with(start_command(context.data_dir)),
-    }
-}
-
-/// How a cluster is emptied whose pages are newer than its WAL.
-fn reset_past_pages(next_file: &str) -> Words {
-    Words::new(
-        "If that WAL no longer exists, everything committed in it is lost, and pages of both times remain side by \
-         side. On a copy, with archiving off: start and stop the server, move the WAL position past every page, and \
-         dump. Compare important data, and load the dump into a new cluster:",
-    )
-    .with("pg_ctl start -w -D COPY -o '-c archive_mode=off'")
-    .with("pg_ctl stop -m fast -D COPY")
-    .with(format!("pg_resetwal -l {next_file} -D COPY"))
-    .with("pg_ctl start -w -D COPY -o '-c archive_mode=off'")
-    .with("pg_dumpall -f dump.sql")
-}
-
-/// Recreates `pg_control`, with the losses.
-fn reset_by_wal(last: &LastCheckpoint) -> Words {
-    let LastCheckpoint { record_lsn, is_clean, checkpoint, .. } = last;
-    let costs = if *is_clean {
-        "It is a shutdown checkpoint and nothing follows it: no change is lost with pg_control."
-    } else {
-        "The cluster was not shut down after it: WAL after the redo point is discarded, and pages of both times \
-         remain side by side. Dump the tables, compare important data, and load the dump into a new cluster."
-    };
-    Words::new(format!(
-        "If no copy of pg_control exists: the last checkpoint in pg_wal is at {record_lsn}, with redo point {}. \
-         {costs} Data checksums are off afterwards, and standbys and archives need a new base backup. On a copy with \
-         archiving off, as its owner:",
-        checkpoint.redo_lsn
-    ))
-    .with("touch COPY/global/pg_control")
-    .with(format!("pg_resetwal -D COPY {}", last.reset_arguments()))
-}
-
-/// A file with an unknown version.
-fn newer_release(unknown: UnknownVersion) -> String {
-    match unknown {
-        UnknownVersion::Control { version, .. } if ControlLayout::meaning(version).is_some() => format!(
-            "No release of this program reads version {}: leave the file as it is, and use the server that wrote it.",
-            named_version(version)
-        ),
-        UnknownVersion::Control { version, is_signed: true } => format!(
-            "Use a newer release of this program: it does not know version {version} of pg_control. The file is \
-             intact (its CRC is valid): leave it as it is, and do not run pg_resetwal."
-        ),
-        UnknownVersion::Control { version, is_signed: false } => format!(
-            "Use a newer release of this program: it does not know version {version} of pg_control, and cannot say \
-             whether the file is intact. It is probably only newer than this program: leave it as it is, and do not \
-             run pg_resetwal."
-        ),
-        UnknownVersion::Wal { magic } if magic.is_unreleased() => format!(
-            "No release of this program reads WAL that recovery needs ({magic}): leave it where it is, and use the \
-                server that wrote it."
-        ),
-        UnknownVersion::Wal { magic } => format!(
-            "Use a newer release of this program: WAL that recovery needs is in pg_wal, in a version that it does not \
-             know ({magic}). Leave that WAL where it is; a server of the version that wrote it may well replay it."
-        ),
     }
 }
 
@@ -464,20 +467,6 @@ fn names_of(pages: &[PageId]) -> String {
     let fork = |page: &PageId| if page.fork == ForkNumber::Main { String::new() } else { format!("_{}", page.fork) };
     let one = |page: &PageId| format!("{}{}:{}", page.rel, fork(page), page.block);
     pages.iter().map(one).collect::<Vec<_>>().join(",")
-}
-
-/// How a server is started although replay cannot read a page.
-fn get_past(relations: &[String]) -> Words {
-    Words::new(format!(
-        "Restore a base backup and its WAL if you can: no data is lost. Recovery stops at pages of {}, and no image \
-         can replace them. Otherwise copy the data directory and start the copy with archiving off. First try \
-         ignore_checksum_failure: pages that fail only their checksum are read as they are, and nothing is destroyed. \
-         The last resort is zero_damaged_pages: everything on pages that cannot be read is lost, including changes in \
-         WAL.",
-        relations.join(", ")
-    ))
-    .with("pg_ctl start -D COPY -o '-c archive_mode=off -c ignore_checksum_failure=on'")
-    .with("pg_ctl start -D COPY -o '-c archive_mode=off -c zero_damaged_pages=on'")
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::analysis::verdict::judge::Verdict;
 use crate::repair::blocker::Blocker;
 use crate::repair::plan::{Plan, PlanPage};
 
-/// A plan that was not carried out, and what forbids it.
+/// A plan that was not applied, and what blocks it.
 pub(crate) fn write_plan_text(
     out: &mut dyn Write,
     layout: Layout,

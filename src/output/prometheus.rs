@@ -26,7 +26,7 @@ pub(crate) struct Metrics<'a> {
     pub wal_bytes: u64,
     /// Those of them that no record has; `None` where some relations are counted alone.
     pub bill: Option<&'a WalBill>,
-    /// Bytes between good records that could not be read, where counting went on after damage.
+    /// Bytes between good records that could not be read, where counting continued after damage.
     pub damaged_bytes: Option<u64>,
     pub origin: WalOrigin,
     pub parts: Parts<'a>,

@@ -30,17 +30,22 @@ fn blocks(affected: &Affected) -> String {
 }
 
 pub(super) fn rebuild(kind: Rebuilt, relations: &[Affected], context: StepContext<'_>) -> Words {
-    let sentence = match kind {
+    let mut words = match kind {
         Rebuilt::SystemIndexes => {
-            "Rebuild these indexes of system catalogs in single-user mode (-P ignores system indexes). No data is lost:"
+            Words::new("Rebuild these indexes of system catalogs in single-user mode; no data is lost.")
+                .because("The option -P ignores system indexes:")
         }
-        Rebuilt::Indexes => {
-            "Rebuild these indexes after the server has started and all pages of their tables are readable. No data is lost. Until \
-             then, queries that use them fail or miss rows. REINDEX of a unique index fails if the table contains duplicates."
+        Rebuilt::Indexes => Words::new(
+            "Rebuild these indexes after the server has started and all pages of their tables are readable; no data is lost.",
+        )
+        .because(
+            "Until then, queries that use them fail or miss rows. REINDEX of a unique index fails if the table contains \
+             duplicates.",
+        ),
+        Rebuilt::MaterializedViews => {
+            Words::new("Refresh these materialized views after the server has started; no data is lost.")
         }
-        Rebuilt::MaterializedViews => "Refresh these materialized views after the server has started. No data is lost.",
     };
-    let mut words = Words::new(sentence);
     for one in relations {
         let what = match &one.subject.owner {
             Owner::Index { method, table } => {
@@ -103,32 +108,35 @@ fn rest_of(affected: &Affected) -> String {
 }
 
 pub(super) fn salvage(kind: Lost, relations: &[Affected], context: StepContext<'_>) -> Words {
-    let sentence = match kind {
-        Lost::Catalogs => {
-            "Restore the cluster from a backup: these are pages of system catalogs, and nothing can rebuild them. \
-             Without a backup, salvage copies out the rows of all tables. With --schema FILE (pg_dump --schema-only) it also \
-             copies rows of tables whose columns these pages described."
-        }
-        Lost::Tables => {
+    let mut words = match kind {
+        Lost::Catalogs => Words::new(
+            "Restore the cluster from a backup. Without one, salvage copies out the rows of all tables.",
+        )
+        .because(
+            "These are pages of system catalogs, and nothing can rebuild them. With --schema FILE (pg_dump --schema-only), \
+             salvage also copies rows of tables whose columns these pages described.",
+        ),
+        Lost::Tables => Words::new(
             "Recover these table rows (by ctid) from a backup or standby. Without one, salvage copies out every row that \
-             still exists, also from damaged pages, and starts no server on this cluster. The other commands read the \
-             undamaged pages of a running copy (PostgreSQL 14 and later). SET ignore_checksum_failure = on reads a page \
-             that fails only its checksum and destroys nothing."
-        }
-        Lost::Toast => {
-            "Recover these long (TOAST) values from a backup, or set them to NULL row by row. The rows exist; only reading such a \
-             value fails. Values with a chunk in these ctids are lost without a backup."
-        }
-        Lost::Sequences => {
-            "Recreate these sequences, or set them above every value already used, after the server has started; their last value \
-             is lost:"
-        }
-        Lost::Unknown => {
-            "Find out what these relations are: the readable catalogs do not say. REINDEX rebuilds an index. The rows \
-             of a table with these ctids are at risk."
-        }
+             still exists, also from damaged pages.",
+        )
+        .because(
+            "Salvage starts no server on this cluster. psql reads the undamaged pages of a running copy (14 and later); with \
+             ignore_checksum_failure = on, also pages that fail only their checksum.",
+        ),
+        Lost::Toast => Words::new(
+            "Recover these long (TOAST) values from a backup, or set them to NULL row by row.",
+        )
+        .because(
+            "The rows exist; only reading such a value fails. Values with a chunk in these ctids are lost without a backup.",
+        ),
+        Lost::Sequences => Words::new(
+            "Recreate these sequences, or set them above every value already used, after the server has started.",
+        )
+        .because("Their last value is lost:"),
+        Lost::Unknown => Words::new("Find out what these relations are: the readable catalogs do not say.")
+            .because("REINDEX rebuilds an index. The rows of a table with these ctids are at risk."),
     };
-    let mut words = Words::new(sentence);
     if matches!(kind, Lost::Catalogs | Lost::Tables) {
         words.commands.push(format!("pg_dwbinspect salvage {} -o RESCUE", quoted(context.data_dir)));
     }

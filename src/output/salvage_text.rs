@@ -50,7 +50,7 @@ impl std::fmt::Display for NotSalvaged {
                 f.pad(&format!("types of columns are lost: {}; pass --schema", names.join(", ")))
             }
             Self::TypeLost => f.pad("the type of a column is lost, and none of its length is known; pass --schema"),
-            Self::NoFile => f.pad("pg_class names no file"),
+            Self::NoFile => f.pad("pg_class has no file for it"),
             Self::FileMissing => f.pad("its file is missing"),
         }
     }
@@ -58,8 +58,8 @@ impl std::fmt::Display for NotSalvaged {
 
 const fn why_words(why: Why) -> &'static str {
     match why {
-        Why::NoPgXact => "pg_xact does not tell whether their insertion was committed",
-        Why::DeleterUnknown => "pg_xact does not tell whether their deletion was committed",
+        Why::NoPgXact => "pg_xact does not show whether their insertion was committed",
+        Why::DeleterUnknown => "pg_xact does not show whether their deletion was committed",
         Why::MultixactUnknown => "the multixact that may have deleted them is lost",
         Why::DeleterPrepared => "a prepared transaction deleted them",
         Why::InserterPrepared => "a prepared transaction inserted them",

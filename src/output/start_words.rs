@@ -12,9 +12,6 @@ use crate::analysis::verdict::replay::{Recovery, Replay};
 use crate::analysis::verdict::survey::PageReport;
 use crate::types::Lsn;
 
-/// Pages that a sentence names one by one.
-const MAX_PAGES_NAMED: usize = 3;
-
 /// The badge, and what it rests on: the sentence that matters most first. Sentences have no capital and no period.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartWords {
@@ -45,12 +42,14 @@ impl StartWords {
         // Which pages recovery reaches is unknown too.
         let damage = match outlook.start {
             Start::WalDenied => Vec::new(),
-            _ => damage_words(outlook, pages, label),
+            Start::MayStop { .. } => damage_words(&Outlook { unnoticed: Vec::new(), ..outlook.clone() }),
+            _ => damage_words(outlook),
         };
-        let mut sentences = vec![start];
-        // The damage is the news where the server starts.
-        let at = if badge == Badge::DamageRemains { 0 } else { 1 };
-        sentences.splice(at..at, damage);
+        // The damage is the news where the server starts; the evidence has how it starts.
+        let sentences = match badge {
+            Badge::DamageRemains if replay.recovery != Recovery::AfterReset && !damage.is_empty() => damage,
+            _ => std::iter::once(start).chain(damage).collect(),
+        };
         Self { badge, sentences }
     }
 
@@ -110,8 +109,8 @@ fn start_words(replay: &Replay, outlook: &Outlook, pages: &[PageReport], label: 
         }
         Start::CannotBegin => return format!("WAL from {} is missing", redo()),
         Start::Refused => {
-            "a file or directory that the server needs is missing, damaged or not accessible to it, or pg_control does not \
-             fit this server (see Problems)"
+            "the server needs a file, directory or pg_control that is missing, damaged, not accessible or unsuitable (see \
+             Problems)"
         }
         Start::NotUsable { obstacle: Obstacle::Checkpoints } => {
             "no checkpoint completes, because a directory is missing (see Problems)"
@@ -150,8 +149,7 @@ fn start_words(replay: &Replay, outlook: &Outlook, pages: &[PageReport], label: 
             );
         }
         Start::DependsOnDwb => {
-            "recovery needs images from the double write buffer, which startup overwrites while it runs; it stops at a page \
-             whose image is missing by then"
+            "recovery needs images from the double write buffer, which startup overwrites while it runs"
         }
         Start::WithoutReplay if replay.recovery == Recovery::AfterReset => {
             "pg_resetwal was run: no recovery follows, and changes that were only in WAL are lost"
@@ -162,7 +160,8 @@ fn start_words(replay: &Replay, outlook: &Outlook, pages: &[PageReport], label: 
         }
         Start::MayStop { page, lsn } => {
             return format!(
-                "recovery changes torn pages without noticing (first: {} at {lsn}) and stops if a record contradicts a page",
+                "recovery changes {} torn pages without noticing (first: {} at {lsn}) and stops if a record contradicts one",
+                outlook.unnoticed.len(),
                 page_at(*page)
             );
         }
@@ -186,7 +185,7 @@ fn completes_words(replay: &Replay, outlook: &Outlook, pages: &[PageReport]) -> 
     format!("{replays}{}", no_damage_words(outlook, pages))
 }
 
-/// That no page is damaged, and how sure that is.
+/// That no page is damaged, and its certainty.
 fn no_damage_words(outlook: &Outlook, pages: &[PageReport]) -> &'static str {
     match (pages.is_empty() && outlook.given.scope == Scope::All, outlook.given.checksums) {
         (true, true) => "; no damaged page found",
@@ -197,13 +196,7 @@ fn no_damage_words(outlook: &Outlook, pages: &[PageReport]) -> &'static str {
 }
 
 /// Fate of damaged and missing pages.
-fn damage_words(outlook: &Outlook, pages: &[PageReport], label: Label<'_>) -> Vec<String> {
-    let named = |indexes: &[usize]| {
-        let found = indexes.iter().filter_map(|index| pages.get(*index)).map(|report| label(report.page));
-        let names: Vec<String> = found.take(MAX_PAGES_NAMED).collect();
-        let more = if indexes.len() > MAX_PAGES_NAMED { ", …" } else { "" };
-        format!(" ({}{more})", names.join(", "))
-    };
+fn damage_words(outlook: &Outlook) -> Vec<String> {
     let some = |indexes: &[usize], what: &str| match indexes.len() {
         1 => format!("1 {what}"),
         many => format!("{many} {what}s"),
@@ -211,7 +204,7 @@ fn damage_words(outlook: &Outlook, pages: &[PageReport], label: Label<'_>) -> Ve
     let restores = if outlook.given.applies_first {
         "the server repairs {} before recovery"
     } else {
-        "the server repairs {} if the images in its double write buffer still exist then"
+        "the server repairs {} if their images still exist then, and stops at one whose image is missing"
     };
     let rows = [
         (
@@ -235,5 +228,5 @@ fn damage_words(outlook: &Outlook, pages: &[PageReport], label: Label<'_>) -> Ve
         ),
     ];
     let shown = rows.iter().filter(|(indexes, ..)| !indexes.is_empty());
-    shown.map(|(indexes, what, words)| words.replace("{}", &some(indexes, what)) + &named(indexes)).collect()
+    shown.map(|(indexes, what, words)| words.replace("{}", &some(indexes, what))).collect()
 }

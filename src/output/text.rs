@@ -3,7 +3,7 @@
 use crate::analysis::dwb_format::{RingFact, RingSummary};
 use crate::cluster::dwb_files::DwbSet;
 use crate::parsers::dwb::patch::short_name;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use super::colour::Paint;
@@ -14,7 +14,7 @@ use super::json::{BatchJson, FindingJson, SkippedJson, SlotJson};
 const WIDE: u16 = 120;
 
 /// Problems of one kind, and skipped things, that text lists one by one.
-const MAX_PROBLEMS: usize = 20;
+const MAX_PROBLEMS: usize = 10;
 
 /// Notes of one kind that text lists one by one.
 pub(crate) const MAX_NOTES: usize = 2;
@@ -239,11 +239,14 @@ fn write_listed<'a>(
         return Ok(());
     }
     writeln!(out, "\n{}", layout.paint.heading(heading))?;
-    shown.into_iter().try_for_each(|finding| write_finding(out, layout, finding))?;
+    let mut explained = BTreeSet::new();
+    for finding in shown {
+        write_finding(out, layout, finding, explained.insert((finding.kind.as_ref(), finding.why.as_ref())))?;
+    }
     further.iter().try_for_each(|(kind, count)| write_further(out, layout, kind, *count))
 }
 
-/// The findings to show, at most so many of a kind, and how many more there are of which kind.
+/// The findings to show, kind by kind, at most so many of each, and how many more there are of which kind.
 pub(crate) fn first_of_each_kind<'a>(
     findings: impl Iterator<Item = &'a FindingJson>,
     most: usize,
@@ -257,6 +260,11 @@ pub(crate) fn first_of_each_kind<'a>(
             shown.push(finding);
         }
     }
+    let mut first_seen = BTreeMap::<&str, usize>::new();
+    for (at, finding) in shown.iter().enumerate() {
+        first_seen.entry(finding.kind.as_ref()).or_insert(at);
+    }
+    shown.sort_by_key(|finding| first_seen.get(finding.kind.as_ref()).copied());
     let further = counts.into_iter().filter(|(_, count)| *count > most).map(|(kind, count)| (kind, count - most));
     (shown, further.collect())
 }
@@ -294,8 +302,13 @@ pub(crate) fn write_further(out: &mut dyn Write, layout: Layout, kind: &str, res
     wrapped(out, layout, "  ", 2, &further_words(kind, rest))
 }
 
-/// Writes one finding, its severity by the colour of its mark and by the heading that it stands below.
-pub(crate) fn write_finding(out: &mut dyn Write, layout: Layout, finding: &FindingJson) -> io::Result<()> {
+/// Writes one finding, with its severity as the colour of its mark, and its reason if `explains`.
+pub(crate) fn write_finding(
+    out: &mut dyn Write,
+    layout: Layout,
+    finding: &FindingJson,
+    explains: bool,
+) -> io::Result<()> {
     let paint = layout.paint;
     let mark = if finding.severity == "problem" { paint.bad("-") } else { paint.doubt("-") };
     wrapped(
@@ -305,7 +318,7 @@ pub(crate) fn write_finding(out: &mut dyn Write, layout: Layout, finding: &Findi
         4,
         &format!("{}{}", location_words(finding), printable(&finding.what)),
     )?;
-    wrapped(out, layout, "    ", 4, &finding.why)
+    if explains { wrapped(out, layout, "    ", 4, &finding.why) } else { Ok(()) }
 }
 
 /// Writes one thing that was not examined, among other lines.

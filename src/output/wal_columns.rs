@@ -117,7 +117,7 @@ const fn words<T>(heading: &'static str, screens: Screens, text: fn(&T) -> Strin
     IntervalCell { heading, screens, text, is_number: false }
 }
 
-/// Something about an interval besides its counts.
+/// A property of an interval that is not a count.
 pub(crate) struct IntervalColumn {
     pub field: &'static str,
     pub value: fn(&Interval) -> Value,
@@ -125,7 +125,7 @@ pub(crate) struct IntervalColumn {
     pub follows_counts: bool,
 }
 
-/// The columns of an interval besides its counts, in the order of CSV.
+/// The columns of an interval that are not counts, in the order of CSV.
 pub(crate) static INTERVAL_COLUMNS: &[IntervalColumn] = &[
     IntervalColumn {
         field: "redo_lsn",

@@ -88,9 +88,7 @@ pub fn write_intervals(
     if is_summed {
         let heading = if is_wide { String::new() } else { format!(" ({})", INTERVALS_IN_NARROW_ROW.heading) };
         writeln!(out)?;
-        let words = format!(
-            "rows hold several checkpoint intervals{heading}, their blocks added up; --all shows each by itself"
-        );
+        let words = format!("rows hold several checkpoint intervals{heading}, their blocks added up; --all shows each");
         wrapped(out, layout, "", 0, &words)?;
     }
     Ok(())

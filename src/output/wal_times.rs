@@ -81,11 +81,11 @@ pub(crate) fn write_buckets(
     let length = duration(seconds(bucket_us));
     if is_summed {
         writeln!(out)?;
-        let words = format!("rows hold several periods of {length} (n); --all shows each by itself");
+        let words = format!("rows hold several periods of {length} (n); --all shows each");
         wrapped(out, layout, "", 0, &words)?;
     }
     if rows.left_out > 0 {
-        writeln!(out, "\n{} further periods of {length} without a record", rows.left_out)?;
+        writeln!(out, "\n{} more periods of {length} without a record", rows.left_out)?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use rustix::fs::FlockOperation;
 
 use super::manifest::DirectoryMark;
 use super::target::DataRoot;
-use crate::cluster::accounts::user_words;
+use crate::cluster::accounts::{sudo_name, user_words};
 use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::control_file::ControlRead;
 use crate::cluster::data_dir::DataDir;
@@ -149,7 +149,7 @@ fn guard_control(directory: &DataDir, overrides: Overrides, blockers: &mut Vec<B
         forbid("version", "PG_VERSION and pg_control have different versions", advice, None);
     }
     if is_shut_down(control) && !overrides.shut_down {
-        let advice = "so no crash tore its pages, and normally nothing needs repair";
+        let advice = "no crash tore its pages, and normally nothing needs repair";
         forbid("shut_down", "the cluster was shut down cleanly", advice, Some("--allow-shut-down"));
     }
     if control.is_in_archive_recovery() && !overrides.standby {
@@ -175,10 +175,12 @@ fn guard_owner(root: &Path, overrides: Overrides, blockers: &mut Vec<Blocker>) {
     let user = rustix::process::geteuid().as_raw();
     let owner = root.metadata().map(|metadata| metadata.uid());
     if !overrides.other_user && owner.as_ref().ok() != Some(&user) {
-        let owner = owner.map_or_else(|error| error.to_string(), user_words);
+        let words = owner.as_ref().map_or_else(ToString::to_string, |uid| user_words(*uid));
+        let sudo = owner.map_or_else(|_| "OWNER".to_owned(), sudo_name);
         let user = user_words(user);
-        let what = format!("the data directory is owned by {owner}; you are {user}");
-        let advice = "run this with sudo -u and that user";
+        let what =
+            format!("the data directory is owned by {words}; you are {user}; put sudo -u {sudo} before the command");
+        let advice = "files written by another user may be unreadable for the server";
         blockers.push(Blocker { kind: "other_user", what, advice, flag: Some("--allow-other-user") });
     }
 }

@@ -3,8 +3,6 @@
 
 use std::path::{Path, PathBuf};
 
-use rustix::io::Errno;
-
 use super::held::HeldDir;
 use super::outside::{OutsideError, open_parent};
 use crate::cluster::open::AccessError;
@@ -27,7 +25,7 @@ impl NewFile {
         match directory.stat_of(name) {
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error.into()),
-            Ok(_) => return Err(AccessError::io("create", path, Errno::EXIST.into()).into()),
+            Ok(_) => return Err(OutsideError::Exists(path.to_owned())),
         }
         let name = name.to_owned();
         Ok(Self { directory, name })

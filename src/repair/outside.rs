@@ -20,6 +20,9 @@ pub enum OutsideError {
     /// The system refused.
     #[error(transparent)]
     Access(#[from] AccessError),
+    /// Something of that name exists, and nothing is overwritten.
+    #[error("{} exists: pass another name, or remove it first (File exists)", .0.display())]
+    Exists(PathBuf),
     /// The path belongs to the data.
     #[error("{} is inside {}. Choose a directory outside the data directory", path.display(), protected.display())]
     Inside {

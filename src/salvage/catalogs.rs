@@ -215,7 +215,7 @@ pub(crate) fn mapped_number(directory: &Path, oid: Oid) -> Option<u32> {
     map.rel_number(oid)
 }
 
-/// A name of 64 bytes, without its padding; `None` when it is none.
+/// A name of 64 bytes, without its padding; `None` for other bytes.
 pub(crate) fn name_at(data: &[u8], at: usize) -> Option<Vec<u8>> {
     let field = data.get(at..)?.get(..NAME_SIZE)?;
     let length = field.iter().position(|byte| *byte == 0)?;
@@ -448,7 +448,7 @@ impl Reader<'_, '_, '_> {
         }
     }
 
-    /// What a relation is by the first page of its file; `None` when there is none.
+    /// The kind of a relation according to the first page of its file, if it has one.
     fn kind_by_file(&self, spc_oid: Oid, filenode: u32, name: &[u8], schema_oid: Oid) -> Option<u8> {
         let path = self.database.main_fork(spc_oid, filenode).filter(|_| filenode > 0)?.get(&0)?;
         let is_index = name.ends_with(b"_index");

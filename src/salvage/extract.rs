@@ -43,7 +43,7 @@ const INIT_LIMIT: Duration = Duration::from_secs(600);
 /// Room that a fresh cluster needs, in bytes.
 const CLUSTER_BYTES: u64 = 200 << 20;
 
-/// What is to be salvaged of a cluster.
+/// The wanted part of a cluster.
 pub(super) struct Work<'a> {
     pub source: &'a Source,
     /// Older copies of the cluster.

@@ -111,7 +111,7 @@ pub(crate) fn fit(header: &TupleHeader, tuple: &[u8], shapes: &[ColumnShape]) ->
     (end == tuple.len()).then_some(spans)
 }
 
-/// Bytes of a tuple at the beginning of `bytes`, which go on after it; `None` when nothing fits there.
+/// Bytes of a tuple at the beginning of `bytes`, which continue after it; `None` when nothing fits there.
 pub(crate) fn fitting_bytes(header: &TupleHeader, bytes: &[u8], shapes: &[ColumnShape]) -> Option<usize> {
     let (spans, end) = walk(header, bytes, shapes).filter(|_| is_sound(header, bytes.len()))?;
     (!spans.is_empty()).then_some(end)
@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(places, [(24, 28), (28, 31), (32, 40)]);
         let longer = [bytes.as_slice(), &[0]].concat();
         assert_eq!(fit(&header(&bytes), &longer, &SHAPES), None);
-        assert_eq!(fitting_bytes(&header(&bytes), &longer, &SHAPES), Some(40), "what follows is another tuple");
+        assert_eq!(fitting_bytes(&header(&bytes), &longer, &SHAPES), Some(40), "another tuple follows");
         let mut padded = bytes.clone();
         padded[31] = 1;
         assert_eq!(fit(&header(&bytes), &padded, &SHAPES), None, "padding is zero");

@@ -197,7 +197,7 @@ pub struct SalvageReport {
     pub skipped: Vec<String>,
 }
 
-/// What is to be salvaged.
+/// The wanted rows.
 #[derive(Debug, Default)]
 pub struct SalvageOptions<'a> {
     /// Databases by name; all when empty.
@@ -300,7 +300,7 @@ impl Salvage {
     /// Counts rows; writes nothing.
     ///
     /// # Errors
-    /// When it is broken off.
+    /// When it is interrupted.
     pub fn list(
         &self,
         wal: &WalFacts,

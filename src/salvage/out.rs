@@ -121,7 +121,7 @@ impl Notes<'_> {
         Ok(writer.write_record(fields)?)
     }
 
-    /// Adds what is to be said of a row.
+    /// Adds a row and its notes.
     pub fn add(&mut self, row: &Row<'_>, relation: &Relation) -> Result<(), SalvageError> {
         let ctid = format!("({},{})", row.block, row.item);
         let (xmin, xmax) = (row.header.xmin.to_string(), row.header.xmax.to_string());

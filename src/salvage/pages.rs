@@ -1,4 +1,4 @@
-//! Pages of a heap that are written anew: tuples packed one after the other, in the files of a sandbox.
+//! New heap pages in the files of a sandbox: tuples packed one after the other.
 
 use std::path::{Path, PathBuf};
 
@@ -43,7 +43,7 @@ impl<'a> HeapWriter<'a> {
         Ok(Self::at(run, relative, block_size, (file, 0)))
     }
 
-    /// Goes on after the last page of a relation.
+    /// Continues after the last page of a relation.
     pub fn append(run: &'a SandboxRun, relative: &Path, block_size: usize) -> Result<Self, AccessError> {
         let opened = run.extend(relative)?;
         Ok(Self::at(run, relative, block_size, opened))

@@ -41,7 +41,7 @@ pub(crate) struct Templates {
     pub outputs: HashMap<Oid, Vec<u8>>,
 }
 
-/// A row of a catalog that is to be written.
+/// A new row of a catalog.
 pub(crate) type NewRow = (Oid, Vec<u8>);
 
 impl Templates {
@@ -161,7 +161,7 @@ impl Templates {
         Some((PG_CLASS_OID, row.tuple))
     }
 
-    /// The row of `pg_attribute` of a column: its own with another relation, or one made anew.
+    /// The row of `pg_attribute` of a column: its own with another relation, or a new one.
     pub fn attribute(
         &self,
         rel_oid: Oid,
@@ -204,7 +204,7 @@ impl Templates {
         Some((PG_ATTRIBUTE_OID, row.tuple))
     }
 
-    /// `attgenerated` as it stands; `s` where the row is made anew.
+    /// `attgenerated` of the row; `s` where the row is new.
     fn generated_flag(&self, own: Option<&[u8]>) -> u8 {
         let row = own.and_then(raw);
         let flag = row.and_then(|row| row.data().get(self.offsets.generated?).copied());

@@ -62,7 +62,7 @@ pub(crate) struct Chunk<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Shows the chunks of a TOAST table that are not known to be of another place, whatever became of them.
+/// Shows the chunks of a TOAST table that are not known to belong elsewhere, in any state.
 pub(crate) fn chunks(source: &Source, files: &SegmentFiles, show: &mut dyn FnMut(&Chunk<'_>, &[u8], bool)) {
     source.pages(files, &mut |block, page| {
         let proven = has_right_checksum(source, block, page);

@@ -16,7 +16,7 @@ use crate::parsers::tuple::columns::ColumnShape;
 use crate::rebuild::sandbox::SandboxRun;
 use crate::types::Oid;
 
-/// Catalogs, besides those of types, whose rows are taken over as they stand.
+/// Catalogs, except those of types, whose rows are copied unchanged.
 const PG_RANGE_OID: Oid = 3541;
 const PG_COLLATION_OID: Oid = 3456;
 
@@ -149,7 +149,7 @@ impl<'a> Transplant<'a> {
 
     fn take_all(&mut self, catalog: Oid) {
         for row in self.fitting(catalog) {
-            // Indexes of TOAST tables are made anew.
+            // Indexes of TOAST tables are created again.
             let table = u32_at(row.data(), 4).and_then(|table| self.catalogs.relations.get(&table));
             if catalog != PG_INDEX_OID || table.is_some_and(Relation::has_rows) {
                 self.put((catalog, row.tuple.clone()));

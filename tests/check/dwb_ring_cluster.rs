@@ -156,7 +156,7 @@ fn every_command_finds_it_and_says_what_is_known_of_it() {
         assert!(said.contains(expected), "{command}: {}", text.stdout);
         let json = dwbinspect(&[command, arg(&data), "--format", "json"]);
         let document: Value = serde_json::from_str(&json.stdout).expect("JSON");
-        let findings = document["findings"].as_array().expect("findings");
+        let findings = document["findings"].as_array().map_or(&[][..], Vec::as_slice);
         let codes: Vec<&str> = findings.iter().filter_map(|finding| finding["kind"].as_str()).collect();
         assert!(codes.contains(&"ring_start"), "{command}: {codes:?}");
         for (list, expected) in

@@ -202,6 +202,7 @@ fn messages_say_what_was_probably_meant() {
         (&["dump", "--relation", "4294967296", "/no/such"], "numbers up to 4294967295"),
         (&["page", "/no/such", "orders"], "\"orders\" is not a valid page"),
         (&["check"], "pass DATADIR or -D DATADIR, or set PGDATA"),
+        (&["advise", "/no/such"], "advise is a command of pg_walfpi"),
     ] {
         let ran = dwbinspect(args);
         assert_eq!((ran.status, ran.stdout.as_str()), (2, ""), "{args:?}");
@@ -232,7 +233,7 @@ fn missing_control_file_or_wal_is_answered_with_what_to_do() {
         let summary = dwbinspect(&["check", "--format", "ndjson", arg(&data)]).of_type("summary").remove(0);
         let steps: Vec<&str> =
             summary["next"].as_array().unwrap().iter().map(|next| next["step"].as_str().unwrap()).collect();
-        assert_eq!(steps.first(), Some(&step), "{steps:?}");
+        assert_eq!(steps.iter().find(|step| **step != "copy_first"), Some(&step), "{steps:?}");
         assert!(!steps.contains(&"decide") && !steps.contains(&"repair"), "{steps:?}");
     }
 }

@@ -57,9 +57,10 @@ fn summary(copy: &ClusterCopy) -> Value {
     dwbinspect(copy, "check", &[]).of_type("summary").remove(0)
 }
 
-/// How a start goes, the codes of the next steps, and those of the doubts.
+/// How a start goes, the codes of the next steps but a copy, and those of the doubts.
 fn foreseen(summary: &Value) -> (&str, Vec<&str>, Vec<&str>) {
-    let steps = summary["next"].as_array().unwrap().iter().map(|next| next["step"].as_str().unwrap()).collect();
+    let steps = summary["next"].as_array().unwrap().iter().map(|next| next["step"].as_str().unwrap());
+    let steps = steps.filter(|step| *step != "copy_first").collect();
     let doubts = summary["doubt_codes"].as_array().unwrap().iter().map(|code| code.as_str().unwrap()).collect();
     (summary["on_start"]["start"].as_str().unwrap(), steps, doubts)
 }

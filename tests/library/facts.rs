@@ -18,7 +18,7 @@ use pgforensics::inspect::examination::Examination;
 use pgforensics::inspect::file_filter::FileFilter;
 use pgforensics::inspect::finding_rules::rules;
 use pgforensics::inspect::info::info;
-use pgforensics::inspect::page_target::find_relation;
+use pgforensics::inspect::page_target::find_page;
 use pgforensics::inspect::repair::replay::{ReplayRequest, replay};
 use pgforensics::inspect::repair::{RepairRequest, apply, propose};
 use pgforensics::inspect::verify::{Verification, VerifyRequest};
@@ -61,8 +61,7 @@ fn a_check_finds_the_pages_that_were_torn_and_no_others() {
 #[test]
 fn answers_count_what_was_not_examined() {
     let data = cluster("clean");
-    let rel = ok(find_relation(&data, "base/5/16399")).0;
-    let page = Scope::Page(PageId { rel, fork: ForkNumber::Main, block: 0 });
+    let page = Scope::Page(ok(find_page(&data, &"base/5/16399:0".parse().unwrap(), None)));
     let mut whole = ok(check(&CheckRequest::of(&data), &()));
     let mut of_page = ok(check(&CheckRequest { scope: page, ..CheckRequest::of(&data) }, &()));
     let answers = |whole: &Examination, of_page: &Examination| {
@@ -87,8 +86,7 @@ fn findings_of_a_check_count_in_its_answer() {
 #[test]
 fn a_start_is_foreseen_only_where_all_pages_were_read() {
     let data = cluster("clean");
-    let rel = ok(find_relation(&data, "base/5/16399")).0;
-    let page = Scope::Page(PageId { rel, fork: ForkNumber::Main, block: 0 });
+    let page = Scope::Page(ok(find_page(&data, &"base/5/16399:0".parse().unwrap(), None)));
     for (scope, start, answer) in [
         (Scope::All, Start::WithoutReplay, Answer::Fine),
         (Scope::DwbPages, Start::SomePagesOnly, Answer::Uncertain),
@@ -148,12 +146,12 @@ fn the_current_batch_reaches_to_the_slot_worked_out_by_hand() {
 fn a_relation_is_found_by_its_file() {
     let data = cluster("evict");
     for (text, fork) in [("base/5/16399", ForkNumber::Main), ("base/5/16399_vm", ForkNumber::Vm)] {
-        let (rel, found) = ok(find_relation(&data, text));
-        assert_eq!((rel.spc_oid, rel.db_oid, rel.rel_number, found), (1663, 5, 16_399, fork), "{text}");
+        let PageId { rel, fork: found, block } = ok(find_page(&data, &format!("{text}:7").parse().unwrap(), None));
+        assert_eq!((rel.spc_oid, rel.db_oid, rel.rel_number, found, block), (1663, 5, 16_399, fork, 7), "{text}");
     }
-    let (by_name, _) = ok(find_relation(&data, "postgres.public.pgbench_accounts"));
-    assert_eq!(by_name, ok(find_relation(&data, "base/5/16399")).0);
-    let error = find_relation(&data, "public.no_such_table").expect_err("there is none");
+    let page = |name: &str| find_page(&data, &name.parse().unwrap(), None);
+    assert_eq!(ok(page("postgres.public.pgbench_accounts:7")), ok(page("base/5/16399:7")));
+    let error = page("public.no_such_table:7").expect_err("there is none");
     assert!(matches!(error, InspectError::NoSuchRelation(_) | InspectError::NoRelationInCluster { .. }), "{error:?}");
 }
 

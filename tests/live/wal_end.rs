@@ -25,6 +25,7 @@ fn told(data: &Path, wal: Option<&Path>) -> Told {
     args.push(arg(data));
     let ran = dwbinspect(&args);
     let summary = ran.of_type("summary").pop().expect("summary");
+    let steps = summary["next"].as_array().unwrap();
     let doubts = summary["doubt_codes"].as_array().unwrap().iter();
     let doubts = doubts.map(|code| code.as_str().unwrap().to_owned()).collect();
     let problems = ran.of_type("finding").into_iter().filter(|finding| finding["severity"] == "problem").collect();
@@ -33,7 +34,7 @@ fn told(data: &Path, wal: Option<&Path>) -> Told {
         doubts,
         problems,
         sentences: summary["doubts"].clone(),
-        step: summary["next"][0].clone(),
+        step: steps.iter().find(|step| step["step"] != "copy_first").expect("a step").clone(),
     }
 }
 

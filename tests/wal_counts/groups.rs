@@ -250,10 +250,10 @@ fn keys_are_one_or_two_that_differ() {
         ("checkpoint,checkpoint", "has the same key twice"),
         ("time,time", "has the same key twice"),
         ("relation,cause,xid", "there are 3"),
-        ("time,cause", "--by since-redo stands alone, and --by time"),
-        ("relation,time", "--by since-redo stands alone, and --by time"),
-        ("since-redo,cause", "--by since-redo stands alone, and --by time"),
-        ("time,since-redo", "--by since-redo stands alone, and --by time"),
+        ("time,cause", "--by since-redo takes no second key, and --by time"),
+        ("relation,time", "--by since-redo takes no second key, and --by time"),
+        ("since-redo,cause", "--by since-redo takes no second key, and --by time"),
+        ("time,since-redo", "--by since-redo takes no second key, and --by time"),
     ] {
         let ran = walfpi(&["stats", "--by", by, arg(&data)]);
         assert_eq!((ran.status, ran.stdout.as_str()), (2, ""), "{by}");

@@ -323,7 +323,7 @@ fn interval_that_was_counted_in_part_is_marked() {
         let rest = run("pg_walfpi", &[&args[..], &["--format", "ndjson"]].concat()).of_type("interval");
         assert_eq!(rest[0]["is_whole"], false, "{major}: {}", rest[0]);
         let text = run("pg_walfpi", &args).stdout;
-        assert!(text.lines().nth(1).unwrap().trim_start().starts_with('<'), "{major}: {text}");
+        assert!(text.lines().nth(3).unwrap().trim_start().starts_with('<'), "{major}: {text}");
         assert!(text.contains("<: the interval began before"), "{major}: {text}");
     }
 }

@@ -201,7 +201,7 @@ fn first_question(
 ) -> WalQuestion {
     let next_xid = cluster.replay.next_xid.filter(|_| !late_pages.is_empty());
     WalQuestion {
-        first_touches: next_xid.map(|next| FirstTouches::of(late_pages, next)),
+        first_touches: next_xid.map(|next| FirstTouches::of(late_pages, next, cluster.pages, cluster.block_size)),
         needed: cluster.replay.redo_lsn.filter(|_| scope == Scope::All).map(Needed::from),
         ..WalQuestion::about(suspects, slots, exists)
     }

@@ -63,24 +63,28 @@ impl Ahead {
     }
 }
 
-/// Transactions that the tuples of a heap page name, by their number. Frozen rows and multixacts name none.
+/// Transactions that the rows of a heap page name, but for those that hints say no longer count.
 pub(crate) fn xids_of(page: &[u8], fork: ForkNumber) -> BTreeSet<u32> {
-    let Ok(header) = PageHeader::decode(0, page) else { return BTreeSet::new() };
-    if PageKind::of(&header, page, fork) != PageKind::Heap || fork != ForkNumber::Main {
-        return BTreeSet::new();
-    }
-    let mut xids = BTreeSet::new();
-    for tuple in page_tuples(&header, page) {
-        let Ok(tuple) = TupleHeader::decode(0, tuple.bytes) else { continue };
-        if !tuple.has(infomask::XMIN_COMMITTED | infomask::XMIN_INVALID) {
-            xids.insert(tuple.xmin);
-        }
-        if !tuple.has(infomask::XMAX_INVALID) && !tuple.has(infomask::XMAX_IS_MULTI) {
-            xids.insert(tuple.xmax);
-        }
-    }
-    xids.retain(|xid| *xid >= FIRST_NORMAL_XID);
-    xids
+    let named = |tuple: TupleHeader| {
+        let xmin = (!tuple.has(infomask::XMIN_COMMITTED | infomask::XMIN_INVALID)).then_some(tuple.xmin);
+        let is_xid = !tuple.has(infomask::XMAX_INVALID) && !tuple.has(infomask::XMAX_IS_MULTI);
+        xmin.into_iter().chain(is_xid.then_some(tuple.xmax))
+    };
+    tuples_of(page, fork).flat_map(named).filter(|xid| *xid >= FIRST_NORMAL_XID).collect()
+}
+
+/// True when a row of a heap page names a transaction that is not older than `next`, whatever hints say.
+pub(crate) fn names_xid_from(page: &[u8], fork: ForkNumber, next: u32) -> bool {
+    let is_late = |xid: u32| xid >= FIRST_NORMAL_XID && !is_newer_xid(next, xid);
+    tuples_of(page, fork).any(|tuple| is_late(tuple.xmin) || is_late(tuple.xmax))
+}
+
+/// Headers of the rows of a heap page; nothing of any other page.
+fn tuples_of(page: &[u8], fork: ForkNumber) -> impl Iterator<Item = TupleHeader> {
+    let header = PageHeader::decode(0, page).ok().filter(|_| fork == ForkNumber::Main);
+    let header = header.filter(|header| PageKind::of(header, page, fork) == PageKind::Heap);
+    let tuples = header.into_iter().flat_map(move |header| page_tuples(&header, page));
+    tuples.filter_map(|tuple| TupleHeader::decode(0, tuple.bytes).ok())
 }
 
 /// The first transaction on a heap page with LSN `lsn` that proves the page to be ahead of its LSN.

@@ -44,6 +44,7 @@ pub mod sectors;
 pub(crate) mod sieve;
 pub mod slots;
 pub mod stand_in;
+pub mod step_risk;
 pub mod survey;
 pub mod symptom;
 mod tuple_space;

@@ -129,6 +129,7 @@ impl Needed {
         &'a self,
         pages: &'a dyn PageSource,
         block_size: usize,
+        next_xid: u32,
     ) -> impl Iterator<Item = PageOnDisk> + 'a {
         let mut buf = vec![0; block_size];
         let all = self.seen.iter().filter_map(|(rel, fork_code, block)| {
@@ -137,7 +138,7 @@ impl Needed {
         // Pages that cannot be read are reported where all pages are read.
         all.filter_map(move |page| {
             let is_whole = matches!(pages.read_page(page, &mut buf), Ok(PageRead::Whole)) && !is_all_zero(&buf);
-            is_whole.then(|| PageOnDisk::of(page, &buf)).flatten()
+            is_whole.then(|| PageOnDisk::of(page, &buf, next_xid)).flatten()
         })
     }
 

@@ -12,6 +12,7 @@ use super::missing_wal::MissingSegments;
 use super::outlook::{Obstacle, Outlook, Start};
 use super::rebuild::NotRebuildable;
 use super::replay::{Recovery, Replay};
+use super::step_risk::Risk;
 use super::survey::PageReport;
 use crate::analysis::wal::last_checkpoint::LastCheckpoint;
 use crate::parsers::wal::version::UnknownMagic;
@@ -223,7 +224,7 @@ pub enum NextStep {
         /// The relations.
         relations: Vec<String>,
     },
-    /// Replay may stop, or spoil what it changes.
+    /// The cluster must be copied: a later step cannot be undone, or recovery may stop midway.
     CopyFirst,
     /// Pages of these relations are needed by nothing else: they are made from others again.
     Rebuild {
@@ -428,9 +429,6 @@ pub fn next_steps(
     if !in_the_way.is_empty() {
         steps.push(NextStep::GetPast { relations: in_the_way });
     }
-    if matches!(outlook.start, Start::MayStop { .. }) {
-        steps.push(NextStep::CopyFirst);
-    }
     let (mut rebuilt, mut lost): (BTreeMap<Rebuilt, Vec<Affected>>, BTreeMap<Lost, Vec<Affected>>) = Default::default();
     for one in affected {
         match fate(&one.subject) {
@@ -458,6 +456,10 @@ pub fn next_steps(
         let is_known = outlook.start != Start::NotAllRead;
         let is_proven = is_known && (outlook.given.checksums || replay.recovery == Recovery::None);
         steps.push(NextStep::Start { is_proven: is_proven && !setting.is_doubtful });
+    }
+    let needs_copy = steps.iter().any(|step| step.risk() >= Risk::Irreversible);
+    if needs_copy || matches!(outlook.start, Start::MayStop { .. }) {
+        steps.insert(0, NextStep::CopyFirst);
     }
     steps
 }
@@ -506,7 +508,7 @@ const fn fate(subject: &NamedRelation) -> Result<Rebuilt, Lost> {
     }
 }
 
-fn pages_of(affected: &Affected) -> u64 {
+pub(super) fn pages_of(affected: &Affected) -> u64 {
     affected.blocks.iter().map(|(first, last)| u64::from(last.saturating_sub(*first)).saturating_add(1)).sum()
 }
 

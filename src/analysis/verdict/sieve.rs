@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustc_hash::FxHashSet;
 
 use super::change_log::PageChange;
+use super::content::names_xid_from;
 use super::rows::agreement::against_records;
 use super::sectors::SectorMarks;
 use super::xid::is_newer_xid;
@@ -25,14 +26,16 @@ pub(crate) struct PageOnDisk {
     pub page: PageId,
     pub lsn: Lsn,
     pub marks: SectorMarks,
+    /// It shows a transaction of which WAL has every record.
+    pub is_late: bool,
 }
 
 impl PageOnDisk {
-    /// `None` when its header cannot be read.
+    /// `None` when its header cannot be read. `next_xid`: the first transaction of which WAL has every record.
     #[must_use]
-    pub fn of(page: PageId, bytes: &[u8]) -> Option<Self> {
+    pub fn of(page: PageId, bytes: &[u8], next_xid: u32) -> Option<Self> {
         let lsn = PageHeader::decode(0, bytes).ok()?.lsn;
-        Some(Self { page, lsn, marks: SectorMarks::of(bytes) })
+        Some(Self { page, lsn, marks: SectorMarks::of(bytes), is_late: names_xid_from(bytes, page.fork, next_xid) })
     }
 }
 
@@ -50,7 +53,7 @@ pub(super) struct Sifted {
     pub(super) changes: Vec<(usize, PageChange)>,
     /// Sectors at the start and at the end that an image shares with the page.
     shared: Vec<(usize, (usize, usize))>,
-    /// Pages that a record after their LSN makes anew: what follows says nothing of them.
+    /// Pages that a record after their LSN rebuilds: later records show nothing about them.
     remade: FxHashSet<usize>,
     unclear: Vec<usize>,
     /// End of the last record.
@@ -65,8 +68,8 @@ impl Sifted {
         Self { wanted, remade, changes: Vec::new(), shared: Vec::new(), unclear: Vec::new(), end_lsn: self.end_lsn }
     }
 
-    /// True when the page is compared with this record: one up to its LSN, or one that replay does to it as it is. `remakes`: it has an image, or
-    /// makes the page anew.
+    /// True when the page is compared with this record: one up to its LSN, or one that recovery applies to it as it is. `remakes`: it has an image, or
+    /// rebuilds the page.
     pub(super) fn wants(&mut self, index: usize, record: &Record<'_>, remakes: bool) -> bool {
         let Some(own) = self.wanted.pages.get(index) else { return false };
         self.end_lsn = record.end_lsn;
@@ -127,8 +130,6 @@ enum Stage {
 pub(crate) struct Sieve {
     wanted: Arc<Wanted>,
     states: Vec<State>,
-    /// Pages with a transaction of which WAL has every record.
-    late: FxHashSet<usize>,
     /// Indexes of the pages by LSN, and how many of them have been compared with the records up to it.
     by_lsn: Vec<usize>,
     passed: usize,
@@ -146,24 +147,22 @@ impl fmt::Debug for Sieve {
 }
 
 impl Sieve {
-    /// `late`: those among the pages with a transaction of `next_xid` or later; `redo_lsn`: where replay begins.
+    /// `redo_lsn`: where replay begins; `next_xid`: the next transaction there.
     #[must_use]
     pub fn new(
         wanted: Vec<PageOnDisk>,
         source: &dyn PageSource,
         block_size: usize,
         (redo_lsn, next_xid): (Lsn, u32),
-        late: &dyn Fn(PageId) -> bool,
     ) -> Self {
         let zero = SectorMarks::zero(block_size);
         let state = |own: &PageOnDisk| State { shared: own.marks.same_at_ends(&zero), ..State::default() };
         let states = wanted.iter().map(state).collect();
-        let late = wanted.iter().enumerate().filter(|(_, own)| late(own.page)).map(|(index, _)| index).collect();
         let mut by_lsn: Vec<usize> = (0..wanted.len()).collect();
         by_lsn.sort_unstable_by_key(|index| wanted.get(*index).map(|own| own.lsn));
         let wanted = Arc::new(Wanted { pages: wanted, redo_lsn });
         let (source, bytes) = (Mutex::new(source.another()), vec![0; block_size]);
-        Self { wanted, states, late, by_lsn, passed: 0, source, bytes, next_xid, held: 0 }
+        Self { wanted, states, by_lsn, passed: 0, source, bytes, next_xid, held: 0 }
     }
 
     /// Nothing said yet, for a stretch of WAL.
@@ -246,7 +245,7 @@ impl Sieve {
         };
         let after = if is_whole { state.after.as_slice() } else { &[] };
         let is_new = |xid| !is_newer_xid(self.next_xid, xid);
-        let is_new = (is_first && self.late.contains(&index)).then_some(&is_new as &dyn Fn(u32) -> bool);
+        let is_new = (is_first && own.is_late).then_some(&is_new as &dyn Fn(u32) -> bool);
         let says_nothing = |change: &PageChange| change.image.is_some() || change.is_init;
         let is_needless = state.before.is_empty() && is_new.is_none() && after.first().is_none_or(says_nothing);
         let fits = is_needless || own.page.fork != ForkNumber::Main || {

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
-use super::content::xids_of;
+use super::content::{names_xid_from, xids_of};
 use super::xid::is_newer_xid;
 use crate::analysis::coverage::Coverage;
 use crate::cluster::page_source::{PageRead, PageSource};
@@ -19,32 +19,45 @@ const MAX_PAIRS: usize = 4_000_000;
 /// True for a heap page that shows a transaction which began at or after the redo point: only of such a one WAL has every
 /// record.
 pub(crate) fn shows_late_transaction(page: &[u8], fork: ForkNumber, next_at_redo: u32) -> bool {
-    fork == ForkNumber::Main && xids_of(page, fork).into_iter().any(|xid| !is_newer_xid(next_at_redo, xid))
+    names_xid_from(page, fork, next_at_redo) && !late_xids(page, fork, next_at_redo).is_empty()
 }
 
-/// The first record of each late transaction for each of some pages.
+fn late_xids(page: &[u8], fork: ForkNumber, next_at_redo: u32) -> Box<[u32]> {
+    xids_of(page, fork).into_iter().filter(|xid| !is_newer_xid(next_at_redo, *xid)).collect()
+}
+
+/// The first record of each late transaction for each of some pages that shows it.
 #[derive(Debug, Default)]
 pub struct FirstTouches {
-    pages: Arc<FxHashSet<PageId>>,
+    /// Late transactions that the page shows, sorted.
+    shown: Arc<FxHashMap<PageId, Box<[u32]>>>,
     next_at_redo: u32,
     ends: FxHashMap<(PageId, u32), Lsn>,
 }
 
 impl FirstTouches {
+    /// Pages that cannot be read are reported where all pages are read.
     #[must_use]
-    pub fn of(pages: impl IntoIterator<Item = PageId>, next_at_redo: u32) -> Self {
-        Self { pages: Arc::new(pages.into_iter().collect()), next_at_redo, ends: FxHashMap::default() }
-    }
-
-    /// True when the page is one of them.
-    pub(super) fn concerns(&self, page: PageId) -> bool {
-        self.pages.contains(&page)
+    pub fn of(
+        pages: impl IntoIterator<Item = PageId>,
+        next_at_redo: u32,
+        source: &dyn PageSource,
+        block_size: usize,
+    ) -> Self {
+        let mut buf = vec![0; block_size];
+        let mut shown = FxHashMap::default();
+        for page in pages {
+            if matches!(source.read_page(page, &mut buf), Ok(PageRead::Whole)) {
+                shown.insert(page, late_xids(&buf, page.fork, next_at_redo));
+            }
+        }
+        Self { shown: Arc::new(shown), next_at_redo, ends: FxHashMap::default() }
     }
 
     /// Empty, for later records that will be [appended](Self::append).
     #[must_use]
     pub(super) fn begin(&self) -> Self {
-        Self { pages: Arc::clone(&self.pages), next_at_redo: self.next_at_redo, ends: FxHashMap::default() }
+        Self { shown: Arc::clone(&self.shown), next_at_redo: self.next_at_redo, ends: FxHashMap::default() }
     }
 
     /// Adds what the records after these said.
@@ -66,14 +79,15 @@ impl FirstTouches {
         let Some(page) = block.page_id().filter(|_| xid > 2 && !is_newer_xid(self.next_at_redo, xid)) else { return };
         let is_image = block.has_image_to_apply(record.major);
         let is_hint = record.kind().is_hint() && !is_image;
-        if !is_hint && self.pages.contains(&page) && self.ends.len() < MAX_PAIRS {
+        let shows = |shown: &[u32]| shown.binary_search(&xid).is_ok();
+        if !is_hint && self.shown.get(&page).is_some_and(|shown| shows(shown)) && self.ends.len() < MAX_PAIRS {
             self.ends.entry((page, xid)).or_insert(record.end_lsn);
         }
     }
 
     /// Pages on which a transaction stands whose first record for them ends after their LSN.
     pub fn ahead(&self, pages: &dyn PageSource, block_size: usize, coverage: &mut Coverage) -> Vec<PageId> {
-        let mut sorted: Vec<PageId> = self.pages.iter().copied().collect();
+        let mut sorted: Vec<PageId> = self.shown.keys().copied().collect();
         sorted.sort_unstable();
         let mut buf = vec![0; block_size];
         sorted.retain(|page| match pages.read_page(*page, &mut buf) {

@@ -1,5 +1,5 @@
-//! A value for each of many blocks. Where one takes 8 bytes, a block takes 16, and what a hash table needs besides: less than
-//! 40 in all.
+//! A value for each of many blocks. With values of 8 bytes, a block takes 16 bytes plus the overhead of a hash table: less
+//! than 40 in all.
 
 use std::hash::BuildHasher;
 
@@ -38,7 +38,7 @@ impl<V> BlockMap<V> {
         self.forks.get(&(rel, fork_code)).copied()
     }
 
-    /// The value of a block, made where there is none.
+    /// The value of a block, created when it is missing.
     #[inline(always)]
     pub(super) fn entry(&mut self, fork: u32, block: BlockNumber) -> &mut V
     where

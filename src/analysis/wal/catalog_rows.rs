@@ -38,7 +38,7 @@ pub(crate) struct CatalogFileNumbers {
 }
 
 impl CatalogFileNumbers {
-    /// Those that `names` tell, besides the usual ones.
+    /// Relations that `names` adds to the usual ones.
     #[must_use]
     pub fn of(names: &RelationNames) -> Self {
         let mut own = Self::default();
@@ -219,7 +219,7 @@ impl CatalogRows {
         }
     }
 
-    /// Adds names of what has none. Of several for the same files the last one is taken.
+    /// Adds names of relations without one. The last of several names for the same files wins.
     pub fn name(&self, names: &mut RelationNames) {
         for row in self.databases.iter().rev() {
             names.add_database_of_wal(row);

@@ -32,7 +32,7 @@ pub enum Cause {
     HintThenChanged,
     /// Hint bits, without full-page writes, which only a base backup that was running forced.
     HintInBackup,
-    /// A page that was built from scratch or copied as a whole (`FPI`).
+    /// A page that was rebuilt or copied as a whole (`FPI`).
     NewPage,
     /// A page of a map (`FPI`) whose relation was about to be cut short.
     MapTruncation,
@@ -40,7 +40,7 @@ pub enum Cause {
     Forced,
     /// Not applied by redo: for `wal_consistency_checking`.
     ConsistencyCheck,
-    /// The block already had an image since the redo point; written again because records of this type always have one.
+    /// The block already had an image since the redo point; repeated because records of this type always have one.
     RepeatedForced,
     /// The block already had an image since the redo point; logged again as a whole (`FPI`).
     RepeatedNewPage,
@@ -96,7 +96,7 @@ pub struct OpenCauses {
     pub hidden: HiddenRedos,
     /// Images that could not be judged for want of a redo point before them.
     pub before_start: u64,
-    /// Images called [`Cause::HintOnly`] whose interval goes on after what was read.
+    /// Images called [`Cause::HintOnly`] whose interval continues after what was read.
     pub hints_so_far: u64,
     /// Images that could not be restored, of those that had to be.
     pub unreadable: UnreadableImages,
@@ -259,7 +259,7 @@ impl CauseClassifier {
             return self.hint(record, Some(old), repeated);
         }
         if never_forced(major, kind, block.block_id) {
-            // It may have been initialised anew after an image that is not here; pages of maps are not.
+            // It may have been initialised again after an image that is missing here; map pages are not.
             if self.redo.is_none() && !repeated && !old.is_valid() && block.fork() == Some(ForkNumber::Main) {
                 return self.unknown();
             }

@@ -1,10 +1,9 @@
-//! What must be known of all WAL before the cause of an image can be told: redo points, whether full-page writes were in
-//! force, and what became of the pages later.
+//! Facts about all WAL that the cause of an image rests on: redo points, the state of full-page writes, and later changes
+//! of the pages.
 //!
-//! A page whose image was written for hint bits may be changed later. If that change has no image, no redo point lies
-//! between, so that the image only came earlier than it would have come otherwise. If it has one, or builds the page
-//! anew, the first image was for the hint bits alone. So redo points need not be known here, and a segment is read without
-//! the bytes of its images.
+//! A page whose image was written for hint bits may be changed later. If that change has no image, no redo point is between
+//! them: the image only came earlier. If it has one, or builds the page from scratch, the first image was for the hint bits
+//! alone. So redo points need not be known here, and a segment is read without the bytes of its images.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -73,7 +72,7 @@ enum EventKind {
     Hint,
     /// The first change since the start of the segment, or since such an image, without an image of its own.
     Changed,
-    /// The same, with an image, or building the page anew.
+    /// Like the one before, with an image or by building the page from scratch.
     Imaged,
     MapImage {
         xid: u32,
@@ -133,7 +132,7 @@ impl SegmentFacts {
         let kind = record.kind();
         let key = (block.rel, block.fork_code(), block.block);
         if never_images(kind, block_id) {
-            // Not a change: what comes next must not be taken for one that was seen.
+            // Not a change: the next one must not count as one that was seen.
             return self.recent.forget(key.0, key.1, key.2);
         }
         if self.seen.insert(key.0, key.1, key.2) {

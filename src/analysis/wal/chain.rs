@@ -24,7 +24,7 @@ pub struct CheckedRun {
     pub recovered: u64,
     /// Timelines in the order of the records.
     pub timelines: Vec<TimelineId>,
-    /// How reading ended; `None` when it was broken off or the end of the range was reached.
+    /// How reading ended; `None` when it was interrupted or the end of the range was reached.
     pub end: Option<EndOfWal>,
     /// What that end is.
     pub verdict: ChainVerdict,
@@ -33,7 +33,7 @@ pub struct CheckedRun {
 /// What the end of a run is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChainVerdict {
-    /// Sound records follow after it, or `pg_control` knows of later WAL, or reading went on after damage.
+    /// Valid records follow it, or `pg_control` knows of later WAL, or reading continued after damage.
     Damage,
     /// All that is there was read.
     Complete,
@@ -48,7 +48,7 @@ pub enum ChainVerdict {
 }
 
 impl ChainVerdict {
-    /// What an end is. `damaged`: reading went on after damage before it.
+    /// What an end is. `damaged`: reading continued after damage before it.
     #[must_use]
     pub const fn of(tail: Option<&Tail>, damaged: bool) -> Self {
         match tail {

@@ -162,10 +162,11 @@ impl Clock {
     pub fn findings(&self) -> Vec<Finding> {
         let impossible = self.impossible.map(|(lsn, time)| {
             let time = time_or_year(time);
-            IMPOSSIBLE_TIME.problem(format!("the record at {lsn} tells a time that cannot be right: {time}"))
+            IMPOSSIBLE_TIME.problem(format!("the record at {lsn} has an impossible time: {time}"))
         });
         let back = self.set_back().map(|SetBack { lsn, back_us }| {
-            let what = format!("the record at {lsn} tells a time {} s before one told earlier", back_us / 1_000_000);
+            let what =
+                format!("the record at {lsn} has a time {} s before that of an earlier record", back_us / 1_000_000);
             if self.contradicts_itself() {
                 CLOCK_SET_BACK.problem(what).because(CLOCK_WRONG)
             } else {
@@ -206,14 +207,13 @@ const CLOCK_WRONG: &str =
 
 rules! {
     CLOCK_SET_BACK: Wal "clock_set_back",
-        why: "the clock of the server was set back: until it tells a later time again, the latest time before that is used",
-        means: "A record tells a time more than 5 s before one told earlier: the clock of the server was set back, or another \
-            server wrote on. By more than a year it is a problem: which of the times are right is unknown, and so is how long \
-            anything took",
-        action: "Nothing; seconds and rates around it are not those of a clock";
+        why: "the clock of the server was set back: until it passes the latest time again, that time is used",
+        means: "A record has a time more than 5 s before that of an earlier record: the clock was set back, or another server \
+            continued. More than a year is a problem: the right times, and so all durations, are unknown",
+        action: "Nothing; do not rely on seconds and rates around it";
     IMPOSSIBLE_TIME: Wal "impossible_time",
-        why: "times before 1970 and from 2100 on are not used: the bytes are damaged, or the clock was wrong",
-        means: "A record tells a time before 1970 or from 2100 on. Such times are not used",
+        why: "times before 1970 and after 2099 are not used: the bytes are damaged, or the clock was wrong",
+        means: "A record has a time before 1970 or after 2099. Such times are not used",
         action: "Look for a sound copy; after an error of the clock, nothing";
 }
 

@@ -15,7 +15,7 @@ use crate::parsers::wal::scan::Joiner;
 use crate::types::Lsn;
 
 /// Reads a stretch with `jobs` threads. Each segment gets a visitor from `begin`; `take_up` gets each part in order, and
-/// breaks off with an error. What they are shown, and how it ends, is what [`super::walk::walk_run`] gives.
+/// stops with an error. What they are shown, and how it ends, is what [`super::walk::walk_run`] gives.
 pub(crate) fn collect_run<V: Visitor + Send>(
     stretch: &Stretch<'_>,
     jobs: usize,

@@ -75,9 +75,9 @@ pub enum Part {
     Cause(Cause),
     /// Images that are compressed so.
     Compression(Option<Compression>),
-    /// What is of the relation of this name, with database and schema.
+    /// The relation of this name, with database and schema.
     Named(String),
-    /// What is of the relation with these files, which mean nothing in another cluster.
+    /// The relation with these files; the numbers mean nothing in another cluster.
     Numbered(RelFileLocator),
     /// All relations whose name is unknown, where numbers mean nothing.
     Unnamed,
@@ -171,7 +171,7 @@ impl SetCounts {
         }
     }
 
-    /// A figure. Of what does not occur in a set there is none: 0. A relation may be one of those without a name.
+    /// A figure; 0 for a group that a set does not contain. A relation may be one without a name.
     fn value(&self, part: &Part, figure: &Figure) -> Option<f64> {
         let may_be_unnamed = matches!(part, Part::Named(_) | Part::Numbered(_)) && self.has_unnamed();
         match (part, self.parts.get(part)) {

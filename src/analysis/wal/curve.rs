@@ -1,4 +1,4 @@
-//! How images go on along a stretch of WAL: by time and by records, in bounded memory.
+//! Images along a stretch of WAL, by time and by records, in bounded memory.
 
 use super::tally::Tally;
 use crate::parsers::wal::payload::PgTimestamp;

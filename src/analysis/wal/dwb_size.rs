@@ -44,7 +44,7 @@ pub(crate) struct DirtyBlocks<'a> {
     pub parts: Vec<(Option<DirtyCut>, BlockSet)>,
 }
 
-/// A place from which blocks are counted again.
+/// A place where the count of blocks starts again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DirtyCut {
     Redo(Lsn),
@@ -154,7 +154,7 @@ impl DirtyFold {
 /// How many blocks were dirtied in an interval, over all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DirtySummary {
-    /// Whole intervals; where there is none, those that are not.
+    /// Whole intervals, or incomplete ones when no interval is whole.
     pub intervals: u64,
     pub peak: u64,
     /// So many or fewer in 95 of 100 intervals.

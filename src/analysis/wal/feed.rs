@@ -28,7 +28,7 @@ pub(super) enum FedEnd {
     Closed(WalReadError),
 }
 
-/// Gives the bytes of the segments `files` to `receive`, without the first `skip` bytes, until it breaks off. Of segments
+/// Gives the bytes of the segments `files` to `receive`, without the first `skip` bytes, until it stops. Of segments
 /// after `last` probably little is needed. `buffer` is of any content; it is taken into use and given back, so that the
 /// next segment needs no memory of its own.
 pub(super) fn feed(

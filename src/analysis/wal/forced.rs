@@ -5,7 +5,7 @@ use crate::parsers::wal::records::{Images, RecordKind};
 use crate::parsers::wal::version::Major;
 
 /// True when a block reference of this record type has an image whatever the LSN of its page and whatever
-/// `full_page_writes` says. The images that redo does not apply are of no account here.
+/// `full_page_writes` says. Images that redo does not apply do not count here.
 #[must_use]
 pub const fn always_images(kind: RecordKind, block_id: u8) -> bool {
     match kind.images() {
@@ -34,7 +34,7 @@ pub(crate) const fn hints_need_page_writes(major: Major) -> bool {
     !major.facts().hints_force_images
 }
 
-/// True when the page of a block reference of this record type is initialised anew before it is logged, so that its LSN is 0
+/// True when the page of a block reference of this record type is initialised again before it is logged, so that its LSN is 0
 /// whatever changed it before: an overflow page of a hash index that is given up.
 pub(crate) const fn initialises_before(kind: RecordKind, block_id: u8) -> bool {
     const FREED: u8 = 2;

@@ -1,11 +1,11 @@
-//! Redo points that no record names: their checkpoint did not end, or its record was not read.
+//! Redo points without a record: their checkpoint did not end, or its record was not read.
 //!
-//! Each is found by an image whose page had an LSN after the redo point known before, of a type of record that never forces
-//! it: the image was written because of a later one. That LSN is the earliest it can be, and the image the latest.
+//! An image shows one when its page had an LSN after the last known redo point and its type of record never forces images:
+//! a later redo point required it. That LSN is the earliest address of the redo point, and the image the latest.
 //!
-//! Up to 16 that may happen anywhere. Which LSN a page had is seen at once where the beginning of the image is at hand; of
-//! other images it is noted whether their block was met before, which is so of each that shows a redo point. Only segments
-//! with such images are read again.
+//! At most 16 are searched. If the beginning of the image was read, it holds the LSN of the page. For other images it is
+//! noted whether their block was seen before, as is true of each that shows a redo point. Only segments with such images
+//! are read again.
 
 use super::block_set::BlockSet;
 use super::cause::OldLsns;
@@ -81,7 +81,7 @@ impl RedoInForce {
             self.earliest = old;
             return Shows::Narrower;
         }
-        // A page from after this record is none that this server wrote in order.
+        // This server did not write a page that is newer than this record.
         if old <= self.latest || old > start_lsn {
             return Shows::Nothing;
         }
@@ -118,10 +118,10 @@ impl HiddenRedos {
 /// What the images of a stretch of WAL tell without being restored.
 #[derive(Clone, Debug, Default)]
 pub struct ImageHints {
-    /// No page had a later LSN than this before its image; the start of the record where that is not at hand and the block
+    /// No page had a later LSN than this before its image; the start of the record where that is unknown and the block
     /// was met before in the stretch.
     newest_old: Lsn,
-    /// Blocks whose LSN is not at hand, and which were met for the first time with that image.
+    /// Blocks of unknown LSN whose first image this is.
     firsts: BlockSet,
 }
 

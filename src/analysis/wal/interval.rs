@@ -251,7 +251,7 @@ impl IntervalFold {
             while let Some(checkpoint) =
                 checkpoints.next_if(|checkpoint| checkpoint.lsn < slice_end || slice_end == end_lsn)
             {
-                // What comes after it is counted all the same.
+                // Later records are counted anyway.
                 result = result.and(self.checkpoint(checkpoint, again));
             }
         }
@@ -381,7 +381,7 @@ impl IntervalFold {
             let slices = match again.slices(chunk.segments.clone(), &[chunk.start_lsn, redo_lsn, chunk.end_lsn]) {
                 Ok(slices) => slices,
                 Err(error) => {
-                    // Nothing is lost: the interval goes on.
+                    // Nothing is lost: the interval continues.
                     self.chunks.push(chunk);
                     self.chunks.append(&mut after);
                     return Err(error);
@@ -407,7 +407,7 @@ impl IntervalFold {
             after.insert(0, second);
         }
         let closed = match next {
-            // There is none before it in this interval.
+            // The first one of this interval.
             Beginning::Hidden(_) => {
                 self.end_interval(redo_lsn, next);
                 Ok(())

@@ -1,7 +1,7 @@
 //! Which segments of `pg_wal` a server keeps, for whom, and what goes when that is released.
 //!
 //! A checkpoint removes the segments before the oldest that anything needs: recovery, slots, `wal_keep_size`, summaries.
-//! What waits for the archiver stays besides.
+//! Segments that wait for the archiver stay, too.
 //!
 //! Source: `KeepLogSeg`, `RemoveOldXlogFiles` and `XLogArchiveCheckDone`, `src/backend/access/transam`.
 
@@ -56,7 +56,7 @@ pub(crate) struct Kept {
     pub(crate) keeper: Keeper,
     pub(crate) segments: u64,
     pub(crate) bytes: u64,
-    /// Of these, what nobody else keeps: it goes when this is released and a checkpoint follows.
+    /// Those of them that nothing else keeps: releasing this one and a checkpoint remove them.
     pub(crate) alone_segments: u64,
     pub(crate) alone_bytes: u64,
     /// The oldest segment that it keeps.

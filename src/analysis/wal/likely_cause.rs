@@ -30,7 +30,7 @@ pub enum LikelyCause {
     Freeze {
         images: u64,
     },
-    /// Entries of an index go to any of its pages, as those of random keys do: most changes are of another page than the one
+    /// Entries of an index go to any of its pages, as those of random keys do: most changes hit another page than the one
     /// before.
     RandomKeys {
         changes: u64,
@@ -55,7 +55,7 @@ pub enum LikelyCause {
     },
     /// Updates change a column that an index has, so that all indexes change.
     IndexedColumns {
-        /// Updates that stayed in their page and are not HOT all the same.
+        /// Updates that stayed in their page but are not HOT.
         in_page: u64,
         hot: u64,
         updates: u64,

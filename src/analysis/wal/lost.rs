@@ -7,7 +7,7 @@ use crate::cluster::wal::{NoteKind, NoteLevel, SetNote};
 use crate::parsers::wal::end::EndOfWal;
 use crate::types::Lsn;
 
-/// Whether reading goes on after damage, at the next page that starts a record.
+/// Whether reading continues after damage, at the next page that starts a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Resync {
     /// It does not, and cannot be asked to.
@@ -20,13 +20,13 @@ pub enum Resync {
 }
 
 impl Resync {
-    /// What was asked for of work that can go on.
+    /// A request for work that can continue.
     #[must_use]
     pub const fn of(asked: bool) -> Self {
         if asked { Self::On } else { Self::Off }
     }
 
-    /// True when reading goes on.
+    /// True when reading continues.
     #[must_use]
     pub const fn is_on(self) -> bool {
         matches!(self, Self::On)
@@ -36,7 +36,7 @@ impl Resync {
 /// WAL that cannot be read up to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WalDamage {
-    /// Reading failed and went on later.
+    /// Reading failed and continued later.
     Gap {
         /// What was found.
         reason: DamageReason,

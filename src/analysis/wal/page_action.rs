@@ -22,7 +22,7 @@ use crate::types::ForkNumber;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum ActionKind {
-    /// Rows come to stand under these items.
+    /// Rows are added under these items.
     Insert,
     /// The row of this item is deleted.
     Delete,
@@ -54,7 +54,7 @@ pub enum ActionKind {
     SetMapBits,
     /// Bits of the visibility map may be cleared.
     ClearMapBits,
-    /// An entry comes to stand under this item.
+    /// An entry is added under this item.
     InsertEntry,
     /// A list of rows is cut in two around a new entry under this item.
     SplitPosting,
@@ -190,7 +190,7 @@ impl PageAction {
         Self { kind, runs: Box::new([(one, one), (other, other)]), counts: Box::default() }
     }
 
-    /// So many of these. Those of which there are none are left out.
+    /// A count with its noun; empty counts are left out.
     fn counting(self, counts: impl IntoIterator<Item = (Counted, u32)>) -> Self {
         Self { counts: counts.into_iter().filter(|(_, count)| *count > 0).collect(), ..self }
     }

@@ -71,7 +71,7 @@ impl PageWrites {
     }
 }
 
-/// Changes of blocks without an image that show that none are written: a single one might be of a page from the future.
+/// Changes of blocks without an image that show that none are written: a single one might hit a page from the future.
 const MIN_WITHOUT_IMAGE: u8 = 3;
 
 /// Blocks after which a redo point is given up.

@@ -10,7 +10,7 @@ use crate::parsers::wal::block::Keep;
 use crate::parsers::wal::record::Record;
 use crate::types::Lsn;
 
-/// Those of `wanted` at which a record of the set ends; fewer where `watch` breaks it off.
+/// Those of `wanted` at which a record of the set ends; fewer where `watch` interrupts it.
 pub(crate) fn ends_among(
     set: &WalSet,
     wanted: &BTreeSet<Lsn>,

@@ -116,7 +116,7 @@ pub enum MainData {
     Xlog(Box<XlogPayload>),
     /// The end of a transaction.
     XactEnd(XactEnd),
-    /// What becomes of files.
+    /// Files that the record creates, truncates or removes.
     Files(LifeCycle),
     /// What is done inside pages: see the block references.
     Pages,
@@ -139,7 +139,7 @@ pub struct SheetImage {
     pub compression: Option<Compression>,
     /// Flags as stored.
     pub bimg_info: u8,
-    /// Redo puts it in place of the page.
+    /// Redo replaces the page with it.
     pub is_applied: bool,
     /// Why it was written, where that is known.
     pub cause: Option<Cause>,
@@ -160,7 +160,7 @@ pub struct SheetBlock {
     pub page: Option<PageId>,
     /// Bytes of its data.
     pub data_bytes: usize,
-    /// Redo builds the page anew.
+    /// Redo builds the page from scratch.
     pub will_init: bool,
     /// Its image.
     pub image: Option<SheetImage>,

@@ -31,7 +31,7 @@ pub struct RelationUse {
     /// Those of them that are known to freeze rows, and those that are known not to.
     pub freeze_records: u64,
     pub other_vacuum_records: u64,
-    /// Those of `changes` that are of another block than the one before.
+    /// Those of `changes` that hit another block than the change before.
     pub jumps: u64,
     pub(super) last_block: Option<BlockNumber>,
     pub inserts: u64,

@@ -1,4 +1,4 @@
-//! Reads the segments of a run in order and goes on after damage. Gives the same parts as [`super::collect`], segment by
+//! Reads the segments of a run in order and continues after damage. Gives the same parts as [`super::collect`], segment by
 //! segment.
 
 use super::segment::{SegmentRead, Visitor, WatchRead};
@@ -26,7 +26,7 @@ where
     B: Fn(usize) -> V,
     T: FnMut(&mut SegmentRead<V>) -> Result<(), WalReadError>,
 {
-    /// Ends the open segment, whose WAL goes on in the next.
+    /// Ends the open segment, whose WAL continues in the next.
     fn close(&mut self) -> Result<(), WalReadError> {
         let Some(mut part) = self.open.take() else { return Ok(()) };
         part.summary.end.reason = EndReason::Limit;
@@ -53,8 +53,8 @@ where
     }
 }
 
-/// Reads a stretch up to segment `last`, going on after damage. Each segment gets a visitor from `begin`; `take_up` gets
-/// each part in order, and breaks off with an error.
+/// Reads a stretch up to segment `last`, continuing after damage. Each segment gets a visitor from `begin`; `take_up` gets
+/// each part in order, and stops with an error.
 pub(crate) fn collect_resynchronised<V: Visitor>(
     stretch: &Stretch<'_>,
     last: usize,

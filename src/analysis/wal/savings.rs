@@ -46,7 +46,7 @@ pub enum Remedy {
         /// The others.
         others: Vec<CompressionRow>,
     },
-    /// A double write buffer in place of full-page writes.
+    /// A double write buffer instead of full-page writes.
     DoubleWrite {
         /// Images that stay, whatever guards pages.
         stay_bytes: u64,

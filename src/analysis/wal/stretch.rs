@@ -98,7 +98,7 @@ impl Shown {
         Self { start_lsn, end_lsn, extent: Extent::default(), reached_end: false }
     }
 
-    /// Shows a record to `visit` if it lies in the range. Breaks off where `visit` does, and after the range.
+    /// Shows a record to `visit` if it lies in the range. Stops where `visit` does, and after the range.
     #[inline(always)]
     pub(super) fn show(
         &mut self,

@@ -1,13 +1,12 @@
-//! Whether the end of a run of WAL is the end that a server leaves, or damage.
+//! Distinguishes the normal end of a run of WAL from damage.
 //!
-//! Bytes after the end prove something only when they are WAL of the same stream. Old WAL waits there too: a recycled
-//! segment keeps its content until it is written over, and that content numbers itself by its old address. So a record
-//! after the end counts when the record that it names before it lies at or after the end, or is the last good one; in
-//! other pages than that of the end its page must name its own address besides.
+//! Bytes after the end prove something only when they belong to the same stream. A recycled segment holds old WAL with its
+//! old addresses until the server overwrites it. So a record after the end counts when its predecessor is at or after the
+//! end, or is the last good record. In pages after that of the end, the page must also have its own address.
 //!
-//! The page that a server writes last is written as a whole while sessions still put records into it, and copied piece by
-//! piece: what lies in it after the address up to which WAL is flushed may be there in part. Zeros where a record would
-//! start, sound records after them in the same page, and nothing in any later one, is what a crash under load leaves.
+//! The server writes its last page as a whole while sessions still add records to it. Bytes of that page after the flushed
+//! address may be incomplete: a crash under load leaves zeros instead of a record, valid records after them in the same
+//! page, and nothing in later pages.
 //!
 //! Source: `XLogWrite`, `CopyXLogRecordToWAL`, `src/backend/access/transam/xlog.c`.
 
@@ -24,7 +23,7 @@ use crate::types::Lsn;
 /// How often the end is examined again while WAL changes.
 const MAX_LOOKS: usize = 20;
 
-/// How the end of a run is to be taken.
+/// Meaning of the end of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tail {
     /// All that was asked for was read.
@@ -111,7 +110,7 @@ fn judge_once(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<Tail, 
         let was_synced = found.place == LaterPlace::LaterSegment || known_lsn.is_some();
         return Ok(Tail::RecordsFollow { first_lsn, was_synced });
     }
-    // Segments after a gap prove that WAL went on: only the end of the files themselves is then no damage.
+    // Segments after a gap prove that WAL continued: only the end of the files themselves is then no damage.
     if let Some(next) = set.segments().get(run.end) {
         return Ok(match end.reason.kind() {
             EndKind::Complete | EndKind::Torn => Tail::Gap,
@@ -126,8 +125,8 @@ fn judge_once(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<Tail, 
     Ok(if complete { Tail::Complete } else { Tail::EndOfWal })
 }
 
-/// An address that `pg_control` knows to be written and that lies at or after the last good record's end. It speaks of
-/// its own timelines only.
+/// An address at or after the end of the last good record that, according to `pg_control`, was written. It only holds for
+/// the timelines of `pg_control`.
 fn missing_by_control(set: &WalSet, end_of_last: Lsn) -> Option<Lsn> {
     let control = set.control()?;
     let checkpoint = (control.checkpoint.tli == set.timeline()).then_some(control.checkpoint_lsn);
@@ -171,7 +170,7 @@ enum LaterPlace {
     LaterSegment,
 }
 
-/// True when a record that starts at `start` and names `prev` as the one before it is of the stream that ends at `end`.
+/// True when a record that starts at `start` and names `prev` as the one before it belongs to the stream that ends at `end`.
 fn is_of_stream(end: &EndOfWal, start: Lsn, prev: Lsn, segment_size: u64) -> bool {
     if prev >= start {
         return false;
@@ -184,7 +183,7 @@ fn is_of_stream(end: &EndOfWal, start: Lsn, prev: Lsn, segment_size: u64) -> boo
 }
 
 /// Looks for WAL of the same stream after the end: in the rest of its page at any address where a record can start, in later
-/// pages by going on at each that starts one.
+/// pages by continuing at each that starts one.
 fn find_after(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<Option<LaterWal>, WalReadError> {
     let geometry = set.geometry();
     let size = u64::from(geometry.wal_segment_size);
@@ -242,8 +241,8 @@ fn find_after(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<Option
     Ok(first_lsn.map(|first_lsn| LaterWal { first_lsn, place }))
 }
 
-/// The piece if there is one; the end for a file that just ends early, as was said when it was found. Any other error
-/// stays one: without these bytes an end of WAL must not be called a normal one.
+/// The piece, or the end for a file that ends early (reported when it was found). Other errors remain errors: without
+/// these bytes, an end of WAL must not be called normal.
 fn present(piece: Result<Option<&[u8]>, WalReadError>) -> Result<Option<&[u8]>, WalReadError> {
     match piece {
         Err(error) if error.is_short() || error.is_past_the_segment() => Ok(None),

@@ -20,7 +20,7 @@ pub(crate) struct TimeGroupCounter {
     segment_size: u32,
     relations: Option<RelationFilter>,
     clock: Clock,
-    /// In the order of time; the first may be of the time before the segment.
+    /// In the order of time; the first may be earlier than the segment.
     parts: Vec<(Option<i64>, Groups)>,
     /// When the checkpoints began whose records are here.
     checkpoints: Vec<PgTimestamp>,
@@ -42,7 +42,7 @@ impl TimeGroupCounter {
 
 impl Visitor for TimeGroupCounter {
     fn record(&mut self, record: &Record<'_>) {
-        // A record that tells the time is of the time that it tells.
+        // A record with a time belongs to that time.
         if let Some(told) = Told::by(record) {
             self.clock.tell(record.start_lsn, told);
             if let Told::Since(begun) = told {

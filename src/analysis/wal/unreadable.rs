@@ -37,7 +37,7 @@ impl UnreadableImages {
         self.further = self.further.saturating_add(other.further);
     }
 
-    /// What is said of them, in the order of their records.
+    /// Their findings, in the order of their records.
     #[must_use]
     pub fn findings(&self) -> Vec<Finding> {
         let mut images = self.images.clone();
@@ -45,7 +45,7 @@ impl UnreadableImages {
         let of = |UnreadableImage { block, record_lsn, error }| {
             IMAGE.problem(format!("image of block {block} at {record_lsn}: {error}"))
         };
-        let further = format!("further images that cannot be restored: {}", self.further);
+        let further = format!("more images that cannot be restored: {}", self.further);
         let further = (self.further > 0).then(|| MORE_IMAGES.problem(further));
         images.into_iter().map(of).chain(further).collect()
     }
@@ -107,6 +107,6 @@ rules! {
         action: "The server would fail on it too";
     MORE_IMAGES: Wal "more_unreadable_images",
         why: "the record's checksum is right, so the server would fail on it too",
-        means: "More such images than are named one by one",
+        means: "More such images than are listed",
         action: "The same";
 }

@@ -1,5 +1,5 @@
-//! Reads a run of segments in order and shows every record as it comes: where order matters more than speed, and where
-//! reading is to go on after damage.
+//! Reads a run of segments in order and shows every record: for callers that need the order, or need to continue after
+//! damage.
 
 use std::ops::ControlFlow;
 
@@ -16,7 +16,7 @@ use crate::types::Lsn;
 /// How reading a stretch ended, and what was met on the way.
 #[derive(Debug, Default)]
 pub struct WalkEnd {
-    /// How reading ended; `None` when it was broken off or the end of the range was reached.
+    /// How reading ended; `None` when it was interrupted or the end of the range was reached.
     pub end: Option<EndOfWal>,
     /// Why bytes could not be read.
     pub error: Option<WalReadError>,
@@ -28,9 +28,9 @@ pub struct WalkEnd {
     pub aborted: Vec<Aborted>,
     /// A record ended after the end of the range.
     pub reached_end: bool,
-    /// It was broken off from outside.
+    /// It was interrupted from outside.
     pub interrupted: bool,
-    /// Damage after which reading went on, the first thousand of it.
+    /// Damage after which reading continued, the first thousand of it.
     pub damage: Vec<Damage>,
     /// Further damage, only counted.
     pub further_damage: u64,
@@ -38,7 +38,7 @@ pub struct WalkEnd {
     pub written_since: Option<Lsn>,
     /// Bytes of WAL from the last good record before damage to the first one after it, of all damage.
     pub damaged_bytes: u64,
-    /// End of the last good record, while reading goes on after damage.
+    /// End of the last good record, while reading continues after damage.
     damaged_from: Option<Lsn>,
 }
 
@@ -48,14 +48,14 @@ const MAX_DAMAGE: usize = 1000;
 /// So many damaged stretches, the last ones, are read again: a server may have been writing there.
 const READ_AGAIN: usize = 20;
 
-/// Where reading failed and went on later.
+/// Where reading failed and continued later.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// The LSN at which reading failed.
     pub at: Lsn,
     /// End of the last good record before it.
     pub from: Lsn,
-    /// The first good record after it; `None` when there was none.
+    /// The first good record after it, if any.
     pub resumed: Option<Lsn>,
     /// What was found.
     pub reason: DamageReason,
@@ -78,7 +78,7 @@ pub enum DamageReason {
 }
 
 impl WalkEnd {
-    /// Drops damage that is none any more.
+    /// Drops damage that later bytes explained.
     fn read_again(&mut self, stretch: &Stretch<'_>) {
         let mut first = self.damage.len().saturating_sub(READ_AGAIN);
         while let Some(damage) = self.damage.get(first) {
@@ -113,7 +113,7 @@ impl WalkEnd {
     }
 }
 
-/// Shows the records of a stretch in order, until `visit` or `watch` breaks off. `resynchronise` goes on after damage.
+/// Shows the records of a stretch in order, until `visit` or `watch` interrupts it. `resynchronise` continues after damage.
 ///
 /// # Errors
 /// When the first segment cannot be opened.

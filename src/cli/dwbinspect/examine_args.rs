@@ -34,9 +34,8 @@ pub(crate) struct ExamineArgs {
     /// Without checksums: rebuild each page from WAL if possible, and compare it with the disk
     ///
     /// A server of the same PostgreSQL version replays WAL in a sandbox, up to the LSN that each page has on disk. The result
-    /// must equal the
-    /// page, except for hint bits: then the page is proven intact, else torn. Pages without a start in WAL or in the double
-    /// write buffer stay unproven; more WAL (--wal) and full_page_writes leave fewer of them.
+    /// must equal the page, except for hint bits: then the page is proven intact, else torn. Pages without an image in WAL or
+    /// in the double write buffer stay unproven; more WAL (--wal) and full_page_writes leave fewer of them.
     #[arg(long)]
     prove: bool,
     #[command(flatten)]

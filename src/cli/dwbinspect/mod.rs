@@ -27,7 +27,8 @@ use std::io::Write;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use super::context::QuestionMark;
-use super::exit::{EXIT_STATUS, Outcome, Stop};
+use super::exit::{Outcome, Stop};
+use super::generate::with_more_commands;
 use super::{LONG_VERSION, generate, manual};
 use crate::output::closing::VERSION;
 
@@ -39,7 +40,7 @@ const PROGRAM: &str = "pg_dwbinspect";
 /// data directory. Everything else is safe on the only copy of the data; a copy or a file system snapshot serves as
 /// well. Stop the server first: files that change while they are read give outdated answers.
 #[derive(Debug, Parser)]
-#[command(name = PROGRAM, version = VERSION, long_version = LONG_VERSION, after_help = EXIT_STATUS, max_term_width = 100, subcommand_required = true)]
+#[command(name = PROGRAM, version = VERSION, long_version = LONG_VERSION, after_help = with_more_commands(), max_term_width = 100, subcommand_required = true)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,

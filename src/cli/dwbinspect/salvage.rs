@@ -42,7 +42,7 @@ pub(crate) struct SalvageArgs {
     /// Only this database
     #[arg(long = "database", value_name = "NAME")]
     databases: Vec<String>,
-    /// Also copy deleted, replaced and rolled back rows, into files of their own
+    /// Also copy deleted, replaced and rolled back rows, into separate files
     #[arg(long)]
     deleted: bool,
     /// Take columns that the catalogs lost from a schema of pg_dump --schema-only; the sandbox runs it
@@ -57,7 +57,7 @@ pub(crate) struct SalvageArgs {
     /// The table whose columns --file has
     #[arg(long, value_name = "SCHEMA.TABLE", requires = "files")]
     like: Option<String>,
-    /// Major version, if no file of the cluster names it
+    /// Major version, if no file of the cluster contains it
     #[arg(long, value_name = "N", value_parser = major_of)]
     major: Option<Major>,
     /// More WAL, for commits that pg_xact does not have: archive directory, segments, tar archives
@@ -83,7 +83,7 @@ Examples:
 const STATUS: &str = "\
 Exit status:
   0  every row is certain, nothing is missing
-  1  rows or values are missing, and it is known which pages or values
+  1  rows or values are missing; their pages or values are listed
   2  rows are uncertain, no table was found, something was not checked, or a usage error";
 
 fn major_of(text: &str) -> Result<Major, String> {

@@ -26,30 +26,31 @@ use crate::output::json::{Item, lsn_text, time_text};
 use crate::output::kept_words::{keeper_words, kept_sentence, most};
 use crate::output::sink::CsvShape;
 use crate::output::text::wrapped;
+use crate::output::wal_answer::write_advice;
 use crate::output::wal_columns::put_tally;
 use crate::output::wal_text::name_of;
 use crate::parsers::wal::version::Major;
 
 /// Show on one screen what images cost, what would have saved some, whose they are and when they come
 ///
-/// Each line has its figure and says how sure it is. What is figured is this WAL under another setting: the same records,
+/// Each line has a figure and its confidence. The figures are those of this WAL under another setting: the same records and
 /// the same blocks. A server under another setting may do other work at other times.
 ///
 /// The first table has every byte of the WAL, from its first to its last: images, records, old rows of tables with REPLICA
 /// IDENTITY FULL, space that is unused after segment switches, page headers, padding. Rates are those of the WAL over the
-/// time that its records tell. The second one has relations, and records of none, by their bytes: "mostly" is the type of
-/// record that most of them are in.
+/// time between its records. The second table lists relations, and records without one, in order of size: "mostly" is the
+/// most frequent type of record.
 ///
 /// max_wal_size and checkpoint_timeout are the smallest values tried that make checkpoints twice and four times as far
 /// apart, both set at once. Their price is what crash recovery has to read. "wal_compression" compresses a sample of the
-/// images again; --no-compression leaves that out, which is quicker. A double write buffer, of the patch for 19 or the fork
-/// of 18, is named for these majors: an ordinary change needs no image, but pages are written twice. "wal_log_hints = off, no
-/// data checksums" would do without images of pages that nothing but hint bits changed in their checkpoint interval. "At
+/// images again; --no-compression leaves that out, which is quicker. A double write buffer (a patch for 19 or a fork of
+/// 18) is listed for these versions: an ordinary change needs no image, but pages are written twice. "wal_log_hints = off, no
+/// data checksums" needs no images of pages on which only hint bits changed in their checkpoint interval. "At
 /// least": with less WAL there are also fewer checkpoints, unless they come by time.
 ///
-/// Of a data directory, names of relations are shown unasked.
+/// With a data directory, relations are shown by name without --names.
 ///
-/// Each figure stands alone: savings do not add up. More of each: whatif, dwb-size, stats --by relation, stats --by
+/// Savings do not add up. More of each: whatif, dwb-size, stats --by relation, stats --by
 /// since-redo.
 #[derive(Debug, Args)]
 #[command(after_help = crate::cli::exit::EXIT_STATUS)]
@@ -110,6 +111,10 @@ pub(super) fn run(args: &AdviseArgs, out: &mut dyn Write) -> Result<Outcome, Sto
         return Ok(closing.end(sink, number, totals)?.into());
     }
     let layout = args.common.output.layout();
+    let lines: Vec<RelationLine<'_>> = shown.iter().map(|one| relation_line(one, &naming)).collect();
+    if overview.range.is_some() {
+        write_advice(out, layout, &overview, &savings.rows, &lines)?;
+    }
     write_overview(out, layout, &overview)?;
     if overview.range.is_some() {
         if let Some(kept) = &kept {
@@ -118,7 +123,6 @@ pub(super) fn run(args: &AdviseArgs, out: &mut dyn Write) -> Result<Outcome, Sto
         if let Some(bill) = &bill {
             write_bill(out, layout, bill, &overview)?;
         }
-        let lines: Vec<RelationLine<'_>> = shown.iter().map(|one| relation_line(one, &naming)).collect();
         let others = relations.get(shown.len()..).unwrap_or_default();
         let other_bytes = others.iter().map(|one| one.row.tally.combined_bytes()).sum();
         write_relations(out, layout, &lines, overview.wal_bytes, (others.len(), other_bytes))?;

@@ -19,7 +19,7 @@ pub(crate) struct SourceArgs {
     /// first and last segment, as for pg_waldump [default: $PGDATA]
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Directory with the segments; PATH may name the first and the last
+    /// Directory with the segments; PATH may be the first and the last
     #[arg(short = 'p', long = "path", value_name = "PATH")]
     path: Option<PathBuf>,
     /// Data directory to read, instead of -p
@@ -33,9 +33,9 @@ pub(crate) struct SourceArgs {
     end: Option<Lsn>,
     /// Count nothing written before this time
     ///
-    /// 2026-11-21, "2026-11-21 14:00" (both in UTC), 2026-11-21T14:00:00+02:00, or 2h: so long before the last time that
-    /// this WAL tells. Commits, aborts and checkpoints tell it; the records between were written when the last of them was.
-    /// Those before the first that tells a time are left out, and a note says how many bytes that is.
+    /// 2026-11-21, "2026-11-21 14:00" (both in UTC), 2026-11-21T14:00:00+02:00, or 2h: so long before the last time in
+    /// this WAL. Commits, aborts and checkpoints have a time; the records between them count at the time before them.
+    /// Records before the first time are left out, and a note shows their bytes.
     #[arg(long, value_name = "TIME", help_heading = "Range", value_parser = time_bound)]
     since: Option<TimeBound>,
     /// Count nothing written at this time or later
@@ -50,7 +50,7 @@ impl SourceArgs {
     /// What is asked for, without names of relations.
     ///
     /// # Errors
-    /// When nothing is named, or something besides `-p` that is not a segment.
+    /// When no path is given, or `-p` with a path that is not a segment.
     pub fn request(&self, jobs: JobsArg) -> Result<WalRequest, UsageError> {
         let (paths, span) = self.named()?;
         Ok(WalRequest {
@@ -99,7 +99,7 @@ pub(crate) struct NameArgs {
     /// another cluster than that of the WAL are refused.
     ///
     /// Relations without a name there, which were dropped or rewritten since, are looked up in rows of pg_class in the WAL,
-    /// which is read once more for that. "wal" takes all names from there. A question mark follows such a name: the row may
+    /// which is read again for that. "wal" takes all names from there. A question mark follows such a name: the row may
     /// never have been committed. A directory of that name is ./wal.
     #[arg(long, value_name = "DATADIR|FILE|wal")]
     pub names: Option<PathBuf>,
@@ -120,7 +120,7 @@ impl CommonArgs {
     /// What is asked for.
     ///
     /// # Errors
-    /// When nothing is named, or something besides `-p` that is not a segment.
+    /// When no path is given, or `-p` with a path that is not a segment.
     pub fn request(&self, jobs: JobsArg) -> Result<WalRequest, UsageError> {
         Ok(WalRequest { names: self.names.names.clone(), ..self.source.request(jobs)? })
     }

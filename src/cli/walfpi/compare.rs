@@ -30,9 +30,9 @@ use crate::parsers::wal::version::Major;
 /// The first set is what the others are compared with, in percent. A set that was not read whole, or in which something is
 /// wrong, has a question mark: its figures are what was found, no percentage is shown for them, and the exit status is 2.
 ///
-/// Seconds go from the earliest to the latest time that records tell. Intervals count where the set holds them from their
+/// Seconds go from the earliest to the latest time in the records. Intervals count where the set holds them from their
 /// redo point to the next one. Commits are the records COMMIT and COMMIT_PREPARED. Relations are matched by name where
-/// --names tells it, and by number between sets of one cluster; of different clusters all others are (unnamed).
+/// --names provides one, and by number between sets of one cluster. In sets of different clusters all others are (unnamed).
 #[derive(Debug, Args)]
 #[command(after_help = crate::cli::exit::EXIT_STATUS)]
 pub(crate) struct CompareArgs {
@@ -91,7 +91,7 @@ impl CompareArgs {
     }
 }
 
-/// What stands before the first `=` and after it.
+/// The parts before and after the first `=`.
 fn split_name(text: &OsString) -> Option<(&[u8], &[u8])> {
     let bytes = text.as_bytes();
     let at = bytes.iter().position(|byte| *byte == b'=')?;

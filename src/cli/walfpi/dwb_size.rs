@@ -22,14 +22,14 @@ use crate::output::sink::CsvShape;
 
 /// Show how large a double write buffer must be
 ///
-/// Distinct blocks that records dirty in each checkpoint interval go through the buffer before it begins anew: peak, 95 of
-/// 100 intervals, and mean, and the double_write_buffer_size that has as many slots. Where more go through, the first
+/// Distinct blocks that records dirty in each checkpoint interval go through the buffer before it wraps: peak, 95 of
+/// 100 intervals, and mean, and the double_write_buffer_size that has as many slots. With fewer slots, the first
 /// images are overwritten while their pages may not have reached the disk. Blocks are counted once in each interval; a page
 /// that is evicted and changed again goes through each time, and one that is changed again before a checkpoint writes it goes
 /// through once for two intervals, so these are estimates, mostly too low. Pages logged as a whole are left out:
 /// bulk writes pass the buffer by.
 ///
-/// With a data directory: whether the buffer that is there has overwritten images of its current batch.
+/// With a data directory: whether its buffer has overwritten images of its current batch.
 #[derive(Debug, Args)]
 #[command(after_help = crate::cli::exit::EXIT_STATUS)]
 pub(crate) struct DwbSizeArgs {

@@ -22,17 +22,17 @@ use crate::output::json::export::{EXPORTED_FILE_COLUMNS, ManifestFacts, OwnRange
 use crate::output::json::wal::Row;
 use crate::output::sink::CsvShape;
 
-/// Write records, blocks or images as files of rows, for databases and programs of your own
+/// Write records, blocks or images as files of rows, for databases and other programs
 ///
-/// Files lie in timeline=N/segments=FIRST-LAST, which DuckDB and Spark take for partitions; each holds the rows of a group of
+/// Files are in timeline=N/segments=FIRST-LAST, which DuckDB and Spark read as partitions; each holds the rows of a group of
 /// segments. LSNs are signed 64-bit integers. Columns, and queries that give what `stats` counts, are in docs/export.md.
-/// The file _manifest.json is written last: without it the export was broken off.
+/// The file _manifest.json is written last: without it the export was interrupted.
 #[derive(Debug, Args)]
 #[command(after_help = crate::cli::exit::EXIT_STATUS)]
 pub(crate) struct ExportArgs {
     #[command(flatten)]
     common: CommonArgs,
-    /// What each row stands for
+    /// Content of a row
     #[arg(long, value_enum, value_name = "TABLE")]
     table: TableArg,
     /// Directory for the files: empty, or created; never inside a data directory or the WAL that is read
@@ -48,7 +48,7 @@ pub(crate) struct ExportArgs {
     ///
     /// Names of segments, their last 16 digits, or LSNs, of the first and the last; timelines do not count. For one of many jobs
     /// that share an archive: give the own segments, the one after them, in which their last record may end, and history
-    /// files. Where an own segment is missing, or the last own record is not whole, a finding says so and the exit status is 2.
+    /// files. A missing own segment or an incomplete last record is a finding, with exit status 2.
     #[arg(long, value_name = "FIRST..LAST", value_parser = own_range)]
     own: Option<OwnRequest>,
     /// Segments in a file
@@ -120,7 +120,7 @@ pub(super) fn run(args: &ExportArgs, out: &mut dyn Write) -> Result<Outcome, Sto
     drop(bar);
     let closing = Closing::new(std::mem::take(&mut export.wal.findings), &export.wal.coverage);
     let totals = totals_row(&export.counts, &export.wal.origin);
-    // Who broke it off wants no manifest that says that all is there.
+    // An interrupted export has no manifest, which would claim that it is complete.
     if !export.wal.coverage.is_interrupted() {
         for table in &request.tables {
             let below = (request.tables.len() > 1).then(|| table.name());
@@ -153,7 +153,7 @@ pub(super) fn run(args: &ExportArgs, out: &mut dyn Write) -> Result<Outcome, Sto
     for file in &export.files {
         writeln!(out, "{}  {} rows, {} bytes", printable(&file.path), file.rows, file.bytes)?;
     }
-    let state = if export.wal.coverage.is_interrupted() { ": broken off" } else { "" };
+    let state = if export.wal.coverage.is_interrupted() { ": interrupted" } else { "" };
     let names: Vec<&str> = request.tables.iter().map(|table| table.name()).collect();
     let (name, files, directory) =
         (names.join(", "), export.files.len(), printable(&args.directory.display().to_string()));

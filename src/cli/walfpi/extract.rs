@@ -48,8 +48,8 @@ pub(crate) struct ExtractArgs {
     raw: bool,
     /// Write pages as they were at LSN instead, built by replay
     ///
-    /// Those of --relation and --block, as they were after the last record that ends at or before LSN. They are built by a server of the same major that replays their records in a sandbox. One of the paths must be the
-    /// data directory; the others give more WAL.
+    /// Pages of --relation and --block after the last record that ends at or before LSN. A server of the same PostgreSQL
+    /// version replays their records in a sandbox. One of the paths must be the data directory; the others give more WAL.
     #[arg(
         long,
         value_name = "LSN",

@@ -33,22 +33,21 @@ use crate::output::wal_text::{IntervalLines, write_interval_lines};
 use crate::output::wal_times::{BucketLines, bucket_columns, bucket_row, write_bucket_lines};
 use crate::report::{Finding, Severity};
 
-/// How often a flag is looked at while nothing is to be done.
+/// How often a flag is checked while idle.
 const NAP: Duration = Duration::from_millis(50);
 
 /// WAL of a running server.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct FollowArgs {
-    /// Go on as a server writes: a line as each interval ends
+    /// Continue as a server writes: a line as each interval ends
     ///
     /// PATH is the data directory, its pg_wal, or an archive that grows. A line is a checkpoint interval, or with --by time a
     /// period of --bucket; the last line is what has not ended yet, as far as it was read, then come the totals. Periods
     /// without a record have no line. Ctrl-C and SIGTERM end it as --for does, with the exit status of what was read.
     ///
-    /// A record that is being written, and a file that is just arriving, is not damage: what looks wrong is said when it has
-    /// stayed as it is for the time of --patience. Where the server removed a segment before it was read, that is said with
-    /// the bytes that are missing (removed_before_read), and the lines beside the gap say "at least". After damage nothing
-    /// further can be read, and it ends.
+    /// A record that is being written and a file that is still arriving are not damage: a fault is reported when it has
+    /// remained for --patience. When the server removed a segment before it was read, the missing bytes are reported
+    /// (removed_before_read), and the lines next to the gap say "at least". Reading ends at damage.
     #[arg(long, conflicts_with_all = ["top", "sort", "resync", "end", "until", "names", "relation"])]
     pub follow: bool,
     /// With --follow: end after this time, such as 30s or 1h
@@ -57,7 +56,7 @@ pub(crate) struct FollowArgs {
     /// With --follow: how long to wait before WAL is read again
     #[arg(long, value_name = "LENGTH", requires = "follow", default_value = "1s", value_parser = length_of_time, hide_short_help = true)]
     poll: i64,
-    /// With --follow: how long what looks wrong must stay so until it is said
+    /// With --follow: report a fault when it has remained this long
     #[arg(long, value_name = "LENGTH", requires = "follow", default_value = "10s", value_parser = length_of_time, hide_short_help = true)]
     patience: i64,
 }
@@ -161,7 +160,7 @@ pub(super) fn run_follow(
     Ok(answer.into())
 }
 
-/// The column that says how sure a line is.
+/// The column with the confidence of a line.
 const CERTAINTY: &str = "certainty";
 
 /// Where lines go.
@@ -260,7 +259,7 @@ impl Printer<'_> {
                                 return Ok(());
                             }
                         }
-                        write_finding(*out, *layout, &finding)
+                        write_finding(*out, *layout, &finding, true)
                     }
                 }
             }

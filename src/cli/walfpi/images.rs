@@ -40,7 +40,7 @@ pub(crate) struct ImageArgs {
     filter: ImageFilter,
 }
 
-/// Opened WAL whose images are to be shown.
+/// Opened WAL and the selection of its images.
 pub(crate) struct ImageWork {
     /// Which WAL.
     pub request: WalRequest,
@@ -56,7 +56,7 @@ impl ImageArgs {
     /// The pages that are asked for. `names`: those of the cluster.
     ///
     /// # Errors
-    /// When a name stands for no relation, or for several.
+    /// When a name matches no relation, or several.
     pub fn pages(&self, names: &RelationNames) -> Result<PageSelection, InspectError> {
         self.filter.page.selection(Some(names))
     }
@@ -69,7 +69,7 @@ impl ImageArgs {
     /// Opens the WAL, after all that can be wrong with the filter.
     ///
     /// # Errors
-    /// When there is no such WAL, or a name stands for no relation or for several.
+    /// When there is no such WAL, or a name matches no relation or several.
     pub fn open(&self, common: &CommonArgs, watch: WatchWal<'_>) -> Result<ImageWork, Stop> {
         let request = common.request(self.jobs)?;
         let mut names = NameLookup::open(request.names.as_deref())?;
@@ -92,7 +92,7 @@ struct ImageFilter {
     lsn: Option<Span<Lsn>>,
     /// Why the image was written
     ///
-    /// hint, repeated and unknown stand for all causes of their kind.
+    /// hint, repeated and unknown include all causes of their kind.
     #[arg(long, value_enum, value_delimiter = ',')]
     cause: Vec<CauseFilter>,
     /// Continue after damage, at the next page on which a record starts

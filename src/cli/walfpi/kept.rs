@@ -18,15 +18,15 @@ use crate::output::json::{Item, lsn_text, time_text};
 use crate::output::kept_text::{write_kept, write_kept_metrics};
 use crate::output::sink::CsvShape;
 
-/// Show what keeps the segments in pg_wal, how much each of it keeps alone, and what makes it let go
+/// Show what keeps the segments in pg_wal, how much each alone, and how to release them
 ///
 /// Reads the data directory of a running or stopped server: the last checkpoint in pg_control, replication slots
 /// (pg_replslot), segments that wait for the archiver (pg_wal/archive_status), wal_keep_size and max_slot_wal_keep_size,
-/// and with summarize_wal = on the summaries of WAL. A segment that nothing keeps goes at the next checkpoint, or gets a new
-/// name to be written again.
+/// and with summarize_wal = on the summaries of WAL. The next checkpoint removes or
+/// recycles a segment that nothing keeps.
 ///
-/// "alone" is what nothing else keeps: so much goes when this lets go and a checkpoint follows. Whether a slot is in use
-/// stands in no file: see active in pg_replication_slots before you drop one.
+/// "alone" is the part that nothing else keeps: releasing this and a checkpoint free it. No file shows whether a slot is in
+/// use: see active in pg_replication_slots before you drop one.
 #[derive(Debug, Args)]
 #[command(after_help = crate::cli::exit::EXIT_STATUS, mut_arg("format", with_prometheus))]
 pub(crate) struct KeptArgs {

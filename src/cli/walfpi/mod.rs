@@ -26,7 +26,8 @@ use crate::cluster::names_file::NAMES_QUERY;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use super::context::QuestionMark;
-use super::exit::{EXIT_STATUS, Outcome, Stop};
+use super::exit::{Outcome, Stop};
+use super::generate::with_more_commands;
 use super::{LONG_VERSION, generate, manual};
 use crate::output::closing::VERSION;
 
@@ -34,13 +35,13 @@ const PROGRAM: &str = "pg_walfpi";
 
 /// Shows how much of the WAL is full-page images (FPI), when they were written, of what, and why
 ///
-/// Reads WAL of majors 10 to 19 from a data directory, a pg_wal or archive directory (also of pgBackRest, Barman or
+/// Reads WAL of PostgreSQL 10 to 19 from a data directory, a pg_wal or archive directory (also of pgBackRest, Barman or
 /// WAL-G), single segments, a pattern in quotes, a FIFO, or "-" for standard input. Segments may be plain, .partial,
 /// compressed with gzip, lz4, zstd, bzip2, xz or lzma, or in tar archives, in any order; all are recognised by content.
 /// Nothing is written into any of them. Compressed tar archives, FIFOs and standard input are unpacked into a temporary
 /// file without a name, of at most 64 GiB.
 #[derive(Debug, Parser)]
-#[command(name = PROGRAM, version = VERSION, long_version = LONG_VERSION, after_help = EXIT_STATUS, max_term_width = 100, subcommand_required = true)]
+#[command(name = PROGRAM, version = VERSION, long_version = LONG_VERSION, after_help = with_more_commands(), max_term_width = 100, subcommand_required = true)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -22,7 +22,7 @@ use crate::repair::export::ExportDir;
 
 /// Write images over time, relations, causes and what other settings would have stored into one page, with plots
 ///
-/// A page for any browser, on a screen or on paper, that loads nothing and runs nothing. Below each plot stand its numbers, those
+/// A page for any browser and for printing, without scripts and external files. Each plot has its numbers below it, those
 /// of stats. The WAL is read once for each question: intervals, causes, relations, dirtied blocks,
 /// compression, other settings.
 #[derive(Debug, Args)]

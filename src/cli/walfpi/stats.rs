@@ -29,6 +29,7 @@ use crate::output::json::wal::{Naming, Row, group_row, stats_columns};
 use crate::output::json::{Item, lsn_text};
 use crate::output::prometheus::{Metrics, Parts, write_metrics};
 use crate::output::sink::CsvShape;
+use crate::output::wal_answer::write_share;
 use crate::output::wal_columns::{interval_row, put_tally};
 use crate::output::wal_text::{write_groups, write_intervals, write_rest};
 use crate::parsers::wal::version::Major;
@@ -40,8 +41,8 @@ use crate::parsers::wal::version::Major;
 /// bytes are whole pages, before holes are removed and images compressed.
 ///
 /// Columns of checkpoint intervals: WAL is the distance between two redo points, page headers and padding included, so it
-/// is more than the bytes of the records; lasts is the time from one redo point to the next, as far as commits and
-/// checkpoints tell it, and MB/s (of 1,048,576 bytes) and img/s are WAL and images in that time; stored is what the images
+/// is more than the bytes of the records; lasts is the time from one redo point to the next, according to commits
+/// and checkpoints, and MB/s (of 1,048,576 bytes) and img/s are WAL and images in that time; stored is what the images
 /// take up, share what part of the bytes of the records that is, in percent; blocks are the distinct blocks that records
 /// refer to; decay is the share of images in eight equal parts of the interval, from left to right, each a bar from 0 to
 /// 100 %. The parts last equally long, or have as many records each where times are not known or the interval is shorter
@@ -53,12 +54,11 @@ use crate::parsers::wal::version::Major;
 /// later; images that cannot be judged without the redo point before --start are unknown_before_start. hint_only says that
 /// nothing else changed the page up to the next redo point, as far as there is WAL.
 ///
-/// With --by time, a record counts at the time that it tells (commits and aborts do), or at the latest one told before it,
-/// so that a long transaction counts where it is not interrupted by others at the time before. Rows are whole periods of
+/// With --by time, a record counts at its own time (commits and aborts have one) or at the latest time before it. Rows are whole periods of
 /// --bucket, in UTC; rates are those over the whole period, of the bytes of records. With --by since-redo, images are
 /// counted by how long after the redo point they were written, over all intervals whose times are known. With --by
 /// time,relation (or rmgr, record, database, tablespace, fork) each period has its largest groups, three or --top N, and
-/// spikes stand below: periods with more than three times the bytes of the middle one, and whose they are.
+/// spikes are listed below: periods with more than three times the bytes of the middle one, and whose they are.
 ///
 /// With two keys the finer one decides what counts where. With relation,cause an image counts for its relation and its
 /// cause, all else that a record says of a block for the relation and no cause, and the rest of the record with its first
@@ -71,23 +71,23 @@ use crate::parsers::wal::version::Major;
 /// By relation, wide screens, JSON and CSV also show what was done with it: "per 1000" is images per 1000 changes (block
 /// references of records that are more than images), "HOT" the share of HOT updates in all updates. "likely cause" is what
 /// most of the images probably come from, and is left empty where no rule clearly fits: hint bits, built or rewritten,
-/// vacuum, freezing, random keys (of an index: most changes are of another page than the one before), hash index, GIN index,
+/// vacuum, freezing, random keys (of an index: most changes hit another page than the change before), hash index, GIN index,
 /// fillfactor (updates go to another page), indexed columns updated (updates stay in their page and are not HOT).
 ///
-/// Below the rows stands what of the WAL is no record: space unused after segment switches, page headers, padding.
+/// Below the rows are the bytes of WAL that are not records: space unused after segment switches, page headers, padding.
 #[derive(Debug, Args)]
 #[command(after_help = crate::cli::exit::EXIT_STATUS, mut_arg("format", with_prometheus))]
 pub(crate) struct StatsArgs {
     #[command(flatten)]
     common: CommonArgs,
-    /// What each row stands for: one key, or two at once, such as relation,cause
+    /// Content of a row: one key, or two at once, such as relation,cause
     #[arg(long, value_enum, default_value = "checkpoint", value_delimiter = ',', value_name = "WHAT")]
     by: Vec<By>,
     /// Count these relations alone: by name (with --names), number, DB/REL, SPC/DB/REL or path of the file
     ///
-    /// relation, schema.relation or database.schema.relation; a number is that of the files, or an OID where names are known and
-    /// no files have it. Of a record, images and data of their blocks count, and the rest of it with its first block, as with
-    /// --by relation. WAL, lasts and MB/s of checkpoint intervals stay those of all WAL.
+    /// relation, schema.relation or database.schema.relation. A number is a file number, or an OID when names are known and no
+    /// file has the number. As with --by relation, images and data count with their block, and the rest of a record with its
+    /// first block. WAL, lasts and MB/s of checkpoint intervals stay those of all WAL.
     #[arg(long, value_name = "REL", value_delimiter = ',')]
     relation: Vec<RelationChoice>,
     /// With --by time: length of a row's period, such as 30s, 5m, 1h or 1d [default: 5m]
@@ -99,10 +99,10 @@ pub(crate) struct StatsArgs {
     /// Order of rows [default: by key; for relation, table, block and xid by image bytes]
     #[arg(long, value_enum, value_name = "COLUMN")]
     sort: Option<Sort>,
-    /// Show every row by itself
+    /// Show every row
     ///
-    /// In text, checkpoint intervals and periods of time that follow each other are put together where there are more than
-    /// fit the terminal, or more than 24 without one. --top and --sort show each by itself, and so do JSON and CSV.
+    /// In text, consecutive checkpoint intervals and periods are merged when there are more than fit the terminal, or more
+    /// than 24 without one. --top, --sort, JSON and CSV show every row.
     #[arg(long)]
     all: bool,
     /// Continue after damage, at the next page on which a record starts
@@ -157,7 +157,7 @@ enum By {
     Time,
     /// Seconds after redo points
     SinceRedo,
-    /// Transactions, with their subtransactions where the WAL tells whose they are
+    /// Transactions, with the subtransactions that the WAL assigns to them
     Xid,
     /// Kinds of relations: table, index, TOAST table, visibility map and so on
     Kind,
@@ -430,6 +430,9 @@ fn show(
         return Ok(closing.end(sink, shown, totals_of_stats(&counts, &origin))?.into());
     }
     let layout = output.layout();
+    if counts.from.is_some() {
+        write_share(out, layout, &counts.total)?;
+    }
     match group {
         None => {
             let rows = IntervalRow::of(&counts.intervals, max_rows);

@@ -7,7 +7,7 @@ use jiff::{SpanRelativeTo, Timestamp, ToSpan, Unit};
 use crate::inspect::wal::request::TimeBound;
 use crate::parsers::wal::payload::PgTimestamp;
 
-/// A time: with an offset or `Z`, without both in UTC, a date alone from its midnight on; or a length of time before the end.
+/// A time with an offset or `Z`, in UTC without both, at midnight for a date alone; or a length of time before the end.
 pub(crate) fn time_bound(text: &str) -> Result<TimeBound, String> {
     let at = |time: Timestamp| TimeBound::At(PgTimestamp::from_unix_us(time.as_microsecond()));
     if let Ok(time) = text.parse::<Timestamp>() {

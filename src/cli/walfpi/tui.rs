@@ -16,7 +16,7 @@ use crate::output::escape::printable;
 use crate::tui::backend::wal::WalBackend;
 use crate::tui::view::wal_notes;
 
-/// Look at full-page images in WAL on a screen: share per checkpoint, decay, relations, causes
+/// Explore full-page images in a terminal UI: share per checkpoint, decay, relations, causes
 ///
 /// Shows what `stats` prints, by checkpoint interval, relation and cause, and fills in while WAL is being read. ? shows
 /// the keys. Nothing is written except the new files that the key e exports into the current directory.
@@ -36,7 +36,7 @@ pub(crate) struct TuiArgs {
 pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     need_terminal("pg_walfpi stats")?;
     let request = WalRequest { names: args.names.names.clone(), ..args.source.request(args.jobs)? };
-    // What cannot be opened is said on the normal screen.
+    // Errors of opening are printed before the terminal UI starts.
     NameLookup::open(request.names.as_deref())?;
     let source = WalSource::open(&request)?;
     let backend = WalBackend::new(request, source);

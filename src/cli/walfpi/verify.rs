@@ -19,9 +19,8 @@ use crate::output::text::{Layout, write_fact};
 /// Check the chain of WAL records, and say where it ends and why
 ///
 /// Checks every page header, the CRC of every record, every link to the previous record, and that compressed images can be
-/// unpacked. An end is damage when sound
-/// records of the same stream follow it, or when pg_control knows of later WAL; a running or crashed server leaves all
-/// other ends. Where a server is at work, the end is read again before it is called damage. Bytes that no server reads
+/// unpacked. An end is damage when valid records of the same stream follow it, or pg_control shows later WAL; a running or
+/// crashed server leaves all other ends. If a server is running, the end is read again before it is reported as damage. Bytes that no server reads
 /// are not checked: padding, and the rest of a segment after a segment switch.
 #[derive(Debug, Args)]
 #[command(after_help = crate::cli::exit::EXIT_STATUS)]

@@ -24,19 +24,18 @@ use crate::output::sink::CsvShape;
 use crate::output::whatif_text::{write_hints, write_protection, write_spacing};
 use crate::parsers::wal::version::Major;
 
-/// Show what other settings would have made of the same WAL
+/// Show the same WAL under other settings
 ///
 /// The sequence in which records touch blocks is replayed under each setting: an image is written where the page was last
-/// changed before the redo point. What is replayed is the same work; a server under another setting may do other work at
-/// other times, autovacuum above all.
+/// changed before the redo point. The work stays the same; a server under another setting may do other work at other
+/// times, above all autovacuum.
 ///
 /// Checkpoint spacing: each second, fourth and eighth checkpoint kept, then max_wal_size and checkpoint_timeout, each on
 /// its own. Images that are kept or avoided are counted; added images have the mean size of those of their relation.
-/// A server too busy to end a checkpoint before the next one is due has fewer than its settings ask for, and writes fewer
-/// images than are foretold; with few checkpoints in the WAL, one more or less changes much. The
-/// price is what crash recovery has to read. The knee is the max_wal_size whose image bytes lie farthest below the straight
-/// line from the first value to the last, sizes by their logarithm. Neither is told of settings that ask for fewer than two
-/// checkpoints in this WAL.
+/// A server too busy to complete a checkpoint before the next one is due has fewer checkpoints, and writes fewer images
+/// than predicted. With few checkpoints in the WAL, one more or less changes much. The price is the WAL that crash recovery
+/// reads. The knee is the max_wal_size whose image bytes are farthest below the straight line from the first value to the
+/// last, with sizes on a logarithmic scale. Settings with fewer than two checkpoints in this WAL show neither.
 ///
 /// Torn page protection: full-page writes, a double write buffer, or neither. Pages of the buffer are counted once in each
 /// checkpoint interval; a page that is evicted goes through it each time.
@@ -75,7 +74,7 @@ pub(super) struct ReplayArgs {
     /// Values of checkpoint_timeout, such as 15min; with --max-wal-size: each together with each [default: 30s to 1h]
     #[arg(long, value_delimiter = ',', value_name = "TIME")]
     checkpoint_timeout: Vec<Duration>,
-    /// checkpoint_completion_target, which WAL does not tell [default: 0.9; for majors up to 13: 0.5]
+    /// checkpoint_completion_target, which WAL does not contain [default: 0.9; up to PostgreSQL 13: 0.5]
     #[arg(long, value_name = "SHARE", value_parser = share)]
     completion_target: Option<f64>,
 }

@@ -300,9 +300,9 @@ rules! {
         action: "Find a complete copy";
     UNRECOGNIZED: Wal "wal_stranger",
         why: "a segment has a name of 24 hexadecimal digits, then nothing, .partial or the ending of a codec; any other file is \
-            read only when it is named itself",
-        means: "A file in a directory whose name the server does not give, such as a segment that was renamed by hand",
-        action: "Name the file itself, or give it its name back in a copy of the directory";
+            read only when it is given itself",
+        means: "A file with a name that the server never uses, such as a segment renamed by hand",
+        action: "Pass the file itself, or rename it in a copy of the directory";
     LIMIT: Wal "wal_limit",
         why: "later WAL was not read",
         means: "A limit of this program was reached",

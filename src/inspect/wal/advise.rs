@@ -232,7 +232,7 @@ impl WalSource {
             replay.take(stretch, part.index, part.from, touches, &|bytes| watched.advance(bytes))
         });
         let counts = intervals.finish(&mut self.findings);
-        // The same records again: what was odd about them has been said.
+        // The same records again: their findings were reported the first time.
         let by_relation = relations.finish(&mut Vec::new());
         let (mut what_if, _, _) = replay.finish();
         self.coverage.examined = counts.total.records;

@@ -26,7 +26,7 @@ use crate::parsers::wal::reader::Aborted;
 pub struct WalChainRequest {
     /// Which WAL, and how it is read.
     pub wal: WalRequest,
-    /// Reading goes on after damage, at the next page that starts a record.
+    /// Reading continues after damage, at the next page that starts a record.
     pub resynchronise: bool,
 }
 
@@ -35,7 +35,7 @@ pub struct WalChainRequest {
 pub struct WalChain {
     /// Each run of segments that follow each other.
     pub runs: Vec<CheckedRun>,
-    /// Damage after which reading went on.
+    /// Damage after which reading continued.
     pub damage: Vec<Damage>,
     /// The WAL that was read.
     pub wal: ReadWal,
@@ -57,7 +57,7 @@ pub fn wal_chain(request: &WalChainRequest, watch: WatchWal<'_>) -> Result<WalCh
             let stretch = plan.stretch(set, run, Keep::Heads);
             let watch = |bytes| watched.advance(bytes);
             let (mut wrong, mut undecoded) = (Undecoded::default(), Vec::new());
-            // After damage, where to go on is only known in order.
+            // After damage, where to continue is only known in order.
             let walked = if request.resynchronise {
                 walk_run(&stretch, true, &mut { watch }, |record| {
                     checked.record(record);
@@ -138,7 +138,7 @@ fn unreadable_images(stretch: &Stretch<'_>, request: &WalChainRequest, watched: 
             Ok(())
         })
     };
-    // What cannot be read was said the first time.
+    // Unreadable files were reported the first time.
     drop(read);
     all.unreadable
 }

@@ -40,7 +40,7 @@ pub(crate) struct ComparedSet {
 
 /// Reads all sets, one after the other. What could not be read is part of each set's coverage.
 pub(crate) fn wal_compare(sets: &[NamedWal], watch: WatchWal<'_>) -> Result<Vec<ComparedSet>, InspectError> {
-    // What cannot be opened is said before an hour is spent on reading the others.
+    // Unreadable inputs are reported before an hour is spent on the others.
     let open = |wal: &WalRequest| {
         let names = NameLookup::open(wal.names.as_deref())?;
         let mut source = WalSource::open_watched(wal, watch)?;

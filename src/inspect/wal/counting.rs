@@ -21,7 +21,7 @@ use crate::types::Lsn;
 #[derive(Debug)]
 pub(super) struct Counting<'p> {
     plan: &'p ScanPlan,
-    /// Reading goes on after damage.
+    /// Reading continues after damage.
     resynchronise: bool,
     counted: WalCounts,
     fold: IntervalFold,
@@ -114,7 +114,7 @@ impl Again<'_> {
                     part.found.take().into_iter().for_each(&mut take);
                     Ok(())
                 });
-                // What cannot be read was said already.
+                // Unreadable files were reported already.
                 drop(walked);
                 continue;
             }

@@ -36,7 +36,7 @@ pub struct ImageSelection {
     pub lsn: Option<Span<Lsn>>,
     /// Why it was written; none: for any reason.
     pub causes: Vec<Cause>,
-    /// Reading goes on after damage, at the next page that starts a record.
+    /// Reading continues after damage, at the next page that starts a record.
     pub resynchronise: bool,
 }
 
@@ -113,7 +113,7 @@ impl WalSource {
         watch: WatchWal<'_>,
         mut visit: impl FnMut(&FoundImage<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        // After damage, where to go on is only known in order.
+        // After damage, where to continue is only known in order.
         if selection.resynchronise {
             return self.each_image(selection, jobs, watch, |_, found| visit(found));
         }
@@ -300,7 +300,7 @@ impl<S: FnMut(&ImageHead)> Visitor for DirectHeads<S> {
     }
 }
 
-/// What causes are told by, of all WAL from the plan's start on, that after its end included.
+/// Facts that causes rest on, from all WAL since the plan's start, also after its end.
 pub(super) fn cause_facts(set: &WalSet, plan: &ScanPlan, jobs: usize, watched: &Watched<'_>) -> CauseFacts {
     let mut fold = FactsFold::default();
     read_ahead(set, plan, jobs, watched, |facts: Option<&mut SegmentFacts>| match facts {
@@ -367,7 +367,7 @@ fn hidden_redo_points(
     let plan = ScanPlan { start_lsn: plan.start_lsn, blocks: true, ..ScanPlan::totals() };
     let mut counting = Counting::new(&plan, false);
     for run in set.runs() {
-        // They are read once more, and counted then.
+        // They are read again, and counted then.
         let (stretch, watch) = (plan.stretch(set, &run, Keep::Heads), |_| watched.advance(0));
         let begin = |index| Counter::new(set, index, &plan, &[]);
         let read = collect_run(&stretch, jobs, &watch, begin, |part| {
@@ -394,7 +394,7 @@ fn read_ahead<V: Visitor + Default + Send>(
 ) {
     let plan = ScanPlan { start_lsn: plan.start_lsn, ..ScanPlan::totals() };
     for run in set.runs() {
-        // They are read once more, and counted then.
+        // They are read again, and counted then.
         let watch = |_| watched.advance(0);
         let read = collect_run(
             &plan.stretch(set, &run, Keep::Heads),

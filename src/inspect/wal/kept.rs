@@ -74,7 +74,7 @@ pub(super) fn kept_of_paths(paths: &[std::path::PathBuf]) -> Option<KeptReport> 
 
 rules! {
     KEEP_SETTINGS_UNKNOWN: Wal "keep_settings_unknown",
-        why: "where they are set elsewhere, more segments are kept than is said, or slots keep less",
+        why: "where they are set elsewhere, more segments are kept than reported, or slots keep less",
         means: "Not all configuration files of the server are in the data directory: the defaults of `wal_keep_size` and \
             `max_slot_wal_keep_size` were taken",
         action: "Compare with `SHOW wal_keep_size` and `SHOW max_slot_wal_keep_size`";

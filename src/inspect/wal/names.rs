@@ -1,4 +1,4 @@
-//! Names in place of numbers.
+//! Names instead of numbers.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -53,7 +53,7 @@ impl NameLookup {
         self.known.as_ref().and_then(|known| known.full_name(rel))
     }
 
-    /// True when names come from the WAL alone, so that they are of its cluster.
+    /// True when names come from the WAL alone, so they belong to its cluster.
     pub(crate) const fn is_of_wal_alone(&self) -> bool {
         self.of_wal_alone
     }

@@ -88,7 +88,7 @@ impl OwnSegments {
         let input_ends = matches!(ended, Some(EndReason::Limit | EndReason::InputEnds | EndReason::CutShort { .. }));
         if let Some(to) = to.filter(|to| input_ends && *to < self.end_lsn()) {
             let what = format!(
-                "the record at or after {to} starts in the last own segment and goes on in the next one, which is missing"
+                "the record at or after {to} starts in the last own segment and continues in the next one, which is missing"
             );
             findings.push(OWN_CUT.problem(what));
             coverage.skip(part(to), SkipReason::SegmentsMissing);
@@ -98,11 +98,11 @@ impl OwnSegments {
 
 rules! {
     OWN_MISSING: Wal "own_segments_missing",
-        why: "records that start there are in no row of this export, and in none of another one",
+        why: "records that start there are missing from this export and from every other one",
         means: "With `export --own`: WAL of own segments was not read",
         action: "Give all own segments, and the one after the last";
     OWN_CUT: Wal "own_record_cut",
-        why: "that record is in no row of this export, and in none of another one",
+        why: "that record is missing from this export and from every other one",
         means: "With `export --own`: the last record that starts in own segments ends in the next one, which was not given",
         action: "Give the segment after the last as well; of the newest segment of a server that writes, wait for the next";
 }

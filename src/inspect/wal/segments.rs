@@ -29,7 +29,7 @@ pub(super) enum RunStep<'a, V> {
 
 impl WalSource {
     /// Has a visitor from `begin` for each segment shown its records, and `take` given the segments of each run in order,
-    /// until the end of the range, or the user, ends it. Where reading goes on after damage, one thread reads.
+    /// until the end of the range, or the user, ends it. Where reading continues after damage, one thread reads.
     pub(super) fn each_segment<V: Visitor + Send>(
         &mut self,
         reading: &Reading<'_>,
@@ -51,7 +51,7 @@ impl WalSource {
                     take(&stretch, RunStep::Segment(part, end_lsn))
                 };
                 let read = if resync.is_on() {
-                    // After damage, where to go on is only known in order.
+                    // After damage, where to continue is only known in order.
                     collect_resynchronised(&stretch, run.end, &watch, begin, &mut take_up)
                 } else {
                     collect_run(&stretch, jobs, &watch, begin, &mut take_up)

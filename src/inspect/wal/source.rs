@@ -42,9 +42,9 @@ pub struct WalSource {
     pub findings: Vec<Finding>,
     /// What was read and what was not.
     pub coverage: Coverage,
-    /// Whether reading goes on after damage.
+    /// Whether reading continues after damage.
     pub resync: Resync,
-    /// Bytes of WAL between good records that could not be read, where reading went on after them.
+    /// Bytes of WAL between good records that could not be read, where reading continued after them.
     pub damaged_bytes: u64,
     relations: Option<RelationFilter>,
     start: Option<Lsn>,
@@ -64,7 +64,7 @@ impl WalSource {
     /// The same. `watch` is told how far copies of the same segments are compared, where there are any.
     ///
     /// # Errors
-    /// As [`Self::open`], and when `watch` breaks it off.
+    /// As [`Self::open`], and when `watch` interrupts it.
     pub fn open_watched(request: &WalRequest, watch: WatchWal<'_>) -> Result<Self, InspectError> {
         Self::open_for(request, Wanted::default(), watch)
     }
@@ -133,7 +133,7 @@ impl WalSource {
         if known.is_none_or(|layout| !layout.is_written_by(major)) {
             self.findings.push(
                 rules::WAL_VERSION
-                    .problem(format!("page magic of major {}, pg_control version {version}", major.number())),
+                    .problem(format!("page magic of PostgreSQL {}, pg_control version {version}", major.number())),
             );
         }
     }
@@ -148,11 +148,9 @@ impl WalSource {
         let (Some(one), Some(other)) = (number(&first_name), number(&last_name)) else { return };
         let between = other.saturating_sub(one).saturating_sub(1);
         if between > 0 {
-            self.findings.push(
-                rules::TWO_SEGMENTS.note(format!(
-                    "two files were named and these two are read, not the {between} segments between them"
-                )),
-            );
+            self.findings.push(rules::TWO_SEGMENTS.note(format!(
+                "two files were given and only these two are read, not the {between} segments between them"
+            )));
         }
     }
 
@@ -227,7 +225,7 @@ impl WalSource {
         self.end = Some(self.end.map_or(end, |before| before.min(end)));
     }
 
-    /// Says so when a range was asked for in which no record lies, or which begins before all WAL that is there or goes on
+    /// Says so when a range was asked for in which no record lies, or which begins before all WAL that is there or continues
     /// after it.
     pub(crate) fn note_range_without_wal(&mut self) {
         let (start, end) = (self.start, self.end);
@@ -268,7 +266,7 @@ impl WalSource {
     }
 
     /// Has each run read by `read` in order, says what it met, and shows that to `judged`, until `judged` or the user
-    /// breaks off. What a running server has taken away meanwhile is left out.
+    /// interrupts it. What a running server has taken away meanwhile is left out.
     pub(super) fn each_run<T>(
         &mut self,
         watched: &Watched<'_>,
@@ -300,8 +298,8 @@ impl WalSource {
         }
     }
 
-    /// Reads the same WAL for another question. What is met that was said before is not said again. `None`: the reading
-    /// was broken off, now or before.
+    /// Reads the same WAL for another question, without repeating its findings. `None`: the reading was interrupted, now or
+    /// before.
     pub(crate) fn once_more<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> Option<T> {
         if self.coverage.is_interrupted() {
             return None;
@@ -372,7 +370,7 @@ impl WalSource {
         }
     }
 
-    /// Goes on after the segments of a run that are not there any more; false when no segment at all comes after them.
+    /// Continues after removed segments of a run; false when no segment follows them.
     fn go_on_after_recycled(&mut self, run: &Range<usize>) -> bool {
         let is_gone = |index: &usize| self.set.reader(*index).is_err_and(|error| error.is_gone());
         let segments = self.set.segments().len();
@@ -440,7 +438,7 @@ impl WalSource {
                     }
                     Tail::UnfinishedPage { first_lsn } => {
                         self.findings.push(rules::WAL_UNFINISHED.note(format!(
-                            "{end}; the same page of WAL holds valid records from {first_lsn} on, and no later page \
+                            "{end}; the same page of WAL holds valid records at {first_lsn} and after it, and no later page \
                                 was written"
                         )));
                     }

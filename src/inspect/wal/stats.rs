@@ -36,7 +36,7 @@ pub struct WalStatsRequest {
     pub wal: WalRequest,
     /// What rows stand for; `None`: checkpoint intervals.
     pub group: Option<Grouping>,
-    /// Counting goes on after damage, at the next page that starts a record.
+    /// Counting continues after damage, at the next page that starts a record.
     pub resynchronise: bool,
     /// Relations that are counted alone; none: all.
     pub relations: Vec<RelationChoice>,
@@ -49,7 +49,7 @@ pub struct WalCounts {
     pub total: Tally,
     /// Bytes of WAL that it lies in, page headers and padding included.
     pub wal_bytes: u64,
-    /// Those of them between good records that could not be read; known where counting goes on after damage.
+    /// Those of them between good records that could not be read; known where counting continues after damage.
     pub damaged_bytes: Option<u64>,
     /// Those of them that no record has; `None` where some relations are counted alone.
     pub rest: Option<WalRest>,
@@ -155,7 +155,7 @@ impl WalStats {
 }
 
 /// Counts the records and full-page images of some WAL. Damage is a finding, and what could not be read is part of the
-/// coverage; when `watch` breaks it off, the counts are those so far and the coverage says so.
+/// coverage; when `watch` interrupts it, the counts are those so far and the coverage says so.
 ///
 /// # Errors
 /// When there is no such WAL, the range is empty, or names were asked for that cannot be read.

@@ -25,7 +25,7 @@ pub(crate) struct WalTimesRequest {
     pub wal: WalRequest,
     /// Length of a bucket in microseconds; whole buckets since 2000-01-01 00:00 UTC. At least 1.
     pub bucket_us: i64,
-    /// Counting goes on after damage, at the next page that starts a record.
+    /// Counting continues after damage, at the next page that starts a record.
     pub resynchronise: bool,
     /// Relations that are counted alone; none: all.
     pub relations: Vec<RelationChoice>,

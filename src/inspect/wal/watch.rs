@@ -1,4 +1,4 @@
-//! Being told how far reading is, and breaking it off.
+//! Progress of reading, and its interruption.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// Told the bytes of WAL that are done and those in all, now and then and from all threads; breaks reading off.
 pub(crate) type WatchWal<'a> = &'a (dyn Fn(u64, u64) -> ControlFlow<()> + Sync);
 
-/// For those who neither want to know nor break off.
+/// Ignores progress and never interrupts.
 ///
 /// # Errors
 /// Never.
@@ -28,7 +28,7 @@ impl<'a> Watched<'a> {
         Self { watch, total, done: AtomicU64::new(0), interrupted: AtomicBool::new(false) }
     }
 
-    /// So many more bytes are done: whether to go on. Once interrupted, always interrupted.
+    /// So many more bytes are done: whether to continue. Once interrupted, always interrupted.
     pub(super) fn advance(&self, bytes: u64) -> ControlFlow<()> {
         if self.is_interrupted() {
             return ControlFlow::Break(());

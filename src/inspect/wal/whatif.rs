@@ -88,7 +88,7 @@ impl WalSource {
 }
 
 /// Replays some WAL under other settings. Damage is a finding, and what could not be read is part of the coverage; when
-/// `watch` breaks it off, the answer is about what was read up to there and the coverage says so.
+/// `watch` interrupts it, the answer is about what was read up to there and the coverage says so.
 ///
 /// # Errors
 /// When there is no such WAL, or the range is empty.

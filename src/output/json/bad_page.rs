@@ -62,7 +62,7 @@ pub(crate) struct BadPageJson {
     /// Rules that the page breaks, in sentences and as codes: `page_rule`, `tuple_rule`
     faults: Vec<String>,
     fault_codes: Vec<FaultCode>,
-    /// With `--replay` or `--wal`: `healed`, `real_damage` or `unknown`: see [verdicts.md](verdicts.md)
+    /// With `--replay` or `--wal`: `healed`, `real_damage` or `unknown`: see [codes.md](codes.md)
     replay: Option<ReplayWord>,
     /// Why, as a code and in words
     replay_code: Option<FateCode>,

@@ -17,7 +17,7 @@ pub(crate) struct BillJson {
     count: Option<u64>,
     /// Part of all bytes, 0 to 1
     share: f64,
-    /// Bytes per second and day, where records tell the time
+    /// Bytes per second and day, if records have times
     bytes_per_s: Option<f64>,
     bytes_per_day: Option<f64>,
 }

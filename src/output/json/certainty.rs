@@ -8,7 +8,7 @@ use crate::analysis::wal::certainty::Certainty;
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(super) struct CertaintyJson {
-    /// How sure that is: `exact`, `at_least` (part of the WAL could not be read), `estimate` (of a method of compression: another version of its library may differ by up to 1 percent in sum), `sample`
+    /// Certainty: `exact`, `at_least` (part of the WAL could not be read), `estimate` (of a method of compression: another version of its library may differ by up to 1 percent in sum), `sample`
     certainty: CertaintyWord,
     /// For a sample: images examined, and all images
     sampled: Option<u64>,

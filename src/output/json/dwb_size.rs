@@ -61,7 +61,7 @@ pub(crate) struct DirtiedJson {
     /// Extent; absent: it began before the WAL that was read, or at a redo point that is hidden
     redo_lsn: Option<LsnText>,
     end_lsn: LsnText,
-    /// Between which addresses such a redo point lies. The interval before it ends at the earlier one, its own begins at the later one: what was changed between them belongs to neither for sure
+    /// The redo point is between these addresses. The interval before it ends at the earlier one, its own begins at the later one: what was changed between them belongs to neither for sure
     redo_after_lsn: Option<LsnText>,
     redo_before_lsn: Option<LsnText>,
     /// Distinct blocks that records refer to; pages logged as a whole are left out

@@ -32,7 +32,7 @@ pub(crate) struct ImageJson {
     pub compression: ImageCompression,
     /// Redo puts it in place
     pub applied: bool,
-    /// Why it was written: `first_touch`, `first_touch_in_backup`, `hint_only`, `hint_then_changed`, `hint_in_backup`, `new_page`, `map_truncation`, `forced`, `consistency_check`, `repeated_forced`, `repeated_new_page`, `repeated_reinitialised`, `repeated_hint`, `repeated_unknown`, `unknown_before_start`, `unknown`, `unreadable`; see [guide.md](guide.md)
+    /// Why it was written: `first_touch`, `first_touch_in_backup`, `hint_only`, `hint_then_changed`, `hint_in_backup`, `new_page`, `map_truncation`, `forced`, `consistency_check`, `repeated_forced`, `repeated_new_page`, `repeated_reinitialised`, `repeated_hint`, `repeated_unknown`, `unknown_before_start`, `unknown`, `unreadable`; see [pg_walfpi.md](pg_walfpi.md)
     pub cause: CauseCode,
     /// Of `extract`: the file it was written to
     pub file: Option<String>,

@@ -28,7 +28,7 @@ pub(crate) const KEPT_COLUMNS: &[&str] = &[
 pub(crate) struct KeptJson {
     /// `checkpoint`: recovery from the last one; `slot`; `archiver`: segments that wait for it; `wal_keep_size` (`wal_keep_segments` up to 12); `summarizer`; `recycled`: old files under new names, to be written later; `nothing`: the next checkpoint removes or recycles them; `unknown`: nothing that could be read
     keeper: KeeperWord,
-    /// Of a slot: its name, and whether it is logical, goes with its session, or holds nothing any more
+    /// For a slot: its name, and whether it is logical, ends with its session, or no longer holds WAL
     slot: Option<String>,
     is_logical: Option<bool>,
     is_temporary: Option<bool>,

@@ -74,7 +74,7 @@ impl From<PageId> for PageIdJson {
 pub(crate) struct PlacedPageJson {
     #[serde(flatten)]
     page: PageIdJson,
-    /// `database.schema.relation`; a `?` at the end: the name may be wrong; `global` stands for the database of a shared relation
+    /// `database.schema.relation`; a `?` at the end: the name may be wrong; `global` is the database of a shared relation
     relation: Option<String>,
     /// Its database by name, also where the relation has none; absent for a shared relation, and where it is unknown
     database: Option<String>,
@@ -96,7 +96,7 @@ pub(crate) struct PageJson {
     page: PlacedPageJson,
     /// State on disk: `identical`, `hint_bits_only`, `disk_newer`, `disk_older`, `torn`, `damaged`, `zeroed`, `missing_file`, `beyond_end`, `dropped_relation`, `unlogged`
     disk: ComparisonCode,
-    /// How sure that is: `proven`, `likely`, `possible`
+    /// Confidence: `proven`, `likely`, `possible`
     strength: Strength,
     /// Damage of the page, in sentences and as codes
     damage: Vec<String>,
@@ -109,7 +109,7 @@ pub(crate) struct PageJson {
     candidates: Vec<CandidateJson>,
     /// `restore`, `rebuild`, `restore_unproven`, `loses_changes`, `no_image`, `heals_in_replay`, `leave`
     verdict: VerdictCode,
-    /// The image to be put back: see `page.chosen`
+    /// The image to restore: see `page.chosen`
     chosen: Option<ChosenJson>,
     /// Why, in sentences and as codes
     reasons: Vec<String>,
@@ -118,7 +118,7 @@ pub(crate) struct PageJson {
     on_start: OnStartJson,
     /// Whether the page can be rebuilt from an older copy of it and WAL, by evidence alone: see `page.rebuildable`; absent where an image is proven or none is needed
     rebuildable: Option<RebuildableJson>,
-    /// Why the page was not rebuilt although it was asked for, as a code of [verdicts.md](verdicts.md)
+    /// Why the page was not rebuilt although it was asked for, as a code of [codes.md](codes.md)
     build_failure: Option<BuildFailureCode>,
     /// Header of an empty page that keeps replay from dying, in hex, where that is the way past it
     stand_in: Option<HexBytes>,
@@ -133,7 +133,7 @@ pub(crate) struct PageJson {
 struct DonorGapJson {
     /// Path of the donor, as given
     donor: String,
-    /// Why it does not have the page: see [verdicts.md](verdicts.md)
+    /// Why it does not have the page: see [codes.md](codes.md)
     code: DonorGapCode,
     text: String,
 }
@@ -141,9 +141,9 @@ struct DonorGapJson {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "page.rebuildable")]
 struct RebuildableJson {
-    /// The page can be rebuilt, as far as the evidence goes. What is doubted about the cluster as a whole (`doubt_codes`) still keeps the result from being proven
+    /// The page can be rebuilt, as far as the evidence goes. Doubts about the cluster (`doubt_codes`) still keep the result from being proven
     possible: bool,
-    /// Why it cannot: see [verdicts.md](verdicts.md)
+    /// Why it cannot: see [codes.md](codes.md)
     code: Option<NotRebuildableCode>,
     /// The rebuild in a sentence
     text: String,
@@ -172,9 +172,9 @@ struct RebuildableJson {
 struct TearJson {
     /// Which part is new: `head`, `tail`, `scattered`
     direction: TearDirection,
-    /// Offset in the page where new and old meet, where it is known exactly
+    /// Offset in the page between new and old, if it is known exactly
     break_at: usize,
-    /// Between these offsets it lies
+    /// It is between these offsets
     break_min: usize,
     break_max: usize,
     /// Index in `candidates` of the version that the parts come from, or `"zero"`
@@ -199,7 +199,7 @@ struct CandidateJson {
     batch: Option<BatchAge>,
     /// `eviction`, `checkpoint` or `locked`, of `dwb`, where that is known
     written_by: Option<WrittenBy>,
-    /// Where the description of its layout comes from: `seen_live` or `seen_built`, of `dwb`
+    /// Origin of the description of its layout: `seen_live` or `seen_built`, of `dwb`
     knowledge: Option<Knowledge>,
     /// Start of the WAL record, of `wal`
     lsn: Option<LsnText>,

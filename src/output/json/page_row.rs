@@ -23,7 +23,7 @@ pub(crate) struct PageRowJson {
     /// Its number on disk and in the image; absent if it is missing
     disk_item: Option<usize>,
     image_item: Option<usize>,
-    /// Its fate if the image is restored: see [verdicts.md](verdicts.md#rows)
+    /// Its fate if the image is restored: see [codes.md](codes.md#rows)
     fate: Option<RowFateCode>,
     /// `known`, or why the columns of the relation are unknown: `relation_unknown`, `no_catalog`, `catalog_unreadable`, `no_rows`
     columns: ColumnsKnown,

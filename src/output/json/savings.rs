@@ -49,10 +49,10 @@ pub(crate) struct SavingJson {
     /// Images that would not have been written, and bytes that would not have been stored; less than 0 where there would have been more
     images: u64,
     image_bytes: i64,
-    /// Bytes by which all records would be shorter, and how sure that is
+    /// Bytes by which all records would be shorter, and its certainty
     wal_bytes: i64,
     wal_certainty: CertaintyWord,
-    /// The same per second and day, where records tell the time
+    /// Like those before, per second and day, if records have times
     wal_bytes_per_s: Option<f64>,
     wal_bytes_per_day: Option<f64>,
     /// Checkpoints come by the size of WAL: with less of it there are fewer, so that even more is saved
@@ -63,14 +63,14 @@ pub(crate) struct SavingJson {
     times: Option<u32>,
     max_wal_size_bytes: Option<u64>,
     checkpoint_timeout_s: Option<u32>,
-    /// WAL that crash recovery would read at most, what it reads as things are, and the time in which the server wrote as much as the first; absent with too few checkpoints, the time also where records tell none
+    /// WAL that crash recovery would read at most, what it reads as things are, and the time in which the server wrote as much as the first; absent with too few checkpoints, the time also without times in the records
     replay_bytes_max: Option<u64>,
     replay_bytes_max_now: Option<u64>,
     replay_seconds_max: Option<f64>,
     /// Of `wal_compression`: the method, and seconds of one processor of this machine for 10^9 bytes of pages without their holes
     method: Option<ImageCompression>,
     cpu_s_per_gb: Option<f64>,
-    /// Further methods that the major has: `method`, `image_bytes_stored`, `cpu_s_per_gb`
+    /// Other methods that this version has: `method`, `image_bytes_stored`, `cpu_s_per_gb`
     others: Option<Vec<OtherMethodJson>>,
     /// Of `double_write`: bytes of images that stay, and about how many pages would go through the buffer
     stay_bytes: Option<u64>,

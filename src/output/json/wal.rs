@@ -263,7 +263,7 @@ pub(crate) struct RunJson {
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct DamageJson {
-    /// Where WAL is wrong
+    /// Address of the damage
     lsn: LsnText,
     /// Range that could not be read
     from_lsn: LsnText,

@@ -71,17 +71,17 @@ pub(crate) struct SpacingJson {
     images_added: u64,
     /// Images and changes of which it is unknown whether they would have been written, or would have had an image
     images_unsure: u64,
-    /// WAL that crash recovery reads at most, and on average over crashes at any place; absent where too few checkpoints lie in the WAL
+    /// WAL that crash recovery reads at most, and on average over crashes at any place; absent with too few checkpoints in the WAL
     replay_bytes_max: Option<u64>,
     replay_bytes_mean: Option<u64>,
-    /// The time in which the server wrote as much WAL as recovery reads at most; absent where records tell no time, too
+    /// The time in which the server wrote as much WAL as recovery reads at most; absent also without times in the records
     replay_seconds_max: Option<f64>,
     /// Reason why the WAL that recovery reads is unknown: `few_checkpoints` (the setting asks for fewer than two in this WAL;
     /// `actual`: none completed); else absent
     replay_unknown: Option<&'static str>,
-    /// The `max_wal_size` whose image bytes lie farthest below the straight line from the first value to the last, sizes by their logarithm
+    /// The `max_wal_size` whose image bytes are farthest below the straight line from the first value to the last, with sizes on a logarithmic scale
     is_knee: bool,
-    /// How sure the images are: `exact`, `at_least` (so many avoided or added at least), `estimate`. Of `actual`, too: never `exact` where part of the WAL could not be read. The images before the first redo point are left as they are: where there are ordinary ones among them, no setting is `exact`
+    /// Certainty of the images: `exact`, `at_least` (so many avoided or added at least), `estimate`. Of `actual`, too: never `exact` where part of the WAL could not be read. The images before the first redo point are left as they are: where there are ordinary ones among them, no setting is `exact`
     certainty: CertaintyWord,
     /// Certainty of the bytes of WAL and of the WAL that recovery reads
     wal_certainty: CertaintyWord,
@@ -99,7 +99,7 @@ pub(crate) struct GuardJson {
     images: u64,
     image_bytes: u64,
     image_share: f64,
-    /// Pages that go through a double write buffer, each counted once in an interval; how sure that is: `estimate`
+    /// Pages that go through a double write buffer, each counted once in an interval; its certainty: `estimate`
     buffer_pages: Option<u64>,
     buffer_bytes: Option<u64>,
     buffer_certainty: Option<CertaintyWord>,
@@ -115,7 +115,7 @@ pub(crate) struct HintJson {
     /// How many, and their bytes as stored
     images: u64,
     image_bytes: u64,
-    /// As in `spacing`; the parts are estimates where such images lie before the first redo point that is known
+    /// As in `spacing`; the parts are estimates if such images precede the first known redo point
     certainty: CertaintyWord,
 }
 

@@ -373,8 +373,8 @@ impl BodyLayout {
         self.main_start
     }
 
-    /// The main data of `body`, which is the one that this layout was decoded from; it comes last. Of a body that was cut,
-    /// the part that was kept.
+    /// The main data at the end of `body`, from which this layout was decoded. A body that was cut yields the part that was
+    /// kept.
     #[must_use]
     pub fn main_data<'a>(&self, body: &'a [u8]) -> &'a [u8] {
         body.get(usize::try_from(self.main_start).unwrap_or(usize::MAX)..).unwrap_or_default()

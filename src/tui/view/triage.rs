@@ -10,7 +10,7 @@ use crate::analysis::verdict::answer::{Answer, needs_something};
 use crate::analysis::verdict::judge::Verdict;
 use crate::inspect::next::step_context;
 use crate::output::check_text::{compared_words, page_title, replay_words};
-use crate::output::next_step_text::{steps_sentence, words_of};
+use crate::output::next_step_text::{all_words, steps_sentence};
 use crate::output::start_words::StartWords;
 use crate::output::words::cluster::checksum_words;
 use crate::tui::body::MIN_LIST;
@@ -207,13 +207,12 @@ fn next_lines(look: Look, width: usize, survey: &Survey, data_dir: &str, room: u
     let context = step_context(&survey.examined, data_dir);
     let count = survey.steps.len();
     let mut lines: Vec<Line<'static>> = Vec::new();
-    for (at, step) in survey.steps.iter().enumerate() {
-        let words = words_of(step, context);
+    for (at, words) in all_words(&survey.steps, context).iter().enumerate() {
         let label = if at == 0 { "next step" } else { "then" };
         let text = if words.items.is_empty() {
-            words.sentence.clone()
+            words.sentence()
         } else {
-            format!("{}: {}", words.sentence.trim_end_matches(['.', ':']), words.items.join(", "))
+            format!("{}: {}", words.sentence().trim_end_matches(['.', ':']), words.items.join(", "))
         };
         let mut said = fact(look, width, label, &text, Style::new());
         let commands: Vec<Line<'static>> =

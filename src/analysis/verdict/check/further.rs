@@ -28,7 +28,10 @@ pub(super) fn find_further(read: &WalRead, cluster: &ClusterInput<'_>) -> Furthe
     let (pages, block_size) = (cluster.pages, cluster.block_size);
     let needed = read.needed.as_ref().filter(|_| read.replay.can_begin && read.replay.recovery.replays());
     let mut touched: Vec<PageOnDisk> = match needed {
-        Some(needed) if !cluster.has_checksums => needed.touched(pages, block_size).take(MAX_TOUCHED).collect(),
+        Some(needed) if !cluster.has_checksums => {
+            let next_xid = read.replay.next_xid.unwrap_or_default();
+            needed.touched(pages, block_size, next_xid).take(MAX_TOUCHED).collect()
+        }
         _ => Vec::new(),
     };
     if touched.len() >= MAX_TOUCHED {

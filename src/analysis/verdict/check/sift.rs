@@ -9,7 +9,6 @@ use crate::analysis::verdict::history::WalHistory;
 use crate::analysis::verdict::interest::Interest;
 use crate::analysis::verdict::replay::read_before;
 use crate::analysis::verdict::sieve::{PageOnDisk, Sieve};
-use crate::analysis::verdict::unchecked::FirstTouches;
 use crate::parsers::wal::lifecycle::LifeCycle;
 use crate::types::PageId;
 
@@ -64,9 +63,8 @@ fn sift_once(
     for own in &wanted {
         interest.add(own.page);
     }
-    let late = |page| first.first_touches.as_ref().is_some_and(|touches: &FirstTouches| touches.concerns(page));
     let mut history = WalHistory::new(&interest);
-    history.sieve = Some(Sieve::new(wanted.clone(), cluster.pages, cluster.block_size, (redo_lsn, next_xid), &late));
+    history.sieve = Some(Sieve::new(wanted.clone(), cluster.pages, cluster.block_size, (redo_lsn, next_xid)));
     let read = AtomicU64::new(0);
     let watch = |bytes| progress.at(Stage::Wal, read.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes));
     let before = wal.all.or(wal.own).map(|set| read_before(set, Some(redo_lsn), &mut history, &interest, jobs, &watch));

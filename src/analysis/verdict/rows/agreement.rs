@@ -117,7 +117,7 @@ pub(crate) fn against_records(
     first_misfit(Items::List(own), after)
 }
 
-/// The first record that the items do not fit, until one makes the page anew or is not followed.
+/// The first record that the items do not fit, until one rebuilds the page or is not followed.
 fn first_misfit(mut items: Items, after: &[PageChange]) -> Option<Contradiction> {
     for change in after {
         if change.image.is_some() || change.is_init {

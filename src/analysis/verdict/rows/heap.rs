@@ -346,17 +346,21 @@ fn same_bytes(one: &[u16], other: &[u16]) -> bool {
 
 fn row_of(tuple: &[u8]) -> Row {
     let Ok(header) = TupleHeader::decode(0, tuple) else { return Row::default() };
-    let after: Vec<u16> = tuple.get(TupleHeader::SIZE..).unwrap_or_default().iter().copied().map(u16::from).collect();
-    let rest = rest_of(header.infomask2, header.infomask, header.data_offset, [&after, &[], &[]]);
+    let data = tuple.get(TupleHeader::SIZE..).unwrap_or_default();
+    let mut rest = head_of(header.infomask2, header.infomask, header.data_offset, data.len());
+    rest.extend(data.iter().copied().map(u16::from));
+    let rest = rest.into_boxed_slice();
     let is_ended = header.xmax >= FIRST_NORMAL_XID && !header.is_only_locked() && !header.has(infomask::XMAX_IS_MULTI);
     Row { xmin: Some(header.xmin), xmax: Some(header.xmax), is_ended, rest: Some(rest), in_place: None }
 }
 
-/// The parts of a row that only an update changes.
-fn rest_of(infomask2: u16, infomask: u16, data_offset: u8, after: [&[u16]; 3]) -> Box<[u16]> {
+/// The parts of a row's header that only an update changes, with room for `length` bytes after them.
+fn head_of(infomask2: u16, infomask: u16, data_offset: u8, length: usize) -> Vec<u16> {
     // Of the flags: nulls, variable width, values out of line, OID.
     let head = [infomask2 & 0x07FF, infomask & 0x000F, u16::from(data_offset)];
-    [head.as_slice()].into_iter().chain(after).flatten().copied().collect()
+    let mut rest = Vec::with_capacity(head.len().saturating_add(length));
+    rest.extend_from_slice(&head);
+    rest
 }
 
 /// Everything after the header and the null bitmap.
@@ -368,9 +372,15 @@ fn user_data(rest: &[u16]) -> &[u16] {
 /// A row as WAL has it: `xl_heap_header`, the null bitmap, then the data but for what it shares with the row before.
 fn wal_rest(data: &[u8], prefix: &[u16], suffix: &[u16]) -> Option<Box<[u16]>> {
     let (infomask2, infomask, data_offset) = (u16_at(data, 0)?, u16_at(data, 2)?, *data.get(4)?);
-    let after: Vec<u16> = data.get(WAL_TUPLE_HEADER_BYTES..)?.iter().copied().map(u16::from).collect();
+    let after = data.get(WAL_TUPLE_HEADER_BYTES..)?;
     let (bitmap, own) = after.split_at_checked(usize::from(data_offset).checked_sub(TupleHeader::SIZE)?)?;
-    Some(rest_of(infomask2, infomask, data_offset, [bitmap, &[prefix, own].concat(), suffix]))
+    let length = after.len().saturating_add(prefix.len()).saturating_add(suffix.len());
+    let mut rest = head_of(infomask2, infomask, data_offset, length);
+    rest.extend(bitmap.iter().copied().map(u16::from));
+    rest.extend_from_slice(prefix);
+    rest.extend(own.iter().copied().map(u16::from));
+    rest.extend_from_slice(suffix);
+    Some(rest.into_boxed_slice())
 }
 
 #[cfg(test)]

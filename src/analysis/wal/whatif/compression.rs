@@ -362,7 +362,7 @@ impl SampleLimits {
 #[derive(Debug)]
 struct Found {
     written: Written,
-    /// Of all images that were compressed again, where there is no sample.
+    /// Totals of all images that were compressed again, without a sample.
     all: Sizes,
     unreadable: UnreadableImages,
     sample: Lowest<Sampled>,

@@ -81,7 +81,7 @@ impl Dirtied {
         }
     }
 
-    /// What was known of a block is forgotten, though its interval may go on.
+    /// What was known of a block is forgotten, though its interval may continue.
     pub(super) fn forget(&mut self, key: u64, state: BlockState, redo_lsn: Option<Lsn>) {
         if let Some(at) = Self::met_at(state, redo_lsn.unwrap_or_default()) {
             self.others.insert(key, at);

@@ -95,12 +95,12 @@ pub struct Outcome {
     pub replay_seconds_max: Option<f64>,
 }
 
-/// Checkpoints that a setting must have asked for, before it is said what recovery reads: fewer have no distance that is the
-/// setting's own, but end where the WAL does.
+/// Checkpoints that a setting must request before the amount that recovery reads is known: with fewer, the distance is set
+/// by the end of the WAL, not by the setting.
 pub(crate) const MIN_ASKED: u64 = 2;
 
 impl Outcome {
-    /// Why it is unknown what recovery reads, as a stable name for programs; `None` where it is known.
+    /// Why the amount that recovery reads is unknown, as a stable name for programs; `None` where it is known.
     pub(crate) const fn replay_unknown(&self) -> Option<&'static str> {
         match self.replay_bytes_max {
             Some(_) => None,
@@ -124,7 +124,7 @@ pub struct SpacingRow {
     pub outcome: Outcome,
     /// Images that would not have been written.
     pub images_avoided: u64,
-    /// Images that would have been written besides.
+    /// Additional images that would have been written.
     pub images_added: u64,
     /// References of which it is unknown whether they set the page's LSN, where that decides about an image.
     pub images_unsure: u64,
@@ -145,7 +145,7 @@ pub struct WhatIf {
     pub certainty: Certainty,
     /// How sure the bytes are that recovery reads.
     pub replay_certainty: Certainty,
-    /// The first redo point that is known: from there on other settings are replayed. `None`: there is none.
+    /// The first redo point that is known: from there on other settings are replayed. `None`: no redo point is known.
     pub replayed_from: Option<Lsn>,
     /// Bytes of WAL that lie before it, or after a gap and before the next.
     pub not_replayed_bytes: u64,

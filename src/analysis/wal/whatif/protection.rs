@@ -64,7 +64,7 @@ impl GuardColumn {
 pub struct Protection {
     /// One column for each.
     pub columns: Vec<GuardColumn>,
-    /// Images that stay under any guard: records that demand one, and pages logged as a whole.
+    /// Images that stay under any guard: records that require one, and pages logged as a whole.
     pub always: ImageSum,
     /// Images of first changes during a base backup.
     pub in_backup: ImageSum,

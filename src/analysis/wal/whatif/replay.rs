@@ -193,7 +193,7 @@ impl Replay {
             }
             Event::Redo => self.redo_point(at, false),
             Event::Checkpoint { redo_lsn, is_shutdown } => {
-                // Before the first one that is known, and after a gap, there is nothing to go on with.
+                // Before the first one that is known, and after a gap, there is nothing to continue with.
                 if self.redo_lsn.is_none_or(|known| redo_lsn > known) {
                     self.redo_point(redo_lsn, is_shutdown);
                 }

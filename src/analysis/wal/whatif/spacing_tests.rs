@@ -74,7 +74,7 @@ fn images_that_are_spared_put_the_next_checkpoint_off() {
         replay.image(&image, Lsn(24 * MIB));
     }
     replay.pass(Lsn(16 * 5 * MIB + 15 * MIB), None);
-    assert_eq!(checkpoints(&replay), [0], "80 + 15 - 17 MiB lie in segment 4");
+    assert_eq!(checkpoints(&replay), [0], "80 + 15 - 17 MiB are in segment 4");
     replay.pass(Lsn(16 * 5 * MIB + 17 * MIB), None);
     assert_eq!(checkpoints(&replay), [1]);
 }
@@ -146,7 +146,7 @@ fn curve_that_does_not_bend_so_has_no_knee() {
     assert_eq!(knee(&rows(&short)), Err(NoKnee::FewCheckpoints));
 }
 
-/// 128 MiB ask for a checkpoint after four segments: what recovery reads is told from the second on, and a shutdown is none that
+/// 128 MiB ask for a checkpoint after four segments: what recovery reads is told from the second on, and a shutdown is not one that
 /// the setting asked for.
 #[test]
 fn what_recovery_reads_is_unknown_with_too_few_checkpoints() {

@@ -71,7 +71,7 @@ impl Touch {
         self.flags & INIT != 0
     }
 
-    /// Of a page of which only hint bits changed.
+    /// An image of a page on which only hint bits changed.
     pub(super) const fn is_hint(&self) -> bool {
         self.flags & HINT != 0
     }
@@ -106,7 +106,7 @@ impl Touch {
     }
 }
 
-/// What references of one kind of record, at one index, say about a block besides its image.
+/// What references of one kind of record, at one index, say about a block in addition to its image.
 /// What a record is, and the index of a block in it.
 pub(super) type KindKey = (RecordKind, u8);
 
@@ -120,7 +120,7 @@ pub(super) struct Kind {
     pub(super) data_bytes: u64,
 }
 
-/// What is told by records besides touches.
+/// Facts from records in addition to touches.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
     /// The clock of the server, in microseconds.
@@ -231,7 +231,7 @@ impl<F: Full> TouchList<F> {
 
     fn event(&mut self, offset: u32, event: Event) {
         self.list.events.push((offset, event));
-        // Touches after a point at which a setting may begin count again.
+        // A setting may start again at this point, so later changes count again.
         self.recent.fill(0);
     }
 

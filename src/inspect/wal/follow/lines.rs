@@ -45,7 +45,7 @@ pub struct FollowedLine {
     pub row: FollowedRow,
     /// [`Certainty::AtLeast`] where WAL beside it could not be read.
     pub certainty: Certainty,
-    /// All of it was read; `false` for the last line, which goes on after it.
+    /// All of it was read; `false` for the last line, which continues after it.
     pub is_over: bool,
 }
 
@@ -66,7 +66,7 @@ pub(super) struct Lines {
     counted: WalCounts,
     /// WAL that is missing and lies beside lines that were not given out yet.
     gaps: Vec<Range<Lsn>>,
-    /// Where counting goes on: the end of the last whole record.
+    /// Where counting continues: the end of the last whole record.
     next: Option<Lsn>,
     undecoded: Vec<ParseError>,
     lost_redo: Option<WalReadError>,
@@ -162,7 +162,7 @@ impl Lines {
         }
     }
 
-    /// Where counting goes on; `None` before the first record.
+    /// Where counting continues; `None` before the first record.
     pub(super) const fn next(&self) -> Option<Lsn> {
         self.next
     }
@@ -244,7 +244,7 @@ impl Lines {
         }
     }
 
-    /// Goes on at `lsn`, after WAL that is missing.
+    /// Continues at `lsn`, after WAL that is missing.
     pub(super) fn skip_to(&mut self, lsn: Lsn, set: &WalSet) {
         let from = self.next.replace(lsn).unwrap_or(lsn);
         self.gaps.push(from..lsn);
@@ -254,7 +254,7 @@ impl Lines {
         }
     }
 
-    /// Goes on at `lsn`, where another timeline begins.
+    /// Continues at `lsn`, where another timeline begins.
     pub(super) fn go_on_at(&mut self, lsn: Lsn, set: &WalSet) {
         self.next = Some(lsn);
         self.end_run(set);
@@ -329,7 +329,7 @@ fn number_of(set: &WalSet, index: usize) -> usize {
     usize::try_from(set.segments()[index].segment.number).unwrap_or(usize::MAX)
 }
 
-/// Reads segments, by their numbers, once more.
+/// Reads segments, by their numbers, again.
 struct Again<'a> {
     set: &'a WalSet,
 }

@@ -1,8 +1,8 @@
 //! Counts the WAL of a running server as it is written: a round reads what is new since the one before.
 //!
-//! A round begins where the last whole record ended, so that no record is counted twice or lost. What is odd at the end of
-//! WAL may be a record that is just being written, and a file that is too short one that is just arriving: both are said
-//! only when they stay as they are, see `sightings`.
+//! A round begins where the last whole record ended, so that no record is counted twice or lost. A fault at the end of WAL
+//! may be a record that is being written, and a short file may still be arriving: both are reported only when they remain,
+//! see `sightings`.
 
 mod lines;
 mod sightings;
@@ -70,7 +70,7 @@ pub struct WalFollow {
 pub struct Round {
     /// The lines of which all is known.
     pub lines: Vec<FollowedLine>,
-    /// What is odd and was not said before.
+    /// Findings that were not reported before.
     pub told: Vec<Oddity>,
     /// WAL cannot be read any further.
     pub is_last: bool,
@@ -81,7 +81,7 @@ pub struct Round {
 pub struct Followed {
     /// The lines that no round gave, the last as far as it was read.
     pub lines: Vec<FollowedLine>,
-    /// What is odd and was not said before.
+    /// Findings that were not reported before.
     pub told: Vec<Oddity>,
     /// All that was counted, without its intervals.
     pub counts: WalCounts,
@@ -89,7 +89,7 @@ pub struct Followed {
     pub source: Option<WalOrigin>,
 }
 
-/// What keeps counting from going on, as the last look found it.
+/// What keeps counting from continuing, as the last look found it.
 #[derive(Debug)]
 struct Stall {
     mark: StallMark,
@@ -100,7 +100,7 @@ struct Stall {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct StallMark {
     at: Option<Lsn>,
-    /// Where WAL goes on.
+    /// Where WAL continues.
     gap: Option<Lsn>,
     /// Bytes of the files that may still be arriving.
     bytes: u64,
@@ -141,7 +141,7 @@ impl WalFollow {
     /// Reads what is new, until `is_over`.
     ///
     /// # Errors
-    /// The first time, when there is no such WAL. What fails later is said.
+    /// The first time, when there is no such WAL. Later failures are findings.
     pub fn round(&mut self, is_over: &(dyn Fn() -> bool + Sync)) -> Result<Round, InspectError> {
         let mut after = After::Again;
         while after == After::Again {
@@ -218,7 +218,7 @@ impl WalFollow {
         self.source = Some(WalOrigin { system_identifier: known.or(now.system_identifier), ..now });
     }
 
-    /// Goes on where a new timeline leaves the one that was read. True when that is before what was counted already.
+    /// Continues where a new timeline leaves the one that was read. True when that is before what was counted already.
     fn follow_timeline(&mut self, set: &WalSet) -> bool {
         let now = set.timeline();
         let before = self.timeline.replace(now).filter(|before| *before < now);
@@ -235,7 +235,7 @@ impl WalFollow {
         true
     }
 
-    /// Counts the whole records of a run, unless it begins after WAL that is not there any more.
+    /// Counts the whole records of a run, unless WAL before it was removed.
     fn read_run(
         &mut self,
         set: &WalSet,
@@ -265,7 +265,7 @@ impl WalFollow {
                 seen.push(Oddity::Finding(finding));
             }
         }
-        // Said when it is certain that nothing comes to fill the gap.
+        // Reported once nothing can fill the gap.
         let skipped = opened.1.skipped.into_iter().filter(|skipped| skipped.reason != SkipReason::SegmentsMissing);
         seen.extend(skipped.map(Oddity::Skipped));
         for finding in met.0 {
@@ -317,7 +317,7 @@ impl WalFollow {
         }
     }
 
-    /// Says that segments are missing. What the set says of segments that are there and that it left out is said besides.
+    /// Reports missing segments, and segments that exist but were left out of the set.
     fn tell_gap(&mut self, set: &WalSet, gap: Range<Lsn>, (of_server, noted): (bool, &[Finding])) {
         let after = set.segments().iter().position(|file| file.start_lsn == gap.end);
         let label = after.and_then(|index| set.segments().get(index)).map(|file| file.label.as_str());
@@ -381,7 +381,7 @@ impl WalFollow {
     fn look_for_hidden_redo(&mut self) {
         let Some(source) = self.source.filter(|_| self.lines.next().is_some()) else { return };
         let wanted = Wanted { system_identifier: source.system_identifier, from: self.request.wal.start };
-        // What is wrong with files that cannot be opened any more was said before.
+        // Files that no longer open were reported before.
         if let Ok(source) = WalSource::open_for(&self.request.wal, wanted, &unwatched) {
             self.lines.end_run(&source.set);
         }
@@ -390,7 +390,7 @@ impl WalFollow {
         }
     }
 
-    /// Ends it. What may be wrong is looked at again, a few times in a row: what stays is said.
+    /// Ends it. Possible faults are checked a few more times; those that remain are reported.
     #[must_use]
     pub fn finish(mut self) -> Followed {
         let (mut given, mut told) = (Vec::new(), Vec::new());

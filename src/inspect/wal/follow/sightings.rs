@@ -1,7 +1,7 @@
-//! What is odd about WAL while it is written: said once, and only when it is known to stay.
+//! Findings about WAL that is being written: reported once, when they are known to remain.
 //!
 //! A file that arrives in an archive looks like one that was cut, until it is whole. So a problem is believed when look
-//! after look finds the same, for a while, in a file that does not grow. A note is said at once.
+//! after look finds the same, for a while, in a file that does not grow. A note is reported immediately.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::report::{Finding, Severity};
 /// Looks that must find the same until it is believed.
 pub(super) const MIN_LOOKS: u32 = 3;
 
-/// Notes of one kind about segments that are said; more are only counted.
+/// Notes of one kind that are reported; more are only counted.
 const MAX_NOTES: u64 = 200;
 
 /// Something that looks wrong or is worth knowing, or that could not be examined.
@@ -37,7 +37,7 @@ impl Oddity {
         }
     }
 
-    /// Of what the set of segments says: what it is about, and the file.
+    /// A statement about the set of segments: its subject and the file.
     fn subject(&self) -> Option<(NoteKind, Option<&str>)> {
         match self {
             Self::Finding(Finding { rule, file, .. }) => Some((NoteKind::of_rule(rule)?, file.as_deref())),
@@ -84,8 +84,8 @@ pub(super) struct Sightings {
 }
 
 impl Sightings {
-    /// Takes what a look found. Gives what is to be said now: what was not said before, and is certain or was the same for
-    /// as long as `patience`.
+    /// Takes the findings of a look. Returns those that were not reported before and are certain, or have remained for
+    /// `patience`.
     pub(super) fn look(&mut self, found: Vec<Oddity>, patience: Duration) -> Vec<Oddity> {
         let now = Instant::now();
         let mut before = std::mem::take(&mut self.seen);

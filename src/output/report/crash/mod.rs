@@ -20,7 +20,7 @@ use crate::output::check_text::{page_title, replay_words};
 use crate::output::closing::Closing;
 use crate::output::document::{Blocks, Document, ListKind, Span};
 use crate::output::documents::JudgedCluster;
-use crate::output::next_step_text::words_of;
+use crate::output::next_step_text::{Words, all_words};
 use crate::output::start_words::StartWords;
 use crate::repair::journal_seen::FoundJournals;
 use crate::types::PageId;
@@ -152,17 +152,17 @@ impl CrashReport<'_> {
 
     fn write_steps(&self, main: &mut Blocks) {
         main.section("next", "What to do next", |inner| {
-            let item = |step: &NextStep| {
-                let words = words_of(step, self.cluster.context);
+            let item = |words: Words| {
+                let sentence = words.sentence();
                 let below = Blocks::of(|below| {
                     if !words.items.is_empty() {
                         below.list(words.items);
                     }
                     below.commands(&words.commands.join("\n"));
                 });
-                (words.sentence.into(), below)
+                (sentence.into(), below)
             };
-            inner.items(ListKind::Numbers, self.steps.iter().map(item));
+            inner.items(ListKind::Numbers, all_words(self.steps, self.cluster.context).into_iter().map(item));
             inner.commands(&self.stand_ins);
         });
     }

@@ -33,7 +33,7 @@ impl WalReport<'_> {
         };
         let all = std::iter::once(cells(self.wal_bytes, "all".to_owned()));
         let parts = rows.iter().map(|row| cells(row.bytes, bill_words(row, bill.rhythm)));
-        to.table("Every byte of the WAL", ["what it is", "bytes", "%", "MB/s", "GB a day"], parts.chain(all));
+        to.table("Every byte of the WAL", ["content", "bytes", "%", "MB/s", "GB a day"], parts.chain(all));
         let saved = |saving: &Saving| {
             let [per_second, a_day] = rates(&self.overview, saving.wal_bytes as f64).map(Span::Number);
             [
@@ -45,7 +45,7 @@ impl WalReport<'_> {
                 Span::Text(why(saving, self.block_size)),
             ]
         };
-        let headings = ["setting", "saves", "MB/s", "GB a day", "how sure", "why and at what price"];
+        let headings = ["setting", "saves", "MB/s", "GB a day", "confidence", "why and at what price"];
         if !self.savings.rows.is_empty() {
             to.table(
                 "What would have saved some; savings do not add up",

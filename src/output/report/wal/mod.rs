@@ -101,7 +101,7 @@ impl WalReport<'_> {
     pub fn document(&self) -> Document {
         let body = Blocks::of(|main| {
             skipped_box(main, self.closing, "The rest of the report does not cover them.", "stats");
-            main.section("bill", "Where the WAL goes, and what to do", |inner| self.write_bill(inner));
+            main.section("bill", "Content of the WAL, and what to do", |inner| self.write_bill(inner));
             self.write_summary(main);
             main.section("share", "Images over time", |inner| self.write_intervals(inner));
             main.section("decay", "After checkpoints", |inner| {

@@ -41,7 +41,7 @@ impl WalReport<'_> {
         };
         to.figure(plot.bars(), |figure| {
             figure.note(
-                "Ratio: bytes of pages without their holes, divided by the bytes stored. CPU: seconds of one \
+                "Ratio: page bytes without holes / stored bytes. CPU: seconds of one \
                 processor of the machine that made this report, for 10^9 bytes of such pages.",
             );
             let headings =

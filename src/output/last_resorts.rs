@@ -1,0 +1,83 @@
+//! Steps for clusters that no repair helps, in words: each on a copy, with its losses.
+
+use super::next_step_text::Words;
+use super::words::doubt::named_version;
+use crate::analysis::verdict::next_step::UnknownVersion;
+use crate::analysis::wal::last_checkpoint::LastCheckpoint;
+use crate::parsers::control_layout::ControlLayout;
+
+/// Dumps a cluster whose pages are newer than its WAL.
+pub(super) fn reset_past_pages(next_file: &str) -> Words {
+    Words::new(
+        "If that WAL no longer exists, everything committed in it is lost. Start and stop a server on the copy, move its \
+         WAL position past every page, and dump. Load the dump into a new cluster.",
+    )
+    .because("Pages of both times remain side by side, so compare important data:")
+    .with("pg_ctl start -w -D COPY -o '-c archive_mode=off'")
+    .with("pg_ctl stop -m fast -D COPY")
+    .with(format!("pg_resetwal -l {next_file} -D COPY"))
+    .with("pg_ctl start -w -D COPY -o '-c archive_mode=off'")
+    .with("pg_dumpall -f dump.sql")
+}
+
+/// Recreates `pg_control`, with the losses.
+pub(super) fn reset_by_wal(last: &LastCheckpoint) -> Words {
+    let LastCheckpoint { record_lsn, is_clean, checkpoint, .. } = last;
+    let costs = if *is_clean {
+        "It is a shutdown checkpoint and nothing follows it: no change is lost with pg_control."
+    } else {
+        "The cluster was not shut down after it: WAL after the redo point is discarded, and pages of both times \
+         remain side by side. Dump the tables, compare important data, and load the dump into a new cluster."
+    };
+    Words::new(format!(
+        "If no copy of pg_control exists, create one on the copy, as its owner, from the last checkpoint in pg_wal: at \
+         {record_lsn}, with redo point {}.",
+        checkpoint.redo_lsn
+    ))
+    .because(format!("{costs} Data checksums are off afterwards, and standbys and archives need a new base backup."))
+    .with("touch COPY/global/pg_control")
+    .with(format!("pg_resetwal -D COPY {}", last.reset_arguments()))
+}
+
+/// A file with an unknown version.
+pub(super) fn newer_release(unknown: UnknownVersion) -> String {
+    match unknown {
+        UnknownVersion::Control { version, .. } if ControlLayout::meaning(version).is_some() => format!(
+            "No release of this program reads version {}: leave the file as it is, and use the server that wrote it.",
+            named_version(version)
+        ),
+        UnknownVersion::Control { version, is_signed: true } => format!(
+            "Use a newer release of this program: it does not know version {version} of pg_control. The file is \
+             intact (its CRC is valid): leave it as it is, and do not run pg_resetwal."
+        ),
+        UnknownVersion::Control { version, is_signed: false } => format!(
+            "Use a newer release of this program: it does not know version {version} of pg_control, and cannot say \
+             whether the file is intact. It is probably only newer than this program: leave it as it is, and do not \
+             run pg_resetwal."
+        ),
+        UnknownVersion::Wal { magic } if magic.is_unreleased() => format!(
+            "No release of this program reads WAL that recovery needs ({magic}): leave it where it is, and use the \
+                server that wrote it."
+        ),
+        UnknownVersion::Wal { magic } => format!(
+            "Use a newer release of this program: WAL that recovery needs is in pg_wal, in a version that it does not \
+             know ({magic}). Leave that WAL where it is; a server of the version that wrote it may well replay it."
+        ),
+    }
+}
+
+/// Starts a server although recovery cannot read a page.
+pub(super) fn get_past(relations: &[String]) -> Words {
+    Words::new(
+        "Restore a base backup and its WAL if you can; no data is lost. Otherwise start the copy with archiving off, first \
+         with ignore_checksum_failure. The last resort is zero_damaged_pages: everything on unreadable pages is lost, \
+         including changes in WAL.",
+    )
+    .because(format!(
+        "Recovery stops at pages of {}, and no image can replace them. With ignore_checksum_failure, pages that fail only \
+         their checksum are read as they are, and nothing is destroyed.",
+        relations.join(", ")
+    ))
+    .with("pg_ctl start -D COPY -o '-c archive_mode=off -c ignore_checksum_failure=on'")
+    .with("pg_ctl start -D COPY -o '-c archive_mode=off -c zero_damaged_pages=on'")
+}
