@@ -78,7 +78,7 @@ impl<'a> DirtyBlocks<'a> {
         Self::new(cuts, stretch.set.segments()[index].start_lsn.max(stretch.start_lsn))
     }
 
-    /// `cuts`: ascending; those up to `start_lsn` are of no account.
+    /// `cuts`: ascending; those up to `start_lsn` do not count.
     fn new(cuts: &'a [DirtyCut], start_lsn: Lsn) -> Self {
         let cuts = cuts.split_at(cuts.partition_point(|cut| cut.lsn() < start_lsn)).1;
         Self { cuts, recent: RecentBlocks::default(), records: 0, parts: vec![(None, BlockSet::default())] }

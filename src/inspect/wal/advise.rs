@@ -138,8 +138,8 @@ fn own_data_dir(request: &WalRequest) -> Option<&Path> {
     (request.names.is_none() && DataDir::open(path).is_ok()).then_some(path)
 }
 
-/// Reads some WAL once. Damage is a finding, and what could not be read is part of the coverage; when `watch` breaks it off,
-/// the answer is about what was read up to there and the coverage says so.
+/// Reads WAL once. Damage is a finding, unreadable WAL is part of the coverage. When `watch` interrupts it, the answer covers
+/// the WAL read so far, as the coverage says.
 ///
 /// # Errors
 /// When there is no such WAL, the range is empty, or names were asked for that cannot be read.

@@ -222,7 +222,7 @@ pub(crate) fn wal_export(request: &ExportRequest, watch: WatchWal<'_>) -> Result
             segments: Segments { known: &known, runs: &runs },
             plan: source.plan(),
         };
-        // What causes leave open is said by `stats --by cause`.
+        // `stats --by cause` reports what causes leave open.
         let Written { files: all, changed } = writing.write(causes, &watched)?;
         files = all;
         for label in changed {
@@ -359,7 +359,7 @@ impl Writing<'_> {
         self.plan.stretch(self.set, &self.segments.runs[known.run], Keep::Blocks)
     }
 
-    /// Reads a group and writes the rows of its records and blocks; `None` when it was broken off.
+    /// Reads a group and writes the rows of its records and blocks; `None` when it was interrupted.
     fn read_group(
         &self,
         group: Range<usize>,

@@ -116,7 +116,7 @@ pub(crate) fn wal_report(request: &WalReportRequest, watch: WatchWal<'_>) -> Res
 type CountedImages = FxHashMap<(RelFileLocator, Cause), Tally>;
 
 impl WalSource {
-    /// Reads once more what redo points, and the facts of the first reading, must be known for: why images were written, and
+    /// Reads again what redo points, and the facts of the first reading, must be known for: why images were written, and
     /// the blocks that were dirtied between redo points. `facts`: `None` where they are not of all WAL.
     fn look_again(
         &mut self,
