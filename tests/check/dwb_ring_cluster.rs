@@ -237,7 +237,7 @@ fn control_files_of_such_servers_are_read_and_prove_nothing_before_1802() {
             let is_own = ["pg_control_version", "crc"].contains(&name.as_str());
             assert!(is_own || control[name] == *value, "{name}: {} is not {value}", control[name]);
         }
-        let findings = document["findings"].as_array().expect("findings");
+        let findings = document["findings"].as_array().map_or(&[][..], Vec::as_slice);
         let codes: Vec<&str> = findings.iter().filter_map(|finding| finding["kind"].as_str()).collect();
         assert_eq!(codes.contains(&"ring_server_not_seen"), version == 1801, "{codes:?}");
         assert!(!codes.contains(&"control_crc") && !codes.contains(&"versions_disagree"), "{codes:?}");
