@@ -66,6 +66,7 @@ pub mod start_words;
 pub mod table;
 pub(crate) mod tar_text;
 pub mod text;
+#[cfg(feature = "cli")]
 pub(crate) mod wal_answer;
 pub(crate) mod wal_columns;
 #[cfg(feature = "tables")]
