@@ -81,7 +81,7 @@ impl Watch for Interrupted<'_> {
     }
 }
 
-/// Salvages rows, or counts them. `begin` is told what is known before anything is written.
+/// Salvages rows, or counts them. `begin` gets better way and room before anything is written.
 ///
 /// # Errors
 /// When there is nothing to read rows from, no server prints them, nothing may be written there, or room is lacking.

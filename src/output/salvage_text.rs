@@ -207,7 +207,7 @@ pub fn report_markdown(report: &SalvageReport) -> String {
 const MAY_START: &str =
     "pg_control is intact: startup, or a repair first, may lose less. Run pg_dwbinspect check on a copy.";
 
-/// Writes what is known before anything is written.
+/// Writes better way and room.
 ///
 /// # Errors
 /// When the output cannot be written to.

@@ -39,7 +39,7 @@ pub enum BetterWay {
     Perhaps,
 }
 
-/// What is known before anything is written.
+/// Better way and room, before anything is written.
 #[derive(Debug)]
 pub struct Beforehand {
     /// A way that loses less.
