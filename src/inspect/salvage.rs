@@ -3,10 +3,14 @@
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
+use super::check::{CheckRequest, Stage, Watch, check};
 use super::cluster_wal::{WalSources, refuse_without_wal};
 use super::error::InspectError;
+use super::examination::Examination;
 use super::replay_server::ReplayOptions;
 use crate::analysis::coverage::Coverage;
+use crate::analysis::verdict::answer::Answer;
+use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::wal::collect::collect_run;
 use crate::analysis::wal::last_checkpoint::LastCheckpoint;
 use crate::analysis::wal::row_facts::{PageLogs, RowFacts};
@@ -16,7 +20,7 @@ use crate::output::salvage_text::{report_markdown, tables_csv};
 use crate::parsers::wal::block::Keep;
 use crate::parsers::wal::version::Major;
 use crate::rebuild::{Owner, SandboxOptions, find_server};
-use crate::salvage::{Salvage, SalvageOptions, SalvageReport, WalFacts};
+use crate::salvage::{Beforehand, BetterWay, Salvage, SalvageError, SalvageOptions, SalvageReport, WalFacts};
 use crate::types::Lsn;
 
 /// A salvage: its source and its output directory.
@@ -50,11 +54,42 @@ pub struct SalvageRequest {
     pub jobs: usize,
 }
 
-/// Salvages rows, or counts them.
+/// Whether a check finds a way that loses less; it is not asked where `pg_control` cannot be trusted.
+fn better_way(opened: &Salvage, request: &SalvageRequest, watch: Interrupt<'_>) -> Option<BetterWay> {
+    opened.control()?;
+    let of_root = CheckRequest::of(opened.root()?);
+    let asked = CheckRequest { wal: request.wal.clone(), jobs: request.jobs.max(1), ..of_root };
+    let report = check(&asked, &Interrupted(watch));
+    let Ok(Examination { report, .. }) = report else { return Some(BetterWay::Perhaps) };
+    let damaged: Vec<_> = report.pages.iter().filter(|page| page.is_wrong).collect();
+    let proven = damaged.iter().filter(|page| page.verdict.verdict == Verdict::Restore).count();
+    if proven > 0 {
+        return Some(BetterWay::Repair { proven, damaged: damaged.len() });
+    }
+    let is_clean = damaged.is_empty() && !report.coverage.is_interrupted() && report.coverage.skipped.is_empty();
+    let starts = is_clean && Answer::of_start(&report.outlook) == Answer::Fine;
+    Some(if starts { BetterWay::Start } else { BetterWay::Perhaps })
+}
+
+type Interrupt<'a> = &'a (dyn Fn() -> ControlFlow<()> + Sync);
+
+struct Interrupted<'a>(Interrupt<'a>);
+
+impl Watch for Interrupted<'_> {
+    fn at(&self, _: Stage, _: u64, _: u64) -> ControlFlow<()> {
+        self.0()
+    }
+}
+
+/// Salvages rows, or counts them. `begin` gets better way and room before anything is written.
 ///
 /// # Errors
-/// When there is nothing to read rows from, no server prints them, or nothing may be written there.
-pub fn salvage(request: &SalvageRequest, watch: &dyn Fn() -> ControlFlow<()>) -> Result<SalvageReport, InspectError> {
+/// When there is nothing to read rows from, no server prints them, nothing may be written there, or room is lacking.
+pub fn salvage(
+    request: &SalvageRequest,
+    watch: Interrupt<'_>,
+    begin: &mut dyn FnMut(&Beforehand),
+) -> Result<SalvageReport, InspectError> {
     let mut opened = Salvage::open(&request.path, request.major)?;
     if let [name] = request.databases.as_slice() {
         opened.name_database(name);
@@ -82,6 +117,11 @@ pub fn salvage(request: &SalvageRequest, watch: &dyn Fn() -> ControlFlow<()>) ->
         owner: Owner::of(root),
         protected: opened.protected().to_vec(),
     };
+    let room = opened.room((&wal, &options), &sandbox, output)?;
+    if let Some(room) = room.iter().find(|room| room.available_bytes < room.needed_bytes) {
+        return Err(SalvageError::NoRoom(room.clone()).into());
+    }
+    begin(&Beforehand { better: better_way(&opened, request, watch), room });
     let finish = |report: &SalvageReport| {
         vec![("tables.csv", tables_csv(report)), ("report.md", report_markdown(report).into_bytes())]
     };

@@ -9,7 +9,7 @@ use super::escape::printable;
 #[cfg(feature = "tables")]
 use super::table::{plain_table, right_align, write_table};
 use crate::analysis::verdict::answer::Answer;
-use crate::salvage::{NotSalvaged, SalvageReport, TableReport, Why};
+use crate::salvage::{Beforehand, BetterWay, NotSalvaged, SalvageReport, TableReport, Why};
 
 /// Names of the columns of `tables.csv`.
 const TABLE_COLUMNS: [&str; 17] = [
@@ -203,6 +203,37 @@ pub fn report_markdown(report: &SalvageReport) -> String {
     text
 }
 
+/// Another way may lose less.
+const MAY_START: &str =
+    "pg_control is intact: startup, or a repair first, may lose less. Run pg_dwbinspect check on a copy.";
+
+/// Writes better way and room.
+///
+/// # Errors
+/// When the output cannot be written to.
+#[cfg(feature = "tables")]
+pub fn write_beforehand(out: &mut dyn Write, known: &Beforehand) -> io::Result<()> {
+    match known.better {
+        Some(BetterWay::Start) => {
+            writeln!(
+                out,
+                "check predicts that the server starts, and finds no damaged page: start a copy first, that loses less."
+            )?;
+        }
+        Some(BetterWay::Repair { proven, damaged }) => writeln!(
+            out,
+            "repair has proven images for {proven} of {damaged} damaged pages: run it on a copy first, that loses less."
+        )?,
+        Some(BetterWay::Perhaps) => writeln!(out, "{MAY_START}")?,
+        None => {}
+    }
+    for room in &known.room {
+        let directory = printable(&room.directory.display().to_string());
+        writeln!(out, "Room in {directory}: about {} bytes needed, {} free", room.needed_bytes, room.available_bytes)?;
+    }
+    out.flush()
+}
+
 /// Writes the report for people.
 ///
 /// # Errors
@@ -211,10 +242,7 @@ pub fn report_markdown(report: &SalvageReport) -> String {
 pub fn write_salvage(out: &mut dyn Write, report: &SalvageReport) -> io::Result<()> {
     let [rows, uncertain, deleted] = totals(report);
     if report.may_start {
-        writeln!(
-            out,
-            "pg_control is intact: startup, or a repair first, may lose less. Run pg_dwbinspect check on a copy."
-        )?;
+        writeln!(out, "{MAY_START}")?;
     }
     writeln!(out, "{rows} rows, {uncertain} uncertain, {deleted} deleted, in {} tables", report.tables.len())?;
     if report.tables.is_empty() {

@@ -124,6 +124,12 @@ pub struct SandboxOptions {
     pub protected: Vec<PathBuf>,
 }
 
+/// Bytes that are free for this user in a directory.
+pub(crate) fn free_bytes(directory: &Path) -> Result<u64, AccessError> {
+    let room = rustix::fs::statvfs(directory).map_err(|error| AccessError::io("examine", directory, error.into()))?;
+    Ok(room.f_bavail.saturating_mul(room.f_frsize))
+}
+
 /// A sandbox. Removed when it is dropped, unless it is kept.
 #[derive(Debug)]
 pub(crate) struct Sandbox {
@@ -156,9 +162,7 @@ impl Sandbox {
 
     /// Bytes that are free for this user.
     pub(crate) fn free_bytes(&self) -> Result<u64, AccessError> {
-        let room =
-            rustix::fs::statvfs(self.path()).map_err(|error| AccessError::io("examine", self.path(), error.into()))?;
-        Ok(room.f_bavail.saturating_mul(room.f_frsize))
+        free_bytes(self.path())
     }
 
     /// Makes the data directory of one more server.

@@ -42,7 +42,7 @@ const MAX_SCHEMA_BYTES: u64 = 256 << 20;
 const INIT_LIMIT: Duration = Duration::from_secs(600);
 
 /// Room that a fresh cluster needs, in bytes.
-const CLUSTER_BYTES: u64 = 200 << 20;
+pub(super) const CLUSTER_BYTES: u64 = 200 << 20;
 
 /// The wanted part of a cluster.
 pub(super) struct Work<'a> {
@@ -128,6 +128,25 @@ impl Work<'_> {
             }
         }
         Ok(reports)
+    }
+
+    /// Bytes of the wanted tables of a database, and of their TOAST.
+    pub fn table_bytes(&self, database: &DatabaseFiles, xacts: &mut Xacts<'_>) -> (u64, u64) {
+        let offsets = Offsets::of(self.source.major);
+        let mut catalogs = Reader { source: self.source, database, xacts, offsets }.read();
+        if let Some((like, files)) = self.loose {
+            add_loose(&mut catalogs, like, files);
+        }
+        let bytes_of = |spc, number| database.main_fork(spc, number).map_or(0, DatabaseFiles::fork_bytes);
+        let relations = catalogs.relations.values();
+        relations.filter(|relation| relation.has_rows() && self.is_asked(&catalogs, relation)).fold(
+            (0, 0),
+            |(heap, toast): (u64, u64), relation| {
+                let parts = toast_tables(&catalogs.relations, relation).into_values();
+                let toast = parts.fold(toast, |sum, (spc, number)| sum.saturating_add(bytes_of(spc, number)));
+                (heap.saturating_add(bytes_of(relation.spc_oid, relation.filenode)), toast)
+            },
+        )
     }
 
     fn is_asked(&self, catalogs: &Catalogs, relation: &Relation) -> bool {
@@ -326,7 +345,6 @@ impl<'a> Fresh<'a> {
         }
         let templates = Templates::read(&fresh, home).ok_or(SalvageError::NotFresh)?;
         let directory = Path::new("base").join(home.oid.to_string());
-        self.demand_room(database, catalogs, &wanted)?;
         let mut session = self.session(work);
         let relations = catalogs.relations.values();
         let columns = relations.clone().flat_map(|relation| relation.columns.values().map(|column| &column.name));
@@ -399,29 +417,6 @@ impl<'a> Fresh<'a> {
         let keep = self.options.keep;
         self.sandbox.close(keep).map_err(RebuildError::from)?;
         Ok(names)
-    }
-
-    /// Says no before anything is written where the sandbox does not fit.
-    fn demand_room(
-        &self,
-        database: &DatabaseFiles,
-        catalogs: &Catalogs,
-        wanted: &[Wanted<'_>],
-    ) -> Result<(), SalvageError> {
-        let bytes_of = |spc, number| database.main_fork(spc, number).map_or(0, DatabaseFiles::fork_bytes);
-        let mut needed_bytes = CLUSTER_BYTES;
-        for relation in wanted.iter().map(|table| table.relation) {
-            needed_bytes = needed_bytes.saturating_add(bytes_of(relation.spc_oid, relation.filenode).saturating_mul(2));
-            for (spc, number) in toast_tables(&catalogs.relations, relation).into_values() {
-                needed_bytes = needed_bytes.saturating_add(bytes_of(spc, number));
-            }
-        }
-        let available_bytes = self.sandbox.free_bytes().map_err(RebuildError::from)?;
-        if available_bytes < needed_bytes {
-            let directory = self.sandbox.path().to_owned();
-            return Err(RebuildError::NoRoom { directory, needed_bytes, available_bytes }.into());
-        }
-        Ok(())
     }
 
     /// Which of these libraries the server has.

@@ -15,6 +15,7 @@ mod objects;
 mod out;
 mod pages;
 mod print;
+mod room;
 mod rows;
 mod schema;
 mod source;
@@ -31,6 +32,7 @@ use std::path::{Path, PathBuf};
 use self::encoding::in_utf8;
 use self::extract::Work;
 use self::out::{Output, copy_file_name};
+pub use self::room::{Beforehand, BetterWay, Room};
 pub use self::rows::PageLoss;
 use self::rows::{Class, Row, sound_tuples};
 pub use self::source::NoSource;
@@ -70,6 +72,12 @@ pub enum SalvageError {
         /// Bytes of a page of the cluster.
         expected: usize,
     },
+    /// There is too little room for the rows or the sandbox.
+    #[error(
+        "{} has {} bytes free, and about {} are needed: pass another directory (-o, --sandbox) or fewer tables (--table)",
+        .0.directory.display(), .0.available_bytes, .0.needed_bytes
+    )]
+    NoRoom(Room),
     /// A table of notes could not be written.
     #[error("cannot write notes: {0}")]
     Csv(#[from] csv::Error),
@@ -194,7 +202,7 @@ pub struct SalvageReport {
     pub major: Major,
     /// Pages have checksums: a changed byte is seen.
     pub has_checksums: bool,
-    /// `pg_control` can be trusted: other ways may lose less.
+    /// `pg_control` can be trusted, and no check was run: other ways may lose less.
     pub may_start: bool,
     /// WAL since the last checkpoint was read to its end, or none is needed.
     pub has_wal: bool,
@@ -217,6 +225,13 @@ pub struct SalvageOptions<'a> {
     pub donors: &'a [PathBuf],
     /// A table (`schema.table`) whose columns the files of [`Salvage::add_file`] have.
     pub like: Option<&'a str>,
+}
+
+impl SalvageOptions<'_> {
+    fn has(&self, database: &DatabaseFiles) -> bool {
+        let name = String::from_utf8_lossy(&database.label()).into_owned();
+        self.databases.is_empty() || self.databases.contains(&name)
+    }
 }
 
 /// The first number for files that no catalog names.
@@ -345,6 +360,10 @@ impl Salvage {
         Ok(report)
     }
 
+    fn loose<'a>(&'a self, options: &SalvageOptions<'a>) -> Option<(&'a str, &'a [LooseFile])> {
+        options.like.map(|like| (like, self.files.as_slice()))
+    }
+
     fn work(
         &self,
         wal: &WalFacts,
@@ -360,20 +379,19 @@ impl Salvage {
         let donors: Result<Vec<Source>, NoSource> =
             options.donors.iter().map(|path| Source::open(path, Some(source.major))).collect();
         let donors = donors?;
-        let SalvageOptions { tables, deleted, schema, like, .. } = *options;
-        let loose = like.map(|like| (like, self.files.as_slice()));
+        let SalvageOptions { tables, deleted, schema, .. } = *options;
+        let loose = self.loose(options);
         let work = Work { source, donors: &donors, wal, server, output, tables, loose, deleted, schema, watch };
         let mut report = SalvageReport {
             tables: Vec::new(),
             major: source.major,
             has_checksums: source.checksums,
-            may_start: source.control.is_some(),
+            may_start: source.control.is_some() && output.is_none(),
             has_wal: wal.is_complete,
             skipped: source.skipped.iter().map(ToString::to_string).collect(),
         };
         for database in &source.databases {
-            let name = String::from_utf8_lossy(&database.label()).into_owned();
-            if options.databases.is_empty() || options.databases.contains(&name) {
+            if options.has(database) {
                 report.tables.extend(work.database(database, &mut xacts)?);
             }
             if watch().is_break() {

@@ -7,7 +7,7 @@ use crate::common::{Ran, arg, dwbinspect, skipped};
 use crate::judge::{Score, case, judge, listed, tables, truth};
 
 /// Programs of the server that made the cases.
-const BIN: &str = "/usr/lib/postgresql/15/bin";
+pub const BIN: &str = "/usr/lib/postgresql/15/bin";
 
 /// Salvages a case into a new directory; `None`, said loudly, where its server is not installed.
 fn salvage(name: &str, out: &Path, more: &[&str]) -> Option<Ran> {

@@ -1,8 +1,10 @@
 //! Nothing is written into the data, and what cannot be read is said.
 
 use std::fs;
+use std::path::Path;
 
-use crate::common::{arg, copy_tree, dwbinspect};
+use crate::cases::BIN;
+use crate::common::{arg, copy_tree, dwbinspect, skipped};
 use crate::judge::case;
 
 #[test]
@@ -47,8 +49,25 @@ fn a_name_that_no_table_has_is_no_good_news() {
     assert!(ran.stdout.contains("No table was found"), "{}", ran.stdout);
 }
 
+#[test]
+fn too_little_room_is_said_before_anything_is_written() {
+    if !Path::new(BIN).join("initdb").exists() {
+        return skipped("no server of major 15 is installed here");
+    }
+    let place = tempfile::tempdir().unwrap();
+    let (file, out) = (place.path().join("16727"), place.path().join("out"));
+    fs::File::create(&file).unwrap().set_len(4 << 40).unwrap();
+    let data = case("15-heap");
+    let mut words = vec!["salvage", arg(&data), "-o", arg(&out), "--pg-bin", BIN, "--sandbox", arg(place.path())];
+    words.extend(["--file", arg(&file), "--like", "app.t_num"]);
+    let ran = dwbinspect(&words);
+    assert_eq!(ran.status, 2, "{}", ran.stdout);
+    assert!(ran.stderr.contains("bytes free, and about 13"), "{}", ran.stderr);
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
+}
+
 /// Rows and uncertain rows that `--list` counts.
-fn counted(data: &std::path::Path) -> (u64, u64) {
+fn counted(data: &Path) -> (u64, u64) {
     let ran = dwbinspect(&["salvage", "--list", arg(data)]);
     let line = ran.stdout.lines().find(|line| line.contains(" rows, ")).unwrap_or_else(|| panic!("{}", ran.stdout));
     let numbers: Vec<u64> = line.split([' ', ',']).filter_map(|word| word.parse().ok()).collect();

@@ -61,7 +61,7 @@ impl Answer {
         }
     }
 
-    const fn of_start(outlook: &Outlook) -> Self {
+    pub(crate) const fn of_start(outlook: &Outlook) -> Self {
         match outlook.start {
             Start::Completes | Start::WithoutReplay if outlook.refused_by.is_some() => Self::Wrong,
             Start::Completes | Start::WithoutReplay => Self::Fine,

@@ -10,7 +10,7 @@ use crate::cli::exit::{Outcome, Stop};
 use crate::cli::work::{JobsArg, ServerArgs, until_interrupted};
 use crate::inspect::salvage::{SalvageRequest, salvage};
 use crate::output::escape::printable;
-use crate::output::salvage_text::{answer, write_salvage};
+use crate::output::salvage_text::{answer, write_beforehand, write_salvage};
 use crate::parsers::wal::version::Major;
 
 /// Copy out every row that is still there, if no start, image or replay helps
@@ -110,7 +110,10 @@ pub(super) fn run(args: &SalvageArgs, out: &mut dyn Write) -> Result<Outcome, St
         server: args.server.options(),
         jobs: args.jobs.count(),
     };
-    let report = salvage(&request, &until_interrupted())?;
+    let mut told = Ok(());
+    let report = salvage(&request, &until_interrupted(), &mut |known| told = write_beforehand(out, known));
+    told?;
+    let report = report?;
     write_salvage(out, &report)?;
     if let Some(directory) = &request.output {
         writeln!(out, "The rows are in {}. Read report.md there first.", printable(&directory.display().to_string()))?;
