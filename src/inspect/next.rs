@@ -25,6 +25,7 @@ use crate::output::check_document::CheckText;
 use crate::output::closing::Closing;
 use crate::output::documents::JudgedCluster;
 use crate::output::next_step_text::StepContext;
+use crate::repair::blocker::Overrides;
 use crate::output::sql::quoted_name;
 use crate::parsers::catalog::{FIRST_NORMAL_OID, RelKind};
 use crate::parsers::control::ControlFile;
@@ -163,7 +164,7 @@ fn other_owner(examined: &Examination) -> Option<String> {
 /// Context for the words of steps.
 pub fn step_context<'a>(examined: &'a Examination, data_dir: &'a str) -> StepContext<'a> {
     let (evidence, blockers) = (&examined.evidence, &examined.blockers);
-    StepContext { data_dir, evidence, block_size: examined.block_size, blockers }
+    StepContext { data_dir, evidence, block_size: examined.block_size, blockers, allowed: Overrides::default() }
 }
 
 /// The cluster as documents need it. `data_dir`: as it was named.

@@ -90,6 +90,8 @@ pub struct Subject {
     pub is_guided: bool,
     /// Where the journal of a repair goes; `None`: beside the data directory.
     pub journal: Option<PathBuf>,
+    /// Guards of a repair that were allowed by flags.
+    pub allowed: Overrides,
 }
 
 /// Facts about the cluster, and the progress of reading.
@@ -365,7 +367,7 @@ impl State {
     pub fn new(subject: Subject, look: Look, size: (u16, u16)) -> Self {
         let view = subject.views.first().copied().unwrap_or(View::Triage);
         let is_guided = subject.is_guided;
-        let journal = subject.journal.clone();
+        let (journal, allowed) = (subject.journal.clone(), subject.allowed);
         Self {
             subject,
             look,
@@ -385,7 +387,7 @@ impl State {
             slots: SlotsState::default(),
             page: PageState::new(view),
             wal: WalState::default(),
-            plan: PlanState { journal, ..PlanState::default() },
+            plan: PlanState { journal, allowed, ..PlanState::default() },
             is_leaving: false,
             trail: Vec::new(),
             bookmarks: Vec::new(),
