@@ -483,8 +483,13 @@ mod tests {
         NextStep::Rebuild { kind, relations: vec![affected] }
     }
 
-    const CONTEXT: StepContext<'_> =
-        StepContext { data_dir: "/my data", evidence: "", block_size: 8192, blockers: &[], allowed: Overrides::default() };
+    const CONTEXT: StepContext<'_> = StepContext {
+        data_dir: "/my data",
+        evidence: "",
+        block_size: 8192,
+        blockers: &[],
+        allowed: Overrides::default(),
+    };
 
     #[test]
     fn commands_are_whole_words_of_a_shell() {

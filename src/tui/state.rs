@@ -7,6 +7,7 @@ pub use wal::{Scale, WalLevel, WalState};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::checklist::ChecklistState;
 use super::damage_map::{DamageMap, MapOrder};
@@ -31,6 +32,9 @@ const DIVIDER: usize = 3;
 
 /// Columns of the bytes of two versions with their characters.
 const BYTES: usize = 138;
+
+/// The same without their characters.
+const BYTES_WITHOUT_TEXT: usize = 105;
 
 /// Least columns of the row under the cursor next to them.
 const LEAST_ROW: usize = 40;
@@ -347,6 +351,10 @@ pub struct State {
     pub is_leaving: bool,
     /// Views from which others were opened: `esc` goes back to the last one.
     pub trail: Vec<View>,
+    /// Pages that were open before, the last one last.
+    pub visited: Vec<PageId>,
+    /// When the prompt to go somewhere was opened: a second `g` right after it goes to the first line.
+    pub asked_at: Option<Instant>,
     /// Bookmarks.
     pub bookmarks: Vec<Bookmark>,
     /// Relations to pick from, with their names.
@@ -390,6 +398,8 @@ impl State {
             plan: PlanState { journal, allowed, ..PlanState::default() },
             is_leaving: false,
             trail: Vec::new(),
+            visited: Vec::new(),
+            asked_at: None,
             bookmarks: Vec::new(),
             candidates: Vec::new(),
             wanted_page: (ForkNumber::Main, None),
@@ -441,8 +451,9 @@ impl State {
             }
             // Both sides of the bytes have what they need before.
             View::Page if self.page.part == PagePart::Bytes => {
-                let detail = self.columns().saturating_sub(BYTES + DIVIDER);
-                if detail < LEAST_ROW { 0 } else { detail }
+                let with_text = self.columns().saturating_sub(BYTES + DIVIDER);
+                let without = self.columns().saturating_sub(BYTES_WITHOUT_TEXT + DIVIDER);
+                [with_text, without].into_iter().find(|detail| *detail >= LEAST_ROW).unwrap_or(0)
             }
             // A slot has many columns of its own.
             View::Slots => self.columns() * 3 / 10,

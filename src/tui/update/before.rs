@@ -21,6 +21,12 @@ pub const fn apply_word(may_lose: bool) -> &'static str {
     if may_lose { APPLY_UNPROVEN_WORDS } else { APPLY_WORD }
 }
 
+/// What was typed into the prompt is the word. The key that opens the prompt is the first letter of it, so that the word can be
+/// typed at once.
+pub(super) fn is_word(typed: &str, word: &str) -> bool {
+    typed == word || word.get(1..) == Some(typed)
+}
+
 /// The plan as it would be applied.
 fn order(state: &mut State) -> Option<RepairOrder> {
     let sheet = plan_to_write(state)?;
@@ -95,7 +101,7 @@ pub(super) fn ask_for_word(state: &mut State) {
 pub(super) fn apply(state: &mut State, typed: &str) -> Vec<Effect> {
     let Some(sheet) = plan_to_write(state) else { return Vec::new() };
     let wanted = apply_word(sheet.may_lose());
-    if typed != wanted {
+    if !is_word(typed, wanted) {
         state.tell(format!("nothing was written: type {wanted} to confirm"));
         return Vec::new();
     }

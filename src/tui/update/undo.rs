@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::before::is_word;
 use crate::tui::action::{Effect, UndoOrder};
 use crate::tui::facts::{UndoSheet, UndoneSheet};
 use crate::tui::look::pages;
@@ -57,7 +58,7 @@ pub(super) fn ask_for_word(state: &mut State) {
 
 /// Begins to put the old bytes back when the word was typed.
 pub(super) fn undo(state: &mut State, typed: &str) -> Vec<Effect> {
-    if typed != UNDO_WORD {
+    if !is_word(typed, UNDO_WORD) {
         state.tell(format!("nothing was written: type {UNDO_WORD} to confirm"));
         return Vec::new();
     }
