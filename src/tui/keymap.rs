@@ -109,8 +109,8 @@ pub const KEYS: &[Binding] = &[
     ),
     bind(&[Key::Control('u')], Command::HalfUp, &[], "ctrl-u", "half a screen up", ""),
     bind(&[Key::Control('d')], Command::HalfDown, &[], "ctrl-d", "half a screen down", ""),
-    bind(&[char_key('H')], Command::Top, &[], "H", "first line on the screen", ""),
-    bind(&[char_key('L')], Command::Bottom, &[], "L", "last line on the screen", ""),
+    bind(&[char_key('H')], Command::Top, &[], "H", "first visible line", ""),
+    bind(&[char_key('L')], Command::Bottom, &[], "L", "last visible line", ""),
     bind(&[Key::Control('o')], Command::LastPage, CLUSTER, "ctrl-o", "the page that was open before", ""),
     bind(&[char_key(' ')], Command::PageDown, SCROLLED, "space", "one screen down", ""),
     bind(

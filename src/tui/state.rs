@@ -33,7 +33,7 @@ const DIVIDER: usize = 3;
 /// Columns of the bytes of two versions with their characters.
 const BYTES: usize = 138;
 
-/// The same without their characters.
+/// Columns of the bytes alone.
 const BYTES_WITHOUT_TEXT: usize = 105;
 
 /// Least columns of the row under the cursor next to them.

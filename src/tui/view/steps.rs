@@ -73,7 +73,7 @@ fn key_spans(look: Look, key: &str, words: &str) -> [Span<'static>; 2] {
     [Span::styled(format!("[{key}]"), look.heading()), Span::raw(format!(" {words}  "))]
 }
 
-/// A command below its sentence; one that is too long goes on in the next lines.
+/// A command below its sentence; one that is too long continues below.
 fn command_lines(look: Look, width: usize, indent: usize, command: &str) -> Vec<Line<'static>> {
     let lead = " ".repeat(indent);
     let lines = look.wrap(command, width.saturating_sub(indent));
