@@ -65,7 +65,7 @@ pub(crate) fn steps_for(examined: &Examination, pages: &[PageReport], outlook: &
     next_steps(pages, outlook, replay, setting, &|rel| subject(&examined.names, &by_oid, rel))
 }
 
-/// What the catalogs say of each damaged relation.
+/// Kind and owner of each damaged relation, by the catalogs.
 pub(crate) fn damaged_relations(examined: &Examination) -> BTreeMap<RelFileLocator, NamedRelation> {
     let by_oid = OnceCell::new();
     let of = |report: &PageReport| (report.page.rel, subject(&examined.names, &by_oid, report.page.rel));

@@ -70,7 +70,7 @@ pub struct Survey {
     pub data_dir: PathBuf,
     /// Every fork, the worst first.
     pub forks: Vec<Fork>,
-    /// What the catalogs say of each damaged relation.
+    /// Kind and owner of each damaged relation, by the catalogs.
     pub damaged_relations: BTreeMap<RelFileLocator, NamedRelation>,
     /// Blocks of each fork.
     pub blocks: BTreeMap<(RelFileLocator, ForkNumber), u64>,

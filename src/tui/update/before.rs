@@ -21,7 +21,7 @@ pub const fn apply_word(may_lose: bool) -> &'static str {
     if may_lose { APPLY_UNPROVEN_WORDS } else { APPLY_WORD }
 }
 
-/// What was typed into the prompt is the word. The key that opens the prompt is the first letter of it, so that the word can be
+/// Whether the word was typed. The key that opens the prompt is the first letter of it, so that the word can be
 /// typed at once.
 pub(super) fn is_word(typed: &str, word: &str) -> bool {
     typed == word || word.get(1..) == Some(typed)
