@@ -1,7 +1,7 @@
 //! Next steps for a judged cluster, with its damaged relations according to the catalogs.
 
 use std::cell::OnceCell;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -30,6 +30,7 @@ use crate::parsers::catalog::{FIRST_NORMAL_OID, RelKind};
 use crate::parsers::control::ControlFile;
 use crate::parsers::page_kind::access_method_name;
 use crate::parsers::wal::timeline::WalSegment;
+use crate::repair::blocker::Overrides;
 use crate::report::{Finding, Part, Severity, rules};
 use crate::types::{Lsn, Oid, RelFileLocator};
 
@@ -62,6 +63,17 @@ pub(crate) fn steps_for(examined: &Examination, pages: &[PageReport], outlook: &
     };
     let by_oid = OnceCell::new();
     next_steps(pages, outlook, replay, setting, &|rel| subject(&examined.names, &by_oid, rel))
+}
+
+/// Kind and owner of each damaged relation, by the catalogs.
+pub(crate) fn damaged_relations(examined: &Examination) -> BTreeMap<RelFileLocator, NamedRelation> {
+    let by_oid = OnceCell::new();
+    let of = |report: &PageReport| (report.page.rel, subject(&examined.names, &by_oid, report.page.rel));
+    let mut found = BTreeMap::new();
+    for one in examined.report.pages.chunk_by(|one, other| one.page.rel == other.page.rel) {
+        found.extend(one.first().map(of));
+    }
+    found
 }
 
 /// Segments from the redo point on that were found elsewhere and not in `pg_wal`.
@@ -163,7 +175,7 @@ fn other_owner(examined: &Examination) -> Option<String> {
 /// Context for the words of steps.
 pub fn step_context<'a>(examined: &'a Examination, data_dir: &'a str) -> StepContext<'a> {
     let (evidence, blockers) = (&examined.evidence, &examined.blockers);
-    StepContext { data_dir, evidence, block_size: examined.block_size, blockers }
+    StepContext { data_dir, evidence, block_size: examined.block_size, blockers, allowed: Overrides::default() }
 }
 
 /// The cluster as documents need it. `data_dir`: as it was named.

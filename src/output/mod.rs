@@ -51,7 +51,7 @@ pub mod progress;
 pub mod prometheus;
 pub mod record_text;
 pub(crate) mod relation_columns;
-mod relation_steps;
+pub(crate) mod relation_steps;
 pub(crate) mod remedy_words;
 #[cfg(feature = "tables")]
 pub mod report;

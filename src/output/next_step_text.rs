@@ -12,7 +12,7 @@ use super::shell::quoted;
 use super::text::{Layout, wrapped};
 use crate::analysis::verdict::missing_wal::MissingSegments;
 use crate::analysis::verdict::next_step::{ArchivedSegment, NextStep};
-use crate::repair::blocker::Blocker;
+use crate::repair::blocker::{Blocker, Overrides};
 use crate::types::{ForkNumber, PageId};
 
 /// Pages that a command names one by one.
@@ -34,6 +34,8 @@ pub struct StepContext<'a> {
     pub block_size: usize,
     /// Blockers of a repair: each has a flag that overrides it, or makes a repair impossible for now.
     pub blockers: &'a [Blocker],
+    /// Flags that were given: their blockers are known, and not told again.
+    pub allowed: Overrides,
 }
 
 impl StepContext<'_> {
@@ -44,13 +46,15 @@ impl StepContext<'_> {
         flags.iter().map(|flag| format!(" {flag}")).collect()
     }
 
-    /// Reason why a repair needs those flags or is refused for now; empty without blockers.
+    /// Reason why a repair needs flags that were not given or is refused for now; empty without blockers.
     pub(crate) fn repair_words(&self) -> String {
         let word = |blocker: &Blocker| match blocker.flag {
             Some(flag) => format!("Repair needs {flag}: {}; {}.", blocker.what, blocker.advice),
             None => format!("Repair is refused: {}; {}.", blocker.what, blocker.advice),
         };
-        self.blockers.iter().map(word).collect::<Vec<_>>().join(" ")
+        let is_allowed = |flag| self.allowed.with_flag(flag) == self.allowed;
+        let left = self.blockers.iter().filter(|blocker| !blocker.flag.is_some_and(is_allowed));
+        left.map(word).collect::<Vec<_>>().join(" ")
     }
 
     /// No flag lets a repair write.
@@ -479,8 +483,13 @@ mod tests {
         NextStep::Rebuild { kind, relations: vec![affected] }
     }
 
-    const CONTEXT: StepContext<'_> =
-        StepContext { data_dir: "/my data", evidence: "", block_size: 8192, blockers: &[] };
+    const CONTEXT: StepContext<'_> = StepContext {
+        data_dir: "/my data",
+        evidence: "",
+        block_size: 8192,
+        blockers: &[],
+        allowed: Overrides::default(),
+    };
 
     #[test]
     fn commands_are_whole_words_of_a_shell() {

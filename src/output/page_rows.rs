@@ -8,7 +8,7 @@ use super::text::Layout;
 use super::words::rows::{flag_words, hex_words, tid_words, type_words, value_words};
 use crate::analysis::page_rows::{PageItem, PageRows, RowFate, RowPair, is_of_rows};
 use crate::cluster::columns::{Column, NoColumns, RelationColumns};
-use crate::parsers::heap::TupleHeader;
+use crate::parsers::heap::{Liveness, TupleHeader, XactStatus};
 use crate::parsers::page::{LinePointerState, PageHeader};
 use crate::parsers::tuple::columns::{Stored, row_columns};
 use crate::parsers::tuple::index::IndexEntry;
@@ -33,6 +33,8 @@ pub struct RowCells {
     pub item: String,
     /// Its fate.
     pub fate: &'static str,
+    /// Whether its row is part of the table, by its own flags; `-` without a row.
+    pub life: &'static str,
     /// Who inserted it; empty for entries of an index.
     pub xmin: String,
     /// Who deleted or locked it.
@@ -41,6 +43,15 @@ pub struct RowCells {
     pub ctid: String,
     /// Columns, or what it is instead of a row.
     pub values: String,
+}
+
+/// Its flags do not always say how a transaction ended.
+const fn life_word(life: Liveness) -> &'static str {
+    match life {
+        Liveness::Live => "live",
+        Liveness::Dead => "dead",
+        Liveness::PerhapsDeleted | Liveness::InsertionUnknown | Liveness::InsertionOpen => "?",
+    }
 }
 
 /// One thing about an item: its value on disk, and in the image. `None`: missing.
@@ -134,6 +145,23 @@ impl<'a> RowsOf<'a> {
         (disk, image)
     }
 
+    /// Whether a row is part of the table, as far as its own flags tell.
+    fn life(&self, page: &[u8], item: &PageItem) -> Option<Liveness> {
+        let tuple = item.bytes(page).filter(|_| item.is_sound && is_of_rows(self.rows.kind))?;
+        Some(TupleHeader::decode(0, tuple).ok()?.liveness(|_| XactStatus::Unknown))
+    }
+
+    /// How many of the rows that come back are part of the table; empty where none comes back.
+    pub(crate) fn summary_of_return(&self) -> String {
+        let back = self.rows.pairs.iter().filter(|pair| pair.fate == RowFate::ComesBack);
+        let lives: Vec<Liveness> = back.filter_map(|pair| self.life(self.image, pair.image.as_ref()?)).collect();
+        let count = |word: &str| lives.iter().filter(|life| life_word(**life) == word).count();
+        let parts = ["live", "dead", "?"].map(|word| (count(word), if word == "?" { "not known" } else { word }));
+        let parts: Vec<String> =
+            parts.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
+        if parts.is_empty() { String::new() } else { format!(" ({} of those restored)", parts.join(", ")) }
+    }
+
     /// The columns of a list for the item at `index`: as it is in the image, where that has it, else as it is on disk.
     #[must_use]
     pub fn cells(&self, index: usize) -> RowCells {
@@ -160,6 +188,7 @@ impl<'a> RowsOf<'a> {
         RowCells {
             item: pair.number().to_string(),
             fate: pair.fate.words(),
+            life: self.life(page, item).map_or("-", life_word),
             xmin: field("xmin"),
             xmax: field("xmax"),
             ctid: if target.is_empty() { field("ctid") } else { target },

@@ -45,13 +45,45 @@ pub(crate) fn write_headers(
 ) -> io::Result<()> {
     writeln!(out, "\n{}", layout.paint.heading("Page header"))?;
     let mut table = plain_table(&titles("", versions));
+    table.add_rows(header_rows(page, versions));
+    write_table(out, &table)
+}
+
+/// Header fields that differ, marked, and below them those that do not. All fields where there is nothing to compare.
+pub(crate) fn write_header_difference(
+    out: &mut dyn Write,
+    layout: Layout,
+    page: PageId,
+    versions: &[PageVersion],
+) -> io::Result<()> {
+    let is_same = |row: &Vec<String>| row.iter().skip(2).all(|cell| row.get(1) == Some(cell));
+    let (same, differing): (Vec<_>, Vec<_>) = header_rows(page, versions).into_iter().partition(is_same);
+    if versions.len() < 2 {
+        return write_headers(out, layout, page, versions);
+    }
+    writeln!(out, "\n{}", layout.paint.heading("Page header"))?;
+    let mut table = plain_table(&titles("", versions));
+    for mut row in differing {
+        if let Some(name) = row.first_mut() {
+            name.insert_str(0, "! ");
+        }
+        table.add_row(row);
+    }
+    write_table(out, &table)?;
+    let same: Vec<String> = same.iter().filter_map(|row| Some(format!("{} {}", row.first()?, row.get(1)?))).collect();
+    if same.is_empty() { Ok(()) } else { writeln!(out, "  the same in all versions: {}", same.join("; ")) }
+}
+
+/// Each header field: its name, and its value in each version.
+fn header_rows(page: PageId, versions: &[PageVersion]) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
     let headers: Vec<Option<PageHeader>> =
         versions.iter().map(|version| PageHeader::decode(0, &version.bytes).ok()).collect();
     let mut row = |name: &str, cell: &dyn Fn(&PageHeader, &[u8]) -> String| {
         let cells = headers.iter().zip(versions).map(|(header, version)| {
             header.as_ref().map_or_else(|| "-".to_owned(), |header| cell(header, &version.bytes))
         });
-        table.add_row([name.to_owned()].into_iter().chain(cells));
+        rows.push([name.to_owned()].into_iter().chain(cells).collect());
     };
     row("pd_lsn", &|header, _| header.lsn.to_string());
     row("pd_checksum", &|header, _| format!("{:#06x}", header.checksum));
@@ -66,7 +98,7 @@ pub(crate) fn write_headers(
     row("items", &|header, bytes| {
         pointers_of(header, bytes, page).map_or_else(|| "-".to_owned(), |list| list.len().to_string())
     });
-    write_table(out, &table)
+    rows
 }
 
 /// Line pointers, where the page has them.

@@ -8,7 +8,7 @@ use crate::types::BlockNumber;
 /// Rows of a page that are named when nothing says how many there are: as many as fit without a byte of data.
 ///
 /// Source: `MaxHeapTuplesPerPage`, `src/include/access/htup_details.h`.
-pub(super) const fn most_items(block_size: usize) -> usize {
+pub(crate) const fn most_items(block_size: usize) -> usize {
     block_size.saturating_sub(24) / 28
 }
 

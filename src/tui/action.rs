@@ -42,6 +42,12 @@ pub enum Command {
     PageDown,
     /// Half a screen up.
     HalfUp,
+    /// The first line on the screen.
+    Top,
+    /// The last line on the screen.
+    Bottom,
+    /// The page that was open before.
+    LastPage,
     /// Half a screen down.
     HalfDown,
     /// To the first line.

@@ -10,9 +10,6 @@ use super::look::Look;
 use crate::analysis::slot_facts::SECTOR_BYTES;
 use crate::output::escape::ascii_or_dot;
 
-/// Width from which on bytes are shown as characters, too.
-const WITH_TEXT: usize = 74;
-
 /// The bytes, and what of them is shown.
 #[derive(Clone, Copy)]
 pub(super) struct ByteSides<'a> {
@@ -89,7 +86,7 @@ pub(super) fn byte_list<'a>(
         }
     };
     // On a narrow screen the bytes of both sides are worth more than their characters.
-    let side = row_bytes * if columns >= WITH_TEXT { 4 } else { 3 };
+    let side = row_bytes * if columns >= 9 + 8 * row_bytes { 4 } else { 3 };
     let heading = if second.is_empty() {
         format!("      {first}")
     } else {

@@ -6,7 +6,8 @@ use super::facts::Survey;
 use super::state::{State, View};
 use crate::analysis::verdict::next_step::NextStep;
 use crate::inspect::next::step_context;
-use crate::output::next_step_text::{Words, all_words};
+use crate::output::next_step_text::{StepContext, Words, all_words};
+use crate::repair::blocker::Overrides;
 
 /// Steps that were done, and the selected one.
 #[derive(Clone, Debug, Default)]
@@ -54,8 +55,9 @@ impl Task {
 }
 
 /// The steps of the last check.
-fn current(survey: &Survey, data_dir: &str) -> Vec<Task> {
-    let words = all_words(&survey.steps, step_context(&survey.examined, data_dir));
+fn current(survey: &Survey, data_dir: &str, allowed: Overrides) -> Vec<Task> {
+    let context = StepContext { allowed, ..step_context(&survey.examined, data_dir) };
+    let words = all_words(&survey.steps, context);
     survey.steps.iter().zip(words).map(|(step, words)| Task::of(step, words)).collect()
 }
 
@@ -65,7 +67,7 @@ pub fn tasks(state: &State) -> Vec<Task> {
     let Some(survey) = state.survey() else { return Vec::new() };
     let list = &state.checklist;
     let mut all = list.past.clone();
-    all.extend(current(survey, &state.subject.path).into_iter().map(|task| {
+    all.extend(current(survey, &state.subject.path, state.plan.allowed).into_iter().map(|task| {
         let is_done = list.ticked.contains(&task.sentence);
         Task { is_done, ..task }
     }));
@@ -80,9 +82,9 @@ pub fn next_task(state: &State) -> Option<(usize, Task)> {
 
 /// Another check was made: what it no longer asks for is done.
 pub(super) fn checked_again(state: &mut State, after: &Survey) {
-    let path = state.subject.path.clone();
+    let (path, allowed) = (state.subject.path.clone(), state.plan.allowed);
     let codes: BTreeSet<&str> = after.steps.iter().map(NextStep::code).collect();
-    let before = state.survey().map_or_else(Vec::new, |before| current(before, &path));
+    let before = state.survey().map_or_else(Vec::new, |before| current(before, &path, allowed));
     let list = &mut state.checklist;
     list.past.extend(before.into_iter().map(|task| Task { is_done: true, ..task }));
     list.past.retain(|task| !codes.contains(task.code));

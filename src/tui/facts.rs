@@ -18,7 +18,7 @@ use crate::analysis::slot_row::SlotRow;
 use crate::analysis::staleness::BatchReason;
 use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::fetch::PageVersion;
-use crate::analysis::verdict::next_step::NextStep;
+use crate::analysis::verdict::next_step::{NamedRelation, NextStep};
 use crate::analysis::verdict::survey::PageReport;
 use crate::analysis::wal::certainty::Certainty;
 use crate::analysis::wal::group_key::{GroupBy, Key};
@@ -29,7 +29,7 @@ use crate::analysis::wal::tally::Tally;
 use crate::analysis::wal::timeline::{Timeline, Window};
 use crate::cluster::wal::WalOrigin;
 use crate::inspect::examination::Examination;
-use crate::inspect::next::steps_of;
+use crate::inspect::next::{damaged_relations, steps_of};
 use crate::inspect::page_rows::{RowSets, disk_and_images};
 use crate::inspect::page_versions::page_versions;
 use crate::inspect::repair::journals::journals_of;
@@ -70,6 +70,8 @@ pub struct Survey {
     pub data_dir: PathBuf,
     /// Every fork, the worst first.
     pub forks: Vec<Fork>,
+    /// Kind and owner of each damaged relation, by the catalogs.
+    pub damaged_relations: BTreeMap<RelFileLocator, NamedRelation>,
     /// Blocks of each fork.
     pub blocks: BTreeMap<(RelFileLocator, ForkNumber), u64>,
 }
@@ -108,6 +110,7 @@ impl Survey {
                 .map_or_else(PathBuf::new, |directory| std::path::absolute(directory.root()).unwrap_or_default()),
             answer: examined.answer(),
             steps: steps_of(&examined),
+            damaged_relations: damaged_relations(&examined),
             names,
             files: source.set.files.iter().map(|file| file.name.clone()).collect(),
             batches,

@@ -136,7 +136,7 @@ pub fn next_key(state: &State) -> Next {
         Step::Apply => to_apply(state),
         Step::Verify if state.view == View::Undo => next("u", "asks to confirm the undo"),
         Step::Verify if state.view != View::Triage => next("1", "predicted startup now"),
-        Step::Verify => next("q", "leaves, with the next step; u in Plan undoes the repair"),
+        Step::Verify => next("q", "leaves; u in Plan undoes the repair"),
     }
 }
 

@@ -109,7 +109,7 @@ pub struct InnodbSurvey {
     pub examined: InnodbExamination,
     pub answer: Answer,
     pub steps: Vec<InnodbStep>,
-    /// Indexes of the pages, damaged ones first, each with the words of its line in lower case.
+    /// Indexes of the pages, damaged ones without an image first, each with the words of its line in lower case.
     lines: Vec<(usize, String)>,
 }
 
@@ -123,7 +123,8 @@ impl InnodbSurvey {
             format!("{} {} {disk} {held}", page.path, page.page.page_no).to_lowercase()
         };
         let mut lines: Vec<_> = examined.pages.iter().map(words).enumerate().collect();
-        lines.sort_by_key(|(at, _)| examined.pages.get(*at).is_some_and(|page| !page.state.is_damaged()));
+        let rank = |page: &InnodbPage| (!page.state.is_damaged(), page.held.is_whole());
+        lines.sort_by_key(|(at, _)| examined.pages.get(*at).map(rank));
         Self { examined, answer, steps, lines }
     }
 

@@ -109,6 +109,9 @@ pub const KEYS: &[Binding] = &[
     ),
     bind(&[Key::Control('u')], Command::HalfUp, &[], "ctrl-u", "half a screen up", ""),
     bind(&[Key::Control('d')], Command::HalfDown, &[], "ctrl-d", "half a screen down", ""),
+    bind(&[char_key('H')], Command::Top, &[], "H", "first visible line", ""),
+    bind(&[char_key('L')], Command::Bottom, &[], "L", "last visible line", ""),
+    bind(&[Key::Control('o')], Command::LastPage, CLUSTER, "ctrl-o", "the page that was open before", ""),
     bind(&[char_key(' ')], Command::PageDown, SCROLLED, "space", "one screen down", ""),
     bind(
         &[char_key(' ')],
@@ -118,7 +121,7 @@ pub const KEYS: &[Binding] = &[
         "show the ring as it was written; any key stops",
         "play",
     ),
-    bind(&[Key::Plain(KeyCode::Home)], Command::First, &[], "home", "first line", ""),
+    bind(&[Key::Plain(KeyCode::Home)], Command::First, &[], "home, gg", "first line", ""),
     bind(&[Key::Plain(KeyCode::End), char_key('G')], Command::Last, &[], "end, G", "last line", ""),
     bind(
         &[char_key('p')],
@@ -238,7 +241,7 @@ pub const KEYS: &[Binding] = &[
     bind(&[char_key('[')], Command::PreviousDifference, &[View::Page], "[", "the ones before", ""),
     bind(&[char_key('}')], Command::NextDamaged, &[View::Page], "}", "next damaged page", "page"),
     bind(&[char_key('{')], Command::PreviousDamaged, &[View::Page], "{", "damaged page before", ""),
-    bind(&[char_key('z')], Command::Fold, &[View::Page], "z", "in bytes: show equal bytes, or fold them", "fold"),
+    bind(&[char_key('z')], Command::Fold, &[View::Page], "z", "show equal bytes or rows, or fold them", "fold"),
     bind(
         &[char_key('/')],
         Command::Search,
@@ -382,10 +385,25 @@ pub(super) const fn bind<C: Copy, V>(
 impl Binding {
     /// It only moves: such keys need no palette.
     pub(crate) const fn is_move(&self) -> bool {
-        use Command::{Down, First, HalfDown, HalfUp, Last, Left, PageDown, PageUp, Right, RowDown, RowUp, Up};
+        use Command::{
+            Bottom, Down, First, HalfDown, HalfUp, Last, Left, PageDown, PageUp, Right, RowDown, RowUp, Top, Up,
+        };
         matches!(
             self.command,
-            Down | First | HalfDown | HalfUp | Last | Left | PageDown | PageUp | Right | RowDown | RowUp | Up
+            Bottom
+                | Down
+                | First
+                | HalfDown
+                | HalfUp
+                | Last
+                | Left
+                | PageDown
+                | PageUp
+                | Right
+                | RowDown
+                | RowUp
+                | Top
+                | Up
         )
     }
 

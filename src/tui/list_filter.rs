@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::state::{PagePart, State, View, WalLevel};
+use crate::analysis::page_rows::RowFate;
 
 /// Lists that can be filtered by words of their lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,6 +34,7 @@ struct ShownOf {
     text: String,
     image: usize,
     cells: Range<usize>,
+    is_folded: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -97,9 +99,25 @@ impl State {
     }
 
     fn shown_of(&self) -> Option<ShownOf> {
-        let (kind, text) = self.filtered_list()?;
+        let kind = self.list_kind()?;
+        let text = self.list_filter.text(kind);
+        // What is searched for may be in any row.
+        let is_folded = text.is_empty() && kind == ListKind::Rows && !self.page.is_unfolded && self.has_differing_row();
+        if text.is_empty() && !is_folded {
+            return None;
+        }
         let cells = self.wal.window.as_ref().map_or(0..0, |window| window.cells.clone());
-        Some(ShownOf { kind, text: text.to_owned(), image: self.page.image, cells })
+        Some(ShownOf { kind, text: text.to_owned(), image: self.page.image, cells, is_folded })
+    }
+
+    fn row_differs(&self, at: usize) -> bool {
+        let rows = self.page.sheet.as_deref().and_then(|sheet| sheet.rows(self.page.image));
+        rows.and_then(|of| of.rows.pairs.get(at)).is_some_and(|pair| pair.fate != RowFate::Same)
+    }
+
+    fn has_differing_row(&self) -> bool {
+        let rows = self.page.sheet.as_deref().and_then(|sheet| sheet.rows(self.page.image));
+        rows.is_some_and(|of| of.rows.count(RowFate::Same) < of.rows.pairs.len())
     }
 
     fn shown(&self) -> Option<&Shown> {
@@ -108,13 +126,15 @@ impl State {
     }
 
     /// Lines of the open list that match what was typed, as indexes; `None`: it is not filtered.
-    pub(crate) fn shown_lines(&self) -> Option<&[usize]> {
+    #[must_use]
+    pub fn shown_lines(&self) -> Option<&[usize]> {
         self.shown().map(|shown| shown.lines.as_slice())
     }
 
-    /// How many lines of the open list match, and of how many.
+    /// How many lines of the open list match what was typed, and of how many.
     #[must_use]
     pub fn shown_counts(&self) -> Option<(usize, usize)> {
+        self.filtered_list()?;
         self.shown().map(|shown| (shown.lines.len(), shown.total))
     }
 
@@ -123,11 +143,11 @@ impl State {
         let Some(of) = self.shown_of().filter(|_| self.shown().is_none()) else { return };
         let words: Vec<String> = of.text.split_whitespace().map(str::to_lowercase).collect();
         let all = lines(self);
-        let fits = |line: &String| {
+        let fits = |at: usize, line: &str| {
             let line = line.to_lowercase();
-            words.iter().all(|word| line.contains(word))
+            words.iter().all(|word| line.contains(word)) && (!of.is_folded || self.row_differs(at))
         };
-        let lines = (0..).zip(&all).filter(|(_, line)| fits(line)).map(|(at, _)| at).collect();
+        let lines = (0..).zip(&all).filter(|(at, line)| fits(*at, line)).map(|(at, _)| at).collect();
         self.list_filter.shown = Some(Shown { of, lines, total: all.len() });
     }
 }

@@ -7,6 +7,7 @@ pub use wal::{Scale, WalLevel, WalState};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::checklist::ChecklistState;
 use super::damage_map::{DamageMap, MapOrder};
@@ -31,6 +32,9 @@ const DIVIDER: usize = 3;
 
 /// Columns of the bytes of two versions with their characters.
 const BYTES: usize = 138;
+
+/// Columns of the bytes alone.
+const BYTES_WITHOUT_TEXT: usize = 105;
 
 /// Least columns of the row under the cursor next to them.
 const LEAST_ROW: usize = 40;
@@ -90,6 +94,8 @@ pub struct Subject {
     pub is_guided: bool,
     /// Where the journal of a repair goes; `None`: beside the data directory.
     pub journal: Option<PathBuf>,
+    /// Guards of a repair that were allowed by flags.
+    pub allowed: Overrides,
 }
 
 /// Facts about the cluster, and the progress of reading.
@@ -345,6 +351,10 @@ pub struct State {
     pub is_leaving: bool,
     /// Views from which others were opened: `esc` goes back to the last one.
     pub trail: Vec<View>,
+    /// Pages that were open before, the last one last.
+    pub visited: Vec<PageId>,
+    /// When the prompt to go somewhere was opened: a second `g` right after it goes to the first line.
+    pub asked_at: Option<Instant>,
     /// Bookmarks.
     pub bookmarks: Vec<Bookmark>,
     /// Relations to pick from, with their names.
@@ -365,7 +375,7 @@ impl State {
     pub fn new(subject: Subject, look: Look, size: (u16, u16)) -> Self {
         let view = subject.views.first().copied().unwrap_or(View::Triage);
         let is_guided = subject.is_guided;
-        let journal = subject.journal.clone();
+        let (journal, allowed) = (subject.journal.clone(), subject.allowed);
         Self {
             subject,
             look,
@@ -385,9 +395,11 @@ impl State {
             slots: SlotsState::default(),
             page: PageState::new(view),
             wal: WalState::default(),
-            plan: PlanState { journal, ..PlanState::default() },
+            plan: PlanState { journal, allowed, ..PlanState::default() },
             is_leaving: false,
             trail: Vec::new(),
+            visited: Vec::new(),
+            asked_at: None,
             bookmarks: Vec::new(),
             candidates: Vec::new(),
             wanted_page: (ForkNumber::Main, None),
@@ -439,8 +451,9 @@ impl State {
             }
             // Both sides of the bytes have what they need before.
             View::Page if self.page.part == PagePart::Bytes => {
-                let detail = self.columns().saturating_sub(BYTES + DIVIDER);
-                if detail < LEAST_ROW { 0 } else { detail }
+                let with_text = self.columns().saturating_sub(BYTES + DIVIDER);
+                let without = self.columns().saturating_sub(BYTES_WITHOUT_TEXT + DIVIDER);
+                [with_text, without].into_iter().find(|detail| *detail >= LEAST_ROW).unwrap_or(0)
             }
             // A slot has many columns of its own.
             View::Slots => self.columns() * 3 / 10,

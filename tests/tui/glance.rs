@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::common::screen::{Driven, FINE, LARGE, SMALL, draw, short_paths, text_of};
 use crate::common::{copy_of, dwbinspect};
+use pgforensics::analysis::page_rows::RowFate;
 use pgforensics::output::start_words::StartWords;
 use pgforensics::tui::action::{Action, Effect};
 use pgforensics::tui::checklist::tasks;
@@ -260,4 +261,62 @@ fn wal_is_followed_until_it_is_paused() {
     assert_eq!(press(state, "f"), []);
     assert_eq!(update(state, Action::FilesChanged), []);
     assert!(state.cluster.has_changed, "paused: only told");
+}
+
+/// Rows that are the same are folded, and a filter looks into all of them.
+#[test]
+fn rows_open_on_what_differs() {
+    let mut screen = Driven::of("checkpoint", (140, 45));
+    screen.keys(&["j", "enter", "p"]);
+    let sheet = screen.state.page.sheet.clone().expect("page");
+    let rows = sheet.rows(0).expect("rows");
+    let (same, all) = (rows.rows.count(RowFate::Same), rows.rows.pairs.len());
+    assert!(0 < same && same < all, "{same} of {all}");
+    let listed = |screen: &Driven| screen.state.shown_lines().map_or(all, <[usize]>::len);
+    assert_eq!(listed(&screen), all - same, "{}", screen.picture());
+    assert_ne!(rows.rows.pairs[screen.state.page.row].fate, RowFate::Same);
+    assert!(screen.picture().contains("z shows the same ones"), "{}", screen.picture());
+    screen.keys(&["z"]);
+    assert_eq!(listed(&screen), all);
+    screen.keys(&["z", "/"]).enter("same");
+    assert!(listed(&screen) >= same && screen.state.shown_counts().is_some(), "{}", screen.picture());
+}
+
+/// Header fields that differ are marked, and the third pane decodes what is under the cursor.
+#[test]
+fn header_marks_what_differs_and_bytes_are_decoded_beside() {
+    let mut screen = Driven::of("checkpoint", (160, 45));
+    let pages = screen.state.cluster.survey.clone().expect("survey").pages().len();
+    let mut marked = 0;
+    screen.keys(&["j", "enter", "p", "p"]);
+    for _ in 0..pages {
+        let picture = screen.picture();
+        let first = picture.lines().find(|line| line.starts_with("0000")).unwrap_or_else(|| panic!("{picture}"));
+        let bytes = |word: &&str| word.len() == 2 && word.chars().all(|c| c.is_ascii_hexdigit());
+        assert!(first.split_whitespace().filter(bytes).count() >= 32, "{picture}");
+        assert!(picture.contains("No row is under the cursor"), "{picture}");
+        screen.keys(&["p"]);
+        let sheet = screen.state.page.sheet.clone().expect("page");
+        let lsn_of = |at: usize| sheet.versions[at].bytes[..8].to_vec();
+        let differs = (0..sheet.versions.len()).any(|at| lsn_of(at) != lsn_of(0));
+        marked += usize::from(differs);
+        let picture = screen.picture();
+        assert_eq!(picture.contains("! pd_lsn"), differs, "{picture}");
+        screen.keys(&["P", "}"]);
+    }
+    assert!(marked > 0, "no page has another LSN than its image");
+}
+
+/// A relation tells its kind, what may be lost with its damaged pages, and the step that is about them.
+#[test]
+fn relation_says_what_is_lost() {
+    let mut screen = Driven::of("checkpoint", (200, 45));
+    let mut pictures = Vec::new();
+    for _ in 0..screen.state.triage.map.rows.len() {
+        pictures.push(screen.picture());
+        screen.keys(&["j"]);
+    }
+    let has = |words: &[&str]| pictures.iter().any(|one| words.iter().all(|word| one.contains(word)));
+    let words = ["btree index of postgres.pg_catalog.pg_class", "REINDEX makes the index from its table"];
+    assert!(has(&[words[0], words[1], "2 of 6 blocks: 1-2", "1 of 1 (N): Do not start"]), "{}", pictures[0]);
 }

@@ -158,6 +158,10 @@ const TABLE: &[Row] = &[
     (&[":", "a", "p", "p", "l", "y", "enter"], "one of another view", |s| s.view == View::Plan),
     (&[":", "u", "n", "d", "o", "enter"], "undo is in Plan", |s| s.view == View::Plan && s.message.as_ref().is_some_and(|m| m.words.contains("no journal"))),
     (&["3", "ctrl-d", "ctrl-u", "ctrl-d"], "half a screen down", |s| s.slots.selected > 5 && s.slots.selected < 12),
+    (&["3", "ctrl-d", "g", "g"], "first line", |s| s.slots.selected == 0 && s.prompt.is_none()),
+    (&["3", "end", "H"], "first line on the screen", |s| s.slots.selected > 3000 && s.slots.selected < 3056),
+    (&["3", "L"], "last line on the screen", |s| s.slots.selected > 5 && s.slots.selected < 24),
+    (&["j", "enter", "esc", "j", "enter", "ctrl-o"], "the page before", |s| s.view == View::Page && s.visited.is_empty()),
     (&[":", "q", "z", "x", "enter"], "none is called so", |s| s.prompt.is_none() && s.view == View::Triage),
     (&["5", "down"], "next interval", |s| s.wal.selected == 1),
     (&["5", "down", "+"], "the window is wider than the interval", |s| window(s) == (15..17)),
@@ -223,6 +227,7 @@ fn every_key_does_what_the_table_says() {
         let names = binding.label.split(", ").map(|label| match label {
             "shift-tab" => "backtab",
             "space" => " ",
+            "gg" => "g",
             "page up" => "pageup",
             "page down" => "pagedown",
             other => other,

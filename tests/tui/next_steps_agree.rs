@@ -84,6 +84,8 @@ fn compare(name: &str, data: &Path) -> usize {
     told_all.keys(&["6"]);
     let blockers = &told_all.state.plan.sheet.as_ref().expect("plan").blockers;
     assert_eq!(blockers.is_empty(), can_be, "{name}: {blockers:?}");
+    let asked = tasks(&told_all.state).into_iter().find(|task| task.sentence.contains("Repair needs"));
+    assert_eq!(asked, None, "{name}: the flags were given");
     repairs
 }
 

@@ -194,6 +194,7 @@ impl ClusterBackend {
             is_guided: false,
             views: View::ALL.to_vec(),
             journal: self.next_journal.clone(),
+            allowed: self.overrides,
         }
     }
 

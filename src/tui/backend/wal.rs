@@ -16,6 +16,7 @@ use crate::inspect::wal::request::WalRequest;
 use crate::inspect::wal::rules::HIDDEN_REDO;
 use crate::inspect::wal::source::WalSource;
 use crate::output::shell::quoted;
+use crate::repair::blocker::Overrides;
 use crate::report::Severity;
 use crate::tui::action::{Action, Effect};
 use crate::tui::command_line::WALFPI;
@@ -50,6 +51,7 @@ impl WalBackend {
             is_guided: false,
             views: View::OF_WAL.to_vec(),
             journal: None,
+            allowed: Overrides::default(),
         }
     }
 }

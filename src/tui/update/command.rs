@@ -1,7 +1,9 @@
 //! Commands of the keys.
 
+use std::time::Instant;
+
 use super::lists::{find, order_slots, reverse_slots};
-use super::navigate::{back, clamp, move_by, open, show, sideways, step_part, step_view};
+use super::navigate::{back, clamp, move_by, open, open_page, show, sideways, step_part, step_view};
 use super::{before, begin, goto, page, repair, ring, triage, undo, wal};
 use crate::tui::action::{Command, Effect};
 use crate::tui::checklist;
@@ -35,10 +37,14 @@ fn unchanged(state: &State, command: Command) -> String {
         Command::Back => "nothing to close (q quits)".to_owned(),
         Command::Show(view) => format!("{} is open", view.name()),
         _ if !is_read => "nothing to show yet: the cluster is being read".to_owned(),
-        Command::Up | Command::PageUp | Command::HalfUp | Command::First => "this is the first line".to_owned(),
+        Command::Up | Command::PageUp | Command::HalfUp | Command::First | Command::Top => {
+            "this is the first line".to_owned()
+        }
         Command::RowUp => "this is the first row".to_owned(),
         Command::RowDown => "this is the last row".to_owned(),
-        Command::Down | Command::PageDown | Command::HalfDown | Command::Last => "this is the last line".to_owned(),
+        Command::Down | Command::PageDown | Command::HalfDown | Command::Last | Command::Bottom => {
+            "this is the last line".to_owned()
+        }
         Command::Left => "nothing is further left".to_owned(),
         Command::Right => "nothing is further right".to_owned(),
         Command::NextImage => "there is no other image".to_owned(),
@@ -76,6 +82,20 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
         Command::PageDown => move_by(state, state.body_rows() as isize),
         Command::HalfUp => move_by(state, -((state.body_rows() / 2) as isize)),
         Command::HalfDown => move_by(state, (state.body_rows() / 2) as isize),
+        Command::Top | Command::Bottom => {
+            if let Some((up, down)) = view::lines_around(state) {
+                move_by(state, if command == Command::Top { -up } else { down });
+            }
+        }
+        Command::LastPage => match state.visited.pop() {
+            Some(page) => {
+                let kept = state.visited.clone();
+                let effects = open_page(state, page);
+                state.visited = kept;
+                return effects;
+            }
+            None => state.tell("no other page was open before"),
+        },
         Command::First => move_by(state, isize::MIN),
         Command::Last => move_by(state, isize::MAX),
         Command::Guide => {
@@ -158,7 +178,10 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
             state.tell("reading again");
             return begin(state);
         }
-        Command::GoTo => state.prompt = Some(Prompt { kind: PromptKind::GoTo, text: String::new() }),
+        Command::GoTo => {
+            state.asked_at = Some(Instant::now());
+            state.prompt = Some(Prompt { kind: PromptKind::GoTo, text: String::new() });
+        }
         Command::Palette | Command::Bookmarks => {
             let kind = if command == Command::Palette { PromptKind::Palette } else { PromptKind::Bookmarks };
             state.picked = 0;

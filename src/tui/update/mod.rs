@@ -1,4 +1,4 @@
-//! The only place where the state changes. Pure: work is asked for by returning effects.
+//! The only place where the state changes. Work is asked for by returning effects.
 
 mod before;
 mod command;
@@ -15,13 +15,14 @@ mod undo;
 mod wal;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::action::{Action, Effect};
 use super::checklist;
 use super::facts::Survey;
 use super::keymap::idle_words;
 use super::picker::{self, Choice};
-use super::state::{MapState, PromptKind, State, View};
+use super::state::{MapState, Prompt, PromptKind, State, View};
 use super::view::start_words;
 pub use before::apply_word;
 use lists::{order_slots, search};
@@ -54,6 +55,10 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         Action::Idle(_) if ring::stop(state) => {}
         Action::Idle(key) => state.tell(idle_words(key, state)),
         Action::Do(command) => return command::press(state, command),
+        Action::Type('g') if is_second_g(state) => {
+            state.prompt = None;
+            move_by(state, isize::MIN);
+        }
         Action::Type(c) => {
             if let Some(prompt) = &mut state.prompt {
                 prompt.text.push(c);
@@ -106,7 +111,6 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
             let is_of_now = !state.cluster.is_reading && !state.survey().is_some_and(is_before);
             if state.page.wanted == Some(page) && is_of_now {
                 state.page.sheet = Some(sheet);
-                page::to_first_difference(state);
                 clamp(state);
             }
         }
@@ -291,4 +295,11 @@ fn enter(state: &mut State) -> Vec<Effect> {
         PromptKind::Allow => before::allow(state, &prompt.text),
         PromptKind::Undo => undo::undo(state, &prompt.text),
     }
+}
+
+/// The first letter after `g`, so soon that it is not the begin of a name.
+fn is_second_g(state: &State) -> bool {
+    const SOON: Duration = Duration::from_millis(300);
+    let is_empty = |prompt: &Prompt| prompt.kind == PromptKind::GoTo && prompt.text.is_empty();
+    state.prompt.as_ref().is_some_and(is_empty) && state.asked_at.is_some_and(|at| at.elapsed() < SOON)
 }

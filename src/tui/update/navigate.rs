@@ -12,6 +12,9 @@ use crate::tui::state::{PagePart, PageState, PromptKind, State, View, WalLevel};
 use crate::tui::view;
 use crate::types::PageId;
 
+/// Pages that ctrl-o can go back to.
+const MAX_VISITED: usize = 100;
+
 pub(super) fn back(state: &mut State) {
     if let Some(prompt) = state.prompt.take() {
         // What was typed has filtered the list.
@@ -134,6 +137,10 @@ pub(super) fn open_page(state: &mut State, page: PageId) -> Vec<Effect> {
     }
     state.view = View::Page;
     if state.page.wanted != Some(page) {
+        if state.visited.len() == MAX_VISITED {
+            state.visited.remove(0);
+        }
+        state.visited.extend(state.page.wanted);
         state.page = PageState { wanted: Some(page), ..PageState::new(state.page.came_from) };
     }
     if state.page.sheet.is_some() { Vec::new() } else { vec![Effect::ReadPage(page)] }

@@ -45,10 +45,10 @@ pub(super) fn next_image(state: &mut State) {
     clamp(state);
 }
 
-/// Shows or folds equal bytes.
+/// Shows or folds equal bytes and rows.
 pub(super) fn fold(state: &mut State) {
-    if state.page.part != PagePart::Bytes {
-        return state.tell("there is nothing to fold here: p goes to the bytes");
+    if !matches!(state.page.part, PagePart::Bytes | PagePart::Rows) {
+        return state.tell("there is nothing to fold here: p goes to the rows and the bytes");
     }
     state.page.is_unfolded = !state.page.is_unfolded;
 }
@@ -94,13 +94,6 @@ pub(super) fn step_damaged(state: &mut State, forward: bool) -> Vec<Effect> {
     }
     state.tell(format!("damaged page {} of {}", next + 1, pages.len()));
     effects
-}
-
-/// The list of rows opens on the first one that differs.
-pub(super) fn to_first_difference(state: &mut State) {
-    let Some(sheet) = state.page.sheet.as_deref().filter(|_| state.page.row == 0) else { return };
-    let pairs = sheet.rows(state.page.image).map_or(&[][..], |of| &of.rows.pairs);
-    state.page.row = pairs.iter().position(|pair| pair.fate != RowFate::Same).unwrap_or(0);
 }
 
 /// Goes to the next stretch of bytes, or in the list of rows to the next row, in which disk and image differ.

@@ -1,7 +1,7 @@
 //! Batches between completed checkpoints, and their position in the buffer.
 
 use ratatui::style::Style;
-use ratatui::text::Line;
+use ratatui::text::{Line, Span};
 
 use super::{Body, fact, highlight, ring, waiting};
 use crate::analysis::batches::{Batch, BatchWriter};
@@ -13,11 +13,14 @@ use crate::tui::facts::{ListedBatch, Survey};
 use crate::tui::look::Look;
 use crate::tui::state::State;
 
+/// Columns of pointer and letter.
+const LEAD: usize = 4;
+
 /// Width from which on first and last slot have columns.
 const WIDE: usize = 110;
 
 /// Width from which on the time has a column.
-const WIDER: usize = 130;
+const WIDER: usize = 165;
 
 pub(super) fn body(state: &State) -> Body<'_> {
     let look = state.look;
@@ -56,7 +59,7 @@ fn cells(look: Look, width: usize, cells: &[String; 11]) -> String {
     let [lead, batch, sure, slots, low, high, by, first, last, time, relations] = cells;
     let mut text = format!(
         "{}{}{}{} {} {} {}",
-        look.fit(lead, 4),
+        look.fit(lead, LEAD),
         look.fit(batch, 10),
         look.fit(sure, 9),
         look.fit_right(slots, 6),
@@ -114,7 +117,12 @@ fn batch_line(state: &State, survey: &Survey, at: usize) -> Line<'static> {
         time_of(state, batch),
         relations(survey, listed),
     ];
-    highlight(look, is_selected, Line::styled(cells(look, state.columns(), &words), style))
+    // The letter has the colour of the batch in the ring.
+    let text = cells(look, state.columns(), &words);
+    let after_lead = text.char_indices().nth(LEAD).map_or(text.len(), |(index, _)| index);
+    let (lead, rest) = text.split_at(after_lead);
+    let spans = vec![Span::styled(lead.to_owned(), look.number(at)), Span::styled(rest.to_owned(), style)];
+    highlight(look, is_selected, Line::from(spans))
 }
 
 fn foot(state: &State, survey: &Survey) -> Vec<Line<'static>> {

@@ -123,6 +123,14 @@ pub(crate) fn scroll_range(state: &State) -> usize {
     body.scroll_range(state.body_rows())
 }
 
+/// How many lines of the list are on the screen above and below the selected one.
+pub(crate) fn lines_around(state: &State) -> Option<(isize, isize)> {
+    let (body, rows) = (body(state), state.body_rows());
+    let (top, list) = (body.top(rows), body.split(rows).1);
+    let last = (top + list).min(body.count).checked_sub(1)?;
+    body.has_selection.then(|| (body.at.saturating_sub(top) as isize, last.saturating_sub(body.at) as isize))
+}
+
 /// The line of the list that is drawn in this row.
 pub(crate) fn line_at(state: &State, row: u16) -> Option<usize> {
     let body = body(state);

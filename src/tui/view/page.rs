@@ -13,14 +13,14 @@ use crate::analysis::verdict::fetch::{PageVersion, VersionOf};
 use crate::analysis::verdict::sectors::SectorMarks;
 use crate::output::check_text::{EvidencePart, evidence_parts, letter, page_and_path, weight_mark};
 use crate::output::colour::Paint;
-use crate::output::page_text::{write_headers, write_items};
+use crate::output::page_text::{write_header_difference, write_items};
 use crate::output::text::Layout;
 use crate::tui::facts::PageSheet;
 use crate::tui::frame;
 use crate::tui::look::Look;
 use crate::tui::state::{PagePart, State};
 
-/// Rows from which on the map of sectors is shown above lists, too.
+/// Rows from which on the map of sectors is shown.
 const LOW: usize = 24;
 
 /// Width from which on 16 bytes stand on each side.
@@ -46,8 +46,8 @@ pub(super) fn body(state: &State) -> Body<'_> {
     };
     let width = state.columns();
     let mut head = title(state, sheet);
-    // On a low screen lists get the room: the map of sectors is above the verdict.
-    if state.page.part == PagePart::Verdict || usize::from(state.size.1) >= LOW {
+    // On a low screen the parts and their lines get the room.
+    if usize::from(state.size.1) >= LOW {
         head.extend(sector_map(look, sheet, width));
         head.extend(legend(look, sheet, width));
     }
@@ -97,7 +97,7 @@ fn write_header_tables(text: &mut Vec<u8>, sheet: &PageSheet) -> io::Result<()> 
     if sheet.versions.is_empty() {
         return Ok(());
     }
-    write_headers(text, ENDLESS, sheet.report.page, &sheet.versions)?;
+    write_header_difference(text, ENDLESS, sheet.report.page, &sheet.versions)?;
     write_items(text, ENDLESS, sheet.report.page, &sheet.versions)
 }
 
@@ -237,7 +237,11 @@ fn wrapped(look: Look, lead: &str, text: &str, width: usize, style: Style) -> Ve
 
 /// A line of a table, without its first columns.
 fn cut_left(look: Look, line: &str, left: usize, width: usize) -> Line<'static> {
-    let style = if line.starts_with(' ') { Style::new() } else { look.heading() };
+    let style = match line.trim_start().starts_with("! ") {
+        true => look.bad(),
+        false if line.starts_with(' ') => Style::new(),
+        false => look.heading(),
+    };
     let rest: String = line.chars().skip(left).collect();
     Line::styled(look.cut(&rest, width), style)
 }

@@ -11,9 +11,8 @@ use crate::tui::facts::PageSheet;
 use crate::tui::look::Look;
 use crate::tui::state::State;
 
-/// Columns from which on the transaction that deleted a row has a column, and from which on its ctid has.
-const WITH_XMAX: usize = 80;
-const WITH_CTID: usize = 76;
+/// Columns from which on the transaction that deleted a row and the ctid have columns.
+const WITH_XMAX: usize = 72;
 
 const NAME: usize = 26;
 
@@ -32,8 +31,12 @@ pub(super) fn body<'a>(state: &'a State, sheet: &'a PageSheet, mut head: Vec<Lin
         (None, Some(image)) => format!("image {image}; there is no page on disk"),
         (_, None) => "disk; there is no image".to_owned(),
     };
-    let words = look.wrap(&format!("{versions}: {}", of.summary()), width);
-    head.extend(words.into_iter().map(Line::raw));
+    let folded = match (state.filtered_list(), state.shown_lines()) {
+        (None, Some(shown)) if shown.len() < of.rows.pairs.len() => "; z shows the same ones",
+        _ => "",
+    };
+    let words = format!("{versions}: {}{}{folded}", of.summary(), of.summary_of_return());
+    head.extend(look.wrap(&words, width).into_iter().map(Line::raw));
     if let Some(note) = of.note().filter(|_| !of.rows.pairs.is_empty()) {
         head.extend(look.wrap(&note, width).into_iter().map(|words| Line::styled(words, look.doubt())));
     }
@@ -48,6 +51,7 @@ pub(super) fn body<'a>(state: &'a State, sheet: &'a PageSheet, mut head: Vec<Lin
     let titles = RowCells {
         item: "item".to_owned(),
         fate: "after restore",
+        life: "row",
         xmin: "xmin".to_owned(),
         xmax: "xmax".to_owned(),
         ctid: if layout.is_of_rows { "ctid" } else { "leads to" }.to_owned(),
@@ -90,6 +94,7 @@ fn fate_style(look: Look, fate: RowFate) -> Style {
 /// Widths of the columns of the list; 0: left out.
 #[derive(Clone, Copy)]
 struct Columns {
+    life: usize,
     xmin: usize,
     xmax: usize,
     ctid: usize,
@@ -102,12 +107,13 @@ impl Columns {
     const FATE: usize = 14;
 
     fn of(width: usize, is_of_rows: bool) -> Self {
-        let (xmin, xmax, ctid) = match is_of_rows {
-            true => (10, if width >= WITH_XMAX { 10 } else { 0 }, if width >= WITH_CTID { 11 } else { 0 }),
-            false => (0, 0, 16),
+        let (life, xmin, xmax, ctid) = match is_of_rows {
+            true if width >= WITH_XMAX => (5, 10, 10, 11),
+            true => (5, 10, 0, 0),
+            false => (0, 0, 0, 16),
         };
-        let used = 2 + Self::ITEM + Self::FATE + xmin + xmax + ctid;
-        Self { xmin, xmax, ctid, values: width.saturating_sub(used), is_of_rows }
+        let used = 2 + Self::ITEM + Self::FATE + life + xmin + xmax + ctid;
+        Self { life, xmin, xmax, ctid, values: width.saturating_sub(used), is_of_rows }
     }
 
     /// Text before the fate, the fate, and the text after it.
@@ -117,6 +123,7 @@ impl Columns {
         };
         let before = format!("{pointer}{}", cell(&cells.item, Self::ITEM));
         let after = [
+            cell(cells.life, self.life),
             cell(&cells.xmin, self.xmin),
             cell(&cells.xmax, self.xmax),
             cell(&cells.ctid, self.ctid),

@@ -6,7 +6,7 @@ use ratatui::text::{Line, Span};
 use super::triage::outdated_words;
 use super::{Body, fact, waiting};
 use crate::tui::checklist::{Task, next_task, tasks};
-use crate::tui::look::{Look, columns};
+use crate::tui::look::Look;
 use crate::tui::state::State;
 
 /// Columns before the sentence: pointer, box and number.
@@ -73,9 +73,8 @@ fn key_spans(look: Look, key: &str, words: &str) -> [Span<'static>; 2] {
     [Span::styled(format!("[{key}]"), look.heading()), Span::raw(format!(" {words}  "))]
 }
 
-/// A command, below its sentence if it fits there, else on lines as wide as the screen.
+/// A command below its sentence; one that is too long continues below.
 fn command_lines(look: Look, width: usize, indent: usize, command: &str) -> Vec<Line<'static>> {
-    let indent = if columns(&look.plain(command)) + indent <= width { indent } else { 2 };
     let lead = " ".repeat(indent);
     let lines = look.wrap(command, width.saturating_sub(indent));
     lines.into_iter().map(|words| Line::styled(format!("{lead}{words}"), look.heading())).collect()

@@ -8,13 +8,17 @@ use super::fact;
 use super::page::evidence;
 use crate::analysis::verdict::evidence::Weight;
 use crate::analysis::verdict::judge::Verdict;
+use crate::analysis::verdict::next_step::{NamedRelation, NextStep, Owner};
 use crate::analysis::verdict::survey::PageReport;
 use crate::output::check_text::{EvidencePart, evidence_parts, page_title};
+use crate::output::figures::size;
+use crate::output::relation_steps::most_items;
+use crate::tui::checklist::tasks;
 use crate::tui::damage_map::{Group, GroupKey, verdict_name, with_fork};
 use crate::tui::facts::Survey;
-use crate::tui::look::{Look, columns};
+use crate::tui::look::{Look, columns, pages as page_count};
 use crate::tui::state::State;
-use crate::types::PageId;
+use crate::types::{ForkNumber, PageId};
 
 /// Runs of damaged blocks that are named one by one.
 const MAX_RUNS: usize = 40;
@@ -130,11 +134,26 @@ fn group_lines(state: &State, survey: &Survey, group: &Group, width: usize) -> V
             let name = with_fork(&survey.relation(rel), fork);
             lines.extend(look.wrap(&name, width).into_iter().map(|words| Line::styled(words, look.heading())));
             let file = survey.examined.path_of(PageId { block: 0, ..*first });
-            lines.extend(fact(look, width, "file", &file, Style::new()));
-            let blocks =
-                survey.blocks.get(&(rel, fork)).map_or_else(String::new, |blocks| format!(" of {blocks} blocks"));
+            let total = survey.blocks.get(&(rel, fork)).copied();
+            let bytes = total.map(|blocks| blocks.saturating_mul(survey.examined.block_size as u64));
+            let file = bytes.map_or(file.clone(), |bytes| format!("{file}, {}", size(bytes)));
+            let blocks = total.map_or_else(String::new, |blocks| format!(" of {blocks} blocks"));
+            let subject = survey.damaged_relations.get(&rel);
+            let lost = |at: &&usize| map.pages.get(**at).is_some_and(|one| one.verdict.is_none_or(may_lose_rows));
+            let lost = group.pages.iter().filter(lost).count();
+            let risk = rows_at_risk(subject, fork, lost, survey.examined.block_size);
+            let step = step_of(state, survey, subject, &pages);
             let damaged = format!("{}{blocks}: {}", pages.len(), runs(&pages));
-            lines.extend(fact(look, width, "damaged", &damaged, Style::new()));
+            let facts = [
+                ("kind", subject.map(kind_words)),
+                ("damaged", Some(damaged)),
+                ("rows lost", Some(risk)),
+                ("step", step),
+                ("file", Some(file)),
+            ];
+            for (label, value) in facts.into_iter().filter_map(|(label, value)| Some((label, value?))) {
+                lines.extend(fact(look, width, label, &value, Style::new()));
+            }
         }
         GroupKey::Verdict(verdict) => {
             lines.push(Line::styled(verdict_name(verdict), style_of(look, verdict)));
@@ -154,6 +173,58 @@ fn group_lines(state: &State, survey: &Survey, group: &Group, width: usize) -> V
     let keys = look.wrap("enter: its pages, one by one; m: mark those with a proven image", width);
     lines.extend(keys.into_iter().map(|words| Line::styled(words, look.faint())));
     lines
+}
+
+/// Rows of a page with this verdict may be gone for good.
+const fn may_lose_rows(verdict: Verdict) -> bool {
+    matches!(verdict, Verdict::NoImage | Verdict::LosesChanges | Verdict::RestoreUnproven)
+}
+
+/// The kind of a relation, and the table that it belongs to.
+fn kind_words(subject: &NamedRelation) -> String {
+    let (kind, table) = match &subject.owner {
+        Owner::Table => ("table".to_owned(), None),
+        Owner::Toast { table } => ("TOAST table".to_owned(), table.as_deref()),
+        Owner::MaterializedView => ("materialized view".to_owned(), None),
+        Owner::Sequence => ("sequence".to_owned(), None),
+        Owner::Index { method, table } => (format!("{} index", method.unwrap_or("other")), table.as_deref()),
+        Owner::Unknown => ("unknown: the catalogs do not say".to_owned(), None),
+    };
+    let catalog = if subject.is_catalog { ", system catalog" } else { "" };
+    table.map_or_else(|| format!("{kind}{catalog}"), |table| format!("{kind} of {table}{catalog}"))
+}
+
+/// Rows that may be lost with `lost` pages.
+fn rows_at_risk(subject: Option<&NamedRelation>, fork: ForkNumber, lost: usize, block_size: usize) -> String {
+    match subject.map(|subject| &subject.owner) {
+        _ if fork != ForkNumber::Main => "none: this fork holds no rows".to_owned(),
+        Some(Owner::Index { .. }) => "none: REINDEX makes the index from its table".to_owned(),
+        Some(Owner::MaterializedView) => "none: REFRESH makes the view again".to_owned(),
+        _ if lost == 0 => "none by this damage, if the repair or replay succeeds".to_owned(),
+        Some(Owner::Sequence) => "the last value of the sequence".to_owned(),
+        _ => format!("those of {}, at most {}", page_count(lost), lost * most_items(block_size)),
+    }
+}
+
+/// The first step that is about these pages, as numbered in the checklist.
+fn step_of(state: &State, survey: &Survey, subject: Option<&NamedRelation>, pages: &[PageId]) -> Option<String> {
+    let is_writable =
+        |page: &PageId| survey.damaged(*page).is_some_and(|report| report.verdict.verdict == Verdict::Restore);
+    let is_about = |step: &&NextStep| match step {
+        NextStep::Repair { .. } => pages.iter().any(is_writable),
+        NextStep::Decide { pages: others } | NextStep::RebuildDoubtful { pages: others } => {
+            others.iter().any(|page| pages.contains(page))
+        }
+        NextStep::Rebuild { relations, .. } | NextStep::Salvage { relations, .. } => {
+            relations.iter().any(|one| Some(&one.subject) == subject)
+        }
+        _ => false,
+    };
+    let at = survey.steps.iter().position(|step| is_about(&step))?;
+    let all = tasks(state);
+    let at = state.checklist.past.len() + at;
+    let sentence = &all.get(at)?.sentence;
+    Some(format!("{} of {} (N): {sentence}", at + 1, all.len()))
 }
 
 /// Blocks, runs of neighbours as one: `4, 7-9`.
