@@ -488,7 +488,7 @@ mod tests {
         evidence: "",
         block_size: 8192,
         blockers: &[],
-        allowed: Overrides::default(),
+        allowed: Overrides { shut_down: false, standby: false, other_user: false, moved: false },
     };
 
     #[test]
