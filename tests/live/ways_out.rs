@@ -169,7 +169,8 @@ fn pages_newer_than_all_wal_are_dumped_after_a_reset_past_them() {
         }
     }
     let steps = next(&copy.data());
-    assert_eq!(steps[0]["step"], "bring_rest_of_wal", "{steps:?}");
+    let first = steps.iter().find(|step| step["step"] != "copy_first");
+    assert_eq!(first.unwrap()["step"], "bring_rest_of_wal", "{steps:?}");
     let command = step(&steps, "reset_past_pages")["commands"][2].as_str().unwrap().to_owned();
     assert!(copy.launch(&[]), "{}", copy.log());
     copy.stop("fast");
