@@ -41,5 +41,8 @@ pub(crate) fn write_share(out: &mut dyn Write, layout: Layout, total: &Tally) ->
     let noun = if total.fpi_count == 1 { "image" } else { "images" };
     let badge = format!("{} % OF RECORD BYTES ARE IMAGES", percent(total.fpi_share()));
     let counts = format!("{} {noun}, {} of {}", total.fpi_count, size(total.fpi_bytes), size(total.combined_bytes()));
-    writeln!(out, "{}   {counts}\n", layout.paint.heading(&badge))
+    // Beside the badge where there is room.
+    let fits = badge.len().saturating_add(counts.len()).saturating_add(3) <= usize::from(layout.width);
+    let gap = if fits { "   " } else { "\n  " };
+    writeln!(out, "{}{gap}{counts}\n", layout.paint.heading(&badge))
 }
