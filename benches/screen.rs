@@ -19,6 +19,7 @@ use pgforensics::analysis::staleness::{BatchReason, BatchVerdict};
 use pgforensics::analysis::verdict::compare::Comparison;
 use pgforensics::analysis::verdict::survey::PageReport;
 use pgforensics::inspect::check::{CheckRequest, check};
+use pgforensics::repair::blocker::Overrides;
 use pgforensics::tui::action::Action;
 use pgforensics::tui::facts::{FoundPage, Survey};
 use pgforensics::tui::keymap::action_of;
@@ -169,6 +170,7 @@ fn main() -> ExitCode {
         is_guided: false,
         views: View::ALL.to_vec(),
         journal: None,
+        allowed: Overrides::default(),
     };
     let fine = Look { colours: Colours::Sixteen, theme: Theme::Dark, ascii: false };
     let fresh = || State::new(subject.clone(), fine, (140, 45));
