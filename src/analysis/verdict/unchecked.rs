@@ -36,7 +36,7 @@ pub struct FirstTouches {
 }
 
 impl FirstTouches {
-    /// Pages that cannot be read are reported where all pages are read.
+    /// A page that cannot be read is kept: [`Self::ahead`] reports it.
     #[must_use]
     pub fn of(
         pages: impl IntoIterator<Item = PageId>,
@@ -45,13 +45,11 @@ impl FirstTouches {
         block_size: usize,
     ) -> Self {
         let mut buf = vec![0; block_size];
-        let mut shown = FxHashMap::default();
-        for page in pages {
-            if matches!(source.read_page(page, &mut buf), Ok(PageRead::Whole)) {
-                shown.insert(page, late_xids(&buf, page.fork, next_at_redo));
-            }
-        }
-        Self { shown: Arc::new(shown), next_at_redo, ends: FxHashMap::default() }
+        let shown = pages.into_iter().map(|page| match source.read_page(page, &mut buf) {
+            Ok(PageRead::Whole) => (page, late_xids(&buf, page.fork, next_at_redo)),
+            _ => (page, Box::default()),
+        });
+        Self { shown: Arc::new(shown.collect()), next_at_redo, ends: FxHashMap::default() }
     }
 
     /// Empty, for later records that will be [appended](Self::append).
