@@ -1,9 +1,7 @@
 //! Where the sectors of a torn page come from: each is compared with the same sector of every image that is known.
 
-use std::hash::Hasher;
+use std::hash::{DefaultHasher, Hasher};
 use std::ops::Range;
-
-use rustc_hash::FxHasher;
 
 use crate::analysis::slot_facts::SECTOR_BYTES;
 use crate::parsers::page::{PageHeader, is_all_zero};
@@ -97,7 +95,7 @@ fn mark(sector: &[u8]) -> u64 {
     if is_all_zero(sector) {
         return ZERO_MARK;
     }
-    let mut hasher = FxHasher::default();
+    let mut hasher = DefaultHasher::new();
     hasher.write(sector);
     hasher.finish().max(1)
 }
