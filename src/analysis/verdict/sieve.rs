@@ -137,7 +137,9 @@ pub(crate) struct Sieve {
     bytes: Vec<u8>,
     /// The first transaction of which WAL has every record.
     next_xid: u32,
+    /// Bytes of changes that are held, and at most.
     held: usize,
+    room: usize,
 }
 
 impl fmt::Debug for Sieve {
@@ -162,7 +164,7 @@ impl Sieve {
         by_lsn.sort_unstable_by_key(|index| wanted.get(*index).map(|own| own.lsn));
         let wanted = Arc::new(Wanted { pages: wanted, redo_lsn });
         let (source, bytes) = (Mutex::new(source.another()), vec![0; block_size]);
-        Self { wanted, states, by_lsn, passed: 0, source, bytes, next_xid, held: 0 }
+        Self { wanted, states, by_lsn, passed: 0, source, bytes, next_xid, held: 0, room: MAX_BYTES }
     }
 
     /// Nothing said yet, for a stretch of WAL.
@@ -193,7 +195,7 @@ impl Sieve {
             list.push(change);
             if is_last {
                 self.settle(index, true);
-            } else if self.held > MAX_BYTES {
+            } else if self.held > self.room {
                 self.leave(index, Stage::Waits);
             }
         }
@@ -214,6 +216,13 @@ impl Sieve {
             self.passed = self.passed.saturating_add(1);
             self.settle(index, false);
         }
+    }
+
+    /// The pages, whatever was found.
+    #[must_use]
+    pub fn into_pages(self) -> Vec<PageOnDisk> {
+        let Self { wanted, .. } = self;
+        Arc::try_unwrap(wanted).map_or_else(|shared| shared.pages.clone(), |own| own.pages)
     }
 
     /// Settles the rest: the pages to be judged, and those that there was no room for.
@@ -278,4 +287,118 @@ impl Sieve {
 
 fn bytes_of(changes: &[PageChange]) -> usize {
     changes.iter().map(PageChange::bytes).fold(0, usize::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::open::AccessError;
+    use crate::parsers::wal::records::RecordKind;
+    use crate::parsers::wal::version::Major;
+    use crate::types::RelFileLocator;
+
+    const REDO: Lsn = Lsn(0x100);
+    const PAGE_LSN: u64 = 0x200;
+
+    /// Every page is an empty heap page.
+    struct EmptyPages;
+
+    fn empty_page() -> Vec<u8> {
+        let mut page = vec![0; 8192];
+        page[4..8].copy_from_slice(&u32::try_from(PAGE_LSN).unwrap().to_le_bytes());
+        for (at, value) in [(12, 24_u16), (14, 8192), (16, 8192), (18, 0x2004)] {
+            page[at..at + 2].copy_from_slice(&value.to_le_bytes());
+        }
+        page
+    }
+
+    impl PageSource for EmptyPages {
+        fn read_page(&self, _: PageId, buf: &mut [u8]) -> Result<PageRead, AccessError> {
+            buf.copy_from_slice(&empty_page());
+            Ok(PageRead::Whole)
+        }
+
+        fn has_fork(&self, _: RelFileLocator, _: ForkNumber) -> Result<bool, AccessError> {
+            Ok(true)
+        }
+
+        fn another(&self) -> Box<dyn PageSource + Send> {
+            Box::new(Self)
+        }
+    }
+
+    fn sieve(pages: u32) -> Sieve {
+        let rel = RelFileLocator { spc_oid: 1663, db_oid: 5, rel_number: 16_400 };
+        let page = |block| PageId { rel, fork: ForkNumber::Main, block };
+        let wanted = (0..pages).map(|block| PageOnDisk::of(page(block), &empty_page(), 700).unwrap()).collect();
+        Sieve::new(wanted, &EmptyPages, 8192, (REDO, 700))
+    }
+
+    /// An insertion of item 1: two attributes, no nulls, data from byte 24 on.
+    fn insert(end_lsn: u64) -> PageChange {
+        PageChange {
+            start_lsn: Lsn(end_lsn - 0x40),
+            end_lsn: Lsn(end_lsn),
+            xid: 690,
+            major: Major::V15,
+            kind: RecordKind::HeapInsert,
+            block_id: 0,
+            is_alone: true,
+            block_count: 1,
+            is_init: false,
+            image: None,
+            data: [2, 0, 0, 0, 24, 0, b'x'].into(),
+            main: [1, 0, 0].into(),
+        }
+    }
+
+    fn after(mut sieve: Sieve, changes: Vec<(usize, PageChange)>) -> (Vec<u32>, Vec<u32>) {
+        let mut sifted = sieve.begin();
+        sifted.changes = changes;
+        sieve.add(sifted);
+        let (found, waiting) = sieve.finish();
+        (found.iter().map(|page| page.block).collect(), waiting.iter().map(|own| own.page.block).collect())
+    }
+
+    /// The row of a record up to the LSN of the page must be there; that of a later one need not.
+    #[test]
+    fn page_that_lacks_the_row_of_a_record_is_kept() {
+        let changes = vec![(1, insert(PAGE_LSN)), (2, insert(PAGE_LSN + 0x100))];
+        assert_eq!(after(sieve(3), changes), (vec![1], vec![]));
+    }
+
+    #[test]
+    fn pages_without_room_wait() {
+        let one = sieve(3);
+        let room = insert(PAGE_LSN).bytes();
+        let changes = vec![(1, insert(PAGE_LSN)), (2, insert(PAGE_LSN))];
+        assert_eq!(after(Sieve { room, ..one }, changes), (vec![1], vec![2]));
+    }
+
+    #[test]
+    fn image_that_cannot_be_unpacked_keeps_its_page() {
+        let mut sieve = sieve(2);
+        let mut sifted = sieve.begin();
+        sifted.add_unclear(1);
+        sieve.add(sifted);
+        let (found, waiting) = sieve.finish();
+        assert_eq!((found.len(), found[0].block, waiting.len()), (1, 1, 0));
+    }
+
+    /// The front of one image and the back of another make up the page.
+    #[test]
+    fn page_of_two_images_is_kept() {
+        let mut sieve = sieve(1);
+        let mut sifted = sieve.begin();
+        let (mut front, mut back) = (empty_page(), empty_page());
+        front[5000] = 1;
+        back[300] = 1;
+        sifted.add_image(0, &front);
+        sieve.add(sifted);
+        assert_eq!(sieve.states[0].shared.0, 9);
+        let mut sifted = sieve.begin();
+        sifted.add_image(0, &back);
+        sieve.add(sifted);
+        assert_eq!(sieve.finish().0.len(), 1);
+    }
 }

@@ -64,21 +64,23 @@ fn sift_once(
         interest.add(own.page);
     }
     let mut history = WalHistory::new(&interest);
-    history.sieve = Some(Sieve::new(wanted.clone(), cluster.pages, cluster.block_size, (redo_lsn, next_xid)));
+    history.sieve = Some(Sieve::new(wanted, cluster.pages, cluster.block_size, (redo_lsn, next_xid)));
     let read = AtomicU64::new(0);
     let watch = |bytes| progress.at(Stage::Wal, read.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes));
     let before = wal.all.or(wal.own).map(|set| read_before(set, Some(redo_lsn), &mut history, &interest, jobs, &watch));
     let mut replay = cluster.replay.clone();
     let after = wal.own.map(|set| replay.read_to_end(set, cluster.control, &mut history, &interest, jobs, &watch));
     let is_read = before.is_none_or(|errors| errors.is_empty()) && matches!(after, Some(Ok(())));
-    let (is_one, sieve) = (history.stretches().len() == 1, history.sieve.take());
-    let Some(sieve) = sieve.filter(|_| is_read && is_one && !progress.is_broken_off()) else { return Err(wanted) };
+    let is_whole = is_read && history.stretches().len() == 1 && !progress.is_broken_off();
+    let Some(sieve) = history.sieve.take() else { return Ok((interest.pages().to_vec(), Vec::new())) };
+    if !is_whole {
+        return Err(sieve.into_pages());
+    }
     let (mut found, waiting) = sieve.finish();
     // What was removed meanwhile, or copied, is weighed record by record.
     let is_made =
         |page: &PageId| history.file_events(*page).any(|event| !matches!(event.what, LifeCycle::Created { .. }));
-    let mut all: Vec<PageId> = wanted.into_iter().map(|own| own.page).filter(is_made).collect();
-    found.append(&mut all);
+    found.extend(interest.pages().iter().copied().filter(is_made));
     found.sort_unstable();
     found.dedup();
     Ok((found, waiting))
