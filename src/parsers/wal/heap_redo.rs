@@ -34,6 +34,9 @@ const SEQUENCE_HEAD: usize = 12;
 /// Bytes of `xl_multi_insert_tuple`: length, `t_infomask2`, `t_infomask`, `t_hoff`.
 const MULTI_HEAD: usize = 7;
 
+/// Bytes of what belongs to no page: more than any record has that changes rows. One may have nearly 1 GiB, and name 33 pages.
+const MAX_MAIN_BYTES: usize = 64 << 10;
+
 /// Most items of a page of 32 kB.
 const MAX_ITEM: u16 = 8191;
 
@@ -58,12 +61,16 @@ pub(crate) struct PageChange {
 }
 
 impl PageChange {
-    /// The changes of a record, by the pages of main forks that it names. `None` for a record that is not of a table or sequence.
+    /// The changes of a record, by the pages of main forks that it names. `None` for a record that is not of a
+    /// table or sequence, or cannot be applied.
     pub fn all_of(record: &Record<'_>) -> Option<Vec<(crate::types::PageId, Self)>> {
         if !record.kind().writes_rows() {
             return None;
         }
         let size = usize::try_from(record.block_size).ok()?;
+        if record.main_data().len() > MAX_MAIN_BYTES {
+            return None;
+        }
         let row = RowWrite::of(record);
         let new_block = record.block_heads().next().map_or(0, |(_, head)| head.block);
         let has_one = record.block_heads().count() == 1;
@@ -398,6 +405,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::parsers::wal::reader::{Event, ReaderOptions, WalReader};
+    use crate::parsers::wal::testing::{PAGE, SEGMENT, WalWriter};
+    use crate::types::Geometry;
 
     fn tuple(text: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0; 24];
@@ -457,6 +467,32 @@ mod tests {
             main,
             data,
         }
+    }
+
+    /// One record may name 33 pages and have nearly 1 GiB: what it holds for each is bounded.
+    #[test]
+    fn record_with_more_than_any_server_writes_changes_nothing() {
+        let changes = |length: u32| {
+            let mut writer = WalWriter::new(5 << 20);
+            // Block 0: main fork without data, in relation 1663/5/16400, block 3. Then the head of long main data.
+            let block = [[0, 0, 0, 0].to_vec(), [1663_u32, 5, 16_400, 3].map(u32::to_le_bytes).concat()].concat();
+            let body = [block, vec![254], length.to_le_bytes().to_vec(), vec![0; length as usize]].concat();
+            writer.record(10, 0x10, &body);
+            writer.fill_page();
+            let geometry = Geometry {
+                block_size: 8192,
+                rel_segment_blocks: 131_072,
+                wal_block_size: u32::try_from(PAGE).unwrap(),
+                wal_segment_size: u32::try_from(SEGMENT).unwrap(),
+            };
+            let mut reader = WalReader::new(ReaderOptions::new(geometry), Lsn(5 << 20)).unwrap();
+            let mut bytes = writer.bytes.as_slice();
+            match reader.next(&mut bytes) {
+                Some(Event::Record(record)) => PageChange::all_of(&record).map(|all| all.len()),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!((changes(8), changes(64 << 10), changes((64 << 10) + 1)), (Some(1), Some(1), None));
     }
 
     proptest! {
