@@ -464,3 +464,21 @@ fn links_and_read_only_files_are_refused() {
     assert_eq!(ran.status, 2, "{}", ran.stdout);
     assert_eq!(copy.fingerprint(), before);
 }
+
+/// `check` counts the map pages that `--blank-maps` zeroes: those with a proven image are restored without it.
+#[test]
+#[ignore = "long: `cargo test-all` runs it"]
+fn step_counts_the_map_pages_that_are_zeroed() {
+    for case in ["cases/stale-tail", "cases/nochecksums-stops", "cases/map-leave"] {
+        let data = common::unpack::data_dir(case).unwrap();
+        let planned = |more: &[&str]| {
+            let ran = dwbinspect(&[&["repair", arg(&data), "--format", "ndjson"], more].concat());
+            ran.of_type("step").len() as u64
+        };
+        let summary = dwbinspect(&["check", arg(&data), "--format", "ndjson"]).of_type("summary").remove(0);
+        let steps = summary["next"].as_array().unwrap();
+        let counted =
+            steps.iter().find(|step| step["step"] == "blank_maps").map_or(0, |step| step["pages"].as_u64().unwrap());
+        assert_eq!(counted, planned(&["--blank-maps"]) - planned(&[]), "{case}");
+    }
+}

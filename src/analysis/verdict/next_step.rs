@@ -438,8 +438,11 @@ pub fn next_steps(
     }
     steps.extend(lost.into_iter().map(|(kind, relations)| NextStep::Salvage { kind, relations }));
     steps.extend(rebuilt.into_iter().map(|(kind, relations)| NextStep::Rebuild { kind, relations }));
-    if !outlook.maps.is_empty() {
-        steps.push(NextStep::BlankMaps { pages: outlook.maps.len() });
+    // Those with a proven image are restored.
+    let maps = outlook.maps.iter().filter_map(|index| pages.get(*index));
+    let left = maps.filter(|page| page.can_be_blank()).count();
+    if left > 0 {
+        steps.push(NextStep::BlankMaps { pages: left });
     }
     let in_replay = pages.iter().filter(|page| page.keeps_replay_as_map() && page.can_be_blank()).count();
     if in_replay > 0 {
