@@ -75,6 +75,8 @@ pub struct Words {
     pub items: Vec<String>,
     /// Lines to be copied, each whole.
     pub commands: Vec<String>,
+    /// A repair is among the commands.
+    is_repair: bool,
 }
 
 impl Words {
@@ -100,6 +102,7 @@ impl Words {
 
     /// Adds the command that shows the plan, if `is_shown`, and the one that applies it, unless it is refused.
     fn with_repair(mut self, arguments: &str, is_shown: bool, context: StepContext<'_>) -> Self {
+        self.is_repair = true;
         let begin = format!("pg_dwbinspect repair {arguments}{}", context.flags());
         if is_shown || context.is_refused() {
             self.commands.push(begin.clone());
@@ -135,7 +138,9 @@ pub(crate) fn write_steps(
         for item in items.iter().take(MAX_LISTED) {
             wrapped(out, layout, "     - ", 7, &printable(item))?;
         }
-        let is_new = |command: &&String| !command.contains(" salvage ") || written.insert((*command).clone());
+        // All relations are salvaged by one command.
+        let is_salvage = matches!(steps.get(index), Some(NextStep::Salvage { .. }));
+        let is_new = |command: &&String| !is_salvage || written.insert((*command).clone());
         let commands: Vec<&String> = words.commands.iter().filter(is_new).collect();
         for command in commands.iter().take(MAX_LISTED) {
             writeln!(out, "       {}", printable(command))?;
@@ -152,7 +157,7 @@ pub(crate) fn write_steps(
 pub(crate) fn steps_value(steps: &[NextStep], context: StepContext<'_>) -> Value {
     let one = |(step, words): (&NextStep, Words)| {
         let sentence = words.sentence();
-        let Words { what, why, items, commands } = words;
+        let Words { what, why, items, commands, .. } = words;
         let mut value = json!({"step": step.code(), "risk": <&str>::from(step.risk()), "what": what, "why": why,
             "sentence": sentence, "relations": items, "commands": commands});
         if let Some(pages) = step.pages() {
@@ -168,7 +173,7 @@ pub(crate) fn all_words(steps: &[NextStep], context: StepContext<'_>) -> Vec<Wor
     let mut blockers = context.repair_words();
     let one = |step: &NextStep| {
         let mut words = words_of(step, context);
-        if words.commands.iter().any(|command| command.starts_with("pg_dwbinspect repair ")) {
+        if words.is_repair {
             words.why = format!("{} {}", std::mem::take(&mut blockers), words.why).trim().to_owned();
         }
         words

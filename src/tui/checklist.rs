@@ -16,8 +16,8 @@ pub struct ChecklistState {
     pub selected: usize,
     /// Steps that a later check no longer asks for.
     pub past: Vec<Task>,
-    /// Sentences of steps that were ticked by hand.
-    pub ticked: BTreeSet<String>,
+    /// Steps that were ticked by hand: name and objects.
+    pub ticked: BTreeSet<(&'static str, Vec<String>)>,
 }
 
 /// A step on the screen.
@@ -54,6 +54,12 @@ impl Task {
     }
 }
 
+impl Task {
+    fn key(&self) -> (&'static str, Vec<String>) {
+        (self.code, self.items.clone())
+    }
+}
+
 /// The steps of the last check.
 fn current(survey: &Survey, data_dir: &str, allowed: Overrides) -> Vec<Task> {
     let context = StepContext { allowed, ..step_context(&survey.examined, data_dir) };
@@ -68,7 +74,7 @@ pub fn tasks(state: &State) -> Vec<Task> {
     let list = &state.checklist;
     let mut all = list.past.clone();
     all.extend(current(survey, &state.subject.path, state.plan.allowed).into_iter().map(|task| {
-        let is_done = list.ticked.contains(&task.sentence);
+        let is_done = list.ticked.contains(&task.key());
         Task { is_done, ..task }
     }));
     all
@@ -99,8 +105,8 @@ pub(super) fn tick(state: &mut State) {
     let is_past = state.checklist.selected < state.checklist.past.len();
     match is_past {
         true => state.tell("the last check shows that this is done"),
-        false if !state.checklist.ticked.remove(&task.sentence) => {
-            state.checklist.ticked.insert(task.sentence);
+        false if !state.checklist.ticked.remove(&task.key()) => {
+            state.checklist.ticked.insert(task.key());
         }
         false => {}
     }
