@@ -2,6 +2,7 @@
 //! time; [`super::history::WalHistory`] puts together what was gathered, in order.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
@@ -12,7 +13,7 @@ use super::made::Made;
 use super::needed::Needed;
 use super::next_change::NextChange;
 use super::sectors::SectorMarks;
-use super::sieve::Sifted;
+use super::sieve::{Sifted, Wanted};
 use super::xact_ends::XactOutcome;
 use super::xid::newer_xid;
 use super::zeroed::ZeroedPages;
@@ -144,8 +145,8 @@ impl<'a> Gather<'a> {
 
     /// Notes only what sifts the pages, if that is asked for.
     #[must_use]
-    pub(super) fn with_sieve(mut self, sieve: Option<&Sifted>) -> Self {
-        self.gathered.sifted = sieve.map(Sifted::next);
+    pub(super) fn with_sieve(mut self, wanted: Option<&Arc<Wanted>>) -> Self {
+        self.gathered.sifted = wanted.map(|wanted| Sifted::new(Arc::clone(wanted)));
         self
     }
 
@@ -248,9 +249,8 @@ impl<'a> Gather<'a> {
         let restorer = self.restorer.get_or_insert_with(|| Restorer::new(self.block_size));
         let restored = image.as_ref().map(|image| restorer.restore(image));
         let is_wanted = sifted.wants(index, record, block.will_init() || restored.is_some());
-        // What an image after the LSN of the page puts there says nothing of it.
-        let held = restored.map(|page| if sifted.is_before(index, record) { page } else { &[] });
-        if let Some(change) = is_wanted.then(|| PageChange::of(record, block, held)).flatten() {
+        let packed = restored.map(|image| sifted.packed(index, record, image));
+        if let Some(change) = is_wanted.then(|| PageChange::of(record, block, packed.as_deref())).flatten() {
             self.gathered.change_bytes = self.gathered.change_bytes.saturating_add(change.bytes());
             sifted.changes.push((index, change));
         }

@@ -117,7 +117,7 @@ impl WalHistory {
         let needed = self.needed.as_ref().map(Needed::begin);
         let zeroed = self.zeroed.as_ref().map(ZeroedPages::begin);
         let (room, changes, details) = (self.room, self.changes.is_some(), self.ends.is_some());
-        let sieve = self.sieve.as_ref().map(Sieve::begin);
+        let sieve = self.sieve.as_ref().map(Sieve::wanted);
         let begin = |_| {
             let gather = Gather::new(interest, block_size, keep, room);
             let gather = gather.with(needed.as_ref(), zeroed.as_ref());

@@ -80,15 +80,20 @@ impl SectorMarks {
         self.sectors.get(at) == Some(&ZERO_MARK)
     }
 
-    /// Sectors at the start, and at the end, that are the same in both.
-    pub(super) fn same_at_ends(&self, other: &Self) -> (usize, usize) {
-        let same = |at: &usize| self.same(other, *at);
-        ((0..self.len()).take_while(same).count(), (0..self.len()).rev().take_while(same).count())
-    }
-
     pub(crate) fn matching(&self, other: &Self) -> usize {
         (0..self.len()).filter(|at| self.same(other, *at)).count()
     }
+}
+
+/// Sectors at the start, and at the end, that are the same in both pages. `pd_checksum` is left out.
+pub(super) fn same_at_ends(one: &[u8], other: &[u8]) -> (usize, usize) {
+    let (head, rest) = one.split_at(one.len().min(SECTOR_BYTES));
+    let (other_head, other_rest) = other.split_at(other.len().min(SECTOR_BYTES));
+    let is_head_same = head.get(..8) == other_head.get(..8) && head.get(10..) == other_head.get(10..);
+    let mut sectors: Vec<bool> = vec![is_head_same];
+    sectors.extend(rest.chunks(SECTOR_BYTES).zip(other_rest.chunks(SECTOR_BYTES)).map(|(one, other)| one == other));
+    let is_same = |same: &&bool| **same;
+    (sectors.iter().take_while(is_same).count(), sectors.iter().rev().take_while(is_same).count())
 }
 
 fn mark(sector: &[u8]) -> u64 {

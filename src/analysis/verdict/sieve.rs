@@ -2,6 +2,7 @@
 //! their rows fit all records. What is held of a page is let go as soon as it is settled.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::FxHashSet;
@@ -9,10 +10,12 @@ use rustc_hash::FxHashSet;
 use super::change_log::PageChange;
 use super::content::names_xid_from;
 use super::rows::agreement::{Fit, against_records};
-use super::sectors::SectorMarks;
+use super::sectors::same_at_ends;
 use super::xid::is_newer_xid;
 use crate::analysis::page_check::PageCondition;
+use crate::analysis::slot_facts::SECTOR_BYTES;
 use crate::cluster::page_source::{PageRead, PageSource};
+use crate::parsers::decode::u16_at;
 use crate::parsers::page::PageHeader;
 use crate::parsers::wal::record::Record;
 use crate::types::{ForkNumber, Lsn, PageId};
@@ -25,7 +28,8 @@ const MAX_BYTES: usize = 48 << 20;
 pub(crate) struct PageOnDisk {
     pub page: PageId,
     pub lsn: Lsn,
-    pub marks: SectorMarks,
+    /// Sectors of zeros at its start and at its end.
+    zeros: (usize, usize),
     /// It shows a transaction of which WAL has every record.
     pub is_late: bool,
 }
@@ -35,21 +39,70 @@ impl PageOnDisk {
     #[must_use]
     pub fn of(page: PageId, bytes: &[u8], next_xid: u32) -> Option<Self> {
         let lsn = PageHeader::decode(0, bytes).ok()?.lsn;
-        Some(Self { page, lsn, marks: SectorMarks::of(bytes), is_late: names_xid_from(bytes, page.fork, next_xid) })
+        let zeros = same_at_ends(bytes, &vec![0; bytes.len()]);
+        Some(Self { page, lsn, zeros, is_late: names_xid_from(bytes, page.fork, next_xid) })
+    }
+}
+
+/// Reads the pages again, for one thread.
+struct Disk {
+    source: Mutex<Box<dyn PageSource + Send>>,
+    bytes: Vec<u8>,
+    /// The page in `bytes`.
+    page: Option<PageId>,
+}
+
+impl fmt::Debug for Disk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Disk").field("page", &self.page).finish_non_exhaustive()
+    }
+}
+
+impl Disk {
+    /// The page; `None` where it is no longer what it was.
+    fn read(&mut self, own: &PageOnDisk) -> Option<&[u8]> {
+        if self.page != Some(own.page) {
+            let source = self.source.get_mut().unwrap_or_else(PoisonError::into_inner);
+            let read = source.read_page(own.page, &mut self.bytes);
+            self.page = matches!(read, Ok(PageRead::Whole)).then_some(own.page);
+        }
+        let is_same =
+            self.page.is_some() && PageHeader::decode(0, &self.bytes).is_ok_and(|header| header.lsn == own.lsn);
+        is_same.then_some(self.bytes.as_slice())
     }
 }
 
 /// The pages to sort out, by index, for all threads.
-#[derive(Debug)]
-struct Wanted {
+pub(super) struct Wanted {
     pages: Vec<PageOnDisk>,
     redo_lsn: Lsn,
+    block_size: usize,
+    source: Mutex<Box<dyn PageSource + Send>>,
+}
+
+impl fmt::Debug for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wanted").field("pages", &self.pages).finish_non_exhaustive()
+    }
+}
+
+impl Wanted {
+    fn sectors(&self) -> usize {
+        self.block_size.div_ceil(SECTOR_BYTES)
+    }
+
+    fn disk(&self) -> Disk {
+        let source = self.source.lock().unwrap_or_else(PoisonError::into_inner).another();
+        Disk { source: Mutex::new(source), bytes: vec![0; self.block_size], page: None }
+    }
 }
 
 /// What one stretch of WAL says of the pages, in the order of the records.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Sifted {
     wanted: Arc<Wanted>,
+    disk: Disk,
+    /// Images up to the LSN of their page are [packed](pack).
     pub(super) changes: Vec<(usize, PageChange)>,
     /// Sectors at the start and at the end that an image shares with the page.
     shared: Vec<(usize, (usize, usize))>,
@@ -61,11 +114,24 @@ pub(super) struct Sifted {
 }
 
 impl Sifted {
+    /// Empty.
+    #[must_use]
+    pub(super) fn new(wanted: Arc<Wanted>) -> Self {
+        Self {
+            disk: wanted.disk(),
+            wanted,
+            changes: Vec::new(),
+            shared: Vec::new(),
+            remade: FxHashSet::default(),
+            unclear: Vec::new(),
+            end_lsn: Lsn::INVALID,
+        }
+    }
+
     /// Empty, for the records after these.
     #[must_use]
     pub(super) fn next(&self) -> Self {
-        let (wanted, remade) = (Arc::clone(&self.wanted), self.remade.clone());
-        Self { wanted, remade, changes: Vec::new(), shared: Vec::new(), unclear: Vec::new(), end_lsn: self.end_lsn }
+        Self { remade: self.remade.clone(), end_lsn: self.end_lsn, ..Self::new(Arc::clone(&self.wanted)) }
     }
 
     /// True when the page is compared with this record: one up to its LSN, or one that recovery applies to it as it is. `remakes`: it has an image, or
@@ -85,15 +151,17 @@ impl Sifted {
         true
     }
 
-    /// True for a record up to the LSN of the page.
-    pub(super) fn is_before(&self, index: usize, record: &Record<'_>) -> bool {
-        self.wanted.pages.get(index).is_some_and(|own| record.end_lsn <= own.lsn)
+    /// What is held of an image: nothing of one after the LSN of the page, which says nothing of it.
+    pub(super) fn packed(&mut self, index: usize, record: &Record<'_>, image: &[u8]) -> Vec<u8> {
+        let own = self.wanted.pages.get(index).filter(|own| record.end_lsn <= own.lsn);
+        own.and_then(|own| self.disk.read(own)).map_or_else(Vec::new, |page| pack(page, image))
     }
 
     /// Compares the sectors of the page with those of an image of it.
     pub(super) fn add_image(&mut self, index: usize, image: &[u8]) {
-        if let Some(own) = self.wanted.pages.get(index) {
-            self.shared.push((index, own.marks.same_at_ends(&SectorMarks::of(image))));
+        match self.wanted.pages.get(index).and_then(|own| self.disk.read(own)) {
+            Some(page) => self.shared.push((index, same_at_ends(page, image))),
+            None => self.unclear.push(index),
         }
     }
 
@@ -101,6 +169,42 @@ impl Sifted {
     pub(super) fn add_unclear(&mut self, index: usize) {
         self.unclear.push(index);
     }
+}
+
+/// The bytes of an image that are not those of the page: runs, each with offset and length in two bytes.
+fn pack(page: &[u8], image: &[u8]) -> Vec<u8> {
+    const WORD: usize = 8;
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    for (at, (one, other)) in page.chunks(WORD).zip(image.chunks(WORD)).enumerate() {
+        let start = at.saturating_mul(WORD);
+        match runs.last_mut() {
+            _ if one == other => {}
+            Some(last) if last.end == start => last.end = start.saturating_add(other.len()),
+            _ => runs.push(start..start.saturating_add(other.len())),
+        }
+    }
+    let mut packed = Vec::new();
+    for run in runs {
+        let number = |value: usize| u16::try_from(value).unwrap_or(u16::MAX).to_le_bytes();
+        packed.extend_from_slice(&number(run.start));
+        packed.extend_from_slice(&number(run.len()));
+        packed.extend_from_slice(image.get(run).unwrap_or_default());
+    }
+    packed
+}
+
+/// The image that was [packed](pack).
+fn unpack(page: &[u8], mut packed: &[u8]) -> Box<[u8]> {
+    let mut image: Box<[u8]> = page.into();
+    while let Some(((start, length), rest)) = u16_at(packed, 0).zip(u16_at(packed, 2)).zip(packed.get(4..)) {
+        let (start, length) = (usize::from(start), usize::from(length));
+        let Some((bytes, rest)) = rest.split_at_checked(length) else { break };
+        if let Some(part) = image.get_mut(start..start.saturating_add(length)) {
+            part.copy_from_slice(bytes);
+        }
+        packed = rest;
+    }
+    image
 }
 
 /// State of one page.
@@ -133,8 +237,7 @@ pub(crate) struct Sieve {
     /// Indexes of the pages by LSN, and how many of them have been compared with the records up to it.
     by_lsn: Vec<usize>,
     passed: usize,
-    source: Mutex<Box<dyn PageSource + Send>>,
-    bytes: Vec<u8>,
+    disk: Disk,
     /// The first transaction of which WAL has every record.
     next_xid: u32,
     /// Bytes of changes that are held, and at most.
@@ -157,27 +260,19 @@ impl Sieve {
         block_size: usize,
         (redo_lsn, next_xid): (Lsn, u32),
     ) -> Self {
-        let zero = SectorMarks::zero(block_size);
-        let state = |own: &PageOnDisk| State { shared: own.marks.same_at_ends(&zero), ..State::default() };
+        let state = |own: &PageOnDisk| State { shared: own.zeros, ..State::default() };
         let states = wanted.iter().map(state).collect();
         let mut by_lsn: Vec<usize> = (0..wanted.len()).collect();
         by_lsn.sort_unstable_by_key(|index| wanted.get(*index).map(|own| own.lsn));
-        let wanted = Arc::new(Wanted { pages: wanted, redo_lsn });
-        let (source, bytes) = (Mutex::new(source.another()), vec![0; block_size]);
-        Self { wanted, states, by_lsn, passed: 0, source, bytes, next_xid, held: 0, room: MAX_BYTES }
+        let wanted = Arc::new(Wanted { pages: wanted, redo_lsn, block_size, source: Mutex::new(source.another()) });
+        let disk = wanted.disk();
+        Self { wanted, states, by_lsn, passed: 0, disk, next_xid, held: 0, room: MAX_BYTES }
     }
 
-    /// Nothing said yet, for a stretch of WAL.
+    /// The pages, for those who gather what WAL says of them.
     #[must_use]
-    pub(super) fn begin(&self) -> Sifted {
-        Sifted {
-            wanted: Arc::clone(&self.wanted),
-            changes: Vec::new(),
-            shared: Vec::new(),
-            remade: FxHashSet::default(),
-            unclear: Vec::new(),
-            end_lsn: Lsn::INVALID,
-        }
+    pub(super) fn wanted(&self) -> Arc<Wanted> {
+        Arc::clone(&self.wanted)
     }
 
     /// Adds what the next records say.
@@ -200,7 +295,7 @@ impl Sieve {
             }
         }
         for (index, (first, last)) in sifted.shared {
-            let count = wanted.pages.get(index).map_or(0, |own| own.marks.len());
+            let count = wanted.sectors();
             if let Some(state) = self.states.get_mut(index) {
                 let part = |known: usize, found: usize| if found < count { known.max(found) } else { known };
                 state.shared = (part(state.shared.0, first), part(state.shared.1, last));
@@ -234,7 +329,7 @@ impl Sieve {
             let Some((own, state)) = self.wanted.pages.get(index).zip(self.states.get(index)) else { continue };
             let may_be_torn = state.shared.0 > 0
                 && state.shared.1 > 0
-                && state.shared.0.saturating_add(state.shared.1) >= own.marks.len();
+                && state.shared.0.saturating_add(state.shared.1) >= self.wanted.sectors();
             if state.stage == Stage::Contradicted || may_be_torn {
                 found.push(own.page);
             } else if state.stage == Stage::Waits {
@@ -246,33 +341,34 @@ impl Sieve {
 
     /// Compares a page with the records that are held of it. `is_whole`: no others follow that say something of it.
     fn settle(&mut self, index: usize, is_whole: bool) {
-        let Some((own, state)) = self.wanted.pages.get(index).zip(self.states.get(index)) else { return };
+        let Some((own, state)) = self.wanted.pages.get(index).zip(self.states.get_mut(index)) else { return };
         let is_first = match state.stage {
             Stage::Before => true,
             Stage::After if is_whole => false,
             _ => return,
         };
+        let mut before = std::mem::take(&mut state.before);
+        self.held = self.held.saturating_sub(bytes_of(&before));
         let after = if is_whole { state.after.as_slice() } else { &[] };
         let is_new = |xid| !is_newer_xid(self.next_xid, xid);
         let is_new = (is_first && own.is_late).then_some(&is_new as &dyn Fn(u32) -> bool);
         let says_nothing = |change: &PageChange| change.image.is_some() || change.is_init;
-        let is_needless = state.before.is_empty() && is_new.is_none() && after.first().is_none_or(says_nothing);
-        let fits = is_needless || own.page.fork != ForkNumber::Main || {
-            let source = self.source.get_mut().unwrap_or_else(PoisonError::into_inner);
-            let is_same = matches!(source.read_page(own.page, &mut self.bytes), Ok(PageRead::Whole))
-                && PageCondition::of(&self.bytes, own.page.fork, own.page.block, false) == PageCondition::Sound
-                && PageHeader::decode(0, &self.bytes).is_ok_and(|header| header.lsn == own.lsn);
-            is_same && against_records(&self.bytes, &state.before, after, is_new) == Fit::Fits
+        let is_needless = before.is_empty() && is_new.is_none() && after.first().is_none_or(says_nothing);
+        let is_sound =
+            |page: &&[u8]| PageCondition::of(page, own.page.fork, own.page.block, false) == PageCondition::Sound;
+        let mut agrees = |page: &[u8]| {
+            for image in before.iter_mut().filter_map(|change| change.image.as_mut()) {
+                *image = unpack(page, image);
+            }
+            against_records(page, &before, after, is_new) == Fit::Fits
         };
+        let fits = is_needless
+            || own.page.fork != ForkNumber::Main
+            || self.disk.read(own).filter(is_sound).is_some_and(&mut agrees);
         match (fits, is_whole) {
             (false, _) => self.leave(index, Stage::Contradicted),
             (true, true) => self.leave(index, Stage::Fits),
-            (true, false) => {
-                if let Some(state) = self.states.get_mut(index) {
-                    self.held = self.held.saturating_sub(bytes_of(&std::mem::take(&mut state.before)));
-                    state.stage = Stage::After;
-                }
-            }
+            (true, false) => state.stage = Stage::After,
         }
     }
 
@@ -353,7 +449,7 @@ mod tests {
     }
 
     fn after(mut sieve: Sieve, changes: Vec<(usize, PageChange)>) -> (Vec<u32>, Vec<u32>) {
-        let mut sifted = sieve.begin();
+        let mut sifted = Sifted::new(sieve.wanted());
         sifted.changes = changes;
         sieve.add(sifted);
         let (found, waiting) = sieve.finish();
@@ -378,7 +474,7 @@ mod tests {
     #[test]
     fn image_that_cannot_be_unpacked_keeps_its_page() {
         let mut sieve = sieve(2);
-        let mut sifted = sieve.begin();
+        let mut sifted = Sifted::new(sieve.wanted());
         sifted.add_unclear(1);
         sieve.add(sifted);
         let (found, waiting) = sieve.finish();
@@ -389,14 +485,14 @@ mod tests {
     #[test]
     fn page_of_two_images_is_kept() {
         let mut sieve = sieve(1);
-        let mut sifted = sieve.begin();
+        let mut sifted = Sifted::new(sieve.wanted());
         let (mut front, mut back) = (empty_page(), empty_page());
         front[5000] = 1;
         back[300] = 1;
         sifted.add_image(0, &front);
         sieve.add(sifted);
         assert_eq!(sieve.states[0].shared.0, 9);
-        let mut sifted = sieve.begin();
+        let mut sifted = Sifted::new(sieve.wanted());
         sifted.add_image(0, &back);
         sieve.add(sifted);
         assert_eq!(sieve.finish().0.len(), 1);
