@@ -27,7 +27,7 @@ pub(crate) fn write_plan_text(
         write_steps(out, layout, plan)?;
     }
     write_left(out, layout, plan)?;
-    if !blockers.is_empty() {
+    if !blockers.is_empty() && !plan.steps.is_empty() {
         writeln!(out, "\n{}", paint.heading("--apply is blocked"))?;
         for blocker in blockers {
             write_fact(out, layout, blocker.kind, &blocker.to_string())?;
@@ -82,10 +82,18 @@ pub(crate) fn write_left(out: &mut dyn Write, layout: Layout, plan: &Plan) -> io
     Ok(())
 }
 
+/// A page with this verdict needs something that the plan does not do.
+pub(crate) fn stays_damaged(code: &str) -> bool {
+    verdict_of(code).is_none_or(|verdict| !verdict.needs_nothing())
+}
+
+fn verdict_of(code: &str) -> Option<Verdict> {
+    Verdict::ALL.into_iter().find(|verdict| verdict.name() == code)
+}
+
 /// The name for people of a verdict that a plan has by its code.
 fn label_of(code: &str) -> String {
-    let known = Verdict::ALL.into_iter().find(|verdict| verdict.name() == code);
-    known.map_or_else(|| printable(code), |verdict| verdict.facts().label.to_owned())
+    verdict_of(code).map_or_else(|| printable(code), |verdict| verdict.facts().label.to_owned())
 }
 
 fn page_label(page: &PlanPage, relation: Option<&str>) -> String {
