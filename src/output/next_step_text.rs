@@ -469,16 +469,16 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
             Words::new("No page that was checked needs repair. Check all pages before you start the server:")
                 .with(format!("pg_dwbinspect check {dir}"))
         }
-        NextStep::Start { is_proven: true } => {
+        NextStep::Start { is_proven: true, .. } => {
             Words::new("Nothing to repair. Start the server:").with(start_command(context.data_dir))
         }
-        NextStep::Start { is_proven: false } => Words::new(
+        NextStep::Start { is_proven: false, has_checksums } => Words::new(
             "Start the server, and compare important data with a backup or standby.",
         )
-        .because(
-            "No damage was found, but not everything could be checked (see the doubts). Without data checksums, some torn \
-             pages are invisible.",
-        )
+        .because(format!(
+            "No damage was found, but not everything could be checked.{}",
+            if *has_checksums { "" } else { " Without data checksums, some torn pages are invisible." }
+        ))
         .with(start_command(context.data_dir)),
     }
 }

@@ -271,6 +271,8 @@ pub enum NextStep {
     Start {
         /// Pages have checksums, or no page was being written when the server stopped.
         is_proven: bool,
+        /// Pages have checksums.
+        has_checksums: bool,
     },
 }
 
@@ -467,7 +469,8 @@ pub fn next_steps(
     } else if steps.is_empty() {
         let is_known = outlook.start != Start::NotAllRead;
         let is_proven = is_known && (outlook.given.checksums || replay.recovery == Recovery::None);
-        steps.push(NextStep::Start { is_proven: is_proven && !setting.is_doubtful });
+        let has_checksums = outlook.given.checksums;
+        steps.push(NextStep::Start { is_proven: is_proven && !setting.is_doubtful, has_checksums });
     }
     let needs_copy = steps.iter().any(|step| step.risk() >= Risk::Irreversible);
     if needs_copy || matches!(outlook.start, Start::MayStop { .. }) {

@@ -34,7 +34,7 @@ impl NextStep {
             | Self::Decide { .. }
             | Self::RebuildDoubtful { .. }
             | Self::ResetAfterShutdown
-            | Self::Start { is_proven: false } => Risk::Irreversible,
+            | Self::Start { is_proven: false, .. } => Risk::Irreversible,
             Self::GetPast { .. } | Self::ResetByWal { .. } | Self::ResetPastPages { .. } => Risk::LosesData,
             _ => Risk::None,
         }
