@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::advise_text::{RelationLine, how_sure};
-use super::figures::{percent, signed_size_words, size_words};
+use super::figures::{percent, signed_size_words, size, size_words};
 use super::remedy_words::remedy_words;
 use super::text::{Layout, wrapped};
 use crate::analysis::wal::overview::Overview;
@@ -40,12 +40,7 @@ pub(crate) fn write_advice(
 pub(crate) fn write_share(out: &mut dyn Write, layout: Layout, total: &Tally) -> io::Result<()> {
     let noun = if total.fpi_count == 1 { "image" } else { "images" };
     let badge = format!("{} % OF RECORD BYTES ARE IMAGES", percent(total.fpi_share()));
-    let counts = format!(
-        "{} {noun}, {} of {}",
-        total.fpi_count,
-        size_words(total.fpi_bytes),
-        size_words(total.combined_bytes())
-    );
+    let counts = format!("{} {noun}, {} of {}", total.fpi_count, size(total.fpi_bytes), size(total.combined_bytes()));
     // Beside the badge where there is room.
     let fits = badge.len().saturating_add(counts.len()).saturating_add(3) <= usize::from(layout.width);
     let gap = if fits { "   " } else { "\n  " };
