@@ -413,7 +413,8 @@ pub fn next_steps(
     // What is missing decides about doubts, too.
     let comes_first = !steps.is_empty();
     let (blank, blank_in_replay) = blankable(pages, outlook);
-    if setting.is_standby && stand_ins + safe + rebuildable + again + doubtful.len() + unproven.len() > 0 {
+    let repaired = [stand_ins, safe, rebuildable, again, doubtful.len(), unproven.len()];
+    if setting.is_standby && repaired.iter().any(|pages| *pages > 0) {
         steps.push(NextStep::CopyPrimary);
     }
     for (pages, step) in [

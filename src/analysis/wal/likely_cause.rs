@@ -120,7 +120,7 @@ impl LikelyCause {
             return Some(Self::HintBits { images: of.hint_images });
         }
         // An index that was built in this WAL and then changed has a second image of most pages.
-        if of.whole_page_images > of.images / 3 * 2 {
+        if of.images.saturating_sub(of.whole_page_images) < of.whole_page_images / 2 {
             return Some(Self::WholePages { images: of.whole_page_images });
         }
         if is_most(of.vacuum_images) && of.freeze_records > of.other_vacuum_records {
