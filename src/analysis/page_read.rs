@@ -407,7 +407,7 @@ mod tests {
         shown_with(listed, read_again, checksums, read).0
     }
 
-    /// What is found, and the pages that are shown.
+    /// Findings, and the pages that are shown.
     fn shown_with(listed: usize, read_again: bool, checksums: bool, read: Read<'_>) -> (PortionDone, Vec<PageId>) {
         let shown = Mutex::new(Vec::new());
         let name = RelationFileName::parse("16384.1").unwrap();

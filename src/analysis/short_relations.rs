@@ -57,9 +57,9 @@ rules! {
     RELATION_SHORT: ServerFiles "relation_short",
         why: "its files were cut or replaced: queries silently return no rows of the missing pages. Restore the files \
             of this relation from a copy of the same point in time, or its rows from a backup",
-        means: "A table has far fewer pages than `relpages` says (less than half, and at least eight fewer), and its \
-            visibility map, which it had according to `relallvisible`, is missing; the server does not remove that \
-            map while the files exist. So they were cut or replaced. Reported for permanent tables of 10 to 17 after \
+        means: "A table has far fewer pages than `relpages` says (less than half, and at least eight fewer). Its visibility \
+            map is missing, although `relallvisible` says that it had one; the server does not remove that map while \
+            the files exist. So they were cut or replaced. Reported for permanent tables of 10 to 17 after \
             a clean shutdown; in 18 and later a dump includes such counts, and `UPDATE pg_class` may set them in any \
             version",
         action: "Restore the files from a copy of the same point in time, or the rows from a backup";

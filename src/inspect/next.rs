@@ -60,6 +60,10 @@ pub(crate) fn steps_for(examined: &Examination, pages: &[PageReport], outlook: &
         // A base backup whose WAL is complete can be started; no image of it is trusted, that is all.
         is_doubtful: replay.doubts.iter().any(|doubt| !matches!(doubt, Doubt::BaseBackup))
             || !examined.coverage.skipped.is_empty(),
+        is_standby: matches!(
+            examined.state,
+            ClusterCondition::StandbyShutDown { .. } | ClusterCondition::InArchiveRecovery { .. }
+        ) || examined.blockers.iter().any(|blocker| blocker.kind == "recovery_signal"),
     };
     let by_oid = OnceCell::new();
     next_steps(pages, outlook, replay, setting, &|rel| subject(&examined.names, &by_oid, rel))

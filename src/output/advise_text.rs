@@ -4,10 +4,10 @@ use std::io::{self, Write};
 
 use textwrap::core::display_width;
 
-use super::figures::{duration, megabytes, percent, rate, signed_size, size, size_words};
+use super::figures::{duration, megabytes, percent, rate, signed_size_words, size_words};
 use super::json::time_text;
 use super::relation_columns::{cure_words, kind_words, likely_cause_words};
-use super::remedy_words::{remedy_words, setting_size};
+use super::remedy_words::{allows_defaults, remedy_words};
 use super::table::{Fit, plain_table, write_fitted};
 use super::text::{Layout, wrapped, wrapping};
 use super::words::certainty::ForSameWork;
@@ -21,6 +21,9 @@ use crate::analysis::wal::since_redo::{SPAN_STARTS_S, SinceRedo};
 
 const SECONDS_A_DAY: f64 = 86_400.0;
 
+/// Shorter WAL says nothing about a day.
+const LEAST_SECONDS_FOR_A_DAY: f64 = 60.0;
+
 /// Writes what was read, in two lines.
 pub(crate) fn write_overview(out: &mut dyn Write, layout: Layout, overview: &Overview) -> io::Result<()> {
     let Some((from, to)) = overview.range else { return writeln!(out, "no records in this range") };
@@ -31,9 +34,15 @@ pub(crate) fn write_overview(out: &mut dyn Write, layout: Layout, overview: &Ove
         }
         None => format!("{from} to {to}, times unknown"),
     };
-    let mut wal = format!("{} WAL", size(overview.wal_bytes));
+    let mut wal = format!("{} of WAL", size_words(overview.wal_bytes));
+    if let Some(seconds) = seconds {
+        wal.push_str(&format!(" in {}", duration(seconds)));
+    }
     if let Some(mean) = overview.bytes_per_s {
-        wal.push_str(&format!(", {} MB/s, {} a day", rate(megabytes(mean)), size((mean * SECONDS_A_DAY) as u64)));
+        wal.push_str(&format!(", {} MB/s", rate(megabytes(mean))));
+    }
+    if let Some(mean) = overview.bytes_per_s.filter(|_| spans_a_day(overview)) {
+        wal.push_str(&format!(", {} a day at this rate", size_words((mean * SECONDS_A_DAY) as u64)));
     }
     if let Some((peak, bytes_per_s)) = overview.peak.zip(overview.peak_bytes_per_s()) {
         let at = time_text(peak.start.unix_seconds());
@@ -58,35 +67,36 @@ pub(crate) fn write_overview(out: &mut dyn Write, layout: Layout, overview: &Ove
         }
     }
     let total = &overview.total;
-    let mut images = format!(
-        "{} images, {} ({} % of the {} of all records)",
-        total.fpi_count,
-        size_words(total.fpi_bytes),
-        percent(total.fpi_share()),
-        size_words(total.combined_bytes())
-    );
+    let mut images = format!("{} images, {}", total.fpi_count, size_words(total.fpi_bytes));
     let since = &overview.since_redo;
     if since.intervals > 0 {
         let within = size_words(since.fpi_bytes_within_60_s());
-        images.push_str(&format!(", {within} of it within 60 s after a redo point{}", left_out(since)));
+        images.push_str(&format!(", {within} of it within 60 s after a redo point"));
     }
     wrapped(out, layout, "", 0, &images)
 }
 
-/// Says what is not among the figures of seconds after a redo point.
-fn left_out(since: &SinceRedo) -> String {
-    match since.left_out_images {
-        0 => String::new(),
-        images => format!("; when {images} of them ({}) came is unknown", size_words(since.left_out_bytes)),
-    }
+/// The WAL is long enough for a figure a day.
+fn spans_a_day(overview: &Overview) -> bool {
+    overview.seconds().is_some_and(|seconds| seconds >= LEAST_SECONDS_FOR_A_DAY)
 }
 
-/// So many bytes of the WAL in MB per second and GB a day; empty where times are not known.
+/// So many bytes of the WAL in MB per second and GB a day; empty where times are not known, or too few for a day.
 pub(super) fn rates(overview: &Overview, bytes: f64) -> [String; 2] {
     let per_second = overview.per_second(bytes);
     let a_day = |per_second: f64| megabytes(per_second * SECONDS_A_DAY) / 1024.0;
-    [per_second.map(|bytes| rate(megabytes(bytes))), per_second.map(|bytes| rate(a_day(bytes)))]
+    let daily = per_second.filter(|_| spans_a_day(overview));
+    [per_second.map(|bytes| rate(megabytes(bytes))), daily.map(|bytes| rate(a_day(bytes)))]
         .map(Option::unwrap_or_default)
+}
+
+/// Columns of rates, and their cells; no column a day for short WAL.
+fn rate_columns(overview: &Overview) -> &'static [&'static str] {
+    if spans_a_day(overview) { &["MB/s", "GB/day"] } else { &["MB/s"] }
+}
+
+fn rate_cells(overview: &Overview, bytes: f64) -> impl Iterator<Item = String> {
+    rates(overview, bytes).into_iter().take(rate_columns(overview).len())
 }
 
 /// Writes every byte of the WAL by what it is.
@@ -94,15 +104,17 @@ pub(crate) fn write_bill(out: &mut dyn Write, layout: Layout, bill: &WalBill, ov
     writeln!(out)?;
     let mut rows: Vec<&BillRow> = bill.rows.iter().collect();
     rows.sort_by_key(|row| std::cmp::Reverse(row.bytes));
-    let mut table = plain_table(&["WAL", "share", "MB/s", "GB/day", "content"]);
+    let rates = rate_columns(overview);
+    let mut table = plain_table(&[&["WAL", "share"], rates, &["content"]].concat());
     let mut add = |bytes: u64, words: String| {
-        let [per_second, a_day] = rates(overview, bytes as f64);
         let share = percent(bytes as f64 / overview.wal_bytes.max(1) as f64);
-        table.add_row([size(bytes), format!("{share} %"), per_second, a_day, words]);
+        let first = [size_words(bytes), format!("{share} %")].into_iter();
+        table.add_row(first.chain(rate_cells(overview, bytes as f64)).chain([words]));
     };
     rows.into_iter().for_each(|row| add(row.bytes, bill_words(row, bill.rhythm)));
     add(overview.wal_bytes, "all".to_owned());
-    write_fitted(out, layout, table, &Fit::default().numbers(0..4).words(4))
+    let last = rates.len().saturating_add(2);
+    write_fitted(out, layout, table, &Fit::default().numbers(0..last).words(last))
 }
 
 /// What the bytes of a row of the bill are.
@@ -146,21 +158,16 @@ pub(crate) fn write_savings(
 ) -> io::Result<()> {
     writeln!(out)?;
     if !savings.rows.is_empty() {
-        let mut table =
-            plain_table(&["avoidable by", "saves", "MB/s", "GB/day", "confidence", "why and at what price"]);
+        let rates = rate_columns(overview);
+        let header = [&["avoidable by", "saves"], rates, &["confidence", "why and at what price"]].concat();
+        let mut table = plain_table(&header);
         for saving in &savings.rows {
-            let [per_second, a_day] = rates(overview, saving.wal_bytes as f64);
-            let saves = signed_size(saving.wal_bytes);
-            table.add_row([
-                remedy_words(&saving.remedy),
-                saves,
-                per_second,
-                a_day,
-                how_sure(saving),
-                why(saving, block_size),
-            ]);
+            let first = [remedy_words(&saving.remedy), signed_size_words(saving.wal_bytes)].into_iter();
+            let last = [how_sure(saving), why(saving, block_size)];
+            table.add_row(first.chain(rate_cells(overview, saving.wal_bytes as f64)).chain(last));
         }
-        write_fitted(out, layout, table, &Fit::default().numbers(1..4).words(5))?;
+        let numbers = rates.len().saturating_add(2);
+        write_fitted(out, layout, table, &Fit::default().numbers(1..numbers).words(header.len() - 1))?;
     }
     for left_out in &savings.left_out {
         let words = match left_out {
@@ -171,6 +178,9 @@ pub(crate) fn write_savings(
     }
     Ok(())
 }
+
+/// Losses without images for hint bits.
+const HINT_PRICE: &str = "then pg_rewind refuses, and damaged pages go unseen";
 
 /// How sure the bytes of WAL are that would have been saved.
 pub(super) fn how_sure(saving: &Saving) -> String {
@@ -190,33 +200,40 @@ pub fn why(saving: &Saving, block_size: u32) -> String {
         Remedy::ReplicaIdentity { records } => {
             format!("{records} records hold the whole old row; subscribers need a key")
         }
-        Remedy::FewerCheckpoints { replay_bytes, replay_bytes_now, replay_seconds, max_wal_size, .. } => {
+        Remedy::FewerCheckpoints { replay_bytes, replay_bytes_now, replay_seconds, max_wal_size, timeout, .. } => {
+            let defaults = match allows_defaults(*max_wal_size, *timeout) {
+                true => "; find what forces checkpoints: CHECKPOINT, backups, settings below the defaults",
+                false => "",
+            };
             let time = replay_seconds.map_or_else(String::new, |seconds| format!(" ({} of WAL)", duration(seconds)));
-            let now = replay_bytes_now.map_or_else(|| "unknown".to_owned(), size);
+            let now = replay_bytes_now.map_or_else(|| "unknown".to_owned(), size_words);
             match replay_bytes {
-                Some(bytes) => format!("recovery reads up to {}{time}, now {now}", size(*bytes)),
-                None => format!("recovery reads up to about {}, now {now}", setting_size(*max_wal_size)),
+                Some(bytes) => format!("recovery reads up to {}{time}, now {now}{defaults}", size_words(*bytes)),
+                None => format!("recovery reads up to about {}, now {now}{defaults}", size_words(*max_wal_size)),
             }
         }
         Remedy::Compression { best, others } => {
             let all = || std::iter::once(best).chain(others);
             let stored =
-                all().map(|row| format!("{} {}", row.setting.code(), size(row.bytes_after))).collect::<Vec<_>>();
+                all().map(|row| format!("{} {}", row.setting.code(), size_words(row.bytes_after))).collect::<Vec<_>>();
             let seconds = all().map(|row| row.seconds_per_gb.map(rate)).collect::<Option<Vec<_>>>();
             let cost = seconds.map_or_else(String::new, |all| format!("; CPU {} s per GB", all.join(" / ")));
             format!("would store {}{cost}", stored.join(", "))
         }
         Remedy::DoubleWrite { stay_bytes, pages } => {
-            let twice = size(pages.saturating_mul(u64::from(block_size)));
-            format!("{} of images stay; about {twice} of pages are written twice", size(*stay_bytes))
+            let twice = size_words(pages.saturating_mul(u64::from(block_size)));
+            format!("{} of images stay; about {twice} of pages are written twice", size_words(*stay_bytes))
         }
         Remedy::NoHints { all, then_changed } if then_changed.image_bytes == 0 => {
-            format!("{} are for hint bits, all of pages that nothing else changes", size(all.image_bytes))
+            format!(
+                "{} are for hint bits, all of pages that nothing else changes; {HINT_PRICE}",
+                size_words(all.image_bytes)
+            )
         }
         Remedy::NoHints { all, then_changed } => format!(
-            "{} are for hint bits, but {} are of pages that change later anyway",
-            size(all.image_bytes),
-            size(then_changed.image_bytes)
+            "{} are for hint bits, but {} are of pages that change later anyway; {HINT_PRICE}",
+            size_words(all.image_bytes),
+            size_words(then_changed.image_bytes)
         ),
     }
 }
@@ -245,13 +262,13 @@ pub(crate) fn write_relations(
         let figures = row.figures.as_ref();
         let bytes = row.tally.combined_bytes();
         let share = percent(bytes as f64 / wal_bytes.max(1) as f64);
-        let mut cells = vec![name.clone(), size(bytes), format!("{share} %"), size(row.tally.fpi_bytes)];
+        let mut cells = vec![name.clone(), size_words(bytes), format!("{share} %"), size_words(row.tally.fpi_bytes)];
         if is_wide {
             let old_rows = figures.map_or(0, |figures| figures.activity.all_old_rows().1);
             let per_1000 = figures.and_then(|figures| figures.activity.images_per_1000_changes());
             let hot = figures.and_then(|figures| figures.activity.hot_share());
             cells.extend([
-                if old_rows > 0 { size(old_rows) } else { String::new() },
+                if old_rows > 0 { size_words(old_rows) } else { String::new() },
                 per_1000.map(|number| format!("{number:.0}")).unwrap_or_default(),
                 hot.map(|share| format!("{} %", percent(share))).unwrap_or_default(),
                 figures.map(|figures| kind_words(figures.kind)).unwrap_or_default(),

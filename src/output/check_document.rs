@@ -17,9 +17,7 @@ use super::json::{FindingJson, time_text};
 use super::next_step_text::write_steps;
 use super::stand_in_text::write_stand_ins;
 use super::start_words::StartWords;
-use super::text::{
-    Layout, MAX_NOTES, first_of_each_kind, further_words, location_words, wrapped, write_problems, write_skips,
-};
+use super::text::{Layout, wrapped, write_note_facts, write_problems, write_short_fact, write_skips};
 use super::words::cluster::checksum_words;
 use crate::analysis::cluster_condition::ClusterCondition;
 use crate::analysis::page_scan::ScannedFiles;
@@ -83,7 +81,8 @@ impl CheckText<'_> {
             .replay
             .doubts
             .iter()
-            .filter(|doubt| !is_expected(doubt))
+            // A problem says that files do not belong together.
+            .filter(|doubt| !is_expected(doubt) && !matches!(doubt, Doubt::NotOneCluster { .. }))
             .map(ToString::to_string)
             .collect::<Vec<_>>();
         let rest = &mut |out: &mut dyn Write| {
@@ -180,8 +179,7 @@ impl CheckText<'_> {
     ) -> io::Result<()> {
         let JudgedCluster { report, proof, .. } = self.cluster;
         writeln!(out, "\n{}", layout.paint.heading("Evidence"))?;
-        let mut fact =
-            |label: &str, words: &str| wrapped(out, layout, &format!("  {label:<11}"), 13, &printable(words));
+        let mut fact = |label: &str, words: &str| write_short_fact(out, layout, label, words);
         let mut cluster = self.state.to_string();
         if let Some(major) = self.major {
             cluster = format!("PostgreSQL {major}, {cluster}");
@@ -207,15 +205,7 @@ impl CheckText<'_> {
         if !report.pages.is_empty() && !explain {
             fact("proof", "of each page: --explain")?;
         }
-        let notes = findings.iter().filter(|finding| finding.severity != "problem");
-        let (shown, further) = first_of_each_kind(notes, MAX_NOTES);
-        for note in shown {
-            fact("note", &format!("{}{}", location_words(note), note.what))?;
-            if explain {
-                fact("", &note.why)?;
-            }
-        }
-        further.iter().try_for_each(|(kind, count)| fact("note", &further_words(kind, *count)))
+        write_note_facts(out, layout, findings, explain)
     }
 
     /// How a page's relation is called: by name where there is one, else by its numbers.

@@ -33,6 +33,12 @@ pub(crate) fn signed_size(bytes: i64) -> String {
     format!("{sign}{}", size(bytes.unsigned_abs()))
 }
 
+/// Like [`signed_size`], with the units of the server.
+pub(super) fn signed_size_words(bytes: i64) -> String {
+    let sign = if bytes < 0 { "-" } else { "" };
+    format!("{sign}{}", size_words(bytes.unsigned_abs()))
+}
+
 /// A share, 0 to 1, in percent with one decimal.
 #[must_use]
 pub fn percent(share: f64) -> String {

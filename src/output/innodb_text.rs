@@ -6,23 +6,28 @@ use serde_json::{Value, json};
 
 use super::check_text::{letter, sector_signs};
 use super::escape::printable;
-use super::figures::size;
+use super::figures::{size, size_words};
 use super::headline::Headline;
 use super::json::innodb::{SlotSetting, named, tablespace_row};
 use super::json::wal::Row;
 use super::table::{Fit, plain_table, write_fitted};
-use super::text::{Layout, wrapped, write_fact};
+use super::text::{Layout, wrapped, write_fact, write_short_fact};
 use crate::analysis::innodb::candidates::SlotCounts;
 use crate::analysis::innodb::judge::{HeldImage, InnodbPage};
 use crate::analysis::innodb::scan::PageCounts;
 use crate::analysis::innodb::slot::SlotFacts;
 use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::facts::Tone;
+use crate::analysis::verdict::next_step::runs;
 use crate::analysis::verdict::sectors::TearDirection;
 use crate::cluster::innodb::doublewrite::DoublewriteLayout;
 use crate::cluster::innodb::redo_end::RedoEnd;
 use crate::cluster::innodb::tablespace::Tablespaces;
 use crate::parsers::innodb::page_check::PageState;
+
+/// Lines of pages that are alike, and runs of pages in each.
+const MAX_LINES: usize = 20;
+const RUNS_A_LINE: usize = 8;
 
 /// Pages that are described one by one.
 const MAX_PAGES: usize = 50;
@@ -34,31 +39,22 @@ pub(crate) const NOT_PREDICTED: &str = "Startup is not predicted: the redo log i
 pub(crate) fn write_instance(
     out: &mut dyn Write,
     layout: Layout,
-    (heading, path): (&str, &str),
+    path: &str,
     setting: SlotSetting<'_>,
     counts: &[SlotCounts],
 ) -> io::Result<()> {
-    let SlotSetting { family, log, doublewrite, spaces } = setting;
-    writeln!(out, "{}", layout.paint.heading(heading))?;
-    let made = log.creator.as_ref().map_or_else(|| family.to_string(), |made| format!("{made} (rules of {family})"));
+    let SlotSetting { log, doublewrite, spaces, .. } = setting;
+    writeln!(out, "{}", layout.paint.heading("Instance"))?;
     let checkpoint = log.checkpoint.as_ref();
     let checkpoint =
         checkpoint.map_or_else(|| "unknown".to_owned(), |(found, file)| format!("LSN {} (in {file})", found.lsn));
-    let place = match doublewrite.layout {
-        DoublewriteLayout::Files => format!("{} files", doublewrite.files.len()),
-        DoublewriteLayout::Legacy(header) => {
-            format!("in the system tablespace, from its pages {} and {} on", header.blocks.0, header.blocks.1)
-        }
-        DoublewriteLayout::Elsewhere => "not found: its files are elsewhere, or lost".to_owned(),
-        DoublewriteLayout::Missing => "none".to_owned(),
-    };
     for (name, value) in [
         ("data directory", path),
-        ("server", &made),
+        ("server", &server_words(setting)),
         ("page size", &format!("{} bytes", doublewrite.page_bytes)),
         ("checkpoint", &checkpoint),
         ("tablespaces", &format!("{}, {}", spaces.all.len(), size(spaces.bytes()))),
-        ("doublewrite buffer", &place),
+        ("doublewrite buffer", &buffer_words(setting)),
     ] {
         write_fact(out, layout, name, value)?;
     }
@@ -231,26 +227,43 @@ fn write_more(out: &mut dyn Write, layout: Layout, count: usize) -> io::Result<(
     }
 }
 
-/// Pages with their images, a line each.
+/// Pages, and the images of them in the buffer; pages of a tablespace that are alike share a line.
 pub(crate) fn write_judged(
     out: &mut dyn Write,
     layout: Layout,
-    setting: SlotSetting<'_>,
+    heading: &str,
     pages: &[&InnodbPage],
 ) -> io::Result<()> {
     if pages.is_empty() {
         return Ok(());
     }
-    writeln!(out, "\n{}", layout.paint.heading("Pages"))?;
-    let columns = "tablespace=path, page=page_no, disk, buffer holds=holds, first for the server=first";
-    let rows = pages.iter().take(MAX_PAGES).map(|page| {
-        let first = page.first().map(|one| format!("{} at {}", slot_name(setting, &one.facts), one.facts.lsn));
-        let mut row = setting.page_row(page);
-        row.extend(named([("first", json!(first))]));
-        row
-    });
-    write_rows(out, layout, columns, rows, &Fit::default().numbers(1..2))?;
-    write_more(out, layout, pages.len())
+    writeln!(out, "\n{}", layout.paint.heading(heading))?;
+    let mut groups: Vec<(&str, &str, &str, Vec<u32>)> = Vec::new();
+    for page in pages {
+        let (path, disk, held) = (page.path.as_str(), page.disk.name(), page.held.name());
+        match groups.iter_mut().find(|group| (group.0, group.1, group.2) == (path, disk, held)) {
+            Some(group) => group.3.push(page.page.page_no),
+            None => groups.push((path, disk, held, vec![page.page.page_no])),
+        }
+    }
+    let mut table = plain_table(&["tablespace", "page", "disk", "buffer holds"]);
+    let mut rows = 0;
+    for (path, disk, held, numbers) in &groups {
+        let word =
+            |(first, last): &(u32, u32)| if first == last { first.to_string() } else { format!("{first}-{last}") };
+        let words: Vec<String> = runs(numbers.iter().copied()).iter().map(word).collect();
+        for line in words.chunks(RUNS_A_LINE) {
+            if rows < MAX_LINES {
+                table.add_row([printable(path), line.join(", "), (*disk).to_owned(), held.replace('_', " ")]);
+            }
+            rows += 1;
+        }
+    }
+    write_fitted(out, layout, table, &Fit::default().numbers(1..2))?;
+    match rows.saturating_sub(MAX_LINES) {
+        0 => Ok(()),
+        more => wrapped(out, layout, "  ", 2, &format!("and {more} more lines (--format json lists all pages)")),
+    }
 }
 
 /// File and index of a slot.
@@ -337,20 +350,63 @@ pub(crate) fn write_innodb_steps(out: &mut dyn Write, layout: Layout, steps: &[I
     Ok(())
 }
 
-/// The state of the redo log.
-pub(crate) fn write_log_state(
+/// Evidence for the answer, in a few lines.
+pub(crate) fn write_basis(
     out: &mut dyn Write,
     layout: Layout,
+    setting: SlotSetting<'_>,
+    counts: &[SlotCounts],
     (end, is_shut_down): (Option<RedoEnd>, Option<bool>),
+    scanned: &PageCounts,
 ) -> io::Result<()> {
-    let end = end.map_or_else(|| "unknown".to_owned(), |end| format!("LSN {}", end.lsn));
-    write_fact(out, layout, "end of redo log", &end)?;
-    let shut_down = match is_shut_down {
-        Some(true) => "yes: the redo log ends at its checkpoint",
-        Some(false) => "no",
-        None => "unknown",
-    };
-    write_fact(out, layout, "shut down cleanly", shut_down)
+    let SlotSetting { log, doublewrite, spaces, .. } = setting;
+    writeln!(out, "\n{}", layout.paint.heading("Evidence"))?;
+    let mut fact = |label: &str, words: &str| write_short_fact(out, layout, label, words);
+    let kilobytes = doublewrite.page_bytes / 1024;
+    fact("server", &format!("{}; {} tablespaces, pages of {kilobytes} kB", server_words(setting), spaces.all.len()))?;
+    let lsn = |lsn: Option<String>| lsn.unwrap_or_else(|| "unknown".to_owned());
+    let checkpoint = lsn(log.checkpoint.as_ref().map(|(found, _)| found.lsn.to_string()));
+    let end = lsn(end.map(|end| end.lsn.to_string()));
+    match is_shut_down {
+        // A problem says it.
+        Some(false) => {}
+        Some(true) => fact("redo log", &format!("ends at its checkpoint, LSN {checkpoint}: shut down cleanly"))?,
+        None => fact("redo log", &format!("checkpoint at LSN {checkpoint}, end at {end}; shutdown unknown"))?,
+    }
+    let sum = |of: fn(&SlotCounts) -> u64| counts.iter().map(of).sum::<u64>();
+    let slots = [
+        (sum(|one| one.sound), "good"),
+        (sum(|one| one.damaged), "bad"),
+        (sum(|one| one.unverifiable), "not testable"),
+        (sum(|one| one.empty), "empty"),
+    ];
+    let slots: Vec<String> =
+        slots.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    let buffer = buffer_words(setting);
+    match slots.is_empty() {
+        true => fact("buffer", &buffer)?,
+        false => fact("buffer", &format!("{buffer}: {} slots", slots.join(", ")))?,
+    }
+    let (pages, bytes) = (scanned.pages, size_words(scanned.bytes));
+    let (sound, empty, damaged) = (scanned.sound, scanned.empty, scanned.damaged);
+    fact("checked", &format!("{pages} pages, {bytes}: {sound} whole, {empty} zero-filled, {damaged} damaged"))
+}
+
+fn server_words(setting: SlotSetting<'_>) -> String {
+    let SlotSetting { family, log, .. } = setting;
+    log.creator.as_ref().map_or_else(|| family.to_string(), |made| format!("{made} (rules of {family})"))
+}
+
+/// Location of the doublewrite buffer.
+fn buffer_words(setting: SlotSetting<'_>) -> String {
+    match setting.doublewrite.layout {
+        DoublewriteLayout::Files => format!("{} files", setting.doublewrite.files.len()),
+        DoublewriteLayout::Legacy(header) => {
+            format!("in the system tablespace, from its pages {} and {} on", header.blocks.0, header.blocks.1)
+        }
+        DoublewriteLayout::Elsewhere => "not found: its files are elsewhere, or lost".to_owned(),
+        DoublewriteLayout::Missing => "none".to_owned(),
+    }
 }
 
 /// A next step; with a command where a command does it.
@@ -372,10 +428,7 @@ pub(crate) fn innodb_steps(pages: &[InnodbPage], is_complete: bool, arguments: &
         return vec![step(words.to_owned(), None)];
     }
     let dump = format!("pg_dwbinspect innodb dump --images NEW_DIR {arguments}");
-    let mut steps = vec![step(
-        "Copy the directory and save the images before any startup: startup overwrites slots.".to_owned(),
-        Some(dump),
-    )];
+    let mut steps = vec![step("Before any startup, copy the directory and save the images:".to_owned(), Some(dump))];
     let count = |helds: &[HeldImage]| wrong.iter().filter(|page| helds.contains(&page.held)).count();
     let groups: [(&[HeldImage], &str); 4] = [
         (

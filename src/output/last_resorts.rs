@@ -66,18 +66,20 @@ pub(super) fn newer_release(unknown: UnknownVersion) -> String {
     }
 }
 
+/// Relations that are named where recovery stops at them.
+const MAX_STOPPING: usize = 2;
+
 /// Starts a server although recovery cannot read a page.
 pub(super) fn get_past(relations: &[String]) -> Words {
+    let more = relations.len().saturating_sub(MAX_STOPPING);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let named: Vec<&str> = relations.iter().take(MAX_STOPPING).map(String::as_str).collect();
     Words::new(
-        "Restore a base backup and its WAL if you can; no data is lost. Otherwise start the copy with archiving off, first \
-         with ignore_checksum_failure. The last resort is zero_damaged_pages: everything on unreadable pages is lost, \
-         including changes in WAL.",
+        "Restore a base backup and its WAL if you can; no data is lost. Otherwise start the copy only, first with \
+         ignore_checksum_failure. As the last resort, zero_damaged_pages loses everything on unreadable pages, also changes \
+         in WAL.",
     )
-    .because(format!(
-        "Recovery stops at pages of {}, and no image can replace them. With ignore_checksum_failure, pages that fail only \
-         their checksum are read as they are, and nothing is destroyed.",
-        relations.join(", ")
-    ))
+    .because(format!("Recovery stops at pages without an image: {}{more}.", named.join(", ")))
     .with("pg_ctl start -D COPY -o '-c archive_mode=off -c ignore_checksum_failure=on'")
     .with("pg_ctl start -D COPY -o '-c archive_mode=off -c zero_damaged_pages=on'")
 }

@@ -11,7 +11,7 @@ use super::relation_steps::{rebuild, salvage};
 use super::shell::quoted;
 use super::text::{Layout, wrapped};
 use crate::analysis::verdict::missing_wal::MissingSegments;
-use crate::analysis::verdict::next_step::{ArchivedSegment, NextStep};
+use crate::analysis::verdict::next_step::{ArchivedSegment, NextStep, Rebuilt};
 use crate::repair::blocker::{Blocker, Overrides};
 use crate::types::{ForkNumber, PageId};
 
@@ -46,15 +46,19 @@ impl StepContext<'_> {
         flags.iter().map(|flag| format!(" {flag}")).collect()
     }
 
-    /// Reason why a repair needs flags that were not given or is refused for now; empty without blockers.
-    pub(crate) fn repair_words(&self) -> String {
+    /// Reason why a repair needs flags that were not given or is refused for now; empty without blockers. A flag of which
+    /// another step gives the reason, `known`, has none here.
+    pub(crate) fn repair_words(&self, known: Option<&str>) -> String {
         let word = |blocker: &Blocker| match blocker.flag {
+            Some(flag) if known == Some(flag) => format!("Repair needs {flag}."),
             Some(flag) => format!("Repair needs {flag}: {}; {}.", blocker.what, blocker.advice),
             None => format!("Repair is refused: {}; {}.", blocker.what, blocker.advice),
         };
         let is_allowed = |flag| self.allowed.with_flag(flag) == self.allowed;
         let left = self.blockers.iter().filter(|blocker| !blocker.flag.is_some_and(is_allowed));
-        left.map(word).collect::<Vec<_>>().join(" ")
+        let mut words: Vec<String> = left.map(word).collect();
+        words.dedup();
+        words.join(" ")
     }
 
     /// No flag lets a repair write.
@@ -170,11 +174,22 @@ pub(crate) fn steps_value(steps: &[NextStep], context: StepContext<'_>) -> Value
 
 /// All steps in words. Blockers of a repair are in the first step with one.
 pub(crate) fn all_words(steps: &[NextStep], context: StepContext<'_>) -> Vec<Words> {
-    let mut blockers = context.repair_words();
+    let is_standby = steps.contains(&NextStep::CopyPrimary);
+    let mut blockers = context.repair_words(is_standby.then_some("--allow-standby"));
+    let starts = |step: &NextStep| matches!(step, NextStep::CheckAgain | NextStep::GetPast { .. });
+    let start = steps.iter().rposition(starts).filter(|_| steps.len() > 1);
+    let is_on_copy = steps.iter().any(|step| matches!(step, NextStep::GetPast { .. }));
     let one = |step: &NextStep| {
-        let mut words = words_of(step, context);
+        let is_single_user = matches!(step, NextStep::Rebuild { kind: Rebuilt::SystemIndexes, .. });
+        let data_dir = if is_on_copy && is_single_user { "COPY" } else { context.data_dir };
+        let mut words = words_of(step, StepContext { data_dir, ..context });
         if words.is_repair {
             words.why = format!("{} {}", std::mem::take(&mut blockers), words.why).trim().to_owned();
+        }
+        let program = if is_single_user { "it" } else { "psql" };
+        if let Some(start) = start.filter(|_| step.needs_server()) {
+            words.why =
+                format!("{} Run {program} only after step {}.", words.why, start.saturating_add(1)).trim().to_owned();
         }
         words
     };
@@ -356,6 +371,16 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
             "Complete the backup: create recovery.signal and set restore_command, or copy the missing segments into pg_wal. For an \
              incremental backup, run pg_combinebackup first.",
         ),
+        NextStep::CopyPrimary => Words::new(
+            "Prefer a new copy to a repair: this is a standby, or recovery from an archive was interrupted.",
+        )
+        .because(
+            "Copy the primary, or restore the base backup again. Leave signal files in place: without them the server \
+             starts as a separate primary.",
+        )
+        .with("pg_basebackup -h PRIMARY -D NEW_DIR -R"),
+        NextStep::CheckAgain => Words::new("Check again. Start the server only if the answer is WILL START:")
+            .with(format!("pg_dwbinspect check {dir}")),
         NextStep::MakeStandIns { pages } => Words::new(format!(
             "Do not start the server yet. Create {} that recovery expects.",
             if *pages == 1 { "the missing page".to_owned() } else { format!("the {pages} missing pages") }
@@ -388,19 +413,22 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
                 .with(format!("pg_dwbinspect check --wal ARCHIVE {dir}"))
         }
         NextStep::Decide { pages } => Words::new(format!(
-            "Decide about {}: an image exists, but the proof has a gap. Work on the copy.",
+            "Decide about {}: an image exists, but the proof has a gap. Restore images on the copy only.",
             count(pages.len())
         ))
-        .because("The first command shows the gaps, page by page. The others restore the images (--allow-unproven):")
+        .because("The first command shows the gaps, page by page. The others restore the images in COPY:")
         .with(format!("pg_dwbinspect check --explain {dir}"))
-        .with_repair(&format!("{dir} --allow-unproven {}", names_of(pages)), true, context),
+        .with_repair(&format!("COPY{} --allow-unproven {}", context.evidence, names_of(pages)), true, context),
         NextStep::RebuildDoubtful { pages } => Words::new(format!(
-            "Do not start the server yet. Rebuild {} from older copies and WAL; a doubt remains (see the doubts). Work on \
-             the copy, and compare the rows afterwards.",
+            "Do not start the server yet. Rebuild {} in the copy from older copies and WAL, and compare the rows afterwards.",
             count(pages.len())
         ))
-        .because("Show the plan, then apply it:")
-        .with_repair(&format!("{dir} --rebuild --allow-unproven {}", names_of(pages)), true, context),
+        .because("A doubt remains (see the doubts). Show the plan, then apply it:")
+        .with_repair(
+            &format!("COPY{} --rebuild --allow-unproven {}", context.evidence, names_of(pages)),
+            true,
+            context,
+        ),
         NextStep::ResetAfterShutdown => Words::new(
             "If that WAL no longer exists, run pg_resetwal on the copy, as its owner; no change is lost.",
         )
@@ -416,13 +444,11 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
         ))
         .with(format!("pg_dwbinspect check --wal ARCHIVE --donor BACKUP {dir}")),
         NextStep::GetPast { relations } => get_past(relations),
-        NextStep::CopyFirst => {
-            Words::new(
-                "Copy the data directory first, with archive_mode = off in the copy: not every step can be undone.",
-            )
-            .because("cp -a copies only the links of external tablespaces and pg_wal: copy those, too.")
-            .with(format!("cp -a {} COPY", quoted(context.data_dir)))
-        }
+        NextStep::CopyFirst => Words::new(
+            "Copy the data directory first, with external tablespaces and pg_wal if they are links. Set archive_mode = off \
+             in the copy.",
+        )
+        .with(format!("cp -a {} COPY", quoted(context.data_dir))),
         NextStep::Rebuild { kind, relations } => rebuild(*kind, relations, context),
         NextStep::Salvage { kind, relations } => salvage(*kind, relations, context),
         NextStep::BlankMapsOfReplay { pages } => Words::new(format!(
@@ -431,9 +457,10 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
         ))
         .because("Recovery stops at them, and they have no image:")
         .with_repair(&format!("{dir} --blank-maps"), false, context),
-        NextStep::BlankMaps { pages } => Words::new(format!(
-            "Zero {} of free space or visibility maps so that base backups work; no data is lost.",
-            count(*pages)
+        NextStep::BlankMaps { pages, has_checksums } => Words::new(format!(
+            "Zero {} of free space or visibility maps{}; no data is lost.",
+            count(*pages),
+            if *has_checksums { " so that base backups work" } else { "" }
         ))
         .because("Or start the server, VACUUM the tables, then CHECKPOINT.")
         .with_repair(&format!("{dir} --blank-maps"), false, context),
@@ -442,16 +469,16 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
             Words::new("No page that was checked needs repair. Check all pages before you start the server:")
                 .with(format!("pg_dwbinspect check {dir}"))
         }
-        NextStep::Start { is_proven: true } => {
+        NextStep::Start { is_proven: true, .. } => {
             Words::new("Nothing to repair. Start the server:").with(start_command(context.data_dir))
         }
-        NextStep::Start { is_proven: false } => Words::new(
+        NextStep::Start { is_proven: false, has_checksums } => Words::new(
             "Start the server, and compare important data with a backup or standby.",
         )
-        .because(
-            "No damage was found, but not everything could be checked (see the doubts). Without data checksums, some torn \
-             pages are invisible.",
-        )
+        .because(format!(
+            "No damage was found, but not everything could be checked.{}",
+            if *has_checksums { "" } else { " Without data checksums, some torn pages are invisible." }
+        ))
         .with(start_command(context.data_dir)),
     }
 }

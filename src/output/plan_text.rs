@@ -9,6 +9,9 @@ use crate::analysis::verdict::judge::Verdict;
 use crate::repair::blocker::Blocker;
 use crate::repair::plan::{Plan, PlanPage};
 
+/// Pages that are named of those that are left for the same reasons.
+const MAX_LEFT: usize = 12;
+
 /// A plan that was not applied, and what blocks it.
 pub(crate) fn write_plan_text(
     out: &mut dyn Write,
@@ -27,7 +30,7 @@ pub(crate) fn write_plan_text(
         write_steps(out, layout, plan)?;
     }
     write_left(out, layout, plan)?;
-    if !blockers.is_empty() {
+    if !blockers.is_empty() && !plan.steps.is_empty() {
         writeln!(out, "\n{}", paint.heading("--apply is blocked"))?;
         for blocker in blockers {
             write_fact(out, layout, blocker.kind, &blocker.to_string())?;
@@ -67,9 +70,9 @@ pub(crate) fn write_left(out: &mut dyn Write, layout: Layout, plan: &Plan) -> io
         return Ok(());
     }
     writeln!(out, "\n{}", layout.paint.heading("Not changed"))?;
-    // Pages that are left for the same reasons stand together.
+    // Pages that are left for the same reasons stand together; those that need nothing are counted.
     let mut groups: Vec<(&str, String, Vec<String>)> = Vec::new();
-    for left in &plan.left {
+    for left in plan.left.iter().filter(|left| stays_damaged(&left.verdict)) {
         let (reason, label) = (left.reasons.join("; "), page_label(&left.page, left.relation.as_deref()));
         match groups.iter_mut().find(|(verdict, same, _)| *verdict == left.verdict && *same == reason) {
             Some((_, _, labels)) => labels.push(label),
@@ -77,15 +80,33 @@ pub(crate) fn write_left(out: &mut dyn Write, layout: Layout, plan: &Plan) -> io
         }
     }
     for (verdict, reason, labels) in groups {
-        write_fact(out, layout, &label_of(verdict), &format!("{}: {reason}", labels.join(", ")))?;
+        let more = labels.len().saturating_sub(MAX_LEFT);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let named = labels.iter().take(MAX_LEFT).map(String::as_str).collect::<Vec<_>>().join(", ");
+        write_fact(out, layout, &label_of(verdict), &format!("{named}{more}: {reason}"))?;
+    }
+    for verdict in Verdict::ALL.into_iter().filter(|verdict| verdict.needs_nothing()) {
+        match plan.left.iter().filter(|left| left.verdict == verdict.name()).count() {
+            0 => {}
+            1 => write_fact(out, layout, verdict.facts().label, "1 page")?,
+            count => write_fact(out, layout, verdict.facts().label, &format!("{count} pages"))?,
+        }
     }
     Ok(())
 }
 
+/// A page with this verdict needs something that the plan does not do.
+pub(crate) fn stays_damaged(code: &str) -> bool {
+    verdict_of(code).is_none_or(|verdict| !verdict.needs_nothing())
+}
+
+fn verdict_of(code: &str) -> Option<Verdict> {
+    Verdict::ALL.into_iter().find(|verdict| verdict.name() == code)
+}
+
 /// The name for people of a verdict that a plan has by its code.
 fn label_of(code: &str) -> String {
-    let known = Verdict::ALL.into_iter().find(|verdict| verdict.name() == code);
-    known.map_or_else(|| printable(code), |verdict| verdict.facts().label.to_owned())
+    verdict_of(code).map_or_else(|| printable(code), |verdict| verdict.facts().label.to_owned())
 }
 
 fn page_label(page: &PlanPage, relation: Option<&str>) -> String {

@@ -118,7 +118,7 @@ pub(crate) const fn cure_words(cause: &LikelyCause) -> &'static str {
             "set a lower fillfactor (such as 90), so that updates stay in their page and are HOT"
         }
         LikelyCause::IndexedColumns { .. } => {
-            "drop the index on the column that is updated, or move the column to a separate table"
+            "drop the index on the updated column if no query needs it, or move the column to a separate table"
         }
     }
 }

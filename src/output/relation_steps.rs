@@ -33,7 +33,7 @@ pub(super) fn rebuild(kind: Rebuilt, relations: &[Affected], context: StepContex
     let mut words = match kind {
         Rebuilt::SystemIndexes => {
             Words::new("Rebuild these indexes of system catalogs in single-user mode; no data is lost.")
-                .because("The option -P ignores system indexes:")
+                .because("The option -P ignores system indexes.")
         }
         Rebuilt::Indexes => Words::new(
             "Rebuild these indexes after the server has started and all pages of their tables are readable; no data is lost.",
@@ -133,7 +133,7 @@ pub(super) fn salvage(kind: Lost, relations: &[Affected], context: StepContext<'
         Lost::Sequences => Words::new(
             "Recreate these sequences, or set them above every value already used, after the server has started.",
         )
-        .because("Their last value is lost:"),
+        .because("Their last value is lost."),
         Lost::Unknown => Words::new("Find out what these relations are: the readable catalogs do not say.")
             .because("REINDEX rebuilds an index. The rows of a table with these ctids are at risk."),
     };

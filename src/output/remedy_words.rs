@@ -5,6 +5,9 @@ use crate::analysis::wal::savings::Remedy;
 /// The setting that a remedy changes, with its value.
 pub(crate) fn remedy_words(remedy: &Remedy) -> String {
     match remedy {
+        Remedy::FewerCheckpoints { max_wal_size, timeout, .. } if allows_defaults(*max_wal_size, *timeout) => {
+            "fewer checkpoints (default settings suffice)".to_owned()
+        }
         Remedy::FewerCheckpoints { max_wal_size, timeout, .. } => {
             format!("max_wal_size = {}, checkpoint_timeout = {}", setting_size(*max_wal_size), setting_time(*timeout))
         }
@@ -14,6 +17,11 @@ pub(crate) fn remedy_words(remedy: &Remedy) -> String {
         Remedy::ArchiveTimeout { seconds, .. } => format!("archive_timeout = {}", setting_time(*seconds)),
         Remedy::ReplicaIdentity { .. } => "REPLICA IDENTITY DEFAULT or USING INDEX".to_owned(),
     }
+}
+
+/// The settings of a server that nobody changed suffice.
+pub(super) const fn allows_defaults(max_wal_size: u64, timeout_s: u32) -> bool {
+    max_wal_size <= 1 << 30 && timeout_s <= 300
 }
 
 /// A number of bytes as a setting is written: in the largest unit that leaves no fraction.

@@ -48,7 +48,7 @@ impl StartWords {
         // The damage is the news where the server starts; the evidence has how it starts.
         let sentences = match badge {
             Badge::DamageRemains if replay.recovery != Recovery::AfterReset && !damage.is_empty() => damage,
-            _ => std::iter::once(start).chain(damage).collect(),
+            _ => std::iter::once(start).chain(silent_damage(outlook)).chain(damage).collect(),
         };
         Self { badge, sentences }
     }
@@ -160,8 +160,8 @@ fn start_words(replay: &Replay, outlook: &Outlook, pages: &[PageReport], label: 
         }
         Start::MayStop { page, lsn } => {
             return format!(
-                "recovery changes {} torn pages without noticing (first: {} at {lsn}) and stops if a record contradicts one",
-                outlook.unnoticed.len(),
+                "recovery changes {} without noticing the damage (first: {} at {lsn}), and may stop at one",
+                many(outlook.unnoticed.len(), "torn page"),
                 page_at(*page)
             );
         }
@@ -195,11 +195,23 @@ fn no_damage_words(outlook: &Outlook, pages: &[PageReport]) -> &'static str {
     }
 }
 
+/// Result of a recovery that does not stop although it may.
+fn silent_damage(outlook: &Outlook) -> Option<String> {
+    let words = "if recovery does not stop, the server starts and these pages stay corrupt: queries return wrong rows \
+                 without an error";
+    matches!(outlook.start, Start::MayStop { .. }).then(|| words.to_owned())
+}
+
+fn many(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
 /// Fate of damaged and missing pages.
 fn damage_words(outlook: &Outlook) -> Vec<String> {
-    let some = |indexes: &[usize], what: &str| match indexes.len() {
-        1 => format!("1 {what}"),
-        many => format!("{many} {what}s"),
+    let maps = if outlook.given.checksums {
+        "the server treats {} as empty: no data is lost, but base backups fail and pg_checksums reports the damage"
+    } else {
+        "the server treats {} as empty: no data is lost"
     };
     let restores = if outlook.given.applies_first {
         "the server repairs {} before recovery"
@@ -221,12 +233,8 @@ fn damage_words(outlook: &Outlook) -> Vec<String> {
         (&outlook.server_guesses, "page", "the server overwrites {} with images that are not proven to be right"),
         (&outlook.unnoticed, "torn page", "recovery changes {} without noticing the damage"),
         (&outlook.server_restores, "page", restores),
-        (
-            &outlook.maps,
-            "damaged map page",
-            "the server treats {} as empty: no data is lost, but base backups fail and pg_checksums reports the damage",
-        ),
+        (&outlook.maps, "damaged map page", maps),
     ];
     let shown = rows.iter().filter(|(indexes, ..)| !indexes.is_empty());
-    shown.map(|(indexes, what, words)| words.replace("{}", &some(indexes, what))).collect()
+    shown.map(|(indexes, what, words)| words.replace("{}", &many(indexes.len(), what))).collect()
 }

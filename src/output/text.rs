@@ -215,6 +215,30 @@ pub(crate) fn write_findings(
     write_skips(out, layout, skipped)
 }
 
+/// Notes among the evidence, without their reasons unless `explain`.
+pub(crate) fn write_note_facts(
+    out: &mut dyn Write,
+    layout: Layout,
+    findings: &[FindingJson],
+    explain: bool,
+) -> io::Result<()> {
+    let mut fact = |label: &str, words: &str| write_short_fact(out, layout, label, words);
+    let notes = findings.iter().filter(|finding| finding.severity != "problem");
+    let (shown, further) = first_of_each_kind(notes, MAX_NOTES);
+    for note in shown {
+        fact("note", &format!("{}{}", location_words(note), note.what))?;
+        if explain {
+            fact("", &note.why)?;
+        }
+    }
+    further.iter().try_for_each(|(kind, count)| fact("note", &further_words(kind, *count)))
+}
+
+/// A fact of the evidence: a short label and its value.
+pub(crate) fn write_short_fact(out: &mut dyn Write, layout: Layout, label: &str, words: &str) -> io::Result<()> {
+    wrapped(out, layout, &format!("  {label:<11}"), 13, &printable(words))
+}
+
 /// Problems below a heading; nothing if the list is empty.
 pub(crate) fn write_problems(
     out: &mut dyn Write,
@@ -247,7 +271,7 @@ fn write_listed<'a>(
 }
 
 /// The findings to show, kind by kind, at most so many of each, and how many more there are of which kind.
-pub(crate) fn first_of_each_kind<'a>(
+fn first_of_each_kind<'a>(
     findings: impl Iterator<Item = &'a FindingJson>,
     most: usize,
 ) -> (Vec<&'a FindingJson>, Vec<(&'a str, usize)>) {

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::advise_text::{RelationLine, how_sure};
-use super::figures::{percent, signed_size, size};
+use super::figures::{percent, signed_size_words, size, size_words};
 use super::remedy_words::remedy_words;
 use super::text::{Layout, wrapped};
 use crate::analysis::wal::overview::Overview;
@@ -24,13 +24,13 @@ pub(crate) fn write_advice(
     let best = savings.iter().filter(|saving| saving.wal_bytes > 0).max_by_key(|saving| saving.wal_bytes);
     if let Some(saving) = best {
         let part = share(saving.wal_bytes.unsigned_abs());
-        let (remedy, saves) = (remedy_words(&saving.remedy), signed_size(saving.wal_bytes));
+        let (remedy, saves) = (remedy_words(&saving.remedy), signed_size_words(saving.wal_bytes));
         let words = format!("{remedy} would have saved most: {saves}, {part} % ({})", how_sure(saving));
         wrapped(out, layout, "  ", 2, &words)?;
     }
     if let Some(first) = relations.first() {
         let bytes = first.row.tally.combined_bytes();
-        let words = format!("most WAL was written for {}: {}, {} %", first.name, size(bytes), share(bytes));
+        let words = format!("most WAL was written for {}: {}, {} %", first.name, size_words(bytes), share(bytes));
         wrapped(out, layout, "  ", 2, &words)?;
     }
     writeln!(out)

@@ -140,8 +140,8 @@ pub(crate) fn write_spacing(out: &mut dyn Write, layout: Layout, what_if: &WhatI
         what_if.completion_target
     );
     wrapped(out, layout, "  ", 2, &assumed)?;
-    let busy = "A server too busy to end a checkpoint before the next one is due has fewer than its settings ask for, and \
-                writes fewer images than are shown here.";
+    let busy = "A busy server may not end a checkpoint before the next one is due. It then has fewer checkpoints than its \
+                settings ask for, and writes fewer images than are shown here.";
     wrapped(out, layout, "  ", 2, busy)
 }
 

@@ -153,8 +153,13 @@ fn guard_control(directory: &DataDir, overrides: Overrides, blockers: &mut Vec<B
         forbid("shut_down", "the cluster was shut down cleanly", advice, Some("--allow-shut-down"));
     }
     if control.is_in_archive_recovery() && !overrides.standby {
-        let advice = "a new copy of the primary is safer";
-        forbid("standby", "the cluster is a standby or in archive recovery", advice, Some("--allow-standby"));
+        let advice = "a new copy of its primary is safer";
+        forbid(
+            "standby",
+            "the cluster is a standby, or archive recovery was interrupted",
+            advice,
+            Some("--allow-standby"),
+        );
     }
 }
 
@@ -165,8 +170,8 @@ fn guard_signs(signs: &RecoverySigns, overrides: Overrides, blockers: &mut Vec<B
         blockers.push(Blocker { kind: "backup_label", what, advice, flag: None });
     }
     if !signs.signals.is_empty() && !overrides.standby {
-        let what = format!("{} exists: recovery will not be crash recovery", signs.signals.join(", "));
-        let advice = "remove it if it should not exist";
+        let what = format!("{} exists, so this is a standby or a recovery from an archive", signs.signals.join(", "));
+        let advice = "leave the file in place: without it the server starts as a separate primary";
         blockers.push(Blocker { kind: "recovery_signal", what, advice, flag: Some("--allow-standby") });
     }
 }

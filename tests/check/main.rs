@@ -8,6 +8,7 @@ mod control_build;
 mod crash_report;
 mod dwb_ring_cluster;
 mod dwb_ring_live;
+mod first_screen;
 mod hole;
 mod innodb;
 mod innodb_evidence;

@@ -177,3 +177,95 @@ fn phrases_only_become_fewer() {
     }
     assert!(faults.is_empty(), "{}", faults.concat());
 }
+
+/// Words of one sentence; a colon or a semicolon ends it as a period does.
+const MAX_WORDS: usize = 25;
+
+/// Made from the code, or quotes what it warns of.
+const NOT_BY_HAND: [&str; 5] = ["docs/json.md", "docs/codes.md", "docs/findings.md", "docs/SUMMARY.md", STYLE];
+
+/// Longer texts that are no sentences: a part of the text, and why.
+const NO_SENTENCES: [(&str, &str); 5] = [
+    ("SQL_ASCII EUC_JP", "names of encodings"),
+    ("SELECT ", "a query"),
+    ("ff0f01ff", "bytes"),
+    ("[tutorial](docs/tutorial.md), ", "names of pages"),
+    ("click a tab to open", "keys in the help of the terminal UI, a list"),
+];
+
+/// What a sentence is made of.
+struct Sentences {
+    /// A name in backticks or braces, a link or a path is one word.
+    names: Regex,
+    ends: Regex,
+    word: Regex,
+}
+
+impl Sentences {
+    fn new() -> Self {
+        Self {
+            names: Regex::new(r"`[^`]*`|\{[^}]*\}|\]\([^)]*\)").unwrap(),
+            ends: Regex::new(r"[.;:!?…]\**(?:\s+|$)|\\n|\n\s*\n|\n  +| {3,}").unwrap(),
+            word: Regex::new(r"[A-Za-z][A-Za-z0-9_/.'’-]*").unwrap(),
+        }
+    }
+
+    /// The long ones of a text.
+    fn long(&self, text: &str) -> Vec<String> {
+        let text = self.names.replace_all(text, "N ");
+        let is_long = |one: &&str| self.word.find_iter(one).count() > MAX_WORDS;
+        self.ends.split(&text).filter(is_long).map(str::to_owned).collect()
+    }
+}
+
+/// Paragraphs, items and cells of a document, without its blocks of code.
+fn paragraphs(text: &str) -> Vec<String> {
+    let begin = Regex::new(r"^\s*(#+|-|\*|\d+\.) ").unwrap();
+    let (mut found, mut in_code) = (vec![String::new()], false);
+    for line in text.lines() {
+        in_code ^= line.starts_with("```");
+        if line.starts_with('|') {
+            found.extend(line.split('|').map(str::to_owned));
+            found.push(String::new());
+        } else if in_code || line.starts_with("```") || line.starts_with("    ") || line.trim().is_empty() {
+            found.push(String::new());
+        } else {
+            if begin.is_match(line) {
+                found.push(String::new());
+            }
+            let last = found.last_mut().unwrap();
+            last.push_str(line.trim());
+            last.push(' ');
+        }
+    }
+    found
+}
+
+/// Sentences of the programs and of documents that are written by hand.
+#[test]
+fn sentences_are_short() {
+    let sentences = Sentences::new();
+    let is_allowed = |text: &str| NO_SENTENCES.iter().any(|(part, _)| text.contains(part));
+    let of_programs = pieces()
+        .into_iter()
+        .filter(|piece| piece.path.starts_with("src/") && piece.place == Place::Text && piece.text.starts_with('"'));
+    let mut texts: Vec<(String, String)> =
+        of_programs.map(|piece| (format!("{}:{}", piece.path, piece.line), piece.text)).collect();
+    assert!(texts.len() > 5_000);
+    let mut paths = Vec::new();
+    files("docs", "md", &mut paths);
+    paths.extend(["README.md", "CONTRIBUTING.md", "SECURITY.md"].map(|name| root().join(name)));
+    for path in paths {
+        let name = path.strip_prefix(root()).unwrap().to_str().unwrap();
+        if !NOT_BY_HAND.contains(&name) {
+            let text = fs::read_to_string(&path).unwrap();
+            texts.extend(paragraphs(&text).into_iter().map(|one| (name.to_owned(), one)));
+        }
+    }
+    let long = texts.iter().filter(|(_, text)| !is_allowed(text)).flat_map(|(place, text)| {
+        sentences.long(text).into_iter().map(move |one| format!("{place}: {}\n", one.trim()))
+    });
+    let long: String = long.collect();
+    assert!(long.is_empty(), "more than {MAX_WORDS} words:\n{long}");
+    assert_eq!(sentences.long(&"word ".repeat(MAX_WORDS + 1)).len(), 1);
+}

@@ -179,6 +179,25 @@ fn steady_commits_keep_their_times() {
     assert!(left_out * 20 < counted && spans[2]["fpi_count"].as_u64() > Some(0), "{since}");
 }
 
+/// WAL of less than a minute says nothing about a day, and the settings of a server that nobody changed are no remedy.
+#[test]
+fn short_wal_has_no_figure_a_day() {
+    let of = |case: &str, directory: &str| {
+        let path = unpack::unpack(&format!("field/{case}")).unwrap().join(directory);
+        run("pg_walfpi", &["advise", "--no-compression", path.to_str().unwrap()]).stdout
+    };
+    // By fixtures/field/README.md: three minutes, and less than a second.
+    let (steady, burst) = (of("wal-steady", "pg_wal"), of("wal-hint-called-fillfactor-and-ctas", "k3w"));
+    assert!(steady.contains("a day at this rate") && steady.contains("GB/day"), "{steady}");
+    assert!(!burst.contains("day"), "{burst}");
+    for text in [&steady, &burst] {
+        assert!(!text.contains("max_wal_size = 1GB"), "the default: {text}");
+        assert!(text.contains("pg_rewind refuses"), "a price: {text}");
+    }
+    // The index was built with half of its images, and pages that were changed had the others.
+    assert!(!steady.contains("built or rewritten"), "{steady}");
+}
+
 /// Bytes of the rest of a record with which the first segment begins, with the header of the page (`xlp_rem_len`, and the
 /// long header of 40 bytes).
 fn rest_at_the_start(segment: &[u8]) -> u64 {

@@ -1,4 +1,4 @@
-//! `pg_walfpi export`: the same sums as `stats`, by the queries of docs/export.md in DuckDB; files that are the same
+//! `pg_walfpi export`: the same sums as `stats`, by the queries of docs/export.sql in DuckDB; files that are the same
 //! whatever the number of threads; nothing overwritten, nothing inside what is read.
 
 use std::collections::BTreeMap;
@@ -60,13 +60,14 @@ fn tree(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// The queries of docs/export.md by name.
+/// The queries of docs/export.sql by name.
 fn queries() -> BTreeMap<String, String> {
-    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/export.md")).unwrap();
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/export.sql")).unwrap();
     let mut found = BTreeMap::new();
-    for block in text.split("```sql ").skip(1) {
+    for block in text.split("\n-- name: ").skip(1) {
         let (name, query) = block.split_once('\n').unwrap();
-        let query = query.split("```").next().unwrap();
+        // A query is also run inside another.
+        let query = query.lines().skip_while(|line| line.starts_with("--")).collect::<Vec<_>>().join("\n") + "\n";
         assert!(found.insert(name.to_owned(), query.to_owned()).is_none(), "{name} twice");
     }
     found
@@ -406,7 +407,7 @@ fn assert_counted(found: &Value, archive: &Path, label: &str) {
     }
 }
 
-/// One job for each segment, and the sums of all by the queries of docs/export.md: what one process counts.
+/// One job for each segment, and the sums of all by the queries of docs/export.sql: what one process counts.
 #[test]
 fn jobs_of_one_segment_each_add_up_to_what_stats_counts() {
     let Some(python) = python("duckdb") else { return };
@@ -466,17 +467,15 @@ fn own_records_that_are_not_whole_are_said() {
     assert!(status == 2 && kinds.contains(&"own_segments_missing".to_owned()), "{kinds:?}");
 }
 
-/// The example of docs/export.md in Spark over two timelines: jobs side by side, the same sums, and a failed job fails all.
+/// The example of docs/export_spark.py over two timelines: jobs side by side, the same sums, and a failed job fails all.
 #[test]
 #[ignore = "long: `cargo test-all` runs it"]
 fn spark_runs_jobs_side_by_side_and_gives_what_stats_counts() {
     let Some(python) = python("pyspark") else { return };
-    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/export.md")).unwrap();
-    let blocks = text.split("```python spark\n").skip(1).map(|block| block.split("```").next().unwrap());
+    let example = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/export_spark.py")).unwrap();
     let script = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/spark_jobs.py")).unwrap();
     let out = tempfile::tempdir().unwrap();
-    let program: String = blocks.chain([script.as_str()]).collect::<Vec<_>>().join("\n");
-    fs::write(out.path().join("jobs.py"), program).unwrap();
+    fs::write(out.path().join("jobs.py"), example + &script).unwrap();
     let queries = queries();
     let asked = json!({"views": queries["jobs-views"], "queries": asked_of_jobs(&queries)});
     fs::write(out.path().join("asked.json"), asked.to_string()).unwrap();

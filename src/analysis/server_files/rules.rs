@@ -51,9 +51,9 @@ rules! {
         action: "Restore the file from a copy of the cluster";
     NOT_A_FILE: ServerFiles "not_a_file",
         why: "the server fails when it writes this file, at startup or in a checkpoint: move the entry away",
-        means: "A directory, device or dangling symlink has the name of a file that the server writes: a WAL segment, \
-            a file of `pg_xact`, `pg_multixact`, `pg_commit_ts`, `pg_subtrans`, `pg_notify` or `pg_serial`, \
-            `pg_internal.init`, or a file that a checkpoint or the end of recovery creates and renames. Or \
+        means: "A directory, device or dangling symlink has the name of a file that the server writes. These are WAL \
+            segments, `pg_internal.init`, and files of `pg_xact`, `pg_multixact`, `pg_commit_ts`, `pg_subtrans`, \
+            `pg_notify` or `pg_serial`; also files that a checkpoint or the end of recovery creates and renames. Or \
             `pg_wal/archive_status` or `pg_wal/summaries` is a dangling symlink. The server fails when it reaches the \
             entry, at startup or later: `start` is `unknown`",
         action: "Move the entry away; if the file had contents, restore it from a copy of the cluster";
@@ -125,8 +125,8 @@ rules! {
     CONFIGURATION: Cluster "configuration",
         why: "the server refuses to start and changes nothing: fix the setting first",
         means: "Settings of recovery change which data the server has after startup. With a signal file: a recovery \
-            target or a `recovery_target_timeline` (startup is `unknown`, because recovery ends there and not at the \
-            end of WAL), and a `pg_control` whose `wal_level` was minimal. In 12 and later also more than one \
+            target or a `recovery_target_timeline`, where recovery ends before the end of WAL (startup is `unknown`). Also \
+            a `pg_control` whose `wal_level` was minimal. In 12 and later also more than one \
             recovery target. Settings are checked only if all files that set them were read: not if one is outside \
             the data directory, or if the last startup set it on the command line. Other settings and `pg_hba.conf` \
             are not checked: a server that refuses one reports it and changes nothing",
@@ -143,9 +143,8 @@ rules! {
         action: "Fix it with `chown` and `chmod`: the server may be unable to open it";
     UNUSUAL_BUILD: Cluster "unusual_build",
         why: "only a server built with the same options starts, and nothing else shows that this one was built so",
-        means: "`pg_control` has a relation segment size, a number of index columns or a way of passing float4 and \
-            float8 that only servers built with options have, and no relation with several files confirms the \
-            segment size. Servers built as usual refuse it",
+        means: "`pg_control` has values that only servers built with options have: a relation segment size, a number of \
+            index columns, or a way of passing float4 and float8. No relation with several files confirms the segment size. Servers built as usual refuse it",
         action: "Use the server binary of this cluster; if that was built as usual, find an undamaged copy of \
             `pg_control`";
 }

@@ -175,6 +175,8 @@ pub enum NextStep {
     },
     /// WAL that a base backup needs to become consistent is missing.
     CompleteBackup,
+    /// A standby, or an interrupted recovery from an archive: copying it again is safer than a repair.
+    CopyPrimary,
     /// Empty pages that recovery expects.
     MakeStandIns {
         /// How many.
@@ -247,11 +249,15 @@ pub enum NextStep {
     },
     /// Nothing here repairs what keeps the server from working.
     KeepStopped,
-    /// Damaged pages of maps keep base backups from being made.
+    /// Damaged map pages, which the server treats as empty.
     BlankMaps {
         /// How many.
         pages: usize,
+        /// Pages have checksums: base backups fail at damaged ones.
+        has_checksums: bool,
     },
+    /// An earlier step changes the data directory: only another check says whether the server starts.
+    CheckAgain,
     /// Files that the system does not let this user open hide the next steps.
     RunAsOwner {
         /// How many files.
@@ -265,6 +271,8 @@ pub enum NextStep {
     Start {
         /// Pages have checksums, or no page was being written when the server stopped.
         is_proven: bool,
+        /// Pages have checksums.
+        has_checksums: bool,
     },
 }
 
@@ -323,6 +331,8 @@ pub struct Setting {
     pub has_problems: bool,
     /// The cluster could not be read as a whole, or not for certain.
     pub is_doubtful: bool,
+    /// It is a standby, or recovery from an archive was interrupted.
+    pub is_standby: bool,
 }
 
 /// Next steps for a cluster. `subject` describes a relation.
@@ -402,6 +412,11 @@ pub fn next_steps(
     }
     // What is missing decides about doubts, too.
     let comes_first = !steps.is_empty();
+    let (blank, blank_in_replay) = blankable(pages, outlook);
+    let repaired = [stand_ins, safe, rebuildable, again, doubtful.len(), unproven.len()];
+    if setting.is_standby && repaired.iter().any(|pages| *pages > 0) {
+        steps.push(NextStep::CopyPrimary);
+    }
     for (pages, step) in [
         (stand_ins, NextStep::MakeStandIns { pages: stand_ins }),
         (safe, NextStep::Repair { pages: safe }),
@@ -410,6 +425,8 @@ pub fn next_steps(
         (if comes_first { 0 } else { doubtful.len() }, NextStep::RebuildDoubtful { pages: doubtful }),
         // While it is not known where replay begins or ends nothing can be decided.
         (if is_known { unproven.len() } else { 0 }, NextStep::Decide { pages: unproven }),
+        (blank_in_replay, NextStep::BlankMapsOfReplay { pages: blank_in_replay }),
+        (blank, NextStep::BlankMaps { pages: blank, has_checksums: outlook.given.checksums }),
     ] {
         if pages > 0 {
             steps.push(step);
@@ -423,6 +440,11 @@ pub fn next_steps(
     let searched = affected.iter().filter(|one| fate(&one.subject).is_err()).map(pages_of).sum::<u64>();
     if searched > 0 && !setting.has_archive {
         steps.push(NextStep::LookIntoArchive { pages: usize::try_from(searched).unwrap_or(usize::MAX) });
+    }
+    // WAL and files that are copied have their own command.
+    let is_unchecked = |step: &NextStep| step.changes_files() && !matches!(step, NextStep::BringFiles);
+    if steps.iter().any(is_unchecked) {
+        steps.push(NextStep::CheckAgain);
     }
     let in_the_way: Vec<String> =
         affected.iter().filter(|one| one.stops_start).map(|one| one.subject.name.clone()).collect();
@@ -438,33 +460,32 @@ pub fn next_steps(
     }
     steps.extend(lost.into_iter().map(|(kind, relations)| NextStep::Salvage { kind, relations }));
     steps.extend(rebuilt.into_iter().map(|(kind, relations)| NextStep::Rebuild { kind, relations }));
-    // Those with a proven image are restored.
-    let maps = outlook.maps.iter().filter_map(|index| pages.get(*index));
-    let left = maps.filter(|page| page.can_be_blank()).count();
-    if left > 0 {
-        steps.push(NextStep::BlankMaps { pages: left });
-    }
-    let in_replay = pages.iter().filter(|page| page.keeps_replay_as_map() && page.can_be_blank()).count();
-    if in_replay > 0 {
-        steps.push(NextStep::BlankMapsOfReplay { pages: in_replay });
-    }
     let is_hopeless = matches!(outlook.start, Start::Stops { .. } | Start::InvalidPages { .. } | Start::Refused);
     if steps.is_empty() && is_hopeless {
         steps.push(NextStep::KeepStopped);
     } else if steps.is_empty() && outlook.start == Start::SomePagesOnly {
         steps.push(NextStep::CheckAll);
     } else if steps.is_empty() && setting.has_problems {
-        steps.push(NextStep::LookAtProblems);
+        steps.extend([NextStep::LookAtProblems, NextStep::CheckAgain]);
     } else if steps.is_empty() {
         let is_known = outlook.start != Start::NotAllRead;
         let is_proven = is_known && (outlook.given.checksums || replay.recovery == Recovery::None);
-        steps.push(NextStep::Start { is_proven: is_proven && !setting.is_doubtful });
+        let has_checksums = outlook.given.checksums;
+        steps.push(NextStep::Start { is_proven: is_proven && !setting.is_doubtful, has_checksums });
     }
     let needs_copy = steps.iter().any(|step| step.risk() >= Risk::Irreversible);
     if needs_copy || matches!(outlook.start, Start::MayStop { .. }) {
         steps.insert(0, NextStep::CopyFirst);
     }
     steps
+}
+
+/// Damaged map pages that may be zeroed: those that startup leaves alone, and those that recovery stops at.
+fn blankable(pages: &[PageReport], outlook: &Outlook) -> (usize, usize) {
+    // Those with a proven image are restored.
+    let maps = outlook.maps.iter().filter_map(|index| pages.get(*index));
+    let in_replay = pages.iter().filter(|page| page.keeps_replay_as_map() && page.can_be_blank());
+    (maps.filter(|page| page.can_be_blank()).count(), in_replay.count())
 }
 
 /// The files are of several clusters or times: nothing may be built from them.
@@ -542,7 +563,7 @@ const fn has_content(page: PageId) -> bool {
 }
 
 /// First and last of each run of blocks.
-fn runs(blocks: impl Iterator<Item = BlockNumber>) -> Vec<(BlockNumber, BlockNumber)> {
+pub(crate) fn runs(blocks: impl Iterator<Item = BlockNumber>) -> Vec<(BlockNumber, BlockNumber)> {
     let mut sorted: Vec<BlockNumber> = blocks.collect();
     sorted.sort_unstable();
     let mut runs: Vec<(BlockNumber, BlockNumber)> = Vec::new();

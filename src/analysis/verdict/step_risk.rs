@@ -2,7 +2,7 @@
 
 use strum::{IntoStaticStr, VariantNames};
 
-use super::next_step::{NextStep, pages_of};
+use super::next_step::{Lost, NextStep, pages_of};
 
 /// The worst that a step can do, from harmless to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr, VariantNames)]
@@ -34,9 +34,37 @@ impl NextStep {
             | Self::Decide { .. }
             | Self::RebuildDoubtful { .. }
             | Self::ResetAfterShutdown
-            | Self::Start { is_proven: false } => Risk::Irreversible,
+            | Self::Start { is_proven: false, .. } => Risk::Irreversible,
             Self::GetPast { .. } | Self::ResetByWal { .. } | Self::ResetPastPages { .. } => Risk::LosesData,
             _ => Risk::None,
+        }
+    }
+
+    /// It changes the data directory, and startup with it.
+    pub(super) const fn changes_files(&self) -> bool {
+        matches!(
+            self,
+            Self::LookAtProcess { .. }
+                | Self::BringFiles
+                | Self::BringControl { .. }
+                | Self::CompleteBackup
+                | Self::MakeStandIns { .. }
+                | Self::Repair { .. }
+                | Self::RebuildPages { .. }
+                | Self::RebuildDoubtful { .. }
+                | Self::Decide { .. }
+                | Self::BlankMaps { .. }
+                | Self::BlankMapsOfReplay { .. }
+        )
+    }
+
+    /// Its statements need a started server.
+    #[must_use]
+    pub const fn needs_server(&self) -> bool {
+        match self {
+            Self::Rebuild { .. } => true,
+            Self::Salvage { kind, .. } => !matches!(kind, Lost::Catalogs),
+            _ => false,
         }
     }
 
@@ -51,7 +79,7 @@ impl NextStep {
             | Self::RebuildAgain { pages }
             | Self::LookForSegments { pages, .. }
             | Self::LookIntoArchive { pages }
-            | Self::BlankMaps { pages }
+            | Self::BlankMaps { pages, .. }
             | Self::BlankMapsOfReplay { pages } => count(*pages),
             Self::Decide { pages } | Self::RebuildDoubtful { pages } => count(pages.len()),
             Self::Rebuild { relations, .. } | Self::Salvage { relations, .. } => {

@@ -94,7 +94,9 @@ impl LikelyCause {
             }
             Self::Freeze { images } => part(images),
             // Entries that come in order go to one page after the other.
-            Self::RandomKeys { .. } | Self::HashIndex { .. } | Self::GinIndex { .. } => Some(of.image_bytes),
+            Self::RandomKeys { .. } | Self::HashIndex { .. } | Self::GinIndex { .. } => {
+                part(of.images.saturating_sub(of.whole_page_images))
+            }
             // A HOT update leaves indexes alone.
             Self::FullPages { .. } | Self::IndexedColumns { .. } => indexes,
             Self::WholePages { .. } | Self::Vacuum { .. } => None,
@@ -117,7 +119,8 @@ impl LikelyCause {
         if is_most(of.hint_images) && !is_of_vacuum {
             return Some(Self::HintBits { images: of.hint_images });
         }
-        if is_most(of.whole_page_images) {
+        // An index that was built in this WAL and then changed has a second image of most pages.
+        if of.images.saturating_sub(of.whole_page_images) < of.whole_page_images / 2 {
             return Some(Self::WholePages { images: of.whole_page_images });
         }
         if is_most(of.vacuum_images) && of.freeze_records > of.other_vacuum_records {

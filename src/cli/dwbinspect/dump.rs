@@ -67,9 +67,9 @@ Examples:
   pg_dwbinspect dump --slots 12 --hex DATADIR/pg_dwbuf/dwbuf_000
   pg_dwbinspect dump --state bad --images /tmp/images DATADIR
 
-Images are saved byte for byte as they are in the slot. Their names are those that
-pg_waldump gives to pages (timeline of the last checkpoint, LSN, tablespace,
-database, relation, block, fork), followed by file and slot.
+Images are saved byte for byte as they are in the slot. Their names begin as
+pg_waldump names pages: timeline of the last checkpoint, LSN, tablespace,
+database, relation, block, fork. File and slot follow.
 ";
 
 #[derive(Clone, Debug, Args)]

@@ -140,7 +140,7 @@ pub(super) fn run(args: &RepairArgs, out: &mut dyn Write) -> Result<Outcome, Sto
         let ending = Ending::new(answer, &examined.coverage);
         match &repair.written {
             Some(written) => write_applied(out, &args.output, &repair, written, &ending, request.overrides)?,
-            None => write_plan(out, &args.output, &repair.plan, &[], None, None, &ending)?,
+            None => write_plan(out, &args.output, (&repair.plan, &request.data_dir), &[], None, None, &ending)?,
         }
         return Ok(ending.outcome);
     }
@@ -152,6 +152,7 @@ pub(super) fn run(args: &RepairArgs, out: &mut dyn Write) -> Result<Outcome, Sto
     if !args.quiet {
         let (plan, blockers) = (&proposal.plan, &proposal.blockers);
         let apply = args.apply_command(blockers)?;
+        let plan = (plan, &*request.data_dir);
         write_plan(out, &args.output, plan, blockers, args.plan.as_deref(), apply.as_deref(), &ending)?;
     }
     Ok(ending.outcome)

@@ -20,7 +20,7 @@ use crate::output::escape::printable;
 use crate::output::headline::Headline;
 use crate::output::json::{Item, SkippedJson, SummaryJson};
 use crate::output::next_step_text;
-use crate::output::plan_text::{write_left, write_plan_text, write_steps};
+use crate::output::plan_text::{stays_damaged, write_left, write_plan_text, write_steps};
 use crate::output::shell::quoted;
 use crate::output::sink::CsvShape;
 use crate::output::start_words::StartWords;
@@ -127,7 +127,7 @@ fn machine(
 pub(super) fn write_plan(
     out: &mut dyn Write,
     output: &OutputArgs,
-    plan: &Plan,
+    (plan, root): (&Plan, &Path),
     blockers: &[Blocker],
     saved: Option<&Path>,
     apply: Option<&str>,
@@ -152,20 +152,41 @@ pub(super) fn write_plan(
         writeln!(out, "\nThe plan was saved as {}.", printable(&path.display().to_string()))?;
     }
     write_findings(out, layout, &[], &ending.skipped)?;
-    // Last, where it stays in view.
-    if let Some(command) = apply.filter(|_| !plan.steps.is_empty()) {
-        let what = match blockers {
-            [] => "Apply the plan (the old bytes are kept in a journal):",
-            _ => {
-                "If you have checked what blocks it and accept the risk, apply the plan (the old bytes are kept in a journal):"
-            }
-        };
+    // Last, where they stay in view.
+    let steps = plan_steps(plan, root, !blockers.is_empty(), apply);
+    if !steps.is_empty() {
         writeln!(out, "\n{}", layout.paint.heading("What to do"))?;
-        wrapped(out, layout, "  ", 2, what)?;
+    }
+    for (index, (what, command)) in steps.iter().enumerate() {
+        let lead = if steps.len() > 1 { format!("  {}. ", index + 1) } else { "  ".to_owned() };
+        wrapped(out, layout, &lead, lead.len(), what)?;
         writeln!(out, "       {}", printable(command))?;
     }
     out.flush()?;
     Ok(())
+}
+
+/// Steps from a plan to a startup, each with its command.
+fn plan_steps(plan: &Plan, root: &Path, is_blocked: bool, apply: Option<&str>) -> Vec<(String, String)> {
+    let root = quoted(&root.display().to_string());
+    let mut steps = Vec::new();
+    if let Some(apply) = apply.filter(|_| !plan.steps.is_empty()) {
+        let condition = if is_blocked { "If you accept the risk of what blocks it, apply" } else { "Apply" };
+        steps.push(("Copy the data directory first:".to_owned(), format!("cp -a {root} COPY")));
+        steps.push((format!("{condition} the plan (the old bytes are kept in a journal):"), apply.to_owned()));
+    }
+    let left = plan.left.iter().filter(|left| stays_damaged(&left.verdict)).count();
+    let then = "Start the server only if the answer is WILL START:";
+    let what = match left {
+        0 if plan.steps.is_empty() => return steps,
+        0 => format!("Check again. {then}"),
+        1 => format!("Check again: it says what to do about 1 page that stays damaged (see Not changed). {then}"),
+        left => {
+            format!("Check again: it says what to do about {left} pages that stay damaged (see Not changed). {then}")
+        }
+    };
+    steps.push((what, format!("{PROGRAM} check {root}")));
+    steps
 }
 
 /// A plan that was applied.

@@ -40,7 +40,13 @@ pub(crate) fn write_report(
     let rest = &mut |out: &mut dyn Write| {
         if report.counts.damaged > 0 && report.replay.is_none() && can_be_checked {
             writeln!(out, "\n{}", layout.paint.heading("What to do"))?;
-            wrapped(out, layout, "  ", 2, "See what recovery fixes, and which image to restore:")?;
+            wrapped(
+                out,
+                layout,
+                "  ",
+                2,
+                "See what recovery fixes, and which image to restore. check also compares images and WAL, so it may count more or fewer pages:",
+            )?;
             writeln!(out, "       pg_dwbinspect check {}", printable(&quoted(&report.data_dir.display().to_string())))?;
         }
         listing.write(out, layout)?;

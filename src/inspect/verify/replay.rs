@@ -352,10 +352,15 @@ pub(super) const fn beyond_room() -> ReplayFate {
 }
 
 /// Damaged pages of a scan, and what `replay` makes of them where it was followed.
-pub(super) fn damaged_pages(replay: Option<&ReplaySummary>, counts: &PageCounts, is_clean: bool) -> Option<Finding> {
+pub(super) fn damaged_pages(
+    replay: Option<&ReplaySummary>,
+    counts: &PageCounts,
+    (is_clean, has_checksums): (bool, bool),
+) -> Option<Finding> {
     let pages = counts.pages;
     let Some(&ReplaySummary { healed, real_damage, unknown, .. }) = replay else {
-        let finding = rules::DAMAGED_PAGES.problem(format!("{} of {pages} pages are damaged", counts.damaged));
+        let least = if has_checksums { "" } else { "at least " };
+        let finding = rules::DAMAGED_PAGES.problem(format!("{least}{} of {pages} pages are damaged", counts.damaged));
         return (counts.damaged > 0).then(|| finding.because(if is_clean { NO_REPLAY } else { REPLAY_AHEAD }));
     };
     let count = healed.saturating_add(real_damage).saturating_add(unknown);

@@ -225,8 +225,8 @@ impl fmt::Display for SkipReason {
             ),
             Self::NoWalToReplay => f.write_str("no WAL found"),
             Self::CopiesUnlogged => f.write_str(
-                "with wal_level = minimal this PostgreSQL version does not log COPY into a table created in the same \
-                    transaction, so WAL does not determine the pages",
+                "WAL does not determine the pages: with wal_level = minimal this PostgreSQL version does not log COPY into a \
+                    table created in the same transaction",
             ),
             Self::NotReplayed(error) => write!(f, "{error}"),
             Self::CommitsNotLookedUp => f.write_str("not all commits in WAL could be looked up in pg_xact"),

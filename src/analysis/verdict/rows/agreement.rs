@@ -109,7 +109,7 @@ pub(crate) fn against_records(
     list_misfit(page, before, after).map_or(Fit::Fits, Fit::Contradicts)
 }
 
-/// What [`against_records`] finds in a page of an index.
+/// Findings of [`against_records`] in a page of an index.
 fn list_misfit(page: &[u8], before: &[PageChange], after: &[PageChange]) -> Option<Contradiction> {
     let own = ListItems::of(page)?;
     // Known after the last record that recreates the page, as long as all records are followed.

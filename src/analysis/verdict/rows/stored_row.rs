@@ -1,4 +1,4 @@
-//! What a row of a heap page holds, as a page or a record has it.
+//! Content of a row of a heap page, as a page or a record has it.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use crate::parsers::heap::TupleHeader;
 /// Bytes of `xl_heap_header` and what it stands for: number of attributes, flags, offset of the data.
 pub(super) const WAL_TUPLE_HEADER_BYTES: usize = 5;
 
-/// What only an update changes in a row.
+/// Parts of a row that only an update changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stored<'a> {
     /// Number of attributes, and the flags that say how they are stored.
@@ -24,7 +24,7 @@ pub(super) struct Stored<'a> {
 }
 
 impl<'a> Stored<'a> {
-    /// Of the flags: nulls, variable width, values out of line, OID.
+    /// Flags for nulls, variable width, values out of line, OID.
     pub(super) fn of(infomask2: u16, infomask: u16, data_offset: u8, bytes: Cow<'a, [u8]>) -> Self {
         Self { attributes: infomask2 & 0x07FF, flags: infomask & 0x000F, data_offset, bytes, unknown: Vec::new() }
     }

@@ -54,7 +54,7 @@ pub(super) fn info(args: &InfoArgs, out: &mut dyn Write) -> Result<Outcome, Stop
         return args.directory.write_rows(out, (format, CsvShape::Pairs), "innodb info", rows, closing);
     }
     let layout = args.output.layout();
-    write_instance(out, layout, ("Instance", &shown), setting, &content.counts)?;
+    write_instance(out, layout, &shown, setting, &content.counts)?;
     write_tablespaces(out, layout, &source.spaces)?;
     Ok(closing.end_text(out, layout)?.into())
 }

@@ -17,15 +17,15 @@ use crate::cli::work::{ByteBar, ProgressArg};
 use crate::inspect::innodb::check::{InnodbExamination, innodb_check, innodb_page, innodb_verify};
 use crate::output::closing::Closing;
 use crate::output::innodb_text::{
-    NOT_PREDICTED, innodb_headline, innodb_steps, write_bad_pages, write_innodb_page, write_innodb_steps,
-    write_instance, write_judged, write_log_state, write_page_types, write_scanned,
+    NOT_PREDICTED, innodb_headline, innodb_steps, write_bad_pages, write_basis, write_innodb_page, write_innodb_steps,
+    write_judged, write_page_types, write_scanned,
 };
 use crate::output::json::Item;
 use crate::output::json::innodb::{
     INNODB_BAD_PAGE_COLUMNS, INNODB_PAGE_COLUMNS, innodb_bad_page_row, innodb_lsn_text, named, scan_fields,
 };
 use crate::output::sink::CsvShape;
-use crate::output::text::wrapped;
+use crate::output::text::{wrapped, write_note_facts, write_problems, write_skips};
 
 /// Find damaged pages of MySQL or MariaDB, and show their images in the doublewrite buffer
 ///
@@ -91,13 +91,13 @@ pub(super) fn check(args: &CheckArgs, out: &mut dyn Write) -> Result<Outcome, St
     let steps = innodb_steps(&examined.pages, is_complete, &args.directory.request().arguments());
     let rest = &mut |out: &mut dyn Write| {
         write_innodb_steps(out, layout, &steps)?;
-        write_judged(out, layout, setting, &pages)?;
-        closing.write_text(out, layout)?;
-        writeln!(out)?;
-        let shown = args.directory.shown();
-        write_instance(out, layout, ("Evidence", &shown), setting, &examined.content.counts)?;
-        write_log_state(out, layout, (examined.end, examined.is_shut_down()))?;
-        write_scanned(out, layout, &examined.scan.counts)?;
+        let heading = if args.all { "Pages" } else { "Damaged pages" };
+        write_judged(out, layout, heading, &pages)?;
+        write_problems(out, layout, "Problems", &closing.findings)?;
+        write_skips(out, layout, &closing.skipped)?;
+        let log = (examined.end, examined.is_shut_down());
+        write_basis(out, layout, setting, &examined.content.counts, log, &examined.scan.counts)?;
+        write_note_facts(out, layout, &closing.findings, args.explain)?;
         let mut explained = pages.iter().filter(|_| args.explain);
         explained.try_for_each(|page| write_innodb_page(out, layout, setting, page))
     };

@@ -33,7 +33,7 @@ impl WalReport<'_> {
         let caption = "double_write_buffer_size that holds the blocks of a checkpoint interval";
         to.table(caption, ["interval", "blocks", "bytes", "revision", "setting", "slots"], rows);
         let mut note = format!(
-            "Counted over {} intervals, each block once in each. An evicted page goes through the buffer each time, and one that is changed again before a checkpoint writes it goes through once for two intervals: the settings are an estimate.",
+            "Counted over {} intervals, each block once in each. The settings are an estimate: an evicted page goes through the buffer each time. A page that is changed again before a checkpoint writes it goes through once for two intervals.",
             summary.intervals
         );
         if summary.peak_of_partial > summary.peak {

@@ -1,0 +1,112 @@
+//! What a DBA reads first, and the order of the steps, on clusters whose servers showed what is right.
+
+use serde_json::Value;
+
+use crate::common::truth::check_with;
+use crate::common::unpack::data_dir;
+use crate::common::{arg, dwbinspect};
+
+/// Codes of the steps, and all of each.
+fn steps(data: &std::path::Path) -> Vec<(String, Value)> {
+    let summary = check_with(data, &[]).summary;
+    let steps = summary["next"].as_array().unwrap().clone();
+    steps.into_iter().map(|step| (step["step"].as_str().unwrap().to_owned(), step)).collect()
+}
+
+fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+const CHANGES: [&str; 6] =
+    ["repair", "rebuild_pages", "make_stand_ins", "decide", "blank_maps", "blank_maps_of_replay"];
+
+#[test]
+fn every_change_is_followed_by_another_check() {
+    for case in ["cases/stale-tail", "cases/standby-fresh", "cases/map-leave", "cases/brin", "field/pg18.6_vm_clear"] {
+        let data = data_dir(case).unwrap();
+        let steps = steps(&data);
+        let place = |code: &str| steps.iter().position(|(found, _)| found == code);
+        let last = CHANGES.iter().filter_map(|code| place(code)).max();
+        let (Some(last), Some(again)) = (last, place("check_again")) else { panic!("{case}: {steps:#?}") };
+        assert!(last < again, "{case}: {steps:#?}");
+        let (_, again) = &steps[again];
+        assert!(again["what"].as_str().unwrap().contains("only if the answer is WILL START"), "{again}");
+        assert_eq!(again["commands"][0], format!("pg_dwbinspect check {}", arg(&data)));
+    }
+}
+
+#[test]
+fn new_copy_of_a_primary_comes_before_a_repair_of_its_standby() {
+    for data in [data_dir("cases/standby-fresh").unwrap(), data_dir("dwb-b/standby").unwrap()] {
+        let told = steps(&data);
+        let place = |code: &str| told.iter().position(|(found, _)| found == code).unwrap();
+        assert!(place("copy_primary") < place("repair"), "{told:#?}");
+        let text = flat(&dwbinspect(&["check", arg(&data)]).stdout);
+        assert!(text.contains("Leave signal files in place"), "{text}");
+        assert!(!text.contains("remove it"), "without the file the server becomes a primary: {text}");
+        assert_eq!(text.matches("Repair needs --allow-standby").count(), 1, "{text}");
+    }
+}
+
+#[test]
+fn silent_corruption_and_backups_are_told_where_they_are_true() {
+    for data in [data_dir("dwb/nochecksums").unwrap(), data_dir("cases/nochecksums-stops").unwrap()] {
+        let text = flat(&dwbinspect(&["check", arg(&data)]).stdout);
+        assert!(text.contains("if recovery does not stop, the server starts and these pages stay corrupt"), "{text}");
+        assert!(!text.contains("base backups fail"), "nothing checks pages without checksums: {text}");
+        let verified = dwbinspect(&["verify", arg(&data)]);
+        assert!(verified.stdout.starts_with("DAMAGED   at least "), "{}", verified.stdout);
+        assert_eq!(verified.status, 2, "{}", verified.stdout);
+    }
+    let text = flat(&dwbinspect(&["check", arg(&data_dir("cases/map-leave").unwrap())]).stdout);
+    assert!(text.contains("base backups fail"), "{text}");
+}
+
+#[test]
+fn unproven_images_are_restored_in_the_copy_only() {
+    let data = data_dir("cases/stale-tail").unwrap();
+    let told = steps(&data);
+    let step = |code: &str| &told.iter().find(|(found, _)| found == code).unwrap().1;
+    assert_eq!(told[0].0, "copy_first");
+    let commands = step("decide")["commands"].as_array().unwrap();
+    let repairs: Vec<&str> =
+        commands.iter().filter_map(Value::as_str).filter(|command| command.contains(" repair ")).collect();
+    assert!(repairs.len() == 2 && repairs.iter().all(|command| command.contains(" repair COPY ")), "{commands:?}");
+    let start = told.iter().position(|(code, _)| code == "get_past").unwrap() + 1;
+    for code in ["salvage_table", "salvage_toast"] {
+        let why = step(code)["why"].as_str().unwrap();
+        assert!(why.contains(&format!("psql only after step {start}.")), "{why}");
+    }
+    let system = step("reindex_system");
+    assert!(system["commands"][0].as_str().unwrap().contains(" -D COPY "), "{system}");
+    // What stands in the way is named, not listed.
+    assert!(flat(step("get_past")["why"].as_str().unwrap()).len() < 160);
+}
+
+#[test]
+fn plan_says_what_stays_damaged_and_what_to_do_then() {
+    let clean = dwbinspect(&["repair", arg(&data_dir("dwb/clean").unwrap())]).stdout;
+    assert!(clean.starts_with("NOTHING TO WRITE\n") && !clean.contains("blocked"), "{clean}");
+    assert!(!clean.contains("What to do"), "{clean}");
+    let data = data_dir("cases/stale-tail").unwrap();
+    let plan = dwbinspect(&["repair", arg(&data)]).stdout;
+    let (_, steps) = plan.split_once("\nWhat to do\n").unwrap();
+    let lines: Vec<&str> = steps.lines().map(str::trim).collect();
+    let place = |start: &str| lines.iter().position(|line| line.starts_with(start));
+    let copy = place("cp -a ").unwrap();
+    let apply = lines.iter().position(|line| line.ends_with(" --apply")).unwrap();
+    let again = place(&format!("pg_dwbinspect check {}", arg(&data))).unwrap();
+    assert!(copy < apply && apply < again, "{steps}");
+    // Without an image 37, and one that is not proven.
+    assert!(flat(steps).contains("38 pages that stay damaged"), "{steps}");
+}
+
+#[test]
+fn answer_about_innodb_is_short_and_comes_first() {
+    for case in ["innodb/mysql97", "innodb/mariadb1011", "innodb/mysql56", "field/mariadb-newer-than-log"] {
+        let data = data_dir(case).unwrap();
+        let text = dwbinspect(&["innodb", "check", "--width", "80", arg(&data)]).stdout;
+        assert!(text.starts_with("DAMAGED "), "{text}");
+        assert!(text.lines().count() <= 42, "{case}: {} lines\n{text}", text.lines().count());
+    }
+}
