@@ -8,6 +8,7 @@ use ratatui::crossterm::event::KeyEvent;
 use super::facts::{
     AppliedSheet, BeforeSheet, FoundPage, PageSheet, PlanSheet, Progress, Survey, UndoSheet, UndoneSheet, WalSurvey,
 };
+use super::innodb::InnodbSurvey;
 use super::state::View;
 use crate::analysis::cluster_condition::ClusterCondition;
 use crate::analysis::wal::cause::Cause;
@@ -177,6 +178,8 @@ pub enum Action {
     Progressed(Progress),
     /// The check is done.
     Surveyed(Arc<Survey>),
+    /// The check of MySQL or MariaDB is done.
+    InnodbSurveyed(Arc<InnodbSurvey>),
     /// The cluster cannot be checked.
     SurveyFailed(String),
     /// Reading of WAL progressed.

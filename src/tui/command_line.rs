@@ -35,6 +35,7 @@ pub fn command_line(state: &State) -> String {
             let command = of_step.and_then(|task| task.commands.into_iter().next());
             command.unwrap_or_else(|| format!("{program} check --explain {all}"))
         }
+        View::Pages | View::InnodbPage | View::InnodbFindings => super::innodb::command(state),
         View::Batches => format!("{program} batches {path}"),
         View::Slots if state.slots.batch.is_some() => {
             format!("{program} dump{} {path}", batch_arguments(state).unwrap_or_default())

@@ -25,6 +25,8 @@ pub enum ListKind {
     Records,
     /// Pages that a repair would write or leave.
     Plan,
+    /// Pages of MySQL and MariaDB.
+    Pages,
 }
 
 /// State that matching lines depend on, in addition to results of workers.
@@ -88,6 +90,7 @@ impl State {
             (View::Wal, _, WalLevel::Stretches) => Some(ListKind::Stretches),
             (View::Wal, _, WalLevel::Records) => Some(ListKind::Records),
             (View::Plan, ..) => Some(ListKind::Plan),
+            (View::Pages, ..) => Some(ListKind::Pages),
             _ => None,
         }
     }

@@ -58,7 +58,7 @@ pub fn items(state: &State) -> Option<Vec<Item>> {
 fn commands(bindings: impl Iterator<Item = (&'static Binding, Option<View>)>, typed: &str) -> Vec<Item> {
     let item = |(binding, view): (&Binding, Option<View>)| {
         let place = view.map_or_else(String::new, |view| format!(" (in {})", view.name()));
-        let (key, words) = (binding.label.to_owned(), format!("{}{place}", binding.help));
+        let (key, words) = (binding.label().to_owned(), format!("{}{place}", binding.help));
         Item { key, words, choice: Choice::Command(view, binding.command) }
     };
     best(bindings.map(item).filter_map(|item| Some((rank(typed, &item.words)?, item))).collect())

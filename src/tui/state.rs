@@ -14,6 +14,7 @@ use super::damage_map::{DamageMap, MapOrder};
 use super::facts::{
     AppliedSheet, BeforeSheet, FoundPage, PageSheet, PlanSheet, Progress, Survey, UndoSheet, UndoneSheet,
 };
+use super::innodb::InnodbState;
 use super::list_filter::ListFilter;
 use super::look::Look;
 use super::outdated::Outdated;
@@ -345,6 +346,8 @@ pub struct State {
     pub page: PageState,
     /// Full-page images in WAL.
     pub wal: WalState,
+    /// Pages of MySQL and MariaDB.
+    pub innodb: InnodbState,
     /// The repair.
     pub plan: PlanState,
     /// The key that leaves was pressed although pages are marked.
@@ -395,6 +398,7 @@ impl State {
             slots: SlotsState::default(),
             page: PageState::new(view),
             wal: WalState::default(),
+            innodb: InnodbState::default(),
             plan: PlanState { journal, allowed, ..PlanState::default() },
             is_leaving: false,
             trail: Vec::new(),
@@ -413,6 +417,11 @@ impl State {
     #[must_use]
     pub fn survey(&self) -> Option<&Survey> {
         self.cluster.survey.as_deref()
+    }
+
+    /// Something was read once.
+    pub(super) const fn has_survey(&self) -> bool {
+        self.cluster.survey.is_some() || self.innodb.survey.is_some()
     }
 
     /// Keeps what was pressed, for the crash report.
@@ -486,6 +495,9 @@ impl State {
             | View::Relations
             | View::Causes
             | View::WhatIf
+            | View::Pages
+            | View::InnodbPage
+            | View::InnodbFindings
             | View::Findings
             | View::Steps
             | View::Plan

@@ -13,7 +13,8 @@ use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
 use ratatui::layout::Rect;
 
-use super::run::Model;
+use super::state::State;
+use super::view::view;
 
 /// The terminal is ours. A panic on any thread gives it back first, so that its words can be read.
 static TAKEN: AtomicBool = AtomicBool::new(false);
@@ -80,9 +81,9 @@ impl Screen {
     ///
     /// # Errors
     /// When the terminal cannot be written to.
-    pub fn draw(&mut self, state: &impl Model) -> io::Result<()> {
+    pub fn draw(&mut self, state: &State) -> io::Result<()> {
         if TAKEN.load(Ordering::SeqCst) {
-            self.terminal.draw(|frame| state.draw(frame))?;
+            self.terminal.draw(|frame| view(state, frame))?;
         }
         Ok(())
     }

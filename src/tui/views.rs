@@ -23,6 +23,12 @@ pub enum View {
     Causes,
     /// Savings of other settings: a tab of `pg_walfpi`.
     WhatIf,
+    /// Damaged pages of MySQL and MariaDB.
+    Pages,
+    /// One of these pages.
+    InnodbPage,
+    /// Findings of this engine.
+    InnodbFindings,
     /// Every finding, one by one: no tab, opened from the triage.
     Findings,
     /// Next steps, ticked as they are done: no tab, opened with a key.
@@ -38,7 +44,15 @@ impl View {
     pub const ALL: [Self; 7] = [Self::Triage, Self::Batches, Self::Slots, Self::Page, Self::Wal, Self::Plan, Self::Map];
 
     /// The tabs of `pg_walfpi`.
-    pub(crate) const OF_WAL: [Self; 4] = [Self::Wal, Self::Relations, Self::Causes, Self::WhatIf];
+    pub const OF_WAL: [Self; 4] = [Self::Wal, Self::Relations, Self::Causes, Self::WhatIf];
+
+    /// The tabs of MySQL and MariaDB.
+    pub const OF_INNODB: [Self; 3] = [Self::Pages, Self::InnodbPage, Self::InnodbFindings];
+
+    /// The tabs that a program with these views can have, numbered from 1.
+    pub(crate) fn tabs_of(views: &[Self]) -> &[Self] {
+        if views.contains(&Self::Triage) { &Self::ALL } else { views }
+    }
 
     /// On a wide screen, all about the selected line is shown beside the list.
     pub(crate) const fn has_detail(self) -> bool {
@@ -52,14 +66,15 @@ impl View {
             Self::Triage => "Triage",
             Self::Batches => "Batches",
             Self::Slots => "Slots",
-            Self::Page => "Page",
+            Self::Pages => "Pages",
+            Self::Page | Self::InnodbPage => "Page",
             Self::Wal => "WAL",
             Self::Plan => "Plan",
             Self::Map => "Map",
             Self::Relations => "Relations",
             Self::Causes => "Causes",
             Self::WhatIf => "What if",
-            Self::Findings => "Findings",
+            Self::Findings | Self::InnodbFindings => "Findings",
             Self::Steps => "Steps",
             Self::Apply => "Apply",
             Self::Undo => "Undo",

@@ -223,8 +223,10 @@ fn every_key_does_what_the_table_says() {
     }
     // No key is left out.
     let pressed: Vec<&str> = TABLE.iter().flat_map(|(keys, ..)| keys.iter().copied()).collect();
-    for binding in KEYS {
-        let names = binding.label.split(", ").map(|label| match label {
+    for binding in
+        KEYS.iter().filter(|one| !one.views.iter().all(|view| View::OF_INNODB.contains(view)) || one.views.is_empty())
+    {
+        let names = binding.label().split(", ").map(|label| match label {
             "shift-tab" => "backtab",
             "space" => " ",
             "gg" => "g",

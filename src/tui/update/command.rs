@@ -32,7 +32,7 @@ pub(super) fn press(state: &mut State, command: Command) -> Vec<Effect> {
 }
 
 fn unchanged(state: &State, command: Command) -> String {
-    let is_read = state.view == View::Wal || state.survey().is_some();
+    let is_read = state.view == View::Wal || state.has_survey();
     match command {
         Command::Back => "nothing to close (q quits)".to_owned(),
         Command::Show(view) => format!("{} is open", view.name()),

@@ -49,6 +49,7 @@ fn selected(state: &State) -> usize {
             state.wal.cell.saturating_sub(first)
         }
         Some(ListKind::Records) => state.wal.record,
+        Some(ListKind::Pages) => state.innodb.selected,
         Some(ListKind::Plan) | None => 0,
     }
 }
@@ -65,6 +66,7 @@ fn select(state: &mut State, line: usize) {
         Some(ListKind::History) => state.page.record = line,
         Some(ListKind::Intervals | ListKind::Stretches) => wal::move_by(state, by),
         Some(ListKind::Records) => state.wal.record = line,
+        Some(ListKind::Pages) => state.innodb.selected = line,
         Some(ListKind::Plan) | None => {}
     }
 }

@@ -34,6 +34,7 @@ pub fn update(state: &mut State, action: Action) -> Vec<Effect> {
     let brings_lines = matches!(
         action,
         Action::Surveyed(_)
+            | Action::InnodbSurveyed(_)
             | Action::WalRead(_)
             | Action::RecordsListed(_)
             | Action::PageRead(_)
@@ -85,10 +86,15 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         Action::WalProgressed(progress) => state.wal.progress = Some(progress),
         Action::Found(found) => triage::found(state, &found),
         Action::Surveyed(survey) => return surveyed(state, survey),
+        Action::InnodbSurveyed(survey) => {
+            (state.cluster.progress, state.cluster.is_reading, state.cluster.has_changed) = (None, false, false);
+            state.innodb.survey = Some(survey);
+            clamp(state);
+        }
         Action::SurveyFailed(why) => {
             state.cluster.is_reading = false;
             state.cluster.progress = None;
-            if state.cluster.survey.is_none() {
+            if !state.has_survey() {
                 return vec![Effect::Fail(why)];
             }
             (state.cluster.failed, state.message) = (Some(why), None);
@@ -178,14 +184,13 @@ fn typed(state: &mut State) {
 /// The first effects.
 pub fn begin(state: &mut State) -> Vec<Effect> {
     let mut effects = Vec::new();
-    if state.subject.views.contains(&View::Triage) {
-        effects.extend(read_cluster(state));
-    }
-    if !state.subject.views.contains(&View::Triage) {
-        state.cluster.has_changed = false;
-    }
-    if !std::mem::replace(&mut state.wal.is_reading, true) {
+    if state.subject.views.contains(&View::Wal) && !std::mem::replace(&mut state.wal.is_reading, true) {
         effects.push(Effect::ReadWal);
+    }
+    if state.subject.views == View::OF_WAL {
+        state.cluster.has_changed = false;
+    } else if let Some(read) = read_cluster(state) {
+        effects.insert(0, read);
     }
     effects
 }

@@ -39,6 +39,8 @@ pub(super) fn back(state: &mut State) {
     } else if filter::clear(state) {
     } else if matches!(state.view, View::Findings | View::Steps | View::Apply | View::Undo) {
         state.view = state.view.tab();
+    } else if matches!(state.view, View::InnodbPage | View::InnodbFindings) {
+        state.view = View::Pages;
     } else if state.view == View::Page {
         state.view = state.page.came_from;
     } else if state.view == View::Wal && wal::back(state) {
@@ -83,6 +85,7 @@ pub(super) fn show(state: &mut State, view: View) -> Vec<Effect> {
         }
     }
     state.view = view;
+    state.innodb.top = 0;
     clamp(state);
     let is_known = state.cluster.survey.is_some() && !state.cluster.is_reading;
     if view == View::Plan && state.plan.sheet.is_none() && is_known {
@@ -102,6 +105,13 @@ pub(super) fn open(state: &mut State) -> Vec<Effect> {
     }
     if state.view == View::Map {
         return map::open(state);
+    }
+    if state.view == View::Pages {
+        if state.shown_lines().is_some_and(<[usize]>::is_empty) {
+            state.tell("no page is selected");
+            return Vec::new();
+        }
+        return show(state, View::InnodbPage);
     }
     if state.view == View::Steps {
         let task = tasks(state).into_iter().nth(state.checklist.selected);
@@ -202,6 +212,13 @@ pub(super) fn move_by(state: &mut State, by: isize) {
             let count = state.wal.window.as_deref().map_or(0, |sheet| view::wal::tabs::rows(state, sheet));
             state.wal.row = moved(state.wal.row, by, count);
         }
+        View::Pages => {
+            let count = state.innodb.survey.as_ref().map_or(0, |survey| survey.words().len());
+            state.innodb.selected = moved(state.innodb.selected, by, count);
+        }
+        View::InnodbPage | View::InnodbFindings => {
+            state.innodb.top = moved(state.innodb.top, by, view::scroll_range(state));
+        }
         View::WhatIf => state.wal.top = moved(state.wal.top, by, view::scroll_range(state)),
         View::Findings => {
             let count = state.survey().map_or(0, |survey| finding_lines(survey).len());
@@ -280,6 +297,7 @@ pub(super) fn click(state: &mut State, column: u16, row: u16) -> Vec<Effect> {
         }
         View::Batches => &mut state.batches.selected,
         View::Slots => &mut state.slots.selected,
+        View::Pages => &mut state.innodb.selected,
         View::Page if state.page.part == PagePart::Rows => &mut state.page.row,
         View::Page if state.page.part == PagePart::Wal => &mut state.page.record,
         View::Page
@@ -289,6 +307,8 @@ pub(super) fn click(state: &mut State, column: u16, row: u16) -> Vec<Effect> {
         | View::Relations
         | View::Causes
         | View::WhatIf
+        | View::InnodbPage
+        | View::InnodbFindings
         | View::Steps
         | View::Apply
         | View::Undo => return Vec::new(),

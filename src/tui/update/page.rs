@@ -1,12 +1,12 @@
 //! Going about in one page: its parts, its bytes, its rows.
 
-use super::navigate::{clamp, open_page};
+use super::navigate::{clamp, move_by, open_page, show};
 use crate::analysis::page_rows::RowFate;
 use crate::output::documents::events_of;
 use crate::output::page_text::version_title;
 use crate::tui::action::Effect;
 use crate::tui::list_moves::{moved, next_index};
-use crate::tui::state::{PagePart, State};
+use crate::tui::state::{PagePart, State, View};
 use crate::tui::view;
 
 /// Moves the cursor by bytes.
@@ -64,6 +64,13 @@ pub(super) fn open_line(state: &mut State) {
 
 /// Goes to the next damaged page, and past the last one to the first. The part that is open stays open.
 pub(super) fn step_damaged(state: &mut State, forward: bool) -> Vec<Effect> {
+    if state.view == View::InnodbPage {
+        // Among the lines that match, where the list is filtered.
+        state.view = View::Pages;
+        super::filter::refresh(state);
+        move_by(state, if forward { 1 } else { -1 });
+        return show(state, View::InnodbPage);
+    }
     let Some(survey) = state.cluster.survey.clone() else {
         state.warn("the cluster has not been read yet");
         return Vec::new();

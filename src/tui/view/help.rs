@@ -5,7 +5,7 @@ use ratatui::text::{Line, Span};
 use super::Body;
 use crate::tui::keymap::KEYS;
 use crate::tui::look::Look;
-use crate::tui::state::State;
+use crate::tui::state::{State, View};
 
 const LABEL: usize = 17;
 
@@ -16,21 +16,20 @@ pub(super) fn body(state: &State) -> Body<'_> {
         Line::default(),
     ];
     let bindings = KEYS.iter().filter(|binding| binding.applies(state.view, &state.subject.views));
-    let mut lines = key_lines(look, state.columns(), &bindings.map(|one| (one.label, one.help)).collect::<Vec<_>>());
+    let mut lines = key_lines(look, state.columns(), &bindings.map(|one| (one.label(), one.help)).collect::<Vec<_>>());
     lines.push(Line::default());
     let mouse = "Mouse: click a tab to open its view, a line or a cell of the buffer to select it, again to open it, a key in the \
             last line to press it; the wheel scrolls. With shift the terminal selects text; --no-mouse leaves it the mouse.";
     lines.extend(look.wrap(mouse, state.columns().saturating_sub(1)).into_iter().map(Line::raw));
-    lines.push(Line::raw("Only Plan writes into the data directory, and only after you type apply or undo."));
+    lines.push(Line::raw(match state.subject.views.contains(&View::Plan) {
+        true => "Only Plan writes into the data directory, and only after you type apply or undo.",
+        false => "Nothing is written, and no page is repaired.",
+    }));
     Body::text(head, lines, state.help.top)
 }
 
 /// Labels of keys and what they do, in two columns where they have room.
-pub(in crate::tui) fn key_lines(
-    look: Look,
-    columns: usize,
-    bindings: &[(&'static str, &'static str)],
-) -> Vec<Line<'static>> {
+fn key_lines(look: Look, columns: usize, bindings: &[(&'static str, &'static str)]) -> Vec<Line<'static>> {
     let double = columns >= 120;
     let rows = if double { bindings.len().div_ceil(2) } else { bindings.len() };
     let width = if double { columns / 2 } else { columns };

@@ -22,7 +22,6 @@ mod triage_detail;
 mod undo;
 pub(super) mod wal;
 
-pub(super) use help::key_lines;
 pub use triage::start_words;
 pub use wal::notes as wal_notes;
 
@@ -63,6 +62,9 @@ pub(crate) fn list_lines(state: &State) -> Vec<String> {
     if wide.view == View::Plan {
         return plan::texts(&wide);
     }
+    if let (View::Pages, Some(survey)) = (wide.view, &wide.innodb.survey) {
+        return survey.words().map(str::to_owned).collect();
+    }
     let body = whole_body(&wide);
     (0..body.count).filter(|_| body.has_selection).map(|at| (body.line)(at).to_string()).collect()
 }
@@ -87,6 +89,10 @@ fn whole_body(state: &State) -> Body<'_> {
         View::Plan => plan::body(state),
         View::Apply => before::body(state),
         View::Undo => undo::body(state),
+        View::Pages | View::InnodbPage | View::InnodbFindings => match state.innodb.survey.as_deref() {
+            Some(survey) => super::innodb::body(state, survey),
+            None => Body::text(waiting(state), Vec::new(), 0),
+        },
     }
 }
 
@@ -173,9 +179,8 @@ fn tabs(state: &State) -> Line<'static> {
 /// The views that have tabs, and what stands on these.
 fn tab_labels(state: &State) -> (&[View], Vec<String>) {
     let views = state.subject.views.as_slice();
-    let all: &[View] = if views.contains(&View::Triage) { &View::ALL } else { views };
-    let label =
-        |view: View| if view == View::Wal && all.len() == View::OF_WAL.len() { "Timeline" } else { view.name() };
+    let all = View::tabs_of(views);
+    let label = |view: View| if view == View::Wal && all == View::OF_WAL { "Timeline" } else { view.name() };
     let number = |view: View| all.iter().position(|one| *one == view).unwrap_or(0) + 1;
     (views, views.iter().map(|view| format!(" {} {} ", number(*view), label(*view))).collect())
 }
@@ -190,6 +195,8 @@ fn status_words(state: &State, width: usize) -> Line<'static> {
     let look = state.look;
     if let Some(Prompt { kind, text }) = &state.prompt {
         let lead = match kind {
+            // On a narrow screen what is typed has the room.
+            PromptKind::Search if width < 70 => "filter: ",
             PromptKind::Search => "filter (enter: keep it, esc: show all): ",
             PromptKind::Journal => "directory of the journal: ",
             PromptKind::Allow => "accept the risk? type the flag: ",
@@ -283,7 +290,7 @@ fn matches(state: &State, typed: &str) -> String {
 }
 
 fn hints(state: &State) -> Line<'static> {
-    frame::hints(state.look, state.columns(), hinted(state).map(|binding| (binding.label, binding.hint)))
+    frame::hints(state.look, state.columns(), hinted(state).map(|binding| (binding.label(), binding.hint)))
 }
 
 /// Keys with a word in the bottom line: the way out and help, then those of this view, then those of all.
@@ -299,7 +306,7 @@ fn hinted(state: &State) -> impl Iterator<Item = &'static Binding> {
 pub(crate) fn hint_at(state: &State, column: u16) -> Option<Command> {
     let mut end = 0;
     let at = hinted(state).find(|binding| {
-        end += columns(binding.label) + columns(binding.hint) + 3;
+        end += columns(binding.label()) + columns(binding.hint) + 3;
         usize::from(column) < end
     });
     at.filter(|_| end <= state.columns()).map(|binding| binding.command)
@@ -307,7 +314,10 @@ pub(crate) fn hint_at(state: &State, column: u16) -> Option<Command> {
 
 /// Lines while the check is running; the status line has the progress.
 fn waiting(state: &State) -> Vec<Line<'static>> {
-    let words = "The cluster is being read; what is known appears here. WAL (5) and exports work meanwhile.";
+    let words = match state.subject.views.contains(&View::Wal) {
+        true => "The cluster is being read; what is known appears here. WAL (5) and exports work meanwhile.",
+        false => "The directory is being read; what is known appears here.",
+    };
     let words = state.look.wrap(words, state.columns()).into_iter();
     std::iter::once(Line::default()).chain(words.map(|words| Line::styled(words, state.look.faint()))).collect()
 }
