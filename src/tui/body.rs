@@ -109,7 +109,6 @@ impl<'a> Body<'a> {
     }
 }
 
-/// Neighbours of one style become one span.
 pub(super) fn joined(cells: impl Iterator<Item = (char, Style)>) -> Vec<Span<'static>> {
     let mut spans: Vec<(String, Style)> = Vec::new();
     for (c, style) in cells {

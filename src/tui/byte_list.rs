@@ -15,10 +15,8 @@ use crate::output::escape::ascii_or_dot;
 pub(super) struct ByteSides<'a> {
     pub(super) left: &'a [u8],
     pub(super) right: Option<&'a [u8]>,
-    /// Bytes in a row on each side.
     pub(super) row_bytes: usize,
     pub(super) is_unfolded: bool,
-    /// Offset of the selected byte.
     pub(super) cursor: usize,
 }
 
@@ -27,7 +25,6 @@ impl ByteSides<'_> {
         byte_rows(self.left, self.right, self.row_bytes, self.is_unfolded)
     }
 
-    /// The cursor so many bytes further.
     pub(super) fn bytes_further(&self, by: isize) -> usize {
         moved(self.cursor, by, self.left.len())
     }

@@ -17,7 +17,6 @@ pub(crate) enum ByteRow {
 
 impl ByteRow {
     /// Number of the first row that it stands for.
-    #[must_use]
     pub const fn first(&self) -> usize {
         match self {
             Self::Bytes(row) => *row,

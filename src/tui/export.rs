@@ -19,7 +19,6 @@ use crate::output::sink::Machine;
 use crate::output::wal_columns::{interval_row, put_tally};
 
 /// The open view as a JSON document. Triage and Page are the documents of `check` and `page`.
-#[must_use]
 pub fn json_text(state: &State) -> String {
     let survey = state.survey();
     let items = match state.view {

@@ -32,7 +32,6 @@ const LAYOUT: Layout = Layout { width: 160, paint: Paint::new(false) };
 const SLOT_CELLS: usize = 11;
 
 /// The open view as text, as its command prints it, if one exists.
-#[must_use]
 pub fn whole_text(state: &State) -> String {
     text_of(|out| write_view(out, state))
 }

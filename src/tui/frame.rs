@@ -8,7 +8,6 @@ use super::look::{Look, columns};
 /// Columns and rows that a terminal must have.
 const MIN_SIZE: (u16, u16) = (60, 16);
 
-/// Message if the terminal is too small.
 pub(super) fn too_small(columns: u16, rows: u16) -> Option<String> {
     let (least_columns, least_rows) = MIN_SIZE;
     let words = format!("{columns} by {rows} is too small: at least {least_columns} by {least_rows} is needed");
@@ -29,7 +28,6 @@ pub(super) fn tabs(look: Look, width: usize, labels: &[String], open: Option<usi
     Line::from(spans)
 }
 
-/// Which tab is at this column of the first line.
 pub(super) fn tab_at(labels: &[String], column: u16) -> Option<usize> {
     let mut end = 0;
     labels.iter().position(|label| {
@@ -76,7 +74,6 @@ pub(super) fn hints(
     Line::from(spans)
 }
 
-/// The names of parts, of which one is open.
 pub(super) fn parts(look: Look, names: impl Iterator<Item = (&'static str, bool)>) -> Line<'static> {
     let part = |(name, is_open)| {
         let style = if is_open { look.selected() } else { look.heading() };

@@ -19,15 +19,10 @@ const MAX_LINES: usize = 3;
 /// The steps, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
-    /// The crash and its effects.
     Understand,
-    /// Disk and image.
     Compare,
-    /// All but the writing.
     Rehearse,
-    /// The writing.
     Apply,
-    /// The result.
     Verify,
 }
 
@@ -36,7 +31,6 @@ impl Step {
     pub const ALL: [Self; 5] = [Self::Understand, Self::Compare, Self::Rehearse, Self::Apply, Self::Verify];
 
     /// One word for it.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Understand => "understand",
@@ -48,7 +42,6 @@ impl Step {
     }
 
     /// Its purpose, as in `docs/verdicts.md`.
-    #[must_use]
     pub const fn sentence(self) -> &'static str {
         match self {
             Self::Understand => "The crash, the predicted startup, and the damaged pages",
@@ -63,7 +56,6 @@ impl Step {
     }
 
     /// Where the state is.
-    #[must_use]
     pub fn of(state: &State) -> Self {
         let plan = &state.plan;
         if plan.is_applying {
@@ -90,7 +82,6 @@ impl Step {
 pub struct Next {
     /// The key, or the word to type; empty: to be waited for.
     pub key: &'static str,
-    /// Its effect.
     pub words: &'static str,
 }
 
@@ -102,13 +93,10 @@ pub(super) const fn wait(words: &'static str) -> Next {
     next("", words)
 }
 
-/// An image could be put back on some page.
 fn can_put_back(state: &State) -> bool {
     state.survey().is_some_and(|survey| survey.pages().iter().any(|report| report.verdict.verdict.is_writable()))
 }
 
-/// The next key from here.
-#[must_use]
 pub fn next_key(state: &State) -> Next {
     if let Some(prompt) = &state.prompt {
         let may_lose = state.plan.sheet.as_ref().is_some_and(|sheet| sheet.may_lose());
@@ -186,7 +174,6 @@ fn to_apply(state: &State) -> Next {
 }
 
 /// The lines above the status line in guided mode: the steps, the next key, and the purpose of the step if it fits.
-#[must_use]
 pub fn lines(state: &State) -> Vec<Line<'static>> {
     if !state.is_guided {
         return Vec::new();

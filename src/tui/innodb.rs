@@ -1,5 +1,4 @@
 //! The views of MySQL and MariaDB: a list of damaged pages, everything about each, and findings. Nothing is written.
-#![allow(missing_docs, reason = "a comment explains what a name does not")]
 
 use std::sync::Arc;
 
@@ -47,7 +46,6 @@ impl InnodbSurvey {
         Self { examined, answer, steps, lines }
     }
 
-    /// The page of a line of the list.
     pub fn page(&self, line: usize) -> Option<&InnodbPage> {
         self.examined.pages.get(self.lines.get(line)?.0)
     }
@@ -69,11 +67,9 @@ pub struct InnodbState {
     pub survey: Option<Arc<InnodbSurvey>>,
     /// Index of the selected line among all.
     pub selected: usize,
-    /// First line of the page or of the findings that is shown.
     pub top: usize,
 }
 
-/// The command that shows the same.
 pub(super) fn command(state: &State) -> String {
     let arguments = &state.subject.arguments;
     let page = state.innodb.survey.as_ref().and_then(|survey| survey.page(state.innodb.selected));
@@ -125,7 +121,6 @@ fn findings(state: &State, survey: &InnodbSurvey) -> Vec<Line<'static>> {
     lines
 }
 
-/// Damage, next steps, and the list.
 fn list<'a>(state: &'a State, survey: &'a InnodbSurvey) -> Body<'a> {
     let (look, selected) = (state.look, state.innodb.selected);
     let mut head = triage(state, survey);

@@ -10,11 +10,9 @@ use super::state::{State, View};
 pub struct Binding {
     /// Names of the keys that do the same; those after a bar are not shown.
     pub keys: &'static str,
-    /// Their command.
     pub command: Command,
     /// Views in which they work; all if empty.
     pub views: &'static [View],
-    /// Their effect, in words.
     pub help: &'static str,
     /// One word for the bottom line; empty: not shown there.
     pub hint: &'static str,
@@ -174,13 +172,10 @@ pub const KEYS: &[Binding] = &[
 ];
 
 impl Binding {
-    /// The keys as they are written.
-    #[must_use]
     pub fn label(&self) -> &'static str {
         self.keys.split('|').next().unwrap_or_default()
     }
 
-    /// The name of each key.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.keys.split(['|', ',']).map(str::trim)
     }
@@ -195,7 +190,6 @@ impl Binding {
     }
 
     /// Whether the keys do something in a program with these views, this one being open.
-    #[must_use]
     pub fn applies(&self, view: View, views: &[View]) -> bool {
         let here = self.views.is_empty() || self.views.contains(&view);
         let there = match self.command {
@@ -214,7 +208,6 @@ impl Binding {
 }
 
 /// The action of a key; `None` for one that cannot be typed into a prompt.
-#[must_use]
 pub fn action_of(event: KeyEvent, state: &State) -> Option<Action> {
     let name = key_name(event);
     if state.prompt.is_some() {
@@ -253,7 +246,6 @@ pub(crate) fn idle_words(event: KeyEvent, state: &State) -> String {
     format!("{key} does nothing in {}; in {names}: {}", state.view.name(), first.help)
 }
 
-/// How a key is written.
 fn key_name(event: KeyEvent) -> String {
     match event.code {
         KeyCode::Char(c) if event.modifiers.contains(KeyModifiers::CONTROL) => {

@@ -2,6 +2,8 @@
 //!
 //! All judgement happens elsewhere and comes from workers as finished facts.
 
+#![allow(missing_docs, reason = "a comment explains what a name does not")]
+
 pub mod action;
 pub mod backend;
 mod body;

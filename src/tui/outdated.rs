@@ -5,17 +5,12 @@ use std::fmt::{Display, Formatter, Result};
 /// Why the last check that is shown says nothing certain of now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outdated<'a> {
-    /// It is being done again.
     Again,
-    /// It was done again, and that failed.
     Failed(&'a str),
-    /// Files have changed since.
     Changed,
 }
 
 impl<'a> Outdated<'a> {
-    /// The reason that says most, if there is one.
-    #[must_use]
     pub fn of(is_reading: bool, failed: Option<&'a str>, has_changed: bool) -> Option<Self> {
         if is_reading {
             return Some(Self::Again);
@@ -24,7 +19,6 @@ impl<'a> Outdated<'a> {
     }
 
     /// Text of the status line without another message; the progress bar shows that files are being read.
-    #[must_use]
     pub fn status(self) -> Option<String> {
         match self {
             Self::Again => None,

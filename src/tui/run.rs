@@ -27,10 +27,8 @@ const TICK: Duration = Duration::from_millis(50);
 /// Why the screen ended otherwise than by the user's wish.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The terminal refuses.
     #[error("the terminal cannot be used: {0}")]
     Terminal(#[from] io::Error),
-    /// There is nothing to show.
     #[error("{0}")]
     Work(String),
     /// A worker panicked; its words are on standard error.
@@ -40,17 +38,12 @@ pub enum RunError {
 
 /// How the screen ended.
 pub struct Ended {
-    /// The last state.
     pub state: State,
-    /// The signal that ended it.
     pub signal: Option<i32>,
 }
 
 /// Shows the screen until the user leaves it. The terminal is given back before this returns. `make`: the state of a terminal
 /// with so many columns and rows.
-///
-/// # Errors
-/// When the terminal refuses, or the work that everything rests on fails.
 pub fn run(
     make: impl FnOnce((u16, u16)) -> State,
     backend: Arc<dyn Backend>,
@@ -72,7 +65,6 @@ pub fn run(
     Ok(Ended { state, signal })
 }
 
-/// Everything between the first picture and the last.
 fn turn(
     screen: &mut Screen,
     state: &mut State,
@@ -136,7 +128,6 @@ fn key_label(key: &KeyEvent) -> String {
     if held.is_empty() { key.code.to_string() } else { format!("{held}-{}", key.code) }
 }
 
-/// Tells when the time of a tick has passed.
 fn tick(events: &Sender<Event>) {
     let events = events.clone();
     thread::spawn(move || {

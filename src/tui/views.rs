@@ -3,19 +3,12 @@
 /// The views, in the order of the tabs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum View {
-    /// Damage and next steps.
     Triage,
-    /// Batches between checkpoints.
     Batches,
-    /// All slots.
     Slots,
-    /// One page.
     Page,
-    /// Full-page images in WAL.
     Wal,
-    /// Plan of a repair.
     Plan,
-    /// The whole cluster as tiles.
     Map,
     /// Relations of the window on WAL: a tab of `pg_walfpi`.
     Relations,
@@ -23,11 +16,8 @@ pub enum View {
     Causes,
     /// Savings of other settings: a tab of `pg_walfpi`.
     WhatIf,
-    /// Damaged pages of MySQL and MariaDB.
     Pages,
-    /// One of these pages.
     InnodbPage,
-    /// Findings of this engine.
     InnodbFindings,
     /// Every finding, one by one: no tab, opened from the triage.
     Findings,
@@ -60,7 +50,6 @@ impl View {
     }
 
     /// The word on the tab.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Triage => "Triage",
@@ -93,15 +82,11 @@ impl View {
 /// Parts of the page view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PagePart {
-    /// Evidence and verdict.
     Verdict,
-    /// Rows on disk against rows in the image.
     Rows,
     /// Bytes side by side.
     Bytes,
-    /// Header and line pointers.
     Header,
-    /// Records in WAL.
     Wal,
 }
 
@@ -110,7 +95,6 @@ impl PagePart {
     pub const ALL: [Self; 5] = [Self::Verdict, Self::Rows, Self::Bytes, Self::Header, Self::Wal];
 
     /// The word above it.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Verdict => "verdict",
@@ -130,24 +114,17 @@ impl PagePart {
 /// Columns that slots are sorted by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Column {
-    /// File and index.
     #[default]
     Slot,
-    /// Relation, fork, block.
     Page,
-    /// LSN of the image.
     PageLsn,
-    /// How the slot's CRC is.
     Condition,
-    /// Which batch.
     Batch,
-    /// How the page on disk compares with the image.
     Disk,
 }
 
 impl Column {
     /// The column to the right; after the last one, the first.
-    #[must_use]
     pub const fn next(self) -> Self {
         match self {
             Self::Slot => Self::Page,

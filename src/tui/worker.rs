@@ -17,24 +17,17 @@ const REPORT_EVERY: Duration = Duration::from_millis(100);
 
 /// Events for the main loop.
 pub enum Event {
-    /// Something happened.
     Action(Action),
-    /// A key, the mouse, or a new size.
     Input(ratatui::crossterm::event::Event),
-    /// Input cannot be read any more.
     InputFailed(std::io::Error),
-    /// A signal arrived.
     Signal(i32),
-    /// A worker panicked.
     Panicked,
 }
 
 /// Somebody who does the work that the state asks for.
 pub trait Backend: Send + Sync + 'static {
-    /// Does it, telling what comes of it.
     fn work(&self, effect: Effect, sender: &ActionSender);
 
-    /// Files that were read have changed since.
     fn has_changed(&self) -> bool;
 
     /// No one waits for work: interrupts work that would leave something behind, and waits until it has ended.
@@ -49,13 +42,10 @@ pub struct ActionSender {
 }
 
 impl ActionSender {
-    /// Tells through this channel.
-    #[must_use]
     pub fn new(events: Sender<Event>) -> Self {
         Self { events, last: Arc::default() }
     }
 
-    /// Tells an action.
     pub fn action(&self, action: Action) {
         // Nobody listens any more when the program is ending.
         drop(self.events.send(Event::Action(action)));
@@ -71,7 +61,6 @@ impl ActionSender {
     }
 }
 
-/// Has a piece of work done on a thread of its own.
 pub(super) fn start(backend: &Arc<dyn Backend>, effect: Effect, events: &Sender<Event>) {
     let (backend, events) = (Arc::clone(backend), events.clone());
     thread::spawn(move || {
@@ -83,7 +72,6 @@ pub(super) fn start(backend: &Arc<dyn Backend>, effect: Effect, events: &Sender<
     });
 }
 
-/// Checks now and then whether files have changed.
 pub(super) fn watch(backend: &Arc<dyn Backend>, events: &Sender<Event>) {
     let (backend, events) = (Arc::clone(backend), events.clone());
     thread::spawn(move || {

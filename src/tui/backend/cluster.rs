@@ -44,7 +44,6 @@ use crate::types::PageId;
 /// Does the work on a cluster.
 pub struct ClusterBackend {
     data_dir: PathBuf,
-    /// WAL from elsewhere.
     wal: Vec<PathBuf>,
     donors: Vec<PathBuf>,
     rebuild: Option<ReplayOptions>,
@@ -130,8 +129,6 @@ impl Backend for ClusterBackend {
 }
 
 impl ClusterBackend {
-    /// Nothing read yet.
-    #[must_use]
     pub fn new(
         data_dir: &Path,
         wal: &[PathBuf],
@@ -158,14 +155,11 @@ impl ClusterBackend {
         }
     }
 
-    /// Sets guards that a repair ignores.
-    #[must_use]
     pub fn overriding(self, overrides: Overrides) -> Self {
         Self { overrides, ..self }
     }
 
     /// Sets a journal in another directory; if it does not exist yet, the one of the next repair.
-    #[must_use]
     pub fn with_journal(self, directory: PathBuf) -> Self {
         let directory = absolute(&directory);
         if is_free(&directory) {
@@ -174,8 +168,6 @@ impl ClusterBackend {
         Self { journals: Mutex::new(vec![directory]), ..self }
     }
 
-    /// Subject of the terminal UI.
-    #[must_use]
     pub fn subject(&self) -> Subject {
         let path = self.data_dir.display().to_string();
         let plain = quoted(&path);
@@ -244,7 +236,6 @@ impl ClusterBackend {
         Ok(Action::Surveyed(Arc::new(Survey::with_journals(examined, &journals))))
     }
 
-    /// Files whose change makes what is shown out of date.
     fn stamps_of_files(&self, examined: Option<&Examination>) -> FileStamps {
         let root = &self.data_dir;
         let mut paths = vec![root.join("global/pg_control"), root.join("postmaster.pid"), root.join("pg_wal")];
@@ -283,7 +274,6 @@ impl ClusterBackend {
         })
     }
 
-    /// Writes the crash report of what was examined last.
     fn report(&self, pressed: Vec<Pressed>, sender: &ActionSender) -> Result<PathBuf, WorkError> {
         let (examined, time) = lock(&self.examined).clone().ok_or(WorkError::NotReadYet)?;
         let request = CrashReportRequest {
@@ -420,7 +410,6 @@ impl ClusterBackend {
         UndoSheet { order, found, flags }
     }
 
-    /// Like the rehearsal, and writes the old bytes back.
     fn undo(&self, order: UndoOrder) -> Result<UndoneSheet, WorkError> {
         let _repairing = lock(&self.repairing);
         let _at_work = self.begin_work();

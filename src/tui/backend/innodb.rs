@@ -27,12 +27,10 @@ pub struct InnodbBackend {
 }
 
 impl InnodbBackend {
-    /// Before anything is read.
     pub fn new(request: InnodbRequest) -> Self {
         Self { request, stamps: Mutex::default(), is_left: AtomicBool::new(false) }
     }
 
-    /// Subject of the terminal UI.
     pub fn subject(&self) -> Subject {
         Subject {
             program: DWBINSPECT,
@@ -60,7 +58,6 @@ impl InnodbBackend {
         Ok(InnodbSurvey::new(examined, &self.request.arguments()))
     }
 
-    /// Files whose change makes what is shown outdated.
     fn paths(&self) -> Vec<PathBuf> {
         let root = &self.request.data_dir;
         let Ok(files) = list_files(&self.request) else { return vec![root.clone()] };

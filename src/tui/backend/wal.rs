@@ -34,12 +34,10 @@ pub(crate) struct WalBackend {
 
 impl WalBackend {
     /// Nothing read yet. `source`: what was opened for this request.
-    #[must_use]
     pub fn new(request: WalRequest, source: WalSource) -> Self {
         Self { request, opened: Mutex::new(Some(source)), stamps: Mutex::default(), records: RecordSource::default() }
     }
 
-    #[must_use]
     pub fn subject(&self) -> Subject {
         let paths: Vec<String> = self.request.paths.iter().map(|path| path.display().to_string()).collect();
         let arguments = arguments_of(&self.request);
@@ -201,7 +199,6 @@ impl RecordSource {
     }
 }
 
-/// The arguments with which another command reads the same.
 fn arguments_of(request: &WalRequest) -> String {
     let mut arguments = quoted_paths(&request.paths).join(" ");
     if let Some(first) = &request.span.first {

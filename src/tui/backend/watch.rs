@@ -30,7 +30,6 @@ impl<S> Default for StageClock<S> {
 }
 
 impl<S: Copy + PartialEq> StageClock<S> {
-    /// Remaining seconds of this stage at the present rate.
     pub(super) fn left_s(&self, stage: S, done: u64, total: u64) -> Option<u64> {
         let mut begun = lock(&self.0);
         let since = match *begun {
@@ -86,7 +85,6 @@ pub(super) struct ScreenWatch<'a> {
 
 struct Known {
     untold: Untold<(PageId, FoundPage)>,
-    /// The relation of the last page, and how it is called.
     name: Option<(RelFileLocator, Arc<str>)>,
 }
 
@@ -99,7 +97,6 @@ impl<'a> ScreenWatch<'a> {
         Self { sender, wanted, stages, clock: StageClock::default(), known: Mutex::new(known) }
     }
 
-    /// Tells of damaged pages, now and then.
     fn tell(&self, known: &mut Known) {
         if let Some(pages) = known.untold.due() {
             self.sender.action(Action::Found(pages));

@@ -16,12 +16,10 @@ const APPLY_WORD: &str = "apply";
 const APPLY_UNPROVEN_WORDS: &str = "apply unproven";
 
 /// Confirmation of this plan.
-#[must_use]
 pub const fn apply_word(may_lose: bool) -> &'static str {
     if may_lose { APPLY_UNPROVEN_WORDS } else { APPLY_WORD }
 }
 
-/// The plan as it would be applied.
 fn order(state: &mut State) -> Option<RepairOrder> {
     let sheet = plan_to_write(state)?;
     Some(RepairOrder {
@@ -32,7 +30,6 @@ fn order(state: &mut State) -> Option<RepairOrder> {
     })
 }
 
-/// Shows the check before applying the plan.
 pub(super) fn open(state: &mut State) -> Vec<Effect> {
     let Some(order) = order(state) else { return Vec::new() };
     state.view = View::Apply;
@@ -79,7 +76,6 @@ pub(super) fn rehearsed(state: &mut State, order: &RepairOrder) {
     state.tell(format!("dry run: {} could be written now; nothing was written", pages(count)));
 }
 
-/// Opens the prompt for the word that has to be typed.
 pub(super) fn ask_for_word(state: &mut State) {
     if plan_to_write(state).is_none() {
         return;
@@ -91,7 +87,6 @@ pub(super) fn ask_for_word(state: &mut State) {
     }
 }
 
-/// Begins to apply the plan after the confirmation.
 pub(super) fn apply(state: &mut State, typed: &str) -> Vec<Effect> {
     let Some(sheet) = plan_to_write(state) else { return Vec::new() };
     let wanted = apply_word(sheet.may_lose());
@@ -106,7 +101,6 @@ pub(super) fn apply(state: &mut State, typed: &str) -> Vec<Effect> {
     vec![Effect::ApplyPlan(order)]
 }
 
-/// Opens the prompt for another directory of the journal.
 pub(super) fn ask_for_journal(state: &mut State) {
     let journal = state.plan.before.as_ref().and_then(|before| before.found.as_ref().ok()?.ready.as_ref().ok());
     let text = journal.map_or_else(String::new, |ready| ready.journal.display().to_string());
@@ -132,7 +126,6 @@ fn refused_flags(state: &State) -> Option<Vec<&'static str>> {
     }
 }
 
-/// Opens the prompt for the flag of a guard that refuses.
 pub(super) fn ask_for_flag(state: &mut State) {
     match refused_flags(state) {
         None => state.warn("still checking what it needs"),

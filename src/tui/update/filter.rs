@@ -23,7 +23,6 @@ pub(super) fn clear(state: &mut State) -> bool {
     true
 }
 
-/// Finds what matches, and has a line of it selected.
 pub(super) fn refresh(state: &mut State) {
     state.find_shown(view::list_lines);
     let Some(lines) = state.shown_lines() else { return };
@@ -36,7 +35,6 @@ pub(super) fn refresh(state: &mut State) {
     }
 }
 
-/// The selected line of the open list.
 fn selected(state: &State) -> usize {
     match state.list_kind() {
         Some(ListKind::Findings) => state.triage.finding,

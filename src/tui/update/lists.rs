@@ -103,7 +103,6 @@ pub(super) fn find(state: &mut State, forward: bool, here: bool) {
     }
 }
 
-/// A slot of a page that triage lists.
 fn is_damaged(row: &SlotRow, survey: &Survey) -> bool {
     row.page.is_some_and(|page| survey.damaged(page).is_some())
 }

@@ -38,7 +38,6 @@ pub(super) fn go(state: &mut State, direction: Direction) {
     }
 }
 
-/// To the first or the last tile or cell.
 pub(super) fn to_end(state: &mut State, is_last: bool) {
     let Some(survey) = state.cluster.survey.clone() else { return };
     if state.map.is_open {

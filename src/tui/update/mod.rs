@@ -166,7 +166,6 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
     Vec::new()
 }
 
-/// A list is filtered while something is typed.
 fn typed(state: &mut State) {
     (state.picked, state.message) = (0, None);
     let is_search = state.prompt.as_ref().is_some_and(|prompt| prompt.kind == PromptKind::Search);
@@ -181,7 +180,6 @@ fn typed(state: &mut State) {
     }
 }
 
-/// The first effects.
 pub fn begin(state: &mut State) -> Vec<Effect> {
     let mut effects = Vec::new();
     if state.subject.views.contains(&View::Wal) && !std::mem::replace(&mut state.wal.is_reading, true) {
@@ -195,7 +193,6 @@ pub fn begin(state: &mut State) -> Vec<Effect> {
     effects
 }
 
-/// Checks the cluster, unless that is being done.
 fn read_cluster(state: &mut State) -> Option<Effect> {
     (state.cluster.has_changed, state.cluster.failed) = (false, None);
     state.page.sheet = None;

@@ -73,7 +73,6 @@ pub(super) fn step_view(state: &mut State, step: isize) -> Vec<Effect> {
     views.get(next).copied().map_or_else(Vec::new, |view| show(state, view))
 }
 
-/// Opens a view and asks for what it needs.
 pub(super) fn show(state: &mut State, view: View) -> Vec<Effect> {
     state.help.is_open = false;
     if view == View::Page && state.page.wanted.is_none() {
@@ -94,7 +93,6 @@ pub(super) fn show(state: &mut State, view: View) -> Vec<Effect> {
     if is_known { super::page_again(state) } else { Vec::new() }
 }
 
-/// Opens what the selected line stands for.
 pub(super) fn open(state: &mut State) -> Vec<Effect> {
     if state.view == View::Batches {
         return super::ring::open(state);
@@ -243,7 +241,6 @@ pub(super) fn move_by(state: &mut State, by: isize) {
     }
 }
 
-/// Keeps what is shown inside of what there is.
 pub(super) fn clamp(state: &mut State) {
     move_by(state, 0);
 }

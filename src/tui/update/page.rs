@@ -45,7 +45,6 @@ pub(super) fn next_image(state: &mut State) {
     clamp(state);
 }
 
-/// Shows or folds equal bytes and rows.
 pub(super) fn fold(state: &mut State) {
     if !matches!(state.page.part, PagePart::Bytes | PagePart::Rows) {
         return state.tell("there is nothing to fold here: p goes to the rows and the bytes");

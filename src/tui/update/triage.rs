@@ -69,7 +69,6 @@ fn relist(state: &mut State) {
     state.triage.selected = page.and_then(|page| state.triage.map.row_of(page)).unwrap_or(0);
 }
 
-/// Shows the pages of the selected group.
 pub(super) fn unfold(state: &mut State) {
     let map = &state.triage.map;
     match map.key(state.triage.selected) {
@@ -103,7 +102,6 @@ pub(super) fn fold(state: &mut State) {
     }
 }
 
-/// Shows or hides the pages of the selected group.
 pub(super) fn toggle(state: &mut State) {
     let key = state.triage.map.group(state.triage.selected).map(|group| group.key);
     match key {

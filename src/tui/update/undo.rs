@@ -25,7 +25,6 @@ fn order(state: &mut State) -> Option<UndoOrder> {
     None
 }
 
-/// Rehearses the undo, and shows what it meets.
 pub(super) fn open(state: &mut State) -> Vec<Effect> {
     let Some(order) = order(state) else { return Vec::new() };
     state.view = View::Undo;
@@ -45,7 +44,6 @@ pub(super) fn rehearsed(state: &mut State, sheet: Arc<UndoSheet>) {
     }
 }
 
-/// Opens the prompt for the word that has to be typed.
 pub(super) fn ask_for_word(state: &mut State) {
     match &state.plan.undo {
         _ if state.plan.is_applying => state.warn("that is already in progress"),
@@ -68,7 +66,6 @@ pub(super) fn undo(state: &mut State, typed: &str) -> Vec<Effect> {
     vec![Effect::Undo(order)]
 }
 
-/// The old bytes are back.
 pub(super) fn undone(state: &mut State, sheet: Arc<UndoneSheet>) {
     state.plan.is_applying = false;
     state.tell(format!("{} as before the repair; the cluster is being checked again", pages(sheet.facts.back)));

@@ -41,7 +41,6 @@ pub(super) fn read(state: &mut State, survey: Arc<WalSurvey>) {
     select_cell(state, 0);
 }
 
-/// The window becomes the selected interval.
 pub(super) fn take_interval(state: &mut State) {
     let Some((survey, timeline)) = known(state) else { return };
     let Some(interval) = survey.intervals.get(state.wal.selected) else { return };
@@ -125,7 +124,6 @@ pub(super) fn grown(state: &mut State) -> Vec<Effect> {
     if is_wanted { vec![Effect::ReadWal] } else { Vec::new() }
 }
 
-/// Draws only the window.
 pub(super) fn zoom(state: &mut State) {
     let Some((cells, count)) = window_of(state) else { return };
     let drawn = state.wal.zoom.last().cloned().unwrap_or(0..count);
@@ -157,7 +155,6 @@ fn window_of(state: &mut State) -> Option<(Range<usize>, usize)> {
     found
 }
 
-/// Selects the interval in which the window begins.
 fn follow_window(state: &mut State) {
     let Some((survey, _)) = known(state) else { return };
     let Some((start, _)) = state.wal.window.as_ref().and_then(|window| window.window.range) else { return };
@@ -179,7 +176,6 @@ fn select_cell(state: &mut State, by: isize) {
     }
 }
 
-/// Moves the selection of the open level.
 pub(super) fn move_by(state: &mut State, by: isize) {
     match state.wal.level {
         WalLevel::Timeline => {
@@ -283,7 +279,6 @@ pub(super) fn step_block(state: &mut State, by: isize) {
     state.wal.block = state.wal.block.saturating_add_signed(by).min(count - 1);
 }
 
-/// The sheet of the selected record, when it is there.
 fn selected_sheet(state: &State) -> Option<Arc<RecordSheet>> {
     let line = state.wal.list.as_ref()?.lines.get(state.wal.record)?;
     let sheet = state.wal.sheet.as_ref()?.as_ref().ok()?;
@@ -331,7 +326,6 @@ pub(super) fn wanted(state: &mut State) -> Option<Effect> {
     Some(Effect::ReadRecord { at, causes })
 }
 
-/// Causes of the images of a stretch after so many.
 fn causes_from(cell: &TimelineCell, images: usize) -> Option<Vec<Cause>> {
     cell.image_causes()?.get(images..).map(<[Cause]>::to_vec)
 }

@@ -90,7 +90,6 @@ fn head(state: &State, survey: &Survey) -> Line<'static> {
     Line::from(spans)
 }
 
-/// The selected fork or cell, in two lines.
 fn foot(state: &State, survey: &Survey) -> Vec<Line<'static>> {
     let (look, width) = (state.look, state.columns());
     let Some(fork) = survey.forks.get(state.map.selected) else { return Vec::new() };
@@ -171,7 +170,6 @@ impl Canvas {
         self.put(x, y, if more == Style::new() || c != look.sound() { c } else { look.dot() }, style);
     }
 
-    /// A tile with a gap to its right.
     fn tile(&mut self, survey: &Survey, tile: &Tile, is_selected: bool) {
         let Some(fork) = survey.forks.get(tile.first) else { return };
         let width = tile.area.width.saturating_sub(1);

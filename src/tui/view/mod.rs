@@ -69,7 +69,6 @@ pub(crate) fn list_lines(state: &State) -> Vec<String> {
     (0..body.count).filter(|_| body.has_selection).map(|at| (body.line)(at).to_string()).collect()
 }
 
-/// As if no list were filtered.
 fn whole_body(state: &State) -> Body<'_> {
     if let Some(items) = super::picker::items(state) {
         return picker::body(state, items);
@@ -96,7 +95,6 @@ fn whole_body(state: &State) -> Body<'_> {
     }
 }
 
-/// Draws the screen.
 pub fn view(state: &State, out: &mut Frame<'_>) {
     let area = out.area();
     if let Some(words) = frame::too_small(area.width, area.height) {
@@ -110,8 +108,6 @@ pub fn view(state: &State, out: &mut Frame<'_>) {
     out.render_widget(Paragraph::new(Text::from(picture(state))), area);
 }
 
-/// Every line of the screen.
-#[must_use]
 pub fn picture(state: &State) -> Vec<Line<'static>> {
     let mut lines = vec![tabs(state)];
     let body = body(state);
@@ -123,7 +119,6 @@ pub fn picture(state: &State) -> Vec<Line<'static>> {
     lines
 }
 
-/// How many positions scrolling has in the open view.
 pub(crate) fn scroll_range(state: &State) -> usize {
     let body = body(state);
     body.scroll_range(state.body_rows())
@@ -137,7 +132,6 @@ pub(crate) fn lines_around(state: &State) -> Option<(isize, isize)> {
     body.has_selection.then(|| (body.at.saturating_sub(top) as isize, last.saturating_sub(body.at) as isize))
 }
 
-/// The line of the list that is drawn in this row.
 pub(crate) fn line_at(state: &State, row: u16) -> Option<usize> {
     let body = body(state);
     let at = body.line_at(state.body_rows(), row)?;
@@ -150,17 +144,14 @@ pub(crate) fn ring_grid(state: &State) -> Option<Grid> {
 }
 
 /// The slot of the ring at this column and row of the screen.
-#[must_use]
 pub fn slot_at(state: &State, column: u16, row: u16) -> Option<usize> {
     ring::slot_at(state, state.survey()?, usize::from(column), usize::from(row).checked_sub(1)?)
 }
 
-/// The undo, as text.
 pub(crate) fn undo_text(state: &State) -> Vec<String> {
     undo::lines(state, usize::from(u16::MAX)).iter().map(ToString::to_string).collect()
 }
 
-/// The bytes of the open page, if one was read.
 pub(super) fn byte_sides(state: &State) -> Option<ByteSides<'_>> {
     state.page.sheet.as_deref().map(|sheet| page_bytes::sides(state, sheet))
 }
@@ -176,7 +167,6 @@ fn tabs(state: &State) -> Line<'static> {
     frame::tabs(state.look, state.columns(), &labels, open, &state.subject.path)
 }
 
-/// The views that have tabs, and what stands on these.
 fn tab_labels(state: &State) -> (&[View], Vec<String>) {
     let views = state.subject.views.as_slice();
     let all = View::tabs_of(views);
@@ -185,7 +175,6 @@ fn tab_labels(state: &State) -> (&[View], Vec<String>) {
     (views, views.iter().map(|view| format!(" {} {} ", number(*view), label(*view))).collect())
 }
 
-/// The tab at this column of the first row.
 pub(crate) fn tab_at(state: &State, column: u16) -> Option<View> {
     let (views, labels) = tab_labels(state);
     views.get(frame::tab_at(&labels, column)?).copied()
@@ -271,7 +260,6 @@ fn status_words(state: &State, width: usize) -> Line<'static> {
     Line::styled(look.cut(&words.join("; "), width), look.faint())
 }
 
-/// How many lines of the open list match.
 fn list_matches(state: &State) -> String {
     state.shown_counts().map_or_else(String::new, |(count, total)| format!("  {count} of {total} match"))
 }

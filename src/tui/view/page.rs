@@ -68,12 +68,10 @@ pub(super) fn body(state: &State) -> Body<'_> {
     Body::text(head, lines, state.page.top)
 }
 
-/// Bytes in a row on each side.
 pub(super) fn row_bytes(state: &State) -> usize {
     if state.columns() >= WIDE { 16 } else { 8 }
 }
 
-/// How far tables can be moved to the left.
 pub(super) fn widest(state: &State) -> usize {
     let Some(sheet) = state.page.sheet.as_deref() else { return 0 };
     let lines = table_lines(state.page.part, sheet);
@@ -179,7 +177,6 @@ fn sector_map(look: Look, sheet: &PageSheet, width: usize) -> Vec<Line<'static>>
 }
 
 struct Sector {
-    /// Images with the same bytes.
     images: Vec<usize>,
     is_zero: bool,
 }

@@ -54,7 +54,6 @@ fn under_cursor(state: &State, sheet: &PageSheet) -> Vec<Line<'static>> {
     })
 }
 
-/// The bytes of the open page.
 pub(super) fn sides<'a>(state: &State, sheet: &'a PageSheet) -> ByteSides<'a> {
     let (left, right) = sheet.sides(state.page.image);
     let (is_unfolded, cursor) = (state.page.is_unfolded, state.page.cursor);

@@ -18,7 +18,6 @@ const NUMBER: usize = 6;
 const LSN: usize = 13;
 const TYPE: usize = 24;
 
-/// The records of the page that is open.
 fn events(sheet: &PageSheet) -> &[BlockEvent] {
     events_of(&sheet.examined.report, sheet.report.page)
 }
@@ -80,7 +79,6 @@ pub(super) fn body<'a>(state: &'a State, sheet: &'a PageSheet, mut head: Vec<Lin
     body
 }
 
-/// Effect of recovery on the page at this record.
 fn replay_words(event: &BlockEvent, redo_lsn: Option<Lsn>) -> String {
     let what = match event.touch {
         Touch::Image { .. } => "recovery overwrites the page with the image of the record, without reading it",

@@ -116,7 +116,6 @@ impl Columns {
         Self { life, xmin, xmax, ctid, values: width.saturating_sub(used), is_of_rows }
     }
 
-    /// Text before the fate, the fate, and the text after it.
     fn text(self, look: Look, pointer: &str, cells: &RowCells) -> [String; 3] {
         let cell = |text: &str, width: usize| {
             if width == 0 { String::new() } else { format!("{} ", look.fit(text, width - 1)) }

@@ -23,7 +23,6 @@ const MAX_NAMED: usize = 3;
 /// The row of the screen body in which the map begins.
 pub(super) const FIRST_ROW: usize = 1;
 
-/// How the slots are laid out on this screen.
 pub(super) fn grid(state: &State, survey: &Survey) -> Grid {
     let columns = state.columns().saturating_sub(LEAD + 1);
     Grid::fit(survey.ring.count(), columns, (state.body_rows() * 2 / 5).clamp(2, MAX_ROWS))
@@ -94,7 +93,6 @@ fn cell(state: &State, survey: &Survey, slots: std::ops::Range<usize>) -> Option
     Some(Span::styled(symbol.to_string(), style))
 }
 
-/// The batch that most slots of a cell belong to.
 fn batch_cell(look: Look, survey: &Survey, slots: impl Iterator<Item = usize>) -> (char, Style) {
     let mut counts: Vec<(usize, usize)> = Vec::new();
     for batch in slots.filter_map(|slot| survey.ring.batch(slot)) {

@@ -68,7 +68,6 @@ fn task_lines(look: Look, width: usize, at: usize, task: &Task, is_selected: boo
     lines
 }
 
-/// A key and what it does.
 fn key_spans(look: Look, key: &str, words: &str) -> [Span<'static>; 2] {
     [Span::styled(format!("[{key}]"), look.heading()), Span::raw(format!(" {words}  "))]
 }

@@ -175,7 +175,6 @@ pub(super) fn outdated_words(state: &State) -> Option<&'static str> {
     })
 }
 
-/// More facts, if they fit.
 fn known(state: &State, survey: &Survey) -> Vec<Line<'static>> {
     let (look, width) = (state.look, state.columns());
     let report = &survey.examined.report;
@@ -191,7 +190,6 @@ fn known(state: &State, survey: &Survey) -> Vec<Line<'static>> {
     lines
 }
 
-/// Damaged pages that are known while the check runs.
 fn pending(state: &State) -> Vec<Line<'static>> {
     let (look, width) = (state.look, state.columns());
     let words = format!("{} so far; verdicts follow when the check is complete", pages(state.triage.map.total));
@@ -200,20 +198,16 @@ fn pending(state: &State) -> Vec<Line<'static>> {
     lines
 }
 
-/// The predicted startup.
 fn start_of(survey: &Survey) -> StartWords {
     let report = &survey.examined.report;
     let label = |page| page_title(&survey.examined.called(page), page);
     StartWords::of(&report.replay, &report.outlook, &report.pages, &label)
 }
 
-/// The predicted startup on one line.
-#[must_use]
 pub fn start_words(survey: &Survey) -> String {
     start_of(survey).line()
 }
 
-/// The sentences of the prediction, each with a capital.
 fn sentences(start: &StartWords) -> String {
     let capital = |words: &String| {
         let mut chars = words.chars();

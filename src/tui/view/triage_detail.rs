@@ -26,7 +26,6 @@ const MAX_RUNS: usize = 40;
 /// Rows from which on there is room for all of the evidence below the list.
 const ALL_BELOW: usize = 12;
 
-/// All about the selected row in so many columns.
 pub(super) fn whole(state: &State, survey: &Survey, width: usize) -> Vec<Line<'static>> {
     let look = state.look;
     let map = &state.triage.map;

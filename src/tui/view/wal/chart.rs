@@ -27,9 +27,7 @@ struct Piece {
 }
 
 enum Axis {
-    /// From this time, so many microseconds.
     Time(PgTimestamp, i64),
-    /// From this address, so many bytes.
     Addresses(Lsn, u64),
 }
 
@@ -37,7 +35,6 @@ enum Axis {
 struct Chart {
     pieces: Vec<Piece>,
     axis: Axis,
-    /// Nothing was zoomed into.
     is_all: bool,
 }
 
@@ -71,7 +68,6 @@ pub(super) fn lines(state: &State, wal: &WalSurvey, rows: usize) -> Vec<Line<'st
 struct Heights {
     /// Bytes of a column that is as high as the chart; `None`: each column is, and shows shares.
     peak: Option<f64>,
-    /// Seconds of a column.
     column_s: f64,
     scale: Scale,
 }
@@ -201,7 +197,6 @@ impl Chart {
         from + (to - from) * share.min(1.0)
     }
 
-    /// The address lies in the part that is drawn.
     fn has(&self, lsn: Lsn) -> bool {
         let within = self.pieces.first().zip(self.pieces.last());
         self.is_all || within.is_some_and(|(first, last)| first.start_lsn <= lsn && lsn <= last.end_lsn)

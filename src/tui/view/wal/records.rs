@@ -30,14 +30,12 @@ const SHARE: usize = 64;
 
 const LABEL: usize = 14;
 
-/// The segment file that holds an address.
 fn segment_name(wal: &WalSurvey, cell: &TimelineCell) -> String {
     let size = wal.names.geometry.wal_segment_size;
     let segment = WalSegment::holding(cell.tli, cell.start_lsn, size);
     segment.and_then(|segment| segment.file_name(size)).unwrap_or_default()
 }
 
-/// Damage that lies in a stretch, or right after it.
 fn damage_in(wal: &WalSurvey, cell: &TimelineCell, next: Option<Lsn>) -> Option<String> {
     let next = next.unwrap_or(Lsn(u64::MAX));
     let is_here = |lsn: Lsn| (cell.start_lsn..next).contains(&lsn);

@@ -118,7 +118,6 @@ fn headed(look: Look, lines: Vec<String>) -> Vec<Line<'static>> {
     lines.into_iter().enumerate().map(|(at, line)| Line::styled(line, style(at))).collect()
 }
 
-/// Likely cause of the images of the first relations.
 fn likely(look: Look, sheet: &WindowSheet, width: usize) -> Vec<Line<'static>> {
     const MAX_LIKELY: usize = 4;
     let rows = sheet.window.relations.iter().zip(&sheet.relations);
@@ -134,7 +133,6 @@ fn likely(look: Look, sheet: &WindowSheet, width: usize) -> Vec<Line<'static>> {
     lines
 }
 
-/// Settings that would have saved images in all of the WAL.
 pub(super) fn savings(look: Look, wal: &WalSurvey, width: usize) -> Vec<Line<'static>> {
     let Some(savings) = &wal.savings else {
         let words = if wal.is_complete { "" } else { "what would have saved images: being replayed" };
