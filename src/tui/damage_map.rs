@@ -37,14 +37,7 @@ pub enum Grouping {
 }
 
 impl Grouping {
-    /// The next one; after the last, the first.
-    pub const fn next(self) -> Self {
-        match self {
-            Self::Relation => Self::Verdict,
-            Self::Verdict => Self::Block,
-            Self::Block => Self::Relation,
-        }
-    }
+    pub const ALL: [Self; 3] = [Self::Relation, Self::Verdict, Self::Block];
 
     /// One word for it.
     pub const fn name(self) -> &'static str {

@@ -10,7 +10,7 @@ use super::state::{PagePart, State, View};
 use super::view::wal_notes;
 use crate::analysis::coverage::Coverage;
 use crate::analysis::slot_row::SlotRow;
-use crate::analysis::wal::tally::Tally;
+use crate::analysis::wal::group_key::GroupBy;
 use crate::inspect::next::judged_cluster;
 use crate::output::closing::{Closing, VERSION};
 use crate::output::json::wal::Row;
@@ -118,8 +118,8 @@ fn slot_value(survey: &Survey, row: &SlotRow) -> Value {
 
 fn wal_value(state: &State) -> Value {
     let Some(wal) = state.wal.survey.as_deref() else { return json!({}) };
-    let groups = |groups: &Option<Vec<(String, Tally)>>| -> Vec<Row> {
-        let rows = groups.iter().flatten().map(|(name, tally)| {
+    let groups = |by: GroupBy| -> Vec<Row> {
+        let rows = wal.whole.iter().flat_map(|whole| whole.rows(by)).map(|(name, tally)| {
             let mut row = Row::new();
             row.insert("name".to_owned(), json!(name));
             put_tally(&mut row, tally);
@@ -132,8 +132,8 @@ fn wal_value(state: &State) -> Value {
     json!({
         "intervals": wal.intervals.iter().map(interval_row).collect::<Vec<_>>(),
         "total": total,
-        "relations": groups(&wal.relations),
-        "causes": groups(&wal.causes),
+        "relations": groups(GroupBy::Relation),
+        "causes": groups(GroupBy::Cause),
         "notes": wal_notes(wal),
     })
 }

@@ -222,9 +222,6 @@ pub struct WalSurvey {
     /// Checkpoint intervals in order.
     pub intervals: Vec<Interval>,
     pub total: Tally,
-    /// Relations with the most image bytes, as soon as they are counted.
-    pub relations: Option<Vec<(String, Tally)>>,
-    pub causes: Option<Vec<(String, Tally)>>,
     pub problems: Vec<Finding>,
     pub skipped: Vec<Skipped>,
     /// All of it in short stretches, as soon as that is counted.
@@ -294,6 +291,20 @@ impl WindowSheet {
             relations: relations.map(|row| names.name_of(GroupBy::Relation, &row.key)).collect(),
             causes: window.causes.iter().map(|(key, _)| names.name_of(GroupBy::Cause, key)).collect(),
             window,
+        }
+    }
+
+    /// Its relations, or its causes, by name.
+    pub fn rows(&self, by: GroupBy) -> Vec<(&str, &Tally)> {
+        match by {
+            GroupBy::Cause => {
+                let tallies = self.window.causes.iter().map(|(_, tally)| tally);
+                self.causes.iter().map(String::as_str).zip(tallies).collect()
+            }
+            _ => {
+                let tallies = self.window.relations.iter().map(|row| &row.tally);
+                self.relations.iter().map(String::as_str).zip(tallies).collect()
+            }
         }
     }
 }

@@ -74,20 +74,16 @@ pub(super) fn hints(
     Line::from(spans)
 }
 
-pub(super) fn parts(look: Look, names: impl Iterator<Item = (&'static str, bool)>) -> Line<'static> {
-    let part = |(name, is_open)| {
-        let style = if is_open { look.selected() } else { look.heading() };
-        [Span::styled(format!(" {name} "), style), Span::raw(" ")]
-    };
-    names.flat_map(part).collect()
+/// Words after a lead, in lines of so many columns of words; further lines begin below them.
+pub(super) fn led(look: Look, mut lead: Span<'static>, text: &str, room: usize, style: Style) -> Vec<Line<'static>> {
+    let blank = Span::styled(" ".repeat(lead.width()), lead.style);
+    let lines = look.wrap(text, room).into_iter();
+    lines
+        .map(|words| Line::from(vec![std::mem::replace(&mut lead, blank.clone()), Span::styled(words, style)]))
+        .collect()
 }
 
 pub(super) fn fact(look: Look, width: usize, label: &str, text: &str, style: Style) -> Vec<Line<'static>> {
     const LABEL: usize = 12;
-    let wrapped = look.wrap(text, width.saturating_sub(LABEL + 1));
-    let lines = wrapped.into_iter().enumerate().map(|(at, words)| {
-        let label = if at == 0 { label } else { "" };
-        Line::from(vec![Span::styled(look.fit(label, LABEL), look.heading()), Span::styled(words, style)])
-    });
-    lines.collect()
+    led(look, Span::styled(look.fit(label, LABEL), look.heading()), text, width.saturating_sub(LABEL + 1), style)
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use ratatui::style::{Modifier, Style};
-use ratatui::text::Span;
+use ratatui::text::{Line, Span};
 
 pub use super::palette::{Colours, Role, Theme};
 use crate::analysis::verdict::facts::Tone;
@@ -128,6 +128,13 @@ impl Look {
     /// Mark of text that was cut off.
     pub(crate) const fn ellipsis(self) -> char {
         if self.ascii { '~' } else { '…' }
+    }
+
+    /// Marks lines of which others were cut off.
+    pub(crate) fn mark_cut(self, lines: &mut [Line<'_>]) {
+        if let Some(span) = lines.last_mut().and_then(|line| line.spans.last_mut()) {
+            span.content = format!("{}{}", span.content, self.ellipsis()).into();
+        }
     }
 
     /// Text that may come from disk, cut to `width` columns and harmless.

@@ -44,12 +44,7 @@ pub fn items(state: &State) -> Option<Vec<Item>> {
             };
             Some(best(state.candidates.iter().filter_map(item).collect()))
         }
-        PromptKind::Search
-        | PromptKind::Apply
-        | PromptKind::GoTo
-        | PromptKind::Journal
-        | PromptKind::Allow
-        | PromptKind::Undo => None,
+        _ => None,
     }
 }
 

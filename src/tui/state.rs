@@ -337,6 +337,35 @@ impl State {
         self.cluster.survey.is_some() || self.innodb.survey.is_some()
     }
 
+    /// The selected line of the open list.
+    pub(super) const fn selection(&mut self) -> Option<&mut usize> {
+        Some(match (self.view, self.page.part, self.wal.level) {
+            (View::Triage, ..) => &mut self.triage.selected,
+            (View::Findings, ..) => &mut self.triage.finding,
+            (View::Batches, ..) => &mut self.batches.selected,
+            (View::Slots, ..) => &mut self.slots.selected,
+            (View::Pages, ..) => &mut self.innodb.selected,
+            (View::Relations | View::Causes, ..) => &mut self.wal.row,
+            (View::Page, PagePart::Rows, _) if !self.page.is_open => &mut self.page.row,
+            (View::Page, PagePart::Wal, _) if !self.page.is_open => &mut self.page.record,
+            (View::Wal, _, WalLevel::Timeline) => &mut self.wal.selected,
+            (View::Wal, _, WalLevel::Records) => &mut self.wal.record,
+            _ => return None,
+        })
+    }
+
+    /// The first line of the open text that is shown.
+    pub(super) const fn top(&mut self) -> Option<&mut usize> {
+        Some(match self.view {
+            View::Page => &mut self.page.top,
+            View::Plan => &mut self.plan.top,
+            View::Apply | View::Undo => &mut self.plan.before_top,
+            View::Wal | View::WhatIf => &mut self.wal.top,
+            View::InnodbPage | View::InnodbFindings => &mut self.innodb.top,
+            _ => return None,
+        })
+    }
+
     pub(crate) fn note_pressed(&mut self, time: String, key: String) {
         if self.pressed.len() == MAX_PRESSED {
             self.pressed.remove(0);
@@ -398,19 +427,7 @@ impl State {
             }
             View::Map => view::map::page(self, survey).filter(|_| self.map.is_open),
             View::Page => self.page.wanted.filter(|_| self.page.sheet.is_some()),
-            View::Batches
-            | View::Wal
-            | View::Relations
-            | View::Causes
-            | View::WhatIf
-            | View::Pages
-            | View::InnodbPage
-            | View::InnodbFindings
-            | View::Findings
-            | View::Steps
-            | View::Plan
-            | View::Apply
-            | View::Undo => None,
+            _ => None,
         }
     }
 

@@ -124,15 +124,5 @@ pub enum Column {
 }
 
 impl Column {
-    /// The column to the right; after the last one, the first.
-    pub const fn next(self) -> Self {
-        match self {
-            Self::Slot => Self::Page,
-            Self::Page => Self::PageLsn,
-            Self::PageLsn => Self::Condition,
-            Self::Condition => Self::Batch,
-            Self::Batch => Self::Disk,
-            Self::Disk => Self::Slot,
-        }
-    }
+    pub const ALL: [Self; 6] = [Self::Slot, Self::Page, Self::PageLsn, Self::Condition, Self::Batch, Self::Disk];
 }

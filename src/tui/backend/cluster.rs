@@ -42,6 +42,7 @@ use crate::tui::worker::{ActionSender, Backend};
 use crate::types::PageId;
 
 /// Does the work on a cluster.
+#[derive(Default)]
 pub struct ClusterBackend {
     data_dir: PathBuf,
     wal: Vec<PathBuf>,
@@ -136,23 +137,8 @@ impl ClusterBackend {
         rebuild: Option<ReplayOptions>,
         jobs: usize,
     ) -> Self {
-        Self {
-            data_dir: data_dir.to_owned(),
-            wal: wal.to_vec(),
-            donors: donors.to_vec(),
-            rebuild,
-            is_left: AtomicBool::new(false),
-            at_work: Mutex::default(),
-            repairing: Mutex::default(),
-            jobs,
-            overrides: Overrides::default(),
-            examined: Mutex::default(),
-            stamps: Mutex::default(),
-            wanted_page: AtomicU64::new(0),
-            records: RecordSource::default(),
-            journals: Mutex::default(),
-            next_journal: None,
-        }
+        let (wal, donors) = (wal.to_vec(), donors.to_vec());
+        Self { data_dir: data_dir.to_owned(), wal, donors, rebuild, jobs, ..Self::default() }
     }
 
     pub fn overriding(self, overrides: Overrides) -> Self {

@@ -133,10 +133,6 @@ fn survey(
     let tell_timeline = tell("counting relations and causes in WAL");
     if let Some(timeline) = source.once_more(|source| source.timeline(request.jobs, &tell_timeline)) {
         let all = WindowSheet::of(&survey, &timeline, 0..timeline.cells.len());
-        let tallies = all.window.relations.iter().map(|row| row.tally);
-        survey.relations = Some(all.relations.iter().cloned().zip(tallies).collect());
-        let tallies = all.window.causes.iter().map(|(_, tally)| *tally);
-        survey.causes = Some(all.causes.iter().cloned().zip(tallies).collect());
         survey.whole = Some(Arc::new(all));
         survey.timeline = Some(Arc::new(timeline));
     }

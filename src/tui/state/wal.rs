@@ -54,14 +54,7 @@ pub enum Scale {
 impl Scale {
     const DECADES: f64 = 1000.0;
 
-    /// The next one.
-    pub const fn next(self) -> Self {
-        match self {
-            Self::Root => Self::Linear,
-            Self::Linear => Self::Log,
-            Self::Log => Self::Root,
-        }
-    }
+    pub const ALL: [Self; 3] = [Self::Root, Self::Linear, Self::Log];
 
     /// Its name.
     pub const fn name(self, ascii: bool) -> &'static str {

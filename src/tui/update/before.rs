@@ -1,13 +1,12 @@
 //! The last check before a plan is applied: journal, guards, dry run, and the word.
 
+use super::{Arc, Effect, Prompt, PromptKind, State, View, pages};
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use super::repair::plan_to_write;
-use crate::tui::action::{Effect, RepairOrder};
+use crate::tui::action::RepairOrder;
 use crate::tui::facts::BeforeSheet;
-use crate::tui::look::pages;
-use crate::tui::state::{PlanState, Prompt, PromptKind, State, View};
+use crate::tui::state::PlanState;
 
 /// Confirmation before anything is written.
 const APPLY_WORD: &str = "apply";

@@ -4,14 +4,16 @@ use std::time::Instant;
 
 use super::lists::{find, order_slots, reverse_slots};
 use super::navigate::{back, clamp, move_by, open, open_page, show, sideways, step_part, step_view};
-use super::{before, begin, goto, page, repair, ring, triage, undo, wal};
-use crate::tui::action::{Command, Effect};
+use super::{
+    Effect, Prompt, PromptKind, State, View, before, begin, goto, page, pages, repair, ring, triage, undo, wal,
+};
+use crate::tui::action::Command;
 use crate::tui::checklist;
 use crate::tui::command_line::{NO_COMMAND, command_line, differs};
 use crate::tui::export::json_text;
 use crate::tui::export_text::whole_text;
-use crate::tui::look::pages;
-use crate::tui::state::{PagePart, Prompt, PromptKind, State, View};
+use crate::tui::list_moves::stepped;
+use crate::tui::state::{Column, Scale};
 use crate::tui::view;
 
 /// Does what a key stands for. One that changes nothing on the screen says why.
@@ -107,7 +109,7 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
         Command::Left => sideways(state, -1),
         Command::Right => sideways(state, 1),
         Command::NextPart => step_part(state, 1),
-        Command::PreviousPart => step_part(state, PagePart::ALL.len() - 1),
+        Command::PreviousPart => step_part(state, -1),
         Command::NextImage => page::next_image(state),
         Command::NextDifference => page::find_difference(state, true),
         Command::PreviousDifference => page::find_difference(state, false),
@@ -141,7 +143,7 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
         Command::Sort if state.view == View::Triage => triage::sort(state),
         Command::Reverse if state.view == View::Triage => triage::reverse(state),
         Command::Sort => {
-            state.slots.column = state.slots.column.next();
+            state.slots.column = stepped(&Column::ALL, state.slots.column, 1);
             order_slots(state);
         }
         Command::Reverse => reverse_slots(state),
@@ -206,7 +208,7 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
         Command::Zoom => wal::zoom(state),
         Command::Axis => wal::switch_axis(state),
         Command::Follow => return wal::follow(state),
-        Command::Scale => state.wal.scale = state.wal.scale.next(),
+        Command::Scale => state.wal.scale = stepped(&Scale::ALL, state.wal.scale, 1),
     }
     Vec::new()
 }

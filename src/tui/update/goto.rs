@@ -2,12 +2,11 @@
 
 use super::lists::order_slots;
 use super::navigate::{open_page, show};
-use super::wal;
+use super::{Effect, PageId, Prompt, PromptKind, State, View, wal};
 use crate::inspect::page_mention::{MentionedRelation, PageMention};
-use crate::tui::action::Effect;
 use crate::tui::facts::Survey;
-use crate::tui::state::{Bookmark, Prompt, PromptKind, State, View, WalLevel};
-use crate::types::{ForkNumber, Lsn, PageId, RelFileLocator};
+use crate::tui::state::{Bookmark, WalLevel};
+use crate::types::{ForkNumber, Lsn, RelFileLocator};
 
 const FORMS: &str = "paste a line of the server log, or type relation:block, slot 123 or an LSN";
 

@@ -1,11 +1,9 @@
 //! Lists: their order, and going from match to match.
 
-use super::triage;
+use super::{State, View, next_index, triage};
 use crate::analysis::slot_row::SlotRow;
 use crate::tui::facts::Survey;
-use crate::tui::list_moves::next_index;
 use crate::tui::query::Query;
-use crate::tui::state::{State, View};
 
 /// Puts slots into the order that was asked for; the selected one stays selected.
 pub(super) fn order_slots(state: &mut State) {

@@ -1,9 +1,7 @@
 //! The map of the cluster: from tile to tile, into a fork, and to its pages.
 
-use crate::tui::action::Effect;
+use super::{Effect, State, moved};
 use crate::tui::cluster_map::{Area, Tile, tiles};
-use crate::tui::list_moves::moved;
-use crate::tui::state::State;
 use crate::tui::view::map;
 
 /// Direction of a move: columns and rows.

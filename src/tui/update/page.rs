@@ -1,12 +1,9 @@
 //! Going about in one page: its parts, its bytes, its rows.
 
 use super::navigate::{clamp, move_by, open_page, show};
+use super::{Effect, PagePart, State, View, next_index};
 use crate::analysis::page_rows::RowFate;
-use crate::output::documents::events_of;
 use crate::output::page_text::version_title;
-use crate::tui::action::Effect;
-use crate::tui::list_moves::{moved, next_index};
-use crate::tui::state::{PagePart, State, View};
 use crate::tui::view;
 
 /// Moves the cursor by bytes.
@@ -17,22 +14,6 @@ pub(super) fn move_cursor(state: &mut State, by: isize) {
 /// Moves the cursor by lines, of which one may stand for many equal rows.
 pub(super) fn move_lines(state: &mut State, by: isize) {
     state.page.cursor = view::byte_sides(state).map_or(0, |bytes| bytes.lines_further(by));
-}
-
-/// Moves in the list of rows or records, or scrolls what is open.
-pub(super) fn move_rows(state: &mut State, by: isize) {
-    if state.page.is_open {
-        state.page.top = moved(state.page.top, by, view::scroll_range(state));
-        return;
-    }
-    let sheet = state.page.sheet.as_deref();
-    if state.page.part == PagePart::Wal {
-        let count = sheet.map_or(0, |sheet| events_of(&sheet.examined.report, sheet.report.page).len());
-        state.page.record = moved(state.page.record, by, count);
-        return;
-    }
-    let count = sheet.and_then(|sheet| sheet.rows(state.page.image)).map_or(0, |of| of.rows.pairs.len());
-    state.page.row = moved(state.page.row, by, count);
 }
 
 pub(super) fn next_image(state: &mut State) {

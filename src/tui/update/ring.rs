@@ -2,8 +2,8 @@
 
 use super::goto::select_slot;
 use super::lists::order_slots;
-use crate::tui::action::Effect;
-use crate::tui::state::{Column, State};
+use super::{Effect, State};
+use crate::tui::state::Column;
 use crate::tui::view;
 
 /// Ticks that showing the whole ring takes.

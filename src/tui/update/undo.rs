@@ -1,11 +1,8 @@
 //! Taking a repair back: its rehearsal, and the word.
 
-use std::sync::Arc;
-
-use crate::tui::action::{Effect, UndoOrder};
+use super::{Arc, Effect, Prompt, PromptKind, State, View, pages};
+use crate::tui::action::UndoOrder;
 use crate::tui::facts::{UndoSheet, UndoneSheet};
-use crate::tui::look::pages;
-use crate::tui::state::{Prompt, PromptKind, State, View};
 
 /// Confirmation before old bytes are written back.
 pub const UNDO_WORD: &str = "undo";

@@ -1,15 +1,14 @@
 //! The WAL view: the window, and drilling down to records.
 
+use super::{Arc, Effect, PageId, State, View};
 use std::ops::Range;
-use std::sync::Arc;
 
 use crate::analysis::wal::cause::Cause;
 use crate::analysis::wal::record_sheet::{RecordList, RecordSheet};
 use crate::analysis::wal::timeline::{Timeline, TimelineCell};
-use crate::tui::action::Effect;
 use crate::tui::facts::{WalSurvey, WindowSheet};
-use crate::tui::state::{State, View, WalLevel};
-use crate::types::{Lsn, PageId};
+use crate::tui::state::WalLevel;
+use crate::types::Lsn;
 
 pub(super) fn read(state: &mut State, survey: Arc<WalSurvey>) {
     let wal = &mut state.wal;

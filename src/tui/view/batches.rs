@@ -1,17 +1,12 @@
 //! Batches between completed checkpoints, and their position in the buffer.
 
-use ratatui::style::Style;
-use ratatui::text::{Line, Span};
-
-use super::{Body, fact, highlight, ring, waiting};
+use super::{Body, Line, Look, Span, State, Style, Survey, fact, highlight, ring, waiting};
 use crate::analysis::batches::{Batch, BatchWriter};
 use crate::analysis::staleness::BatchVerdict;
 use crate::analysis::wal::partial::CheckpointSeen;
 use crate::output::json::time_text;
 use crate::parsers::dwb::patch::short_name;
-use crate::tui::facts::{ListedBatch, Survey};
-use crate::tui::look::Look;
-use crate::tui::state::State;
+use crate::tui::facts::ListedBatch;
 
 /// Columns of pointer and letter.
 const LEAD: usize = 4;
@@ -26,10 +21,6 @@ pub(super) fn body(state: &State) -> Body<'_> {
     let look = state.look;
     let width = state.columns();
     let Some(survey) = state.survey() else { return Body::text(waiting(state), Vec::new(), 0) };
-    if survey.slots().is_empty() {
-        let words = "This cluster has no double write buffer, or it holds no slots.";
-        return Body::text(vec![Line::default(), Line::raw(words)], Vec::new(), 0);
-    }
     let mut head = ring::lines(state, survey);
     head.push(Line::default());
     let names = [

@@ -1,15 +1,10 @@
 //! The rows of the damage map: a relation with its blocks as a strip, a verdict with its share, a page with its image.
 
-use ratatui::style::{Modifier, Style};
-use ratatui::text::{Line, Span};
-
-use super::highlight;
+use super::{Line, Look, Modifier, Span, State, Style, highlight};
 use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::verdict::survey::PageReport;
 use crate::output::check_text::{block_label, image_words, tear_words};
 use crate::tui::damage_map::{Group, GroupKey, Grouping, MapPage, Row, strip, verdict_name, with_fork};
-use crate::tui::look::Look;
-use crate::tui::state::State;
 use crate::types::{ForkNumber, RelFileLocator};
 
 const VERDICT: usize = 17;

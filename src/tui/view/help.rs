@@ -1,11 +1,7 @@
 //! The keys, from the table that is dispatched by.
 
-use ratatui::text::{Line, Span};
-
-use super::Body;
+use super::{Body, Line, Look, Span, State, View};
 use crate::tui::keymap::KEYS;
-use crate::tui::look::Look;
-use crate::tui::state::{State, View};
 
 const LABEL: usize = 17;
 

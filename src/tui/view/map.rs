@@ -1,18 +1,12 @@
 //! The map of the cluster: tiles of forks with their blocks, or the blocks of one fork.
 
-use ratatui::style::{Modifier, Style};
-use ratatui::text::{Line, Span};
-
 use super::damage_map::style_of;
 use super::triage::outdated_words;
-use super::{Body, fact, waiting};
+use super::{Body, Line, Look, Modifier, Span, State, Style, Survey, columns, fact, pages, waiting};
 use crate::analysis::verdict::judge::Verdict;
 use crate::tui::body::joined;
 use crate::tui::cluster_map::{Area, Fork, Tile, blocks_of_cell, cells_of, tiles};
 use crate::tui::damage_map::{StripCell, with_fork};
-use crate::tui::facts::Survey;
-use crate::tui::look::{Look, columns, pages};
-use crate::tui::state::State;
 use crate::types::PageId;
 
 /// Lines above the map.

@@ -20,25 +20,27 @@ mod steps;
 mod triage;
 mod triage_detail;
 mod undo;
-pub(super) mod wal;
+mod wal;
 
 pub use triage::start_words;
 pub use wal::notes as wal_notes;
 
 use ratatui::Frame;
+use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::Paragraph;
 
 use super::action::Command;
 use super::body::{Body, highlight, progress_line};
 use super::byte_list::ByteSides;
+use super::facts::Survey;
 use super::frame::{self, fact};
 use super::keymap::{Binding, KEYS};
-use super::look::{columns, pages};
+use super::look::{Look, columns, pages};
 use super::outdated::Outdated;
 use super::query::Query;
 use super::ring::Grid;
-use super::state::{Message, Prompt, PromptKind, State, View};
+use super::state::{Message, PagePart, Prompt, PromptKind, State, View};
 
 fn body(state: &State) -> Body<'_> {
     let body = whole_body(state);
@@ -122,6 +124,12 @@ pub fn picture(state: &State) -> Vec<Line<'static>> {
 pub(crate) fn scroll_range(state: &State) -> usize {
     let body = body(state);
     body.scroll_range(state.body_rows())
+}
+
+/// Lines of the open list; none of a text.
+pub(crate) fn line_count(state: &State) -> usize {
+    let body = body(state);
+    if body.has_selection { body.count } else { 0 }
 }
 
 /// How many lines of the list are on the screen above and below the selected one.

@@ -1,16 +1,13 @@
 //! The bytes of a page, on disk and in an image side by side.
 
-use ratatui::text::Line;
-
-use super::Body;
 use super::page::row_bytes;
 use super::page_rows::details;
+use super::{Body, Line, State};
 use crate::analysis::page_rows::PageItem;
 use crate::output::page_parts::part_at;
 use crate::output::page_text::version_title;
 use crate::tui::byte_list::{ByteSides, byte_list, cursor_lead};
 use crate::tui::facts::PageSheet;
-use crate::tui::state::State;
 
 pub(super) fn body<'a>(state: &'a State, sheet: &'a PageSheet, head: Vec<Line<'static>>) -> Body<'a> {
     let look = state.look;

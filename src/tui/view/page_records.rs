@@ -1,16 +1,11 @@
 //! The records of WAL that touched a page, as a list.
 
-use ratatui::style::Style;
-use ratatui::text::{Line, Span};
-
 use super::page_rows::labelled;
-use super::{Body, highlight};
+use super::{Body, Line, Look, Span, State, Style, highlight};
 use crate::analysis::verdict::events::{BlockEvent, Touch};
 use crate::output::documents::events_of;
 use crate::output::words::page_action::event_words;
 use crate::tui::facts::PageSheet;
-use crate::tui::look::Look;
-use crate::tui::state::State;
 use crate::types::Lsn;
 
 /// Columns of the list: number, address, type.

@@ -1,17 +1,13 @@
 //! Plan of a repair, and its blockers.
 
-use ratatui::style::Style;
-use ratatui::text::Line;
-
 use super::triage::outdated_words;
 use super::undo::journal_facts;
-use super::{Body, fact, start_words, waiting};
+use super::{Body, Line, Look, Span, State, Style, fact, pages, start_words, waiting};
 use crate::analysis::verdict::judge::Verdict;
 use crate::repair::plan::{LeftPage, PlanPage, PlanStep, StepKind};
 use crate::tui::command_line::{command_line, tui_command, undo_command};
 use crate::tui::facts::{AppliedSheet, StepFacts};
-use crate::tui::look::{Look, pages};
-use crate::tui::state::State;
+use crate::tui::frame::led;
 
 /// Lines of the plan that are visible below its summary.
 const LEAST_LINES: usize = 4;
@@ -215,10 +211,8 @@ fn step_lines(state: &State, step: &PlanStep, facts: &StepFacts) -> Vec<Line<'st
     lines
 }
 
-/// A sentence in as many lines as it needs, each after `lead`.
-fn wrapped(look: Look, words: &str, width: usize, lead: &str, style: Style) -> Vec<Line<'static>> {
-    let lines = look.wrap(words, width.saturating_sub(lead.len() + 1));
-    lines.into_iter().map(|line| Line::styled(format!("{lead}{line}"), style)).collect()
+fn wrapped(look: Look, words: &str, width: usize, lead: &'static str, style: Style) -> Vec<Line<'static>> {
+    led(look, Span::styled(lead, style), words, width.saturating_sub(lead.len() + 1), style)
 }
 
 fn left_lines(state: &State, left: &LeftPage) -> Vec<Line<'static>> {

@@ -1,16 +1,10 @@
 //! The double write buffer as a map: rows of cells with batches, damaged pages, the next write and a cursor.
 
-use ratatui::style::{Modifier, Style};
-use ratatui::text::{Line, Span};
-
-use super::fact;
+use super::{Line, Look, Modifier, Span, State, Style, Survey, columns, fact, pages};
 use crate::analysis::verdict::judge::Verdict;
 use crate::output::check_text::{letter, page_title};
 use crate::tui::damage_map::verdict_letter;
-use crate::tui::facts::Survey;
-use crate::tui::look::{Look, columns, pages};
 use crate::tui::ring::{Grid, Mark};
-use crate::tui::state::State;
 
 /// Columns in front of the map: number of the first slot of the row.
 const LEAD: usize = 8;

@@ -1,11 +1,8 @@
 //! Damage, predicted startup, next steps.
 
-use ratatui::style::{Modifier, Style};
-use ratatui::text::{Line, Span};
-
 use super::damage_map::{heading, row_line};
 use super::triage_detail::{below, whole};
-use super::{Body, fact, findings, waiting};
+use super::{Body, Line, Look, Modifier, Span, State, Style, Survey, columns, fact, findings, pages, waiting};
 use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::facts::Badge;
 use crate::analysis::verdict::judge::Verdict;
@@ -14,10 +11,8 @@ use crate::output::check_text::{compared_words, page_title, replay_words};
 use crate::output::start_words::StartWords;
 use crate::output::words::cluster::checksum_words;
 use crate::tui::body::MIN_LIST;
-use crate::tui::facts::Survey;
 use crate::tui::finding_list::{FindingLine, finding_lines};
-use crate::tui::look::{Look, columns, pages};
-use crate::tui::state::State;
+use crate::tui::frame::led;
 
 const VERDICT: usize = 16;
 
@@ -76,8 +71,8 @@ impl Section {
             *too_many -= 1;
             is_cut = true;
         }
-        if let Some(span) = self.lines.last_mut().filter(|_| is_cut).and_then(|line| line.spans.last_mut()) {
-            span.content = format!("{}{}", span.content, look.ellipsis()).into();
+        if is_cut {
+            look.mark_cut(&mut self.lines);
         }
     }
 }
@@ -240,9 +235,9 @@ fn finding_foot(look: Look, width: usize, survey: &Survey, rows: usize) -> Vec<L
     let count = all.len();
     // Whole ones, as many as there is room for; where there are too many, one line says so.
     let wrap = |one: FindingLine<'_>| -> Vec<Line<'static>> {
-        let lines = look.wrap(&one.words(), width.saturating_sub(findings::LABEL)).into_iter().enumerate();
-        let lead = |at: usize| look.fit(if at == 0 { one.label() } else { "" }, findings::LABEL);
-        lines.map(|(at, words)| Line::styled(format!("{}{words}", lead(at)), findings::style(look, one))).collect()
+        let style = findings::style(look, one);
+        let lead = Span::styled(look.fit(one.label(), findings::LABEL), style);
+        led(look, lead, &one.words(), width.saturating_sub(findings::LABEL), style)
     };
     let wrapped: Vec<Vec<Line<'static>>> = all.into_iter().take(rows + 1).map(wrap).collect();
     let needed: usize = wrapped.iter().map(Vec::len).sum();

@@ -2,17 +2,14 @@
 
 mod chart;
 mod records;
-pub(in crate::tui) mod tabs;
+mod tabs;
 mod window;
 
-use ratatui::text::{Line, Span};
-
-use super::{Body, columns, highlight, progress_line};
+use super::{Body, Line, Look, Span, State, Style, View, columns, highlight, progress_line};
 use crate::analysis::wal::tally::Tally;
 use crate::output::figures::{percent, size};
 use crate::output::json::time_text;
 use crate::tui::facts::WalSurvey;
-use crate::tui::state::State;
 
 const SHARE: &str = "share of images";
 

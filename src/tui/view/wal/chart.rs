@@ -1,8 +1,6 @@
 //! WAL over time, or by address where records tell no times: bytes and images, checkpoints, damage, the window.
 
-use ratatui::style::Style;
-use ratatui::text::{Line, Span};
-
+use super::{Line, Look, Span, State, Style, columns};
 use crate::analysis::wal::interval::{Interval, IntervalKind};
 use crate::inspect::wal::rules::DAMAGE;
 use crate::output::figures::size;
@@ -11,8 +9,8 @@ use crate::parsers::wal::payload::PgTimestamp;
 use crate::report::Finding;
 use crate::tui::body::joined;
 use crate::tui::facts::WalSurvey;
-use crate::tui::look::{Colours, Look, columns};
-use crate::tui::state::{Scale, State};
+use crate::tui::look::Colours;
+use crate::tui::state::Scale;
 use crate::types::Lsn;
 
 /// Shortest time that is drawn as such.

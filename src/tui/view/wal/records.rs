@@ -1,11 +1,7 @@
 //! Down from a window to stretches, to records, to one record.
 
-use ratatui::style::Style;
-use ratatui::text::{Line, Span};
-
-use super::super::{Body, highlight};
 use super::chart::{damage_at, gaps};
-use super::window;
+use super::{Body, Line, Look, Span, State, Style, columns, highlight, window};
 use crate::analysis::wal::record_sheet::{RecordLine, RecordList, RecordSheet, StoppedAt};
 use crate::analysis::wal::timeline::TimelineCell;
 use crate::output::escape::ascii_or_dot;
@@ -16,8 +12,8 @@ use crate::output::record_text::{
 };
 use crate::parsers::wal::timeline::WalSegment;
 use crate::tui::facts::{WalSurvey, WindowSheet};
-use crate::tui::look::{Look, columns};
-use crate::tui::state::{State, WalLevel};
+use crate::tui::frame::led;
+use crate::tui::state::WalLevel;
 use crate::types::Lsn;
 
 /// Bytes in a row of the hex dump, on a screen of so many columns.
@@ -296,12 +292,8 @@ fn facts(
 }
 
 fn fact_lines(look: Look, (label, text): &Fact, width: usize) -> Vec<Line<'static>> {
-    let wrapped = look.wrap(text, width.saturating_sub(LABEL + 3)).into_iter().enumerate();
-    let line = |(at, words): (usize, String)| {
-        let label = if at == 0 { label.as_str() } else { "" };
-        Line::from(vec![Span::styled(format!("  {}", look.fit(label, LABEL)), look.faint()), Span::raw(words)])
-    };
-    wrapped.map(line).collect()
+    let lead = Span::styled(format!("  {}", look.fit(label, LABEL)), look.faint());
+    led(look, lead, text, width.saturating_sub(LABEL + 3), Style::new())
 }
 
 fn hex_rows(sheet: &RecordSheet, each: usize) -> usize {

@@ -1,15 +1,10 @@
 //! The tabs of `pg_walfpi`: relations and causes of the window, and what other settings would have saved.
 
-use ratatui::text::{Line, Span};
-
-use super::{breadcrumb, window};
-use crate::analysis::wal::tally::Tally;
+use super::{Body, Line, Span, State, View, breadcrumb, columns, highlight, window};
+use crate::analysis::wal::group_key::GroupBy;
 use crate::output::figures::{percent, size};
 use crate::output::relation_columns::{kind_words, likely_cause_words};
-use crate::tui::body::{Body, highlight};
 use crate::tui::facts::{WalSurvey, WindowSheet};
-use crate::tui::look::columns;
-use crate::tui::state::{State, View};
 
 /// Columns of the figures of a row.
 const FIGURES: usize = 46;
@@ -32,11 +27,13 @@ pub(super) fn body<'a>(state: &'a State, wal: &'a WalSurvey) -> Option<Body<'a>>
     let what = if state.view == View::Causes { "why images were written" } else { "relation" };
     let heading = format!("  {} {:>9} {:>8} {:>8} {:>6}  share", look.fit(what, name), "WAL", "images", "bytes", "%");
     head.push(Line::styled(look.cut(&heading, width), look.heading()));
-    let count = rows(state, sheet);
+    let by = if state.view == View::Causes { GroupBy::Cause } else { GroupBy::Relation };
+    let rows = sheet.rows(by);
+    let count = rows.len();
     let selected = state.wal.row.min(count.saturating_sub(1));
     let all = sheet.window.tally.fpi_bytes.max(1) as f64;
     let line = move |at: usize| {
-        let Some((called, tally)) = row(state, sheet, at) else { return Line::default() };
+        let Some((called, tally)) = rows.get(at) else { return Line::default() };
         let share = tally.fpi_bytes as f64 / all;
         let pointer = if at == selected { look.pointer() } else { " " };
         let text = format!(
@@ -54,18 +51,6 @@ pub(super) fn body<'a>(state: &'a State, wal: &'a WalSurvey) -> Option<Body<'a>>
     let mut body = Body::list(head, count, selected, line);
     body.foot = likely(state, sheet, selected);
     Some(body)
-}
-
-/// Rows of the open tab.
-pub(in crate::tui) fn rows(state: &State, sheet: &WindowSheet) -> usize {
-    if state.view == View::Causes { sheet.causes.len() } else { sheet.relations.len() }
-}
-
-fn row<'a>(state: &State, sheet: &'a WindowSheet, at: usize) -> Option<(&'a str, &'a Tally)> {
-    if state.view == View::Causes {
-        return Some((sheet.causes.get(at)?, &sheet.window.causes.get(at)?.1));
-    }
-    Some((sheet.relations.get(at)?, &sheet.window.relations.get(at)?.tally))
 }
 
 /// The likely cause of the images of the selected relation, and how many relations are not listed.
