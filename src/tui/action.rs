@@ -35,6 +35,7 @@ pub enum Command {
     Top,
     Bottom,
     LastPage,
+    PageAfter,
     HalfDown,
     First,
     Last,

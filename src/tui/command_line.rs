@@ -52,6 +52,7 @@ pub fn command_line(state: &State) -> String {
         },
         View::Wal | View::Relations => wal_command(state),
         View::Causes => wal_command(state).replace("--by relation", "--by cause"),
+        View::Kept => format!("{program} kept {path}"),
         View::WhatIf => format!("{WALFPI} advise {}", state.subject.wal_arguments),
         View::Undo => match state.journal_in_force() {
             Some(journal) => undo_command(state, journal),

@@ -13,6 +13,7 @@ use crate::analysis::slot_row::SlotRow;
 use crate::analysis::wal::group_key::GroupBy;
 use crate::inspect::next::judged_cluster;
 use crate::output::closing::{Closing, VERSION};
+use crate::output::json::kept::KeptJson;
 use crate::output::json::wal::Row;
 use crate::output::json::{BatchJson, SCHEMA, lsn_text};
 use crate::output::sink::Machine;
@@ -45,7 +46,7 @@ pub fn json_text(state: &State) -> String {
             });
             json!({"slots": rows})
         }
-        View::Wal | View::Relations | View::Causes | View::WhatIf => wal_value(state),
+        View::Wal | View::Relations | View::Causes | View::WhatIf | View::Kept => wal_value(state),
         View::Pages | View::InnodbPage | View::InnodbFindings => json!({}),
         View::Undo => json!({
             "journal": state.journal_in_force().map(|journal| journal.display().to_string()),
@@ -134,6 +135,7 @@ fn wal_value(state: &State) -> Value {
         "total": total,
         "relations": groups(GroupBy::Relation),
         "causes": groups(GroupBy::Cause),
+        "kept": wal.kept.iter().flatten().flat_map(|kept| &kept.wal.rows).map(KeptJson::from).collect::<Vec<_>>(),
         "notes": wal_notes(wal),
     })
 }

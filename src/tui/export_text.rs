@@ -7,7 +7,7 @@ use super::export::text_of;
 use super::facts::{PageSheet, Survey, WalSurvey, WindowSheet};
 use super::query::slot_words;
 use super::state::{PagePart, State, View};
-use super::view::wal_notes;
+use super::view::{kept_text, wal_notes};
 use crate::analysis::slot_facts::Condition;
 use crate::analysis::wal::group_key::GroupBy;
 use crate::analysis::wal::interval::Interval;
@@ -44,6 +44,10 @@ fn write_view(out: &mut dyn Write, state: &State) -> io::Result<()> {
     }
     writeln!(out)?;
     match (state.view, state.survey()) {
+        (View::Kept, _) => match state.wal.survey.as_deref() {
+            Some(wal) => out.write_all(kept_text(wal, LAYOUT).as_bytes()),
+            None => not_read(out),
+        },
         (View::Wal | View::Relations | View::Causes | View::WhatIf, _) => match state.wal.survey.as_deref() {
             Some(wal) => write_wal(out, wal, state.wal.window.as_deref()),
             None => not_read(out),

@@ -34,6 +34,7 @@ use crate::inspect::page_rows::{RowSets, disk_and_images};
 use crate::inspect::page_versions::page_versions;
 use crate::inspect::repair::journals::journals_of;
 use crate::inspect::repair::readiness::{BeforeRepair, Guard, GuardState};
+use crate::inspect::wal::kept::KeptReport;
 use crate::inspect::wal::names::NameLookup;
 use crate::output::json::TOP_RELATIONS;
 use crate::output::json::wal::Naming;
@@ -231,6 +232,8 @@ pub struct WalSurvey {
     pub hidden: Vec<HiddenRedo>,
     pub savings: Option<Arc<Savings>>,
     pub names: Arc<WalNames>,
+    /// What keeps its segments, where it is that of a data directory.
+    pub(crate) kept: Option<Result<Arc<KeptReport>, String>>,
     pub is_complete: bool,
 }
 

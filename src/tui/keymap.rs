@@ -87,6 +87,7 @@ pub const KEYS: &[Binding] = &[
     row("2", Command::Show(View::Relations), &[], "Relations: whose images are in the window", ""),
     row("3", Command::Show(View::Causes), &[], "Causes: why images were written", ""),
     row("4", Command::Show(View::WhatIf), &[], "What if: savings of other settings", ""),
+    row("5", Command::Show(View::Kept), &[], "Kept: what keeps the segments of pg_wal, and how to release them", ""),
     row("1", Command::Show(View::Pages), &[], "Pages: damage, and what to do", ""),
     row("2", Command::Show(View::InnodbPage), &[], "Page: one page and its image", ""),
     row("3, F", Command::Show(View::InnodbFindings), &[], "Findings: skipped parts, every step", "findings"),
@@ -108,6 +109,7 @@ pub const KEYS: &[Binding] = &[
     row("H", Command::Top, &[], "first visible line", ""),
     row("L", Command::Bottom, &[], "last visible line", ""),
     row("ctrl-o", Command::LastPage, CLUSTER, "the page that was open before", ""),
+    row("ctrl-n|ctrl-i", Command::PageAfter, CLUSTER, "the page after it, after ctrl-o", ""),
     row("space", Command::PageDown, SCROLLED, "one screen down", ""),
     row("space", Command::Play, &[View::Batches], "show the ring as it was written; any key stops", "play"),
     row("home, gg", Command::First, &[], "first line", ""),
@@ -163,11 +165,11 @@ pub const KEYS: &[Binding] = &[
     row("g", Command::GoTo, &[], "go to a page, slot or LSN: paste a line of the server log, or type relation:block, (7,3), slot 123", "go to"),
     row("b", Command::Bookmark, &[], "keep the selected line", ""),
     row("'", Command::Bookmarks, &[], "go to one that was kept", ""),
-    row(":", Command::Palette, &[], "pick a command by letters of its words", ""),
+    row(":", Command::Palette, &[], "pick a command by letters of its words", "commands"),
     row("r", Command::Reload, &[], "read everything again", ""),
     row("ctrl-z", Command::Suspend, &[], "suspend", ""),
-    row("R", Command::Report, CLUSTER, "write the crash report, as a page and as Markdown", ""),
-    row("W", Command::Guide, CLUSTER, "guided mode: the step, and the next key", ""),
+    row("R", Command::Report, CLUSTER, "write the crash report, as a page and as Markdown", "report"),
+    row("W", Command::Guide, CLUSTER, "guided mode: the step, and the next key", "guide"),
     row("ctrl-l", Command::Redraw, &[], "redraw", ""),
 ];
 
@@ -221,6 +223,9 @@ pub fn action_of(event: KeyEvent, state: &State) -> Option<Action> {
             (KeyCode::Char(c), _) if !event.modifiers.contains(KeyModifiers::CONTROL) => Some(Action::Type(c)),
             _ => None,
         };
+    }
+    if state.help.is_open && name == "/" {
+        return Some(Action::Do(Command::Search));
     }
     let binding = binding_of(&name, state.view, &state.subject.views);
     Some(binding.map_or(Action::Idle(event), |binding| Action::Do(binding.command)))

@@ -105,13 +105,19 @@ pub struct ClusterState {
 
 impl ClusterState {
     pub fn outdated(&self) -> Option<Outdated<'_>> {
-        Outdated::of(self.is_reading, self.failed.as_deref(), self.has_changed)
+        match &self.failed {
+            _ if self.is_reading => Some(Outdated::Again),
+            Some(why) => Some(Outdated::Failed(why)),
+            None => self.has_changed.then_some(Outdated::Changed),
+        }
     }
 }
 
 /// The help.
 #[derive(Clone, Default)]
 pub struct HelpState {
+    /// Words that are searched for in the keys of all views.
+    pub filter: String,
     pub is_open: bool,
     pub top: usize,
 }
@@ -279,6 +285,8 @@ pub struct State {
     /// Views from which others were opened: `esc` goes back to the last one.
     pub trail: Vec<View>,
     pub visited: Vec<PageId>,
+    /// Pages that were left by going back, the next one last.
+    pub ahead: Vec<PageId>,
     /// When the prompt to go somewhere was opened: a second `g` right after it goes to the first line.
     pub asked_at: Option<Instant>,
     pub bookmarks: Vec<Bookmark>,
@@ -318,6 +326,7 @@ impl State {
             is_leaving: false,
             trail: Vec::new(),
             visited: Vec::new(),
+            ahead: Vec::new(),
             asked_at: None,
             bookmarks: Vec::new(),
             candidates: Vec::new(),
@@ -360,7 +369,7 @@ impl State {
             View::Page => &mut self.page.top,
             View::Plan => &mut self.plan.top,
             View::Apply | View::Undo => &mut self.plan.before_top,
-            View::Wal | View::WhatIf => &mut self.wal.top,
+            View::Wal | View::WhatIf | View::Kept => &mut self.wal.top,
             View::InnodbPage | View::InnodbFindings => &mut self.innodb.top,
             _ => return None,
         })

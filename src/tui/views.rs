@@ -16,6 +16,8 @@ pub enum View {
     Causes,
     /// Savings of other settings: a tab of `pg_walfpi`.
     WhatIf,
+    /// What keeps the segments of `pg_wal`: a tab of `pg_walfpi` for a data directory.
+    Kept,
     Pages,
     InnodbPage,
     InnodbFindings,
@@ -34,7 +36,7 @@ impl View {
     pub const ALL: [Self; 7] = [Self::Triage, Self::Batches, Self::Slots, Self::Page, Self::Wal, Self::Plan, Self::Map];
 
     /// The tabs of `pg_walfpi`.
-    pub const OF_WAL: [Self; 4] = [Self::Wal, Self::Relations, Self::Causes, Self::WhatIf];
+    pub const OF_WAL: [Self; 5] = [Self::Wal, Self::Relations, Self::Causes, Self::WhatIf, Self::Kept];
 
     /// The tabs of MySQL and MariaDB.
     pub const OF_INNODB: [Self; 3] = [Self::Pages, Self::InnodbPage, Self::InnodbFindings];
@@ -63,6 +65,7 @@ impl View {
             Self::Relations => "Relations",
             Self::Causes => "Causes",
             Self::WhatIf => "What if",
+            Self::Kept => "Kept",
             Self::Findings | Self::InnodbFindings => "Findings",
             Self::Steps => "Steps",
             Self::Apply => "Apply",

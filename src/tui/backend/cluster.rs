@@ -74,54 +74,49 @@ impl Backend for ClusterBackend {
     }
 
     fn work(&self, effect: Effect, sender: &ActionSender) {
-        match effect {
-            Effect::Survey => hand_over(sender, Action::SurveyFailed, self.survey(sender)),
-            Effect::ReadWal => tell_survey(&self.wal_request(), None, &self.records, sender),
+        let (failed, done): (fn(String) -> Action, Result<Action, WorkError>) = match effect {
+            Effect::Survey => (Action::SurveyFailed, self.survey(sender).map_err(WorkError::from)),
+            Effect::ReadWal => return tell_survey(&self.wal_request(), None, &self.records, sender),
             effect @ (Effect::ListRecords { .. } | Effect::ReadRecord { .. }) => {
-                self.records.work(&self.wal_request(), effect, sender);
+                return self.records.work(&self.wal_request(), effect, sender);
             }
-            Effect::ReadPage(page) => {
-                if let Some(read) = self.page(page, sender) {
-                    hand_over(sender, Action::Failed, read.map(|sheet| Action::PageRead(Arc::new(sheet))));
-                }
-            }
-            Effect::MakePlan(marked) => {
-                hand_over(sender, Action::Failed, self.plan(marked).map(|plan| Action::Planned(Arc::new(plan))));
-            }
+            Effect::ReadPage(page) => match self.page(page, sender) {
+                Some(read) => (Action::Failed, read.map(|sheet| Action::PageRead(Arc::new(sheet)))),
+                None => return,
+            },
+            Effect::MakePlan(marked) => (Action::Failed, self.plan(marked).map(|plan| Action::Planned(Arc::new(plan)))),
             Effect::SavePlan(plan) => {
                 let saved = self.protected().and_then(|protected| save_plan(&plan, &protected));
-                hand_over(sender, Action::Failed, saved.map(Action::PlanSaved));
+                (Action::Failed, saved.map(Action::PlanSaved).map_err(WorkError::from))
             }
             Effect::DryRun(order) => {
                 let done = self.rehearse(&order, sender);
-                hand_over(sender, Action::Refused, done.map(|()| Action::Rehearsed(Box::new(order))));
+                (Action::Refused, done.map(|()| Action::Rehearsed(Box::new(order))))
             }
             Effect::ApplyPlan(order) => {
                 let done = self.carry_out(&order, sender);
-                hand_over_written(sender, done.map(|applied| Action::Applied(Arc::new(applied))));
+                return hand_over_written(sender, done.map(|applied| Action::Applied(Arc::new(applied))));
             }
             Effect::LookBefore(order) => {
-                hand_over(
-                    sender,
-                    Action::Failed,
-                    self.look_before(order).map(|sheet| Action::LookedBefore(Arc::new(sheet))),
-                );
+                (Action::Failed, self.look_before(order).map(|sheet| Action::LookedBefore(Arc::new(sheet))))
             }
-            Effect::RehearseUndo(order) => sender.action(Action::UndoRehearsed(Arc::new(self.rehearse_undo(order)))),
+            Effect::RehearseUndo(order) => {
+                (Action::Failed, Ok(Action::UndoRehearsed(Arc::new(self.rehearse_undo(order)))))
+            }
             Effect::Undo(order) => {
                 let done = self.undo(order);
-                hand_over_written(sender, done.map(|undone| Action::Undone(Arc::new(undone))));
+                return hand_over_written(sender, done.map(|undone| Action::Undone(Arc::new(undone))));
             }
             Effect::Export { name, text, json } => {
                 let written = self.protected().and_then(|protected| export(&name, &text, &json, &protected));
-                hand_over(sender, Action::Failed, written.map(Action::Exported));
+                (Action::Failed, written.map(Action::Exported).map_err(WorkError::from))
             }
-            Effect::Report(pressed) => {
-                let written = self.report(pressed, sender);
-                hand_over(sender, Action::Failed, written.map(Action::Reported));
+            Effect::Report(pressed) => (Action::Failed, self.report(pressed, sender).map(Action::Reported)),
+            Effect::Quit | Effect::Fail(_) | Effect::Tick | Effect::Suspend | Effect::Redraw | Effect::Copy(_) => {
+                return;
             }
-            Effect::Quit | Effect::Fail(_) | Effect::Tick | Effect::Suspend | Effect::Redraw | Effect::Copy(_) => {}
-        }
+        };
+        hand_over(sender, failed, done);
     }
 
     fn has_changed(&self) -> bool {

@@ -11,6 +11,7 @@ use crate::analysis::wal::hidden_redo::HiddenRedo;
 use crate::analysis::wal::savings::{Savings, tried_spacings};
 use crate::analysis::wal::whatif::WhatIfPlan;
 use crate::inspect::error::InspectError;
+use crate::inspect::wal::kept::kept;
 use crate::inspect::wal::names::NameLookup;
 use crate::inspect::wal::request::WalRequest;
 use crate::inspect::wal::rules::HIDDEN_REDO;
@@ -41,13 +42,14 @@ impl WalBackend {
     pub fn subject(&self) -> Subject {
         let paths: Vec<String> = self.request.paths.iter().map(|path| path.display().to_string()).collect();
         let arguments = arguments_of(&self.request);
+        let has_own_wal = data_dir_of(&self.request.paths).is_some();
         Subject {
             program: WALFPI,
             path: paths.join(" "),
             wal_arguments: arguments.clone(),
             arguments,
             is_guided: false,
-            views: View::OF_WAL.to_vec(),
+            views: View::OF_WAL.into_iter().filter(|view| *view != View::Kept || has_own_wal).collect(),
             journal: None,
             allowed: Overrides::default(),
         }
@@ -75,6 +77,14 @@ impl Backend for WalBackend {
 
     fn has_changed(&self) -> bool {
         lock(&self.stamps).have_changed()
+    }
+}
+
+/// The data directory, where its own WAL is read and no other.
+pub(crate) fn data_dir_of(paths: &[PathBuf]) -> Option<&Path> {
+    match paths {
+        [only] if only.join("pg_wal").is_dir() => Some(only),
+        _ => None,
     }
 }
 
@@ -127,6 +137,7 @@ fn survey(
         problems: problems.cloned().collect(),
         skipped: source.coverage.skipped.clone(),
         names: Arc::new(WalNames { lookup: names, major, geometry }),
+        kept: data_dir_of(&request.paths).map(|path| kept(path).map(Arc::new).map_err(|error| error.to_string())),
         ..WalSurvey::default()
     };
     sender.action(Action::WalRead(Arc::new(survey.clone())));

@@ -89,7 +89,8 @@ pub(super) fn ask_for_word(state: &mut State) {
 pub(super) fn apply(state: &mut State, typed: &str) -> Vec<Effect> {
     let Some(sheet) = plan_to_write(state) else { return Vec::new() };
     let wanted = apply_word(sheet.may_lose());
-    if typed != wanted {
+    // The key that opens the prompt may be the first letter of the word.
+    if typed != wanted && typed != &wanted[1..] {
         state.tell(format!("nothing was written: type {wanted} to confirm"));
         return Vec::new();
     }

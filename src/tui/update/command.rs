@@ -13,7 +13,7 @@ use crate::tui::command_line::{NO_COMMAND, command_line, differs};
 use crate::tui::export::json_text;
 use crate::tui::export_text::whole_text;
 use crate::tui::list_moves::stepped;
-use crate::tui::state::{Column, Scale};
+use crate::tui::state::{Column, HelpState, Scale};
 use crate::tui::view;
 
 /// Does what a key stands for. One that changes nothing on the screen says why.
@@ -68,8 +68,7 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
         Command::Quit => return vec![Effect::Quit],
         Command::Copy if state.is_leaving => return vec![Effect::Quit],
         Command::Help => {
-            state.help.is_open = !state.help.is_open;
-            state.help.top = 0;
+            state.help = HelpState { is_open: !state.help.is_open, ..HelpState::default() };
         }
         Command::Back => back(state),
         Command::NextView => return step_view(state, 1),
@@ -89,15 +88,19 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
                 move_by(state, if command == Command::Top { -up } else { down });
             }
         }
-        Command::LastPage => match state.visited.pop() {
-            Some(page) => {
-                let kept = state.visited.clone();
-                let effects = open_page(state, page);
-                state.visited = kept;
-                return effects;
+        Command::LastPage | Command::PageAfter => {
+            let is_back = command == Command::LastPage;
+            let mut lists = (std::mem::take(&mut state.visited), std::mem::take(&mut state.ahead));
+            let (from, to) = if is_back { (&mut lists.0, &mut lists.1) } else { (&mut lists.1, &mut lists.0) };
+            let page = from.pop();
+            to.extend(page.and(state.page.wanted));
+            let effects = page.map_or_else(Vec::new, |page| open_page(state, page));
+            (state.visited, state.ahead) = lists;
+            if page.is_none() {
+                state.tell(if is_back { "no other page was open before" } else { "ctrl-o was not pressed before" });
             }
-            None => state.tell("no other page was open before"),
-        },
+            return effects;
+        }
         Command::First => move_by(state, isize::MIN),
         Command::Last => move_by(state, isize::MAX),
         Command::Guide => {
@@ -120,6 +123,7 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
         Command::Search => {
             // A filter is gone on with where it was left.
             let text = match state.list_kind() {
+                _ if state.help.is_open => state.help.filter.clone(),
                 Some(kind) => state.list_filter.text(kind).to_owned(),
                 None if state.view == View::Triage => state.query.text().to_owned(),
                 None if matches!(state.view, View::Page | View::Wal) => {

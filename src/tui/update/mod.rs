@@ -173,6 +173,10 @@ fn typed(state: &mut State) {
     (state.picked, state.message) = (0, None);
     let is_search = state.prompt.as_ref().is_some_and(|prompt| prompt.kind == PromptKind::Search);
     match state.view {
+        _ if is_search && state.help.is_open => {
+            (state.help.filter, state.help.top) =
+                (state.prompt.as_ref().map_or_else(String::new, |one| one.text.clone()), 0);
+        }
         View::Slots if is_search => lists::filter_slots(state),
         View::Triage if is_search => triage::filter(state),
         _ if is_search => {
@@ -188,7 +192,7 @@ pub fn begin(state: &mut State) -> Vec<Effect> {
     if state.subject.views.contains(&View::Wal) && !std::mem::replace(&mut state.wal.is_reading, true) {
         effects.push(Effect::ReadWal);
     }
-    if state.subject.views == View::OF_WAL {
+    if state.subject.views.contains(&View::Relations) {
         state.cluster.has_changed = false;
     } else if let Some(read) = read_cluster(state) {
         effects.insert(0, read);
@@ -263,6 +267,7 @@ fn page_again(state: &State) -> Vec<Effect> {
 fn enter(state: &mut State) -> Vec<Effect> {
     let Some(prompt) = state.prompt.take() else { return Vec::new() };
     match prompt.kind {
+        PromptKind::Search if state.help.is_open => Vec::new(),
         PromptKind::Search if state.list_kind().is_some() => {
             filter::typed(state, &prompt.text);
             Vec::new()

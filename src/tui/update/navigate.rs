@@ -15,7 +15,9 @@ const MAX_VISITED: usize = 100;
 pub(super) fn back(state: &mut State) {
     if let Some(prompt) = state.prompt.take() {
         // What was typed has filtered the list.
-        if prompt.kind == PromptKind::Search {
+        if state.help.is_open {
+            state.help.filter.clear();
+        } else if prompt.kind == PromptKind::Search {
             let is_slots = state.view == View::Slots;
             state.slots.only &= !is_slots;
             if !filter::clear(state) && state.list_kind().is_none() {
@@ -143,6 +145,7 @@ pub(super) fn open_page(state: &mut State, page: PageId) -> Vec<Effect> {
             state.visited.remove(0);
         }
         state.visited.extend(state.page.wanted);
+        state.ahead.clear();
         state.page = PageState { wanted: Some(page), ..PageState::new(state.page.came_from) };
     }
     if state.page.sheet.is_some() { Vec::new() } else { vec![Effect::ReadPage(page)] }

@@ -52,7 +52,8 @@ pub(super) fn ask_for_word(state: &mut State) {
 
 /// Begins to put the old bytes back when the word was typed.
 pub(super) fn undo(state: &mut State, typed: &str) -> Vec<Effect> {
-    if typed != UNDO_WORD {
+    // The key that opens the prompt may be the first letter of the word.
+    if typed != UNDO_WORD && typed != &UNDO_WORD[1..] {
         state.tell(format!("nothing was written: type {UNDO_WORD} to confirm"));
         return Vec::new();
     }

@@ -17,6 +17,7 @@ pub(super) fn read(state: &mut State, survey: Arc<WalSurvey>) {
         // What is known stays on the screen until all of the newer WAL is.
         return;
     }
+    let is_at_end = wal.survey.as_ref().is_none_or(|before| wal.selected + 1 >= before.intervals.len());
     let is_new = wal.survey.as_ref().is_none_or(|before| before.is_complete);
     wal.is_reading = !survey.is_complete;
     if !wal.is_reading {
@@ -30,7 +31,8 @@ pub(super) fn read(state: &mut State, survey: Arc<WalSurvey>) {
         wal.level = WalLevel::Timeline;
         (wal.lists, wal.asked_list, wal.asked_record) = (Vec::new(), None, None);
     }
-    if wal.is_following {
+    // An earlier interval that was gone back to stays selected.
+    if wal.is_following && is_at_end {
         wal.selected = survey.intervals.len().saturating_sub(1);
     }
     wal.survey = Some(survey);
@@ -111,13 +113,18 @@ pub(super) fn follow(state: &mut State) -> Vec<Effect> {
         "paused (f: follow)"
     };
     state.tell(words);
-    if state.wal.is_following { grown(state) } else { Vec::new() }
+    if state.wal.is_following {
+        state.wal.level = WalLevel::Timeline;
+        move_by(state, isize::MAX);
+        return grown(state);
+    }
+    Vec::new()
 }
 
 /// Files of WAL have changed: reads them again while they are followed.
 pub(super) fn grown(state: &mut State) -> Vec<Effect> {
-    // While it is read, the next look at the files says it again.
-    let is_wanted = state.wal.is_following && !state.wal.is_reading;
+    // While it is read, the next look at the files says it again. Below the timeline the picture stays.
+    let is_wanted = state.wal.is_following && !state.wal.is_reading && state.wal.level == WalLevel::Timeline;
     state.cluster.has_changed &= !state.wal.is_following;
     state.wal.is_reading |= is_wanted;
     if is_wanted { vec![Effect::ReadWal] } else { Vec::new() }

@@ -24,6 +24,7 @@ mod wal;
 
 pub use triage::start_words;
 pub use wal::notes as wal_notes;
+pub(super) use wal::tabs::kept_text;
 
 use ratatui::Frame;
 use ratatui::style::{Modifier, Style};
@@ -40,7 +41,7 @@ use super::look::{Look, columns, pages};
 use super::outdated::Outdated;
 use super::query::Query;
 use super::ring::Grid;
-use super::state::{Message, PagePart, Prompt, PromptKind, State, View};
+use super::state::{Message, PagePart, Prompt, PromptKind, State, View, WalLevel};
 
 fn body(state: &State) -> Body<'_> {
     let body = whole_body(state);
@@ -86,7 +87,7 @@ fn whole_body(state: &State) -> Body<'_> {
         View::Batches => batches::body(state),
         View::Slots => slots::body(state),
         View::Page => page::body(state),
-        View::Wal | View::Relations | View::Causes | View::WhatIf => wal::body(state),
+        View::Wal | View::Relations | View::Causes | View::WhatIf | View::Kept => wal::body(state),
         View::Plan => plan::body(state),
         View::Apply => before::body(state),
         View::Undo => undo::body(state),
@@ -178,7 +179,7 @@ fn tabs(state: &State) -> Line<'static> {
 fn tab_labels(state: &State) -> (&[View], Vec<String>) {
     let views = state.subject.views.as_slice();
     let all = View::tabs_of(views);
-    let label = |view: View| if view == View::Wal && all == View::OF_WAL { "Timeline" } else { view.name() };
+    let label = |view: View| if view == View::Wal && !views.contains(&View::Triage) { "Timeline" } else { view.name() };
     let number = |view: View| all.iter().position(|one| *one == view).unwrap_or(0) + 1;
     (views, views.iter().map(|view| format!(" {} {} ", number(*view), label(*view))).collect())
 }
@@ -208,6 +209,7 @@ fn status_words(state: &State, width: usize) -> Line<'static> {
             PromptKind::Apply => "write these pages? type apply, then enter: ",
         };
         let told = match kind {
+            PromptKind::Search if state.help.is_open => String::new(),
             PromptKind::Search if state.list_kind().is_some() => list_matches(state),
             PromptKind::Search => matches(state, text),
             _ => String::new(),
@@ -257,7 +259,15 @@ fn status_words(state: &State, width: usize) -> Line<'static> {
         });
     }
     if state.wal.is_following {
-        words.push("following (f: pause)".to_owned());
+        let last = state.wal.survey.as_ref().map_or(0, |wal| wal.intervals.len());
+        words.push(
+            match (state.wal.level, state.wal.selected + 1 < last) {
+                (WalLevel::Timeline, false) => "following (f: pause)",
+                (WalLevel::Timeline, true) => "following, an earlier interval selected (end: newest, f: pause)",
+                _ => "following waits (esc goes back up)",
+            }
+            .to_owned(),
+        );
     }
     if !state.plan.marks.is_empty() {
         words.push(match state.marked_counts() {

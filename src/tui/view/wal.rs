@@ -2,7 +2,7 @@
 
 mod chart;
 mod records;
-mod tabs;
+pub(super) mod tabs;
 mod window;
 
 use super::{Body, Line, Look, Span, State, Style, View, columns, highlight, progress_line};

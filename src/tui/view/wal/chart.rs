@@ -245,13 +245,22 @@ pub(super) fn gaps(wal: &WalSurvey) -> Vec<Lsn> {
 fn marks(state: &State, wal: &WalSurvey, chart: &Chart, width: usize) -> Line<'static> {
     let look = state.look;
     let mut row: Vec<(char, Style)> = vec![(if look.ascii { '-' } else { '─' }, look.faint()); width];
+    // What matters more comes later and stays.
+    let shown = |lsn: &Lsn| chart.has(*lsn);
+    for interval in &wal.intervals {
+        // A checkpoint runs from its redo point to its record.
+        if let Some(seen) = interval.checkpoint.filter(|seen| chart.has(seen.redo_lsn) && chart.has(seen.lsn)) {
+            let (first, last) = (chart.column(seen.redo_lsn, width), chart.column(seen.lsn, width));
+            for cell in row.iter_mut().take(last + 1).skip(first) {
+                *cell = (if look.ascii { '=' } else { '═' }, look.good());
+            }
+        }
+    }
     let mut put = |lsn: Lsn, c: char, style: Style| {
         if let Some(cell) = row.get_mut(chart.column(lsn, width)) {
             *cell = (c, style);
         }
     };
-    // What matters more comes later and stays.
-    let shown = |lsn: &Lsn| chart.has(*lsn);
     for interval in &wal.intervals {
         let sign = if interval.kind == IntervalKind::Shutdown { 'S' } else { 'C' };
         if let Some(at) = interval.checkpoint.map(|checkpoint| checkpoint.lsn).filter(shown) {

@@ -2,8 +2,14 @@
 
 use super::{Body, Line, Span, State, View, breadcrumb, columns, highlight, window};
 use crate::analysis::wal::group_key::GroupBy;
+use crate::output::closing::Closing;
+use crate::output::colour::Paint;
 use crate::output::figures::{percent, size};
+use crate::output::json::time_text;
+use crate::output::kept_text::write_kept;
 use crate::output::relation_columns::{kind_words, likely_cause_words};
+use crate::output::text::Layout;
+use crate::tui::export::text_of;
 use crate::tui::facts::{WalSurvey, WindowSheet};
 
 /// Columns of the figures of a row.
@@ -17,6 +23,11 @@ pub(super) fn body<'a>(state: &'a State, wal: &'a WalSurvey) -> Option<Body<'a>>
     let (look, width) = (state.look, state.columns());
     if state.view == View::WhatIf {
         return Some(Body::text(Vec::new(), window::savings(look, wal, width), state.wal.top));
+    }
+    if state.view == View::Kept {
+        let text = kept_text(wal, Layout { width: state.size.0, paint: Paint::new(false) });
+        let lines = text.lines().map(|line| Line::raw(look.plain(line))).collect();
+        return Some(Body::text(Vec::new(), lines, state.wal.top));
     }
     let Some(sheet) = state.wal.window.as_deref() else {
         return Some(Body::text(vec![Line::raw("relations and causes: being counted")], Vec::new(), 0));
@@ -49,12 +60,12 @@ pub(super) fn body<'a>(state: &'a State, wal: &'a WalSurvey) -> Option<Body<'a>>
         highlight(look, at == selected, line)
     };
     let mut body = Body::list(head, count, selected, line);
-    body.foot = likely(state, sheet, selected);
+    body.foot = likely(state, wal, sheet, selected);
     Some(body)
 }
 
 /// The likely cause of the images of the selected relation, and how many relations are not listed.
-fn likely(state: &State, sheet: &WindowSheet, selected: usize) -> Vec<Line<'static>> {
+fn likely(state: &State, wal: &WalSurvey, sheet: &WindowSheet, selected: usize) -> Vec<Line<'static>> {
     let (look, width) = (state.look, state.columns());
     let mut lines = Vec::new();
     let relation = sheet.window.relations.get(selected).filter(|_| state.view == View::Relations);
@@ -62,9 +73,25 @@ fn likely(state: &State, sheet: &WindowSheet, selected: usize) -> Vec<Line<'stat
         let words = format!("likely cause ({}): {}", kind_words(relation.kind), likely_cause_words(&cause));
         lines.extend(look.wrap(&words, width).into_iter().map(Line::raw));
     }
+    if wal.names.lookup.known().is_none() && state.view == View::Relations {
+        let words = "numbers, not names: --names DATADIR adds the names that the catalogs of this directory give";
+        lines.extend(look.wrap(words, width).into_iter().map(|words| Line::styled(words, look.faint())));
+    }
     let more = sheet.window.relations.len().saturating_sub(sheet.relations.len());
     if more > 0 && state.view == View::Relations {
         lines.push(Line::styled(format!("{more} more: pg_walfpi stats --by relation lists them"), look.faint()));
     }
     lines
+}
+
+/// Output of `kept`.
+pub(in crate::tui) fn kept_text(wal: &WalSurvey, layout: Layout) -> String {
+    match &wal.kept {
+        Some(Ok(report)) => text_of(|out| {
+            write_kept(out, layout, &report.wal, report.ready_since_s.map(time_text).as_deref())?;
+            Closing::new(report.findings.clone(), &report.coverage).write_text(out, layout)
+        }),
+        Some(Err(why)) => why.clone(),
+        None => String::new(),
+    }
 }
