@@ -170,6 +170,15 @@ impl Look {
         format!("{}{text}", " ".repeat(width.saturating_sub(columns(&text))))
     }
 
+    /// Cells side by side: of so many columns, to the right where negative.
+    pub(crate) fn cells(self, cells: &[(&str, isize)]) -> String {
+        let cell = |(text, width): &(&str, isize)| match width {
+            0.. => self.fit(text, width.unsigned_abs()),
+            _ => self.fit_right(text, width.unsigned_abs()),
+        };
+        cells.iter().map(cell).collect()
+    }
+
     /// The end of a text, filled with blanks: the end of a long name says more than its beginning.
     pub(crate) fn fit_end(self, text: &str, width: usize) -> String {
         let text = self.plain(text);

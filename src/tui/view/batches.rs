@@ -48,22 +48,13 @@ pub(super) fn body(state: &State) -> Body<'_> {
 
 fn cells(look: Look, width: usize, cells: &[String; 11]) -> String {
     let [lead, batch, sure, slots, low, high, by, first, last, time, relations] = cells;
-    let mut text = format!(
-        "{}{}{}{} {} {} {}",
-        look.fit(lead, LEAD),
-        look.fit(batch, 10),
-        look.fit(sure, 9),
-        look.fit_right(slots, 6),
-        look.fit_right(low, 11),
-        look.fit_right(high, 11),
-        look.fit(by, 11)
-    );
+    let mut text = look.cells(&[(lead, LEAD as isize), (batch, 10), (sure, 9), (slots, -6), (low, -12), (high, -12)]);
+    text.push_str(&look.cells(&[("", 1), (by, 11)]));
     if width >= WIDE {
-        text.push_str(&look.fit(&format!(" {first}"), 13));
-        text.push_str(&look.fit(&format!(" {last}"), 13));
+        text.push_str(&look.cells(&[("", 1), (first, 12), ("", 1), (last, 12)]));
     }
     if width >= WIDER {
-        text.push_str(&look.fit(&format!(" {time}"), 34));
+        text.push_str(&look.cells(&[("", 1), (time, 33)]));
     }
     let room = width.saturating_sub(super::columns(&text) + 1);
     format!("{text} {}", look.cut(relations, room))

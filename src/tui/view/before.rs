@@ -24,6 +24,7 @@ impl Facts {
         Self { look, width, lines: Vec::new() }
     }
 
+    /// A fact in lines; none without words.
     pub(super) fn add(&mut self, label: &str, text: &str, style: Style) {
         for (at, line) in text.lines().enumerate() {
             self.lines.extend(fact(self.look, self.width, if at == 0 { label } else { "" }, line, style));

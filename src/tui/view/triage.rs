@@ -1,5 +1,6 @@
 //! Damage, predicted startup, next steps.
 
+use super::before::Facts;
 use super::damage_map::{heading, row_line};
 use super::triage_detail::{below, whole};
 use super::{Body, Line, Look, Modifier, Span, State, Style, Survey, columns, fact, findings, pages, waiting};
@@ -171,18 +172,15 @@ pub(super) fn outdated_words(state: &State) -> Option<&'static str> {
 }
 
 fn known(state: &State, survey: &Survey) -> Vec<Line<'static>> {
-    let (look, width) = (state.look, state.columns());
     let report = &survey.examined.report;
+    let mut facts = Facts::new(state.look, state.columns());
     let replay = replay_words(&report.replay).unwrap_or_else(|| "the redo point is unknown".to_owned());
-    let mut lines = fact(look, width, "replay", &replay, Style::new());
-    lines.extend(fact(look, width, "checksums", &checksum_words(survey.examined.checksums()), Style::new()));
-    if let Some(compared) = compared_words(&report.slots) {
-        lines.extend(fact(look, width, "images", &compared, Style::new()));
-    }
-    if let Some(scanned) = &survey.examined.scanned {
-        lines.extend(fact(look, width, "pages", &scanned.to_string(), Style::new()));
-    }
-    lines
+    facts.add("replay", &replay, Style::new());
+    facts.add("checksums", &checksum_words(survey.examined.checksums()), Style::new());
+    facts.add("images", &compared_words(&report.slots).unwrap_or_default(), Style::new());
+    let scanned = survey.examined.scanned.as_ref().map(ToString::to_string);
+    facts.add("pages", &scanned.unwrap_or_default(), Style::new());
+    facts.lines
 }
 
 fn pending(state: &State) -> Vec<Line<'static>> {
