@@ -5,9 +5,8 @@ use std::sync::Arc;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::body::{Body, highlight};
+use super::body::{Body, fact, highlight};
 use super::export::text_of;
-use super::frame::fact;
 use super::look::{Look, pages};
 use super::state::{State, View};
 use crate::analysis::innodb::judge::{HeldImage, InnodbPage};

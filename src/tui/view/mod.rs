@@ -32,10 +32,9 @@ use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::Paragraph;
 
 use super::action::Command;
-use super::body::{Body, highlight, progress_line};
+use super::body::{self, Body, fact, highlight, progress_line};
 use super::byte_list::ByteSides;
 use super::facts::Survey;
-use super::frame::{self, fact};
 use super::keymap::{Binding, KEYS};
 use super::look::{Look, columns, pages};
 use super::outdated::Outdated;
@@ -100,7 +99,7 @@ fn whole_body(state: &State) -> Body<'_> {
 
 pub fn view(state: &State, out: &mut Frame<'_>) {
     let area = out.area();
-    if let Some(words) = frame::too_small(area.width, area.height) {
+    if let Some(words) = body::too_small(area.width, area.height) {
         out.render_widget(Paragraph::new(words), area);
         return;
     }
@@ -117,7 +116,7 @@ pub fn picture(state: &State) -> Vec<Line<'static>> {
     lines.extend(body.lines(state.body_rows(), state.look, state.list_columns()));
     lines.extend(super::guide::lines(state));
     let range = body.shown_range(state.body_rows());
-    lines.push(frame::status(state.look, state.columns(), &range, |width| status_words(state, width)));
+    lines.push(body::status(state.look, state.columns(), &range, |width| status_words(state, width)));
     lines.push(hints(state));
     lines
 }
@@ -173,7 +172,7 @@ pub(crate) fn widest(state: &State) -> usize {
 fn tabs(state: &State) -> Line<'static> {
     let (views, labels) = tab_labels(state);
     let open = views.iter().position(|view| *view == state.view.tab()).filter(|_| !state.help.is_open);
-    frame::tabs(state.look, state.columns(), &labels, open, &state.subject.path)
+    body::tabs(state.look, state.columns(), &labels, open, &state.subject.path)
 }
 
 fn tab_labels(state: &State) -> (&[View], Vec<String>) {
@@ -186,7 +185,7 @@ fn tab_labels(state: &State) -> (&[View], Vec<String>) {
 
 pub(crate) fn tab_at(state: &State, column: u16) -> Option<View> {
     let (views, labels) = tab_labels(state);
-    views.get(frame::tab_at(&labels, column)?).copied()
+    views.get(body::tab_at(&labels, column)?).copied()
 }
 
 fn status_words(state: &State, width: usize) -> Line<'static> {
@@ -296,7 +295,7 @@ fn matches(state: &State, typed: &str) -> String {
 }
 
 fn hints(state: &State) -> Line<'static> {
-    frame::hints(state.look, state.columns(), hinted(state).map(|binding| (binding.label(), binding.hint)))
+    body::hints(state.look, state.columns(), hinted(state).map(|binding| (binding.label(), binding.hint)))
 }
 
 /// Keys with a word in the bottom line: the way out and help, then those of this view, then those of all.

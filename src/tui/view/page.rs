@@ -12,8 +12,8 @@ use crate::output::check_text::{EvidencePart, evidence_parts, letter, page_and_p
 use crate::output::colour::Paint;
 use crate::output::page_text::{write_header_difference, write_items};
 use crate::output::text::Layout;
+use crate::tui::body::led;
 use crate::tui::facts::PageSheet;
-use crate::tui::frame::led;
 
 /// Rows from which on the map of sectors is shown.
 const LOW: usize = 24;

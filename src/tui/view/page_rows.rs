@@ -4,8 +4,8 @@ use super::{Body, Line, Look, Span, State, Style, columns, highlight};
 use crate::analysis::page_rows::{RowFate, is_of_rows};
 use crate::output::page_rows::{RowCells, RowDetail, RowsOf};
 use crate::output::page_text::version_title;
+use crate::tui::body::led;
 use crate::tui::facts::PageSheet;
-use crate::tui::frame::led;
 
 /// Columns from which on the transaction that deleted a row and the ctid have columns.
 const WITH_XMAX: usize = 72;

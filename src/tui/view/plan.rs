@@ -6,9 +6,9 @@ use super::undo::journal_facts;
 use super::{Body, Line, Look, Span, State, Style, pages, start_words, waiting};
 use crate::analysis::verdict::judge::Verdict;
 use crate::repair::plan::{LeftPage, PlanPage, PlanStep, StepKind};
+use crate::tui::body::led;
 use crate::tui::command_line::{command_line, tui_command, undo_command};
 use crate::tui::facts::{AppliedSheet, StepFacts};
-use crate::tui::frame::led;
 
 /// Lines of the plan that are visible below its summary.
 const LEAST_LINES: usize = 4;

@@ -2,8 +2,8 @@
 
 use super::triage::outdated_words;
 use super::{Body, Line, Look, Span, State, Style, fact, waiting};
+use crate::tui::body::led;
 use crate::tui::checklist::{Task, next_task, tasks};
-use crate::tui::frame::led;
 
 /// Columns before the sentence: pointer, box and number.
 const LEAD: usize = 9;

@@ -12,8 +12,8 @@ use crate::output::check_text::{compared_words, page_title, replay_words};
 use crate::output::start_words::StartWords;
 use crate::output::words::cluster::checksum_words;
 use crate::tui::body::MIN_LIST;
+use crate::tui::body::led;
 use crate::tui::finding_list::{FindingLine, finding_lines};
-use crate::tui::frame::led;
 
 const VERDICT: usize = 16;
 

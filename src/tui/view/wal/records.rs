@@ -11,8 +11,8 @@ use crate::output::record_text::{
     Fact, block_facts, block_words, blocks_of_line, header_facts, main_facts, type_words,
 };
 use crate::parsers::wal::timeline::WalSegment;
+use crate::tui::body::led;
 use crate::tui::facts::{WalSurvey, WindowSheet};
-use crate::tui::frame::led;
 use crate::tui::state::WalLevel;
 use crate::types::Lsn;
 
