@@ -201,7 +201,7 @@ pub(super) fn move_by(state: &mut State, by: isize) {
         View::Steps => state.checklist.selected = moved(state.checklist.selected, by, tasks(state).len()),
         View::Page if state.page.part == PagePart::Bytes => page::move_lines(state, by),
         _ => {
-            let (count, range) = (view::line_count(state), view::scroll_range(state));
+            let (count, range) = view::extent(state);
             let before = state.batches.selected;
             match state.selection() {
                 Some(selected) => *selected = moved(*selected, by, count),

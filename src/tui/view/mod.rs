@@ -122,14 +122,13 @@ pub fn picture(state: &State) -> Vec<Line<'static>> {
 }
 
 pub(crate) fn scroll_range(state: &State) -> usize {
-    let body = body(state);
-    body.scroll_range(state.body_rows())
+    extent(state).1
 }
 
-/// Lines of the open list; none of a text.
-pub(crate) fn line_count(state: &State) -> usize {
+/// Lines of the open list, none of a text; and how many positions scrolling has.
+pub(crate) fn extent(state: &State) -> (usize, usize) {
     let body = body(state);
-    if body.has_selection { body.count } else { 0 }
+    (if body.has_selection { body.count } else { 0 }, body.scroll_range(state.body_rows()))
 }
 
 /// How many lines of the list are on the screen above and below the selected one.
