@@ -232,7 +232,7 @@ pub struct WalSurvey {
     pub hidden: Vec<HiddenRedo>,
     pub savings: Option<Arc<Savings>>,
     pub names: Arc<WalNames>,
-    /// What keeps its segments, where it is that of a data directory.
+    /// Holders of its segments, where it is that of a data directory.
     pub(crate) kept: Option<Result<Arc<KeptReport>, String>>,
     pub is_complete: bool,
 }

@@ -16,7 +16,7 @@ pub enum View {
     Causes,
     /// Savings of other settings: a tab of `pg_walfpi`.
     WhatIf,
-    /// What keeps the segments of `pg_wal`: a tab of `pg_walfpi` for a data directory.
+    /// Holders of the segments of `pg_wal`: a tab of `pg_walfpi` for a data directory.
     Kept,
     Pages,
     InnodbPage,
