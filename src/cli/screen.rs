@@ -17,7 +17,7 @@ use crate::output::text::{Layout, wrapped};
 use crate::tui::command_line::{tui_command, undo_command};
 use crate::tui::look::{Colours, Look, Theme, pages};
 use crate::tui::outdated::Outdated;
-use crate::tui::run::{Ended, Model, run};
+use crate::tui::run::{Ended, run};
 use crate::tui::state::{State, Subject};
 use crate::tui::view::start_words;
 use crate::tui::worker::Backend;
@@ -110,18 +110,8 @@ pub(crate) fn show_until(
     backend: Arc<dyn Backend>,
     end: impl FnOnce() -> Result<(), InspectError>,
 ) -> Result<Ended, Stop> {
-    show_model(args, |look, size| State::new(subject, look, size), backend, end)
-}
-
-/// Like [`show_until`], for any state: `make` creates it.
-pub(crate) fn show_model<M: Model>(
-    args: ScreenArgs,
-    make: impl FnOnce(Look, (u16, u16)) -> M,
-    backend: Arc<dyn Backend<M::Action, M::Effect>>,
-    end: impl FnOnce() -> Result<(), InspectError>,
-) -> Result<Ended<M>, Stop> {
     let look = args.look();
-    let ended = run(|size| make(look, size), Arc::clone(&backend), !args.no_mouse);
+    let ended = run(|size| State::new(subject, look, size), Arc::clone(&backend), !args.no_mouse);
     // No server and no sandbox stays.
     backend.leave();
     let done = end();

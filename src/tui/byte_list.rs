@@ -1,33 +1,25 @@
-//! The bytes of a page on disk and of an image of it, side by side, with a cursor; equal rows are folded.
+//! The bytes of a page on disk and of an image of it, with a cursor: rows of bytes, and lines that stand for rows which are the
+//! same on both sides.
 
-use ratatui::style::{Modifier, Style};
-use ratatui::text::{Line, Span};
+use std::ops::Range;
 
-use super::body::{Body, highlight};
-use super::byte_rows::{ByteRow, byte_rows, line_of};
 use super::list_moves::{moved, next_index};
-use super::look::Look;
-use crate::analysis::slot_facts::SECTOR_BYTES;
-use crate::output::escape::ascii_or_dot;
 
 /// The bytes, and what of them is shown.
 #[derive(Clone, Copy)]
 pub(super) struct ByteSides<'a> {
     pub(super) left: &'a [u8],
     pub(super) right: Option<&'a [u8]>,
-    /// Bytes in a row on each side.
     pub(super) row_bytes: usize,
     pub(super) is_unfolded: bool,
-    /// Offset of the selected byte.
     pub(super) cursor: usize,
 }
 
 impl ByteSides<'_> {
-    fn lines(&self) -> Vec<ByteRow> {
+    pub(super) fn lines(&self) -> Vec<ByteRow> {
         byte_rows(self.left, self.right, self.row_bytes, self.is_unfolded)
     }
 
-    /// The cursor so many bytes further.
     pub(super) fn bytes_further(&self, by: isize) -> usize {
         moved(self.cursor, by, self.left.len())
     }
@@ -62,80 +54,93 @@ impl ByteSides<'_> {
     }
 }
 
-/// `0x0010 in sector 0: `, before what the byte under the cursor is.
-pub(super) fn cursor_lead(cursor: usize) -> String {
-    format!("{cursor:#06x} in sector {}: ", cursor / SECTOR_BYTES)
+/// Equal rows beside one that differs that are shown.
+const CONTEXT: usize = 1;
+
+/// Fewest rows that a line may stand for: one row needs as much room as the line.
+const SHORTEST_FOLD: usize = 2;
+
+/// A line of the bytes part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ByteRow {
+    Bytes(usize),
+    Equal(Range<usize>),
 }
 
-/// The list of rows. `disk`, `image`: how the versions are called that there are.
-pub(super) fn byte_list<'a>(
-    look: Look,
-    columns: usize,
-    bytes: ByteSides<'a>,
-    (disk, image): (Option<String>, Option<String>),
-    mut head: Vec<Line<'static>>,
-) -> Body<'a> {
-    let ByteSides { left, right, row_bytes, cursor, .. } = bytes;
-    let (first, second) = match (disk, image) {
-        (Some(disk), Some(image)) => (disk, format!("{image}  (!: differ)")),
-        (Some(disk), None) => (disk, "no image".to_owned()),
-        (None, Some(image)) => (format!("{image} (there is no page on disk)"), String::new()),
-        (None, None) => {
-            head.push(Line::raw("Nothing of the page could be read."));
-            return Body::text(head, Vec::new(), 0);
+impl ByteRow {
+    /// Number of the first row that it stands for.
+    pub const fn first(&self) -> usize {
+        match self {
+            Self::Bytes(row) => *row,
+            Self::Equal(rows) => rows.start,
         }
-    };
-    // On a narrow screen the bytes of both sides are worth more than their characters.
-    let side = row_bytes * if columns >= 9 + 8 * row_bytes { 4 } else { 3 };
-    let heading = if second.is_empty() {
-        format!("      {first}")
-    } else {
-        format!("      {}   {second}", look.fit(&first, side))
-    };
-    head.push(Line::styled(look.cut(&heading, columns), look.heading()));
-    let lines = bytes.lines();
-    let at = line_of(&lines, cursor / row_bytes);
-    let count = lines.len();
-    let line = move |index: usize| match lines.get(index) {
-        Some(ByteRow::Bytes(row)) => {
-            let start = row * row_bytes;
-            let range = start..(start + row_bytes).min(left.len());
-            let on_right = right.map(|right| right.get(range.clone()).unwrap_or_default());
-            hex_line(look, start, left.get(range).unwrap_or_default(), on_right, side, cursor)
-        }
-        Some(ByteRow::Equal(rows)) => {
-            let start = rows.start * row_bytes;
-            let bytes = (rows.end * row_bytes).min(left.len()) - start;
-            let words = format!("{start:04x}  {bytes} equal bytes in {} rows (z shows them)", rows.len());
-            highlight(look, index == at, Line::styled(words, look.faint()))
-        }
-        None => Line::default(),
-    };
-    Body::list(head, count, at, line)
-}
-
-/// A row of bytes of one side, or of two beside each other; those that differ and the one under the cursor show.
-fn hex_line(look: Look, start: usize, left: &[u8], right: Option<&[u8]>, side: usize, cursor: usize) -> Line<'static> {
-    let differs = |at: usize| right.is_some_and(|right| right.get(at) != left.get(at));
-    let any = (0..left.len()).any(differs);
-    let mark = if any { '!' } else { ' ' };
-    let mut spans = vec![Span::styled(format!("{start:04x}{mark} "), if any { look.bad() } else { look.faint() })];
-    let show = |bytes: &[u8], style: Style, spans: &mut Vec<Span<'static>>| {
-        for (at, byte) in bytes.iter().enumerate() {
-            let style =
-                if differs(at) { style.add_modifier(Modifier::BOLD | Modifier::UNDERLINED) } else { Style::new() };
-            let is_here = start + at == cursor;
-            let style = if is_here { style.patch(look.selected()) } else { style };
-            spans.push(Span::styled(format!("{byte:02x}"), style));
-            spans.push(Span::raw(" "));
-        }
-        let text: String = bytes.iter().map(|byte| ascii_or_dot(*byte)).collect();
-        spans.push(Span::styled(look.fit(&text, side.saturating_sub(bytes.len() * 3)), look.faint()));
-    };
-    show(left, look.bad(), &mut spans);
-    if let Some(right) = right {
-        spans.push(Span::raw(" | "));
-        show(right, look.good(), &mut spans);
     }
-    Line::from(spans)
+}
+
+/// The lines for two versions of a page, with so many bytes in a row. Without a second version, and where both are the same,
+/// every row is shown.
+pub(crate) fn byte_rows(left: &[u8], right: Option<&[u8]>, row_bytes: usize, is_unfolded: bool) -> Vec<ByteRow> {
+    let count = left.len().div_ceil(row_bytes.max(1));
+    let bytes = |row: usize| row * row_bytes..((row + 1) * row_bytes).min(left.len());
+    let differs = |row: usize| right.is_some_and(|right| right.get(bytes(row)) != left.get(bytes(row)));
+    let mut is_shown = vec![false; count];
+    for row in (0..count).filter(|row| differs(*row)) {
+        is_shown[row.saturating_sub(CONTEXT)..(row + CONTEXT + 1).min(count)].fill(true);
+    }
+    if is_unfolded || !is_shown.contains(&true) {
+        return (0..count).map(ByteRow::Bytes).collect();
+    }
+    let mut lines = Vec::new();
+    let mut row = 0;
+    for run in is_shown.chunk_by(|one, other| one == other) {
+        let rows = row..row + run.len();
+        row = rows.end;
+        if run.first() == Some(&true) || rows.len() < SHORTEST_FOLD {
+            lines.extend(rows.map(ByteRow::Bytes));
+        } else {
+            lines.push(ByteRow::Equal(rows));
+        }
+    }
+    lines
+}
+
+/// Index of the line that shows the byte at this offset, or stands for it.
+pub(crate) fn line_of(lines: &[ByteRow], row: usize) -> usize {
+    lines.partition_point(|line| line.first() <= row).saturating_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_rows_are_one_line_and_those_beside_a_difference_are_shown() {
+        let left = vec![0; 80];
+        let mut right = left.clone();
+        right[40] = 1;
+        let lines = byte_rows(&left, Some(&right), 8, false);
+        let expected =
+            [ByteRow::Equal(0..4), ByteRow::Bytes(4), ByteRow::Bytes(5), ByteRow::Bytes(6), ByteRow::Equal(7..10)];
+        assert_eq!(lines, expected);
+        assert_eq!([0, 3, 4, 6, 9].map(|row| line_of(&lines, row)), [0, 0, 1, 3, 4]);
+        assert_eq!(byte_rows(&left, Some(&right), 8, true).len(), 10);
+        assert_eq!(byte_rows(&left, Some(&left), 8, false).len(), 10, "nothing to look for");
+        assert_eq!(byte_rows(&left, None, 8, false).len(), 10);
+        assert_eq!(byte_rows(&left[..12], Some(&right), 8, false).len(), 2, "the rest of a short page");
+        assert_eq!(byte_rows(&[], Some(&right), 8, false), []);
+    }
+
+    #[test]
+    fn every_row_is_in_one_line() {
+        let left: Vec<u8> = vec![0; 8192];
+        let right: Vec<u8> = (0..8192_u32).map(|at| u8::from(at % 701 == 0)).collect();
+        let rows: Vec<usize> = byte_rows(&left, Some(&right), 16, false)
+            .into_iter()
+            .flat_map(|line| match line {
+                ByteRow::Bytes(row) => row..row + 1,
+                ByteRow::Equal(rows) => rows,
+            })
+            .collect();
+        assert!(rows.into_iter().eq(0..512));
+    }
 }

@@ -14,7 +14,6 @@ use crate::repair::blocker::Overrides;
 pub struct ChecklistState {
     /// Index of the selected step.
     pub selected: usize,
-    /// Steps that a later check no longer asks for.
     pub past: Vec<Task>,
     /// Steps that were ticked by hand: name and objects.
     pub ticked: BTreeSet<(&'static str, Vec<String>)>,
@@ -23,17 +22,13 @@ pub struct ChecklistState {
 /// A step on the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// Stable name.
     pub code: &'static str,
-    /// Action and risk.
     pub sentence: String,
     /// Its objects, one by one.
     pub items: Vec<String>,
-    /// Commands that do it.
     pub commands: Vec<String>,
     /// The view in which it is done, with its key and the word for it.
     pub view: Option<(View, &'static str, &'static str)>,
-    /// It is done.
     pub is_done: bool,
 }
 
@@ -60,7 +55,6 @@ impl Task {
     }
 }
 
-/// The steps of the last check.
 fn current(survey: &Survey, data_dir: &str, allowed: Overrides) -> Vec<Task> {
     let context = StepContext { allowed, ..step_context(&survey.examined, data_dir) };
     let words = all_words(&survey.steps, context);
@@ -68,7 +62,6 @@ fn current(survey: &Survey, data_dir: &str, allowed: Overrides) -> Vec<Task> {
 }
 
 /// All steps: first those that are past, then those to take.
-#[must_use]
 pub fn tasks(state: &State) -> Vec<Task> {
     let Some(survey) = state.survey() else { return Vec::new() };
     let list = &state.checklist;
@@ -80,8 +73,6 @@ pub fn tasks(state: &State) -> Vec<Task> {
     all
 }
 
-/// The first step that is not done, and its index.
-#[must_use]
 pub fn next_task(state: &State) -> Option<(usize, Task)> {
     tasks(state).into_iter().enumerate().find(|(_, task)| !task.is_done)
 }
@@ -99,7 +90,6 @@ pub(super) fn checked_again(state: &mut State, after: &Survey) {
     list.selected = list.past.len();
 }
 
-/// Ticks the selected step, or takes that back.
 pub(super) fn tick(state: &mut State) {
     let Some(task) = tasks(state).into_iter().nth(state.checklist.selected) else { return };
     let is_past = state.checklist.selected < state.checklist.past.len();

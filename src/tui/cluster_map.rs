@@ -19,13 +19,9 @@ const ASPECT: f64 = 2.0;
 /// A fork of a relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fork {
-    /// The relation.
     pub rel: RelFileLocator,
-    /// Its fork.
     pub fork: ForkNumber,
-    /// Blocks, damaged or not.
     pub blocks: u64,
-    /// Damaged pages.
     pub damaged: usize,
     /// The worst verdict.
     pub worst: Option<Verdict>,
@@ -63,13 +59,9 @@ pub(super) fn forks_of(
 /// A rectangle of the screen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Area {
-    /// First column.
     pub x: usize,
-    /// First row.
     pub y: usize,
-    /// Columns.
     pub width: usize,
-    /// Rows.
     pub height: usize,
 }
 
@@ -78,14 +70,12 @@ pub struct Area {
 pub struct Tile {
     /// Index of the fork, or of the first of those that share the tile.
     pub first: usize,
-    /// How many forks it stands for.
     pub count: usize,
     /// Where it is.
     pub area: Area,
 }
 
 /// Gives each fork a tile, as far as there is room: the last tile has the others.
-#[must_use]
 pub fn tiles(forks: &[Fork], area: Area) -> Vec<Tile> {
     let most = (area.width * area.height / (TILE.0 * TILE.1)).clamp(1, forks.len().max(1));
     let weight = |fork: &Fork| {
@@ -140,7 +130,6 @@ fn divide(parts: &[(usize, usize, f64)], area: Area, tiles: &mut Vec<Tile>) {
 }
 
 /// The blocks of a fork in at most `cells` cells.
-#[must_use]
 pub fn cells_of(survey: &Survey, fork: &Fork, cells: usize) -> Vec<StripCell> {
     let cells = usize::try_from(fork.blocks).unwrap_or(usize::MAX).min(cells);
     let (pages, own) = (survey.pages(), (fork.rel, fork.fork));
@@ -153,8 +142,6 @@ pub fn cells_of(survey: &Survey, fork: &Fork, cells: usize) -> Vec<StripCell> {
     )
 }
 
-/// First block of a cell, and the first after it.
-#[must_use]
 pub fn blocks_of_cell(blocks: u64, cells: usize, at: usize) -> (u64, u64) {
     let end = |at: usize| (at as u64 * blocks).div_ceil(cells.max(1) as u64);
     (end(at), end(at + 1))

@@ -19,8 +19,6 @@ pub(crate) const WALFPI: &str = "pg_walfpi";
 /// How a sentence begins that says that no command shows what the screen does.
 pub(crate) const NO_COMMAND: &str = "no command shows";
 
-/// The command line of the open view.
-#[must_use]
 pub fn command_line(state: &State) -> String {
     let program = state.subject.program;
     let path = quoted(&state.subject.path);
@@ -35,6 +33,7 @@ pub fn command_line(state: &State) -> String {
             let command = of_step.and_then(|task| task.commands.into_iter().next());
             command.unwrap_or_else(|| format!("{program} check --explain {all}"))
         }
+        View::Pages | View::InnodbPage | View::InnodbFindings => super::innodb::command(state),
         View::Batches => format!("{program} batches {path}"),
         View::Slots if state.slots.batch.is_some() => {
             format!("{program} dump{} {path}", batch_arguments(state).unwrap_or_default())
@@ -53,6 +52,7 @@ pub fn command_line(state: &State) -> String {
         },
         View::Wal | View::Relations => wal_command(state),
         View::Causes => wal_command(state).replace("--by relation", "--by cause"),
+        View::Kept => format!("{program} kept {path}"),
         View::WhatIf => format!("{WALFPI} advise {}", state.subject.wal_arguments),
         View::Undo => match state.journal_in_force() {
             Some(journal) => undo_command(state, journal),
@@ -84,7 +84,6 @@ fn batch_arguments(state: &State) -> Option<String> {
 }
 
 /// Difference between the command line of the open view and the view, if any.
-#[must_use]
 pub fn differs(state: &State) -> Option<String> {
     match state.view {
         View::Slots if state.slots.batch.is_some() && batch_arguments(state).is_none() => {
@@ -150,8 +149,6 @@ pub(crate) fn tui_command(state: &State, journal: &Path) -> String {
     format!("{} tui {} --journal {journal}", state.subject.program, state.subject.arguments)
 }
 
-/// The command that takes a repair back.
-#[must_use]
 pub fn undo_command(state: &State, journal: &Path) -> String {
     let data_dir =
         state.survey().map_or(Path::new(&state.subject.path), |survey| &survey.data_dir).display().to_string();

@@ -37,18 +37,9 @@ pub enum Grouping {
 }
 
 impl Grouping {
-    /// The next one; after the last, the first.
-    #[must_use]
-    pub const fn next(self) -> Self {
-        match self {
-            Self::Relation => Self::Verdict,
-            Self::Verdict => Self::Block,
-            Self::Block => Self::Relation,
-        }
-    }
+    pub const ALL: [Self; 3] = [Self::Relation, Self::Verdict, Self::Block];
 
     /// One word for it.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Relation => "relation",
@@ -61,7 +52,6 @@ impl Grouping {
 /// A damaged page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MapPage {
-    /// Which page.
     pub page: PageId,
     /// The verdict; `None` while it is not judged.
     pub verdict: Option<Verdict>,
@@ -70,7 +60,6 @@ pub struct MapPage {
 /// Meaning of a row with several pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum GroupKey {
-    /// A fork of a relation.
     Relation(RelFileLocator, ForkNumber),
     /// A verdict; `None`: pages that are not judged yet.
     Verdict(Option<Verdict>),
@@ -79,7 +68,6 @@ pub enum GroupKey {
 /// Pages that share a relation or a verdict.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// Their common key.
     pub key: GroupKey,
     /// Indexes into the pages of the map, by relation, fork and block.
     pub pages: Vec<usize>,
@@ -99,20 +87,15 @@ pub enum Row {
 /// Subject of a row, whatever its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowKey {
-    /// A group.
     Group(GroupKey),
-    /// A page.
     Page(PageId),
 }
 
 /// Options of the list.
 #[derive(Clone, Debug, Default)]
 pub struct MapOrder {
-    /// Grouping of pages.
     pub grouping: Grouping,
-    /// The other way round.
     pub is_reversed: bool,
-    /// Groups whose pages are shown.
     pub opened: BTreeSet<GroupKey>,
 }
 
@@ -123,18 +106,14 @@ pub struct DamageMap {
     pub pages: Vec<MapPage>,
     /// Groups, in the order of the list; none where pages are listed one by one.
     pub groups: Vec<Group>,
-    /// Rows.
     pub rows: Vec<Row>,
-    /// How many pages there are, listed or not.
     pub total: usize,
-    /// Columns of the longest name.
     pub name_columns: usize,
 }
 
 impl DamageMap {
     /// Lists `pages`, which are ordered by identity. `total`: how many there are with those that are not listed; `called`:
     /// how a relation is called.
-    #[must_use]
     pub fn of(pages: Vec<MapPage>, total: usize, order: &MapOrder, called: &dyn Fn(RelFileLocator) -> String) -> Self {
         let key = |one: &MapPage| match order.grouping {
             Grouping::Relation => Some(GroupKey::Relation(one.page.rel, one.page.fork)),
@@ -181,8 +160,6 @@ impl DamageMap {
         Self { pages, groups, rows, total, name_columns }
     }
 
-    /// The group of a row.
-    #[must_use]
     pub fn group(&self, row: usize) -> Option<&Group> {
         match self.rows.get(row)? {
             Row::Group(at) => self.groups.get(*at),
@@ -191,7 +168,6 @@ impl DamageMap {
     }
 
     /// The one page that a row stands for: also that of a relation with one damaged page.
-    #[must_use]
     pub fn page(&self, row: usize) -> Option<MapPage> {
         let at = match self.rows.get(row)? {
             Row::Group(at) => self.groups.get(*at).filter(|group| group.is_page())?.pages.first()?,
@@ -200,14 +176,11 @@ impl DamageMap {
         self.pages.get(*at).copied()
     }
 
-    /// The first page that a row stands for.
     pub(crate) fn first_page(&self, row: usize) -> Option<PageId> {
         let of_group = || self.group(row).and_then(|group| group.pages.first()).and_then(|at| self.pages.get(*at));
         self.page(row).or_else(|| of_group().copied()).map(|one| one.page)
     }
 
-    /// Subject of a row.
-    #[must_use]
     pub fn key(&self, row: usize) -> Option<RowKey> {
         match self.rows.get(row)? {
             Row::Group(at) => self.groups.get(*at).map(|group| RowKey::Group(group.key)),
@@ -216,7 +189,6 @@ impl DamageMap {
     }
 
     /// The row of this page, else of the group that holds it.
-    #[must_use]
     pub fn row_of(&self, page: PageId) -> Option<usize> {
         let is_page = |at: &usize| self.pages.get(*at).is_some_and(|one| one.page == page);
         let by_page = self.rows.iter().position(|row| matches!(row, Row::Page(at) if is_page(at)));
@@ -235,7 +207,6 @@ impl DamageMap {
     }
 
     /// The group whose pages a row stands among.
-    #[must_use]
     pub fn parent(&self, row: usize) -> Option<usize> {
         (0..row).rev().find(|at| matches!(self.rows.get(*at), Some(Row::Group(_))))
     }
@@ -243,7 +214,6 @@ impl DamageMap {
 
 impl Group {
     /// A relation with one damaged page: the row stands for the page.
-    #[must_use]
     pub const fn is_page(&self) -> bool {
         self.pages.len() == 1 && matches!(self.key, GroupKey::Relation(..))
     }
@@ -264,23 +234,18 @@ fn name_width(names: &BTreeMap<RelFileLocator, String>, page: PageId) -> usize {
 pub struct StripCell {
     /// The worst verdict; `None`: no damage here.
     pub worst: Option<Option<Verdict>>,
-    /// Damaged blocks.
     pub damaged: u64,
-    /// All blocks.
     pub blocks: u64,
 }
 
 impl StripCell {
     /// The letter of the worst verdict, small where less than half is damaged; `None` without damage.
-    #[must_use]
     pub fn letter(&self) -> Option<char> {
         let letter = verdict_letter(self.worst?);
         Some(if self.damaged * 2 < self.blocks { letter.to_ascii_lowercase() } else { letter })
     }
 }
 
-/// A fork with so many blocks in so many parts.
-#[must_use]
 pub fn strip(pages: &[MapPage], group: &Group, blocks: u64, cells: usize) -> Vec<StripCell> {
     strip_of(group.pages.iter().filter_map(|at| pages.get(*at)).copied(), blocks, cells)
 }

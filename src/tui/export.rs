@@ -10,16 +10,16 @@ use super::state::{PagePart, State, View};
 use super::view::wal_notes;
 use crate::analysis::coverage::Coverage;
 use crate::analysis::slot_row::SlotRow;
-use crate::analysis::wal::tally::Tally;
+use crate::analysis::wal::group_key::GroupBy;
 use crate::inspect::next::judged_cluster;
 use crate::output::closing::{Closing, VERSION};
+use crate::output::json::kept::KeptJson;
 use crate::output::json::wal::Row;
 use crate::output::json::{BatchJson, SCHEMA, lsn_text};
 use crate::output::sink::Machine;
 use crate::output::wal_columns::{interval_row, put_tally};
 
 /// The open view as a JSON document. Triage and Page are the documents of `check` and `page`.
-#[must_use]
 pub fn json_text(state: &State) -> String {
     let survey = state.survey();
     let items = match state.view {
@@ -46,7 +46,8 @@ pub fn json_text(state: &State) -> String {
             });
             json!({"slots": rows})
         }
-        View::Wal | View::Relations | View::Causes | View::WhatIf => wal_value(state),
+        View::Wal | View::Relations | View::Causes | View::WhatIf | View::Kept => wal_value(state),
+        View::Pages | View::InnodbPage | View::InnodbFindings => json!({}),
         View::Undo => json!({
             "journal": state.journal_in_force().map(|journal| journal.display().to_string()),
             "refused": state.plan.undo.as_ref().and_then(|sheet| sheet.found.as_ref().err()),
@@ -118,8 +119,8 @@ fn slot_value(survey: &Survey, row: &SlotRow) -> Value {
 
 fn wal_value(state: &State) -> Value {
     let Some(wal) = state.wal.survey.as_deref() else { return json!({}) };
-    let groups = |groups: &Option<Vec<(String, Tally)>>| -> Vec<Row> {
-        let rows = groups.iter().flatten().map(|(name, tally)| {
+    let groups = |by: GroupBy| -> Vec<Row> {
+        let rows = wal.whole.iter().flat_map(|whole| whole.rows(by)).map(|(name, tally)| {
             let mut row = Row::new();
             row.insert("name".to_owned(), json!(name));
             put_tally(&mut row, tally);
@@ -132,8 +133,9 @@ fn wal_value(state: &State) -> Value {
     json!({
         "intervals": wal.intervals.iter().map(interval_row).collect::<Vec<_>>(),
         "total": total,
-        "relations": groups(&wal.relations),
-        "causes": groups(&wal.causes),
+        "relations": groups(GroupBy::Relation),
+        "causes": groups(GroupBy::Cause),
+        "kept": wal.kept.iter().flatten().flat_map(|kept| &kept.wal.rows).map(KeptJson::from).collect::<Vec<_>>(),
         "notes": wal_notes(wal),
     })
 }

@@ -7,11 +7,12 @@ use super::export::text_of;
 use super::facts::{PageSheet, Survey, WalSurvey, WindowSheet};
 use super::query::slot_words;
 use super::state::{PagePart, State, View};
-use super::view::wal_notes;
+use super::view::{kept_text, wal_notes};
 use crate::analysis::slot_facts::Condition;
+use crate::analysis::wal::group_key::GroupBy;
 use crate::analysis::wal::interval::Interval;
 use crate::analysis::wal::interval_rows::IntervalRow;
-use crate::analysis::wal::tally::Tally;
+
 use crate::inspect::next::{check_text, closing_of_text, judged_cluster};
 use crate::output::check_document::Shown;
 use crate::output::check_text::page_and_path;
@@ -32,7 +33,6 @@ const LAYOUT: Layout = Layout { width: 160, paint: Paint::new(false) };
 const SLOT_CELLS: usize = 11;
 
 /// The open view as text, as its command prints it, if one exists.
-#[must_use]
 pub fn whole_text(state: &State) -> String {
     text_of(|out| write_view(out, state))
 }
@@ -44,11 +44,15 @@ fn write_view(out: &mut dyn Write, state: &State) -> io::Result<()> {
     }
     writeln!(out)?;
     match (state.view, state.survey()) {
+        (View::Kept, _) => match state.wal.survey.as_deref() {
+            Some(wal) => out.write_all(kept_text(wal, LAYOUT).as_bytes()),
+            None => not_read(out),
+        },
         (View::Wal | View::Relations | View::Causes | View::WhatIf, _) => match state.wal.survey.as_deref() {
             Some(wal) => write_wal(out, wal, state.wal.window.as_deref()),
             None => not_read(out),
         },
-        (_, None) => not_read(out),
+        (View::Pages | View::InnodbPage | View::InnodbFindings, _) | (_, None) => not_read(out),
         (View::Triage | View::Findings | View::Steps | View::Map, Some(survey)) => write_check(out, state, survey),
         (View::Batches, Some(survey)) => {
             let (set, name) = (&survey.examined.source.set, |rel| survey.examined.relation_name(rel));
@@ -130,24 +134,18 @@ fn write_wal(out: &mut dyn Write, wal: &WalSurvey, sheet: Option<&WindowSheet>) 
     let bytes = wal.intervals.iter().map(Interval::wal_bytes).sum();
     write_intervals(out, LAYOUT, &IntervalRow::of(&wal.intervals, wal.intervals.len()), (&wal.total, bytes))?;
     if let Some((sheet, (start, end))) = sheet.and_then(|sheet| Some((sheet, sheet.window.range?))) {
-        let relations = sheet.relations.iter().cloned().zip(sheet.window.relations.iter().map(|row| row.tally));
-        let causes = sheet.causes.iter().cloned().zip(sheet.window.causes.iter().map(|(_, tally)| *tally));
         writeln!(out, "\nwindow from {start} to {end}:")?;
-        write_tallies(out, "relation", Some(&relations.collect::<Vec<_>>()))?;
-        write_tallies(out, "cause", Some(&causes.collect::<Vec<_>>()))?;
+        for (what, by) in [("relation", GroupBy::Relation), ("cause", GroupBy::Cause)] {
+            let mut table = plain_table(&[what, "images", "image bytes"]);
+            for (name, tally) in sheet.rows(by) {
+                table.add_row([printable(name), tally.fpi_count.to_string(), size(tally.fpi_bytes)]);
+            }
+            writeln!(out)?;
+            write_table(out, &table)?;
+        }
     }
     for note in wal_notes(wal) {
         writeln!(out, "\n{}", printable(&note))?;
     }
     Ok(())
-}
-
-fn write_tallies(out: &mut dyn Write, what: &str, rows: Option<&[(String, Tally)]>) -> io::Result<()> {
-    let Some(rows) = rows else { return Ok(()) };
-    writeln!(out)?;
-    let mut table = plain_table(&[what, "images", "image bytes"]);
-    for (name, tally) in rows {
-        table.add_row([printable(name), tally.fpi_count.to_string(), size(tally.fpi_bytes)]);
-    }
-    write_table(out, &table)
 }

@@ -34,6 +34,7 @@ use crate::inspect::page_rows::{RowSets, disk_and_images};
 use crate::inspect::page_versions::page_versions;
 use crate::inspect::repair::journals::journals_of;
 use crate::inspect::repair::readiness::{BeforeRepair, Guard, GuardState};
+use crate::inspect::wal::kept::KeptReport;
 use crate::inspect::wal::names::NameLookup;
 use crate::output::json::TOP_RELATIONS;
 use crate::output::json::wal::Naming;
@@ -48,21 +49,15 @@ use crate::types::{ForkNumber, Geometry, PageId, RelFileLocator};
 
 /// A checked cluster.
 pub struct Survey {
-    /// The cluster, read and judged.
     pub examined: Arc<Examination>,
     /// The answer: the exit status that `check` would have.
     pub answer: Answer,
-    /// Next steps.
     pub steps: Vec<NextStep>,
     /// Names of the relations that slots and pages are of; numbers where there is no name.
     pub names: BTreeMap<RelFileLocator, String>,
-    /// Names of the files of the double write buffer.
     pub files: Vec<String>,
-    /// Batches of the double write buffer.
     pub batches: Vec<ListedBatch>,
-    /// All its slots on a map.
     pub ring: Ring,
-    /// Facts about slots for searching and sorting.
     pub slot_index: SlotIndex,
     /// Journals of repairs beside the data directory, and those that were named.
     pub journals: FoundJournals,
@@ -72,13 +67,11 @@ pub struct Survey {
     pub forks: Vec<Fork>,
     /// Kind and owner of each damaged relation, by the catalogs.
     pub damaged_relations: BTreeMap<RelFileLocator, NamedRelation>,
-    /// Blocks of each fork.
     pub blocks: BTreeMap<(RelFileLocator, ForkNumber), u64>,
 }
 
 impl Survey {
     /// Collects the facts of a checked cluster for lists. Reads the double write buffer again, to distinguish batches.
-    #[must_use]
     pub fn of(examined: Arc<Examination>) -> Self {
         Self::with_journals(examined, &[])
     }
@@ -124,19 +117,15 @@ impl Survey {
     }
 
     /// Damaged pages, by identity.
-    #[must_use]
     pub fn pages(&self) -> &[PageReport] {
         &self.examined.report.pages
     }
 
     /// Every slot, by file and index.
-    #[must_use]
     pub fn slots(&self) -> &[SlotRow] {
         &self.examined.rows
     }
 
-    /// Name of a file of the double write buffer.
-    #[must_use]
     pub fn file_name(&self, file: usize) -> Option<&str> {
         self.files.get(file).map(String::as_str)
     }
@@ -152,13 +141,11 @@ impl Survey {
     }
 
     /// The name of a relation, else its numbers.
-    #[must_use]
     pub fn relation(&self, rel: RelFileLocator) -> String {
         self.names.get(&rel).cloned().unwrap_or_else(|| rel.to_string())
     }
 
     /// The damaged page with this identity.
-    #[must_use]
     pub fn damaged(&self, page: PageId) -> Option<&PageReport> {
         self.lists().damaged(page)
     }
@@ -167,24 +154,19 @@ impl Survey {
 /// A damaged page that is known before it is judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundPage {
-    /// How its relation is called.
     pub called: Arc<str>,
-    /// Blocks of its fork, damaged or not.
     pub blocks: u64,
 }
 
 /// A batch, and the relations that are named of it.
 #[derive(Clone, Debug)]
 pub struct ListedBatch {
-    /// The batch.
     pub batch: Batch,
-    /// Relations with the most slots.
     pub top_relations: Vec<RelFileLocator>,
 }
 
 impl ListedBatch {
     /// Whether a slot belongs to it. Batches of one verdict do not overlap.
-    #[must_use]
     pub fn holds(&self, row: &SlotRow) -> bool {
         let slot = (row.file, row.index);
         let is_of = row
@@ -196,19 +178,15 @@ impl ListedBatch {
 
 /// One page with its images.
 pub struct PageSheet {
-    /// The examination that judged it.
     pub examined: Arc<Examination>,
-    /// Its report.
     pub report: PageReport,
     /// The disk first, where there is such a page, then the images.
     pub versions: Vec<PageVersion>,
-    /// Its rows.
     pub rows: RowSets,
 }
 
 impl PageSheet {
     /// Reads the images of a page that was found in an examination.
-    #[must_use]
     pub fn of(examined: Arc<Examination>, report: PageReport) -> Self {
         let versions = page_versions(&examined, &report);
         let rows = RowSets::of(&examined, report.page, &versions);
@@ -216,13 +194,10 @@ impl PageSheet {
     }
 
     /// The page on disk, where there is one.
-    #[must_use]
     pub fn disk(&self) -> Option<&PageVersion> {
         disk_and_images(&self.versions).0
     }
 
-    /// Its images.
-    #[must_use]
     pub fn images(&self) -> &[PageVersion] {
         disk_and_images(&self.versions).1
     }
@@ -237,7 +212,6 @@ impl PageSheet {
     }
 
     /// The rows of the page on disk against those of the image with this index.
-    #[must_use]
     pub fn rows(&self, image: usize) -> Option<RowsOf<'_>> {
         self.rows.get(&self.versions, image)
     }
@@ -248,33 +222,22 @@ impl PageSheet {
 pub struct WalSurvey {
     /// Checkpoint intervals in order.
     pub intervals: Vec<Interval>,
-    /// All of it.
     pub total: Tally,
-    /// Relations with the most image bytes, as soon as they are counted.
-    pub relations: Option<Vec<(String, Tally)>>,
-    /// Why images were written, as soon as that is counted.
-    pub causes: Option<Vec<(String, Tally)>>,
-    /// Problems of WAL.
     pub problems: Vec<Finding>,
-    /// Skipped parts.
     pub skipped: Vec<Skipped>,
     /// All of it in short stretches, as soon as that is counted.
     pub timeline: Option<Arc<Timeline>>,
     /// Sum of all these stretches: summing takes longer than an answer to a key may.
     pub whole: Option<Arc<WindowSheet>>,
-    /// Redo points that no record names.
     pub hidden: Vec<HiddenRedo>,
-    /// Settings that would have saved images, once known.
     pub savings: Option<Arc<Savings>>,
-    /// Names of what rows stand for.
     pub names: Arc<WalNames>,
-    /// Nothing more follows.
+    /// Holders of its segments, where it is that of a data directory.
+    pub(crate) kept: Option<Result<Arc<KeptReport>, String>>,
     pub is_complete: bool,
 }
 
 impl WalSurvey {
-    /// How sure counts are.
-    #[must_use]
     pub fn certainty(&self) -> Certainty {
         let lacks_wal = self.skipped.iter().any(|skipped| skipped.what != SkippedPart::RelationNames);
         if lacks_wal || !self.problems.is_empty() { Certainty::AtLeast } else { Certainty::Exact }
@@ -284,11 +247,8 @@ impl WalSurvey {
 /// Names of relations of some WAL, and what else its words need.
 #[derive(Debug)]
 pub struct WalNames {
-    /// The names.
     pub lookup: NameLookup,
-    /// Major of the server.
     pub major: Option<Major>,
-    /// Sizes of pages and segments.
     pub geometry: Geometry,
 }
 
@@ -299,15 +259,12 @@ impl Default for WalNames {
 }
 
 impl WalNames {
-    /// The words of a group.
-    #[must_use]
     pub fn name_of(&self, by: GroupBy, key: &Key) -> String {
         let origin = WalOrigin { major: self.major, system_identifier: None, geometry: self.geometry };
         name_of(by, key, &Naming::new(&origin, self.lookup.known()))
     }
 
     /// The name of a relation, else its numbers.
-    #[must_use]
     pub fn relation(&self, rel: RelFileLocator) -> String {
         self.lookup.relation(rel).unwrap_or_else(|| rel.to_string())
     }
@@ -316,9 +273,7 @@ impl WalNames {
 /// Content of a window of WAL, with the names of its relations, the first `MAX_NAMED` of them.
 #[derive(Clone, Debug, Default)]
 pub struct WindowSheet {
-    /// The stretches that it has.
     pub cells: Range<usize>,
-    /// Its content.
     pub window: Window,
     /// Names of its relations, in order.
     pub relations: Vec<String>,
@@ -330,8 +285,6 @@ pub struct WindowSheet {
 pub(crate) const MAX_NAMED: usize = 200;
 
 impl WindowSheet {
-    /// Sums up these stretches.
-    #[must_use]
     pub fn of(survey: &WalSurvey, timeline: &Timeline, cells: Range<usize>) -> Self {
         let names = &survey.names;
         let window = timeline.window(cells.clone(), names.lookup.known());
@@ -343,31 +296,38 @@ impl WindowSheet {
             window,
         }
     }
+
+    /// Its relations, or its causes, by name.
+    pub fn rows(&self, by: GroupBy) -> Vec<(&str, &Tally)> {
+        match by {
+            GroupBy::Cause => {
+                let tallies = self.window.causes.iter().map(|(_, tally)| tally);
+                self.causes.iter().map(String::as_str).zip(tallies).collect()
+            }
+            _ => {
+                let tallies = self.window.relations.iter().map(|row| &row.tally);
+                self.relations.iter().map(String::as_str).zip(tallies).collect()
+            }
+        }
+    }
 }
 
 /// A repair plan and its blockers.
 pub struct PlanSheet {
-    /// The examination that it was made from.
     pub examined: Arc<Examination>,
     /// The pages that it was asked for; none: every proven one.
     pub pages: Vec<PageId>,
-    /// The plan.
     pub plan: Plan,
-    /// Reasons not to write.
     pub blockers: Vec<Blocker>,
     /// Facts about each step, in the order of the plan.
     pub facts: Vec<StepFacts>,
 }
 
 impl PlanSheet {
-    /// Steps of this kind.
-    #[must_use]
     pub fn count(&self, kind: StepKind) -> usize {
         self.facts.iter().filter(|facts| facts.kind == kind).count()
     }
 
-    /// Applying it may lose data.
-    #[must_use]
     pub fn may_lose(&self) -> bool {
         self.facts.iter().any(|facts| facts.kind.may_lose())
     }
@@ -376,15 +336,12 @@ impl PlanSheet {
 /// Facts about a step.
 #[derive(Clone, Debug)]
 pub struct StepFacts {
-    /// How sure it is.
     pub kind: StepKind,
-    /// Possible losses or errors, if it is not proven.
     pub reasons: Vec<String>,
 }
 
 impl StepFacts {
     /// Facts about a step for the page of `report`.
-    #[must_use]
     pub fn of(report: Option<&PageReport>, step: &PlanStep) -> Self {
         let kind = StepKind::of(report, step);
         let reasons = match report {
@@ -405,15 +362,12 @@ pub struct BeforeSheet {
     pub order: RepairOrder,
     /// Guards, journal, files; or why they could not be examined.
     pub found: Result<BeforeRepair, String>,
-    /// Version of the data directory.
     pub version: String,
-    /// Predicted startup after the repair.
     pub start_after: String,
 }
 
 impl BeforeSheet {
     /// Nothing is known to be in the way.
-    #[must_use]
     pub fn is_ready(&self) -> bool {
         self.found.as_ref().is_ok_and(|found| {
             let is_refused = |guard: &Guard| matches!(guard.state, GuardState::Refused(_));
@@ -422,8 +376,6 @@ impl BeforeSheet {
         })
     }
 
-    /// Flags that allow what refuses now.
-    #[must_use]
     pub fn flags(&self) -> Vec<&'static str> {
         let guards = self.found.as_ref().map_or(&[][..], |found| &found.guards);
         let flag = |guard: &Guard| match &guard.state {
@@ -439,9 +391,7 @@ impl BeforeSheet {
 /// Effect of an undo.
 #[derive(Clone, Debug)]
 pub struct UndoFacts {
-    /// Pages that get their old bytes back.
     pub back: usize,
-    /// Pages that have them already.
     pub already: usize,
     /// Files that a start of a server writes and that are newer than the repair.
     pub newer_files: Vec<PathBuf>,
@@ -450,31 +400,24 @@ pub struct UndoFacts {
 /// The rehearsal of an undo.
 #[derive(Debug)]
 pub struct UndoSheet {
-    /// The rehearsed order.
     pub order: UndoOrder,
-    /// Its effect, or the reason why it is refused.
     pub found: Result<UndoFacts, String>,
-    /// Flags that allow what refuses now.
     pub flags: Vec<&'static str>,
 }
 
 /// A repair that was taken back.
 #[derive(Debug)]
 pub struct UndoneSheet {
-    /// Its journal.
     pub journal: PathBuf,
-    /// Its effect.
     pub facts: UndoFacts,
 }
 
 /// Written pages, and location of the old bytes.
 #[derive(Debug)]
 pub struct AppliedSheet {
-    /// Pages that were written.
     pub written: usize,
     /// The data directory, from the root of the file system on.
     pub data_dir: PathBuf,
-    /// The journal.
     pub journal: PathBuf,
     /// It is found when the screen is opened again without its name.
     pub is_found_beside: bool,
@@ -483,9 +426,7 @@ pub struct AppliedSheet {
 /// How far some work is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// The present work.
     pub what: &'static str,
-    /// Bytes done.
     pub done: u64,
     /// Bytes in all; 0: unknown.
     pub total: u64,

@@ -20,7 +20,6 @@ pub(crate) fn finding_lines(survey: &Survey) -> Vec<FindingLine<'_>> {
 }
 
 impl FindingLine<'_> {
-    #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
             Self::Problem(_) => "problem",
@@ -36,7 +35,6 @@ impl FindingLine<'_> {
         Some(finding.offset.map_or_else(|| file.clone(), |offset| format!("{file} at {offset:#X}")))
     }
 
-    #[must_use]
     pub fn what(self) -> String {
         match self {
             Self::Problem(finding) | Self::Note(finding) => finding.to_string(),
@@ -44,8 +42,6 @@ impl FindingLine<'_> {
         }
     }
 
-    /// Why it matters, or why it was not examined.
-    #[must_use]
     pub fn why(self) -> String {
         match self {
             Self::Problem(finding) | Self::Note(finding) => finding.why.to_owned(),
@@ -53,7 +49,6 @@ impl FindingLine<'_> {
         }
     }
 
-    #[must_use]
     pub fn words(self) -> String {
         let location = self.location().map_or_else(String::new, |location| format!("{location}: "));
         let between = if matches!(self, Self::Skipped(_)) { ": " } else { "; " };

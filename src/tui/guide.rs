@@ -7,27 +7,25 @@ use std::cmp::Ordering;
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 
-use super::look::{Look, columns};
+use super::look::columns;
 use super::state::{PagePart, PromptKind, State, View};
 use super::update::{UNDO_WORD, apply_word};
 
 /// Rows of the screen from which on there is room for what a step is for.
 const TALL: u16 = 24;
 
+/// Rows from which on all steps are always named.
+const MEDIUM: u16 = 20;
+
 const MAX_LINES: usize = 3;
 
 /// The steps, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
-    /// The crash and its effects.
     Understand,
-    /// Disk and image.
     Compare,
-    /// All but the writing.
     Rehearse,
-    /// The writing.
     Apply,
-    /// The result.
     Verify,
 }
 
@@ -36,7 +34,6 @@ impl Step {
     pub const ALL: [Self; 5] = [Self::Understand, Self::Compare, Self::Rehearse, Self::Apply, Self::Verify];
 
     /// One word for it.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Understand => "understand",
@@ -48,7 +45,6 @@ impl Step {
     }
 
     /// Its purpose, as in `docs/verdicts.md`.
-    #[must_use]
     pub const fn sentence(self) -> &'static str {
         match self {
             Self::Understand => "The crash, the predicted startup, and the damaged pages",
@@ -63,7 +59,6 @@ impl Step {
     }
 
     /// Where the state is.
-    #[must_use]
     pub fn of(state: &State) -> Self {
         let plan = &state.plan;
         if plan.is_applying {
@@ -90,25 +85,21 @@ impl Step {
 pub struct Next {
     /// The key, or the word to type; empty: to be waited for.
     pub key: &'static str,
-    /// Its effect.
     pub words: &'static str,
 }
 
-pub(super) const fn next(key: &'static str, words: &'static str) -> Next {
+const fn next(key: &'static str, words: &'static str) -> Next {
     Next { key, words }
 }
 
-pub(super) const fn wait(words: &'static str) -> Next {
+const fn wait(words: &'static str) -> Next {
     next("", words)
 }
 
-/// An image could be put back on some page.
 fn can_put_back(state: &State) -> bool {
     state.survey().is_some_and(|survey| survey.pages().iter().any(|report| report.verdict.verdict.is_writable()))
 }
 
-/// The next key from here.
-#[must_use]
 pub fn next_key(state: &State) -> Next {
     if let Some(prompt) = &state.prompt {
         let may_lose = state.plan.sheet.as_ref().is_some_and(|sheet| sheet.may_lose());
@@ -186,43 +177,35 @@ fn to_apply(state: &State) -> Next {
 }
 
 /// The lines above the status line in guided mode: the steps, the next key, and the purpose of the step if it fits.
-#[must_use]
 pub fn lines(state: &State) -> Vec<Line<'static>> {
     if !state.is_guided {
         return Vec::new();
     }
-    let current = Step::of(state);
-    let said = explained(state, current);
-    bar(state.look, state.size, (&Step::ALL.map(Step::name), current as usize), next_key(state), &said)
-}
-
-/// Lines of guided mode on a screen of this size: the steps, of which one is current, the next key, and where there is room what
-/// is explained of the step.
-pub(super) fn bar(
-    look: Look,
-    size: (u16, u16),
-    (steps, current): (&[&'static str], usize),
-    Next { key, words }: Next,
-    said: &str,
-) -> Vec<Line<'static>> {
-    let width = usize::from(size.0).saturating_sub(1);
-    let mut spans = Vec::new();
-    for (at, step) in steps.iter().enumerate() {
-        let sign = if at == current { look.pointer() } else { " " };
-        let style = match at.cmp(&current) {
+    let (look, rows, current, Next { key, words }) = (state.look, state.size.1, Step::of(state), next_key(state));
+    let width = state.columns().saturating_sub(1);
+    let lead = if key.is_empty() { "wait: ".to_owned() } else { format!("next: {key}  ") };
+    let own = format!("{} {}", current as usize + 1, current.name());
+    // On a low screen the current step and the key have one line where they fit.
+    let is_short = rows < MEDIUM && columns(&own) + columns(&lead) + columns(words) + 3 <= width;
+    let mut spans: Vec<Span<'static>> = Vec::new();
+    for step in Step::ALL.into_iter().filter(|step| !is_short || *step == current) {
+        let sign = if step == current { look.pointer() } else { " " };
+        let style = match step.cmp(&current) {
             Ordering::Equal => look.heading().add_modifier(Modifier::REVERSED),
             Ordering::Less => look.good(),
             Ordering::Greater => look.faint(),
         };
-        spans.push(Span::raw(if at == 0 { sign.to_owned() } else { format!(" {sign}") }));
-        spans.push(Span::styled(format!("{} {step}", at + 1), style));
+        spans.push(Span::raw(if spans.is_empty() { sign.to_owned() } else { format!(" {sign}") }));
+        spans.push(Span::styled(format!("{} {}", step as usize + 1, step.name()), style));
     }
-    let lead = if key.is_empty() { "wait: ".to_owned() } else { format!("next: {key}  ") };
     let room = width.saturating_sub(columns(&lead));
-    let next = vec![Span::styled(lead, look.heading()), Span::raw(look.cut(words, room))];
-    let mut lines = vec![Line::from(spans), Line::from(next)];
-    if size.1 >= TALL {
-        let said = look.wrap(said, width);
+    let next = [Span::styled(lead, look.heading()), Span::raw(look.cut(words, room))];
+    if is_short {
+        return vec![Line::from_iter(spans.into_iter().chain([Span::raw("  ")]).chain(next))];
+    }
+    let mut lines = vec![Line::from(spans), Line::from_iter(next)];
+    if rows >= TALL {
+        let said = look.wrap(&explained(state, current), width);
         lines.extend(said.into_iter().take(MAX_LINES).map(|words| Line::styled(words, look.faint())));
     }
     lines

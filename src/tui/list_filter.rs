@@ -9,22 +9,15 @@ use crate::analysis::page_rows::RowFate;
 /// Lists that can be filtered by words of their lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ListKind {
-    /// Findings of the check.
     Findings,
-    /// Batches of the double write buffer.
     Batches,
-    /// Rows of a page, or entries of an index.
     Rows,
-    /// Records of a page.
     History,
-    /// Checkpoint intervals of WAL.
     Intervals,
-    /// Stretches of WAL.
     Stretches,
-    /// Records of a stretch.
     Records,
-    /// Pages that a repair would write or leave.
     Plan,
+    Pages,
 }
 
 /// State that matching lines depend on, in addition to results of workers.
@@ -52,8 +45,6 @@ pub struct ListFilter {
 }
 
 impl ListFilter {
-    /// The filter of a list.
-    #[must_use]
     pub fn text(&self, kind: ListKind) -> &str {
         self.texts.get(&kind).map_or("", String::as_str)
     }
@@ -76,7 +67,6 @@ impl ListFilter {
 
 impl State {
     /// The open list, where words of its lines filter it.
-    #[must_use]
     pub fn list_kind(&self) -> Option<ListKind> {
         match (self.view, self.page.part, self.wal.level) {
             _ if self.help.is_open => None,
@@ -88,6 +78,7 @@ impl State {
             (View::Wal, _, WalLevel::Stretches) => Some(ListKind::Stretches),
             (View::Wal, _, WalLevel::Records) => Some(ListKind::Records),
             (View::Plan, ..) => Some(ListKind::Plan),
+            (View::Pages, ..) => Some(ListKind::Pages),
             _ => None,
         }
     }
@@ -126,13 +117,11 @@ impl State {
     }
 
     /// Lines of the open list that match what was typed, as indexes; `None`: it is not filtered.
-    #[must_use]
     pub fn shown_lines(&self) -> Option<&[usize]> {
         self.shown().map(|shown| shown.lines.as_slice())
     }
 
     /// How many lines of the open list match what was typed, and of how many.
-    #[must_use]
     pub fn shown_counts(&self) -> Option<(usize, usize)> {
         self.filtered_list()?;
         self.shown().map(|shown| (shown.lines.len(), shown.total))

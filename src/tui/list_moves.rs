@@ -17,3 +17,10 @@ pub(super) fn next_index(
     let index = |step: usize| if forward { (at + step) % count } else { (at + count - step % count) % count };
     steps.find_map(|step| Some(index(step)).filter(|at| fits(*at)))
 }
+
+/// The value so many places further among all, past the last one from the first.
+pub(super) fn stepped<T: Copy + PartialEq>(all: &[T], one: T, step: isize) -> T {
+    let at = all.iter().position(|other| *other == one).unwrap_or(0).cast_signed();
+    let next = (at + step).rem_euclid(all.len().max(1).cast_signed());
+    all.get(next.cast_unsigned()).copied().unwrap_or(one)
+}

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use ratatui::style::{Modifier, Style};
-use ratatui::text::Span;
+use ratatui::text::{Line, Span};
 
 pub use super::palette::{Colours, Role, Theme};
 use crate::analysis::verdict::facts::Tone;
@@ -14,29 +14,20 @@ use crate::output::text::wrapping;
 /// How things are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// Colours that the terminal has and the user wants.
     pub colours: Colours,
-    /// The background they are chosen for.
     pub theme: Theme,
-    /// Only ASCII characters are used.
     pub ascii: bool,
 }
 
 impl Look {
-    /// The style of a role.
-    #[must_use]
     pub fn role(self, role: Role) -> Style {
         role.colour(self.theme, self.colours).map_or(Style::new(), |colour| Style::new().fg(colour))
     }
 
-    /// The style of a verdict.
-    #[must_use]
     pub fn verdict(self, verdict: Verdict) -> Style {
         self.tone(verdict.facts().tone)
     }
 
-    /// The style of a tone.
-    #[must_use]
     pub fn tone(self, tone: Tone) -> Style {
         match tone {
             Tone::Good => self.good(),
@@ -47,20 +38,14 @@ impl Look {
         }
     }
 
-    /// Style of a good answer.
-    #[must_use]
     pub fn good(self) -> Style {
         self.role(Role::Good)
     }
 
-    /// Style of an uncertain answer.
-    #[must_use]
     pub fn doubt(self) -> Style {
         self.role(Role::Doubt)
     }
 
-    /// Style of a problem.
-    #[must_use]
     pub fn bad(self) -> Style {
         self.role(Role::Bad).add_modifier(Modifier::BOLD)
     }
@@ -73,21 +58,17 @@ impl Look {
         }
     }
 
-    /// A heading.
-    #[must_use]
     pub fn heading(self) -> Style {
         self.role(Role::Heading).add_modifier(Modifier::BOLD)
     }
 
     /// The image or batch with this number: neighbours differ. Its letter says which it is.
-    #[must_use]
     pub fn number(self, at: usize) -> Style {
         const ROLES: [Role; 5] = [Role::Heading, Role::Loss, Role::Doubt, Role::Bad, Role::Good];
         ROLES.get(at % ROLES.len()).map_or(Style::new(), |role| self.role(*role))
     }
 
     /// An open tab, or a cursor: reversed. Not for text with characters that are a share of their cell.
-    #[must_use]
     pub fn selected(self) -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
     }
@@ -104,7 +85,6 @@ impl Look {
     }
 
     /// A bar of `width` columns, filled by `share`; anything above zero is at least one column.
-    #[must_use]
     pub fn bar(self, share: f64, width: usize) -> String {
         let full = ((share.clamp(0.0, 1.0) * width as f64).round() as usize).max(usize::from(share > 0.0)).min(width);
         let (on, off) = if self.ascii { ('#', '.') } else { ('█', '░') };
@@ -118,8 +98,6 @@ impl Look {
         [on.repeat(full), off.repeat(width - full)]
     }
 
-    /// One character that shows a share.
-    #[must_use]
     pub fn level(self, share: Option<f64>) -> char {
         const FINE: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
         let Some(share) = share else { return ' ' };
@@ -128,7 +106,6 @@ impl Look {
     }
 
     /// The mark of the selected line.
-    #[must_use]
     pub const fn pointer(self) -> &'static str {
         if self.ascii { ">" } else { "▶" }
     }
@@ -153,8 +130,14 @@ impl Look {
         if self.ascii { '~' } else { '…' }
     }
 
+    /// Marks lines of which others were cut off.
+    pub(crate) fn mark_cut(self, lines: &mut [Line<'_>]) {
+        if let Some(span) = lines.last_mut().and_then(|line| line.spans.last_mut()) {
+            span.content = format!("{}{}", span.content, self.ellipsis()).into();
+        }
+    }
+
     /// Text that may come from disk, cut to `width` columns and harmless.
-    #[must_use]
     pub fn cut(self, text: &str, width: usize) -> String {
         let text = self.plain(text);
         if columns(&text) <= width {
@@ -185,6 +168,15 @@ impl Look {
     pub(crate) fn fit_right(self, text: &str, width: usize) -> String {
         let text = self.cut(text, width);
         format!("{}{text}", " ".repeat(width.saturating_sub(columns(&text))))
+    }
+
+    /// Cells side by side: of so many columns, to the right where negative.
+    pub(crate) fn cells(self, cells: &[(&str, isize)]) -> String {
+        let cell = |(text, width): &(&str, isize)| match width {
+            0.. => self.fit(text, width.unsigned_abs()),
+            _ => self.fit_right(text, width.unsigned_abs()),
+        };
+        cells.iter().map(cell).collect()
     }
 
     /// The end of a text, filled with blanks: the end of a long name says more than its beginning.
@@ -222,7 +214,6 @@ impl Look {
     }
 
     /// Harmless text; ASCII only where that is wanted.
-    #[must_use]
     pub fn plain(self, text: &str) -> String {
         let text = printable(text);
         if !self.ascii || text.is_ascii() {
@@ -251,13 +242,10 @@ fn ascii_for(c: char) -> char {
 }
 
 /// `1 page`, `2 pages`.
-#[must_use]
 pub fn pages(count: usize) -> String {
     if count == 1 { "1 page".to_owned() } else { format!("{count} pages") }
 }
 
-/// Columns that a text takes.
-#[must_use]
 pub fn columns(text: &str) -> usize {
     Span::raw(text).width()
 }

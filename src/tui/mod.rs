@@ -2,11 +2,12 @@
 //!
 //! All judgement happens elsewhere and comes from workers as finished facts.
 
+#![allow(missing_docs, reason = "a comment explains what a name does not")]
+
 pub mod action;
 pub mod backend;
 mod body;
 mod byte_list;
-pub(crate) mod byte_rows;
 pub mod checklist;
 pub mod cluster_map;
 pub mod command_line;
@@ -15,7 +16,6 @@ pub mod export;
 pub mod export_text;
 pub mod facts;
 pub(crate) mod finding_list;
-mod frame;
 pub mod guide;
 pub mod innodb;
 pub mod keymap;

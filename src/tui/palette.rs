@@ -8,21 +8,16 @@ use ratatui::style::Color;
 /// The background that colours are chosen for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Theme {
-    /// Light text on a dark background.
     #[default]
     Dark,
-    /// Dark text on a light background.
     Light,
 }
 
 /// Colours that a terminal has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Colours {
-    /// None are used.
     None,
-    /// Sixteen, which each terminal defines.
     Sixteen,
-    /// 256, of which 240 are the same everywhere.
     Indexed,
     /// 24 bits.
     Full,
@@ -31,21 +26,13 @@ pub enum Colours {
 /// Meaning of a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// A good answer.
     Good,
-    /// An uncertain answer, and images in WAL.
     Doubt,
-    /// Data is lost or stays damaged.
     Loss,
-    /// A problem.
     Bad,
-    /// Labels, and other WAL.
     Heading,
-    /// Text of less weight.
     Faint,
-    /// Plain text of the selected line.
     Selected,
-    /// Background of the selected line.
     Bar,
 }
 
@@ -69,7 +56,6 @@ impl Role {
     }
 
     /// The colour; `None` where none is used.
-    #[must_use]
     pub fn colour(self, theme: Theme, colours: Colours) -> Option<Color> {
         let [dark, light] = self.row();
         let (rgb, basic) = if theme == Theme::Dark { dark } else { light };
@@ -93,7 +79,6 @@ fn distance(one: [u8; 3], other: [u8; 3]) -> u32 {
 }
 
 /// 24 bits of a colour from 16 on.
-#[must_use]
 pub fn rgb_of(index: u8) -> [u8; 3] {
     const LEVELS: [u8; 6] = [0, 95, 135, 175, 215, 255];
     let level = |at: u8| LEVELS.get(usize::from(at % 6)).copied().unwrap_or(0);

@@ -20,7 +20,6 @@ pub struct Item {
 }
 
 /// The lines that match what was typed so far, the best first; `None` when nothing is picked from.
-#[must_use]
 pub fn items(state: &State) -> Option<Vec<Item>> {
     let prompt = state.prompt.as_ref()?;
     match prompt.kind {
@@ -45,26 +44,19 @@ pub fn items(state: &State) -> Option<Vec<Item>> {
             };
             Some(best(state.candidates.iter().filter_map(item).collect()))
         }
-        PromptKind::Search
-        | PromptKind::Apply
-        | PromptKind::GoTo
-        | PromptKind::Journal
-        | PromptKind::Allow
-        | PromptKind::Undo => None,
+        _ => None,
     }
 }
 
-/// The commands of these bindings that match.
 fn commands(bindings: impl Iterator<Item = (&'static Binding, Option<View>)>, typed: &str) -> Vec<Item> {
     let item = |(binding, view): (&Binding, Option<View>)| {
         let place = view.map_or_else(String::new, |view| format!(" (in {})", view.name()));
-        let (key, words) = (binding.label.to_owned(), format!("{}{place}", binding.help));
+        let (key, words) = (binding.label().to_owned(), format!("{}{place}", binding.help));
         Item { key, words, choice: Choice::Command(view, binding.command) }
     };
     best(bindings.map(item).filter_map(|item| Some((rank(typed, &item.words)?, item))).collect())
 }
 
-/// Matching bookmarks.
 fn bookmarks(names: impl Iterator<Item = String>, typed: &str) -> Vec<Item> {
     let items =
         names.enumerate().map(|(at, words)| Item { key: (at + 1).to_string(), words, choice: Choice::Bookmark(at) });

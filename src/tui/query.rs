@@ -21,21 +21,16 @@ const STATES: [&str; 6] = ["empty", "used", "good", "bad", "unverifiable", "torn
 /// Lists to be searched.
 #[derive(Clone, Copy)]
 pub struct Lists<'a> {
-    /// Names of relations.
     pub names: &'a BTreeMap<RelFileLocator, String>,
-    /// Names of the files of the double write buffer.
     pub files: &'a [String],
     /// Damaged pages, by identity.
     pub pages: &'a [PageReport],
-    /// Slots.
     pub slots: &'a [SlotRow],
-    /// Facts about them together.
     pub slot_index: &'a SlotIndex,
 }
 
 impl<'a> Lists<'a> {
     /// The damaged page with this identity.
-    #[must_use]
     pub fn damaged(&self, page: PageId) -> Option<&'a PageReport> {
         self.pages.binary_search_by_key(&page, |report| report.page).ok().and_then(|index| self.pages.get(index))
     }
@@ -57,7 +52,6 @@ enum Term {
     Lsn(Span<Lsn>),
     State(String),
     Is(&'static str, String),
-    /// A relation, or the beginning of a word of the row.
     Text(Relation),
 }
 
@@ -77,7 +71,6 @@ fn relation(word: &str) -> Relation {
     Relation { pattern: word.parse().ok(), name: word.to_lowercase() }
 }
 
-/// A path or a line of a log.
 fn pasted(text: &str) -> Option<PageMention> {
     const WORDS_OF_A_LINE: usize = 5;
     let is_path = ["base/", "global/", "pg_tblspc/"].iter().any(|root| text.contains(root));
@@ -91,9 +84,6 @@ fn value<T: FromStr<Err: ToString>>(text: &str) -> Result<T, String> {
 
 impl Query {
     /// Reads terms.
-    ///
-    /// # Errors
-    /// The term with an unknown name or an invalid value.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut query = Self { text: text.trim().to_owned(), arguments: Some(String::new()), ..Self::default() };
         if let Some(mention) = pasted(text) {
@@ -171,20 +161,16 @@ impl Query {
         Ok(())
     }
 
-    /// The typed text.
-    #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
     /// The arguments of `dump` for the same slots, where it has them.
-    #[must_use]
     pub fn arguments(&self) -> Option<&str> {
         self.arguments.as_deref()
     }
 
     /// Nothing is looked for.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
@@ -266,7 +252,6 @@ impl Query {
     }
 }
 
-/// Relations whose name holds what was typed.
 fn named_by(term: &Term, lists: Lists<'_>) -> BTreeSet<RelFileLocator> {
     let (Term::Relation(wanted) | Term::Text(wanted)) = term else { return BTreeSet::new() };
     let named = lists.names.iter().filter(|(_, name)| name.to_lowercase().contains(&wanted.name));

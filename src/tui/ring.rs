@@ -16,11 +16,8 @@ use crate::types::PageId;
 pub enum Mark {
     /// Never written.
     Empty,
-    /// Nothing wrong is known.
     Sound,
-    /// Its CRC is wrong, or an abort left it.
     Fails,
-    /// It holds a damaged page.
     Damaged(Verdict),
 }
 
@@ -29,21 +26,16 @@ pub enum Mark {
 pub struct Ring {
     /// The batch of each slot, as an index into the batches of the survey.
     pub batches: Vec<Option<usize>>,
-    /// Mark of each slot.
     pub marks: Vec<Mark>,
     /// The slots that were written, the oldest first: batch after batch, in each by position.
     pub order: Vec<usize>,
     /// Where each slot is in that order.
     pub ranks: Vec<Option<usize>>,
-    /// Every mark that there is.
     pub seen: BTreeSet<Mark>,
-    /// The slot after the last one of the current batch.
     pub current_end: Option<usize>,
 }
 
 impl Ring {
-    /// Puts slots on the map.
-    #[must_use]
     pub fn of(rows: &[SlotRow], listed: &[ListedBatch], pages: &[PageReport]) -> Self {
         let verdicts: HashMap<PageId, Verdict> =
             pages.iter().map(|report| (report.page, report.verdict.verdict)).collect();
@@ -73,14 +65,10 @@ impl Ring {
         Self { batches, marks, order, ranks, seen, current_end }
     }
 
-    /// Slots.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.marks.len()
     }
 
-    /// The batch of a slot.
-    #[must_use]
     pub fn batch(&self, slot: usize) -> Option<usize> {
         self.batches.get(slot).copied().flatten()
     }
@@ -107,7 +95,6 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
-    /// Fits slots into at most so many columns and rows.
     pub(crate) fn fit(slots: usize, columns: usize, max_rows: usize) -> Self {
         let (columns, max_rows) = (columns.max(1), max_rows.max(1));
         let per_cell = slots.div_ceil(columns * max_rows).max(1);
@@ -116,13 +103,11 @@ impl Grid {
     }
 
     /// Slots of the cell in this row and column; none past the end.
-    #[must_use]
     pub fn cell(&self, row: usize, column: usize) -> std::ops::Range<usize> {
         let first = ((row * self.columns + column) * self.per_cell).min(self.slots);
         first..(first + self.per_cell).min(self.slots)
     }
 
-    /// The slots of the cell that holds this slot.
     pub(crate) fn cell_of(&self, slot: usize) -> std::ops::Range<usize> {
         let at = slot / self.per_cell;
         self.cell(at / self.columns, at % self.columns)

@@ -29,7 +29,6 @@ fn sorted<K: Ord>(slots: &[SlotRow], key: impl Fn(&SlotRow) -> K) -> Vec<usize> 
 
 impl SlotIndex {
     /// Builds the index of these slots and damaged pages, which are sorted.
-    #[must_use]
     pub fn of(slots: &[SlotRow], pages: &[PageReport]) -> Self {
         let mut rels: Vec<RelFileLocator> = slots.iter().map(|row| row.rel).collect();
         rels.sort_unstable();
@@ -53,19 +52,14 @@ impl SlotIndex {
     }
 
     /// All slots by a column, smallest first.
-    #[must_use]
     pub fn by(&self, column: Column) -> &[usize] {
         self.orders.iter().find(|(one, _)| *one == column).map_or(&[], |(_, order)| order)
     }
 
-    /// The number of the relation of a slot.
-    #[must_use]
     pub fn rel(&self, slot: usize) -> usize {
         self.rel_of.get(slot).copied().unwrap_or(usize::MAX)
     }
 
-    /// Slots of damaged pages.
-    #[must_use]
     pub fn damaged(&self) -> &[(usize, PageId)] {
         &self.damaged
     }

@@ -14,6 +14,7 @@ use super::damage_map::{DamageMap, MapOrder};
 use super::facts::{
     AppliedSheet, BeforeSheet, FoundPage, PageSheet, PlanSheet, Progress, Survey, UndoSheet, UndoneSheet,
 };
+use super::innodb::InnodbState;
 use super::list_filter::ListFilter;
 use super::look::Look;
 use super::outdated::Outdated;
@@ -48,21 +49,15 @@ const MAX_PRESSED: usize = 2000;
 /// Kind of input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PromptKind {
-    /// Terms to look for.
     Search,
-    /// The word that has to be typed before a repair.
     Apply,
     /// Where to go.
     GoTo,
-    /// Letters of a command.
     Palette,
-    /// Letters of a bookmark.
     Bookmarks,
-    /// Letters of one of several relations.
     Relation,
     /// Where the journal goes.
     Journal,
-    /// The flag to allow something.
     Allow,
     /// The word that has to be typed before a repair is taken back.
     Undo,
@@ -71,7 +66,6 @@ pub enum PromptKind {
 /// An open prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prompt {
-    /// Its kind.
     pub kind: PromptKind,
     /// Text typed so far.
     pub text: String,
@@ -88,9 +82,7 @@ pub struct Subject {
     pub arguments: String,
     /// The arguments that say the same to `pg_walfpi`.
     pub wal_arguments: String,
-    /// Views that there are.
     pub views: Vec<View>,
-    /// The screen opens in guided mode.
     pub is_guided: bool,
     /// Where the journal of a repair goes; `None`: beside the data directory.
     pub journal: Option<PathBuf>,
@@ -101,36 +93,32 @@ pub struct Subject {
 /// Facts about the cluster, and the progress of reading.
 #[derive(Clone, Default)]
 pub struct ClusterState {
-    /// Condition of the cluster, once known.
     pub opened: Option<ClusterCondition>,
-    /// The check, when it is done.
     pub survey: Option<Arc<Survey>>,
-    /// How far the check is.
     pub progress: Option<Progress>,
-    /// The cluster is being checked.
     pub is_reading: bool,
-    /// Files have changed since they were read.
     pub has_changed: bool,
-    /// Why the check failed when it was done again.
     pub failed: Option<String>,
     /// Pages were written since the survey was made: it says nothing of the cluster as it is now.
     pub is_outdated: bool,
 }
 
 impl ClusterState {
-    /// Why the survey may not be so any more.
-    #[must_use]
     pub fn outdated(&self) -> Option<Outdated<'_>> {
-        Outdated::of(self.is_reading, self.failed.as_deref(), self.has_changed)
+        match &self.failed {
+            _ if self.is_reading => Some(Outdated::Again),
+            Some(why) => Some(Outdated::Failed(why)),
+            None => self.has_changed.then_some(Outdated::Changed),
+        }
     }
 }
 
 /// The help.
 #[derive(Clone, Default)]
 pub struct HelpState {
-    /// It is shown instead of the open view.
+    /// Words that are searched for in the keys of all views.
+    pub filter: String,
     pub is_open: bool,
-    /// First line that is shown.
     pub top: usize,
 }
 
@@ -139,9 +127,7 @@ pub struct HelpState {
 pub struct TriageState {
     /// Index of the selected row of the map.
     pub selected: usize,
-    /// The listed pages.
     pub map: DamageMap,
-    /// How it is listed.
     pub order: MapOrder,
     /// Damaged pages that are known while the check runs, by identity.
     pub found: BTreeMap<PageId, FoundPage>,
@@ -154,9 +140,7 @@ pub struct TriageState {
 pub struct MapState {
     /// Index of the selected fork.
     pub selected: usize,
-    /// Its blocks are shown.
     pub is_open: bool,
-    /// The cell under the cursor.
     pub cell: usize,
 }
 
@@ -178,42 +162,29 @@ pub struct SlotsState {
     pub order: Vec<usize>,
     /// Index of the selected line in `order`.
     pub selected: usize,
-    /// Sort column.
     pub column: Column,
-    /// Largest first.
     pub descending: bool,
-    /// Only slots that match the query.
     pub only: bool,
     /// Only slots of this batch, by its index in the survey.
     pub batch: Option<usize>,
-    /// Columns of the longest name of a relation in the list.
     pub name_columns: usize,
 }
 
 /// One page and its images.
 #[derive(Clone)]
 pub struct PageState {
-    /// The view from which the page was opened.
     pub came_from: View,
-    /// The page that is wanted.
     pub wanted: Option<PageId>,
-    /// The page that was read.
     pub sheet: Option<Arc<PageSheet>>,
-    /// The part that is open.
     pub part: PagePart,
-    /// First line of the part that is shown.
     pub top: usize,
-    /// First column of the part that is shown.
     pub left: usize,
-    /// Offset of the byte that the cursor is on.
     pub cursor: usize,
-    /// The image that the disk is compared with, from 0.
     pub image: usize,
     /// Index of the selected row, among those of the image.
     pub row: usize,
     /// Everything about the selected line is shown instead of the list.
     pub is_open: bool,
-    /// Bytes that are equal are shown, too.
     pub is_unfolded: bool,
     /// Index of the selected record.
     pub record: usize,
@@ -221,7 +192,6 @@ pub struct PageState {
 
 impl PageState {
     /// No page was opened yet.
-    #[must_use]
     pub const fn new(came_from: View) -> Self {
         let part = PagePart::Verdict;
         Self {
@@ -246,39 +216,24 @@ impl PageState {
 pub struct PlanState {
     /// Pages marked for repair; none: all proven ones.
     pub marks: BTreeSet<PageId>,
-    /// The plan.
     pub sheet: Option<Arc<PlanSheet>>,
-    /// The last write.
     pub applied: Option<Arc<AppliedSheet>>,
-    /// First line of the plan that is shown.
     pub top: usize,
-    /// A dry run is running.
     pub is_rehearsing: bool,
-    /// A repair is running.
     pub is_applying: bool,
-    /// The plan of the marked pages was saved.
     pub is_saved: bool,
-    /// Reason why the last dry run or repair did not finish.
     pub failure: Option<String>,
     /// Where the user wants the journal; `None`: beside the data directory.
     pub journal: Option<PathBuf>,
-    /// Permissions given in the terminal UI.
     pub allowed: Overrides,
-    /// Result of the check before applying.
     pub before: Option<Arc<BeforeSheet>>,
-    /// First line of it that is shown.
     pub before_top: usize,
-    /// Pages of the last complete dry run.
     pub rehearsed: Option<usize>,
-    /// Result of the check before an undo.
     pub undo: Option<Arc<UndoSheet>>,
-    /// The repair that was taken back last.
     pub undone: Option<Arc<UndoneSheet>>,
 }
 
 impl PlanState {
-    /// The marked pages as a list.
-    #[must_use]
     pub fn marked(&self) -> Vec<PageId> {
         self.marks.iter().copied().collect()
     }
@@ -287,91 +242,62 @@ impl PlanState {
 /// A line that was kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bookmark {
-    /// The view that it was in.
     pub view: View,
-    /// The page that it is about.
     pub page: Option<PageId>,
-    /// The slot, as an index into the slots of the survey.
     pub slot: Option<usize>,
-    /// Its name.
     pub name: String,
 }
 
 /// Something to tell in the status line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// It is bad news.
     pub is_bad: bool,
-    /// The sentence.
     pub words: String,
 }
 
 /// Everything that is shown: what all views share, then a struct for each view.
 #[derive(Clone)]
 pub struct State {
-    /// Its subject.
     pub subject: Subject,
-    /// Colours and characters.
     pub look: Look,
-    /// Columns and rows of the terminal.
     pub size: (u16, u16),
-    /// The view that is open.
     pub view: View,
-    /// The help.
     pub help: HelpState,
-    /// Open input.
     pub prompt: Option<Prompt>,
-    /// The search.
     pub query: Query,
-    /// Something to tell.
     pub message: Option<Message>,
     /// The program ends when nothing is being written any more.
     pub is_ending: bool,
     /// The keys that were pressed, the last of them if there were very many.
     pub pressed: Vec<Pressed>,
-    /// Facts about the cluster.
     pub cluster: ClusterState,
-    /// Damaged pages.
     pub triage: TriageState,
-    /// The map of the cluster.
     pub map: MapState,
-    /// Next steps.
     pub checklist: ChecklistState,
-    /// Batches of the double write buffer.
     pub batches: BatchesState,
-    /// Slots of the double write buffer.
     pub slots: SlotsState,
-    /// The open page.
     pub page: PageState,
-    /// Full-page images in WAL.
     pub wal: WalState,
-    /// The repair.
+    pub innodb: InnodbState,
     pub plan: PlanState,
     /// The key that leaves was pressed although pages are marked.
     pub is_leaving: bool,
     /// Views from which others were opened: `esc` goes back to the last one.
     pub trail: Vec<View>,
-    /// Pages that were open before, the last one last.
     pub visited: Vec<PageId>,
+    /// Pages that were left by going back, the next one last.
+    pub ahead: Vec<PageId>,
     /// When the prompt to go somewhere was opened: a second `g` right after it goes to the first line.
     pub asked_at: Option<Instant>,
-    /// Bookmarks.
     pub bookmarks: Vec<Bookmark>,
-    /// Relations to pick from, with their names.
     pub candidates: Vec<(RelFileLocator, String)>,
-    /// Fork and block of the one that is picked.
     pub wanted_page: (ForkNumber, Option<u32>),
-    /// Line that is selected in the list to pick from.
     pub picked: usize,
-    /// The steps and the next key stand above the status line.
     pub is_guided: bool,
-    /// Words that filter the other lists.
     pub list_filter: ListFilter,
 }
 
 impl State {
-    /// Nothing known yet.
-    #[must_use]
     pub fn new(subject: Subject, look: Look, size: (u16, u16)) -> Self {
         let view = subject.views.first().copied().unwrap_or(View::Triage);
         let is_guided = subject.is_guided;
@@ -395,10 +321,12 @@ impl State {
             slots: SlotsState::default(),
             page: PageState::new(view),
             wal: WalState::default(),
+            innodb: InnodbState::default(),
             plan: PlanState { journal, allowed, ..PlanState::default() },
             is_leaving: false,
             trail: Vec::new(),
             visited: Vec::new(),
+            ahead: Vec::new(),
             asked_at: None,
             bookmarks: Vec::new(),
             candidates: Vec::new(),
@@ -409,13 +337,44 @@ impl State {
         }
     }
 
-    /// The check, when it is done.
-    #[must_use]
     pub fn survey(&self) -> Option<&Survey> {
         self.cluster.survey.as_deref()
     }
 
-    /// Keeps what was pressed, for the crash report.
+    /// Something was read once.
+    pub(super) const fn has_survey(&self) -> bool {
+        self.cluster.survey.is_some() || self.innodb.survey.is_some()
+    }
+
+    /// The selected line of the open list.
+    pub(super) const fn selection(&mut self) -> Option<&mut usize> {
+        Some(match (self.view, self.page.part, self.wal.level) {
+            (View::Triage, ..) => &mut self.triage.selected,
+            (View::Findings, ..) => &mut self.triage.finding,
+            (View::Batches, ..) => &mut self.batches.selected,
+            (View::Slots, ..) => &mut self.slots.selected,
+            (View::Pages, ..) => &mut self.innodb.selected,
+            (View::Relations | View::Causes, ..) => &mut self.wal.row,
+            (View::Page, PagePart::Rows, _) if !self.page.is_open => &mut self.page.row,
+            (View::Page, PagePart::Wal, _) if !self.page.is_open => &mut self.page.record,
+            (View::Wal, _, WalLevel::Timeline) => &mut self.wal.selected,
+            (View::Wal, _, WalLevel::Records) => &mut self.wal.record,
+            _ => return None,
+        })
+    }
+
+    /// The first line of the open text that is shown.
+    pub(super) const fn top(&mut self) -> Option<&mut usize> {
+        Some(match self.view {
+            View::Page => &mut self.page.top,
+            View::Plan => &mut self.plan.top,
+            View::Apply | View::Undo => &mut self.plan.before_top,
+            View::Wal | View::WhatIf | View::Kept => &mut self.wal.top,
+            View::InnodbPage | View::InnodbFindings => &mut self.innodb.top,
+            _ => return None,
+        })
+    }
+
     pub(crate) fn note_pressed(&mut self, time: String, key: String) {
         if self.pressed.len() == MAX_PRESSED {
             self.pressed.remove(0);
@@ -423,13 +382,10 @@ impl State {
         self.pressed.push(Pressed { time, view: self.view.name(), key });
     }
 
-    /// Rows between the tabs and the lines at the bottom.
     pub(crate) fn body_rows(&self) -> usize {
         usize::from(self.size.1).saturating_sub(3 + super::guide::lines(self).len())
     }
 
-    /// Columns.
-    #[must_use]
     pub fn columns(&self) -> usize {
         usize::from(self.size.0)
     }
@@ -470,7 +426,6 @@ impl State {
     }
 
     /// The page that the selected line of the open view stands for.
-    #[must_use]
     pub fn selected_page(&self) -> Option<PageId> {
         let survey = self.survey()?;
         match self.view {
@@ -481,16 +436,7 @@ impl State {
             }
             View::Map => view::map::page(self, survey).filter(|_| self.map.is_open),
             View::Page => self.page.wanted.filter(|_| self.page.sheet.is_some()),
-            View::Batches
-            | View::Wal
-            | View::Relations
-            | View::Causes
-            | View::WhatIf
-            | View::Findings
-            | View::Steps
-            | View::Plan
-            | View::Apply
-            | View::Undo => None,
+            _ => None,
         }
     }
 
@@ -503,7 +449,6 @@ impl State {
 
     /// Mark of a page selected for repair: `*`, or `?` if its image is not proven. A blank for a page that
     /// is not marked.
-    #[must_use]
     pub fn mark_sign(&self, page: PageId) -> &'static str {
         if !self.plan.marks.contains(&page) {
             return " ";
@@ -515,7 +460,6 @@ impl State {
         }
     }
 
-    /// Marked pages, and how many of them have no proven image.
     pub(crate) fn marked_counts(&self) -> (usize, usize) {
         let marks = &self.plan.marks;
         (marks.len(), marks.iter().filter(|page| self.mark_sign(**page) == "?").count())

@@ -13,7 +13,8 @@ use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
 use ratatui::layout::Rect;
 
-use super::run::Model;
+use super::state::State;
+use super::view::view;
 
 /// The terminal is ours. A panic on any thread gives it back first, so that its words can be read.
 static TAKEN: AtomicBool = AtomicBool::new(false);
@@ -26,7 +27,6 @@ fn output() -> io::Result<File> {
     Ok(File::from(rustix::io::dup(io::stdout())?))
 }
 
-/// Gives the terminal back, if it was taken.
 fn give_back() -> io::Result<()> {
     if !TAKEN.swap(false, Ordering::SeqCst) {
         return Ok(());
@@ -49,9 +49,6 @@ pub struct Screen {
 
 impl Screen {
     /// Takes the terminal, with the mouse or without.
-    ///
-    /// # Errors
-    /// When it refuses.
     pub fn take(has_mouse: bool) -> io::Result<Self> {
         HAS_MOUSE.store(has_mouse, Ordering::SeqCst);
         let before = std::panic::take_hook();
@@ -68,29 +65,20 @@ impl Screen {
     }
 
     /// Columns and rows.
-    ///
-    /// # Errors
-    /// When the terminal does not tell.
     pub fn size(&self) -> io::Result<(u16, u16)> {
         let size = self.terminal.size()?;
         Ok((size.width, size.height))
     }
 
     /// Draws the state.
-    ///
-    /// # Errors
-    /// When the terminal cannot be written to.
-    pub fn draw(&mut self, state: &impl Model) -> io::Result<()> {
+    pub fn draw(&mut self, state: &State) -> io::Result<()> {
         if TAKEN.load(Ordering::SeqCst) {
-            self.terminal.draw(|frame| state.draw(frame))?;
+            self.terminal.draw(|frame| view(state, frame))?;
         }
         Ok(())
     }
 
     /// Redraws everything with the next [`Self::draw`].
-    ///
-    /// # Errors
-    /// When the terminal cannot be written to.
     pub fn clear(&mut self) -> io::Result<()> {
         // `Terminal::clear` asks the terminal where its cursor is, and the thread that reads input would get the answer.
         let (columns, rows) = self.size()?;
@@ -98,9 +86,6 @@ impl Screen {
     }
 
     /// Gives the terminal back, stops the program until it is continued, and takes the terminal again.
-    ///
-    /// # Errors
-    /// When the terminal refuses.
     pub fn suspend(&mut self) -> io::Result<()> {
         give_back()?;
         signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGTSTP)?;
@@ -108,9 +93,6 @@ impl Screen {
     }
 
     /// Takes the terminal again after the program was stopped.
-    ///
-    /// # Errors
-    /// When the terminal refuses.
     pub fn resume(&mut self) -> io::Result<()> {
         // The shell has set its own mode; the one to come back to is known from before.
         give_back()?;
@@ -119,9 +101,6 @@ impl Screen {
     }
 
     /// Hands a text to the terminal's clipboard: OSC 52.
-    ///
-    /// # Errors
-    /// When the terminal cannot be written to.
     pub fn copy(&mut self, text: &str) -> io::Result<()> {
         execute!(self.terminal.backend_mut(), CopyToClipboard::to_clipboard_from(text))
     }

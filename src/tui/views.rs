@@ -3,19 +3,12 @@
 /// The views, in the order of the tabs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum View {
-    /// Damage and next steps.
     Triage,
-    /// Batches between checkpoints.
     Batches,
-    /// All slots.
     Slots,
-    /// One page.
     Page,
-    /// Full-page images in WAL.
     Wal,
-    /// Plan of a repair.
     Plan,
-    /// The whole cluster as tiles.
     Map,
     /// Relations of the window on WAL: a tab of `pg_walfpi`.
     Relations,
@@ -23,6 +16,11 @@ pub enum View {
     Causes,
     /// Savings of other settings: a tab of `pg_walfpi`.
     WhatIf,
+    /// Holders of the segments of `pg_wal`: a tab of `pg_walfpi` for a data directory.
+    Kept,
+    Pages,
+    InnodbPage,
+    InnodbFindings,
     /// Every finding, one by one: no tab, opened from the triage.
     Findings,
     /// Next steps, ticked as they are done: no tab, opened with a key.
@@ -38,7 +36,15 @@ impl View {
     pub const ALL: [Self; 7] = [Self::Triage, Self::Batches, Self::Slots, Self::Page, Self::Wal, Self::Plan, Self::Map];
 
     /// The tabs of `pg_walfpi`.
-    pub(crate) const OF_WAL: [Self; 4] = [Self::Wal, Self::Relations, Self::Causes, Self::WhatIf];
+    pub const OF_WAL: [Self; 5] = [Self::Wal, Self::Relations, Self::Causes, Self::WhatIf, Self::Kept];
+
+    /// The tabs of MySQL and MariaDB.
+    pub const OF_INNODB: [Self; 3] = [Self::Pages, Self::InnodbPage, Self::InnodbFindings];
+
+    /// The tabs that a program with these views can have, numbered from 1.
+    pub(crate) fn tabs_of(views: &[Self]) -> &[Self] {
+        if views.contains(&Self::Triage) { &Self::ALL } else { views }
+    }
 
     /// On a wide screen, all about the selected line is shown beside the list.
     pub(crate) const fn has_detail(self) -> bool {
@@ -46,20 +52,21 @@ impl View {
     }
 
     /// The word on the tab.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Triage => "Triage",
             Self::Batches => "Batches",
             Self::Slots => "Slots",
-            Self::Page => "Page",
+            Self::Pages => "Pages",
+            Self::Page | Self::InnodbPage => "Page",
             Self::Wal => "WAL",
             Self::Plan => "Plan",
             Self::Map => "Map",
             Self::Relations => "Relations",
             Self::Causes => "Causes",
             Self::WhatIf => "What if",
-            Self::Findings => "Findings",
+            Self::Kept => "Kept",
+            Self::Findings | Self::InnodbFindings => "Findings",
             Self::Steps => "Steps",
             Self::Apply => "Apply",
             Self::Undo => "Undo",
@@ -78,15 +85,11 @@ impl View {
 /// Parts of the page view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PagePart {
-    /// Evidence and verdict.
     Verdict,
-    /// Rows on disk against rows in the image.
     Rows,
     /// Bytes side by side.
     Bytes,
-    /// Header and line pointers.
     Header,
-    /// Records in WAL.
     Wal,
 }
 
@@ -95,7 +98,6 @@ impl PagePart {
     pub const ALL: [Self; 5] = [Self::Verdict, Self::Rows, Self::Bytes, Self::Header, Self::Wal];
 
     /// The word above it.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Verdict => "verdict",
@@ -115,32 +117,15 @@ impl PagePart {
 /// Columns that slots are sorted by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Column {
-    /// File and index.
     #[default]
     Slot,
-    /// Relation, fork, block.
     Page,
-    /// LSN of the image.
     PageLsn,
-    /// How the slot's CRC is.
     Condition,
-    /// Which batch.
     Batch,
-    /// How the page on disk compares with the image.
     Disk,
 }
 
 impl Column {
-    /// The column to the right; after the last one, the first.
-    #[must_use]
-    pub const fn next(self) -> Self {
-        match self {
-            Self::Slot => Self::Page,
-            Self::Page => Self::PageLsn,
-            Self::PageLsn => Self::Condition,
-            Self::Condition => Self::Batch,
-            Self::Batch => Self::Disk,
-            Self::Disk => Self::Slot,
-        }
-    }
+    pub const ALL: [Self; 6] = [Self::Slot, Self::Page, Self::PageLsn, Self::Condition, Self::Batch, Self::Disk];
 }

@@ -16,25 +16,18 @@ const CHECK_EVERY: Duration = Duration::from_secs(2);
 const REPORT_EVERY: Duration = Duration::from_millis(100);
 
 /// Events for the main loop.
-pub enum Event<A = Action> {
-    /// Something happened.
-    Action(A),
-    /// A key, the mouse, or a new size.
+pub enum Event {
+    Action(Action),
     Input(ratatui::crossterm::event::Event),
-    /// Input cannot be read any more.
     InputFailed(std::io::Error),
-    /// A signal arrived.
     Signal(i32),
-    /// A worker panicked.
     Panicked,
 }
 
 /// Somebody who does the work that the state asks for.
-pub trait Backend<A = Action, E = Effect>: Send + Sync + 'static {
-    /// Does it, telling what comes of it.
-    fn work(&self, effect: E, sender: &ActionSender<A>);
+pub trait Backend: Send + Sync + 'static {
+    fn work(&self, effect: Effect, sender: &ActionSender);
 
-    /// Files that were read have changed since.
     fn has_changed(&self) -> bool;
 
     /// No one waits for work: interrupts work that would leave something behind, and waits until it has ended.
@@ -43,26 +36,23 @@ pub trait Backend<A = Action, E = Effect>: Send + Sync + 'static {
 
 /// Where work tells what comes of it.
 #[derive(Clone)]
-pub struct ActionSender<A = Action> {
-    events: Sender<Event<A>>,
+pub struct ActionSender {
+    events: Sender<Event>,
     last: Arc<Mutex<Option<Instant>>>,
 }
 
-impl<A> ActionSender<A> {
-    /// Tells through this channel.
-    #[must_use]
-    pub fn new(events: Sender<Event<A>>) -> Self {
+impl ActionSender {
+    pub fn new(events: Sender<Event>) -> Self {
         Self { events, last: Arc::default() }
     }
 
-    /// Tells an action.
-    pub fn action(&self, action: A) {
+    pub fn action(&self, action: Action) {
         // Nobody listens any more when the program is ending.
         drop(self.events.send(Event::Action(action)));
     }
 
     /// Tells how far work is, now and then. `wrap`: what kind of progress it is.
-    pub fn progress(&self, wrap: fn(Progress) -> A, progress: Progress) {
+    pub fn progress(&self, wrap: fn(Progress) -> Action, progress: Progress) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if last.is_none_or(|last| last.elapsed() >= REPORT_EVERY) {
             *last = Some(Instant::now());
@@ -71,12 +61,7 @@ impl<A> ActionSender<A> {
     }
 }
 
-/// Has a piece of work done on a thread of its own.
-pub(super) fn start<A: Send + 'static, E: Send + 'static>(
-    backend: &Arc<dyn Backend<A, E>>,
-    effect: E,
-    events: &Sender<Event<A>>,
-) {
+pub(super) fn start(backend: &Arc<dyn Backend>, effect: Effect, events: &Sender<Event>) {
     let (backend, events) = (Arc::clone(backend), events.clone());
     thread::spawn(move || {
         let sender = ActionSender::new(events.clone());
@@ -87,17 +72,12 @@ pub(super) fn start<A: Send + 'static, E: Send + 'static>(
     });
 }
 
-/// Checks now and then whether files have changed. `changed`: how that is told.
-pub(super) fn watch<A: Send + 'static, E: 'static>(
-    backend: &Arc<dyn Backend<A, E>>,
-    events: &Sender<Event<A>>,
-    changed: fn() -> A,
-) {
+pub(super) fn watch(backend: &Arc<dyn Backend>, events: &Sender<Event>) {
     let (backend, events) = (Arc::clone(backend), events.clone());
     thread::spawn(move || {
         loop {
             thread::sleep(CHECK_EVERY);
-            if backend.has_changed() && events.send(Event::Action(changed())).is_err() {
+            if backend.has_changed() && events.send(Event::Action(Action::FilesChanged)).is_err() {
                 return;
             }
         }

@@ -79,7 +79,7 @@ pub struct Driven {
     pub state: State,
     /// What was asked of the terminal, or of the program itself.
     pub asked: Vec<Effect>,
-    backend: Arc<ClusterBackend>,
+    backend: Arc<dyn Backend>,
     sender: ActionSender,
     events: Receiver<Event>,
 }
@@ -92,11 +92,15 @@ impl Driven {
 
     /// A screen with this backend before any work is done.
     pub fn on(backend: ClusterBackend, look: Look, size: (u16, u16)) -> Self {
+        let state = State::new(backend.subject(), look, size);
+        Self::with(Arc::new(backend), state)
+    }
+
+    /// A screen in this state before any work is done.
+    pub fn with(backend: Arc<dyn Backend>, state: State) -> Self {
         // What keys write goes into the current directory.
         short_paths();
-        let backend = Arc::new(backend);
         let (sender, events) = channel();
-        let state = State::new(backend.subject(), look, size);
         Self { state, asked: Vec::new(), backend, sender: ActionSender::new(sender), events }
     }
 

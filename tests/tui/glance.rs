@@ -254,10 +254,15 @@ fn wal_is_followed_until_it_is_paused() {
     survey.intervals.truncate(2);
     assert_eq!(update(state, Action::WalRead(Arc::new(survey))), []);
     assert_eq!(state.wal.selected, 1, "the newest interval");
+    assert_eq!(press(state, "k"), []);
     assert_eq!(update(state, Action::FilesChanged), [Effect::ReadWal]);
     assert!(!state.cluster.has_changed);
     let survey = state.wal.survey.clone().expect("WAL");
     assert_eq!(update(state, Action::WalRead(survey)), []);
+    assert_eq!(state.wal.selected, 0, "who went back stays there");
+    assert_eq!(press(state, "enter"), []);
+    assert_eq!(update(state, Action::FilesChanged), [], "below the timeline the picture stays");
+    press(state, "esc");
     assert_eq!(press(state, "f"), []);
     assert_eq!(update(state, Action::FilesChanged), []);
     assert!(state.cluster.has_changed, "paused: only told");

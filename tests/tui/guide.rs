@@ -89,11 +89,10 @@ fn step_and_key_are_in_view_everywhere() {
             let mut seen = BTreeSet::new();
             for key in keys {
                 let picture = driven.keys(&[key]).picture();
-                let bar =
-                    picture.lines().find(|line| line.contains("1 understand")).unwrap_or_else(|| panic!("{picture}"));
                 let step = Step::of(&driven.state);
                 let sign = format!("{}{} {}", look.pointer(), step as usize + 1, step.name());
-                assert!(bar.contains(&sign) && bar.ends_with("5 verify"), "{key}: {sign}\n{picture}");
+                let bar = picture.lines().find(|line| line.contains(&sign)).unwrap_or_else(|| panic!("{picture}"));
+                assert!(bar.ends_with("5 verify") || size.1 < 20, "{key}: {sign}\n{picture}");
                 let next = next_key(&driven.state);
                 assert!(picture.contains(next.words), "{key}: nothing is cut\n{picture}");
                 assert_eq!(picture.lines().count(), usize::from(size.1));

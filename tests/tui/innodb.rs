@@ -3,24 +3,18 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use pgforensics::inspect::innodb::check::innodb_check;
 use pgforensics::inspect::innodb::source::InnodbRequest;
+use pgforensics::tui::action::{Action, Effect};
 use pgforensics::tui::backend::innodb::InnodbBackend;
-use pgforensics::tui::innodb::{
-    INNODB_KEYS, InnodbAction as Action, InnodbEffect as Effect, InnodbState as State, InnodbSurvey, InnodbView as View,
-};
+use pgforensics::tui::innodb::InnodbSurvey;
 use pgforensics::tui::look::{Colours, Look, Theme};
 use pgforensics::tui::outdated::Outdated;
-use pgforensics::tui::run::{Happened, Model};
-use pgforensics::tui::worker::{ActionSender, Backend, Event};
-use ratatui::Terminal;
-use ratatui::backend::TestBackend;
-use ratatui::buffer::Buffer;
+use pgforensics::tui::state::{State, View};
 
-use crate::common::screen::{FINE, SMALL, key, short_paths, text_of};
+use crate::common::screen::{Driven, FINE, SMALL, short_paths, text_of};
 use crate::common::{arg, copy_tree, dwbinspect, unpack};
 use crate::pty::Session;
 use crate::views::{is_lost, painted};
@@ -49,77 +43,33 @@ fn copy_of(case: &str) -> (tempfile::TempDir, PathBuf) {
     (temporary, data)
 }
 
-/// A screen whose work is done on this thread, as soon as it is asked for.
-struct Driven {
-    state: State,
-    asked: Vec<Effect>,
-    backend: InnodbBackend,
+fn before(data: &Path, look: Look, size: (u16, u16)) -> Driven {
+    let backend = InnodbBackend::new(InnodbRequest::of(data));
+    let state = State::new(backend.subject(), look, size);
+    Driven::with(Arc::new(backend), state)
 }
 
-impl Driven {
-    fn before(data: &Path, look: Look, size: (u16, u16)) -> Self {
-        let backend = InnodbBackend::new(InnodbRequest::of(data));
-        Self { state: State::new(backend.subject(), look, size), asked: Vec::new(), backend }
-    }
+fn open(data: &Path, look: Look, size: (u16, u16)) -> Driven {
+    before(data, look, size).begun()
+}
 
-    fn open(data: &Path, look: Look, size: (u16, u16)) -> Self {
-        let mut driven = Self::before(data, look, size);
-        let effects = driven.state.begin();
-        driven.work(effects);
-        driven
+/// A directory under a name that is the same on every machine.
+fn of(case: &str, size: (u16, u16)) -> Driven {
+    let link = short_paths().join(case);
+    if !link.exists() {
+        // Another test may be quicker.
+        drop(std::os::unix::fs::symlink(data_dir(case).canonicalize().expect("fixture"), &link));
     }
+    open(Path::new(case), FINE, size)
+}
 
-    /// A directory under a name that is the same on every machine.
-    fn of(case: &str, size: (u16, u16)) -> Self {
-        let link = short_paths().join(case);
-        if !link.exists() {
-            // Another test may be quicker.
-            drop(std::os::unix::fs::symlink(data_dir(case).canonicalize().expect("fixture"), &link));
-        }
-        Self::open(Path::new(case), FINE, size)
-    }
+fn survey(driven: &Driven) -> &InnodbSurvey {
+    driven.state.innodb.survey.as_deref().expect("survey")
+}
 
-    fn work(&mut self, effects: Vec<Effect>) {
-        for effect in effects {
-            if effect != Effect::Survey {
-                self.asked.push(effect);
-                continue;
-            }
-            let (sender, events) = channel();
-            self.backend.work(effect, &ActionSender::new(sender));
-            while let Ok(Event::Action(action)) = events.try_recv() {
-                self.act(action);
-            }
-        }
-    }
-
-    fn act(&mut self, action: Action) {
-        let effects = self.state.update(action);
-        self.work(effects);
-    }
-
-    fn keys(&mut self, names: &[&str]) -> &mut Self {
-        for name in names {
-            if let Some(action) = self.state.action_of(key(name)) {
-                self.act(action);
-            }
-        }
-        self
-    }
-
-    fn buffer(&self) -> Buffer {
-        let mut terminal = Terminal::new(TestBackend::new(self.state.size.0, self.state.size.1)).expect("terminal");
-        terminal.draw(|frame| self.state.draw(frame)).expect("draw");
-        terminal.backend().buffer().clone()
-    }
-
-    fn picture(&self) -> String {
-        text_of(&self.buffer())
-    }
-
-    fn survey(&self) -> &InnodbSurvey {
-        self.state.survey.as_deref().expect("survey")
-    }
+/// How many lines the list has.
+fn listed(state: &State) -> usize {
+    state.shown_lines().map_or_else(|| state.innodb.survey.as_ref().map_or(0, |one| one.words().len()), <[usize]>::len)
 }
 
 /// Pictures, and the keys that lead from each to the next.
@@ -134,8 +84,8 @@ const WALK: [(&str, &[&str]); 5] = [
 #[test]
 fn every_view_in_every_size_on_dark_and_light() {
     for (size, word) in SIZES {
-        let mut dark = Driven::of("mysql97", size);
-        let mut light = Driven::of("mysql97", size);
+        let mut dark = of("mysql97", size);
+        let mut light = of("mysql97", size);
         light.state.look = Look { theme: Theme::Light, ..FINE };
         for (name, keys) in WALK {
             let (dark, light) = (dark.keys(keys).buffer(), light.keys(keys).buffer());
@@ -151,14 +101,14 @@ fn every_view_in_every_size_on_dark_and_light() {
 #[test]
 fn damaged_pages_are_listed_first_and_open_as_page_prints_them() {
     for (case, damaged) in CASES {
-        let mut driven = Driven::of(case, (120, 60));
+        let mut driven = of(case, (120, 60));
         let picture = driven.picture();
         assert!(picture.contains(&format!("{damaged} pages damaged")), "{case}\n{picture}");
-        let pages = &driven.survey().examined.pages;
-        let is_damaged = |at: &usize| pages[*at].state.is_damaged();
-        assert_eq!(driven.state.listed.len(), pages.len(), "{case}");
-        assert!(driven.state.listed[..damaged].iter().all(is_damaged), "{case}");
-        let (path, page_no) = (pages[driven.state.listed[0]].path.clone(), pages[driven.state.listed[0]].page.page_no);
+        let pages = &survey(&driven).examined.pages;
+        assert_eq!(listed(&driven.state), pages.len(), "{case}");
+        let page = |line| survey(&driven).page(line).expect("a page");
+        assert!((0..damaged).all(|line| page(line).state.is_damaged()), "{case}");
+        let (path, page_no) = (page(0).path.clone(), page(0).page.page_no);
         let printed = dwbinspect(&["innodb", "page", "--width", "120", case, &path, &page_no.to_string()]).stdout;
         let opened = driven.keys(&["enter"]).picture();
         let shown: Vec<&str> = opened.lines().map(str::trim_end).collect();
@@ -173,7 +123,7 @@ fn damaged_pages_are_listed_first_and_open_as_page_prints_them() {
 #[test]
 fn ascii_means_ascii_and_no_colours_none() {
     let plain = Look { colours: Colours::None, theme: Theme::Dark, ascii: true };
-    let mut driven = Driven::open(&data_dir("mariadb1011"), plain, (200, 60));
+    let mut driven = open(&data_dir("mariadb1011"), plain, (200, 60));
     for (name, keys) in WALK {
         let buffer = driven.keys(keys).buffer();
         assert!(text_of(&buffer).is_ascii(), "{name}\n{}", text_of(&buffer));
@@ -183,9 +133,9 @@ fn ascii_means_ascii_and_no_colours_none() {
 
 #[test]
 fn tiny_windows_and_new_sizes_are_survived() {
-    let mut driven = Driven::of("mysql97", SMALL);
+    let mut driven = of("mysql97", SMALL);
     for (columns, rows) in [(1, 1), (10, 3), (59, 40), (300, 15), (60, 16), (1, 200), SMALL] {
-        driven.act(Action::Happened(Happened::Resized(columns, rows)));
+        driven.act(Action::Resize(columns, rows));
         for (_, keys) in WALK {
             drop(driven.keys(keys).buffer());
         }
@@ -196,7 +146,7 @@ fn tiny_windows_and_new_sizes_are_survived() {
 
 #[test]
 fn first_picture_comes_before_anything_is_read() {
-    let mut driven = Driven::before(&data_dir("mysql97"), FINE, SMALL);
+    let mut driven = before(&data_dir("mysql97"), FINE, SMALL);
     // Keys are answered meanwhile.
     for (_, keys) in WALK {
         driven.keys(keys);
@@ -207,13 +157,13 @@ fn first_picture_comes_before_anything_is_read() {
 
 #[test]
 fn mouse_selects_a_line_and_opens_it() {
-    let mut driven = Driven::of("mysql97", SMALL);
+    let mut driven = of("mysql97", SMALL);
     let row = driven.picture().lines().position(|line| line.contains("shop/orders.ibd")).expect("orders") as u16;
-    driven.act(Action::Happened(Happened::Scrolled(3)));
-    assert_eq!(driven.state.selected, 3);
-    driven.act(Action::Happened(Happened::Clicked(5, row)));
-    driven.act(Action::Happened(Happened::Clicked(5, row)));
-    assert!(driven.state.view == View::Page && driven.picture().contains("buffer holds"), "{}", driven.picture());
+    driven.act(Action::Scroll(3));
+    assert_eq!(driven.state.innodb.selected, 3);
+    driven.act(Action::Click(5, row));
+    driven.act(Action::Click(5, row));
+    assert!(driven.state.view == View::InnodbPage && driven.picture().contains("buffer holds"), "{}", driven.picture());
 }
 
 /// A hundred thousand pages: drawing touches those on the screen, filtering reads a text each.
@@ -229,9 +179,9 @@ fn keys_are_answered_at_once_with_many_pages() {
         page
     };
     examined.pages = (0..COUNT).map(numbered).collect();
-    let mut driven = Driven::of("mysql97", SMALL);
-    driven.act(Action::Surveyed(Arc::new(InnodbSurvey::new(examined, "mysql97"))));
-    assert_eq!(driven.state.listed.len(), COUNT as usize);
+    let mut driven = of("mysql97", SMALL);
+    driven.act(Action::InnodbSurveyed(Arc::new(InnodbSurvey::new(examined, "mysql97"))));
+    assert_eq!(listed(&driven.state), COUNT as usize);
     // Far more than is wanted, for a machine that is busy with other tests and code that is not optimised.
     for keys in [&["j"] as &[&str], &["end"], &["pageup"], &["/", "9", "9"], &["esc"]] {
         let start = Instant::now();
@@ -244,8 +194,8 @@ fn keys_are_answered_at_once_with_many_pages() {
 fn hostile_names_do_not_drive_the_terminal() {
     let (_kept, data) = copy_of("mysql97");
     fs::rename(data.join("shop/orders.ibd"), data.join("shop/\u{1b}[2J.ibd")).expect("rename");
-    let mut driven = Driven::open(&data, FINE, (120, 40));
-    driven.state.path = "evil\u{1b}[2J".to_owned();
+    let mut driven = open(&data, FINE, (120, 40));
+    driven.state.subject.path = "evil\u{1b}[2J".to_owned();
     for keys in [&["down"] as &[&str], &["enter"], &["esc", "F"]] {
         driven.keys(keys);
         assert!(driven.buffer().content.iter().all(|cell| !cell.symbol().contains('\u{1b}')), "{keys:?}");
@@ -262,60 +212,50 @@ fn told(state: &State, words: &str) -> bool {
 
 #[rustfmt::skip]
 const TABLE: &[KeyRow] = &[
-    (&["?"], "help opens", |s| s.is_helping),
-    (&["?", "?"], "help closes", |s| !s.is_helping),
-    (&["f1", "q"], "q closes the help", |s| !s.is_helping),
-    (&["?", "esc"], "esc closes it", |s| !s.is_helping && s.view == View::Pages),
-    (&["down"], "one down", |s| s.selected == 1),
-    (&["j", "k", "up"], "the first stays", |s| s.selected == 0),
-    (&["end", "home"], "first", |s| s.selected == 0),
-    (&["G"], "last", |s| s.selected + 1 == s.listed.len()),
-    (&["pagedown", "pageup"], "a screen down and up", |s| s.selected == 0),
-    (&[" "], "a screen down", |s| s.selected > 1),
-    (&["enter"], "opens the page", |s| s.view == View::Page),
-    (&["enter", "j"], "and scrolls it", |s| s.view == View::Page && s.selected == 0),
-    (&["enter", "}", "}", "{"], "or goes to the next", |s| s.view == View::Page && s.selected == 1),
+    (&["?"], "help opens", |s| s.help.is_open),
+    (&["?", "?"], "help closes", |s| !s.help.is_open),
+    (&["f1", "q"], "q closes the help", |s| !s.help.is_open),
+    (&["?", "esc"], "esc closes it", |s| !s.help.is_open && s.view == View::Pages),
+    (&["down"], "one down", |s| s.innodb.selected == 1),
+    (&["j", "k", "up"], "the first stays", |s| s.innodb.selected == 0),
+    (&["end", "home"], "first", |s| s.innodb.selected == 0),
+    (&["G"], "last", |s| s.innodb.selected + 1 == listed(s)),
+    (&["pagedown", "pageup"], "a screen down and up", |s| s.innodb.selected == 0),
+    (&[" "], "a screen down", |s| s.innodb.selected > 1),
+    (&["enter"], "opens the page", |s| s.view == View::InnodbPage),
+    (&["enter", "j"], "and scrolls it", |s| s.view == View::InnodbPage && s.innodb.selected == 0),
+    (&["enter", "}", "}", "{"], "or goes to the next", |s| s.view == View::InnodbPage && s.innodb.selected == 1),
     (&["enter", "esc"], "and goes back", |s| s.view == View::Pages),
-    (&["F"], "findings", |s| s.view == View::Findings),
-    (&["F", "F"], "only from the list, which is said", |s| told(s, "in Pages")),
+    (&["F"], "findings", |s| s.view == View::InnodbFindings),
+    (&["3", "1", "2"], "every tab has its number", |s| s.view == View::InnodbPage),
+    (&["tab", "backtab", "backtab"], "and goes round", |s| s.view == View::InnodbFindings),
     (&["}"], "only in a page, which is said", |s| told(s, "in Page")),
-    (&["/", "o", "r", "d", "e", "r", "s"], "filtered while it is typed", |s| s.is_typing && s.listed.len() < 18),
-    (&["/", "o", "r", "d", "enter"], "and kept", |s| !s.is_typing && s.listed.len() < 18),
-    (&["/", "o", "r", "d", "enter", "esc"], "all again", |s| s.filter.is_empty() && s.listed.len() == 18),
-    (&["/", "q", "backspace", "backspace"], "erased", |s| !s.is_typing && s.listed.len() == 18),
+    (&["/", "o", "r", "d", "e", "r", "s"], "filtered while it is typed", |s| s.prompt.is_some() && listed(s) < 18),
+    (&["/", "o", "r", "d", "enter"], "and kept", |s| s.prompt.is_none() && listed(s) < 18),
+    (&["/", "o", "r", "d", "enter", "esc"], "all again", |s| s.shown_lines().is_none() && listed(s) == 18),
+    (&["/", "q", "backspace", "backspace"], "erased", |s| s.prompt.is_none() && listed(s) == 18),
     (&["/", "z", "q", "x", "enter", "enter"], "nothing to open is said", |s| told(s, "no page")),
-    (&["esc"], "nothing to go back to", |s| told(s, "q leaves")),
-    (&["r"], "read again", |s| !s.is_reading && s.survey.is_some()),
+    (&["esc"], "nothing to go back to", |s| told(s, "q quits")),
+    (&["r"], "read again", |s| !s.cluster.is_reading && s.innodb.survey.is_some()),
     (&["x"], "a key without meaning", |s| told(s, "unknown key")),
 ];
 
 #[test]
 fn every_key_does_what_the_table_says() {
-    let data = Driven::of("mysql97", SMALL);
+    let data = of("mysql97", SMALL);
     for (keys, what, holds) in TABLE {
-        let mut driven = Driven::before(Path::new("mysql97"), FINE, SMALL);
+        let mut driven = before(Path::new("mysql97"), FINE, SMALL);
         driven.state = data.state.clone();
         driven.keys(keys);
         assert!(holds(&driven.state), "{keys:?}: {what}\n{}", driven.picture());
-    }
-    let pressed: Vec<&str> = TABLE.iter().flat_map(|(keys, ..)| keys.iter().copied()).collect();
-    for name in INNODB_KEYS.iter().flat_map(|binding| binding.label.split(", ")) {
-        let name = if name == "space" { " ".to_owned() } else { name.replace("page ", "page") };
-        let elsewhere = ["y", "ctrl-z", "ctrl-l"];
-        assert!(pressed.contains(&name.as_str()) || elsewhere.contains(&name.as_str()), "{name} is in no test");
-    }
-    for view in [View::Pages, View::Page, View::Findings] {
-        let here = INNODB_KEYS.iter().filter(|binding| binding.views.is_empty() || binding.views.contains(&view));
-        let keys: Vec<_> = here.flat_map(|binding| binding.keys).collect();
-        assert!((1..keys.len()).all(|at| !keys[..at].contains(&keys[at])), "{view:?}: a key means two things");
     }
 }
 
 #[test]
 fn keys_that_ask_for_something_outside() {
-    let mut driven = Driven::of("mysql97", SMALL);
+    let mut driven = of("mysql97", SMALL);
     driven.keys(&["ctrl-z", "ctrl-l", "y", "enter", "y", "q"]);
-    let page = &driven.survey().examined.pages[driven.state.listed[0]];
+    let page = survey(&driven).page(0).expect("a page");
     let copied = |command: &str| Effect::Copy(format!("pg_dwbinspect innodb {command}"));
     let of_page = copied(&format!("page mysql97 {} {}", page.path, page.page.page_no));
     let expected = [Effect::Suspend, Effect::Redraw, copied("check --explain mysql97"), of_page, Effect::Quit];
@@ -326,18 +266,18 @@ fn keys_that_ask_for_something_outside() {
 #[test]
 fn check_that_fails_again_is_said() {
     let (_kept, data) = copy_of("mariadb1011-crc32");
-    let mut driven = Driven::open(&data, FINE, (120, 40));
-    assert_eq!(driven.state.outdated(), None);
-    driven.act(Action::Happened(Happened::FilesChanged));
-    assert_eq!(driven.state.outdated(), Some(Outdated::Changed));
+    let mut driven = open(&data, FINE, (120, 40));
+    assert_eq!(driven.state.cluster.outdated(), None);
+    driven.act(Action::FilesChanged);
+    assert_eq!(driven.state.cluster.outdated(), Some(Outdated::Changed));
     let moved = data.with_extension("away");
     fs::rename(&data, &moved).expect("rename");
     driven.keys(&["r"]);
-    assert!(matches!(driven.state.outdated(), Some(Outdated::Failed(_))), "{}", driven.picture());
+    assert!(matches!(driven.state.cluster.outdated(), Some(Outdated::Failed(_))), "{}", driven.picture());
     assert!(driven.picture().contains("outdated: the last check failed"), "{}", driven.picture());
     fs::rename(&moved, &data).expect("rename");
     driven.keys(&["r"]);
-    assert_eq!(driven.state.outdated(), None, "{}", driven.picture());
+    assert_eq!(driven.state.cluster.outdated(), None, "{}", driven.picture());
     assert!(!driven.picture().contains("outdated"), "{}", driven.picture());
 }
 
@@ -381,8 +321,8 @@ fn a_directory_of_another_kind_is_refused_on_the_normal_screen() {
 #[test]
 fn startup_is_tried_on_a_copy_alone() {
     for (case, _) in CASES {
-        let driven = Driven::of(case, SMALL);
-        let step = driven.survey().steps.last().expect("a step");
+        let driven = of(case, SMALL);
+        let step = survey(&driven).steps.last().expect("a step");
         assert!(step.words.starts_with("Start a server only on the copy"), "{case}: {}", step.words);
         assert_eq!(step.command.as_deref(), Some("pg_dwbinspect innodb verify COPY"), "not the directory itself");
     }
@@ -394,7 +334,7 @@ fn directory_of_which_nothing_can_be_read_is_no_good_news() {
     let temporary = tempfile::tempdir().expect("directory");
     let path = temporary.path().join("ibdata1");
     std::os::unix::fs::symlink(&path, &path).expect("link");
-    let mut driven = Driven::open(temporary.path(), FINE, SMALL);
+    let mut driven = open(temporary.path(), FINE, SMALL);
     let buffer = driven.buffer();
     let picture = text_of(&buffer);
     let row = picture.lines().position(|line| line.contains("0 pages damaged")).expect("a line") as u16;

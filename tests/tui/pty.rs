@@ -404,6 +404,24 @@ fn wal_alone_is_shown_with_the_figures_of_stats() {
     assert!(session.directory.path().join("pg_walfpi_wal.json").exists());
 }
 
+/// The tab says what `kept` prints; where the catalogs are damaged, relations are numbers, and how to name them is said.
+#[test]
+fn wal_of_a_data_directory_shows_what_keeps_it() {
+    let data = cluster("checkpoint");
+    let kept = run("pg_walfpi", &["kept", "--width", "80", arg(&data)]).stdout;
+    let mut session = Session::start("pg_walfpi", &["tui", arg(&data)]);
+    session.see("full-page images");
+    session.wait("causes are counted", |picture| !picture.contains("being counted"));
+    session.send("2");
+    session.see("numbers, not names");
+    session.send("5");
+    for line in kept.lines() {
+        session.see(line.trim_end());
+    }
+    session.send("q");
+    session.end();
+}
+
 #[test]
 fn names_that_cannot_be_read_are_shown_and_decide_the_status() {
     let data = cluster("checkpoint");

@@ -1,6 +1,7 @@
 //! `pg_walfpi tui`: full-page images in WAL as a screen.
 
 use std::io::Write;
+use std::path::Path;
 use std::sync::Arc;
 
 use clap::Args;
@@ -13,7 +14,7 @@ use crate::inspect::wal::names::NameLookup;
 use crate::inspect::wal::request::WalRequest;
 use crate::inspect::wal::source::WalSource;
 use crate::output::escape::printable;
-use crate::tui::backend::wal::WalBackend;
+use crate::tui::backend::wal::{WalBackend, data_dir_of};
 use crate::tui::view::wal_notes;
 
 /// Explore full-page images in a terminal UI: share per checkpoint, decay, relations, causes
@@ -37,12 +38,8 @@ pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> 
     need_terminal("pg_walfpi stats")?;
     let request = args.source.request(args.jobs)?;
     // A data directory has the names itself.
-    let own = match request.paths.as_slice() {
-        [only] if only.join("pg_wal").is_dir() => {
-            Some(only.clone()).filter(|path| NameLookup::open(Some(path)).is_ok_and(|names| names.is_whole()))
-        }
-        _ => None,
-    };
+    let is_named = |path: &&Path| NameLookup::open(Some(path)).is_ok_and(|names| names.is_whole());
+    let own = data_dir_of(&request.paths).filter(is_named).map(Path::to_owned);
     let request = WalRequest { names: args.names.names.clone().or(own), ..request };
     // Errors of opening are printed before the terminal UI starts.
     NameLookup::open(request.names.as_deref())?;

@@ -42,9 +42,9 @@ use crate::tui::worker::{ActionSender, Backend};
 use crate::types::PageId;
 
 /// Does the work on a cluster.
+#[derive(Default)]
 pub struct ClusterBackend {
     data_dir: PathBuf,
-    /// WAL from elsewhere.
     wal: Vec<PathBuf>,
     donors: Vec<PathBuf>,
     rebuild: Option<ReplayOptions>,
@@ -74,54 +74,49 @@ impl Backend for ClusterBackend {
     }
 
     fn work(&self, effect: Effect, sender: &ActionSender) {
-        match effect {
-            Effect::Survey => hand_over(sender, Action::SurveyFailed, self.survey(sender)),
-            Effect::ReadWal => tell_survey(&self.wal_request(), None, &self.records, sender),
+        let (failed, done): (fn(String) -> Action, Result<Action, WorkError>) = match effect {
+            Effect::Survey => (Action::SurveyFailed, self.survey(sender).map_err(WorkError::from)),
+            Effect::ReadWal => return tell_survey(&self.wal_request(), None, &self.records, sender),
             effect @ (Effect::ListRecords { .. } | Effect::ReadRecord { .. }) => {
-                self.records.work(&self.wal_request(), effect, sender);
+                return self.records.work(&self.wal_request(), effect, sender);
             }
-            Effect::ReadPage(page) => {
-                if let Some(read) = self.page(page, sender) {
-                    hand_over(sender, Action::Failed, read.map(|sheet| Action::PageRead(Arc::new(sheet))));
-                }
-            }
-            Effect::MakePlan(marked) => {
-                hand_over(sender, Action::Failed, self.plan(marked).map(|plan| Action::Planned(Arc::new(plan))));
-            }
+            Effect::ReadPage(page) => match self.page(page, sender) {
+                Some(read) => (Action::Failed, read.map(|sheet| Action::PageRead(Arc::new(sheet)))),
+                None => return,
+            },
+            Effect::MakePlan(marked) => (Action::Failed, self.plan(marked).map(|plan| Action::Planned(Arc::new(plan)))),
             Effect::SavePlan(plan) => {
                 let saved = self.protected().and_then(|protected| save_plan(&plan, &protected));
-                hand_over(sender, Action::Failed, saved.map(Action::PlanSaved));
+                (Action::Failed, saved.map(Action::PlanSaved).map_err(WorkError::from))
             }
             Effect::DryRun(order) => {
                 let done = self.rehearse(&order, sender);
-                hand_over(sender, Action::Refused, done.map(|()| Action::Rehearsed(Box::new(order))));
+                (Action::Refused, done.map(|()| Action::Rehearsed(Box::new(order))))
             }
             Effect::ApplyPlan(order) => {
                 let done = self.carry_out(&order, sender);
-                hand_over_written(sender, done.map(|applied| Action::Applied(Arc::new(applied))));
+                return hand_over_written(sender, done.map(|applied| Action::Applied(Arc::new(applied))));
             }
             Effect::LookBefore(order) => {
-                hand_over(
-                    sender,
-                    Action::Failed,
-                    self.look_before(order).map(|sheet| Action::LookedBefore(Arc::new(sheet))),
-                );
+                (Action::Failed, self.look_before(order).map(|sheet| Action::LookedBefore(Arc::new(sheet))))
             }
-            Effect::RehearseUndo(order) => sender.action(Action::UndoRehearsed(Arc::new(self.rehearse_undo(order)))),
+            Effect::RehearseUndo(order) => {
+                (Action::Failed, Ok(Action::UndoRehearsed(Arc::new(self.rehearse_undo(order)))))
+            }
             Effect::Undo(order) => {
                 let done = self.undo(order);
-                hand_over_written(sender, done.map(|undone| Action::Undone(Arc::new(undone))));
+                return hand_over_written(sender, done.map(|undone| Action::Undone(Arc::new(undone))));
             }
             Effect::Export { name, text, json } => {
                 let written = self.protected().and_then(|protected| export(&name, &text, &json, &protected));
-                hand_over(sender, Action::Failed, written.map(Action::Exported));
+                (Action::Failed, written.map(Action::Exported).map_err(WorkError::from))
             }
-            Effect::Report(pressed) => {
-                let written = self.report(pressed, sender);
-                hand_over(sender, Action::Failed, written.map(Action::Reported));
+            Effect::Report(pressed) => (Action::Failed, self.report(pressed, sender).map(Action::Reported)),
+            Effect::Quit | Effect::Fail(_) | Effect::Tick | Effect::Suspend | Effect::Redraw | Effect::Copy(_) => {
+                return;
             }
-            Effect::Quit | Effect::Fail(_) | Effect::Tick | Effect::Suspend | Effect::Redraw | Effect::Copy(_) => {}
-        }
+        };
+        hand_over(sender, failed, done);
     }
 
     fn has_changed(&self) -> bool {
@@ -130,8 +125,6 @@ impl Backend for ClusterBackend {
 }
 
 impl ClusterBackend {
-    /// Nothing read yet.
-    #[must_use]
     pub fn new(
         data_dir: &Path,
         wal: &[PathBuf],
@@ -139,33 +132,15 @@ impl ClusterBackend {
         rebuild: Option<ReplayOptions>,
         jobs: usize,
     ) -> Self {
-        Self {
-            data_dir: data_dir.to_owned(),
-            wal: wal.to_vec(),
-            donors: donors.to_vec(),
-            rebuild,
-            is_left: AtomicBool::new(false),
-            at_work: Mutex::default(),
-            repairing: Mutex::default(),
-            jobs,
-            overrides: Overrides::default(),
-            examined: Mutex::default(),
-            stamps: Mutex::default(),
-            wanted_page: AtomicU64::new(0),
-            records: RecordSource::default(),
-            journals: Mutex::default(),
-            next_journal: None,
-        }
+        let (wal, donors) = (wal.to_vec(), donors.to_vec());
+        Self { data_dir: data_dir.to_owned(), wal, donors, rebuild, jobs, ..Self::default() }
     }
 
-    /// Sets guards that a repair ignores.
-    #[must_use]
     pub fn overriding(self, overrides: Overrides) -> Self {
         Self { overrides, ..self }
     }
 
     /// Sets a journal in another directory; if it does not exist yet, the one of the next repair.
-    #[must_use]
     pub fn with_journal(self, directory: PathBuf) -> Self {
         let directory = absolute(&directory);
         if is_free(&directory) {
@@ -174,8 +149,6 @@ impl ClusterBackend {
         Self { journals: Mutex::new(vec![directory]), ..self }
     }
 
-    /// Subject of the terminal UI.
-    #[must_use]
     pub fn subject(&self) -> Subject {
         let path = self.data_dir.display().to_string();
         let plain = quoted(&path);
@@ -244,7 +217,6 @@ impl ClusterBackend {
         Ok(Action::Surveyed(Arc::new(Survey::with_journals(examined, &journals))))
     }
 
-    /// Files whose change makes what is shown out of date.
     fn stamps_of_files(&self, examined: Option<&Examination>) -> FileStamps {
         let root = &self.data_dir;
         let mut paths = vec![root.join("global/pg_control"), root.join("postmaster.pid"), root.join("pg_wal")];
@@ -283,7 +255,6 @@ impl ClusterBackend {
         })
     }
 
-    /// Writes the crash report of what was examined last.
     fn report(&self, pressed: Vec<Pressed>, sender: &ActionSender) -> Result<PathBuf, WorkError> {
         let (examined, time) = lock(&self.examined).clone().ok_or(WorkError::NotReadYet)?;
         let request = CrashReportRequest {
@@ -420,7 +391,6 @@ impl ClusterBackend {
         UndoSheet { order, found, flags }
     }
 
-    /// Like the rehearsal, and writes the old bytes back.
     fn undo(&self, order: UndoOrder) -> Result<UndoneSheet, WorkError> {
         let _repairing = lock(&self.repairing);
         let _at_work = self.begin_work();

@@ -5,14 +5,18 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::lock;
 use super::stamps::FileStamps;
 use super::watch::StageClock;
+use super::{hand_over, lock};
 use crate::inspect::error::InspectError;
 use crate::inspect::innodb::check::innodb_check;
 use crate::inspect::innodb::source::{InnodbRequest, list_files};
+use crate::repair::blocker::Overrides;
+use crate::tui::action::{Action, Effect};
+use crate::tui::command_line::DWBINSPECT;
 use crate::tui::facts::Progress;
-use crate::tui::innodb::{InnodbAction as Action, InnodbEffect as Effect, InnodbSurvey};
+use crate::tui::innodb::InnodbSurvey;
+use crate::tui::state::{Subject, View};
 use crate::tui::worker::{ActionSender, Backend};
 
 /// Does what the screen asks for.
@@ -23,17 +27,24 @@ pub struct InnodbBackend {
 }
 
 impl InnodbBackend {
-    /// Before anything is read.
     pub fn new(request: InnodbRequest) -> Self {
         Self { request, stamps: Mutex::default(), is_left: AtomicBool::new(false) }
     }
 
-    /// The path as it was given, and as arguments of a command with what else was given.
-    pub fn subject(&self) -> (String, String) {
-        (self.request.data_dir.display().to_string(), self.request.arguments())
+    pub fn subject(&self) -> Subject {
+        Subject {
+            program: DWBINSPECT,
+            path: self.request.data_dir.display().to_string(),
+            arguments: self.request.arguments(),
+            wal_arguments: String::new(),
+            is_guided: false,
+            views: View::OF_INNODB.to_vec(),
+            journal: None,
+            allowed: Overrides::default(),
+        }
     }
 
-    fn survey(&self, sender: &ActionSender<Action>) -> Result<InnodbSurvey, InspectError> {
+    fn survey(&self, sender: &ActionSender) -> Result<InnodbSurvey, InspectError> {
         // Before anything is read: what changes meanwhile has changed.
         *lock(&self.stamps) = FileStamps::of(self.paths());
         let clock = StageClock::default();
@@ -44,10 +55,9 @@ impl InnodbBackend {
             if self.is_left.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
         let examined = innodb_check(&self.request, false, &watch)?;
-        Ok(InnodbSurvey::new(examined, &self.subject().1))
+        Ok(InnodbSurvey::new(examined, &self.request.arguments()))
     }
 
-    /// Files whose change makes what is shown outdated.
     fn paths(&self) -> Vec<PathBuf> {
         let root = &self.request.data_dir;
         let Ok(files) = list_files(&self.request) else { return vec![root.clone()] };
@@ -57,12 +67,12 @@ impl InnodbBackend {
     }
 }
 
-impl Backend<Action, Effect> for InnodbBackend {
-    fn work(&self, _: Effect, sender: &ActionSender<Action>) {
-        sender.action(match self.survey(sender) {
-            Ok(survey) => Action::Surveyed(Arc::new(survey)),
-            Err(error) => Action::SurveyFailed(error.to_string()),
-        });
+impl Backend for InnodbBackend {
+    fn work(&self, effect: Effect, sender: &ActionSender) {
+        if effect == Effect::Survey {
+            let survey = self.survey(sender).map(|survey| Action::InnodbSurveyed(Arc::new(survey)));
+            hand_over(sender, Action::SurveyFailed, survey);
+        }
     }
 
     fn has_changed(&self) -> bool {

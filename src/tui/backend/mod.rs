@@ -29,7 +29,7 @@ enum WorkError {
 }
 
 /// Hands over what came of some work; failures as `failed` says.
-fn hand_over<A>(sender: &ActionSender<A>, failed: fn(String) -> A, done: Result<A, impl std::error::Error>) {
+fn hand_over(sender: &ActionSender, failed: fn(String) -> Action, done: Result<Action, impl std::error::Error>) {
     sender.action(done.unwrap_or_else(|error| failed(error.to_string())));
 }
 

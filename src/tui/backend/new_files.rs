@@ -31,7 +31,6 @@ pub(super) fn write_all(name: &str, parts: &[(&str, &str)], protected: &[PathBuf
     Ok(absolute(&first))
 }
 
-/// Saves a plan, and returns its path.
 pub(super) fn save_plan(plan: &Plan, protected: &[PathBuf]) -> Result<PathBuf, InspectError> {
     let path = PathBuf::from(format!("{}.json", free_name("repair_plan", &["json"])));
     plan_file::save(&path, plan, protected)?;
@@ -45,7 +44,6 @@ fn free_name(name: &str, endings: &[&str]) -> String {
     std::iter::once(name.to_owned()).chain(numbered).find(is_free).unwrap_or_else(|| name.to_owned())
 }
 
-/// A path as it can be given to another program.
 pub(super) fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }

@@ -16,12 +16,10 @@ fn stamp(path: &Path) -> Stamp {
 }
 
 impl FileStamps {
-    /// These files and directories as they are now.
     pub fn of(paths: impl IntoIterator<Item = PathBuf>) -> Self {
         Self(paths.into_iter().map(|path| (path.clone(), stamp(&path))).collect())
     }
 
-    /// True when one of them is not what it was.
     pub(crate) fn have_changed(&self) -> bool {
         self.0.iter().any(|(path, before)| stamp(path) != *before)
     }

@@ -11,6 +11,7 @@ use crate::analysis::wal::hidden_redo::HiddenRedo;
 use crate::analysis::wal::savings::{Savings, tried_spacings};
 use crate::analysis::wal::whatif::WhatIfPlan;
 use crate::inspect::error::InspectError;
+use crate::inspect::wal::kept::kept;
 use crate::inspect::wal::names::NameLookup;
 use crate::inspect::wal::request::WalRequest;
 use crate::inspect::wal::rules::HIDDEN_REDO;
@@ -34,22 +35,21 @@ pub(crate) struct WalBackend {
 
 impl WalBackend {
     /// Nothing read yet. `source`: what was opened for this request.
-    #[must_use]
     pub fn new(request: WalRequest, source: WalSource) -> Self {
         Self { request, opened: Mutex::new(Some(source)), stamps: Mutex::default(), records: RecordSource::default() }
     }
 
-    #[must_use]
     pub fn subject(&self) -> Subject {
         let paths: Vec<String> = self.request.paths.iter().map(|path| path.display().to_string()).collect();
         let arguments = arguments_of(&self.request);
+        let has_own_wal = data_dir_of(&self.request.paths).is_some();
         Subject {
             program: WALFPI,
             path: paths.join(" "),
             wal_arguments: arguments.clone(),
             arguments,
             is_guided: false,
-            views: View::OF_WAL.to_vec(),
+            views: View::OF_WAL.into_iter().filter(|view| *view != View::Kept || has_own_wal).collect(),
             journal: None,
             allowed: Overrides::default(),
         }
@@ -77,6 +77,14 @@ impl Backend for WalBackend {
 
     fn has_changed(&self) -> bool {
         lock(&self.stamps).have_changed()
+    }
+}
+
+/// The data directory, where its own WAL is read and no other.
+pub(crate) fn data_dir_of(paths: &[PathBuf]) -> Option<&Path> {
+    match paths {
+        [only] if only.join("pg_wal").is_dir() => Some(only),
+        _ => None,
     }
 }
 
@@ -129,16 +137,13 @@ fn survey(
         problems: problems.cloned().collect(),
         skipped: source.coverage.skipped.clone(),
         names: Arc::new(WalNames { lookup: names, major, geometry }),
+        kept: data_dir_of(&request.paths).map(|path| kept(path).map(Arc::new).map_err(|error| error.to_string())),
         ..WalSurvey::default()
     };
     sender.action(Action::WalRead(Arc::new(survey.clone())));
     let tell_timeline = tell("counting relations and causes in WAL");
     if let Some(timeline) = source.once_more(|source| source.timeline(request.jobs, &tell_timeline)) {
         let all = WindowSheet::of(&survey, &timeline, 0..timeline.cells.len());
-        let tallies = all.window.relations.iter().map(|row| row.tally);
-        survey.relations = Some(all.relations.iter().cloned().zip(tallies).collect());
-        let tallies = all.window.causes.iter().map(|(_, tally)| *tally);
-        survey.causes = Some(all.causes.iter().cloned().zip(tallies).collect());
         survey.whole = Some(Arc::new(all));
         survey.timeline = Some(Arc::new(timeline));
     }
@@ -201,7 +206,6 @@ impl RecordSource {
     }
 }
 
-/// The arguments with which another command reads the same.
 fn arguments_of(request: &WalRequest) -> String {
     let mut arguments = quoted_paths(&request.paths).join(" ");
     if let Some(first) = &request.span.first {

@@ -30,7 +30,6 @@ impl<S> Default for StageClock<S> {
 }
 
 impl<S: Copy + PartialEq> StageClock<S> {
-    /// Remaining seconds of this stage at the present rate.
     pub(super) fn left_s(&self, stage: S, done: u64, total: u64) -> Option<u64> {
         let mut begun = lock(&self.0);
         let since = match *begun {
@@ -44,37 +43,6 @@ impl<S: Copy + PartialEq> StageClock<S> {
     }
 }
 
-/// Damaged pages that the screen was not told of yet.
-pub(super) struct Untold<T> {
-    pages: Vec<T>,
-    told: usize,
-    last: Instant,
-}
-
-impl<T> Untold<T> {
-    pub(super) fn new() -> Self {
-        Self { pages: Vec::new(), told: 0, last: Instant::now() }
-    }
-
-    /// The limit of pages reported before they are judged is reached.
-    pub(super) fn is_full(&self) -> bool {
-        self.told + self.pages.len() >= MAX_TOLD
-    }
-
-    pub(super) fn push(&mut self, page: T) {
-        self.pages.push(page);
-    }
-
-    pub(super) fn due(&mut self) -> Option<Arc<Vec<T>>> {
-        if self.pages.is_empty() || self.last.elapsed() < TELL_EVERY {
-            return None;
-        }
-        self.last = Instant::now();
-        self.told += self.pages.len();
-        Some(Arc::new(std::mem::take(&mut self.pages)))
-    }
-}
-
 /// Tells the screen how far an examination is, as long as it is wanted.
 pub(super) struct ScreenWatch<'a> {
     sender: &'a ActionSender,
@@ -85,8 +53,10 @@ pub(super) struct ScreenWatch<'a> {
 }
 
 struct Known {
-    untold: Untold<(PageId, FoundPage)>,
-    /// The relation of the last page, and how it is called.
+    /// Pages that the screen was not told of yet.
+    untold: Vec<(PageId, FoundPage)>,
+    told: usize,
+    last: Instant,
     name: Option<(RelFileLocator, Arc<str>)>,
 }
 
@@ -95,14 +65,14 @@ impl<'a> ScreenWatch<'a> {
     pub(super) fn new(sender: &'a ActionSender, wanted: &'a (dyn Fn() -> bool + Sync), builds: bool) -> Self {
         let mut stages = vec![Stage::Read, Stage::Scan, Stage::Slots, Stage::Wal, Stage::Pages];
         stages.extend(builds.then_some(Stage::Replay));
-        let known = Known { untold: Untold::new(), name: None };
+        let known = Known { untold: Vec::new(), told: 0, last: Instant::now(), name: None };
         Self { sender, wanted, stages, clock: StageClock::default(), known: Mutex::new(known) }
     }
 
-    /// Tells of damaged pages, now and then.
     fn tell(&self, known: &mut Known) {
-        if let Some(pages) = known.untold.due() {
-            self.sender.action(Action::Found(pages));
+        if !known.untold.is_empty() && known.last.elapsed() >= TELL_EVERY {
+            (known.last, known.told) = (Instant::now(), known.told + known.untold.len());
+            self.sender.action(Action::Found(Arc::new(std::mem::take(&mut known.untold))));
         }
     }
 }
@@ -127,7 +97,7 @@ impl Watch for ScreenWatch<'_> {
 
     fn found(&self, damage: &KnownDamage<'_>) {
         let mut known = lock(&self.known);
-        if known.untold.is_full() {
+        if known.told + known.untold.len() >= MAX_TOLD {
             return;
         }
         let rel = damage.page.rel;

@@ -10,49 +10,34 @@ use crate::types::Lsn;
 /// Full-page images in WAL.
 #[derive(Clone, Default)]
 pub struct WalState {
-    /// Counts, once WAL was read.
     pub survey: Option<Arc<WalSurvey>>,
-    /// How far reading is.
     pub progress: Option<Progress>,
-    /// Why WAL cannot be read.
     pub error: Option<String>,
     /// Index of the selected interval.
     pub selected: usize,
-    /// WAL is being read.
     pub is_reading: bool,
     /// Parts of the timeline that were zoomed into, each by its stretches; the last one is drawn.
     pub zoom: Vec<Range<usize>>,
     /// The chart goes by address although times are known.
     pub by_address: bool,
-    /// Scale of the chart's height.
     pub scale: Scale,
     /// Index of the selected relation or cause.
     pub row: usize,
-    /// New WAL is read as it is written.
     pub is_following: bool,
-    /// Content of the window.
     pub window: Option<Arc<WindowSheet>>,
-    /// How far it was drilled down.
     pub level: WalLevel,
     /// Index of the selected stretch among all of them.
     pub cell: usize,
-    /// Content of the selected stretch.
     pub stretch: Option<Arc<WindowSheet>>,
     /// Where lists of the selected stretch begin, up to the one that is wanted: an address, and images before it.
     pub lists: Vec<(Lsn, usize)>,
-    /// The list that was asked for last.
     pub asked_list: Option<Lsn>,
-    /// Records.
     pub list: Option<Arc<RecordList>>,
     /// Index of the selected record in the list.
     pub record: usize,
-    /// The record that was asked for last.
     pub asked_record: Option<Lsn>,
-    /// All about a record, or why it cannot be read.
     pub sheet: Option<Result<Arc<RecordSheet>, String>>,
-    /// First line of it that is shown.
     pub top: usize,
-    /// Its selected block reference.
     pub block: usize,
 }
 
@@ -62,27 +47,16 @@ pub enum Scale {
     /// Its square root: small rates next to a peak can be seen.
     #[default]
     Root,
-    /// Itself.
     Linear,
-    /// Its logarithm, over three decades.
     Log,
 }
 
 impl Scale {
     const DECADES: f64 = 1000.0;
 
-    /// The next one.
-    #[must_use]
-    pub const fn next(self) -> Self {
-        match self {
-            Self::Root => Self::Linear,
-            Self::Linear => Self::Log,
-            Self::Log => Self::Root,
-        }
-    }
+    pub const ALL: [Self; 3] = [Self::Root, Self::Linear, Self::Log];
 
     /// Its name.
-    #[must_use]
     pub const fn name(self, ascii: bool) -> &'static str {
         match self {
             Self::Root if ascii => "square root",
@@ -92,8 +66,6 @@ impl Scale {
         }
     }
 
-    /// Height of a share of the peak, both 0 to 1.
-    #[must_use]
     pub fn height(self, share: f64) -> f64 {
         match self {
             Self::Root => share.sqrt(),
@@ -102,8 +74,6 @@ impl Scale {
         }
     }
 
-    /// The share at a height.
-    #[must_use]
     pub fn share_at(self, height: f64) -> f64 {
         match self {
             Self::Root => height * height,
@@ -116,13 +86,9 @@ impl Scale {
 /// How far WAL was drilled down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WalLevel {
-    /// All of it over time, and checkpoint intervals.
     #[default]
     Timeline,
-    /// The stretches of the window.
     Stretches,
-    /// The records of a stretch.
     Records,
-    /// One record.
     Record,
 }

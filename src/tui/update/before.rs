@@ -1,13 +1,12 @@
 //! The last check before a plan is applied: journal, guards, dry run, and the word.
 
+use super::{Arc, Effect, Prompt, PromptKind, State, View, pages};
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use super::repair::plan_to_write;
-use crate::tui::action::{Effect, RepairOrder};
+use crate::tui::action::RepairOrder;
 use crate::tui::facts::BeforeSheet;
-use crate::tui::look::pages;
-use crate::tui::state::{PlanState, Prompt, PromptKind, State, View};
+use crate::tui::state::PlanState;
 
 /// Confirmation before anything is written.
 const APPLY_WORD: &str = "apply";
@@ -16,12 +15,10 @@ const APPLY_WORD: &str = "apply";
 const APPLY_UNPROVEN_WORDS: &str = "apply unproven";
 
 /// Confirmation of this plan.
-#[must_use]
 pub const fn apply_word(may_lose: bool) -> &'static str {
     if may_lose { APPLY_UNPROVEN_WORDS } else { APPLY_WORD }
 }
 
-/// The plan as it would be applied.
 fn order(state: &mut State) -> Option<RepairOrder> {
     let sheet = plan_to_write(state)?;
     Some(RepairOrder {
@@ -32,7 +29,6 @@ fn order(state: &mut State) -> Option<RepairOrder> {
     })
 }
 
-/// Shows the check before applying the plan.
 pub(super) fn open(state: &mut State) -> Vec<Effect> {
     let Some(order) = order(state) else { return Vec::new() };
     state.view = View::Apply;
@@ -79,7 +75,6 @@ pub(super) fn rehearsed(state: &mut State, order: &RepairOrder) {
     state.tell(format!("dry run: {} could be written now; nothing was written", pages(count)));
 }
 
-/// Opens the prompt for the word that has to be typed.
 pub(super) fn ask_for_word(state: &mut State) {
     if plan_to_write(state).is_none() {
         return;
@@ -91,11 +86,11 @@ pub(super) fn ask_for_word(state: &mut State) {
     }
 }
 
-/// Begins to apply the plan after the confirmation.
 pub(super) fn apply(state: &mut State, typed: &str) -> Vec<Effect> {
     let Some(sheet) = plan_to_write(state) else { return Vec::new() };
     let wanted = apply_word(sheet.may_lose());
-    if typed != wanted {
+    // The key that opens the prompt may be the first letter of the word.
+    if typed != wanted && typed != &wanted[1..] {
         state.tell(format!("nothing was written: type {wanted} to confirm"));
         return Vec::new();
     }
@@ -106,7 +101,6 @@ pub(super) fn apply(state: &mut State, typed: &str) -> Vec<Effect> {
     vec![Effect::ApplyPlan(order)]
 }
 
-/// Opens the prompt for another directory of the journal.
 pub(super) fn ask_for_journal(state: &mut State) {
     let journal = state.plan.before.as_ref().and_then(|before| before.found.as_ref().ok()?.ready.as_ref().ok());
     let text = journal.map_or_else(String::new, |ready| ready.journal.display().to_string());
@@ -132,7 +126,6 @@ fn refused_flags(state: &State) -> Option<Vec<&'static str>> {
     }
 }
 
-/// Opens the prompt for the flag of a guard that refuses.
 pub(super) fn ask_for_flag(state: &mut State) {
     match refused_flags(state) {
         None => state.warn("still checking what it needs"),

@@ -4,14 +4,16 @@ use std::time::Instant;
 
 use super::lists::{find, order_slots, reverse_slots};
 use super::navigate::{back, clamp, move_by, open, open_page, show, sideways, step_part, step_view};
-use super::{before, begin, goto, page, repair, ring, triage, undo, wal};
-use crate::tui::action::{Command, Effect};
+use super::{
+    Effect, Prompt, PromptKind, State, View, before, begin, goto, page, pages, repair, ring, triage, undo, wal,
+};
+use crate::tui::action::Command;
 use crate::tui::checklist;
 use crate::tui::command_line::{NO_COMMAND, command_line, differs};
 use crate::tui::export::json_text;
 use crate::tui::export_text::whole_text;
-use crate::tui::look::pages;
-use crate::tui::state::{PagePart, Prompt, PromptKind, State, View};
+use crate::tui::list_moves::stepped;
+use crate::tui::state::{Column, HelpState, Scale};
 use crate::tui::view;
 
 /// Does what a key stands for. One that changes nothing on the screen says why.
@@ -32,7 +34,7 @@ pub(super) fn press(state: &mut State, command: Command) -> Vec<Effect> {
 }
 
 fn unchanged(state: &State, command: Command) -> String {
-    let is_read = state.view == View::Wal || state.survey().is_some();
+    let is_read = state.view == View::Wal || state.has_survey();
     match command {
         Command::Back => "nothing to close (q quits)".to_owned(),
         Command::Show(view) => format!("{} is open", view.name()),
@@ -66,8 +68,7 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
         Command::Quit => return vec![Effect::Quit],
         Command::Copy if state.is_leaving => return vec![Effect::Quit],
         Command::Help => {
-            state.help.is_open = !state.help.is_open;
-            state.help.top = 0;
+            state.help = HelpState { is_open: !state.help.is_open, ..HelpState::default() };
         }
         Command::Back => back(state),
         Command::NextView => return step_view(state, 1),
@@ -87,15 +88,19 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
                 move_by(state, if command == Command::Top { -up } else { down });
             }
         }
-        Command::LastPage => match state.visited.pop() {
-            Some(page) => {
-                let kept = state.visited.clone();
-                let effects = open_page(state, page);
-                state.visited = kept;
-                return effects;
+        Command::LastPage | Command::PageAfter => {
+            let is_back = command == Command::LastPage;
+            let mut lists = (std::mem::take(&mut state.visited), std::mem::take(&mut state.ahead));
+            let (from, to) = if is_back { (&mut lists.0, &mut lists.1) } else { (&mut lists.1, &mut lists.0) };
+            let page = from.pop();
+            to.extend(page.and(state.page.wanted));
+            let effects = page.map_or_else(Vec::new, |page| open_page(state, page));
+            (state.visited, state.ahead) = lists;
+            if page.is_none() {
+                state.tell(if is_back { "no other page was open before" } else { "ctrl-o was not pressed before" });
             }
-            None => state.tell("no other page was open before"),
-        },
+            return effects;
+        }
         Command::First => move_by(state, isize::MIN),
         Command::Last => move_by(state, isize::MAX),
         Command::Guide => {
@@ -107,7 +112,7 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
         Command::Left => sideways(state, -1),
         Command::Right => sideways(state, 1),
         Command::NextPart => step_part(state, 1),
-        Command::PreviousPart => step_part(state, PagePart::ALL.len() - 1),
+        Command::PreviousPart => step_part(state, -1),
         Command::NextImage => page::next_image(state),
         Command::NextDifference => page::find_difference(state, true),
         Command::PreviousDifference => page::find_difference(state, false),
@@ -118,6 +123,7 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
         Command::Search => {
             // A filter is gone on with where it was left.
             let text = match state.list_kind() {
+                _ if state.help.is_open => state.help.filter.clone(),
                 Some(kind) => state.list_filter.text(kind).to_owned(),
                 None if state.view == View::Triage => state.query.text().to_owned(),
                 None if matches!(state.view, View::Page | View::Wal) => {
@@ -141,7 +147,7 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
         Command::Sort if state.view == View::Triage => triage::sort(state),
         Command::Reverse if state.view == View::Triage => triage::reverse(state),
         Command::Sort => {
-            state.slots.column = state.slots.column.next();
+            state.slots.column = stepped(&Column::ALL, state.slots.column, 1);
             order_slots(state);
         }
         Command::Reverse => reverse_slots(state),
@@ -206,7 +212,7 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
         Command::Zoom => wal::zoom(state),
         Command::Axis => wal::switch_axis(state),
         Command::Follow => return wal::follow(state),
-        Command::Scale => state.wal.scale = state.wal.scale.next(),
+        Command::Scale => state.wal.scale = stepped(&Scale::ALL, state.wal.scale, 1),
     }
     Vec::new()
 }

@@ -1,9 +1,8 @@
 //! Filtering a list by words of its lines while they are typed, and moving among the lines that match.
 
-use super::{ring, wal};
+use super::{State, View, moved, ring, wal};
 use crate::tui::list_filter::ListKind;
-use crate::tui::list_moves::moved;
-use crate::tui::state::State;
+use crate::tui::state::WalLevel;
 use crate::tui::view;
 
 /// The words that are typed become the filter of the open list.
@@ -23,11 +22,13 @@ pub(super) fn clear(state: &mut State) -> bool {
     true
 }
 
-/// Finds what matches, and has a line of it selected.
 pub(super) fn refresh(state: &mut State) {
     state.find_shown(view::list_lines);
-    let Some(lines) = state.shown_lines() else { return };
+    if state.shown_lines().is_none() {
+        return;
+    }
     let selected = selected(state);
+    let Some(lines) = state.shown_lines() else { return };
     if lines.binary_search(&selected).is_err() {
         let next = lines.iter().find(|line| **line > selected).or(lines.last()).copied();
         if let Some(next) = next {
@@ -37,45 +38,33 @@ pub(super) fn refresh(state: &mut State) {
 }
 
 /// The selected line of the open list.
-fn selected(state: &State) -> usize {
-    match state.list_kind() {
-        Some(ListKind::Findings) => state.triage.finding,
-        Some(ListKind::Batches) => state.batches.selected,
-        Some(ListKind::Rows) => state.page.row,
-        Some(ListKind::History) => state.page.record,
-        Some(ListKind::Intervals) => state.wal.selected,
-        Some(ListKind::Stretches) => {
-            let first = state.wal.window.as_ref().map_or(0, |window| window.cells.start);
-            state.wal.cell.saturating_sub(first)
-        }
-        Some(ListKind::Records) => state.wal.record,
-        Some(ListKind::Plan) | None => 0,
-    }
+pub(super) fn selected(state: &mut State) -> usize {
+    let first = state.wal.window.as_ref().map_or(0, |window| window.cells.start);
+    let cell = state.wal.cell.saturating_sub(first);
+    state.selection().map_or(cell, |at| *at)
 }
 
-fn select(state: &mut State, line: usize) {
-    let by = line.cast_signed() - selected(state).cast_signed();
-    match state.list_kind() {
-        Some(ListKind::Findings) => state.triage.finding = line,
-        Some(ListKind::Batches) => {
-            state.batches.selected = line;
-            ring::cursor_to_batch(state);
-        }
-        Some(ListKind::Rows) => state.page.row = line,
-        Some(ListKind::History) => state.page.record = line,
-        Some(ListKind::Intervals | ListKind::Stretches) => wal::move_by(state, by),
-        Some(ListKind::Records) => state.wal.record = line,
-        Some(ListKind::Plan) | None => {}
+pub(super) fn select(state: &mut State, line: usize) {
+    if state.view == View::Wal && matches!(state.wal.level, WalLevel::Timeline | WalLevel::Stretches) {
+        let by = line.cast_signed() - selected(state).cast_signed();
+        return wal::move_by(state, by);
+    }
+    if let Some(at) = state.selection() {
+        *at = line;
+    }
+    if state.view == View::Batches {
+        ring::cursor_to_batch(state);
     }
 }
 
 /// Moves among the lines that match; false where the open list is not filtered.
 pub(super) fn move_by(state: &mut State, by: isize) -> bool {
+    let selected = selected(state);
     let Some((kind, lines)) = state.list_kind().zip(state.shown_lines()) else { return false };
     if kind == ListKind::Plan {
         return false;
     }
-    let at = lines.binary_search(&selected(state)).unwrap_or_else(|at| at);
+    let at = lines.binary_search(&selected).unwrap_or_else(|at| at);
     let is_past = kind == ListKind::Records && by > 0 && at + 1 >= lines.len();
     if let Some(line) = lines.get(moved(at, by, lines.len())).copied().filter(|_| !is_past) {
         select(state, line);

@@ -2,12 +2,11 @@
 
 use super::lists::order_slots;
 use super::navigate::{open_page, show};
-use super::wal;
+use super::{Effect, PageId, Prompt, PromptKind, State, View, wal};
 use crate::inspect::page_mention::{MentionedRelation, PageMention};
-use crate::tui::action::Effect;
 use crate::tui::facts::Survey;
-use crate::tui::state::{Bookmark, Prompt, PromptKind, State, View, WalLevel};
-use crate::types::{ForkNumber, Lsn, PageId, RelFileLocator};
+use crate::tui::state::{Bookmark, WalLevel};
+use crate::types::{ForkNumber, Lsn, RelFileLocator};
 
 const FORMS: &str = "paste a line of the server log, or type relation:block, slot 123 or an LSN";
 
@@ -31,7 +30,6 @@ pub(super) fn go_to(state: &mut State, typed: &str) -> Vec<Effect> {
     }
 }
 
-/// Says why, and keeps the prompt open with what was typed.
 fn refuse(state: &mut State, why: &str) -> Vec<Effect> {
     state.warn(why);
     Vec::new()
@@ -45,7 +43,6 @@ fn to_slot(state: &mut State, index: u64) -> Vec<Effect> {
     }
 }
 
-/// Opens the list of all slots on this one.
 pub(super) fn select_slot(state: &mut State, slot: usize) -> Vec<Effect> {
     if !state.slots.order.contains(&slot) {
         state.slots.only = false;
@@ -92,7 +89,6 @@ fn to_mention(state: &mut State, survey: &Survey, mention: &PageMention) -> Vec<
     }
 }
 
-/// Opens the relation that was picked.
 pub(super) fn go_to_relation(state: &mut State, rel: RelFileLocator) -> Vec<Effect> {
     let (fork, block) = state.wanted_page;
     match state.cluster.survey.clone() {

@@ -1,11 +1,9 @@
 //! Lists: their order, and going from match to match.
 
-use super::triage;
+use super::{State, View, next_index, triage};
 use crate::analysis::slot_row::SlotRow;
 use crate::tui::facts::Survey;
-use crate::tui::list_moves::next_index;
 use crate::tui::query::Query;
-use crate::tui::state::{State, View};
 
 /// Puts slots into the order that was asked for; the selected one stays selected.
 pub(super) fn order_slots(state: &mut State) {
@@ -103,7 +101,6 @@ pub(super) fn find(state: &mut State, forward: bool, here: bool) {
     }
 }
 
-/// A slot of a page that triage lists.
 fn is_damaged(row: &SlotRow, survey: &Survey) -> bool {
     row.page.is_some_and(|page| survey.damaged(page).is_some())
 }

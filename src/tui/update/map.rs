@@ -1,9 +1,7 @@
 //! The map of the cluster: from tile to tile, into a fork, and to its pages.
 
-use crate::tui::action::Effect;
+use super::{Effect, State, moved};
 use crate::tui::cluster_map::{Area, Tile, tiles};
-use crate::tui::list_moves::moved;
-use crate::tui::state::State;
 use crate::tui::view::map;
 
 /// Direction of a move: columns and rows.
@@ -38,7 +36,6 @@ pub(super) fn go(state: &mut State, direction: Direction) {
     }
 }
 
-/// To the first or the last tile or cell.
 pub(super) fn to_end(state: &mut State, is_last: bool) {
     let Some(survey) = state.cluster.survey.clone() else { return };
     if state.map.is_open {

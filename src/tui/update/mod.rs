@@ -21,9 +21,12 @@ use super::action::{Action, Effect};
 use super::checklist;
 use super::facts::Survey;
 use super::keymap::idle_words;
+use super::list_moves::{moved, next_index};
+use super::look::pages;
 use super::picker::{self, Choice};
-use super::state::{MapState, Prompt, PromptKind, State, View};
+use super::state::{MapState, PagePart, Prompt, PromptKind, State, View};
 use super::view::start_words;
+use crate::types::PageId;
 pub use before::apply_word;
 use lists::{order_slots, search};
 use navigate::{clamp, click, move_by};
@@ -34,6 +37,7 @@ pub fn update(state: &mut State, action: Action) -> Vec<Effect> {
     let brings_lines = matches!(
         action,
         Action::Surveyed(_)
+            | Action::InnodbSurveyed(_)
             | Action::WalRead(_)
             | Action::RecordsListed(_)
             | Action::PageRead(_)
@@ -85,10 +89,15 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         Action::WalProgressed(progress) => state.wal.progress = Some(progress),
         Action::Found(found) => triage::found(state, &found),
         Action::Surveyed(survey) => return surveyed(state, survey),
+        Action::InnodbSurveyed(survey) => {
+            (state.cluster.progress, state.cluster.is_reading, state.cluster.has_changed) = (None, false, false);
+            state.innodb.survey = Some(survey);
+            clamp(state);
+        }
         Action::SurveyFailed(why) => {
             state.cluster.is_reading = false;
             state.cluster.progress = None;
-            if state.cluster.survey.is_none() {
+            if !state.has_survey() {
                 return vec![Effect::Fail(why)];
             }
             (state.cluster.failed, state.message) = (Some(why), None);
@@ -160,11 +169,14 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
     Vec::new()
 }
 
-/// A list is filtered while something is typed.
 fn typed(state: &mut State) {
     (state.picked, state.message) = (0, None);
     let is_search = state.prompt.as_ref().is_some_and(|prompt| prompt.kind == PromptKind::Search);
     match state.view {
+        _ if is_search && state.help.is_open => {
+            (state.help.filter, state.help.top) =
+                (state.prompt.as_ref().map_or_else(String::new, |one| one.text.clone()), 0);
+        }
         View::Slots if is_search => lists::filter_slots(state),
         View::Triage if is_search => triage::filter(state),
         _ if is_search => {
@@ -175,22 +187,19 @@ fn typed(state: &mut State) {
     }
 }
 
-/// The first effects.
 pub fn begin(state: &mut State) -> Vec<Effect> {
     let mut effects = Vec::new();
-    if state.subject.views.contains(&View::Triage) {
-        effects.extend(read_cluster(state));
-    }
-    if !state.subject.views.contains(&View::Triage) {
-        state.cluster.has_changed = false;
-    }
-    if !std::mem::replace(&mut state.wal.is_reading, true) {
+    if state.subject.views.contains(&View::Wal) && !std::mem::replace(&mut state.wal.is_reading, true) {
         effects.push(Effect::ReadWal);
+    }
+    if state.subject.views.contains(&View::Relations) {
+        state.cluster.has_changed = false;
+    } else if let Some(read) = read_cluster(state) {
+        effects.insert(0, read);
     }
     effects
 }
 
-/// Checks the cluster, unless that is being done.
 fn read_cluster(state: &mut State) -> Option<Effect> {
     (state.cluster.has_changed, state.cluster.failed) = (false, None);
     state.page.sheet = None;
@@ -258,6 +267,7 @@ fn page_again(state: &State) -> Vec<Effect> {
 fn enter(state: &mut State) -> Vec<Effect> {
     let Some(prompt) = state.prompt.take() else { return Vec::new() };
     match prompt.kind {
+        PromptKind::Search if state.help.is_open => Vec::new(),
         PromptKind::Search if state.list_kind().is_some() => {
             filter::typed(state, &prompt.text);
             Vec::new()

@@ -1,16 +1,13 @@
 //! Going from view to view and from line to line.
 
 use super::lists::order_slots;
-use super::{filter, map, page, triage, wal};
-use crate::tui::action::Effect;
+use super::{Effect, PageId, PagePart, PromptKind, State, View, filter, map, moved, page, triage, wal};
 use crate::tui::checklist::tasks;
-use crate::tui::finding_list::finding_lines;
-use crate::tui::list_moves::moved;
+use crate::tui::list_moves::stepped;
 use crate::tui::picker;
 use crate::tui::query::Query;
-use crate::tui::state::{PagePart, PageState, PromptKind, State, View, WalLevel};
+use crate::tui::state::{PageState, WalLevel};
 use crate::tui::view;
-use crate::types::PageId;
 
 /// Pages that ctrl-o can go back to.
 const MAX_VISITED: usize = 100;
@@ -18,7 +15,9 @@ const MAX_VISITED: usize = 100;
 pub(super) fn back(state: &mut State) {
     if let Some(prompt) = state.prompt.take() {
         // What was typed has filtered the list.
-        if prompt.kind == PromptKind::Search {
+        if state.help.is_open {
+            state.help.filter.clear();
+        } else if prompt.kind == PromptKind::Search {
             let is_slots = state.view == View::Slots;
             state.slots.only &= !is_slots;
             if !filter::clear(state) && state.list_kind().is_none() {
@@ -39,6 +38,8 @@ pub(super) fn back(state: &mut State) {
     } else if filter::clear(state) {
     } else if matches!(state.view, View::Findings | View::Steps | View::Apply | View::Undo) {
         state.view = state.view.tab();
+    } else if matches!(state.view, View::InnodbPage | View::InnodbFindings) {
+        state.view = View::Pages;
     } else if state.view == View::Page {
         state.view = state.page.came_from;
     } else if state.view == View::Wal && wal::back(state) {
@@ -64,14 +65,10 @@ fn clear(state: &mut State) {
 }
 
 pub(super) fn step_view(state: &mut State, step: isize) -> Vec<Effect> {
-    let views = &state.subject.views;
-    let count = views.len() as isize;
-    let at = views.iter().position(|view| *view == state.view.tab()).unwrap_or(0) as isize;
-    let next = usize::try_from((at + step).rem_euclid(count.max(1))).unwrap_or(0);
-    views.get(next).copied().map_or_else(Vec::new, |view| show(state, view))
+    let next = stepped(&state.subject.views, state.view.tab(), step);
+    show(state, next)
 }
 
-/// Opens a view and asks for what it needs.
 pub(super) fn show(state: &mut State, view: View) -> Vec<Effect> {
     state.help.is_open = false;
     if view == View::Page && state.page.wanted.is_none() {
@@ -83,6 +80,7 @@ pub(super) fn show(state: &mut State, view: View) -> Vec<Effect> {
         }
     }
     state.view = view;
+    state.innodb.top = 0;
     clamp(state);
     let is_known = state.cluster.survey.is_some() && !state.cluster.is_reading;
     if view == View::Plan && state.plan.sheet.is_none() && is_known {
@@ -91,7 +89,6 @@ pub(super) fn show(state: &mut State, view: View) -> Vec<Effect> {
     if is_known { super::page_again(state) } else { Vec::new() }
 }
 
-/// Opens what the selected line stands for.
 pub(super) fn open(state: &mut State) -> Vec<Effect> {
     if state.view == View::Batches {
         return super::ring::open(state);
@@ -102,6 +99,13 @@ pub(super) fn open(state: &mut State) -> Vec<Effect> {
     }
     if state.view == View::Map {
         return map::open(state);
+    }
+    if state.view == View::Pages {
+        if state.shown_lines().is_some_and(<[usize]>::is_empty) {
+            state.tell("no page is selected");
+            return Vec::new();
+        }
+        return show(state, View::InnodbPage);
     }
     if state.view == View::Steps {
         let task = tasks(state).into_iter().nth(state.checklist.selected);
@@ -141,15 +145,15 @@ pub(super) fn open_page(state: &mut State, page: PageId) -> Vec<Effect> {
             state.visited.remove(0);
         }
         state.visited.extend(state.page.wanted);
+        state.ahead.clear();
         state.page = PageState { wanted: Some(page), ..PageState::new(state.page.came_from) };
     }
     if state.page.sheet.is_some() { Vec::new() } else { vec![Effect::ReadPage(page)] }
 }
 
-pub(super) fn step_part(state: &mut State, step: usize) {
+pub(super) fn step_part(state: &mut State, step: isize) {
     let page = &mut state.page;
-    let at = PagePart::ALL.iter().position(|part| *part == page.part).unwrap_or(0);
-    page.part = PagePart::ALL.get((at + step) % PagePart::ALL.len()).copied().unwrap_or(PagePart::Verdict);
+    page.part = stepped(&PagePart::ALL, page.part, step);
     (page.top, page.left, page.is_open) = (0, 0, false);
 }
 
@@ -190,43 +194,26 @@ pub(super) fn move_by(state: &mut State, by: isize) {
         return;
     }
     match state.view {
-        View::Triage => {
-            state.triage.selected = moved(state.triage.selected, by, state.triage.map.rows.len());
-        }
         View::Map if by == isize::MIN || by == isize::MAX => map::to_end(state, by > 0),
         View::Map if by != 0 => map::go(state, (0, by.signum())),
         View::Map => {}
-        View::Slots => state.slots.selected = moved(state.slots.selected, by, state.slots.order.len()),
         View::Wal => wal::move_by(state, by),
-        View::Relations | View::Causes => {
-            let count = state.wal.window.as_deref().map_or(0, |sheet| view::wal::tabs::rows(state, sheet));
-            state.wal.row = moved(state.wal.row, by, count);
-        }
-        View::WhatIf => state.wal.top = moved(state.wal.top, by, view::scroll_range(state)),
-        View::Findings => {
-            let count = state.survey().map_or(0, |survey| finding_lines(survey).len());
-            state.triage.finding = moved(state.triage.finding, by, count);
-        }
         View::Steps => state.checklist.selected = moved(state.checklist.selected, by, tasks(state).len()),
-        View::Batches => {
-            let count = state.survey().map_or(0, |survey| survey.batches.len());
-            let selected = moved(state.batches.selected, by, count);
-            if selected != state.batches.selected {
-                state.batches.selected = selected;
+        View::Page if state.page.part == PagePart::Bytes => page::move_lines(state, by),
+        _ => {
+            let (count, range) = view::extent(state);
+            let before = state.batches.selected;
+            match state.selection() {
+                Some(selected) => *selected = moved(*selected, by, count),
+                None => state.top().into_iter().for_each(|top| *top = moved(*top, by, range)),
+            }
+            if state.batches.selected != before {
                 super::ring::cursor_to_batch(state);
             }
         }
-        View::Page if state.page.part == PagePart::Bytes => {
-            page::move_lines(state, by);
-        }
-        View::Page if state.page.part.is_list() => page::move_rows(state, by),
-        View::Page => state.page.top = moved(state.page.top, by, view::scroll_range(state)),
-        View::Plan => state.plan.top = moved(state.plan.top, by, view::scroll_range(state)),
-        View::Apply | View::Undo => state.plan.before_top = moved(state.plan.before_top, by, view::scroll_range(state)),
     }
 }
 
-/// Keeps what is shown inside of what there is.
 pub(super) fn clamp(state: &mut State) {
     move_by(state, 0);
 }
@@ -256,45 +243,10 @@ pub(super) fn click(state: &mut State, column: u16, row: u16) -> Vec<Effect> {
     }
     let is_beside = state.detail_columns() > 0 && usize::from(column) >= state.list_columns();
     let Some(at) = view::line_at(state, row).filter(|_| !is_beside) else { return Vec::new() };
-    if state.view == View::Wal {
-        let selected = match state.wal.level {
-            WalLevel::Timeline => state.wal.selected,
-            // A click goes to a line, however many are hidden between it and the selected one.
-            WalLevel::Stretches => {
-                state.wal.cell - state.wal.window.as_ref().map_or(0, |window| window.cells.start.min(state.wal.cell))
-            }
-            WalLevel::Records => state.wal.record,
-            WalLevel::Record => return Vec::new(),
-        };
-        if selected == at {
-            return open(state);
-        }
-        wal::move_by(state, at.cast_signed() - selected.cast_signed());
-        return Vec::new();
-    }
-    let selected = match state.view {
-        View::Triage => &mut state.triage.selected,
-        View::Findings => {
-            state.triage.finding = at;
-            return Vec::new();
-        }
-        View::Batches => &mut state.batches.selected,
-        View::Slots => &mut state.slots.selected,
-        View::Page if state.page.part == PagePart::Rows => &mut state.page.row,
-        View::Page if state.page.part == PagePart::Wal => &mut state.page.record,
-        View::Page
-        | View::Wal
-        | View::Plan
-        | View::Map
-        | View::Relations
-        | View::Causes
-        | View::WhatIf
-        | View::Steps
-        | View::Apply
-        | View::Undo => return Vec::new(),
-    };
     // A second press on the same line opens it.
-    let again = *selected == at;
-    *selected = at;
-    if again { open(state) } else { Vec::new() }
+    if filter::selected(state) == at && state.view != View::Findings {
+        return open(state);
+    }
+    filter::select(state, at);
+    Vec::new()
 }

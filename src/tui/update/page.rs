@@ -1,12 +1,9 @@
 //! Going about in one page: its parts, its bytes, its rows.
 
-use super::navigate::{clamp, open_page};
+use super::navigate::{clamp, move_by, open_page, show};
+use super::{Effect, PagePart, State, View, next_index};
 use crate::analysis::page_rows::RowFate;
-use crate::output::documents::events_of;
 use crate::output::page_text::version_title;
-use crate::tui::action::Effect;
-use crate::tui::list_moves::{moved, next_index};
-use crate::tui::state::{PagePart, State};
 use crate::tui::view;
 
 /// Moves the cursor by bytes.
@@ -19,22 +16,6 @@ pub(super) fn move_lines(state: &mut State, by: isize) {
     state.page.cursor = view::byte_sides(state).map_or(0, |bytes| bytes.lines_further(by));
 }
 
-/// Moves in the list of rows or records, or scrolls what is open.
-pub(super) fn move_rows(state: &mut State, by: isize) {
-    if state.page.is_open {
-        state.page.top = moved(state.page.top, by, view::scroll_range(state));
-        return;
-    }
-    let sheet = state.page.sheet.as_deref();
-    if state.page.part == PagePart::Wal {
-        let count = sheet.map_or(0, |sheet| events_of(&sheet.examined.report, sheet.report.page).len());
-        state.page.record = moved(state.page.record, by, count);
-        return;
-    }
-    let count = sheet.and_then(|sheet| sheet.rows(state.page.image)).map_or(0, |of| of.rows.pairs.len());
-    state.page.row = moved(state.page.row, by, count);
-}
-
 pub(super) fn next_image(state: &mut State) {
     let images = state.page.sheet.as_ref().map_or(0, |sheet| sheet.images().len());
     match images {
@@ -45,7 +26,6 @@ pub(super) fn next_image(state: &mut State) {
     clamp(state);
 }
 
-/// Shows or folds equal bytes and rows.
 pub(super) fn fold(state: &mut State) {
     if !matches!(state.page.part, PagePart::Bytes | PagePart::Rows) {
         return state.tell("there is nothing to fold here: p goes to the rows and the bytes");
@@ -64,6 +44,13 @@ pub(super) fn open_line(state: &mut State) {
 
 /// Goes to the next damaged page, and past the last one to the first. The part that is open stays open.
 pub(super) fn step_damaged(state: &mut State, forward: bool) -> Vec<Effect> {
+    if state.view == View::InnodbPage {
+        // Among the lines that match, where the list is filtered.
+        state.view = View::Pages;
+        super::filter::refresh(state);
+        move_by(state, if forward { 1 } else { -1 });
+        return show(state, View::InnodbPage);
+    }
     let Some(survey) = state.cluster.survey.clone() else {
         state.warn("the cluster has not been read yet");
         return Vec::new();

@@ -1,14 +1,9 @@
 //! Marks, the plan, and applying it.
 
-use std::sync::Arc;
-
+use super::{Arc, Effect, PageId, State, View, pages};
 use crate::analysis::verdict::facts::RepairPlan;
 use crate::analysis::verdict::judge::Verdict;
-use crate::tui::action::Effect;
 use crate::tui::facts::{AppliedSheet, PlanSheet};
-use crate::tui::look::pages;
-use crate::tui::state::{State, View};
-use crate::types::PageId;
 
 /// Marks the selected page for repair, or takes the mark away.
 pub(super) fn mark(state: &mut State) {

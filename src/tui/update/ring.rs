@@ -2,8 +2,8 @@
 
 use super::goto::select_slot;
 use super::lists::order_slots;
-use crate::tui::action::Effect;
-use crate::tui::state::{Column, State};
+use super::{Effect, State};
+use crate::tui::state::Column;
 use crate::tui::view;
 
 /// Ticks that showing the whole ring takes.
@@ -17,7 +17,6 @@ pub(super) fn set_cursor(state: &mut State, slot: usize) {
     }
 }
 
-/// Puts the cursor on the first slot of the selected batch.
 pub(super) fn cursor_to_batch(state: &mut State) {
     let wanted = Some(state.batches.selected);
     let found = state.survey().and_then(|survey| survey.ring.batches.iter().position(|batch| *batch == wanted));
@@ -56,7 +55,6 @@ pub(super) fn open(state: &mut State) -> Vec<Effect> {
     select_slot(state, slot)
 }
 
-/// Begins to show the ring as it was written.
 pub(super) fn play(state: &mut State) -> Vec<Effect> {
     if state.survey().is_none_or(|survey| survey.ring.order.is_empty()) {
         state.tell("no slot was written");

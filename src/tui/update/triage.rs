@@ -1,10 +1,11 @@
 //! The list of damaged pages: its order, its groups, its filter, and pages that are found while the check runs.
 
-use crate::tui::damage_map::{DamageMap, MapPage, RowKey};
+use super::{PageId, State};
+use crate::tui::damage_map::{DamageMap, Grouping, MapPage, RowKey};
 use crate::tui::facts::FoundPage;
+use crate::tui::list_moves::stepped;
 use crate::tui::query::Query;
-use crate::tui::state::State;
-use crate::types::{ForkNumber, PageId, RelFileLocator};
+use crate::types::{ForkNumber, RelFileLocator};
 
 /// Lists the known damaged pages again; the selected row stays selected.
 pub(super) fn list(state: &mut State) {
@@ -51,7 +52,7 @@ pub(super) fn found(state: &mut State, found: &[(PageId, FoundPage)]) {
 
 /// Gathers pages by something else.
 pub(super) fn sort(state: &mut State) {
-    state.triage.order.grouping = state.triage.order.grouping.next();
+    state.triage.order.grouping = stepped(&Grouping::ALL, state.triage.order.grouping, 1);
     relist(state);
     let grouping = state.triage.order.grouping.name();
     state.tell(format!("by {grouping} (s: next, S: the other way round)"));
@@ -69,7 +70,6 @@ fn relist(state: &mut State) {
     state.triage.selected = page.and_then(|page| state.triage.map.row_of(page)).unwrap_or(0);
 }
 
-/// Shows the pages of the selected group.
 pub(super) fn unfold(state: &mut State) {
     let map = &state.triage.map;
     match map.key(state.triage.selected) {
@@ -103,7 +103,6 @@ pub(super) fn fold(state: &mut State) {
     }
 }
 
-/// Shows or hides the pages of the selected group.
 pub(super) fn toggle(state: &mut State) {
     let key = state.triage.map.group(state.triage.selected).map(|group| group.key);
     match key {

@@ -1,11 +1,8 @@
 //! Taking a repair back: its rehearsal, and the word.
 
-use std::sync::Arc;
-
-use crate::tui::action::{Effect, UndoOrder};
+use super::{Arc, Effect, Prompt, PromptKind, State, View, pages};
+use crate::tui::action::UndoOrder;
 use crate::tui::facts::{UndoSheet, UndoneSheet};
-use crate::tui::look::pages;
-use crate::tui::state::{Prompt, PromptKind, State, View};
 
 /// Confirmation before old bytes are written back.
 pub const UNDO_WORD: &str = "undo";
@@ -25,7 +22,6 @@ fn order(state: &mut State) -> Option<UndoOrder> {
     None
 }
 
-/// Rehearses the undo, and shows what it meets.
 pub(super) fn open(state: &mut State) -> Vec<Effect> {
     let Some(order) = order(state) else { return Vec::new() };
     state.view = View::Undo;
@@ -45,7 +41,6 @@ pub(super) fn rehearsed(state: &mut State, sheet: Arc<UndoSheet>) {
     }
 }
 
-/// Opens the prompt for the word that has to be typed.
 pub(super) fn ask_for_word(state: &mut State) {
     match &state.plan.undo {
         _ if state.plan.is_applying => state.warn("that is already in progress"),
@@ -57,7 +52,8 @@ pub(super) fn ask_for_word(state: &mut State) {
 
 /// Begins to put the old bytes back when the word was typed.
 pub(super) fn undo(state: &mut State, typed: &str) -> Vec<Effect> {
-    if typed != UNDO_WORD {
+    // The key that opens the prompt may be the first letter of the word.
+    if typed != UNDO_WORD && typed != &UNDO_WORD[1..] {
         state.tell(format!("nothing was written: type {UNDO_WORD} to confirm"));
         return Vec::new();
     }
@@ -68,7 +64,6 @@ pub(super) fn undo(state: &mut State, typed: &str) -> Vec<Effect> {
     vec![Effect::Undo(order)]
 }
 
-/// The old bytes are back.
 pub(super) fn undone(state: &mut State, sheet: Arc<UndoneSheet>) {
     state.plan.is_applying = false;
     state.tell(format!("{} as before the repair; the cluster is being checked again", pages(sheet.facts.back)));

@@ -1,15 +1,14 @@
 //! The WAL view: the window, and drilling down to records.
 
+use super::{Arc, Effect, PageId, State, View};
 use std::ops::Range;
-use std::sync::Arc;
 
 use crate::analysis::wal::cause::Cause;
 use crate::analysis::wal::record_sheet::{RecordList, RecordSheet};
 use crate::analysis::wal::timeline::{Timeline, TimelineCell};
-use crate::tui::action::Effect;
 use crate::tui::facts::{WalSurvey, WindowSheet};
-use crate::tui::state::{State, View, WalLevel};
-use crate::types::{Lsn, PageId};
+use crate::tui::state::WalLevel;
+use crate::types::Lsn;
 
 pub(super) fn read(state: &mut State, survey: Arc<WalSurvey>) {
     let wal = &mut state.wal;
@@ -18,6 +17,7 @@ pub(super) fn read(state: &mut State, survey: Arc<WalSurvey>) {
         // What is known stays on the screen until all of the newer WAL is.
         return;
     }
+    let is_at_end = wal.survey.as_ref().is_none_or(|before| wal.selected + 1 >= before.intervals.len());
     let is_new = wal.survey.as_ref().is_none_or(|before| before.is_complete);
     wal.is_reading = !survey.is_complete;
     if !wal.is_reading {
@@ -31,7 +31,8 @@ pub(super) fn read(state: &mut State, survey: Arc<WalSurvey>) {
         wal.level = WalLevel::Timeline;
         (wal.lists, wal.asked_list, wal.asked_record) = (Vec::new(), None, None);
     }
-    if wal.is_following {
+    // An earlier interval that was gone back to stays selected.
+    if wal.is_following && is_at_end {
         wal.selected = survey.intervals.len().saturating_sub(1);
     }
     wal.survey = Some(survey);
@@ -41,7 +42,6 @@ pub(super) fn read(state: &mut State, survey: Arc<WalSurvey>) {
     select_cell(state, 0);
 }
 
-/// The window becomes the selected interval.
 pub(super) fn take_interval(state: &mut State) {
     let Some((survey, timeline)) = known(state) else { return };
     let Some(interval) = survey.intervals.get(state.wal.selected) else { return };
@@ -113,19 +113,23 @@ pub(super) fn follow(state: &mut State) -> Vec<Effect> {
         "paused (f: follow)"
     };
     state.tell(words);
-    if state.wal.is_following { grown(state) } else { Vec::new() }
+    if state.wal.is_following {
+        state.wal.level = WalLevel::Timeline;
+        move_by(state, isize::MAX);
+        return grown(state);
+    }
+    Vec::new()
 }
 
 /// Files of WAL have changed: reads them again while they are followed.
 pub(super) fn grown(state: &mut State) -> Vec<Effect> {
-    // While it is read, the next look at the files says it again.
-    let is_wanted = state.wal.is_following && !state.wal.is_reading;
+    // While it is read, the next look at the files says it again. Below the timeline the picture stays.
+    let is_wanted = state.wal.is_following && !state.wal.is_reading && state.wal.level == WalLevel::Timeline;
     state.cluster.has_changed &= !state.wal.is_following;
     state.wal.is_reading |= is_wanted;
     if is_wanted { vec![Effect::ReadWal] } else { Vec::new() }
 }
 
-/// Draws only the window.
 pub(super) fn zoom(state: &mut State) {
     let Some((cells, count)) = window_of(state) else { return };
     let drawn = state.wal.zoom.last().cloned().unwrap_or(0..count);
@@ -157,7 +161,6 @@ fn window_of(state: &mut State) -> Option<(Range<usize>, usize)> {
     found
 }
 
-/// Selects the interval in which the window begins.
 fn follow_window(state: &mut State) {
     let Some((survey, _)) = known(state) else { return };
     let Some((start, _)) = state.wal.window.as_ref().and_then(|window| window.window.range) else { return };
@@ -179,7 +182,6 @@ fn select_cell(state: &mut State, by: isize) {
     }
 }
 
-/// Moves the selection of the open level.
 pub(super) fn move_by(state: &mut State, by: isize) {
     match state.wal.level {
         WalLevel::Timeline => {
@@ -283,7 +285,6 @@ pub(super) fn step_block(state: &mut State, by: isize) {
     state.wal.block = state.wal.block.saturating_add_signed(by).min(count - 1);
 }
 
-/// The sheet of the selected record, when it is there.
 fn selected_sheet(state: &State) -> Option<Arc<RecordSheet>> {
     let line = state.wal.list.as_ref()?.lines.get(state.wal.record)?;
     let sheet = state.wal.sheet.as_ref()?.as_ref().ok()?;
@@ -331,7 +332,6 @@ pub(super) fn wanted(state: &mut State) -> Option<Effect> {
     Some(Effect::ReadRecord { at, causes })
 }
 
-/// Causes of the images of a stretch after so many.
 fn causes_from(cell: &TimelineCell, images: usize) -> Option<Vec<Cause>> {
     cell.image_causes()?.get(images..).map(<[Cause]>::to_vec)
 }

@@ -1,17 +1,12 @@
 //! Batches between completed checkpoints, and their position in the buffer.
 
-use ratatui::style::Style;
-use ratatui::text::{Line, Span};
-
-use super::{Body, fact, highlight, ring, waiting};
+use super::{Body, Line, Look, Span, State, Style, Survey, fact, highlight, ring, waiting};
 use crate::analysis::batches::{Batch, BatchWriter};
 use crate::analysis::staleness::BatchVerdict;
 use crate::analysis::wal::partial::CheckpointSeen;
 use crate::output::json::time_text;
 use crate::parsers::dwb::patch::short_name;
-use crate::tui::facts::{ListedBatch, Survey};
-use crate::tui::look::Look;
-use crate::tui::state::State;
+use crate::tui::facts::ListedBatch;
 
 /// Columns of pointer and letter.
 const LEAD: usize = 4;
@@ -26,10 +21,6 @@ pub(super) fn body(state: &State) -> Body<'_> {
     let look = state.look;
     let width = state.columns();
     let Some(survey) = state.survey() else { return Body::text(waiting(state), Vec::new(), 0) };
-    if survey.slots().is_empty() {
-        let words = "This cluster has no double write buffer, or it holds no slots.";
-        return Body::text(vec![Line::default(), Line::raw(words)], Vec::new(), 0);
-    }
     let mut head = ring::lines(state, survey);
     head.push(Line::default());
     let names = [
@@ -57,22 +48,13 @@ pub(super) fn body(state: &State) -> Body<'_> {
 
 fn cells(look: Look, width: usize, cells: &[String; 11]) -> String {
     let [lead, batch, sure, slots, low, high, by, first, last, time, relations] = cells;
-    let mut text = format!(
-        "{}{}{}{} {} {} {}",
-        look.fit(lead, LEAD),
-        look.fit(batch, 10),
-        look.fit(sure, 9),
-        look.fit_right(slots, 6),
-        look.fit_right(low, 11),
-        look.fit_right(high, 11),
-        look.fit(by, 11)
-    );
+    let mut text = look.cells(&[(lead, LEAD as isize), (batch, 10), (sure, 9), (slots, -6), (low, -12), (high, -12)]);
+    text.push_str(&look.cells(&[("", 1), (by, 11)]));
     if width >= WIDE {
-        text.push_str(&look.fit(&format!(" {first}"), 13));
-        text.push_str(&look.fit(&format!(" {last}"), 13));
+        text.push_str(&look.cells(&[("", 1), (first, 12), ("", 1), (last, 12)]));
     }
     if width >= WIDER {
-        text.push_str(&look.fit(&format!(" {time}"), 34));
+        text.push_str(&look.cells(&[("", 1), (time, 33)]));
     }
     let room = width.saturating_sub(super::columns(&text) + 1);
     format!("{text} {}", look.cut(relations, room))

@@ -1,15 +1,10 @@
 //! View before a plan is applied: possible losses, requirements, and the confirmation.
 
-use ratatui::style::Style;
-use ratatui::text::Line;
-
-use super::{Body, fact};
+use super::{Body, Line, Look, State, Style, fact, pages};
 use crate::inspect::repair::readiness::{BeforeRepair, GuardState, Readiness};
 use crate::output::figures::size;
 use crate::repair::plan::StepKind;
 use crate::tui::facts::{BeforeSheet, PlanSheet};
-use crate::tui::look::{Look, pages};
-use crate::tui::state::State;
 use crate::tui::update::apply_word;
 
 /// Pages whose reasons are shown; the plan has all.
@@ -29,6 +24,7 @@ impl Facts {
         Self { look, width, lines: Vec::new() }
     }
 
+    /// A fact in lines; none without words.
     pub(super) fn add(&mut self, label: &str, text: &str, style: Style) {
         for (at, line) in text.lines().enumerate() {
             self.lines.extend(fact(self.look, self.width, if at == 0 { label } else { "" }, line, style));

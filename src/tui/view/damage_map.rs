@@ -1,16 +1,11 @@
 //! The rows of the damage map: a relation with its blocks as a strip, a verdict with its share, a page with its image.
 
-use ratatui::style::{Modifier, Style};
-use ratatui::text::{Line, Span};
-
-use super::highlight;
+use super::{Line, Look, Modifier, Span, State, Style, highlight};
 use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::verdict::survey::PageReport;
 use crate::output::check_text::{block_label, image_words, tear_words};
 use crate::tui::damage_map::{Group, GroupKey, Grouping, MapPage, Row, strip, verdict_name, with_fork};
-use crate::tui::look::Look;
-use crate::tui::state::State;
-use crate::types::{ForkNumber, RelFileLocator};
+use crate::types::{ForkNumber, PageId, RelFileLocator};
 
 const VERDICT: usize = 17;
 
@@ -106,7 +101,8 @@ fn lead(state: &State, is_selected: bool, sign: &str) -> String {
 
 fn called(state: &State, rel: RelFileLocator, fork: ForkNumber) -> String {
     let found = || {
-        let first = state.triage.found.iter().find(|(page, _)| page.rel == rel);
+        let from = PageId { rel, fork: ForkNumber::Main, block: 0 };
+        let first = state.triage.found.range(from..).next().filter(|(page, _)| page.rel == rel);
         first.map_or_else(|| rel.to_string(), |(_, one)| one.called.to_string())
     };
     with_fork(&state.survey().map_or_else(found, |survey| survey.relation(rel)), fork)

@@ -1,13 +1,8 @@
 //! Every finding of the check, and all about the selected one.
 
-use ratatui::style::Style;
-use ratatui::text::Line;
-
 use super::triage::outdated_words;
-use super::{Body, fact, highlight, waiting};
+use super::{Body, Line, Look, State, Style, fact, highlight, waiting};
 use crate::tui::finding_list::{FindingLine, finding_lines};
-use crate::tui::look::Look;
-use crate::tui::state::State;
 
 /// Columns of the word in front of a finding.
 pub(super) const LABEL: usize = 9;
@@ -39,9 +34,7 @@ pub(super) fn body(state: &State) -> Body<'_> {
         body.foot = std::iter::once(Line::default()).chain(below).collect();
         if body.foot.len() > room.max(state.body_rows().saturating_sub(count + 3)) {
             body.foot.truncate(room);
-            if let Some(span) = body.foot.last_mut().and_then(|line| line.spans.last_mut()) {
-                span.content = format!("{}{}", span.content, look.ellipsis()).into();
-            }
+            look.mark_cut(&mut body.foot);
         }
     }
     body

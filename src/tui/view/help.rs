@@ -1,36 +1,54 @@
 //! The keys, from the table that is dispatched by.
 
-use ratatui::text::{Line, Span};
-
-use super::Body;
+use super::{Body, Line, Look, Span, State, View};
 use crate::tui::keymap::KEYS;
-use crate::tui::look::Look;
-use crate::tui::state::State;
 
 const LABEL: usize = 17;
 
 pub(super) fn body(state: &State) -> Body<'_> {
     let look = state.look;
-    let head = vec![
-        Line::styled(format!("Keys in {} (? or esc closes this)", state.view.name()), look.heading()),
-        Line::default(),
-    ];
-    let bindings = KEYS.iter().filter(|binding| binding.applies(state.view, &state.subject.views));
-    let mut lines = key_lines(look, state.columns(), &bindings.map(|one| (one.label, one.help)).collect::<Vec<_>>());
+    let title = if state.help.filter.is_empty() {
+        format!("Keys in {} (?, esc: close, /: search all views)", state.view.name())
+    } else {
+        format!("Keys of all views with \"{}\" (?, esc: close)", state.help.filter)
+    };
+    let head = vec![Line::styled(look.cut(&title, state.columns()), look.heading()), Line::default()];
+    let mut lines = key_lines(look, state.columns(), &bindings(state));
+    if !state.help.filter.is_empty() {
+        return Body::text(head, lines, state.help.top);
+    }
     lines.push(Line::default());
     let mouse = "Mouse: click a tab to open its view, a line or a cell of the buffer to select it, again to open it, a key in the \
             last line to press it; the wheel scrolls. With shift the terminal selects text; --no-mouse leaves it the mouse.";
     lines.extend(look.wrap(mouse, state.columns().saturating_sub(1)).into_iter().map(Line::raw));
-    lines.push(Line::raw("Only Plan writes into the data directory, and only after you type apply or undo."));
+    lines.push(Line::raw(match state.subject.views.contains(&View::Plan) {
+        true => "Only Plan writes into the data directory, and only after you type apply or undo.",
+        false => "Nothing is written, and no page is repaired.",
+    }));
     Body::text(head, lines, state.help.top)
 }
 
+/// The keys of the open view; with words to search for, those of all views that have them.
+fn bindings(state: &State) -> Vec<(&'static str, String)> {
+    let (views, filter) = (&state.subject.views, state.help.filter.to_lowercase());
+    let listed = KEYS.iter().filter_map(|one| {
+        if one.applies(state.view, views) {
+            return Some((one.label(), one.help.to_owned()));
+        }
+        let elsewhere = one.views.iter().filter(|view| views.contains(&view.tab()) && one.applies(**view, views));
+        let names: Vec<&str> = elsewhere.map(|view| view.name()).collect();
+        let is_listed = !names.is_empty() && !filter.is_empty();
+        is_listed.then(|| (one.label(), format!("{} (in {})", one.help, names.join(", "))))
+    });
+    let fits = |(label, help): &(&str, String)| {
+        let text = format!("{label} {help}").to_lowercase();
+        filter.split_whitespace().all(|word| text.contains(word))
+    };
+    listed.filter(fits).collect()
+}
+
 /// Labels of keys and what they do, in two columns where they have room.
-pub(in crate::tui) fn key_lines(
-    look: Look,
-    columns: usize,
-    bindings: &[(&'static str, &'static str)],
-) -> Vec<Line<'static>> {
+fn key_lines(look: Look, columns: usize, bindings: &[(&'static str, String)]) -> Vec<Line<'static>> {
     let double = columns >= 120;
     let rows = if double { bindings.len().div_ceil(2) } else { bindings.len() };
     let width = if double { columns / 2 } else { columns };

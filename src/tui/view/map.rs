@@ -1,18 +1,12 @@
 //! The map of the cluster: tiles of forks with their blocks, or the blocks of one fork.
 
-use ratatui::style::{Modifier, Style};
-use ratatui::text::{Line, Span};
-
 use super::damage_map::style_of;
 use super::triage::outdated_words;
-use super::{Body, fact, waiting};
+use super::{Body, Line, Look, Modifier, Span, State, Style, Survey, columns, fact, pages, waiting};
 use crate::analysis::verdict::judge::Verdict;
 use crate::tui::body::joined;
 use crate::tui::cluster_map::{Area, Fork, Tile, blocks_of_cell, cells_of, tiles};
 use crate::tui::damage_map::{StripCell, with_fork};
-use crate::tui::facts::Survey;
-use crate::tui::look::{Look, columns, pages};
-use crate::tui::state::State;
 use crate::types::PageId;
 
 /// Lines above the map.
@@ -90,7 +84,6 @@ fn head(state: &State, survey: &Survey) -> Line<'static> {
     Line::from(spans)
 }
 
-/// The selected fork or cell, in two lines.
 fn foot(state: &State, survey: &Survey) -> Vec<Line<'static>> {
     let (look, width) = (state.look, state.columns());
     let Some(fork) = survey.forks.get(state.map.selected) else { return Vec::new() };
@@ -171,7 +164,6 @@ impl Canvas {
         self.put(x, y, if more == Style::new() || c != look.sound() { c } else { look.dot() }, style);
     }
 
-    /// A tile with a gap to its right.
     fn tile(&mut self, survey: &Survey, tile: &Tile, is_selected: bool) {
         let Some(fork) = survey.forks.get(tile.first) else { return };
         let width = tile.area.width.saturating_sub(1);

@@ -20,26 +20,27 @@ mod steps;
 mod triage;
 mod triage_detail;
 mod undo;
-pub(super) mod wal;
+mod wal;
 
-pub(super) use help::key_lines;
 pub use triage::start_words;
 pub use wal::notes as wal_notes;
+pub(super) use wal::tabs::kept_text;
 
 use ratatui::Frame;
+use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::Paragraph;
 
 use super::action::Command;
-use super::body::{Body, highlight, progress_line};
+use super::body::{self, Body, fact, highlight, progress_line};
 use super::byte_list::ByteSides;
-use super::frame::{self, fact};
+use super::facts::Survey;
 use super::keymap::{Binding, KEYS};
-use super::look::{columns, pages};
+use super::look::{Look, columns, pages};
 use super::outdated::Outdated;
 use super::query::Query;
 use super::ring::Grid;
-use super::state::{Message, Prompt, PromptKind, State, View};
+use super::state::{Message, PagePart, Prompt, PromptKind, State, View, WalLevel};
 
 fn body(state: &State) -> Body<'_> {
     let body = whole_body(state);
@@ -63,11 +64,13 @@ pub(crate) fn list_lines(state: &State) -> Vec<String> {
     if wide.view == View::Plan {
         return plan::texts(&wide);
     }
+    if let (View::Pages, Some(survey)) = (wide.view, &wide.innodb.survey) {
+        return survey.words().map(str::to_owned).collect();
+    }
     let body = whole_body(&wide);
     (0..body.count).filter(|_| body.has_selection).map(|at| (body.line)(at).to_string()).collect()
 }
 
-/// As if no list were filtered.
 fn whole_body(state: &State) -> Body<'_> {
     if let Some(items) = super::picker::items(state) {
         return picker::body(state, items);
@@ -83,17 +86,20 @@ fn whole_body(state: &State) -> Body<'_> {
         View::Batches => batches::body(state),
         View::Slots => slots::body(state),
         View::Page => page::body(state),
-        View::Wal | View::Relations | View::Causes | View::WhatIf => wal::body(state),
+        View::Wal | View::Relations | View::Causes | View::WhatIf | View::Kept => wal::body(state),
         View::Plan => plan::body(state),
         View::Apply => before::body(state),
         View::Undo => undo::body(state),
+        View::Pages | View::InnodbPage | View::InnodbFindings => match state.innodb.survey.as_deref() {
+            Some(survey) => super::innodb::body(state, survey),
+            None => Body::text(waiting(state), Vec::new(), 0),
+        },
     }
 }
 
-/// Draws the screen.
 pub fn view(state: &State, out: &mut Frame<'_>) {
     let area = out.area();
-    if let Some(words) = frame::too_small(area.width, area.height) {
+    if let Some(words) = body::too_small(area.width, area.height) {
         out.render_widget(Paragraph::new(words), area);
         return;
     }
@@ -104,23 +110,25 @@ pub fn view(state: &State, out: &mut Frame<'_>) {
     out.render_widget(Paragraph::new(Text::from(picture(state))), area);
 }
 
-/// Every line of the screen.
-#[must_use]
 pub fn picture(state: &State) -> Vec<Line<'static>> {
     let mut lines = vec![tabs(state)];
     let body = body(state);
     lines.extend(body.lines(state.body_rows(), state.look, state.list_columns()));
     lines.extend(super::guide::lines(state));
     let range = body.shown_range(state.body_rows());
-    lines.push(frame::status(state.look, state.columns(), &range, |width| status_words(state, width)));
+    lines.push(body::status(state.look, state.columns(), &range, |width| status_words(state, width)));
     lines.push(hints(state));
     lines
 }
 
-/// How many positions scrolling has in the open view.
 pub(crate) fn scroll_range(state: &State) -> usize {
+    extent(state).1
+}
+
+/// Lines of the open list, none of a text; and how many positions scrolling has.
+pub(crate) fn extent(state: &State) -> (usize, usize) {
     let body = body(state);
-    body.scroll_range(state.body_rows())
+    (if body.has_selection { body.count } else { 0 }, body.scroll_range(state.body_rows()))
 }
 
 /// How many lines of the list are on the screen above and below the selected one.
@@ -131,7 +139,6 @@ pub(crate) fn lines_around(state: &State) -> Option<(isize, isize)> {
     body.has_selection.then(|| (body.at.saturating_sub(top) as isize, last.saturating_sub(body.at) as isize))
 }
 
-/// The line of the list that is drawn in this row.
 pub(crate) fn line_at(state: &State, row: u16) -> Option<usize> {
     let body = body(state);
     let at = body.line_at(state.body_rows(), row)?;
@@ -144,17 +151,14 @@ pub(crate) fn ring_grid(state: &State) -> Option<Grid> {
 }
 
 /// The slot of the ring at this column and row of the screen.
-#[must_use]
 pub fn slot_at(state: &State, column: u16, row: u16) -> Option<usize> {
     ring::slot_at(state, state.survey()?, usize::from(column), usize::from(row).checked_sub(1)?)
 }
 
-/// The undo, as text.
 pub(crate) fn undo_text(state: &State) -> Vec<String> {
     undo::lines(state, usize::from(u16::MAX)).iter().map(ToString::to_string).collect()
 }
 
-/// The bytes of the open page, if one was read.
 pub(super) fn byte_sides(state: &State) -> Option<ByteSides<'_>> {
     state.page.sheet.as_deref().map(|sheet| page_bytes::sides(state, sheet))
 }
@@ -167,29 +171,28 @@ pub(crate) fn widest(state: &State) -> usize {
 fn tabs(state: &State) -> Line<'static> {
     let (views, labels) = tab_labels(state);
     let open = views.iter().position(|view| *view == state.view.tab()).filter(|_| !state.help.is_open);
-    frame::tabs(state.look, state.columns(), &labels, open, &state.subject.path)
+    body::tabs(state.look, state.columns(), &labels, open, &state.subject.path)
 }
 
-/// The views that have tabs, and what stands on these.
 fn tab_labels(state: &State) -> (&[View], Vec<String>) {
     let views = state.subject.views.as_slice();
-    let all: &[View] = if views.contains(&View::Triage) { &View::ALL } else { views };
-    let label =
-        |view: View| if view == View::Wal && all.len() == View::OF_WAL.len() { "Timeline" } else { view.name() };
+    let all = View::tabs_of(views);
+    let label = |view: View| if view == View::Wal && !views.contains(&View::Triage) { "Timeline" } else { view.name() };
     let number = |view: View| all.iter().position(|one| *one == view).unwrap_or(0) + 1;
     (views, views.iter().map(|view| format!(" {} {} ", number(*view), label(*view))).collect())
 }
 
-/// The tab at this column of the first row.
 pub(crate) fn tab_at(state: &State, column: u16) -> Option<View> {
     let (views, labels) = tab_labels(state);
-    views.get(frame::tab_at(&labels, column)?).copied()
+    views.get(body::tab_at(&labels, column)?).copied()
 }
 
 fn status_words(state: &State, width: usize) -> Line<'static> {
     let look = state.look;
     if let Some(Prompt { kind, text }) = &state.prompt {
         let lead = match kind {
+            // On a narrow screen what is typed has the room.
+            PromptKind::Search if width < 70 => "filter: ",
             PromptKind::Search => "filter (enter: keep it, esc: show all): ",
             PromptKind::Journal => "directory of the journal: ",
             PromptKind::Allow => "accept the risk? type the flag: ",
@@ -204,6 +207,7 @@ fn status_words(state: &State, width: usize) -> Line<'static> {
             PromptKind::Apply => "write these pages? type apply, then enter: ",
         };
         let told = match kind {
+            PromptKind::Search if state.help.is_open => String::new(),
             PromptKind::Search if state.list_kind().is_some() => list_matches(state),
             PromptKind::Search => matches(state, text),
             _ => String::new(),
@@ -253,7 +257,15 @@ fn status_words(state: &State, width: usize) -> Line<'static> {
         });
     }
     if state.wal.is_following {
-        words.push("following (f: pause)".to_owned());
+        let last = state.wal.survey.as_ref().map_or(0, |wal| wal.intervals.len());
+        words.push(
+            match (state.wal.level, state.wal.selected + 1 < last) {
+                (WalLevel::Timeline, false) => "following (f: pause)",
+                (WalLevel::Timeline, true) => "following, an earlier interval selected (end: newest, f: pause)",
+                _ => "following waits (esc goes back up)",
+            }
+            .to_owned(),
+        );
     }
     if !state.plan.marks.is_empty() {
         words.push(match state.marked_counts() {
@@ -264,7 +276,6 @@ fn status_words(state: &State, width: usize) -> Line<'static> {
     Line::styled(look.cut(&words.join("; "), width), look.faint())
 }
 
-/// How many lines of the open list match.
 fn list_matches(state: &State) -> String {
     state.shown_counts().map_or_else(String::new, |(count, total)| format!("  {count} of {total} match"))
 }
@@ -283,7 +294,7 @@ fn matches(state: &State, typed: &str) -> String {
 }
 
 fn hints(state: &State) -> Line<'static> {
-    frame::hints(state.look, state.columns(), hinted(state).map(|binding| (binding.label, binding.hint)))
+    body::hints(state.look, state.columns(), hinted(state).map(|binding| (binding.label(), binding.hint)))
 }
 
 /// Keys with a word in the bottom line: the way out and help, then those of this view, then those of all.
@@ -299,7 +310,7 @@ fn hinted(state: &State) -> impl Iterator<Item = &'static Binding> {
 pub(crate) fn hint_at(state: &State, column: u16) -> Option<Command> {
     let mut end = 0;
     let at = hinted(state).find(|binding| {
-        end += columns(binding.label) + columns(binding.hint) + 3;
+        end += columns(binding.label()) + columns(binding.hint) + 3;
         usize::from(column) < end
     });
     at.filter(|_| end <= state.columns()).map(|binding| binding.command)
@@ -307,7 +318,10 @@ pub(crate) fn hint_at(state: &State, column: u16) -> Option<Command> {
 
 /// Lines while the check is running; the status line has the progress.
 fn waiting(state: &State) -> Vec<Line<'static>> {
-    let words = "The cluster is being read; what is known appears here. WAL (5) and exports work meanwhile.";
+    let words = match state.subject.views.contains(&View::Wal) {
+        true => "The cluster is being read; what is known appears here. WAL (5) and exports work meanwhile.",
+        false => "The directory is being read; what is known appears here.",
+    };
     let words = state.look.wrap(words, state.columns()).into_iter();
     std::iter::once(Line::default()).chain(words.map(|words| Line::styled(words, state.look.faint()))).collect()
 }

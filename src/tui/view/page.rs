@@ -2,10 +2,7 @@
 
 use std::io;
 
-use ratatui::style::Style;
-use ratatui::text::{Line, Span};
-
-use super::{Body, columns, page_bytes, page_records, page_rows, waiting};
+use super::{Body, Line, Look, PagePart, Span, State, Style, columns, page_bytes, page_records, page_rows, waiting};
 use crate::analysis::slot_facts::SECTOR_BYTES;
 use crate::analysis::staleness::Confidence;
 use crate::analysis::verdict::evidence::Weight;
@@ -15,10 +12,8 @@ use crate::output::check_text::{EvidencePart, evidence_parts, letter, page_and_p
 use crate::output::colour::Paint;
 use crate::output::page_text::{write_header_difference, write_items};
 use crate::output::text::Layout;
+use crate::tui::body::led;
 use crate::tui::facts::PageSheet;
-use crate::tui::frame;
-use crate::tui::look::Look;
-use crate::tui::state::{PagePart, State};
 
 /// Rows from which on the map of sectors is shown.
 const LOW: usize = 24;
@@ -68,12 +63,10 @@ pub(super) fn body(state: &State) -> Body<'_> {
     Body::text(head, lines, state.page.top)
 }
 
-/// Bytes in a row on each side.
 pub(super) fn row_bytes(state: &State) -> usize {
     if state.columns() >= WIDE { 16 } else { 8 }
 }
 
-/// How far tables can be moved to the left.
 pub(super) fn widest(state: &State) -> usize {
     let Some(sheet) = state.page.sheet.as_deref() else { return 0 };
     let lines = table_lines(state.page.part, sheet);
@@ -179,7 +172,6 @@ fn sector_map(look: Look, sheet: &PageSheet, width: usize) -> Vec<Line<'static>>
 }
 
 struct Sector {
-    /// Images with the same bytes.
     images: Vec<usize>,
     is_zero: bool,
 }
@@ -203,19 +195,25 @@ fn sectors_of(versions: &[PageVersion]) -> Vec<Sector> {
 }
 
 fn parts(state: &State) -> Line<'static> {
-    frame::parts(state.look, PagePart::ALL.into_iter().map(|part| (part.name(), part == state.page.part)))
+    let part = |part: PagePart| {
+        let style = if part == state.page.part { state.look.selected() } else { state.look.heading() };
+        [Span::styled(format!(" {} ", part.name()), style), Span::raw(" ")]
+    };
+    PagePart::ALL.into_iter().flat_map(part).collect()
 }
 
 /// A piece of evidence, broken where the screen ends.
 pub(super) fn evidence(look: Look, part: &EvidencePart, width: usize) -> Vec<Line<'static>> {
-    let labelled = |label: &str, value: &str| wrapped(look, &format!("  {label:<24} "), value, width, Style::new());
+    let labelled = |label: &str, value: &str| {
+        led(look, Span::raw(format!("  {label:<24} ")), value, width.saturating_sub(28), Style::new())
+    };
     match part {
         EvidencePart::Fact(label, value) => labelled(label, value),
         EvidencePart::Verdict(verdict, source) => {
             let source = source.as_ref().map_or_else(String::new, |source| format!(": {source}"));
             labelled("verdict", &format!("{}{source}", verdict.facts().label))
         }
-        EvidencePart::Image(words) => wrapped(look, "  ", words, width, Style::new()),
+        EvidencePart::Image(words) => led(look, Span::raw("  "), words, width.saturating_sub(3), Style::new()),
         EvidencePart::Step(weight, words) => {
             let style = match weight {
                 Weight::Supports => look.good(),
@@ -223,16 +221,11 @@ pub(super) fn evidence(look: Look, part: &EvidencePart, width: usize) -> Vec<Lin
                 Weight::Missing => look.doubt(),
                 Weight::Loses | Weight::Against => look.bad(),
             };
-            wrapped(look, &format!("    {} ", weight_mark(*weight)), words, width, style)
+            let lead = Span::styled(format!("    {} ", weight_mark(*weight)), style);
+            let room = width.saturating_sub(lead.width() + 1);
+            led(look, lead, words, room, style)
         }
     }
-}
-
-/// Words after a lead; further lines are indented as far.
-fn wrapped(look: Look, lead: &str, text: &str, width: usize, style: Style) -> Vec<Line<'static>> {
-    let blank = " ".repeat(lead.len());
-    let lines = look.wrap(text, width.saturating_sub(lead.len() + 1)).into_iter().enumerate();
-    lines.map(|(at, words)| Line::styled(format!("{}{words}", if at == 0 { lead } else { &blank }), style)).collect()
 }
 
 /// A line of a table, without its first columns.

@@ -1,26 +1,55 @@
 //! The bytes of a page, on disk and in an image side by side.
 
-use ratatui::text::Line;
-
-use super::Body;
 use super::page::row_bytes;
 use super::page_rows::details;
+use super::{Body, Line, Look, Modifier, Span, State, Style, highlight};
 use crate::analysis::page_rows::PageItem;
+use crate::analysis::slot_facts::SECTOR_BYTES;
+use crate::output::escape::ascii_or_dot;
 use crate::output::page_parts::part_at;
 use crate::output::page_text::version_title;
-use crate::tui::byte_list::{ByteSides, byte_list, cursor_lead};
+use crate::tui::byte_list::{ByteRow, ByteSides, line_of};
 use crate::tui::facts::PageSheet;
-use crate::tui::state::State;
 
-pub(super) fn body<'a>(state: &'a State, sheet: &'a PageSheet, head: Vec<Line<'static>>) -> Body<'a> {
-    let look = state.look;
+pub(super) fn body<'a>(state: &'a State, sheet: &'a PageSheet, mut head: Vec<Line<'static>>) -> Body<'a> {
+    let (look, width, cursor) = (state.look, state.list_columns(), state.page.cursor);
     let bytes = sides(state, sheet);
+    let ByteSides { left, right, row_bytes, .. } = bytes;
     let image = sheet.images().get(state.page.image).map(|image| format!("image {}", version_title(image)));
-    let titles = (sheet.disk().map(version_title), image.clone());
-    let mut body = byte_list(look, state.list_columns(), bytes, titles, head);
-    let what = |bytes: &[u8]| part_at(bytes, sheet.report.page, state.page.cursor);
-    let (on_left, on_right) = (what(bytes.left), bytes.right.map(what));
-    let lead = cursor_lead(state.page.cursor);
+    // On a narrow screen the bytes of both sides are worth more than their characters.
+    let side = row_bytes * if width >= 9 + 8 * row_bytes { 4 } else { 3 };
+    let heading = match (sheet.disk().map(version_title), &image) {
+        (Some(disk), Some(image)) => format!("{}   {image}  (!: differ)", look.fit(&disk, side)),
+        (Some(disk), None) => format!("{}   no image", look.fit(&disk, side)),
+        (None, Some(image)) => format!("{image} (there is no page on disk)"),
+        (None, None) => {
+            head.push(Line::raw("Nothing of the page could be read."));
+            return Body::text(head, Vec::new(), 0);
+        }
+    };
+    head.push(Line::styled(look.cut(&format!("      {heading}"), width), look.heading()));
+    let lines = bytes.lines();
+    let at = line_of(&lines, cursor / row_bytes);
+    let count = lines.len();
+    let line = move |index: usize| match lines.get(index) {
+        Some(ByteRow::Bytes(row)) => {
+            let start = row * row_bytes;
+            let range = start..(start + row_bytes).min(left.len());
+            let on_right = right.map(|right| right.get(range.clone()).unwrap_or_default());
+            hex_line(look, start, left.get(range).unwrap_or_default(), on_right, side, cursor)
+        }
+        Some(ByteRow::Equal(rows)) => {
+            let start = rows.start * row_bytes;
+            let bytes = (rows.end * row_bytes).min(left.len()) - start;
+            let words = format!("{start:04x}  {bytes} equal bytes in {} rows (z shows them)", rows.len());
+            highlight(look, index == at, Line::styled(words, look.faint()))
+        }
+        None => Line::default(),
+    };
+    let mut body = Body::list(head, count, at, line);
+    let what = |bytes: &[u8]| part_at(bytes, sheet.report.page, cursor);
+    let (on_left, on_right) = (what(left), right.map(what));
+    let lead = format!("{cursor:#06x} in sector {}: ", cursor / SECTOR_BYTES);
     let mut foot = Vec::new();
     match on_right.zip(image).filter(|(on_right, _)| *on_right != on_left) {
         Some((on_right, image)) => {
@@ -54,9 +83,34 @@ fn under_cursor(state: &State, sheet: &PageSheet) -> Vec<Line<'static>> {
     })
 }
 
-/// The bytes of the open page.
 pub(super) fn sides<'a>(state: &State, sheet: &'a PageSheet) -> ByteSides<'a> {
     let (left, right) = sheet.sides(state.page.image);
     let (is_unfolded, cursor) = (state.page.is_unfolded, state.page.cursor);
     ByteSides { left, right, row_bytes: row_bytes(state), is_unfolded, cursor }
+}
+
+/// A row of bytes of one side, or of two beside each other; those that differ and the one under the cursor show.
+fn hex_line(look: Look, start: usize, left: &[u8], right: Option<&[u8]>, side: usize, cursor: usize) -> Line<'static> {
+    let differs = |at: usize| right.is_some_and(|right| right.get(at) != left.get(at));
+    let any = (0..left.len()).any(differs);
+    let mark = if any { '!' } else { ' ' };
+    let mut spans = vec![Span::styled(format!("{start:04x}{mark} "), if any { look.bad() } else { look.faint() })];
+    let show = |bytes: &[u8], style: Style, spans: &mut Vec<Span<'static>>| {
+        for (at, byte) in bytes.iter().enumerate() {
+            let style =
+                if differs(at) { style.add_modifier(Modifier::BOLD | Modifier::UNDERLINED) } else { Style::new() };
+            let is_here = start + at == cursor;
+            let style = if is_here { style.patch(look.selected()) } else { style };
+            spans.push(Span::styled(format!("{byte:02x}"), style));
+            spans.push(Span::raw(" "));
+        }
+        let text: String = bytes.iter().map(|byte| ascii_or_dot(*byte)).collect();
+        spans.push(Span::styled(look.fit(&text, side.saturating_sub(bytes.len() * 3)), look.faint()));
+    };
+    show(left, look.bad(), &mut spans);
+    if let Some(right) = right {
+        spans.push(Span::raw(" | "));
+        show(right, look.good(), &mut spans);
+    }
+    Line::from(spans)
 }

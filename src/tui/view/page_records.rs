@@ -1,16 +1,11 @@
 //! The records of WAL that touched a page, as a list.
 
-use ratatui::style::Style;
-use ratatui::text::{Line, Span};
-
 use super::page_rows::labelled;
-use super::{Body, highlight};
+use super::{Body, Line, Look, Span, State, Style, highlight};
 use crate::analysis::verdict::events::{BlockEvent, Touch};
 use crate::output::documents::events_of;
 use crate::output::words::page_action::event_words;
 use crate::tui::facts::PageSheet;
-use crate::tui::look::Look;
-use crate::tui::state::State;
 use crate::types::Lsn;
 
 /// Columns of the list: number, address, type.
@@ -18,7 +13,6 @@ const NUMBER: usize = 6;
 const LSN: usize = 13;
 const TYPE: usize = 24;
 
-/// The records of the page that is open.
 fn events(sheet: &PageSheet) -> &[BlockEvent] {
     events_of(&sheet.examined.report, sheet.report.page)
 }
@@ -80,7 +74,6 @@ pub(super) fn body<'a>(state: &'a State, sheet: &'a PageSheet, mut head: Vec<Lin
     body
 }
 
-/// Effect of recovery on the page at this record.
 fn replay_words(event: &BlockEvent, redo_lsn: Option<Lsn>) -> String {
     let what = match event.touch {
         Touch::Image { .. } => "recovery overwrites the page with the image of the record, without reading it",

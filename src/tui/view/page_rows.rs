@@ -1,15 +1,11 @@
 //! The rows of a page, or the entries of an index: what comes back and what is lost when an image is put back.
 
-use ratatui::style::Style;
-use ratatui::text::{Line, Span};
-
-use super::{Body, columns, highlight};
+use super::{Body, Line, Look, Span, State, Style, columns, highlight};
 use crate::analysis::page_rows::{RowFate, is_of_rows};
 use crate::output::page_rows::{RowCells, RowDetail, RowsOf};
 use crate::output::page_text::version_title;
+use crate::tui::body::led;
 use crate::tui::facts::PageSheet;
-use crate::tui::look::Look;
-use crate::tui::state::State;
 
 /// Columns from which on the transaction that deleted a row and the ctid have columns.
 const WITH_XMAX: usize = 72;
@@ -116,7 +112,6 @@ impl Columns {
         Self { life, xmin, xmax, ctid, values: width.saturating_sub(used), is_of_rows }
     }
 
-    /// Text before the fate, the fate, and the text after it.
     fn text(self, look: Look, pointer: &str, cells: &RowCells) -> [String; 3] {
         let cell = |text: &str, width: usize| {
             if width == 0 { String::new() } else { format!("{} ", look.fit(text, width - 1)) }
@@ -194,15 +189,10 @@ pub(super) fn details(look: Look, of: &RowsOf<'_>, selected: usize, image: &str,
 /// A name and what it stands for, wrapped beside it; below it where the name is long.
 pub(super) fn labelled(look: Look, name: &str, value: &str, width: usize, style: Style) -> Vec<Line<'static>> {
     let name = look.plain(name);
-    let mut lines = Vec::new();
-    let mut lead = look.fit(&name, NAME);
-    if columns(&name) >= NAME {
-        lines.push(Line::styled(look.cut(&name, width), look.heading()));
-        lead = " ".repeat(NAME);
-    }
-    for words in look.wrap(value, width.saturating_sub(NAME)) {
-        let label = std::mem::replace(&mut lead, " ".repeat(NAME));
-        lines.push(Line::from(vec![Span::styled(label, look.heading()), Span::styled(words, style)]));
-    }
+    let is_long = columns(&name) >= NAME;
+    let mut lines: Vec<Line<'static>> =
+        is_long.then(|| Line::styled(look.cut(&name, width), look.heading())).into_iter().collect();
+    let lead = Span::styled(look.fit(if is_long { "" } else { &name }, NAME), look.heading());
+    lines.extend(led(look, lead, value, width.saturating_sub(NAME), style));
     lines
 }

@@ -1,10 +1,8 @@
 //! The list to pick from, instead of the open view.
 
-use ratatui::text::{Line, Span};
-
-use super::{Body, highlight};
+use super::{Body, Line, Span, State, highlight};
 use crate::tui::picker::Item;
-use crate::tui::state::{PromptKind, State};
+use crate::tui::state::PromptKind;
 
 const KEYS: usize = 18;
 

@@ -1,17 +1,14 @@
 //! Plan of a repair, and its blockers.
 
-use ratatui::style::Style;
-use ratatui::text::Line;
-
+use super::before::Facts;
 use super::triage::outdated_words;
 use super::undo::journal_facts;
-use super::{Body, fact, start_words, waiting};
+use super::{Body, Line, Look, Span, State, Style, pages, start_words, waiting};
 use crate::analysis::verdict::judge::Verdict;
 use crate::repair::plan::{LeftPage, PlanPage, PlanStep, StepKind};
+use crate::tui::body::led;
 use crate::tui::command_line::{command_line, tui_command, undo_command};
 use crate::tui::facts::{AppliedSheet, StepFacts};
-use crate::tui::look::{Look, pages};
-use crate::tui::state::State;
 
 /// Lines of the plan that are visible below its summary.
 const LEAST_LINES: usize = 4;
@@ -34,12 +31,11 @@ pub(super) fn body(state: &State) -> Body<'_> {
     let plan = &sheet.plan;
     let which = if state.plan.marks.is_empty() { "every proven page" } else { "the marked pages" };
     let count = plan.steps.len();
-    let words = match count {
-        0 => "no page would be written".to_owned(),
-        _ => format!("{} would be overwritten ({which})", pages(count)),
-    };
-    head.extend(fact(look, width, "plan", &words, if count == 0 { look.doubt() } else { Style::new() }));
-    if count > 0 {
+    let mut facts = Facts::new(look, width);
+    if count == 0 {
+        facts.add("plan", "no page would be written", look.doubt());
+    } else {
+        facts.add("plan", &format!("{} would be overwritten ({which})", pages(count)), Style::new());
         let of = |kind| sheet.count(kind);
         let words = format!(
             "proven {}, rebuilt {}, unproven {}, losing changes {}",
@@ -48,33 +44,28 @@ pub(super) fn body(state: &State) -> Body<'_> {
             of(StepKind::Unproven),
             of(StepKind::LosesChanges)
         );
-        head.extend(fact(
-            look,
-            width,
-            "among these",
-            &words,
-            if sheet.may_lose() { look.doubt() } else { Style::new() },
-        ));
+        facts.add("among these", &words, if sheet.may_lose() { look.doubt() } else { Style::new() });
     }
     for blocker in &sheet.blockers {
-        head.extend(fact(look, width, "refused", &blocker.to_string(), look.bad()));
+        facts.add("refused", &blocker.to_string(), look.bad());
     }
-    let how = match (count, sheet.blockers.is_empty()) {
-        (0, _) => "",
-        (_, true) if sheet.may_lose() => {
+    let how = match (sheet.blockers.is_empty(), sheet.may_lose()) {
+        (true, true) => {
             "a: check, then type \"apply unproven\" (changes may be lost, see the reasons below); d: dry run; w: save \
                 it"
         }
-        (_, true) => "a: check, then type \"apply\" (the old bytes go into a journal first); d: dry run; w: save it",
-        (_, false) => "a: what refuses it, and what can be allowed; w: save it",
+        (true, false) => {
+            "a: check, then type \"apply\" (the old bytes go into a journal first); d: dry run; w: save it"
+        }
+        (false, _) => "a: what refuses it, and what can be allowed; w: save it",
     };
-    if !how.is_empty() {
-        head.extend(fact(look, width, "to do", how, Style::new()));
+    if count > 0 {
+        facts.add("to do", how, Style::new());
+    } else {
+        facts.lines.extend(super::steps::all_lines(state));
     }
-    if count == 0 {
-        head.extend(super::steps::all_lines(state));
-    }
-    head.extend(fact(look, width, "command", &command_line(state), look.faint()));
+    facts.add("command", &command_line(state), look.faint());
+    head.append(&mut facts.lines);
     head.push(Line::default());
     let mut lines = Vec::new();
     for (at, (step, facts)) in plan.steps.iter().zip(&sheet.facts).enumerate() {
@@ -100,49 +91,36 @@ pub(super) fn body(state: &State) -> Body<'_> {
 
 /// Earlier work: the last repair, an undo, journals, and what failed.
 fn past(state: &State) -> Vec<Line<'static>> {
-    let (look, width) = (state.look, state.columns());
-    let mut head = Vec::new();
+    let look = state.look;
+    let mut facts = Facts::new(look, state.columns());
     if let Some(applied) = &state.plan.applied {
         let words = format!("{} written; the old bytes are in {}", pages(applied.written), applied.journal.display());
-        head.extend(fact(look, width, "repaired", &words, look.good()));
-        head.extend(fact(
-            look,
-            width,
-            "undo",
-            &format!("u, or the command: {}", undo_command(state, &applied.journal)),
-            Style::new(),
-        ));
-        head.extend(
-            journal_words(state, applied)
-                .into_iter()
-                .flat_map(|(label, words, style)| fact(look, width, label, &words, style)),
-        );
+        facts.add("repaired", &words, look.good());
+        let command = undo_command(state, &applied.journal);
+        facts.add("undo", &format!("u, or the command: {command}"), Style::new());
+        for (label, words, style) in journal_words(state, applied) {
+            facts.add(label, &words, style);
+        }
         match (outdated_words(state), state.survey()) {
-            (Some(words), _) => head.extend(fact(look, width, "on startup", words, look.doubt())),
+            (Some(words), _) => facts.add("on startup", words, look.doubt()),
             (None, Some(survey)) if !state.cluster.is_reading => {
-                head.extend(fact(look, width, "on startup", &start_words(survey), Style::new()));
+                facts.add("on startup", &start_words(survey), Style::new());
             }
             (None, _) => {}
         }
     }
     if let Some(undone) = &state.plan.undone {
-        let words = format!(
-            "{} as before the repair; its journal stays: {}",
-            pages(undone.facts.back + undone.facts.already),
-            undone.journal.display()
-        );
-        head.extend(fact(look, width, "undone", &words, look.good()));
+        let back = pages(undone.facts.back + undone.facts.already);
+        let words = format!("{back} as before the repair; its journal stays: {}", undone.journal.display());
+        facts.add("undone", &words, look.good());
     }
-    let first = pages_listed(state);
-    for (at, (label, words, style)) in (first..).zip(journal_facts(state)) {
+    for (at, (label, words, style)) in (pages_listed(state)..).zip(journal_facts(state)) {
         if is_shown(state, at) {
-            head.extend(fact(look, width, label, &words, style));
+            facts.add(label, &words, style);
         }
     }
-    for (at, line) in state.plan.failure.iter().flat_map(|words| words.lines()).enumerate() {
-        head.extend(fact(look, width, if at == 0 { "failed" } else { "" }, line, look.bad()));
-    }
-    head
+    facts.add("failed", state.plan.failure.as_deref().unwrap_or_default(), look.bad());
+    facts.lines
 }
 
 /// Notes on the journal of the last repair: it cannot be used, and how to find it again.
@@ -215,10 +193,8 @@ fn step_lines(state: &State, step: &PlanStep, facts: &StepFacts) -> Vec<Line<'st
     lines
 }
 
-/// A sentence in as many lines as it needs, each after `lead`.
-fn wrapped(look: Look, words: &str, width: usize, lead: &str, style: Style) -> Vec<Line<'static>> {
-    let lines = look.wrap(words, width.saturating_sub(lead.len() + 1));
-    lines.into_iter().map(|line| Line::styled(format!("{lead}{line}"), style)).collect()
+fn wrapped(look: Look, words: &str, width: usize, lead: &'static str, style: Style) -> Vec<Line<'static>> {
+    led(look, Span::styled(lead, style), words, width.saturating_sub(lead.len() + 1), style)
 }
 
 fn left_lines(state: &State, left: &LeftPage) -> Vec<Line<'static>> {

@@ -1,16 +1,11 @@
 //! The double write buffer as a map: rows of cells with batches, damaged pages, the next write and a cursor.
 
-use ratatui::style::{Modifier, Style};
-use ratatui::text::{Line, Span};
-
-use super::fact;
+use super::{Line, Look, Modifier, Span, State, Style, Survey, columns, fact, pages};
+use crate::analysis::staleness::BatchVerdict;
 use crate::analysis::verdict::judge::Verdict;
 use crate::output::check_text::{letter, page_title};
 use crate::tui::damage_map::verdict_letter;
-use crate::tui::facts::Survey;
-use crate::tui::look::{Look, columns, pages};
 use crate::tui::ring::{Grid, Mark};
-use crate::tui::state::State;
 
 /// Columns in front of the map: number of the first slot of the row.
 const LEAD: usize = 8;
@@ -23,7 +18,6 @@ const MAX_NAMED: usize = 3;
 /// The row of the screen body in which the map begins.
 pub(super) const FIRST_ROW: usize = 1;
 
-/// How the slots are laid out on this screen.
 pub(super) fn grid(state: &State, survey: &Survey) -> Grid {
     let columns = state.columns().saturating_sub(LEAD + 1);
     Grid::fit(survey.ring.count(), columns, (state.body_rows() * 2 / 5).clamp(2, MAX_ROWS))
@@ -76,13 +70,16 @@ fn cell(state: &State, survey: &Survey, slots: std::ops::Range<usize>) -> Option
         None => true,
     };
     let worst = slots.clone().zip(marks).filter(|(slot, _)| is_shown(*slot)).map(|(_, mark)| *mark).max();
+    let begins = slots.start > 0 && ring.batch(slots.start) != ring.batch(slots.start - 1);
     let (symbol, mut style) = match worst.unwrap_or(Mark::Empty) {
         Mark::Damaged(verdict) => (verdict_letter(Some(verdict)), look.verdict(verdict).add_modifier(Modifier::BOLD)),
         Mark::Fails => ('x', look.bad()),
-        Mark::Sound => batch_cell(look, survey, slots.clone().filter(|slot| is_shown(*slot))),
+        Mark::Sound => {
+            let is_named = begins || slots.start == 0 || slots.contains(&state.batches.cursor);
+            batch_cell(look, survey, slots.clone().filter(|slot| is_shown(*slot)), is_named)
+        }
         Mark::Empty => ('.', look.faint()),
     };
-    let begins = slots.start > 0 && ring.batch(slots.start) != ring.batch(slots.start - 1);
     let ends = ring.current_end.is_some_and(|next| slots.contains(&next)) && state.batches.played.is_none();
     let symbol = if ends && !matches!(worst, Some(Mark::Damaged(_))) { '>' } else { symbol };
     if begins || ends {
@@ -94,8 +91,7 @@ fn cell(state: &State, survey: &Survey, slots: std::ops::Range<usize>) -> Option
     Some(Span::styled(symbol.to_string(), style))
 }
 
-/// The batch that most slots of a cell belong to.
-fn batch_cell(look: Look, survey: &Survey, slots: impl Iterator<Item = usize>) -> (char, Style) {
+fn batch_cell(look: Look, survey: &Survey, slots: impl Iterator<Item = usize>, is_named: bool) -> (char, Style) {
     let mut counts: Vec<(usize, usize)> = Vec::new();
     for batch in slots.filter_map(|slot| survey.ring.batch(slot)) {
         match counts.iter_mut().find(|(one, _)| *one == batch) {
@@ -104,8 +100,23 @@ fn batch_cell(look: Look, survey: &Survey, slots: impl Iterator<Item = usize>) -
         }
     }
     match counts.iter().max_by_key(|(batch, count)| (*count, std::cmp::Reverse(*batch))) {
-        Some((batch, _)) => (batch_letter(*batch), look.number(*batch)),
+        Some((batch, _)) => {
+            let listed = survey.batches.get(*batch);
+            let is_current = listed.is_some_and(|listed| listed.batch.verdict == BatchVerdict::Current);
+            let symbol = if is_named { batch_letter(*batch) } else { shade(look, is_current) };
+            (symbol, look.number(*batch))
+        }
         None => ('?', look.doubt()),
+    }
+}
+
+/// A cell of a batch after its first one.
+const fn shade(look: Look, is_current: bool) -> char {
+    match (look.ascii, is_current) {
+        (true, true) => '=',
+        (true, false) => '-',
+        (false, true) => '▓',
+        (false, false) => '░',
     }
 }
 
@@ -124,7 +135,8 @@ fn filled(items: &[String], width: usize) -> Vec<String> {
 /// Meaning of the characters on the map.
 fn legend(state: &State, survey: &Survey) -> Vec<String> {
     let marks = &survey.ring.seen;
-    let mut words = vec!["small letters: batches, underlined where one begins".to_owned()];
+    let [current, older] = [true, false].map(|is_current| shade(state.look, is_current));
+    let mut words = vec![format!("small letter: a batch begins; {current} current, {older} older")];
     if survey.ring.current_end.is_some() {
         words.push("> after the current batch".to_owned());
     }

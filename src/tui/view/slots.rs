@@ -1,18 +1,13 @@
 //! Every slot of the double write buffer, sorted and searched. Only lines on the screen are made.
 
-use ratatui::style::Style;
-use ratatui::text::{Line, Span};
-
 use super::before::Facts;
-use super::{Body, highlight, waiting};
+use super::{Body, Line, Look, Span, State, Style, Survey, highlight, waiting};
 use crate::analysis::slot_facts::Condition;
 use crate::analysis::slot_row::SlotRow;
 use crate::analysis::verdict::compare::Comparison;
 use crate::parsers::dwb::patch::short_name;
-use crate::tui::facts::Survey;
-use crate::tui::look::Look;
 use crate::tui::query::slot_words;
-use crate::tui::state::{Column, State};
+use crate::tui::state::Column;
 use crate::types::ForkNumber;
 
 /// Width from which on writer and number have columns.
@@ -29,10 +24,6 @@ const NAME: usize = 16;
 pub(super) fn body(state: &State) -> Body<'_> {
     let look = state.look;
     let Some(survey) = state.survey() else { return Body::text(waiting(state), Vec::new(), 0) };
-    if survey.slots().is_empty() {
-        let words = "This cluster has no double write buffer, or it holds no slots.";
-        return Body::text(vec![Line::default(), Line::raw(words)], Vec::new(), 0);
-    }
     let list = &state.slots;
     let mut title = format!("{} of {} slots", list.order.len(), survey.slots().len());
     if let Some(batch) = list.batch {

@@ -1,13 +1,9 @@
 //! Next steps with their commands, ticked as they are done.
 
-use ratatui::style::Style;
-use ratatui::text::{Line, Span};
-
 use super::triage::outdated_words;
-use super::{Body, fact, waiting};
+use super::{Body, Line, Look, Span, State, Style, fact, waiting};
+use crate::tui::body::led;
 use crate::tui::checklist::{Task, next_task, tasks};
-use crate::tui::look::Look;
-use crate::tui::state::State;
 
 /// Columns before the sentence: pointer, box and number.
 const LEAD: usize = 9;
@@ -51,13 +47,12 @@ fn task_lines(look: Look, width: usize, at: usize, task: &Task, is_selected: boo
         (false, false) => Style::new(),
     };
     let lead = format!("{pointer} [{tick}] {:>2}. ", at + 1);
-    let words = look.wrap(&task.sentence, width.saturating_sub(LEAD + 1)).into_iter().enumerate();
+    let room = width.saturating_sub(LEAD + 1);
     let indent = " ".repeat(LEAD);
-    let mut lines: Vec<Line<'static>> = words
-        .map(|(at, words)| Line::styled(format!("{}{words}", if at == 0 { &lead } else { &indent }), style))
-        .collect();
-    let items = task.items.iter().flat_map(|item| look.wrap(&format!("- {item}"), width.saturating_sub(LEAD + 1)));
-    lines.extend(items.map(|words| Line::raw(format!("{indent}{words}"))));
+    let mut lines = led(look, Span::styled(lead, style), &task.sentence, room, style);
+    for item in &task.items {
+        lines.extend(led(look, Span::raw(format!("{indent}- ")), item, room.saturating_sub(2), Style::new()));
+    }
     if !task.is_done {
         if let Some((_, key, words)) = task.view {
             lines.push(Line::from_iter([Span::raw(indent)].into_iter().chain(key_spans(look, key, words))));
@@ -68,16 +63,13 @@ fn task_lines(look: Look, width: usize, at: usize, task: &Task, is_selected: boo
     lines
 }
 
-/// A key and what it does.
 fn key_spans(look: Look, key: &str, words: &str) -> [Span<'static>; 2] {
     [Span::styled(format!("[{key}]"), look.heading()), Span::raw(format!(" {words}  "))]
 }
 
 /// A command below its sentence; one that is too long continues below.
 fn command_lines(look: Look, width: usize, indent: usize, command: &str) -> Vec<Line<'static>> {
-    let lead = " ".repeat(indent);
-    let lines = look.wrap(command, width.saturating_sub(indent));
-    lines.into_iter().map(|words| Line::styled(format!("{lead}{words}"), look.heading())).collect()
+    led(look, Span::raw(" ".repeat(indent)), command, width.saturating_sub(indent), look.heading())
 }
 
 /// The next step for the triage in about `room` lines: a command is never cut, and the other steps have a key.
@@ -114,9 +106,7 @@ pub(super) fn next_lines(state: &State, width: usize, room: usize) -> Vec<Line<'
     let least = room.saturating_sub(commands.len() + 1).max(1);
     if words.len() > least {
         words.truncate(least);
-        if let Some(span) = words.last_mut().and_then(|line| line.spans.last_mut()) {
-            span.content = format!("{}{}", span.content, look.ellipsis()).into();
-        }
+        look.mark_cut(&mut words);
     }
     if keys.len() > 1 {
         words.push(Line::from(keys));

@@ -1,11 +1,9 @@
 //! Damage, predicted startup, next steps.
 
-use ratatui::style::{Modifier, Style};
-use ratatui::text::{Line, Span};
-
+use super::before::Facts;
 use super::damage_map::{heading, row_line};
 use super::triage_detail::{below, whole};
-use super::{Body, fact, findings, waiting};
+use super::{Body, Line, Look, Modifier, Span, State, Style, Survey, columns, fact, findings, pages, waiting};
 use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::facts::Badge;
 use crate::analysis::verdict::judge::Verdict;
@@ -14,10 +12,8 @@ use crate::output::check_text::{compared_words, page_title, replay_words};
 use crate::output::start_words::StartWords;
 use crate::output::words::cluster::checksum_words;
 use crate::tui::body::MIN_LIST;
-use crate::tui::facts::Survey;
+use crate::tui::body::led;
 use crate::tui::finding_list::{FindingLine, finding_lines};
-use crate::tui::look::{Look, columns, pages};
-use crate::tui::state::State;
 
 const VERDICT: usize = 16;
 
@@ -76,8 +72,8 @@ impl Section {
             *too_many -= 1;
             is_cut = true;
         }
-        if let Some(span) = self.lines.last_mut().filter(|_| is_cut).and_then(|line| line.spans.last_mut()) {
-            span.content = format!("{}{}", span.content, look.ellipsis()).into();
+        if is_cut {
+            look.mark_cut(&mut self.lines);
         }
     }
 }
@@ -175,23 +171,18 @@ pub(super) fn outdated_words(state: &State) -> Option<&'static str> {
     })
 }
 
-/// More facts, if they fit.
 fn known(state: &State, survey: &Survey) -> Vec<Line<'static>> {
-    let (look, width) = (state.look, state.columns());
     let report = &survey.examined.report;
+    let mut facts = Facts::new(state.look, state.columns());
     let replay = replay_words(&report.replay).unwrap_or_else(|| "the redo point is unknown".to_owned());
-    let mut lines = fact(look, width, "replay", &replay, Style::new());
-    lines.extend(fact(look, width, "checksums", &checksum_words(survey.examined.checksums()), Style::new()));
-    if let Some(compared) = compared_words(&report.slots) {
-        lines.extend(fact(look, width, "images", &compared, Style::new()));
-    }
-    if let Some(scanned) = &survey.examined.scanned {
-        lines.extend(fact(look, width, "pages", &scanned.to_string(), Style::new()));
-    }
-    lines
+    facts.add("replay", &replay, Style::new());
+    facts.add("checksums", &checksum_words(survey.examined.checksums()), Style::new());
+    facts.add("images", &compared_words(&report.slots).unwrap_or_default(), Style::new());
+    let scanned = survey.examined.scanned.as_ref().map(ToString::to_string);
+    facts.add("pages", &scanned.unwrap_or_default(), Style::new());
+    facts.lines
 }
 
-/// Damaged pages that are known while the check runs.
 fn pending(state: &State) -> Vec<Line<'static>> {
     let (look, width) = (state.look, state.columns());
     let words = format!("{} so far; verdicts follow when the check is complete", pages(state.triage.map.total));
@@ -200,20 +191,16 @@ fn pending(state: &State) -> Vec<Line<'static>> {
     lines
 }
 
-/// The predicted startup.
 fn start_of(survey: &Survey) -> StartWords {
     let report = &survey.examined.report;
     let label = |page| page_title(&survey.examined.called(page), page);
     StartWords::of(&report.replay, &report.outlook, &report.pages, &label)
 }
 
-/// The predicted startup on one line.
-#[must_use]
 pub fn start_words(survey: &Survey) -> String {
     start_of(survey).line()
 }
 
-/// The sentences of the prediction, each with a capital.
 fn sentences(start: &StartWords) -> String {
     let capital = |words: &String| {
         let mut chars = words.chars();
@@ -246,9 +233,9 @@ fn finding_foot(look: Look, width: usize, survey: &Survey, rows: usize) -> Vec<L
     let count = all.len();
     // Whole ones, as many as there is room for; where there are too many, one line says so.
     let wrap = |one: FindingLine<'_>| -> Vec<Line<'static>> {
-        let lines = look.wrap(&one.words(), width.saturating_sub(findings::LABEL)).into_iter().enumerate();
-        let lead = |at: usize| look.fit(if at == 0 { one.label() } else { "" }, findings::LABEL);
-        lines.map(|(at, words)| Line::styled(format!("{}{words}", lead(at)), findings::style(look, one))).collect()
+        let style = findings::style(look, one);
+        let lead = Span::styled(look.fit(one.label(), findings::LABEL), style);
+        led(look, lead, &one.words(), width.saturating_sub(findings::LABEL), style)
     };
     let wrapped: Vec<Vec<Line<'static>>> = all.into_iter().take(rows + 1).map(wrap).collect();
     let needed: usize = wrapped.iter().map(Vec::len).sum();

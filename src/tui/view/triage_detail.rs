@@ -1,11 +1,8 @@
 //! All about the selected row of the damage map: a page with its proof, or a relation with what is damaged of it.
 
-use ratatui::style::Style;
-use ratatui::text::{Line, Span};
-
 use super::damage_map::style_of;
-use super::fact;
 use super::page::evidence;
+use super::{Line, Look, Span, State, Style, Survey, columns, fact};
 use crate::analysis::verdict::evidence::Weight;
 use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::verdict::next_step::{NamedRelation, NextStep, Owner};
@@ -15,9 +12,7 @@ use crate::output::figures::size;
 use crate::output::relation_steps::most_items;
 use crate::tui::checklist::tasks;
 use crate::tui::damage_map::{Group, GroupKey, verdict_name, with_fork};
-use crate::tui::facts::Survey;
-use crate::tui::look::{Look, columns, pages as page_count};
-use crate::tui::state::State;
+use crate::tui::look::pages as page_count;
 use crate::types::{ForkNumber, PageId};
 
 /// Runs of damaged blocks that are named one by one.
@@ -26,7 +21,6 @@ const MAX_RUNS: usize = 40;
 /// Rows from which on there is room for all of the evidence below the list.
 const ALL_BELOW: usize = 12;
 
-/// All about the selected row in so many columns.
 pub(super) fn whole(state: &State, survey: &Survey, width: usize) -> Vec<Line<'static>> {
     let look = state.look;
     let map = &state.triage.map;

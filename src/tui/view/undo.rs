@@ -1,17 +1,12 @@
 //! View before an undo; and journals next to the data directory.
 
+use super::{Body, Line, State, Style, Survey, pages};
 use std::path::Path;
 
-use ratatui::style::Style;
-use ratatui::text::Line;
-
-use super::Body;
 use super::before::Facts;
 use crate::repair::journal_seen::JournalSeen;
 use crate::tui::command_line::command_line;
-use crate::tui::facts::{Survey, UndoFacts};
-use crate::tui::look::pages;
-use crate::tui::state::State;
+use crate::tui::facts::UndoFacts;
 use crate::tui::update::UNDO_WORD;
 
 const MAX_FILES: usize = 5;

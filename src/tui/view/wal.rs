@@ -2,17 +2,14 @@
 
 mod chart;
 mod records;
-pub(in crate::tui) mod tabs;
+pub(super) mod tabs;
 mod window;
 
-use ratatui::text::{Line, Span};
-
-use super::{Body, columns, highlight, progress_line};
+use super::{Body, Line, Look, Span, State, Style, View, columns, highlight, progress_line};
 use crate::analysis::wal::tally::Tally;
 use crate::output::figures::{percent, size};
 use crate::output::json::time_text;
 use crate::tui::facts::WalSurvey;
-use crate::tui::state::State;
 
 const SHARE: &str = "share of images";
 
@@ -75,7 +72,6 @@ pub(super) fn body(state: &State) -> Body<'_> {
 }
 
 /// Notes on WAL in addition to its counts: problems first, then skipped parts.
-#[must_use]
 pub fn notes(wal: &WalSurvey) -> Vec<String> {
     let problems = wal.problems.iter().map(|finding| format!("problem: {}; {}", finding, finding.why));
     let skipped = wal.skipped.iter().map(|skipped| format!("not examined: {skipped}"));
@@ -114,7 +110,6 @@ fn image_counts(tally: &Tally, [images, of_bytes]: [&str; 2]) -> String {
     format!("{} records, {} {images} {stored} of {combined}{of_bytes} ({share}%)", tally.records, tally.fpi_count)
 }
 
-/// The parts that were zoomed into, the outermost first.
 fn breadcrumb(state: &State, wal: &WalSurvey) -> Option<Line<'static>> {
     let timeline = wal.timeline.as_ref().filter(|_| !state.wal.zoom.is_empty())?;
     let part = |range: &std::ops::Range<usize>| {

@@ -7,13 +7,11 @@ use clap::Args;
 
 use super::DirectoryArgs;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
-use crate::cli::screen::{ScreenArgs, need_terminal, show_model, write_outdated};
-use crate::inspect::error::InspectError;
+use crate::cli::screen::{ScreenArgs, need_terminal, show, write_outdated};
 use crate::inspect::innodb::source::list_files;
 use crate::output::escape::printable;
 use crate::output::innodb_text::NOT_PREDICTED;
 use crate::tui::backend::innodb::InnodbBackend;
-use crate::tui::innodb::InnodbState;
 
 /// Terminal UI for a crashed directory of MySQL or MariaDB: damage and next steps
 ///
@@ -36,15 +34,14 @@ pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> 
     list_files(&request)?;
     let backend = Arc::new(InnodbBackend::new(request));
     let subject = backend.subject();
-    let none = || Ok::<(), InspectError>(());
-    let ended = show_model(args.screen, |look, size| InnodbState::new(subject, look, size), backend, none)?;
+    let ended = show(subject, args.screen, backend)?;
     let state = &ended.state;
-    let Some(survey) = state.survey.as_deref() else {
+    let Some(survey) = state.innodb.survey.as_deref() else {
         writeln!(out, "quit before the check ended: nothing is known yet")?;
         out.flush()?;
         return Ok(Outcome::Incomplete);
     };
-    let outdated = state.outdated();
+    let outdated = state.cluster.outdated();
     write_outdated(outdated, out)?;
     writeln!(out, "damaged pages: {}", survey.damaged())?;
     writeln!(out, "startup: {NOT_PREDICTED}")?;

@@ -1,8 +1,6 @@
 //! WAL over time, or by address where records tell no times: bytes and images, checkpoints, damage, the window.
 
-use ratatui::style::Style;
-use ratatui::text::{Line, Span};
-
+use super::{Line, Look, Span, State, Style, columns};
 use crate::analysis::wal::interval::{Interval, IntervalKind};
 use crate::inspect::wal::rules::DAMAGE;
 use crate::output::figures::size;
@@ -11,8 +9,8 @@ use crate::parsers::wal::payload::PgTimestamp;
 use crate::report::Finding;
 use crate::tui::body::joined;
 use crate::tui::facts::WalSurvey;
-use crate::tui::look::{Colours, Look, columns};
-use crate::tui::state::{Scale, State};
+use crate::tui::look::Colours;
+use crate::tui::state::Scale;
 use crate::types::Lsn;
 
 /// Shortest time that is drawn as such.
@@ -27,9 +25,7 @@ struct Piece {
 }
 
 enum Axis {
-    /// From this time, so many microseconds.
     Time(PgTimestamp, i64),
-    /// From this address, so many bytes.
     Addresses(Lsn, u64),
 }
 
@@ -37,7 +33,6 @@ enum Axis {
 struct Chart {
     pieces: Vec<Piece>,
     axis: Axis,
-    /// Nothing was zoomed into.
     is_all: bool,
 }
 
@@ -71,7 +66,6 @@ pub(super) fn lines(state: &State, wal: &WalSurvey, rows: usize) -> Vec<Line<'st
 struct Heights {
     /// Bytes of a column that is as high as the chart; `None`: each column is, and shows shares.
     peak: Option<f64>,
-    /// Seconds of a column.
     column_s: f64,
     scale: Scale,
 }
@@ -201,7 +195,6 @@ impl Chart {
         from + (to - from) * share.min(1.0)
     }
 
-    /// The address lies in the part that is drawn.
     fn has(&self, lsn: Lsn) -> bool {
         let within = self.pieces.first().zip(self.pieces.last());
         self.is_all || within.is_some_and(|(first, last)| first.start_lsn <= lsn && lsn <= last.end_lsn)
@@ -252,13 +245,22 @@ pub(super) fn gaps(wal: &WalSurvey) -> Vec<Lsn> {
 fn marks(state: &State, wal: &WalSurvey, chart: &Chart, width: usize) -> Line<'static> {
     let look = state.look;
     let mut row: Vec<(char, Style)> = vec![(if look.ascii { '-' } else { '─' }, look.faint()); width];
+    // What matters more comes later and stays.
+    let shown = |lsn: &Lsn| chart.has(*lsn);
+    for interval in &wal.intervals {
+        // A checkpoint runs from its redo point to its record.
+        if let Some(seen) = interval.checkpoint.filter(|seen| chart.has(seen.redo_lsn) && chart.has(seen.lsn)) {
+            let (first, last) = (chart.column(seen.redo_lsn, width), chart.column(seen.lsn, width));
+            for cell in row.iter_mut().take(last + 1).skip(first) {
+                *cell = (if look.ascii { '=' } else { '═' }, look.good());
+            }
+        }
+    }
     let mut put = |lsn: Lsn, c: char, style: Style| {
         if let Some(cell) = row.get_mut(chart.column(lsn, width)) {
             *cell = (c, style);
         }
     };
-    // What matters more comes later and stays.
-    let shown = |lsn: &Lsn| chart.has(*lsn);
     for interval in &wal.intervals {
         let sign = if interval.kind == IntervalKind::Shutdown { 'S' } else { 'C' };
         if let Some(at) = interval.checkpoint.map(|checkpoint| checkpoint.lsn).filter(shown) {

@@ -1,11 +1,7 @@
 //! Down from a window to stretches, to records, to one record.
 
-use ratatui::style::Style;
-use ratatui::text::{Line, Span};
-
-use super::super::{Body, highlight};
 use super::chart::{damage_at, gaps};
-use super::window;
+use super::{Body, Line, Look, Span, State, Style, columns, highlight, window};
 use crate::analysis::wal::record_sheet::{RecordLine, RecordList, RecordSheet, StoppedAt};
 use crate::analysis::wal::timeline::TimelineCell;
 use crate::output::escape::ascii_or_dot;
@@ -15,9 +11,9 @@ use crate::output::record_text::{
     Fact, block_facts, block_words, blocks_of_line, header_facts, main_facts, type_words,
 };
 use crate::parsers::wal::timeline::WalSegment;
+use crate::tui::body::led;
 use crate::tui::facts::{WalSurvey, WindowSheet};
-use crate::tui::look::{Look, columns};
-use crate::tui::state::{State, WalLevel};
+use crate::tui::state::WalLevel;
 use crate::types::Lsn;
 
 /// Bytes in a row of the hex dump, on a screen of so many columns.
@@ -30,14 +26,12 @@ const SHARE: usize = 64;
 
 const LABEL: usize = 14;
 
-/// The segment file that holds an address.
 fn segment_name(wal: &WalSurvey, cell: &TimelineCell) -> String {
     let size = wal.names.geometry.wal_segment_size;
     let segment = WalSegment::holding(cell.tli, cell.start_lsn, size);
     segment.and_then(|segment| segment.file_name(size)).unwrap_or_default()
 }
 
-/// Damage that lies in a stretch, or right after it.
 fn damage_in(wal: &WalSurvey, cell: &TimelineCell, next: Option<Lsn>) -> Option<String> {
     let next = next.unwrap_or(Lsn(u64::MAX));
     let is_here = |lsn: Lsn| (cell.start_lsn..next).contains(&lsn);
@@ -298,12 +292,8 @@ fn facts(
 }
 
 fn fact_lines(look: Look, (label, text): &Fact, width: usize) -> Vec<Line<'static>> {
-    let wrapped = look.wrap(text, width.saturating_sub(LABEL + 3)).into_iter().enumerate();
-    let line = |(at, words): (usize, String)| {
-        let label = if at == 0 { label.as_str() } else { "" };
-        Line::from(vec![Span::styled(format!("  {}", look.fit(label, LABEL)), look.faint()), Span::raw(words)])
-    };
-    wrapped.map(line).collect()
+    let lead = Span::styled(format!("  {}", look.fit(label, LABEL)), look.faint());
+    led(look, lead, text, width.saturating_sub(LABEL + 3), Style::new())
 }
 
 fn hex_rows(sheet: &RecordSheet, each: usize) -> usize {

@@ -1,11 +1,10 @@
 //! Content of a window of WAL: relations, causes, and settings that would have saved images.
 
-use ratatui::style::Style;
-use ratatui::text::Line;
-
-use super::image_counts;
+use super::{Line, Look, Style, columns, image_counts};
 use crate::analysis::wal::certainty::Certainty;
+use crate::analysis::wal::group_key::GroupBy;
 use crate::analysis::wal::savings::NotFigured;
+use crate::analysis::wal::tally::Tally;
 use crate::output::advise_text::why;
 use crate::output::figures::{percent, signed_size, size};
 use crate::output::json::time_text;
@@ -14,7 +13,6 @@ use crate::output::remedy_words::remedy_words;
 use crate::output::words::certainty::ForSameWork;
 use crate::parsers::wal::payload::PgTimestamp;
 use crate::tui::facts::{WalSurvey, WindowSheet};
-use crate::tui::look::{Look, columns};
 
 /// Width from which on relations and causes stand side by side.
 const SIDE_BY_SIDE: usize = 76;
@@ -37,28 +35,18 @@ pub(super) fn title(look: Look, wal: &WalSurvey, sheet: &WindowSheet, width: usi
     vec![Line::styled(look.cut(&place, width), look.heading()), Line::raw(look.cut(&counts, width))]
 }
 
-/// A share of the image bytes of the window, by name.
-fn share_line(look: Look, (name, bytes): (&str, u64), all: f64, width: usize) -> String {
-    let share = bytes as f64 / all;
-    let bar = if width >= WITH_BARS { format!(" {}", look.bar(share, 6)) } else { String::new() };
-    let figures = format!(" {:>7} {:>5}%{bar}", size(bytes), percent(share));
-    format!("{}{figures}", look.fit_end(name, width.saturating_sub(columns(&figures) + 1)))
-}
-
-fn relation_lines(look: Look, sheet: &WindowSheet, width: usize, most: usize) -> Vec<String> {
+/// Relations or causes with their share of the image bytes, below a title.
+fn share_lines(look: Look, sheet: &WindowSheet, by: GroupBy, (width, most): (usize, usize)) -> Vec<String> {
     let all = sheet.window.tally.fpi_bytes.max(1) as f64;
-    let rows = sheet.window.relations.iter().zip(&sheet.relations).filter(|(row, _)| row.tally.fpi_bytes > 0);
-    let mut lines = vec!["relations with most image bytes".to_owned()];
-    lines.extend(rows.take(most).map(|(row, name)| share_line(look, (name, row.tally.fpi_bytes), all, width)));
-    lines
-}
-
-fn cause_lines(look: Look, sheet: &WindowSheet, width: usize, most: usize) -> Vec<String> {
-    let all = sheet.window.tally.fpi_bytes.max(1) as f64;
-    let rows = sheet.window.causes.iter().zip(&sheet.causes).filter(|((_, tally), _)| tally.fpi_bytes > 0);
-    let mut lines = vec!["why images were written".to_owned()];
-    lines.extend(rows.take(most).map(|((_, tally), name)| share_line(look, (name, tally.fpi_bytes), all, width)));
-    lines
+    let line = |(name, tally): (&str, &Tally)| {
+        let share = tally.fpi_bytes as f64 / all;
+        let bar = if width >= WITH_BARS { format!(" {}", look.bar(share, 6)) } else { String::new() };
+        let figures = format!(" {:>7} {:>5}%{bar}", size(tally.fpi_bytes), percent(share));
+        format!("{}{figures}", look.fit_end(name, width.saturating_sub(columns(&figures) + 1)))
+    };
+    let title = if by == GroupBy::Cause { "why images were written" } else { "relations with most image bytes" };
+    let rows = sheet.rows(by).into_iter().filter(|(_, tally)| tally.fpi_bytes > 0);
+    std::iter::once(title.to_owned()).chain(rows.take(most).map(line)).collect()
 }
 
 /// All of it below a list: relations and causes side by side, then likely causes where there is room.
@@ -71,12 +59,12 @@ pub(super) fn foot(
 ) -> Vec<Line<'static>> {
     let mut lines = title(look, wal, sheet, width, name);
     if width < SIDE_BY_SIDE {
-        lines.extend(headed(look, relation_lines(look, sheet, width, most)));
-        lines.extend(headed(look, cause_lines(look, sheet, width, most)));
+        lines.extend(headed(look, share_lines(look, sheet, GroupBy::Relation, (width, most))));
+        lines.extend(headed(look, share_lines(look, sheet, GroupBy::Cause, (width, most))));
     } else {
         let half = width / 2;
-        let left = relation_lines(look, sheet, half.saturating_sub(2), most);
-        let right = cause_lines(look, sheet, half, most);
+        let left = share_lines(look, sheet, GroupBy::Relation, (half.saturating_sub(2), most));
+        let right = share_lines(look, sheet, GroupBy::Cause, (half, most));
         let rows = (0..left.len().max(right.len())).map(|at| {
             let cell = |column: &[String], width: usize| look.fit(column.get(at).map_or("", String::as_str), width);
             format!("{}  {}", cell(&left, half.saturating_sub(2)), cell(&right, half))
@@ -90,7 +78,8 @@ pub(super) fn foot(
 /// The figures of the window, its first relation and its first cause, where there is room for no more.
 pub(super) fn brief(look: Look, wal: &WalSurvey, sheet: &WindowSheet, width: usize) -> Vec<Line<'static>> {
     let mut lines: Vec<Line<'static>> = title(look, wal, sheet, width, "window").into_iter().skip(1).collect();
-    let firsts = [relation_lines(look, sheet, width, 1), cause_lines(look, sheet, width, 1)];
+    let firsts =
+        [share_lines(look, sheet, GroupBy::Relation, (width, 1)), share_lines(look, sheet, GroupBy::Cause, (width, 1))];
     lines.extend(firsts.into_iter().flat_map(|lines| lines.into_iter().skip(1)).map(Line::raw));
     lines
 }
@@ -105,9 +94,9 @@ pub(super) fn detail(
     let most = (rows / 4).max(3);
     let mut lines = title(look, wal, sheet, width, name);
     lines.push(Line::default());
-    lines.extend(headed(look, relation_lines(look, sheet, width, most)));
+    lines.extend(headed(look, share_lines(look, sheet, GroupBy::Relation, (width, most))));
     lines.push(Line::default());
-    lines.extend(headed(look, cause_lines(look, sheet, width, most)));
+    lines.extend(headed(look, share_lines(look, sheet, GroupBy::Cause, (width, most))));
     lines.push(Line::default());
     lines.extend(likely(look, sheet, width));
     lines
@@ -118,7 +107,6 @@ fn headed(look: Look, lines: Vec<String>) -> Vec<Line<'static>> {
     lines.into_iter().enumerate().map(|(at, line)| Line::styled(line, style(at))).collect()
 }
 
-/// Likely cause of the images of the first relations.
 fn likely(look: Look, sheet: &WindowSheet, width: usize) -> Vec<Line<'static>> {
     const MAX_LIKELY: usize = 4;
     let rows = sheet.window.relations.iter().zip(&sheet.relations);
@@ -134,7 +122,6 @@ fn likely(look: Look, sheet: &WindowSheet, width: usize) -> Vec<Line<'static>> {
     lines
 }
 
-/// Settings that would have saved images in all of the WAL.
 pub(super) fn savings(look: Look, wal: &WalSurvey, width: usize) -> Vec<Line<'static>> {
     let Some(savings) = &wal.savings else {
         let words = if wal.is_complete { "" } else { "what would have saved images: being replayed" };
