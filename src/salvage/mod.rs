@@ -4,6 +4,7 @@
 //! and `pages` put the rows into a fresh cluster of the same major in a sandbox, and `print` has its server print them. That
 //! server never sees the damaged cluster, and nothing of that cluster runs: no function, trigger, policy or default.
 
+mod belonging;
 mod catalogs;
 mod complete;
 mod encoding;
@@ -29,6 +30,8 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use self::belonging::Compared;
+pub use self::belonging::WalTrust;
 use self::encoding::in_utf8;
 use self::extract::Work;
 use self::out::{Output, copy_file_name};
@@ -96,6 +99,22 @@ pub enum NotSalvaged {
     FileMissing,
 }
 
+impl NotSalvaged {
+    /// The codes of all.
+    pub const CODES: [&str; 4] = ["columns_lost", "type_lost", "no_file", "file_missing"];
+
+    /// Stable name for programs.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::ColumnsLost(_) => "columns_lost",
+            Self::TypeLost => "type_lost",
+            Self::NoFile => "no_file",
+            Self::FileMissing => "file_missing",
+        }
+    }
+}
+
 /// The salvaged rows of a table.
 #[derive(Clone, Debug)]
 pub struct TableReport {
@@ -159,6 +178,12 @@ impl TableReport {
         }
     }
 
+    /// Tuples that do not fit their columns.
+    #[must_use]
+    pub fn rejected(&self) -> u64 {
+        self.lost_pages.iter().map(|(_, _, rejected)| *rejected).sum()
+    }
+
     fn add(&mut self, row: &Row<'_>) {
         let count = match row.class {
             Class::Row => &mut self.rows,
@@ -193,6 +218,51 @@ impl TableReport {
     }
 }
 
+/// A file of a table or index that no catalog names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnnamedFile {
+    /// Name of the database, or its OID.
+    pub database: String,
+    /// Its first segment, below the data directory.
+    pub path: String,
+    /// Bytes of all segments.
+    pub bytes: u64,
+}
+
+/// How rows are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RowFormat {
+    /// Text of COPY.
+    #[default]
+    Copy,
+    /// CSV of COPY, without a header.
+    Csv,
+}
+
+impl RowFormat {
+    /// End of the names of files with rows; notes on rows end in `.csv`.
+    const fn suffix(self) -> &'static str {
+        match self {
+            Self::Copy => "copy",
+            Self::Csv => "rows.csv",
+        }
+    }
+
+    /// Ends of rows.
+    fn row_ends(self, text: &[u8]) -> Vec<usize> {
+        let mut is_quoted = false;
+        let mut ends = Vec::new();
+        for (at, byte) in text.iter().enumerate() {
+            match byte {
+                b'"' if self == Self::Csv => is_quoted = !is_quoted,
+                b'\n' if !is_quoted => ends.push(at.saturating_add(1)),
+                _ => {}
+            }
+        }
+        ends
+    }
+}
+
 /// What was salvaged.
 #[derive(Debug)]
 pub struct SalvageReport {
@@ -206,6 +276,10 @@ pub struct SalvageReport {
     pub may_start: bool,
     /// WAL since the last checkpoint was read to its end, or none is needed.
     pub has_wal: bool,
+    /// Whether WAL belongs to the pages.
+    pub wal_trust: WalTrust,
+    /// Files that no catalog names; empty where only some tables were asked for.
+    pub unnamed: Vec<UnnamedFile>,
     /// Directories that could not be listed.
     pub skipped: Vec<String>,
 }
@@ -219,6 +293,8 @@ pub struct SalvageOptions<'a> {
     pub tables: &'a [String],
     /// Deleted rows are wanted, too.
     pub deleted: bool,
+    /// How rows are printed.
+    pub format: RowFormat,
     /// A schema as `pg_dump --schema-only` writes it, for columns that the catalogs lost.
     pub schema: Option<&'a Path>,
     /// Older copies of the cluster, for columns that the catalogs lost.
@@ -303,6 +379,11 @@ impl Salvage {
         self.source.set_wal(logs);
     }
 
+    /// Holds pages against WAL that ends there.
+    pub(crate) fn compare(&self, logs: &PageLogs, wal_end: Lsn) -> Compared {
+        belonging::compare(&self.source, logs, wal_end)
+    }
+
     /// Major version of the cluster.
     #[must_use]
     pub const fn major(&self) -> Major {
@@ -379,20 +460,22 @@ impl Salvage {
         let donors: Result<Vec<Source>, NoSource> =
             options.donors.iter().map(|path| Source::open(path, Some(source.major))).collect();
         let donors = donors?;
-        let SalvageOptions { tables, deleted, schema, .. } = *options;
+        let SalvageOptions { tables, deleted, format, schema, .. } = *options;
         let loose = self.loose(options);
-        let work = Work { source, donors: &donors, wal, server, output, tables, loose, deleted, schema, watch };
+        let work = Work { source, donors: &donors, wal, server, output, tables, loose, deleted, format, schema, watch };
         let mut report = SalvageReport {
             tables: Vec::new(),
             major: source.major,
             has_checksums: source.checksums,
             may_start: source.control.is_some() && output.is_none(),
             has_wal: wal.is_complete,
+            wal_trust: wal.trust,
+            unnamed: Vec::new(),
             skipped: source.skipped.iter().map(ToString::to_string).collect(),
         };
         for database in &source.databases {
             if options.has(database) {
-                report.tables.extend(work.database(database, &mut xacts)?);
+                report.tables.extend(work.database(database, &mut xacts, &mut report.unnamed)?);
             }
             if watch().is_break() {
                 return Err(RebuildError::Interrupted.into());

@@ -2,6 +2,7 @@
 
 use strum::IntoStaticStr;
 
+use super::belonging::WalTrust;
 use super::fit::{Span, fit, fitting_bytes};
 use super::source::{SegmentFiles, Source};
 use super::toast::{Completeness, ToastValues};
@@ -11,7 +12,7 @@ use crate::parsers::checksum::page_checksum;
 use crate::parsers::heap::{PageTuple, TupleHeader, page_tuples};
 use crate::parsers::page::{PageHeader, is_all_zero, line_pointer_faults};
 use crate::parsers::tuple::columns::ColumnShape;
-use crate::types::Oid;
+use crate::types::{Lsn, Oid};
 
 /// Most items of a page of 32 kB: no more tuples than this fit into it.
 const MAX_ITEMS: u16 = 1200;
@@ -166,10 +167,12 @@ impl Scanner<'_, '_> {
         }
         let behind =
             self.wal.changed.get(&(self.table.rel.0, self.table.rel.1, block)).is_some_and(|lsn| header.lsn.0 < *lsn);
-        let doubt = match (proven, behind) {
-            (false, _) => Some(Why::PageChecksum),
-            (true, true) => Some(Why::PageBehindWal),
-            (true, false) => None,
+        let doubt = if !proven {
+            Some(Why::PageChecksum)
+        } else if behind {
+            Some(Why::PageBehindWal)
+        } else {
+            self.doubt_by_wal(block, header.lsn)
         };
         let mut taken = Vec::new();
         let mut fitted = 0_usize;
@@ -189,6 +192,18 @@ impl Scanner<'_, '_> {
             return Some((PageLoss::Header, rejected as u64));
         }
         (rejected > 0).then_some((PageLoss::Tuples, rejected as u64))
+    }
+
+    /// The doubt about a page that applied WAL leaves.
+    fn doubt_by_wal(&self, block: u32, lsn: Lsn) -> Option<Why> {
+        let (start, end) = self.wal.range;
+        if lsn <= start || lsn > end {
+            return None;
+        }
+        match self.wal.trust {
+            WalTrust::Likely => Some(Why::WalMayBeForeign),
+            _ => (!self.source.has_record(self.table.files, block, lsn)).then_some(Why::PageNotInWal),
+        }
     }
 
     /// True when bytes between tuples belong to none, of a page that no checksum proves.
