@@ -120,6 +120,7 @@ pub fn salvage(
         like: request.like.as_deref(),
     };
     let Some(output) = &request.output else { return Ok(opened.list(&wal, &options, watch)?) };
+    begin(&Beforehand { better: better_way(&opened, request, watch), room: Vec::new() });
     let root = opened.root().unwrap_or(&request.path);
     let server = find_server(opened.major(), request.server.pg_bin.as_deref(), root)?;
     let sandbox = SandboxOptions {
@@ -132,7 +133,7 @@ pub fn salvage(
     if let Some(room) = room.iter().find(|room| room.available_bytes < room.needed_bytes) {
         return Err(SalvageError::NoRoom(room.clone()).into());
     }
-    begin(&Beforehand { better: better_way(&opened, request, watch), room });
+    begin(&Beforehand { better: None, room });
     let finish = |report: &SalvageReport| {
         let mut json = Vec::new();
         // Nothing that is written into memory fails.

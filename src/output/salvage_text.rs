@@ -19,13 +19,14 @@ use crate::analysis::verdict::answer::Answer;
 use crate::salvage::{Beforehand, BetterWay, NotSalvaged, SalvageReport, TableReport, UnnamedFile, WalTrust, Why};
 
 /// Names of the columns of `tables.csv`.
-const TABLE_COLUMNS: [&str; 17] = [
+const TABLE_COLUMNS: [&str; 19] = [
     "database",
     "schema",
     "table",
     "rows_file",
     "uncertain_file",
     "deleted_file",
+    "missing_file",
     "rows",
     "uncertain",
     "deleted",
@@ -33,6 +34,7 @@ const TABLE_COLUMNS: [&str; 17] = [
     "pages_lost",
     "toast_lost",
     "rejected_tuples",
+    "missing_keys",
     "not_printed",
     "unreadable_files",
     "guessed_columns",
@@ -87,8 +89,9 @@ pub fn answer(report: &SalvageReport) -> Answer {
     let is_uncertain = |table: &TableReport| {
         table.uncertain > 0 || table.problem.is_some() || table.is_guessed || table.unreadable > 0
     };
-    let is_missing =
-        |table: &TableReport| !table.lost_pages.is_empty() || table.toast_lost > 0 || table.not_printed > 0;
+    let is_missing = |table: &TableReport| {
+        !table.lost_pages.is_empty() || table.missing_keys > 0 || table.toast_lost > 0 || table.not_printed > 0
+    };
     // Of no table at all nothing is known: its catalogs may be lost.
     let is_partial = report.tables.is_empty() || !report.has_wal || !report.skipped.is_empty();
     if is_partial || report.tables.iter().any(is_uncertain) {
@@ -106,7 +109,7 @@ pub fn tables_csv(report: &SalvageReport) -> Vec<u8> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let written = writer.write_record(TABLE_COLUMNS).and_then(|()| {
         report.tables.iter().try_for_each(|table| {
-            let [rows, uncertain, deleted] = table
+            let files = table
                 .files
                 .each_ref()
                 .map(|file| file.as_ref().map_or_else(String::new, |path| path.display().to_string()));
@@ -118,11 +121,12 @@ pub fn tables_csv(report: &SalvageReport) -> Vec<u8> {
                 table.lost_pages.len() as u64,
                 table.toast_lost,
                 table.rejected(),
+                table.missing_keys,
                 table.not_printed,
                 table.unreadable,
             ];
-            let mut fields =
-                vec![table.database.clone(), table.schema.clone(), table.name.clone(), rows, uncertain, deleted];
+            let mut fields = vec![table.database.clone(), table.schema.clone(), table.name.clone()];
+            fields.extend(files);
             fields.extend(numbers.map(|number| number.to_string()));
             fields.push(table.is_guessed.to_string());
             fields.push(table.problem.as_ref().map_or_else(String::new, ToString::to_string));
@@ -246,18 +250,19 @@ pub fn report_markdown(report: &SalvageReport) -> String {
             writeln!(text, "| `{}` | {count} | {} |", why.code(), why_words(why)).unwrap_or_default();
         }
     }
-    text.push_str("\n## Tables\n\n| table | rows | uncertain | deleted | pages | pages with losses | TOAST values lost | problem |\n|---|--:|--:|--:|--:|--:|--:|---|\n");
+    text.push_str("\n## Tables\n\n| table | rows | uncertain | deleted | pages | pages with losses | keys of lost rows | TOAST values lost | problem |\n|---|--:|--:|--:|--:|--:|--:|--:|---|\n");
     for table in &report.tables {
         let problem = table.problem.as_ref().map_or_else(String::new, ToString::to_string);
         writeln!(
             text,
-            "| {} | {} | {} | {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
             full_name(table).replace('|', "\\|"),
             table.rows,
             table.uncertain,
             table.deleted,
             table.pages,
             table.lost_pages.len(),
+            table.missing_keys,
             table.toast_lost,
             problem.replace('|', "\\|")
         )

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::fields::{column_of, name_at, padded_name};
+use super::keys::leaf_entries;
 use super::layout::Offsets;
 use super::rows::{has_right_checksum, sound_tuples};
 use super::source::{DatabaseFiles, SegmentFiles, Source, mapped_number};
@@ -10,12 +11,11 @@ use super::xacts::{Visibility, Xacts};
 use crate::cluster::open::{Links, ReadFile};
 use crate::parsers::catalog::{FIRST_NORMAL_OID, PG_CLASS_OID, PG_INDEX_OID, PG_NAMESPACE_OID};
 use crate::parsers::decode::{u16_at, u32_at};
-use crate::parsers::heap::{TupleHeader, page_tuples};
+use crate::parsers::heap::TupleHeader;
 use crate::parsers::page::{PageHeader, line_pointer_faults};
-use crate::parsers::page_kind::PageKind;
 use crate::parsers::tuple::attribute::{MAX_COLUMNS, PG_ATTRIBUTE_OID, PG_TYPE_OID};
 use crate::parsers::tuple::columns::ColumnShape;
-use crate::parsers::tuple::index::{IndexEntry, Target, Tid};
+use crate::parsers::tuple::index::Tid;
 use crate::types::Oid;
 
 /// `pg_authid`, `pg_largeobject_metadata` and `pg_enum`.
@@ -355,28 +355,9 @@ impl Reader<'_, '_, '_> {
     /// Entries of leaves of a B-tree of the catalogs.
     fn entries(&self, index: Oid, show: &mut dyn FnMut(Tid, &[u8])) {
         let number = mapped_number(&self.database.directory, index).unwrap_or(index);
-        let Some(files) = self.database.main_fork(0, number) else { return };
-        let source = self.source;
-        source.pages(files, &mut |block, page| {
-            let header = PageHeader::decode(0, page).ok().filter(|header| header.faults(page.len()).is_empty());
-            let special = header.map(|header| usize::from(header.special));
-            let Some(header) =
-                header.filter(|_| block > 0 && special.is_some_and(|at| at.saturating_add(16) == page.len()))
-            else {
-                return;
-            };
-            let is_leaf =
-                u16_at(page, usize::from(header.special).saturating_add(12)).is_some_and(|flags| flags & 1 == 1);
-            for tuple in page_tuples(&header, page).filter(|_| is_leaf) {
-                match IndexEntry::decode(&header, page, PageKind::Btree, tuple.item, tuple.bytes) {
-                    Some(IndexEntry { target: Target::Row(tid), data, .. }) => show(tid, data),
-                    Some(IndexEntry { target: Target::Rows { first, .. }, data, .. }) => {
-                        first.into_iter().for_each(|tid| show(tid, data));
-                    }
-                    _ => {}
-                }
-            }
-        });
+        if let Some(files) = self.database.main_fork(0, number) {
+            leaf_entries(self.source, files, show);
+        }
     }
 
     /// Rows of `pg_class` that are gone, by its three indexes.

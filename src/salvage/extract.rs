@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::catalogs::{Catalogs, Column, PG_AUTHID_OID, Reader, Relation};
 use super::complete::{choose_columns, complete, guess_shapes};
 use super::encoding::{Names, SQL_ASCII, UTF8, encoding_name, in_utf8};
+use super::keys::LostPlaces;
 use super::layout::Offsets;
 use super::objects::{LOOSE, add_loose};
 use super::out::{Output, copy_rows};
@@ -62,20 +63,20 @@ pub(super) struct Work<'a> {
 }
 
 /// A table, with what is needed to read it.
-struct Wanted<'a> {
-    relation: &'a Relation,
-    shapes: Vec<ColumnShape>,
+pub(super) struct Wanted<'a> {
+    pub relation: &'a Relation,
+    pub shapes: Vec<ColumnShape>,
     report: usize,
 }
 
 /// Tables of the sandbox that hold the rows of one table, by what they are.
 struct Copies {
-    oids: [Oid; 3],
-    counts: [Vec<u16>; 3],
+    oids: [Oid; 4],
+    counts: [Vec<u16>; 4],
 }
 
-/// The three kinds of rows, and what is put before the format in the names of their files.
-const KINDS: [&str; 3] = ["", ".uncertain", ".deleted"];
+/// The kinds of rows (the last: keys of lost ones), and what is put before the format in the names of their files.
+const KINDS: [&str; 4] = ["", ".uncertain", ".deleted", ".missing"];
 
 impl Work<'_> {
     /// Salvages a database.
@@ -230,18 +231,18 @@ impl Work<'_> {
     }
 
     /// Shows the rows of a table and takes up what was found into its report.
-    fn rows(
+    pub fn rows(
         &self,
         database: &DatabaseFiles,
         catalogs: &Catalogs,
         table: &Wanted<'_>,
         (xacts, report): (&mut Xacts<'_>, &mut TableReport),
         show: &mut dyn FnMut(&Row<'_>),
-    ) {
+    ) -> LostPlaces {
         let relation = table.relation;
         let Some(files) = database.main_fork(relation.spc_oid, relation.filenode) else {
             report.problem = Some(NotSalvaged::FileMissing);
-            return;
+            return LostPlaces::default();
         };
         let toast = self.toast(database, catalogs, relation);
         let rel = (database.oid, relation.filenode);
@@ -257,6 +258,7 @@ impl Work<'_> {
         report.pages = end.pages;
         report.lost_pages = end.lost;
         report.unreadable = end.failed.len() as u64;
+        end.places
     }
 
     fn count(
@@ -393,7 +395,7 @@ impl<'a> Fresh<'a> {
         for table in wanted {
             let relation = table.relation;
             let Some(report) = reports.get_mut(table.report) else { continue };
-            let oids = [relation.oid, transplant.make_oid(), transplant.make_oid()];
+            let oids = std::array::from_fn(|kind| if kind == 0 { relation.oid } else { transplant.make_oid() });
             let added: Option<Vec<bool>> = oids.iter().map(|oid| transplant.add_table(relation, *oid)).collect();
             match added {
                 Some(guessed) => {
@@ -480,7 +482,7 @@ impl<'a> Fresh<'a> {
         let base = report.file_name();
         let mut notes = output.notes(database, &base);
         let mut failed = Ok(());
-        work.rows(database, catalogs, table, (xacts, report), &mut |row| {
+        let places = work.rows(database, catalogs, table, (xacts, report), &mut |row| {
             let kind = match row.class {
                 Class::Row => 0,
                 Class::Uncertain(_) => 1,
@@ -498,6 +500,17 @@ impl<'a> Fresh<'a> {
             }
         });
         failed?;
+        work.missing(
+            database,
+            catalogs,
+            table,
+            (xacts, report),
+            (&places, &mut |tid, tuple| {
+                let added = writers.last_mut().map_or(Ok(()), |writer| writer.add(tuple));
+                added.map_err(RebuildError::from)?;
+                notes.missing(tid)
+            }),
+        )?;
         notes.finish(&report.lost_pages)?;
         for (counts, writer) in copies.counts.iter_mut().zip(writers) {
             *counts = writer.finish().map_err(RebuildError::from)?;

@@ -11,6 +11,7 @@ mod encoding;
 mod extract;
 mod fields;
 mod fit;
+mod keys;
 mod layout;
 mod objects;
 mod out;
@@ -138,6 +139,8 @@ pub struct TableReport {
     pub pages: u64,
     /// Pages that gave no row or not all of them, with the number of tuples that do not fit their columns.
     pub lost_pages: Vec<(u32, PageLoss, u64)>,
+    /// Primary keys that lead to places where no row is left; rows among them may have been deleted.
+    pub missing_keys: u64,
     /// Values whose TOAST chunks are not all there: they are NULL.
     pub toast_lost: u64,
     /// Files that could not be read.
@@ -148,8 +151,8 @@ pub struct TableReport {
     pub is_guessed: bool,
     /// Why there are no rows.
     pub problem: Option<NotSalvaged>,
-    /// Files with rows, uncertain rows and deleted rows, below the output directory.
-    pub files: [Option<PathBuf>; 3],
+    /// Files with rows, uncertain rows, deleted rows and keys of lost rows, below the output directory.
+    pub files: [Option<PathBuf>; 4],
 }
 
 impl TableReport {
@@ -169,12 +172,13 @@ impl TableReport {
             whys: BTreeMap::new(),
             pages: 0,
             lost_pages: Vec::new(),
+            missing_keys: 0,
             toast_lost: 0,
             unreadable: 0,
             not_printed: 0,
             is_guessed: false,
             problem: None,
-            files: [const { None }; 3],
+            files: [const { None }; 4],
         }
     }
 
@@ -212,7 +216,8 @@ impl TableReport {
         let count = match kind {
             0 => &mut self.rows,
             1 => &mut self.uncertain,
-            _ => &mut self.deleted,
+            2 => &mut self.deleted,
+            _ => &mut self.missing_keys,
         };
         *count = count.saturating_sub(1);
     }

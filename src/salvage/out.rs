@@ -8,6 +8,7 @@ use super::rows::{Class, PageLoss, Row};
 use super::source::DatabaseFiles;
 use super::{RowFormat, SalvageError};
 use crate::cluster::open::{AccessError, ReadFile};
+use crate::parsers::tuple::index::Tid;
 use crate::rebuild::RebuildError;
 use crate::repair::export::{ExportDir, NewFile};
 use crate::repair::outside::OutsideError;
@@ -78,7 +79,7 @@ impl Output {
 
     /// Notes on rows of a table.
     pub fn notes<'a>(&'a self, database: &'a DatabaseFiles, base: &str) -> Notes<'a> {
-        Notes { output: self, database, base: base.to_owned(), files: [const { None }; 3] }
+        Notes { output: self, database, base: base.to_owned(), files: [const { None }; 4] }
     }
 }
 
@@ -90,10 +91,11 @@ fn write_whole(mut file: NewFile, bytes: &[u8]) -> Result<(), SalvageError> {
 }
 
 /// Names of files with notes, and their columns.
-const NOTES: [(&str, &[&str]); 3] = [
+const NOTES: [(&str, &[&str]); 4] = [
     ("uncertain.csv", &["ctid", "why", "xmin", "xmax"]),
     ("deleted.csv", &["ctid", "xmin", "xmax"]),
     ("toast.csv", &["ctid", "class", "column", "chunks", "expected_chunks"]),
+    ("missing.csv", &["ctid"]),
 ];
 
 /// Files beside the rows of a table, made when the first note comes.
@@ -101,7 +103,7 @@ pub(crate) struct Notes<'a> {
     output: &'a Output,
     database: &'a DatabaseFiles,
     base: String,
-    files: [Option<csv::Writer<NewFile>>; 3],
+    files: [Option<csv::Writer<NewFile>>; 4],
 }
 
 impl Notes<'_> {
@@ -143,6 +145,11 @@ impl Notes<'_> {
             self.line(2, &[ctid.as_bytes(), class.as_bytes(), name, chunks.as_bytes(), expected.as_bytes()])?;
         }
         Ok(())
+    }
+
+    /// Adds the place of a lost row whose key is known.
+    pub fn missing(&mut self, (block, item): Tid) -> Result<(), SalvageError> {
+        self.line(3, &[format!("({block},{item})").as_bytes()])
     }
 
     /// Writes the pages that gave no row or not all, and ends the files.

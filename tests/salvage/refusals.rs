@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::cases::BIN;
+use crate::common::unpack::unpack;
 use crate::common::{arg, copy_tree, dwbinspect, skipped};
 use crate::judge::case;
 
@@ -64,6 +65,22 @@ fn too_little_room_is_said_before_anything_is_written() {
     assert_eq!(ran.status, 2, "{}", ran.stdout);
     assert!(ran.stderr.contains("bytes free, and about 13"), "{}", ran.stderr);
     assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn better_way_is_said_before_a_server_is_looked_for() {
+    let place = tempfile::tempdir().unwrap();
+    let said = |name: &str| {
+        let data = unpack(&format!("dwb/{name}")).unwrap().join(name);
+        // No server is there.
+        let out = place.path().join(name);
+        dwbinspect(&["salvage", arg(&data), "-o", arg(&out), "--pg-bin", arg(place.path())]).stdout
+    };
+    // Its truth: 7 pages are torn on disk, and their images are whole.
+    let checkpoint = said("checkpoint");
+    assert!(checkpoint.starts_with("repair has proven images for 7 of 7 damaged pages"), "{checkpoint}");
+    let clean = said("clean");
+    assert!(clean.starts_with("check predicts that the server starts, and finds no damaged page"), "{clean}");
 }
 
 /// Rows and uncertain rows that `--list` counts.

@@ -22,6 +22,7 @@ pub(crate) const SALVAGED_TABLE_COLUMNS: &[&str] = &[
     "pages_lost",
     "rejected_tuples",
     "toast_lost",
+    "missing_keys",
     "not_printed",
     "unreadable_files",
     "guessed_columns",
@@ -29,6 +30,7 @@ pub(crate) const SALVAGED_TABLE_COLUMNS: &[&str] = &[
     "rows_file",
     "uncertain_file",
     "deleted_file",
+    "missing_file",
 ];
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -51,6 +53,8 @@ pub(crate) struct SalvagedTableJson {
     rejected_tuples: u64,
     /// Values with lost TOAST chunks: they are NULL
     toast_lost: u64,
+    /// Primary keys that lead to places where no row is left, deleted rows among them; only of `report.json`
+    missing_keys: u64,
     /// Rows that the server could not print
     not_printed: u64,
     /// Files that could not be read
@@ -63,11 +67,12 @@ pub(crate) struct SalvagedTableJson {
     rows_file: Option<PathBuf>,
     uncertain_file: Option<PathBuf>,
     deleted_file: Option<PathBuf>,
+    missing_file: Option<PathBuf>,
 }
 
 impl From<&TableReport> for SalvagedTableJson {
     fn from(table: &TableReport) -> Self {
-        let [rows_file, uncertain_file, deleted_file] = table.files.clone();
+        let [rows_file, uncertain_file, deleted_file, missing_file] = table.files.clone();
         Self {
             database: table.database.clone(),
             schema: table.schema.clone(),
@@ -81,6 +86,7 @@ impl From<&TableReport> for SalvagedTableJson {
             pages_lost: table.lost_pages.len() as u64,
             rejected_tuples: table.rejected(),
             toast_lost: table.toast_lost,
+            missing_keys: table.missing_keys,
             not_printed: table.not_printed,
             unreadable_files: table.unreadable,
             guessed_columns: table.is_guessed,
@@ -88,6 +94,7 @@ impl From<&TableReport> for SalvagedTableJson {
             rows_file,
             uncertain_file,
             deleted_file,
+            missing_file,
         }
     }
 }
