@@ -38,7 +38,6 @@ pub(super) struct PortionDone {
     pub counts: PageCounts,
     pub bad: Vec<BadPage>,
     pub partial_pages: Vec<PartialPage>,
-    pub notable: Vec<PageId>,
     /// Blocks of main forks of logged relations that are all zero, where links are followed.
     pub zeroed: Vec<(RelFileLocator, Range<BlockNumber>)>,
     /// References between pages of main forks, with the index of the file, if requested.
@@ -310,8 +309,8 @@ impl Judge<'_> {
                     let header = PageHeader::decode(0, bytes).ok().filter(|_| self.is_logged);
                     done.counts.newest = done.counts.newest.max(header.map(|header| (header.lsn, page)));
                     let is_shown = self.is_logged && condition == PageCondition::Sound && self.is_in_reach(page);
-                    if is_shown && (self.options.notable)(page, bytes) {
-                        done.notable.push(page);
+                    if is_shown {
+                        (self.options.look)(page, bytes);
                     }
                     if condition == PageCondition::Zeroed && self.follows_links(page) {
                         done.note_zeroed(page.rel, page.block..page.block.saturating_add(1));
@@ -388,6 +387,7 @@ mod tests {
     use std::io;
     use std::ops::Range;
     use std::path::PathBuf;
+    use std::sync::Mutex;
     use std::sync::atomic::AtomicBool;
 
     use super::*;
@@ -404,6 +404,12 @@ mod tests {
     }
 
     fn judged_with(listed: usize, read_again: bool, checksums: bool, read: Read<'_>) -> PortionDone {
+        shown_with(listed, read_again, checksums, read).0
+    }
+
+    /// What is found, and the pages that are shown.
+    fn shown_with(listed: usize, read_again: bool, checksums: bool, read: Read<'_>) -> (PortionDone, Vec<PageId>) {
+        let shown = Mutex::new(Vec::new());
         let name = RelationFileName::parse("16384.1").unwrap();
         let rel = RelFileLocator { spc_oid: 1663, db_oid: 5, rel_number: name.rel_number };
         let relation = RelationFile { path: PathBuf::from("16384.1"), rel, name, size_bytes: listed as u64 };
@@ -414,7 +420,7 @@ mod tests {
             geometry: GEOMETRY,
             read_again,
             interrupted: &interrupted,
-            notable: &|_, _| true,
+            look: &|page, _| shown.lock().unwrap().push(page),
             links_at: None,
             progress: &|_| {},
         };
@@ -423,7 +429,7 @@ mod tests {
         let pauses = AtomicU32::new(0);
         let judge = Judge { piece, relation: &relation, options: &options, pauses: &pauses, read, is_logged: true };
         judge.judge(&mut vec![7; listed], &mut done);
-        done
+        (done, shown.into_inner().unwrap())
     }
 
     /// Reads zeros up to `size`; fails where a read touches `broken`.
@@ -498,9 +504,9 @@ mod tests {
             buf.chunks_mut(PAGE).for_each(|chunk| chunk.copy_from_slice(&page));
             Ok(buf.len())
         };
-        let done = judged_with(103 * PAGE, false, false, &read);
-        assert_eq!((done.counts.sound, done.notable.len()), (103, 100), "{:?}", done.bad.first());
-        assert_eq!(done.notable.last().map(|page| page.block), Some(199));
+        let (done, shown) = shown_with(103 * PAGE, false, false, &read);
+        assert_eq!((done.counts.sound, shown.len()), (103, 100), "{:?}", done.bad.first());
+        assert_eq!(shown.last().map(|page| page.block), Some(199));
     }
 
     #[test]

@@ -39,8 +39,8 @@ pub struct ScanOptions<'a> {
     pub read_again: bool,
     /// Set by the user to interrupt.
     pub interrupted: &'a AtomicBool,
-    /// Shown each sound page of a logged relation where a server looks for it, from any thread; true for those to be listed.
-    pub notable: &'a (dyn Fn(PageId, &[u8]) -> bool + Sync),
+    /// Shown each sound page of a logged relation where a server looks for it, from any thread.
+    pub look: &'a (dyn Fn(PageId, &[u8]) + Sync),
     /// Follow what pages of an index say of each other, on a cluster whose replay begins here or that had its last
     /// checkpoint here.
     pub links_at: Option<Lsn>,
@@ -156,8 +156,6 @@ pub struct PageScan {
     pub counts: PageCounts,
     /// Ends of files that are not a whole page, in the order of the files.
     pub partial_pages: Vec<PartialPage>,
-    /// Sound pages that are notable, in the order of the files.
-    pub notable: Vec<PageId>,
     /// Blocks of main forks of logged relations that are all zero, where links are followed.
     pub zeroed: Vec<(RelFileLocator, Range<BlockNumber>)>,
     /// References between pages of indexes.
@@ -239,7 +237,6 @@ pub fn scan_pages(
         };
         scan.counts.merge(&done.counts);
         scan.partial_pages.extend(done.partial_pages);
-        scan.notable.extend(done.notable);
         scan.zeroed.extend(done.zeroed);
         for (rel, blocks) in done.unmarked {
             scan.unmarked.entry(rel).or_default().insert_range(blocks);

@@ -402,11 +402,10 @@ fn scan(
         geometry: plan.page_rules.geometry,
         read_again: plan.read_again,
         interrupted: &interrupted,
-        notable: &|page, bytes| {
+        look: &|page, bytes| {
             plan.kinds.inspect(|kinds| kinds.look(page, bytes));
             plan.checksum_witness.inspect(|witness| witness.look(page.block, bytes));
             counters.look(page, bytes);
-            false
         },
         links_at: plan.links_at,
         progress: &|bytes| {

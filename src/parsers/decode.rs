@@ -86,6 +86,19 @@ fixed_width! {
     be_u64: u64, "8 bytes";
 }
 
+/// A field of a structure that is read for every page or row: what `context` of nom does, in line.
+///
+/// # Errors
+/// Those of `parser`, with the name of the field.
+#[inline(always)]
+pub(crate) fn field<'a, T>(
+    input: &'a [u8],
+    name: &'static str,
+    parser: impl FnOnce(&'a [u8]) -> ParseStep<'a, T>,
+) -> ParseStep<'a, T> {
+    parser(input).map_err(|error| error.map(|stop| Stop::add_context(input, name, stop)))
+}
+
 /// Takes `length` bytes as they are.
 ///
 /// # Errors

@@ -1,9 +1,6 @@
 //! Heap tuples: header, user data, and their visibility as far as it is known without a running server.
 
-use nom::Parser;
-use nom::error::context;
-
-use super::decode::{decode_at, le_u8, le_u16, le_u32};
+use super::decode::{decode_at, field, le_u8, le_u16, le_u32};
 use super::error::ParseError;
 use super::page::{LinePointerState, PageHeader, line_pointers};
 use crate::types::{BlockNumber, Oid};
@@ -79,15 +76,15 @@ impl TupleHeader {
     /// `Truncated` when `buf` is shorter than [`Self::SIZE`].
     pub fn decode(base: u64, buf: &[u8]) -> Result<Self, ParseError> {
         decode_at("HeapTupleHeaderData", base, buf, |i| {
-            let (i, xmin) = context("t_xmin", le_u32).parse(i)?;
-            let (i, xmax) = context("t_xmax", le_u32).parse(i)?;
-            let (i, command_id) = context("t_cid", le_u32).parse(i)?;
-            let (i, block_high) = context("t_ctid.ip_blkid", le_u16).parse(i)?;
-            let (i, block_low) = context("t_ctid.ip_blkid", le_u16).parse(i)?;
-            let (i, ctid_item) = context("t_ctid.ip_posid", le_u16).parse(i)?;
-            let (i, infomask2) = context("t_infomask2", le_u16).parse(i)?;
-            let (i, infomask) = context("t_infomask", le_u16).parse(i)?;
-            let (i, data_offset) = context("t_hoff", le_u8).parse(i)?;
+            let (i, xmin) = field(i, "t_xmin", le_u32)?;
+            let (i, xmax) = field(i, "t_xmax", le_u32)?;
+            let (i, command_id) = field(i, "t_cid", le_u32)?;
+            let (i, block_high) = field(i, "t_ctid.ip_blkid", le_u16)?;
+            let (i, block_low) = field(i, "t_ctid.ip_blkid", le_u16)?;
+            let (i, ctid_item) = field(i, "t_ctid.ip_posid", le_u16)?;
+            let (i, infomask2) = field(i, "t_infomask2", le_u16)?;
+            let (i, infomask) = field(i, "t_infomask", le_u16)?;
+            let (i, data_offset) = field(i, "t_hoff", le_u8)?;
             let ctid_block = u32::from(block_high) << 16 | u32::from(block_low);
             Ok((i, Self { xmin, xmax, command_id, ctid_block, ctid_item, infomask2, infomask, data_offset }))
         })

@@ -1,10 +1,7 @@
 //! Header and line pointers of a data page.
 
-use nom::Parser;
-use nom::error::context;
-
 use super::cpu_dispatch;
-use super::decode::{decode_at, le_u16, le_u32};
+use super::decode::{decode_at, field, le_u16, le_u32};
 use super::error::ParseError;
 use crate::types::{Lsn, is_block_size};
 
@@ -66,15 +63,15 @@ impl PageHeader {
     /// `Truncated` when `buf` is shorter than [`Self::SIZE`].
     pub fn decode(base: u64, buf: &[u8]) -> Result<Self, ParseError> {
         decode_at("PageHeaderData", base, buf, |i| {
-            let (i, lsn_high) = context("pd_lsn", le_u32).parse(i)?;
-            let (i, lsn_low) = context("pd_lsn", le_u32).parse(i)?;
-            let (i, checksum) = context("pd_checksum", le_u16).parse(i)?;
-            let (i, flags) = context("pd_flags", le_u16).parse(i)?;
-            let (i, lower) = context("pd_lower", le_u16).parse(i)?;
-            let (i, upper) = context("pd_upper", le_u16).parse(i)?;
-            let (i, special) = context("pd_special", le_u16).parse(i)?;
-            let (i, pagesize_version) = context("pd_pagesize_version", le_u16).parse(i)?;
-            let (i, prune_xid) = context("pd_prune_xid", le_u32).parse(i)?;
+            let (i, lsn_high) = field(i, "pd_lsn", le_u32)?;
+            let (i, lsn_low) = field(i, "pd_lsn", le_u32)?;
+            let (i, checksum) = field(i, "pd_checksum", le_u16)?;
+            let (i, flags) = field(i, "pd_flags", le_u16)?;
+            let (i, lower) = field(i, "pd_lower", le_u16)?;
+            let (i, upper) = field(i, "pd_upper", le_u16)?;
+            let (i, special) = field(i, "pd_special", le_u16)?;
+            let (i, pagesize_version) = field(i, "pd_pagesize_version", le_u16)?;
+            let (i, prune_xid) = field(i, "pd_prune_xid", le_u32)?;
             let lsn = Lsn(u64::from(lsn_high) << 32 | u64::from(lsn_low));
             Ok((i, Self { lsn, checksum, flags, lower, upper, special, pagesize_version, prune_xid }))
         })

@@ -35,7 +35,7 @@ fn scanned(root: &Path, files: &[RelationFile], jobs: usize, geometry: Geometry,
         geometry,
         read_again: false,
         interrupted: &interrupted,
-        notable: &|page, _| page.block == 1,
+        look: &|_, _| {},
         links_at: None,
         progress: &|bytes| {
             progress.fetch_add(bytes, Ordering::Relaxed);

@@ -1,5 +1,5 @@
 
-# Runs the example above it: ARCHIVE PROGRAM. Standard output: sums by name, and how many tasks of the export overlapped.
+# Runs the example above it: ARCHIVE PROGRAM, queries in asked.json. Standard output: rows by name, and how many tasks of the export overlapped.
 
 from pyspark.sql import SparkSession
 
@@ -11,12 +11,11 @@ spark = (SparkSession.builder.master("local[2]").appName("jobs").config("spark.u
          .config("spark.sql.shuffle.partitions", "2").getOrCreate())
 spark.sparkContext.setLogLevel("OFF")
 export_all(spark, archive, "wal", 1, program)
-found = {}
-table = spark.read.option("recursiveFileLookup", "true").option("pathGlobFilter", "*.parquet")
-table.parquet("wal/job=*/records").createOrReplaceTempView("records")
-sums = "count(*) AS records, sum(record_bytes) AS record_bytes, sum(fpi_count) AS fpi_count, sum(fpi_bytes) AS fpi_bytes, sum(fpi_raw_bytes) AS fpi_raw_bytes"
-for name, keys in (("rmgr", "rmgr"), ("record", "rmgr, record")):
-    found[name] = [row.asDict() for row in spark.sql(f"SELECT {keys}, {sums} FROM records GROUP BY {keys}").collect()]
+tables(spark, "wal")
+asked = json.load(open("asked.json"))
+for statement in filter(str.strip, asked["views"].split(";\n")):
+    spark.sql(statement)
+found = {name: [row.asDict() for row in spark.sql(query.strip().rstrip(";")).collect()] for name, query in asked["queries"].items()}
 try:
     export_all(spark, archive, "broken", 1, "/nonexistent")
     found["failed_job_is_an_error"] = False

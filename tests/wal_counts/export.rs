@@ -361,58 +361,73 @@ fn export_by_jobs(archive: &Path, out: &Path) -> i32 {
     worst
 }
 
+/// Ways to group the rows of all jobs: name for `stats`, query, and the columns that name a group.
+const BY_JOBS: [(&str, &str, &[&str]); 7] = [
+    ("rmgr", "rmgr", &["rmgr"]),
+    ("record", "record", &["rmgr", "record"]),
+    ("relation", "relation", &["spc_oid", "db_oid", "rel_number"]),
+    ("fork", "fork", &["fork"]),
+    ("block", "block", &["spc_oid", "db_oid", "rel_number", "fork", "block"]),
+    ("checkpoint", "jobs-checkpoint", &["redo_lsn"]),
+    ("cause", "jobs-cause", &["cause"]),
+];
+
+fn asked_of_jobs(queries: &BTreeMap<String, String>) -> BTreeMap<&'static str, &str> {
+    BY_JOBS.iter().map(|(by, query, _)| (*by, queries[*query].as_str())).collect()
+}
+
+/// The segments of an archive that `stats` finds records in. Those that wait to be written again are removed: they have no WAL of their own.
+fn remove_recycled(archive: &Path) -> usize {
+    let stats = json(&walfpi(&["stats", "--by", "segment", "--format", "json", arg(archive)]));
+    let groups = stats["groups"].as_array().unwrap();
+    let written: Vec<&str> = groups.iter().map(|row| row["segment"].as_str().unwrap()).collect();
+    for name in segments_of(archive).iter().filter(|name| !written.iter().any(|known| known[8..] == name[8..24])) {
+        fs::remove_file(archive.join(name)).unwrap();
+    }
+    written.len()
+}
+
+/// Compares the sums of all jobs with what one process counts.
+fn assert_counted(found: &Value, archive: &Path, label: &str) {
+    for (by, _, keys) in BY_JOBS {
+        let stats = json(&walfpi(&["stats", "--by", by, "--format", "json", arg(archive)]));
+        let rows = if by == "checkpoint" { &stats["intervals"] } else { &stats["groups"] };
+        let (mut expected, context) = (by_key(rows, keys, by), format!("{label} {by}"));
+        // Records without an image have no cause; the query is about images.
+        expected.retain(|key, _| by != "cause" || key != "null");
+        let mut sums = by_key(&found[by], keys, &context);
+        if by == "cause" {
+            // A record with images of two causes counts for both, its other bytes for the first.
+            for sums in expected.values_mut().chain(sums.values_mut()) {
+                sums.drain(..2);
+            }
+        }
+        assert_eq!(sums, expected, "{context}");
+    }
+}
+
 /// One job for each segment, and the sums of all by the queries of docs/export.md: what one process counts.
 #[test]
 fn jobs_of_one_segment_each_add_up_to_what_stats_counts() {
     let Some(python) = python("duckdb") else { return };
     let queries = queries();
-    let groupings: [(&str, &str, &[&str]); 5] = [
-        ("rmgr", "rmgr", &["rmgr"]),
-        ("record", "record", &["rmgr", "record"]),
-        ("relation", "relation", &["spc_oid", "db_oid", "rel_number"]),
-        ("checkpoint", "jobs-checkpoint", &["redo_lsn"]),
-        ("cause", "jobs-cause", &["cause"]),
-    ];
-    let mut asked: BTreeMap<&str, &str> =
-        groupings.iter().map(|(by, query, _)| (*by, queries[*query].as_str())).collect();
+    let mut asked = asked_of_jobs(&queries);
     asked.insert("check", &queries["jobs-check"]);
     let two_timelines = unpack::unpack("field/wal-two-timelines").unwrap().join("archive");
     let fixtures = [10, 13, 16, 18, 19].map(|major| (major.to_string(), data(major).join("pg_wal")));
     for (major, pg_wal) in fixtures.into_iter().chain([("two timelines".to_owned(), two_timelines)]) {
         let out = tempfile::tempdir().unwrap();
         fs::create_dir(out.path().join("wal")).unwrap();
-        // Names of segments that wait to be written again have no WAL of their own.
         let archive = out.path().join("archive");
         copy_tree(&pg_wal, &archive);
-        let stats = |by: &str| json(&walfpi(&["stats", "--by", by, "--format", "json", arg(&archive)]));
-        let written: Vec<String> = {
-            let of_segments = stats("segment");
-            let rows = of_segments["groups"].as_array().unwrap().clone();
-            rows.iter().map(|row| row["segment"].as_str().unwrap().to_owned()).collect()
-        };
-        for name in segments_of(&archive).iter().filter(|name| !written.iter().any(|known| known[8..] == name[8..24])) {
-            fs::remove_file(archive.join(name)).unwrap();
-        }
+        let written = remove_recycled(&archive);
         assert!(export_by_jobs(&archive, out.path()) < 2, "{major}");
-        let found = duckdb(&python, out.path(), &queries["jobs-setup"], &asked);
+        let setup = format!("{}{}", queries["jobs-setup"], queries["jobs-views"]);
+        let found = duckdb(&python, out.path(), &setup, &asked);
         assert_eq!(found["check"], json!([]), "{major}: manifests fit");
-        for (by, _, keys) in groupings {
-            let stats = stats(by);
-            let rows = if by == "checkpoint" { &stats["intervals"] } else { &stats["groups"] };
-            let (mut expected, context) = (by_key(rows, keys, by), format!("{major} {by}"));
-            // Records without an image have no cause; the query is about images.
-            expected.retain(|key, _| by != "cause" || key != "null");
-            let mut sums = by_key(&found[by], keys, &context);
-            if by == "cause" {
-                // A record with images of two causes counts for both, its other bytes for the first.
-                for sums in expected.values_mut().chain(sums.values_mut()) {
-                    sums.drain(..2);
-                }
-            }
-            assert_eq!(sums, expected, "{context}");
-        }
+        assert_counted(&found, &archive, &major);
         // A hole is found before anything is added up.
-        if written.len() < 3 {
+        if written < 3 {
             continue;
         }
         fs::remove_dir_all(out.path().join("wal/job=01")).unwrap();
@@ -451,28 +466,23 @@ fn own_records_that_are_not_whole_are_said() {
     assert!(status == 2 && kinds.contains(&"own_segments_missing".to_owned()), "{kinds:?}");
 }
 
-/// The example of docs/export.md in Spark: jobs side by side, the same sums, and a failed job fails all.
+/// The example of docs/export.md in Spark over two timelines: jobs side by side, the same sums, and a failed job fails all.
 #[test]
 #[ignore = "long: `cargo test-all` runs it"]
 fn spark_runs_jobs_side_by_side_and_gives_what_stats_counts() {
     let Some(python) = python("pyspark") else { return };
     let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/export.md")).unwrap();
-    let example = text.split("```python spark\n").nth(1).unwrap().split("```").next().unwrap();
+    let blocks = text.split("```python spark\n").skip(1).map(|block| block.split("```").next().unwrap());
     let script = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/spark_jobs.py")).unwrap();
     let out = tempfile::tempdir().unwrap();
-    fs::write(out.path().join("jobs.py"), format!("{example}\n{script}")).unwrap();
+    let program: String = blocks.chain([script.as_str()]).collect::<Vec<_>>().join("\n");
+    fs::write(out.path().join("jobs.py"), program).unwrap();
+    let queries = queries();
+    let asked = json!({"views": queries["jobs-views"], "queries": asked_of_jobs(&queries)});
+    fs::write(out.path().join("asked.json"), asked.to_string()).unwrap();
     let archive = out.path().join("archive");
-    copy_tree(&data(18).join("pg_wal"), &archive);
-    let by_segment = json(&walfpi(&["stats", "--by", "segment", "--format", "json", arg(&archive)]));
-    let written: Vec<String> = by_segment["groups"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|row| row["segment"].as_str().unwrap().to_owned())
-        .collect();
-    for name in segments_of(&archive).iter().filter(|name| !written.contains(name)) {
-        fs::remove_file(archive.join(name)).unwrap();
-    }
+    copy_tree(&unpack::unpack("field/wal-two-timelines").unwrap().join("archive"), &archive);
+    remove_recycled(&archive);
     let ended = Command::new(&python)
         .arg("jobs.py")
         .args([arg(&archive), env!("CARGO_BIN_EXE_pg_walfpi")])
@@ -482,10 +492,7 @@ fn spark_runs_jobs_side_by_side_and_gives_what_stats_counts() {
         .unwrap();
     assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
     let found: Value = serde_json::from_slice(&ended.stdout).unwrap();
-    for (by, keys) in [("rmgr", &["rmgr"][..]), ("record", &["rmgr", "record"])] {
-        let stats = json(&walfpi(&["stats", "--by", by, "--format", "json", arg(&archive)]));
-        assert_eq!(by_key(&found[by], keys, by), by_key(&stats["groups"], keys, by), "{by}");
-    }
+    assert_counted(&found, &archive, "spark");
     assert!(found["most_at_once"].as_u64() >= Some(2), "jobs ran one after the other: {}", found["most_at_once"]);
     assert_eq!(found["failed_job_is_an_error"], true);
 }

@@ -38,7 +38,6 @@ use super::outlook::Outlook;
 use super::replay::Replay;
 use super::slots::{SlotRef, Suspicion, slots_of};
 use super::survey::{Context, PageReport};
-use super::unchecked::FirstTouches;
 use super::zeroed::{MAX_ZEROED, ZeroedPages};
 use crate::analysis::coverage::Coverage;
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
@@ -79,7 +78,7 @@ pub fn check(input: CheckInput<'_>, watch: StageWatch<'_>) -> CheckReport {
         suspects.extend(zeroed_suspects(&scan.zeroed, &suspects, &mut coverage));
     }
     let zeroed = cluster.replay.redo_lsn.and_then(|redo_lsn| ZeroedPages::of(&scan.zeroed, redo_lsn));
-    let question = first_question(&suspects, &slots, scan.late_pages, scope, &cluster, names.exists);
+    let question = first_question(&suspects, &slots, scope, &cluster, names.exists);
     let question = WalQuestion { zeroed, ..question };
     let read = if progress.is_broken_off() {
         WalRead::nothing(&cluster, question)
@@ -194,14 +193,11 @@ fn gather(donors: &mut [Donor], suspects: &BTreeMap<PageId, Suspicion>, coverage
 fn first_question(
     suspects: &BTreeMap<PageId, Suspicion>,
     slots: &[SlotRef],
-    late_pages: Vec<PageId>,
     scope: Scope,
     cluster: &ClusterInput<'_>,
     exists: &dyn Fn(RelFileLocator) -> bool,
 ) -> WalQuestion {
-    let next_xid = cluster.replay.next_xid.filter(|_| !late_pages.is_empty());
     WalQuestion {
-        first_touches: next_xid.map(|next| FirstTouches::of(late_pages, next, cluster.pages, cluster.block_size)),
         needed: cluster.replay.redo_lsn.filter(|_| scope == Scope::All).map(Needed::from),
         ..WalQuestion::about(suspects, slots, exists)
     }

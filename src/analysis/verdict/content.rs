@@ -1,8 +1,6 @@
 //! Whether the content of a page fits its own LSN: a page that shows a transaction whose change WAL holds only after
 //! that LSN was copied in the middle of a change, or is made up of two versions.
 
-use std::collections::BTreeSet;
-
 use strum::{IntoStaticStr, VariantNames};
 
 use super::events::{BlockEvent, Touch};
@@ -63,14 +61,18 @@ impl Ahead {
     }
 }
 
-/// Transactions that the rows of a heap page name, but for those that hints say no longer count.
-pub(crate) fn xids_of(page: &[u8], fork: ForkNumber) -> BTreeSet<u32> {
+/// Transactions not older than `next` that the rows of a heap page name, but for those that hints say no longer count; sorted.
+pub(crate) fn xids_from(page: &[u8], fork: ForkNumber, next: u32) -> Vec<u32> {
     let named = |tuple: TupleHeader| {
         let xmin = (!tuple.has(infomask::XMIN_COMMITTED | infomask::XMIN_INVALID)).then_some(tuple.xmin);
         let is_xid = !tuple.has(infomask::XMAX_INVALID) && !tuple.has(infomask::XMAX_IS_MULTI);
         xmin.into_iter().chain(is_xid.then_some(tuple.xmax))
     };
-    tuples_of(page, fork).flat_map(named).filter(|xid| *xid >= FIRST_NORMAL_XID).collect()
+    let is_late = |xid: &u32| *xid >= FIRST_NORMAL_XID && !is_newer_xid(next, *xid);
+    let mut found: Vec<u32> = tuples_of(page, fork).flat_map(named).filter(is_late).collect();
+    found.sort_unstable();
+    found.dedup();
+    found
 }
 
 /// True when a row of a heap page names a transaction that is not older than `next`, whatever hints say.
@@ -89,10 +91,9 @@ fn tuples_of(page: &[u8], fork: ForkNumber) -> impl Iterator<Item = TupleHeader>
 
 /// The first transaction on a heap page with LSN `lsn` that proves the page to be ahead of its LSN.
 pub(crate) fn ahead_of_lsn(page: &[u8], fork: ForkNumber, lsn: Lsn, facts: &XidFacts<'_>) -> Option<Ahead> {
-    let began_after_redo = |xid: &u32| !is_newer_xid(facts.next_at_redo, *xid);
     // An image can bring rows of transactions that never touched this page themselves.
     let has_image = facts.events.iter().any(|event| matches!(event.touch, Touch::Image { .. }) && event.end_lsn <= lsn);
-    xids_of(page, fork).into_iter().filter(began_after_redo).find_map(|xid| {
+    xids_from(page, fork, facts.next_at_redo).into_iter().find_map(|xid| {
         if facts.newest.is_some_and(|newest| is_newer_xid(xid, newest)) {
             return Some(Ahead::TransactionFromLater { xid });
         }
@@ -159,7 +160,7 @@ mod tests {
     #[test]
     fn frozen_rows_and_multixacts_name_no_transaction() {
         let frozen = infomask::XMIN_COMMITTED | infomask::XMIN_INVALID | infomask::XMAX_IS_MULTI;
-        assert!(xids_of(&heap_page(710, 720, frozen), ForkNumber::Main).is_empty());
-        assert!(xids_of(&heap_page(2, 0, 0), ForkNumber::Main).is_empty());
+        assert!(xids_from(&heap_page(710, 720, frozen), ForkNumber::Main, 3).is_empty());
+        assert!(xids_from(&heap_page(2, 0, 0), ForkNumber::Main, 3).is_empty());
     }
 }

@@ -13,7 +13,6 @@ use super::needed::Needed;
 use super::next_change::NextChange;
 use super::sectors::SectorMarks;
 use super::sieve::Sifted;
-use super::unchecked::FirstTouches;
 use super::xact_ends::XactOutcome;
 use super::xid::newer_xid;
 use super::zeroed::ZeroedPages;
@@ -63,7 +62,6 @@ pub(super) struct Gathered {
     /// Tablespaces and databases that were made.
     pub(super) made: Made,
     pub(super) needed: Option<Needed>,
-    pub(super) first_touches: Option<FirstTouches>,
     pub(super) zeroed: Option<ZeroedPages>,
     /// Changes of the pages by records, by index; collected only if requested.
     pub(super) changes: Option<Vec<(usize, PageChange)>>,
@@ -129,18 +127,11 @@ impl<'a> Gather<'a> {
         Self { interest, block_size, keep, room, spill: None, restorer: None, gathered, is_incomplete: false }
     }
 
-    /// Also notes pages that recovery needs on disk, first transactions of pages, and zeroed pages that had content, as far as
-    /// those are asked for.
+    /// Also notes pages that recovery needs on disk, and zeroed pages that had content, as far as those are asked for.
     #[must_use]
-    pub(super) fn with(
-        mut self,
-        needed: Option<&Needed>,
-        first_touches: Option<&FirstTouches>,
-        zeroed: Option<&ZeroedPages>,
-    ) -> Self {
+    pub(super) fn with(mut self, needed: Option<&Needed>, zeroed: Option<&ZeroedPages>) -> Self {
         self.gathered.zeroed = zeroed.map(ZeroedPages::begin);
         self.gathered.needed = needed.map(Needed::begin);
-        self.gathered.first_touches = first_touches.map(FirstTouches::begin);
         self
     }
 
@@ -186,8 +177,8 @@ impl<'a> Gather<'a> {
             _ => {}
         }
         self.note_xid(record.header.xid);
-        let Gathered { needed, first_touches, zeroed, .. } = &self.gathered;
-        let is_asked = needed.is_some() || first_touches.is_some() || zeroed.is_some() || !self.interest.is_empty();
+        let Gathered { needed, zeroed, .. } = &self.gathered;
+        let is_asked = needed.is_some() || zeroed.is_some() || !self.interest.is_empty();
         if record.layout.block_count == 0 || !is_asked {
             return known;
         }
@@ -195,9 +186,6 @@ impl<'a> Gather<'a> {
         for (block_id, block) in record.block_heads() {
             if let Some(needed) = &mut self.gathered.needed {
                 needed.add_block(record, block_id, &block);
-            }
-            if let Some(touches) = &mut self.gathered.first_touches {
-                touches.add_block(record, &block);
             }
             if let Some(zeroed) = &mut self.gathered.zeroed {
                 zeroed.add_block(record, &block);
@@ -422,7 +410,6 @@ impl<'a> Gather<'a> {
         let Some(spill) = &mut self.spill else { return false };
         let full = std::mem::take(&mut self.gathered);
         self.gathered.needed = full.needed.as_ref().map(Needed::begin);
-        self.gathered.first_touches = full.first_touches.as_ref().map(FirstTouches::begin);
         self.gathered.zeroed = full.zeroed.as_ref().map(ZeroedPages::begin);
         self.gathered.changes = full.changes.as_ref().map(|_| Vec::new());
         self.gathered.sifted = full.sifted.as_ref().map(Sifted::next);

@@ -12,7 +12,6 @@ use super::made::Made;
 use super::needed::Needed;
 use super::next_change::NextChange;
 use super::sieve::Sieve;
-use super::unchecked::FirstTouches;
 use super::xact_ends::XactEnds;
 use super::xid::newer_xid;
 use super::zeroed::ZeroedPages;
@@ -64,8 +63,6 @@ pub struct WalHistory {
     pub is_minimal: bool,
     /// Pages that recovery needs on disk; collected only if requested.
     pub needed: Option<Needed>,
-    /// First transactions of pages; collected only if requested.
-    pub first_touches: Option<FirstTouches>,
     /// Which pages that are all zero had content; collected only where it is asked for.
     pub zeroed: Option<ZeroedPages>,
     /// Changes of the pages by records; kept only if requested.
@@ -117,14 +114,13 @@ impl WalHistory {
         // Of pages nobody wants to know of, the heads of the records say enough.
         let keep = if interest.is_empty() { Keep::Heads } else { Keep::Blocks };
         let stretch = Stretch { set, run: run.clone(), start_lsn, end_lsn, keep };
-        let (needed, touches) =
-            (self.needed.as_ref().map(Needed::begin), self.first_touches.as_ref().map(FirstTouches::begin));
+        let needed = self.needed.as_ref().map(Needed::begin);
         let zeroed = self.zeroed.as_ref().map(ZeroedPages::begin);
         let (room, changes, details) = (self.room, self.changes.is_some(), self.ends.is_some());
         let sieve = self.sieve.as_ref().map(Sieve::begin);
         let begin = |_| {
             let gather = Gather::new(interest, block_size, keep, room);
-            let gather = gather.with(needed.as_ref(), touches.as_ref(), zeroed.as_ref());
+            let gather = gather.with(needed.as_ref(), zeroed.as_ref());
             gather.with_changes(changes).with_details(details).with_sieve(sieve.as_ref())
         };
         let mut open = None;
@@ -136,7 +132,7 @@ impl WalHistory {
             let whole = Stretch { keep: Keep::Blocks, ..stretch.clone() };
             let mut spill = |gathered| self.put(gathered, &mut open);
             let gather = Gather::new(interest, block_size, Keep::Blocks, room);
-            let gather = gather.with(needed.as_ref(), touches.as_ref(), zeroed.as_ref());
+            let gather = gather.with(needed.as_ref(), zeroed.as_ref());
             let gather = gather.with_changes(changes).with_details(details).with_sieve(sieve.as_ref());
             let gather = gather.spilling(&mut spill);
             let again = read_segment(&whole, part.index, part.from, gather, &|_| watch(0), &mut Vec::new())?;
@@ -198,9 +194,6 @@ impl WalHistory {
         self.levels.extend(gathered.levels);
         self.made.append(gathered.made);
         if let Some((whole, part)) = self.needed.as_mut().zip(gathered.needed) {
-            whole.append(part);
-        }
-        if let Some((whole, part)) = self.first_touches.as_mut().zip(gathered.first_touches) {
             whole.append(part);
         }
         if let Some((whole, part)) = self.zeroed.as_mut().zip(gathered.zeroed) {

@@ -48,7 +48,6 @@ pub mod step_risk;
 pub mod survey;
 pub mod symptom;
 mod tuple_space;
-pub(crate) mod unchecked;
 pub mod wal_end;
 pub(crate) mod without_checksum;
 pub(crate) mod xact_ends;

@@ -8,7 +8,7 @@ use rustc_hash::FxHashSet;
 
 use super::change_log::PageChange;
 use super::content::names_xid_from;
-use super::rows::agreement::against_records;
+use super::rows::agreement::{Fit, against_records};
 use super::sectors::SectorMarks;
 use super::xid::is_newer_xid;
 use crate::analysis::page_check::PageCondition;
@@ -262,7 +262,7 @@ impl Sieve {
             let is_same = matches!(source.read_page(own.page, &mut self.bytes), Ok(PageRead::Whole))
                 && PageCondition::of(&self.bytes, own.page.fork, own.page.block, false) == PageCondition::Sound
                 && PageHeader::decode(0, &self.bytes).is_ok_and(|header| header.lsn == own.lsn);
-            is_same && against_records(&self.bytes, &state.before, after, is_new).is_none()
+            is_same && against_records(&self.bytes, &state.before, after, is_new) == Fit::Fits
         };
         match (fits, is_whole) {
             (false, _) => self.leave(index, Stage::Contradicted),

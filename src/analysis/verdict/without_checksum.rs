@@ -8,7 +8,7 @@ use super::change_log::{ChangeLog, PageChange};
 use super::compare::{Comparison, compare_pages, same_but_checksum};
 use super::content::Ahead;
 use super::events::{FileEvent, Touch};
-use super::rows::agreement::{Agreement, against_image, against_records};
+use super::rows::agreement::{Agreement, Fit, against_image, against_records};
 use super::rows::layout::layout_fault;
 use super::sectors::{SectorMarks, TearDirection, TearMap};
 use super::slots::SlotRef;
@@ -122,7 +122,7 @@ impl Context<'_> {
             let next = self.replay.next_xid;
             let is_new = |xid| next.is_some_and(|next| !is_newer_xid(next, xid));
             let is_new = records.since_redo.then_some(&is_new as &dyn Fn(u32) -> bool);
-            if let Some(found) = against_records(&disk.bytes, before, after, is_new) {
+            if let Fit::Contradicts(found) = against_records(&disk.bytes, before, after, is_new) {
                 return proven(Symptom::Contradiction { page_lsn: own_lsn, found });
             }
         }

@@ -22,7 +22,6 @@ use crate::analysis::verdict::doubt::Doubt;
 use crate::analysis::verdict::proof::Proofs;
 use crate::analysis::verdict::rows::layout::layout_fault;
 use crate::analysis::verdict::slots::{SlotRef, Suspicion, Unchanged};
-use crate::analysis::verdict::unchecked::shows_late_transaction;
 use crate::cluster::data_dir::encryption_keys;
 use crate::cluster::names::RelationNames;
 use crate::cluster::page_source::{PageRead, PageSource, RelationPages};
@@ -39,8 +38,6 @@ pub(super) struct Scanned {
     pub newest: Option<(Lsn, PageId)>,
     /// How much was read; `None` when no scan was made.
     pub files: Option<ScannedFiles>,
-    /// Heap pages of a cluster without checksums that show a transaction from after the redo point.
-    pub late: Vec<PageId>,
     /// Blocks of main forks of logged relations that are all zero.
     pub zeroed: Vec<(RelFileLocator, Range<BlockNumber>)>,
     /// References between pages of indexes.
@@ -145,9 +142,9 @@ fn scan_page(
         let owners = names.owners();
         let speaks_of_it = |rel: RelFileLocator| rel == page.rel || owners.get(&rel) == Some(&page.rel);
         let files = files.only(speaks_of_it);
-        let (nobody, notable) = (|_: PageId| {}, |_: PageId, _: &[u8]| false);
+        let (nobody, look) = (|_: PageId| {}, |_: PageId, _: &[u8]| ());
         let watch = ScanWatch { watch, found: &nobody };
-        let found = read_pages(cluster, (&files, names), rules, &notable, request.jobs, &watch, &mut told.coverage);
+        let found = read_pages(cluster, (&files, names), rules, &look, request.jobs, &watch, &mut told.coverage);
         scanned.links.broken.extend(found.links.broken.into_iter().filter(|link| link.page == page));
     }
     scanned
@@ -184,8 +181,6 @@ fn scan_once(
     (request, watch): (&CheckRequest, &dyn Watch),
     coverage: &mut Coverage,
 ) -> Scanned {
-    // On pages without checksums the transactions themselves tell.
-    let late_from = cluster.control.filter(|_| cluster.lacks_checksums()).map(|control| control.checkpoint.next_xid());
     let unchanged = Unchanged::new(slots);
     let off_by_control = cluster.control.filter(|_| !cluster.has_checksums);
     let witness = ChecksumWitness::of(off_by_control, cluster.directory.major(), cluster.is_settled());
@@ -194,7 +189,7 @@ fn scan_once(
     let is_whole = cluster.has_whole_pages();
     let stopped = cluster.control.filter(|_| cluster.signs.backup_label.is_none());
     let counters = CounterWitness::of(cluster.directory, stopped, names, is_whole);
-    let notable = |page: PageId, bytes: &[u8]| {
+    let look = |page: PageId, bytes: &[u8]| {
         counters.look(page, bytes);
         unchanged.look(page, bytes);
         if is_whole {
@@ -206,13 +201,12 @@ fn scan_once(
         if cluster.lacks_checksums() && breaks_layout(page, bytes, names) {
             odd.lock().unwrap_or_else(PoisonError::into_inner).push(page);
         }
-        late_from.is_some_and(|next| shows_late_transaction(bytes, page.fork, next))
     };
     let found = |page: PageId| {
         watch.found(&KnownDamage { page, names, blocks: files.blocks_of(page.rel, page.fork) });
     };
     let watch = ScanWatch { watch, found: &found };
-    let mut scanned = read_pages(cluster, (files, names), rules, &notable, request.jobs, &watch, coverage);
+    let mut scanned = read_pages(cluster, (files, names), rules, &look, request.jobs, &watch, coverage);
     scanned.counters = counters.finish();
     scanned.contradict = witness.as_ref().and_then(ChecksumWitness::finish);
     let odd = odd.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -251,12 +245,12 @@ struct ScanWatch<'a> {
     found: &'a dyn Fn(PageId),
 }
 
-/// Reads every page. `notable` is shown each sound page of a logged relation, and is true for those to be listed.
+/// Reads every page. `look` is shown each sound page of a logged relation.
 fn read_pages(
     cluster: &Cluster<'_>,
     (files, names): (&RelationFiles, &RelationNames),
     rules: &PageRules,
-    notable: &(dyn Fn(PageId, &[u8]) -> bool + Sync),
+    look: &(dyn Fn(PageId, &[u8]) + Sync),
     jobs: usize,
     told: &ScanWatch<'_>,
     coverage: &mut Coverage,
@@ -270,7 +264,7 @@ fn read_pages(
         geometry: rules.geometry,
         read_again: may_be_running,
         interrupted: &interrupted,
-        notable,
+        look,
         links_at: cluster.replay.redo_lsn.filter(|_| !may_be_running),
         progress: &|bytes| {
             let before = done.fetch_add(bytes, Ordering::Relaxed);
@@ -305,7 +299,6 @@ fn read_pages(
         input.add_to(&mut found, coverage);
     }
     scanned.newest = found.counts.newest;
-    scanned.late = found.notable;
     scanned.links = found.links;
     scanned.zeroed = found.zeroed;
     let counts = &found.counts;

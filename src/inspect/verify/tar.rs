@@ -201,7 +201,7 @@ impl Pass {
             geometry: reading.geometry,
             read_again: false,
             interrupted: &interrupted,
-            notable: &|_, _| false,
+            look: &|_, _| {},
             links_at: None,
             progress: &|_| {},
         };

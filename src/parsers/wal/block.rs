@@ -15,12 +15,9 @@ mod refs;
 
 pub use refs::{BlockHeads, BlockRefs};
 
-use nom::Parser;
-use nom::error::context;
-
 use super::record::RecordHeader;
 use super::version::Major;
-use crate::parsers::decode::{ParseStep, decode_at, invalid, le_u8, le_u16, le_u32};
+use crate::parsers::decode::{ParseStep, decode_at, field, invalid, le_u8, le_u16, le_u32};
 use crate::parsers::error::ParseError;
 use crate::parsers::image::{BlockImage, IMAGE_HAS_HOLE};
 use crate::types::{BlockNumber, ForkNumber, Lsn, PageId, RelFileLocator};
@@ -171,9 +168,9 @@ impl BlockHead {
 #[inline]
 fn image_header(i: &[u8], major: Major, block_size: u32) -> ParseStep<'_, ImageHead> {
     let start = i;
-    let (i, length) = context("length", le_u16).parse(i)?;
-    let (i, hole_offset) = context("hole_offset", le_u16).parse(i)?;
-    let (i, bimg_info) = context("bimg_info", le_u8).parse(i)?;
+    let (i, length) = field(i, "length", le_u16)?;
+    let (i, hole_offset) = field(i, "hole_offset", le_u16)?;
+    let (i, bimg_info) = field(i, "bimg_info", le_u8)?;
     let has_hole = bimg_info & IMAGE_HAS_HOLE != 0;
     let compressed = major.image_compression(bimg_info).is_some();
     let stored = u64::from(length);
@@ -181,7 +178,7 @@ fn image_header(i: &[u8], major: Major, block_size: u32) -> ParseStep<'_, ImageH
         return invalid(start, "length", stored, "more than a page");
     };
     let (i, hole_length) = match (compressed, has_hole) {
-        (true, true) => context("hole_length", le_u16).parse(i)?,
+        (true, true) => field(i, "hole_length", le_u16)?,
         (true, false) => (i, 0),
         (false, _) => (i, u16::try_from(missing).unwrap_or(u16::MAX)),
     };
@@ -213,9 +210,9 @@ fn block_header(
     rel_before: Option<RelFileLocator>,
 ) -> ParseStep<'_, BlockHead> {
     let flags_at = i;
-    let (i, fork_flags) = context("fork_flags", le_u8).parse(i)?;
+    let (i, fork_flags) = field(i, "fork_flags", le_u8)?;
     let length_at = i;
-    let (i, data_length) = context("data_length", le_u16).parse(i)?;
+    let (i, data_length) = field(i, "data_length", le_u16)?;
     if (fork_flags & HAS_DATA != 0) != (data_length > 0) {
         return invalid(length_at, "data_length", u64::from(data_length), "not 0 exactly when flag 0x20 is set");
     }
@@ -226,9 +223,9 @@ fn block_header(
         (i, None)
     };
     let (i, rel) = if fork_flags & SAME_REL == 0 {
-        let (i, spc_oid) = context("spcOid", le_u32).parse(i)?;
-        let (i, db_oid) = context("dbOid", le_u32).parse(i)?;
-        let (i, rel_number) = context("relNumber", le_u32).parse(i)?;
+        let (i, spc_oid) = field(i, "spcOid", le_u32)?;
+        let (i, db_oid) = field(i, "dbOid", le_u32)?;
+        let (i, rel_number) = field(i, "relNumber", le_u32)?;
         (i, RelFileLocator { spc_oid, db_oid, rel_number })
     } else {
         match rel_before {
@@ -236,7 +233,7 @@ fn block_header(
             None => return invalid(flags_at, "fork_flags", u64::from(fork_flags), "there is no relation before"),
         }
     };
-    let (i, block) = context("block number", le_u32).parse(i)?;
+    let (i, block) = field(i, "block number", le_u32)?;
     Ok((i, BlockHead { fork_flags, data_length, image, rel, block }))
 }
 
@@ -302,7 +299,7 @@ impl BodyLayout {
                 return invalid(i, "length", beyond, "all but main data is in the part that is kept");
             }
             let id_at = i;
-            let (rest, id) = context("id", le_u8).parse(i)?;
+            let (rest, id) = field(i, "id", le_u8)?;
             i = match id {
                 0..=MAX_BLOCK_ID => {
                     if id < next_id {
@@ -315,21 +312,21 @@ impl BodyLayout {
                     rest
                 }
                 ID_TOP_XID if major.facts().has_top_xid => {
-                    let (rest, xid) = context("top-level xid", le_u32).parse(rest)?;
+                    let (rest, xid) = field(rest, "top-level xid", le_u32)?;
                     layout.top_xid = Some(xid);
                     rest
                 }
                 ID_ORIGIN => {
-                    let (rest, origin) = context("replication origin", le_u16).parse(rest)?;
+                    let (rest, origin) = field(rest, "replication origin", le_u16)?;
                     layout.origin = Some(origin);
                     rest
                 }
                 ID_MAIN_SHORT | ID_MAIN_LONG => {
                     let (rest, length) = if id == ID_MAIN_SHORT {
-                        let (rest, length) = context("main data length", le_u8).parse(rest)?;
+                        let (rest, length) = field(rest, "main data length", le_u8)?;
                         (rest, u32::from(length))
                     } else {
-                        context("main data length", le_u32).parse(rest)?
+                        field(rest, "main data length", le_u32)?
                     };
                     main_length = length;
                     data_total = data_total.saturating_add(u64::from(length));

@@ -1,14 +1,11 @@
 //! WAL records: the header, its checks, the checksum, and the view of a whole record.
 
-use nom::Parser;
-use nom::error::context;
-
 use super::block::{BlockHeads, BlockRefs, BodyLayout};
 use super::names::{RM_XLOG, RecordTypeName};
 use super::records::{RecordKind, RecordType, record_type_name};
 use super::version::Major;
 use crate::parsers::crc::crc32c_of_two;
-use crate::parsers::decode::{decode_at, le_u8, le_u32, le_u64, take};
+use crate::parsers::decode::{decode_at, field, le_u8, le_u32, le_u64, take};
 use crate::parsers::error::ParseError;
 use crate::types::{Lsn, TimelineId};
 
@@ -122,13 +119,13 @@ impl RecordHeader {
             });
         }
         decode_at("XLogRecord", base.0, buf, |i| {
-            let (i, tot_len) = context("xl_tot_len", le_u32).parse(i)?;
-            let (i, xid) = context("xl_xid", le_u32).parse(i)?;
-            let (i, prev) = context("xl_prev", le_u64).parse(i)?;
-            let (i, info) = context("xl_info", le_u8).parse(i)?;
-            let (i, rmgr_id) = context("xl_rmid", le_u8).parse(i)?;
-            let (i, _) = context("padding", take(2)).parse(i)?;
-            let (i, crc) = context("xl_crc", le_u32).parse(i)?;
+            let (i, tot_len) = field(i, "xl_tot_len", le_u32)?;
+            let (i, xid) = field(i, "xl_xid", le_u32)?;
+            let (i, prev) = field(i, "xl_prev", le_u64)?;
+            let (i, info) = field(i, "xl_info", le_u8)?;
+            let (i, rmgr_id) = field(i, "xl_rmid", le_u8)?;
+            let (i, _) = field(i, "padding", take(2))?;
+            let (i, crc) = field(i, "xl_crc", le_u32)?;
             Ok((i, Self { tot_len, xid, prev: Lsn(prev), info, rmgr_id, crc }))
         })
     }

@@ -1,13 +1,10 @@
 //! Ends of transactions: records of commits and aborts.
 
-use super::records::RecordKind;
-use nom::Parser;
-use nom::error::context;
-
 use super::lifecycle::items;
 use super::payload::PgTimestamp;
 use super::record::Record;
-use crate::parsers::decode::{ParseStep, decode_at, le_i64, le_u32, take};
+use super::records::RecordKind;
+use crate::parsers::decode::{ParseStep, decode_at, field, le_i64, le_u32, take};
 use crate::parsers::error::ParseError;
 
 /// Flag in `xl_info` of a commit or abort: `xinfo` follows the time (`XLOG_XACT_HAS_INFO`).
@@ -66,10 +63,10 @@ pub(super) struct XactLists<'a> {
 
 impl XactHead {
     pub(super) fn parse(info: u8, i: &[u8]) -> ParseStep<'_, Self> {
-        let (mut i, time) = context("xact_time", le_i64).parse(i)?;
+        let (mut i, time) = field(i, "xact_time", le_i64)?;
         let mut xinfo = 0;
         if info & XACT_HAS_INFO != 0 {
-            (i, xinfo) = context("xinfo", le_u32).parse(i)?;
+            (i, xinfo) = field(i, "xinfo", le_u32)?;
         }
         Ok((i, Self { time: PgTimestamp(time), xinfo }))
     }
@@ -85,7 +82,7 @@ impl XactHead {
     pub(super) fn lists<'a>(&self, mut i: &'a [u8]) -> ParseStep<'a, XactLists<'a>> {
         let mut lists = XactLists { subxids: &[], rels: &[] };
         if self.has(XINFO_HAS_DBINFO) {
-            (i, _) = context("dbinfo", take(8)).parse(i)?;
+            (i, _) = field(i, "dbinfo", take(8))?;
         }
         if self.has(XINFO_HAS_SUBXACTS) {
             (i, lists.subxids) = items(i, "nsubxacts", 4)?;
@@ -104,7 +101,7 @@ impl XactHead {
         if self.has(XINFO_HAS_INVALS) {
             (i, _) = items(i, "nmsgs", INVAL_BYTES)?;
         }
-        let (i, xid) = context("xid", le_u32).parse(i)?;
+        let (i, xid) = field(i, "xid", le_u32)?;
         Ok((i, Some(xid)))
     }
 }
@@ -157,7 +154,7 @@ impl SubXacts {
         if record.kind() == RecordKind::XactAssignment {
             let base = record.main_data_lsn().0;
             return decode_at("xl_xact_assignment", base, record.main_data(), |i| {
-                let (i, xid) = context("xtop", le_u32).parse(i)?;
+                let (i, xid) = field(i, "xtop", le_u32)?;
                 let (i, subxids) = items(i, "nsubxacts", 4)?;
                 Ok((i, Some(Self { xid, subxids: xids(subxids) })))
             });

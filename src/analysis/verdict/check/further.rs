@@ -21,8 +21,8 @@ pub(super) struct Further {
     pub(super) coverage: Coverage,
 }
 
-/// Finds missing pages that recovery needs, zeroed pages that had content, pages that have a transaction too early, and where
-/// no checksum protects them all that replay touches.
+/// Finds missing pages that recovery needs, zeroed pages that had content, and where no checksum protects them all that replay
+/// touches.
 pub(super) fn find_further(read: &WalRead, cluster: &ClusterInput<'_>) -> Further {
     let mut coverage = Coverage::default();
     let (pages, block_size) = (cluster.pages, cluster.block_size);
@@ -43,11 +43,8 @@ pub(super) fn find_further(read: &WalRead, cluster: &ClusterInput<'_>) -> Furthe
     }
     let zeroed = zeroed.into_iter().take(MAX_ZEROED).map(|page| (page, Suspicion::Zeroed));
     let missing = needed.map(|needed| needed.missing(pages, block_size, &mut coverage));
-    let first_touches = read.first_touches.as_ref().filter(|_| read.replay.can_begin);
-    let ahead = first_touches.map(|touches| touches.ahead(pages, block_size, &mut coverage));
-    let differing = ahead.into_iter().flatten().map(|page| (page, Suspicion::Differs));
     let is_new = |page: PageId| read.interest.index_of(page).is_none();
-    let found = missing.into_iter().flatten().chain(differing).chain(zeroed);
+    let found = missing.into_iter().flatten().chain(zeroed);
     let suspects: Vec<(PageId, Suspicion)> = found.filter(|(page, _)| is_new(*page)).collect();
     touched.retain(|own| is_new(own.page));
     Further { suspects, touched, coverage }

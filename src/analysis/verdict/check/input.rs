@@ -122,8 +122,6 @@ pub struct WalInput<'a> {
 pub struct ScanInput<'a> {
     /// Pages that look wrong.
     pub suspects: BTreeMap<PageId, Suspicion>,
-    /// Heap pages of a cluster without checksums that show a transaction from after the redo point.
-    pub late_pages: Vec<PageId>,
     /// Blocks of main forks of logged relations that are all zero.
     pub zeroed: Vec<(RelFileLocator, Range<BlockNumber>)>,
     /// Pages that other pages of their index name, and that are all zero or not there, with all who name them.

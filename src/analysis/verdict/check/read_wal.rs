@@ -16,7 +16,6 @@ use crate::analysis::verdict::interest::Interest;
 use crate::analysis::verdict::needed::Needed;
 use crate::analysis::verdict::replay::{Replay, read_before};
 use crate::analysis::verdict::slots::{SlotRef, Suspicion, slots_of};
-use crate::analysis::verdict::unchecked::FirstTouches;
 use crate::analysis::verdict::wal_end::doubt_of_end;
 use crate::analysis::verdict::zeroed::ZeroedPages;
 use crate::parsers::control::WAL_LEVEL_MINIMAL;
@@ -26,8 +25,6 @@ use crate::types::{PageId, RelFileLocator};
 pub(super) struct WalQuestion {
     /// Pages and relations to collect everything about.
     pub(super) interest: Interest,
-    /// First transactions of these pages.
-    pub(super) first_touches: Option<FirstTouches>,
     /// Which of these pages of zeros had content.
     pub(super) zeroed: Option<ZeroedPages>,
     pub(super) needed: Option<Needed>,
@@ -38,8 +35,6 @@ pub(super) struct WalRead {
     /// History of the pages of `interest`.
     pub(super) history: WalHistory,
     pub(super) interest: Interest,
-    /// First transactions of pages, if requested.
-    pub(super) first_touches: Option<FirstTouches>,
     /// Which pages of zeros had content, if that was asked.
     pub(super) zeroed: Option<ZeroedPages>,
     /// Pages that recovery needs on disk, if requested.
@@ -72,7 +67,7 @@ impl WalQuestion {
 
 impl WalRead {
     pub(super) fn nothing(cluster: &ClusterInput<'_>, question: WalQuestion) -> Self {
-        let WalQuestion { interest, first_touches, zeroed, needed } = question;
+        let WalQuestion { interest, zeroed, needed } = question;
         let mut history = WalHistory::new(&interest);
         history.is_minimal = cluster.control.is_some_and(|control| control.wal_level == WAL_LEVEL_MINIMAL);
         // Where no checksum protects pages, what records put into them is kept.
@@ -81,7 +76,7 @@ impl WalRead {
         if cluster.may_be_running {
             replay.doubts.push(Doubt::MayBeRunning);
         }
-        Self { replay, history, interest, first_touches, zeroed, needed, coverage: Coverage::default() }
+        Self { replay, history, interest, zeroed, needed, coverage: Coverage::default() }
     }
 }
 
@@ -93,9 +88,9 @@ pub(super) fn read_wal(
     jobs: usize,
     progress: &CheckProgress<'_>,
 ) -> WalRead {
-    let WalRead { mut replay, mut history, interest, first_touches, zeroed, needed, mut coverage } =
+    let WalRead { mut replay, mut history, interest, zeroed, needed, mut coverage } =
         WalRead::nothing(cluster, question);
-    (history.first_touches, history.zeroed, history.needed) = (first_touches, zeroed, needed);
+    (history.zeroed, history.needed) = (zeroed, needed);
     let read = AtomicU64::new(0);
     let watch = |bytes| progress.at(Stage::Wal, read.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes));
     // Where nothing is wrong with any page, and none is all zero, older WAL has nothing to say.
@@ -125,7 +120,7 @@ pub(super) fn read_wal(
     if let Some(from) = history.full_from() {
         coverage.skip(SkippedPart::RestOfWal, SkipReason::NoRoomForRecords { from });
     }
-    let (first_touches, needed) = (history.first_touches.take(), history.needed.take());
+    let needed = history.needed.take();
     let zeroed = history.zeroed.take();
-    WalRead { replay, history, interest, first_touches, zeroed, needed, coverage }
+    WalRead { replay, history, interest, zeroed, needed, coverage }
 }

@@ -20,6 +20,15 @@ pub struct Contradiction {
     pub misfit: Misfit,
 }
 
+/// How a page and its records fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fit {
+    Fits,
+    /// A record was not followed, and the page shows a transaction that it may have brought.
+    Unclear,
+    Contradicts(Contradiction),
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Agreement {
     /// With the records between them they are the same.
@@ -31,13 +40,13 @@ pub(crate) enum Agreement {
 
 /// The items of a page, by the way they are kept.
 #[derive(Clone, Debug)]
-enum Items {
-    Heap(HeapItems),
+enum Items<'a> {
+    Heap(HeapItems<'a>),
     List(ListItems),
 }
 
-impl Items {
-    fn of(page: &[u8]) -> Option<Self> {
+impl<'a> Items<'a> {
+    fn of(page: &'a [u8]) -> Option<Self> {
         let header = PageHeader::decode(0, page).ok()?;
         match PageKind::of(&header, page, ForkNumber::Main) {
             PageKind::Heap => HeapItems::of(page).map(Self::Heap),
@@ -46,17 +55,17 @@ impl Items {
     }
 
     /// `None` when what the record does is not followed.
-    fn apply(&mut self, change: &PageChange) -> Option<Result<(), Misfit>> {
+    fn apply(&mut self, change: &'a PageChange) -> Option<Result<(), Misfit>> {
         match self {
             Self::Heap(items) => Some(items.apply(change)),
             Self::List(items) => items.apply(change),
         }
     }
 
-    fn difference(&self, other: &Self) -> Option<usize> {
+    fn difference(&self, other: &Items<'_>) -> Option<usize> {
         match (self, other) {
-            (Self::Heap(one), Self::Heap(other)) => one.difference(other),
-            (Self::List(one), Self::List(other)) => one.difference(other),
+            (Items::Heap(one), Items::Heap(other)) => one.difference(other),
+            (Items::List(one), Items::List(other)) => one.difference(other),
             _ => Some(0),
         }
     }
@@ -70,8 +79,8 @@ pub(crate) fn against_records(
     before: &[PageChange],
     after: &[PageChange],
     is_new: Option<&dyn Fn(u32) -> bool>,
-) -> Option<Contradiction> {
-    let header = PageHeader::decode(0, page).ok()?;
+) -> Fit {
+    let Ok(header) = PageHeader::decode(0, page) else { return Fit::Fits };
     let after = match after.first() {
         // What replay begins with does not read the page.
         Some(first) if first.image.is_some() || first.is_init => &[],
@@ -84,14 +93,24 @@ pub(crate) fn against_records(
             let _found = made.apply(change);
         }
         let lsn = before.last().map_or(Lsn::INVALID, |change| change.start_lsn);
-        if let Some(item) = made.difference(&made.same_of(page)?) {
-            return Some(Contradiction { lsn, misfit: Misfit::Differs { item } });
+        let Some(own) = made.same_of(page) else { return Fit::Fits };
+        let differs = made.difference(&own).map(|item| Misfit::Differs { item });
+        let unexplained = || Some(Misfit::Unexplained { item: made.unexplained(page, is_new?)? });
+        if let Some(misfit) = differs.or_else(unexplained) {
+            return Fit::Contradicts(Contradiction { lsn, misfit });
         }
-        if let Some(item) = is_new.and_then(|is_new| made.unexplained(page, is_new)) {
-            return Some(Contradiction { lsn, misfit: Misfit::Unexplained { item } });
-        }
-        return if after.is_empty() { None } else { first_misfit(Items::of(page)?, after) };
+        let misfit = if after.is_empty() { None } else { Items::of(page).and_then(|own| first_misfit(own, after)) };
+        return match misfit {
+            Some(misfit) => Fit::Contradicts(misfit),
+            None if made.is_broken() && is_new.is_some() => Fit::Unclear,
+            None => Fit::Fits,
+        };
     }
+    list_misfit(page, before, after).map_or(Fit::Fits, Fit::Contradicts)
+}
+
+/// What [`against_records`] finds in a page of an index.
+fn list_misfit(page: &[u8], before: &[PageChange], after: &[PageChange]) -> Option<Contradiction> {
     let own = ListItems::of(page)?;
     // Known after the last record that recreates the page, as long as all records are followed.
     let mut made: Option<ListItems> = None;
@@ -118,7 +137,7 @@ pub(crate) fn against_records(
 }
 
 /// The first record that the items do not fit, until one rebuilds the page or is not followed.
-fn first_misfit(mut items: Items, after: &[PageChange]) -> Option<Contradiction> {
+fn first_misfit<'a>(mut items: Items<'a>, after: &'a [PageChange]) -> Option<Contradiction> {
     for change in after {
         if change.image.is_some() || change.is_init {
             return None;
@@ -157,7 +176,7 @@ pub(crate) fn against_image(
 }
 
 /// The items after these changes: `None` when they cannot be followed, `Some(None)` when a change does not fit.
-fn follow(items: &Items, changes: &[PageChange]) -> Option<Option<Items>> {
+fn follow<'a>(items: &Items<'a>, changes: &'a [PageChange]) -> Option<Option<Items<'a>>> {
     let mut items = items.clone();
     for change in changes {
         if items.apply(change)?.is_err() {

@@ -1,57 +1,52 @@
 //! Rows of a heap page, followed from record to record.
 
+use std::borrow::Cow;
+
 use super::Misfit;
-use crate::analysis::verdict::change_log::{PageChange, u16_at};
+use super::stored_row::{Stored, WAL_TUPLE_HEADER_BYTES};
+use crate::analysis::verdict::change_log::PageChange;
 use crate::analysis::verdict::content::FIRST_NORMAL_XID;
 use crate::parsers::heap::{TupleHeader, infomask, page_tuples};
 use crate::parsers::page::{LinePointerState, PageHeader, line_pointers};
 use crate::parsers::wal::prune::PruneLists;
 use crate::parsers::wal::records::RecordKind;
 
-/// Bytes of `xl_heap_header` and what it stands for: number of attributes, flags, offset of the data.
-const WAL_TUPLE_HEADER_BYTES: usize = 5;
-
 /// Bits of a record that say how it means the transaction which it puts on a row, `src/include/access/heapam_xlog.h`.
 const XMAX_IS_MULTI: u8 = 0x01;
 const XMAX_LOCK_ONLY: u8 = 0x02;
 
-/// A byte of a row that WAL does not hold: an update repeats only what it changes.
-const ANY: u16 = u16::MAX;
-
 /// Known facts of a row. Hint bits, command numbers and links to other versions are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Row {
+struct Row<'a> {
     xmin: Option<u32>,
     xmax: Option<u32>,
     /// `xmax` deleted or replaced it, and did not only lock it.
     is_ended: bool,
-    /// Number of attributes, the flags that say how they are stored, offset of the data, then everything after the header:
-    /// bytes, or [`ANY`].
-    rest: Option<Box<[u16]>>,
+    stored: Option<Stored<'a>>,
     /// The data alone, as an update in place left them.
-    in_place: Option<Box<[u16]>>,
+    in_place: Option<&'a [u8]>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-enum Item {
+enum Item<'a> {
     #[default]
     Unknown,
     Unused,
     Dead,
     Redirect(u16),
-    Row(Row),
+    Row(Row<'a>),
 }
 
 /// Known facts of the items of a page.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct HeapItems {
-    items: Vec<Item>,
+pub(crate) struct HeapItems<'a> {
+    items: Vec<Item<'a>>,
     /// All items after the list are known to be unused.
     is_closed: bool,
     is_broken: bool,
 }
 
-impl HeapItems {
+impl<'a> HeapItems<'a> {
     #[must_use]
     pub fn unknown() -> Self {
         Self::default()
@@ -59,18 +54,18 @@ impl HeapItems {
 
     /// The items of a page; `None` when its header makes no sense.
     #[must_use]
-    pub fn of(page: &[u8]) -> Option<Self> {
+    pub fn of(page: &'a [u8]) -> Option<Self> {
         Self::those_of(page, |_| true)
     }
 
     /// The items of a page of which something is known here.
     #[must_use]
-    pub fn same_of(&self, page: &[u8]) -> Option<Self> {
+    pub fn same_of<'b>(&self, page: &'b [u8]) -> Option<HeapItems<'b>> {
         let is_known = |item| u16::try_from(item).is_ok_and(|item| *self.get(item) != Item::Unknown);
-        Self::those_of(page, is_known)
+        HeapItems::those_of(page, is_known)
     }
 
-    fn those_of(page: &[u8], is_wanted: impl Fn(usize) -> bool) -> Option<Self> {
+    fn those_of(page: &'a [u8], is_wanted: impl Fn(usize) -> bool) -> Option<Self> {
         let header = PageHeader::decode(0, page).ok().filter(|header| header.faults(page.len()).is_empty())?;
         let items = line_pointers(&header, page).enumerate().map(|(index, pointer)| {
             let at = usize::from(pointer.offset());
@@ -87,14 +82,14 @@ impl HeapItems {
         Some(Self { items: items.collect(), is_closed: true, is_broken: false })
     }
 
-    fn get(&self, item: u16) -> &Item {
-        const UNUSED: &Item = &Item::Unused;
-        const UNKNOWN: &Item = &Item::Unknown;
+    fn get(&self, item: u16) -> &Item<'a> {
+        const UNUSED: &Item<'_> = &Item::Unused;
+        const UNKNOWN: &Item<'_> = &Item::Unknown;
         let rest = if self.is_closed { UNUSED } else { UNKNOWN };
         usize::from(item).checked_sub(1).and_then(|index| self.items.get(index)).unwrap_or(rest)
     }
 
-    fn get_mut(&mut self, item: u16) -> Option<&mut Item> {
+    fn get_mut(&mut self, item: u16) -> Option<&mut Item<'a>> {
         let index = usize::from(item).checked_sub(1)?;
         if self.items.len() <= index {
             self.items.resize(index.saturating_add(1), if self.is_closed { Item::Unused } else { Item::Unknown });
@@ -106,7 +101,7 @@ impl HeapItems {
         *self = Self { is_broken: true, ..Self::unknown() };
     }
 
-    fn insert(&mut self, item: u16, row: Row) -> Result<(), Misfit> {
+    fn insert(&mut self, item: u16, row: Row<'a>) -> Result<(), Misfit> {
         let is_free = matches!(self.get(item), Item::Unused | Item::Unknown);
         if let Some(old) = self.get_mut(item) {
             *old = Item::Row(row);
@@ -114,7 +109,7 @@ impl HeapItems {
         if is_free { Ok(()) } else { Err(Misfit::Taken { item: item.into() }) }
     }
 
-    fn change(&mut self, item: u16, change: impl FnOnce(&mut Row)) -> Result<(), Misfit> {
+    fn change(&mut self, item: u16, change: impl FnOnce(&mut Row<'a>)) -> Result<(), Misfit> {
         let missing = Err(Misfit::Missing { item: item.into() });
         let Some(old) = self.get_mut(item) else { return missing };
         if *old == Item::Unknown {
@@ -126,7 +121,7 @@ impl HeapItems {
     }
 
     /// Puts a line pointer into another state; `needs` says whether its old one can be.
-    fn turn(&mut self, item: u16, into: Item, needs: impl FnOnce(&Item) -> bool) -> Result<(), Misfit> {
+    fn turn(&mut self, item: u16, into: Item<'a>, needs: impl FnOnce(&Item<'_>) -> bool) -> Result<(), Misfit> {
         let missing = Err(Misfit::Missing { item: item.into() });
         let Some(old) = self.get_mut(item) else { return missing };
         let before = std::mem::replace(old, into);
@@ -139,7 +134,7 @@ impl HeapItems {
     ///
     /// # Errors
     /// When the items are not what the record needs.
-    pub fn apply(&mut self, change: &PageChange) -> Result<(), Misfit> {
+    pub fn apply(&mut self, change: &'a PageChange) -> Result<(), Misfit> {
         if let Some(image) = &change.image {
             *self = Self::of(image).unwrap_or_default();
             return Ok(());
@@ -154,13 +149,13 @@ impl HeapItems {
         })
     }
 
-    fn apply_known(&mut self, change: &PageChange) -> Option<Result<(), Misfit>> {
+    fn apply_known(&mut self, change: &'a PageChange) -> Option<Result<(), Misfit>> {
         let xid = change.xid;
         Some(match change.kind {
             // INSERT: the item, then flags.
             RecordKind::HeapInsert => {
-                let rest = Some(wal_rest(&change.data, &[], &[])?);
-                self.insert(change.main_u16(0)?, Row { xmin: Some(xid), xmax: Some(0), rest, ..Row::default() })
+                let stored = Some(Stored::of_record(&change.data)?);
+                self.insert(change.main_u16(0)?, Row { xmin: Some(xid), xmax: Some(0), stored, ..Row::default() })
             }
             // DELETE: transaction, item, bits, flags; the last for a row that was never visible.
             RecordKind::HeapDelete => {
@@ -191,7 +186,7 @@ impl HeapItems {
     ///
     /// A transaction that ended a row does not do so again, and does not lock it then: a row that shows it earlier comes from
     /// a later page.
-    fn end(&mut self, change: &PageChange, ends: bool) -> Option<Result<(), Misfit>> {
+    fn end(&mut self, change: &'a PageChange, ends: bool) -> Option<Result<(), Misfit>> {
         let (xmax, item, bits) = (change.main_u32(0)?, change.main_u16(4)?, *change.main.get(6)?);
         let is_early = bits & XMAX_IS_MULTI == 0
             && matches!(self.get(item), Item::Row(row) if row.is_ended && row.xmax == Some(xmax));
@@ -203,23 +198,20 @@ impl HeapItems {
     }
 
     /// INPLACE: the item; then all data of its row.
-    fn update_in_place(&mut self, change: &PageChange) -> Option<Result<(), Misfit>> {
+    fn update_in_place(&mut self, change: &'a PageChange) -> Option<Result<(), Misfit>> {
         let item = change.main_u16(0)?;
-        let data: Box<[u16]> = change.data.iter().copied().map(u16::from).collect();
+        let data: &'a [u8] = &change.data;
         let is_early = change.major.facts().updates_in_place_change
-            && matches!(self.get(item), Item::Row(Row { rest: Some(rest), .. }) if *user_data(rest) == *data);
+            && matches!(self.get(item), Item::Row(Row { stored: Some(stored), .. }) if stored.has_data(data));
         let done = self.change(item, |row| {
-            row.rest = row.rest.as_deref().and_then(|rest| {
-                let head = rest.get(..rest.len().checked_sub(user_data(rest).len())?)?;
-                Some([head, &data].concat().into())
-            });
+            row.stored = row.stored.take().and_then(|stored| stored.with_data(data));
             row.in_place = Some(data);
         });
         Some(if is_early { Err(Misfit::Taken { item: item.into() }) } else { done })
     }
 
     /// UPDATE and HOT_UPDATE: transaction and item of the old row, bits, flags, transaction and item of the new one.
-    fn update(&mut self, change: &PageChange) -> Option<Result<(), Misfit>> {
+    fn update(&mut self, change: &'a PageChange) -> Option<Result<(), Misfit>> {
         let (old_item, flags) = (change.main_u16(4)?, *change.main.get(7)?);
         let (new_xmax, new_item) = (change.main_u32(8)?, change.main_u16(12)?);
         if change.block_id == 1 {
@@ -236,48 +228,42 @@ impl HeapItems {
         let (prefix, suffix) = (length(0x20)?, length(0x40)?);
         let data = change.data.get(at..)?;
         let old = match self.get(old_item) {
-            Item::Row(row) if change.is_alone => row.rest.as_deref().map(user_data),
+            Item::Row(row) if change.is_alone => row.stored.as_ref(),
             _ => None,
         };
-        let rest = match (prefix.saturating_add(suffix), old) {
-            (_, Some(old)) if prefix <= old.len() && suffix <= old.len() => {
-                wal_rest(data, old.get(..prefix)?, old.get(old.len().saturating_sub(suffix)..)?)?
-            }
-            _ => wal_rest(data, &vec![ANY; prefix], &vec![ANY; suffix])?,
-        };
-        let rest = Some(rest);
+        let stored = Some(Stored::of_update(data, (prefix, suffix), old)?);
         let closed = if change.is_alone { self.end(change, true)? } else { Ok(()) };
         let inserted =
-            self.insert(new_item, Row { xmin: Some(change.xid), xmax: Some(new_xmax), rest, ..Row::default() });
+            self.insert(new_item, Row { xmin: Some(change.xid), xmax: Some(new_xmax), stored, ..Row::default() });
         Some(closed.and(inserted))
     }
 
     /// MULTI_INSERT: flags, the count, the items unless the page is new; for each row the length of its data, then the rest.
-    fn multi_insert(&mut self, change: &PageChange) -> Option<Result<(), Misfit>> {
+    fn multi_insert(&mut self, change: &'a PageChange) -> Option<Result<(), Misfit>> {
         let count = change.main_u16(2)?;
         let (mut at, mut done) = (0_usize, Ok(()));
         for index in 0..count {
             at = at.next_multiple_of(2);
             let length = usize::from(change.data_u16(at)?);
             let end = at.saturating_add(2).saturating_add(WAL_TUPLE_HEADER_BYTES).saturating_add(length);
-            let rest = Some(wal_rest(change.data.get(at.saturating_add(2)..end)?, &[], &[])?);
+            let stored = Some(Stored::of_record(change.data.get(at.saturating_add(2)..end)?)?);
             at = end;
             let item = if change.is_init {
                 index.saturating_add(1)
             } else {
                 change.main_u16(usize::from(index).saturating_mul(2).saturating_add(4))?
             };
-            let row = Row { xmin: Some(change.xid), xmax: Some(0), rest, ..Row::default() };
+            let row = Row { xmin: Some(change.xid), xmax: Some(0), stored, ..Row::default() };
             done = done.and(self.insert(item, row));
         }
         Some(done)
     }
 
     /// PRUNE and its kin: the fate of items; `None` for all other records.
-    fn prune(&mut self, change: &PageChange) -> Option<Result<(), Misfit>> {
+    fn prune(&mut self, change: &'a PageChange) -> Option<Result<(), Misfit>> {
         let lists = PruneLists::of(change.major, change.kind, &change.main, &change.data)?;
         let mut done = Ok(());
-        let is_used = |item: &Item| *item != Item::Unused;
+        let is_used = |item: &Item<'_>| *item != Item::Unused;
         for [item, target] in lists.redirected {
             done = done
                 .and(self.turn(item, Item::Redirect(target), |item| matches!(item, Item::Row(_) | Item::Redirect(_))));
@@ -292,6 +278,11 @@ impl HeapItems {
             done = done.and(self.change(item, |row| (row.xmax, row.is_ended) = (None, false)));
         }
         Some(done)
+    }
+
+    /// True when a record was not followed: these items may know nothing of what it did.
+    pub(crate) const fn is_broken(&self) -> bool {
+        self.is_broken
     }
 
     /// An item of `page` that names a transaction of which these items, made by all records since it began, know nothing there.
@@ -312,7 +303,7 @@ impl HeapItems {
 
     /// The first item of which something is known on both sides that differs.
     #[must_use]
-    pub fn difference(&self, other: &Self) -> Option<usize> {
+    pub fn difference(&self, other: &HeapItems<'_>) -> Option<usize> {
         let count = self.items.len().max(other.items.len());
         (1..=u16::try_from(count).unwrap_or(u16::MAX))
             .find(|item| !agree(self.get(*item), other.get(*item)))
@@ -320,67 +311,30 @@ impl HeapItems {
     }
 }
 
-fn agree(one: &Item, other: &Item) -> bool {
+fn agree(one: &Item<'_>, other: &Item<'_>) -> bool {
     let same = |one: Option<u32>, other: Option<u32>| one.is_none() || other.is_none() || one == other;
     match (one, other) {
         (Item::Unknown, _) | (_, Item::Unknown) => true,
         (Item::Row(one), Item::Row(other)) => {
-            let rests = one.rest.as_deref().zip(other.rest.as_deref());
-            let has_data = |data: Option<&[u16]>, row: &Row| {
-                data.zip(row.rest.as_deref()).is_none_or(|(data, rest)| same_bytes(data, user_data(rest)))
+            let has_data = |data: Option<&[u8]>, row: &Row<'_>| {
+                data.zip(row.stored.as_ref()).is_none_or(|(data, stored)| stored.may_have_data(data))
             };
             same(one.xmin, other.xmin)
                 && same(one.xmax, other.xmax)
-                && rests.is_none_or(|(one, other)| same_bytes(one, other))
-                && has_data(one.in_place.as_deref(), other)
-                && has_data(other.in_place.as_deref(), one)
+                && one.stored.as_ref().zip(other.stored.as_ref()).is_none_or(|(one, other)| one.may_be(other))
+                && has_data(one.in_place, other)
+                && has_data(other.in_place, one)
         }
         _ => one == other,
     }
 }
 
-fn same_bytes(one: &[u16], other: &[u16]) -> bool {
-    let same = |(one, other): (&u16, &u16)| one == other || *one == ANY || *other == ANY;
-    one.len() == other.len() && one.iter().zip(other).all(same)
-}
-
-fn row_of(tuple: &[u8]) -> Row {
+fn row_of(tuple: &[u8]) -> Row<'_> {
     let Ok(header) = TupleHeader::decode(0, tuple) else { return Row::default() };
-    let data = tuple.get(TupleHeader::SIZE..).unwrap_or_default();
-    let mut rest = head_of(header.infomask2, header.infomask, header.data_offset, data.len());
-    rest.extend(data.iter().copied().map(u16::from));
-    let rest = rest.into_boxed_slice();
+    let bytes = tuple.get(TupleHeader::SIZE..).unwrap_or_default();
+    let stored = Stored::of(header.infomask2, header.infomask, header.data_offset, Cow::Borrowed(bytes));
     let is_ended = header.xmax >= FIRST_NORMAL_XID && !header.is_only_locked() && !header.has(infomask::XMAX_IS_MULTI);
-    Row { xmin: Some(header.xmin), xmax: Some(header.xmax), is_ended, rest: Some(rest), in_place: None }
-}
-
-/// The parts of a row's header that only an update changes, with room for `length` bytes after them.
-fn head_of(infomask2: u16, infomask: u16, data_offset: u8, length: usize) -> Vec<u16> {
-    // Of the flags: nulls, variable width, values out of line, OID.
-    let head = [infomask2 & 0x07FF, infomask & 0x000F, u16::from(data_offset)];
-    let mut rest = Vec::with_capacity(head.len().saturating_add(length));
-    rest.extend_from_slice(&head);
-    rest
-}
-
-/// Everything after the header and the null bitmap.
-fn user_data(rest: &[u16]) -> &[u16] {
-    let data_offset = rest.get(2).map_or(0, |offset| usize::from(*offset));
-    rest.get(data_offset.saturating_sub(TupleHeader::SIZE).saturating_add(3)..).unwrap_or_default()
-}
-
-/// A row as WAL has it: `xl_heap_header`, the null bitmap, then the data but for what it shares with the row before.
-fn wal_rest(data: &[u8], prefix: &[u16], suffix: &[u16]) -> Option<Box<[u16]>> {
-    let (infomask2, infomask, data_offset) = (u16_at(data, 0)?, u16_at(data, 2)?, *data.get(4)?);
-    let after = data.get(WAL_TUPLE_HEADER_BYTES..)?;
-    let (bitmap, own) = after.split_at_checked(usize::from(data_offset).checked_sub(TupleHeader::SIZE)?)?;
-    let length = after.len().saturating_add(prefix.len()).saturating_add(suffix.len());
-    let mut rest = head_of(infomask2, infomask, data_offset, length);
-    rest.extend(bitmap.iter().copied().map(u16::from));
-    rest.extend_from_slice(prefix);
-    rest.extend(own.iter().copied().map(u16::from));
-    rest.extend_from_slice(suffix);
-    Some(rest.into_boxed_slice())
+    Row { xmin: Some(header.xmin), xmax: Some(header.xmax), is_ended, stored: Some(stored), in_place: None }
 }
 
 #[cfg(test)]
@@ -439,10 +393,18 @@ mod tests {
         page
     }
 
-    fn made(changes: &[PageChange]) -> HeapItems {
+    fn items_of(page: &[u8]) -> HeapItems<'static> {
+        HeapItems::of(page.to_vec().leak()).unwrap()
+    }
+
+    fn apply(items: &mut HeapItems<'static>, change: &PageChange) -> Result<(), Misfit> {
+        items.apply(Box::leak(Box::new(change.clone())))
+    }
+
+    fn made(changes: &[PageChange]) -> HeapItems<'static> {
         let mut items = HeapItems::unknown();
         for change in changes {
-            items.apply(change).unwrap();
+            apply(&mut items, change).unwrap();
         }
         items
     }
@@ -474,12 +436,12 @@ mod tests {
 
     #[test]
     fn record_needs_what_it_changes_and_room_for_what_it_adds() {
-        let rows = HeapItems::of(&page(&[(0, b"left")])).unwrap();
-        assert_eq!(rows.clone().apply(&insert(1, b"more")), Err(Misfit::Taken { item: 1 }));
-        assert_eq!(rows.clone().apply(&insert(2, b"more")), Ok(()));
+        let rows = items_of(&page(&[(0, b"left")]));
+        assert_eq!(apply(&mut rows.clone(), &insert(1, b"more")), Err(Misfit::Taken { item: 1 }));
+        assert_eq!(apply(&mut rows.clone(), &insert(2, b"more")), Ok(()));
         let delete = |item| record(RM_HEAP, 0x10, &[188, 2, 0, 0, item, 0, 0, 0], &[]);
-        assert_eq!(rows.clone().apply(&delete(1)), Ok(()));
-        assert_eq!(rows.clone().apply(&delete(2)), Err(Misfit::Missing { item: 2 }));
+        assert_eq!(apply(&mut rows.clone(), &delete(1)), Ok(()));
+        assert_eq!(apply(&mut rows.clone(), &delete(2)), Err(Misfit::Missing { item: 2 }));
         // PRUNE with a list of dead items; in 17 and 18 a reason stands before the flags, to 16 only the dead are counted.
         for (major, main, data) in [
             (Major::V19, &[0x40, 0][..], &[1, 0, 1, 0][..]),
@@ -489,7 +451,7 @@ mod tests {
             let kind = RecordKind::of(major, RM_HEAP2, 0x10);
             let prune = PageChange { major, kind, ..record(RM_HEAP2, 0x10, main, data) };
             let mut pruned = rows.clone();
-            assert_eq!(pruned.apply(&prune), Ok(()));
+            assert_eq!(apply(&mut pruned, &prune), Ok(()));
             assert_eq!(pruned.difference(&rows), Some(1));
         }
     }
@@ -499,33 +461,33 @@ mod tests {
         // By transaction 700: bits of the record, then flags.
         let delete = |bits: u8| record(RM_HEAP, 0x10, &[188, 2, 0, 0, 1, 0, bits, 0], &[]);
         let lock = record(RM_HEAP, 0x60, &[188, 2, 0, 0, 1, 0, XMAX_LOCK_ONLY, 0], &[]);
-        let apply = |page: &[u8], change: &PageChange| HeapItems::of(page).unwrap().apply(change);
+        let after = |page: &[u8], change: &PageChange| apply(&mut items_of(page), change);
         let ended = page(&[(700, b"left")]);
         for change in [&delete(0), &update(1, 2, 0, &wal_row(b"more")), &lock] {
-            assert_eq!(apply(&ended, change), Err(Misfit::Taken { item: 1 }));
+            assert_eq!(after(&ended, change), Err(Misfit::Taken { item: 1 }));
         }
-        assert_eq!(apply(&page(&[(699, b"left")]), &delete(0)), Ok(()), "another transaction, which was undone");
-        assert_eq!(apply(&ended, &delete(XMAX_IS_MULTI)), Ok(()), "a multixact of that number");
+        assert_eq!(after(&page(&[(699, b"left")]), &delete(0)), Ok(()), "another transaction, which was undone");
+        assert_eq!(after(&ended, &delete(XMAX_IS_MULTI)), Ok(()), "a multixact of that number");
         // A lock is taken again, and followed by an end.
         let mut locked = ended.clone();
         let infomask_at = 8192 - 32 + 20;
         locked[infomask_at] |= 0x80;
-        assert_eq!(apply(&locked, &lock), Ok(()));
-        let mut items = HeapItems::of(&locked).unwrap();
-        assert_eq!((items.apply(&lock), items.apply(&delete(0))), (Ok(()), Ok(())));
+        assert_eq!(after(&locked, &lock), Ok(()));
+        let mut items = items_of(&locked);
+        assert_eq!((apply(&mut items, &lock), apply(&mut items, &delete(0))), (Ok(()), Ok(())));
     }
 
     #[test]
     fn update_in_place_changes_the_data_of_a_row() {
         let in_place = |major, data: &[u8]| PageChange { major, ..record(RM_HEAP, 0x70, &[1, 0], data) };
-        let of = |data: &'static [u8]| HeapItems::of(&page(&[(0, data)])).unwrap();
+        let of = |data: &'static [u8]| items_of(&page(&[(0, data)]));
         for told in [made(&[in_place(Major::V15, b"new!")]), made(&[insert(1, b"left"), in_place(Major::V15, b"new!")])]
         {
             assert_eq!((told.difference(&of(b"new!")), told.difference(&of(b"left"))), (None, Some(1)));
         }
-        assert_eq!(of(b"left").apply(&in_place(Major::V15, b"new!")), Ok(()));
-        assert_eq!(of(b"new!").apply(&in_place(Major::V15, b"new!")), Err(Misfit::Taken { item: 1 }));
-        assert_eq!(of(b"new!").apply(&in_place(Major::V13, b"new!")), Ok(()), "it may have been so before");
+        assert_eq!(apply(&mut of(b"left"), &in_place(Major::V15, b"new!")), Ok(()));
+        assert_eq!(apply(&mut of(b"new!"), &in_place(Major::V15, b"new!")), Err(Misfit::Taken { item: 1 }));
+        assert_eq!(apply(&mut of(b"new!"), &in_place(Major::V13, b"new!")), Ok(()), "it may have been so before");
     }
 
     #[test]
@@ -550,7 +512,7 @@ mod tests {
             PageChange { kind: RecordKind::Heap2CleanupInfo, ..record(RM_HEAP2, 0x30, &[], &[]) },
             record(RM_HEAP, 0x00, &[1], &[]),
         ] {
-            items.apply(&change).unwrap();
+            apply(&mut items, &change).unwrap();
             assert_eq!(items.difference(&HeapItems::of(&page(&[])).unwrap()), None);
             assert_eq!(items.unexplained(&page(&[(0, b"x")]), &|_| true), None);
         }

@@ -8,6 +8,7 @@ pub(crate) mod agreement;
 pub mod heap;
 pub mod layout;
 pub mod list;
+mod stored_row;
 
 use strum::{IntoStaticStr, VariantNames};
 
