@@ -500,17 +500,11 @@ impl<'a> Fresh<'a> {
             }
         });
         failed?;
-        work.missing(
-            database,
-            catalogs,
-            table,
-            (xacts, report),
-            (&places, &mut |tid, tuple| {
-                let added = writers.last_mut().map_or(Ok(()), |writer| writer.add(tuple));
-                added.map_err(RebuildError::from)?;
-                notes.missing(tid)
-            }),
-        )?;
+        work.missing(database, catalogs, table, (xacts, report), &places, &mut |tid, tuple| {
+            let added = writers.last_mut().map_or(Ok(()), |writer| writer.add(tuple));
+            added.map_err(RebuildError::from)?;
+            notes.missing(tid)
+        })?;
         notes.finish(&report.lost_pages)?;
         for (counts, writer) in copies.counts.iter_mut().zip(writers) {
             *counts = writer.finish().map_err(RebuildError::from)?;

@@ -108,7 +108,7 @@ impl<'a> PrimaryKey<'a> {
             let values = placed(data, &shapes, |_| false);
             let bytes = values.map(|value| match value.stored {
                 Stored::Plain(_) => data.get(value.start..value.end).map(<[u8]>::to_vec),
-                // What is compressed in an index may not be in the table.
+                // An index may compress a value that the table does not.
                 _ => None,
             });
             lost.extend(bytes.collect::<Option<Key>>().map(|key| (key, tid)));
@@ -138,6 +138,9 @@ impl<'a> PrimaryKey<'a> {
     }
 }
 
+/// Takes the place of a lost row, and a row with its key.
+type ShowRow<'a> = dyn FnMut(Tid, &[u8]) -> Result<(), SalvageError> + 'a;
+
 impl Work<'_> {
     /// Shows a row for each key of a lost row, with nulls in the other columns.
     pub fn missing(
@@ -146,7 +149,8 @@ impl Work<'_> {
         catalogs: &Catalogs,
         table: &Wanted<'_>,
         (xacts, report): (&mut Xacts<'_>, &mut TableReport),
-        (places, show): (&LostPlaces, &mut dyn FnMut(Tid, &[u8]) -> Result<(), SalvageError>),
+        places: &LostPlaces,
+        show: &mut ShowRow<'_>,
     ) -> Result<(), SalvageError> {
         let Some(key) = PrimaryKey::of(catalogs, table.relation, &table.shapes, self.source.major) else {
             return Ok(());

@@ -268,7 +268,7 @@ impl RowFormat {
     }
 }
 
-/// What was salvaged.
+/// The result of a salvage.
 #[derive(Debug)]
 pub struct SalvageReport {
     /// The tables, by database and OID.
@@ -328,7 +328,7 @@ struct LooseFile {
 /// A file of the output directory that is about all databases: its name and its bytes.
 pub type TopFile = (&'static str, Vec<u8>);
 
-/// What is left of a cluster, opened.
+/// The remains of a cluster, opened.
 #[derive(Debug)]
 pub struct Salvage {
     source: Source,

@@ -130,7 +130,7 @@ impl DatabaseFiles {
     }
 }
 
-/// What is left of a cluster.
+/// The remains of a cluster.
 #[derive(Debug)]
 pub(crate) struct Source {
     /// Data directory; `None` for the directory of one database alone.

@@ -100,7 +100,7 @@ pub(crate) enum Visibility {
     Unsure(Why),
 }
 
-/// What WAL from the redo point on tells.
+/// Facts from WAL, starting at the redo point.
 #[derive(Clone, Debug, Default)]
 pub struct WalFacts {
     /// Transactions that ended, and whether they were committed.

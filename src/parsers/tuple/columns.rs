@@ -153,7 +153,7 @@ pub(crate) fn placed<'a>(
 struct Rest<'a> {
     data: &'a [u8],
     at: usize,
-    /// Where the last column began.
+    /// Start of the last column.
     start: usize,
     /// A column did not fit: where the next one begins is unknown.
     is_lost: bool,
