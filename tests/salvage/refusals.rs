@@ -111,3 +111,24 @@ fn without_the_files_of_prepared_transactions_rows_are_uncertain_and_not_gone() 
         assert!(found.0 + found.1 >= sound.0 + sound.1, "{damage}: {found:?} instead of {sound:?}");
     }
 }
+
+#[test]
+fn list_for_programs_has_the_counts_of_the_list_for_people() {
+    let data = case("15-heap");
+    let (rows, uncertain) = counted(&data);
+    let ran = dwbinspect(&["salvage", "--list", "--format", "json", arg(&data)]);
+    assert_eq!(ran.status, 2, "{}", ran.stderr);
+    let document: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let sum = |field: &str| -> u64 {
+        document["salvaged_tables"].as_array().unwrap().iter().filter_map(|table| table[field].as_u64()).sum()
+    };
+    assert_eq!((sum("rows"), sum("uncertain")), (rows, uncertain));
+    assert_eq!(document["summary"]["wal_trust"], "proven");
+    let lines = dwbinspect(&["salvage", "--list", "--format", "csv", arg(&data)]).stdout.lines().count();
+    assert_eq!(lines, document["salvaged_tables"].as_array().unwrap().len() + 1);
+    // Rows have other formats than their list.
+    assert_eq!(dwbinspect(&["salvage", "--list", "--format", "copy", arg(&data)]).status, 2);
+    let out = tempfile::tempdir().unwrap();
+    let ran = dwbinspect(&["salvage", "--format", "json", arg(&data), "-o", arg(out.path())]);
+    assert!(ran.status == 2 && ran.stderr.contains("--format takes copy or csv here"), "{}", ran.stderr);
+}
