@@ -5,6 +5,9 @@ use crate::output::shell::quoted;
 /// The command line does not say what to do.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UsageError {
+    /// A format of rows for a list, or of a list for rows.
+    #[error("--format takes {0} here")]
+    OtherFormat(&'static str),
     /// No WAL to read.
     #[error("no WAL given: pass PATH, -p PATH or -D DATADIR, or set PGDATA")]
     NoWal,

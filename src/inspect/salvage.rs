@@ -1,6 +1,7 @@
 //! Rows salvaged from a cluster that no server can start.
 
-use std::ops::ControlFlow;
+use std::collections::HashMap;
+use std::ops::{ControlFlow, Range};
 use std::path::PathBuf;
 
 use super::check::{CheckRequest, Stage, Watch, check};
@@ -13,14 +14,19 @@ use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::wal::collect::collect_run;
 use crate::analysis::wal::last_checkpoint::LastCheckpoint;
-use crate::analysis::wal::row_facts::{PageLogs, RowFacts};
+use crate::analysis::wal::row_facts::RowFacts;
 use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::tail::ends_in_last_file;
-use crate::output::salvage_text::{report_markdown, tables_csv};
+use crate::analysis::wal::walk::WalkEnd;
+use crate::cluster::wal::WalSet;
+use crate::output::salvage_text::{report_markdown, tables_csv, write_salvage_machine};
+use crate::output::sink::Machine;
 use crate::parsers::wal::block::Keep;
 use crate::parsers::wal::version::Major;
 use crate::rebuild::{Owner, SandboxOptions, find_server};
-use crate::salvage::{Beforehand, BetterWay, Salvage, SalvageError, SalvageOptions, SalvageReport, WalFacts};
+use crate::salvage::{
+    Beforehand, BetterWay, RowFormat, Salvage, SalvageError, SalvageOptions, SalvageReport, WalFacts, WalTrust,
+};
 use crate::types::Lsn;
 
 /// A salvage: its source and its output directory.
@@ -38,6 +44,8 @@ pub struct SalvageRequest {
     pub tables: Vec<String>,
     /// Deleted rows are wanted, too.
     pub deleted: bool,
+    /// How rows are printed.
+    pub format: RowFormat,
     /// A schema for columns that the catalogs lost.
     pub schema: Option<PathBuf>,
     /// Older copies of the cluster, for columns that the catalogs lost.
@@ -53,6 +61,9 @@ pub struct SalvageRequest {
     /// Threads that read WAL.
     pub jobs: usize,
 }
+
+/// Bytes of WAL from before the checkpoint that are held against pages.
+const MAX_COMPARED_BYTES: u64 = 64 << 20;
 
 /// Whether a check finds a way that loses less; it is not asked where `pg_control` cannot be trusted.
 fn better_way(opened: &Salvage, request: &SalvageRequest, watch: Interrupt<'_>) -> Option<BetterWay> {
@@ -98,17 +109,18 @@ pub fn salvage(
         opened.add_file(file)?;
     }
     refuse_without_wal(&request.wal)?;
-    let (wal, pages) = wal_facts(&opened, request)?;
-    opened.set_wal(pages);
+    let wal = read_wal(&mut opened, request, watch)?;
     let options = SalvageOptions {
         databases: &request.databases,
         tables: &request.tables,
         deleted: request.deleted,
+        format: request.format,
         schema: request.schema.as_deref(),
         donors: &request.donors,
         like: request.like.as_deref(),
     };
     let Some(output) = &request.output else { return Ok(opened.list(&wal, &options, watch)?) };
+    begin(&Beforehand { better: better_way(&opened, request, watch), room: Vec::new() });
     let root = opened.root().unwrap_or(&request.path);
     let server = find_server(opened.major(), request.server.pg_bin.as_deref(), root)?;
     let sandbox = SandboxOptions {
@@ -121,22 +133,29 @@ pub fn salvage(
     if let Some(room) = room.iter().find(|room| room.available_bytes < room.needed_bytes) {
         return Err(SalvageError::NoRoom(room.clone()).into());
     }
-    begin(&Beforehand { better: better_way(&opened, request, watch), room });
+    begin(&Beforehand { better: None, room });
     let finish = |report: &SalvageReport| {
-        vec![("tables.csv", tables_csv(report)), ("report.md", report_markdown(report).into_bytes())]
+        let mut json = Vec::new();
+        // Nothing that is written into memory fails.
+        drop(write_salvage_machine(&mut json, (Machine::Json, &request.path), report));
+        vec![
+            ("tables.csv", tables_csv(report)),
+            ("report.json", json),
+            ("report.md", report_markdown(report).into_bytes()),
+        ]
     };
     Ok(opened.extract((&wal, &options), (&server, &sandbox), output, watch, &finish)?)
 }
 
-/// What WAL from the redo point on tells of rows, and what brings pages forward.
-fn wal_facts(opened: &Salvage, request: &SalvageRequest) -> Result<(WalFacts, PageLogs), InspectError> {
-    let Some(root) = opened.root() else { return Ok(Default::default()) };
+/// Brings pages forward by WAL that belongs to them, and returns what it tells of rows.
+fn read_wal(opened: &mut Salvage, request: &SalvageRequest, watch: Interrupt<'_>) -> Result<WalFacts, InspectError> {
+    let Some(root) = opened.root() else { return Ok(WalFacts::default()) };
     let control = opened.control();
+    let has_control = control.is_some();
     let redo_lsn = control.map(|control| control.checkpoint.redo_lsn);
     let mut coverage = Coverage::default();
     let told = (&mut Vec::new(), &mut coverage);
-    let go_on = |_: u64| ControlFlow::Continue(());
-    let sources = WalSources::open((root, control, redo_lsn), &request.wal, told, &|_, _| ControlFlow::Continue(()));
+    let sources = WalSources::open((root, control, redo_lsn), &request.wal, told, &|_, _| watch());
     let sources = match sources {
         Ok(sources) => sources,
         Err(error) if !request.wal.is_empty() => return Err(error),
@@ -149,47 +168,98 @@ fn wal_facts(opened: &Salvage, request: &SalvageRequest) -> Result<(WalFacts, Pa
         next_xid: control.map(|control| control.checkpoint.next_xid()),
         ..WalFacts::default()
     };
-    let Some(set) = sources.all.as_ref().or(sources.own.as_ref()) else { return Ok((facts, PageLogs::new())) };
-    let jobs = request.jobs.max(1);
+    let Some(set) = sources.all.as_ref().or(sources.own.as_ref()) else { return Ok(facts) };
+    let walk = WalWalk { set, jobs: request.jobs.max(1), watch };
     // Where pg_control is lost, the last checkpoint record names the redo point.
     let last = match control {
         Some(_) => None,
-        None => LastCheckpoint::read(set, None, jobs, &go_on).ok().flatten(),
+        None => LastCheckpoint::read(set, None, walk.jobs, &|_| watch()).ok().flatten(),
     };
     if let Some(last) = &last {
         facts.next_xid = Some(last.checkpoint.next_xid());
     }
     let redo_lsn = redo_lsn.or_else(|| last.map(|last| last.checkpoint.redo_lsn));
-    let size = u64::from(set.geometry().wal_segment_size);
-    let holds = |run: &std::ops::Range<usize>| {
-        let files = set.segments().get(run.clone()).unwrap_or_default();
-        redo_lsn.is_none_or(|redo| {
-            files.iter().any(|file| file.start_lsn <= redo && redo < file.start_lsn.advanced_by(size))
-        })
+    let Some(run) = walk.run_with(redo_lsn) else { return Ok(facts) };
+    let Some((mut read, end)) = walk.rows(&run, (redo_lsn.unwrap_or(Lsn::INVALID), Lsn(u64::MAX))) else {
+        return Ok(facts);
     };
-    let Some(run) = set.runs().into_iter().rev().find(holds) else { return Ok((facts, PageLogs::new())) };
-    let start_lsn = redo_lsn.unwrap_or(Lsn::INVALID);
-    let stretch = Stretch { set, run: run.clone(), start_lsn, end_lsn: Lsn(u64::MAX), keep: Keep::Blocks };
-    let mut read = RowFacts::default();
-    let walk = collect_run(
-        &stretch,
-        jobs,
-        &go_on,
-        |_| RowFacts::default(),
-        |part| {
-            read.append(std::mem::take(&mut part.found));
-            Ok(())
-        },
-    );
-    let Ok(walk) = walk else { return Ok((facts, PageLogs::new())) };
-    let begins = redo_lsn.is_some() && walk.extent.first_lsn == redo_lsn;
-    let ends = walk.error.is_none() && walk.end.as_ref().is_some_and(|end| ends_in_last_file(set, &run, end));
+    let Some(last_end_lsn) = end.extent.last_end_lsn else { return Ok(facts) };
+    let begins = redo_lsn.is_some() && end.extent.first_lsn == redo_lsn;
+    let ends = end.error.is_none() && end.end.as_ref().is_some_and(|end| ends_in_last_file(set, &run, end));
     // Pages that are newer than all WAL show that more was written.
-    let has_all = walk.extent.last_end_lsn.is_some_and(|end| opened.newest_lsn() <= end);
+    let has_all = opened.newest_lsn() <= last_end_lsn;
     facts.is_complete = begins && ends && has_all && read.is_understood;
     facts.ended = read.ended.into_iter().collect();
     facts.prepared = read.prepared.into_iter().collect();
     facts.multis = read.multis.into_iter().collect();
+    facts.range = (end.extent.first_lsn.unwrap_or_default(), last_end_lsn);
     facts.changed = read.changed.into_iter().map(|(place, lsn)| (place, lsn.0)).collect();
-    Ok((facts, read.pages))
+    let mut compared = opened.compare(&read.pages, last_end_lsn);
+    if !compared.has_rows_of_users()
+        && let Some(redo) = redo_lsn
+        && let Some((before, _)) = walk.rows(&walk.last_of(&run), (Lsn::INVALID, redo))
+    {
+        // Nothing since the checkpoint is on disk, or nothing was changed.
+        compared.add(opened.compare(&before.pages, redo));
+    }
+    facts.trust = compared.trust(has_control);
+    if matches!(facts.trust, WalTrust::Unproven | WalTrust::Contradicted) {
+        // Rows that it deletes, if it belongs here, are doubtful.
+        let changed = if facts.trust == WalTrust::Unproven { facts.changed } else { HashMap::new() };
+        return Ok(WalFacts { trust: facts.trust, changed, ..WalFacts::default() });
+    }
+    if facts.trust == WalTrust::Likely {
+        // Rows on disk would be hidden by those of another cluster.
+        for (rel, block) in compared.strangers {
+            read.pages.get_mut(&rel).and_then(|pages| pages.remove(&block));
+        }
+    }
+    facts.is_complete &= compared.newer == 0 && facts.trust == WalTrust::Proven;
+    opened.set_wal(read.pages);
+    Ok(facts)
+}
+
+/// Reads what WAL tells of rows.
+struct WalWalk<'a> {
+    set: &'a WalSet,
+    jobs: usize,
+    watch: Interrupt<'a>,
+}
+
+impl WalWalk<'_> {
+    fn segment_bytes(&self) -> u64 {
+        u64::from(self.set.geometry().wal_segment_size)
+    }
+
+    /// The last segments without a gap, which have the redo point if that is known.
+    fn run_with(&self, redo_lsn: Option<Lsn>) -> Option<Range<usize>> {
+        let holds = |run: &Range<usize>| {
+            let files = self.set.segments().get(run.clone()).unwrap_or_default();
+            let has = |redo| {
+                files
+                    .iter()
+                    .any(|file| file.start_lsn <= redo && redo < file.start_lsn.advanced_by(self.segment_bytes()))
+            };
+            redo_lsn.is_none_or(has)
+        };
+        self.set.runs().into_iter().rev().find(holds)
+    }
+
+    /// The end of a run.
+    fn last_of(&self, run: &Range<usize>) -> Range<usize> {
+        let most = MAX_COMPARED_BYTES.checked_div(self.segment_bytes()).unwrap_or_default().max(2);
+        run.end.saturating_sub(usize::try_from(most).unwrap_or_default()).max(run.start)..run.end
+    }
+
+    fn rows(&self, run: &Range<usize>, (start_lsn, end_lsn): (Lsn, Lsn)) -> Option<(RowFacts, WalkEnd)> {
+        let (set, run) = (self.set, run.clone());
+        let stretch = Stretch { set, run, start_lsn, end_lsn, keep: Keep::Blocks };
+        let mut read = RowFacts::default();
+        let begin = |_| RowFacts::default();
+        let end = collect_run(&stretch, self.jobs, &|_| (self.watch)(), begin, |part| {
+            read.append(std::mem::take(&mut part.found));
+            Ok(())
+        });
+        Some((read, end.ok()?))
+    }
 }

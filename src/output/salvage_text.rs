@@ -2,23 +2,31 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-#[cfg(feature = "tables")]
 use std::io::{self, Write};
+use std::path::Path;
 
+use serde_json::json;
+
+use super::closing::{Closing, begin};
 use super::escape::printable;
+use super::json::Item;
+use super::json::salvage::SALVAGED_TABLE_COLUMNS;
+use super::sink::{CsvShape, Machine};
 #[cfg(feature = "tables")]
 use super::table::{plain_table, right_align, write_table};
+use crate::analysis::coverage::Coverage;
 use crate::analysis::verdict::answer::Answer;
-use crate::salvage::{Beforehand, BetterWay, NotSalvaged, SalvageReport, TableReport, Why};
+use crate::salvage::{Beforehand, BetterWay, NotSalvaged, SalvageReport, TableReport, UnnamedFile, WalTrust, Why};
 
 /// Names of the columns of `tables.csv`.
-const TABLE_COLUMNS: [&str; 17] = [
+const TABLE_COLUMNS: [&str; 19] = [
     "database",
     "schema",
     "table",
     "rows_file",
     "uncertain_file",
     "deleted_file",
+    "missing_file",
     "rows",
     "uncertain",
     "deleted",
@@ -26,6 +34,7 @@ const TABLE_COLUMNS: [&str; 17] = [
     "pages_lost",
     "toast_lost",
     "rejected_tuples",
+    "missing_keys",
     "not_printed",
     "unreadable_files",
     "guessed_columns",
@@ -68,6 +77,8 @@ const fn why_words(why: Why) -> &'static str {
         Why::Carved => "found without a line pointer",
         Why::PageBehindWal => "WAL changes rows of their page, and its records could not be applied to it",
         Why::GuessedColumns => "the type of a column is a guess",
+        Why::WalMayBeForeign => "they or their transaction rest on WAL that may belong to another cluster",
+        Why::PageNotInWal => "WAL has no record that ends at the LSN of their page",
         Why::NotInEncoding => "their text is not in the encoding of the database",
     }
 }
@@ -78,10 +89,12 @@ pub fn answer(report: &SalvageReport) -> Answer {
     let is_uncertain = |table: &TableReport| {
         table.uncertain > 0 || table.problem.is_some() || table.is_guessed || table.unreadable > 0
     };
-    let is_missing =
-        |table: &TableReport| !table.lost_pages.is_empty() || table.toast_lost > 0 || table.not_printed > 0;
+    let is_missing = |table: &TableReport| {
+        !table.lost_pages.is_empty() || table.missing_keys > 0 || table.toast_lost > 0 || table.not_printed > 0
+    };
     // Of no table at all nothing is known: its catalogs may be lost.
-    if report.tables.is_empty() || report.tables.iter().any(is_uncertain) || !report.skipped.is_empty() {
+    let is_partial = report.tables.is_empty() || !report.has_wal || !report.skipped.is_empty();
+    if is_partial || report.tables.iter().any(is_uncertain) {
         Answer::Uncertain
     } else if report.tables.iter().any(is_missing) {
         Answer::Wrong
@@ -90,17 +103,13 @@ pub fn answer(report: &SalvageReport) -> Answer {
     }
 }
 
-fn rejected(table: &TableReport) -> u64 {
-    table.lost_pages.iter().map(|(_, _, rejected)| *rejected).sum()
-}
-
 /// A line for each table.
 #[must_use]
 pub fn tables_csv(report: &SalvageReport) -> Vec<u8> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let written = writer.write_record(TABLE_COLUMNS).and_then(|()| {
         report.tables.iter().try_for_each(|table| {
-            let [rows, uncertain, deleted] = table
+            let files = table
                 .files
                 .each_ref()
                 .map(|file| file.as_ref().map_or_else(String::new, |path| path.display().to_string()));
@@ -111,12 +120,13 @@ pub fn tables_csv(report: &SalvageReport) -> Vec<u8> {
                 table.pages,
                 table.lost_pages.len() as u64,
                 table.toast_lost,
-                rejected(table),
+                table.rejected(),
+                table.missing_keys,
                 table.not_printed,
                 table.unreadable,
             ];
-            let mut fields =
-                vec![table.database.clone(), table.schema.clone(), table.name.clone(), rows, uncertain, deleted];
+            let mut fields = vec![table.database.clone(), table.schema.clone(), table.name.clone()];
+            fields.extend(files);
             fields.extend(numbers.map(|number| number.to_string()));
             fields.push(table.is_guessed.to_string());
             fields.push(table.problem.as_ref().map_or_else(String::new, ToString::to_string));
@@ -125,6 +135,43 @@ pub fn tables_csv(report: &SalvageReport) -> Vec<u8> {
     });
     // Nothing that is written into memory fails.
     written.ok().and_then(|()| writer.into_inner().ok()).unwrap_or_default()
+}
+
+/// Writes the report for programs.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn write_salvage_machine(
+    out: &mut dyn Write,
+    (format, path): (Machine, &Path),
+    report: &SalvageReport,
+) -> io::Result<Answer> {
+    let shape = CsvShape::Rows { plural: "salvaged_tables", columns: SALVAGED_TABLE_COLUMNS };
+    let mut sink = begin(format, shape, out, ("pg_dwbinspect", "salvage"), vec![path.display().to_string()])?;
+    for table in &report.tables {
+        sink.item(&Item::SalvagedTable(Box::new(table.into())))?;
+    }
+    for file in &report.unnamed {
+        sink.item(&Item::UnnamedFile(file.into()))?;
+    }
+    let [rows, uncertain, deleted] = totals(report);
+    let fields = json!({
+        "rows": rows,
+        "uncertain": uncertain,
+        "deleted": deleted,
+        "major": report.major.number(),
+        "has_checksums": report.has_checksums,
+        "has_wal": report.has_wal,
+        "wal_trust": report.wal_trust.code(),
+        "not_listed": report.skipped.len(),
+    });
+    let fields = fields.as_object().cloned().unwrap_or_default();
+    let closing = Closing::new(Vec::new(), &Coverage::default()).answering(answer(report));
+    closing.end(sink, report.tables.len() as u64, fields)
+}
+
+fn unnamed_words(file: &UnnamedFile) -> String {
+    printable(&format!("{}: {} ({} bytes)", file.database, file.path, file.bytes))
 }
 
 fn totals(report: &SalvageReport) -> [u64; 3] {
@@ -146,12 +193,43 @@ fn all_whys(report: &SalvageReport) -> BTreeMap<Why, u64> {
     whys
 }
 
+/// Heading of files without a name.
+const UNNAMED: &str = "Files that no catalog names";
+
+/// Files without a name that are listed.
+#[cfg(feature = "tables")]
+const MAX_UNNAMED: usize = 20;
+
 /// Limits without checksums.
 const NO_CHECKSUMS: &str = "The cluster has no data checksums: a changed byte inside a value cannot be seen.";
 
 /// Limits without WAL.
 const NO_WAL: &str =
     "WAL since the last checkpoint is missing or incomplete: tables are as they were last written to disk.";
+
+/// Limits by WAL that may not belong to the pages.
+const fn wal_limit(trust: WalTrust) -> Option<&'static str> {
+    match trust {
+        WalTrust::Missing | WalTrust::Proven => None,
+        WalTrust::Likely => Some(
+            "pg_control is lost, and pages do not prove that WAL belongs to them: rows that rest on WAL are uncertain.",
+        ),
+        WalTrust::Unproven => {
+            Some("pg_control is lost, and no page shows that WAL belongs to this cluster: it was not applied.")
+        }
+        WalTrust::Contradicted => {
+            Some("Pages contradict WAL: it belongs to another cluster or another time, and was not applied.")
+        }
+    }
+}
+
+/// Sentences about the whole: what cannot be seen, and why.
+fn limits(report: &SalvageReport) -> impl Iterator<Item = &'static str> {
+    let checksums = (!report.has_checksums).then_some(NO_CHECKSUMS);
+    let wal = (!report.has_wal).then_some(NO_WAL);
+    let none = report.tables.is_empty().then_some(NO_TABLES);
+    [none, checksums, wal, wal_limit(report.wal_trust)].into_iter().flatten()
+}
 
 const NO_TABLES: &str =
     "No table was found: --table or --database match none, or the catalogs are lost (pass --schema or --donor).";
@@ -164,15 +242,7 @@ pub fn report_markdown(report: &SalvageReport) -> String {
         "# Salvaged rows\n\nPostgreSQL {}. {rows} rows, {uncertain} uncertain, {deleted} deleted.\n",
         report.major.number()
     );
-    if !report.has_checksums {
-        text.push_str(&format!("\n{NO_CHECKSUMS}\n"));
-    }
-    if !report.has_wal {
-        text.push_str(&format!("\n{NO_WAL}\n"));
-    }
-    if report.tables.is_empty() {
-        text.push_str(&format!("\n{NO_TABLES}\n"));
-    }
+    limits(report).for_each(|limit| text.push_str(&format!("\n{limit}\n")));
     let whys = all_whys(report);
     if !whys.is_empty() {
         text.push_str("\n## Uncertain rows\n\n| why | rows | meaning |\n|---|--:|---|\n");
@@ -180,22 +250,29 @@ pub fn report_markdown(report: &SalvageReport) -> String {
             writeln!(text, "| `{}` | {count} | {} |", why.code(), why_words(why)).unwrap_or_default();
         }
     }
-    text.push_str("\n## Tables\n\n| table | rows | uncertain | deleted | pages | pages with losses | TOAST values lost | problem |\n|---|--:|--:|--:|--:|--:|--:|---|\n");
+    text.push_str("\n## Tables\n\n| table | rows | uncertain | deleted | pages | pages with losses | keys of lost rows | TOAST values lost | problem |\n|---|--:|--:|--:|--:|--:|--:|--:|---|\n");
     for table in &report.tables {
         let problem = table.problem.as_ref().map_or_else(String::new, ToString::to_string);
         writeln!(
             text,
-            "| {} | {} | {} | {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
             full_name(table).replace('|', "\\|"),
             table.rows,
             table.uncertain,
             table.deleted,
             table.pages,
             table.lost_pages.len(),
+            table.missing_keys,
             table.toast_lost,
             problem.replace('|', "\\|")
         )
         .unwrap_or_default();
+    }
+    if !report.unnamed.is_empty() {
+        writeln!(text, "\n## {UNNAMED}\n").unwrap_or_default();
+    }
+    for file in &report.unnamed {
+        writeln!(text, "- {}", unnamed_words(file)).unwrap_or_default();
     }
     for skipped in &report.skipped {
         writeln!(text, "\nNot checked: {}", printable(skipped)).unwrap_or_default();
@@ -245,14 +322,8 @@ pub fn write_salvage(out: &mut dyn Write, report: &SalvageReport) -> io::Result<
         writeln!(out, "{MAY_START}")?;
     }
     writeln!(out, "{rows} rows, {uncertain} uncertain, {deleted} deleted, in {} tables", report.tables.len())?;
-    if report.tables.is_empty() {
-        writeln!(out, "{NO_TABLES}")?;
-    }
-    if !report.has_checksums {
-        writeln!(out, "{NO_CHECKSUMS}")?;
-    }
-    if !report.has_wal {
-        writeln!(out, "{NO_WAL}")?;
+    for limit in limits(report) {
+        writeln!(out, "{limit}")?;
     }
     let mut table = plain_table(&["table", "rows", "uncertain", "deleted", "pages", "lossy pages", "TOAST lost"]);
     right_align(&mut table, 1..7);
@@ -272,6 +343,15 @@ pub fn write_salvage(out: &mut dyn Write, report: &SalvageReport) -> io::Result<
         if table.not_printed > 0 {
             writeln!(out, "  {}: the server cannot print {} rows", full_name(table), table.not_printed)?;
         }
+    }
+    if !report.unnamed.is_empty() {
+        writeln!(out, "{UNNAMED} (pass --file and --like):")?;
+    }
+    for file in report.unnamed.iter().take(MAX_UNNAMED) {
+        writeln!(out, "  {}", unnamed_words(file))?;
+    }
+    if report.unnamed.len() > MAX_UNNAMED {
+        writeln!(out, "  and {} more; --format json lists all", report.unnamed.len().saturating_sub(MAX_UNNAMED))?;
     }
     for skipped in &report.skipped {
         writeln!(out, "  not checked: {}", printable(skipped))?;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::fields::{column_of, name_at, padded_name};
+use super::keys::leaf_entries;
 use super::layout::Offsets;
 use super::rows::{has_right_checksum, sound_tuples};
 use super::source::{DatabaseFiles, SegmentFiles, Source, mapped_number};
@@ -10,12 +11,11 @@ use super::xacts::{Visibility, Xacts};
 use crate::cluster::open::{Links, ReadFile};
 use crate::parsers::catalog::{FIRST_NORMAL_OID, PG_CLASS_OID, PG_INDEX_OID, PG_NAMESPACE_OID};
 use crate::parsers::decode::{u16_at, u32_at};
-use crate::parsers::heap::{TupleHeader, page_tuples};
+use crate::parsers::heap::TupleHeader;
 use crate::parsers::page::{PageHeader, line_pointer_faults};
-use crate::parsers::page_kind::PageKind;
 use crate::parsers::tuple::attribute::{MAX_COLUMNS, PG_ATTRIBUTE_OID, PG_TYPE_OID};
 use crate::parsers::tuple::columns::ColumnShape;
-use crate::parsers::tuple::index::{IndexEntry, Target, Tid};
+use crate::parsers::tuple::index::Tid;
 use crate::types::Oid;
 
 /// `pg_authid`, `pg_largeobject_metadata` and `pg_enum`.
@@ -177,6 +177,8 @@ pub(crate) struct Catalogs {
     pub lost_labels: Vec<LostLabel>,
     /// Types that indexes of `pg_type` name and whose rows are lost: name and schema.
     pub lost_types: HashMap<Oid, (Vec<u8>, Oid)>,
+    /// Numbers of files of system catalogs and their indexes, by OID.
+    pub system_files: HashMap<Oid, u32>,
 }
 
 /// Catalogs that are read, and where the OID stands by which a row is a user's.
@@ -220,12 +222,12 @@ impl Reader<'_, '_, '_> {
         let mut found = Catalogs::default();
         let number = mapped_number(&self.database.directory, PG_CLASS_OID).unwrap_or(PG_CLASS_OID);
         let classes = self.live_rows(number);
-        let mut oids: HashMap<Oid, u32> = HashMap::new();
         for row in &classes {
-            self.add_class(row, &mut found, &mut oids);
+            self.add_class(row, &mut found);
         }
         for (catalog, key) in TAKEN {
-            let number = oids.get(&catalog).copied().or_else(|| mapped_number(&self.database.directory, catalog));
+            let number =
+                found.system_files.get(&catalog).copied().or_else(|| mapped_number(&self.database.directory, catalog));
             let rows = self.live_rows(number.unwrap_or(catalog));
             let of_users = rows.into_iter().filter(|row| key == Key::Any || self.key(row, key) >= FIRST_NORMAL_OID);
             let mut rows: Vec<RawRow> = of_users.collect();
@@ -235,9 +237,8 @@ impl Reader<'_, '_, '_> {
             }
             found.rows.insert(catalog, rows);
         }
-        let number = oids.get(&LARGE_OBJECTS).copied().unwrap_or(LARGE_OBJECTS);
-        let objects = self.live_rows(number);
-        found.large_objects = objects.iter().map(|row| self.key(row, Key::Own)).collect();
+        let number = found.system_files.get(&LARGE_OBJECTS).copied().unwrap_or(LARGE_OBJECTS);
+        found.large_objects = self.live_rows(number).iter().map(|row| self.key(row, Key::Own)).collect();
         found.roles = self.shared_rows(PG_AUTHID_OID);
         found.schemas.extend([(2200, b"public".to_vec()), (11, b"pg_catalog".to_vec())]);
         for row in found.rows.get(&PG_NAMESPACE_OID).into_iter().flatten() {
@@ -309,7 +310,7 @@ impl Reader<'_, '_, '_> {
         all
     }
 
-    fn add_class(&self, row: &RawRow, found: &mut Catalogs, oids: &mut HashMap<Oid, u32>) {
+    fn add_class(&self, row: &RawRow, found: &mut Catalogs) {
         let (data, offsets) = (row.data(), &self.offsets);
         let oid = self.key(row, Key::Own);
         let number = |at: usize| u32_at(data, at).unwrap_or_default();
@@ -319,7 +320,7 @@ impl Reader<'_, '_, '_> {
         let filenode = number(offsets.filenode);
         if oid < FIRST_NORMAL_OID {
             if filenode > 0 {
-                oids.insert(oid, filenode);
+                found.system_files.insert(oid, filenode);
             }
             return;
         }
@@ -354,28 +355,9 @@ impl Reader<'_, '_, '_> {
     /// Entries of leaves of a B-tree of the catalogs.
     fn entries(&self, index: Oid, show: &mut dyn FnMut(Tid, &[u8])) {
         let number = mapped_number(&self.database.directory, index).unwrap_or(index);
-        let Some(files) = self.database.main_fork(0, number) else { return };
-        let source = self.source;
-        source.pages(files, &mut |block, page| {
-            let header = PageHeader::decode(0, page).ok().filter(|header| header.faults(page.len()).is_empty());
-            let special = header.map(|header| usize::from(header.special));
-            let Some(header) =
-                header.filter(|_| block > 0 && special.is_some_and(|at| at.saturating_add(16) == page.len()))
-            else {
-                return;
-            };
-            let is_leaf =
-                u16_at(page, usize::from(header.special).saturating_add(12)).is_some_and(|flags| flags & 1 == 1);
-            for tuple in page_tuples(&header, page).filter(|_| is_leaf) {
-                match IndexEntry::decode(&header, page, PageKind::Btree, tuple.item, tuple.bytes) {
-                    Some(IndexEntry { target: Target::Row(tid), data, .. }) => show(tid, data),
-                    Some(IndexEntry { target: Target::Rows { first, .. }, data, .. }) => {
-                        first.into_iter().for_each(|tid| show(tid, data));
-                    }
-                    _ => {}
-                }
-            }
-        });
+        if let Some(files) = self.database.main_fork(0, number) {
+            leaf_entries(self.source, files, show);
+        }
     }
 
     /// Rows of `pg_class` that are gone, by its three indexes.

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
-/// None, UTF-8 and Latin-1.
+/// None, UTF-8, that of Emacs, and Latin-1.
 pub(super) const SQL_ASCII: i32 = 0;
 pub(super) const UTF8: i32 = 6;
+const MULE_INTERNAL: i32 = 7;
 const LATIN1: i32 = 8;
 
 /// Names that `initdb` takes, in the order of their numbers.
@@ -21,6 +22,15 @@ const UNCONVERTED: [&str; 2] = ["UTF8", "MULE_INTERNAL"];
 pub(super) fn encoding_name(number: i32) -> &'static str {
     let name = usize::try_from(number).ok().and_then(|number| NAMES.split(' ').nth(number));
     name.filter(|name| !UNCONVERTED.contains(name)).unwrap_or("SQL_ASCII")
+}
+
+/// The encoding of printed rows, as clients know it; that of bytes of an unknown one is not converted.
+pub(super) fn client_encoding(number: Option<i32>) -> &'static str {
+    match number {
+        None | Some(SQL_ASCII) => "SQL_ASCII",
+        Some(MULE_INTERNAL) => "MULE_INTERNAL",
+        Some(_) => "UTF8",
+    }
 }
 
 /// Names of a database in UTF-8, as far as its server converted them.

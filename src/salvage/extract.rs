@@ -1,17 +1,18 @@
 //! The rows of one database: read, judged, put into a sandbox, printed, and handed out.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::catalogs::{Catalogs, Column, PG_AUTHID_OID, Reader, Relation};
 use super::complete::{choose_columns, complete, guess_shapes};
-use super::encoding::{Names, SQL_ASCII, UTF8, encoding_name};
+use super::encoding::{Names, SQL_ASCII, UTF8, encoding_name, in_utf8};
+use super::keys::LostPlaces;
 use super::layout::Offsets;
 use super::objects::{LOOSE, add_loose};
-use super::out::Output;
+use super::out::{Output, copy_rows};
 use super::pages::HeapWriter;
 use super::print::Session;
 use super::rows::{Class, Row, Table, scan};
@@ -23,7 +24,7 @@ use super::toast::ToastValues;
 use super::transplant::{Transplant, libraries, relation_file, shapes_of, toast_tables};
 use super::unpack::ToastCopies;
 use super::xacts::{WalFacts, Why, Xacts};
-use super::{LooseFile, NotSalvaged, SalvageError, TableReport};
+use super::{LooseFile, NotSalvaged, RowFormat, SalvageError, TableReport, UnnamedFile};
 use crate::cluster::open::{AccessError, Links, ReadFile, read_small};
 use crate::parsers::tuple::columns::ColumnShape;
 use crate::rebuild::error::ServerEnd;
@@ -56,32 +57,41 @@ pub(super) struct Work<'a> {
     /// Files that no catalog names, and the table whose columns they have.
     pub loose: Option<(&'a str, &'a [LooseFile])>,
     pub deleted: bool,
+    pub format: RowFormat,
     pub schema: Option<&'a Path>,
     pub watch: &'a dyn Fn() -> ControlFlow<()>,
 }
 
 /// A table, with what is needed to read it.
-struct Wanted<'a> {
-    relation: &'a Relation,
-    shapes: Vec<ColumnShape>,
+pub(super) struct Wanted<'a> {
+    pub relation: &'a Relation,
+    pub shapes: Vec<ColumnShape>,
     report: usize,
 }
 
 /// Tables of the sandbox that hold the rows of one table, by what they are.
 struct Copies {
-    oids: [Oid; 3],
-    counts: [Vec<u16>; 3],
+    oids: [Oid; 4],
+    counts: [Vec<u16>; 4],
 }
 
-/// The three kinds of rows, and what is put before `.copy` in the names of their files.
-const KINDS: [&str; 3] = ["", ".uncertain", ".deleted"];
+/// The kinds of rows (the last: keys of lost ones), and what is put before the format in the names of their files.
+const KINDS: [&str; 4] = ["", ".uncertain", ".deleted", ".missing"];
 
 impl Work<'_> {
     /// Salvages a database.
-    pub fn database(&self, database: &DatabaseFiles, xacts: &mut Xacts<'_>) -> Result<Vec<TableReport>, SalvageError> {
+    pub fn database(
+        &self,
+        database: &DatabaseFiles,
+        xacts: &mut Xacts<'_>,
+        unnamed: &mut Vec<UnnamedFile>,
+    ) -> Result<Vec<TableReport>, SalvageError> {
         let offsets = Offsets::of(self.source.major);
         let mut catalogs = Reader { source: self.source, database, xacts, offsets }.read();
         let mut reports: Vec<TableReport> = Vec::new();
+        if self.tables.is_empty() && self.loose.is_none() {
+            unnamed.extend(self.unnamed(database, &catalogs));
+        }
         let is_any = self.loose.is_some()
             || catalogs.relations.values().any(|relation| relation.has_rows() && self.is_asked(&catalogs, relation));
         if !is_any {
@@ -128,6 +138,23 @@ impl Work<'_> {
             }
         }
         Ok(reports)
+    }
+
+    /// Files that no catalog names.
+    fn unnamed<'d>(
+        &self,
+        database: &'d DatabaseFiles,
+        catalogs: &Catalogs,
+    ) -> impl Iterator<Item = UnnamedFile> + use<'_, 'd> {
+        let of_users = catalogs.relations.values().map(|relation| relation.filenode);
+        let known = of_users.chain(catalogs.system_files.values().copied()).collect();
+        let name = in_utf8(&database.label(), database.encoding);
+        let found = database.unnamed(&known).into_iter();
+        found.map(move |(path, bytes)| {
+            let root = self.source.root.as_deref().unwrap_or(&database.directory);
+            let path = path.strip_prefix(root).unwrap_or(path).display().to_string();
+            UnnamedFile { database: name.clone(), path, bytes }
+        })
     }
 
     /// Bytes of the wanted tables of a database, and of their TOAST.
@@ -204,18 +231,18 @@ impl Work<'_> {
     }
 
     /// Shows the rows of a table and takes up what was found into its report.
-    fn rows(
+    pub fn rows(
         &self,
         database: &DatabaseFiles,
         catalogs: &Catalogs,
         table: &Wanted<'_>,
         (xacts, report): (&mut Xacts<'_>, &mut TableReport),
         show: &mut dyn FnMut(&Row<'_>),
-    ) {
+    ) -> LostPlaces {
         let relation = table.relation;
         let Some(files) = database.main_fork(relation.spc_oid, relation.filenode) else {
             report.problem = Some(NotSalvaged::FileMissing);
-            return;
+            return LostPlaces::default();
         };
         let toast = self.toast(database, catalogs, relation);
         let rel = (database.oid, relation.filenode);
@@ -231,6 +258,7 @@ impl Work<'_> {
         report.pages = end.pages;
         report.lost_pages = end.lost;
         report.unreadable = end.failed.len() as u64;
+        end.places
     }
 
     fn count(
@@ -304,6 +332,7 @@ impl<'a> Fresh<'a> {
         let mut session = Session::new(&self.sandbox, &self.run, self.server, self.options.owner, work.watch);
         session.to_utf8 = self.to_utf8;
         session.has_generated = Offsets::of(work.source.major).generated.is_some();
+        session.format = work.format;
         session
     }
 
@@ -366,7 +395,7 @@ impl<'a> Fresh<'a> {
         for table in wanted {
             let relation = table.relation;
             let Some(report) = reports.get_mut(table.report) else { continue };
-            let oids = [relation.oid, transplant.make_oid(), transplant.make_oid()];
+            let oids = std::array::from_fn(|kind| if kind == 0 { relation.oid } else { transplant.make_oid() });
             let added: Option<Vec<bool>> = oids.iter().map(|oid| transplant.add_table(relation, *oid)).collect();
             match added {
                 Some(guessed) => {
@@ -411,7 +440,8 @@ impl<'a> Fresh<'a> {
         }
         self.print(database, &copies, (&mut session, reports, output))?;
         let text = |name: &[u8]| names.text(name);
-        let schema = Schema { database, catalogs, text: &text, has_generated: session.has_generated };
+        let schema =
+            Schema { database, catalogs, text: &text, has_generated: session.has_generated, format: work.format };
         let printed: Vec<&TableReport> = copies.iter().filter_map(|(table, _)| reports.get(table.report)).collect();
         schema.write(&mut session, &printed, output)?;
         let keep = self.options.keep;
@@ -452,7 +482,7 @@ impl<'a> Fresh<'a> {
         let base = report.file_name();
         let mut notes = output.notes(database, &base);
         let mut failed = Ok(());
-        work.rows(database, catalogs, table, (xacts, report), &mut |row| {
+        let places = work.rows(database, catalogs, table, (xacts, report), &mut |row| {
             let kind = match row.class {
                 Class::Row => 0,
                 Class::Uncertain(_) => 1,
@@ -470,6 +500,11 @@ impl<'a> Fresh<'a> {
             }
         });
         failed?;
+        work.missing(database, catalogs, table, (xacts, report), &places, &mut |tid, tuple| {
+            let added = writers.last_mut().map_or(Ok(()), |writer| writer.add(tuple));
+            added.map_err(RebuildError::from)?;
+            notes.missing(tid)
+        })?;
         notes.finish(&report.lost_pages)?;
         for (counts, writer) in copies.counts.iter_mut().zip(writers) {
             *counts = writer.finish().map_err(RebuildError::from)?;
@@ -493,13 +528,14 @@ impl<'a> Fresh<'a> {
                 }
             }
         }
+        let format = session.format;
         let mut files: HashMap<(usize, usize), crate::repair::export::NewFile> = HashMap::new();
         let mut lost: Vec<(usize, usize, u64)> = Vec::new();
         let mut strays: Vec<(usize, Vec<u8>)> = Vec::new();
         let name_of = |reports: &[TableReport], index: usize, kind: usize| {
             let report = copies.get(index).and_then(|(table, _)| reports.get(table.report))?;
             let base = report.file_name();
-            Some(format!("{base}{}.copy", KINDS.get(kind)?))
+            Some(format!("{base}{}.{}", KINDS.get(kind)?, format.suffix()))
         };
         let mut take = |at: usize, file: ReadFile| -> Result<(), RebuildError> {
             let Some((index, kind)) = asked.get(at).copied() else { return Ok(()) };
@@ -508,7 +544,7 @@ impl<'a> Fresh<'a> {
                 entry.insert(output.begin(database, &name)?);
             }
             let Some(target) = files.get_mut(&(index, kind)) else { return Ok(()) };
-            let stray = copy_lines(file, target, self.is_utf8 && kind == 0)?;
+            let stray = copy_rows(file, target, (format, self.is_utf8 && kind == 0))?;
             strays.extend(stray.into_iter().map(|line| (index, line)));
             Ok(())
         };
@@ -554,41 +590,5 @@ impl<'a> Fresh<'a> {
             }
         }
         Ok(())
-    }
-}
-
-/// Copies lines; those that are not UTF-8, where that is asked, are returned instead.
-fn copy_lines(file: ReadFile, target: &mut dyn Write, checks: bool) -> Result<Vec<Vec<u8>>, RebuildError> {
-    let path = file.path().to_owned();
-    let failed = |source| RebuildError::from(AccessError::io("copy", &path, source));
-    let mut reader = file.into_reader();
-    let mut stray = Vec::new();
-    let mut rest: Vec<u8> = Vec::new();
-    let mut buffer = vec![0; 1 << 20];
-    loop {
-        let filled = reader.read(&mut buffer).map_err(failed)?;
-        let read = buffer.get(..filled).unwrap_or_default();
-        if !checks {
-            target.write_all(read).map_err(failed)?;
-        } else {
-            rest.extend_from_slice(read);
-            let end = rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at.saturating_add(1));
-            let later = rest.split_off(end);
-            if std::str::from_utf8(&rest).is_ok() {
-                target.write_all(&rest).map_err(failed)?;
-            } else {
-                for line in rest.split_inclusive(|byte| *byte == b'\n') {
-                    match std::str::from_utf8(line) {
-                        Ok(_) => target.write_all(line).map_err(failed)?,
-                        Err(_) => stray.push(line.to_vec()),
-                    }
-                }
-            }
-            rest = later;
-        }
-        if filled == 0 {
-            target.write_all(&rest).map_err(failed)?;
-            return Ok(stray);
-        }
     }
 }

@@ -2,30 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::parsers::decode::{u16_at, u32_at};
+use crate::parsers::decode::u16_at;
 use crate::parsers::heap::TupleHeader;
-use crate::parsers::tuple::columns::ColumnShape;
+use crate::parsers::tuple::columns::{ColumnShape, Placed, Stored, ToastPointer, placed};
 
-/// Bytes of a TOAST pointer in a tuple.
-const TOAST_POINTER_BYTES: usize = 18;
-
-/// Kind of a pointer to a value in a TOAST table (`VARTAG_ONDISK`).
-const ON_DISK: u8 = 18;
-
-/// Least bytes of a value with a length of 4 bytes that is compressed.
-const COMPRESSED_HEAD: usize = 8;
+/// Longest value (`MaxAllocSize`).
+const MAX_VALUE_BYTES: u32 = 0x3FFF_FFFF;
 
 /// `t_infomask`: the row has nulls.
 const HAS_NULLS: u16 = 1;
-
-/// A value in a TOAST table, by the pointer in the tuple.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct External {
-    /// Bytes that are stored.
-    pub stored_bytes: u32,
-    pub value_oid: u32,
-    pub toast_oid: u32,
-}
 
 /// A stored value: where it stands in the tuple.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,71 +19,48 @@ pub(crate) struct Span {
     pub column: usize,
     pub start: usize,
     pub end: usize,
-    pub external: Option<External>,
+    pub external: Option<ToastPointer>,
 }
 
 /// The stored values of a tuple that begins with `bytes` and may end before it; `None` when they do not fit.
 fn walk(header: &TupleHeader, bytes: &[u8], shapes: &[ColumnShape]) -> Option<(Vec<Span>, usize)> {
-    let count = usize::from(header.attribute_count());
-    if count > shapes.len() {
-        return None;
-    }
+    let shapes = shapes.get(..usize::from(header.attribute_count()))?;
     let base = usize::from(header.data_offset);
-    let mut at = base;
-    let mut spans = Vec::with_capacity(count);
-    for (column, shape) in shapes.iter().enumerate().take(count) {
-        if header.is_null(bytes, u16::try_from(column).ok()?) {
-            continue;
-        }
-        let aligned = |at: usize| base.saturating_add(at.saturating_sub(base).next_multiple_of(shape.alignment.max(1)));
-        let (start, end, external) = match usize::try_from(shape.length) {
-            Ok(length) => {
-                let start = aligned(at);
-                (start, start.checked_add(length)?, None)
-            }
-            Err(_) if shape.length == -2 => {
-                let start = aligned(at);
-                let length = bytes.get(start..)?.iter().position(|byte| *byte == 0)?;
-                (start, start.checked_add(length)?.checked_add(1)?, None)
-            }
-            Err(_) => varlena(bytes, at, aligned)?,
-        };
+    let data = bytes.get(base..)?;
+    let is_null = |column: usize| u16::try_from(column).is_ok_and(|column| header.is_null(bytes, column));
+    let mut at = 0;
+    let mut spans = Vec::with_capacity(shapes.len());
+    for placed in placed(data, shapes, is_null) {
         // Padding is zero.
-        if bytes.get(at..start)?.iter().any(|byte| *byte != 0) || end > bytes.len() {
+        if !is_written(data, &placed, shapes) || data.get(at..placed.start)?.iter().any(|byte| *byte != 0) {
             return None;
         }
-        spans.push(Span { column, start, end, external });
-        at = end;
+        at = placed.end;
+        let external = match placed.stored {
+            Stored::External(pointer) => Some(pointer),
+            _ => None,
+        };
+        let (start, end) = (base.checked_add(placed.start)?, base.checked_add(placed.end)?);
+        spans.push(Span { column: placed.column, start, end, external });
     }
-    Some((spans, at))
+    Some((spans, base.checked_add(at)?))
 }
 
-fn varlena(bytes: &[u8], at: usize, aligned: impl Fn(usize) -> usize) -> Option<(usize, usize, Option<External>)> {
-    let start = if *bytes.get(at)? == 0 { aligned(at) } else { at };
-    let first = *bytes.get(start)?;
-    if first == 1 {
-        if *bytes.get(start.checked_add(1)?)? != ON_DISK {
-            return None;
+/// True when a server writes a value in this way.
+fn is_written(data: &[u8], placed: &Placed<'_>, shapes: &[ColumnShape]) -> bool {
+    let is_aligned = || {
+        let shape = shapes.get(placed.column);
+        let is_short = data.get(placed.start).is_some_and(|first| first & 1 == 1);
+        shape.is_some_and(|shape| shape.length != -1 || is_short || placed.start.is_multiple_of(shape.alignment.max(1)))
+    };
+    match placed.stored {
+        Stored::Unreadable(_) => false,
+        Stored::External(pointer) => {
+            let raw_bytes = pointer.raw_bytes.saturating_add(4);
+            raw_bytes <= MAX_VALUE_BYTES && pointer.stored_bytes <= raw_bytes && pointer.value_oid > 0
         }
-        let pointer = bytes.get(start..)?.get(..TOAST_POINTER_BYTES)?;
-        let number = |at| u32_at(pointer, at);
-        let external =
-            External { stored_bytes: number(6)? & 0x3FFF_FFFF, value_oid: number(10)?, toast_oid: number(14)? };
-        let raw_bytes = number(2)?;
-        let is_possible = raw_bytes <= 0x3FFF_FFFF && external.stored_bytes <= raw_bytes && external.value_oid > 0;
-        return is_possible.then_some((start, start.checked_add(TOAST_POINTER_BYTES)?, Some(external)));
+        _ => is_aligned(),
     }
-    if first & 1 == 1 {
-        let length = usize::from(first >> 1);
-        return (length > 0).then_some((start, start.checked_add(length)?, None));
-    }
-    if start != aligned(start) {
-        return None;
-    }
-    let word = u32_at(bytes, start)?;
-    let length = usize::try_from(word >> 2).ok()?;
-    let least = if word & 2 == 0 { 4 } else { COMPRESSED_HEAD };
-    (length >= least).then_some((start, start.checked_add(length)?, None))
 }
 
 /// True when the header is one that a server writes.

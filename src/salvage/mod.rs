@@ -4,12 +4,14 @@
 //! and `pages` put the rows into a fresh cluster of the same major in a sandbox, and `print` has its server print them. That
 //! server never sees the damaged cluster, and nothing of that cluster runs: no function, trigger, policy or default.
 
+mod belonging;
 mod catalogs;
 mod complete;
 mod encoding;
 mod extract;
 mod fields;
 mod fit;
+mod keys;
 mod layout;
 mod objects;
 mod out;
@@ -29,6 +31,8 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use self::belonging::Compared;
+pub use self::belonging::WalTrust;
 use self::encoding::in_utf8;
 use self::extract::Work;
 use self::out::{Output, copy_file_name};
@@ -96,6 +100,22 @@ pub enum NotSalvaged {
     FileMissing,
 }
 
+impl NotSalvaged {
+    /// The codes of all.
+    pub const CODES: [&str; 4] = ["columns_lost", "type_lost", "no_file", "file_missing"];
+
+    /// Stable name for programs.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::ColumnsLost(_) => "columns_lost",
+            Self::TypeLost => "type_lost",
+            Self::NoFile => "no_file",
+            Self::FileMissing => "file_missing",
+        }
+    }
+}
+
 /// The salvaged rows of a table.
 #[derive(Clone, Debug)]
 pub struct TableReport {
@@ -119,6 +139,8 @@ pub struct TableReport {
     pub pages: u64,
     /// Pages that gave no row or not all of them, with the number of tuples that do not fit their columns.
     pub lost_pages: Vec<(u32, PageLoss, u64)>,
+    /// Primary keys that lead to places where no row is left; rows among them may have been deleted.
+    pub missing_keys: u64,
     /// Values whose TOAST chunks are not all there: they are NULL.
     pub toast_lost: u64,
     /// Files that could not be read.
@@ -129,8 +151,8 @@ pub struct TableReport {
     pub is_guessed: bool,
     /// Why there are no rows.
     pub problem: Option<NotSalvaged>,
-    /// Files with rows, uncertain rows and deleted rows, below the output directory.
-    pub files: [Option<PathBuf>; 3],
+    /// Files with rows, uncertain rows, deleted rows and keys of lost rows, below the output directory.
+    pub files: [Option<PathBuf>; 4],
 }
 
 impl TableReport {
@@ -150,13 +172,20 @@ impl TableReport {
             whys: BTreeMap::new(),
             pages: 0,
             lost_pages: Vec::new(),
+            missing_keys: 0,
             toast_lost: 0,
             unreadable: 0,
             not_printed: 0,
             is_guessed: false,
             problem: None,
-            files: [const { None }; 3],
+            files: [const { None }; 4],
         }
+    }
+
+    /// Tuples that do not fit their columns.
+    #[must_use]
+    pub fn rejected(&self) -> u64 {
+        self.lost_pages.iter().map(|(_, _, rejected)| *rejected).sum()
     }
 
     fn add(&mut self, row: &Row<'_>) {
@@ -187,13 +216,59 @@ impl TableReport {
         let count = match kind {
             0 => &mut self.rows,
             1 => &mut self.uncertain,
-            _ => &mut self.deleted,
+            2 => &mut self.deleted,
+            _ => &mut self.missing_keys,
         };
         *count = count.saturating_sub(1);
     }
 }
 
-/// What was salvaged.
+/// A file of a table or index that no catalog names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnnamedFile {
+    /// Name of the database, or its OID.
+    pub database: String,
+    /// Its first segment, below the data directory.
+    pub path: String,
+    /// Bytes of all segments.
+    pub bytes: u64,
+}
+
+/// How rows are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RowFormat {
+    /// Text of COPY.
+    #[default]
+    Copy,
+    /// CSV of COPY, without a header.
+    Csv,
+}
+
+impl RowFormat {
+    /// End of the names of files with rows; notes on rows end in `.csv`.
+    const fn suffix(self) -> &'static str {
+        match self {
+            Self::Copy => "copy",
+            Self::Csv => "rows.csv",
+        }
+    }
+
+    /// Ends of rows.
+    fn row_ends(self, text: &[u8]) -> Vec<usize> {
+        let mut is_quoted = false;
+        let mut ends = Vec::new();
+        for (at, byte) in text.iter().enumerate() {
+            match byte {
+                b'"' if self == Self::Csv => is_quoted = !is_quoted,
+                b'\n' if !is_quoted => ends.push(at.saturating_add(1)),
+                _ => {}
+            }
+        }
+        ends
+    }
+}
+
+/// The result of a salvage.
 #[derive(Debug)]
 pub struct SalvageReport {
     /// The tables, by database and OID.
@@ -206,6 +281,10 @@ pub struct SalvageReport {
     pub may_start: bool,
     /// WAL since the last checkpoint was read to its end, or none is needed.
     pub has_wal: bool,
+    /// Whether WAL belongs to the pages.
+    pub wal_trust: WalTrust,
+    /// Files that no catalog names; empty where only some tables were asked for.
+    pub unnamed: Vec<UnnamedFile>,
     /// Directories that could not be listed.
     pub skipped: Vec<String>,
 }
@@ -219,6 +298,8 @@ pub struct SalvageOptions<'a> {
     pub tables: &'a [String],
     /// Deleted rows are wanted, too.
     pub deleted: bool,
+    /// How rows are printed.
+    pub format: RowFormat,
     /// A schema as `pg_dump --schema-only` writes it, for columns that the catalogs lost.
     pub schema: Option<&'a Path>,
     /// Older copies of the cluster, for columns that the catalogs lost.
@@ -247,7 +328,7 @@ struct LooseFile {
 /// A file of the output directory that is about all databases: its name and its bytes.
 pub type TopFile = (&'static str, Vec<u8>);
 
-/// What is left of a cluster, opened.
+/// The remains of a cluster, opened.
 #[derive(Debug)]
 pub struct Salvage {
     source: Source,
@@ -301,6 +382,11 @@ impl Salvage {
     /// Brings pages forward by WAL.
     pub(crate) fn set_wal(&mut self, logs: PageLogs) {
         self.source.set_wal(logs);
+    }
+
+    /// Holds pages against WAL that ends there.
+    pub(crate) fn compare(&self, logs: &PageLogs, wal_end: Lsn) -> Compared {
+        belonging::compare(&self.source, logs, wal_end)
     }
 
     /// Major version of the cluster.
@@ -379,20 +465,22 @@ impl Salvage {
         let donors: Result<Vec<Source>, NoSource> =
             options.donors.iter().map(|path| Source::open(path, Some(source.major))).collect();
         let donors = donors?;
-        let SalvageOptions { tables, deleted, schema, .. } = *options;
+        let SalvageOptions { tables, deleted, format, schema, .. } = *options;
         let loose = self.loose(options);
-        let work = Work { source, donors: &donors, wal, server, output, tables, loose, deleted, schema, watch };
+        let work = Work { source, donors: &donors, wal, server, output, tables, loose, deleted, format, schema, watch };
         let mut report = SalvageReport {
             tables: Vec::new(),
             major: source.major,
             has_checksums: source.checksums,
             may_start: source.control.is_some() && output.is_none(),
             has_wal: wal.is_complete,
+            wal_trust: wal.trust,
+            unnamed: Vec::new(),
             skipped: source.skipped.iter().map(ToString::to_string).collect(),
         };
         for database in &source.databases {
             if options.has(database) {
-                report.tables.extend(work.database(database, &mut xacts)?);
+                report.tables.extend(work.database(database, &mut xacts, &mut report.unnamed)?);
             }
             if watch().is_break() {
                 return Err(RebuildError::Interrupted.into());

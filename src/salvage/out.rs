@@ -1,13 +1,14 @@
 //! The directory that the rows go to: one directory for each database, and names that no catalog can make a path of.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-use super::SalvageError;
 use super::catalogs::Relation;
 use super::rows::{Class, PageLoss, Row};
 use super::source::DatabaseFiles;
-use crate::cluster::open::AccessError;
+use super::{RowFormat, SalvageError};
+use crate::cluster::open::{AccessError, ReadFile};
+use crate::parsers::tuple::index::Tid;
 use crate::rebuild::RebuildError;
 use crate::repair::export::{ExportDir, NewFile};
 use crate::repair::outside::OutsideError;
@@ -78,7 +79,7 @@ impl Output {
 
     /// Notes on rows of a table.
     pub fn notes<'a>(&'a self, database: &'a DatabaseFiles, base: &str) -> Notes<'a> {
-        Notes { output: self, database, base: base.to_owned(), files: [const { None }; 3] }
+        Notes { output: self, database, base: base.to_owned(), files: [const { None }; 4] }
     }
 }
 
@@ -90,10 +91,11 @@ fn write_whole(mut file: NewFile, bytes: &[u8]) -> Result<(), SalvageError> {
 }
 
 /// Names of files with notes, and their columns.
-const NOTES: [(&str, &[&str]); 3] = [
+const NOTES: [(&str, &[&str]); 4] = [
     ("uncertain.csv", &["ctid", "why", "xmin", "xmax"]),
     ("deleted.csv", &["ctid", "xmin", "xmax"]),
     ("toast.csv", &["ctid", "class", "column", "chunks", "expected_chunks"]),
+    ("missing.csv", &["ctid"]),
 ];
 
 /// Files beside the rows of a table, made when the first note comes.
@@ -101,7 +103,7 @@ pub(crate) struct Notes<'a> {
     output: &'a Output,
     database: &'a DatabaseFiles,
     base: String,
-    files: [Option<csv::Writer<NewFile>>; 3],
+    files: [Option<csv::Writer<NewFile>>; 4],
 }
 
 impl Notes<'_> {
@@ -145,6 +147,11 @@ impl Notes<'_> {
         Ok(())
     }
 
+    /// Adds the place of a lost row whose key is known.
+    pub fn missing(&mut self, (block, item): Tid) -> Result<(), SalvageError> {
+        self.line(3, &[format!("({block},{item})").as_bytes()])
+    }
+
     /// Writes the pages that gave no row or not all, and ends the files.
     pub fn finish(self, lost: &[(u32, PageLoss, u64)]) -> Result<(), SalvageError> {
         for writer in self.files.into_iter().flatten() {
@@ -161,5 +168,48 @@ impl Notes<'_> {
             self.output.write(self.database, &format!("{}.lost.csv", self.base), &bytes)?;
         }
         Ok(())
+    }
+}
+
+/// Copies rows; those that are not UTF-8, where that is asked, are returned instead.
+pub(crate) fn copy_rows(
+    file: ReadFile,
+    target: &mut dyn Write,
+    (format, checks): (RowFormat, bool),
+) -> Result<Vec<Vec<u8>>, RebuildError> {
+    let path = file.path().to_owned();
+    let failed = |source| RebuildError::from(AccessError::io("copy", &path, source));
+    let mut reader = file.into_reader();
+    let mut stray = Vec::new();
+    let mut rest: Vec<u8> = Vec::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        let filled = reader.read(&mut buffer).map_err(failed)?;
+        let read = buffer.get(..filled).unwrap_or_default();
+        if !checks {
+            target.write_all(read).map_err(failed)?;
+        } else {
+            rest.extend_from_slice(read);
+            let ends = format.row_ends(&rest);
+            let later = rest.split_off(ends.last().copied().unwrap_or_default());
+            if std::str::from_utf8(&rest).is_ok() {
+                target.write_all(&rest).map_err(failed)?;
+            } else {
+                let mut start = 0;
+                for end in ends {
+                    let row = rest.get(start..end).unwrap_or_default();
+                    start = end;
+                    match std::str::from_utf8(row) {
+                        Ok(_) => target.write_all(row).map_err(failed)?,
+                        Err(_) => stray.push(row.to_vec()),
+                    }
+                }
+            }
+            rest = later;
+        }
+        if filled == 0 {
+            target.write_all(&rest).map_err(failed)?;
+            return Ok(stray);
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::ops::{ControlFlow, Range};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::RowFormat;
 use crate::cluster::open::{AccessError, Links, ReadFile};
 use crate::parsers::wal::version::Major;
 use crate::rebuild::sandbox::{Owner, Sandbox, SandboxRun};
@@ -95,6 +96,7 @@ pub(crate) struct Session<'a> {
     pub to_utf8: bool,
     /// Columns may be generated: since 12.
     pub has_generated: bool,
+    pub format: RowFormat,
     runs: usize,
 }
 
@@ -106,7 +108,17 @@ impl<'a> Session<'a> {
         owner: Owner,
         watch: &'a dyn Fn() -> ControlFlow<()>,
     ) -> Self {
-        Self { sandbox, run, server, owner, watch, to_utf8: false, has_generated: true, runs: 0 }
+        Self {
+            sandbox,
+            run,
+            server,
+            owner,
+            watch,
+            to_utf8: false,
+            has_generated: true,
+            format: RowFormat::Copy,
+            runs: 0,
+        }
     }
 
     /// Runs statements; the end of what the server printed. Each statement is one element, without a semicolon.
@@ -204,15 +216,20 @@ impl<'a> Session<'a> {
 
     fn statements(&self, number: usize, unit: &Unit) -> [String; 2] {
         let copy = |query: &str, name: String| format!("EXECUTE 'COPY {query} TO ''{}'''", self.quoted_out(&name));
-        let encoding = if self.to_utf8 { " (ENCODING ''UTF8'')" } else { "" };
+        let options = match (self.to_utf8, self.format) {
+            (true, RowFormat::Csv) => " (FORMAT csv, ENCODING ''UTF8'')",
+            (false, RowFormat::Csv) => " (FORMAT csv)",
+            (true, RowFormat::Copy) => " (ENCODING ''UTF8'')",
+            (false, RowFormat::Copy) => "",
+        };
         let generated = if self.has_generated { " AND attgenerated = ''" } else { "" };
         let (oid, path) = (unit.table, self.quoted_out(&format!("{number}.rows")));
         let print = match unit.part.condition() {
-            None => format!("EXECUTE 'COPY ' || {oid}::regclass || ' TO ''{path}''{encoding}';"),
+            None => format!("EXECUTE 'COPY ' || {oid}::regclass || ' TO ''{path}''{options}';"),
             Some(condition) => format!(
                 "SELECT pg_catalog.string_agg(pg_catalog.quote_ident(attname), ',' ORDER BY attnum) INTO c FROM pg_attribute WHERE attrelid = {oid} AND \
                  attnum > 0 AND NOT attisdropped{generated}; \
-                 EXECUTE 'COPY (SELECT ' || coalesce(c, '') || ' FROM ONLY ' || {oid}::regclass || ' WHERE {condition}) TO ''{path}''{encoding}';"
+                 EXECUTE 'COPY (SELECT ' || coalesce(c, '') || ' FROM ONLY ' || {oid}::regclass || ' WHERE {condition}) TO ''{path}''{options}';"
             ),
         };
         let begin = format!("DO $x$ BEGIN {}; END $x$", copy("(SELECT 1)", format!("{number}.begin")));

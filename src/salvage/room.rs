@@ -69,6 +69,7 @@ impl Salvage {
             output: None,
             tables: options.tables,
             loose: self.loose(options),
+            format: options.format,
             deleted: options.deleted,
             schema: None,
             watch: &watch,

@@ -1,8 +1,12 @@
 //! The rows of a table, each in a class: what belongs to the table, what may, what was deleted, and which pages tell nothing.
 
+use std::collections::BTreeSet;
+
 use strum::IntoStaticStr;
 
+use super::belonging::WalTrust;
 use super::fit::{Span, fit, fitting_bytes};
+use super::keys::{LostItems, LostPlaces};
 use super::source::{SegmentFiles, Source};
 use super::toast::{Completeness, ToastValues};
 use super::xacts::{Visibility, WalFacts, Why, Xacts};
@@ -11,7 +15,7 @@ use crate::parsers::checksum::page_checksum;
 use crate::parsers::heap::{PageTuple, TupleHeader, page_tuples};
 use crate::parsers::page::{PageHeader, is_all_zero, line_pointer_faults};
 use crate::parsers::tuple::columns::ColumnShape;
-use crate::types::Oid;
+use crate::types::{Lsn, Oid};
 
 /// Most items of a page of 32 kB: no more tuples than this fit into it.
 const MAX_ITEMS: u16 = 1200;
@@ -109,6 +113,8 @@ pub(crate) struct ScanEnd {
     pub pages: u64,
     /// Pages that gave no row or not all, with the number of tuples that were rejected.
     pub lost: Vec<(u32, PageLoss, u64)>,
+    /// Places where a row may have been.
+    pub places: LostPlaces,
     pub failed: Vec<AccessError>,
 }
 
@@ -120,11 +126,13 @@ pub(crate) fn scan(
     show: &mut dyn FnMut(&Row<'_>),
 ) -> ScanEnd {
     let mut end = ScanEnd::default();
-    let mut scanner = Scanner { source, table, xacts, wal, toast, show };
+    let mut scanner = Scanner { source, table, xacts, wal, toast, show, found: BTreeSet::new() };
     end.failed = source.pages(table.files, &mut |block, page| {
         end.pages = end.pages.saturating_add(1);
+        end.places.end = block.saturating_add(1);
         if let Some((loss, rejected)) = scanner.page(block, page) {
             end.lost.push((block, loss, rejected));
+            end.places.add(block, scanner.lost_items(loss, page));
         }
     });
     end
@@ -137,10 +145,26 @@ struct Scanner<'a, 's> {
     wal: &'a WalFacts,
     toast: &'a ToastValues,
     show: &'a mut dyn FnMut(&Row<'_>),
+    /// Items of the page that fit their columns.
+    found: BTreeSet<u16>,
 }
 
 impl Scanner<'_, '_> {
+    /// Items of the page that was read last which are lost.
+    fn lost_items(&mut self, loss: PageLoss, page: &[u8]) -> LostItems {
+        let found = std::mem::take(&mut self.found);
+        let header = PageHeader::decode(0, page).ok().filter(|_| loss == PageLoss::Tuples);
+        match header {
+            Some(header) => {
+                let items = page_tuples(&header, page).filter_map(|tuple| u16::try_from(tuple.item).ok());
+                LostItems::These(items.filter(|item| !found.contains(item)).collect())
+            }
+            None => LostItems::AllBut(found),
+        }
+    }
+
     fn page(&mut self, block: u32, page: &[u8]) -> Option<(PageLoss, u64)> {
+        self.found.clear();
         if is_all_zero(page) {
             return Some((PageLoss::Zero, 0));
         }
@@ -166,10 +190,12 @@ impl Scanner<'_, '_> {
         }
         let behind =
             self.wal.changed.get(&(self.table.rel.0, self.table.rel.1, block)).is_some_and(|lsn| header.lsn.0 < *lsn);
-        let doubt = match (proven, behind) {
-            (false, _) => Some(Why::PageChecksum),
-            (true, true) => Some(Why::PageBehindWal),
-            (true, false) => None,
+        let doubt = if !proven {
+            Some(Why::PageChecksum)
+        } else if behind {
+            Some(Why::PageBehindWal)
+        } else {
+            self.doubt_by_wal(block, header.lsn)
         };
         let mut taken = Vec::new();
         let mut fitted = 0_usize;
@@ -189,6 +215,18 @@ impl Scanner<'_, '_> {
             return Some((PageLoss::Header, rejected as u64));
         }
         (rejected > 0).then_some((PageLoss::Tuples, rejected as u64))
+    }
+
+    /// The doubt about a page that applied WAL leaves.
+    fn doubt_by_wal(&self, block: u32, lsn: Lsn) -> Option<Why> {
+        let (start, end) = self.wal.range;
+        if lsn <= start || lsn > end {
+            return None;
+        }
+        match self.wal.trust {
+            WalTrust::Likely => Some(Why::WalMayBeForeign),
+            _ => (!self.source.has_record(self.table.files, block, lsn)).then_some(Why::PageNotInWal),
+        }
     }
 
     /// True when bytes between tuples belong to none, of a page that no checksum proves.
@@ -230,6 +268,7 @@ impl Scanner<'_, '_> {
         spans: &[Span],
         doubt: Option<Why>,
     ) {
+        self.found.insert(item);
         let mut lost = Vec::new();
         let is_guessed = self.table.is_guessed || header.attribute_count() < self.table.least_columns;
         let mut doubt = doubt.or_else(|| is_guessed.then_some(Why::GuessedColumns));

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::SalvageError;
-use super::TableReport;
 use super::catalogs::{Catalogs, Relation};
+use super::encoding::client_encoding;
 use super::out::Output;
 use super::print::Session;
 use super::source::DatabaseFiles;
+use super::{RowFormat, SalvageError, TableReport};
 use crate::parsers::decode::u32_at;
 use crate::types::Oid;
 
@@ -47,6 +47,7 @@ pub(crate) struct Schema<'a> {
     /// Names in UTF-8.
     pub text: &'a dyn Fn(&[u8]) -> String,
     pub has_generated: bool,
+    pub format: RowFormat,
 }
 
 impl Schema<'_> {
@@ -91,7 +92,10 @@ impl Schema<'_> {
         for relation in self.catalogs.relations.values().filter(|relation| relation.kind == b'S') {
             before.push_str(&format!("CREATE SEQUENCE {}{};\n", self.name(relation), self.sequence_options(relation)));
         }
+        // The schema is in UTF-8, rows may not be.
+        let encoding = client_encoding(self.database.encoding);
         let mut load = "\\set ON_ERROR_STOP off\nSET client_encoding = 'UTF8';\n\\ir schema-before.sql\n".to_owned();
+        load.push_str(&format!("SET client_encoding = '{encoding}';\n"));
         for table in tables {
             let Some(relation) = self.catalogs.relations.get(&table.oid) else { continue };
             before.push_str(&self.table(relation, &columns, &defaults));
@@ -259,7 +263,9 @@ impl Schema<'_> {
         let names = relation.columns.iter().filter(|(number, _)| is_loaded(number));
         let names: Vec<String> = names.map(|(_, column)| quoted(&(self.text)(&column.name))).collect();
         let list = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
-        let line = format!("\\copy {}{list} FROM {}", self.name(relation), quoted_literal(&file.to_string_lossy()));
+        let options = if self.format == RowFormat::Csv { " (FORMAT csv)" } else { "" };
+        let file_name = quoted_literal(&file.to_string_lossy());
+        let line = format!("\\copy {}{list} FROM {file_name}{options}", self.name(relation));
         match line.chars().any(char::is_control) {
             true => format!("-- a name with control characters: load {} yourself\n", file.to_string_lossy()),
             false => format!("{line}\n"),

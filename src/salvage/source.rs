@@ -1,6 +1,6 @@
 //! The files that rows are read from: a data directory, or what is left of one. Nothing of it is trusted, and little of it is needed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
 use super::layout::Offsets;
@@ -19,6 +19,9 @@ use crate::types::{ForkNumber, Lsn, MAX_BLOCK_NUMBER, Oid, is_block_size};
 
 /// Databases without rows of users.
 const TEMPLATES: [&[u8]; 2] = [b"template0", b"template1"];
+
+/// The least file number of a user's relation (`FirstNormalObjectId`).
+pub(crate) const FIRST_USER_NUMBER: u32 = 16_384;
 
 /// Bytes that are read at once.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -61,6 +64,11 @@ impl SegmentFiles {
         Self { rel, files: BTreeMap::from([(0, path)]) }
     }
 
+    /// Database and file number, as WAL names them.
+    pub const fn rel(&self) -> (Oid, u32) {
+        self.rel
+    }
+
     /// The file with its first page.
     pub fn first(&self) -> Option<&PathBuf> {
         self.files.get(&0)
@@ -100,6 +108,17 @@ impl DatabaseFiles {
         self.relations.values()
     }
 
+    /// Files of users' relations whose numbers are not among these: the first of each, and their bytes.
+    pub fn unnamed(&self, known: &HashSet<u32>) -> Vec<(&Path, u64)> {
+        let map = filenode_map(&self.directory);
+        let is_mapped = |number: u32| map.iter().flat_map(|map| &map.entries).any(|entry| entry.rel_number == number);
+        let unknown = |number: u32| number >= FIRST_USER_NUMBER && !known.contains(&number) && !is_mapped(number);
+        let forks = self.relations.iter().filter(|((_, number), _)| unknown(*number));
+        let found =
+            forks.filter_map(|(_, files)| Some((files.files.values().next()?.as_path(), Self::fork_bytes(files))));
+        found.filter(|(_, bytes)| *bytes > 0).collect()
+    }
+
     /// Bytes of a main fork.
     pub fn fork_bytes(files: &SegmentFiles) -> u64 {
         files.files.values().filter_map(|path| path.metadata().ok()).map(|found| found.len()).sum()
@@ -111,7 +130,7 @@ impl DatabaseFiles {
     }
 }
 
-/// What is left of a cluster.
+/// The remains of a cluster.
 #[derive(Debug)]
 pub(crate) struct Source {
     /// Data directory; `None` for the directory of one database alone.
@@ -195,6 +214,12 @@ impl Source {
     pub fn set_wal(&mut self, logs: PageLogs) {
         self.logs = logs;
         self.name_databases();
+    }
+
+    /// False when WAL has no record of this page that ends at this LSN.
+    pub fn has_record(&self, files: &SegmentFiles, block: u32, lsn: Lsn) -> bool {
+        let log = self.logs.get(&files.rel).and_then(|pages| pages.get(&block));
+        log.is_some_and(|log| log.has_end(lsn).unwrap_or(true))
     }
 
     fn name_databases(&mut self) {
@@ -356,14 +381,16 @@ impl Source {
 
     /// One page of a fork; `None` where it cannot be read.
     pub fn page_at(&self, files: &SegmentFiles, block: u32) -> Option<Vec<u8>> {
-        let on_disk = || {
-            let segment = u64::from(block).checked_div(self.segment_pages())?;
-            let file = ReadFile::open(files.files.get(&u32::try_from(segment).ok()?)?, Links::Refuse).ok()?;
-            let in_segment = u64::from(block).checked_rem(self.segment_pages())?;
-            file.bytes_at(in_segment.checked_mul(self.block_size as u64)?, self.block_size).ok().flatten()
-        };
-        let page = on_disk();
+        let page = self.page_on_disk(files, block);
         self.after_wal(files, block, page.as_deref()).or(page)
+    }
+
+    /// Like [`Self::page_at`], without WAL.
+    pub fn page_on_disk(&self, files: &SegmentFiles, block: u32) -> Option<Vec<u8>> {
+        let segment = u64::from(block).checked_div(self.segment_pages())?;
+        let file = ReadFile::open(files.files.get(&u32::try_from(segment).ok()?)?, Links::Refuse).ok()?;
+        let in_segment = u64::from(block).checked_rem(self.segment_pages())?;
+        file.bytes_at(in_segment.checked_mul(self.block_size as u64)?, self.block_size).ok().flatten()
     }
 
     fn pages_of_file(&self, path: &Path, first: u64, show: &mut dyn FnMut(u32, &[u8])) -> Result<(), AccessError> {
@@ -392,9 +419,12 @@ impl Source {
 
 /// File number of a mapped relation, by `pg_filenode.map` of the directory.
 pub(crate) fn mapped_number(directory: &Path, oid: Oid) -> Option<u32> {
+    filenode_map(directory)?.rel_number(oid)
+}
+
+fn filenode_map(directory: &Path) -> Option<FilenodeMap> {
     let bytes = read_small(&directory.join("pg_filenode.map"), Links::Refuse, MAX_MAP_BYTES).ok()?;
-    let map = FilenodeMap::decode(0, &bytes).ok().filter(|map| map.faults().is_empty())?;
-    map.rel_number(oid)
+    FilenodeMap::decode(0, &bytes).ok().filter(|map| map.faults().is_empty())
 }
 
 /// Directories of databases in `base`, by OID.

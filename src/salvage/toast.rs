@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use super::fit::{External, fit};
+use super::fit::fit;
 use super::rows::{has_right_checksum, sound_tuples};
 use super::source::{SegmentFiles, Source};
 use crate::parsers::decode::u32_at;
-use crate::parsers::tuple::columns::ColumnShape;
+use crate::parsers::tuple::columns::{ColumnShape, ToastPointer};
 use crate::parsers::tuple::index::Tid;
 use crate::types::Oid;
 
@@ -96,7 +96,7 @@ impl ToastValues {
         });
     }
 
-    pub fn of(&self, external: &External) -> Completeness {
+    pub fn of(&self, external: &ToastPointer) -> Completeness {
         let expected = external.stored_bytes.div_ceil(self.chunk_bytes.max(1));
         let value = self.values.get(&(external.toast_oid, external.value_oid)).copied().unwrap_or_default();
         let count = u64::from(value.count);

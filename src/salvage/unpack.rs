@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use super::fit::{External, Span, fit, with_values};
+use super::fit::{Span, fit, with_values};
 use super::pages::HeapWriter;
 use super::rows::{Row, sound_tuples};
 use super::source::{SegmentFiles, Source};
 use super::toast::{TOAST_SHAPES, chunk_bytes, chunks};
 use crate::cluster::open::AccessError;
 use crate::parsers::heap::TupleHeader;
-use crate::parsers::tuple::columns::{ColumnShape, Method, Stored, columns, unpack_within};
+use crate::parsers::tuple::columns::{ColumnShape, Method, Stored, ToastPointer, columns, unpack_within};
 use crate::rebuild::sandbox::SandboxRun;
 use crate::types::Oid;
 
@@ -125,7 +125,7 @@ impl<'a> ToastCopies<'a> {
     }
 
     /// The bytes of a value that is stored in chunks.
-    fn stored(&self, external: &External) -> Option<Vec<u8>> {
+    fn stored(&self, external: &ToastPointer) -> Option<Vec<u8>> {
         let copy = self.tables.get(&external.toast_oid)?;
         let mut places = copy.places.get(&external.value_oid)?.clone();
         places.sort_unstable();

@@ -5,12 +5,13 @@ use std::path::PathBuf;
 
 use strum::IntoStaticStr;
 
+use super::belonging::WalTrust;
 use super::source::Source;
 use crate::cluster::open::{Links, ReadFile, list, read_small};
 use crate::parsers::decode::u32_at;
 use crate::parsers::heap::{TupleHeader, XactStatus, infomask};
 use crate::parsers::state_files::{MAX_STATE_BYTES, check_twophase, prepared_xids};
-use crate::types::Oid;
+use crate::types::{Lsn, Oid};
 
 /// Transactions in one byte of `pg_xact`.
 const XACTS_PER_BYTE: u32 = 4;
@@ -63,6 +64,10 @@ pub enum Why {
     GuessedColumns,
     /// The text is not in the encoding of the database.
     NotInEncoding,
+    /// WAL brought the page forward or has the end of the transaction, and may belong to another cluster.
+    WalMayBeForeign,
+    /// The page has an LSN inside WAL at which no record of it ends.
+    PageNotInWal,
 }
 
 impl Why {
@@ -82,6 +87,8 @@ enum Ended {
     Prepared,
     /// `pg_xact` has no end of it, and WAL is missing.
     Open,
+    /// Only WAL has its end, and may belong to another cluster.
+    Foreign,
     Unknown,
 }
 
@@ -93,7 +100,7 @@ pub(crate) enum Visibility {
     Unsure(Why),
 }
 
-/// What WAL from the redo point on tells.
+/// Facts from WAL, starting at the redo point.
 #[derive(Clone, Debug, Default)]
 pub struct WalFacts {
     /// Transactions that ended, and whether they were committed.
@@ -108,6 +115,10 @@ pub struct WalFacts {
     pub next_xid: Option<u32>,
     /// WAL was read to its end, or none is needed: what has no end in it never ended.
     pub is_complete: bool,
+    /// Whether it belongs to the pages.
+    pub trust: WalTrust,
+    /// Start and end of applied WAL.
+    pub range: (Lsn, Lsn),
 }
 
 /// Ends of transactions.
@@ -207,7 +218,7 @@ impl<'a> Xacts<'a> {
             1 | 2 => return Ended::Committed,
             _ => {}
         }
-        if let Some(committed) = self.wal.ended.get(&xid) {
+        if let Some(committed) = self.wal.ended.get(&xid).filter(|_| self.wal.trust == WalTrust::Proven) {
             return if *committed { Ended::Committed } else { Ended::Undone };
         }
         if self.prepared.contains(&xid) {
@@ -221,6 +232,7 @@ impl<'a> Xacts<'a> {
             Some(XactStatus::Committed) => Ended::Committed,
             Some(XactStatus::Aborted) => Ended::Undone,
             _ if self.wal.is_complete && self.knows_prepared && (is_later || bits.is_some()) => Ended::Undone,
+            _ if witness.is_none() && self.wal.ended.contains_key(&xid) => Ended::Foreign,
             Some(_) => witness.unwrap_or(Ended::Open),
             None => witness.unwrap_or(Ended::Unknown),
         }
@@ -238,6 +250,7 @@ impl<'a> Xacts<'a> {
             Ended::Undone => return Visibility::Dead,
             Ended::Prepared => Visibility::Unsure(Why::InserterPrepared),
             Ended::Open => Visibility::Unsure(Why::OpenAndWalMissing),
+            Ended::Foreign => Visibility::Unsure(Why::WalMayBeForeign),
             Ended::Unknown => Visibility::Unsure(Why::NoPgXact),
         };
         if header.was_never_deleted() {
@@ -262,13 +275,14 @@ impl<'a> Xacts<'a> {
             Ended::Undone => inserted,
             Ended::Prepared => unsure(inserted, Why::DeleterPrepared),
             Ended::Open => unsure(inserted, Why::OpenAndWalMissing),
+            Ended::Foreign => unsure(inserted, Why::WalMayBeForeign),
             Ended::Unknown => unsure(inserted, Why::DeleterUnknown),
         }
     }
 
     /// The member of a multixact that changed the row, if one did; `None` where the multixact is lost.
     fn updater(&mut self, multi: u32) -> Option<Option<u32>> {
-        let members = match self.wal.multis.get(&multi) {
+        let members = match self.wal.multis.get(&multi).filter(|_| self.wal.trust == WalTrust::Proven) {
             Some(members) => members.clone(),
             None => self.members(multi)?,
         };

@@ -3,5 +3,6 @@
 mod cases;
 #[path = "../common/mod.rs"]
 mod common;
+mod foreign_wal;
 mod judge;
 mod refusals;

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::cases::BIN;
+use crate::common::unpack::unpack;
 use crate::common::{arg, copy_tree, dwbinspect, skipped};
 use crate::judge::case;
 
@@ -66,6 +67,22 @@ fn too_little_room_is_said_before_anything_is_written() {
     assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
 }
 
+#[test]
+fn better_way_is_said_before_a_server_is_looked_for() {
+    let place = tempfile::tempdir().unwrap();
+    let said = |name: &str| {
+        let data = unpack(&format!("dwb/{name}")).unwrap().join(name);
+        // No server is there.
+        let out = place.path().join(name);
+        dwbinspect(&["salvage", arg(&data), "-o", arg(&out), "--pg-bin", arg(place.path())]).stdout
+    };
+    // Recovery heals the seventh.
+    let checkpoint = said("checkpoint");
+    assert!(checkpoint.starts_with("repair has proven images for 6 of 7 damaged pages"), "{checkpoint}");
+    let clean = said("clean");
+    assert!(clean.starts_with("check predicts that the server starts, and finds no damaged page"), "{clean}");
+}
+
 /// Rows and uncertain rows that `--list` counts.
 fn counted(data: &Path) -> (u64, u64) {
     let ran = dwbinspect(&["salvage", "--list", arg(data)]);
@@ -93,4 +110,25 @@ fn without_the_files_of_prepared_transactions_rows_are_uncertain_and_not_gone() 
         assert!(found.0 <= sound.0 && found.1 >= sound.1, "{damage}: {found:?} instead of {sound:?}");
         assert!(found.0 + found.1 >= sound.0 + sound.1, "{damage}: {found:?} instead of {sound:?}");
     }
+}
+
+#[test]
+fn list_for_programs_has_the_counts_of_the_list_for_people() {
+    let data = case("15-heap");
+    let (rows, uncertain) = counted(&data);
+    let ran = dwbinspect(&["salvage", "--list", "--format", "json", arg(&data)]);
+    assert_eq!(ran.status, 2, "{}", ran.stderr);
+    let document: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let sum = |field: &str| -> u64 {
+        document["salvaged_tables"].as_array().unwrap().iter().filter_map(|table| table[field].as_u64()).sum()
+    };
+    assert_eq!((sum("rows"), sum("uncertain")), (rows, uncertain));
+    assert_eq!(document["summary"]["wal_trust"], "proven");
+    let lines = dwbinspect(&["salvage", "--list", "--format", "csv", arg(&data)]).stdout.lines().count();
+    assert_eq!(lines, document["salvaged_tables"].as_array().unwrap().len() + 1);
+    // Rows have other formats than their list.
+    assert_eq!(dwbinspect(&["salvage", "--list", "--format", "copy", arg(&data)]).status, 2);
+    let out = tempfile::tempdir().unwrap();
+    let ran = dwbinspect(&["salvage", "--format", "json", arg(&data), "-o", arg(out.path())]);
+    assert!(ran.status == 2 && ran.stderr.contains("--format takes copy or csv here"), "{}", ran.stderr);
 }

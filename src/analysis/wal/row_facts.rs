@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::segment::Visitor;
 use crate::parsers::decode::u32_at;
 use crate::parsers::state_files::prepared_xids;
-use crate::parsers::wal::heap_redo::{PageChange, PageLog};
+use crate::parsers::wal::heap_redo::{PageLog, RowRecord};
 use crate::parsers::wal::lifecycle::LifeCycle;
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::records::{RecordKind, Work};
@@ -95,7 +95,7 @@ impl RowFacts {
             self.cuts.push(((rel.db_oid, rel.rel_number), keeps_blocks));
         }
         let writes = record.kind().writes_rows();
-        let changes = PageChange::all_of(record);
+        let changes = RowRecord::all_of(record);
         if writes && changes.is_none() {
             // Pages that lack one change are not brought forward.
             for (_, block) in record.block_heads() {

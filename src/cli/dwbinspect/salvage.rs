@@ -3,15 +3,18 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{Outcome, Stop};
+use crate::cli::usage::UsageError;
 use crate::cli::work::{JobsArg, ServerArgs, until_interrupted};
 use crate::inspect::salvage::{SalvageRequest, salvage};
 use crate::output::escape::printable;
-use crate::output::salvage_text::{answer, write_beforehand, write_salvage};
+use crate::output::salvage_text::{answer, write_beforehand, write_salvage, write_salvage_machine};
+use crate::output::sink::Machine;
 use crate::parsers::wal::version::Major;
+use crate::salvage::RowFormat;
 
 /// Copy out every row that is still there, if no start, image or replay helps
 ///
@@ -60,13 +63,41 @@ pub(crate) struct SalvageArgs {
     /// Major version, if no file of the cluster contains it
     #[arg(long, value_name = "N", value_parser = major_of)]
     major: Option<Major>,
-    /// More WAL, for commits that pg_xact does not have: archive directory, segments, tar archives
+    /// More WAL: rows that were never written to tables, commits that pg_xact lacks. Archive, segments or tar archives
     #[arg(long, value_name = "PATH")]
     wal: Vec<PathBuf>,
+    /// Format of the rows (copy or csv, of COPY without a header), or with --list of the list [default: copy, text]
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    format: Option<SalvageFormat>,
     #[command(flatten)]
     server: ServerArgs,
     #[command(flatten)]
     jobs: JobsArg,
+}
+
+/// Formats of rows, and of the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum SalvageFormat {
+    Copy,
+    Csv,
+    Text,
+    Json,
+    Ndjson,
+}
+
+impl SalvageFormat {
+    /// The format of rows and the machine format of the list.
+    fn chosen(chosen: Option<Self>, is_list: bool) -> Result<(RowFormat, Option<Machine>), Stop> {
+        match (chosen, is_list) {
+            (None | Some(Self::Copy), false) | (None | Some(Self::Text), true) => Ok((RowFormat::Copy, None)),
+            (Some(Self::Csv), false) => Ok((RowFormat::Csv, None)),
+            (Some(Self::Csv), true) => Ok((RowFormat::Copy, Some(Machine::Csv))),
+            (Some(Self::Json), true) => Ok((RowFormat::Copy, Some(Machine::Json))),
+            (Some(Self::Ndjson), true) => Ok((RowFormat::Copy, Some(Machine::Ndjson))),
+            (Some(Self::Copy), true) => Err(UsageError::OtherFormat("text, json, ndjson or csv").into()),
+            (Some(_), false) => Err(UsageError::OtherFormat("copy or csv").into()),
+        }
+    }
 }
 
 const EXAMPLES: &str = "\
@@ -84,7 +115,8 @@ const STATUS: &str = "\
 Exit status:
   0  every row is certain, nothing is missing
   1  rows or values are missing; their pages or values are listed
-  2  rows are uncertain, no table was found, something was not checked, or a usage error";
+  2  rows are uncertain, WAL is missing or was not applied, no table was found, something was not
+     checked, or a usage error";
 
 fn major_of(text: &str) -> Result<Major, String> {
     let number = text.parse().ok().and_then(|number| Major::from_files(number, None));
@@ -95,6 +127,7 @@ fn major_of(text: &str) -> Result<Major, String> {
 
 pub(super) fn run(args: &SalvageArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let path = args.pgdata.choose(args.data_dir.as_deref())?;
+    let (format, machine) = SalvageFormat::chosen(args.format, args.list)?;
     let request = SalvageRequest {
         path,
         major: args.major,
@@ -102,6 +135,7 @@ pub(super) fn run(args: &SalvageArgs, out: &mut dyn Write) -> Result<Outcome, St
         databases: args.databases.clone(),
         tables: args.tables.clone(),
         deleted: args.deleted,
+        format,
         schema: args.schema.clone(),
         donors: args.donors.clone(),
         files: args.files.clone(),
@@ -114,6 +148,9 @@ pub(super) fn run(args: &SalvageArgs, out: &mut dyn Write) -> Result<Outcome, St
     let report = salvage(&request, &until_interrupted(), &mut |known| told = write_beforehand(out, known));
     told?;
     let report = report?;
+    if let Some(machine) = machine {
+        return Ok(write_salvage_machine(out, (machine, &request.path), &report)?.into());
+    }
     write_salvage(out, &report)?;
     if let Some(directory) = &request.output {
         writeln!(out, "The rows are in {}. Read report.md there first.", printable(&directory.display().to_string()))?;

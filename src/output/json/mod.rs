@@ -27,6 +27,7 @@ pub mod page;
 pub mod page_at;
 pub(crate) mod page_change;
 pub(crate) mod page_row;
+pub(crate) mod salvage;
 pub mod savings;
 pub mod scalars;
 mod slot;
@@ -46,6 +47,7 @@ use page::{ComparisonJson, EventJson, PageJson};
 use page_at::PageAtJson;
 use page_change::PageChangeJson;
 use page_row::PageRowJson;
+use salvage::{SalvagedTableJson, UnnamedFileJson};
 use savings::SavingJson;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 pub use slot::{SLOT_COLUMNS, SlotJson};
@@ -124,6 +126,8 @@ pub(crate) enum Item {
     #[serde(rename = "batch")]
     InnodbBatch(wal::Row),
     Entry(wal::Row),
+    SalvagedTable(Box<SalvagedTableJson>),
+    UnnamedFile(UnnamedFileJson),
     Finding(FindingJson),
     Skipped(SkippedJson),
 }
@@ -170,6 +174,8 @@ impl Item {
             Self::ExportedFile(_) => "exported_files",
             Self::Set(_) => "sets",
             Self::Figure(_) => "figures",
+            Self::SalvagedTable(_) => "salvaged_tables",
+            Self::UnnamedFile(_) => "unnamed_files",
             Self::Finding(_) => "findings",
             Self::Skipped(_) => "skipped",
         }
@@ -183,7 +189,7 @@ pub fn schemas(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
         T::json_schema(generator)
     }
     type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
-    let all: [(&'static str, SchemaOf); 22] = [
+    let all: [(&'static str, SchemaOf); 24] = [
         ("page", of::<PageJson>),
         ("event", of::<EventJson>),
         ("history", of::<HistoryJson>),
@@ -206,6 +212,8 @@ pub fn schemas(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
         ("buffer_trial", of::<BufferTrialJson>),
         ("dirtied", of::<DirtiedJson>),
         ("exported_file", of::<ExportedFileJson>),
+        ("salvaged_table", of::<SalvagedTableJson>),
+        ("unnamed_file", of::<UnnamedFileJson>),
     ];
     all.into_iter().map(|(name, of)| (name, of(generator))).collect()
 }

@@ -20,6 +20,7 @@ use crate::analysis::wal::cause::Cause;
 use crate::analysis::wal::page_action::{ActionKind, Counted};
 use crate::analysis::wal::whatif::protection::Guard;
 use crate::cluster::donor::DonorGap;
+use crate::salvage::NotSalvaged;
 
 macro_rules! texts {
     ($($name:ident, $schema:literal, $pattern:literal, $what:literal;)*) => {$(
@@ -123,6 +124,7 @@ words! {
     SavingRemedy, "saving_remedy", ["fewer_checkpoints", "wal_compression", "double_write", "no_hints", "archive_timeout", "replica_identity"];
     ExportTable, "export_table", ["records", "blocks", "images"];
     KeeperWord, "keeper", ["checkpoint", "slot", "archiver", "wal_keep_size", "summarizer", "recycled", "nothing", "unknown"];
+    ProblemWord, "salvage_problem", NotSalvaged::CODES;
     BillPartWord, "bill_part", ["images", "records", "old_rows", "unused", "page_headers", "padding", "cut"];
     CertaintyWord, "certainty", ["exact", "at_least", "estimate", "sample"];
     ImageCompression, "image_compression", ["none", "pglz", "lz4", "zstd"];

@@ -99,10 +99,10 @@ pub fn row_columns<'a>(header: &TupleHeader, tuple: &'a [u8], shapes: &[ColumnSh
 
 /// The first column, from 0, that does not fit into the row; `None` when all do.
 pub(crate) fn first_misfit(header: &TupleHeader, tuple: &[u8], shapes: &[ColumnShape]) -> Option<usize> {
-    let mut rest = Rest { data: header.user_data(tuple), at: 0, is_lost: false };
-    let stored = shapes.iter().take(usize::from(header.attribute_count())).enumerate();
-    let mut there = stored.filter(|(index, _)| !u16::try_from(*index).is_ok_and(|index| header.is_null(tuple, index)));
-    there.find_map(|(index, shape)| matches!(rest.take(*shape), Stored::Unreadable(_)).then_some(index))
+    let stored = shapes.get(..usize::from(header.attribute_count())).unwrap_or(shapes);
+    let is_null = |index: usize| u16::try_from(index).is_ok_and(|index| header.is_null(tuple, index));
+    let mut there = placed(header.user_data(tuple), stored, is_null);
+    there.find_map(|found| matches!(found.stored, Stored::Unreadable(_)).then_some(found.column))
 }
 
 /// The columns in `data`, of which the first `count` are there. Offsets in `data` are aligned as those in the tuple are:
@@ -114,7 +114,7 @@ pub fn columns<'a>(
     count: usize,
     is_null: &dyn Fn(usize) -> bool,
 ) -> Vec<Stored<'a>> {
-    let mut rest = Rest { data, at: 0, is_lost: false };
+    let mut rest = Rest { data, at: 0, start: 0, is_lost: false };
     let column = |(index, shape): (usize, &ColumnShape)| {
         if index >= count {
             Stored::Absent
@@ -127,10 +127,34 @@ pub fn columns<'a>(
     shapes.iter().enumerate().map(column).collect()
 }
 
+/// A column that is not null, and where its bytes are in the data, the length before it included.
+pub(crate) struct Placed<'a> {
+    /// From 0.
+    pub column: usize,
+    pub start: usize,
+    pub end: usize,
+    pub stored: Stored<'a>,
+}
+
+/// The columns in `data` that are not null, in order.
+pub(crate) fn placed<'a>(
+    data: &'a [u8],
+    shapes: &[ColumnShape],
+    is_null: impl Fn(usize) -> bool,
+) -> impl Iterator<Item = Placed<'a>> {
+    let mut rest = Rest { data, at: 0, start: 0, is_lost: false };
+    shapes.iter().enumerate().filter(move |(column, _)| !is_null(*column)).map(move |(column, shape)| {
+        let stored = rest.take(*shape);
+        Placed { column, start: rest.start, end: rest.at, stored }
+    })
+}
+
 /// The remaining data of a tuple.
 struct Rest<'a> {
     data: &'a [u8],
     at: usize,
+    /// Start of the last column.
+    start: usize,
     /// A column did not fit: where the next one begins is unknown.
     is_lost: bool,
 }
@@ -142,12 +166,14 @@ impl<'a> Rest<'a> {
 
     fn align(&mut self, alignment: usize) {
         self.at = self.at.checked_next_multiple_of(alignment.max(1)).unwrap_or(usize::MAX);
+        self.start = self.at;
     }
 
     fn take(&mut self, shape: ColumnShape) -> Stored<'a> {
         if self.is_lost {
             return Stored::Unreadable(&[]);
         }
+        self.start = self.at;
         let found = match usize::try_from(shape.length) {
             Ok(length) => {
                 self.align(shape.alignment);

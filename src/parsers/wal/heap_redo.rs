@@ -1,12 +1,15 @@
 //! Records that change pages of tables and sequences, applied as recovery applies them.
 
+use std::collections::BTreeMap;
+
 use super::heap_row::RowWrite;
 use super::prune::PruneLists;
 use super::record::Record;
 use super::records::RecordKind;
 use super::version::Major;
+use crate::parsers::crc::crc32c;
 use crate::parsers::decode::{u16_at, u32_at};
-use crate::parsers::heap::TupleHeader;
+use crate::parsers::heap::{PageTuple, TupleHeader, page_tuples};
 use crate::parsers::image::ImageDecoder;
 use crate::parsers::page::{LAYOUT_VERSION, LinePointer, LinePointerState, PageHeader, line_pointers};
 use crate::types::{BlockNumber, Lsn};
@@ -40,9 +43,9 @@ const MAX_MAIN_BYTES: usize = 64 << 10;
 /// Most items of a page of 32 kB.
 const MAX_ITEM: u16 = 8191;
 
-/// The change of one page by one record.
+/// A record that changes rows, as far as it changes one page.
 #[derive(Clone, Debug)]
-pub(crate) struct PageChange {
+pub(crate) struct RowRecord {
     pub end_lsn: Lsn,
     kind: RecordKind,
     major: Major,
@@ -60,7 +63,7 @@ pub(crate) struct PageChange {
     data: Vec<u8>,
 }
 
-impl PageChange {
+impl RowRecord {
     /// The changes of a record, by the pages of main forks that it names. `None` for a record that is not of a
     /// table or sequence, or cannot be applied.
     pub fn all_of(record: &Record<'_>) -> Option<Vec<(crate::types::PageId, Self)>> {
@@ -227,19 +230,58 @@ impl PageChange {
     }
 }
 
-/// The changes of one page since its last image, in order.
+/// The changes of one page since its last image, in order, and what its earlier states were.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PageLog {
-    changes: Vec<PageChange>,
+    changes: Vec<RowRecord>,
     /// Changes are missing.
     is_short: bool,
+    /// Ends of all its records, unless some are unknown.
+    ends: Vec<Lsn>,
+    lacks_ends: bool,
+    /// LSN and rows of the page before its first record, if that has an image.
+    before: Option<(Lsn, RowSums)>,
     bytes: usize,
 }
 
+/// Transaction and a sum over the values of each row of a page, by item.
+type RowSums = BTreeMap<u16, (u32, u32)>;
+
+fn row_sums(page: &[u8]) -> RowSums {
+    let header = PageHeader::decode(0, page).ok();
+    let tuples = header.iter().flat_map(|header| page_tuples(header, page));
+    let sum = |tuple: PageTuple<'_>| {
+        let header = TupleHeader::decode(0, tuple.bytes).ok().filter(|header| header.xmin != 0)?;
+        Some((u16::try_from(tuple.item).ok()?, (header.xmin, crc32c(header.user_data(tuple.bytes)))))
+    };
+    tuples.filter_map(sum).collect()
+}
+
+/// True when no item has another row in one than in the other.
+fn same_rows(one: &RowSums, other: &RowSums) -> bool {
+    one.iter().all(|(item, sum)| other.get(item).is_none_or(|other| other == sum))
+}
+
 impl PageLog {
-    pub fn push(&mut self, change: PageChange) {
+    pub fn push(&mut self, change: RowRecord) {
+        if self.ends.is_empty()
+            && !self.lacks_ends
+            && let Some(image) = &change.image
+            && let Ok(header) = PageHeader::decode(0, image)
+        {
+            // One kind overwrites values in place.
+            let rows = if change.kind == RecordKind::HeapInplace { RowSums::new() } else { row_sums(image) };
+            self.bytes = self.bytes.saturating_add(rows.len().saturating_mul(size_of::<(u16, u32, u32)>()));
+            self.before = Some((header.lsn, rows));
+        }
+        self.ends.push(change.end_lsn);
+        self.keep(change);
+    }
+
+    fn keep(&mut self, change: RowRecord) {
         if change.starts_over {
-            (self.changes, self.is_short, self.bytes) = (Vec::new(), false, 0);
+            let held: usize = self.changes.iter().map(RowRecord::bytes).sum();
+            (self.changes, self.is_short, self.bytes) = (Vec::new(), false, self.bytes.saturating_sub(held));
         }
         if !self.is_short {
             self.bytes = self.bytes.saturating_add(change.bytes());
@@ -249,21 +291,27 @@ impl PageLog {
 
     /// Adds those that follow.
     pub fn append(&mut self, next: Self) {
-        if next.is_short {
+        if self.ends.is_empty() && !self.lacks_ends {
             *self = next;
+            return;
+        }
+        self.lacks_ends |= next.lacks_ends;
+        self.ends.extend(next.ends);
+        if next.is_short {
+            (self.changes, self.is_short, self.bytes) = (Vec::new(), true, 0);
         } else {
-            next.changes.into_iter().for_each(|change| self.push(change));
+            next.changes.into_iter().for_each(|change| self.keep(change));
         }
     }
 
     /// Bytes that it holds.
     pub const fn bytes(&self) -> usize {
-        self.bytes
+        self.bytes.saturating_add(self.ends.len().saturating_mul(size_of::<Lsn>()))
     }
 
-    /// Forgets the changes: they need too much memory.
+    /// Forgets the changes: one is unknown, or they need too much memory.
     pub fn shorten(&mut self) {
-        (self.changes, self.is_short, self.bytes) = (Vec::new(), true, 0);
+        *self = Self { is_short: true, lacks_ends: true, ..Self::default() };
     }
 
     /// The page after all changes. `on_disk`: the page as it is there, if it is sound. `None`: the page on disk is all there is.
@@ -273,13 +321,39 @@ impl PageLog {
         if on_disk.is_some_and(|(lsn, _)| lsn > last.end_lsn || lsn == last.end_lsn && !first.starts_over) {
             return None;
         }
-        let (mut page, from) = match on_disk {
+        let (page, from) = match on_disk {
             _ if first.starts_over => (vec![0; block_size], Lsn(0)),
             Some((lsn, page)) => (page.to_vec(), lsn),
             None => return None,
         };
-        self.changes.iter().filter(|change| change.end_lsn > from).try_for_each(|change| change.apply(&mut page))?;
-        (page.len() == block_size).then_some(page)
+        self.applied(page, (from, last.end_lsn))
+    }
+
+    fn applied(&self, mut page: Vec<u8>, (from, to): (Lsn, Lsn)) -> Option<Vec<u8>> {
+        let size = page.len();
+        let mut wanted = self.changes.iter().filter(|change| change.end_lsn > from && change.end_lsn <= to);
+        wanted.try_for_each(|change| change.apply(&mut page))?;
+        (page.len() == size).then_some(page)
+    }
+
+    /// Whether one of its records ends at this LSN; `None` where that is unknown.
+    pub fn has_end(&self, lsn: Lsn) -> Option<bool> {
+        (!self.lacks_ends).then(|| self.ends.binary_search(&lsn).is_ok())
+    }
+
+    /// Whether the page on disk is one of the states that WAL gives it: its LSN is the end of a record of it, or what it was before the
+    /// first, and its rows are those. `None` where nothing can be compared.
+    pub fn agrees(&self, on_disk: &[u8], wal_end: Lsn) -> Option<bool> {
+        let lsn = PageHeader::decode(0, on_disk).ok()?.lsn;
+        let first = *self.ends.first().filter(|_| !self.lacks_ends && lsn.0 > 0 && lsn <= wal_end)?;
+        if lsn < first {
+            let (before, rows) = self.before.as_ref()?;
+            return Some(*before == lsn && same_rows(rows, &row_sums(on_disk)));
+        }
+        let start = self.changes.first().filter(|start| start.starts_over && start.end_lsn <= lsn);
+        let built = start.and_then(|_| self.applied(vec![0; on_disk.len()], (Lsn(0), lsn)));
+        let has_rows = built.is_none_or(|built| same_rows(&row_sums(&built), &row_sums(on_disk)));
+        Some(self.has_end(lsn)? && has_rows)
     }
 }
 
@@ -450,10 +524,10 @@ mod tests {
         assert_eq!(&tuple_at(&page, 1).unwrap()[24..], b"row");
     }
 
-    fn change(kind: RecordKind, (starts_over, major): (bool, Major), main: Vec<u8>, data: Vec<u8>) -> PageChange {
+    fn change(kind: RecordKind, (starts_over, major): (bool, Major), main: Vec<u8>, data: Vec<u8>) -> RowRecord {
         let (end_lsn, xid, block, new_block) = (Lsn(0x100), 700, 3, 3);
         let has_old = true;
-        PageChange {
+        RowRecord {
             end_lsn,
             kind,
             major,
@@ -488,7 +562,7 @@ mod tests {
             let mut reader = WalReader::new(ReaderOptions::new(geometry), Lsn(5 << 20)).unwrap();
             let mut bytes = writer.bytes.as_slice();
             match reader.next(&mut bytes) {
-                Some(Event::Record(record)) => PageChange::all_of(&record).map(|all| all.len()),
+                Some(Event::Record(record)) => RowRecord::all_of(&record).map(|all| all.len()),
                 other => panic!("{other:?}"),
             }
         };
