@@ -57,13 +57,11 @@ impl Eq for Rule {}
 
 impl Rule {
     /// Something that a sound cluster does not show.
-    #[must_use]
     pub fn problem(&'static self, what: impl Into<String>) -> Finding {
         self.finding(Severity::Problem, what.into())
     }
 
     /// Something worth knowing.
-    #[must_use]
     pub fn note(&'static self, what: impl Into<String>) -> Finding {
         self.finding(Severity::Note, what.into())
     }
@@ -123,7 +121,6 @@ impl Finding {
     }
 
     /// Sets the offset in its file.
-    #[must_use]
     pub fn at(self, offset: u64) -> Self {
         Self { offset: Some(offset), ..self }
     }

@@ -65,25 +65,21 @@ impl Lsn {
     pub const INVALID: Self = Self(0);
 
     /// True unless this is the address 0, which stands for "none".
-    #[must_use]
     pub const fn is_valid(self) -> bool {
         self.0 != 0
     }
 
     /// The address `bytes` further on; stays at the end of the address space instead of wrapping.
-    #[must_use]
     pub const fn advanced_by(self, bytes: u64) -> Self {
         Self(self.0.saturating_add(bytes))
     }
 
     /// Bytes from `earlier` to this address, or `None` when `earlier` is after it.
-    #[must_use]
     pub const fn bytes_since(self, earlier: Self) -> Option<u64> {
         self.0.checked_sub(earlier.0)
     }
 
     /// This address rounded up to the alignment of WAL records, 8 bytes (`MAXALIGN`).
-    #[must_use]
     pub const fn aligned(self) -> Self {
         Self(self.0.saturating_add(7) & !7)
     }
@@ -146,13 +142,11 @@ impl ForkNumber {
     pub const ALL: [Self; 4] = [Self::Main, Self::Fsm, Self::Vm, Self::Init];
 
     /// The fork with this code on disk, if there is one.
-    #[must_use]
     pub fn from_code(code: i32) -> Option<Self> {
         Self::ALL.into_iter().find(|fork| fork.code() == code)
     }
 
     /// The code on disk: 0 main, 1 fsm, 2 vm, 3 init.
-    #[must_use]
     pub const fn code(self) -> i32 {
         match self {
             Self::Main => 0,
@@ -163,7 +157,6 @@ impl ForkNumber {
     }
 
     /// The name that file names and the server's tools use.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Main => "main",
@@ -251,7 +244,6 @@ impl Geometry {
         Self { block_size: 8192, rel_segment_blocks: 131_072, wal_block_size: 8192, wal_segment_size: 16 << 20 };
 
     /// Sizes of a server that is built for pages of `block_size` bytes, all else as usual.
-    #[must_use]
     pub fn usual_with(block_size: u32) -> Self {
         let usual_bytes = u64::from(Self::USUAL.block_size).saturating_mul(u64::from(Self::USUAL.rel_segment_blocks));
         let rel_segment_blocks = usual_bytes.checked_div(u64::from(block_size)).unwrap_or_default();
@@ -274,14 +266,12 @@ impl Geometry {
     }
 
     /// True when a server can have pages and segment files of these sizes.
-    #[must_use]
     pub const fn is_possible(&self) -> bool {
         is_block_size(self.block_size) && self.rel_segment_blocks > 0
     }
 
     /// Address of the first byte after a WAL record of `length_bytes` that starts at `start_lsn`, rounded up to the
     /// next record position: the value that a page's LSN takes. Page headers inside the record are counted in.
-    #[must_use]
     pub fn wal_record_end(&self, start_lsn: Lsn, length_bytes: u64) -> Lsn {
         let page = u64::from(self.wal_block_size.max(MIN_BLOCK_SIZE));
         let mut at = start_lsn.0;

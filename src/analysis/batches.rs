@@ -103,7 +103,6 @@ pub enum BatchWriter {
 
 impl BatchWriter {
     /// Stable name for programs.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Checkpoint => "checkpoint",
@@ -116,7 +115,6 @@ impl BatchWriter {
 
 impl Batch {
     /// Who wrote it.
-    #[must_use]
     pub const fn writer(&self) -> BatchWriter {
         match (self.from_checkpoint, self.from_eviction) {
             (0, 0) => BatchWriter::Unknown,

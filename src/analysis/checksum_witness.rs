@@ -43,7 +43,6 @@ impl ChecksumsContradict {
         self.right.saturating_mul(2) >= self.newer
     }
 
-    #[must_use]
     pub fn finding(self) -> Finding {
         let Self { right, newer } = self;
         let finding = CHECKSUMS_CONTRADICT.problem(format!(
@@ -58,7 +57,6 @@ impl ChecksumWitness {
     /// Nothing was seen yet. `None` where checksums are not off by `pg_control`, or can have been on since the redo point: on
     /// standbys, whose restartpoints may be older than the last startup, and where servers turn them off while they run.
     /// `is_settled`: by [`is_settled`](super::cluster_condition::is_settled).
-    #[must_use]
     pub fn of(control: Option<&ControlFile>, major: Major, is_settled: bool) -> Option<Self> {
         let control = control.filter(|control| control.checksums == ChecksumState::Off)?;
         let is_sure = is_settled && !major.facts().checksums_change_online && !control.is_in_archive_recovery();
@@ -79,14 +77,12 @@ impl ChecksumWitness {
     }
 
     /// Finding if the pages contradict `pg_control`.
-    #[must_use]
     pub fn finish(&self) -> Option<ChecksumsContradict> {
         let (newer, right) = (self.newer.load(Ordering::Relaxed), self.right.load(Ordering::Relaxed));
         (right >= LEAST_RIGHT && right.saturating_mul(OF_NEWER) >= newer)
             .then_some(ChecksumsContradict { right, newer })
     }
 
-    #[must_use]
     pub fn finding(&self) -> Option<Finding> {
         self.finish().map(ChecksumsContradict::finding)
     }

@@ -7,7 +7,6 @@ use crate::parsers::control::{ControlFile, DbState};
 use crate::types::Lsn;
 
 /// A server was stopped in it or crashed; no recovery, standby or backup, whose catalogs may be older than its files.
-#[must_use]
 pub fn is_settled(control: Option<&ControlFile>, signs: &RecoverySigns, server: &ServerSign) -> bool {
     let states = [DbState::SHUT_DOWN, DbState::IN_PRODUCTION];
     let by_state = control.is_some_and(|control| states.contains(&control.prefix.state));
@@ -64,13 +63,11 @@ pub enum ClusterCondition {
 
 impl ClusterCondition {
     /// The state of a data directory, as it is now.
-    #[must_use]
     pub fn of_data_dir(directory: &DataDir) -> Self {
         Self::of(directory.control().trusted(), &directory.server_sign(), &directory.recovery_signs())
     }
 
     /// The state by `pg_control`, if it can be trusted, and by what lies beside it.
-    #[must_use]
     pub fn of(control: Option<&ControlFile>, server: &ServerSign, signs: &RecoverySigns) -> Self {
         let Some(control) = control else { return Self::Unknown };
         match server {
@@ -100,13 +97,11 @@ impl ClusterCondition {
     }
 
     /// Stable name for programs.
-    #[must_use]
     pub fn code(&self) -> &'static str {
         self.into()
     }
 
     /// `pg_control` says what the state is.
-    #[must_use]
     pub const fn is_known(&self) -> bool {
         !matches!(self, Self::Unknown)
     }

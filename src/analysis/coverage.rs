@@ -39,7 +39,6 @@ impl Coverage {
     }
 
     /// The user interrupted it: the result is partial.
-    #[must_use]
     pub fn is_interrupted(&self) -> bool {
         self.skipped.iter().any(|skipped| skipped.reason.class() == SkipClass::Interrupted)
     }

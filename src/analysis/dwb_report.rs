@@ -41,7 +41,6 @@ pub struct DwbReport {
 
 /// Reads every slot of every file once with `jobs` threads, judges the set, and shows each slot in order, with the index of
 /// its file in the set. `visit` can interrupt: then the report says so, and contains nothing of the part that was read.
-#[must_use]
 pub fn examine_slots(
     set: &DwbSet,
     facts: &ClusterFacts,

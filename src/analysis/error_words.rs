@@ -17,7 +17,6 @@ pub struct ErrorWords {
     cause: Option<ErrorCause>,
 }
 
-/// Cause of an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorCause {
     pub kind: CauseKind,
@@ -50,7 +49,6 @@ impl ErrorWords {
     }
 
     /// The cause, if known.
-    #[must_use]
     pub const fn cause(&self) -> Option<&ErrorCause> {
         self.cause.as_ref()
     }
@@ -81,7 +79,6 @@ impl fmt::Display for ErrorWords {
 }
 
 pub(crate) trait Caused {
-    /// The cause.
     fn what_failed(&self) -> ErrorCause;
 }
 

@@ -137,7 +137,6 @@ impl<I, T> Drop for StopAtEnd<'_, I, T> {
 }
 
 /// One thread per core, for work that has no option.
-#[must_use]
 pub fn all_cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }

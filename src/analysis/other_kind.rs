@@ -19,7 +19,6 @@ pub(crate) struct KindWitness<'a> {
 }
 
 impl<'a> KindWitness<'a> {
-    #[must_use]
     pub fn new(names: &'a RelationNames) -> Self {
         Self { names, found: Mutex::default() }
     }

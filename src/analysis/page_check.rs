@@ -65,7 +65,6 @@ pub enum PageFlaw {
 
 impl PageFlaw {
     /// Stable name for programs.
-    #[must_use]
     pub fn code(&self) -> &'static str {
         self.into()
     }
@@ -76,7 +75,6 @@ impl PageCondition {
     /// wrote it sets page checksums.
     ///
     /// Line pointers and tuples are examined only below a header that makes sense, since it says where they are.
-    #[must_use]
     pub fn of(page: &[u8], fork: ForkNumber, block: BlockNumber, checksums: bool) -> Self {
         Self::with_checksum(page, fork, || checksums.then(|| page_checksum(page, block)))
     }
@@ -129,7 +127,6 @@ impl PageCondition {
     }
 
     /// The word for reports and JSON.
-    #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Sound => "sound",
@@ -139,7 +136,6 @@ impl PageCondition {
     }
 
     /// The damage; `None` for a page that a server accepts.
-    #[must_use]
     pub fn damage(&self) -> Option<&PageDamage> {
         match self {
             Self::Damaged(damage) => Some(damage),

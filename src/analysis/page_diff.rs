@@ -56,7 +56,6 @@ pub(crate) struct ItemChange {
 }
 
 impl ItemChange {
-    #[must_use]
     pub const fn code(&self) -> &'static str {
         match (&self.before, &self.after) {
             (None, _) => "added",
@@ -79,7 +78,6 @@ pub(crate) struct PageDiff {
 }
 
 impl PageDiff {
-    #[must_use]
     pub fn of(page: PageId, before: &[u8], after: &[u8]) -> Self {
         let (old, new) = (items(page, before), items(page, after));
         let count = old.len().max(new.len());

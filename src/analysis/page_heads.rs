@@ -34,12 +34,10 @@ pub(crate) struct PageHeads {
 
 impl PageHeads {
     /// An empty table of pages of `block_size` bytes.
-    #[must_use]
     pub fn new(pages: Box<dyn PageSource + Send>, block_size: usize) -> Self {
         Self { pages: Mutex::new(pages), block_size, parts: std::array::from_fn(|_| Mutex::default()) }
     }
 
-    #[must_use]
     pub fn reader(&self) -> HeadReader<'_> {
         let pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner).another();
         HeadReader { heads: self, pages, buffer: vec![0; self.block_size] }

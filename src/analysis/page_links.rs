@@ -82,7 +82,6 @@ pub enum LinkFault {
 
 impl LinkFault {
     /// Stable name for programs.
-    #[must_use]
     pub const fn code(self) -> &'static str {
         self.rule().code
     }
@@ -119,7 +118,6 @@ pub struct BrokenLink {
 
 impl BrokenLink {
     /// The page that names the other.
-    #[must_use]
     pub const fn namer(&self) -> PageId {
         self.by.page
     }

@@ -66,7 +66,6 @@ const SEQUENCE_VALUE: Range<usize> = 0..16;
 /// meaning explains it. `pd_lsn` and `pd_checksum` are not compared.
 ///
 /// Bytes of a free space map are compared as they are, although nothing ever makes them exact.
-#[must_use]
 pub fn differences(page: PageId, built: &[u8], disk: &[u8]) -> Vec<Range<usize>> {
     let (built_masked, disk_masked) = (masked(page, built), masked(page, disk));
     let shorter = built_masked.len().min(disk_masked.len());
@@ -86,7 +85,6 @@ pub fn differences(page: PageId, built: &[u8], disk: &[u8]) -> Vec<Range<usize>>
 
 /// True when both are pages of a sequence that name other values. A server logs a value that it has not yet handed out, so
 /// the page on disk may name an earlier one; which, only the definition of the sequence tells.
-#[must_use]
 pub fn sequence_values_differ(page: PageId, built: &[u8], disk: &[u8]) -> bool {
     let value = |bytes: &[u8]| {
         let header = PageHeader::decode(0, bytes).ok()?;

@@ -36,7 +36,6 @@ impl RowFate {
         [Self::Same, Self::Changed, Self::OtherRow, Self::ComesBack, Self::IsLost, Self::Unreadable, Self::Alone];
 
     /// Stable name for programs.
-    #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
             Self::Same => "same",
@@ -65,7 +64,6 @@ pub struct PageItem {
 
 impl PageItem {
     /// The bytes of its tuple.
-    #[must_use]
     pub fn bytes<'a>(&self, page: &'a [u8]) -> Option<&'a [u8]> {
         page.get(self.tuple.clone()?)
     }
@@ -88,7 +86,6 @@ pub struct RowPair {
 
 impl RowPair {
     /// Its number: in the image, else on disk.
-    #[must_use]
     pub fn number(&self) -> usize {
         self.image.as_ref().or(self.disk.as_ref()).map_or(0, |item| item.number)
     }
@@ -105,7 +102,6 @@ pub struct PageRows {
 
 impl PageRows {
     /// Compares two versions of a page; either may not be there. A page of a kind that has no items has no pairs.
-    #[must_use]
     pub fn compare(page: PageId, disk: Option<&[u8]>, image: Option<&[u8]>) -> Self {
         let kinds = [image, disk].map(|bytes| bytes.and_then(|bytes| kind_of(page, bytes)));
         let kind = kinds.into_iter().flatten().find(|kind| kind.has_line_pointers());
@@ -129,7 +125,6 @@ impl PageRows {
     }
 
     /// How many items have this fate.
-    #[must_use]
     pub fn count(&self, fate: RowFate) -> usize {
         self.pairs.iter().filter(|pair| pair.fate == fate).count()
     }

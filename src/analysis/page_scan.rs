@@ -381,7 +381,6 @@ fn end_of_fork(files: &[RelationFile], index: usize, geometry: Geometry) -> Opti
 }
 
 /// Number of a file's first block, as far as it goes.
-#[must_use]
 pub fn first_block(file: &RelationFile, geometry: Geometry) -> u64 {
     u64::from(file.name.rel_segment).saturating_mul(u64::from(geometry.rel_segment_blocks))
 }

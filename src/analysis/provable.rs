@@ -256,7 +256,6 @@ impl WalPages {
     }
 
     /// Transactions that were prepared and have not ended.
-    #[must_use]
     pub const fn prepared(&self) -> &PreparedXacts {
         &self.prepared
     }
@@ -304,7 +303,6 @@ impl WalPages {
     }
 
     /// The pages that are there and that a record names, by identity.
-    #[must_use]
     pub fn pages(&self) -> Vec<Provable> {
         let still = |page: PageId, lsn: Lsn| (lsn.is_valid() && !self.is_removed_since(page, lsn)).then_some(lsn);
         let known = self.touched.iter().filter_map(|(page, touched)| Some((*page, (*touched)?)));

@@ -38,7 +38,6 @@ impl<T: Copy> Span<T> {
     }
 
     /// Its first and last value, where both were given.
-    #[must_use]
     pub fn bounds(&self) -> Option<(T, T)> {
         self.first.zip(self.last)
     }
@@ -75,7 +74,6 @@ pub struct RelationPattern {
 
 impl RelationPattern {
     /// True when the relation fits.
-    #[must_use]
     pub fn matches(&self, rel: RelFileLocator) -> bool {
         rel.rel_number == self.rel_number
             && self.db_oid.is_none_or(|oid| oid == rel.db_oid)
@@ -85,7 +83,6 @@ impl RelationPattern {
 
 impl RelationPattern {
     /// Fits this relation alone.
-    #[must_use]
     pub const fn of(rel: RelFileLocator) -> Self {
         Self { spc_oid: Some(rel.spc_oid), db_oid: Some(rel.db_oid), rel_number: rel.rel_number }
     }
@@ -111,7 +108,6 @@ impl RelationPattern {
     }
 
     /// The one relation that it stands for, when all three numbers were given.
-    #[must_use]
     pub fn exact(&self) -> Option<RelFileLocator> {
         Some(RelFileLocator { spc_oid: self.spc_oid?, db_oid: self.db_oid?, rel_number: self.rel_number })
     }
@@ -157,7 +153,6 @@ pub struct PageSelection {
 
 impl PageSelection {
     /// True when the page fits; `fork` is `None` for a code without a meaning.
-    #[must_use]
     pub fn takes(&self, rel: RelFileLocator, fork: Option<ForkNumber>, block: BlockNumber) -> bool {
         (self.relations.is_empty() || self.relations.iter().any(|pattern| pattern.matches(rel)))
             && (self.forks.is_empty() || self.forks.iter().any(|wanted| Some(*wanted) == fork))

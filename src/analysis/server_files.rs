@@ -104,7 +104,6 @@ pub struct ServerFilesInput<'a> {
 }
 
 /// Examines modes, directories, maps, versions of databases, and whether each relation has its first file.
-#[must_use]
 pub fn examine(input: ServerFilesInput<'_>, coverage: &mut Coverage) -> ServerFiles {
     let ServerFilesInput { directory, names, paths, relations, replays, is_settled, is_replayed, signs } = input;
     let mut files = ServerFiles::default();

@@ -114,13 +114,11 @@ pub enum SkippedPart {
 
 impl SkippedPart {
     /// A file.
-    #[must_use]
     pub fn file(path: impl Into<String>) -> Self {
         Self::File(path.into())
     }
 
     /// Stable name for programs.
-    #[must_use]
     pub fn code(&self) -> &'static str {
         self.into()
     }
@@ -145,7 +143,6 @@ pub enum SkipClass {
 
 impl SkipClass {
     /// Stable name for programs.
-    #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
             Self::Interrupted => "interrupted",
@@ -404,7 +401,6 @@ impl SkipReason {
     }
 
     /// Kind of reason.
-    #[must_use]
     pub const fn class(&self) -> SkipClass {
         match self {
             Self::Interrupted(_) => SkipClass::Interrupted,
@@ -424,7 +420,6 @@ impl SkipReason {
     }
 
     /// Stable name for programs.
-    #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
             Self::Wal { kind, .. } => kind.name(),

@@ -26,7 +26,6 @@ pub enum PageChecksum {
 
 impl PageChecksum {
     /// The word for reports and JSON.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Good => "good",
@@ -50,7 +49,6 @@ pub enum WritePath {
 
 impl WritePath {
     /// The word for reports and JSON.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Eviction => "eviction",
@@ -85,7 +83,6 @@ pub enum Condition {
 
 impl Condition {
     /// The word for reports and JSON.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Empty => "empty",
@@ -137,7 +134,6 @@ pub struct SlotFacts {
 
 impl SlotFacts {
     /// Judges a slot. `checksums_written`: whether the server sets page checksums; `None` when it is not known.
-    #[must_use]
     pub fn of(slot: &Slot<'_>, checksums_written: Option<bool>) -> Self {
         // The content of an aborted slot belongs to another page and time: none of it is shown.
         let image = if slot.is_aborted { &[] } else { slot.image };

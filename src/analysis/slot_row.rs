@@ -41,7 +41,6 @@ pub struct SlotRow {
 
 impl SlotRow {
     /// The row of a slot; batch and comparison come later.
-    #[must_use]
     pub fn of(file: usize, facts: &SlotFacts) -> Self {
         Self {
             file,

@@ -26,7 +26,6 @@ pub enum BatchVerdict {
 
 impl BatchVerdict {
     /// The word for reports and JSON.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Current => "current",
@@ -84,7 +83,6 @@ pub enum BatchReason {
 
 impl BatchReason {
     /// Stable name for programs.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::NewerThanCheckpoint => "newer_than_checkpoint",
@@ -133,7 +131,6 @@ pub enum Confidence {
 
 impl Confidence {
     /// The word for reports and JSON.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Possible => "possible",
@@ -179,7 +176,6 @@ struct JudgedRing {
 impl Staleness {
     /// Judges a set of files, by what their bytes and `pg_control` say; configuration files prove nothing. `traces` are of
     /// the files of the set, in its order.
-    #[must_use]
     pub fn judge(set: &DwbSet, traces: Vec<FileTrace>, facts: &ClusterFacts) -> Self {
         let classes = traces.iter().map(|trace| trace.slots.iter().map(|slot| slot.class).collect()).collect();
         let mut traces: Vec<Option<FileTrace>> = traces.into_iter().map(Some).collect();
@@ -211,7 +207,6 @@ impl Staleness {
     }
 
     /// Answer for slot `index` of the file at `file` in the set; `None` for an empty slot.
-    #[must_use]
     pub fn verdict(&self, file: usize, index: u64) -> Option<(BatchVerdict, BatchReason)> {
         match self.classes.get(file)?.get(usize::try_from(index).ok()?)? {
             SlotClass::Empty => None,
@@ -224,7 +219,6 @@ impl Staleness {
     }
 
     /// Part of the slots with one verdict that each slot of each file belongs to. Parts of different buffers differ.
-    #[must_use]
     pub fn split(&self) -> Vec<Vec<BatchPart>> {
         let mut parts = vec![Vec::new(); self.files.len()];
         let mut first = 0_usize;
@@ -248,7 +242,6 @@ impl Staleness {
     }
 
     /// Doubts about every image of the double write buffer.
-    #[must_use]
     pub fn doubts(&self) -> Vec<Doubt> {
         self.rings.iter().flat_map(|ring| ring.judgement.doubts()).collect()
     }
@@ -282,7 +275,6 @@ impl Staleness {
     }
 
     /// Findings about the buffers as a whole.
-    #[must_use]
     pub fn findings(&self, set: &DwbSet, facts: &ClusterFacts) -> Vec<Finding> {
         let of = |ring: &JudgedRing| {
             let files: Vec<&DwbFile> = ring.files.iter().filter_map(|file| set.files.get(*file)).collect();
@@ -292,13 +284,11 @@ impl Staleness {
     }
 
     /// Writes of startup into data files before recovery; see `RingJudgement::start_writes`.
-    #[must_use]
     pub fn start_writes(&self, pages: &dyn PageSource, page_bytes: usize, coverage: &mut Coverage) -> Vec<StartWrites> {
         self.rings.iter().map(|ring| ring.judgement.start_writes(pages, page_bytes, coverage)).collect()
     }
 
     /// Facts about each buffer as a whole that its files do not show one by one.
-    #[must_use]
     pub fn summaries(&self) -> Vec<RingSummary> {
         self.rings.iter().filter_map(|ring| ring.judgement.summary()).collect()
     }

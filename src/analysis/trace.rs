@@ -103,13 +103,11 @@ pub struct SlotCounts {
 
 impl SlotCounts {
     /// Written slots.
-    #[must_use]
     pub const fn used(&self) -> u64 {
         self.total.saturating_sub(self.empty)
     }
 
     /// Slots that fail their CRC.
-    #[must_use]
     pub const fn bad(&self) -> u64 {
         self.torn.saturating_add(self.damaged)
     }
@@ -167,7 +165,6 @@ impl Default for ClusterFacts {
 
 impl ClusterFacts {
     /// The facts of a control file whose CRC is right.
-    #[must_use]
     pub fn of(control: &ControlFile, setting_mb: Option<u32>, signs: &RecoverySigns) -> Self {
         let record_bytes = ControlLayout::of_version(control.prefix.pg_control_version)
             .map_or(0, ControlLayout::checkpoint_record_bytes);

@@ -40,7 +40,6 @@ pub(crate) struct QuietArg {
 
 impl QuietArg {
     /// Only the exit status is requested.
-    #[must_use]
     pub const fn is_on(self) -> bool {
         self.quiet
     }
@@ -95,7 +94,6 @@ pub(crate) enum ColourChoice {
 
 impl ColourChoice {
     /// Whether colours are written to standard output.
-    #[must_use]
     pub fn is_on(self) -> bool {
         match self {
             Self::Always => true,
@@ -123,7 +121,6 @@ pub(crate) struct OutputArgs {
 
 impl OutputArgs {
     /// Layout of text on this terminal.
-    #[must_use]
     pub fn layout(&self) -> Layout {
         let terminal = io::stdout().is_terminal();
         let on = self.colour.is_on();
@@ -141,7 +138,6 @@ impl OutputArgs {
     }
 
     /// The machine format that was asked for, if one was.
-    #[must_use]
     pub const fn machine(&self) -> Option<Machine> {
         match self.format {
             Format::Text | Format::Prometheus => None,

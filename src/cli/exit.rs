@@ -33,13 +33,11 @@ pub enum Outcome {
 
 impl Outcome {
     /// The outcome of a run with these counts.
-    #[must_use]
     pub fn of(problems: usize, skipped: usize) -> Self {
         Answer::of_counts(problems, skipped).into()
     }
 
     /// The number that the shell sees.
-    #[must_use]
     pub const fn status(self) -> u8 {
         match self {
             Self::Clean => 0,

@@ -52,7 +52,6 @@ impl PageFilter {
     }
 
     /// True when the page fits; `fork` is `None` for a code without a meaning.
-    #[must_use]
     pub fn takes(&self, rel: RelFileLocator, fork: Option<ForkNumber>, block: BlockNumber) -> bool {
         self.selection.takes(rel, fork, block)
     }

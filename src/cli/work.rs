@@ -24,7 +24,6 @@ pub(crate) struct JobsArg {
 
 impl JobsArg {
     /// The number of threads.
-    #[must_use]
     pub fn count(self) -> usize {
         self.jobs.map_or_else(all_cores, usize::from)
     }
@@ -95,7 +94,6 @@ impl ServerArgs {
     }
 
     /// Which server is started, and where.
-    #[must_use]
     pub fn options(&self) -> ReplayOptions {
         let Self { pg_bin, sandbox, keep_sandbox } = self.clone();
         ReplayOptions { pg_bin, sandbox, keep_sandbox }
@@ -151,7 +149,6 @@ pub(crate) struct ByteBar {
 
 impl ByteBar {
     /// Nothing is shown yet.
-    #[must_use]
     pub const fn new(progress: ProgressArg) -> Self {
         Self { asked_for: progress.progress, interrupted: OnceLock::new(), shown: Mutex::new(None) }
     }

@@ -50,7 +50,6 @@ impl BackupLabel {
     }
 
     /// Reads the lines that are known; what does not parse stays `None`.
-    #[must_use]
     pub fn parse(text: &str) -> Self {
         let mut label = Self { is_well_formed: is_well_formed(text), ..Self::default() };
         for line in text.lines() {
@@ -114,13 +113,11 @@ pub struct RecoverySigns {
 }
 
 /// The signal file of this name, if there is one.
-#[must_use]
 pub(super) fn signal_named(name: &str) -> Option<&'static str> {
     SIGNALS.into_iter().find(|signal| *signal == name)
 }
 
 /// True for a file that says nothing when it is empty: backups in tar format have a `tablespace_map` without tablespaces, too.
-#[must_use]
 pub(super) fn is_without_content(name: &str, size_bytes: u64) -> bool {
     name == "tablespace_map" && size_bytes == 0
 }
@@ -135,7 +132,6 @@ pub(crate) fn read_label(path: &Path) -> Result<Option<BackupLabel>, AccessError
 }
 
 /// Looks for the signs in a data directory, `control` being its control file when that can be trusted.
-#[must_use]
 pub fn read_signs(data_dir: &Path, control: Option<&ControlFile>) -> RecoverySigns {
     let backup_label = read_label(&data_dir.join("backup_label")).transpose();
     let present = |name: &&&str| match data_dir.join(name).symlink_metadata() {

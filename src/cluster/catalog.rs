@@ -36,7 +36,6 @@ impl RelationNames {
     /// pointers and tuples. A page that is not sane gives no names. A page that is sane although its checksum fails does,
     /// and so do rows whose transaction cannot be judged: these names carry a [`NameDoubt`], and give way to any name
     /// without one. Rows of transactions that were unfinished at the end are used after a crash only.
-    #[must_use]
     pub fn read(dir: &DataDir) -> (Self, Vec<NameGap>) {
         let mut gaps = Vec::new();
         let layout = dir.major().facts().catalog;

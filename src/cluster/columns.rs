@@ -57,7 +57,6 @@ pub struct RelationColumns {
 
 impl RelationColumns {
     /// Lengths and alignments.
-    #[must_use]
     pub fn shapes(&self) -> Vec<ColumnShape> {
         self.columns.iter().map(|column| column.shape).collect()
     }
@@ -78,7 +77,6 @@ pub enum NoColumns {
 
 impl NoColumns {
     /// Stable name for programs.
-    #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
             Self::Unnamed => "relation_unknown",

@@ -39,7 +39,6 @@ pub enum ControlRead {
 
 impl ControlRead {
     /// The decoded file if its CRC and its sizes are right: the only form in which its values may be built upon.
-    #[must_use]
     pub fn trusted(&self) -> Option<&ControlFile> {
         match self {
             Self::Known(control) if control.crc_is_good() => Some(control),
@@ -48,7 +47,6 @@ impl ControlRead {
     }
 
     /// The decoded file, right or wrong.
-    #[must_use]
     pub fn known(&self) -> Option<&ControlFile> {
         match self {
             Self::Known(control) | Self::WrongSizes(control, _) => Some(control),
@@ -58,7 +56,6 @@ impl ControlRead {
 }
 
 /// Reads the control file of a data directory.
-#[must_use]
 pub fn read_control(data_dir: &Path) -> ControlRead {
     let path = data_dir.join(CONTROL_PATH);
     let mut previous = None;
@@ -100,7 +97,6 @@ fn is_signed(bytes: &[u8]) -> bool {
 }
 
 /// Judges the bytes of a control file outside a directory. `named`: page sizes, with the number of page headers that have them.
-#[must_use]
 pub(super) fn control_of_bytes(bytes: &[u8], named: &BTreeMap<u32, u64>) -> ControlRead {
     match decode(bytes) {
         Ok(control) if control.crc_is_good() => compared_with_pages(control, || named.clone()),

@@ -130,13 +130,11 @@ impl DataDir {
     }
 
     /// The directory.
-    #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
     /// Content of `PG_VERSION`.
-    #[must_use]
     pub fn version(&self) -> &str {
         &self.version
     }
@@ -165,19 +163,16 @@ impl DataDir {
     }
 
     /// Major version by `PG_VERSION`.
-    #[must_use]
     pub const fn major(&self) -> Major {
         self.major
     }
 
     /// The control file.
-    #[must_use]
     pub const fn control(&self) -> &ControlRead {
         &self.control
     }
 
     /// Path of the control file.
-    #[must_use]
     pub fn control_path(&self) -> PathBuf {
         self.root.join(CONTROL_PATH)
     }

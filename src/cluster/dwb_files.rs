@@ -61,13 +61,11 @@ impl DwbFile {
         Self { name, number, directory, detection, file }
     }
 
-    #[must_use]
     pub fn path(&self) -> &Path {
         self.file.path()
     }
 
     /// Size when the file was opened, in bytes.
-    #[must_use]
     pub const fn size_bytes(&self) -> u64 {
         self.file.size_bytes()
     }
@@ -104,7 +102,6 @@ impl DwbFile {
         Slot::decode(detection.layout, index, &ranges, header, image).map_err(|_| SlotReadError::Ends { index, offset })
     }
 
-    #[must_use]
     pub fn slots(&self) -> SlotScan<'_> {
         let end = self.detection.slot_count;
         SlotScan { dwb: self, next: 0, end, header: ReadWindow::default(), image: ReadWindow::default() }
@@ -251,8 +248,6 @@ impl ControlPart {
         Some(Self { directory, path, content })
     }
 
-    /// The bytes, where there are any.
-    #[must_use]
     pub fn bytes(&self) -> Option<&[u8]> {
         self.content.as_ref().ok()?.as_ref().map(|(bytes, _)| bytes.as_slice())
     }
@@ -275,7 +270,6 @@ pub struct DwbSet {
 
 impl DwbSet {
     /// Opens the DWB files of a data directory, of any of these kinds: empty without files.
-    #[must_use]
     pub fn of_data_dir(data_dir: &Path, kinds: &[&'static dyn DwbDirectory], block_size_hint: Option<u32>) -> Self {
         let mut set = Self::default();
         for kind in kinds {

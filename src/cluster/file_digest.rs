@@ -11,7 +11,6 @@ const PIECE_BYTES: usize = 1 << 20;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FileDigest {
-    /// Where it is.
     pub path: PathBuf,
     /// Bytes that were read.
     pub size_bytes: u64,

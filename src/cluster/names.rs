@@ -115,7 +115,6 @@ pub struct RelationName {
 
 impl RelationName {
     /// A name from a committed row that nothing contradicts, of a relation with files that recovery keeps and servers read.
-    #[must_use]
     pub fn is_certain(&self) -> bool {
         self.doubt.is_none() && self.persistence == Some(Persistence::Permanent) && !self.is_unfilled
     }
@@ -191,7 +190,6 @@ pub struct RelationNames {
 
 impl RelationNames {
     /// Name of the relation that these files belong to. Forks and segments of a relation share its name.
-    #[must_use]
     pub fn get(&self, rel: RelFileLocator) -> Option<&RelationName> {
         self.relations.get(&rel)
     }
@@ -228,7 +226,6 @@ impl RelationNames {
 
     /// Every relation that is called so: by its name, with or without schema and database in front, and with or without
     /// the question mark of `Self::full_name`. Sorted.
-    #[must_use]
     pub fn find(&self, text: &str) -> Vec<RelFileLocator> {
         let doubtful = text.strip_suffix('?');
         let is_meant = |name: &RelationName| {
@@ -248,7 +245,6 @@ impl RelationNames {
     }
 
     /// The table of each index, TOAST table and index of a TOAST table, as far as that is known.
-    #[must_use]
     pub fn tables(&self) -> HashMap<RelFileLocator, RelFileLocator> {
         let owners = self.owners();
         // An index of a TOAST table is two steps from its table.
@@ -266,13 +262,11 @@ impl RelationNames {
     }
 
     /// The cluster that the names are of, where that is known.
-    #[must_use]
     pub const fn system_identifier(&self) -> Option<u64> {
         self.system_identifier
     }
 
     /// Name of a database.
-    #[must_use]
     pub fn database(&self, db_oid: Oid) -> Option<&str> {
         self.databases.get(&db_oid).map(AsRef::as_ref)
     }
@@ -293,7 +287,6 @@ impl RelationNames {
     }
 
     /// Like `certain`, of unlogged relations, which recovery recreates from their init forks.
-    #[must_use]
     pub fn unlogged(&self) -> Vec<(RelFileLocator, &RelationName, RowAge)> {
         self.sorted(|name| name.doubt.is_none() && name.persistence == Some(Persistence::Unlogged) && name.has_files())
     }
@@ -306,19 +299,16 @@ impl RelationNames {
     }
 
     /// Name of a tablespace.
-    #[must_use]
     pub fn tablespace(&self, spc_oid: Oid) -> Option<&str> {
         self.tablespaces.get(&spc_oid).map(|row| row.name.as_ref())
     }
 
     /// Number of relations with a name.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.relations.len()
     }
 
     /// True when no relation has a name.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.relations.is_empty()
     }

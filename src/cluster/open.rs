@@ -138,13 +138,11 @@ impl ReadFile {
     }
 
     /// The path that the file was opened by.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Size when the file was opened.
-    #[must_use]
     pub const fn size_bytes(&self) -> u64 {
         self.size_bytes
     }

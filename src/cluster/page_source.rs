@@ -48,13 +48,11 @@ pub struct RelationPages {
 
 impl RelationPages {
     /// `root`: the data directory.
-    #[must_use]
     pub fn new(root: &Path, paths: RelationPaths) -> Self {
         Self { root: root.to_owned(), paths, open: RefCell::default() }
     }
 
     /// Where pages are.
-    #[must_use]
     pub const fn paths(&self) -> &RelationPaths {
         &self.paths
     }

@@ -22,7 +22,6 @@ pub struct RelationFileName {
 
 impl RelationFileName {
     /// Reads a name; `None` for names that the server does not give to permanent relations.
-    #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         let (stem, rel_segment) = match name.split_once('.') {
             Some((stem, digits)) => (stem, decimal(digits).filter(|number| *number > 0)?),
@@ -58,7 +57,6 @@ fn decimal(digits: &str) -> Option<u32> {
 /// Name of the directory that a server makes in each tablespace: `PG_15_202209061`.
 ///
 /// Source: `TABLESPACE_VERSION_DIRECTORY`, `src/include/common/relpath.h`.
-#[must_use]
 pub fn tablespace_version_directory(major: Major, catalog_version_no: u32) -> String {
     format!("PG_{}_{catalog_version_no}", major.number())
 }
@@ -72,20 +70,17 @@ pub struct RelationPaths {
 
 impl RelationPaths {
     /// `rel_segment_blocks`: pages in one segment file, from the control file.
-    #[must_use]
     pub fn new(major: Major, catalog_version_no: u32, rel_segment_blocks: u32) -> Self {
         let version_directory = tablespace_version_directory(major, catalog_version_no);
         Self { version_directory, rel_segment_blocks: rel_segment_blocks.max(1) }
     }
 
     /// Pages in one segment file.
-    #[must_use]
     pub const fn rel_segment_blocks(&self) -> u32 {
         self.rel_segment_blocks
     }
 
     /// Directory of a relation, relative to the data directory; the link of a tablespace is part of it.
-    #[must_use]
     pub fn directory(&self, spc_oid: Oid, db_oid: Oid) -> PathBuf {
         match spc_oid {
             GLOBAL_TABLESPACE_OID => PathBuf::from("global"),
@@ -95,20 +90,17 @@ impl RelationPaths {
     }
 
     /// Directory of this server in a tablespace, relative to the data directory.
-    #[must_use]
     pub fn tablespace(&self, spc_oid: Oid) -> PathBuf {
         PathBuf::from(format!("pg_tblspc/{spc_oid}/{}", self.version_directory))
     }
 
     /// Path of one segment file, relative to the data directory.
-    #[must_use]
     pub fn segment_file(&self, rel: RelFileLocator, fork: ForkNumber, rel_segment: u32) -> PathBuf {
         let name = RelationFileName { rel_number: rel.rel_number, fork, rel_segment };
         self.directory(rel.spc_oid, rel.db_oid).join(name.to_string())
     }
 
     /// File of a page, and the page's number in that file.
-    #[must_use]
     pub fn path_and_block(&self, page: PageId) -> (PathBuf, BlockNumber) {
         // No segment holds a page where none has a length.
         let rel_segment = page.block.checked_div(self.rel_segment_blocks).unwrap_or_default();

@@ -31,14 +31,12 @@ pub struct RelationWalk {
 }
 
 /// Lists all relation files of a data directory.
-#[must_use]
 pub fn relations_of(directory: &DataDir) -> RelationWalk {
     let catalog = directory.control().trusted().map_or(0, |control| control.prefix.catalog_version_no);
     walk_relations(directory.root(), &tablespace_version_directory(directory.major(), catalog))
 }
 
 /// Lists all relation files. `version_directory` is the name that this server uses inside tablespaces.
-#[must_use]
 pub fn walk_relations(data_dir: &Path, version_directory: &str) -> RelationWalk {
     let mut walk = RelationWalk::default();
     walk.database(data_dir, Path::new("global"), GLOBAL_TABLESPACE_OID, 0);

@@ -32,7 +32,6 @@ fn record_before_checkpoint(data_dir: &Path, control: &ControlFile) -> Option<Ls
 }
 
 /// Whether `pg_wal` has the checkpoint that the control file names; `None` where that cannot be read here.
-#[must_use]
 pub fn has_checkpoint(data_dir: &Path, control: &ControlFile) -> Option<bool> {
     let Ok(record) = checkpoint_record(data_dir, control) else { return None };
     let Some((_, found)) = record else { return Some(false) };

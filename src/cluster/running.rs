@@ -145,7 +145,6 @@ pub(crate) fn look_for_server(data_dir: &Path) -> ServerSign {
 }
 
 /// Signs in `postmaster.pid` alone: less than `look_for_server`, and cheaper.
-#[must_use]
 pub fn look_at_pid_file(data_dir: &Path) -> ServerSign {
     let path = data_dir.join("postmaster.pid");
     let text = match read_small(&path, Links::Refuse, PID_FILE_LIMIT_BYTES) {

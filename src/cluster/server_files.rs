@@ -114,7 +114,6 @@ pub(crate) fn server_directory(directory: &DataDir, name: impl AsRef<Path>) -> R
 }
 
 /// True when nothing at all has this path, relative to the data directory, or a link on the way to it is dangling.
-#[must_use]
 pub fn is_missing(directory: &DataDir, relative: &Path) -> bool {
     let metadata = directory.root().join(relative).symlink_metadata();
     metadata.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)

@@ -45,7 +45,6 @@ pub enum Search {
 /// server and belongs to the owner of `data_dir`, when where it works cannot be seen.
 ///
 /// `proc`: where the system lists its processes. Processes that end meanwhile are passed over.
-#[must_use]
 pub fn find_server(data_dir: &Path, proc: &Path) -> Search {
     let own = match data_dir.metadata() {
         Ok(own) => own,

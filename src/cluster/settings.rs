@@ -26,7 +26,6 @@ pub struct Settings {
 
 impl Settings {
     /// Reads the configuration files and the command line of the last start.
-    #[must_use]
     pub fn read(data_dir: &Path) -> Self {
         let mut settings = Self::default();
         for name in FILES {
@@ -42,7 +41,6 @@ impl Settings {
     }
 
     /// Text of a setting, quotes removed.
-    #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.values.get(name).map(String::as_str)
     }
@@ -53,7 +51,6 @@ impl Settings {
     }
 
     /// `double_write_buffer_size` in MB.
-    #[must_use]
     pub fn double_write_buffer_size_mb(&self) -> Option<u32> {
         let text = self.get("double_write_buffer_size")?;
         let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());

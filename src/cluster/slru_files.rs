@@ -34,11 +34,9 @@ pub(super) struct SlruFiles<'a> {
     pub(super) is_wide: bool,
 }
 
-/// A page that is not as it has to be.
 pub(super) enum SlruPage {
     /// The file ends before it is complete.
     Cut,
-    /// It is all zero.
     Zero,
 }
 

@@ -62,7 +62,6 @@ impl TarArchive {
 impl TarBackup {
     /// Looks for the archives in a directory; `None` when there is no `base.tar` in it, it cannot be listed to its end, or it
     /// has too many: commands that leave out a tablespace are worse than none.
-    #[must_use]
     pub fn find(directory: &Path) -> Option<Self> {
         let mut archives = Vec::new();
         for entry in std::fs::read_dir(directory).ok()? {
@@ -75,7 +74,6 @@ impl TarBackup {
     }
 
     /// A single archive that a user named, whatever its name is: with the archives beside it when it is the `base` of a backup.
-    #[must_use]
     pub fn of_file(path: &Path) -> Option<Self> {
         if !is_archive(path) {
             return None;

@@ -29,7 +29,6 @@ pub(crate) enum MemberRole {
 
 impl MemberRole {
     /// Kind of a member of the archive of `tablespace`, or of the base without one.
-    #[must_use]
     pub fn of(name: &str, tablespace: Option<Oid>, size_bytes: u64) -> Self {
         let mut relative = tablespace.map_or_else(PathBuf::new, |oid| Path::new("pg_tblspc").join(oid.to_string()));
         for part in Path::new(name).components() {
@@ -112,7 +111,6 @@ impl TarFacts {
     }
 
     /// Files that change where recovery begins or how it works.
-    #[must_use]
     pub fn signs(&self, control: &ControlRead) -> RecoverySigns {
         let label = self.label.as_ref().map(|label| match label {
             Ok(bytes) => Ok(BackupLabel::parse(&String::from_utf8_lossy(bytes))),

@@ -83,7 +83,6 @@ pub fn read_members(
 }
 
 /// True for a file that begins like a tar archive, once its compression is taken off.
-#[must_use]
 pub fn is_archive(path: &Path) -> bool {
     let Ok(file) = ReadFile::open(path, Links::Follow) else { return false };
     peel(Box::new(StoredWindow::whole(file)), HEAD_BYTES, DEFAULT_WINDOW_BYTES).is_ok_and(|peeled| is_tar(&peeled.head))

@@ -17,7 +17,6 @@ impl UpgradeSigns {
     /// Looks for them.
     ///
     /// Source: `disable_old_cluster`, `src/bin/pg_upgrade/controldata.c`.
-    #[must_use]
     pub fn of(data_dir: &Path, files: &[RelationFile]) -> Self {
         let is_linked = |file: &&RelationFile| {
             data_dir.join(&file.path).symlink_metadata().is_ok_and(|found| found.is_file() && found.nlink() > 1)

@@ -49,7 +49,6 @@ pub(crate) enum KeeperError {
     State(StateFault),
 }
 
-/// All of it.
 #[derive(Debug, Default)]
 pub(crate) struct WalKeepers {
     pub(crate) segments: Vec<PgWalFile>,

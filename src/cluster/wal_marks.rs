@@ -85,7 +85,6 @@ pub struct WalMarks {
 
 impl WalMarks {
     /// Those in the data directory `root`, of a timeline.
-    #[must_use]
     pub fn read(root: &Path, timeline: TimelineId, segment_size: u32) -> Self {
         let mut found = Self::default();
         for directory in ["pg_wal", ARCHIVE_STATUS, SUMMARIES] {

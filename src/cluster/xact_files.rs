@@ -47,7 +47,6 @@ const MANY_MULTIS: u64 = 1024;
 pub(crate) struct XactStates(XactLog);
 
 impl XactStates {
-    #[must_use]
     pub fn new(directory: &DataDir, control: &ControlFile) -> Self {
         let pages = control.slru_pages_per_segment.unwrap_or(SLRU_PAGES_PER_SEGMENT);
         Self(XactLog::new(directory.root(), control.geometry.block_size, pages))
@@ -76,7 +75,6 @@ pub(crate) struct XactTable {
 
 impl XactTable {
     /// Reads the files from the oldest transaction of a table to the last one before a shutdown.
-    #[must_use]
     pub fn read(directory: &DataDir, control: &ControlFile) -> Self {
         let pages = control.slru_pages_per_segment.unwrap_or(SLRU_PAGES_PER_SEGMENT);
         let bytes = control.geometry.block_size.saturating_mul(pages);

@@ -101,7 +101,6 @@ pub struct CheckRequest {
 
 impl CheckRequest {
     /// All pages of a cluster, with the WAL of its data directory and a thread for every core.
-    #[must_use]
     pub fn of(data_dir: impl Into<PathBuf>) -> Self {
         let (data_dir, jobs) = (data_dir.into(), all_cores());
         let (wal, donors) = (Vec::new(), Vec::new());

@@ -89,7 +89,6 @@ impl DwbSource {
     }
 
     /// The double write buffer of a data directory.
-    #[must_use]
     pub fn of_data_dir(directory: DataDir) -> Self {
         let settings = Settings::read(directory.root());
         let signs = directory.recovery_signs();
@@ -134,7 +133,6 @@ impl DwbSource {
     }
 
     /// Reads and judges everything: what every command starts with. Findings about the directory come first.
-    #[must_use]
     pub fn examine(&self) -> (DwbReport, Vec<Finding>) {
         self.examine_slots(all_cores(), |_, _| ControlFlow::Continue(()))
     }

@@ -336,7 +336,6 @@ impl InspectError {
     }
 
     /// The given donor is refused.
-    #[must_use]
     pub fn donor(path: &Path, why: DonorRefusal) -> Self {
         Self::Donor { path: path.to_owned(), why: Box::new(why) }
     }
@@ -445,7 +444,6 @@ pub enum NotThen {
 
 impl NotThen {
     /// Stable name for programs.
-    #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
             Self::AfterEnd { .. } => "after_end",

@@ -84,7 +84,6 @@ pub struct Remaining {
 
 impl Examination {
     /// Damage that remains after the pages of `is_repaired` are repaired, and the prediction of startup then.
-    #[must_use]
     pub fn without(&self, is_repaired: impl Fn(PageId) -> bool) -> Remaining {
         let report = &self.report;
         let pages: Vec<PageReport> = report.pages.iter().filter(|page| !is_repaired(page.page)).cloned().collect();
@@ -97,7 +96,6 @@ impl Examination {
 
     /// Answer about the cluster after the pages of `is_repaired` are repaired, with skipped parts
     /// counted in; findings may be about those pages and do not count.
-    #[must_use]
     pub fn answer_without(&self, is_repaired: impl Fn(PageId) -> bool) -> Answer {
         let Remaining { pages, outlook } = self.without(is_repaired);
         let of_left = Answer::of(&pages, &self.report.replay.doubts, Some(&outlook), self.has_unseen_tears());
@@ -106,7 +104,6 @@ impl Examination {
 
     /// Answer about the cluster as it is, including findings and skipped parts: the exit status of
     /// `check` says the same.
-    #[must_use]
     pub fn answer(&self) -> Answer {
         let report = &self.report;
         let of_cluster =
@@ -116,7 +113,6 @@ impl Examination {
 
     /// Answer about the requested pages, including findings and skipped parts; others may
     /// keep a start from working.
-    #[must_use]
     pub fn answer_of_pages(&self) -> Answer {
         let of_pages = Answer::of(&self.report.pages, &self.report.replay.doubts, None, false);
         of_pages.max(Answer::of_findings(&self.findings, &self.coverage))
@@ -142,25 +138,21 @@ impl Examination {
     }
 
     /// The user interrupted it: the result is partial.
-    #[must_use]
     pub fn interrupted(&self) -> bool {
         self.coverage.is_interrupted()
     }
 
     /// How a page's relation is called: by name where there is one, else by its numbers.
-    #[must_use]
     pub fn called(&self, page: PageId) -> String {
         self.relation_name(page.rel).unwrap_or_else(|| page.rel.to_string())
     }
 
     /// Name of a file of the double write buffer.
-    #[must_use]
     pub fn file_name(&self, file: usize) -> String {
         self.source.set.files.get(file).map_or_else(String::new, |file| file.name.clone())
     }
 
     /// Data checksums according to `pg_control`; `None` if it is missing or damaged.
-    #[must_use]
     pub fn checksums(&self) -> Option<ChecksumState> {
         let control = self.source.directory.as_ref().and_then(|directory| directory.control().trusted());
         control.map(|control| control.checksums)
@@ -174,7 +166,6 @@ impl Examination {
     }
 
     /// Pages that nothing proves to be whole, for want of checksums, if all pages were read.
-    #[must_use]
     pub fn unproven_pages(&self) -> Option<u64> {
         self.scanned.as_ref().and_then(|scanned| scanned.unproven)
     }
@@ -187,7 +178,6 @@ impl Examination {
     }
 
     /// Path of the file that holds a page, relative to the data directory.
-    #[must_use]
     pub fn path_of(&self, page: PageId) -> String {
         self.paths.path_and_block(page).0.display().to_string()
     }

@@ -45,7 +45,6 @@ pub struct HistoryRequest {
 
 impl HistoryRequest {
     /// A page of a cluster, with the WAL of its data directory and a thread for every core.
-    #[must_use]
     pub fn of(data_dir: impl Into<PathBuf>, page: PageId) -> Self {
         let (data_dir, pages) = (data_dir.into(), vec![page]);
         Self { data_dir, pages, wal: Vec::new(), donors: Vec::new(), jobs: all_cores() }
@@ -76,14 +75,12 @@ pub struct PageHistory {
 
 impl PageHistory {
     /// Everything about the page at `index` in the order of WAL.
-    #[must_use]
     pub fn rows(&self, index: usize) -> Vec<HistoryRow<'_>> {
         let page = self.pages.get(index);
         page.map_or_else(Vec::new, |page| history_rows(&self.history, (index, *page), &self.gaps, &self.marks))
     }
 
     /// The records that touch the page at `index`, by LSN.
-    #[must_use]
     pub fn events(&self, index: usize) -> &[BlockEvent] {
         self.history.events(index)
     }
@@ -95,13 +92,11 @@ impl PageHistory {
     }
 
     /// How the transaction of a record ended, if WAL says so.
-    #[must_use]
     pub fn outcome(&self, event: &BlockEvent) -> Option<&XactOutcome> {
         self.history.ends.as_ref()?.of(event)
     }
 
     /// How a page's relation is called: by name where there is one, else by its numbers.
-    #[must_use]
     pub fn called(&self, page: PageId) -> String {
         self.names.full_name(page.rel).unwrap_or_else(|| page.rel.to_string())
     }
@@ -127,7 +122,6 @@ impl PageHistory {
     }
 
     /// Path of the file that holds a page, relative to the data directory.
-    #[must_use]
     pub fn path_of(&self, page: PageId) -> String {
         self.paths.path_and_block(page).0.display().to_string()
     }
@@ -148,7 +142,6 @@ impl PageHistory {
     }
 
     /// Bytes of a page.
-    #[must_use]
     pub fn block_size(&self) -> usize {
         usize::try_from(self.geometry.block_size).unwrap_or_default()
     }

@@ -13,7 +13,6 @@ const KINDS: [&str; 8] = ["relation", "rel", "table", "index", "file", "tid", "c
 pub enum MentionedRelation {
     /// By numbers, or by the path of its file.
     Numbers(RelationPattern),
-    /// By name.
     Name(String),
     /// Only a block: that of the relation that is open.
     Same,
@@ -22,7 +21,6 @@ pub enum MentionedRelation {
 /// A relation, and its block where one is mentioned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageMention {
-    /// The relation.
     pub relation: MentionedRelation,
     /// The fork; the main one unless another is mentioned.
     pub fork: ForkNumber,
@@ -32,7 +30,6 @@ pub struct PageMention {
 
 impl PageMention {
     /// Finds the first mention. `segment_blocks`: pages of one segment file.
-    #[must_use]
     pub fn find(text: &str, segment_blocks: u32) -> Option<Self> {
         if let Some(LoggedPage { relation, block, .. }) = LoggedPage::find(text) {
             return of_file(&relation, Some(block), segment_blocks);

@@ -19,7 +19,6 @@ pub struct PageName {
 
 impl PageName {
     /// The name of this page: path of its file and block.
-    #[must_use]
     pub fn of_page(page: PageId, paths: &RelationPaths) -> Self {
         Self { relation: paths.path_and_block(page).0.display().to_string(), ..Self::of_relation("", page.block) }
     }
@@ -30,13 +29,11 @@ impl PageName {
     }
 
     /// The relation, and a fork where it is a path with one.
-    #[must_use]
     pub fn relation(&self) -> &str {
         &self.relation
     }
 
     /// The block within the fork; `None` for `all`. `rel_segment_blocks`: pages in one segment file.
-    #[must_use]
     pub fn block(&self, rel_segment_blocks: u32) -> Option<BlockNumber> {
         let segment = self.relation.rsplit_once('.').and_then(|(_, number)| number.parse::<u32>().ok());
         let before = segment.filter(|_| self.is_in_file).unwrap_or_default().checked_mul(rel_segment_blocks)?;
@@ -44,13 +41,11 @@ impl PageName {
     }
 
     /// True for the word that stands for every page.
-    #[must_use]
     pub const fn is_all(&self) -> bool {
         self.block.is_none()
     }
 
     /// True when `page` is meant. `name`: the name of its relation, where it is known.
-    #[must_use]
     pub fn matches(&self, page: PageId, paths: &RelationPaths, name: Option<&str>) -> bool {
         let (file, in_file) = paths.path_and_block(page);
         if self.block != Some(if self.is_in_file { in_file } else { page.block }) {

@@ -8,7 +8,6 @@ use crate::output::json::page_row::PageRowJson;
 use crate::output::page_rows::RowsOf;
 use crate::types::PageId;
 
-/// The columns of the relation that a page is of.
 fn columns_of(examined: &Examination, page: PageId) -> Result<RelationColumns, NoColumns> {
     let directory = examined.source.directory.as_ref().ok_or(NoColumns::NoCatalog)?;
     RelationColumns::read(directory, &examined.names, page.rel)
@@ -31,7 +30,6 @@ pub struct RowSets {
 
 impl RowSets {
     /// Compares the versions of a page, and reads the columns of its relation where there is something to show of them.
-    #[must_use]
     pub fn of(examined: &Examination, page: PageId, versions: &[PageVersion]) -> Self {
         let (disk, images) = disk_and_images(versions);
         let disk = disk.map(|disk| disk.bytes.as_slice());
@@ -48,7 +46,6 @@ impl RowSets {
     }
 
     /// The rows of the page on disk against those of the image with this index. `versions` are those that were compared.
-    #[must_use]
     pub fn get<'a>(&'a self, versions: &'a [PageVersion], image: usize) -> Option<RowsOf<'a>> {
         let (disk, images) = disk_and_images(versions);
         Some(RowsOf {
@@ -64,8 +61,6 @@ impl RowSets {
         (0..self.sets.len()).filter_map(|image| self.get(versions, image))
     }
 
-    /// Every row as JSON.
-    #[must_use]
     pub(crate) fn json(&self, page: PageId, versions: &[PageVersion]) -> Vec<PageRowJson> {
         let images = disk_and_images(versions).1;
         let mut rows = Vec::new();

@@ -95,7 +95,6 @@ impl RelationChoice {
         Ok(files)
     }
 
-    /// Resolves all of them.
     pub(crate) fn resolve_all(
         wanted: &[Self],
         names: Option<&RelationNames>,

@@ -118,7 +118,6 @@ pub(crate) fn write_bill(out: &mut dyn Write, layout: Layout, bill: &WalBill, ov
 }
 
 /// What the bytes of a row of the bill are.
-#[must_use]
 pub fn bill_words(row: &BillRow, rhythm: Option<SwitchRhythm>) -> String {
     let count = row.count.unwrap_or_default();
     let of = |what: &str| if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") };
@@ -191,7 +190,6 @@ pub(super) fn how_sure(saving: &Saving) -> String {
     }
 }
 
-#[must_use]
 pub fn why(saving: &Saving, block_size: u32) -> String {
     match &saving.remedy {
         Remedy::ArchiveTimeout { rhythm, .. } => {

@@ -96,7 +96,6 @@ pub enum EvidencePart {
 }
 
 /// The evidence for one page, in the order in which it is read.
-#[must_use]
 pub fn evidence_parts(report: &PageReport) -> Vec<EvidencePart> {
     use EvidencePart::{Fact, Verdict};
     let disk = report.disk.name();
@@ -160,7 +159,6 @@ pub(crate) const fn weight_mark(weight: Weight) -> char {
     }
 }
 
-/// The evidence for one page.
 pub(crate) fn write_evidence(out: &mut dyn Write, layout: Layout, report: &PageReport, title: &str) -> io::Result<()> {
     let paint = layout.paint;
     writeln!(out, "\n{}", paint.heading(&printable(title)))?;
@@ -188,7 +186,6 @@ pub(crate) fn write_evidence(out: &mut dyn Write, layout: Layout, report: &PageR
 }
 
 /// Letter by which an image is called in the sector map.
-#[must_use]
 pub fn letter(index: usize) -> char {
     const LETTERS: &[u8; 26] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ";
     LETTERS.get(index).map_or('*', |byte| char::from(*byte))

@@ -41,7 +41,6 @@ pub struct Closing {
 
 impl Closing {
     /// Gathers what every output ends with.
-    #[must_use]
     pub fn new(mut findings: Vec<Finding>, coverage: &Coverage) -> Self {
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity == Severity::Problem));
         Self {
@@ -55,7 +54,6 @@ impl Closing {
     }
 
     /// Continues after problems and skipped parts that were shown already.
-    #[must_use]
     pub fn after(mut self, (problems, skipped): (usize, usize)) -> Self {
         self.problems = self.problems.saturating_add(problems);
         self.skipped_before = self.skipped_before.saturating_add(skipped);
@@ -87,12 +85,10 @@ impl Closing {
     }
 
     /// The answer, with findings and what was not examined counted in.
-    #[must_use]
     pub const fn answer(&self) -> Answer {
         self.answer
     }
 
-    #[must_use]
     pub const fn problems(&self) -> usize {
         self.problems
     }

@@ -10,37 +10,31 @@ pub struct Paint {
 
 impl Paint {
     /// `on`: whether colours are written at all.
-    #[must_use]
     pub const fn new(on: bool) -> Self {
         Self { on }
     }
 
     /// A word that is fine.
-    #[must_use]
     pub fn good(self, text: &str) -> String {
         self.styled(text, "\x1b[32m")
     }
 
     /// A word that wants attention.
-    #[must_use]
     pub fn doubt(self, text: &str) -> String {
         self.styled(text, "\x1b[33m")
     }
 
     /// A word that means damage.
-    #[must_use]
     pub fn bad(self, text: &str) -> String {
         self.styled(text, "\x1b[1m\x1b[31m")
     }
 
     /// A heading.
-    #[must_use]
     pub fn heading(self, text: &str) -> String {
         self.styled(text, "\x1b[1m")
     }
 
     /// A word of this tone.
-    #[must_use]
     pub(crate) fn tone(self, tone: Tone, text: &str) -> String {
         match tone {
             Tone::Quiet => text.to_owned(),

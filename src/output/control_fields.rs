@@ -20,7 +20,6 @@ pub struct ControlField {
 }
 
 /// All fields, in the order of the server's own tool.
-#[must_use]
 pub fn control_fields(control: &ControlFile) -> Vec<ControlField> {
     let checkpoint = &control.checkpoint;
     let geometry = &control.geometry;

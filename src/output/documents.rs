@@ -191,7 +191,6 @@ fn outlook_value(outlook: &Outlook) -> Value {
 }
 
 /// Records of a page in WAL.
-#[must_use]
 pub fn events_of(report: &CheckReport, page: PageId) -> &[BlockEvent] {
     report.interest.index_of(page).map_or(&[][..], |index| report.history.events(index))
 }

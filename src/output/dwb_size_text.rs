@@ -34,7 +34,6 @@ pub(crate) fn write_dirtied(
     Ok(())
 }
 
-/// Writes what each layout needs.
 pub(crate) fn write_needs(out: &mut dyn Write, layout: Layout, needs: &[(NeedFor, LayoutNeed)]) -> io::Result<()> {
     writeln!(out, "{}", layout.paint.heading("double_write_buffer_size that holds them"))?;
     let mut table = plain_table(&["for", "blocks", "revision", "setting", "slots"]);

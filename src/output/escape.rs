@@ -23,7 +23,6 @@ pub(crate) fn printable(text: &str) -> String {
 
 /// A message with the arguments that it repeats made harmless. Messages have lines of their own, so a line end in a path must
 /// not look like one of them; a name from disk is escaped where it is read.
-#[must_use]
 pub fn message(text: &str, arguments: impl Iterator<Item = String>) -> String {
     let hostile = |text: &str| printable(text) != text;
     let mut arguments: Vec<String> = arguments.filter(|argument| hostile(argument)).collect();

@@ -7,7 +7,6 @@ const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']
 const UNITS: [&str; 5] = ["B", "K", "M", "G", "T"];
 
 /// A size in at most 6 characters.
-#[must_use]
 pub fn size(bytes: u64) -> String {
     let mut value = bytes as f64;
     let mut unit = 0;
@@ -40,13 +39,11 @@ pub(super) fn signed_size_words(bytes: i64) -> String {
 }
 
 /// A share, 0 to 1, in percent with one decimal.
-#[must_use]
 pub fn percent(share: f64) -> String {
     format!("{:.1}", share * 100.0)
 }
 
 /// A length of time in at most 6 characters.
-#[must_use]
 pub fn duration(seconds: f64) -> String {
     if seconds < 9.95 {
         return format!("{seconds:.1}s");
@@ -62,7 +59,6 @@ pub fn duration(seconds: f64) -> String {
 }
 
 /// A rate with as many decimals as it takes to see something.
-#[must_use]
 pub fn rate(per_second: f64) -> String {
     match per_second {
         rate if rate >= 99.95 => format!("{rate:.0}"),
@@ -72,7 +68,6 @@ pub fn rate(per_second: f64) -> String {
 }
 
 /// Bytes in MB, each 1,048,576 bytes as in the settings of servers.
-#[must_use]
 pub fn megabytes(bytes: f64) -> f64 {
     bytes / 1_048_576.0
 }

@@ -46,7 +46,6 @@ fn cells(row: &HistoryRow<'_>, major: Option<Major>, outcome_of: OutcomeOf<'_>) 
     }
 }
 
-/// Writes all rows.
 pub(crate) fn write_rows(
     out: &mut dyn Write,
     layout: Layout,

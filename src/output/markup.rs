@@ -22,12 +22,10 @@ pub struct Markup {
 }
 
 impl Markup {
-    #[must_use]
     pub const fn new() -> Self {
         Self { text: String::new() }
     }
 
-    #[must_use]
     pub fn finish(self) -> String {
         self.text
     }

@@ -40,7 +40,6 @@ pub struct StepContext<'a> {
 
 impl StepContext<'_> {
     /// The flags without which a repair is refused, as arguments: ` --allow-shut-down`, or nothing.
-    #[must_use]
     pub fn flags(&self) -> String {
         let flags: BTreeSet<&str> = self.blockers.iter().filter_map(|blocker| blocker.flag).collect();
         flags.iter().map(|flag| format!(" {flag}")).collect()
@@ -62,7 +61,6 @@ impl StepContext<'_> {
     }
 
     /// No flag lets a repair write.
-    #[must_use]
     pub fn is_refused(&self) -> bool {
         self.blockers.iter().any(|blocker| blocker.flag.is_none())
     }
@@ -94,7 +92,6 @@ impl Words {
     }
 
     /// Action and reason.
-    #[must_use]
     pub fn sentence(&self) -> String {
         format!("{} {}", self.what, self.why).trim_end().to_owned()
     }
@@ -309,7 +306,6 @@ fn bring_rest(archived: &[ArchivedSegment], missing: &MissingSegments, dir: &str
 }
 
 /// A step in words.
-#[must_use]
 pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
     let dir = quoted(context.data_dir) + context.evidence;
     match step {

@@ -64,7 +64,6 @@ pub(crate) struct RowDetail {
 
 impl RowDetail {
     /// Both have it, and it is not the same.
-    #[must_use]
     pub fn differs(&self) -> bool {
         self.disk.is_some() && self.image.is_some() && self.disk != self.image
     }
@@ -163,7 +162,6 @@ impl<'a> RowsOf<'a> {
     }
 
     /// The columns of a list for the item at `index`: as it is in the image, where that has it, else as it is on disk.
-    #[must_use]
     pub fn cells(&self, index: usize) -> RowCells {
         let Some(pair) = self.rows.pairs.get(index) else { return RowCells::default() };
         let has_row = |item: &Option<PageItem>| item.as_ref().is_some_and(|item| item.is_sound);
@@ -243,7 +241,6 @@ impl<'a> RowsOf<'a> {
     }
 
     /// How many rows have which fate, and what is in the way of showing columns.
-    #[must_use]
     pub fn summary(&self) -> String {
         let what = if is_of_rows(self.rows.kind) { "items" } else { "entries" };
         if self.rows.pairs.is_empty() {
@@ -259,7 +256,6 @@ impl<'a> RowsOf<'a> {
     }
 
     /// Caveats about the columns.
-    #[must_use]
     pub fn note(&self) -> Option<String> {
         match self.columns {
             Ok(known) => known.doubt.map(|doubt| format!("columns are {doubt}")),

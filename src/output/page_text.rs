@@ -101,7 +101,6 @@ fn header_rows(page: PageId, versions: &[PageVersion]) -> Vec<Vec<String>> {
     rows
 }
 
-/// Line pointers, where the page has them.
 fn pointers_of(header: &PageHeader, bytes: &[u8], page: PageId) -> Option<Vec<LinePointer>> {
     PageKind::of(header, bytes, page.fork).has_line_pointers().then(|| line_pointers(header, bytes).collect())
 }

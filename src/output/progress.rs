@@ -24,7 +24,6 @@ enum Shown {
 
 impl Progress {
     /// A bar over `total_bytes`; `asked_for`: lines where standard error is not a terminal.
-    #[must_use]
     pub fn bytes(total_bytes: u64, asked_for: bool) -> Self {
         if asked_for && !std::io::stderr().is_terminal() {
             let shown = Shown::Lines { done: AtomicU64::new(0), total: total_bytes, last: Mutex::new(None) };
@@ -40,7 +39,6 @@ impl Progress {
     }
 
     /// No bar: `watch` is told how many bytes are done.
-    #[must_use]
     pub fn told(watch: Arc<dyn Fn(u64) + Send + Sync>) -> Self {
         Self { shown: Shown::Told { done: AtomicU64::new(0), watch } }
     }

@@ -27,7 +27,6 @@ impl fmt::Display for StoppedAt {
 pub type Fact = (String, String);
 
 /// Resource manager and type of a record, as `pg_waldump` prints them.
-#[must_use]
 pub fn type_words(major: Major, rmgr_id: u8, info: u8) -> String {
     format!("{}/{}", rmgr_name(rmgr_id), record_type_name(major, rmgr_id, info))
 }

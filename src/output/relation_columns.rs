@@ -55,7 +55,6 @@ pub(crate) const HEADINGS: [&str; 4] = ["per 1000", "HOT", "kind", "likely cause
 pub(crate) const NUMBERS: usize = 2;
 
 /// The cells of a relation below [`HEADINGS`].
-#[must_use]
 pub fn cells(figures: Option<&RelationFigures>) -> [String; 4] {
     let Some(figures) = figures else { return Default::default() };
     let per_1000 = figures.activity.images_per_1000_changes().map(|number| format!("{number:.0}"));

@@ -84,7 +84,6 @@ const fn why_words(why: Why) -> &'static str {
 }
 
 /// The answer for the exit status: something uncertain, something missing, or neither.
-#[must_use]
 pub fn answer(report: &SalvageReport) -> Answer {
     let is_uncertain = |table: &TableReport| {
         table.uncertain > 0 || table.problem.is_some() || table.is_guessed || table.unreadable > 0
@@ -104,7 +103,6 @@ pub fn answer(report: &SalvageReport) -> Answer {
 }
 
 /// A line for each table.
-#[must_use]
 pub fn tables_csv(report: &SalvageReport) -> Vec<u8> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let written = writer.write_record(TABLE_COLUMNS).and_then(|()| {
@@ -235,7 +233,6 @@ const NO_TABLES: &str =
     "No table was found: --table or --database match none, or the catalogs are lost (pass --schema or --donor).";
 
 /// The report as a document.
-#[must_use]
 pub fn report_markdown(report: &SalvageReport) -> String {
     let [rows, uncertain, deleted] = totals(report);
     let mut text = format!(

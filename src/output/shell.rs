@@ -1,7 +1,6 @@
 //! Words of commands that people copy into a shell.
 
 /// A word as a shell reads it.
-#[must_use]
 pub fn quoted(word: &str) -> String {
     let harmless = |c: char| c.is_ascii_alphanumeric() || "/._-+:,@%=".contains(c);
     if !word.is_empty() && word.chars().all(harmless) {

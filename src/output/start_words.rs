@@ -23,7 +23,6 @@ pub struct StartWords {
 
 impl StartWords {
     /// Says what a startup brings. `pages` are those that `outlook` has the indexes of.
-    #[must_use]
     pub fn of(replay: &Replay, outlook: &Outlook, pages: &[PageReport], label: Label<'_>) -> Self {
         let badge = match outlook.badge() {
             // Changes that were only in WAL are gone.
@@ -54,7 +53,6 @@ impl StartWords {
     }
 
     /// All of it on one line.
-    #[must_use]
     pub fn line(&self) -> String {
         format!("{}: {}", self.badge.label(), self.sentences.join("; "))
     }

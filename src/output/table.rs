@@ -46,21 +46,18 @@ pub(crate) struct Fit {
 
 impl Fit {
     /// Columns of numbers, aligned at their right.
-    #[must_use]
     pub fn numbers(mut self, columns: Range<usize>) -> Self {
         self.numbers.push(columns);
         self
     }
 
     /// A column that shows what another one says: the first to go.
-    #[must_use]
     pub fn bars(mut self, column: usize) -> Self {
         self.bars.push(column);
         self
     }
 
     /// A column of words, which can be broken over lines.
-    #[must_use]
     pub const fn words(mut self, column: usize) -> Self {
         self.words = Some(column);
         self

@@ -165,7 +165,6 @@ pub(crate) fn write_interval_lines(out: &mut dyn Write, layout: Layout, what: In
 }
 
 /// What stands after the numbers of a line that are not exact, or not all.
-#[must_use]
 pub const fn unsure(certainty: Certainty, is_over: bool) -> &'static str {
     match (certainty, is_over) {
         (Certainty::AtLeast, true) => "  (at least)",
@@ -225,7 +224,6 @@ pub(crate) fn write_groups(
 }
 
 /// Words of a group: what its row says, joined.
-#[must_use]
 pub(crate) fn name_of(by: GroupBy, key: &Key, naming: &Naming<'_>) -> String {
     if *key == Key::None {
         return match by {

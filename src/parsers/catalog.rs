@@ -185,13 +185,11 @@ pub struct Name(pub [u8; NAME_SIZE]);
 
 impl Name {
     /// The bytes before the padding.
-    #[must_use]
     pub fn bytes(&self) -> &[u8] {
         self.0.split(|byte| *byte == 0).next().unwrap_or_default()
     }
 
     /// The name as text; bytes that are not UTF-8 become U+FFFD. Not escaped for a terminal.
-    #[must_use]
     pub fn text(&self) -> String {
         String::from_utf8_lossy(self.bytes()).into_owned()
     }
@@ -213,7 +211,6 @@ impl RelKind {
     pub(crate) const MATERIALIZED_VIEW: Self = Self(b'm');
 
     /// The server's words, or `None` for a code without a meaning.
-    #[must_use]
     pub const fn name(self) -> Option<&'static str> {
         match self.0 {
             b'r' => Some("table"),
@@ -262,7 +259,6 @@ pub enum Persistence {
 
 impl Persistence {
     /// Reads the code.
-    #[must_use]
     pub const fn from_code(code: u8) -> Self {
         match code {
             b'p' => Self::Permanent,
@@ -273,7 +269,6 @@ impl Persistence {
     }
 
     /// The code on disk.
-    #[must_use]
     pub const fn code(self) -> u8 {
         match self {
             Self::Permanent => b'p',
@@ -389,7 +384,6 @@ impl NamedRow {
 /// Source: `FormData_pg_index`, `src/include/catalog/pg_index.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct IndexRow {
-    /// OID of the index.
     pub index_oid: Oid,
     pub table_oid: Oid,
     /// The server writes to it. One that is not was never filled, or is about to be dropped: no server reads its pages.

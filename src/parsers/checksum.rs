@@ -64,7 +64,6 @@ const CHECKSUM_WORD: usize = 2;
 /// is such a multiple.
 ///
 /// Source: `pg_checksum_page`, `src/include/storage/checksum_impl.h`.
-#[must_use]
 pub fn page_checksum(page: &[u8], block: u32) -> u16 {
     let [mixed] = cpu_dispatch::mix(page);
     fold(mixed, block)

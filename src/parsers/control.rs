@@ -113,7 +113,6 @@ impl DbState {
     pub(crate) const IN_PRODUCTION: Self = Self(6);
 
     /// The words of the server's own tool, or `None` for a code without a meaning.
-    #[must_use]
     pub const fn name(self) -> Option<&'static str> {
         match self.0 {
             0 => Some("starting up"),
@@ -168,7 +167,6 @@ pub enum ChecksumState {
 
 impl ChecksumState {
     /// Reads the field.
-    #[must_use]
     pub const fn from_code(code: u32) -> Self {
         match code {
             0 => Self::Off,
@@ -180,7 +178,6 @@ impl ChecksumState {
     }
 
     /// The number on disk.
-    #[must_use]
     pub const fn code(self) -> u32 {
         match self {
             Self::Off => 0,
@@ -192,13 +189,11 @@ impl ChecksumState {
     }
 
     /// True when a page on disk without a right checksum is damaged.
-    #[must_use]
     pub const fn is_enforced(self) -> bool {
         matches!(self, Self::On)
     }
 
     /// True when the server computes a checksum for every page that it writes.
-    #[must_use]
     pub const fn is_written(self) -> bool {
         matches!(self, Self::On | Self::TurningOff | Self::TurningOn)
     }
@@ -343,7 +338,6 @@ impl ControlFile {
     /// replayed.
     ///
     /// Source: `InitWalRecovery`, `src/backend/access/transam/xlogrecovery.c`.
-    #[must_use]
     pub fn timeline(&self) -> TimelineId {
         self.checkpoint.tli.max(self.min_recovery_timeline)
     }
@@ -361,7 +355,6 @@ impl ControlFile {
     }
 
     /// True when the stored CRC is that of the bytes; nothing of the file can be trusted otherwise.
-    #[must_use]
     pub const fn crc_is_good(&self) -> bool {
         self.crc == self.computed_crc
     }

@@ -59,13 +59,11 @@ const _: () = {
 
 impl ControlLayout {
     /// The layout with this version number.
-    #[must_use]
     pub fn of_version(version: u32) -> Option<&'static Self> {
         LAYOUTS.iter().find(|layout| layout.version == version)
     }
 
     /// Description of an unsupported version of the file.
-    #[must_use]
     pub const fn meaning(version: u32) -> Option<&'static str> {
         match version {
             1902 | 1903 => Some("a beta of 19 or a development tree"),
@@ -75,7 +73,6 @@ impl ControlLayout {
     }
 
     /// Offset of a field in the file, in bytes; `None` when this version does not have it.
-    #[must_use]
     pub fn offset(&self, field: Field) -> Option<usize> {
         let offset = field.offsets().get(self.column).copied().unwrap_or(NONE);
         (offset != NONE).then_some(usize::from(offset))
@@ -111,7 +108,6 @@ macro_rules! fields {
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
             /// The server's name.
-            #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }

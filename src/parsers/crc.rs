@@ -9,13 +9,11 @@ const LONG_BYTES: usize = 768;
 /// CRC-32C (Castagnoli, reflected, start and final XOR `0xFFFFFFFF`) of one run of bytes.
 ///
 /// Source: `INIT_CRC32C`, `COMP_CRC32C`, `FIN_CRC32C`, `src/include/port/pg_crc32c.h`.
-#[must_use]
 pub fn crc32c(bytes: &[u8]) -> u32 {
     crc32c_append(0, bytes)
 }
 
 /// Continues a CRC-32C: returns the CRC of the bytes that `before` covers, followed by `bytes`.
-#[must_use]
 pub fn crc32c_append(before: u32, bytes: &[u8]) -> u32 {
     let short = if bytes.len() < LONG_BYTES { short_crc32c_append(before, bytes) } else { None };
     short.unwrap_or_else(|| ::crc32c::crc32c_append(before, bytes))
@@ -23,7 +21,6 @@ pub fn crc32c_append(before: u32, bytes: &[u8]) -> u32 {
 
 /// CRC-32C of `first` followed by `second`, without joining them: a WAL record's CRC covers the body, then the header.
 #[inline]
-#[must_use]
 pub fn crc32c_of_two<const N: usize>(first: &[u8], second: &[u8; N]) -> u32 {
     if first.len() < LONG_BYTES
         && let Some(crc) = short_crc32c(first, second)

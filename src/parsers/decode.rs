@@ -113,14 +113,12 @@ pub fn take(length: usize) -> impl Fn(&[u8]) -> ParseStep<'_, &[u8]> {
 
 /// Two bytes at an offset, little-endian; `None` past the end.
 #[inline]
-#[must_use]
 pub fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..)?.first_chunk().map(|bytes| u16::from_le_bytes(*bytes))
 }
 
 /// Four bytes at an offset, little-endian; `None` past the end.
 #[inline]
-#[must_use]
 pub fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
 }

@@ -32,7 +32,6 @@ impl MapLayout {
     }
 
     /// Entries that there is room for (`MAX_MAPPINGS`).
-    #[must_use]
     pub const fn max_entries(self) -> usize {
         match self {
             Self::Bytes512 => 62,
@@ -41,7 +40,6 @@ impl MapLayout {
     }
 
     /// Offset of the CRC, and number of bytes that it covers.
-    #[must_use]
     pub const fn crc_offset(self) -> usize {
         match self {
             Self::Bytes512 => 504,
@@ -122,7 +120,6 @@ impl FilenodeMap {
     }
 
     /// Every rule that this map breaks, in field order; empty when sound.
-    #[must_use]
     pub fn faults(&self) -> Vec<FilenodeMapFault> {
         let mut faults = Vec::new();
         if self.magic != FILENODE_MAP_MAGIC {
@@ -139,7 +136,6 @@ impl FilenodeMap {
     }
 
     /// File number of a catalog, `None` when it is not mapped.
-    #[must_use]
     pub fn rel_number(&self, oid: Oid) -> Option<u32> {
         self.entries.iter().find(|entry| entry.oid == oid).map(|entry| entry.rel_number).filter(|number| *number > 0)
     }

@@ -91,7 +91,6 @@ impl TupleHeader {
     }
 
     /// True when all these bits of `t_infomask` are set.
-    #[must_use]
     pub const fn has(&self, bits: u16) -> bool {
         self.infomask & bits == bits
     }
@@ -111,7 +110,6 @@ impl TupleHeader {
     /// Every rule that the header of a tuple of `length` bytes breaks; empty when sound.
     ///
     /// The alignment is that of the machine that wrote it, 8 bytes or, on some 32-bit ones, 4: 4 is required.
-    #[must_use]
     pub fn faults(&self, length: usize) -> Vec<TupleFault> {
         let mut faults = Vec::new();
         let (data_offset, least) = (usize::from(self.data_offset), self.min_data_offset());
@@ -141,7 +139,6 @@ impl TupleHeader {
     }
 
     /// True when attribute `index` (from 0) is null or not stored at all.
-    #[must_use]
     pub fn is_null(&self, tuple: &[u8], index: u16) -> bool {
         if index >= self.attribute_count() {
             return true;
@@ -218,7 +215,6 @@ pub enum XactStatus {
 
 impl XactStatus {
     /// The status in the low 2 bits.
-    #[must_use]
     pub const fn from_bits(bits: u8) -> Self {
         match bits & 3 {
             0 => Self::InProgress,
@@ -308,7 +304,6 @@ pub fn page_tuples<'a>(header: &PageHeader, page: &'a [u8]) -> impl Iterator<Ite
 
 /// The first broken rule among the tuples of a heap page, with the item number; `None` when they are sound. A torn page
 /// whose line pointers are new and whose tuples are old shows here.
-#[must_use]
 pub fn first_tuple_fault(header: &PageHeader, page: &[u8]) -> Option<(usize, TupleFault)> {
     let mut extents: Vec<(usize, usize, usize)> = Vec::new();
     for tuple in page_tuples(header, page) {

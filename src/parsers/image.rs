@@ -16,7 +16,6 @@ pub enum Compression {
 
 impl Compression {
     /// The name that `wal_compression` takes.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Pglz => "pglz",
@@ -56,13 +55,11 @@ pub(crate) const IMAGE_HAS_HOLE: u8 = 0x01;
 
 impl BlockImage<'_> {
     /// How the bytes are compressed, if they are.
-    #[must_use]
     pub fn compression(&self) -> Option<Compression> {
         self.major.image_compression(self.bimg_info)
     }
 
     /// True when redo restores the image; false when it serves `wal_consistency_checking` alone.
-    #[must_use]
     pub fn applies(&self) -> bool {
         self.bimg_info & self.major.image_apply_flag() != 0
     }
@@ -114,7 +111,6 @@ impl std::fmt::Debug for ImageDecoder {
 
 impl ImageDecoder {
     /// A decoder that has not seen an image yet.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }

@@ -17,7 +17,6 @@ impl Compression {
     pub const ALL: [Self; 3] = [Self::Pglz, Self::Lz4, Self::Zstd];
 
     /// Level that servers use, of a method that has levels.
-    #[must_use]
     pub const fn level(self) -> Option<i32> {
         match self {
             Self::Zstd => Some(ZSTD_LEVEL),
@@ -54,7 +53,6 @@ impl ImageEncoder {
     }
 
     /// An encoder that has not seen an image yet.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }

@@ -78,7 +78,6 @@ impl PageHeader {
     }
 
     /// True for a page that was never initialised (`pd_upper` is 0); such a page is valid only if all its bytes are 0.
-    #[must_use]
     pub const fn is_new(&self) -> bool {
         self.upper == 0
     }
@@ -110,7 +109,6 @@ impl PageHeader {
     }
 
     /// Number of line pointers between the header and `lower`; 0 when `lower` lies inside the header.
-    #[must_use]
     pub fn line_pointer_count(&self) -> usize {
         usize::from(self.lower).saturating_sub(Self::SIZE) / LinePointer::SIZE
     }
@@ -119,7 +117,6 @@ impl PageHeader {
     /// when sound. A new page has no rules of its own.
     ///
     /// Source: `PageIsVerified`, `src/backend/storage/page/bufpage.c`.
-    #[must_use]
     pub fn faults(&self, page_size: usize) -> Vec<PageFault> {
         let mut faults = Vec::new();
         if self.is_new() {
@@ -144,7 +141,6 @@ impl PageHeader {
     }
 
     /// Rules that every page of a real server keeps but that the server does not check on reading.
-    #[must_use]
     pub fn oddities(&self, page_size: usize) -> Vec<PageFault> {
         let mut odd = Vec::new();
         if self.is_new() {
@@ -251,7 +247,6 @@ pub enum LinePointerState {
 
 impl LinePointerState {
     /// The word for reports.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Unused => "unused",
@@ -273,13 +268,11 @@ impl LinePointer {
     pub const SIZE: usize = 4;
 
     /// Offset of the tuple within the page; for a redirect, the number of the item that it points to.
-    #[must_use]
     pub fn offset(self) -> u16 {
         u16::try_from(self.0 & 0x7FFF).unwrap_or_default()
     }
 
     /// State bits.
-    #[must_use]
     pub const fn state(self) -> LinePointerState {
         match self.0 >> 15 & 3 {
             0 => LinePointerState::Unused,
@@ -290,7 +283,6 @@ impl LinePointer {
     }
 
     /// Length of the tuple in bytes.
-    #[must_use]
     pub fn length(self) -> u16 {
         u16::try_from(self.0 >> 17).unwrap_or_default()
     }
@@ -304,7 +296,6 @@ pub fn line_pointers<'a>(header: &PageHeader, page: &'a [u8]) -> impl Iterator<I
 
 /// Line pointers that point outside the tuple space, in item order. Only for pages that keep line pointers: see
 /// [`super::page_kind::PageKind::has_line_pointers`].
-#[must_use]
 pub fn line_pointer_faults(header: &PageHeader, page: &[u8]) -> Vec<PageFault> {
     if line_pointers_are_sound(header, page) { Vec::new() } else { faults_of_line_pointers(header, page) }
 }
@@ -373,7 +364,6 @@ fn faults_of_line_pointers(header: &PageHeader, page: &[u8]) -> Vec<PageFault> {
 }
 
 /// True when every byte is zero.
-#[must_use]
 pub fn is_all_zero(bytes: &[u8]) -> bool {
     let (words, rest) = bytes.as_chunks::<64>();
     words.iter().all(|word| *word == [0; 64]) && rest.iter().all(|byte| *byte == 0)
@@ -381,7 +371,6 @@ pub fn is_all_zero(bytes: &[u8]) -> bool {
 
 /// Everything that is wrong with a page apart from its checksum: header rules, and a "new" page with content. Line
 /// pointers are judged apart, since only some kinds of page have them.
-#[must_use]
 pub fn page_faults(header: &PageHeader, page: &[u8]) -> Vec<PageFault> {
     if header.is_new() {
         return if is_all_zero(page) { Vec::new() } else { vec![PageFault::NewPageNotZero] };

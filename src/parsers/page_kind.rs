@@ -87,7 +87,6 @@ impl PageKind {
     ///
     /// Source: the trailer values in `src/include/access/{nbtree,hash,gist,spgist_private,ginblock,brin_page}.h` and
     /// `SEQ_MAGIC`, `src/backend/commands/sequence.c`.
-    #[must_use]
     pub fn of(header: &PageHeader, page: &[u8], fork: ForkNumber) -> Self {
         if header.is_new() {
             return Self::New;
@@ -121,7 +120,6 @@ impl PageKind {
 
     /// True when the space from the header to `pd_lower` is an array of line pointers. Metapages, maps and GIN posting
     /// trees keep other things there.
-    #[must_use]
     pub const fn has_line_pointers(self) -> bool {
         matches!(
             self,
@@ -137,7 +135,6 @@ impl PageKind {
     }
 
     /// Short name for reports.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::New => "new",

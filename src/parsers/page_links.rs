@@ -121,7 +121,6 @@ impl PageLinks {
     /// Source: `BTPageOpaqueData`, `HashPageOpaqueData`, `GISTPageOpaqueData`, `GinPageOpaqueData`, `SpGistPageOpaqueData`,
     /// `BrinSpecialSpace` below `src/include/access/`. Children are the block numbers of the items' first six bytes, but for
     /// SP-GiST and BRIN.
-    #[must_use]
     pub fn of(header: &PageHeader, page: &[u8], fork: ForkNumber) -> Option<Self> {
         let special = page.get(usize::from(header.special)..).filter(|special| [8, 16].contains(&special.len()))?;
         let u32_at = |at: usize| special.get(at..).and_then(|bytes| le_u32(bytes).ok()).map_or(0, |(_, value)| value);
@@ -327,13 +326,11 @@ impl HashBuckets {
     }
 
     /// Number of the highest bucket, as stored.
-    #[must_use]
     pub const fn highest(&self) -> u32 {
         self.highest
     }
 
     /// The first page of a bucket; `None` for numbers that no index has.
-    #[must_use]
     pub fn block(&self, bucket: u32) -> Option<BlockNumber> {
         let spare = match bucket {
             0 => 0,

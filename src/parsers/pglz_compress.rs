@@ -50,7 +50,6 @@ impl Default for PglzCompressor {
 
 impl PglzCompressor {
     /// A compressor that has not seen an image yet.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }

@@ -18,7 +18,6 @@ impl Sha256Sum {
         self.0.update(bytes);
     }
 
-    #[must_use]
     pub fn text(self) -> String {
         self.0.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
     }

@@ -57,7 +57,6 @@ pub(crate) struct ChoiceRequest<'a> {
 pub struct Choice {
     pub tracks: Vec<Track>,
     pub records: u64,
-    /// Their bytes.
     pub bytes: u64,
     pub last: Option<(Lsn, Lsn)>,
     /// The newest transaction of the records that were kept, with epoch.

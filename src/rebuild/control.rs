@@ -57,7 +57,6 @@ impl ClusterControl {
     }
 
     /// True when pages have checksums in the sandbox.
-    #[must_use]
     pub const fn has_checksums(&self) -> bool {
         self.file.checksums.is_written()
     }
@@ -74,7 +73,6 @@ impl ClusterControl {
     /// The payload of the checkpoint at `lsn`. `newest_xid`: with epoch, of all records that follow.
     ///
     /// The next transaction is the first of a page of `pg_xact`: a server initialises that page and needs no file.
-    #[must_use]
     pub fn checkpoint(&self, lsn: Lsn, newest_xid: u64) -> Vec<u8> {
         let in_page = XACTS_PER_BYTE.saturating_mul(u64::from(self.file.geometry.block_size));
         let first_of = |page: u64| page.saturating_mul(in_page);

@@ -164,7 +164,6 @@ pub enum NotBuilt {
 
 impl RebuildError {
     /// Stable name for programs.
-    #[must_use]
     pub fn code(&self) -> &'static str {
         self.into()
     }
@@ -172,7 +171,6 @@ impl RebuildError {
 
 impl NotBuilt {
     /// Stable name for programs.
-    #[must_use]
     pub fn code(&self) -> &'static str {
         self.into()
     }

@@ -88,7 +88,6 @@ pub(crate) struct SegmentFiles<'r> {
 
 impl<'r> SegmentFiles<'r> {
     /// None yet.
-    #[must_use]
     pub const fn new(run: &'r SandboxRun, segment_bytes: u32) -> Self {
         Self { run, segment_bytes, open: None, first: None }
     }
@@ -119,7 +118,6 @@ impl SegmentSink for SegmentFiles<'_> {
 
 #[derive(Debug, Default)]
 pub(crate) struct CountBytes {
-    /// Bytes.
     pub bytes: u64,
 }
 

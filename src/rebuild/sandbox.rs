@@ -90,7 +90,6 @@ pub struct Owner {
 
 impl Owner {
     /// Whose this directory is; that of the user who runs this where it cannot be found out.
-    #[must_use]
     pub fn of(data_dir: &Path) -> Self {
         match fs::metadata(data_dir) {
             Ok(found) => Self { uid: found.uid(), gid: found.gid() },
@@ -155,7 +154,6 @@ impl Sandbox {
         Ok(Self { directory, user: options.owner.to_become(), runs: 0 })
     }
 
-    #[must_use]
     pub fn path(&self) -> &Path {
         self.directory.path()
     }
@@ -242,13 +240,11 @@ pub(crate) struct SandboxRun {
 }
 
 impl SandboxRun {
-    #[must_use]
     pub fn data(&self) -> &Path {
         &self.data
     }
 
     /// Where the server's messages go.
-    #[must_use]
     pub fn log(&self) -> PathBuf {
         self.path.join("server.log")
     }

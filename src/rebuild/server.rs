@@ -90,7 +90,6 @@ pub enum NoServer {
 
 impl NoServer {
     /// Stable name for programs.
-    #[must_use]
     pub fn code(&self) -> &'static str {
         self.into()
     }

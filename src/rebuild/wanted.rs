@@ -26,7 +26,6 @@ pub struct WantedPage {
 
 impl WantedPage {
     /// True for a record that must be replayed into this page.
-    #[must_use]
     pub fn takes(&self, start_lsn: Lsn, end_lsn: Lsn) -> bool {
         start_lsn >= self.from && end_lsn <= self.until
     }

@@ -83,7 +83,6 @@ pub struct Order {
 
 impl Order {
     /// The whole journal.
-    #[must_use]
     pub const fn whole(direction: Direction) -> Self {
         Self { direction, only: None, skip_changed: false, allow_old_journal: false }
     }

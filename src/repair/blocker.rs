@@ -72,7 +72,6 @@ impl Overrides {
     }
 
     /// The flags, as arguments of a command that meets the same blockers: ` --allow-shut-down`, or nothing.
-    #[must_use]
     pub fn arguments(self) -> String {
         let given = [
             (self.shut_down, " --allow-shut-down"),
@@ -244,7 +243,6 @@ impl RepairLock {
     }
 
     /// The directory that is locked.
-    #[must_use]
     pub const fn root(&self) -> &DataRoot {
         &self.root
     }

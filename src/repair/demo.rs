@@ -61,7 +61,6 @@ impl DemoCluster {
         Ok(Self { temporary: None, data_dir: unpack_into(directory)? })
     }
 
-    #[must_use]
     pub fn data_dir(&self) -> &Path {
         &self.data_dir
     }

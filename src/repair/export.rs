@@ -96,7 +96,6 @@ pub(crate) struct NewFile {
 }
 
 impl NewFile {
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }

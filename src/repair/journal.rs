@@ -188,7 +188,6 @@ impl NewJournal {
         Ok(Self { directory: held, before, after, manifest, manifest_bytes: 0 })
     }
 
-    #[must_use]
     pub fn directory(&self) -> &Path {
         self.directory.held().path()
     }
@@ -288,13 +287,11 @@ impl Journal {
     }
 
     /// Its manifest.
-    #[must_use]
     pub const fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
     /// The directory.
-    #[must_use]
     pub fn directory(&self) -> &Path {
         self.directory.held().path()
     }

@@ -95,7 +95,6 @@ pub(crate) fn newest_first(mut journals: Vec<JournalSeen>) -> Vec<JournalSeen> {
 }
 
 /// True when a journal lies where [`journals_beside`] finds it.
-#[must_use]
 pub fn is_found_beside(root: &Path, journal: &Path) -> bool {
     let named = journal.file_name().is_some_and(|name| name.to_string_lossy().starts_with(JOURNAL_PREFIX));
     let parent = |path: &Path| path.parent().and_then(|parent| parent.canonicalize().ok());

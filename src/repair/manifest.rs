@@ -78,7 +78,6 @@ impl DirectoryMark {
 
     /// True when this is known to be the directory `here`. A mark without a number has a path as somebody named it, which tells nothing where
     /// it is relative.
-    #[must_use]
     pub fn is_of(&self, here: &Self) -> bool {
         match self.id {
             Some(_) => self == here,
@@ -127,7 +126,6 @@ struct OnDisk {
 
 impl Manifest {
     /// A manifest without pages.
-    #[must_use]
     pub fn new(directory: DirectoryMark, system_identifier: u64, witness: Witness, block_size: usize) -> Self {
         Self {
             directory,

@@ -49,14 +49,12 @@ pub struct PlanPage {
 
 impl PlanPage {
     /// The page with this identity.
-    #[must_use]
     pub fn of(page: PageId) -> Self {
         let RelFileLocator { spc_oid, db_oid, rel_number } = page.rel;
         Self { spc_oid, db_oid, rel_number, fork: page.fork.name().to_owned(), block: page.block }
     }
 
     /// The identity; `None` for a fork that does not exist.
-    #[must_use]
     pub fn page_id(&self) -> Option<PageId> {
         let rel = RelFileLocator { spc_oid: self.spc_oid, db_oid: self.db_oid, rel_number: self.rel_number };
         Some(PageId { rel, fork: self.fork.parse::<ForkNumber>().ok()?, block: self.block })
@@ -105,7 +103,6 @@ pub enum PlanSource {
 
 impl PlanSource {
     /// The index of a candidate.
-    #[must_use]
     pub fn of(source: &ImageSource) -> Self {
         match source {
             ImageSource::Dwb { file, slot_index, .. } => Self::Dwb { file: file.clone(), slot_index: *slot_index },
@@ -189,7 +186,6 @@ pub enum StepKind {
 
 impl StepKind {
     /// The kind of a step for the page of `report`. A source that the report does not know proves nothing.
-    #[must_use]
     pub fn of(report: Option<&PageReport>, step: &PlanStep) -> Self {
         if step.image == PlanSource::Blank {
             return Self::Blank;
@@ -205,7 +201,6 @@ impl StepKind {
     }
 
     /// Something may be lost by writing it.
-    #[must_use]
     pub const fn may_lose(self) -> bool {
         matches!(self, Self::Unproven | Self::LosesChanges)
     }
@@ -251,7 +246,6 @@ pub enum LeftReason {
 
 impl LeftReason {
     /// Stable name for programs.
-    #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
             Self::Verdict(reason) => reason.code(),
@@ -267,7 +261,6 @@ impl LeftReason {
 
 impl LeftPage {
     /// A page that is left for these reasons.
-    #[must_use]
     pub fn new(page: PlanPage, relation: Option<String>, verdict: String, reasons: &[LeftReason]) -> Self {
         let reason_codes = reasons.iter().map(|reason| reason.code().to_owned()).collect();
         Self { page, relation, verdict, reasons: reasons.iter().map(ToString::to_string).collect(), reason_codes }
@@ -275,7 +268,6 @@ impl LeftPage {
 }
 
 /// A CRC as a plan spells it.
-#[must_use]
 pub fn crc_text(bytes: &[u8]) -> String {
     format!("{:08x}", crate::parsers::crc::crc32c(bytes))
 }
@@ -295,7 +287,6 @@ pub enum SourceKind {
 
 impl SourceKind {
     /// The word on the command line.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Dwb => "dwb",

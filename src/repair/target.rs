@@ -29,7 +29,6 @@ impl DataRoot {
     }
 
     /// The path that it was opened by.
-    #[must_use]
     pub fn path(&self) -> &Path {
         self.held.path()
     }

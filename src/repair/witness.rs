@@ -121,7 +121,6 @@ pub struct Witness {
 
 impl Witness {
     /// A witness of this moment.
-    #[must_use]
     pub fn now(control: ControlMark, wal_end: Option<WalMark>) -> Self {
         Self { taken: Timestamp::now().to_string(), control, wal_end }
     }
@@ -194,7 +193,6 @@ pub(super) fn old_contradicted_by(
 
 /// Files that a start of a server writes and that were written after `began`, by their times. A hint only: a copy of the
 /// data directory has new times too, and a restored one may have old ones.
-#[must_use]
 pub(super) fn newer_files(root: &DataRoot, began: Timestamp) -> Vec<PathBuf> {
     let is_newer = |name: &&'static str| {
         let time = root.modified(Path::new(name)).ok().flatten();

@@ -30,7 +30,6 @@ pub enum WalTrust {
 
 impl WalTrust {
     /// Stable name for programs.
-    #[must_use]
     pub fn code(self) -> &'static str {
         self.into()
     }

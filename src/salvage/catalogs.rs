@@ -82,7 +82,6 @@ pub(crate) struct KnownColumn {
     pub is_dropped: bool,
 }
 
-/// A relation.
 #[derive(Clone, Debug)]
 pub(crate) struct Relation {
     pub oid: Oid,
@@ -103,7 +102,6 @@ pub(crate) struct Relation {
 }
 
 impl Relation {
-    /// It has rows of its own.
     pub const fn has_rows(&self) -> bool {
         matches!(self.kind, b'r' | b'm')
     }

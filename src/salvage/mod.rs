@@ -105,7 +105,6 @@ impl NotSalvaged {
     pub const CODES: [&str; 4] = ["columns_lost", "type_lost", "no_file", "file_missing"];
 
     /// Stable name for programs.
-    #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
             Self::ColumnsLost(_) => "columns_lost",
@@ -183,7 +182,6 @@ impl TableReport {
     }
 
     /// Tuples that do not fit their columns.
-    #[must_use]
     pub fn rejected(&self) -> u64 {
         self.lost_pages.iter().map(|(_, _, rejected)| *rejected).sum()
     }
@@ -253,7 +251,6 @@ impl RowFormat {
         }
     }
 
-    /// Ends of rows.
     fn row_ends(self, text: &[u8]) -> Vec<usize> {
         let mut is_quoted = false;
         let mut ends = Vec::new();
@@ -390,25 +387,21 @@ impl Salvage {
     }
 
     /// Major version of the cluster.
-    #[must_use]
     pub const fn major(&self) -> Major {
         self.source.major
     }
 
     /// The data directory.
-    #[must_use]
     pub fn root(&self) -> Option<&Path> {
         self.source.root.as_deref()
     }
 
     /// `pg_control`, where it can be trusted.
-    #[must_use]
     pub const fn control(&self) -> Option<&ControlFile> {
         self.source.control.as_ref()
     }
 
     /// Directories that nothing is written into.
-    #[must_use]
     pub fn protected(&self) -> &[PathBuf] {
         &self.source.protected
     }

@@ -65,7 +65,6 @@ impl Output {
         self.directory.begin(&[&self.directory(database), directory], name)
     }
 
-    /// Writes a file of a database.
     pub fn write(&self, database: &DatabaseFiles, name: &str, bytes: &[u8]) -> Result<(), SalvageError> {
         let file = self.begin(database, name).map_err(RebuildError::from)?;
         write_whole(file, bytes)

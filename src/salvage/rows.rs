@@ -42,7 +42,6 @@ pub enum PageLoss {
 
 impl PageLoss {
     /// Stable name for programs.
-    #[must_use]
     pub fn code(self) -> &'static str {
         self.into()
     }

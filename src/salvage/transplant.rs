@@ -346,7 +346,6 @@ pub(crate) fn shapes_of(relation: &Relation) -> Option<Vec<ColumnShape>> {
     relation.shapes().filter(|shapes| shapes.len() == relation.columns.len())
 }
 
-/// OIDs of the TOAST tables of a table.
 pub(crate) fn toast_tables(relations: &BTreeMap<Oid, Relation>, relation: &Relation) -> HashMap<Oid, (Oid, u32)> {
     let named = relations.get(&relation.toast_oid).map(|toast| (toast.oid, (toast.spc_oid, toast.filenode)));
     let guessed = (relation.toast_oid > 0).then_some((relation.toast_oid, (relation.spc_oid, relation.toast_oid)));

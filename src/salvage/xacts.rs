@@ -72,7 +72,6 @@ pub enum Why {
 
 impl Why {
     /// Stable name for programs.
-    #[must_use]
     pub fn code(self) -> &'static str {
         self.into()
     }

@@ -23,7 +23,6 @@ pub struct Fork {
     pub fork: ForkNumber,
     pub blocks: u64,
     pub damaged: usize,
-    /// The worst verdict.
     pub worst: Option<Verdict>,
 }
 
@@ -71,7 +70,6 @@ pub struct Tile {
     /// Index of the fork, or of the first of those that share the tile.
     pub first: usize,
     pub count: usize,
-    /// Where it is.
     pub area: Area,
 }
 

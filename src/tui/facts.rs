@@ -193,7 +193,6 @@ impl PageSheet {
         Self { examined, report, versions, rows }
     }
 
-    /// The page on disk, where there is one.
     pub fn disk(&self) -> Option<&PageVersion> {
         disk_and_images(&self.versions).0
     }

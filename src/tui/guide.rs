@@ -58,7 +58,6 @@ impl Step {
         }
     }
 
-    /// Where the state is.
     pub fn of(state: &State) -> Self {
         let plan = &state.plan;
         if plan.is_applying {

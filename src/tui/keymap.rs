@@ -68,7 +68,6 @@ const fn row(
     Binding { keys, command, views, help, hint }
 }
 
-/// Every key.
 #[rustfmt::skip]
 pub const KEYS: &[Binding] = &[
     row("?|F1", Command::Help, &[], "this help", "help"),

@@ -51,7 +51,6 @@ const MAX_PRESSED: usize = 2000;
 pub enum PromptKind {
     Search,
     Apply,
-    /// Where to go.
     GoTo,
     Palette,
     Bookmarks,
@@ -113,7 +112,6 @@ impl ClusterState {
     }
 }
 
-/// The help.
 #[derive(Clone, Default)]
 pub struct HelpState {
     /// Words that are searched for in the keys of all views.

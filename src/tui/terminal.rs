@@ -70,7 +70,6 @@ impl Screen {
         Ok((size.width, size.height))
     }
 
-    /// Draws the state.
     pub fn draw(&mut self, state: &State) -> io::Result<()> {
         if TAKEN.load(Ordering::SeqCst) {
             self.terminal.draw(|frame| view(state, frame))?;

@@ -131,7 +131,6 @@ impl Tally {
 
 impl CounterWitness {
     /// Nothing was seen yet. `is_whole`: pages that pass their checks are as the server wrote them.
-    #[must_use]
     pub fn of(dir: &DataDir, control: Option<&ControlFile>, names: &RelationNames, is_whole: bool) -> Self {
         let stopped = control.filter(|control| control.was_shut_down());
         let next = stopped.map(|control| (control.checkpoint.next_xid(), control.checkpoint.next_multi));
@@ -198,7 +197,6 @@ impl CounterWitness {
         first.rows = first.rows.saturating_add(1);
     }
 
-    #[must_use]
     pub fn finish(&self) -> Counters {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let [xids, multis] = &seen.ahead;

@@ -79,7 +79,6 @@ pub enum Contradiction {
 
 impl Contradiction {
     /// Stable name for programs.
-    #[must_use]
     pub const fn code(&self) -> &'static str {
         self.rule().code
     }
@@ -100,7 +99,6 @@ impl Contradiction {
     }
 
     /// As a finding. `path_of` gives the file of a page, and the block there.
-    #[must_use]
     pub fn finding(&self, path_of: &dyn Fn(PageId) -> (String, u64), first: Option<PageId>) -> Finding {
         let finding = self.rule().problem(self.to_string());
         match self {
@@ -156,7 +154,6 @@ pub(crate) struct Belonging {
 }
 
 impl Belonging {
-    #[must_use]
     pub fn examine(input: &BelongingInput<'_>, path_of: &dyn Fn(PageId) -> (String, u64)) -> Self {
         let mut found = Self::default();
         let &BelongingInput { directory, control, signs, server, names, files, archived, newest, ref counters } = input;

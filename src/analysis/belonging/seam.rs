@@ -14,13 +14,20 @@ const CLOCK_SLACK_S: i64 = 60;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeamFault {
     /// A record before the redo point belongs to a transaction that the checkpoint had not assigned.
-    Xid { xid: u32, next: u32 },
+    Xid {
+        xid: u32,
+        next: u32,
+    },
     /// A transaction is committed there, and not in `pg_xact`.
-    Commit { xid: u32 },
+    Commit {
+        xid: u32,
+    },
     /// Of two checkpoints the later one has the lower next transaction.
-    NextXid { before: u64, after: u64 },
+    NextXid {
+        before: u64,
+        after: u64,
+    },
     Time {
-        /// By so many seconds.
         seconds: i64,
     },
 }
@@ -37,7 +44,6 @@ pub struct SeamInput<'a> {
 
 impl SeamInput<'_> {
     /// The first contradiction of WAL from elsewhere.
-    #[must_use]
     pub fn examine(&self) -> Option<Contradiction> {
         let of = |record_lsn: Lsn, what: SeamFault| Contradiction::WalDiverged { record_lsn, what };
         let ahead = self.known.newest.zip(self.next_xid).filter(|((xid, _), next)| !is_newer_xid(*next, *xid));

@@ -154,13 +154,11 @@ pub enum RingFact {
 }
 
 /// The directories of all kinds.
-#[must_use]
 pub fn directories() -> Vec<&'static dyn DwbDirectory> {
     FORMATS.into_iter().map(DwbFormat::directory).collect()
 }
 
 /// Opens the DWB files of a data directory: empty without files.
-#[must_use]
 pub fn open_buffer(data_dir: &Path, block_size_hint: Option<u32>) -> DwbSet {
     DwbSet::of_data_dir(data_dir, &directories(), block_size_hint)
 }

@@ -57,7 +57,6 @@ enum FileUse {
 
 impl PatchRing {
     /// Judges a set of files, by what their bytes and `pg_control` say; configuration files prove nothing.
-    #[must_use]
     pub fn judge(files: Vec<FileTrace>, control: Option<ControlFacts>) -> Self {
         let header_lsn = files.iter().filter_map(|file| file.checkpoint_lsn).filter(|lsn| lsn.is_valid()).max();
         let header_age = control.zip(header_lsn).map(|(control, lsn)| control.age_of(lsn));
@@ -96,7 +95,6 @@ impl PatchRing {
     }
 
     /// Answer for slot `index` of the file at `file` in the set; `None` for an empty slot.
-    #[must_use]
     pub fn verdict_of(&self, file: usize, index: u64) -> Option<(BatchVerdict, BatchReason)> {
         use BatchReason as R;
         use BatchVerdict::{Current, Stale, Undecided};

@@ -101,7 +101,6 @@ pub enum StartAction {
 
 impl StartAction {
     /// Stable name for programs.
-    #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
             Self::Discards => "discards",
@@ -148,7 +147,6 @@ pub enum PageAction {
 
 impl PageAction {
     /// Fate of a page with these bytes; `slot_lsn`: LSN of the slot that counts.
-    #[must_use]
     pub fn of(read: PageRead, bytes: &[u8], page: PageId, slot_lsn: Lsn) -> Self {
         if read != PageRead::Whole {
             return Self::LeavesAbsent;
@@ -168,7 +166,6 @@ impl PageAction {
     }
 
     /// True when the image is written.
-    #[must_use]
     pub const fn is_write(self) -> bool {
         matches!(self, Self::WritesOlder | Self::WritesDamaged)
     }

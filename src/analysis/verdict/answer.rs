@@ -21,7 +21,6 @@ impl Answer {
     /// The answer for a cluster with these pages; that of findings and of what was not examined ([`Self::of_findings`]) comes
     /// on top. `outlook`: how a start will go, where that was asked for; `unseen_tears`:
     /// pages can be torn without a sign of it.
-    #[must_use]
     pub fn of<'a>(
         pages: impl IntoIterator<Item = &'a PageReport>,
         doubts: &[Doubt],
@@ -45,14 +44,12 @@ impl Answer {
     }
 
     /// The answer of a run with these findings, and with what was not examined.
-    #[must_use]
     pub fn of_findings(findings: &[Finding], coverage: &Coverage) -> Self {
         let problems = findings.iter().filter(|finding| finding.severity == Severity::Problem).count();
         Self::of_counts(problems, coverage.skipped.len())
     }
 
     /// The exit status that says it.
-    #[must_use]
     pub const fn status(self) -> u8 {
         match self {
             Self::Fine => 0,

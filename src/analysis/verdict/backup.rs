@@ -40,7 +40,6 @@ pub enum BackupEnd {
 
 impl BackupEnd {
     /// The word for JSON.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Unknown => "unknown",
@@ -54,7 +53,6 @@ impl Backup {
     /// Reads the label. `is_archive`: signal files request archive recovery, which always requires the end.
     ///
     /// Source: `read_backup_label`, `src/backend/access/transam/xlogrecovery.c`.
-    #[must_use]
     pub fn of(label: &BackupLabel, is_archive: bool) -> Self {
         Self {
             redo_lsn: label.redo_lsn,
@@ -85,7 +83,6 @@ impl Backup {
     }
 
     /// Problem of the backup in its present state.
-    #[must_use]
     pub fn findings(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
         let mut add = |finding: Finding| findings.push(finding.in_file("backup_label"));

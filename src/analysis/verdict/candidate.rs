@@ -76,7 +76,6 @@ pub enum ImageSource {
 
 impl ImageSource {
     /// The word for JSON.
-    #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Dwb { .. } => "dwb",
@@ -168,7 +167,6 @@ impl Chain {
 }
 
 /// Judges one image of `page` by itself; what is doubtful about the whole cluster is for `Judged::weigh`.
-#[must_use]
 pub fn judge(page: PageId, candidate: Candidate, evidence: &CandidateEvidence<'_>) -> Judged {
     let mut chain = Chain { steps: Vec::new(), lost: Vec::new() };
     judge_image(&candidate, evidence, &mut chain);

@@ -43,19 +43,16 @@ pub struct ChangeLog {
 
 impl ChangeLog {
     /// An empty log of that many pages.
-    #[must_use]
     pub fn of(pages: usize) -> Self {
         Self { by_page: vec![Vec::new(); pages], ..Self::default() }
     }
 
     /// Changes of the page at this index, by LSN.
-    #[must_use]
     pub fn changes(&self, index: usize) -> &[PageChange] {
         self.by_page.get(index).map_or(&[], Vec::as_slice)
     }
 
     /// Start of the first record that there was no room for.
-    #[must_use]
     pub const fn cut(&self) -> Option<Lsn> {
         self.cut
     }

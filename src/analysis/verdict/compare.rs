@@ -53,7 +53,6 @@ impl Comparison {
     ];
 
     /// The word for reports and JSON.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Identical => "identical",

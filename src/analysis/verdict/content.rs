@@ -55,7 +55,6 @@ pub enum Ahead {
 
 impl Ahead {
     /// Stable name for programs.
-    #[must_use]
     pub fn code(&self) -> &'static str {
         self.into()
     }

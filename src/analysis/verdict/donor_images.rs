@@ -13,7 +13,6 @@ use crate::cluster::open::AccessError;
 use crate::parsers::page::PageHeader;
 use crate::types::{ForkNumber, Lsn, PageId};
 
-/// A donor that has no page of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageOfNoDonor {
     pub path: String,

@@ -356,7 +356,6 @@ impl Doubt {
     }
 
     /// Stable name for programs.
-    #[must_use]
     pub fn code(&self) -> &'static str {
         self.into()
     }

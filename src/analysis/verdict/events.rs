@@ -49,7 +49,6 @@ pub enum Touch {
 
 impl Touch {
     /// Stable name for programs.
-    #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Image { .. } => "image",
@@ -113,7 +112,6 @@ impl BlockEvent {
     }
 
     /// Resource manager and type, as `pg_waldump` prints them.
-    #[must_use]
     pub fn name(&self, major: Option<Major>) -> String {
         major.map_or_else(|| rmgr_name(self.record.rmgr_id).to_string(), |major| self.record.name(major))
     }
@@ -132,7 +130,6 @@ pub struct FileEvent {
 
 impl FileEvent {
     /// True when the page is gone, or is another one, after this record.
-    #[must_use]
     pub fn removes(&self, page: PageId) -> bool {
         match &self.what {
             LifeCycle::Created { rel, fork_code } => *rel == page.rel && *fork_code == page.fork.code(),
@@ -166,7 +163,6 @@ impl FileEvent {
     }
 
     /// True when the page's file, or the page itself, no longer exists after this record.
-    #[must_use]
     pub fn ends(&self, page: PageId) -> bool {
         match &self.what {
             LifeCycle::Created { .. } | LifeCycle::DatabaseCreated { .. } => false,

@@ -36,7 +36,6 @@ pub enum Weight {
 
 impl Weight {
     /// The word for reports and JSON.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Supports => "proof",
@@ -279,7 +278,6 @@ pub enum Statement {
 
 impl Statement {
     /// Stable name for programs.
-    #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
             Self::CopiedInChange { ahead, .. } => ahead.code(),
@@ -347,7 +345,6 @@ pub enum Objection {
 
 impl Objection {
     /// Stable name for programs.
-    #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
             Self::OtherBlock(why) => why.code(),
@@ -386,7 +383,6 @@ pub enum OpenQuestion {
 
 impl OpenQuestion {
     /// Stable name for programs.
-    #[must_use]
     pub fn code(&self) -> &'static str {
         self.into()
     }

@@ -63,7 +63,6 @@ impl Verdict {
     ];
 
     /// The row of facts.
-    #[must_use]
     pub const fn facts(self) -> &'static VerdictFacts {
         match self {
             Self::NoImage => &VerdictFacts {
@@ -126,25 +125,21 @@ impl Verdict {
     }
 
     /// The word for JSON.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         self.facts().code
     }
 
     /// The page needs no repair.
-    #[must_use]
     pub const fn needs_nothing(self) -> bool {
         matches!(self.facts().plan, RepairPlan::NotNeeded)
     }
 
     /// A page can be written that loses nothing.
-    #[must_use]
     pub const fn is_proven(self) -> bool {
         matches!(self.facts().plan, RepairPlan::Write)
     }
 
     /// A page can be written of which nothing is known to be lost.
-    #[must_use]
     pub const fn is_writable(self) -> bool {
         matches!(self.facts().plan, RepairPlan::Write | RepairPlan::IfUnprovenAllowed)
     }
@@ -194,13 +189,11 @@ impl Badge {
     }
 
     /// The words for people.
-    #[must_use]
     pub const fn label(self) -> &'static str {
         self.facts().0
     }
 
     /// The style of these words.
-    #[must_use]
     pub const fn tone(self) -> Tone {
         self.facts().1
     }
@@ -234,7 +227,6 @@ impl Start {
     }
 
     /// The word for JSON.
-    #[must_use]
     pub const fn name(&self) -> &'static str {
         self.facts().0
     }
@@ -242,7 +234,6 @@ impl Start {
 
 impl Outlook {
     /// Badge of the startup.
-    #[must_use]
     pub fn badge(&self) -> Badge {
         let badge = self.start.facts().1;
         let remains = [&self.stay, &self.passed_over, &self.server_loses, &self.server_guesses, &self.unnoticed];

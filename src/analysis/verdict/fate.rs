@@ -79,7 +79,6 @@ pub enum UnknownReason {
 
 impl ReplayFate {
     /// The word for reports and JSON.
-    #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Healed(_) => "healed",
@@ -89,7 +88,6 @@ impl ReplayFate {
     }
 
     /// Stable name of the reason, for programs.
-    #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
             Self::Healed(reason) => reason.code(),
@@ -105,7 +103,6 @@ impl ReplayFate {
     }
 
     /// Start of the record that replaces, removes or reads the page.
-    #[must_use]
     pub const fn record_lsn(&self) -> Option<Lsn> {
         match self {
             Self::Healed(Reason::OverwrittenInReplay { record, .. })
@@ -126,7 +123,6 @@ impl ReplayFate {
 
 impl UnknownReason {
     /// Stable name for programs.
-    #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
             Self::Doubt(doubt) => doubt.code(),
@@ -169,7 +165,6 @@ pub(crate) struct FateEvidence<'a> {
 impl<'a> FateEvidence<'a> {
     /// Weighs how far the evidence reaches. `replay` was [read to its end](Replay::read_to_end) into `history`, and knows
     /// what else is doubtful: that a server may be running, that a page has an LSN past the end of WAL.
-    #[must_use]
     pub fn new(replay: &'a Replay, history: &'a WalHistory, names: &SegmentNames<'_>) -> Self {
         Self { replay, history, nothing_known: nothing_known(replay, names), open_end: open_end(replay, names) }
     }
@@ -180,7 +175,6 @@ impl<'a> FateEvidence<'a> {
     }
 
     /// Fate of a damaged page. `events`: the records that touch it.
-    #[must_use]
     pub fn judge(&self, subject: &PageFacts, events: &[BlockEvent]) -> ReplayFate {
         if let Some(unknown) = &self.nothing_known {
             return ReplayFate::Unknown(unknown.clone());

@@ -36,7 +36,6 @@ pub enum FetchError {
     NotBuilt,
 }
 
-/// Where images are.
 #[derive(Clone, Copy)]
 pub(crate) struct ImageFiles<'a> {
     pub dwb: &'a DwbSet,
@@ -90,9 +89,7 @@ pub enum VersionOf {
 /// The bytes of a page, as they are on disk or as an image has them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageVersion {
-    /// Where it is.
     pub of: VersionOf,
-    /// The bytes.
     pub bytes: Vec<u8>,
 }
 

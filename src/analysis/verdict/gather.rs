@@ -76,7 +76,6 @@ pub(super) struct Gathered {
 /// Heap blocks whose bits one page of the visibility map holds: 2 bits each after the page header.
 ///
 /// Source: `HEAPBLOCKS_PER_PAGE`, `src/backend/access/heap/visibilitymap.c`.
-#[must_use]
 fn heap_blocks_per_map_page(block_size: u32) -> BlockNumber {
     let header = u32::try_from(PageHeader::SIZE).unwrap_or_default();
     block_size.saturating_sub(header).saturating_mul(4).max(1)
@@ -129,7 +128,6 @@ impl<'a> Gather<'a> {
     }
 
     /// Also notes pages that recovery needs on disk, and zeroed pages that had content, as far as those are asked for.
-    #[must_use]
     pub(super) fn with(mut self, needed: Option<&Needed>, zeroed: Option<&ZeroedPages>) -> Self {
         self.gathered.zeroed = zeroed.map(ZeroedPages::begin);
         self.gathered.needed = needed.map(Needed::begin);
@@ -137,28 +135,24 @@ impl<'a> Gather<'a> {
     }
 
     /// Also keeps what records put into the pages, if that is asked for.
-    #[must_use]
     pub(super) fn with_changes(mut self, is_asked: bool) -> Self {
         self.gathered.changes = is_asked.then(Vec::new);
         self
     }
 
     /// Notes only what sifts the pages, if that is asked for.
-    #[must_use]
     pub(super) fn with_sieve(mut self, wanted: Option<&Arc<Wanted>>) -> Self {
         self.gathered.sifted = wanted.map(|wanted| Sifted::new(Arc::clone(wanted)));
         self
     }
 
     /// Also notes what records do inside the pages, and when transactions ended, if that is asked for.
-    #[must_use]
     pub(super) fn with_details(mut self, is_asked: bool) -> Self {
         self.gathered.ends = is_asked.then(Vec::new);
         self
     }
 
     /// Gives what was gathered to `spill` whenever there is much of it: it is never incomplete.
-    #[must_use]
     pub(super) fn spilling(mut self, spill: Spill<'a>) -> Self {
         self.spill = Some(spill);
         self

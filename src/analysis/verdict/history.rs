@@ -82,14 +82,12 @@ pub struct WalHistory {
 
 impl WalHistory {
     /// An empty history of the pages of `interest`.
-    #[must_use]
     pub fn new(interest: &Interest) -> Self {
         Self { events: vec![Vec::new(); interest.pages().len()], room: ROOM, ..Self::default() }
     }
 
     /// Uses less memory while segments are read several at a time: of one that has more events than this, what was
     /// gathered is put together as it is read again, by one thread.
-    #[must_use]
     pub fn with_room(mut self, events: usize) -> Self {
         self.room = events.max(1);
         self
@@ -233,7 +231,6 @@ impl WalHistory {
     }
 
     /// True when every record between the two addresses was read.
-    #[must_use]
     pub fn covers(&self, from: Lsn, to: Lsn) -> bool {
         from <= to && self.covered.iter().any(|stretch| stretch.start <= from && to <= stretch.end)
     }
@@ -269,19 +266,16 @@ impl WalHistory {
     }
 
     /// Tablespaces and databases that records make.
-    #[must_use]
     pub const fn made(&self) -> &Made {
         &self.made
     }
 
     /// The stretches of WAL that were read without a gap.
-    #[must_use]
     pub fn stretches(&self) -> &[Range<Lsn>] {
         &self.covered
     }
 
     /// True when the record at `start_lsn` is that of a checkpoint with this redo point.
-    #[must_use]
     pub fn has_checkpoint(&self, start_lsn: Lsn, redo_lsn: Lsn) -> bool {
         self.checkpoints.iter().any(|(start, checkpoint)| (*start, checkpoint.redo_lsn) == (start_lsn, redo_lsn))
     }
@@ -304,7 +298,6 @@ impl WalHistory {
     }
 
     /// Records that touch the page at this index, by LSN.
-    #[must_use]
     pub fn events(&self, index: usize) -> &[BlockEvent] {
         self.events.get(index).map_or(&[], Vec::as_slice)
     }
@@ -315,7 +308,6 @@ impl WalHistory {
     }
 
     /// Start of the last record that makes the main fork of a relation.
-    #[must_use]
     pub fn created(&self, rel: RelFileLocator) -> Option<Lsn> {
         let is_made = |event: &&FileEvent| match event.what {
             LifeCycle::Created { fork_code, .. } => fork_code == ForkNumber::Main.code(),

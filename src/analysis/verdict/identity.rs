@@ -58,7 +58,6 @@ pub enum OtherBlock {
 
 impl OtherBlock {
     /// Stable name for programs.
-    #[must_use]
     pub fn code(&self) -> &'static str {
         self.into()
     }

@@ -45,44 +45,37 @@ impl Interest {
     }
 
     /// Index of a page, if it was added.
-    #[must_use]
     pub fn index_of(&self, page: PageId) -> Option<usize> {
         self.pages.get(&page).copied()
     }
 
     /// The pages, in the order in which they were added.
-    #[must_use]
     pub fn pages(&self) -> &[PageId] {
         &self.list
     }
 
     /// True when nothing is wanted of any page or relation.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rels.is_empty()
     }
 
     /// True for a relation of a page, or one that was added by itself.
     #[inline]
-    #[must_use]
     pub(super) fn has_relation(&self, rel: RelFileLocator) -> bool {
         self.rels.contains(&rel)
     }
 
     /// True when one of the relations belongs to the database.
-    #[must_use]
     pub(super) fn has_database(&self, db_oid: Oid) -> bool {
         self.rels.iter().any(|rel| rel.db_oid == db_oid)
     }
 
     /// LSNs of images of the page at `index` that were copied without a lock.
-    #[must_use]
     pub(super) fn watched(&self, index: usize) -> &[Lsn] {
         self.copied.get(index).map_or(&[], Vec::as_slice)
     }
 
     /// Index of a page of the visibility map, if it was added.
-    #[must_use]
     pub(super) fn map_index(&self, rel: RelFileLocator, block: BlockNumber) -> Option<usize> {
         self.maps.get(&rel)?.iter().find_map(|(map, index)| (*map == block).then_some(*index))
     }

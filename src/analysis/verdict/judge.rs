@@ -99,7 +99,6 @@ pub enum Reason {
 
 impl Reason {
     /// Stable name for programs.
-    #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
             Self::OfImage(statement) => statement.code(),

@@ -67,7 +67,6 @@ impl Made {
     }
 
     /// Start of the first record that could not be read, or for which there was no room.
-    #[must_use]
     pub const fn left_out(&self) -> Option<Lsn> {
         self.left_out
     }
@@ -78,7 +77,6 @@ impl Made {
     }
 
     /// Databases that replay from `redo_lsn` on copies from files that are there before. A copy of a copy is as good as the first.
-    #[must_use]
     pub fn copies(&self, redo_lsn: Lsn) -> Vec<DatabaseCopy> {
         // Each database that replay made so far, with the outside files that it comes from; `None` where WAL has all of it.
         let mut made: BTreeMap<(Oid, Oid), Option<DatabaseCopy>> = BTreeMap::new();

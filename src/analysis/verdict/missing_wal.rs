@@ -29,7 +29,6 @@ impl MissingSegments {
     }
 
     /// True when none is missing.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
@@ -44,7 +43,6 @@ pub struct WalNames {
 }
 
 impl WalNames {
-    #[must_use]
     pub fn of(set: &WalSet) -> Self {
         Self {
             segment_size: set.geometry().wal_segment_size,
@@ -59,7 +57,6 @@ impl WalNames {
     }
 
     /// The segments between two addresses that are missing; the byte at `end` is not needed.
-    #[must_use]
     pub fn missing(&self, start: Lsn, end: Lsn) -> MissingSegments {
         let mut missing = MissingSegments::default();
         let number_of = |lsn: Lsn| lsn.0.checked_div(u64::from(self.segment_size));
@@ -77,7 +74,6 @@ impl WalNames {
     }
 
     /// The last missing segment before `lsn`: older WAL would have to begin with it.
-    #[must_use]
     pub fn before(&self, lsn: Lsn) -> Option<String> {
         let first = lsn.0.checked_div(u64::from(self.segment_size))?;
         let is_there = |number: &u64| self.numbers.binary_search(number).is_ok();

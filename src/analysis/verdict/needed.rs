@@ -36,13 +36,11 @@ pub struct Needed {
 
 impl Needed {
     /// Nothing yet; records before `redo_lsn` will not count.
-    #[must_use]
     pub fn from(redo_lsn: Lsn) -> Self {
         Self { redo_lsn, ..Self::default() }
     }
 
     /// Empty, for later records that will be [appended](Self::append).
-    #[must_use]
     pub(super) fn begin(&self) -> Self {
         Self::from(self.redo_lsn)
     }

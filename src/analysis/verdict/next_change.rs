@@ -47,7 +47,6 @@ enum Effect {
 
 impl NextChange {
     /// Effect of `record` on its block `block`; `reads`: redo does not overwrite the page.
-    #[must_use]
     pub fn of(record: &Record<'_>, block: &BlockRef<'_>, reads: bool) -> Self {
         let main = record.main_data();
         Self {
@@ -62,7 +61,6 @@ impl NextChange {
     }
 
     /// Resource manager and type, as `pg_waldump` prints them.
-    #[must_use]
     pub fn name(&self) -> String {
         self.record.name(self.major)
     }

@@ -278,7 +278,6 @@ pub enum NextStep {
 
 impl NextStep {
     /// Stable name for programs.
-    #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
             Self::Rebuild { kind, .. } => kind.into(),
@@ -336,7 +335,6 @@ pub struct Setting {
 }
 
 /// Next steps for a cluster. `subject` describes a relation.
-#[must_use]
 pub fn next_steps(
     pages: &[PageReport],
     outlook: &Outlook,

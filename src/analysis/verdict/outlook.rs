@@ -171,7 +171,6 @@ pub struct Outlook {
 
 impl Outlook {
     /// Foresees a start.
-    #[must_use]
     pub fn of(pages: &[PageReport], replay: &Replay, given: StartConditions) -> Self {
         let StartConditions { scope, may_be_running, has_dwb, applies_first, .. } = given;
         let obstacle = given.of_pages.iter().map(|(_, obstacle)| *obstacle).chain(given.obstacle).max();

@@ -12,7 +12,6 @@ pub struct PossibleLsns(Vec<Lsn>);
 
 impl PossibleLsns {
     /// The page has this one.
-    #[must_use]
     pub fn only(lsn: Lsn) -> Self {
         Self(vec![lsn])
     }
@@ -27,13 +26,11 @@ impl PossibleLsns {
     }
 
     /// True when the page may have this LSN.
-    #[must_use]
     pub fn allow(&self, lsn: Lsn) -> bool {
         self.0.contains(&lsn)
     }
 
     /// The newest of them; `None` when nothing is known of the page.
-    #[must_use]
     pub fn newest(&self) -> Option<Lsn> {
         self.0.last().copied()
     }
@@ -85,7 +82,6 @@ pub struct InnerLsn {
 
 /// The first of these records of one page, which follow each other without a gap, whose image shows that a record before it
 /// is not among them. `is_new`: between the two records the page was removed, so that nothing is known of it.
-#[must_use]
 pub fn broken_at<'a>(
     events: impl IntoIterator<Item = &'a BlockEvent>,
     major: Option<Major>,

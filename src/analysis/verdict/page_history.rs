@@ -19,7 +19,6 @@ pub enum Mark {
 
 impl Mark {
     /// Stable name for programs.
-    #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
             Self::Redo => "redo",
@@ -39,7 +38,6 @@ pub struct WalGap {
 
 impl WalGap {
     /// The gaps between the stretches of WAL that were read.
-    #[must_use]
     pub fn between(history: &WalHistory, names: &WalNames) -> Vec<Self> {
         let pairs = history.stretches().iter().zip(history.stretches().iter().skip(1));
         let gap = |range: Range<Lsn>| Self { missing: names.missing(range.start, range.end), range };

@@ -45,7 +45,6 @@ pub enum RebuildBase {
 
 impl RebuildBase {
     /// The word for JSON.
-    #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Image { .. } => "image",
@@ -56,7 +55,6 @@ impl RebuildBase {
     }
 
     /// Start of its record, or the LSN of the copy.
-    #[must_use]
     pub const fn lsn(&self) -> Lsn {
         match self {
             Self::Image { record_lsn } | Self::Init { record_lsn } => *record_lsn,
@@ -162,7 +160,6 @@ pub enum NotRebuildable {
 
 impl NotRebuildable {
     /// Stable name for programs.
-    #[must_use]
     pub fn code(&self) -> &'static str {
         self.into()
     }
@@ -173,7 +170,6 @@ impl NotRebuildable {
     }
 
     /// Segments of WAL that would help.
-    #[must_use]
     pub const fn segments(&self) -> Option<&MissingSegments> {
         match self {
             Self::MissingWal { segments, .. } | Self::NoBase { segments, .. } => Some(segments),
@@ -210,7 +206,6 @@ pub enum BuildFailure {
 
 impl BuildFailure {
     /// Stable name for programs.
-    #[must_use]
     pub fn code(&self) -> &'static str {
         self.into()
     }
@@ -226,7 +221,6 @@ impl BuildFailure {
     }
 
     /// The failure.
-    #[must_use]
     pub const fn why(&self) -> &ErrorWords {
         match self {
             Self::NoServerProgram { why }

@@ -33,7 +33,6 @@ impl RebuiltFrom {
 /// A page that a server built, and what was on disk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BuiltImage<'a> {
-    /// Its bytes.
     pub bytes: &'a [u8],
     /// Bytes of the page on disk.
     pub disk: &'a [u8],
@@ -172,7 +171,6 @@ pub(super) fn judge_rebuilt_change(
 
 impl Judged {
     /// How the page was built, where it was.
-    #[must_use]
     pub fn rebuilt(&self) -> Option<&RebuiltFrom> {
         match &self.candidate.source {
             ImageSource::Rebuilt(rebuilt) => Some(rebuilt),

@@ -38,7 +38,6 @@ pub enum Recovery {
 
 impl Recovery {
     /// The word for reports and JSON.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -51,7 +50,6 @@ impl Recovery {
     }
 
     /// True when WAL will be replayed, and with it unlogged relations be reset.
-    #[must_use]
     pub const fn replays(self) -> bool {
         matches!(self, Self::Crash | Self::Archive | Self::Backup)
     }
@@ -107,7 +105,6 @@ impl Replay {
     }
 
     /// Prediction from `pg_control` and the recovery files, before WAL is read.
-    #[must_use]
     pub fn of(control: &ControlRead, signs: &RecoverySigns) -> Self {
         let mut replay = Self {
             recovery: Recovery::Unknown,
@@ -372,7 +369,6 @@ fn doubt_of_control(read: &ControlRead) -> Doubt {
 }
 
 /// The run of segments that holds an address.
-#[must_use]
 pub fn run_of(set: &WalSet, lsn: Lsn) -> Option<Range<usize>> {
     let size = u64::from(set.geometry().wal_segment_size);
     set.runs().into_iter().find(|run| {

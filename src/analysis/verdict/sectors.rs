@@ -24,7 +24,6 @@ pub struct SectorMarks {
 
 impl SectorMarks {
     /// Marks of a page.
-    #[must_use]
     pub fn of(page: &[u8]) -> Self {
         let (first, rest) = page.split_at(page.len().min(SECTOR_BYTES));
         let mut masked = [0; SECTOR_BYTES];
@@ -46,7 +45,6 @@ impl SectorMarks {
     }
 
     /// Marks of a page of `length` bytes that is all zero.
-    #[must_use]
     pub fn zero(length: usize) -> Self {
         Self { sectors: vec![ZERO_MARK; length.div_ceil(SECTOR_BYTES)].into(), is_sequence: false }
     }
@@ -57,25 +55,21 @@ impl SectorMarks {
     }
 
     /// Number of sectors.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.sectors.len()
     }
 
     /// True for a page of no bytes.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sectors.is_empty()
     }
 
     /// True when sector `at` of both is the same.
-    #[must_use]
     pub fn same(&self, other: &Self, at: usize) -> bool {
         self.sectors.get(at).is_some_and(|own| other.sectors.get(at) == Some(own))
     }
 
     /// True when sector `at` is all zero.
-    #[must_use]
     pub fn is_zero(&self, at: usize) -> bool {
         self.sectors.get(at) == Some(&ZERO_MARK)
     }
@@ -118,7 +112,6 @@ pub enum TearDirection {
 
 impl TearDirection {
     /// The word for reports and JSON.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Head => "head",

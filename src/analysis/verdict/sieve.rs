@@ -23,7 +23,6 @@ use crate::types::{ForkNumber, Lsn, PageId};
 /// Bytes of changes that are held at once. Pages that there is no room for wait until WAL is read again.
 const MAX_BYTES: usize = 48 << 20;
 
-/// A page as it is on disk.
 #[derive(Clone, Debug)]
 pub(crate) struct PageOnDisk {
     pub page: PageId,
@@ -36,7 +35,6 @@ pub(crate) struct PageOnDisk {
 
 impl PageOnDisk {
     /// `None` when its header cannot be read. `next_xid`: the first transaction of which WAL has every record.
-    #[must_use]
     pub fn of(page: PageId, bytes: &[u8], next_xid: u32) -> Option<Self> {
         let lsn = PageHeader::decode(0, bytes).ok()?.lsn;
         let zeros = same_at_ends(bytes, &vec![0; bytes.len()]);
@@ -115,7 +113,6 @@ pub(super) struct Sifted {
 
 impl Sifted {
     /// Empty.
-    #[must_use]
     pub(super) fn new(wanted: Arc<Wanted>) -> Self {
         Self {
             disk: wanted.disk(),
@@ -129,7 +126,6 @@ impl Sifted {
     }
 
     /// Empty, for the records after these.
-    #[must_use]
     pub(super) fn next(&self) -> Self {
         Self { remade: self.remade.clone(), end_lsn: self.end_lsn, ..Self::new(Arc::clone(&self.wanted)) }
     }
@@ -253,7 +249,6 @@ impl fmt::Debug for Sieve {
 
 impl Sieve {
     /// `redo_lsn`: where replay begins; `next_xid`: the next transaction there.
-    #[must_use]
     pub fn new(
         wanted: Vec<PageOnDisk>,
         source: &dyn PageSource,
@@ -270,7 +265,6 @@ impl Sieve {
     }
 
     /// The pages, for those who gather what WAL says of them.
-    #[must_use]
     pub(super) fn wanted(&self) -> Arc<Wanted> {
         Arc::clone(&self.wanted)
     }
@@ -314,14 +308,12 @@ impl Sieve {
     }
 
     /// The pages, whatever was found.
-    #[must_use]
     pub fn into_pages(self) -> Vec<PageOnDisk> {
         let Self { wanted, .. } = self;
         Arc::try_unwrap(wanted).map_or_else(|shared| shared.pages.clone(), |own| own.pages)
     }
 
     /// Settles the rest: the pages to be judged, and those that there was no room for.
-    #[must_use]
     pub fn finish(mut self) -> (Vec<PageId>, Vec<PageOnDisk>) {
         let (mut found, mut waiting) = (Vec::new(), Vec::new());
         for index in 0..self.states.len() {

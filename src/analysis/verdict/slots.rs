@@ -44,7 +44,6 @@ pub struct SlotRef {
 
 impl SlotRef {
     /// A slot whose content may be built upon and that names a page; `None` for others.
-    #[must_use]
     pub fn of(file: usize, facts: &SlotFacts) -> Option<Self> {
         let page = facts.header.page_id().filter(|_| facts.is_usable())?;
         Some(Self {
@@ -63,7 +62,6 @@ impl SlotRef {
 }
 
 /// The slots of one page, in a list sorted by page.
-#[must_use]
 pub fn slots_of(slots: &[SlotRef], page: PageId) -> &[SlotRef] {
     let first = slots.partition_point(|slot| slot.page < page);
     let count = slots.get(first..).unwrap_or_default().partition_point(|slot| slot.page == page);
@@ -87,7 +85,6 @@ pub(crate) struct Unchanged<'a> {
 
 impl<'a> Unchanged<'a> {
     /// Looks for the pages of `slots`, which are sorted.
-    #[must_use]
     pub fn new(slots: &'a [SlotRef]) -> Self {
         let mut forks: FxHashMap<_, ForkSlots> = FxHashMap::default();
         for (index, slot) in slots.iter().enumerate() {
@@ -115,7 +112,6 @@ impl<'a> Unchanged<'a> {
     }
 
     /// Whether each slot holds its page as it was read.
-    #[must_use]
     pub fn finish(self) -> Vec<bool> {
         self.is_same.into_iter().map(AtomicBool::into_inner).collect()
     }

@@ -19,7 +19,6 @@ pub struct StandIn {
 
 impl StandIn {
     /// The page that would let replay pass; `None` where it is not needed or the end of replay is not known.
-    #[must_use]
     pub fn of(page: PageId, on_start: &OnStart, replay: &Replay, page_bytes: usize, checksums: bool) -> Option<Self> {
         let OnStart::Dies { is_removed, .. } = *on_start else { return None };
         // Elsewhere more WAL may come, with records of this page after the end that is known.

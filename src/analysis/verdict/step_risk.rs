@@ -20,7 +20,6 @@ pub enum Risk {
 
 impl NextStep {
     /// The worst that it can do.
-    #[must_use]
     pub const fn risk(&self) -> Risk {
         match self {
             Self::Repair { .. }
@@ -59,7 +58,6 @@ impl NextStep {
     }
 
     /// Its statements need a started server.
-    #[must_use]
     pub const fn needs_server(&self) -> bool {
         match self {
             Self::Rebuild { .. } => true,
@@ -69,7 +67,6 @@ impl NextStep {
     }
 
     /// Damaged pages that it is about, if it is about pages.
-    #[must_use]
     pub fn pages(&self) -> Option<u64> {
         let count = |pages: usize| Some(pages as u64);
         match self {

@@ -137,7 +137,6 @@ pub enum Symptom {
 
 impl Symptom {
     /// Stable name for programs.
-    #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
             Self::Flaw(flaw) => flaw.code(),

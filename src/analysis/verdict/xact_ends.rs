@@ -39,7 +39,6 @@ impl XactEnds {
     }
 
     /// How the transaction of `event` ended, if WAL says so.
-    #[must_use]
     pub fn of(&self, event: &BlockEvent) -> Option<&XactOutcome> {
         self.ended.get(&event.xid)?.iter().find(|outcome| outcome.start_lsn > event.start_lsn)
     }

@@ -8,7 +8,6 @@ pub(crate) const fn is_newer_xid(xid: u32, other: u32) -> bool {
 }
 
 #[inline]
-#[must_use]
 pub(super) fn newer_xid(one: Option<u32>, other: Option<u32>) -> Option<u32> {
     match (one, other) {
         (Some(one), Some(other)) => Some(if is_newer_xid(other, one) { other } else { one }),

@@ -23,7 +23,6 @@ pub struct ZeroedPages {
 
 impl ZeroedPages {
     /// Zero-filled blocks of main forks; records after `redo_lsn` prove nothing about them. `None` if empty.
-    #[must_use]
     pub fn of(zeroed: &[(RelFileLocator, Range<BlockNumber>)], redo_lsn: Lsn) -> Option<Self> {
         let mut blocks: FxHashMap<RelFileLocator, RoaringBitmap> = FxHashMap::default();
         for (rel, range) in zeroed {
@@ -33,7 +32,6 @@ impl ZeroedPages {
     }
 
     /// Copy of the pages, for later records that will be [appended](Self::append).
-    #[must_use]
     pub(super) fn begin(&self) -> Self {
         Self { redo_lsn: self.redo_lsn, blocks: Arc::clone(&self.blocks), named: FxHashSet::default() }
     }
@@ -56,7 +54,6 @@ impl ZeroedPages {
     }
 
     /// The pages that records name, by identity.
-    #[must_use]
     pub fn named(&self) -> Vec<PageId> {
         let mut named: Vec<PageId> = self.named.iter().copied().collect();
         named.sort_unstable();

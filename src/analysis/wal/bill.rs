@@ -72,14 +72,12 @@ impl WalRest {
     }
 
     /// Bytes that segment switches left unused.
-    #[must_use]
     pub fn unused_bytes(&self) -> u64 {
         self.switches.iter().map(|switch| switch.unused_bytes).sum()
     }
 
     /// How far segment switches are apart in the middle, and whether they come in a rhythm, as `archive_timeout` makes them;
     /// `None` where too few tell their time.
-    #[must_use]
     pub fn rhythm(&self) -> Option<SwitchRhythm> {
         /// Fewer distances show no rhythm.
         const MIN_DISTANCES: usize = 4;
@@ -159,7 +157,6 @@ pub enum BillPart {
 
 impl BillPart {
     /// The word for JSON.
-    #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
             Self::Images => "images",
@@ -195,7 +192,6 @@ pub struct WalBill {
 
 impl WalBill {
     /// The bill of `wal_bytes`. `total`: all records; `old_rows`: their old rows, in records and bytes.
-    #[must_use]
     pub fn new(total: &Tally, wal_bytes: u64, rest: &WalRest, old_rows: (u64, u64)) -> Self {
         let unused_headers: u64 = rest.switches.iter().map(|switch| switch.unused_header_bytes).sum();
         let headers = rest.page_header_bytes.saturating_sub(unused_headers);
@@ -214,7 +210,6 @@ impl WalBill {
     }
 
     /// Bytes of a part.
-    #[must_use]
     pub fn bytes(&self, part: BillPart) -> u64 {
         self.rows.iter().filter(|row| row.part == part).map(|row| row.bytes).sum()
     }

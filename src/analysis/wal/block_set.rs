@@ -96,13 +96,11 @@ impl BlockSet {
         self.bitmaps.iter().map(|((rel, fork_code), bitmap)| (*rel, *fork_code, bitmap.len()))
     }
 
-    #[must_use]
     pub const fn len(&self) -> u64 {
         self.count
     }
 
     /// True when the set has no block.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.count == 0
     }

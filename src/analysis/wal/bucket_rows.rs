@@ -22,7 +22,6 @@ pub(crate) struct BucketRows {
 }
 
 impl BucketRows {
-    #[must_use]
     pub fn each(buckets: &[Bucket]) -> Self {
         let row = |bucket: &Bucket| BucketRow { periods: u64::from(bucket.start.is_some()), bucket: *bucket };
         Self { rows: buckets.iter().map(row).collect(), left_out: 0 }
@@ -30,7 +29,6 @@ impl BucketRows {
 
     /// Buckets of `bucket_us` in the order of time, in at most `max_rows` rows and one for what has no time. Those without
     /// records between them are shown as far as that needs few rows, else counted.
-    #[must_use]
     pub fn by_time(buckets: &[Bucket], bucket_us: i64, max_rows: usize) -> Self {
         let times = || buckets.iter().filter_map(|bucket| bucket.start);
         let Some((first, last)) = times().next().zip(times().next_back()) else { return Self::each(buckets) };

@@ -39,7 +39,6 @@ pub(crate) struct CatalogFileNumbers {
 
 impl CatalogFileNumbers {
     /// Relations that `names` adds to the usual ones.
-    #[must_use]
     pub fn of(names: &RelationNames) -> Self {
         let mut own = Self::default();
         for (rel, name) in names.iter() {
@@ -83,7 +82,6 @@ pub(crate) struct CatalogRowReader<'a> {
 
 impl<'a> CatalogRowReader<'a> {
     /// `block_size`: bytes of a page.
-    #[must_use]
     pub fn new(files: &'a CatalogFileNumbers, block_size: u32) -> Self {
         let page = vec![0; usize::try_from(block_size).unwrap_or_default()];
         let (decoder, unreadable) = (ImageDecoder::new(), UnreadableImages::default());
@@ -144,7 +142,6 @@ pub(crate) struct CatalogRows {
 }
 
 impl CatalogRows {
-    #[must_use]
     pub fn new(layout: &'static CatalogLayout, files: CatalogFileNumbers) -> Self {
         Self {
             layout,

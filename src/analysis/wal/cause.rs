@@ -60,7 +60,6 @@ pub enum Cause {
 
 impl Cause {
     /// The word for reports, JSON and filters.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::FirstTouch => "first_touch",
@@ -128,7 +127,6 @@ pub(crate) struct OldLsns {
 
 impl CauseClassifier {
     /// `facts`: of all WAL from the first record on, of records that follow the last one, too.
-    #[must_use]
     pub fn new(facts: CauseFacts, block_size: u32) -> Self {
         Self {
             facts,
@@ -181,7 +179,6 @@ impl CauseClassifier {
     }
 
     /// What is left open by the images so far.
-    #[must_use]
     pub fn open(&self) -> OpenCauses {
         let mut open = self.open.clone();
         if self.facts.redo_points.len() == self.passed {
@@ -367,7 +364,6 @@ impl CauseClassifier {
 
 impl OldLsns {
     /// `block_size`: bytes of a page.
-    #[must_use]
     pub fn new(block_size: u32) -> Self {
         Self { decoder: ImageDecoder::new(), page: vec![0; usize::try_from(block_size).unwrap_or_default()] }
     }

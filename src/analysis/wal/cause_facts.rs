@@ -304,7 +304,6 @@ impl FactsFold {
 
     /// All that is known. `in_control`: redo point of the checkpoint that `pg_control` names, and whether full-page writes
     /// were on.
-    #[must_use]
     pub fn finish(mut self, in_control: Option<(Lsn, bool)>) -> CauseFacts {
         if let Some((lsn, is_on)) = in_control {
             self.redo_points.push(lsn);

@@ -23,7 +23,6 @@ pub enum Certainty {
 
 impl Certainty {
     /// Stable name for programs.
-    #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
             Self::Exact => "exact",

@@ -49,7 +49,6 @@ pub enum ChainVerdict {
 
 impl ChainVerdict {
     /// What an end is. `damaged`: reading continued after damage before it.
-    #[must_use]
     pub const fn of(tail: Option<&Tail>, damaged: bool) -> Self {
         match tail {
             _ if damaged => Self::Damage,
@@ -63,7 +62,6 @@ impl ChainVerdict {
     }
 
     /// Stable name for programs.
-    #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
             Self::Damage => "damage",

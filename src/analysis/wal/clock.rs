@@ -29,13 +29,11 @@ pub enum Told {
 
 impl Told {
     /// What a record says that was written at `time`.
-    #[must_use]
     pub const fn now(time: PgTimestamp) -> Self {
         if time.is_possible() { Self::Now(time) } else { Self::Impossible(time) }
     }
 
     /// What a checkpoint says that began at this second since 1970.
-    #[must_use]
     pub const fn since(seconds: i64) -> Self {
         let time = PgTimestamp::from_unix_seconds(seconds);
         // Where the calendar ends, the time is no longer that of these seconds.
@@ -44,7 +42,6 @@ impl Told {
 
     /// What `record` tells; `None` for most.
     #[inline]
-    #[must_use]
     pub fn by(record: &Record<'_>) -> Option<Self> {
         if !matches!(record.header.rmgr_id, RM_XACT | RM_XLOG) {
             return None;
@@ -70,7 +67,6 @@ impl Told {
     }
 
     /// The time that is told, where it is one.
-    #[must_use]
     pub const fn time(self) -> Option<PgTimestamp> {
         match self {
             Self::Now(time) | Self::Since(time) => Some(time),
@@ -90,7 +86,6 @@ pub struct SetBack {
 
 impl SetBack {
     /// So far that the clock told something else than the time, before or after.
-    #[must_use]
     pub const fn is_wrong(&self) -> bool {
         is_wrong_step(self.back_us)
     }
@@ -114,7 +109,6 @@ pub struct Clock {
 
 impl Clock {
     /// The time that counts: the latest that was told; `None` before the first.
-    #[must_use]
     pub const fn now(&self) -> Option<PgTimestamp> {
         self.now
     }
@@ -158,7 +152,6 @@ impl Clock {
     }
 
     /// What is odd about the time.
-    #[must_use]
     pub fn findings(&self) -> Vec<Finding> {
         let impossible = self.impossible.map(|(lsn, time)| {
             let time = time_or_year(time);

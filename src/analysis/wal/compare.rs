@@ -85,7 +85,6 @@ pub enum Part {
 
 impl Part {
     /// The grouping of the set.
-    #[must_use]
     pub const fn by(&self) -> Option<&'static str> {
         match self {
             Self::All => None,
@@ -96,7 +95,6 @@ impl Part {
     }
 
     /// Its name among those of its kind.
-    #[must_use]
     pub fn key(&self) -> Option<String> {
         Some(match self {
             Self::All => return None,
@@ -152,7 +150,6 @@ pub struct SetCounts {
 
 impl SetCounts {
     /// Counts of a set without its parts. Intervals count that go from their redo point to the next one.
-    #[must_use]
     pub fn new(is_whole: bool, total: Tally, work: Work, intervals: &[Interval]) -> Self {
         let mut set = Self { is_whole, total, work, ..Self::default() };
         for interval in intervals.iter().filter(|interval| interval.is_whole()) {
@@ -211,7 +208,6 @@ pub struct Line {
 
 /// The table: everything, by cause, by compression, then the `top` relations whose image bytes differ most from those of the
 /// first set.
-#[must_use]
 pub fn compare(sets: &[&SetCounts], top: usize) -> Vec<Line> {
     let mut parts: Vec<&Part> = sets.iter().flat_map(|set| set.parts.keys()).chain([&Part::All]).collect();
     parts.sort();

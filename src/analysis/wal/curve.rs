@@ -71,7 +71,6 @@ impl TimeCurve {
     }
 
     /// What was counted before any time was told.
-    #[must_use]
     pub const fn unknown(&self) -> &Tally {
         &self.unknown
     }
@@ -152,7 +151,6 @@ pub struct Peak {
 
 impl Peak {
     /// Bytes of WAL in it; of the records alone where only some relations are counted.
-    #[must_use]
     pub fn bytes(&self) -> u64 {
         self.tally.span_bytes.max(self.tally.combined_bytes())
     }
@@ -199,7 +197,6 @@ impl RecordCurve {
     }
 
     /// What was counted in `parts` parts of as many records.
-    #[must_use]
     pub fn parts(&self, parts: usize) -> Vec<Tally> {
         let mut sums = vec![Tally::default(); parts];
         let all: u64 = self.points.iter().map(|tally| tally.records).sum();

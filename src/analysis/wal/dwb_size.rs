@@ -54,7 +54,6 @@ pub(crate) enum DirtyCut {
 
 impl DirtyCut {
     /// Places to cut at for redo points, which ascend.
-    #[must_use]
     pub fn at(redo_points: &[RedoInForce]) -> Vec<Self> {
         let cuts = redo_points.iter().flat_map(|redo| match redo.hidden() {
             Some(hidden) => [Some(Self::MayBegin(hidden.after)), Some(Self::Hidden(hidden))],
@@ -73,7 +72,6 @@ impl DirtyCut {
 
 impl<'a> DirtyBlocks<'a> {
     /// `cuts`: ascending; those up to `start_lsn` do not count.
-    #[must_use]
     pub fn of_segment(stretch: &Stretch<'_>, index: usize, cuts: &'a [DirtyCut]) -> Self {
         Self::new(cuts, stretch.set.segments()[index].start_lsn.max(stretch.start_lsn))
     }
@@ -145,7 +143,6 @@ impl DirtyFold {
         }
     }
 
-    #[must_use]
     pub fn finish(self) -> Vec<DirtiedInterval> {
         self.done
     }
@@ -166,7 +163,6 @@ pub(crate) struct DirtySummary {
 
 impl DirtySummary {
     /// Over these intervals. Without a whole one those that are not are taken.
-    #[must_use]
     pub fn of(intervals: &[DirtiedInterval]) -> Self {
         let partial = || intervals.iter().filter(|interval| !interval.is_whole);
         let mut blocks: Vec<u64> =
@@ -205,7 +201,6 @@ fn slots_of(layout: &dyn DwbLayout, setting_mb: u32, block_size: u32) -> Option<
 }
 
 /// What each layout that has a setting needs for so many blocks.
-#[must_use]
 pub fn needs(blocks: u64, block_size: u32) -> Vec<LayoutNeed> {
     let need = |layout: &&'static dyn DwbLayout| {
         let slots = |setting_mb| slots_of(*layout, setting_mb, block_size);
@@ -252,7 +247,6 @@ pub(crate) enum BufferWrap {
 }
 
 impl BufferWrap {
-    #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
             Self::NoBuffer => "no_buffer",

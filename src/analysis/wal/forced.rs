@@ -6,7 +6,6 @@ use crate::parsers::wal::version::Major;
 
 /// True when a block reference of this record type has an image whatever the LSN of its page and whatever
 /// `full_page_writes` says. Images that redo does not apply do not count here.
-#[must_use]
 pub const fn always_images(kind: RecordKind, block_id: u8) -> bool {
     match kind.images() {
         Images::Always => true,
@@ -20,7 +19,6 @@ pub const fn always_images(kind: RecordKind, block_id: u8) -> bool {
 ///
 /// False for what may be either: `Generic`, custom resource managers, and `FPI_FOR_HINT` up to 14, which decides by the
 /// LSN but copies the page after that, when another backend may have set a newer one.
-#[must_use]
 pub fn never_forced(major: Major, kind: RecordKind, block_id: u8) -> bool {
     match kind.images() {
         Images::Chosen => false,

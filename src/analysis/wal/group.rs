@@ -42,7 +42,6 @@ pub struct Groups {
 
 impl Groups {
     /// No records yet. `redo_points`: of all checkpoints, ascending, where they are a key.
-    #[must_use]
     pub fn new(by: Grouping, segment_size: u32, redo_points: Arc<[RedoInForce]>) -> Self {
         let is_dense = by.second.is_none() && matches!(by.first, GroupBy::Rmgr | GroupBy::Record);
         let dense = if is_dense { vec![Tally::default(); 4096] } else { Vec::new() };
@@ -60,14 +59,12 @@ impl Groups {
     }
 
     /// Counts these relations alone; `None`: all that records say.
-    #[must_use]
     pub fn of(mut self, relations: Option<RelationFilter>) -> Self {
         self.relations = relations;
         self
     }
 
     /// True when blocks of a relation are counted.
-    #[must_use]
     pub fn takes(&self, rel: RelFileLocator) -> bool {
         self.relations.as_ref().is_none_or(|filter| filter.takes(rel))
     }
@@ -156,7 +153,6 @@ impl Groups {
     }
 
     /// What rows stand for.
-    #[must_use]
     pub const fn by(&self) -> Grouping {
         self.by
     }
@@ -176,7 +172,6 @@ impl Groups {
     }
 
     /// All records that were counted, whatever their group.
-    #[must_use]
     pub fn total(&self) -> Tally {
         let mut total = self.others;
         self.dense.iter().for_each(|tally| total.add(tally));
@@ -184,7 +179,6 @@ impl Groups {
     }
 
     /// Every group with something in it; by resource manager, every one that is built in.
-    #[must_use]
     pub fn rows(&self) -> Vec<(RowKey, Tally)> {
         self.rows_as(&|key| key)
     }

@@ -74,7 +74,6 @@ pub struct Grouping {
 
 impl Grouping {
     /// Both keys at once.
-    #[must_use]
     pub const fn pair(first: GroupBy, second: GroupBy) -> Self {
         Self { first, second: Some(second) }
     }
@@ -85,7 +84,6 @@ impl Grouping {
     }
 
     /// True when one of the keys is this one.
-    #[must_use]
     pub fn has(&self, by: GroupBy) -> bool {
         self.first == by || self.second == Some(by)
     }

@@ -57,20 +57,17 @@ pub enum Shows {
 
 impl RedoInForce {
     /// One that is known.
-    #[must_use]
     pub const fn known(lsn: Lsn) -> Self {
         Self { earliest: lsn, latest: lsn }
     }
 
     /// Between which addresses it lies, where no record names it.
-    #[must_use]
     pub fn hidden(self) -> Option<HiddenRedo> {
         let Self { latest: before, earliest: after } = self;
         (before != after).then_some(HiddenRedo { after, before })
     }
 
     /// Where it is known to be.
-    #[must_use]
     pub fn lsn(self) -> Option<Lsn> {
         (self.latest == self.earliest).then_some(self.latest)
     }
@@ -206,7 +203,6 @@ pub(crate) struct NewerImages {
 
 impl NewerImages {
     /// Of records that start in `range`, of pages that had an LSN after `known`.
-    #[must_use]
     pub fn new(range: Range<Lsn>, known: Lsn, block_size: u32) -> Self {
         Self { range, known, old_lsns: OldLsns::new(block_size), images: Vec::new() }
     }

@@ -44,7 +44,6 @@ pub enum IntervalKind {
 
 impl IntervalKind {
     /// The word for reports and JSON.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Shutdown => "shutdown",
@@ -99,7 +98,6 @@ pub enum DecayBy {
 
 impl DecayBy {
     /// The word for reports and JSON.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Time => "time",
@@ -115,25 +113,21 @@ impl Interval {
     }
 
     /// True when it was counted from its redo point to the next one.
-    #[must_use]
     pub fn is_whole(&self) -> bool {
         self.ends_at_redo && !self.begins_before()
     }
 
     /// Bytes of WAL from its start to its end, page headers and padding included.
-    #[must_use]
     pub fn wal_bytes(&self) -> u64 {
         self.end_lsn.bytes_since(self.start_lsn).unwrap_or(0)
     }
 
     /// Share of images in each of the equal parts; `None` for one without records.
-    #[must_use]
     pub fn decay(&self) -> Vec<Option<f64>> {
         shares_of(&self.parts)
     }
 
     /// How long it lasts, in seconds; `None` where times are not known.
-    #[must_use]
     pub fn duration_s(&self) -> Option<f64> {
         let (start, end) = self.start_time.zip(self.end_time)?;
         Some(end.us_since(start).max(0) as f64 / 1e6)
@@ -215,7 +209,6 @@ pub(crate) struct Folded {
 }
 
 impl IntervalFold {
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -267,7 +260,6 @@ impl IntervalFold {
         closed
     }
 
-    #[must_use]
     pub fn finish(mut self) -> Folded {
         if let Some(end_lsn) = self.chunks.last().map(|last| last.end_lsn) {
             self.end_interval(end_lsn, Beginning::Run);
@@ -303,7 +295,6 @@ impl IntervalFold {
     }
 
     /// What is odd about the times so far.
-    #[must_use]
     pub const fn clock(&self) -> &Clock {
         &self.clock
     }

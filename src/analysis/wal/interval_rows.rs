@@ -53,7 +53,6 @@ impl From<&Interval> for IntervalRow {
 
 impl IntervalRow {
     /// Intervals in at most `max_rows` rows, as many in each but the last.
-    #[must_use]
     pub fn of(intervals: &[Interval], max_rows: usize) -> Vec<Self> {
         let in_each = intervals.len().div_ceil(max_rows.max(1)).max(1);
         let row = |neighbours: &[Interval]| {
@@ -76,7 +75,6 @@ impl IntervalRow {
     }
 
     /// Share of images in the equal parts.
-    #[must_use]
     pub fn decay(&self) -> Vec<Option<f64>> {
         shares_of(&self.parts)
     }

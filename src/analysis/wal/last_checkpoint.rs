@@ -27,7 +27,6 @@ pub struct LastCheckpoint {
     pub checkpoint: CheckPoint,
     /// The first WAL file that no server has written yet.
     pub next_file: String,
-    /// Bytes of a segment.
     pub segment_bytes: u32,
     pub major: Option<Major>,
 }

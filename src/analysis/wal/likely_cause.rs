@@ -63,7 +63,6 @@ pub enum LikelyCause {
 }
 
 impl LikelyCause {
-    #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
             Self::HintBits { .. } => "hint_bits",
@@ -108,7 +107,6 @@ impl LikelyCause {
     }
 
     /// The one that fits; `None` where none clearly does. `blocks`: distinct blocks of the relation that records refer to.
-    #[must_use]
     pub fn of(kind: RelationKind, of: &RelationUse, blocks: u64) -> Option<Self> {
         if of.images < MIN_IMAGES {
             return None;

@@ -21,13 +21,11 @@ pub enum Resync {
 
 impl Resync {
     /// A request for work that can continue.
-    #[must_use]
     pub const fn of(asked: bool) -> Self {
         if asked { Self::On } else { Self::Off }
     }
 
     /// True when reading continues.
-    #[must_use]
     pub const fn is_on(self) -> bool {
         matches!(self, Self::On)
     }

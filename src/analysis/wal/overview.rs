@@ -28,7 +28,6 @@ pub struct Overview {
 }
 
 impl Overview {
-    #[must_use]
     pub fn new(
         total: Tally,
         wal_bytes: u64,
@@ -60,7 +59,6 @@ impl Overview {
     }
 
     /// Seconds from the first to the last time; `None` where they are not known or the same.
-    #[must_use]
     pub fn seconds(&self) -> Option<f64> {
         let (first, last) = self.times?;
         let us = last.us_since(first);
@@ -68,13 +66,11 @@ impl Overview {
     }
 
     /// The most bytes per second of any stretch of time; the mean where no whole stretch has more.
-    #[must_use]
     pub fn peak_bytes_per_s(&self) -> Option<f64> {
         Some(self.peak?.bytes_per_s().max(self.bytes_per_s?))
     }
 
     /// A part of the WAL in bytes per second.
-    #[must_use]
     pub fn per_second(&self, bytes: f64) -> Option<f64> {
         self.bytes_per_s.filter(|_| self.wal_bytes > 0).map(|all| bytes / self.wal_bytes as f64 * all)
     }

@@ -94,7 +94,6 @@ pub enum ActionKind {
 
 impl ActionKind {
     /// Stable name for programs.
-    #[must_use]
     pub fn code(self) -> &'static str {
         self.into()
     }
@@ -129,7 +128,6 @@ pub enum Counted {
 
 impl Counted {
     /// Stable name for programs.
-    #[must_use]
     pub fn code(self) -> &'static str {
         self.into()
     }
@@ -148,7 +146,6 @@ pub struct PageAction {
 
 impl PageAction {
     /// What `record` does inside its block `block`; `None` where its payload says no more than the record's name.
-    #[must_use]
     pub fn of(record: &Record<'_>, block: &BlockRef<'_>) -> Option<Self> {
         let part = Part {
             major: record.major,
@@ -169,7 +166,6 @@ impl PageAction {
     }
 
     /// Nothing is known of items.
-    #[must_use]
     pub fn bare(kind: ActionKind) -> Self {
         Self { kind, runs: Box::default(), counts: Box::default() }
     }
@@ -201,7 +197,6 @@ impl PageAction {
     }
 
     /// The items concerned as runs of consecutive numbers, first and last.
-    #[must_use]
     pub fn runs(&self) -> &[(u16, u16)] {
         &self.runs
     }

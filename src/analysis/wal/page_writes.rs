@@ -35,7 +35,6 @@ pub struct PageWrites {
 
 impl PageWrites {
     /// Puts together what is known, in any order.
-    #[must_use]
     pub fn new(mut points: Vec<PageWritesPoint>) -> Self {
         points.sort_unstable();
         points.dedup();
@@ -50,7 +49,6 @@ impl PageWrites {
     }
 
     /// Whether images were written at this address; `None` where that is not known.
-    #[must_use]
     pub fn at(&self, lsn: Lsn) -> Option<bool> {
         let next = self.points.partition_point(|point| point.lsn <= lsn);
         let before = next.checked_sub(1).and_then(|index| self.points.get(index));
@@ -86,7 +84,6 @@ pub(crate) struct WritesAfterRedo {
 }
 
 impl WritesAfterRedo {
-    #[must_use]
     pub fn new(redo_lsn: Lsn) -> Self {
         Self { redo_lsn, touched: FxHashSet::default(), without_image: 0 }
     }

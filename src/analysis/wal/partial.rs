@@ -42,7 +42,6 @@ pub struct ScanPlan {
 
 impl ScanPlan {
     /// Everything, counted in no groups.
-    #[must_use]
     pub fn totals() -> Self {
         Self {
             start_lsn: Lsn::INVALID,
@@ -61,7 +60,6 @@ impl ScanPlan {
     }
 
     /// The records of `run` that lie in the range.
-    #[must_use]
     pub fn stretch<'a>(&self, set: &'a WalSet, run: &Range<usize>, keep: Keep) -> Stretch<'a> {
         Stretch { set, run: run.clone(), start_lsn: self.start_lsn, end_lsn: self.end_lsn, keep }
     }
@@ -208,7 +206,6 @@ pub(crate) struct Counter<'a> {
 
 impl<'a> Counter<'a> {
     /// Counts what starts in segment `index`, cut at `cuts` (ascending).
-    #[must_use]
     pub fn new(set: &WalSet, index: usize, plan: &ScanPlan, cuts: &'a [Lsn]) -> Self {
         let segment_size = set.geometry().wal_segment_size;
         let start_lsn = set.segments()[index].start_lsn.max(plan.start_lsn);
@@ -327,7 +324,6 @@ impl Counts {
     }
 
     /// All that was counted.
-    #[must_use]
     pub fn total(&self) -> Tally {
         let mut total = self.groups.as_ref().map(Groups::total).unwrap_or_default();
         self.slices.iter().for_each(|slice| total.add(&slice.tally));

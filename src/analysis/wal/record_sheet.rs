@@ -68,7 +68,6 @@ pub struct RecordLine {
 
 impl RecordLine {
     /// The line of a record.
-    #[must_use]
     pub fn of(record: &Record<'_>, cause: Option<Cause>) -> Self {
         let head = |(_, block): (u8, BlockHead)| (block.rel, block.fork_code(), block.block);
         Self {
@@ -101,7 +100,6 @@ pub struct RecordList {
 
 impl RecordList {
     /// Nothing yet.
-    #[must_use]
     pub const fn from(from: Lsn) -> Self {
         Self { from, lines: Vec::new(), images: 0, next: None, stopped: None }
     }
@@ -193,7 +191,6 @@ pub struct RecordSheet {
 
 impl RecordSheet {
     /// All about a record whose images have these causes.
-    #[must_use]
     pub fn of(record: &Record<'_>, causes: &[Cause]) -> Self {
         let mut causes = causes.iter();
         let blocks: Vec<SheetBlock> = record

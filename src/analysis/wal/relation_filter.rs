@@ -32,14 +32,12 @@ pub struct RelationFilter {
 
 impl RelationFilter {
     /// Those that fit a pattern of one of these, each as it was asked for and with its patterns.
-    #[must_use]
     pub fn new(wanted: Vec<(String, Vec<RelationPattern>)>) -> Self {
         let one = |(text, patterns)| Wanted { text, patterns, met: AtomicBool::new(false) };
         Self { wanted: wanted.into_iter().map(one).collect() }
     }
 
     /// True when blocks of the relation are counted.
-    #[must_use]
     pub fn takes(&self, rel: RelFileLocator) -> bool {
         let mut taken = false;
         for one in self.wanted.iter().filter(|one| one.patterns.iter().any(|pattern| pattern.matches(rel))) {

@@ -18,7 +18,6 @@ pub enum RelationKind {
 
 impl RelationKind {
     /// Judged by kind and access method as a list of names gives them, else by what records did.
-    #[must_use]
     pub fn new(named: Option<RelKind>, method: Option<Oid>, activity: &RelationUse) -> Self {
         let by_records = match activity.kind() {
             Some(StorageKind::Heap) => Self::Table,
@@ -39,7 +38,6 @@ impl RelationKind {
         }
     }
 
-    #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
             Self::Table => "table",

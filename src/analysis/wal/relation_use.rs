@@ -63,7 +63,6 @@ pub struct RelationUse {
 pub enum StorageKind {
     /// Rows: a table, a TOAST table, a materialized view or a catalog.
     Heap,
-    /// An index.
     Index(IndexMethod),
     Sequence,
 }
@@ -80,7 +79,6 @@ pub enum IndexMethod {
 }
 
 impl IndexMethod {
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Btree => "btree",
@@ -116,7 +114,6 @@ const KINDS: [(u8, StorageKind); 9] = [
 
 impl RelationUse {
     /// What it is; `None` where nothing tells, or records contradict each other: a file number was used twice.
-    #[must_use]
     pub fn kind(&self) -> Option<StorageKind> {
         let mut kinds = KINDS.iter().filter(|(rmgr_id, _)| self.rmgrs & bit_of(*rmgr_id) != 0).map(|(_, kind)| *kind);
         let first = kinds.next()?;
@@ -276,7 +273,6 @@ impl RelationUses {
     }
 
     /// What was done with a relation; nothing where no record refers to it.
-    #[must_use]
     pub fn of(&self, rel: RelFileLocator) -> RelationUse {
         self.uses.get(&rel).copied().unwrap_or_default()
     }
@@ -290,7 +286,6 @@ impl RelationUses {
     }
 
     /// Distinct blocks of each relation, in all its forks.
-    #[must_use]
     pub fn distinct_blocks(&self) -> FxHashMap<RelFileLocator, u64> {
         let mut blocks = FxHashMap::default();
         for (rel, _, count) in self.touched.forks() {

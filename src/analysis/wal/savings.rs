@@ -76,7 +76,6 @@ pub enum Remedy {
 
 impl Remedy {
     /// The word for JSON.
-    #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
             Self::FewerCheckpoints { .. } => "fewer_checkpoints",
@@ -128,7 +127,6 @@ pub struct Savings {
 
 impl Savings {
     /// What each remedy would have saved. `major` says which methods of compression the server has; unknown: all.
-    #[must_use]
     pub fn of(what_if: &WhatIf, compression: Option<&CompressionWhatIf>, major: Option<Major>) -> Self {
         let mut savings = Self::default();
         match what_if.replayed_from {
@@ -148,7 +146,6 @@ impl Savings {
     }
 
     /// Adds what would have been saved of bytes that no image has. `old_rows`: records with an old row, and bytes of these.
-    #[must_use]
     pub(crate) fn and_of_rest(mut self, rest: &WalRest, old_rows: (u64, u64), segment_size: u32) -> Self {
         self.rows.extend(of_switches(rest, segment_size));
         let (records, bytes) = old_rows;
@@ -159,7 +156,6 @@ impl Savings {
     }
 
     /// Says of remedies after which there is less WAL whether checkpoints become fewer as well, as far as `intervals` show it.
-    #[must_use]
     pub(crate) fn with_checkpoints_of(mut self, intervals: &[Interval]) -> Self {
         let by_time = come_by_time(intervals);
         for saving in &mut self.rows {

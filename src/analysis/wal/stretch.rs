@@ -28,7 +28,6 @@ pub struct Stretch<'a> {
 
 impl Stretch<'_> {
     /// The segments that the range touches.
-    #[must_use]
     pub fn touched(&self) -> Range<usize> {
         let size = u64::from(self.set.geometry().wal_segment_size);
         let start_of = |index: usize| self.set.segments()[index].start_lsn;

@@ -59,7 +59,6 @@ pub enum Tail {
 
 impl Tail {
     /// True when WAL is damaged or missing at the end.
-    #[must_use]
     pub const fn is_damage(&self) -> bool {
         matches!(self, Self::RecordsFollow { .. } | Self::BeforeKnownEnd { .. })
     }

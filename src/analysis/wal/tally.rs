@@ -22,7 +22,6 @@ pub struct Tally {
 
 impl Tally {
     /// Bytes of the records with their images.
-    #[must_use]
     pub const fn combined_bytes(&self) -> u64 {
         self.record_bytes.saturating_add(self.fpi_bytes)
     }
@@ -57,7 +56,6 @@ impl Tally {
     }
 
     /// What was counted since it was `before`.
-    #[must_use]
     pub const fn since(&self, before: &Self) -> Self {
         Self {
             records: self.records.saturating_sub(before.records),

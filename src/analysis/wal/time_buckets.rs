@@ -27,7 +27,6 @@ pub(crate) struct BucketCounter {
 
 impl BucketCounter {
     /// Nothing yet, in buckets of `width_us`. `relations`: those that are counted alone.
-    #[must_use]
     pub fn new(width_us: i64, relations: Option<RelationFilter>) -> Self {
         let curve = TimeCurve::of_width(width_us);
         Self {
@@ -79,7 +78,6 @@ pub(crate) struct TimeBuckets {
 }
 
 impl TimeBuckets {
-    #[must_use]
     pub fn new(width_us: i64) -> Self {
         Self { curve: TimeCurve::of_width(width_us), checkpoints: BTreeMap::new(), clock: Clock::default() }
     }
@@ -101,7 +99,6 @@ impl TimeBuckets {
     }
 
     /// The buckets with a record or the beginning of a checkpoint, in the order of time, that without a time first.
-    #[must_use]
     pub fn rows(&self) -> Vec<Bucket> {
         if self.clock.contradicts_itself() {
             let (mut curve, checkpoints) = (self.curve.clone(), self.checkpoints.values().sum());

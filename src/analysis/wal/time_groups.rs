@@ -27,7 +27,6 @@ pub(crate) struct TimeGroupCounter {
 }
 
 impl TimeGroupCounter {
-    #[must_use]
     pub(crate) fn new(bucket_us: i64, by: Grouping, segment_size: u32, relations: Option<RelationFilter>) -> Self {
         let (parts, checkpoints) = (Vec::new(), Vec::new());
         Self { bucket_us: bucket_us.max(1), by, segment_size, relations, clock: Clock::default(), parts, checkpoints }

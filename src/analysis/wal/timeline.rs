@@ -144,7 +144,6 @@ impl Timeline {
     }
 
     /// All that these stretches have.
-    #[must_use]
     pub fn window(&self, range: Range<usize>, names: Option<&RelationNames>) -> Window {
         let cells = self.cells.get(range).unwrap_or_default();
         let mut window = Window {
@@ -204,7 +203,6 @@ struct Open {
 
 impl TimelineCounter {
     /// Nothing yet. `redo_points`: all, ascending. `total_bytes`: of all WAL.
-    #[must_use]
     pub fn new(redo_points: Arc<[Lsn]>, segment_size: u32, total_bytes: u64) -> Self {
         let wanted = total_bytes.checked_div(STRETCHES).unwrap_or_default().max(MIN_STRETCH_BYTES);
         Self {
@@ -300,7 +298,6 @@ impl TimelineCounter {
         self.cells = kept;
     }
 
-    #[must_use]
     pub fn finish(mut self) -> Timeline {
         self.close();
         Timeline { cells: self.cells }

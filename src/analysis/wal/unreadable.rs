@@ -38,7 +38,6 @@ impl UnreadableImages {
     }
 
     /// Their findings, in the order of their records.
-    #[must_use]
     pub fn findings(&self) -> Vec<Finding> {
         let mut images = self.images.clone();
         images.sort_by_key(|image| image.record_lsn);
@@ -62,7 +61,6 @@ pub(crate) struct ImageCheck {
 
 impl ImageCheck {
     /// None yet. `block_size`: bytes of a page.
-    #[must_use]
     pub fn new(block_size: u32) -> Self {
         let page = vec![0; usize::try_from(block_size).unwrap_or_default()];
         Self { decoder: ImageDecoder::new(), page, unreadable: UnreadableImages::default() }

@@ -24,7 +24,6 @@ pub enum DonorKind {
 
 impl DonorKind {
     /// Stable name for programs.
-    #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
             Self::BaseBackup => "base_backup",

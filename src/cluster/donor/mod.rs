@@ -58,7 +58,6 @@ pub enum DonorGap {
 
 impl DonorGap {
     /// Stable name for programs.
-    #[must_use]
     pub fn code(self) -> &'static str {
         self.into()
     }
@@ -67,7 +66,6 @@ impl DonorGap {
     pub const CODES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 }
 
-/// Where the files of a donor are.
 #[derive(Debug)]
 enum DonorFiles {
     Directory(DonorDirectory),
@@ -115,13 +113,11 @@ impl Donor {
     }
 
     /// The path that was named.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Facts about the donor.
-    #[must_use]
     pub const fn facts(&self) -> &DonorFacts {
         &self.facts
     }

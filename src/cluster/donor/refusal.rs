@@ -93,7 +93,6 @@ pub enum DonorRefusal {
 
 impl DonorRefusal {
     /// Stable name for programs.
-    #[must_use]
     pub fn code(&self) -> &'static str {
         self.into()
     }

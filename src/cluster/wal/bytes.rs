@@ -97,19 +97,16 @@ pub enum WalReadError {
 
 impl WalReadError {
     /// True when the file just ends early: the set has said so already, and what is there was delivered.
-    #[must_use]
     pub const fn is_short(&self) -> bool {
         matches!(self, Self::Short { .. })
     }
 
     /// True when the file no longer exists: a running server gives old segments a new name.
-    #[must_use]
     pub fn is_gone(&self) -> bool {
         matches!(self, Self::Access(error) if error.is_not_found())
     }
 
     /// True when every byte of the segment was delivered before: something is odd, but nothing is missing.
-    #[must_use]
     pub const fn is_past_the_segment(&self) -> bool {
         match self {
             Self::Longer { .. } => true,

@@ -67,7 +67,6 @@ pub struct UnknownVersionSegment {
 
 impl UnknownVersionSegment {
     /// Which segment it is by its name; `None` when its name is not that of a segment of this size.
-    #[must_use]
     pub fn segment(&self, segment_size: u32) -> Option<WalSegment> {
         WalSegment::from_file_name(self.name.as_deref()?, segment_size)
     }
@@ -84,13 +83,11 @@ pub struct DeniedFile {
 
 impl DeniedFile {
     /// The directory itself.
-    #[must_use]
     pub fn directory(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), name: None }
     }
 
     /// Which segment it is by its name; `None` when its name is not that of a segment of this size.
-    #[must_use]
     pub fn segment(&self, segment_size: u32) -> Option<WalSegment> {
         WalSegment::from_file_name(self.name.as_deref()?, segment_size)
     }

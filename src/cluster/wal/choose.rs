@@ -157,7 +157,6 @@ pub(super) fn choose(
     Ok(Chosen { notes: notes.finish(), control, unknown_versions, denied, set })
 }
 
-/// The segments of a timeline and its history.
 type OfTimeline = (Vec<WalSegmentFile>, TimelineId, Option<TimelineHistory>);
 
 /// Candidates that are still in question.

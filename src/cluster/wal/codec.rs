@@ -56,7 +56,6 @@ impl Codec {
     }
 
     /// Name of the format.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Gzip => "gzip",

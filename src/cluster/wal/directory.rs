@@ -226,7 +226,6 @@ impl PathSource<'_, '_> {
 }
 
 /// True for a directory in which nothing has the name of a segment or of an archive, as far as its files were looked through.
-#[must_use]
 pub fn holds_no_wal(directory: &Path) -> bool {
     let is_archive = |name: &str| ARCHIVE_SUFFIXES.iter().any(|suffix| without_codec(name).ends_with(suffix));
     let Ok(entries) = fs::read_dir(directory) else { return false };

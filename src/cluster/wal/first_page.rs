@@ -44,7 +44,6 @@ pub(super) enum FirstPage {
         second: SecondPage,
     },
     Version(UnknownMagic),
-    /// Zeros.
     Zero,
     /// No bytes.
     Empty,

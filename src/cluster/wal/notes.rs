@@ -79,7 +79,6 @@ pub enum NoteKind {
 
 impl NoteKind {
     /// Stable name for programs.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         self.rule().code
     }

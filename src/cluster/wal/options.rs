@@ -58,7 +58,6 @@ impl std::fmt::Debug for WalSetOptions<'_> {
 
 impl<'a> WalSetOptions<'a> {
     /// Everything found by itself, without standard input, the limits at their defaults.
-    #[must_use]
     pub const fn new(scratch: &'a dyn Fn() -> io::Result<File>) -> Self {
         Self {
             timeline: None,

@@ -17,7 +17,6 @@ pub struct WalOrigin {
 
 impl WalSet {
     /// Whose it is.
-    #[must_use]
     pub fn origin(&self) -> WalOrigin {
         WalOrigin { major: self.major(), system_identifier: self.system_identifier(), geometry: self.geometry() }
     }

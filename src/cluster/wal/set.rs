@@ -77,32 +77,27 @@ impl WalSet {
 
     /// Sizes: those of WAL from the segments' long headers or the control file, those of relations from the control file
     /// or else the usual 8 KiB and 1 GiB.
-    #[must_use]
     pub fn geometry(&self) -> Geometry {
         let geometry = self.control.as_ref().map_or(Geometry::USUAL, |control| control.geometry);
         Geometry { wal_block_size: self.common.block_size, wal_segment_size: self.common.segment_size, ..geometry }
     }
 
     /// Version of the segments; `None` when no first page is sound.
-    #[must_use]
     pub const fn major(&self) -> Option<Major> {
         self.common.major
     }
 
     /// The cluster.
-    #[must_use]
     pub const fn system_identifier(&self) -> Option<u64> {
         self.common.system_identifier
     }
 
     /// Control file of the first data directory that was given, if its checksum is right.
-    #[must_use]
     pub const fn control(&self) -> Option<&ControlFile> {
         self.control.as_ref()
     }
 
     /// The timeline that is read.
-    #[must_use]
     pub const fn timeline(&self) -> TimelineId {
         self.timeline
     }
@@ -114,19 +109,16 @@ impl WalSet {
 
     /// Its history, with the timelines of all segments; `None` without a history file, when all segments are on the
     /// timeline itself.
-    #[must_use]
     pub const fn history(&self) -> Option<&TimelineHistory> {
         self.history.as_ref()
     }
 
     /// The segments, ordered by address, one file for each number.
-    #[must_use]
     pub fn segments(&self) -> &[WalSegmentFile] {
         &self.segments
     }
 
     /// Maximal ranges of [`Self::segments`] without a gap.
-    #[must_use]
     pub fn runs(&self) -> Vec<Range<usize>> {
         let mut runs: Vec<Range<usize>> = Vec::new();
         for (index, file) in self.segments.iter().enumerate() {
@@ -148,7 +140,6 @@ impl WalSet {
     }
 
     /// Files of `pg_wal` that the system does not let this user open, which were left out.
-    #[must_use]
     pub fn denied(&self) -> &[DeniedFile] {
         &self.denied
     }
@@ -159,7 +150,6 @@ impl WalSet {
     }
 
     /// Everything odd, in the order in which it was found.
-    #[must_use]
     pub fn notes(&self) -> &[SetNote] {
         &self.notes
     }

@@ -8,7 +8,6 @@ use tar::{EntryType, Header, PaxExtensions};
 use super::bytes::StoredWindow;
 use super::codec::fill;
 
-/// Bytes of a block.
 const BLOCK_BYTES: u64 = 512;
 
 /// Longest name or extended header that is read, in bytes.

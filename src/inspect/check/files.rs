@@ -48,7 +48,6 @@ impl RelationFiles {
         of_fork.map(|file| file.size_bytes.div_ceil(u64::from(self.geometry.block_size).max(1))).sum()
     }
 
-    /// Blocks of every fork.
     pub(super) fn blocks(&self) -> BTreeMap<(RelFileLocator, ForkNumber), u64> {
         let mut blocks = BTreeMap::new();
         for file in &self.walk.files {

@@ -56,7 +56,6 @@ impl InnodbExamination {
     }
 
     /// True after a clean shutdown; `None` if the log does not show it.
-    #[must_use]
     pub fn is_shut_down(&self) -> Option<bool> {
         let is_known = self.source.log.is_checkpoint_certain && self.source.log.has_whole_files();
         self.end.map(|end| end.is_clean).filter(|is_clean| !is_clean || is_known)

@@ -172,7 +172,6 @@ impl InnodbSource {
     }
 
     /// Context of the rows of slots and pages.
-    #[must_use]
     pub fn setting(&self) -> SlotSetting<'_> {
         SlotSetting { family: self.family, log: &self.log, doublewrite: &self.doublewrite, spaces: &self.spaces }
     }

@@ -34,7 +34,6 @@ pub struct ReplayRequest {
 
 impl ReplayRequest {
     /// The old bytes of every page of a journal are put back.
-    #[must_use]
     pub fn undo(data_dir: PathBuf, journal: PathBuf, overrides: Overrides) -> Self {
         let direction = Direction::Back;
         Self {

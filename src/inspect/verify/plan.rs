@@ -13,7 +13,6 @@ impl Plan<'_> {
         self.files.get(file).map_or_else(String::new, |file| file.path.display().to_string())
     }
 
-    /// Bytes of the files.
     pub(super) fn file_bytes(&self) -> u64 {
         self.files.iter().map(|file| file.size_bytes).sum()
     }

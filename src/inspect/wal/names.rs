@@ -53,7 +53,6 @@ impl NameLookup {
     }
 
     /// `database.schema.relation`, where known; a question mark follows a name that may be wrong.
-    #[must_use]
     pub fn relation(&self, rel: RelFileLocator) -> Option<String> {
         self.known.as_ref().and_then(|known| known.full_name(rel))
     }
@@ -87,13 +86,11 @@ impl NameLookup {
     }
 
     /// The names, if any were asked for.
-    #[must_use]
     pub const fn known(&self) -> Option<&RelationNames> {
         self.known.as_ref()
     }
 
     /// What could not be read.
-    #[must_use]
     pub fn gaps(&self) -> &[NameGap] {
         &self.gaps
     }

@@ -36,7 +36,6 @@ pub struct WalRequest {
 
 impl WalRequest {
     /// All WAL of these paths, by numbers only, with a thread per core.
-    #[must_use]
     pub fn of_paths(paths: Vec<PathBuf>) -> Self {
         let span = SegmentSpan::default();
         Self {
@@ -53,7 +52,6 @@ impl WalRequest {
     }
 
     /// The WAL of a data directory and of further paths, with the names of that data directory.
-    #[must_use]
     pub fn of_cluster(data_dir: PathBuf, further: &[PathBuf]) -> Self {
         let paths = std::iter::once(data_dir.clone()).chain(further.iter().cloned()).collect();
         Self { names: Some(data_dir), ..Self::of_paths(paths) }
@@ -114,7 +112,6 @@ pub struct SegmentSpan {
 
 impl SegmentSpan {
     /// Timeline of the first segment.
-    #[must_use]
     pub fn timeline(&self) -> Option<TimelineId> {
         let digits = self.first.as_ref()?.get(..8)?;
         u32::from_str_radix(digits, 16).ok().map(TimelineId)

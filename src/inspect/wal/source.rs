@@ -183,7 +183,6 @@ impl WalSource {
     }
 
     /// The range that was asked for.
-    #[must_use]
     pub fn plan(&self) -> ScanPlan {
         ScanPlan {
             start_lsn: self.start.unwrap_or_default(),
@@ -248,7 +247,6 @@ impl WalSource {
     }
 
     /// True when all that was asked for was read, and nothing is wrong with it. Names do not change what is counted.
-    #[must_use]
     pub fn is_whole(&self) -> bool {
         let lacks_wal = self.coverage.skipped.iter().any(|skipped| skipped.what != SkippedPart::RelationNames);
         !lacks_wal && !self.findings.iter().any(|finding| finding.severity == Severity::Problem)

@@ -76,7 +76,6 @@ impl WalCounts {
     }
 
     /// Groups in the order of their keys; none where none were asked for.
-    #[must_use]
     pub fn rows(&self) -> Vec<(RowKey, Tally)> {
         self.groups.as_ref().map(Groups::rows).unwrap_or_default()
     }
@@ -109,7 +108,6 @@ impl WalCounts {
 
     /// Every byte by what it is; `None` where some relations are counted alone. `old_rows`: records with an old row, and the
     /// bytes of these.
-    #[must_use]
     pub fn bill(&self, old_rows: (u64, u64)) -> Option<WalBill> {
         self.rest.as_ref().map(|rest| WalBill::new(&self.total, self.wal_bytes, rest, old_rows))
     }
@@ -145,7 +143,6 @@ pub struct WalStats {
 impl WalStats {
     /// Groups in the order of their keys, relations under their tables and kinds where those were asked for; none where no
     /// groups were asked for.
-    #[must_use]
     pub fn rows(&self) -> Vec<GroupRow> {
         self.counts
             .groups

@@ -105,7 +105,6 @@ enum Block {
     Facts(Vec<(String, Line)>),
     /// Items, each with what stands below it.
     List(ListKind, Vec<(Line, Blocks)>),
-    /// Lines as they are.
     Lines(Vec<Line>),
     Table {
         caption: String,

@@ -158,7 +158,6 @@ const IMAGES: &[Column] = &[
 
 impl Table {
     /// The word for it.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Records => "records",
@@ -168,7 +167,6 @@ impl Table {
     }
 
     /// Its columns, in order.
-    #[must_use]
     pub const fn columns(self) -> &'static [Column] {
         match self {
             Self::Records => RECORDS,
@@ -232,7 +230,6 @@ pub(crate) struct ImageOfRow<'a> {
 pub(crate) type WriteRow<'w> = &'w mut dyn FnMut(&[Cell<'_>]) -> io::Result<()>;
 
 impl<'a> RowMaker<'a> {
-    #[must_use]
     pub fn new(facts: RowFacts<'a>) -> Self {
         Self {
             facts,

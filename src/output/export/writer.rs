@@ -27,7 +27,6 @@ pub enum FileFormat {
 
 impl FileFormat {
     /// The word for it.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ndjson { .. } => "ndjson",
@@ -38,7 +37,6 @@ impl FileFormat {
     }
 
     /// How its files' names end.
-    #[must_use]
     pub const fn ending(self) -> &'static str {
         match self {
             Self::Ndjson { zstd: false } => "ndjson",
@@ -138,7 +136,6 @@ impl<W: Write + Send> TableFile<W> {
     }
 
     /// Rows so far.
-    #[must_use]
     pub const fn rows(&self) -> u64 {
         self.rows
     }

@@ -75,7 +75,6 @@ pub struct RingJson {
 
 impl RingJson {
     /// The facts with their values.
-    #[must_use]
     pub fn new(summary: &RingSummary) -> Self {
         let value = |fact: &RingFact| match fact {
             RingFact::Number(number) => Value::String(number.to_string()),
@@ -90,7 +89,6 @@ impl RingJson {
 
 impl FileJson {
     /// Puts a file and its counts together.
-    #[must_use]
     pub fn new(file: &DwbFile, report: &FileReport) -> Self {
         let detection = &file.detection;
         let evidence = &detection.evidence;
@@ -201,7 +199,6 @@ pub const TOP_RELATIONS: usize = 3;
 
 impl BatchJson {
     /// Puts a batch into words; `files` are those of its set, `name` gives names of relations.
-    #[must_use]
     pub fn new(batch: &Batch, files: &[DwbFile], name: &dyn Fn(RelFileLocator) -> Option<String>) -> Self {
         let slot_name =
             |(file, index): (usize, u64)| format!("{}:{index}", files.get(file).map_or("?", |file| file.name.as_str()));

@@ -19,7 +19,6 @@ pub(crate) enum NeedFor {
 }
 
 impl NeedFor {
-    #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
             Self::Mean => "mean",

@@ -98,7 +98,6 @@ fn interval_value(interval: &Interval) -> Value {
 }
 
 /// The manifest: what is in the files, what was wrong with the WAL, and what was not examined.
-#[must_use]
 pub fn manifest(facts: &ManifestFacts<'_>, closing: &Closing) -> String {
     let columns: Vec<Value> = facts
         .table

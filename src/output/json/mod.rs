@@ -58,7 +58,6 @@ use whatif::{GuardJson, HintJson, SpacingJson};
 pub const SCHEMA: u32 = 3;
 
 /// An LSN as it is printed everywhere.
-#[must_use]
 pub fn lsn_text(lsn: Lsn) -> String {
     lsn.to_string()
 }
@@ -183,7 +182,6 @@ impl Item {
 }
 
 /// The schema of each type of line that has one made of its fields here, by the name of the type.
-#[must_use]
 pub fn schemas(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
     fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
         T::json_schema(generator)

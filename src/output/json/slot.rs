@@ -121,7 +121,6 @@ pub const SLOT_COLUMNS: &[&str] = &[
 
 impl SlotJson {
     /// Puts a slot's facts and its batch together. `path`: file of the page, `relation` and `database`: their names, where known.
-    #[must_use]
     pub fn new(
         file: &DwbFile,
         facts: &SlotFacts,

@@ -216,7 +216,6 @@ fn kind_of_fork(code: u8) -> String {
 }
 
 /// Name of a fork by its code; the number for another code.
-#[must_use]
 pub fn fork_name(code: u8) -> String {
     ForkNumber::from_code(i32::from(code)).map_or_else(|| code.to_string(), |fork| fork.name().to_owned())
 }

@@ -19,7 +19,6 @@ pub enum Unit {
 
 impl Unit {
     /// A number as it is written at a tick.
-    #[must_use]
     pub fn text(self, value: f64) -> String {
         match self {
             Self::Count => plain(value),
@@ -54,7 +53,6 @@ fn plain(value: f64) -> String {
 }
 
 /// A number with a thin space between thousands.
-#[must_use]
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

@@ -31,7 +31,6 @@ pub struct Chart<'a> {
 
 impl Chart<'_> {
     /// Draws a bar at each place.
-    #[must_use]
     pub fn bars(&self) -> Plot {
         let values = |place: usize| self.series.iter().map(move |(_, values)| values.get(place).copied().flatten());
         let most = (0..self.places.len()).map(|place| values(place).flatten().sum::<f64>()).fold(0.0, f64::max);
@@ -56,7 +55,6 @@ impl Chart<'_> {
     }
 
     /// Draws a line for each series: a value holds until the next place. A missing value interrupts the line.
-    #[must_use]
     pub fn steps(&self) -> Plot {
         let most = self.series.iter().flat_map(|(_, values)| values.iter().flatten()).copied().fold(0.0, f64::max);
         self.draw(most, true, |marks, frame, axis| {

@@ -32,13 +32,11 @@ pub struct Plot {
 
 impl Plot {
     /// The plot as a part of a page that has `PLOT_STYLE`.
-    #[must_use]
     pub fn part(&self) -> Markup {
         self.svg(false)
     }
 
     /// The plot as a file of its own.
-    #[must_use]
     pub fn file(&self) -> String {
         let mut file = self.svg(true).finish();
         file.insert_str(0, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");

@@ -28,7 +28,6 @@ const BELOW: f64 = 22.0;
 const SIDE: f64 = 20.0;
 
 /// A strip of cells of equal width. `marks_at`: marks below it, each at its share of the width.
-#[must_use]
 pub fn strip(title: String, description: &str, cells: &[StripCell], marks_at: &[(f64, String)]) -> Plot {
     let mut marks = Markup::new();
     let width = (WIDTH - 2.0 * SIDE) / cells.len().max(1) as f64;

@@ -112,7 +112,6 @@ impl fmt::Display for WrongRows {
 }
 
 impl RowFault {
-    #[must_use]
     pub const fn why(&self) -> &'static str {
         match self {
             Self::FrozenXid { .. } => {

@@ -12,7 +12,6 @@ const MAX_FAULTS_IN_WORDS: usize = 4;
 
 impl PageDamage {
     /// Everything that is wrong, one sentence each, the checksum first.
-    #[must_use]
     pub fn sentences(&self) -> Vec<String> {
         self.flaws().map(|flaw| flaw.to_string()).collect()
     }

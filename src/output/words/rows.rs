@@ -17,7 +17,6 @@ const MODIFIER_BASE: i32 = 4;
 
 impl RowFate {
     /// The words for a list.
-    #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
             Self::Same => "same",
@@ -40,7 +39,6 @@ impl RowFate {
     }
 
     /// Meaning, in a sentence.
-    #[must_use]
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::Same => "disk and image have the same (hints of how transactions ended may differ)",
@@ -66,7 +64,6 @@ impl fmt::Display for RowFate {
 }
 
 /// A column by its type, with the length or precision that was declared.
-#[must_use]
 pub fn type_words(column: &Column) -> String {
     let Some(name) = &column.type_name else {
         return if column.is_dropped { "dropped".to_owned() } else { "type unknown".to_owned() };
@@ -80,7 +77,6 @@ pub fn type_words(column: &Column) -> String {
 }
 
 /// The value of a column: texts in quotes, so that they are not confused with words such as `null`.
-#[must_use]
 pub fn value_words(column: &Column, stored: &Stored<'_>) -> String {
     let decoded = |bytes: &[u8]| match Value::decode(column.type_oid, bytes).filter(|_| !column.is_dropped) {
         Some(value @ (Value::Text(_) | Value::Char(_))) => format!("'{}'", value.to_string().replace('\'', "''")),
@@ -181,7 +177,6 @@ const FLAGS: [&str; 16] = [
 const FLAGS2: [(u16, &str); 3] = [(0x2000, "KEYS_UPDATED"), (0x4000, "HOT_UPDATED"), (0x8000, "ONLY_TUPLE")];
 
 /// The flags of a row by the server's names, without `HEAP_` in front.
-#[must_use]
 pub fn flag_words(header: &TupleHeader) -> String {
     let first = FLAGS.iter().enumerate().filter(|(bit, _)| header.infomask >> bit & 1 == 1).map(|(_, name)| *name);
     let second = FLAGS2.iter().filter(|(bit, _)| header.infomask2 & bit != 0).map(|(_, name)| *name);

@@ -10,7 +10,6 @@ use crate::types::Lsn;
 
 impl Skipped {
     /// The reason, with the bytes that it applies to.
-    #[must_use]
     pub fn why(&self) -> String {
         match &self.bytes {
             Some(bytes) => format!("{bytes}: {}", self.reason),

@@ -68,7 +68,6 @@ impl Detection {
     }
 
     /// The header, if it breaks no rule.
-    #[must_use]
     pub fn sound_header(&self) -> Option<&FileHeader> {
         self.header.as_ref().ok().filter(|header| header.faults.is_empty())
     }
@@ -76,7 +75,6 @@ impl Detection {
 
 /// Finds layout and geometry of a file of `file_size` bytes. `block_size_hint` is the page size of the cluster, if
 /// known; it is used where the header does not give one. The answer is a best guess even for garbage: see `evidence`.
-#[must_use]
 pub fn detect(file_size: u64, block_size_hint: Option<u32>, read_at: ReadAt<'_>) -> Detection {
     let probe = read_at(0, probe_bytes()).or_else(|| read_at(0, usize::try_from(file_size).ok()?.min(probe_bytes())));
     let probe = probe.unwrap_or_default();

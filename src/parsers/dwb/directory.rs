@@ -13,7 +13,6 @@ pub enum Knowledge {
 
 impl Knowledge {
     /// Stable name for programs.
-    #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
             Self::SeenLive => "seen_live",

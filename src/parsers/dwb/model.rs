@@ -41,7 +41,6 @@ pub struct FileHeader {
 
 impl FileHeader {
     /// True when the stored CRC is that of the bytes.
-    #[must_use]
     pub const fn crc_is_good(&self) -> bool {
         self.crc == self.computed_crc
     }
@@ -130,7 +129,6 @@ pub struct CrcPair {
 
 impl CrcPair {
     /// True when both are the same.
-    #[must_use]
     pub const fn is_good(self) -> bool {
         self.stored == self.computed
     }
@@ -161,13 +159,11 @@ pub struct SlotHeader {
 
 impl SlotHeader {
     /// The fork, or `None` for a code without a meaning.
-    #[must_use]
     pub fn fork(&self) -> Option<ForkNumber> {
         ForkNumber::from_code(self.fork_code)
     }
 
     /// The page that the image belongs to, or `None` for a fork code without a meaning.
-    #[must_use]
     pub fn page_id(&self) -> Option<PageId> {
         Some(PageId { rel: self.rel, fork: self.fork()?, block: self.block })
     }
@@ -188,7 +184,6 @@ impl SlotHeader {
     }
 
     /// Every rule of the patch's layouts that this header breaks on its own, in field order; empty when sound.
-    #[must_use]
     pub fn faults(&self) -> Vec<SlotFault> {
         let mut faults = self.identity_faults();
         if self.flags & FLAG_VALID == 0 {
@@ -249,7 +244,6 @@ pub enum CrcVerdict {
 
 impl CrcVerdict {
     /// The word for reports and JSON.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Good => "good",

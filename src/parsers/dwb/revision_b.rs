@@ -13,7 +13,6 @@ use crate::types::{Lsn, RelFileLocator};
 /// Bytes of the file header, and offset of the first slot.
 pub(super) const FILE_HEADER_BYTES: usize = 40;
 
-/// Bytes of a slot header.
 pub(super) const SLOT_HEADER_BYTES: u64 = 40;
 
 pub(super) const SLOT_FIELDS: &[SlotField] = &[

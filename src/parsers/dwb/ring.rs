@@ -28,7 +28,6 @@ const CONTROL_TEMPORARY: &str = "control.tmp";
 /// Magic number of a batch file; on disk "BBWD".
 const BATCH_MAGIC: u32 = 0x4457_4242;
 
-/// Bytes of a batch header.
 const BATCH_HEADER_BYTES: u64 = 24;
 
 /// Bytes of a slot header.
@@ -47,20 +46,17 @@ const FLAG_ABORTED: u16 = 0x0001;
 const SAMPLES: u64 = 16;
 
 /// Where the images of a batch of `pages` slots begin: after the slot headers, rounded up.
-#[must_use]
 pub fn image_region(pages: u32) -> u64 {
     let metas = META_BYTES.saturating_mul(u64::from(pages));
     BATCH_HEADER_BYTES.saturating_add(metas).next_multiple_of(ALIGNMENT)
 }
 
 /// Bytes of a file of a batch of `pages` slots.
-#[must_use]
 pub fn batch_file_bytes(pages: u32) -> u64 {
     image_region(pages).saturating_add(IMAGE_BYTES.saturating_mul(u64::from(pages)))
 }
 
 /// Slots of a batch whose file has this size; `None` for a size that no batch file has.
-#[must_use]
 pub fn pages_of_size(file_size: u64) -> Option<u32> {
     (1..=MAX_BATCH_PAGES).find(|pages| batch_file_bytes(*pages) == file_size)
 }

@@ -87,7 +87,6 @@ impl RingControl {
     }
 
     /// Every rule that the file breaks, in field order; empty when sound.
-    #[must_use]
     pub fn faults(&self) -> Vec<ControlFault> {
         let mut faults = Vec::new();
         if self.magic != CONTROL_MAGIC {
@@ -115,7 +114,6 @@ impl RingControl {
     }
 
     /// True when the file says what a server wrote into it: magic number and CRC are right.
-    #[must_use]
     pub const fn is_whole(&self) -> bool {
         self.magic == CONTROL_MAGIC && self.crc == self.computed_crc
     }
@@ -134,7 +132,6 @@ impl RingControl {
     }
 
     /// The server was shut down cleanly, with everything that the slots cover in the data files.
-    #[must_use]
     pub const fn is_clean(&self) -> bool {
         self.flags & FLAG_CLEAN != 0
     }

@@ -49,7 +49,6 @@ fn i16_at(data: &[u8], at: usize) -> Option<i16> {
 }
 
 /// The relation that a row of `pg_attribute` is about. `data`: the user data of the row.
-#[must_use]
 pub fn relation_of(data: &[u8]) -> Option<Oid> {
     u32_at(data, 0)
 }
@@ -95,7 +94,6 @@ pub struct AttributeLayout {
 
 impl AttributeLayout {
     /// Takes it from the rows of `pg_attribute` that are about `pg_attribute`; `None` when they do not fit together.
-    #[must_use]
     pub fn of(rows: &[&[u8]]) -> Option<Self> {
         LENGTH_AT.into_iter().find_map(|length| {
             let heads = heads_of(rows, length, PG_ATTRIBUTE_OID);
@@ -114,7 +112,6 @@ impl AttributeLayout {
     }
 
     /// Where the columns of `pg_type` stand, by the rows of `pg_attribute` that are about it.
-    #[must_use]
     pub fn types(&self, rows: &[&[u8]]) -> Option<TypeLayout> {
         let heads = heads_of(rows, self.length, PG_TYPE_OID);
         let at = |name| offset_in(&heads, name);
@@ -156,7 +153,6 @@ pub struct AttributeRow {
 
 impl AttributeRow {
     /// Decodes the user data of a row; `None` when it is too short, or an alignment is not one of those that there are.
-    #[must_use]
     pub fn decode(layout: &AttributeLayout, data: &[u8]) -> Option<Self> {
         let head = AttributeHead::decode(data, layout.length)?;
         let flag = |at: usize| data.get(at).map(|byte| *byte != 0);
@@ -202,7 +198,6 @@ pub(crate) struct TypeRow {
 
 impl TypeRow {
     /// Decodes the user data of a row; `header_oid` is the OID that its header has, where it has one.
-    #[must_use]
     pub fn decode(layout: &TypeLayout, data: &[u8], header_oid: Option<Oid>) -> Option<Self> {
         Some(Self {
             oid: layout.oid.map_or(header_oid, |at| u32_at(data, at))?,

@@ -90,7 +90,6 @@ const ON_DISK: u8 = 18;
 
 /// The columns of a row. `shapes` are those of its table in order; columns that the row does not have are absent, and what
 /// the row has more than those is left out.
-#[must_use]
 pub fn row_columns<'a>(header: &TupleHeader, tuple: &'a [u8], shapes: &[ColumnShape]) -> Vec<Stored<'a>> {
     let count = header.attribute_count();
     let is_null = |index: usize| u16::try_from(index).is_ok_and(|index| header.is_null(tuple, index));
@@ -107,7 +106,6 @@ pub(crate) fn first_misfit(header: &TupleHeader, tuple: &[u8], shapes: &[ColumnS
 
 /// The columns in `data`, of which the first `count` are there. Offsets in `data` are aligned as those in the tuple are:
 /// it begins at a multiple of 8.
-#[must_use]
 pub fn columns<'a>(
     data: &'a [u8],
     shapes: &[ColumnShape],
@@ -251,7 +249,6 @@ impl<'a> Rest<'a> {
 
 /// The bytes of a value that is compressed in its tuple; `None` when they cannot be unpacked, or are more than
 /// [`MAX_UNPACKED`].
-#[must_use]
 pub fn unpack(method: Method, raw_bytes: u32, bytes: &[u8]) -> Option<Vec<u8>> {
     unpack_within(MAX_UNPACKED, method, raw_bytes, bytes)
 }

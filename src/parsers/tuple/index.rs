@@ -81,7 +81,6 @@ impl<'a> IndexEntry<'a> {
     /// | 8..12 | bitmap   | where there are nulls, and four bytes of padding after it                   |
     ///
     /// Source: `IndexTupleData`, `src/include/access/itup.h`.
-    #[must_use]
     pub fn decode(header: &PageHeader, page: &[u8], kind: PageKind, item: usize, tuple: &'a [u8]) -> Option<Self> {
         if !matches!(kind, PageKind::Btree | PageKind::Hash | PageKind::Gist | PageKind::GinEntry) {
             return None;
@@ -132,7 +131,6 @@ impl<'a> IndexEntry<'a> {
     }
 
     /// The columns of the entry; `shapes` are those of its index.
-    #[must_use]
     pub fn stored(&self, shapes: &[ColumnShape]) -> Vec<Stored<'a>> {
         let is_null = |index: usize| {
             let bit = u32::try_from(index).ok().and_then(|index| 1_u32.checked_shl(index)).unwrap_or(0);

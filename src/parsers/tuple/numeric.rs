@@ -36,7 +36,6 @@ impl Numeric {
     /// | ..    | digits         | `int16` each, to the base of 10000; the first one times 10000 to the power of the weight |
     ///
     /// Source: `NumericChoice`, `src/backend/utils/adt/numeric.c`.
-    #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let header = u16_at(bytes, 0)?;
         let (is_negative, scale, weight, digits_at) = match header & SIGN_MASK {

@@ -145,7 +145,6 @@ fn facts_of(type_oid: Oid) -> Option<&'static TypeFacts> {
 }
 
 /// Name of a type of every cluster; an array ends with `[]`.
-#[must_use]
 pub fn type_name(type_oid: Oid) -> Option<String> {
     let plain = || facts_of(type_oid).map(|facts| facts.name.to_owned());
     plain().or_else(|| element_of(type_oid).map(|facts| format!("{}[]", facts.name)))
@@ -158,7 +157,6 @@ fn element_of(array_oid: Oid) -> Option<&'static TypeFacts> {
 impl<'a> Value<'a> {
     /// Decodes the bytes of a value, without the length before them; `None` for other types, and for bytes that are not of
     /// this type.
-    #[must_use]
     pub fn decode(type_oid: Oid, bytes: &'a [u8]) -> Option<Self> {
         let facts = match facts_of(type_oid) {
             Some(facts) => facts,

@@ -128,25 +128,21 @@ macro_rules! names_its_page {
     ($($block:ty),*) => {$(
         impl $block {
             /// The fork, or `None` for a code that no server uses; see [`Self::fork_code`].
-            #[must_use]
             pub fn fork(&self) -> Option<ForkNumber> {
                 ForkNumber::from_code(i32::from(self.fork_code()))
             }
 
             /// The code of the fork as stored, 0 to 15.
-            #[must_use]
             pub const fn fork_code(&self) -> u8 {
                 self.fork_flags & FORK_MASK
             }
 
             /// Which page this is, unless the fork is unknown.
-            #[must_use]
             pub fn page_id(&self) -> Option<PageId> {
                 self.fork().map(|fork| PageId { rel: self.rel, fork, block: self.block })
             }
 
             /// True when redo recreates the page without reading it.
-            #[must_use]
             pub const fn will_init(&self) -> bool {
                 self.fork_flags & WILL_INIT != 0
             }
@@ -158,7 +154,6 @@ names_its_page!(BlockHead, BlockRef<'_>);
 
 impl BlockHead {
     /// True when the record, of this major, has an image that redo restores.
-    #[must_use]
     pub fn has_image_to_apply(&self, major: Major) -> bool {
         self.image.is_some_and(|image| image.bimg_info & major.image_apply_flag() != 0)
     }
@@ -350,7 +345,6 @@ impl BodyLayout {
 
     /// The block references of `body`, which is the one that this layout was decoded from.
     #[inline]
-    #[must_use]
     pub fn blocks<'a>(&self, major: Major, block_size: u32, body: &'a [u8]) -> BlockRefs<'a> {
         let headers_length = usize::try_from(self.headers_length).unwrap_or(usize::MAX);
         let (headers, payload) = body.split_at_checked(headers_length).unwrap_or_default();
@@ -360,7 +354,6 @@ impl BodyLayout {
 
     /// As [`Self::blocks`] without the bytes of images and data: those of a body that was cut may be missing.
     #[inline]
-    #[must_use]
     pub fn block_heads<'a>(&self, major: Major, block_size: u32, body: &'a [u8]) -> BlockHeads<'a> {
         self.blocks(major, block_size, body).heads
     }
@@ -372,7 +365,6 @@ impl BodyLayout {
 
     /// The main data at the end of `body`, from which this layout was decoded. A body that was cut yields the part that was
     /// kept.
-    #[must_use]
     pub fn main_data<'a>(&self, body: &'a [u8]) -> &'a [u8] {
         body.get(usize::try_from(self.main_start).unwrap_or(usize::MAX)..).unwrap_or_default()
     }

@@ -75,7 +75,6 @@ pub struct CheckPoint {
 
 impl CheckPoint {
     /// The next transaction, as rows name it: without its epoch.
-    #[must_use]
     pub fn next_xid(&self) -> u32 {
         u32::try_from(self.next_full_xid & u64::from(u32::MAX)).unwrap_or_default()
     }

@@ -120,7 +120,6 @@ pub enum EndKind {
 impl EndReason {
     /// Meaning of this end. A broken link to the record before is counted as stale: the reader finds it
     /// when the older content of a recycled page continues after the last new record.
-    #[must_use]
     pub fn kind(&self) -> EndKind {
         match self {
             Self::InputEnds | Self::Limit => EndKind::Complete,

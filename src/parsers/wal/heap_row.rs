@@ -41,7 +41,6 @@ pub struct RowWrite {
 impl RowWrite {
     /// The row that `record` writes into a page without an image: `INSERT`, `UPDATE` or `HOT_UPDATE` of one row. `None` for any
     /// other record, and for what does not fit its type.
-    #[must_use]
     pub fn of(record: &Record<'_>) -> Option<Self> {
         let is_update = match record.kind() {
             RecordKind::HeapInsert => false,
@@ -84,7 +83,6 @@ impl RowWrite {
     /// stays so, and no other one follows.
     ///
     /// Source: `heap_xlog_update`, `src/backend/access/heap/heapam.c`.
-    #[must_use]
     pub fn tuple(&self, old: Option<&[u8]>) -> Option<Vec<u8>> {
         let Some((_, prefix, suffix)) = self.like else { return Some(self.tuple.clone()) };
         let old = old?;

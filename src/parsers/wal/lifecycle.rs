@@ -66,7 +66,6 @@ impl LifeCycle {
     /// True when a Storage `TRUNCATE` with these flags cuts that fork. `pg_truncate_visibility_map` and repairs of a map cut maps alone.
     ///
     /// Source: `SMGR_TRUNCATE_HEAP`, `SMGR_TRUNCATE_VM` and `SMGR_TRUNCATE_FSM`, `src/include/catalog/storage_xlog.h`.
-    #[must_use]
     pub const fn cuts(flags: i32, fork: ForkNumber) -> bool {
         let bit = match fork {
             ForkNumber::Main => 1,
@@ -78,7 +77,6 @@ impl LifeCycle {
     }
 
     /// Stable name for programs.
-    #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Created { .. } => "created",

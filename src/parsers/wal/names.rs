@@ -117,7 +117,6 @@ impl fmt::Display for RecordTypeName {
 }
 
 /// Name of the resource manager with this id.
-#[must_use]
 pub fn rmgr_name(rmgr_id: u8) -> RmgrName {
     match RMGR_NAMES.get(usize::from(rmgr_id)) {
         Some(name) => RmgrName::BuiltIn(name),

@@ -184,7 +184,6 @@ impl PageHeader {
     }
 
     /// True when all of these flags are set.
-    #[must_use]
     pub const fn has(&self, flags: u16) -> bool {
         self.info & flags == flags
     }
@@ -205,7 +204,6 @@ impl PageHeader {
     }
 
     /// Bytes from the start of the page to its data.
-    #[must_use]
     pub const fn size(&self) -> usize {
         if self.has(LONG_HEADER) { Self::LONG_SIZE } else { Self::SHORT_SIZE }
     }
@@ -214,7 +212,6 @@ impl PageHeader {
     ///
     /// Source: `XLogReaderValidatePageHeader`, `src/backend/access/transam/xlogreader.c`. The last rule is that of
     /// recovery, `src/backend/access/transam/xlogrecovery.c`.
-    #[must_use]
     pub fn faults(&self, expected: &PageExpectation<'_>) -> Vec<PageFault> {
         let mut faults = Vec::new();
         match (Major::from_magic(self.magic), expected.major) {

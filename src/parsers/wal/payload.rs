@@ -42,7 +42,6 @@ impl PgTimestamp {
 
     /// True for a time that the clock of a server can show. No such server ran before 1970 or is to run from 2100 on: its
     /// bytes are damaged, or its clock told nothing of the time.
-    #[must_use]
     pub const fn is_possible(self) -> bool {
         /// 2100-01-01 00:00 UTC.
         const END_S: i64 = 4_102_444_800;

@@ -36,7 +36,6 @@ impl PruneLists {
     ///
     /// Sources: `xl_heap_clean`, `xl_heap_prune`, `xl_heap_vacuum`, `xl_heap_freeze_page`, `xl_heap_freeze_tuple` and
     /// `xl_heap_freeze_plan`, `src/include/access/heapam_xlog.h` of 10 to 16.
-    #[must_use]
     pub fn of(major: Major, kind: RecordKind, main: &[u8], data: &[u8]) -> Option<Self> {
         match kind {
             RecordKind::Heap2Prune => Self::of_clean(main, data),
@@ -91,7 +90,6 @@ impl PruneLists {
     }
 
     /// The lists that `flags` names in the block's data; `None` when it ends before them.
-    #[must_use]
     pub fn decode(flags: u8, data: &[u8]) -> Option<Self> {
         let mut lists = Self::default();
         let (mut at, mut frozen) = (0_usize, 0_usize);

@@ -248,37 +248,31 @@ impl WalReader {
     }
 
     /// Address of the next byte of input that the reader takes.
-    #[must_use]
     pub const fn position(&self) -> Lsn {
         self.at.lsn
     }
 
     /// How many records took the fast path.
-    #[must_use]
     pub const fn fast_count(&self) -> FastCount {
         self.fast
     }
 
     /// True once the end was found: more input changes nothing.
-    #[must_use]
     pub const fn is_stopped(&self) -> bool {
         matches!(self.state, ReaderState::Stopped)
     }
 
     /// Version of the pages read so far, or `None` before the first.
-    #[must_use]
     pub const fn major(&self) -> Option<Major> {
         self.pages.major
     }
 
     /// System identifier, once a long header was read.
-    #[must_use]
     pub const fn system_identifier(&self) -> Option<u64> {
         self.pages.system_identifier
     }
 
     /// Timelines of the first and of the last sound page read before the limit.
-    #[must_use]
     pub const fn timelines(&self) -> Option<(TimelineId, TimelineId)> {
         self.pages.timelines
     }
@@ -289,7 +283,6 @@ impl WalReader {
     }
 
     /// Sizes of the cluster, as given.
-    #[must_use]
     pub const fn geometry(&self) -> Geometry {
         self.options.geometry
     }

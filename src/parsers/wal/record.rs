@@ -148,7 +148,6 @@ impl RecordHeader {
     /// Source: `ValidXLogRecordHeader`, `src/backend/access/transam/xlogreader.c`. The upper limit of the length is ours:
     /// the server fails when it cannot allocate as much.
     #[inline]
-    #[must_use]
     pub fn faults(&self, major: Major, link: PrevLink) -> Vec<RecordHeaderFault> {
         let mut faults = Vec::new();
         if let Err(fault) = Self::check_length(self.tot_len, major) {
@@ -169,13 +168,11 @@ impl RecordHeader {
     }
 
     /// True for the record that ends a segment early (`XLOG_SWITCH`).
-    #[must_use]
     pub fn is_switch(&self) -> bool {
         self.rmgr_id == RM_XLOG && self.kind_in_all_majors() == RecordKind::XlogSwitch
     }
 
     /// True for a record that is nothing but images (`XLOG_FPI_FOR_HINT`, `XLOG_FPI`).
-    #[must_use]
     pub fn is_images(&self) -> bool {
         self.rmgr_id == RM_XLOG && self.kind_in_all_majors().is_images()
     }
@@ -229,20 +226,17 @@ pub struct Record<'a> {
 
 impl<'a> Record<'a> {
     /// True when [`Self::bytes`] lacks the end of the record, which was checked but not kept.
-    #[must_use]
     pub fn is_cut(&self) -> bool {
         u64::try_from(self.bytes.len()).unwrap_or(u64::MAX) < u64::from(self.header.tot_len)
     }
 
     /// Everything after the header, as far as it was kept.
-    #[must_use]
     pub fn body(&self) -> &'a [u8] {
         self.bytes.get(RecordHeader::SIZE..).unwrap_or_default()
     }
 
     /// The blocks that the record refers to, by ascending id. Those whose bytes were not kept are missing: only records
     /// read with [`super::block::Keep::Heads`] can lack any, and [`Self::block_heads`] has them all.
-    #[must_use]
     pub fn blocks(&self) -> BlockRefs<'a> {
         self.layout.blocks(self.major, self.block_size, self.body())
     }
@@ -250,13 +244,11 @@ impl<'a> Record<'a> {
     /// As [`Self::blocks`], without the bytes of images and data, which a record read with [`super::block::Keep::Heads`]
     /// may lack.
     #[inline]
-    #[must_use]
     pub fn block_heads(&self) -> BlockHeads<'a> {
         self.layout.block_heads(self.major, self.block_size, self.body())
     }
 
     /// The part of the record that belongs to no block; its beginning when the record [is cut](Self::is_cut).
-    #[must_use]
     pub fn main_data(&self) -> &'a [u8] {
         self.layout.main_data(self.body())
     }
@@ -268,7 +260,6 @@ impl<'a> Record<'a> {
     }
 
     /// Address of the first byte of the main data, were there no page headers in the record; for messages only.
-    #[must_use]
     pub fn main_data_lsn(&self) -> Lsn {
         let before = self.bytes.len().saturating_sub(self.main_data().len());
         self.start_lsn.advanced_by(u64::try_from(before).unwrap_or(u64::MAX))
@@ -276,7 +267,6 @@ impl<'a> Record<'a> {
 
     /// Kind of the record.
     #[inline]
-    #[must_use]
     pub fn kind(&self) -> RecordKind {
         RecordKind::of(self.major, self.header.rmgr_id, self.header.info)
     }
@@ -286,19 +276,16 @@ impl<'a> Record<'a> {
     }
 
     /// Bytes of images in the record, as stored: what `pg_waldump --stats` calls FPI size.
-    #[must_use]
     pub const fn fpi_length(&self) -> u32 {
         self.layout.fpi_length
     }
 
     /// Bytes of the record without images: what `pg_waldump --stats` calls record size.
-    #[must_use]
     pub const fn length_without_images(&self) -> u32 {
         self.header.tot_len.saturating_sub(self.layout.fpi_length)
     }
 
     /// Name of the record's type, such as `INSERT+INIT`.
-    #[must_use]
     pub fn type_name(&self) -> RecordTypeName {
         record_type_name(self.major, self.header.rmgr_id, self.header.info)
     }

@@ -16,7 +16,6 @@ const PREPARED_AT: usize = 16;
 ///
 /// Clocks can be set back: a later record may tell an earlier time.
 #[inline]
-#[must_use]
 pub fn record_time(record: &Record<'_>) -> Option<PgTimestamp> {
     let at = match record.kind() {
         RecordKind::XactPrepare => PREPARED_AT,

@@ -289,7 +289,6 @@ const fn kinds() -> [[[RecordKind; 16]; RMGRS]; Major::ALL.len()] {
 impl RecordKind {
     /// The kind of records with this `xl_rmid` and `xl_info`.
     #[inline]
-    #[must_use]
     pub fn of(major: Major, rmgr_id: u8, info: u8) -> Self {
         match rmgr_id {
             RM_GENERIC => Self::Generic,
@@ -302,7 +301,6 @@ impl RecordKind {
     }
 
     /// True for an image of a page of which only hint bits changed: a page without them lacks nothing.
-    #[must_use]
     pub const fn is_hint(self) -> bool {
         matches!(self, Self::XlogFpiForHint)
     }
@@ -366,7 +364,6 @@ pub struct RecordType {
 
 impl RecordType {
     /// Meaning of `rmgr_id` and `info` in `major`.
-    #[must_use]
     pub fn new(major: Major, rmgr_id: u8, info: u8) -> Self {
         Self { rmgr_id, info, kind: RecordKind::of(major, rmgr_id, info) }
     }

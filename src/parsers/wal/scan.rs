@@ -138,25 +138,21 @@ impl SegmentScan {
     }
 
     /// Address of the next byte of input.
-    #[must_use]
     pub const fn position(&self) -> Lsn {
         self.reader.position()
     }
 
     /// The result so far.
-    #[must_use]
     pub const fn summary(&self) -> &ScanSummary {
         &self.summary
     }
 
     /// True once no more input is needed.
-    #[must_use]
     pub const fn is_finished(&self) -> bool {
         self.reader.is_stopped()
     }
 
     /// Says that no more input comes.
-    #[must_use]
     pub fn finish(mut self) -> ScanSummary {
         self.summary.end = self.reader.finish();
         self.summary.continues = self.reader.continues();
@@ -168,7 +164,6 @@ impl SegmentScan {
 }
 
 /// Where a record starts that follows one with this end: after the page header when that is a page boundary.
-#[must_use]
 pub fn record_position(geometry: Geometry, end_lsn: Lsn) -> Lsn {
     end_lsn.advanced_by(geometry.wal_header_bytes(end_lsn))
 }
@@ -235,7 +230,6 @@ pub struct Joiner {
 
 impl Joiner {
     /// A joiner that has seen nothing.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -292,7 +286,6 @@ impl Joiner {
     }
 
     /// Start of the last record so far.
-    #[must_use]
     pub const fn last_record(&self) -> Option<Lsn> {
         self.last_record
     }

@@ -20,7 +20,6 @@ impl WalSegment {
     }
 
     /// LSN of the segment's first byte; `None` when it does not fit into 64 bits.
-    #[must_use]
     pub fn start_lsn(&self, segment_size: u32) -> Option<Lsn> {
         self.number.checked_mul(u64::from(segment_size)).map(Lsn)
     }
@@ -29,7 +28,6 @@ impl WalSegment {
     /// name, also for a low part that this segment size does not allow.
     ///
     /// Source: `XLogFromFileName`, `src/include/access/xlog_internal.h`.
-    #[must_use]
     pub fn from_file_name(name: &str, segment_size: u32) -> Option<Self> {
         let hex = |byte: u8| byte.is_ascii_digit() || (b'A'..=b'F').contains(&byte);
         if name.len() != 24 || !name.bytes().all(hex) {
@@ -46,7 +44,6 @@ impl WalSegment {
     /// The file name: 24 upper-case hexadecimal digits. `None` when the number is too large or the size impossible.
     ///
     /// Source: `XLogFileName`, `src/include/access/xlog_internal.h`.
-    #[must_use]
     pub fn file_name(&self, segment_size: u32) -> Option<String> {
         let per_high = (1_u64 << 32).checked_div(u64::from(segment_size))?;
         let high = u32::try_from(self.number.checked_div(per_high)?).ok()?;
@@ -123,7 +120,6 @@ impl fmt::Display for WalSegment {
 
 impl TimelineHistory {
     /// The history of a timeline without ancestors, as timeline 1 is.
-    #[must_use]
     pub const fn root(tli: TimelineId) -> Self {
         Self { tli, ancestors: Vec::new() }
     }
@@ -131,7 +127,6 @@ impl TimelineHistory {
     /// The name of the file that holds the history of a timeline: `00000002.history`.
     ///
     /// Source: `TLHistoryFileName`, `src/include/access/xlog_internal.h`.
-    #[must_use]
     pub fn file_name(tli: TimelineId) -> String {
         format!("{:08X}.history", tli.0)
     }
@@ -188,13 +183,11 @@ impl TimelineHistory {
     }
 
     /// The timeline to which the byte at `lsn` belongs.
-    #[must_use]
     pub fn tli_at(&self, lsn: Lsn) -> TimelineId {
         self.ancestors.iter().find(|ancestor| lsn < ancestor.switch_lsn).map_or(self.tli, |ancestor| ancestor.tli)
     }
 
     /// All timelines of the history, oldest first, this one last.
-    #[must_use]
     pub fn timelines(&self) -> Vec<TimelineId> {
         self.ancestors.iter().map(|ancestor| ancestor.tli).chain([self.tli]).collect()
     }
@@ -203,7 +196,6 @@ impl TimelineHistory {
     /// its ancestors.
     ///
     /// Source: `XLogFileReadAnyTLI`, `src/backend/access/transam/xlogrecovery.c`.
-    #[must_use]
     pub fn candidates(&self, number: u64, segment_size: u32) -> Vec<TimelineId> {
         let mut begin = Some(0_u64);
         let mut found = Vec::new();

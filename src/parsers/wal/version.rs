@@ -215,7 +215,6 @@ macro_rules! majors {
             pub const ALL: [Self; [$(stringify!($variant)),*].len()] = [$(Self::$variant),*];
 
             /// Facts about it.
-            #[must_use]
             pub const fn facts(self) -> &'static MajorFacts {
                 match self { $(Self::$variant => &const { MajorFacts { $($facts)* } },)* }
             }
@@ -472,7 +471,6 @@ impl Major {
     }
 
     /// The number users know it by.
-    #[must_use]
     pub const fn number(self) -> u32 {
         self.facts().number
     }
@@ -526,7 +524,6 @@ impl UnknownMagic {
     }
 
     /// Meaning of the magic, if known.
-    #[must_use]
     pub fn meaning(self) -> String {
         let unreleased = |major: u32| format!("a development version of {major} that was never released");
         match self.0 {

@@ -56,7 +56,6 @@ impl Scale {
 
     pub const ALL: [Self; 3] = [Self::Root, Self::Linear, Self::Log];
 
-    /// Its name.
     pub const fn name(self, ascii: bool) -> &'static str {
         match self {
             Self::Root if ascii => "square root",

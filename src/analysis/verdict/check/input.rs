@@ -57,7 +57,6 @@ pub enum Scope {
 
 impl Scope {
     /// True when this page is judged if it is a suspect.
-    #[must_use]
     pub fn takes(self, page: PageId) -> bool {
         match self {
             Self::All | Self::DwbPages => true,

@@ -47,19 +47,16 @@ pub(crate) struct HeapItems<'a> {
 }
 
 impl<'a> HeapItems<'a> {
-    #[must_use]
     pub fn unknown() -> Self {
         Self::default()
     }
 
     /// The items of a page; `None` when its header makes no sense.
-    #[must_use]
     pub fn of(page: &'a [u8]) -> Option<Self> {
         Self::those_of(page, |_| true)
     }
 
     /// The items of a page of which something is known here.
-    #[must_use]
     pub fn same_of<'b>(&self, page: &'b [u8]) -> Option<HeapItems<'b>> {
         let is_known = |item| u16::try_from(item).is_ok_and(|item| *self.get(item) != Item::Unknown);
         HeapItems::those_of(page, is_known)
@@ -302,7 +299,6 @@ impl<'a> HeapItems<'a> {
     }
 
     /// The first item of which something is known on both sides that differs.
-    #[must_use]
     pub fn difference(&self, other: &HeapItems<'_>) -> Option<usize> {
         let count = self.items.len().max(other.items.len());
         (1..=u16::try_from(count).unwrap_or(u16::MAX))

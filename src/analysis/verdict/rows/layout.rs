@@ -97,7 +97,6 @@ pub enum LayoutFault {
 
 impl LayoutFault {
     /// Stable name for programs.
-    #[must_use]
     pub fn code(&self) -> &'static str {
         self.into()
     }

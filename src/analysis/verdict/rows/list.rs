@@ -38,7 +38,6 @@ enum Step<'a> {
 
 impl ListItems {
     /// The entries of a page; `None` when it keeps no such list.
-    #[must_use]
     pub fn of(page: &[u8]) -> Option<Self> {
         let header = PageHeader::decode(0, page).ok().filter(|header| header.faults(page.len()).is_empty())?;
         let kind = PageKind::of(&header, page, ForkNumber::Main);
@@ -264,7 +263,6 @@ impl ListItems {
         Some(done)
     }
 
-    #[must_use]
     pub fn difference(&self, other: &Self) -> Option<usize> {
         let differs = |(one, other): (&Entry, &Entry)| one.is_some() && other.is_some() && one != other;
         let at = self.entries.iter().zip(&other.entries).position(differs);

@@ -40,7 +40,6 @@ pub enum Misfit {
 
 impl Misfit {
     /// Stable name for programs.
-    #[must_use]
     pub fn code(&self) -> &'static str {
         self.into()
     }

@@ -35,7 +35,6 @@ pub(crate) struct SegmentTouches(TouchList<GiveUp>);
 
 impl SegmentTouches {
     /// None yet of segment `index`.
-    #[must_use]
     pub fn new(stretch: &Stretch<'_>, index: usize) -> Self {
         Self(TouchList::of_segment(stretch, index, GiveUp))
     }
@@ -49,7 +48,6 @@ impl Visitor for SegmentTouches {
 }
 
 impl WhatIfReplay {
-    #[must_use]
     pub fn new(plan: &WhatIfPlan, geometry: Geometry, major: Option<Major>) -> Self {
         Self { replay: Replay::new(plan, geometry, major.unwrap_or(Major::NEWEST)) }
     }
@@ -90,7 +88,6 @@ impl WhatIfReplay {
     }
 
     /// What came of it, all that was counted, and records whose payload is not that of their type.
-    #[must_use]
     pub fn finish(self) -> (WhatIf, Tally, Vec<ParseError>) {
         self.replay.finish()
     }

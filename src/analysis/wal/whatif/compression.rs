@@ -67,7 +67,6 @@ pub enum Setting {
 
 impl Setting {
     /// Stable name for programs.
-    #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
             Self::AsWritten => "as_written",
@@ -77,7 +76,6 @@ impl Setting {
     }
 
     /// Level of the method, where it has levels.
-    #[must_use]
     pub const fn level(self) -> Option<i32> {
         match self {
             Self::AsWritten | Self::Off => None,
@@ -116,7 +114,6 @@ impl CompressionRow {
     }
 
     /// Bytes by which the WAL would be smaller than the `written` ones, or larger.
-    #[must_use]
     pub fn saved(&self, written: &Tally) -> i64 {
         written.combined_bytes().cast_signed().saturating_sub(self.wal_bytes.cast_signed())
     }
@@ -336,7 +333,6 @@ pub(crate) struct SampleLimits {
 
 impl SampleLimits {
     /// Nothing is left out yet. `block_size`: bytes of a page; `segments`: how many there are.
-    #[must_use]
     pub const fn new(size: SampleSize, block_size: u32, segments: usize) -> Self {
         let room = match size {
             SampleSize::All => 0,
@@ -349,7 +345,6 @@ impl SampleLimits {
     }
 
     /// What takes the images of one segment.
-    #[must_use]
     pub fn segment(&self) -> SegmentSample<'_> {
         SegmentSample { limits: self, measure: Measure::new(self.block_size), found: Found::new(self.room) }
     }
@@ -467,7 +462,6 @@ pub(crate) struct CompressionSampler<'a> {
 }
 
 impl<'a> CompressionSampler<'a> {
-    #[must_use]
     pub fn new(limits: &'a SampleLimits) -> Self {
         let room = match limits.size {
             SampleSize::All => 0,
@@ -488,7 +482,6 @@ impl<'a> CompressionSampler<'a> {
     }
 
     /// Sizes of the images under all settings. Those that were kept are compressed by several threads.
-    #[must_use]
     pub fn finish(self, jobs: usize) -> CompressionWhatIf {
         let Found { written, mut all, mut unreadable, sample, timed } = self.found;
         let limit = self.limits.sampled.load(Ordering::Relaxed);

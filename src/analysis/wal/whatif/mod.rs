@@ -65,7 +65,6 @@ impl Spacing {
     }
 
     /// Stable name for programs.
-    #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
             Self::Every(_) => "every_nth_checkpoint",
@@ -109,7 +108,6 @@ impl Outcome {
     }
 
     /// Part of the WAL that is images, 0 to 1.
-    #[must_use]
     pub fn share(&self) -> f64 {
         if self.wal_bytes == 0 { 0.0 } else { self.image_bytes as f64 / self.wal_bytes as f64 }
     }
@@ -191,7 +189,6 @@ pub(crate) enum NoKnee {
 }
 
 impl NoKnee {
-    #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
             Self::FewValues => "few_values",

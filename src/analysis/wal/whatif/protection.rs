@@ -19,7 +19,6 @@ impl Guard {
     pub const ALL: [Self; 3] = [Self::FullPageWrites, Self::DoubleWrite, Self::Off];
 
     /// Stable name for programs.
-    #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
             Self::FullPageWrites => "full_page_writes",
@@ -53,7 +52,6 @@ pub struct GuardColumn {
 
 impl GuardColumn {
     /// Part of the WAL that is images, 0 to 1.
-    #[must_use]
     pub fn share(&self) -> f64 {
         if self.wal_bytes == 0 { 0.0 } else { self.image_bytes as f64 / self.wal_bytes as f64 }
     }

@@ -116,7 +116,6 @@ pub(super) struct Kind {
     pub(super) key: KindKey,
     /// References that have no image and do not build the page.
     pub(super) count: u64,
-    /// Their bytes of data.
     pub(super) data_bytes: u64,
 }
 

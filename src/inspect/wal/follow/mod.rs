@@ -123,7 +123,6 @@ struct Wrong {
 
 impl WalFollow {
     /// Nothing was read yet.
-    #[must_use]
     pub fn new(request: FollowRequest) -> Self {
         Self {
             lines: Lines::new(request.by),
@@ -391,7 +390,6 @@ impl WalFollow {
     }
 
     /// Ends it. Possible faults are checked a few more times; those that remain are reported.
-    #[must_use]
     pub fn finish(mut self) -> Followed {
         let (mut given, mut told) = (Vec::new(), Vec::new());
         self.request.patience = Duration::ZERO;

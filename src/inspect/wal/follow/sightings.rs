@@ -70,7 +70,6 @@ impl Oddity {
 struct Sighting {
     oddity: Oddity,
     bytes: Option<u64>,
-    /// Since when it is as it is.
     since: Instant,
     looks: u32,
     is_told: bool,

@@ -52,7 +52,6 @@ pub struct ExcerptRow {
 
 impl Excerpt {
     /// The first rows in which the page and an image differ, or the beginning of the page where there is no image.
-    #[must_use]
     pub fn of(disk: &[u8], image: Option<(char, &[u8])>) -> Self {
         let chunks = disk.chunks(ROW_BYTES).enumerate();
         let row = |(index, chunk): (usize, &[u8]), image: Option<&[u8]>| ExcerptRow {

@@ -71,7 +71,6 @@ const fn tone_class(tone: Tone) -> &'static str {
 }
 
 impl CrashReport<'_> {
-    #[must_use]
     pub fn document(&self) -> Document {
         let data_dir = self.cluster.context.data_dir;
         let directory = [Span::text("Data directory "), Span::code(data_dir)].into();

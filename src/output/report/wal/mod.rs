@@ -97,7 +97,6 @@ pub(crate) const PLOT_NAMES: [&str; 9] = [
 ];
 
 impl WalReport<'_> {
-    #[must_use]
     pub fn document(&self) -> Document {
         let body = Blocks::of(|main| {
             skipped_box(main, self.closing, "The rest of the report does not cover them.", "stats");

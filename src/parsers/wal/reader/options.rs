@@ -25,7 +25,6 @@ pub struct ReaderOptions {
 
 impl ReaderOptions {
     /// Reads everything up to the first damage, and learns version and cluster from the bytes.
-    #[must_use]
     pub const fn new(geometry: Geometry) -> Self {
         Self {
             geometry,
