@@ -412,14 +412,14 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
             "Decide about {}: an image exists, but the proof has a gap. Restore images on the copy only.",
             count(pages.len())
         ))
-        .because("The first command shows the gaps, page by page. The others restore the images in COPY:")
+        .because("The first command shows the gaps, page by page. The others use --allow-unproven to restore the images in COPY:")
         .with(format!("pg_dwbinspect check --explain {dir}"))
         .with_repair(&format!("COPY{} --allow-unproven {}", context.evidence, names_of(pages)), true, context),
         NextStep::RebuildDoubtful { pages } => Words::new(format!(
             "Do not start the server yet. Rebuild {} in the copy from older copies and WAL, and compare the rows afterwards.",
             count(pages.len())
         ))
-        .because("A doubt remains (see the doubts). Show the plan, then apply it:")
+        .because("A doubt remains (see the doubts), so the commands have --allow-unproven. Show the plan, then apply it:")
         .with_repair(
             &format!("COPY{} --rebuild --allow-unproven {}", context.evidence, names_of(pages)),
             true,

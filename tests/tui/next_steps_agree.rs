@@ -29,9 +29,9 @@ fn make_base_backup(data: &Path) {
     fs::write(data.join("backup_label"), label).expect("write");
 }
 
-/// Words of a command, without the program. Paths of these tests hold no blanks.
-fn words(command: &str) -> Vec<&str> {
-    let words: Vec<&str> = command.split(' ').collect();
+/// Words of a command, without the program, for the cluster instead of its copy. Paths of these tests hold no blanks.
+fn words<'a>(command: &'a str, data: &'a Path) -> Vec<&'a str> {
+    let words: Vec<&str> = command.split(' ').map(|word| if word == "COPY" { arg(data) } else { word }).collect();
     assert_eq!(words[0], "pg_dwbinspect", "{command}");
     words[1..].to_vec()
 }
@@ -54,7 +54,7 @@ fn compare(name: &str, data: &Path) -> usize {
         assert!(own.iter().any(|task| is_same(&task.sentence)), "{name}: {sentence}\n{own:?}");
         let is_refused = sentence.contains("Repair is refused");
         for command in step["commands"].as_array().expect("commands").iter().filter_map(|command| command.as_str()) {
-            let mut words = if command.contains(" repair ") { words(command) } else { continue };
+            let mut words = if command.contains(" repair ") { words(command, data) } else { continue };
             repairs += 1;
             assert!(!is_refused || !words.contains(&"--apply"), "{name}: {command}");
             words.retain(|word| *word != "--apply" && *word != "--rebuild");
@@ -72,7 +72,7 @@ fn compare(name: &str, data: &Path) -> usize {
     for blocker in &sheet.blockers {
         assert!(blocker.flag.is_none_or(|flag| command.contains(flag)), "{name}: {command}");
     }
-    let planned = dwbinspect(&[&words(&command)[..], &["--format", "ndjson"]].concat());
+    let planned = dwbinspect(&[&words(&command, data)[..], &["--format", "ndjson"]].concat());
     let can_be = sheet.blockers.iter().all(|blocker| blocker.flag.is_some());
     assert_eq!(is_accepted(&planned), can_be, "{name}: {command}");
     if sheet.blockers.is_empty() {

@@ -13,7 +13,7 @@ use super::made::Made;
 use super::needed::Needed;
 use super::next_change::NextChange;
 use super::sectors::SectorMarks;
-use super::sieve::{Sifted, Wanted};
+use super::sieve::{SievedPages, Sifted};
 use super::xact_ends::XactOutcome;
 use super::xid::newer_xid;
 use super::zeroed::ZeroedPages;
@@ -141,7 +141,7 @@ impl<'a> Gather<'a> {
     }
 
     /// Notes only what sifts the pages, if that is asked for.
-    pub(super) fn with_sieve(mut self, wanted: Option<&Arc<Wanted>>) -> Self {
+    pub(super) fn with_sieve(mut self, wanted: Option<&Arc<SievedPages>>) -> Self {
         self.gathered.sifted = wanted.map(|wanted| Sifted::new(Arc::clone(wanted)));
         self
     }

@@ -71,20 +71,20 @@ impl Disk {
 }
 
 /// The pages to sort out, by index, for all threads.
-pub(super) struct Wanted {
+pub(super) struct SievedPages {
     pages: Vec<PageOnDisk>,
     redo_lsn: Lsn,
     block_size: usize,
     source: Mutex<Box<dyn PageSource + Send>>,
 }
 
-impl fmt::Debug for Wanted {
+impl fmt::Debug for SievedPages {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Wanted").field("pages", &self.pages).finish_non_exhaustive()
+        f.debug_struct("SievedPages").field("pages", &self.pages).finish_non_exhaustive()
     }
 }
 
-impl Wanted {
+impl SievedPages {
     fn sectors(&self) -> usize {
         self.block_size.div_ceil(SECTOR_BYTES)
     }
@@ -98,7 +98,7 @@ impl Wanted {
 /// What one stretch of WAL says of the pages, in the order of the records.
 #[derive(Debug)]
 pub(super) struct Sifted {
-    wanted: Arc<Wanted>,
+    wanted: Arc<SievedPages>,
     disk: Disk,
     /// Images up to the LSN of their page are [packed](pack).
     pub(super) changes: Vec<(usize, PageChange)>,
@@ -113,7 +113,7 @@ pub(super) struct Sifted {
 
 impl Sifted {
     /// Empty.
-    pub(super) fn new(wanted: Arc<Wanted>) -> Self {
+    pub(super) fn new(wanted: Arc<SievedPages>) -> Self {
         Self {
             disk: wanted.disk(),
             wanted,
@@ -228,7 +228,7 @@ enum Stage {
 }
 
 pub(crate) struct Sieve {
-    wanted: Arc<Wanted>,
+    wanted: Arc<SievedPages>,
     states: Vec<State>,
     /// Indexes of the pages by LSN, and how many of them have been compared with the records up to it.
     by_lsn: Vec<usize>,
@@ -259,13 +259,14 @@ impl Sieve {
         let states = wanted.iter().map(state).collect();
         let mut by_lsn: Vec<usize> = (0..wanted.len()).collect();
         by_lsn.sort_unstable_by_key(|index| wanted.get(*index).map(|own| own.lsn));
-        let wanted = Arc::new(Wanted { pages: wanted, redo_lsn, block_size, source: Mutex::new(source.another()) });
+        let wanted =
+            Arc::new(SievedPages { pages: wanted, redo_lsn, block_size, source: Mutex::new(source.another()) });
         let disk = wanted.disk();
         Self { wanted, states, by_lsn, passed: 0, disk, next_xid, held: 0, room: MAX_BYTES }
     }
 
     /// The pages, for those who gather what WAL says of them.
-    pub(super) fn wanted(&self) -> Arc<Wanted> {
+    pub(super) fn wanted(&self) -> Arc<SievedPages> {
         Arc::clone(&self.wanted)
     }
 
