@@ -16,7 +16,9 @@ use super::sink::{CsvShape, Machine};
 use super::table::{plain_table, right_align, write_table};
 use crate::analysis::coverage::Coverage;
 use crate::analysis::verdict::answer::Answer;
-use crate::salvage::{Beforehand, BetterWay, NotSalvaged, SalvageReport, TableReport, UnnamedFile, WalTrust, Why};
+#[cfg(feature = "tables")]
+use crate::salvage::{Beforehand, BetterWay};
+use crate::salvage::{NotSalvaged, SalvageReport, TableReport, UnnamedFile, WalTrust, Why};
 
 /// Names of the columns of `tables.csv`.
 const TABLE_COLUMNS: [&str; 19] = [
