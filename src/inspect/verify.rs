@@ -25,7 +25,6 @@ use crate::analysis::checksum_witness::ChecksumWitness;
 use crate::analysis::cluster_condition::{ClusterCondition, is_replayed, is_settled};
 use crate::analysis::cluster_report::inspect_directory;
 use crate::analysis::coverage::Coverage;
-use crate::analysis::dwb_format;
 use crate::analysis::other_kind::KindWitness;
 use crate::analysis::page_check::{PageCondition, PageDamage};
 use crate::analysis::page_heads::PageHeads;
@@ -214,15 +213,6 @@ impl<'a> DirectoryVerification<'a> {
         let Some(page_rules) = page_rules else { return Ok(report) };
         let is_clean = is_clean(directory, &signs);
         let more_wal = self.request.replay.as_deref();
-        // Recovery heals torn pages that nothing shows only where WAL has an image of each.
-        let lacks_images = || {
-            control.is_none_or(|control| control.checkpoint.full_page_writes == 0)
-                || dwb_format::directories().iter().any(|dwb| directory.root().join(dwb.directory()).exists())
-        };
-        let is_crashed = matches!(report.condition, ClusterCondition::Crashed { .. });
-        if is_crashed && report.checksums == Some(ChecksumState::Off) && (more_wal.is_none() || lacks_images()) {
-            report.answer = Answer::Uncertain;
-        }
         if !is_clean && control.is_some() && !server.may_be_running() && more_wal.is_none() {
             report.findings.push(rules::NOT_SHUT_DOWN.note("the cluster was not shut down cleanly"));
         }

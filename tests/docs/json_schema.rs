@@ -16,7 +16,12 @@ fn walfpi(args: &[&str]) -> Ran {
 
 /// Fields of summaries that have a value only where something is that the clusters of this test have not: the end of a base
 /// backup, unlogged relations in a journal, checksums that cannot be judged, a knee.
-const WITHOUT_CASE: [(&str, &str); 7] = [
+const WITHOUT_CASE: [(&str, &str); 11] = [
+    // Of report.json alone.
+    ("salvaged_table", "rows_file"),
+    ("salvaged_table", "uncertain_file"),
+    ("salvaged_table", "deleted_file"),
+    ("salvaged_table", "missing_file"),
     ("summary of check", "backup_end"),
     ("summary of undo", "unlogged"),
     ("summary of verify", "checksums_not_judged"),
@@ -353,6 +358,14 @@ fn every_line_has_the_documented_fields() {
         }
         let page = dwbinspect(&["innodb", "page", "--format", "ndjson", arg(&data), "shop/orders", "50"]);
         checker.output(&page, &format!("{case}: innodb page"));
+    }
+
+    for case in ["15-heap", "15-catalog"] {
+        let kept = tempfile::tempdir().unwrap();
+        copy_tree(&unpack::data_dir(&format!("salvage/{case}")).unwrap(), kept.path());
+        fs::write(kept.path().join("base/16385/99999"), [0; 8192]).unwrap();
+        let ran = dwbinspect(&["salvage", "--list", "--format", "ndjson", arg(kept.path())]);
+        checker.output(&ran, &format!("{case}: salvage --list"));
     }
 
     let has_server = rebuilt.of_type("page").iter().any(|page| page["verdict"] == "rebuild");
