@@ -20,6 +20,9 @@ use crate::parsers::page::PageHeader;
 use crate::parsers::wal::record::Record;
 use crate::types::{ForkNumber, Lsn, PageId};
 
+/// The largest page, all zero.
+static ZEROS: [u8; 32 << 10] = [0; 32 << 10];
+
 /// Bytes of changes that are held at once. Pages that there is no room for wait until WAL is read again.
 const MAX_BYTES: usize = 48 << 20;
 
@@ -37,7 +40,7 @@ impl PageOnDisk {
     /// `None` when its header cannot be read. `next_xid`: the first transaction of which WAL has every record.
     pub fn of(page: PageId, bytes: &[u8], next_xid: u32) -> Option<Self> {
         let lsn = PageHeader::decode(0, bytes).ok()?.lsn;
-        let zeros = same_at_ends(bytes, &vec![0; bytes.len()]);
+        let zeros = same_at_ends(bytes, ZEROS.get(..bytes.len()).unwrap_or(&ZEROS));
         Some(Self { page, lsn, zeros, is_late: names_xid_from(bytes, page.fork, next_xid) })
     }
 }
@@ -289,8 +292,8 @@ impl Sieve {
                 self.leave(index, Stage::Waits);
             }
         }
+        let count = wanted.sectors();
         for (index, (first, last)) in sifted.shared {
-            let count = wanted.sectors();
             if let Some(state) = self.states.get_mut(index) {
                 let part = |known: usize, found: usize| if found < count { known.max(found) } else { known };
                 state.shared = (part(state.shared.0, first), part(state.shared.1, last));
@@ -380,6 +383,8 @@ fn bytes_of(changes: &[PageChange]) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::cluster::open::AccessError;
     use crate::parsers::wal::records::RecordKind;
@@ -389,8 +394,8 @@ mod tests {
     const REDO: Lsn = Lsn(0x100);
     const PAGE_LSN: u64 = 0x200;
 
-    /// Every page is an empty heap page.
-    struct EmptyPages;
+    /// Every page is this one.
+    struct Pages(Vec<u8>);
 
     fn empty_page() -> Vec<u8> {
         let mut page = vec![0; 8192];
@@ -401,9 +406,9 @@ mod tests {
         page
     }
 
-    impl PageSource for EmptyPages {
+    impl PageSource for Pages {
         fn read_page(&self, _: PageId, buf: &mut [u8]) -> Result<PageRead, AccessError> {
-            buf.copy_from_slice(&empty_page());
+            buf.copy_from_slice(&self.0);
             Ok(PageRead::Whole)
         }
 
@@ -412,15 +417,33 @@ mod tests {
         }
 
         fn another(&self) -> Box<dyn PageSource + Send> {
-            Box::new(Self)
+            Box::new(Self(self.0.clone()))
         }
     }
 
+    /// A heap page with one row of transaction `xmin`: two attributes, and one byte of data.
+    fn page_with_row(xmin: u32) -> Vec<u8> {
+        let mut page = empty_page();
+        for (at, value) in [(12, 28_u16), (14, 8160)] {
+            page[at..at + 2].copy_from_slice(&value.to_le_bytes());
+        }
+        page[24..28].copy_from_slice(&(8160_u32 | 1 << 15 | 25 << 17).to_le_bytes());
+        page[8160..8164].copy_from_slice(&xmin.to_le_bytes());
+        page[8178..8180].copy_from_slice(&2_u16.to_le_bytes());
+        page[8182] = 24;
+        page[8184] = b'x';
+        page
+    }
+
     fn sieve(pages: u32) -> Sieve {
+        sieve_of(pages, &empty_page())
+    }
+
+    fn sieve_of(pages: u32, bytes: &[u8]) -> Sieve {
         let rel = RelFileLocator { spc_oid: 1663, db_oid: 5, rel_number: 16_400 };
         let page = |block| PageId { rel, fork: ForkNumber::Main, block };
-        let wanted = (0..pages).map(|block| PageOnDisk::of(page(block), &empty_page(), 700).unwrap()).collect();
-        Sieve::new(wanted, &EmptyPages, 8192, (REDO, 700))
+        let wanted = (0..pages).map(|block| PageOnDisk::of(page(block), bytes, 700).unwrap()).collect();
+        Sieve::new(wanted, &Pages(bytes.to_vec()), 8192, (REDO, 700))
     }
 
     /// An insertion of item 1: two attributes, no nulls, data from byte 24 on.
@@ -454,6 +477,39 @@ mod tests {
     fn page_that_lacks_the_row_of_a_record_is_kept() {
         let changes = vec![(1, insert(PAGE_LSN)), (2, insert(PAGE_LSN + 0x100))];
         assert_eq!(after(sieve(3), changes), (vec![1], vec![]));
+    }
+
+    /// Rows of an image up to the LSN of the page must be there.
+    #[test]
+    fn page_that_lacks_the_row_of_an_image_is_kept() {
+        let image = |disk: &[u8], image: &[u8]| {
+            let packed = Some(pack(disk, image).into_boxed_slice());
+            vec![(0, PageChange { image: packed, data: Box::default(), main: Box::default(), ..insert(PAGE_LSN) })]
+        };
+        let (empty, row) = (empty_page(), page_with_row(690));
+        assert_eq!(after(sieve_of(1, &empty), image(&empty, &row)), (vec![0], vec![]));
+        assert_eq!(after(sieve_of(1, &row), image(&row, &row)), (vec![], vec![]));
+        assert_eq!(after(sieve_of(1, &row), image(&row, &empty)), (vec![0], vec![]));
+    }
+
+    /// A record that is not followed may have brought the transaction that the page shows, or not.
+    #[test]
+    fn page_that_shows_what_no_followed_record_brought_is_kept() {
+        let row = page_with_row(705);
+        let unknown = PageChange { kind: RecordKind::Heap2CleanupInfo, ..insert(PAGE_LSN) };
+        assert_eq!(after(sieve_of(1, &row), vec![(0, unknown.clone())]), (vec![0], vec![]));
+        assert_eq!(after(sieve_of(1, &page_with_row(690)), vec![(0, unknown)]), (vec![], vec![]), "an old one");
+        assert_eq!(after(sieve_of(1, &row), vec![(0, PageChange { xid: 705, ..insert(PAGE_LSN) })]), (vec![], vec![]));
+    }
+
+    proptest! {
+        #[test]
+        fn image_comes_out_of_its_pack(changes in proptest::collection::vec((0_usize..8192, any::<u8>()), 0..200)) {
+            let page = page_with_row(690);
+            let mut image = page.clone();
+            changes.iter().for_each(|(at, byte)| image[*at] = *byte);
+            prop_assert_eq!(&*unpack(&page, &pack(&page, &image)), image.as_slice());
+        }
     }
 
     #[test]
