@@ -21,7 +21,7 @@ use crate::parsers::tuple::index::{IndexEntry, Target, Tid};
 use crate::parsers::wal::version::Major;
 
 /// Most keys of one table that are kept.
-const MAX_KEYS: usize = 1 << 20;
+pub(crate) const MAX_KEYS: usize = 1 << 20;
 
 /// Bytes of an `int2vector` before its numbers.
 const VECTOR_HEAD: usize = 24;
@@ -96,13 +96,17 @@ impl<'a> PrimaryKey<'a> {
         Some(Self { index, columns: columns.collect::<Option<_>>()? })
     }
 
-    /// Keys whose entries lead to lost places.
-    pub fn lost(&self, source: &Source, database: &DatabaseFiles, places: &LostPlaces) -> BTreeMap<Key, Tid> {
-        let mut lost = BTreeMap::new();
-        let Some(files) = database.main_fork(self.index.spc_oid, self.index.filenode) else { return lost };
+    /// Keys whose entries lead to lost places, and whether there are more of them.
+    pub fn lost(&self, source: &Source, database: &DatabaseFiles, places: &LostPlaces) -> (BTreeMap<Key, Tid>, bool) {
+        let (mut lost, mut has_more) = (BTreeMap::new(), false);
+        let Some(files) = database.main_fork(self.index.spc_oid, self.index.filenode) else { return (lost, has_more) };
         let shapes: Vec<ColumnShape> = self.columns.iter().map(|(_, shape)| *shape).collect();
         leaf_entries(source, files, &mut |tid, data| {
-            if !places.has(tid) || lost.len() >= MAX_KEYS {
+            if !places.has(tid) {
+                return;
+            }
+            if lost.len() >= MAX_KEYS {
+                has_more = true;
                 return;
             }
             let values = placed(data, &shapes, |_| false);
@@ -113,7 +117,7 @@ impl<'a> PrimaryKey<'a> {
             });
             lost.extend(bytes.collect::<Option<Key>>().map(|key| (key, tid)));
         });
-        lost
+        (lost, has_more)
     }
 
     /// The key of a row that has one as an index stores it.
@@ -155,7 +159,8 @@ impl Work<'_> {
         let Some(key) = PrimaryKey::of(catalogs, table.relation, &table.shapes, self.source.major) else {
             return Ok(());
         };
-        let mut lost = key.lost(self.source, database, places);
+        let (mut lost, has_more) = key.lost(self.source, database, places);
+        report.has_more_keys = has_more;
         if !lost.is_empty() {
             // A newer version of the row may be elsewhere.
             let seen = &mut report.clone();

@@ -140,6 +140,8 @@ pub struct TableReport {
     pub lost_pages: Vec<(u32, PageLoss, u64)>,
     /// Primary keys that lead to places where no row is left; rows among them may have been deleted.
     pub missing_keys: u64,
+    /// There are more of them than are kept.
+    pub has_more_keys: bool,
     /// Values whose TOAST chunks are not all there: they are NULL.
     pub toast_lost: u64,
     /// Files that could not be read.
@@ -172,6 +174,7 @@ impl TableReport {
             pages: 0,
             lost_pages: Vec::new(),
             missing_keys: 0,
+            has_more_keys: false,
             toast_lost: 0,
             unreadable: 0,
             not_printed: 0,
@@ -282,7 +285,7 @@ pub struct SalvageReport {
     pub wal_trust: WalTrust,
     /// Files that no catalog names; empty where only some tables were asked for.
     pub unnamed: Vec<UnnamedFile>,
-    /// Directories that could not be listed.
+    /// Directories that could not be listed, and tables with more keys of lost rows than are kept.
     pub skipped: Vec<String>,
 }
 
@@ -478,6 +481,12 @@ impl Salvage {
             if watch().is_break() {
                 return Err(RebuildError::Interrupted.into());
             }
+        }
+        for table in report.tables.iter().filter(|table| table.has_more_keys) {
+            let TableReport { database, schema, name, .. } = table;
+            report
+                .skipped
+                .push(format!("{database}.{schema}.{name}: keys of lost rows after the first {}", keys::MAX_KEYS));
         }
         Ok(report)
     }
