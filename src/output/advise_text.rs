@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use textwrap::core::display_width;
 
-use super::figures::{duration, megabytes, percent, rate, signed_size_words, size_words};
+use super::figures::{duration, many, megabytes, percent, rate, signed_size_words, size_words};
 use super::json::time_text;
 use super::relation_columns::{cure_words, kind_words, likely_cause_words};
 use super::remedy_words::{allows_defaults, remedy_words};
@@ -70,8 +70,10 @@ pub(crate) fn write_overview(out: &mut dyn Write, layout: Layout, overview: &Ove
     let mut images = format!("{} images, {}", total.fpi_count, size_words(total.fpi_bytes));
     let since = &overview.since_redo;
     if since.intervals > 0 {
+        // When images that are left out came is unknown.
+        let least = if since.left_out_images > 0 { "at least " } else { "" };
         let within = size_words(since.fpi_bytes_within_60_s());
-        images.push_str(&format!(", {within} of it within 60 s after a redo point"));
+        images.push_str(&format!(", {least}{within} of it within 60 s after a redo point"));
     }
     wrapped(out, layout, "", 0, &images)
 }
@@ -120,7 +122,7 @@ pub(crate) fn write_bill(out: &mut dyn Write, layout: Layout, bill: &WalBill, ov
 /// What the bytes of a row of the bill are.
 pub fn bill_words(row: &BillRow, rhythm: Option<SwitchRhythm>) -> String {
     let count = row.count.unwrap_or_default();
-    let of = |what: &str| if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") };
+    let of = |what: &str| many(count, what);
     match row.part {
         BillPart::Images => of("full-page image"),
         BillPart::Records => format!("{}, without their images", of("record")),

@@ -26,6 +26,11 @@ pub(crate) fn size_words(bytes: u64) -> String {
     }
 }
 
+/// `1 page`, `2 pages`.
+pub(crate) fn many(count: u64, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
 /// A size that may be less than nothing.
 pub(crate) fn signed_size(bytes: i64) -> String {
     let sign = if bytes < 0 { "-" } else { "" };

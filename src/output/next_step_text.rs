@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use super::escape::printable;
+use super::figures::many;
 use super::last_resorts::{get_past, newer_release, reset_by_wal, reset_past_pages};
 use super::relation_steps::{rebuild, salvage};
 use super::shell::quoted;
@@ -194,7 +195,7 @@ pub(crate) fn all_words(steps: &[NextStep], context: StepContext<'_>) -> Vec<Wor
 }
 
 fn count(pages: usize) -> String {
-    if pages == 1 { "1 page".to_owned() } else { format!("{pages} pages") }
+    many(pages as u64, "page")
 }
 
 /// Adds the command that copies segments into `pg_wal`, where that is all they need, and the one that checks again. `dir`: the

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::escape::printable;
+use super::figures::many;
 use super::table::{plain_table, write_table};
 use super::text::{Layout, write_fact};
 use crate::analysis::verdict::judge::Verdict;
@@ -88,8 +89,7 @@ pub(crate) fn write_left(out: &mut dyn Write, layout: Layout, plan: &Plan) -> io
     for verdict in Verdict::ALL.into_iter().filter(|verdict| verdict.needs_nothing()) {
         match plan.left.iter().filter(|left| left.verdict == verdict.name()).count() {
             0 => {}
-            1 => write_fact(out, layout, verdict.facts().label, "1 page")?,
-            count => write_fact(out, layout, verdict.facts().label, &format!("{count} pages"))?,
+            count => write_fact(out, layout, verdict.facts().label, &many(count as u64, "page"))?,
         }
     }
     Ok(())

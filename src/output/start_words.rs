@@ -1,7 +1,7 @@
 //! The prediction of a startup in words: the badge, and the sentences after it.
 
 use super::check_text::Label;
-use super::figures::size_words;
+use super::figures::{many, size_words};
 use crate::analysis::verdict::backup::BackupEnd;
 use crate::analysis::verdict::check::Scope;
 use crate::analysis::verdict::doubt::Doubt;
@@ -159,7 +159,7 @@ fn start_words(replay: &Replay, outlook: &Outlook, pages: &[PageReport], label: 
         Start::MayStop { page, lsn } => {
             return format!(
                 "recovery changes {} without noticing the damage (first: {} at {lsn}), and may stop at one",
-                many(outlook.unnoticed.len(), "torn page"),
+                many(outlook.unnoticed.len() as u64, "torn page"),
                 page_at(*page)
             );
         }
@@ -200,10 +200,6 @@ fn silent_damage(outlook: &Outlook) -> Option<String> {
     matches!(outlook.start, Start::MayStop { .. }).then(|| words.to_owned())
 }
 
-fn many(count: usize, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
-}
-
 /// Fate of damaged and missing pages.
 fn damage_words(outlook: &Outlook) -> Vec<String> {
     let maps = if outlook.given.checksums {
@@ -234,5 +230,5 @@ fn damage_words(outlook: &Outlook) -> Vec<String> {
         (&outlook.maps, "damaged map page", maps),
     ];
     let shown = rows.iter().filter(|(indexes, ..)| !indexes.is_empty());
-    shown.map(|(indexes, what, words)| words.replace("{}", &many(indexes.len(), what))).collect()
+    shown.map(|(indexes, what, words)| words.replace("{}", &many(indexes.len() as u64, what))).collect()
 }

@@ -9,6 +9,7 @@ pub use super::palette::{Colours, Role, Theme};
 use crate::analysis::verdict::facts::Tone;
 use crate::analysis::verdict::judge::Verdict;
 use crate::output::escape::printable;
+use crate::output::figures::many;
 use crate::output::text::wrapping;
 
 /// How things are drawn.
@@ -243,7 +244,7 @@ fn ascii_for(c: char) -> char {
 
 /// `1 page`, `2 pages`.
 pub fn pages(count: usize) -> String {
-    if count == 1 { "1 page".to_owned() } else { format!("{count} pages") }
+    many(count as u64, "page")
 }
 
 pub fn columns(text: &str) -> usize {

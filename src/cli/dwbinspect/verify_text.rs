@@ -11,7 +11,7 @@ use crate::inspect::verify::rules::DAMAGED_PAGES;
 use crate::inspect::verify::{DamagedPage, ReplaySummary, VerifyReport};
 use crate::output::closing::Closing;
 use crate::output::escape::printable;
-use crate::output::figures::size_words;
+use crate::output::figures::{many, size_words};
 use crate::output::headline::Headline;
 use crate::output::shell::quoted;
 use crate::output::text::{Layout, wrapped, write_fact};
@@ -71,7 +71,11 @@ fn headline(report: &VerifyReport, summary: &[Finding], answer: Answer) -> Headl
                 Some(ChecksumState::Off) => "; without data checksums most damage is invisible",
                 _ => "",
             };
-            sentences.push(format!("no damaged page among {} in {}{unseen}", pages(counts.pages), files(report.files)));
+            sentences.push(format!(
+                "no damaged page among {} in {}{unseen}",
+                many(counts.pages, "page"),
+                many(report.files, "file")
+            ));
             return Headline::undamaged(sentences, answer);
         }
     };
@@ -85,12 +89,15 @@ fn write_facts(out: &mut dyn Write, layout: Layout, report: &VerifyReport) -> io
     fact("cluster", &report.condition.to_string())?;
     fact("data checksums", &checksum_words(report.checksums))?;
     let counts = &report.counts;
-    fact("checked", &format!("{} in {}, {}", pages(counts.pages), files(report.files), size_words(counts.bytes)))?;
+    fact(
+        "checked",
+        &format!("{} in {}, {}", many(counts.pages, "page"), many(report.files, "file"), size_words(counts.bytes)),
+    )?;
     if counts.damaged > 0 {
         let damaged = format!(
             "{} in {}: {} with a wrong checksum, {} that the server refuses",
-            pages(counts.damaged),
-            files(report.damaged_files),
+            many(counts.damaged, "page"),
+            many(report.damaged_files, "file"),
             counts.checksum_failures,
             counts.rejected
         );
@@ -100,12 +107,12 @@ fn write_facts(out: &mut dyn Write, layout: Layout, report: &VerifyReport) -> io
         0 => String::new(),
         bytes => format!("; {} are holes of their files, which hold zeros and were not read", size_words(bytes)),
     };
-    fact("zero-filled", &format!("{}{holes}", pages(counts.zeroed)))?;
+    fact("zero-filled", &format!("{}{holes}", many(counts.zeroed, "page")))?;
     if let Some(replay) = &report.replay {
         fact("replay", &replay_words(replay))?;
     }
     if let Some(count) = report.checksums_not_judged {
-        fact("checksum differs", &format!("{}, which is not judged", pages(count)))?;
+        fact("checksum differs", &format!("{}, which is not judged", many(count, "page")))?;
     }
     Ok(())
 }
@@ -146,14 +153,6 @@ const fn heading_of(fate: &ReplayFate) -> &'static str {
         ReplayFate::RealDamage(_) => "real damage",
         ReplayFate::Unknown(_) => "unknown",
     }
-}
-
-fn pages(count: u64) -> String {
-    if count == 1 { "1 page".to_owned() } else { format!("{count} pages") }
-}
-
-fn files(count: u64) -> String {
-    if count == 1 { "1 file".to_owned() } else { format!("{count} files") }
 }
 
 /// Damaged pages, by file, as far as people read lists.
@@ -214,11 +213,11 @@ impl Listing {
                 wrapped(out, layout, "    ", 6, &format!("block {block} at {offset:#X}: {words}"))?;
             }
             if file.further > 0 {
-                writeln!(out, "    and {} more; --format json lists all", pages(file.further))?;
+                writeln!(out, "    and {} more; --format json lists all", many(file.further, "page"))?;
             }
         }
         if self.further_pages > 0 {
-            writeln!(out, "  and {} in more files; --format json lists all", pages(self.further_pages))?;
+            writeln!(out, "  and {} in more files; --format json lists all", many(self.further_pages, "page"))?;
         }
         Ok(())
     }
