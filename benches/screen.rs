@@ -13,8 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::cluster;
-use pgforensics::analysis::slot_facts::Condition;
-use pgforensics::analysis::slot_row::SlotRow;
+use pgforensics::analysis::slot_facts::{Condition, SlotRow};
 use pgforensics::analysis::staleness::{BatchReason, BatchVerdict};
 use pgforensics::analysis::verdict::compare::Comparison;
 use pgforensics::analysis::verdict::survey::PageReport;

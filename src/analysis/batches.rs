@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use super::slot_facts::{SlotFacts, WritePath};
 use super::staleness::{BatchReason, BatchVerdict, Confidence, Staleness};
 use super::trace::{ClusterFacts, trace_file};
-use crate::analysis::coverage::Coverage;
+use crate::analysis::skipped::Coverage;
 use crate::cluster::dwb_files::DwbSet;
 use crate::types::{Lsn, RelFileLocator};
 

@@ -156,8 +156,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::analysis::coverage::Coverage;
-    use crate::analysis::skipped::SkippedPart;
+    use crate::analysis::skipped::{Coverage, SkippedPart};
 
     fn denied(operation: &'static str, path: &str) -> AccessError {
         AccessError::io(operation, Path::new(path), io::Error::from_raw_os_error(13))

@@ -1,24 +1,27 @@
 //! Pages that WAL contains completely: those that a record up to their LSN recreates, so that replay from there shows what they
 //! must be. Which lack a change that was on disk when the last checkpoint ended. And which have an LSN that no record of
 //! them gave.
+//! LSNs of pages as they are on disk: each is read once, however many records name the page.
 
+use std::hash::{Hash, Hasher};
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHasher};
 
-use super::page_heads::{HeadReader, PageHead, PageHeads};
 use super::prepared_xacts::PreparedXacts;
 use super::skipped::{SkipReason, SkippedPart};
 use super::verdict::content::FIRST_NORMAL_XID;
 use super::verdict::events::FileEvent;
-use super::verdict::xid::is_newer_xid;
 use super::wal::collect::collect_run;
 use super::wal::last_checkpoint::multixact_made;
 use super::wal::segment::{Visitor, WatchRead};
 use super::wal::stretch::Stretch;
-use crate::analysis::coverage::Coverage;
+use crate::analysis::skipped::Coverage;
+use crate::cluster::page_source::{PageRead, PageSource};
 use crate::cluster::wal::{WalReadError, WalSet};
 use crate::parsers::control::WAL_LEVEL_MINIMAL;
+use crate::parsers::page::PageHeader;
 use crate::parsers::wal::block::{BlockHead, Keep};
 use crate::parsers::wal::lifecycle::LifeCycle;
 use crate::parsers::wal::names::{RM_BTREE, RM_DBASE, RM_HEAP, RM_MULTIXACT, RM_SMGR, RM_XACT, RM_XLOG};
@@ -26,7 +29,7 @@ use crate::parsers::wal::payload::{ParameterChange, XlogPayload};
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::version::Major;
 use crate::parsers::wal::xact_end::XactEnd;
-use crate::types::{ForkNumber, Lsn, PageId, RelFileLocator};
+use crate::types::{ForkNumber, Lsn, PageId, RelFileLocator, is_newer_xid};
 
 /// Pages that are kept; more are reported as not checked.
 const MAX_PAGES: usize = 4_000_000;
@@ -497,5 +500,75 @@ impl Visitor for PartOfWal<'_> {
         for (_, head) in record.block_heads() {
             self.add_block(record, &head);
         }
+    }
+}
+
+/// Parts of the table, each with a lock of its own.
+const PARTS: usize = 64;
+
+/// Pages that are kept in a part; those beyond are read again.
+const MAX_HEADS: usize = 65_536;
+
+/// State on disk of the page of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PageHead {
+    Lsn(Lsn),
+    /// The file ends before it.
+    BeyondEnd,
+    /// No file, a part of a page, or something that cannot be read, which is reported where all pages are read.
+    Nothing,
+}
+
+/// The table of a cluster, for all threads.
+pub(crate) struct PageHeads {
+    pages: Mutex<Box<dyn PageSource + Send>>,
+    block_size: usize,
+    parts: [Mutex<FxHashMap<PageId, PageHead>>; PARTS],
+}
+
+impl PageHeads {
+    /// An empty table of pages of `block_size` bytes.
+    pub fn new(pages: Box<dyn PageSource + Send>, block_size: usize) -> Self {
+        Self { pages: Mutex::new(pages), block_size, parts: std::array::from_fn(|_| Mutex::default()) }
+    }
+
+    pub fn reader(&self) -> HeadReader<'_> {
+        let pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner).another();
+        HeadReader { heads: self, pages, buffer: vec![0; self.block_size] }
+    }
+
+    fn part(&self, page: PageId) -> Option<&Mutex<FxHashMap<PageId, PageHead>>> {
+        let mut hasher = FxHasher::default();
+        page.hash(&mut hasher);
+        let bits = usize::try_from(hasher.finish() >> 58).unwrap_or_default();
+        self.parts.get(bits % PARTS)
+    }
+}
+
+pub(crate) struct HeadReader<'a> {
+    heads: &'a PageHeads,
+    pages: Box<dyn PageSource + Send>,
+    buffer: Vec<u8>,
+}
+
+impl HeadReader<'_> {
+    /// State of `page` on disk.
+    pub fn head(&mut self, page: PageId) -> PageHead {
+        let part = self.heads.part(page);
+        let locked = || part.and_then(|part| part.lock().ok());
+        if let Some(head) = locked().and_then(|known| known.get(&page).copied()) {
+            return head;
+        }
+        let head = match self.pages.read_page(page, &mut self.buffer) {
+            Ok(PageRead::Whole) => {
+                PageHeader::decode(0, &self.buffer).map_or(PageHead::Nothing, |header| PageHead::Lsn(header.lsn))
+            }
+            Ok(PageRead::BeyondEnd) => PageHead::BeyondEnd,
+            Ok(PageRead::Partial { .. } | PageRead::NoFile) | Err(_) => PageHead::Nothing,
+        };
+        if let Some(mut known) = locked().filter(|known| known.len() < MAX_HEADS) {
+            known.insert(page, head);
+        }
+        head
     }
 }

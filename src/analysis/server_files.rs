@@ -10,8 +10,7 @@ use self::relation_files::{FirstPageLack, first_page_lack, init_fork_fault, more
 use super::short_relations::short_relations;
 use super::skipped::{SkipReason, SkippedPart};
 use super::verdict::outlook::Obstacle;
-use super::verdict::xid::is_newer_xid;
-use crate::analysis::coverage::Coverage;
+use crate::analysis::skipped::Coverage;
 use crate::cluster::access_modes::odd_modes;
 use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::config_files::{ConfigFault, config_faults};
@@ -33,7 +32,9 @@ use crate::parsers::control::ControlFile;
 use crate::parsers::control_layout::Field;
 use crate::parsers::filenode_map::FilenodeMap;
 use crate::report::{Finding, Rule};
-use crate::types::{DEFAULT_TABLESPACE_OID, ForkNumber, GLOBAL_TABLESPACE_OID, Oid, PageId, RelFileLocator};
+use crate::types::{
+    DEFAULT_TABLESPACE_OID, ForkNumber, GLOBAL_TABLESPACE_OID, Oid, PageId, RelFileLocator, is_newer_xid,
+};
 
 /// Missing files that are named one by one.
 const MAX_NAMED: usize = 20;

@@ -6,7 +6,7 @@ use super::dwb_format::{
 };
 use super::trace::{ClusterFacts, FileTrace, SlotClass};
 use super::verdict::doubt::Doubt;
-use crate::analysis::coverage::Coverage;
+use crate::analysis::skipped::Coverage;
 use crate::cluster::dwb_files::{DwbFile, DwbSet};
 use crate::cluster::page_source::PageSource;
 use crate::parsers::control::DbState;

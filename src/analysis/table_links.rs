@@ -16,7 +16,7 @@ use super::page_check::PageCondition;
 use super::page_links::{BrokenLink, LinkFault, LinkRole, NamedBy, impossible_blocks};
 use super::page_scan::{PageScan, first_block, readable_bytes};
 use super::skipped::{SkipReason, SkippedPart};
-use crate::analysis::coverage::Coverage;
+use crate::analysis::skipped::Coverage;
 use crate::cluster::name_gaps::NameGap;
 use crate::cluster::names::{RelationName, RelationNames};
 use crate::cluster::open::open_inside;

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use super::dwb_source::DwbSource;
 use super::error::InspectError;
 use crate::analysis::batches::{Batch, find_batches};
-use crate::analysis::coverage::Coverage;
 use crate::analysis::in_order::all_cores;
+use crate::analysis::skipped::Coverage;
 use crate::cluster::names::RelationNames;
 use crate::report::Finding;
 

@@ -36,15 +36,14 @@ use super::replay_server::ReplayOptions;
 use crate::analysis::belonging::{Belonging, BelongingInput};
 use crate::analysis::cluster_condition::{ClusterCondition, is_replayed, is_settled};
 use crate::analysis::cluster_report::{CONTROL_CRC, CONTROL_SIZES};
-use crate::analysis::coverage::Coverage;
 use crate::analysis::dwb_report::DwbReport;
 use crate::analysis::error_words::ErrorWords;
 use crate::analysis::in_order::all_cores;
-use crate::analysis::page_heads::PageHeads;
 use crate::analysis::page_links::BrokenLink;
+use crate::analysis::provable::PageHeads;
 use crate::analysis::server_files::{self, ServerFilesInput};
-use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
-use crate::analysis::slot_row::{SlotRow, fill_in_verdicts};
+use crate::analysis::skipped::{Coverage, Lacking, SkipReason, SkippedPart};
+use crate::analysis::slot_facts::{SlotRow, fill_in_verdicts};
 use crate::analysis::verdict::answer::needs_something;
 use crate::analysis::verdict::backup::Backup;
 use crate::analysis::verdict::check::{

@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::error::InspectError;
-use crate::analysis::coverage::Coverage;
-use crate::analysis::skipped::SkippedPart;
-use crate::analysis::wal::set_notes::{NeededWal, note_set};
+use crate::analysis::skipped::{Coverage, SkippedPart};
+use crate::analysis::wal::unreadable::{NeededWal, note_set};
 use crate::cluster::wal::{
     DeniedFile, UnknownVersionSegment, WalSet, WalSetError, WalSetOptions, WatchOpen, holds_no_wal,
 };

@@ -11,7 +11,7 @@ use super::page_versions::page_versions;
 use super::repair::journals::{disk_reader, journals_of};
 use super::repair::{RepairRequest, plan_for};
 use crate::analysis::batches::find_batches;
-use crate::analysis::coverage::Coverage;
+use crate::analysis::skipped::Coverage;
 use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::check::Scope;
 use crate::analysis::verdict::fetch::{VersionOf, fetch_image};

@@ -5,12 +5,11 @@ use std::path::{Path, PathBuf};
 
 use super::error::InspectError;
 use crate::analysis::cluster_report::inspect_directory;
-use crate::analysis::coverage::Coverage;
 use crate::analysis::dwb_format::{directories, open_buffer};
 use crate::analysis::dwb_report::{DwbReport, examine_slots};
 use crate::analysis::in_order::all_cores;
 use crate::analysis::select::RelationPattern;
-use crate::analysis::skipped::SkippedPart;
+use crate::analysis::skipped::{Coverage, SkippedPart};
 use crate::analysis::slot_facts::SlotFacts;
 use crate::analysis::staleness::{BatchReason, BatchVerdict};
 use crate::analysis::trace::ClusterFacts;

@@ -11,7 +11,7 @@ use crate::report::Rule;
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
     let of_modules = [
         cluster_report::RULES,
-        belonging::rules::RULES,
+        belonging::RULES,
         verdict::backup::RULES,
         server_files::rules::RULES,
         short_relations::RULES,

@@ -9,7 +9,7 @@ use super::examination::Examination;
 use super::page_history::{HistoryRequest, PageHistory, page_history};
 use super::replay_server::ReplayOptions;
 use crate::analysis::verdict::candidate::Judged;
-use crate::analysis::verdict::donor_images::donors_without;
+use crate::analysis::verdict::donor_proof::donors_without;
 use crate::analysis::verdict::events::{BlockEvent, FileEvent};
 use crate::analysis::verdict::fetch::fetch_image;
 use crate::analysis::verdict::missing_wal::WalNames;

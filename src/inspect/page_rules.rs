@@ -1,8 +1,7 @@
 //! Rules that `verify` uses: page size, segment size, and whether pages carry checksums.
 
-use crate::analysis::coverage::Coverage;
 use crate::analysis::page_size::page_size_by_headers;
-use crate::analysis::skipped::{ControlDoubt, NoPageSize, SkipReason, SkippedPart};
+use crate::analysis::skipped::{ControlDoubt, Coverage, NoPageSize, SkipReason, SkippedPart};
 use crate::cluster::control_file::ControlRead;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::relation_walk::RelationFile;

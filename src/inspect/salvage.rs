@@ -9,7 +9,7 @@ use super::cluster_wal::{WalSources, refuse_without_wal};
 use super::error::InspectError;
 use super::examination::Examination;
 use super::replay_server::ReplayOptions;
-use crate::analysis::coverage::Coverage;
+use crate::analysis::skipped::Coverage;
 use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::wal::collect::collect_run;

@@ -13,7 +13,7 @@ use super::text::{Layout, wrapped, wrapping};
 use super::words::certainty::ForSameWork;
 use crate::analysis::wal::bill::{BillPart, BillRow, SwitchRhythm, WalBill};
 use crate::analysis::wal::certainty::Certainty;
-use crate::analysis::wal::group_rows::GroupRow;
+use crate::analysis::wal::group::GroupRow;
 use crate::analysis::wal::likely_cause::LikelyCause;
 use crate::analysis::wal::overview::Overview;
 use crate::analysis::wal::savings::{NotFigured, Remedy, Saving, Savings};

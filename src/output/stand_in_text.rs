@@ -7,7 +7,7 @@ use super::check_text::Label;
 use super::escape::printable;
 use super::shell::quoted;
 use super::text::{Layout, wrapped};
-use crate::analysis::verdict::stand_in::StandIn;
+use crate::analysis::verdict::needed::StandIn;
 use crate::analysis::verdict::survey::PageReport;
 use crate::types::{BlockNumber, PageId};
 

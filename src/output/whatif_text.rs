@@ -8,8 +8,7 @@ use super::table::{Fit, plain_table, write_fitted};
 use super::text::{Layout, wrapped};
 use super::words::certainty::ForSameWork;
 use crate::analysis::wal::certainty::Certainty;
-use crate::analysis::wal::whatif::hints::{HintCost, HintImages};
-use crate::analysis::wal::whatif::protection::{Guard, Protection};
+use crate::analysis::wal::whatif::protection::{Guard, HintCost, HintImages, Protection};
 use crate::analysis::wal::whatif::{MIN_ASKED, NoKnee, Outcome, Spacing, SpacingRow, WhatIf, knee};
 
 const BAR: usize = 16;

@@ -5,8 +5,7 @@ use std::str::FromStr;
 
 use super::slot_index::SlotIndex;
 use crate::analysis::select::{RelationPattern, Span};
-use crate::analysis::slot_facts::Condition;
-use crate::analysis::slot_row::SlotRow;
+use crate::analysis::slot_facts::{Condition, SlotRow};
 use crate::analysis::verdict::survey::PageReport;
 use crate::inspect::page_mention::{MentionedRelation, PageMention};
 use crate::output::shell::quoted;

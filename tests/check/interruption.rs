@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pgforensics::analysis::coverage::Coverage;
+use pgforensics::analysis::skipped::Coverage;
 use pgforensics::analysis::verdict::answer::Answer;
 use pgforensics::analysis::verdict::check::{Scope, Stage};
 use pgforensics::analysis::verdict::judge::Verdict;

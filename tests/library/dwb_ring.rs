@@ -7,11 +7,11 @@ use std::process::Command;
 
 use crate::common;
 use crate::common::ring_format::{Control, Slot, batch, batch_header, page, put_slot, sign, write_ring};
-use pgforensics::analysis::coverage::Coverage;
 use pgforensics::analysis::dwb_format::RingFact;
 use pgforensics::analysis::dwb_format::open_buffer;
 use pgforensics::analysis::dwb_format::ring_finding::{PageAction, StartAction};
 use pgforensics::analysis::dwb_report::examine_slots;
+use pgforensics::analysis::skipped::Coverage;
 use pgforensics::analysis::slot_facts::{Condition, SlotFacts};
 use pgforensics::analysis::trace::ClusterFacts;
 use pgforensics::cluster::page_source::{PageSource, RelationPages};

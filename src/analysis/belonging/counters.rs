@@ -5,9 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
 
-use crate::analysis::belonging::rules::ROW_FAULT;
+use crate::analysis::belonging::ROW_FAULT;
 use crate::analysis::verdict::content::FIRST_NORMAL_XID;
-use crate::analysis::verdict::xid::is_newer_xid;
 use crate::cluster::columns::{Shapes, table_shapes};
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::names::RelationNames;
@@ -18,7 +17,7 @@ use crate::parsers::page::PageHeader;
 use crate::parsers::page_kind::PageKind;
 use crate::parsers::tuple::columns::{ColumnShape, first_misfit};
 use crate::report::Finding;
-use crate::types::{ForkNumber, PageId, RelFileLocator};
+use crate::types::{ForkNumber, PageId, RelFileLocator, is_newer_xid};
 
 /// Relations whose rows are named one by one.
 const MAX_NAMED: usize = 20;

@@ -3,7 +3,6 @@
 //! in `FORMATS`.
 
 pub(crate) mod patch;
-mod patch_batches;
 mod patch_ring;
 mod ring;
 pub mod ring_finding;
@@ -13,7 +12,7 @@ use std::path::Path;
 use super::staleness::{BatchReason, BatchVerdict, Confidence};
 use super::trace::{ClusterFacts, FileTrace};
 use super::verdict::doubt::Doubt;
-use crate::analysis::coverage::Coverage;
+use crate::analysis::skipped::Coverage;
 use crate::cluster::dwb_files::{ControlPart, DwbFile, DwbSet};
 use crate::cluster::page_source::PageSource;
 use crate::parsers::dwb::{DwbDirectory, Knowledge};

@@ -12,7 +12,7 @@ use super::ring_finding::{
     RING_START, RING_START_WRITES, StartAction,
 };
 use super::{BatchPart, DwbFormat, HeldSlot, Horizon, RingFact, RingInput, RingJudgement, RingSummary, StartWrites};
-use crate::analysis::coverage::Coverage;
+use crate::analysis::skipped::Coverage;
 use crate::analysis::staleness::{BatchReason, BatchVerdict, Confidence};
 use crate::analysis::trace::{ClusterFacts, FileTrace, RunTrace, SlotClass};
 use crate::analysis::verdict::doubt::Doubt;

@@ -5,9 +5,8 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::analysis::coverage::Coverage;
 use crate::analysis::in_order::in_order;
-use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
+use crate::analysis::skipped::{Coverage, Lacking, SkipReason, SkippedPart};
 use crate::cluster::innodb::doublewrite::Doublewrite;
 use crate::cluster::innodb::tablespace::{PageReader, SpaceFile, Tablespace, Tablespaces};
 use crate::cluster::open::{AccessError, ReadFile};

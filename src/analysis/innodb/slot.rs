@@ -2,9 +2,8 @@
 
 use std::ops::ControlFlow;
 
-use crate::analysis::coverage::Coverage;
 use crate::analysis::in_order::in_order;
-use crate::analysis::skipped::{SkipReason, SkippedPart};
+use crate::analysis::skipped::{Coverage, SkipReason, SkippedPart};
 use crate::cluster::innodb::doublewrite::{Doublewrite, MAX_SLOTS};
 use crate::cluster::innodb::tablespace::Tablespaces;
 use crate::parsers::decode::be_u32_at;

@@ -3,7 +3,7 @@
 use super::doubt::Doubt;
 use super::outlook::{Outlook, Start};
 use super::survey::PageReport;
-use crate::analysis::coverage::Coverage;
+use crate::analysis::skipped::Coverage;
 use crate::report::{Finding, Severity};
 
 /// The answer, the more careful one later.

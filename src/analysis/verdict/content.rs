@@ -4,11 +4,10 @@
 use strum::{IntoStaticStr, VariantNames};
 
 use super::events::{BlockEvent, Touch};
-use super::xid::is_newer_xid;
 use crate::parsers::heap::{TupleHeader, infomask, page_tuples};
 use crate::parsers::page::PageHeader;
 use crate::parsers::page_kind::PageKind;
-use crate::types::{ForkNumber, Lsn};
+use crate::types::{ForkNumber, Lsn, is_newer_xid};
 
 /// First transaction id that is handed out to anybody; lower ones have a meaning of their own.
 ///

@@ -8,15 +8,13 @@ use rustc_hash::FxHashMap;
 
 use super::change_log::PageChange;
 use super::events::{BlockEvent, FileEvent, Touch, clears_map_bits};
-use super::interest::Interest;
+use super::history::Interest;
 use super::made::Made;
-use super::needed::Needed;
+use super::needed::{Needed, ZeroedPages};
 use super::next_change::NextChange;
 use super::sectors::SectorMarks;
 use super::sieve::{SievedPages, Sifted};
 use super::xact_ends::XactOutcome;
-use super::xid::newer_xid;
-use super::zeroed::ZeroedPages;
 use crate::analysis::wal::page_action::{ActionKind, PageAction};
 use crate::analysis::wal::segment::Visitor;
 use crate::parsers::control::WAL_LEVEL_MINIMAL;
@@ -30,7 +28,7 @@ use crate::parsers::wal::names::{RM_DBASE, RM_SMGR, RM_TBLSPC, RM_XACT, RM_XLOG}
 use crate::parsers::wal::payload::{ParameterChange, XlogPayload};
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::xact_end::XactEnd;
-use crate::types::{BlockNumber, ForkNumber, Lsn, RelFileLocator};
+use crate::types::{BlockNumber, ForkNumber, Lsn, RelFileLocator, newer_xid};
 
 /// Ends of transactions that are gathered before they must be put together with the others.
 const MAX_ENDS: usize = 100_000;

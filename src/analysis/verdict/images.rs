@@ -1,11 +1,11 @@
 //! The images of a page, from the double write buffer and from WAL, with all that their content says about them.
 
 use super::candidate::{Candidate, ImageSource};
-use super::change_presence::ChangePresence;
 use super::content::{Ahead, XidFacts, ahead_of_lsn};
 use super::events::{BlockEvent, Touch};
 use super::evidence::{NamedRecord, Objection, OpenQuestion};
 use super::identity::{Identity, identity_of};
+use super::next_change::ChangePresence;
 use super::sectors::SectorMarks;
 use super::slots::SlotRef;
 use super::survey::{Context, Disk};

@@ -1,20 +1,28 @@
 //! Blocks that replay changes without having built them first: what it needs to find on disk.
+//! An empty page instead of one that recovery expects: recovery passes records that would crash without it.
+//! Pages that are all zero and should not be: records from before the redo point change them, so they had content, and a
+//! checkpoint had written it. Most pages of zeros were never used, and no record names them.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
 
-use rustc_hash::FxHashSet;
+use roaring::RoaringBitmap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::judge::OnStart;
+use super::replay::{Recovery, Replay};
 use super::sieve::PageOnDisk;
 use super::slots::Suspicion;
-use crate::analysis::coverage::Coverage;
-use crate::analysis::skipped::{SkipReason, SkippedPart};
+use crate::analysis::skipped::{Coverage, SkipReason, SkippedPart};
 use crate::analysis::wal::block_set::{BlockSet, RecentBlocks};
 use crate::cluster::page_source::{PageRead, PageSource};
-use crate::parsers::page::is_all_zero;
+use crate::parsers::checksum::page_checksum;
+use crate::parsers::page::{LAYOUT_VERSION, PageHeader, is_all_zero};
 use crate::parsers::wal::block::BlockHead;
 use crate::parsers::wal::lifecycle::LifeCycle;
 use crate::parsers::wal::record::Record;
-use crate::types::{ForkNumber, Lsn, Oid, PageId, RelFileLocator};
+use crate::types::{BlockNumber, ForkNumber, Lsn, Oid, PageId, RelFileLocator};
 
 /// Pages that are listed one by one when they are missing.
 const MAX_MISSING: usize = 100_000;
@@ -186,5 +194,116 @@ impl Needed {
             found.insert(page, suspicion);
         }
         found
+    }
+}
+
+/// An empty page whose LSN is the end of WAL: redo holds every record of the page for done, and changes nothing in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StandIn {
+    /// The header; all bytes after it are zero.
+    pub header: [u8; PageHeader::SIZE],
+    /// Bytes of the whole page.
+    pub page_bytes: usize,
+    /// Replay removes the page later, so nothing is lost; otherwise the index must be rebuilt after startup.
+    pub is_removed: bool,
+}
+
+impl StandIn {
+    /// The page that would let replay pass; `None` where it is not needed or the end of replay is not known.
+    pub fn of(page: PageId, on_start: &OnStart, replay: &Replay, page_bytes: usize, checksums: bool) -> Option<Self> {
+        let OnStart::Dies { is_removed, .. } = *on_start else { return None };
+        // Elsewhere more WAL may come, with records of this page after the end that is known.
+        let end_lsn = replay.end_lsn.filter(|_| replay.recovery == Recovery::Crash)?;
+        let header = header(end_lsn, page.block, page_bytes, checksums)?;
+        Some(Self { header, page_bytes, is_removed })
+    }
+}
+
+/// Header of an empty page without special space.
+///
+/// Source: `PageInit`, `src/backend/storage/page/bufpage.c`.
+fn header(lsn: Lsn, block: u32, page_bytes: usize, checksums: bool) -> Option<[u8; PageHeader::SIZE]> {
+    let size = u16::try_from(page_bytes).ok()?;
+    let lower = u16::try_from(PageHeader::SIZE).ok()?;
+    let mut page = vec![0; page_bytes.max(PageHeader::SIZE)];
+    let [high, low] = [lsn.0 >> 32, lsn.0 & 0xFFFF_FFFF].map(|half| u32::try_from(half).unwrap_or_default());
+    page[0..4].copy_from_slice(&high.to_le_bytes());
+    page[4..8].copy_from_slice(&low.to_le_bytes());
+    for (at, field) in [(12_usize, lower), (14, size), (16, size), (18, size | LAYOUT_VERSION)] {
+        page[at..at.saturating_add(2)].copy_from_slice(&field.to_le_bytes());
+    }
+    if checksums {
+        let checksum = page_checksum(&page, block);
+        page[8..10].copy_from_slice(&checksum.to_le_bytes());
+    }
+    page[..PageHeader::SIZE].try_into().ok()
+}
+
+pub(crate) const MAX_ZEROED: usize = 100_000;
+
+/// Pages of main forks that are all zero on disk, and which of them records name.
+#[derive(Debug, Default)]
+pub struct ZeroedPages {
+    redo_lsn: Lsn,
+    blocks: Arc<FxHashMap<RelFileLocator, RoaringBitmap>>,
+    named: FxHashSet<PageId>,
+}
+
+impl ZeroedPages {
+    /// Zero-filled blocks of main forks; records after `redo_lsn` prove nothing about them. `None` if empty.
+    pub fn of(zeroed: &[(RelFileLocator, Range<BlockNumber>)], redo_lsn: Lsn) -> Option<Self> {
+        let mut blocks: FxHashMap<RelFileLocator, RoaringBitmap> = FxHashMap::default();
+        for (rel, range) in zeroed {
+            blocks.entry(*rel).or_default().insert_range(range.clone());
+        }
+        (!blocks.is_empty()).then(|| Self { redo_lsn, blocks: Arc::new(blocks), named: FxHashSet::default() })
+    }
+
+    /// Copy of the pages, for later records that will be [appended](Self::append).
+    pub(super) fn begin(&self) -> Self {
+        Self { redo_lsn: self.redo_lsn, blocks: Arc::clone(&self.blocks), named: FxHashSet::default() }
+    }
+
+    /// Adds what the records after these said.
+    pub(super) fn append(&mut self, next: Self) {
+        self.named.extend(next.named);
+    }
+
+    /// Adds what a record says of one block.
+    #[inline]
+    pub(super) fn add_block(&mut self, record: &Record<'_>, block: &BlockHead) {
+        let Some(blocks) = self.blocks.get(&block.rel) else { return };
+        let is_asked = record.start_lsn < self.redo_lsn && blocks.contains(block.block);
+        let Some(page) = block.page_id().filter(|page| is_asked && page.fork == ForkNumber::Main) else { return };
+        let is_image = block.has_image_to_apply(record.major);
+        if is_image || !record.kind().is_hint() {
+            self.named.insert(page);
+        }
+    }
+
+    /// The pages that records name, by identity.
+    pub fn named(&self) -> Vec<PageId> {
+        let mut named: Vec<PageId> = self.named.iter().copied().collect();
+        named.sort_unstable();
+        named
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parsers::page::page_faults;
+
+    #[test]
+    fn page_is_empty_and_sound() {
+        let header = header(Lsn(0x1_0186_2698), 2, 8192, true).unwrap();
+        let mut page = vec![0; 8192];
+        page[..24].copy_from_slice(&header);
+        let decoded = PageHeader::decode(0, &page).unwrap();
+        assert_eq!((decoded.lsn, decoded.line_pointer_count()), (Lsn(0x1_0186_2698), 0));
+        assert!(page_faults(&decoded, &page).is_empty());
+        assert_eq!(decoded.checksum, page_checksum(&page, 2));
+        let without = super::header(Lsn(8), 2, 8192, false).unwrap();
+        assert_eq!(without[8..10], [0, 0]);
     }
 }

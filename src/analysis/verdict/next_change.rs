@@ -1,9 +1,9 @@
 //! Whether an image that was copied without a lock holds the first change after its LSN already. A server changes a page
 //! first, writes the record next and sets the page's LSN last: a copy made in between says too little of itself, and
 //! replay would make the same change twice.
+//! Whether an image holds a change of WAL already.
 
 use super::change_log::u16_at;
-use super::change_presence::ChangePresence;
 use super::{next_index_change as index, next_prune};
 use crate::parsers::page::{LinePointerState, PageHeader, line_pointers};
 use crate::parsers::wal::block::BlockRef;
@@ -165,6 +165,15 @@ fn rows_standing(page: &[u8], items: &[u16]) -> ChangePresence {
         0 => ChangePresence::Absent,
         _ => ChangePresence::Present,
     }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChangePresence {
+    /// It does not hold the change, or redo of the change does not mind if it does.
+    Absent,
+    Present,
+    /// Unknown.
+    Unclear,
 }
 
 #[cfg(test)]

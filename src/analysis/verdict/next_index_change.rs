@@ -8,7 +8,7 @@
 //! Fields that redo sets to a value in the record do no harm, present or not.
 
 use super::change_log::{u16_at, u32_at};
-use super::change_presence::ChangePresence;
+use super::next_change::ChangePresence;
 use super::tuple_space::{TupleItem, TupleSpace};
 
 /// Special space of SP-GiST: flags, redirections, placeholders, page id.

@@ -7,7 +7,7 @@
 //! before that.
 
 use super::change_log::u16_at;
-use super::change_presence::ChangePresence;
+use super::next_change::ChangePresence;
 use super::tuple_space::{TupleItem, TupleSpace};
 use crate::parsers::heap::{TupleHeader, infomask};
 use crate::parsers::wal::prune::PruneLists;

@@ -5,8 +5,7 @@ use std::ops::Range;
 
 use super::backup::Backup;
 use super::doubt::{Doubt, LsnWitness};
-use super::history::WalHistory;
-use super::interest::Interest;
+use super::history::{Interest, WalHistory};
 use crate::analysis::error_words::ErrorWords;
 use crate::analysis::wal::segment::WatchRead;
 use crate::analysis::wal::tail::{Tail, ends_in_last_file, judge_tail};

@@ -9,16 +9,15 @@ use rustc_hash::FxHashSet;
 
 use super::change_log::PageChange;
 use super::content::names_xid_from;
-use super::rows::agreement::{Fit, against_records};
+use super::rows::{Fit, against_records};
 use super::sectors::same_at_ends;
-use super::xid::is_newer_xid;
 use crate::analysis::page_check::PageCondition;
 use crate::analysis::slot_facts::SECTOR_BYTES;
 use crate::cluster::page_source::{PageRead, PageSource};
 use crate::parsers::decode::u16_at;
 use crate::parsers::page::PageHeader;
 use crate::parsers::wal::record::Record;
-use crate::types::{ForkNumber, Lsn, PageId};
+use crate::types::{ForkNumber, Lsn, PageId, is_newer_xid};
 
 /// The largest page, all zero.
 static ZEROS: [u8; 32 << 10] = [0; 32 << 10];

@@ -7,10 +7,9 @@ use roaring::RoaringBitmap;
 use rustc_hash::FxHashMap;
 
 use super::compare::{Comparison, compare_pages, digest_but_checksum, same_but_checksum};
-use crate::analysis::coverage::Coverage;
 use crate::analysis::in_order::in_order;
 use crate::analysis::page_check::PageCondition;
-use crate::analysis::skipped::SkippedPart;
+use crate::analysis::skipped::{Coverage, SkippedPart};
 use crate::analysis::slot_facts::{SlotFacts, WritePath};
 use crate::cluster::dwb_files::DwbSet;
 use crate::cluster::page_source::{PageRead, PageSource};

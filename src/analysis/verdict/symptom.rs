@@ -3,9 +3,8 @@
 use strum::{IntoEnumIterator, IntoStaticStr, VariantNames};
 
 use super::candidate::ImageSource;
-use super::rows::Misfit;
-use super::rows::agreement::Contradiction;
 use super::rows::layout::LayoutFault;
+use super::rows::{Contradiction, Misfit};
 use crate::analysis::page_check::PageFlaw;
 use crate::analysis::page_links::{BrokenLink, LinkFault};
 use crate::types::{BlockNumber, Lsn};

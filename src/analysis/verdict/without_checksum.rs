@@ -8,18 +8,17 @@ use super::change_log::{ChangeLog, PageChange};
 use super::compare::{Comparison, compare_pages, same_but_checksum};
 use super::content::Ahead;
 use super::events::{FileEvent, Touch};
-use super::rows::agreement::{Agreement, Fit, against_image, against_records};
 use super::rows::layout::layout_fault;
+use super::rows::{Agreement, Fit, against_image, against_records};
 use super::sectors::{SectorMarks, TearDirection, TearMap};
 use super::slots::SlotRef;
 use super::survey::{Context, Disk};
 use super::symptom::Symptom;
-use super::xid::is_newer_xid;
 use crate::analysis::page_check::PageCondition;
 use crate::analysis::staleness::Confidence;
 use crate::parsers::page::PageHeader;
 use crate::parsers::wal::lifecycle::LifeCycle;
-use crate::types::{ForkNumber, Lsn, PageId};
+use crate::types::{ForkNumber, Lsn, PageId, is_newer_xid};
 
 /// Bytes in the hole of a page that cannot be there by chance.
 const LEAST_FOREIGN_BYTES: usize = 8;

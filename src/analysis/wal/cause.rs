@@ -2,12 +2,13 @@
 //! [`super::cause_facts`] found out.
 //!
 //! A redo point that no record names is found by its images, see [`super::hidden_redo`].
+//! Which block references have an image whatever the page's LSN, and which have one only because of that LSN.
+//! The table of record types says how their pages are registered.
 
 use strum::{EnumIter, IntoEnumIterator};
 
 use super::block_set::BlockSet;
 use super::cause_facts::{CauseFacts, RunStart};
-use super::forced::{always_images, hints_need_page_writes, never_forced};
 use super::hidden_redo::{HiddenRedos, RedoInForce, Shows};
 use super::unreadable::{UnreadableImage, UnreadableImages};
 use crate::parsers::error::ParseError;
@@ -16,6 +17,8 @@ use crate::parsers::page::PageHeader;
 use crate::parsers::wal::block::BlockRef;
 use crate::parsers::wal::names::RM_XLOG;
 use crate::parsers::wal::record::Record;
+use crate::parsers::wal::records::{Images, RecordKind};
+use crate::parsers::wal::version::Major;
 use crate::types::{ForkNumber, Lsn};
 
 /// Why an image was written.
@@ -383,4 +386,45 @@ impl OldLsns {
         let too_short = |_| ImageError::Length { found: start.len(), expected: PageHeader::SIZE };
         PageHeader::decode(0, start).map(|header| header.lsn).map_err(too_short)
     }
+}
+
+/// True when a block reference of this record type has an image whatever the LSN of its page and whatever
+/// `full_page_writes` says. Images that redo does not apply do not count here.
+pub const fn always_images(kind: RecordKind, block_id: u8) -> bool {
+    match kind.images() {
+        Images::Always => true,
+        Images::AlwaysBelow(first) => block_id < first,
+        Images::First | Images::LocksFirst | Images::Hint | Images::Chosen => false,
+    }
+}
+
+/// True when an image that redo applies, of a block reference of this record type, proves that the page's LSN was not
+/// after the redo point then in force.
+///
+/// False for what may be either: `Generic`, custom resource managers, and `FPI_FOR_HINT` up to 14, which decides by the
+/// LSN but copies the page after that, when another backend may have set a newer one.
+pub fn never_forced(major: Major, kind: RecordKind, block_id: u8) -> bool {
+    match kind.images() {
+        Images::Chosen => false,
+        Images::Hint => !major.facts().hints_force_images,
+        Images::First | Images::LocksFirst | Images::Always | Images::AlwaysBelow(_) => !always_images(kind, block_id),
+    }
+}
+
+/// True when a hint image exists only because full-page writes were in force: up to 14 it is written without them, too.
+pub(crate) const fn hints_need_page_writes(major: Major) -> bool {
+    !major.facts().hints_force_images
+}
+
+/// True when the page of a block reference of this record type is initialised again before it is logged, so that its LSN is 0
+/// whatever changed it before: an overflow page of a hash index that is given up.
+pub(crate) const fn initialises_before(kind: RecordKind, block_id: u8) -> bool {
+    const FREED: u8 = 2;
+    matches!(kind, RecordKind::HashSqueezePage) && block_id == FREED
+}
+
+/// True when a block reference of this record type never has an image that redo applies, because the page is not changed: a
+/// bucket of a hash index that is only locked.
+pub(crate) const fn never_images(kind: RecordKind, block_id: u8) -> bool {
+    matches!(kind.images(), Images::LocksFirst) && block_id == 0
 }

@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 
 use super::block_map::BlockMap;
 use super::block_set::{BlockSet, RecentBlocks};
-use super::forced::{always_images, never_images};
+use super::cause::{always_images, never_images};
 use super::page_writes::{PageWrites, PageWritesPoint, ToldBy, WritesAfterRedo};
 use super::segment::Visitor;
 use crate::parsers::error::ParseError;

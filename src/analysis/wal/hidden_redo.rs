@@ -8,8 +8,7 @@
 //! are read again.
 
 use super::block_set::BlockSet;
-use super::cause::OldLsns;
-use super::forced::never_forced;
+use super::cause::{OldLsns, never_forced};
 use super::segment::Visitor;
 use crate::parsers::page::PageHeader;
 use crate::parsers::wal::block::BlockHead;

@@ -1,9 +1,9 @@
 //! What the images of a relation probably come from, where a rule clearly fits.
 
 use super::certainty::Certainty;
-use super::relation_kind::RelationKind;
+use super::group_key::RelationKind;
 use super::relation_use::{IndexMethod, RelationUse};
-use super::whatif::hints::HintCost;
+use super::whatif::protection::HintCost;
 
 const MIN_IMAGES: u64 = 50;
 

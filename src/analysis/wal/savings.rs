@@ -4,8 +4,7 @@ use super::bill::{SwitchRhythm, WalRest};
 use super::certainty::Certainty;
 use super::interval::{Interval, IntervalKind};
 use super::whatif::compression::{CompressionRow, CompressionWhatIf, Setting};
-use super::whatif::hints::HintImages;
-use super::whatif::protection::{Guard, GuardColumn};
+use super::whatif::protection::{Guard, GuardColumn, HintImages};
 use super::whatif::{Spacing, WhatIf};
 use crate::parsers::wal::version::Major;
 

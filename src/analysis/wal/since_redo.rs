@@ -1,8 +1,13 @@
 //! Images by how long after the redo point they were written.
+//! The redo points that records name.
 
 use super::curve::TimeCurve;
+use super::segment::Visitor;
 use super::tally::Tally;
-use crate::parsers::wal::payload::PgTimestamp;
+use crate::parsers::wal::names::RM_XLOG;
+use crate::parsers::wal::payload::{PgTimestamp, XlogPayload};
+use crate::parsers::wal::record::Record;
+use crate::types::Lsn;
 
 /// Seconds after the redo point at which the spans begin.
 pub(crate) const SPAN_STARTS_S: [u32; 5] = [0, 30, 60, 120, 300];
@@ -81,6 +86,32 @@ const fn us(seconds: u32) -> i64 {
 /// The span of so many microseconds after the redo point.
 fn span_of(since_us: i64) -> usize {
     SPAN_STARTS_S.iter().rposition(|start| us(*start) <= since_us).unwrap_or(0)
+}
+
+/// Gathers the redo points that the records of one segment name, in the order of the records.
+#[derive(Debug, Default)]
+pub(crate) struct RedoPoints {
+    /// They may lie in segments before.
+    pub points: Vec<Lsn>,
+}
+
+impl Visitor for RedoPoints {
+    #[inline(always)]
+    fn record(&mut self, record: &Record<'_>) {
+        if record.header.rmgr_id == RM_XLOG && !record.header.is_images() {
+            self.points.extend(redo_point(&{ *record }));
+        }
+    }
+}
+
+/// What cannot be decoded is told by the walk that follows.
+#[inline(never)]
+fn redo_point(record: &Record<'_>) -> Option<Lsn> {
+    match XlogPayload::of(record).ok()?? {
+        XlogPayload::CheckpointShutdown(point) | XlogPayload::CheckpointOnline(point) => Some(point.redo_lsn),
+        XlogPayload::CheckpointRedo { .. } => Some(record.start_lsn),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::PROGRAM;
-use crate::analysis::coverage::Coverage;
+use crate::analysis::skipped::Coverage;
 use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::outlook::{Outlook, StartConditions};
 use crate::cli::context::OutputArgs;

@@ -5,15 +5,14 @@ use std::path::PathBuf;
 use crate::analysis::belonging::{Contradiction, SeamInput};
 use crate::analysis::provable::{CommittedXact, MultixactMade, WalPages};
 use crate::analysis::verdict::content::FIRST_NORMAL_XID;
-use crate::analysis::verdict::xid::is_newer_xid;
-use crate::analysis::wal::record_ends::ends_among;
 use crate::analysis::wal::segment::WatchRead;
+use crate::analysis::wal::walk::ends_among;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::wal::{WalReadError, WalSet};
 use crate::cluster::xact_files::{SlruEntries, XactStates};
 use crate::parsers::control::ControlFile;
 use crate::report::{Finding, rules};
-use crate::types::{Lsn, PageId};
+use crate::types::{Lsn, PageId, is_newer_xid};
 
 pub(super) struct LostCommits {
     states: XactStates,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::analysis::coverage::Coverage;
+use crate::analysis::skipped::Coverage;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::relation_path::RelationPaths;
 use crate::cluster::relation_walk::{RelationWalk, relations_of};

@@ -13,9 +13,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::analysis::error_words::ErrorWords;
 use crate::analysis::page_check::PageCondition;
-use crate::analysis::page_heads::PageHeads;
 use crate::analysis::page_mask::{differences, sequence_values_differ};
-use crate::analysis::provable::{CommittedXact, OnCommits, Provable, WalBounds, WalPages};
+use crate::analysis::provable::{CommittedXact, OnCommits, PageHeads, Provable, WalBounds, WalPages};
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::analysis::slot_facts::WritePath;
 use crate::analysis::verdict::compare::Comparison;

@@ -3,15 +3,13 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use crate::analysis::coverage::Coverage;
 use crate::analysis::in_order::all_cores;
 use crate::analysis::innodb::candidates::BufferContent;
-use crate::analysis::innodb::compare::{InnodbComparison, compare_entry};
-use crate::analysis::innodb::judge::{BufferTrust, InnodbCandidate, JudgeContext};
+use crate::analysis::innodb::judge::{BufferTrust, InnodbCandidate, InnodbComparison, JudgeContext, compare_entry};
 use crate::analysis::innodb::rules;
 use crate::analysis::innodb::scan::{FoundPage, ScanReport, ScanRequest, WantedPages};
 use crate::analysis::innodb::slot::{SlotFacts, SlotId};
-use crate::analysis::skipped::{SkipReason, SkippedPart};
+use crate::analysis::skipped::{Coverage, SkipReason, SkippedPart};
 use crate::cluster::innodb::doublewrite::{Doublewrite, DoublewriteLayout};
 use crate::cluster::innodb::files::{Elsewhere, InnodbFiles};
 use crate::cluster::innodb::redo_end::RedoEnd;

@@ -15,14 +15,13 @@ use super::names::LazyNames;
 use super::replay::{HeldPage, MAX_DAMAGED, ReplayCluster, ReplayWal};
 use super::{Held, Plan, Shown, VerifyReport, VerifyRequest, VisitDamaged, WatchBytes, is_clean, show_held};
 use crate::analysis::cluster_report::inspect_directory;
-use crate::analysis::coverage::Coverage;
 use crate::analysis::page_check::{PageCondition, PageDamage};
 use crate::analysis::page_scan::{
     BadPage, STORED_PIECE_BYTES, ScanOptions, StoredPiece, StoredScan, readable_bytes, scan_stored,
 };
 use crate::analysis::page_size::only_size;
 use crate::analysis::segment_check::segment_findings;
-use crate::analysis::skipped::{SkipReason, SkippedPart};
+use crate::analysis::skipped::{Coverage, SkipReason, SkippedPart};
 use crate::cluster::data_dir::{DataDir, NotADataDir};
 use crate::cluster::open::AccessError;
 use crate::cluster::relation_walk::RelationFile;

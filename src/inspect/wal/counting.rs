@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use super::stats::WalCounts;
 use super::watch::Watched;
+use crate::analysis::wal::collect::collect_resynchronised;
 use crate::analysis::wal::hidden_redo::{NewerImage, NewerImages};
 use crate::analysis::wal::interval::{Folded, Interval, IntervalFold, Reread};
 use crate::analysis::wal::partial::{Counter, Counts, ScanPlan, Slice};
-use crate::analysis::wal::resync::collect_resynchronised;
 use crate::analysis::wal::segment::{Visitor, read_segment};
 use crate::analysis::wal::stretch::{Extent, Stretch};
 use crate::cluster::wal::WalReadError;

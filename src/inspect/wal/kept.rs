@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use crate::analysis::coverage::Coverage;
 use crate::analysis::error_words::ErrorWords;
-use crate::analysis::skipped::{SkipReason, SkippedPart};
+use crate::analysis::skipped::{Coverage, SkipReason, SkippedPart};
 use crate::analysis::wal::kept::{KeptWal, kept_wal};
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::wal_keepers::{KeepSettings, WalKeepers};

@@ -2,7 +2,7 @@
 
 use super::names::NameLookup;
 use super::source::WalSource;
-use crate::analysis::coverage::Coverage;
+use crate::analysis::skipped::Coverage;
 use crate::cluster::wal::WalOrigin;
 use crate::report::Finding;
 

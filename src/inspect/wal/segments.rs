@@ -4,9 +4,8 @@ use std::ops::ControlFlow;
 
 use super::source::WalSource;
 use super::watch::Watched;
-use crate::analysis::wal::collect::{collect_run, end_of_part};
+use crate::analysis::wal::collect::{collect_resynchronised, collect_run, end_of_part};
 use crate::analysis::wal::partial::ScanPlan;
-use crate::analysis::wal::resync::collect_resynchronised;
 use crate::analysis::wal::segment::{SegmentRead, Visitor};
 use crate::analysis::wal::stretch::Stretch;
 use crate::cluster::wal::WalReadError;

@@ -9,9 +9,8 @@ use super::source::WalSource;
 use super::watch::WatchWal;
 use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::tally::Tally;
-use crate::analysis::wal::whatif::collect::{SegmentTouches, WhatIfReplay};
 use crate::analysis::wal::whatif::compression::{CompressionSampler, CompressionWhatIf, SampleLimits, SampleSize};
-use crate::analysis::wal::whatif::{Spacing, WhatIf, WhatIfPlan};
+use crate::analysis::wal::whatif::{SegmentTouches, Spacing, WhatIf, WhatIfPlan, WhatIfReplay};
 use crate::inspect::error::InspectError;
 use crate::inspect::wal::rules;
 

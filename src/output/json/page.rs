@@ -10,7 +10,7 @@ use super::scalars::{
     Strength, SymptomCode, TearDirection, Touch, VerdictCode, WrittenBy, Zero,
 };
 use crate::analysis::verdict::candidate::{CandidateOutcome, ImageSource, Judged};
-use crate::analysis::verdict::donor_images::PageOfNoDonor;
+use crate::analysis::verdict::donor_proof::PageOfNoDonor;
 use crate::analysis::verdict::events::BlockEvent;
 use crate::analysis::verdict::evidence::EvidenceStep;
 use crate::analysis::verdict::judge::OnStart;

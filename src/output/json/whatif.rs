@@ -5,8 +5,7 @@ use serde::Serialize;
 
 use super::scalars::{CertaintyWord, GuardCode, HintPart, SpacingSetting};
 use crate::analysis::wal::certainty::Certainty;
-use crate::analysis::wal::whatif::hints::{HintCost, HintImages};
-use crate::analysis::wal::whatif::protection::GuardColumn;
+use crate::analysis::wal::whatif::protection::{GuardColumn, HintCost, HintImages};
 use crate::analysis::wal::whatif::{Outcome, Spacing, SpacingRow, WhatIf, knee};
 
 /// Fields of a row about checkpoint spacing, in the order of CSV.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::analysis::verdict::donor_images::PageOfNoDonor;
+use crate::analysis::verdict::donor_proof::PageOfNoDonor;
 use crate::cluster::donor::{DonorGap, DonorKind, DonorRefusal};
 use crate::cluster::running::ServerSign;
 

@@ -9,7 +9,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::block_state::BlockState;
+use super::touches::BlockState;
 use crate::analysis::wal::block_map::key_of;
 use crate::types::{BlockNumber, Lsn};
 

@@ -13,7 +13,7 @@ use super::closing::{findings_section, origin, skipped_box};
 use crate::analysis::verdict::answer::Answer;
 use crate::analysis::wal::bill::WalBill;
 use crate::analysis::wal::dwb_size::DirtiedInterval;
-use crate::analysis::wal::group_rows::RelationFigures;
+use crate::analysis::wal::group::RelationFigures;
 use crate::analysis::wal::interval::Interval;
 use crate::analysis::wal::likely_cause::LikelyCause;
 use crate::analysis::wal::overview::Overview;

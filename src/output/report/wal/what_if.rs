@@ -2,8 +2,7 @@
 
 use super::{WalReport, exact};
 use crate::analysis::wal::certainty::Certainty;
-use crate::analysis::wal::whatif::hints::HintImages;
-use crate::analysis::wal::whatif::protection::{Guard, GuardColumn};
+use crate::analysis::wal::whatif::protection::{Guard, GuardColumn, HintImages};
 use crate::analysis::wal::whatif::{MIN_ASKED, NoKnee, Outcome, Spacing, SpacingRow, WhatIf, knee};
 use crate::output::document::{Blocks, Span};
 use crate::output::figures::{duration, percent, size, size_words};
