@@ -173,7 +173,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::parsers::restore::set_checksum;
+    use crate::parsers::image::set_checksum;
 
     /// A heap page with these line pointers (offset, state, length), each tuple's data after a header of 24 bytes.
     fn heap_page(pointers: &[(u32, u32, u32)]) -> Vec<u8> {

@@ -10,7 +10,7 @@ use crate::cluster::dwb_files::SlotReadError;
 use crate::cluster::open::AccessError;
 use crate::cluster::wal::{NoteKind, WalReadError, WalSetError};
 use crate::parsers::control::ChecksumState;
-use crate::parsers::error::ParseError;
+use crate::parsers::decode::ParseError;
 use crate::parsers::innodb::compressed::PageCodec;
 use crate::types::{BlockNumber, Lsn, PageId, RelFileLocator};
 

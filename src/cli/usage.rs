@@ -1,6 +1,6 @@
 //! Errors of a command line that its parser does not see.
 
-use crate::output::shell::quoted;
+use crate::output::escape::quoted;
 
 /// The command line does not say what to do.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]

@@ -2,12 +2,8 @@
 //! judge, and say what was found.
 
 pub(super) mod commits;
-mod files;
 mod links;
 pub(super) mod made_in_replay;
-mod missing;
-pub(super) mod prepared;
-mod proof_progress;
 mod prove;
 mod ring;
 mod scan;
@@ -18,21 +14,17 @@ use std::path::PathBuf;
 
 pub use crate::analysis::verdict::check::{Scope, Stage};
 
-use self::files::RelationFiles;
-use self::links::{impossible_namers, link_findings, named_but_absent};
+use self::links::{impossible_namers, link_findings, named_but_absent, settle};
 use self::made_in_replay::settle_made;
-use self::missing::settle;
 use self::prove::{ProofInput, prove};
 use self::ring::{of_ring, start_writes};
-use self::scan::{Scanned, scan};
-use super::cluster_wal::{WalSources, refuse_without_wal};
-use super::donors::{follow_timelines, open_donors};
+use self::scan::{RelationFiles, Scanned, scan};
+use super::cluster_wal::{WalSources, follow_timelines, open_donors, refuse_without_wal};
 use super::dwb_source::DwbSource;
 use super::error::{InspectError, open_data_dir};
 use super::examination::Examination;
 use super::next::not_a_crash_tear;
-use super::rebuild::{BuiltPages, build};
-use super::replay_server::ReplayOptions;
+use super::rebuild::{BuiltPages, ReplayOptions, build};
 use crate::analysis::belonging::{Belonging, BelongingInput};
 use crate::analysis::cluster_condition::{ClusterCondition, is_replayed, is_settled};
 use crate::analysis::cluster_report::{CONTROL_CRC, CONTROL_SIZES};
@@ -69,7 +61,7 @@ use crate::cluster::wal::WalSet;
 use crate::cluster::wal::notes::CONTROL;
 use crate::inspect::verify::rules::DAMAGED_PAGES;
 use crate::inspect::verify::rules::NAMES_INCOMPLETE;
-use crate::output::shell::quoted;
+use crate::output::escape::quoted;
 use crate::parsers::control::ControlFile;
 use crate::parsers::wal::timeline::TimelineHistory;
 use crate::repair::blocker::{Overrides, find_blockers};

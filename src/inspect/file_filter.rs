@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use super::error::InspectError;
-use super::relation_name::RelationChoice;
+use super::page_target::RelationChoice;
 use crate::analysis::select::RelationPattern;
 use crate::analysis::skipped::{Coverage, SkipReason, SkippedPart};
 use crate::cluster::names::RelationNames;

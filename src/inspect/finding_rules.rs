@@ -3,7 +3,7 @@
 use crate::analysis::{belonging, checksum_witness, cluster_report, dwb_format, dwb_report, innodb};
 use crate::analysis::{other_kind, page_links, segment_check, server_files, short_relations, verdict, wal};
 use crate::cluster::wal::notes;
-use crate::inspect::check::{commits, made_in_replay, prepared};
+use crate::inspect::check::{commits, made_in_replay};
 use crate::inspect::{dwb_source, next, page_rules, rebuild, verify};
 use crate::report::Rule;
 
@@ -17,7 +17,6 @@ pub fn rules() -> impl Iterator<Item = &'static Rule> {
         short_relations::RULES,
         other_kind::RULES,
         commits::RULES,
-        prepared::RULES,
         made_in_replay::RULES,
         dwb_source::RULES,
         dwb_report::RULES,

@@ -2,11 +2,10 @@
 
 use std::path::PathBuf;
 
-use super::donors::open_donors;
+use super::cluster_wal::open_donors;
 use super::error::{InspectError, open_data_dir};
-use super::wal::request::WalRequest;
+use super::wal::request::{WalRequest, WatchWal};
 use super::wal::source::WalSource;
-use super::wal::watch::WatchWal;
 use crate::analysis::in_order::all_cores;
 use crate::analysis::skipped::{Coverage, SkipReason, SkippedPart};
 use crate::analysis::verdict::events::{BlockEvent, FileEvent};

@@ -8,7 +8,7 @@ use super::check::{CheckRequest, Stage, Watch, check};
 use super::cluster_wal::{WalSources, refuse_without_wal};
 use super::error::InspectError;
 use super::examination::Examination;
-use super::replay_server::ReplayOptions;
+use super::rebuild::ReplayOptions;
 use crate::analysis::skipped::Coverage;
 use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::judge::Verdict;

@@ -1,7 +1,5 @@
 //! Every page of every relation file, judged by itself; and, where that is asked for, what replay makes of the damaged ones.
 
-mod links;
-mod names;
 mod plan;
 mod replay;
 pub(crate) mod rules;
@@ -14,8 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 pub use self::replay::ReplaySummary;
 
-use self::links::{link_findings, paths_of};
-use self::names::LazyNames;
+use self::plan::{LazyNames, link_findings, paths_of};
 use self::replay::{HeldPage, MAX_DAMAGED, ReplayCluster, ReplayWal, beyond_room};
 use super::error::{InspectError, open_data_dir};
 use super::file_filter::{FileFilter, Selection};
@@ -37,11 +34,11 @@ use crate::analysis::verdict::fate::ReplayFate;
 use crate::analysis::verdict::replay::Replay;
 use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::backup_manifest::MANIFEST_NAME;
+use crate::cluster::control_file::has_checkpoint;
 use crate::cluster::data_dir::{DataDir, encryption_keys};
 use crate::cluster::names::RelationNames;
 use crate::cluster::page_source::RelationPages;
 use crate::cluster::relation_walk::{RelationFile, relations_of};
-use crate::cluster::reset::has_checkpoint;
 use crate::cluster::running::ServerSign;
 use crate::cluster::tar_backup::TarBackup;
 use crate::parsers::control::{ChecksumState, ControlFile, DbState};

@@ -10,7 +10,7 @@ use super::relation_columns::{cure_words, kind_words, likely_cause_words};
 use super::remedy_words::{allows_defaults, remedy_words};
 use super::table::{Fit, plain_table, write_fitted};
 use super::text::{Layout, wrapped, wrapping};
-use super::words::certainty::ForSameWork;
+use super::words::cluster::ForSameWork;
 use crate::analysis::wal::bill::{BillPart, BillRow, SwitchRhythm, WalBill};
 use crate::analysis::wal::certainty::Certainty;
 use crate::analysis::wal::group::GroupRow;

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::figures::{percent, signed_size, size};
 use super::table::{Fit, plain_table, write_fitted};
 use super::text::{Layout, wrapped};
-use super::words::certainty::ForSameWork;
+use super::words::cluster::ForSameWork;
 use crate::analysis::wal::whatif::compression::{CompressionRow, CompressionWhatIf, Setting};
 
 /// Writes a row for each setting, and what the figures mean.

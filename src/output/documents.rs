@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::closing::{Closing, begin};
 use super::json::page::{ComparisonJson, EventJson, PAGE_COLUMNS, PageJson, PageLocation};
-use super::json::page_row::PageRowJson;
+use super::json::page_at::PageRowJson;
 use super::json::{Item, lsn_text};
 use super::next_step_text::{StepContext, steps_value};
 use super::sink::{CsvShape, Machine};

@@ -21,7 +21,7 @@ use crate::analysis::verdict::facts::Tone;
 use crate::analysis::verdict::next_step::runs;
 use crate::analysis::verdict::sectors::TearDirection;
 use crate::cluster::innodb::doublewrite::DoublewriteLayout;
-use crate::cluster::innodb::redo_end::RedoEnd;
+use crate::cluster::innodb::redo_log::RedoEnd;
 use crate::cluster::innodb::tablespace::Tablespaces;
 use crate::parsers::innodb::page_check::PageState;
 

@@ -11,31 +11,28 @@ pub mod colour;
 pub mod compare;
 #[cfg(feature = "tables")]
 pub(crate) mod compression_text;
-pub(crate) mod control_facts;
 pub mod control_fields;
 #[cfg(feature = "tables")]
 pub(crate) mod document;
 pub mod documents;
 #[cfg(feature = "tables")]
 pub(crate) mod dwb_size_text;
-pub(crate) mod escape;
+pub mod escape;
 pub mod export;
 pub mod figures;
 #[cfg(feature = "tables")]
 pub(crate) mod files_text;
 pub(crate) mod headline;
 pub(crate) mod hexdump;
-pub(crate) mod history_text;
 #[cfg(feature = "tables")]
 pub(crate) mod innodb_text;
 pub mod json;
 #[cfg(feature = "tables")]
 pub(crate) mod kept_text;
 pub(crate) mod kept_words;
-mod last_resorts;
+pub(crate) mod last_resorts;
 pub(crate) mod markup;
 pub mod next_step_text;
-pub(crate) mod page_change_text;
 #[cfg(feature = "tables")]
 pub(crate) mod page_document;
 pub(crate) mod page_parts;
@@ -56,7 +53,6 @@ pub(crate) mod remedy_words;
 #[cfg(feature = "tables")]
 pub mod report;
 pub mod salvage_text;
-pub mod shell;
 pub(crate) mod sink;
 pub mod sql;
 #[cfg(feature = "tables")]
@@ -64,7 +60,6 @@ pub(crate) mod stand_in_text;
 pub mod start_words;
 #[cfg(feature = "tables")]
 pub mod table;
-pub(crate) mod tar_text;
 pub mod text;
 #[cfg(feature = "cli")]
 pub(crate) mod wal_answer;
@@ -73,7 +68,6 @@ pub(crate) mod wal_columns;
 pub mod wal_text;
 #[cfg(feature = "tables")]
 pub(crate) mod wal_times;
-pub(crate) mod ways_on;
 #[cfg(feature = "tables")]
 pub(crate) mod whatif_text;
 pub mod words;

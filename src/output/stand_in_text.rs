@@ -4,8 +4,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use super::check_text::Label;
-use super::escape::printable;
-use super::shell::quoted;
+use super::escape::{printable, quoted};
 use super::text::{Layout, wrapped};
 use crate::analysis::verdict::needed::StandIn;
 use crate::analysis::verdict::survey::PageReport;

@@ -6,7 +6,7 @@ use super::figures::{duration, percent, size, size_words};
 use super::remedy_words::{setting_size, setting_time};
 use super::table::{Fit, plain_table, write_fitted};
 use super::text::{Layout, wrapped};
-use super::words::certainty::ForSameWork;
+use super::words::cluster::ForSameWork;
 use crate::analysis::wal::certainty::Certainty;
 use crate::analysis::wal::whatif::protection::{Guard, HintCost, HintImages, Protection};
 use crate::analysis::wal::whatif::{MIN_ASKED, NoKnee, Outcome, Spacing, SpacingRow, WhatIf, knee};

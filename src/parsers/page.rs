@@ -1,8 +1,7 @@
 //! Header and line pointers of a data page.
 
 use super::cpu_dispatch;
-use super::decode::{decode_at, field, le_u16, le_u32};
-use super::error::ParseError;
+use super::decode::{ParseError, decode_at, field, le_u16, le_u32};
 use crate::types::{Lsn, is_block_size};
 
 /// Layout version of every page since major 8.3, in the low byte of `pd_pagesize_version`.

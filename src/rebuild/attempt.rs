@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use super::choose::{Choice, ChoiceRequest, KeptSink, choose};
+use super::choose::{BaseBytes, Choice, ChoiceRequest, KeptSink, WantedPage, choose};
 use super::control::ClusterControl;
 use super::error::{NotBuilt, RebuildError, ServerFailure};
 use super::files::{CountBytes, SegmentFiles, base_page, placeholder, write_relations};
@@ -13,7 +13,6 @@ use super::sandbox::{Sandbox, SandboxRun};
 use super::server::ServerRun;
 use super::stream::{SegmentSink, StreamError, StreamFormat, StreamSummary, StreamWriter};
 use super::track::Track;
-use super::wanted::{BaseBytes, WantedPage};
 use super::{BuiltPage, ReplayRequest, ReplayStats};
 use crate::analysis::page_check::PageCondition;
 use crate::analysis::wal::segment::WatchRead;

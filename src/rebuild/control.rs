@@ -26,7 +26,7 @@ const A_DATABASE: u32 = 1;
 
 /// `pg_control` of a cluster that a sandbox is made from.
 #[derive(Clone, Debug)]
-pub(crate) struct ClusterControl {
+pub struct ClusterControl {
     bytes: Vec<u8>,
     pub file: ControlFile,
     layout: &'static ControlLayout,

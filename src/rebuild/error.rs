@@ -8,7 +8,7 @@ use crate::analysis::page_check::PageCondition;
 use crate::cluster::open::AccessError;
 use crate::cluster::wal::WalReadError;
 use crate::parsers::control::SizeFault;
-use crate::parsers::error::ParseError;
+use crate::parsers::decode::ParseError;
 use crate::parsers::wal::version::Major;
 use crate::repair::outside::OutsideError;
 use crate::types::Lsn;

@@ -9,8 +9,8 @@ use super::sandbox::{SandboxFile, SandboxRun};
 use super::stream::SegmentSink;
 use crate::cluster::open::AccessError;
 use crate::cluster::relation_path::RelationPaths;
+use crate::parsers::image::{ready_page, set_checksum};
 use crate::parsers::page::{LAYOUT_VERSION, PageHeader};
-use crate::parsers::restore::{ready_page, set_checksum};
 use crate::parsers::wal::timeline::WalSegment;
 use crate::types::{BlockNumber, ForkNumber, Geometry, Lsn, PageId, RelFileLocator, TimelineId};
 

@@ -8,7 +8,7 @@ use super::state::{Column, PagePart, State, View, WalLevel};
 use crate::analysis::slot_facts::SlotRow;
 use crate::analysis::verdict::judge::Verdict;
 use crate::inspect::next::step_context;
-use crate::output::shell::quoted;
+use crate::output::escape::quoted;
 use crate::types::PageId;
 
 /// The program that looks at clusters.

@@ -8,7 +8,7 @@ use crate::analysis::select::{RelationPattern, Span};
 use crate::analysis::slot_facts::{Condition, SlotRow};
 use crate::analysis::verdict::survey::PageReport;
 use crate::inspect::page_mention::{MentionedRelation, PageMention};
-use crate::output::shell::quoted;
+use crate::output::escape::quoted;
 use crate::types::{ForkNumber, Geometry, Lsn, PageId, RelFileLocator};
 
 /// Names of terms, for the message about another one.

@@ -13,7 +13,7 @@ use pgforensics::analysis::verdict::rebuild::NotRebuildable;
 use pgforensics::inspect::error::InspectError;
 use pgforensics::inspect::error::NotThen;
 use pgforensics::inspect::page_at::{Moment, PagesAt, PagesAtRequest, pages_at};
-use pgforensics::inspect::replay_server::ReplayOptions;
+use pgforensics::inspect::rebuild::ReplayOptions;
 use pgforensics::parsers::page::{PageHeader, is_all_zero};
 use pgforensics::rebuild::find_server;
 use pgforensics::types::{DEFAULT_TABLESPACE_OID, ForkNumber, Lsn, PageId, RelFileLocator};

@@ -14,7 +14,7 @@ use pgforensics::analysis::verdict::judge::Verdict;
 use pgforensics::cluster::data_dir::DataDir;
 use pgforensics::inspect::check::{CheckRequest, check};
 use pgforensics::inspect::examination::Examination;
-use pgforensics::inspect::replay_server::ReplayOptions;
+use pgforensics::inspect::rebuild::ReplayOptions;
 use pgforensics::rebuild::find_server;
 use pgforensics::types::{DEFAULT_TABLESPACE_OID, ForkNumber, PageId, RelFileLocator};
 

@@ -9,15 +9,13 @@ use super::slot::{SlotAge, SlotFacts, SlotId};
 use crate::analysis::skipped::{Coverage, SkippedPart};
 use crate::analysis::verdict::sectors::{MapImage, SectorMarks, TearMap, map_tear};
 use crate::cluster::innodb::doublewrite::{Doublewrite, DoublewriteLayout};
-use crate::cluster::innodb::redo_end::RedoEnd;
-use crate::cluster::innodb::redo_log::Family;
+use crate::cluster::innodb::redo_log::{Family, RedoEnd};
 use crate::cluster::innodb::tablespace::{PageReader, Tablespace, Tablespaces};
 use crate::parsers::innodb::checksum::Algorithm;
 use crate::parsers::innodb::compressed::{FullCrc32Size, mariadb_length, unpack_mysql};
 use crate::parsers::innodb::flags::SpaceFlags;
 use crate::parsers::innodb::layout::TRX_SYSTEM_PAGE;
-use crate::parsers::innodb::page::{PageHeader, PageType};
-use crate::parsers::innodb::page_check::{PageState, Unverifiable};
+use crate::parsers::innodb::page_check::{PageHeader, PageState, PageType, Unverifiable};
 use crate::parsers::innodb::{InnodbLsn, InnodbPageId, stable_names};
 use crate::types::Lsn;
 

@@ -11,8 +11,7 @@ use crate::cluster::innodb::doublewrite::Doublewrite;
 use crate::cluster::innodb::tablespace::{PageReader, SpaceFile, Tablespace, Tablespaces};
 use crate::cluster::open::{AccessError, ReadFile};
 use crate::parsers::innodb::checksum::Algorithm;
-use crate::parsers::innodb::page::{PageHeader, PageType};
-use crate::parsers::innodb::page_check::{PageState, Unverifiable};
+use crate::parsers::innodb::page_check::{PageHeader, PageState, PageType, Unverifiable};
 use crate::parsers::innodb::{InnodbLsn, InnodbPageId};
 
 const CHUNK_BYTES: usize = 1 << 20;

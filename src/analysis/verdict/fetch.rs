@@ -12,8 +12,7 @@ use crate::cluster::dwb_files::{DwbSet, SlotReadError};
 use crate::cluster::open::AccessError;
 use crate::cluster::wal::{WalReadError, WalSet};
 use crate::parsers::dwb::CrcVerdict;
-use crate::parsers::image::{ImageDecoder, ImageError};
-use crate::parsers::restore::ready_page;
+use crate::parsers::image::{ImageDecoder, ImageError, ready_page};
 use crate::parsers::wal::block::Keep;
 use crate::types::{Lsn, PageId};
 

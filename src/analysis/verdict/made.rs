@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::events::FileEvent;
-use crate::parsers::wal::lifecycle::LifeCycle;
+use crate::parsers::wal::lifecycle::{LifeCycle, TablespaceCreated};
 use crate::parsers::wal::record::Record;
-use crate::parsers::wal::tablespace::TablespaceCreated;
 use crate::types::{Lsn, Oid};
 
 const MAX_MADE: usize = 10_000;

@@ -18,7 +18,9 @@ const MAX_NAMED_SEGMENTS: usize = 8;
 /// Names of missing segments, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MissingSegments {
+    /// The first of them, by name.
     pub names: Vec<String>,
+    /// Number of those not listed.
     pub more: u64,
 }
 
@@ -51,6 +53,7 @@ pub struct WalNames {
 }
 
 impl WalNames {
+    /// Names of the segments of a set.
     pub fn of(set: &WalSet) -> Self {
         Self {
             segment_size: set.geometry().wal_segment_size,

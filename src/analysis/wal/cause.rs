@@ -11,7 +11,7 @@ use super::block_set::BlockSet;
 use super::cause_facts::{CauseFacts, RunStart};
 use super::hidden_redo::{HiddenRedos, RedoInForce, Shows};
 use super::unreadable::{UnreadableImage, UnreadableImages};
-use crate::parsers::error::ParseError;
+use crate::parsers::decode::ParseError;
 use crate::parsers::image::{BlockImage, ImageDecoder, ImageError};
 use crate::parsers::page::PageHeader;
 use crate::parsers::wal::block::BlockRef;

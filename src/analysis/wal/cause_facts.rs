@@ -16,7 +16,7 @@ use super::block_set::{BlockSet, RecentBlocks};
 use super::cause::{always_images, never_images};
 use super::page_writes::{PageWrites, PageWritesPoint, ToldBy, WritesAfterRedo};
 use super::segment::Visitor;
-use crate::parsers::error::ParseError;
+use crate::parsers::decode::ParseError;
 use crate::parsers::wal::block::BlockHead;
 use crate::parsers::wal::lifecycle::LifeCycle;
 use crate::parsers::wal::names::{RM_SMGR, RM_XLOG};

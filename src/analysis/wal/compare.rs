@@ -8,7 +8,7 @@ use super::interval::Interval;
 use super::tally::Tally;
 use crate::parsers::image::Compression;
 use crate::parsers::wal::record::Record;
-use crate::parsers::wal::record_time::record_time;
+use crate::parsers::wal::xact_end::record_time;
 use crate::types::RelFileLocator;
 
 /// What a figure counts; averages and shares are not whole numbers.

@@ -310,9 +310,12 @@ fn count<K: Copy + Eq + Hash>(
     groups.entry(key).or_default().add(&own);
 }
 
+/// A group as a row of a table.
 #[derive(Clone, Debug)]
 pub struct GroupRow {
+    /// What it groups by.
     pub key: RowKey,
+    /// Its counts.
     pub tally: Tally,
     /// What was done with it, where the row stands for a relation or for a table with its indexes.
     pub figures: Option<RelationFigures>,
@@ -323,7 +326,9 @@ pub struct GroupRow {
 pub struct RelationFigures {
     /// What it is; of a table with its indexes, what the table is.
     pub kind: RelationKind,
+    /// Kinds of changes, by which an unnamed relation is recognised.
     pub activity: RelationUse,
+    /// Blocks with an image, each counted once.
     pub distinct_blocks: u64,
     /// What its images probably come from; `None` of a table with its indexes, each of which has its own.
     pub likely_cause: Option<LikelyCause>,

@@ -151,15 +151,20 @@ impl From<Key> for RowKey {
     }
 }
 
+/// Kind of a relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RelationKind {
     /// A table; without names also what only looks like one: a TOAST table, a materialized view.
     Table,
+    /// A materialized view.
     MaterializedView,
+    /// A TOAST table.
     Toast,
     /// An index, with its access method where that is built in and known.
     Index(Option<IndexMethod>),
+    /// A sequence.
     Sequence,
+    /// Not known.
     Unknown,
 }
 
@@ -185,6 +190,7 @@ impl RelationKind {
         }
     }
 
+    /// Stable name for programs.
     pub const fn code(self) -> &'static str {
         match self {
             Self::Table => "table",

@@ -4,8 +4,7 @@
 //!
 //! Sources: `src/include/access/heapam_xlog.h`, `nbtxlog.h`, `hash_xlog.h`, `ginxlog.h`, `gistxlog.h`, `spgxlog.h`,
 //! `brin_xlog.h`.
-//! What records of tables do inside a page.
-//! What records of indexes do inside a page.
+//! Tables first, then indexes.
 
 use strum::{EnumIter, IntoEnumIterator, IntoStaticStr};
 

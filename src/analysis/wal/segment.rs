@@ -6,7 +6,7 @@ use std::ops::{ControlFlow, Range};
 
 use super::stretch::{Extent, Shown, Stretch};
 use crate::cluster::wal::{WalReadError, WalSet};
-use crate::parsers::error::ParseError;
+use crate::parsers::decode::ParseError;
 use crate::parsers::wal::names::RM_XLOG;
 use crate::parsers::wal::payload::XlogPayload;
 use crate::parsers::wal::reader::{Aborted, ReadStep};

@@ -15,6 +15,7 @@ pub(crate) const SPAN_STARTS_S: [u32; 5] = [0, 30, 60, 120, 300];
 /// One span of seconds after redo points.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SinceSpan {
+    /// Full-page images.
     pub fpi_count: u64,
     /// Their bytes as stored.
     pub fpi_bytes: u64,
@@ -36,9 +37,11 @@ impl SinceSpan {
 pub struct SinceRedo {
     /// By span, see [`SPAN_STARTS_S`].
     pub spans: [SinceSpan; 5],
+    /// Checkpoint intervals.
     pub intervals: u64,
     /// Intervals that were not, for want of times or of a redo point.
     pub left_out: u64,
+    /// Images of unknown age.
     pub left_out_images: u64,
     /// Their bytes as stored.
     pub left_out_bytes: u64,

@@ -20,7 +20,7 @@ use super::tally::Tally;
 use crate::cluster::names::RelationNames;
 use crate::parsers::wal::payload::PgTimestamp;
 use crate::parsers::wal::record::Record;
-use crate::parsers::wal::record_time::record_time;
+use crate::parsers::wal::xact_end::record_time;
 use crate::types::{Lsn, TimelineId};
 
 /// Stretches that some WAL is cut into, about.

@@ -16,10 +16,14 @@ use crate::types::{BlockNumber, Lsn};
 /// Images that are kept one by one; more are only counted.
 const MAX_IMAGES: usize = 200;
 
+/// An image that cannot be decompressed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnreadableImage {
+    /// The block.
     pub block: BlockNumber,
+    /// Start of its record.
     pub record_lsn: Lsn,
+    /// The reason.
     pub error: ImageError,
 }
 
@@ -31,6 +35,7 @@ pub struct UnreadableImages {
 }
 
 impl UnreadableImages {
+    /// Counts one, and keeps it if there are few.
     pub fn push(&mut self, image: UnreadableImage) {
         if self.images.len() < MAX_IMAGES {
             self.images.push(image);
@@ -39,6 +44,7 @@ impl UnreadableImages {
         }
     }
 
+    /// Adds those of the WAL that follows.
     pub fn append(&mut self, other: Self) {
         other.images.into_iter().for_each(|image| self.push(image));
         self.further = self.further.saturating_add(other.further);

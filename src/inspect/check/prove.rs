@@ -4,10 +4,9 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::commits::{LostCommits, diverged, lost_multixacts, strangers};
-use super::files::RelationFiles;
-use super::prepared::missing_prepared;
-use super::proof_progress::{ProofProgress, wal_bytes};
+use super::commits::{LostCommits, diverged, lost_multixacts, missing_prepared, strangers};
+use super::ring::{ProofProgress, wal_bytes};
+use super::scan::RelationFiles;
 use super::{Cluster, Scope, Stage, Told, Watch};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -27,7 +26,7 @@ use crate::cluster::open::{Links, read_small};
 use crate::cluster::page_source::{PageRead, PageSource, RelationPages};
 use crate::cluster::wal::WalSet;
 use crate::inspect::cluster_wal::WalSources;
-use crate::inspect::replay_server::ReplayOptions;
+use crate::inspect::rebuild::ReplayOptions;
 use crate::parsers::control::WAL_LEVEL_MINIMAL;
 use crate::parsers::page::{PageHeader, is_all_zero};
 use crate::rebuild::{

@@ -6,7 +6,7 @@ use crate::cluster::relation_walk;
 use crate::inspect::error::InspectError;
 use crate::inspect::examination::Examination;
 use crate::inspect::page_name::PageName;
-use crate::inspect::relation_name::RelationChoice;
+use crate::inspect::page_target::RelationChoice;
 use crate::repair::plan::{LeftPage, LeftReason, Plan, PlanSource, PlanStep, SourceKind};
 use crate::types::PageId;
 

@@ -4,17 +4,14 @@ use std::path::Path;
 
 use rustc_hash::FxHashMap;
 
-use super::counting::Counting;
+use super::counting::{Counting, Reading, RunStep};
 use super::images::redo_in_control;
 use super::kept::kept_of_paths;
 use super::names::NameLookup;
-use super::read_wal::ReadWal;
 use super::recompress::keep_of;
-use super::request::WalRequest;
-use super::segments::{Reading, RunStep};
-use super::source::WalSource;
+use super::request::{WalRequest, WatchWal};
+use super::source::{ReadWal, WalSource};
 use super::stats::WalCounts;
-use super::watch::WatchWal;
 use crate::analysis::wal::bill::WalBill;
 use crate::analysis::wal::cause_facts::{CauseFacts, FactsFold, SegmentFacts};
 use crate::analysis::wal::certainty::Certainty;

@@ -3,10 +3,8 @@
 use std::ops::ControlFlow;
 
 use super::names::NameLookup;
-use super::read_wal::ReadWal;
-use super::request::WalRequest;
-use super::source::WalSource;
-use super::watch::{WatchWal, Watched};
+use super::request::{WalRequest, WatchWal, Watched};
+use super::source::{ReadWal, WalSource};
 use crate::analysis::wal::chain::{ChainVerdict, CheckedRun, RunCounter};
 use crate::analysis::wal::collect::collect_run;
 use crate::analysis::wal::segment::{Undecoded, Visitor};

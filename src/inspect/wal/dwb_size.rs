@@ -3,13 +3,11 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use super::counting::{Reading, RunStep};
 use super::images::redo_points;
 use super::names::NameLookup;
-use super::read_wal::ReadWal;
-use super::request::WalRequest;
-use super::segments::{Reading, RunStep};
-use super::source::WalSource;
-use super::watch::WatchWal;
+use super::request::{WalRequest, WatchWal};
+use super::source::{ReadWal, WalSource};
 use crate::analysis::dwb_format::patch::WRAPPED;
 use crate::analysis::error_words::ErrorWords;
 use crate::analysis::skipped::{Coverage, SkipReason, SkippedPart};

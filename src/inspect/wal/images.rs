@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::counting::Counting;
+use super::request::{WatchWal, Watched};
 use super::source::{Notes, WalSource};
-use super::watch::{WatchWal, Watched};
 use crate::analysis::select::{PageSelection, Span};
 use crate::analysis::wal::cause::{Cause, CauseClassifier, OldLsns, OpenCauses};
 use crate::analysis::wal::cause_facts::{CauseFacts, FactsFold, SegmentFacts};

@@ -2,8 +2,7 @@ use std::path::Path;
 
 use super::*;
 use crate::inspect::wal::archives;
-use crate::inspect::wal::request::WalRequest;
-use crate::inspect::wal::watch::unwatched;
+use crate::inspect::wal::request::{WalRequest, unwatched};
 
 /// Words of all images and how many records there were; `threads`: 0 reads in order.
 fn images(archive: &Path, threads: usize) -> (Vec<String>, u64) {

@@ -3,13 +3,12 @@
 use rustc_hash::FxHashMap;
 
 use super::advise::{AdvisedRelation, SurveyPlan, Surveyed, bill_and_savings, overview_of};
+use super::counting::{Reading, RunStep};
 use super::images::{ImageCauses, ImageHeads, cause_facts, redo_points_of};
 use super::names::NameLookup;
-use super::request::WalRequest;
-use super::segments::{Reading, RunStep};
+use super::request::{WalRequest, WatchWal};
 use super::source::WalSource;
 use super::stats::WalCounts;
-use super::watch::WatchWal;
 use super::whatif::usual_spacings;
 use crate::analysis::verdict::answer::Answer;
 use crate::analysis::wal::cause::Cause;

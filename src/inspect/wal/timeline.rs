@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::images::cause_facts;
+use super::request::WatchWal;
 use super::source::WalSource;
-use super::watch::WatchWal;
 use crate::analysis::wal::cause::{Cause, CauseClassifier};
 use crate::analysis::wal::record_sheet::{MAX_LISTED, RecordLine, RecordList, RecordSheet, StoppedAt};
 use crate::analysis::wal::stretch::Stretch;

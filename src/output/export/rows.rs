@@ -13,8 +13,8 @@ use crate::parsers::wal::block::BlockRef;
 use crate::parsers::wal::names::{RM_XLOG, rmgr_name, type_key};
 use crate::parsers::wal::payload::XlogPayload;
 use crate::parsers::wal::record::Record;
-use crate::parsers::wal::record_time::record_time;
 use crate::parsers::wal::timeline::WalSegment;
+use crate::parsers::wal::xact_end::record_time;
 use crate::types::{Lsn, RelFileLocator, TimelineId};
 
 /// A table.

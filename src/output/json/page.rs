@@ -18,7 +18,7 @@ use crate::analysis::verdict::rebuild::{NotRebuildable, RebuildPlan};
 use crate::analysis::verdict::sectors::TearMap;
 use crate::analysis::verdict::slots::SlotRef;
 use crate::analysis::verdict::survey::PageReport;
-use crate::output::words::wal::touch_words;
+use crate::output::words::cluster::touch_words;
 use crate::parsers::wal::version::Major;
 use crate::types::PageId;
 

@@ -8,8 +8,9 @@ use super::checkpoint::CheckPoint;
 use super::names::RM_XLOG;
 use super::record::{RMGR_INFO_MASK, Record, RecordHeader};
 use super::version::{Major, XlogFormat};
-use crate::parsers::decode::{ParseStep, decode_at, le_i32, le_i64, le_u8, le_u32, le_u64, take};
-use crate::parsers::error::{ParseError, ParseErrorKind};
+use crate::parsers::decode::{
+    ParseError, ParseErrorKind, ParseStep, decode_at, le_i32, le_i64, le_u8, le_u32, le_u64, take,
+};
 use crate::types::{Lsn, Oid, TimelineId};
 
 /// Microseconds since 2000-01-01 00:00 UTC (`TimestampTz`).

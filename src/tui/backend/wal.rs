@@ -16,7 +16,7 @@ use crate::inspect::wal::names::NameLookup;
 use crate::inspect::wal::request::WalRequest;
 use crate::inspect::wal::rules::HIDDEN_REDO;
 use crate::inspect::wal::source::WalSource;
-use crate::output::shell::quoted;
+use crate::output::escape::quoted;
 use crate::repair::blocker::Overrides;
 use crate::report::Severity;
 use crate::tui::action::{Action, Effect};

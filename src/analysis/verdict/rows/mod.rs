@@ -60,7 +60,9 @@ const MAX_AHEAD: usize = 3;
 /// A record that the page does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contradiction {
+    /// The record.
     pub lsn: Lsn,
+    /// The contradiction.
     pub misfit: Misfit,
 }
 

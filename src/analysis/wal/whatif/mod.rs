@@ -25,7 +25,7 @@ use crate::analysis::wal::tally::Tally;
 use crate::analysis::wal::whatif::replay::Replay;
 use crate::analysis::wal::whatif::touches::{Full, GiveUp, TouchList, Touches};
 use crate::cluster::wal::WalReadError;
-use crate::parsers::error::ParseError;
+use crate::parsers::decode::ParseError;
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::version::Major;
 use crate::report::Finding;

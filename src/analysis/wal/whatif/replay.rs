@@ -17,7 +17,7 @@ use crate::analysis::wal::cause::{hints_need_page_writes, never_forced};
 use crate::analysis::wal::certainty::Certainty;
 use crate::analysis::wal::clock::{Clock, Told};
 use crate::analysis::wal::tally::Tally;
-use crate::parsers::error::ParseError;
+use crate::parsers::decode::ParseError;
 use crate::parsers::wal::payload::PgTimestamp;
 use crate::parsers::wal::version::Major;
 use crate::report::Finding;

@@ -11,10 +11,9 @@ use std::ops::{ControlFlow, Range};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use super::request::{SegmentSpan, WalRequest};
+use super::request::{SegmentSpan, WalRequest, Watched, unwatched};
 use super::source::{WalSource, Wanted};
 use super::stats::WalCounts;
-use super::watch::{Watched, unwatched};
 use crate::analysis::error_words::ErrorWords;
 use crate::analysis::skipped::{Coverage, Lacking, SkipClass, SkipReason, Skipped, SkippedPart};
 use crate::analysis::wal::partial::ScanPlan;

@@ -8,7 +8,7 @@ use crate::output::document::{Blocks, Span};
 use crate::output::figures::{duration, percent, size, size_words};
 use crate::output::plot::{Chart, Plot, Unit, grouped};
 use crate::output::whatif_text::{GUARD_HEADINGS, setting_name, setting_value};
-use crate::output::words::certainty::ForSameWork;
+use crate::output::words::cluster::ForSameWork;
 
 const BROKEN_OFF: &str = "Other settings were not replayed: reading was interrupted.";
 

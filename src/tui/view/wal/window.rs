@@ -10,7 +10,7 @@ use crate::output::figures::{percent, signed_size, size};
 use crate::output::json::time_text;
 use crate::output::relation_columns::{kind_words, likely_cause_words};
 use crate::output::remedy_words::remedy_words;
-use crate::output::words::certainty::ForSameWork;
+use crate::output::words::cluster::ForSameWork;
 use crate::parsers::wal::payload::PgTimestamp;
 use crate::tui::facts::{WalSurvey, WindowSheet};
 
