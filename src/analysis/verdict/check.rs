@@ -12,6 +12,7 @@ mod sift;
 mod tables;
 mod weigh;
 
+use super::doubt::{Doubt, NotRead};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -148,6 +149,11 @@ pub fn check(input: CheckInput<'_>, watch: StageWatch<'_>) -> CheckReport {
     };
     replay.doubts = doubts_of_cluster(&replay, sources, &mut coverage);
     pages.iter_mut().for_each(|page| page.weigh(&replay.doubts));
+    if scope != Scope::All {
+        // For sound pages alone nothing else was read.
+        let unread = [Doubt::PagesNotRead { why: NotRead::PageIsSound }];
+        pages.iter_mut().filter(|page| !page.is_wrong).for_each(|page| page.verdict.weigh(&unread));
+    }
     weigh_tables(&mut pages, &names);
 
     let outlook = predict(&pages, &replay, &cluster, scope);
