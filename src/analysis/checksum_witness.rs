@@ -92,6 +92,10 @@ const MOST_ARE_RIGHT: &str = "pg_control was changed, or belongs to another clus
     cluster judges pages by their checksums anyway";
 
 rules! {
+    CHECKSUMS_OFF: Pages "checksums_off",
+        why: "only page structure was checked; most damage is invisible",
+        means: "The cluster has no data checksums",
+        action: "Most damage is invisible";
     CHECKSUMS_CONTRADICT: Pages "checksums_contradict",
         why: "pg_control was changed, or belongs to another cluster or time; too few pages have valid checksums to \
             call the others damaged",

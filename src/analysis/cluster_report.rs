@@ -1,9 +1,8 @@
 //! A data directory in the whole: identity, state, and what looks inconsistent before anybody starts the server.
 
 use super::dwb_format::ring_finding::RING_SERVER_NOT_SEEN;
-use super::skipped::{SkipReason, SkippedPart};
+use super::skipped::{Coverage, SkipReason, SkippedPart};
 use super::verdict::doubt::Doubt;
-use crate::analysis::skipped::Coverage;
 use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::control_file::{CONTROL_PATH, ControlRead};
 use crate::cluster::data_dir::DataDir;

@@ -2,11 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use super::skipped::{Lacking, SkipReason, SkippedPart};
+use super::skipped::{Coverage, Lacking, SkipReason, SkippedPart};
 use super::slot_facts::SlotFacts;
 use super::staleness::{BatchVerdict, Staleness};
 use super::trace::{ClusterFacts, SlotCounts, trace_file};
-use crate::analysis::skipped::Coverage;
 use crate::cluster::dwb_files::{DwbFile, DwbSet};
 use crate::parsers::dwb::MAX_SLOTS_PER_FILE;
 use crate::report::{Finding, Severity, rules};

@@ -1,9 +1,8 @@
 //! Text of an error, as evidence: it can be copied and compared, which errors of the system cannot.
 
 use std::error::Error;
-use std::fmt;
-use std::io;
 use std::path::PathBuf;
+use std::{fmt, io};
 
 use crate::cluster::dwb_files::SlotReadError;
 use crate::cluster::open::AccessError;

@@ -16,8 +16,7 @@ use super::in_order::in_order;
 use super::page_check::{PageCondition, PageDamage};
 use super::page_links::{LinkCheck, LinkReport};
 use super::page_read::{PieceReader, PortionDone, judge_stored};
-use super::skipped::{ByteRange, Lacking, SkipReason, SkippedPart};
-use crate::analysis::skipped::Coverage;
+use super::skipped::{ByteRange, Coverage, Lacking, SkipReason, SkippedPart};
 use crate::cluster::relation_walk::RelationFile;
 use crate::types::{BlockNumber, ForkNumber, Geometry, Lsn, PageId, RelFileLocator};
 

@@ -10,14 +10,13 @@ use std::sync::{Mutex, PoisonError};
 use rustc_hash::{FxHashMap, FxHasher};
 
 use super::prepared_xacts::PreparedXacts;
-use super::skipped::{SkipReason, SkippedPart};
+use super::skipped::{Coverage, SkipReason, SkippedPart};
 use super::verdict::content::FIRST_NORMAL_XID;
 use super::verdict::events::FileEvent;
 use super::wal::collect::collect_run;
 use super::wal::last_checkpoint::multixact_made;
 use super::wal::segment::{Visitor, WatchRead};
 use super::wal::stretch::Stretch;
-use crate::analysis::skipped::Coverage;
 use crate::cluster::page_source::{PageRead, PageSource};
 use crate::cluster::wal::{WalReadError, WalSet};
 use crate::parsers::control::WAL_LEVEL_MINIMAL;

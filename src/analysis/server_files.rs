@@ -8,9 +8,8 @@ use std::path::Path;
 
 use self::relation_files::{FirstPageLack, first_page_lack, init_fork_fault, more_files};
 use super::short_relations::short_relations;
-use super::skipped::{SkipReason, SkippedPart};
+use super::skipped::{Coverage, SkipReason, SkippedPart};
 use super::verdict::outlook::Obstacle;
-use crate::analysis::skipped::Coverage;
 use crate::cluster::access_modes::{lacking_room, odd_modes};
 use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::control_file::{CONTROL_PATH, is_on_other_timeline};

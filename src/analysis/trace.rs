@@ -3,10 +3,9 @@
 use std::ops::ControlFlow;
 
 use super::in_order::in_order;
-use super::skipped::SkippedPart;
+use super::skipped::{Coverage, SkippedPart};
 use super::slot_facts::{Condition, PageChecksum, SlotFacts, WritePath};
 use super::staleness::ControlFacts;
-use crate::analysis::skipped::Coverage;
 use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::dwb_files::DwbFile;
 use crate::parsers::control::ControlFile;

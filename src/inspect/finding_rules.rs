@@ -1,7 +1,9 @@
 //! All rules by which something is a finding, each declared where it is detected.
 
-use crate::analysis::{belonging, checksum_witness, cluster_report, dwb_format, dwb_report, innodb};
-use crate::analysis::{other_kind, page_links, segment_check, server_files, short_relations, verdict, wal};
+use crate::analysis::{
+    belonging, checksum_witness, cluster_report, dwb_format, dwb_report, innodb, other_kind, page_links, segment_check,
+    server_files, short_relations, verdict, wal,
+};
 use crate::cluster::wal::notes;
 use crate::inspect::check::{commits, made_in_replay};
 use crate::inspect::{dwb_source, next, page_rules, rebuild, verify};

@@ -9,8 +9,6 @@ pub(crate) mod closing;
 pub mod colour;
 #[cfg(feature = "tables")]
 pub mod compare;
-#[cfg(feature = "tables")]
-pub(crate) mod compression_text;
 pub mod control_fields;
 #[cfg(feature = "tables")]
 pub(crate) mod document;
@@ -33,8 +31,6 @@ pub(crate) mod kept_words;
 pub(crate) mod last_resorts;
 pub(crate) mod markup;
 pub mod next_step_text;
-#[cfg(feature = "tables")]
-pub(crate) mod page_document;
 pub(crate) mod page_parts;
 #[cfg(feature = "tables")]
 pub mod page_rows;

@@ -1,11 +1,14 @@
 //! One page and its images side by side: headers, line pointers, bytes that differ, and the records of WAL.
 //! Changes of a page by one record, as text.
+//! Everything about one page as text: for the command, and for what the screen exports.
 
 use std::io::{self, Write};
 use std::ops::Range;
 
-use super::check_text::letter;
+use super::check_text::{letter, write_evidence};
+use super::documents::{JudgedCluster, events_of};
 use super::escape::{ascii_or_dot, printable};
+use super::page_rows::{RowsOf, write_rows};
 use super::table::{plain_table, write_table};
 use super::text::Layout;
 use super::words::cluster::touch_words;
@@ -13,6 +16,7 @@ use crate::analysis::page_diff::{FieldChange, ItemChange, ItemState, PageDiff, R
 use crate::analysis::slot_facts::SECTOR_BYTES;
 use crate::analysis::verdict::events::BlockEvent;
 use crate::analysis::verdict::fetch::{PageVersion, VersionOf};
+use crate::analysis::verdict::survey::PageReport;
 use crate::parsers::checksum::page_checksum;
 use crate::parsers::page::{LinePointer, LinePointerState, PageHeader, line_pointers};
 use crate::parsers::page_kind::PageKind;
@@ -324,4 +328,40 @@ fn differences(before: &ItemState, after: &ItemState) -> Vec<String> {
         _ => {}
     }
     words
+}
+
+/// Writes evidence and verdict, the page on disk beside its images, its rows against those of each image where they are
+/// given, and its records in WAL. `hex`: also the bytes that differ.
+pub(crate) fn write_page_text(
+    out: &mut dyn Write,
+    layout: Layout,
+    (cluster, title): (JudgedCluster<'_>, &str),
+    found: &PageReport,
+    versions: &[PageVersion],
+    rows: &[RowsOf<'_>],
+    hex: bool,
+) -> io::Result<()> {
+    let page = found.page;
+    write_evidence(out, layout, found, title)?;
+    if !versions.is_empty() {
+        write_headers(out, layout, page, versions)?;
+        write_items(out, layout, page, versions)?;
+    }
+    let disk_first = versions.split_first().filter(|(first, _)| first.of == VersionOf::Disk);
+    for (index, of) in rows.iter().enumerate() {
+        let title = match disk_first {
+            Some((_, images)) => images.get(index).map_or("Rows on disk".to_owned(), |image| {
+                format!("Rows on disk compared with {}", version_title(image))
+            }),
+            None => versions.get(index).map_or_else(String::new, |image| format!("Rows of {}", version_title(image))),
+        };
+        write_rows(out, layout, &title, of)?;
+    }
+    if let Some((disk, images)) = disk_first {
+        for image in images {
+            write_difference(out, layout, disk, image, hex)?;
+        }
+    }
+    let report = cluster.report;
+    write_history(out, layout, events_of(report, page), report.history.major, report.replay.redo_lsn)
 }

@@ -20,7 +20,7 @@ use crate::output::colour::Paint;
 use crate::output::escape::printable;
 use crate::output::figures::size;
 use crate::output::json::BatchJson;
-use crate::output::page_document::write_page_text;
+use crate::output::page_text::write_page_text;
 use crate::output::plan_text::write_plan_text;
 use crate::output::table::{plain_table, write_table};
 use crate::output::text::{Layout, write_batches, write_described};

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::common::wal::{Fixture, expected_records, expected_totals, read_all};
-use pgforensics::analysis::wal::certainty::Certainty;
+use pgforensics::analysis::wal::tally::Certainty;
 use pgforensics::analysis::wal::whatif::compression::{CompressionRow, CompressionWhatIf, SampleSize, Setting};
 use pgforensics::inspect::wal::request::{WalRequest, unwatched};
 use pgforensics::inspect::wal::source::WalSource;

@@ -24,7 +24,7 @@ use crate::parsers::dwb::ring_control::{ControlFault, RingControl};
 use crate::report::{Finding, Rule};
 use crate::types::{Lsn, PageId};
 
-const MAX_NAMED: usize = 8;
+const MAX_NAMED: usize = 2;
 
 /// Batches whose writing a crash can interrupt: one for each staging buffer of the server.
 const MAX_UNFINISHED: usize = 4;

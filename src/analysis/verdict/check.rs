@@ -22,21 +22,19 @@ use rustc_hash::FxHashSet;
 use self::input::CheckProgress;
 use self::read_wal::{WalQuestion, WalRead, read_wal, sift};
 use self::weigh::{DoubtSources, doubts_of_cluster, weigh_tables};
+use super::doubt::{Doubt, LsnWitness, NotRead};
 use super::history::{Interest, WalHistory};
 use super::missing_wal::WalNames;
 use super::needed::{MAX_ZEROED, Needed, ZeroedPages};
-use super::outlook::Outlook;
+use super::outlook::{Outlook, StartConditions};
 use super::replay::Replay;
-use super::slots::{SlotRef, Suspicion, slots_of};
+use super::slots::{CompareRules, SlotRef, Suspicion, compare_slots, slots_of};
 use super::survey::{Context, PageReport};
 use crate::analysis::page_links::BrokenLink;
 use crate::analysis::skipped::{Coverage, Lacking, SkipReason, SkippedPart};
 use crate::analysis::slot_facts::WritePath;
 use crate::analysis::verdict::compare::Comparison;
-use crate::analysis::verdict::doubt::LsnWitness;
-use crate::analysis::verdict::outlook::StartConditions;
 use crate::analysis::verdict::sieve::PageOnDisk;
-use crate::analysis::verdict::slots::{CompareRules, compare_slots};
 use crate::cluster::donor::Donor;
 use crate::cluster::dwb_files::DwbSet;
 use crate::cluster::page_source::PageSource;
@@ -146,6 +144,11 @@ pub fn check(input: CheckInput<'_>, watch: StageWatch<'_>) -> CheckReport {
     };
     replay.doubts = doubts_of_cluster(&replay, sources, &mut coverage);
     pages.iter_mut().for_each(|page| page.weigh(&replay.doubts));
+    if scope != Scope::All {
+        // For sound pages alone nothing else was read.
+        let unread = [Doubt::PagesNotRead { why: NotRead::PageIsSound }];
+        pages.iter_mut().filter(|page| !page.is_wrong).for_each(|page| page.verdict.weigh(&unread));
+    }
     weigh_tables(&mut pages, &names);
 
     let outlook = predict(&pages, &replay, &cluster, scope);

@@ -61,6 +61,8 @@ pub enum NotRead {
     PathsUnknown,
     /// The check of the whole cluster failed.
     CheckFailed(ErrorWords),
+    /// The page that was asked about is sound and needs no image.
+    PageIsSound,
 }
 
 /// One reason why no image is called safe. Reports print the sentence; programs compare the variant or its code.

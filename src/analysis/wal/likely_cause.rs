@@ -1,8 +1,8 @@
 //! What the images of a relation probably come from, where a rule clearly fits.
 
-use super::certainty::Certainty;
 use super::group_key::RelationKind;
 use super::relation_use::{IndexMethod, RelationUse};
+use super::tally::Certainty;
 use super::whatif::protection::HintCost;
 
 const MIN_IMAGES: u64 = 50;

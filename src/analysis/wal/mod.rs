@@ -8,7 +8,6 @@ pub(crate) mod block_set;
 pub(crate) mod catalog_rows;
 pub mod cause;
 pub mod cause_facts;
-pub mod certainty;
 pub mod chain;
 pub mod clock;
 pub mod collect;

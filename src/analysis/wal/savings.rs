@@ -1,8 +1,8 @@
 //! What each way to write fewer images would have saved of the WAL that was read, and what it costs.
 
 use super::bill::{SwitchRhythm, WalRest};
-use super::certainty::Certainty;
 use super::interval::{Interval, IntervalKind};
+use super::tally::Certainty;
 use super::whatif::compression::{CompressionRow, CompressionWhatIf, Setting};
 use super::whatif::protection::{Guard, GuardColumn, HintImages};
 use super::whatif::{Spacing, WhatIf};

@@ -40,8 +40,7 @@ use crate::output::json::page_at::{
 };
 use crate::output::json::wal::Row;
 use crate::output::next_step_text::write_steps;
-use crate::output::page_document::write_page_text;
-use crate::output::page_text::{write_change, write_difference, write_headers, write_items};
+use crate::output::page_text::{write_change, write_difference, write_headers, write_items, write_page_text};
 use crate::output::record_text::write_rows;
 use crate::output::sink::CsvShape;
 use crate::output::text::Layout;

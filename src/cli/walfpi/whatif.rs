@@ -15,14 +15,13 @@ use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
 use crate::inspect::wal::source::ReadWal;
 use crate::inspect::wal::whatif::{WhatIfReport, WhatIfRequest, usual_spacings, what_if};
 use crate::output::closing::{Closing, begin};
-use crate::output::compression_text::write_compression;
 use crate::output::json::whatif::{
     COMPRESSION_COLUMNS, CompressionJson, GUARD_COLUMNS, GuardJson, HINT_COLUMNS, HintJson, SPACING_COLUMNS,
     SpacingJson,
 };
 use crate::output::json::{Item, lsn_text};
 use crate::output::sink::CsvShape;
-use crate::output::whatif_text::{write_hints, write_protection, write_spacing};
+use crate::output::whatif_text::{write_compression, write_hints, write_protection, write_spacing};
 use crate::parsers::wal::version::Major;
 
 /// Show the same WAL under other settings

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::{CheckRequest, Cluster, KnownDamage, Scope, Stage, Told, Watch};
 use crate::analysis::belonging::{CounterWitness, Counters};
-use crate::analysis::checksum_witness::{ChecksumWitness, ChecksumsContradict};
+use crate::analysis::checksum_witness::{CHECKSUMS_OFF, ChecksumWitness, ChecksumsContradict};
 use crate::analysis::other_kind::KindWitness;
 use crate::analysis::page_check::PageCondition;
 use crate::analysis::page_links::LinkReport;
@@ -25,7 +25,7 @@ use crate::cluster::names::RelationNames;
 use crate::cluster::page_source::{PageRead, PageSource, RelationPages};
 use crate::cluster::relation_path::RelationPaths;
 use crate::cluster::relation_walk::{RelationWalk, relations_of};
-use crate::inspect::page_rules::{CHECKSUMS_OFF, ChecksumRule, PageRules};
+use crate::inspect::page_rules::{ChecksumRule, PageRules};
 use crate::parsers::page_kind::access_method_name;
 use crate::report::Finding;
 use crate::types::{BlockNumber, ForkNumber, Geometry, Lsn, PageId, RelFileLocator};

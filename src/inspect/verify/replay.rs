@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::WatchBytes;
+use super::{WatchBytes, rules};
 use crate::analysis::error_words::ErrorWords;
 use crate::analysis::page_check::PageDamage;
 use crate::analysis::page_scan::PageCounts;
@@ -24,7 +24,6 @@ use crate::cluster::control_file::ControlRead;
 use crate::cluster::wal::{DeniedFile, UnknownVersionSegment, WalSet, WalSetError, WalSetOptions};
 use crate::inspect::cluster_wal::refuse_without_wal;
 use crate::inspect::error::InspectError;
-use crate::inspect::verify::rules;
 use crate::parsers::control::{ControlFile, WAL_LEVEL_MINIMAL};
 use crate::parsers::page::PageHeader;
 use crate::repair::scratch::scratch_file;

@@ -13,7 +13,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 
 use super::plan::LazyNames;
 use super::replay::{HeldPage, MAX_DAMAGED, ReplayCluster, ReplayWal};
-use super::{Held, Plan, Shown, VerifyReport, VerifyRequest, VisitDamaged, WatchBytes, is_clean, show_held};
+use super::{Held, Plan, Shown, VerifyReport, VerifyRequest, VisitDamaged, WatchBytes, is_clean, rules, show_held};
 use crate::analysis::cluster_report::inspect_directory;
 use crate::analysis::page_check::{PageCondition, PageDamage};
 use crate::analysis::page_scan::{
@@ -31,7 +31,6 @@ use crate::cluster::wal::fill;
 use crate::inspect::error::InspectError;
 use crate::inspect::file_filter::Selection;
 use crate::inspect::page_rules::{ChecksumRule, PageRules};
-use crate::inspect::verify::rules;
 use crate::parsers::checksum::page_checksum;
 use crate::parsers::control::ChecksumState;
 use crate::parsers::page::PageHeader;

@@ -18,7 +18,6 @@ pub mod request;
 pub(crate) mod rules;
 pub mod source;
 pub mod stats;
-pub mod timeline;
 pub mod times;
 pub mod whatif;
 

@@ -5,10 +5,9 @@
 
 use std::io::{self, BufWriter, Write};
 
-use super::Cell;
 use super::rows::Table;
+use super::{Cell, Column};
 use crate::output::escape::printable;
-use crate::output::export::Column;
 
 #[cfg(feature = "parquet")]
 use super::parquet::ParquetFile;

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::scalars::{CertaintyWord, Layout, LsnText, NeedWord};
-use crate::analysis::wal::certainty::Certainty;
 use crate::analysis::wal::dwb_size::{DirtiedInterval, LayoutNeed, SizeTrial};
+use crate::analysis::wal::tally::Certainty;
 
 /// Fields of a row about what a layout needs, in the order of CSV.
 pub(crate) const NEED_COLUMNS: &[&str] = &["for", "blocks", "layout", "setting_mb", "slots", "certainty"];

@@ -5,8 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::scalars::{CertaintyJson, CertaintyWord, CompressionMethod, GuardCode, HintPart, SpacingSetting};
-use crate::analysis::wal::certainty::Certainty;
-use crate::analysis::wal::tally::Tally;
+use crate::analysis::wal::tally::{Certainty, Tally};
 use crate::analysis::wal::whatif::compression::CompressionRow;
 use crate::analysis::wal::whatif::protection::{GuardColumn, HintCost, HintImages};
 use crate::analysis::wal::whatif::{Outcome, Spacing, SpacingRow, WhatIf, knee};

@@ -46,6 +46,7 @@ impl fmt::Display for NotRead {
         match self {
             Self::PathsUnknown => f.write_str("their paths are unknown"),
             Self::CheckFailed(error) => error.fmt(f),
+            Self::PageIsSound => f.write_str("this page is intact and needs no image"),
         }
     }
 }

@@ -43,8 +43,9 @@ pub(super) fn doubts_of_cluster(replay: &Replay, sources: DoubtSources<'_>, cove
         doubts.push(Doubt::BrokenOff);
     }
     doubts.extend(doubts_of_damaged(replay, sources.pages, sources.called));
-    let is_safe =
+    let is_proven =
         |page: &PageReport| page.verdict.candidates.iter().any(|judged| judged.outcome == CandidateOutcome::Safe);
+    let is_safe = |page: &PageReport| page.is_wrong && is_proven(page);
     if let Some(look) = look
         && !doubts.iter().any(Doubt::forbids_restore)
         && sources.pages.iter().any(|page| is_safe(page) || sources.will_rebuild && matches!(page.rebuild, Some(Ok(_))))

@@ -10,9 +10,8 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::analysis::in_order::in_order;
-use crate::analysis::wal::certainty::Certainty;
 use crate::analysis::wal::segment::Visitor;
-use crate::analysis::wal::tally::Tally;
+use crate::analysis::wal::tally::{Certainty, Tally};
 use crate::analysis::wal::unreadable::{UnreadableImage, UnreadableImages};
 use crate::parsers::image::{BlockImage, Compression, ImageDecoder, ImageError};
 use crate::parsers::image_encoder::{HOLE_LENGTH_SIZE, ImageEncoder};

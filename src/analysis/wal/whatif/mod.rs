@@ -18,7 +18,7 @@ pub mod spacing;
 mod touches;
 
 use self::protection::{HintCost, Protection};
-use super::certainty::Certainty;
+use super::tally::Certainty;
 use crate::analysis::wal::segment::{Visitor, WatchRead, read_segment};
 use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::tally::Tally;

@@ -5,8 +5,7 @@
 //! Where an ordinary record changes the same page later in the same interval, it would have needed an image itself. That it
 //! is the same interval shows in the record: it has no image.
 
-use crate::analysis::wal::certainty::Certainty;
-use crate::analysis::wal::tally::Tally;
+use crate::analysis::wal::tally::{Certainty, Tally};
 
 /// How pages are guarded against being torn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

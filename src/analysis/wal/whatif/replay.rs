@@ -14,9 +14,8 @@ use super::touches::{BlockState, Event, ForkKey, Kind, KindKey, Touch, Touches, 
 use super::{Outcome, WhatIf, WhatIfPlan};
 use crate::analysis::wal::block_map::BlockMap;
 use crate::analysis::wal::cause::{hints_need_page_writes, never_forced};
-use crate::analysis::wal::certainty::Certainty;
 use crate::analysis::wal::clock::{Clock, Told};
-use crate::analysis::wal::tally::Tally;
+use crate::analysis::wal::tally::{Certainty, Tally};
 use crate::parsers::decode::ParseError;
 use crate::parsers::wal::payload::PgTimestamp;
 use crate::parsers::wal::version::Major;

@@ -4,8 +4,7 @@
 //! page was last changed before the redo point, so the last change of each block decides for all settings at once.
 
 use super::{MIN_ASKED, Outcome, Spacing, SpacingRow};
-use crate::analysis::wal::certainty::Certainty;
-use crate::analysis::wal::tally::Tally;
+use crate::analysis::wal::tally::{Certainty, Tally};
 use crate::types::Lsn;
 
 /// Settings that are replayed at once.

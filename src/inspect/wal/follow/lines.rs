@@ -6,7 +6,6 @@ use std::ops::Range;
 use std::path::Path;
 
 use crate::analysis::wal::bill::{RestCounter, WalRest};
-use crate::analysis::wal::certainty::Certainty;
 use crate::analysis::wal::clock::Clock;
 use crate::analysis::wal::collect::collect_run;
 use crate::analysis::wal::hidden_redo::{NewerImage, NewerImages};
@@ -14,6 +13,7 @@ use crate::analysis::wal::interval::{Folded, Interval, IntervalFold, Reread};
 use crate::analysis::wal::partial::{Counter, ScanPlan, SegmentCounts, Slice};
 use crate::analysis::wal::segment::{SegmentRead, Visitor, WatchRead, read_segment};
 use crate::analysis::wal::stretch::{Extent, Stretch};
+use crate::analysis::wal::tally::Certainty;
 use crate::analysis::wal::time_buckets::{Bucket, BucketCounter, TimeBuckets};
 use crate::analysis::wal::walk::WalkEnd;
 use crate::cluster::open::AccessError;

@@ -1,7 +1,7 @@
 //! The WAL under other checkpoints and other guards against torn pages, and the cost of hint bits.
 
 use super::{WalReport, exact};
-use crate::analysis::wal::certainty::Certainty;
+use crate::analysis::wal::tally::Certainty;
 use crate::analysis::wal::whatif::protection::{Guard, GuardColumn, HintImages};
 use crate::analysis::wal::whatif::{MIN_ASKED, NoKnee, Outcome, Spacing, SpacingRow, WhatIf, knee};
 use crate::output::document::{Blocks, Span};

@@ -1,10 +1,9 @@
 //! Content of a window of WAL: relations, causes, and settings that would have saved images.
 
 use super::{Line, Look, Style, columns, image_counts};
-use crate::analysis::wal::certainty::Certainty;
 use crate::analysis::wal::group_key::GroupBy;
 use crate::analysis::wal::savings::NotFigured;
-use crate::analysis::wal::tally::Tally;
+use crate::analysis::wal::tally::{Certainty, Tally};
 use crate::output::advise_text::why;
 use crate::output::figures::{percent, signed_size, size};
 use crate::output::json::time_text;
