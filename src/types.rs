@@ -1,5 +1,5 @@
 //! Words of the server that every other module shares: addresses, identities, sizes.
-//! Transaction numbers, which wrap around.
+//! Transaction numbers wrap around.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,7 +1,7 @@
 //! Pages that WAL contains completely: those that a record up to their LSN recreates, so that replay from there shows what they
 //! must be. Which lack a change that was on disk when the last checkpoint ended. And which have an LSN that no record of
 //! them gave.
-//! LSNs of pages as they are on disk: each is read once, however many records name the page.
+//! Also here: LSNs of pages as they are on disk: each is read once, however many records name the page.
 
 use std::hash::{Hash, Hasher};
 use std::ops::Range;

@@ -1,5 +1,5 @@
 //! Skipped parts and reasons, as values. The words are in `output`.
-//! Coverage of a check.
+//! Also here: coverage of a check.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
 //! Facts about one slot in isolation.
-//! A slot as one row of a long table: small, and without its image.
+//! Also here: a slot as one row of a long table: small, and without its image.
 
 use super::staleness::{BatchReason, BatchVerdict, Staleness};
 use super::verdict::compare::{Comparison, digest_but_checksum};

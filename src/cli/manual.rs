@@ -1,5 +1,5 @@
 //! Manual pages, one for each program and one for each of its commands, made from the same definitions that parse the command line.
-//! Shell completions, made from the same definitions that parse the command line.
+//! Shell completions are made from them, too.
 
 use std::io::Write;
 

@@ -1,7 +1,6 @@
 //! Owners and modes of files and directories that a server keeps: those that differ from the rest, which a server may not be able to
 //! open.
-//! Accounts of this machine: `/etc/passwd`.
-//! Free space of the volumes that a start writes to.
+//! Also here: accounts of this machine: `/etc/passwd`; free space of the volumes that a start writes to.
 
 use std::collections::BTreeMap;
 use std::fs;

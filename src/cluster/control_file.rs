@@ -1,7 +1,7 @@
 //! `global/pg_control`, read until it is the same twice.
-//! Whether the least LSN that recovery must reach lies on the timeline that `pg_control` has it on.
-//! Compares `pg_control` with the record of the last checkpoint: was `pg_resetwal` run, and are both from the same time.
-//! The page size that page headers name, asked of a few files: something to compare the control file with.
+//! Also here: whether the least LSN that recovery must reach lies on the timeline that `pg_control` has it on; compares
+//! `pg_control` with the record of the last checkpoint: was `pg_resetwal` run, and are both from the same time; the
+//! page size that page headers name, asked of a few files: something to compare the control file with.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,5 +1,5 @@
 //! Opening and reading files that may be anything, may shrink and may vanish.
-//! A file as others can recognise it: size and SHA-256.
+//! Also here: a file as others can recognise it: size and SHA-256.
 
 use std::ffi::OsString;
 use std::fs::{self, File, FileType, OpenOptions};

@@ -1,5 +1,5 @@
 //! Every relation file of a data directory. Links are followed for tablespaces only.
-//! Traces of `pg_upgrade --link` in the old data directory.
+//! Also here: traces of `pg_upgrade --link` in the old data directory.
 
 use std::fs::{self, DirEntry};
 use std::os::unix::fs::MetadataExt;

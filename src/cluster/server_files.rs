@@ -1,6 +1,6 @@
 //! Files that a server needs in addition to pages, WAL and `pg_control`: directories, maps of file numbers, and the
 //! version of each database.
-//! Entries with the name of a file of the server that are not files.
+//! Also here: entries with the name of a file of the server that are not files.
 
 use std::ffi::OsString;
 use std::fs::FileType;

@@ -1,8 +1,8 @@
 //! Settings of the data directory that say how its double write buffer was used: evidence, never proof, since a file
 //! may have been changed after the server read it.
-//! Settings that a start of the data directory would read, with the files that they include.
-//! Settings of recovery, as far as they decide what data is there after a start. Everything else in the configuration is the server's to
-//! judge: it says so at its start and changes nothing.
+//! Also here: settings that the next startup would read, with the files that they include, as far as they decide what
+//! data exists afterwards. Everything else in the configuration is the server's to judge: it says so at its start and
+//! changes nothing.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};

@@ -1,6 +1,6 @@
 //! A base backup in tar format: a directory of archives, recognised by their names.
-//! Members of a base backup in tar format: relation files, and the small files that describe the backup.
-//! Members of a tar archive, plain or compressed, read in order and never unpacked.
+//! Also here: its relation files, and the small files that describe the backup; members of a tar archive, plain or
+//! compressed, are read in order and never unpacked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};

@@ -1,6 +1,6 @@
 //! Whether the files of `pg_xact` and `pg_multixact` hold what a table may ask for: how every transaction ended, and which
 //! transactions each multixact stands for.
-//! Files of pages that a server numbers by a counter that comes round: whether those are there that it may look into.
+//! Also here: files of pages that a server numbers by a counter that comes round.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;

@@ -1,5 +1,5 @@
 //! The WAL that a check reads: that of the data directory, and that of an archive.
-//! Older copies of a cluster that the user named.
+//! Also here: older copies of a cluster that the user named.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,5 @@
 //! Meaning of a path on the command line: a data directory, a directory of DWB files, or such files.
-//! Batches of a double write buffer that can be distinguished.
+//! Also here: batches of a double write buffer that can be distinguished.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};

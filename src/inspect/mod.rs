@@ -1,6 +1,6 @@
 //! The work itself, for the command line, the screen and other programs alike: a cluster read and judged, images compared,
 //! repairs planned. Plain requests go in, reports come out; nothing is printed here.
-//! The time of day, for what is written down about a piece of work.
+//! Also here: the time of day, for what is written down about a piece of work.
 
 pub mod check;
 pub mod cluster_wal;

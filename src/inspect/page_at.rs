@@ -1,5 +1,5 @@
 //! Pages as they were at some moment, built by replay of their records in a sandbox.
-//! Changes of a page by its last records: the page is built as it was before and after each of them.
+//! Also here: changes of a page by its last records: the page is built as it was before and after each of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
 //! Facts for showing the rows of a page: the columns of its relation, and its items on disk against those of each image.
-//! The bytes of one page: as it is on disk, and as every image has it.
+//! Also here: the bytes of one page: as it is on disk, and as every image has it.
 
 use std::path::Path;
 

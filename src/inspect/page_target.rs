@@ -1,5 +1,5 @@
 //! The page that a user asks for: its relation and fork, and whether it exists.
-//! How a user names relations: by number or by name.
+//! Also here: how a user names relations: by number or by name.
 
 use std::collections::BTreeSet;
 use std::path::Path;

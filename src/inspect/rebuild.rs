@@ -1,5 +1,5 @@
 //! Pages built by replay in a sandbox, as one more image of each damaged page: only where that is asked for.
-//! The server that replays records in a sandbox: which program, and where.
+//! Also here: the server that replays records in a sandbox: which program, and where.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

@@ -1,5 +1,5 @@
 //! Every field of `pg_control` with a name for programs and the label that `pg_controldata` prints.
-//! The facts in `pg_control` that people look for first.
+//! Also here: the facts in `pg_control` that people look for first.
 
 use serde_json::{Map, Value, json};
 

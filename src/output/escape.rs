@@ -1,5 +1,5 @@
 //! Names and bytes from disk, made harmless for a terminal.
-//! Words of commands that people copy into a shell.
+//! Also here: words of commands that people copy into a shell.
 
 /// Characters that end a line, turn the direction of text round, or take no room: they make a name look like another one.
 const fn misleads(c: char) -> bool {

@@ -1,6 +1,6 @@
 //! Steps for clusters that no repair helps, in words: each on a copy, with its losses.
-//! Ways to continue after an incomplete repair or undo.
-//! How to look at a base backup in tar format: the commands that unpack it.
+//! Also here: ways to continue after an incomplete repair or undo; how to look at a base backup in tar format: the
+//! commands that unpack it.
 
 use std::path::Path;
 

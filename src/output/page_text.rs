@@ -1,6 +1,6 @@
 //! One page and its images side by side: headers, line pointers, bytes that differ, and the records of WAL.
-//! Changes of a page by one record, as text.
-//! Everything about one page as text: for the command, and for what the screen exports.
+//! Also here: changes of a page by one record, and everything about one page for the command and for exports of the
+//! terminal UI.
 
 use std::io::{self, Write};
 use std::ops::Range;

@@ -1,5 +1,5 @@
 //! One record of WAL in words: header, block references, main data.
-//! The history of a page as a table for people, written as it comes: there may be very many records.
+//! Also here: the history of a page as a table for people, written as it comes: there may be very many records.
 
 use std::fmt;
 use std::io::{self, Write};

@@ -1,5 +1,5 @@
 //! WAL under other settings, as tables.
-//! Sizes under other settings of `wal_compression`, as a table.
+//! Also here: sizes under other settings of `wal_compression`, as a table.
 
 use std::io::{self, Write};
 

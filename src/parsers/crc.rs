@@ -1,5 +1,5 @@
 //! CRC-32C as the server computes it, in one function: which kernel does the work depends on the number of bytes.
-//! SHA-256, as people compare it.
+//! Also here: SHA-256, as people compare it.
 
 use sha2::{Digest, Sha256};
 

@@ -1,7 +1,7 @@
 //! The only glue to nom: fixed-width primitives, and the step from nom's errors to absolute offsets.
 //!
 //! The primitives are our own because the generic ones of nom 8 go through a byte loop; these compile to one load.
-//! Error of a decoder that runs out of bytes.
+//! Also here: error of a decoder that runs out of bytes.
 
 use nom::error::{ContextError, ErrorKind};
 use nom::{Err, IResult};

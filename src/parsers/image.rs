@@ -1,5 +1,5 @@
 //! Full-page images: from the bytes in a WAL record to the page.
-//! A page image made ready for a data file.
+//! Also here: the page made ready for a data file.
 
 use super::checksum::page_checksum;
 use super::pglz::{self, PglzError};

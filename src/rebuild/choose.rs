@@ -5,7 +5,6 @@
 //! are needed as well, because redo dies of a page of which it knows only the beginning.
 //!
 //! [`candidates`]: super::candidates
-//! A request: a page, its base, and the range of WAL.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{ControlFlow, Range};

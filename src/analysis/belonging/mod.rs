@@ -1,9 +1,7 @@
 //! Whether the files of a data directory belong together: to one cluster, one history and one time. Asked before any verdict,
 //! since WAL and images prove nothing about pages that are not of their cluster and time.
-//! A base backup whose `backup_label` somebody removed.
-//! Whether WAL from elsewhere joins that of the cluster: a clone that ran by itself writes the same timeline, with the same names
-//! of segments.
-//! Rules of files that do not belong together, and of rows that say so.
+//! Also here: base backups whose `backup_label` was removed, WAL from elsewhere that does not join that of the cluster
+//! (a clone that ran on its own writes the same timeline, with the same names of segments), and their rules.
 
 mod counters;
 

@@ -1,5 +1,6 @@
 //! The buffer of the PostgreSQL patch: `pg_dwbuf`, its rules and what looks wrong about it.
-//! Batches of the patch's buffer, as far as they can be distinguished: by sequence numbers, or by LSNs alone.
+//! Also here: batches of the patch's buffer, as far as they can be distinguished: by sequence numbers, or by LSNs
+//! alone.
 
 use super::patch_ring::{HeaderAge, PatchRing};
 use super::{BatchPart, DwbFormat, HeldSlot, Horizon, RingInput, RingJudgement, RingSummary};

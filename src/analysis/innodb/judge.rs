@@ -1,5 +1,5 @@
 //! Pages that fail their checks, and their images in the doublewrite buffer. Startup of the server is not predicted.
-//! An image of the doublewrite buffer against the page in the data file.
+//! Also here: an image of the doublewrite buffer against the page in the data file.
 
 use std::collections::BTreeSet;
 

@@ -1,9 +1,6 @@
 //! The whole check: slots against pages, WAL, and the verdict on every damaged page. Each stage is a piece of its own; here
 //! they are put one after the other.
-//! First stage: every slot of the double write buffer is compared with its page.
-//! Third stage: pages that nobody suspected before WAL was read.
-//! Fourth stage: every suspect is examined and judged by itself.
-//! Last stage: what a start will bring, and a word for each slot.
+//! The other stages are in `read_wal` and `weigh`.
 
 mod input;
 mod read_wal;

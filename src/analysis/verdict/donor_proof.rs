@@ -3,7 +3,7 @@
 //! A donor has all changes from before its redo point D, so its page needs no record from before D, and may have any LSN up
 //! to there. What changed the page since D, or since its own LSN where that is later, it lacks. D counts only when the donor
 //! shows it, and WAL has the checkpoint that it was taken from; else the page is judged like any image, by its LSN alone.
-//! The page as donors have it.
+//! Also here: the images of a page that donors have.
 
 use super::candidate::{Candidate, CandidateEvidence, Chain, ImageSource, MAX_NAMED_RECORDS};
 use super::events::{BlockEvent, Touch};

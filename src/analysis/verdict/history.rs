@@ -1,5 +1,5 @@
 //! History of chosen pages in WAL: every record that touches them, and every change of their relations' files.
-//! Which pages and relations WAL is asked about.
+//! `Interest` lists these pages and relations.
 
 use std::ops::Range;
 

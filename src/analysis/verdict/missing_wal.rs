@@ -1,5 +1,6 @@
 //! Missing WAL segments, by file name, so that they can be looked for.
-//! Whether the WAL in `pg_wal` has lost its end: what is elsewhere, and what names in the data directory say of it.
+//! Also here: whether the WAL in `pg_wal` has lost its end: what is elsewhere, and what names in the data directory say
+//! of it.
 
 use std::ops::Range;
 

@@ -1,7 +1,7 @@
 //! Blocks that replay changes without having built them first: what it needs to find on disk.
-//! An empty page instead of one that recovery expects: recovery passes records that would crash without it.
-//! Pages that are all zero and should not be: records from before the redo point change them, so they had content, and a
-//! checkpoint had written it. Most pages of zeros were never used, and no record names them.
+//! Also here: empty pages instead of expected ones, so that recovery passes records that would crash without them; and
+//! zero-filled pages that should not be: records from before the redo point change them, so they had content, and a
+//! checkpoint had written it. Most zero-filled pages were never used, and no record names them.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,7 +1,6 @@
 //! Whether an image that was copied without a lock holds the first change after its LSN already. A server changes a page
 //! first, writes the record next and sets the page's LSN last: a copy made in between says too little of itself, and
 //! replay would make the same change twice.
-//! Whether an image holds a change of WAL already.
 
 use super::change_log::u16_at;
 use super::{next_index_change as index, next_prune};

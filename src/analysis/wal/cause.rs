@@ -2,8 +2,8 @@
 //! [`super::cause_facts`] found out.
 //!
 //! A redo point that no record names is found by its images, see [`super::hidden_redo`].
-//! Which block references have an image whatever the page's LSN, and which have one only because of that LSN.
-//! The table of record types says how their pages are registered.
+//! Also here: which block references have an image whatever the page's LSN, and which only because of it. The table of
+//! record types says how their pages are registered.
 
 use strum::{EnumIter, IntoEnumIterator};
 

@@ -2,8 +2,7 @@
 //!
 //! Each segment is read on its own. In order, [`Joiner`] holds each part against the one before; where they do not fit,
 //! that segment is read again together with those before it, which gives what reading in order gives.
-//! Reads the segments of a run in order and continues after damage. Gives the same parts as [`super::collect`], segment by
-//! segment.
+//! Also here: the same in order, continuing after damage.
 
 use std::ops::{ControlFlow, Range};
 

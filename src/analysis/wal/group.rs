@@ -1,5 +1,5 @@
 //! Counts by group.
-//! Rows of groups, with what names say of relations: kinds, and the tables that indexes belong to.
+//! Also here: rows of groups, with what names say of relations: kinds, and the tables that indexes belong to.
 
 use std::hash::Hash;
 use std::sync::Arc;

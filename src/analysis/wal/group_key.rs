@@ -1,5 +1,5 @@
 //! What rows stand for: the ways to group, and the groups themselves.
-//! What a relation is, by its name's row in the catalog or by the records that touch it.
+//! Also here: what a relation is, by its name's row in the catalog or by the records that touch it.
 
 use super::cause::Cause;
 use super::hidden_redo::RedoInForce;

@@ -3,7 +3,6 @@
 //! Up to 16 nothing marks a redo point where it stands: it is known only from the checkpoint record that comes later.
 //! The open interval is therefore kept in chunks; when a redo point turns out to lie inside one, that chunk's segments
 //! are read again with a cut there. One that no record names is looked for when the interval ends.
-//! A stretch of a checkpoint interval that is not over, which may turn out to hold the redo point of the next.
 
 use std::ops::Range;
 

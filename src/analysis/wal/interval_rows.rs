@@ -1,5 +1,5 @@
 //! Checkpoint intervals as rows of a table: each by itself, or neighbours put together where there are more than fit.
-//! Periods of time as rows of a table: each by itself, or neighbours put together where there are more than fit.
+//! Also here: the same for periods of time.
 
 use super::curve::shares_of;
 use super::interval::{Interval, IntervalKind};

@@ -4,7 +4,6 @@
 //!
 //! Sources: `src/include/access/heapam_xlog.h`, `nbtxlog.h`, `hash_xlog.h`, `ginxlog.h`, `gistxlog.h`, `spgxlog.h`,
 //! `brin_xlog.h`.
-//! Tables first, then indexes.
 
 use strum::{EnumIter, IntoEnumIterator, IntoStaticStr};
 

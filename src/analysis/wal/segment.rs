@@ -1,6 +1,6 @@
 //! Reads one segment on its own, from its first record start to the end of the last record that starts in it.
-//! The bytes of a run of segments in order, piece by piece.
-//! Records with a right checksum that are not valid records of their type.
+//! Also here: the bytes of a run of segments in order, piece by piece; records with a right checksum that are not valid
+//! records of their type.
 
 use std::ops::{ControlFlow, Range};
 

@@ -1,5 +1,5 @@
 //! Images by how long after the redo point they were written.
-//! The redo points that records name.
+//! Also here: the redo points that records name.
 
 use super::curve::TimeCurve;
 use super::segment::Visitor;

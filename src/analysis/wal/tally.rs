@@ -1,5 +1,5 @@
 //! Counts over records and images.
-//! How sure a number is.
+//! Also here: the certainty of a number.
 
 use crate::parsers::wal::record::Record;
 

@@ -1,7 +1,6 @@
 //! Images that cannot be restored, as they are met.
-//! WAL that should be there and of which no record could be read: the one rule by which damage and missing segments count as
-//! not examined, whatever is asked of the WAL.
-//! What was odd about a set of WAL segments, as findings.
+//! Also here: WAL that should be there and of which no record could be read: the one rule by which damage and missing
+//! segments count as not examined, whatever is asked of the WAL; what was odd about a set of WAL segments, as findings.
 
 use super::segment::Visitor;
 use crate::analysis::skipped::{Coverage, SkipReason, Skipped, SkippedPart};

@@ -1,6 +1,6 @@
 //! Reads a run of segments in order and shows every record: for callers that need the order, or need to continue after
 //! damage.
-//! Whether records end at given addresses: a page has no other LSN.
+//! Also here: whether records end at given addresses: a page has no other LSN.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;

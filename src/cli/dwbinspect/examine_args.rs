@@ -1,5 +1,5 @@
 //! The cluster to check, and additional evidence.
-//! Progress of an examination on the terminal, and Ctrl-C.
+//! Also here: progress of an examination on the terminal, and Ctrl-C.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;

@@ -1,6 +1,5 @@
 //! `pg_dwbinspect page`: everything about one block.
-//! `pg_dwbinspect page --at`: one block as it was.
-//! `pg_dwbinspect page --history`: what WAL says of one block, record by record.
+//! With `--at` the block as it was; with `--history` what WAL says of it, record by record.
 
 use std::ffi::OsString;
 use std::io::Write;

@@ -1,5 +1,5 @@
 //! `pg_dwbinspect repair`: put proven images back.
-//! Output of `repair` and `undo`.
+//! Also here: the output of `repair` and `undo`.
 
 use std::collections::BTreeSet;
 use std::io::Write;

@@ -1,6 +1,4 @@
 //! `pg_dwbinspect verify`: every page of every relation file, judged by itself.
-//! Which relation files `verify` reads, as arguments.
-//! Text of `verify`: the summary, and damaged pages by file.
 
 use std::io::{self, Write};
 use std::ops::ControlFlow;

@@ -1,6 +1,6 @@
 //! Arguments that say which WAL is read and what its relations are called.
-//! Values of options: settings written as in `postgresql.conf`, and sizes of samples.
-//! Times and lengths of time on the command line.
+//! Also here: values of options: settings written as in `postgresql.conf`, and sizes of samples; times and lengths of
+//! time on the command line.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
 //! Images one by one: filters, order, and their row.
-//! `pg_walfpi list`: every image.
+//! `pg_walfpi list` shows all of them.
 
 use std::io::{self, Write};
 

@@ -1,6 +1,6 @@
 //! Donors: older copies of the cluster that pages can be taken from: base backups, file system snapshots, stopped servers.
 //! Says what a donor is and gives its pages; what a page is worth is for others to judge.
-//! Shared history of a donor and its cluster.
+//! Also here: shared history of a donor and its cluster.
 
 mod archive;
 mod directory;

@@ -1,5 +1,5 @@
 //! The redo log: where recovery starts, and which server made it.
-//! The end of the redo log: blocks or mini-transactions are counted from the checkpoint on, and none is unpacked.
+//! Its end: blocks or mini-transactions are counted from the checkpoint on, and none is unpacked.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};

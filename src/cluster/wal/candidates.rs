@@ -1,5 +1,5 @@
 //! Candidates: everything that looks like a segment, before any choice is made.
-//! All that the user named, read into candidates: no choice among them is made here.
+//! No choice among them is made here.
 
 use std::collections::BTreeMap;
 use std::fs::File;

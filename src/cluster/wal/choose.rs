@@ -1,5 +1,6 @@
 //! From candidates to one file for each segment.
-//! Segments of other timelines than the one that is read: those that certainly are not part of it, and those that may be.
+//! Also here: segments of other timelines than the one that is read: those that certainly are not part of it, and those
+//! that may be.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;

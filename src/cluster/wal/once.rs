@@ -1,5 +1,5 @@
 //! Inputs that can be read only once, standard input or a FIFO: an archive, or segments.
-//! Unpacking into the scratch file what can be read only once.
+//! Also here: unpacking into the scratch file what can be read only once.
 
 use std::fs::File;
 use std::io::{self, Cursor, Read, Seek, Write};

@@ -1,6 +1,5 @@
 //! Options and limits of the search.
-//! Errors that prevent reading WAL.
-//! Whose some WAL is.
+//! Also here: errors that prevent reading WAL; whose some WAL is.
 
 use std::fs::File;
 use std::io::{self, Read};

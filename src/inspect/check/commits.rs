@@ -1,5 +1,5 @@
 //! Commits before the redo point that `pg_xact` does not have: an older copy of it, or a lost write.
-//! Prepared transactions whose file is gone, which no start notices: WAL shows that they were not ended.
+//! Also here: prepared transactions whose file is gone, which no start notices: WAL shows that they were not ended.
 
 use std::path::PathBuf;
 

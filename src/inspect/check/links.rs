@@ -1,6 +1,6 @@
 //! References between pages of indexes: missing pages, and contradictions.
-//! Effects of WAL after the redo point that explain missing files: files that it removes, and bits of visibility maps that it
-//! clears.
+//! Also here: effects of WAL after the redo point that explain missing files: files that it removes, and bits of
+//! visibility maps that it clears.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 

@@ -1,5 +1,5 @@
 //! Effect on startup of the double write buffer of a server that writes images before recovery.
-//! How far the proofs of a check are.
+//! Also here: how far the proofs of a check are.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,5 +1,5 @@
 //! Every page of every relation file, read once: what looks wrong, and what the sound ones tell.
-//! The relation files of a cluster, and what their pages are judged by.
+//! Also here: the relation files of a cluster, and what their pages are judged by.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

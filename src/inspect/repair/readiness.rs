@@ -1,5 +1,5 @@
 //! Requirements of a repair other than proven images, tested before anything is written.
-//! Journals that repairs have left beside a data directory. Nothing is written.
+//! Also here: journals that repairs have left beside a data directory; nothing is written.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

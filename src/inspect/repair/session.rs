@@ -1,6 +1,5 @@
 //! A repair in progress: from a cluster that was judged to a plan, and from a plan to a journal and the pages.
-//! Preparation of every write: the lock on the data directory, and a check of the blockers.
-//! Why the old and new bytes of pages do not get into a journal.
+//! Also here: the lock on the data directory and the check of the blockers before every write.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,5 @@
 //! Facts about the files before they are read.
-//! Names of relations, read when the first one is needed.
-//! Links between pages of indexes, as findings.
+//! Also here: names of relations, read when the first one is needed; links between pages of indexes, as findings.
 
 use super::replay::HeldPage;
 use super::{ChecksumRule, Plan};

@@ -1,5 +1,5 @@
 //! Counts the segments of some WAL as they come in order: one of the things that one reading of it may be for.
-//! Reads what a request names segment by segment: several at a time, handed over in order.
+//! Also here: reads what a request names segment by segment: several at a time, handed over in order.
 
 use std::ops::{ControlFlow, Range};
 

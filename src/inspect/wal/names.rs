@@ -1,5 +1,5 @@
 //! Names instead of numbers.
-//! Some WAL in short stretches, and its records one by one.
+//! Also here: some WAL in short stretches, and its records one by one.
 
 use std::ops::ControlFlow;
 use std::path::Path;

@@ -1,5 +1,5 @@
 //! Images compressed again, with every method that a server has, and how long that takes.
-//! Full-page images as the pages that they hold.
+//! Also here: full-page images as the pages that they hold.
 
 use std::time::Duration;
 

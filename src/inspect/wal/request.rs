@@ -1,5 +1,5 @@
 //! Which WAL is read, and how.
-//! Progress of reading, and its interruption.
+//! Also here: progress of reading, and its interruption.
 
 use std::io::ErrorKind;
 use std::ops::ControlFlow;

@@ -1,5 +1,5 @@
 //! The WAL that a request names, read run by run, and what is odd about it.
-//! What every answer about some WAL comes with: whose it is, and what was met while it was read.
+//! Also here: what every answer about some WAL comes with: whose it is, and what was met while it was read.
 
 use std::collections::VecDeque;
 use std::io;

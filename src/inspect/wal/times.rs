@@ -1,5 +1,5 @@
 //! WAL by the time at which it was written.
-//! Where in WAL a time lies: from times to LSNs.
+//! Also here: where in WAL a time lies: from times to LSNs.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,6 @@
 //! A file of rows in one of the formats.
-//! Rows as CSV, after a line of names. What does not apply is empty; characters that control something or mislead are
-//! written as escapes.
-//! Rows as NDJSON: an object a line.
+//! CSV: after a line of names; what does not apply is empty; characters that control something or mislead are written
+//! as escapes. NDJSON: an object a line.
 
 use std::io::{self, BufWriter, Write};
 

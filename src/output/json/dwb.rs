@@ -1,5 +1,5 @@
 //! JSON of DWB files and batches.
-//! JSON of a slot.
+//! Also here: JSON of a slot.
 
 use serde::Serialize;
 use serde_json::{Map, Value};

@@ -1,7 +1,5 @@
 //! JSON of a page as it was.
-//! JSON of what one record changed in a page.
-//! JSON of a row of a page, or an entry of an index.
-//! JSON of the history of a page.
+//! Also here: what one record changed in a page, rows of a page or entries of an index, and the history of a page.
 
 use std::collections::BTreeMap;
 use std::path::Path;

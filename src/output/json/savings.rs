@@ -1,5 +1,5 @@
 //! JSON of `advise`: what each remedy would have saved.
-//! JSON of the bill of `advise`: every byte of WAL by what it is.
+//! Also here: JSON of the bill of `advise`: every byte of WAL by what it is.
 
 use schemars::JsonSchema;
 use serde::Serialize;

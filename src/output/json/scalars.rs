@@ -1,5 +1,5 @@
 //! Values of rows that are strings of a form, or words of a set.
-//! How sure the numbers of a row are, as fields of the row.
+//! Also here: how sure the numbers of a row are, as fields of the row.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

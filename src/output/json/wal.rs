@@ -1,6 +1,5 @@
 //! JSON of WAL statistics, images and verification. Rows are maps: their key fields depend on the grouping.
-//! JSON of a full-page image.
-//! JSON of `kept`: who keeps which segments of `pg_wal`.
+//! Also here: JSON of a full-page image; JSON of `kept`: who keeps which segments of `pg_wal`.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,5 +1,5 @@
 //! JSON of `whatif`: rows of its sections.
-//! JSON of images that were compressed again.
+//! Also here: JSON of images that were compressed again.
 
 use schemars::JsonSchema;
 use serde::Serialize;

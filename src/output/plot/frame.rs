@@ -1,5 +1,4 @@
 //! Frame around the marks of a plot: axes with ticks, labels below, and the legend.
-//! Axes: from which number to which, where the ticks stand, and what is written at them.
 
 use super::{label, number, rectangle, rule};
 use crate::output::figures::size;

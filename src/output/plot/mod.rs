@@ -1,7 +1,6 @@
 //! Plots as SVG: values in, one picture out. Pure: no file, no clock, no font and nothing else from elsewhere. Every mark
 //! has a tooltip, and what a plot shows is told by shape or words too, never by colour alone.
-//! A strip of cells: the parts of one thing in a row, each with a letter that says what it is.
-//! Values over places at equal distances: as bars that stand, or as lines in steps.
+//! Strips of cells, bars that stand, and lines in steps.
 
 mod frame;
 

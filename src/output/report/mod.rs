@@ -1,5 +1,5 @@
 //! Reports: what a crash report and a report on WAL say.
-//! Parts of every report: skipped parts, findings, and its origin.
+//! Also here: parts of every report: skipped parts, findings, and its origin.
 
 pub mod crash;
 pub mod wal;

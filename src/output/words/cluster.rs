@@ -1,9 +1,5 @@
 //! Words for a cluster as a whole, and for how much of it was read.
-//! Problems of the configuration.
-//! Effect of startup on the buffer.
-//! Errors of a typed term.
-//! Words for what a walk through WAL met.
-//! Words for how sure a number is.
+//! Also here: configuration, effects of startup on the buffer, errors of a typed term, WAL, and certainty.
 
 use std::fmt;
 

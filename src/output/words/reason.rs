@@ -1,8 +1,6 @@
 //! Why a page got its verdict.
-//! Fate of a damaged page in recovery.
-//! Words for what replay proves of pages without checksums.
-//! References between pages of an index.
-//! Why a repair leaves a page as it is, and what became of the pages that one wrote.
+//! Also here: its fate in recovery, proofs without checksums, references between pages of an index, and pages that a
+//! repair leaves or writes.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
 //! Whether and how a page can be rebuilt.
-//! Donors: older copies of a cluster that pages are taken from.
+//! Also here: donors: older copies of a cluster that pages are taken from.
 
 use std::fmt;
 

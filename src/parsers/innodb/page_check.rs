@@ -1,5 +1,5 @@
 //! Whether a page is whole: its checksum, header against trailer, and what can be tested of compressed and encrypted pages.
-//! Header of a page.
+//! Also here: header of a page.
 
 use super::checksum::{
     Algorithm, NO_CHECKSUM, full_crc32, page_crc32, page_innodb, page_innodb_old, zip_crc32, zip_innodb,

@@ -9,7 +9,7 @@
 //! | 255      | `uint8` length of the main data; ends the header phase    | main data              |
 //!
 //! Source: `DecodeXLogRecord`, `src/backend/access/transam/xlogreader.c`; `src/include/access/xlogrecord.h`.
-//! Going through the block references of a record.
+//! Also here: going through the block references of a record.
 
 mod quick;
 

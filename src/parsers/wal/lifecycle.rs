@@ -3,7 +3,7 @@
 //!
 //! `TRUNCATE` of the resource manager Heap is not among them: it serves logical decoding alone; the new file shows up as
 //! a Storage `CREATE`, the old one in the commit's list of dropped files.
-//! Records that make tablespaces.
+//! Also here: records that make tablespaces.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;

@@ -1,5 +1,5 @@
 //! Ends of transactions: records of commits and aborts.
-//! When a record was written, where it says so.
+//! Also here: when a record was written, where it says so.
 
 use super::lifecycle::items;
 use super::payload::PgTimestamp;

@@ -1,5 +1,5 @@
 //! Input of a check, grouped by source.
-//! Progress and interruption of a check.
+//! Also here: progress and interruption of a check.
 
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};

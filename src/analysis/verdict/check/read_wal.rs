@@ -1,5 +1,5 @@
 //! Second stage: what WAL says of some pages, and what replay of it will do.
-//! Reads WAL about pages that replay touches and no checksum protects, and leaves those that it contradicts.
+//! Also here: reads WAL about pages that replay touches and no checksum protects, and keeps those that it contradicts.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,6 +1,6 @@
 //! Still the fourth stage: what is doubtful about the cluster as a whole counts against every image.
-//! Still the fourth stage: a page is put back without loss only with the rest of its table. Rows that point at pages which stay
-//! as they were, and index entries of missing rows, are worse than a table that is outdated as a whole.
+//! A page is put back without loss only with the rest of its table: rows that point at pages which stay as they were,
+//! and index entries of missing rows, are worse than a table that is outdated as a whole.
 
 use std::collections::BTreeMap;
 

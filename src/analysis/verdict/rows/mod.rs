@@ -3,7 +3,6 @@
 //!
 //! [`heap`] and [`list`] follow what records do to the items of a page, each in its own way; `agreement` asks them.
 //! [`layout`] examines the page alone.
-//! Whether a page, the records of WAL and the images of the page agree about its rows.
 
 pub mod heap;
 pub mod layout;

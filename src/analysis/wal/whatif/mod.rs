@@ -8,7 +8,6 @@
 //! | [`hints`] | what do images for hint bits cost that nothing else would have needed? |
 //!
 //! `touches` makes lists of touches, a segment each and many at a time; `replay` takes them in order.
-//! Takes the touches of segments, which are read with several threads, and replays them in order.
 
 pub mod compression;
 mod dirtied;

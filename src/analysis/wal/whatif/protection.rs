@@ -1,9 +1,7 @@
 //! Guards against torn pages beside each other: full-page writes, a double write buffer, none.
-//!
-//! What images for hint bits cost: they are written with data checksums or `wal_log_hints` alone.
-//!
-//! Where an ordinary record changes the same page later in the same interval, it would have needed an image itself. That it
-//! is the same interval shows in the record: it has no image.
+//! Also here: what images for hint bits cost: they are written with data checksums or `wal_log_hints` alone; where an
+//! ordinary record changes the same page later in the same interval, it would have needed an image itself; that it is
+//! the same interval shows in the record: it has no image.
 
 use crate::analysis::wal::tally::{Certainty, Tally};
 

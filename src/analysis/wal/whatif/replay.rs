@@ -1,9 +1,7 @@
 //! Takes touches in order and lets each setting say what it would have made of them.
-//!
-//! Images that are due to a redo point that is not known: of pages that were changed after the one in force.
-//!
-//! Up to 16 a redo point is known only when its checkpoint is done, which explains most of these images. Those that are left
-//! show one that no record names.
+//! Also here: images that are due to a redo point that is not known: of pages that were changed after the one in force;
+//! up to 16 a redo point is known only when its checkpoint is done, which explains most of these images; those that are
+//! left show one that no record names.
 
 use rustc_hash::FxHashMap;
 

@@ -1,7 +1,7 @@
 //! Touches: each block that a record refers to, and as little of it as replaying other settings needs.
 //!
 //! Segments are read by several threads. Each gives a list, which is bounded, and the lists are replayed in order.
-//! What is known of a block that was touched, in 8 bytes.
+//! Facts about a touched block take 8 bytes.
 
 use rustc_hash::FxHashMap;
 

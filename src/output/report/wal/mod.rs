@@ -1,9 +1,5 @@
 //! The report on some WAL: how much of it is full-page images, when they were written, of what, why, and what other
 //! settings would have made of it.
-//! Where the WAL goes, and what would have saved some of it.
-//! How large a double write buffer must be.
-//! Of which relations images are, and why they were written.
-//! WAL under other settings.
 
 mod time;
 mod what_if;
