@@ -4,6 +4,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use strum::IntoStaticStr;
+
 /// Number of a block inside one fork, counted across the fork's segment files.
 pub(crate) type BlockNumber = u32;
 
@@ -126,7 +128,8 @@ impl fmt::Display for TimelineId {
 /// One of the files that together store a relation.
 ///
 /// Source: `ForkNumber`, `src/include/common/relpath.h`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum ForkNumber {
     /// The data itself.
     Main,
@@ -158,13 +161,8 @@ impl ForkNumber {
     }
 
     /// The name that file names and the server's tools use.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Main => "main",
-            Self::Fsm => "fsm",
-            Self::Vm => "vm",
-            Self::Init => "init",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
+use strum::IntoStaticStr;
+
 use super::slot_facts::{SlotFacts, WritePath};
 use super::staleness::{BatchReason, BatchVerdict, Confidence, Staleness};
 use super::trace::{ClusterFacts, trace_file};
@@ -89,7 +91,8 @@ pub(crate) fn find_batches(
 }
 
 /// Who wrote the images of a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum BatchWriter {
     /// A checkpoint.
     Checkpoint,
@@ -103,13 +106,8 @@ pub enum BatchWriter {
 
 impl BatchWriter {
     /// Stable name for programs.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Checkpoint => "checkpoint",
-            Self::Eviction => "eviction",
-            Self::Mixed => "mixed",
-            Self::Unknown => "unknown",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

@@ -9,7 +9,8 @@ use crate::parsers::page_kind::PageKind;
 use crate::types::{BlockNumber, ForkNumber};
 
 /// Condition of one page on disk in isolation.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum PageCondition {
     /// Nothing is wrong with it.
     Sound,
@@ -127,12 +128,8 @@ impl PageCondition {
     }
 
     /// The word for reports and JSON.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Sound => "sound",
-            Self::Zeroed => "zeroed",
-            Self::Damaged(_) => "damaged",
-        }
+    pub fn name(&self) -> &'static str {
+        self.into()
     }
 
     /// The damage; `None` for a page that a server accepts.

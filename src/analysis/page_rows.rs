@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use strum::IntoStaticStr;
+
 use crate::parsers::heap::{TupleHeader, infomask};
 use crate::parsers::page::{LinePointer, LinePointerState, PageHeader, line_pointers};
 use crate::parsers::page_kind::PageKind;
@@ -12,7 +14,8 @@ use crate::types::PageId;
 const MIN_ENTRY: usize = 8;
 
 /// Fate of an item if the image is restored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum RowFate {
     /// Disk and image have the same, hints aside.
     Same,
@@ -36,16 +39,8 @@ impl RowFate {
         [Self::Same, Self::Changed, Self::OtherRow, Self::ComesBack, Self::IsLost, Self::Unreadable, Self::Alone];
 
     /// Stable name for programs.
-    pub const fn code(self) -> &'static str {
-        match self {
-            Self::Same => "same",
-            Self::Changed => "changed",
-            Self::OtherRow => "other_row",
-            Self::ComesBack => "comes_back",
-            Self::IsLost => "is_lost",
-            Self::Unreadable => "unreadable",
-            Self::Alone => "alone",
-        }
+    pub fn code(self) -> &'static str {
+        self.into()
     }
 }
 

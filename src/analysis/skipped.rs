@@ -132,7 +132,8 @@ impl From<PageId> for SkippedPart {
 }
 
 /// Kind of reason.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum SkipClass {
     /// The user interrupted it.
     Interrupted,
@@ -144,12 +145,8 @@ pub enum SkipClass {
 
 impl SkipClass {
     /// Stable name for programs.
-    pub const fn code(self) -> &'static str {
-        match self {
-            Self::Interrupted => "interrupted",
-            Self::Unreadable => "unreadable",
-            Self::NotExamined => "not_examined",
-        }
+    pub fn code(self) -> &'static str {
+        self.into()
     }
 }
 

@@ -1,6 +1,8 @@
 //! Facts about one slot in isolation.
 //! Also here: a slot as one row of a long table: small, and without its image.
 
+use strum::IntoStaticStr;
+
 use super::staleness::{BatchReason, BatchVerdict, Staleness};
 use super::verdict::compare::{Comparison, digest_but_checksum};
 use super::verdict::slots::SlotRef;
@@ -15,7 +17,8 @@ pub(crate) const SECTOR_BYTES: usize = 512;
 
 /// Result of checking the image's `pd_checksum`. A checkpoint copies pages without setting it, so only `Good` proves
 /// anything, and `Stale` and `Zero` are normal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum PageChecksum {
     /// The one of these bytes at this block.
     Good,
@@ -29,18 +32,14 @@ pub enum PageChecksum {
 
 impl PageChecksum {
     /// The word for reports and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Good => "good",
-            Self::Stale => "stale",
-            Self::Zero => "zero",
-            Self::Off => "off",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 
 /// Which writer made a slot, as far as the image shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum WritePath {
     /// A backend or the background writer: the page was copied with a fresh checksum.
     Eviction,
@@ -52,12 +51,8 @@ pub enum WritePath {
 
 impl WritePath {
     /// The word for reports and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Eviction => "eviction",
-            Self::Checkpoint => "checkpoint",
-            Self::Locked => "locked",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// True when the page was copied under a lock, with a fresh checksum: its LSN is that of its content.
@@ -67,7 +62,8 @@ impl WritePath {
 }
 
 /// Whether a slot holds what was written into it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Condition {
     /// Never written.
     Empty,
@@ -86,15 +82,8 @@ pub enum Condition {
 
 impl Condition {
     /// The word for reports and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Empty => "empty",
-            Self::Sound => "sound",
-            Self::Torn => "torn",
-            Self::Damaged => "damaged",
-            Self::Unverifiable => "unverifiable",
-            Self::Aborted => "aborted",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

@@ -1,6 +1,8 @@
 //! Age of each slot of a double write buffer: whether it was written after the last completed checkpoint, and why.
 //! Each kind of buffer has its own method: see [`super::dwb_format`].
 
+use strum::IntoStaticStr;
+
 use super::dwb_format::{
     BatchPart, DwbFormat, FORMATS, HeldSlot, Horizon, RingInput, RingJudgement, RingSummary, StartWrites,
 };
@@ -14,7 +16,8 @@ use crate::report::Finding;
 use crate::types::Lsn;
 
 /// Answer for one slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum BatchVerdict {
     /// Written since the last completed checkpoint.
     Current,
@@ -26,12 +29,8 @@ pub enum BatchVerdict {
 
 impl BatchVerdict {
     /// The word for reports and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Current => "current",
-            Self::Undecided => "undecided",
-            Self::Stale => "stale",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 
@@ -119,7 +118,8 @@ impl BatchReason {
 }
 
 /// How sure a statement is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Confidence {
     /// Not excluded.
     Possible,
@@ -131,12 +131,8 @@ pub enum Confidence {
 
 impl Confidence {
     /// The word for reports and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Possible => "possible",
-            Self::Likely => "likely",
-            Self::Proven => "proven",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

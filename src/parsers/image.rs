@@ -1,13 +1,16 @@
 //! Full-page images: from the bytes in a WAL record to the page.
 //! Also here: the page made ready for a data file.
 
+use strum::IntoStaticStr;
+
 use super::checksum::page_checksum;
 use super::pglz::{self, PglzError};
 use super::wal::version::Major;
 use crate::types::{BlockNumber, Lsn};
 
 /// How an image's bytes are compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Compression {
     /// The server's own method.
     Pglz,
@@ -19,12 +22,8 @@ pub enum Compression {
 
 impl Compression {
     /// The name that `wal_compression` takes.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Pglz => "pglz",
-            Self::Lz4 => "lz4",
-            Self::Zstd => "zstd",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

@@ -1,5 +1,7 @@
 //! Requirement of recovery of a base backup: WAL to the end of the backup.
 
+use strum::IntoStaticStr;
+
 use super::history::WalHistory;
 use crate::cluster::backup_files::BackupLabel;
 use crate::parsers::control::{ControlFile, DbState};
@@ -25,7 +27,8 @@ pub struct Backup {
 }
 
 /// The end of a backup in WAL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum BackupEnd {
     /// WAL was not read that far.
     Unknown,
@@ -40,12 +43,8 @@ pub enum BackupEnd {
 
 impl BackupEnd {
     /// The word for JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Unknown => "unknown",
-            Self::Reached { .. } => "reached",
-            Self::Missing => "missing",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

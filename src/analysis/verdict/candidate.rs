@@ -3,6 +3,8 @@
 //! Replay starts at the redo point R and skips records that a page already has. So an image is complete when nothing
 //! between its own LSN and R changed the page; from R on, replay brings it forward.
 
+use strum::IntoStaticStr;
+
 use super::content::Ahead;
 use super::donor_proof::{judge_donor_change, judge_donor_copy, judge_donor_lsn};
 use super::doubt::Doubt;
@@ -25,7 +27,8 @@ use crate::types::{ForkNumber, Lsn, PageId};
 pub(super) const MAX_NAMED_RECORDS: usize = 4;
 
 /// Where an image comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum ImageSource {
     /// A slot of the double write buffer.
     Dwb {
@@ -76,13 +79,8 @@ pub enum ImageSource {
 
 impl ImageSource {
     /// The word for JSON.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Dwb { .. } => "dwb",
-            Self::Wal { .. } => "wal",
-            Self::Donor { .. } => "donor",
-            Self::Rebuilt(_) => "rebuilt",
-        }
+    pub fn name(&self) -> &'static str {
+        self.into()
     }
 
     /// True for a page of a donor.

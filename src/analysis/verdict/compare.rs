@@ -2,6 +2,8 @@
 
 use std::hash::Hasher as _;
 
+use strum::IntoStaticStr;
+
 use rustc_hash::FxHasher;
 
 use crate::parsers::heap::{TupleHeader, page_tuples};
@@ -10,7 +12,8 @@ use crate::parsers::page_kind::PageKind;
 use crate::types::ForkNumber;
 
 /// How a page in the data file stands to an image of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Comparison {
     /// Equal bytes, except `pd_checksum`.
     Identical,
@@ -53,20 +56,8 @@ impl Comparison {
     ];
 
     /// The word for reports and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Identical => "identical",
-            Self::HintBitsOnly => "hint_bits_only",
-            Self::DiskNewer => "disk_newer",
-            Self::DiskOlder => "disk_older",
-            Self::Torn => "torn",
-            Self::Damaged => "damaged",
-            Self::Zeroed => "zeroed",
-            Self::MissingFile => "missing_file",
-            Self::BeyondEnd => "beyond_end",
-            Self::DroppedRelation => "dropped_relation",
-            Self::Unlogged => "unlogged",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

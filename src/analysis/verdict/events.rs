@@ -1,5 +1,7 @@
 //! Effect of one WAL record on a page, or on its files.
 
+use strum::IntoStaticStr;
+
 use super::sectors::SectorMarks;
 use crate::analysis::wal::page_action::PageAction;
 use crate::parsers::wal::block::BlockRef;
@@ -27,7 +29,8 @@ pub(super) fn clears_map_bits(record: &Record<'_>, block: &BlockRef<'_>) -> bool
 }
 
 /// Effect of a record on a page.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Touch {
     /// Redo restores the image without reading the page.
     Image {
@@ -49,14 +52,8 @@ pub enum Touch {
 
 impl Touch {
     /// Stable name for programs.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::Image { .. } => "image",
-            Self::Init => "init",
-            Self::Change => "change",
-            Self::Hint => "hint",
-            Self::MapBits => "map_bits",
-        }
+    pub fn code(&self) -> &'static str {
+        self.into()
     }
 }
 

@@ -15,7 +15,8 @@ use crate::parsers::wal::timeline::{TimelineHistory, WalSegment};
 use crate::types::{Lsn, TimelineId};
 
 /// Fate of a damaged page.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum ReplayFate {
     /// Nobody has to act: replay replaces or removes the page before anything reads it, or the server does not need what
     /// it held.
@@ -79,12 +80,8 @@ pub enum UnknownReason {
 
 impl ReplayFate {
     /// The word for reports and JSON.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Healed(_) => "healed",
-            Self::RealDamage(_) => "real_damage",
-            Self::Unknown(_) => "unknown",
-        }
+    pub fn name(&self) -> &'static str {
+        self.into()
     }
 
     /// Stable name of the reason, for programs.

@@ -45,7 +45,7 @@ pub enum RebuildBase {
 
 impl RebuildBase {
     /// The word for JSON.
-    pub const fn name(&self) -> &'static str {
+    pub fn name(&self) -> &'static str {
         match self {
             Self::Image { .. } => "image",
             Self::Init { .. } => "record",

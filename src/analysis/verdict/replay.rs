@@ -3,6 +3,8 @@
 
 use std::ops::Range;
 
+use strum::IntoStaticStr;
+
 use super::backup::Backup;
 use super::doubt::{Doubt, LsnWitness};
 use super::history::{Interest, WalHistory};
@@ -19,7 +21,8 @@ use crate::parsers::wal::version::UnknownMagic;
 use crate::types::Lsn;
 
 /// Kind of recovery that a start will bring.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Recovery {
     /// The cluster was shut down cleanly: none.
     None,
@@ -37,15 +40,8 @@ pub enum Recovery {
 
 impl Recovery {
     /// The word for reports and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Crash => "crash",
-            Self::Archive => "archive",
-            Self::Backup => "backup",
-            Self::AfterReset => "after_reset",
-            Self::Unknown => "unknown",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// True when WAL will be replayed, and with it unlogged relations be reset.

@@ -3,6 +3,8 @@
 use std::hash::{DefaultHasher, Hasher};
 use std::ops::Range;
 
+use strum::IntoStaticStr;
+
 use crate::analysis::slot_facts::SECTOR_BYTES;
 use crate::parsers::page::{PageHeader, is_all_zero};
 use crate::parsers::page_kind::PageKind;
@@ -100,7 +102,8 @@ fn mark(sector: &[u8]) -> u64 {
 }
 
 /// Which part of the last write arrived.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum TearDirection {
     /// The first sectors.
     Head,
@@ -112,12 +115,8 @@ pub enum TearDirection {
 
 impl TearDirection {
     /// The word for reports and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Head => "head",
-            Self::Tail => "tail",
-            Self::Scattered => "scattered",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

@@ -5,7 +5,7 @@
 //! Also here: which block references have an image whatever the page's LSN, and which only because of it. The table of
 //! record types says how their pages are registered.
 
-use strum::{EnumIter, IntoEnumIterator};
+use strum::{EnumIter, IntoEnumIterator, IntoStaticStr};
 
 use super::block_set::BlockSet;
 use super::cause_facts::{CauseFacts, RunStart};
@@ -22,7 +22,8 @@ use crate::parsers::wal::version::Major;
 use crate::types::{ForkNumber, Lsn};
 
 /// Why an image was written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EnumIter)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EnumIter, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Cause {
     /// First change of the page after the redo point.
     FirstTouch,
@@ -63,26 +64,8 @@ pub enum Cause {
 
 impl Cause {
     /// The word for reports, JSON and filters.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::FirstTouch => "first_touch",
-            Self::FirstTouchInBackup => "first_touch_in_backup",
-            Self::HintOnly => "hint_only",
-            Self::HintThenChanged => "hint_then_changed",
-            Self::HintInBackup => "hint_in_backup",
-            Self::NewPage => "new_page",
-            Self::MapTruncation => "map_truncation",
-            Self::Forced => "forced",
-            Self::ConsistencyCheck => "consistency_check",
-            Self::RepeatedForced => "repeated_forced",
-            Self::RepeatedNewPage => "repeated_new_page",
-            Self::RepeatedReinitialised => "repeated_reinitialised",
-            Self::RepeatedHint => "repeated_hint",
-            Self::RepeatedUnknown => "repeated_unknown",
-            Self::UnknownBeforeStart => "unknown_before_start",
-            Self::Unknown => "unknown",
-            Self::Unreadable => "unreadable",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// All causes.

@@ -4,6 +4,8 @@
 //! again before a checkpoint writes it once for two intervals. Where more go through than there are slots, the first images
 //! are overwritten while their pages may not have reached the disk.
 
+use strum::IntoStaticStr;
+
 use super::block_set::{BlockSet, RecentBlocks};
 use super::hidden_redo::{HiddenRedo, RedoInForce};
 use super::segment::Visitor;
@@ -233,7 +235,8 @@ pub(crate) fn trials(intervals: &[DirtiedInterval], sizes_mb: &[u32], block_size
 }
 
 /// Whether the buffer of a cluster has overwritten images of its current batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub(crate) enum BufferWrap {
     NoBuffer,
     /// Its slots are used again only after their pages are durable: it cannot.
@@ -247,14 +250,8 @@ pub(crate) enum BufferWrap {
 }
 
 impl BufferWrap {
-    pub const fn code(self) -> &'static str {
-        match self {
-            Self::NoBuffer => "no_buffer",
-            Self::Never => "never",
-            Self::Likely => "likely",
-            Self::No => "no",
-            Self::Unknown => "unknown",
-        }
+    pub fn code(self) -> &'static str {
+        self.into()
     }
 }
 

@@ -1,6 +1,8 @@
 //! What rows stand for: the ways to group, and the groups themselves.
 //! Also here: what a relation is, by its name's row in the catalog or by the records that touch it.
 
+use strum::IntoStaticStr;
+
 use super::cause::Cause;
 use super::hidden_redo::RedoInForce;
 use super::relation_use::{IndexMethod, RelationUse, StorageKind};
@@ -152,7 +154,8 @@ impl From<Key> for RowKey {
 }
 
 /// Kind of a relation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum RelationKind {
     /// A table; without names also what only looks like one: a TOAST table, a materialized view.
     Table,
@@ -191,15 +194,8 @@ impl RelationKind {
     }
 
     /// Stable name for programs.
-    pub const fn code(self) -> &'static str {
-        match self {
-            Self::Table => "table",
-            Self::MaterializedView => "materialized_view",
-            Self::Toast => "toast",
-            Self::Index(_) => "index",
-            Self::Sequence => "sequence",
-            Self::Unknown => "unknown",
-        }
+    pub fn code(self) -> &'static str {
+        self.into()
     }
 
     /// The access method of an index, where it is known.

@@ -6,6 +6,8 @@
 
 use std::ops::Range;
 
+use strum::IntoStaticStr;
+
 use super::block_set::BlockSet;
 use super::clock::{Clock, is_wrong_step};
 use super::curve::{RecordCurve, TimeCurve, add_to_part, shares_of};
@@ -27,7 +29,8 @@ const OPEN_CHUNKS: usize = 4096;
 pub(crate) const DECAY_BUCKETS: usize = 8;
 
 /// What began an interval.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum IntervalKind {
     /// A checkpoint at shutdown or at the end of recovery.
     Shutdown,
@@ -43,14 +46,8 @@ pub enum IntervalKind {
 
 impl IntervalKind {
     /// The word for reports and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Shutdown => "shutdown",
-            Self::Online => "online",
-            Self::Unfinished => "unfinished",
-            Self::Hidden => "hidden",
-            Self::Unknown => "unknown",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 
@@ -86,7 +83,8 @@ pub struct Interval {
 }
 
 /// What the parts of an interval are equal by.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum DecayBy {
     /// Each lasts as long as the others.
     Time,
@@ -97,11 +95,8 @@ pub enum DecayBy {
 
 impl DecayBy {
     /// The word for reports and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Time => "time",
-            Self::Records => "records",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

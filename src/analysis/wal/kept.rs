@@ -7,11 +7,14 @@
 
 use std::collections::BTreeSet;
 
+use strum::IntoStaticStr;
+
 use crate::cluster::wal_keepers::{PgWalFile, WalKeepers};
 use crate::types::Lsn;
 
 /// Who needs segments.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub(crate) enum Keeper {
     /// Recovery from the last checkpoint.
     Checkpoint,
@@ -24,6 +27,7 @@ pub(crate) enum Keeper {
     },
     Archiver,
     /// `wal_keep_size`, `wal_keep_segments` up to 12.
+    #[strum(serialize = "wal_keep_size")]
     KeepSize,
     Summarizer,
     /// Old files under new names, to be written later.
@@ -36,17 +40,8 @@ pub(crate) enum Keeper {
 
 impl Keeper {
     /// The word for JSON.
-    pub(crate) const fn code(&self) -> &'static str {
-        match self {
-            Self::Checkpoint => "checkpoint",
-            Self::Slot { .. } => "slot",
-            Self::Archiver => "archiver",
-            Self::KeepSize => "wal_keep_size",
-            Self::Summarizer => "summarizer",
-            Self::Recycled => "recycled",
-            Self::Nothing => "nothing",
-            Self::Unknown => "unknown",
-        }
+    pub(crate) fn code(&self) -> &'static str {
+        self.into()
     }
 }
 

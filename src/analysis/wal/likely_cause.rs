@@ -1,5 +1,7 @@
 //! What the images of a relation probably come from, where a rule clearly fits.
 
+use strum::IntoStaticStr;
+
 use super::group_key::RelationKind;
 use super::relation_use::{IndexMethod, RelationUse};
 use super::tally::Certainty;
@@ -13,7 +15,8 @@ const MIN_UPDATES: u64 = 100;
 const MIN_SPREAD_BLOCKS: u64 = 50;
 
 /// The cause of most images of a relation, with the numbers that show it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum LikelyCause {
     HintBits {
         images: u64,
@@ -63,18 +66,8 @@ pub enum LikelyCause {
 }
 
 impl LikelyCause {
-    pub const fn code(self) -> &'static str {
-        match self {
-            Self::HintBits { .. } => "hint_bits",
-            Self::WholePages { .. } => "whole_pages",
-            Self::Vacuum { .. } => "vacuum",
-            Self::Freeze { .. } => "freeze",
-            Self::HashIndex { .. } => "hash_index",
-            Self::GinIndex { .. } => "gin_index",
-            Self::RandomKeys { .. } => "random_keys",
-            Self::FullPages { .. } => "full_pages",
-            Self::IndexedColumns { .. } => "indexed_columns",
-        }
+    pub fn code(self) -> &'static str {
+        self.into()
     }
 
     /// Bytes of WAL that the cure saves, and how sure that is; `None` where that is unknown. `of`: what was done with the

@@ -1,5 +1,7 @@
 //! What WAL says was done with each relation: changes, images, and the work that they came from.
 
+use strum::IntoStaticStr;
+
 use rustc_hash::FxHashMap;
 
 use super::block_set::{BlockSet, RecentBlocks};
@@ -68,7 +70,8 @@ pub enum StorageKind {
 }
 
 /// The access method of an index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum IndexMethod {
     Btree,
     Hash,
@@ -79,15 +82,8 @@ pub enum IndexMethod {
 }
 
 impl IndexMethod {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Btree => "btree",
-            Self::Hash => "hash",
-            Self::Gin => "gin",
-            Self::Gist => "gist",
-            Self::SpGist => "spgist",
-            Self::Brin => "brin",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// The one with this OID, if it is built in.

@@ -1,5 +1,7 @@
 //! What each way to write fewer images would have saved of the WAL that was read, and what it costs.
 
+use strum::IntoStaticStr;
+
 use super::bill::{SwitchRhythm, WalRest};
 use super::interval::{Interval, IntervalKind};
 use super::tally::Certainty;
@@ -21,7 +23,8 @@ pub(crate) fn tried_spacings() -> Vec<Spacing> {
 }
 
 /// A way to write fewer images, with the figures that it rests on.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Remedy {
     /// Checkpoints at least so many times as far apart, by `max_wal_size` and `checkpoint_timeout`.
     FewerCheckpoints {
@@ -39,6 +42,7 @@ pub enum Remedy {
         replay_seconds: Option<f64>,
     },
     /// `wal_compression`, with the method that stores the fewest bytes for its time among those that the server has.
+    #[strum(serialize = "wal_compression")]
     Compression {
         /// That method.
         best: CompressionRow,
@@ -75,15 +79,8 @@ pub enum Remedy {
 
 impl Remedy {
     /// The word for JSON.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::FewerCheckpoints { .. } => "fewer_checkpoints",
-            Self::Compression { .. } => "wal_compression",
-            Self::DoubleWrite { .. } => "double_write",
-            Self::NoHints { .. } => "no_hints",
-            Self::ArchiveTimeout { .. } => "archive_timeout",
-            Self::ReplicaIdentity { .. } => "replica_identity",
-        }
+    pub fn code(&self) -> &'static str {
+        self.into()
     }
 }
 

@@ -1,6 +1,8 @@
 //! Counts over records and images.
 //! Also here: the certainty of a number.
 
+use strum::IntoStaticStr;
+
 use crate::parsers::wal::record::Record;
 
 /// Sums over some records. All but `records` and `fpi_count` are bytes.
@@ -82,7 +84,8 @@ impl Tally {
 /// How sure a number is.
 ///
 /// What is worked out of numbers that are sure to different degrees is as sure as the least sure of them: see `Self::and`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Certainty {
     /// Counted, or follows from what was counted without anything assumed.
     #[default]
@@ -102,13 +105,8 @@ pub enum Certainty {
 
 impl Certainty {
     /// Stable name for programs.
-    pub const fn code(self) -> &'static str {
-        match self {
-            Self::Exact => "exact",
-            Self::AtLeast => "at_least",
-            Self::Estimate => "estimate",
-            Self::Sample { .. } => "sample",
-        }
+    pub fn code(self) -> &'static str {
+        self.into()
     }
 
     /// The certainty of a sum when not all that it is about could be read.

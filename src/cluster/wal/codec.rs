@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 
+use strum::IntoStaticStr;
+
 use lz4_flex::frame::FrameDecoder;
 
 use super::first_page::is_segment;
@@ -20,7 +22,8 @@ pub const MAX_LAYERS: usize = 2;
 pub(crate) type Stream<'a> = Box<dyn Read + Send + 'a>;
 
 /// A compressed format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Codec {
     /// gzip, also of several members.
     Gzip,
@@ -56,15 +59,8 @@ impl Codec {
     }
 
     /// Name of the format.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Gzip => "gzip",
-            Self::Lz4 => "lz4",
-            Self::Zstd => "zstd",
-            Self::Bzip2 => "bzip2",
-            Self::Xz => "xz",
-            Self::Lzma => "lzma",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// Endings of file names that stand for compression.

@@ -3,6 +3,8 @@
 
 use std::io;
 
+use strum::IntoStaticStr;
+
 use rustc_hash::FxHashMap;
 
 use super::Cell;
@@ -18,7 +20,8 @@ use crate::parsers::wal::xact_end::record_time;
 use crate::types::{Lsn, RelFileLocator, TimelineId};
 
 /// A table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Table {
     /// A row for each record.
     Records,
@@ -158,12 +161,8 @@ const IMAGES: &[Column] = &[
 
 impl Table {
     /// The word for it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Records => "records",
-            Self::Blocks => "blocks",
-            Self::Images => "images",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// Its columns, in order.

@@ -1,5 +1,7 @@
 //! JSON of `dwb-size`.
 
+use strum::IntoStaticStr;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -10,7 +12,8 @@ use crate::analysis::wal::tally::Certainty;
 /// Fields of a row about what a layout needs, in the order of CSV.
 pub(crate) const NEED_COLUMNS: &[&str] = &["for", "blocks", "layout", "setting_mb", "slots", "certainty"];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub(crate) enum NeedFor {
     Mean,
     /// That of 95 of 100 intervals.
@@ -19,12 +22,8 @@ pub(crate) enum NeedFor {
 }
 
 impl NeedFor {
-    pub const fn code(self) -> &'static str {
-        match self {
-            Self::Mean => "mean",
-            Self::P95 => "p95",
-            Self::Peak => "peak",
-        }
+    pub fn code(self) -> &'static str {
+        self.into()
     }
 }
 

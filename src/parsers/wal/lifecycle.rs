@@ -9,6 +9,8 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
+use strum::IntoStaticStr;
+
 use nom::Parser;
 use nom::error::context;
 
@@ -21,7 +23,8 @@ use crate::parsers::decode::{ParseError, ParseStep, decode_at, invalid, le_i32, 
 use crate::types::{BlockNumber, ForkNumber, Lsn, Oid, RelFileLocator};
 
 /// A change of files that a record describes without block references.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum LifeCycle {
     /// A fork's file was created: Storage `CREATE`, 16 bytes (`xl_smgr_create`, `src/include/catalog/storage_xlog.h`).
     Created {
@@ -81,14 +84,8 @@ impl LifeCycle {
     }
 
     /// Stable name for programs.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::Created { .. } => "created",
-            Self::Truncated { .. } => "truncated",
-            Self::Dropped { .. } => "dropped",
-            Self::DatabaseCreated { .. } => "database_created",
-            Self::DatabaseDropped { .. } => "database_dropped",
-        }
+    pub fn code(&self) -> &'static str {
+        self.into()
     }
 
     /// True for what concerns all relations of a database.

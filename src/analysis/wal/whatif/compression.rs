@@ -66,7 +66,7 @@ pub enum Setting {
 
 impl Setting {
     /// Stable name for programs.
-    pub const fn code(self) -> &'static str {
+    pub fn code(self) -> &'static str {
         match self {
             Self::AsWritten => "as_written",
             Self::Off => "off",

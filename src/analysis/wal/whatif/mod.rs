@@ -9,6 +9,8 @@
 //!
 //! `touches` makes lists of touches, a segment each and many at a time; `replay` takes them in order.
 
+use strum::IntoStaticStr;
+
 pub mod compression;
 mod dirtied;
 pub mod protection;
@@ -105,7 +107,7 @@ pub(crate) const MIN_ASKED: u64 = 2;
 
 impl Outcome {
     /// Why the amount that recovery reads is unknown, as a stable name for programs; `None` where it is known.
-    pub(crate) const fn replay_unknown(&self) -> Option<&'static str> {
+    pub(crate) fn replay_unknown(&self) -> Option<&'static str> {
         match self.replay_bytes_max {
             Some(_) => None,
             None => Some(NoKnee::FewCheckpoints.code()),
@@ -184,7 +186,8 @@ impl WhatIf {
 /// Points of a curve below which it has no knee.
 const MIN_POINTS: usize = 3;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub(crate) enum NoKnee {
     /// Fewer than three values of `max_wal_size` were replayed.
     FewValues,
@@ -194,12 +197,8 @@ pub(crate) enum NoKnee {
 }
 
 impl NoKnee {
-    pub const fn code(self) -> &'static str {
-        match self {
-            Self::FewValues => "few_values",
-            Self::FewCheckpoints => "few_checkpoints",
-            Self::NoBend => "no_bend",
-        }
+    pub fn code(self) -> &'static str {
+        self.into()
     }
 }
 

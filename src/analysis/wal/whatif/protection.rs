@@ -3,10 +3,13 @@
 //! ordinary record changes the same page later in the same interval, it would have needed an image itself; that it is
 //! the same interval shows in the record: it has no image.
 
+use strum::IntoStaticStr;
+
 use crate::analysis::wal::tally::{Certainty, Tally};
 
 /// How pages are guarded against being torn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Guard {
     /// `full_page_writes = on`: an image of each page at its first change after a redo point.
     FullPageWrites,
@@ -21,12 +24,8 @@ impl Guard {
     pub const ALL: [Self; 3] = [Self::FullPageWrites, Self::DoubleWrite, Self::Off];
 
     /// Stable name for programs.
-    pub const fn code(self) -> &'static str {
-        match self {
-            Self::FullPageWrites => "full_page_writes",
-            Self::DoubleWrite => "double_write",
-            Self::Off => "off",
-        }
+    pub fn code(self) -> &'static str {
+        self.into()
     }
 }
 
