@@ -302,6 +302,11 @@ pub(crate) fn newer_xid(one: Option<u32>, other: Option<u32>) -> Option<u32> {
     }
 }
 
+/// First transaction id that is handed out to anybody; lower ones have a meaning of their own.
+///
+/// Source: `FirstNormalTransactionId`, `src/include/access/transam.h`.
+pub(crate) const FIRST_NORMAL_XID: u32 = 3;
+
 #[cfg(test)]
 mod tests {
     use super::*;

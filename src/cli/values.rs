@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-pub use crate::analysis::select::{PageSelection, RelationPattern, Span};
+pub use crate::analysis::pages::select::{PageSelection, RelationPattern, Span};
 use crate::cluster::names::RelationNames;
 use crate::inspect::error::InspectError;
 use crate::inspect::page_target::RelationChoice;

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::page_name::PageName;
 use super::repair::session::FillError;
-use crate::analysis::select::TermError;
-use crate::analysis::verdict::events::FileEvent;
+use crate::analysis::changes::events::FileEvent;
+use crate::analysis::pages::select::TermError;
 use crate::analysis::verdict::fetch::FetchError;
 use crate::analysis::verdict::page_history::WalGap;
 use crate::analysis::verdict::rebuild::NotRebuildable;

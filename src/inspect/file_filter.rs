@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use super::error::InspectError;
 use super::page_target::RelationChoice;
-use crate::analysis::select::RelationPattern;
+use crate::analysis::pages::select::RelationPattern;
 use crate::analysis::skipped::{Coverage, SkipReason, SkippedPart};
 use crate::cluster::names::RelationNames;
 use crate::cluster::relation_walk::RelationFile;

@@ -6,13 +6,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::examination::Examination;
-use crate::analysis::cluster_condition::ClusterCondition;
 use crate::analysis::skipped::SkippedPart;
-use crate::analysis::verdict::doubt::Doubt;
-use crate::analysis::verdict::missing_wal::{MissingSegments, WalNames};
+use crate::analysis::start::cluster_condition::ClusterCondition;
+use crate::analysis::start::doubt::Doubt;
+use crate::analysis::start::missing_wal::{MissingSegments, WalNames};
+use crate::analysis::start::replay::{Recovery, Replay, run_of};
 use crate::analysis::verdict::next_step::{ArchivedSegment, NamedRelation, NextStep, Owner, Setting, next_steps};
 use crate::analysis::verdict::outlook::Outlook;
-use crate::analysis::verdict::replay::{Recovery, Replay, run_of};
 use crate::analysis::verdict::survey::PageReport;
 use crate::cluster::access_modes;
 #[cfg(feature = "tables")]

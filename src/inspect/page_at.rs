@@ -10,12 +10,12 @@ use super::error::{InspectError, NotThen, open_data_dir};
 use super::examination::Examination;
 use super::page_history::{HistoryRequest, PageHistory, page_history};
 use super::rebuild::ReplayOptions;
-use crate::analysis::page_diff::PageDiff;
+use crate::analysis::changes::events::{BlockEvent, FileEvent};
+use crate::analysis::pages::page_diff::PageDiff;
+use crate::analysis::start::missing_wal::WalNames;
 use crate::analysis::verdict::candidate::Judged;
 use crate::analysis::verdict::donor_proof::donors_without;
-use crate::analysis::verdict::events::{BlockEvent, FileEvent};
 use crate::analysis::verdict::fetch::fetch_image;
-use crate::analysis::verdict::missing_wal::WalNames;
 use crate::analysis::verdict::rebuild::{
     NotRebuildable, RebuildBase, RebuildEvidence, RebuildPlan, empty_since, plan_rebuild,
 };

@@ -1,7 +1,7 @@
 //! A page as a server log, a tool or a person writes it: a whole log line, a path with a block, a ctid, numbers, a name.
 
 use super::logged_page::LoggedPage;
-use crate::analysis::select::RelationPattern;
+use crate::analysis::pages::select::RelationPattern;
 use crate::cluster::relation_path::RelationFileName;
 use crate::types::{BlockNumber, ForkNumber};
 

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::examination::Examination;
-use crate::analysis::page_rows::PageRows;
+use crate::analysis::pages::page_rows::PageRows;
 use crate::analysis::verdict::fetch::{PageVersion, VersionOf, fetch_image};
 use crate::analysis::verdict::survey::PageReport;
 use crate::cluster::columns::{NoColumns, RelationColumns};

@@ -9,7 +9,7 @@ use super::figures::{percent, size};
 use super::json::wal::Row;
 use super::table::{Fit, plain_table, write_fitted};
 use super::text::{Layout, wrapped};
-use crate::analysis::wal::compare::{Cell, Line, Part, SetCounts, Unit};
+use crate::analysis::plan::compare::{Cell, Line, Part, SetCounts, Unit};
 use crate::analysis::wal::tally::Certainty;
 
 pub(crate) const FIGURE_COLUMNS: [&str; 9] =

@@ -10,7 +10,7 @@ use super::figures::many;
 use super::last_resorts::{get_past, newer_release, reset_by_wal, reset_past_pages};
 use super::relation_steps::{rebuild, salvage};
 use super::text::{Layout, wrapped};
-use crate::analysis::verdict::missing_wal::MissingSegments;
+use crate::analysis::start::missing_wal::MissingSegments;
 use crate::analysis::verdict::next_step::{ArchivedSegment, NextStep, Rebuilt};
 use crate::repair::blocker::{Blocker, Overrides};
 use crate::types::{ForkNumber, PageId};

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::check_text::Label;
 use super::escape::{printable, quoted};
 use super::text::{Layout, wrapped};
-use crate::analysis::verdict::needed::StandIn;
+use crate::analysis::verdict::step_risk::StandIn;
 use crate::analysis::verdict::survey::PageReport;
 use crate::types::{BlockNumber, PageId};
 

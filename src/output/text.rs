@@ -1,6 +1,6 @@
 //! Text for people: slot lines, facts, findings.
 
-use crate::analysis::dwb_format::{RingFact, RingSummary};
+use crate::analysis::dwb::format::{RingFact, RingSummary};
 use crate::cluster::dwb_files::DwbSet;
 use crate::parsers::dwb::patch::short_name;
 use std::collections::{BTreeMap, BTreeSet};

@@ -8,10 +8,11 @@ use super::remedy_words::{setting_size, setting_time};
 use super::table::{Fit, plain_table, write_fitted};
 use super::text::{Layout, wrapped};
 use super::words::cluster::ForSameWork;
+use crate::analysis::plan::whatif::compression::{CompressionRow, CompressionWhatIf, Setting};
+use crate::analysis::plan::whatif::protection::{Guard, Protection};
+use crate::analysis::plan::whatif::{MIN_ASKED, NoKnee, Outcome, Spacing, SpacingRow, WhatIf, knee};
+use crate::analysis::wal::likely_cause::{HintCost, HintImages};
 use crate::analysis::wal::tally::Certainty;
-use crate::analysis::wal::whatif::compression::{CompressionRow, CompressionWhatIf, Setting};
-use crate::analysis::wal::whatif::protection::{Guard, HintCost, HintImages, Protection};
-use crate::analysis::wal::whatif::{MIN_ASKED, NoKnee, Outcome, Spacing, SpacingRow, WhatIf, knee};
 
 const BAR: usize = 16;
 

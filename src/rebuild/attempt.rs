@@ -14,7 +14,7 @@ use super::server::ServerRun;
 use super::stream::{SegmentSink, StreamError, StreamFormat, StreamSummary, StreamWriter};
 use super::track::Track;
 use super::{BuiltPage, ReplayRequest, ReplayStats};
-use crate::analysis::page_check::PageCondition;
+use crate::analysis::pages::page_check::PageCondition;
 use crate::analysis::wal::segment::WatchRead;
 use crate::cluster::open::AccessError;
 use crate::cluster::relation_path::RelationPaths;

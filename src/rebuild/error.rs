@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use strum::{IntoStaticStr, VariantNames};
 
-use crate::analysis::page_check::PageCondition;
+use crate::analysis::pages::page_check::PageCondition;
 use crate::cluster::open::AccessError;
 use crate::cluster::wal::WalReadError;
 use crate::parsers::control::SizeFault;

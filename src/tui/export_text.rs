@@ -8,7 +8,7 @@ use super::facts::{PageSheet, Survey, WalSurvey, WindowSheet};
 use super::query::slot_words;
 use super::state::{PagePart, State, View};
 use super::view::{kept_text, wal_notes};
-use crate::analysis::slot_facts::Condition;
+use crate::analysis::dwb::slot_facts::Condition;
 use crate::analysis::wal::group_key::GroupBy;
 use crate::analysis::wal::interval::Interval;
 use crate::analysis::wal::interval_rows::IntervalRow;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
 use super::slot_index::SlotIndex;
-use crate::analysis::select::{RelationPattern, Span};
-use crate::analysis::slot_facts::{Condition, SlotRow};
+use crate::analysis::dwb::slot_facts::{Condition, SlotRow};
+use crate::analysis::pages::select::{RelationPattern, Span};
 use crate::analysis::verdict::survey::PageReport;
 use crate::inspect::page_mention::{MentionedRelation, PageMention};
 use crate::output::escape::quoted;
@@ -313,7 +313,7 @@ fn slot_word(row: &SlotRow, column: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::staleness::{BatchReason, BatchVerdict};
+    use crate::analysis::dwb::staleness::{BatchReason, BatchVerdict};
 
     fn row() -> SlotRow {
         SlotRow {

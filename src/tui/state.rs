@@ -21,7 +21,7 @@ use super::outdated::Outdated;
 use super::query::Query;
 use super::view;
 pub use super::views::{Column, PagePart, View};
-use crate::analysis::cluster_condition::ClusterCondition;
+use crate::analysis::start::cluster_condition::ClusterCondition;
 use crate::output::report::crash::Pressed;
 use crate::repair::blocker::Overrides;
 use crate::types::{ForkNumber, PageId, RelFileLocator};

@@ -8,7 +8,7 @@ use crate::common;
 use crate::common::live::Server;
 use crate::common::{Ran, arg, dwbinspect, unpack};
 use pgforensics::DataDir;
-use pgforensics::analysis::page_mask::differences;
+use pgforensics::analysis::pages::page_mask::differences;
 use pgforensics::analysis::verdict::rebuild::NotRebuildable;
 use pgforensics::inspect::error::InspectError;
 use pgforensics::inspect::error::NotThen;

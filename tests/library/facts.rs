@@ -5,8 +5,8 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use pgforensics::analysis::dwb::staleness::BatchVerdict;
 use pgforensics::analysis::skipped::{SkipReason, SkippedPart};
-use pgforensics::analysis::staleness::BatchVerdict;
 use pgforensics::analysis::verdict::answer::Answer;
 use pgforensics::analysis::verdict::judge::Verdict;
 use pgforensics::analysis::verdict::outlook::Start;

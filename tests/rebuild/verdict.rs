@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::common;
 use crate::common::rebuild::{RebuildCase, TruePage};
 use crate::common::{Ran, arg, dwbinspect, unpack};
-use pgforensics::analysis::page_mask::differences;
+use pgforensics::analysis::pages::page_mask::differences;
 use pgforensics::analysis::verdict::judge::Verdict;
 use pgforensics::cluster::data_dir::DataDir;
 use pgforensics::inspect::check::{CheckRequest, check};

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use crate::common::wal::{Fixture, expected_records, expected_totals, read_all};
+use pgforensics::analysis::plan::whatif::compression::{CompressionRow, CompressionWhatIf, SampleSize, Setting};
 use pgforensics::analysis::wal::tally::Certainty;
-use pgforensics::analysis::wal::whatif::compression::{CompressionRow, CompressionWhatIf, SampleSize, Setting};
 use pgforensics::inspect::wal::request::{WalRequest, unwatched};
 use pgforensics::inspect::wal::source::WalSource;
 use pgforensics::parsers::image::{Compression, ImageDecoder};

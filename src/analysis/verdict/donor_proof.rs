@@ -6,13 +6,13 @@
 //! Also here: the images of a page that donors have.
 
 use super::candidate::{Candidate, CandidateEvidence, Chain, ImageSource, MAX_NAMED_RECORDS};
-use super::events::{BlockEvent, Touch};
 use super::evidence::{NamedRecord, Objection, Statement, Weight};
 use super::identity::{Identity, identity_of};
 use super::images::not_a_map;
-use super::sectors::SectorMarks;
 use super::survey::{Context, Disk};
-use crate::analysis::page_check::PageCondition;
+use crate::analysis::changes::events::{BlockEvent, Touch};
+use crate::analysis::changes::sectors::SectorMarks;
+use crate::analysis::pages::page_check::PageCondition;
 use crate::analysis::skipped::SkippedPart;
 use crate::cluster::donor::{Donor, DonorGap, DonorKind, DonorRead};
 use crate::cluster::open::AccessError;
@@ -65,7 +65,7 @@ impl Candidate {
 }
 
 /// The bytes of the page by themselves.
-pub(super) fn judge_donor_copy(is_checked: bool, chain: &mut Chain) {
+pub(crate) fn judge_donor_copy(is_checked: bool, chain: &mut Chain) {
     match is_checked {
         true => chain.add(Weight::Supports, Statement::DonorChecksumRight),
         false => chain.add(Weight::Missing, Statement::DonorWithoutChecksum),
@@ -73,7 +73,7 @@ pub(super) fn judge_donor_copy(is_checked: bool, chain: &mut Chain) {
 }
 
 /// The LSN of the page in the stream of WAL.
-pub(super) fn judge_donor_lsn(candidate: &Candidate, evidence: &CandidateEvidence<'_>, chain: &mut Chain) {
+pub(crate) fn judge_donor_lsn(candidate: &Candidate, evidence: &CandidateEvidence<'_>, chain: &mut Chain) {
     let Some(donor) = DonorPage::of(candidate) else { return };
     let page_lsn = donor.page_lsn;
     let Some(end_lsn) = evidence.replay.end_lsn else {
@@ -103,7 +103,7 @@ pub(super) fn judge_donor_lsn(candidate: &Candidate, evidence: &CandidateEvidenc
 
 /// Whether recovery reapplies everything that the page lacks. For a free space map, which WAL does not log, only changes of its
 /// file count.
-pub(super) fn judge_donor_change(
+pub(crate) fn judge_donor_change(
     page: PageId,
     candidate: &Candidate,
     evidence: &CandidateEvidence<'_>,
@@ -215,7 +215,7 @@ pub(crate) fn donors_without(donors: &[Donor], gaps: &[PageOfNoDonor]) -> Vec<(L
 
 impl Context<'_> {
     /// A candidate from each donor that has the page; why it has none from the others.
-    pub(super) fn donor_candidates(
+    pub(crate) fn donor_candidates(
         &self,
         page: PageId,
         disk: &Disk,

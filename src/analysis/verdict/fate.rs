@@ -3,14 +3,15 @@
 
 use strum::{IntoStaticStr, VariantNames};
 
-use super::backup::{Backup, BackupEnd};
 use super::candidate::CandidateEvidence;
-use super::doubt::Doubt;
-use super::events::BlockEvent;
 use super::evidence::NamedRecord;
-use super::history::WalHistory;
-use super::judge::{OnStart, PageFacts, Reason, judge_page};
-use super::replay::{Recovery, Replay};
+use super::judge::{PageFacts, Reason, judge_page};
+use crate::analysis::changes::events::BlockEvent;
+use crate::analysis::changes::history::WalHistory;
+use crate::analysis::changes::needed::OnStart;
+use crate::analysis::start::backup::{Backup, BackupEnd};
+use crate::analysis::start::doubt::Doubt;
+use crate::analysis::start::replay::{Recovery, Replay};
 use crate::parsers::wal::timeline::{TimelineHistory, WalSegment};
 use crate::types::{Lsn, TimelineId};
 

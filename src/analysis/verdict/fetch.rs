@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use super::candidate::ImageSource;
-use super::replay::run_of;
+use crate::analysis::start::replay::run_of;
 use crate::analysis::wal::partial::ScanPlan;
 use crate::analysis::wal::walk::walk_run;
 use crate::cluster::donor::{Donor, DonorRead};

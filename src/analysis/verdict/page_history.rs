@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use strum::IntoStaticStr;
 
-use super::events::{BlockEvent, FileEvent};
-use super::history::WalHistory;
-use super::missing_wal::{MissingSegments, WalNames};
+use crate::analysis::changes::events::{BlockEvent, FileEvent};
+use crate::analysis::changes::history::WalHistory;
+use crate::analysis::start::missing_wal::{MissingSegments, WalNames};
 use crate::types::{Lsn, PageId};
 
 /// An address that divides the history.

@@ -92,7 +92,7 @@ impl SetBack {
 }
 
 /// So long that the clock told something else than the time, before or after.
-pub(super) const fn is_wrong_step(us: i64) -> bool {
+pub(crate) const fn is_wrong_step(us: i64) -> bool {
     us > WRONG_US
 }
 

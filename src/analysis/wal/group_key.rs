@@ -45,14 +45,14 @@ pub enum GroupBy {
 
 /// What a way to group looks at. Later ones are finer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Grain {
+pub(crate) enum Grain {
     Record,
     Block,
     Image,
 }
 
 impl GroupBy {
-    pub(super) const fn grain(self) -> Grain {
+    pub(crate) const fn grain(self) -> Grain {
         match self {
             Self::Rmgr | Self::Record | Self::Segment | Self::Checkpoint | Self::Xid => Grain::Record,
             Self::Relation

@@ -507,28 +507,28 @@ impl IntervalFold {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Chunk {
-    pub(super) segments: Range<usize>,
-    pub(super) start_lsn: Lsn,
-    pub(super) end_lsn: Lsn,
-    pub(super) entering: Option<PgTimestamp>,
-    pub(super) leaving: Option<PgTimestamp>,
-    pub(super) tally: Tally,
-    pub(super) by_records: RecordCurve,
-    pub(super) by_time: TimeCurve,
-    pub(super) blocks: BlockSet,
-    pub(super) all_blocks: Option<BlockSet>,
-    pub(super) images: ImageHints,
+pub(crate) struct Chunk {
+    pub(crate) segments: Range<usize>,
+    pub(crate) start_lsn: Lsn,
+    pub(crate) end_lsn: Lsn,
+    pub(crate) entering: Option<PgTimestamp>,
+    pub(crate) leaving: Option<PgTimestamp>,
+    pub(crate) tally: Tally,
+    pub(crate) by_records: RecordCurve,
+    pub(crate) by_time: TimeCurve,
+    pub(crate) blocks: BlockSet,
+    pub(crate) all_blocks: Option<BlockSet>,
+    pub(crate) images: ImageHints,
 }
 
 impl Chunk {
     /// One without records yet.
-    pub(super) fn new(segments: Range<usize>, start_lsn: Lsn, end_lsn: Lsn, entering: Option<PgTimestamp>) -> Self {
+    pub(crate) fn new(segments: Range<usize>, start_lsn: Lsn, end_lsn: Lsn, entering: Option<PgTimestamp>) -> Self {
         Self { segments, start_lsn, end_lsn, entering, leaving: entering, ..Self::default() }
     }
 
     /// Adds a slice that was read by itself.
-    pub(super) fn add(&mut self, mut slice: Slice) {
+    pub(crate) fn add(&mut self, mut slice: Slice) {
         slice.finish();
         self.tally.add(&slice.tally);
         self.by_records.append(&slice.by_records);
@@ -546,7 +546,7 @@ impl Chunk {
         }
     }
 
-    pub(super) fn append(&mut self, next: &Self) {
+    pub(crate) fn append(&mut self, next: &Self) {
         self.segments.end = self.segments.end.max(next.segments.end);
         self.end_lsn = next.end_lsn;
         self.leaving = self.leaving.max(next.leaving);
@@ -561,11 +561,11 @@ impl Chunk {
     }
 
     /// Blocks that were met, those of relations that are not counted included.
-    pub(super) fn all_blocks(&self) -> &BlockSet {
+    pub(crate) fn all_blocks(&self) -> &BlockSet {
         self.all_blocks.as_ref().unwrap_or(&self.blocks)
     }
 
-    pub(super) fn approximate_bytes(&self) -> u64 {
+    pub(crate) fn approximate_bytes(&self) -> u64 {
         let all = self.all_blocks.as_ref().map_or(0, BlockSet::approximate_bytes);
         let sets = self.blocks.approximate_bytes().saturating_add(all).saturating_add(self.images.approximate_bytes());
         sets.saturating_add(self.by_time.approximate_bytes())

@@ -3,7 +3,7 @@
 //! Every segment is read on its own; the parts are put together in order. See [`collect`] for how.
 
 pub mod bill;
-mod block_map;
+pub(crate) mod block_map;
 pub(crate) mod block_set;
 pub(crate) mod catalog_rows;
 pub mod cause;
@@ -11,15 +11,12 @@ pub mod cause_facts;
 pub mod chain;
 pub mod clock;
 pub mod collect;
-pub mod compare;
 pub(crate) mod curve;
-pub(crate) mod dwb_size;
 pub mod group;
 pub mod group_key;
 pub mod hidden_redo;
 pub mod interval;
 pub mod interval_rows;
-pub(crate) mod kept;
 pub(crate) mod last_checkpoint;
 pub(crate) mod likely_cause;
 pub(crate) mod overview;
@@ -30,7 +27,6 @@ pub mod record_sheet;
 pub(crate) mod relation_filter;
 pub(crate) mod relation_use;
 pub(crate) mod row_facts;
-pub mod savings;
 pub mod segment;
 pub mod since_redo;
 pub mod stretch;
@@ -41,4 +37,3 @@ pub(crate) mod time_groups;
 pub mod timeline;
 pub mod unreadable;
 pub mod walk;
-pub mod whatif;

@@ -164,7 +164,7 @@ impl Slice {
     }
 
     /// Puts what was counted last into the curves.
-    pub(super) fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         self.mark_records();
         self.mark_time();
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::tally::Tally;
-use crate::analysis::select::RelationPattern;
+use crate::analysis::pages::select::RelationPattern;
 use crate::analysis::skipped::{Coverage, SkipReason, SkippedPart};
 use crate::parsers::wal::record::Record;
 use crate::types::RelFileLocator;

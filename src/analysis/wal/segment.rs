@@ -64,7 +64,7 @@ pub(crate) struct SegmentRead<V> {
 
 impl<V> SegmentRead<V> {
     /// Nothing of segment `index` was read yet; reading starts at segment `from`.
-    pub(super) fn new(index: usize, from: usize, summary: ScanSummary, found: V) -> Self {
+    pub(crate) fn new(index: usize, from: usize, summary: ScanSummary, found: V) -> Self {
         Self {
             index,
             from,
@@ -145,21 +145,21 @@ pub(crate) fn read_segment<V: Visitor>(
 }
 
 #[derive(Debug)]
-pub(super) struct Fed {
-    pub(super) file: usize,
-    pub(super) how: FedEnd,
+pub(crate) struct Fed {
+    pub(crate) file: usize,
+    pub(crate) how: FedEnd,
     /// Files that have more bytes than belong to their segment, all of which were delivered.
-    pub(super) past_end: Vec<(usize, WalReadError)>,
+    pub(crate) past_end: Vec<(usize, WalReadError)>,
 }
 
-pub(super) enum Feed<'p> {
+pub(crate) enum Feed<'p> {
     /// The bytes of this segment are next.
     File(usize),
     Piece(&'p [u8]),
 }
 
 #[derive(Debug)]
-pub(super) enum FedEnd {
+pub(crate) enum FedEnd {
     Whole,
     Enough,
     /// The segment has fewer bytes than belong to it: what follows in the next file does not follow in WAL. The error says
@@ -171,7 +171,7 @@ pub(super) enum FedEnd {
 /// Gives the bytes of the segments `files` to `receive`, without the first `skip` bytes, until it stops. Of segments
 /// after `last` probably little is needed. `buffer` is of any content; it is taken into use and given back, so that the
 /// next segment needs no memory of its own.
-pub(super) fn feed(
+pub(crate) fn feed(
     set: &WalSet,
     files: Range<usize>,
     mut skip: u64,

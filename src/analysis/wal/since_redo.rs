@@ -51,7 +51,7 @@ pub struct SinceRedo {
 
 impl SinceRedo {
     /// Counts an interval that lasts from `redo` to `end`.
-    pub(super) fn add(&mut self, curve: &TimeCurve, redo: PgTimestamp, end: PgTimestamp) {
+    pub(crate) fn add(&mut self, curve: &TimeCurve, redo: PgTimestamp, end: PgTimestamp) {
         self.intervals = self.intervals.saturating_add(1);
         self.step_us = self.step_us.max(curve.width_us());
         for (time, tally) in curve.steps() {
@@ -70,7 +70,7 @@ impl SinceRedo {
         }
     }
 
-    pub(super) fn leave_out(&mut self, tally: &Tally) {
+    pub(crate) fn leave_out(&mut self, tally: &Tally) {
         self.left_out = self.left_out.saturating_add(1);
         self.left_out_images = self.left_out_images.saturating_add(tally.fpi_count);
         self.left_out_bytes = self.left_out_bytes.saturating_add(tally.fpi_bytes);

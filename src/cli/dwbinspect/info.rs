@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::PROGRAM;
-use crate::analysis::dwb_report::DwbReport;
+use crate::analysis::dwb::report::DwbReport;
 use crate::cli::context::OutputArgs;
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{Outcome, Stop};
@@ -117,7 +117,7 @@ const fn server_name(server: &ServerSign) -> &'static str {
 }
 
 fn counts(report: &DwbReport) -> Map<String, Value> {
-    let sum = |of: fn(&crate::analysis::dwb_report::FileReport) -> u64| report.files.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&crate::analysis::dwb::report::FileReport) -> u64| report.files.iter().map(of).sum::<u64>();
     let horizon = report.staleness.horizon().map(|horizon| lsn_text(horizon.lsn));
     [
         ("used", json!(sum(|file| file.counts.used()))),

@@ -8,11 +8,11 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::PROGRAM;
+use crate::analysis::start::backup::BackupEnd;
+use crate::analysis::start::replay::Recovery;
 use crate::analysis::verdict::answer::Answer;
-use crate::analysis::verdict::backup::BackupEnd;
 use crate::analysis::verdict::facts::Tone;
 use crate::analysis::verdict::fate::ReplayFate;
-use crate::analysis::verdict::replay::Recovery;
 use crate::cli::context::{OutputArgs, QuietArg};
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};

@@ -11,7 +11,7 @@ use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use jiff::{SpanRelativeTo, Timestamp, ToSpan, Unit};
 
-use crate::analysis::wal::whatif::compression::{MAX_SAMPLE, SampleSize};
+use crate::analysis::plan::whatif::compression::{MAX_SAMPLE, SampleSize};
 use crate::cli::context::OutputArgs;
 use crate::cli::data_dir_arg::pgdata_of_environment;
 use crate::cli::usage::UsageError;

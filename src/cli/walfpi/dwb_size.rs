@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::PROGRAM;
 use super::args::{CommonArgs, Size, path_texts};
-use crate::analysis::wal::dwb_size::{DirtySummary, LARGEST_MB, needs, trials};
+use crate::analysis::plan::dwb_size::{DirtySummary, LARGEST_MB, needs, trials};
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::usage::UsageError;
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};

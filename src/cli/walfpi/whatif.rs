@@ -7,8 +7,8 @@ use serde_json::{Map, json};
 
 use super::PROGRAM;
 use super::args::{CommonArgs, Duration, Sample, Size, path_texts};
-use crate::analysis::wal::whatif::spacing::MAX_SETTINGS;
-use crate::analysis::wal::whatif::{NoKnee, Spacing, WhatIfPlan, knee};
+use crate::analysis::plan::whatif::spacing::MAX_SETTINGS;
+use crate::analysis::plan::whatif::{NoKnee, Spacing, WhatIfPlan, knee};
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::usage::UsageError;
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};

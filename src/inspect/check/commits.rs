@@ -3,10 +3,9 @@
 
 use std::path::PathBuf;
 
-use crate::analysis::belonging::{Contradiction, SeamInput};
-use crate::analysis::prepared_xacts::PreparedXacts;
-use crate::analysis::provable::{CommittedXact, MultixactMade, WalPages};
-use crate::analysis::verdict::content::FIRST_NORMAL_XID;
+use crate::analysis::changes::prepared_xacts::PreparedXacts;
+use crate::analysis::changes::provable::{CommittedXact, MultixactMade, WalPages};
+use crate::analysis::start::belonging::{Contradiction, SeamInput};
 use crate::analysis::wal::segment::WatchRead;
 use crate::analysis::wal::walk::ends_among;
 use crate::cluster::data_dir::DataDir;
@@ -16,7 +15,7 @@ use crate::cluster::wal::{WalReadError, WalSet};
 use crate::cluster::xact_files::{SlruEntries, XactStates};
 use crate::parsers::control::ControlFile;
 use crate::report::{Finding, rules};
-use crate::types::{Lsn, PageId, is_newer_xid};
+use crate::types::{FIRST_NORMAL_XID, Lsn, PageId, is_newer_xid};
 
 pub(super) struct LostCommits {
     states: XactStates,

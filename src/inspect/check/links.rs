@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::Told;
 use super::prove::{ProofInput, Prover};
-use crate::analysis::page_links::{BrokenLink, LINKS_OF_DAMAGED_PAGES, LinkFault, LinkReport};
-use crate::analysis::server_files::ServerFiles;
+use crate::analysis::changes::needed::Suspicion;
+use crate::analysis::pages::page_links::{BrokenLink, LINKS_OF_DAMAGED_PAGES, LinkFault, LinkReport};
 use crate::analysis::skipped::SkippedPart;
+use crate::analysis::start::server_files::ServerFiles;
 use crate::analysis::verdict::check::CheckReport;
-use crate::analysis::verdict::slots::Suspicion;
 use crate::analysis::verdict::symptom::ImpossibleLinks;
 use crate::report::Finding;
 use crate::types::{Lsn, PageId, RelFileLocator};

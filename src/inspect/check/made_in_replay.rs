@@ -4,11 +4,12 @@ use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crate::analysis::server_files::rules::CONFIGURATION;
 use crate::analysis::skipped::{SkipReason, SkippedPart};
+use crate::analysis::start::cluster_condition::Obstacle;
+use crate::analysis::start::replay::Recovery;
+use crate::analysis::start::server_files::rules::CONFIGURATION;
 use crate::analysis::verdict::check::CheckReport;
-use crate::analysis::verdict::outlook::{Obstacle, Outlook, StartConditions};
-use crate::analysis::verdict::replay::Recovery;
+use crate::analysis::verdict::outlook::{Outlook, StartConditions};
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::names::RelationNames;
 use crate::cluster::open::{AccessError, list, real_directory};

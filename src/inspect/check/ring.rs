@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::commits::strangers;
 use super::{Stage, Watch};
-use crate::analysis::belonging::Contradiction;
-use crate::analysis::dwb_format::StartWrites;
-use crate::analysis::dwb_format::ring_finding::RING_OF_STRANGERS;
+use crate::analysis::dwb::format::StartWrites;
+use crate::analysis::dwb::format::ring_finding::RING_OF_STRANGERS;
+use crate::analysis::dwb::staleness::Staleness;
 use crate::analysis::skipped::{Coverage, Lacking, SkipReason, SkippedPart};
-use crate::analysis::staleness::Staleness;
-use crate::analysis::verdict::outlook::Obstacle;
+use crate::analysis::start::belonging::Contradiction;
+use crate::analysis::start::cluster_condition::Obstacle;
 use crate::cluster::page_source::RelationPages;
 use crate::cluster::wal::WalSet;
 use crate::inspect::dwb_source::DwbSource;

@@ -1,6 +1,6 @@
 //! Selection of pages and images of a plan.
 
-use crate::analysis::select::RelationPattern;
+use crate::analysis::pages::select::RelationPattern;
 use crate::analysis::verdict::survey::PageReport;
 use crate::cluster::relation_walk;
 use crate::inspect::error::InspectError;

@@ -3,10 +3,10 @@
 
 use super::replay::HeldPage;
 use super::{ChecksumRule, Plan};
-use crate::analysis::page_check::{PageCondition, PageDamage};
-use crate::analysis::page_links::LinkReport;
-use crate::analysis::page_scan::{PageScan, PartialPage};
-use crate::analysis::verdict::doubt::LsnWitness;
+use crate::analysis::pages::page_check::{PageCondition, PageDamage};
+use crate::analysis::pages::page_links::LinkReport;
+use crate::analysis::pages::page_scan::{PageScan, PartialPage};
+use crate::analysis::start::doubt::LsnWitness;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::name_gaps::NameGap;
 use crate::cluster::names::{RelationName, RelationNames};

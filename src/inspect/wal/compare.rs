@@ -6,7 +6,7 @@ use super::counting::{Counting, Reading, RunStep};
 use super::names::NameLookup;
 use super::request::{WalRequest, WatchWal};
 use super::source::{ReadWal, WalSource};
-use crate::analysis::wal::compare::{Part, SetCounts, Work};
+use crate::analysis::plan::compare::{Part, SetCounts, Work};
 use crate::analysis::wal::group::Groups;
 use crate::analysis::wal::group_key::{GroupBy, Grouping, Key, RowKey};
 use crate::analysis::wal::partial::{Counter, ScanPlan};

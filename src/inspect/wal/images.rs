@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::counting::Counting;
 use super::request::{WatchWal, Watched};
 use super::source::{Notes, WalSource};
-use crate::analysis::select::{PageSelection, Span};
+use crate::analysis::pages::select::{PageSelection, Span};
 use crate::analysis::wal::cause::{Cause, CauseClassifier, OldLsns, OpenCauses};
 use crate::analysis::wal::cause_facts::{CauseFacts, FactsFold, SegmentFacts};
 use crate::analysis::wal::collect::{collect_run, end_of_part};

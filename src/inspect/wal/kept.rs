@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use crate::analysis::error_words::ErrorWords;
+use crate::analysis::plan::kept::{KeptWal, kept_wal};
 use crate::analysis::skipped::{Coverage, SkipReason, SkippedPart};
-use crate::analysis::wal::kept::{KeptWal, kept_wal};
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::wal_keepers::{KeepSettings, WalKeepers};
 use crate::inspect::error::{InspectError, open_data_dir};

@@ -8,12 +8,12 @@ use rustix::time::{ClockId, clock_gettime};
 use super::images::{FoundImage, ImageSelection};
 use super::request::WatchWal;
 use super::source::{Notes, WalSource};
-use crate::analysis::skipped::SkippedPart;
-use crate::analysis::wal::unreadable::{UnreadableImage, UnreadableImages};
-use crate::analysis::wal::whatif::WhatIfPlan;
-use crate::analysis::wal::whatif::compression::{
+use crate::analysis::plan::whatif::WhatIfPlan;
+use crate::analysis::plan::whatif::compression::{
     CompressionSampler, CompressionWhatIf, SampleLimits, SampleSize, Setting,
 };
+use crate::analysis::skipped::SkippedPart;
+use crate::analysis::wal::unreadable::{UnreadableImage, UnreadableImages};
 use crate::inspect::wal::rules;
 use crate::parsers::image::{Compression, ImageDecoder, ready_page};
 use crate::parsers::image_encoder::ImageEncoder;

@@ -5,11 +5,11 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::lsn_text;
-use crate::analysis::batches::Batch;
-use crate::analysis::dwb_format::{RingFact, RingSummary};
-use crate::analysis::dwb_report::FileReport;
-use crate::analysis::slot_facts::{Condition, PageChecksum, SlotFacts, WritePath};
-use crate::analysis::staleness::{BatchReason, BatchVerdict};
+use crate::analysis::dwb::batches::Batch;
+use crate::analysis::dwb::format::{RingFact, RingSummary};
+use crate::analysis::dwb::report::FileReport;
+use crate::analysis::dwb::slot_facts::{Condition, PageChecksum, SlotFacts, WritePath};
+use crate::analysis::dwb::staleness::{BatchReason, BatchVerdict};
 use crate::cluster::dwb_files::DwbFile;
 use crate::parsers::dwb::{CrcVerdict, SlotIdRule};
 use crate::types::RelFileLocator;

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::scalars::{CertaintyWord, Layout, LsnText, NeedWord};
-use crate::analysis::wal::dwb_size::{DirtiedInterval, LayoutNeed, SizeTrial};
+use crate::analysis::plan::dwb_size::{DirtiedInterval, LayoutNeed, SizeTrial};
 use crate::analysis::wal::tally::Certainty;
 
 /// Fields of a row about what a layout needs, in the order of CSV.

@@ -13,11 +13,11 @@ use super::scalars::{
     LsnText, PageKind, PointerState, RowFateCode, Time, Touch,
 };
 use super::time_text;
-use crate::analysis::page_diff::{FieldChange, ItemChange, ItemState, PageDiff};
-use crate::analysis::verdict::events::BlockEvent;
+use crate::analysis::changes::events::BlockEvent;
+use crate::analysis::changes::xact_ends::XactOutcome;
+use crate::analysis::pages::page_diff::{FieldChange, ItemChange, ItemState, PageDiff};
 use crate::analysis::verdict::page_history::HistoryRow;
 use crate::analysis::verdict::rebuild::RebuildPlan;
-use crate::analysis::verdict::xact_ends::XactOutcome;
 use crate::analysis::wal::page_action::{ActionKind, Counted};
 #[cfg(feature = "tables")]
 use crate::output::page_rows::{RowDetail, RowsOf};

@@ -5,10 +5,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::scalars::{BillPartWord, CertaintyJson, CertaintyWord, ImageCompression, SavingRemedy};
+use crate::analysis::plan::savings::{Remedy, Saving};
+use crate::analysis::plan::whatif::compression::CompressionRow;
 use crate::analysis::wal::bill::BillRow;
 use crate::analysis::wal::overview::Overview;
-use crate::analysis::wal::savings::{Remedy, Saving};
-use crate::analysis::wal::whatif::compression::CompressionRow;
 use crate::output::remedy_words::remedy_words;
 
 /// Fields of a saving, in the order of CSV.

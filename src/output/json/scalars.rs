@@ -9,9 +9,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use strum::IntoEnumIterator;
 
-use crate::analysis::page_rows::RowFate;
-use crate::analysis::verdict::compare::Comparison;
-use crate::analysis::verdict::doubt::Doubt;
+use crate::analysis::dwb::compare::Comparison;
+use crate::analysis::pages::page_rows::RowFate;
+use crate::analysis::plan::whatif::protection::Guard;
+use crate::analysis::start::doubt::Doubt;
 use crate::analysis::verdict::evidence::Statement;
 use crate::analysis::verdict::fate::ReplayFate;
 use crate::analysis::verdict::judge::{Reason, Verdict};
@@ -20,7 +21,6 @@ use crate::analysis::verdict::symptom::Symptom;
 use crate::analysis::wal::cause::Cause;
 use crate::analysis::wal::page_action::{ActionKind, Counted};
 use crate::analysis::wal::tally::Certainty;
-use crate::analysis::wal::whatif::protection::Guard;
 use crate::cluster::donor::DonorGap;
 use crate::salvage::NotSalvaged;
 

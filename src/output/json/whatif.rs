@@ -5,10 +5,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::scalars::{CertaintyJson, CertaintyWord, CompressionMethod, GuardCode, HintPart, SpacingSetting};
+use crate::analysis::plan::whatif::compression::CompressionRow;
+use crate::analysis::plan::whatif::protection::GuardColumn;
+use crate::analysis::plan::whatif::{Outcome, Spacing, SpacingRow, WhatIf, knee};
+use crate::analysis::wal::likely_cause::{HintCost, HintImages};
 use crate::analysis::wal::tally::{Certainty, Tally};
-use crate::analysis::wal::whatif::compression::CompressionRow;
-use crate::analysis::wal::whatif::protection::{GuardColumn, HintCost, HintImages};
-use crate::analysis::wal::whatif::{Outcome, Spacing, SpacingRow, WhatIf, knee};
 
 /// Fields of a row about checkpoint spacing, in the order of CSV.
 pub(crate) const SPACING_COLUMNS: &[&str] = &[

@@ -3,15 +3,15 @@
 
 use std::fmt;
 
-use crate::analysis::cluster_condition::ClusterCondition;
-use crate::analysis::dwb_format::ring_finding::StartAction;
-use crate::analysis::page_scan::ScannedFiles;
-use crate::analysis::select::TermError;
-use crate::analysis::verdict::events::Touch;
+use crate::analysis::changes::events::Touch;
+use crate::analysis::dwb::format::ring_finding::StartAction;
+use crate::analysis::pages::page_scan::ScannedFiles;
+use crate::analysis::pages::select::TermError;
+use crate::analysis::plan::whatif::compression::Setting;
+use crate::analysis::start::cluster_condition::ClusterCondition;
 use crate::analysis::wal::chain::ChainVerdict;
 use crate::analysis::wal::tally::Certainty;
 use crate::analysis::wal::walk::DamageReason;
-use crate::analysis::wal::whatif::compression::Setting;
 use crate::cluster::settings::ConfigFault;
 use crate::parsers::control::ChecksumState;
 

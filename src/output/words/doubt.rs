@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::analysis::verdict::doubt::{Doubt, LsnWitness, NotRead, WalWitness};
+use crate::analysis::start::doubt::{Doubt, LsnWitness, NotRead, WalWitness};
 use crate::cluster::wal_marks::WalMarkKind;
 use crate::parsers::control_layout::ControlLayout;
 

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crate::analysis::page_links::{BrokenLink, LinkFault, LinkRole, NamedBy};
+use crate::analysis::pages::page_links::{BrokenLink, LinkFault, LinkRole, NamedBy};
 use crate::analysis::verdict::fate::{Damage, FateUnknown, ReplayFate, UnknownReason};
 use crate::analysis::verdict::judge::Reason;
 use crate::analysis::verdict::proof::ProofReport;

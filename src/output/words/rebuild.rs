@@ -3,8 +3,8 @@
 
 use std::fmt;
 
+use crate::analysis::start::missing_wal::MissingSegments;
 use crate::analysis::verdict::donor_proof::PageOfNoDonor;
-use crate::analysis::verdict::missing_wal::MissingSegments;
 use crate::analysis::verdict::rebuild::{BuildFailure, NotRebuildable, RebuildBase, RebuildPlan};
 use crate::cluster::donor::{DonorGap, DonorKind, DonorRefusal};
 use crate::cluster::running::ServerSign;

@@ -7,14 +7,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use strum::EnumIter;
 
-use crate::analysis::page_links::BrokenLink;
+use crate::analysis::changes::needed::Suspicion;
+use crate::analysis::dwb::slots::SlotRef;
+use crate::analysis::dwb::staleness::Staleness;
+use crate::analysis::pages::page_links::BrokenLink;
 use crate::analysis::skipped::Coverage;
-use crate::analysis::staleness::Staleness;
-use crate::analysis::verdict::doubt::{Doubt, LsnWitness};
-use crate::analysis::verdict::outlook::Obstacle;
+use crate::analysis::start::cluster_condition::Obstacle;
+use crate::analysis::start::doubt::{Doubt, LsnWitness};
+use crate::analysis::start::replay::Replay;
 use crate::analysis::verdict::proof::Proofs;
-use crate::analysis::verdict::replay::Replay;
-use crate::analysis::verdict::slots::{SlotRef, Suspicion};
 use crate::analysis::verdict::symptom::ImpossibleLinks;
 use crate::cluster::donor::Donor;
 use crate::cluster::dwb_files::DwbSet;

@@ -5,11 +5,11 @@
 use std::collections::BTreeMap;
 
 use super::input::{NameInput, Witnesses};
+use crate::analysis::dwb::compare::Comparison;
 use crate::analysis::skipped::Coverage;
+use crate::analysis::start::doubt::{Doubt, LsnWitness};
+use crate::analysis::start::replay::Replay;
 use crate::analysis::verdict::candidate::CandidateOutcome;
-use crate::analysis::verdict::compare::Comparison;
-use crate::analysis::verdict::doubt::{Doubt, LsnWitness};
-use crate::analysis::verdict::replay::Replay;
 use crate::analysis::verdict::survey::PageReport;
 use crate::types::{ForkNumber, Lsn, Oid, PageId, RelFileLocator};
 

@@ -2,7 +2,7 @@
 
 use super::super::more;
 use super::CrashReport;
-use crate::analysis::dwb_format::{RingFact, RingSummary};
+use crate::analysis::dwb::format::{RingFact, RingSummary};
 use crate::output::document::{Blocks, Span};
 use crate::output::json::{BatchJson, FileJson};
 

@@ -1,9 +1,10 @@
 //! The WAL under other checkpoints and other guards against torn pages, and the cost of hint bits.
 
 use super::{WalReport, exact};
+use crate::analysis::plan::whatif::protection::{Guard, GuardColumn};
+use crate::analysis::plan::whatif::{MIN_ASKED, NoKnee, Outcome, Spacing, SpacingRow, WhatIf, knee};
+use crate::analysis::wal::likely_cause::HintImages;
 use crate::analysis::wal::tally::Certainty;
-use crate::analysis::wal::whatif::protection::{Guard, GuardColumn, HintImages};
-use crate::analysis::wal::whatif::{MIN_ASKED, NoKnee, Outcome, Spacing, SpacingRow, WhatIf, knee};
 use crate::output::document::{Blocks, Span};
 use crate::output::figures::{duration, percent, size, size_words};
 use crate::output::plot::{Chart, Plot, Unit, grouped};

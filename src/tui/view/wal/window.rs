@@ -1,8 +1,8 @@
 //! Content of a window of WAL: relations, causes, and settings that would have saved images.
 
 use super::{Line, Look, Style, columns, image_counts};
+use crate::analysis::plan::savings::NotFigured;
 use crate::analysis::wal::group_key::GroupBy;
-use crate::analysis::wal::savings::NotFigured;
 use crate::analysis::wal::tally::{Certainty, Tally};
 use crate::output::advise_text::why;
 use crate::output::figures::{percent, signed_size, size};
