@@ -20,6 +20,15 @@ pub(super) const VERSION_LIMIT_BYTES: u64 = 64;
 /// Directories between a data directory and the deepest ones that belong to it: `pg_tblspc/OID/PG_…/OID`.
 const DEEPEST: usize = 4;
 
+/// A link in a data directory to a directory that belongs to the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirectoryLink {
+    /// Where it is, below the data directory.
+    pub path: PathBuf,
+    /// Where it leads.
+    pub target: PathBuf,
+}
+
 /// Reason why a path is not a data directory.
 #[derive(Debug, thiserror::Error)]
 pub enum NotADataDir {
@@ -137,6 +146,23 @@ impl DataDir {
     /// Content of `PG_VERSION`.
     pub fn version(&self) -> &str {
         &self.version
+    }
+
+    /// Links to WAL and tablespaces. What cannot be read has none.
+    pub(crate) fn links(&self) -> Vec<DirectoryLink> {
+        let entries = list(&self.root.join("pg_tblspc")).unwrap_or_default();
+        let spaces = entries.into_iter().map(|(name, _)| Path::new("pg_tblspc").join(name));
+        let mut found: Vec<DirectoryLink> = std::iter::once(PathBuf::from("pg_wal"))
+            .chain(spaces)
+            .filter_map(|path| {
+                let link = self.root.join(&path);
+                let target = link.parent()?.join(std::fs::read_link(&link).ok()?);
+                let target = std::fs::canonicalize(&target).unwrap_or(target);
+                Some(DirectoryLink { path, target })
+            })
+            .collect();
+        found.sort_by(|one, other| one.path.cmp(&other.path));
+        found
     }
 
     /// Everything that belongs to the cluster: the directory, those in it and of its databases, and where the links in it lead, as those of tablespaces and

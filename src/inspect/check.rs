@@ -272,6 +272,7 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
     let (paths, block_size) = (files.paths, files.block_size);
     let scanned = scanned_files;
     let blockers = find_blockers(directory, Overrides::default());
+    let links = directory.links();
     let mut examined = Examination {
         source,
         names,
@@ -286,6 +287,7 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
         coverage,
         block_size,
         state,
+        links,
         blockers,
         blocks,
         scanned,

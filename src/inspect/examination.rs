@@ -18,6 +18,7 @@ use crate::analysis::verdict::outlook::Outlook;
 use crate::analysis::verdict::proof::ProofReport;
 use crate::analysis::verdict::survey::PageReport;
 use crate::analysis::wal::last_checkpoint::LastCheckpoint;
+use crate::cluster::data_dir::DirectoryLink;
 use crate::cluster::donor::Donor;
 use crate::cluster::names::RelationNames;
 use crate::cluster::relation_path::RelationPaths;
@@ -55,6 +56,8 @@ pub struct Examination {
     pub block_size: usize,
     /// Condition of the cluster.
     pub state: ClusterCondition,
+    /// Links in the data directory.
+    pub links: Vec<DirectoryLink>,
     /// Blockers of a repair without overrides, from when the cluster was checked.
     pub blockers: Vec<Blocker>,
     /// Blocks of each fork.

@@ -178,8 +178,8 @@ fn other_owner(examined: &Examination) -> Option<String> {
 
 /// Context for the words of steps.
 pub fn step_context<'a>(examined: &'a Examination, data_dir: &'a str) -> StepContext<'a> {
-    let (evidence, blockers) = (&examined.evidence, &examined.blockers);
-    StepContext { data_dir, evidence, block_size: examined.block_size, blockers, allowed: Overrides::default() }
+    let Examination { evidence, blockers, links, block_size, .. } = examined;
+    StepContext { data_dir, evidence, block_size: *block_size, blockers, links, allowed: Overrides::default() }
 }
 
 /// The cluster as documents need it. `data_dir`: as it was named.

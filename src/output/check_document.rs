@@ -229,7 +229,7 @@ fn write_group(out: &mut dyn Write, layout: Layout, home: &str, rows: &[Row<'_>]
     let block_columns = widest(&mut cells.iter().map(|(_, block, ..)| block.len()), 5);
     let damage_columns = widest(&mut cells.iter().map(|(.., damage, _)| damage.len()), 6);
     let padded = |text: &str| format!("{text}{:1$}", "", name_columns.saturating_sub(display_width(text)));
-    writeln!(out, "  {}  {:>block_columns$}  {:<damage_columns$}  action", padded(home), "block", "damage")?;
+    writeln!(out, "  {}  {:>block_columns$}  {:<damage_columns$}  verdict", padded(home), "block", "damage")?;
     for (name, block, damage, first) in &cells {
         let name = if display_width(name) > name_columns {
             writeln!(out, "  {name}")?;

@@ -83,9 +83,9 @@ pub(super) fn get_past(relations: &[String]) -> Words {
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let named: Vec<&str> = relations.iter().take(MAX_STOPPING).map(String::as_str).collect();
     Words::new(
-        "Restore a base backup and its WAL if you can; no data is lost. Otherwise start the copy only, first with \
-         ignore_checksum_failure. As the last resort, zero_damaged_pages loses everything on unreadable pages, also changes \
-         in WAL.",
+        "Restore a base backup if you can: with all WAL since then, also that of pg_wal, no data is lost. Otherwise start \
+         the copy only, with ignore_checksum_failure. If that start stops too, and only then, use zero_damaged_pages: it \
+         loses everything on unreadable pages, also changes in WAL.",
     )
     .because(format!("Recovery stops at pages without an image: {}{more}.", named.join(", ")))
     .with("pg_ctl start -D COPY -o '-c archive_mode=off -c ignore_checksum_failure=on'")

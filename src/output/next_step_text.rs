@@ -12,6 +12,7 @@ use super::relation_steps::{rebuild, salvage};
 use super::text::{Layout, wrapped};
 use crate::analysis::start::missing_wal::MissingSegments;
 use crate::analysis::verdict::next_step::{ArchivedSegment, NextStep, Rebuilt};
+use crate::cluster::data_dir::DirectoryLink;
 use crate::repair::blocker::{Blocker, Overrides};
 use crate::types::{ForkNumber, PageId};
 
@@ -19,6 +20,9 @@ use crate::types::{ForkNumber, PageId};
 const MAX_NAMED: usize = 16;
 
 const MAX_COPIED: usize = 32;
+
+/// What commands call the copy of the data directory.
+pub(super) const COPY: &str = "COPY";
 
 /// Relations and commands of one step that text lists.
 const MAX_LISTED: usize = 6;
@@ -34,6 +38,8 @@ pub struct StepContext<'a> {
     pub block_size: usize,
     /// Blockers of a repair: each has a flag that overrides it, or makes a repair impossible for now.
     pub blockers: &'a [Blocker],
+    /// Links in the data directory.
+    pub links: &'a [DirectoryLink],
     /// Flags that were given: their blockers are known, and not told again.
     pub allowed: Overrides,
 }
@@ -101,13 +107,11 @@ impl Words {
         self
     }
 
-    /// Adds the command that shows the plan, if `is_shown`, and the one that applies it, unless it is refused.
-    fn with_repair(mut self, arguments: &str, is_shown: bool, context: StepContext<'_>) -> Self {
+    /// Adds the command that shows the plan, and the one that applies it, unless it is refused.
+    fn with_repair(mut self, arguments: &str, context: StepContext<'_>) -> Self {
         self.is_repair = true;
         let begin = format!("pg_dwbinspect repair {arguments}{}", context.flags());
-        if is_shown || context.is_refused() {
-            self.commands.push(begin.clone());
-        }
+        self.commands.push(begin.clone());
         if !context.is_refused() {
             self.commands.push(format!("{begin} --apply"));
         }
@@ -175,11 +179,23 @@ pub(crate) fn all_words(steps: &[NextStep], context: StepContext<'_>) -> Vec<Wor
     let mut blockers = context.repair_words(is_standby.then_some("--allow-standby"));
     let starts = |step: &NextStep| matches!(step, NextStep::CheckAgain | NextStep::GetPast { .. });
     let start = steps.iter().rposition(starts).filter(|_| steps.len() > 1);
-    let is_on_copy = steps.iter().any(|step| matches!(step, NextStep::GetPast { .. }));
+    let is_in_copy = steps.contains(&NextStep::CopyFirst) && steps.iter().any(NextStep::is_for_copy);
+    let may_remain = steps.iter().any(NextStep::needs_server);
     let one = |step: &NextStep| {
         let is_single_user = matches!(step, NextStep::Rebuild { kind: Rebuilt::SystemIndexes, .. });
-        let data_dir = if is_on_copy && is_single_user { "COPY" } else { context.data_dir };
+        let data_dir = if is_in_copy && step.follows_copy() { COPY } else { context.data_dir };
         let mut words = words_of(step, StepContext { data_dir, ..context });
+        match step {
+            NextStep::CopyFirst if is_in_copy => words.why.push_str(" All steps that write are done in the copy."),
+            NextStep::CheckAgain if may_remain => {
+                let copy = if is_in_copy { "the copy" } else { "a copy" };
+                words.why = format!("With WILL START, DAMAGE REMAINS, start {copy} for the steps below.");
+            }
+            NextStep::Rebuild { .. } if is_single_user && is_in_copy => {
+                words.why.push_str(&format!(" Stop its server first: pg_ctl stop -D {COPY}."));
+            }
+            _ => {}
+        }
         if words.is_repair {
             words.why = format!("{} {}", std::mem::take(&mut blockers), words.why).trim().to_owned();
         }
@@ -305,6 +321,22 @@ fn bring_rest(archived: &[ArchivedSegment], missing: &MissingSegments, dir: &str
     with_copies(Words::new(what).because(why), files, dir, context)
 }
 
+/// A copy that shares no file with the original.
+fn copy_first(context: StepContext<'_>) -> Words {
+    let words = match context.links {
+        [] => Words::new("Copy the data directory first."),
+        _ => Words::new("Copy the data directory first, and the directories behind its links.")
+            .because("A plain copy keeps the links: it would write into the tablespaces and WAL of the original."),
+    };
+    let why = format!("{} Set archive_mode = off in the copy.", words.why).trim_start().to_owned();
+    let words = Words { why, ..words }.with(format!("cp -a {} {COPY}", quoted(context.data_dir)));
+    context.links.iter().fold(words, |words, link| {
+        let (path, target) = (link.path.display().to_string(), quoted(&link.target.display().to_string()));
+        let (own, link) = (format!("{COPY}.{}", path.replace('/', ".")), format!("{COPY}/{path}"));
+        words.with(format!("cp -a {target}/. {own} && ln -sfn \"$(realpath {own})\" {link}"))
+    })
+}
+
 /// A step in words.
 pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
     let dir = quoted(context.data_dir) + context.evidence;
@@ -328,7 +360,9 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
         )
         .with(format!("pg_dwbinspect check {dir}")),
         NextStep::LookAtProblems => {
-            Words::new("No page needs repair. Resolve the listed problems before you start the server.")
+            Words::new("No command here repairs the listed problems; each says what does.").because(
+                "What needs a running server is done in a copy: start the copy only.",
+            )
         }
         NextStep::KeepStopped => Words::new(
             "Do not start the server. Restore the files that belong together, or a base backup with its WAL.",
@@ -375,7 +409,7 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
              starts as a separate primary.",
         )
         .with("pg_basebackup -h PRIMARY -D NEW_DIR -R"),
-        NextStep::CheckAgain => Words::new("Check again. Start the server only if the answer is WILL START:")
+        NextStep::CheckAgain => Words::new("Check again. Start the server only if the answer is WILL START.")
             .with(format!("pg_dwbinspect check {dir}")),
         NextStep::MakeStandIns { pages } => Words::new(format!(
             "Do not start the server yet. Create {} that recovery expects.",
@@ -387,7 +421,7 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
             count(*pages)
         ))
         .because("Show the plan, then apply it (a journal is kept for undo):")
-        .with_repair(&dir, true, context),
+        .with_repair(&dir, context),
         NextStep::RebuildPages { pages } => Words::new(format!(
             "Do not start the server yet. Rebuild {} from older copies and WAL; no data is lost.",
             count(*pages)
@@ -396,7 +430,7 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
             "This runs the server binary of this PostgreSQL version in a temporary sandbox. Show the plan, then apply it \
              (a journal is kept for undo):",
         )
-        .with_repair(&format!("{dir} --rebuild"), true, context),
+        .with_repair(&format!("{dir} --rebuild"), context),
         NextStep::RebuildAgain { pages } => Words::new(format!(
             "Do not start the server yet. Install the PostgreSQL server of this version, or pass --pg-bin DIR or \
              --sandbox DIR, then check again: {} can probably be rebuilt without data loss.",
@@ -414,7 +448,7 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
         ))
         .because("The first command shows the gaps, page by page. The others use --allow-unproven to restore the images in COPY:")
         .with(format!("pg_dwbinspect check --explain {dir}"))
-        .with_repair(&format!("COPY{} --allow-unproven {}", context.evidence, names_of(pages)), true, context),
+        .with_repair(&format!("COPY{} --allow-unproven {}", context.evidence, names_of(pages)), context),
         NextStep::RebuildDoubtful { pages } => Words::new(format!(
             "Do not start the server yet. Rebuild {} in the copy from older copies and WAL, and compare the rows afterwards.",
             count(pages.len())
@@ -422,7 +456,6 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
         .because("A doubt remains (see the doubts), so the commands have --allow-unproven. Show the plan, then apply it:")
         .with_repair(
             &format!("COPY{} --rebuild --allow-unproven {}", context.evidence, names_of(pages)),
-            true,
             context,
         ),
         NextStep::ResetAfterShutdown => Words::new(
@@ -440,11 +473,7 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
         ))
         .with(format!("pg_dwbinspect check --wal ARCHIVE --donor BACKUP {dir}")),
         NextStep::GetPast { relations } => get_past(relations),
-        NextStep::CopyFirst => Words::new(
-            "Copy the data directory first, with external tablespaces and pg_wal if they are links. Set archive_mode = off \
-             in the copy.",
-        )
-        .with(format!("cp -a {} COPY", quoted(context.data_dir))),
+        NextStep::CopyFirst => copy_first(context),
         NextStep::Rebuild { kind, relations } => rebuild(*kind, relations, context),
         NextStep::Salvage { kind, relations } => salvage(*kind, relations, context),
         NextStep::BlankMapsOfReplay { pages } => Words::new(format!(
@@ -452,14 +481,14 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
             count(*pages)
         ))
         .because("Recovery stops at them, and they have no image:")
-        .with_repair(&format!("{dir} --blank-maps"), false, context),
+        .with_repair(&format!("{dir} --blank-maps"), context),
         NextStep::BlankMaps { pages, has_checksums } => Words::new(format!(
             "Zero {} of free space or visibility maps{}; no data is lost.",
             count(*pages),
             if *has_checksums { " so that base backups work" } else { "" }
         ))
         .because("Or start the server, VACUUM the tables, then CHECKPOINT.")
-        .with_repair(&format!("{dir} --blank-maps"), false, context),
+        .with_repair(&format!("{dir} --blank-maps"), context),
         NextStep::RunAsOwner { files, owner } => run_as_owner(*files, owner.as_deref(), &dir),
         NextStep::CheckAll => {
             Words::new("No page that was checked needs repair. Check all pages before you start the server:")
@@ -516,6 +545,7 @@ mod tests {
         evidence: "",
         block_size: 8192,
         blockers: &[],
+        links: &[],
         allowed: Overrides { shut_down: false, standby: false, other_user: false, moved: false },
     };
 

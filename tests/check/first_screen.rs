@@ -31,7 +31,10 @@ fn every_change_is_followed_by_another_check() {
         assert!(last < again, "{case}: {steps:#?}");
         let (_, again) = &steps[again];
         assert!(again["what"].as_str().unwrap().contains("only if the answer is WILL START"), "{again}");
-        assert_eq!(again["commands"][0], format!("pg_dwbinspect check {}", arg(&data)));
+        // What is written into a copy is checked there.
+        let is_copied = steps.iter().any(|(code, _)| code == "decide");
+        let checked = if is_copied { "COPY" } else { arg(&data) };
+        assert_eq!(again["commands"][0], format!("pg_dwbinspect check {checked}"));
     }
 }
 
@@ -108,5 +111,35 @@ fn answer_about_innodb_is_short_and_comes_first() {
         let text = dwbinspect(&["innodb", "check", "--width", "80", arg(&data)]).stdout;
         assert!(text.starts_with("DAMAGED "), "{text}");
         assert!(text.lines().count() <= 42, "{case}: {} lines\n{text}", text.lines().count());
+    }
+}
+
+#[test]
+fn copy_that_the_first_step_makes_shares_no_file_with_the_original() {
+    let data = data_dir("salvage/15-heap").unwrap();
+    let told = steps(&data);
+    assert_eq!(told[0].0, "copy_first");
+    let place = tempfile::tempdir().unwrap();
+    for command in told[0].1["commands"].as_array().unwrap() {
+        let ran = std::process::Command::new("sh")
+            .args(["-c", command.as_str().unwrap()])
+            .current_dir(place.path())
+            .status()
+            .unwrap();
+        assert!(ran.success(), "{command}");
+    }
+    let link = place.path().join("COPY/pg_tblspc/16384");
+    let (own, theirs) = (link.canonicalize().unwrap(), data.join("pg_tblspc/16384").canonicalize().unwrap());
+    assert!(own.starts_with(place.path().canonicalize().unwrap()), "{}", own.display());
+    let names = |path: &std::path::Path| -> std::collections::BTreeSet<_> {
+        std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name()).collect()
+    };
+    assert!(!names(&own).is_empty() && names(&own) == names(&theirs));
+    // What is written later is written there.
+    for (code, step) in &told[1..] {
+        for command in step["commands"].as_array().unwrap().iter().filter_map(Value::as_str) {
+            let writes = command.contains(" repair ") || command.contains("pg_ctl") || command.contains("pg_resetwal");
+            assert!(!writes || command.contains(" COPY"), "{code}: {command}");
+        }
     }
 }

@@ -45,6 +45,31 @@ impl NextStep {
         }
     }
 
+    /// True for a step that is done in a copy: it may lose what the original still holds.
+    pub(crate) const fn is_for_copy(&self) -> bool {
+        matches!(
+            self,
+            Self::Decide { .. }
+                | Self::RebuildDoubtful { .. }
+                | Self::ResetAfterShutdown
+                | Self::ResetByWal { .. }
+                | Self::ResetPastPages { .. }
+                | Self::GetPast { .. }
+        )
+    }
+
+    /// True for a step that goes on where another one left off: in the copy, where there is one.
+    pub(crate) const fn follows_copy(&self) -> bool {
+        !matches!(
+            self,
+            Self::CopyFirst
+                | Self::Salvage { .. }
+                | Self::StopServer
+                | Self::LookAtProcess { .. }
+                | Self::RunAsOwner { .. }
+        )
+    }
+
     /// It changes the data directory, and startup with it.
     pub(crate) const fn changes_files(&self) -> bool {
         matches!(
