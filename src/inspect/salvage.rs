@@ -195,12 +195,17 @@ fn read_wal(opened: &mut Salvage, request: &SalvageRequest, watch: Interrupt<'_>
     facts.range = (end.extent.first_lsn.unwrap_or_default(), last_end_lsn);
     facts.changed = read.changed.into_iter().map(|(place, lsn)| (place, lsn.0)).collect();
     let mut compared = opened.compare(&read.pages, last_end_lsn);
-    if !compared.has_rows_of_users()
-        && let Some(redo) = redo_lsn
+    if let Some(redo) = redo_lsn
         && let Some((before, _)) = walk.rows(&walk.last_of(&run), (Lsn::INVALID, redo))
     {
-        // Nothing since the checkpoint is on disk, or nothing was changed.
-        compared.add(opened.compare(&before.pages, redo));
+        if !compared.has_rows_of_users() {
+            // Nothing since the checkpoint is on disk, or nothing was changed.
+            compared.add(opened.compare(&before.pages, redo));
+        }
+        // A checkpoint wrote these changes: a page that is older lost them.
+        for (place, lsn) in before.changed {
+            facts.changed.entry(place).or_insert(lsn.0);
+        }
     }
     facts.trust = compared.trust(has_control);
     if matches!(facts.trust, WalTrust::Unproven | WalTrust::Contradicted) {

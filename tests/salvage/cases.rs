@@ -161,3 +161,14 @@ fn names_from_catalogs_become_no_paths_and_deleted_rows_have_a_file_of_their_own
     let lines: Vec<&[u8]> = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).collect();
     assert!(!lines.is_empty() && lines.iter().all(|line| !live.iter().any(|row| row == line)));
 }
+
+#[test]
+fn rows_of_pages_that_lost_a_write_before_the_checkpoint_are_not_certain() {
+    // base/ of an older backup below the WAL of a later clean shutdown: only a record from before its checkpoint shows it.
+    let data = crate::common::unpack::data_dir("field/old_base_new_wal_beyond_end").expect("fixture");
+    let ran = dwbinspect(&["salvage", "--list", arg(&data)]);
+    let fields: Vec<&str> =
+        ran.stdout.lines().find(|line| line.contains(".acct ")).expect("the table").split_whitespace().collect();
+    assert_eq!(fields[1..3], ["0", "5000"], "{}", ran.stdout);
+    assert!(ran.status == 2 && ran.stdout.contains("page_behind_wal (5000)"), "{}", ran.stdout);
+}

@@ -7,6 +7,7 @@ use crate::parsers::decode::u32_at;
 use crate::parsers::state_files::prepared_xids;
 use crate::parsers::wal::heap_redo::{PageLog, RowRecord};
 use crate::parsers::wal::lifecycle::LifeCycle;
+use crate::parsers::wal::prune::PruneLists;
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::records::{RecordKind, Work};
 use crate::parsers::wal::xact_end::XactEnd;
@@ -30,7 +31,7 @@ pub(crate) struct RowFacts {
     pub prepared: BTreeSet<u32>,
     /// Members of multixacts, with their status.
     pub multis: BTreeMap<u32, Vec<(u32, u8)>>,
-    /// Pages (database, file number, block) whose rows are deleted or replaced, with the end of the last such record.
+    /// Pages (database, file number, block) whose rows are deleted, replaced or removed, with the end of the last such record.
     pub changed: BTreeMap<(Oid, u32, u32), Lsn>,
     /// Changes of pages.
     pub pages: PageLogs,
@@ -155,7 +156,7 @@ impl Visitor for RowFacts {
             }
             _ => {}
         }
-        if matches!(kind.work(), Work::Delete | Work::Update | Work::HotUpdate) {
+        if matches!(kind.work(), Work::Delete | Work::Update | Work::HotUpdate) || removes_rows(record) {
             for (_, block) in record.block_heads() {
                 let Some(page) = block.page_id().filter(|page| page.fork == ForkNumber::Main) else { continue };
                 if self.changed.len() < MAX_KEPT {
@@ -166,4 +167,13 @@ impl Visitor for RowFacts {
             }
         }
     }
+}
+
+/// True for a record that removes rows whose deletion may be in older WAL. An image hides what it removes.
+fn removes_rows(record: &Record<'_>) -> bool {
+    let kind = record.kind();
+    let is_vacuum = matches!(kind, RecordKind::Heap2Prune | RecordKind::Heap2Vacuum);
+    let Some(block) = record.blocks().next().filter(|_| is_vacuum || kind.is_prune_and_freeze()) else { return false };
+    PruneLists::of(record.major, kind, record.main_data(), block.data)
+        .is_none_or(|lists| !lists.redirected.is_empty() || !lists.dead.is_empty() || !lists.unused.is_empty())
 }
