@@ -46,11 +46,10 @@ use crate::analysis::verdict::check::{
     CheckInput, CheckReport, ClusterInput, DwbInput, NameInput, ScanInput, WalInput, Witnesses, check as judge_cluster,
 };
 use crate::analysis::verdict::judge::Reason;
-use crate::analysis::verdict::proof::Proofs;
+use crate::analysis::verdict::rebuilt_proof::Proofs;
 use crate::analysis::verdict::symptom::ImpossibleLinks;
 use crate::analysis::wal::last_checkpoint::LastCheckpoint;
-use crate::cluster::backup_files::RecoverySigns;
-use crate::cluster::backup_manifest::MANIFEST_NAME;
+use crate::cluster::backup_files::{MANIFEST_NAME, RecoverySigns};
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::donor::Donor;
 use crate::cluster::dwb_files::DwbFile;

@@ -14,7 +14,7 @@ use crate::analysis::dwb::batches::find_batches;
 use crate::analysis::skipped::Coverage;
 use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::check::Scope;
-use crate::analysis::verdict::fetch::{VersionOf, fetch_image};
+use crate::analysis::verdict::images::{VersionOf, fetch_image};
 use crate::analysis::verdict::survey::PageReport;
 use crate::cluster::control_file::CONTROL_PATH;
 use crate::cluster::open::{FileDigest, Links, digest_file};

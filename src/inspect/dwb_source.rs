@@ -20,7 +20,7 @@ use crate::cluster::dwb_files::{DwbFile, DwbSet};
 use crate::cluster::innodb::is_innodb;
 use crate::cluster::names::RelationNames;
 use crate::cluster::open::Links;
-use crate::cluster::relation_path::RelationPaths;
+use crate::cluster::page_source::RelationPaths;
 use crate::cluster::relation_walk::relations_of;
 use crate::cluster::settings::{Settings, is_true};
 use crate::cluster::tar_backup::TarBackup;

@@ -34,7 +34,7 @@ pub fn rules() -> impl Iterator<Item = &'static Rule> {
         page_links::RULES,
         super::wal::rules::RULES,
         super::wal::kept::RULES,
-        super::wal::own::RULES,
+        super::wal::export::RULES,
         wal::clock::RULES,
         wal::unreadable::RULES,
         notes::RULES,

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::examination::Examination;
 use crate::analysis::pages::page_rows::PageRows;
-use crate::analysis::verdict::fetch::{PageVersion, VersionOf, fetch_image};
+use crate::analysis::verdict::images::{PageVersion, VersionOf, fetch_image};
 use crate::analysis::verdict::survey::PageReport;
 use crate::cluster::columns::{NoColumns, RelationColumns};
 use crate::cluster::data_dir::DataDir;

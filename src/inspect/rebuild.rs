@@ -12,7 +12,7 @@ use super::examination::Examination;
 use crate::analysis::error_words::ErrorWords;
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::analysis::verdict::check::Stage;
-use crate::analysis::verdict::fetch::fetch_image;
+use crate::analysis::verdict::images::fetch_image;
 use crate::analysis::verdict::rebuild::{BuildFailure, RebuildBase, RebuildPlan};
 use crate::analysis::verdict::rebuilt_proof::BuiltImage;
 use crate::cluster::control_file::CONTROL_PATH;

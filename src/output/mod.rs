@@ -13,14 +13,11 @@ pub mod control_fields;
 #[cfg(feature = "tables")]
 pub(crate) mod document;
 pub mod documents;
-#[cfg(feature = "tables")]
-pub(crate) mod dwb_size_text;
 pub mod escape;
 pub mod export;
 pub mod figures;
 #[cfg(feature = "tables")]
 pub(crate) mod files_text;
-pub(crate) mod headline;
 pub(crate) mod hexdump;
 #[cfg(feature = "tables")]
 pub(crate) mod innodb_text;
@@ -44,8 +41,6 @@ pub mod progress;
 pub mod prometheus;
 pub mod record_text;
 pub(crate) mod relation_columns;
-pub(crate) mod relation_steps;
-pub(crate) mod remedy_words;
 #[cfg(feature = "tables")]
 pub mod report;
 pub mod salvage_text;

@@ -15,7 +15,7 @@ use super::words::cluster::touch_words;
 use crate::analysis::changes::events::BlockEvent;
 use crate::analysis::changes::sectors::SECTOR_BYTES;
 use crate::analysis::pages::page_diff::{FieldChange, ItemChange, ItemState, PageDiff, RowState};
-use crate::analysis::verdict::fetch::{PageVersion, VersionOf};
+use crate::analysis::verdict::images::{PageVersion, VersionOf};
 use crate::analysis::verdict::survey::PageReport;
 use crate::parsers::checksum::page_checksum;
 use crate::parsers::page::{LinePointer, LinePointerState, PageHeader, line_pointers};

@@ -33,7 +33,6 @@ pub mod dwb;
 pub mod filenode_map;
 pub mod heap;
 pub mod image;
-pub mod image_encoder;
 pub mod innodb;
 pub mod page;
 pub mod page_kind;

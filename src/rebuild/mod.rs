@@ -17,7 +17,6 @@ mod read_back;
 pub mod sandbox;
 pub mod server;
 mod stream;
-mod track;
 
 use std::path::PathBuf;
 use std::time::Duration;

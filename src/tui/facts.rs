@@ -17,7 +17,7 @@ use crate::analysis::in_order::all_cores;
 use crate::analysis::plan::savings::Savings;
 use crate::analysis::skipped::{Coverage, Skipped, SkippedPart};
 use crate::analysis::verdict::answer::Answer;
-use crate::analysis::verdict::fetch::PageVersion;
+use crate::analysis::verdict::images::PageVersion;
 use crate::analysis::verdict::next_step::{NamedRelation, NextStep};
 use crate::analysis::verdict::survey::PageReport;
 use crate::analysis::wal::group_key::{GroupBy, Key};

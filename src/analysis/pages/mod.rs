@@ -9,7 +9,6 @@ pub mod page_mask;
 pub(crate) mod page_read;
 pub mod page_rows;
 pub mod page_scan;
-pub(crate) mod page_size;
 pub(crate) mod segment_check;
 pub mod select;
 pub(crate) mod short_relations;

@@ -3,7 +3,6 @@
 //! Every segment is read on its own; the parts are put together in order. See [`collect`] for how.
 
 pub mod bill;
-pub(crate) mod block_map;
 pub(crate) mod block_set;
 pub(crate) mod catalog_rows;
 pub mod cause;
@@ -21,18 +20,14 @@ pub(crate) mod last_checkpoint;
 pub(crate) mod likely_cause;
 pub(crate) mod overview;
 pub mod page_action;
-pub(crate) mod page_writes;
 pub mod partial;
 pub mod record_sheet;
-pub(crate) mod relation_filter;
 pub(crate) mod relation_use;
 pub(crate) mod row_facts;
 pub mod segment;
 pub mod since_redo;
-pub mod stretch;
 pub mod tail;
 pub mod tally;
-pub(crate) mod time_buckets;
 pub(crate) mod time_groups;
 pub mod timeline;
 pub mod unreadable;

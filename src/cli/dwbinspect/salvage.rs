@@ -5,9 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::cli::data_dir_arg::PgData;
-use crate::cli::exit::{Outcome, Stop};
-use crate::cli::usage::UsageError;
+use crate::cli::exit::{Outcome, Stop, UsageError};
+use crate::cli::values::PgData;
 use crate::cli::work::{JobsArg, ServerArgs, until_interrupted};
 use crate::inspect::salvage::{SalvageRequest, salvage};
 use crate::output::escape::printable;

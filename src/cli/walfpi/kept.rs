@@ -8,8 +8,8 @@ use serde_json::json;
 
 use super::PROGRAM;
 use crate::cli::context::{Format, OutputArgs, with_prometheus};
-use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{Outcome, Stop};
+use crate::cli::values::PgData;
 use crate::inspect::wal::kept::{KeptReport, kept};
 use crate::output::closing::{Closing, begin};
 use crate::output::json::wal::{KEPT_COLUMNS, Row};

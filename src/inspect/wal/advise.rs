@@ -24,7 +24,7 @@ use crate::analysis::wal::likely_cause::HintCost;
 use crate::analysis::wal::overview::Overview;
 use crate::analysis::wal::partial::{Counter, ScanPlan};
 use crate::analysis::wal::relation_use::RelationUses;
-use crate::analysis::wal::stretch::Stretch;
+use crate::analysis::wal::segment::Stretch;
 use crate::analysis::wal::tally::{Certainty, Tally};
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::names::RelationNames;

@@ -10,7 +10,6 @@ pub mod follow;
 pub mod images;
 pub(crate) mod kept;
 pub mod names;
-pub(crate) mod own;
 pub mod recompress;
 #[cfg(feature = "tables")]
 pub mod report;

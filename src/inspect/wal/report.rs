@@ -20,7 +20,7 @@ use crate::analysis::wal::cause_facts::CauseFacts;
 use crate::analysis::wal::group::RelationFigures;
 use crate::analysis::wal::group_key::{GroupBy, Key};
 use crate::analysis::wal::hidden_redo::RedoInForce;
-use crate::analysis::wal::stretch::Stretch;
+use crate::analysis::wal::segment::Stretch;
 use crate::analysis::wal::tally::Tally;
 use crate::inspect::error::InspectError;
 use crate::output::closing::Closing;

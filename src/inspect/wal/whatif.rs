@@ -7,7 +7,7 @@ use super::request::{WalRequest, WatchWal};
 use super::source::{ReadWal, WalSource};
 use crate::analysis::plan::whatif::compression::{CompressionSampler, CompressionWhatIf, SampleLimits, SampleSize};
 use crate::analysis::plan::whatif::{SegmentTouches, Spacing, WhatIf, WhatIfPlan, WhatIfReplay};
-use crate::analysis::wal::stretch::Stretch;
+use crate::analysis::wal::segment::Stretch;
 use crate::analysis::wal::tally::Tally;
 use crate::inspect::error::InspectError;
 use crate::inspect::wal::rules;

@@ -3,8 +3,7 @@
 use std::fmt::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::parsers::tuple::numeric::Numeric;
-use crate::parsers::tuple::value::Value;
+use crate::parsers::tuple::value::{Numeric, Value};
 
 /// Microseconds of a second and of a day.
 const SECOND: u64 = 1_000_000;

@@ -2,9 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::Misfit;
-use super::stored_row::{Stored, WAL_TUPLE_HEADER_BYTES};
-use crate::analysis::changes::change_log::PageChange;
+use super::{Misfit, Stored, WAL_TUPLE_HEADER_BYTES};
+use crate::analysis::changes::page_chain::PageChange;
 use crate::parsers::heap::{TupleHeader, infomask, page_tuples};
 use crate::parsers::page::{LinePointerState, PageHeader, line_pointers};
 use crate::parsers::wal::prune::PruneLists;

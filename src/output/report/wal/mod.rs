@@ -20,10 +20,9 @@ use crate::analysis::wal::tally::Tally;
 use crate::output::advise_text::{bill_words, how_sure, rates, why};
 use crate::output::closing::Closing;
 use crate::output::document::{Blocks, Document, Span};
-use crate::output::figures::{percent, size};
+use crate::output::figures::{percent, remedy_words, size};
 use crate::output::plot::{Chart, Unit, grouped};
 use crate::output::relation_columns::{cells, likely_cause_words};
-use crate::output::remedy_words::remedy_words;
 use crate::output::whatif_text::certainty_words;
 
 pub(crate) struct WalReport<'a> {
