@@ -22,7 +22,7 @@ use pgforensics::repair::blocker::Overrides;
 use pgforensics::tui::action::Action;
 use pgforensics::tui::facts::{FoundPage, Survey};
 use pgforensics::tui::keymap::action_of;
-use pgforensics::tui::look::{Colours, Look, Theme};
+use pgforensics::tui::look::{Colours, Look, OwnColours, Theme};
 use pgforensics::tui::state::{State, Subject, View};
 use pgforensics::tui::update::{begin, update};
 use pgforensics::tui::view::view;
@@ -171,7 +171,7 @@ fn main() -> ExitCode {
         journal: None,
         allowed: Overrides::default(),
     };
-    let fine = Look { colours: Colours::Sixteen, theme: Theme::Dark, ascii: false };
+    let fine = Look { colours: Colours::Sixteen, theme: Theme::Dark, ascii: false, own: OwnColours::NONE };
     let fresh = || State::new(subject.clone(), fine, (140, 45));
     let Ok(terminal) = Terminal::new(TestBackend::new(140, 45));
     let mut bench = Bench { terminal, state: fresh(), is_slow: false };

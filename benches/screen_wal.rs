@@ -20,7 +20,7 @@ use pgforensics::analysis::in_order::all_cores;
 use pgforensics::tui::action::{Action, Effect};
 use pgforensics::tui::backend::cluster::ClusterBackend;
 use pgforensics::tui::keymap::action_of;
-use pgforensics::tui::look::{Colours, Look, Theme};
+use pgforensics::tui::look::{Colours, Look, OwnColours, Theme};
 use pgforensics::tui::state::State;
 use pgforensics::tui::update::{begin, update};
 use pgforensics::tui::view::view;
@@ -141,7 +141,7 @@ fn main() -> ExitCode {
     let copy = cluster(gib << 30);
     let begun = Instant::now();
     let backend = Arc::new(ClusterBackend::new(copy.data(), &[], &[], None, all_cores()));
-    let look = Look { colours: Colours::Sixteen, theme: Theme::Dark, ascii: false };
+    let look = Look { colours: Colours::Sixteen, theme: Theme::Dark, ascii: false, own: OwnColours::NONE };
     let (sender, events) = channel();
     let state = State::new(backend.subject(), look, (140, 45));
     let Ok(terminal) = Terminal::new(TestBackend::new(140, 45));

@@ -17,6 +17,7 @@ use crate::tui::command_line::{tui_command, undo_command};
 use crate::tui::look::{Colours, Look, Theme, pages};
 use crate::tui::outdated::Outdated;
 use crate::tui::run::{Ended, run};
+use crate::tui::settings::Settings;
 use crate::tui::state::{State, Subject};
 use crate::tui::view::start_words;
 use crate::tui::worker::Backend;
@@ -31,11 +32,12 @@ enum ThemeChoice {
 
 impl ThemeChoice {
     /// Terminals that say which colours they have put them into `COLORFGBG`, the background last.
-    fn theme(self) -> Theme {
-        match self {
-            Self::Dark => Theme::Dark,
-            Self::Light => Theme::Light,
-            Self::Auto => {
+    fn theme(self, own: Option<Theme>) -> Theme {
+        match (self, own) {
+            (Self::Dark, _) => Theme::Dark,
+            (Self::Light, _) => Theme::Light,
+            (Self::Auto, Some(own)) => own,
+            (Self::Auto, None) => {
                 let colours = std::env::var("COLORFGBG").unwrap_or_default();
                 match colours.rsplit(';').next() {
                     Some("7" | "15") => Theme::Light,
@@ -52,7 +54,7 @@ pub(crate) struct ScreenArgs {
     /// Draw with ASCII characters only
     #[arg(long, help_heading = "Screen")]
     ascii: bool,
-    /// Colours for a dark or a light background; auto: what COLORFGBG says, else dark
+    /// Colours for a dark or a light background; auto: as in screen.toml, else what COLORFGBG says, else dark
     #[arg(long, value_name = "THEME", value_enum, default_value_t = ThemeChoice::Auto, help_heading = "Screen")]
     theme: ThemeChoice,
     /// When to use colours
@@ -75,14 +77,14 @@ fn colours_of_terminal() -> Colours {
 
 impl ScreenArgs {
     /// Colours and characters. Without a locale that says UTF-8, lines and bars are ASCII.
-    fn look(self) -> Look {
+    fn look(self, settings: &Settings) -> Look {
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(|name| {
             let value = std::env::var(name).ok()?;
             (!value.is_empty()).then(|| value.to_lowercase())
         });
         let utf8 = locale.is_none_or(|locale| locale.contains("utf-8") || locale.contains("utf8"));
         let colours = if self.colour.is_on() { colours_of_terminal() } else { Colours::None };
-        Look { colours, theme: self.theme.theme(), ascii: self.ascii || !utf8 }
+        Look { colours, theme: self.theme.theme(settings.theme), ascii: self.ascii || !utf8, own: settings.colours }
     }
 }
 
@@ -109,8 +111,10 @@ pub(crate) fn show_until(
     backend: Arc<dyn Backend>,
     end: impl FnOnce() -> Result<(), InspectError>,
 ) -> Result<Ended, Stop> {
-    let look = args.look();
-    let ended = run(|size| State::new(subject, look, size), Arc::clone(&backend), !args.no_mouse);
+    let settings = Settings::of_user();
+    let look = args.look(&settings);
+    let ended =
+        run(|size| State::new(subject, look, size).with_settings(settings), Arc::clone(&backend), !args.no_mouse);
     // No server and no sandbox stays.
     backend.leave();
     let done = end();

@@ -19,7 +19,8 @@ use crate::repair::plan::Plan;
 use crate::types::{Lsn, PageId};
 
 /// Meaning of a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Command {
     Quit,
     Help,
@@ -87,6 +88,16 @@ pub enum Command {
     CloseGroup,
     Guide,
     Tick,
+}
+
+impl Command {
+    /// The name in the settings; for a view, its word on the tab.
+    pub fn name(self) -> String {
+        match self {
+            Self::Show(view) => view.name().to_lowercase().replace(' ', "-"),
+            _ => <&str>::from(self).to_owned(),
+        }
+    }
 }
 
 /// Something that happened.

@@ -204,16 +204,12 @@ pub(super) fn status(
 }
 
 /// The last line: keys, and a word for what each does, as many as there is room for.
-pub(super) fn hints(
-    look: Look,
-    width: usize,
-    keys: impl Iterator<Item = (&'static str, &'static str)>,
-) -> Line<'static> {
+pub(super) fn hints(look: Look, width: usize, keys: impl Iterator<Item = (String, &'static str)>) -> Line<'static> {
     let mut spans = Vec::new();
     let mut used = 0;
     for (label, hint) in keys.filter(|(_, hint)| !hint.is_empty()) {
         let words = format!(" {hint}  ");
-        used += columns(label) + columns(&words);
+        used += columns(&label) + columns(&words);
         if used > width {
             break;
         }

@@ -226,12 +226,62 @@ pub fn action_of(event: KeyEvent, state: &State) -> Option<Action> {
     if state.help.is_open && name == "/" {
         return Some(Action::Do(Command::Search));
     }
-    let binding = binding_of(&name, state.view, &state.subject.views);
+    let binding = state.keys.binding(&name, state.view, &state.subject.views);
     Some(binding.map_or(Action::Idle(event), |binding| Action::Do(binding.command)))
 }
 
-fn binding_of(key: &str, view: View, views: &[View]) -> Option<&'static Binding> {
-    KEYS.iter().find(|one| one.names().any(|name| name == key) && one.applies(view, views))
+/// The keys of the table, and those that the user has added to them.
+#[derive(Clone, Debug, Default)]
+pub struct Keymap(Vec<(Command, String)>);
+
+impl Keymap {
+    /// Adds a key for an action, where it does nothing else.
+    ///
+    /// # Errors
+    /// The reason why it is not added.
+    pub fn add(&mut self, action: &str, key: &str) -> Result<(), String> {
+        let mut commands: Vec<Command> = KEYS.iter().map(|one| one.command).collect();
+        commands.retain(|command| command.name() == action);
+        if commands.is_empty() {
+            return Err(format!("unknown action {action}"));
+        }
+        if !is_key(key) {
+            return Err(format!("unknown key {key:?}"));
+        }
+        for (view, views) in places() {
+            let is_there = |one: &&Binding| commands.contains(&one.command) && one.applies(view, views);
+            match (KEYS.iter().find(is_there), self.binding(key, view, views)) {
+                (Some(own), Some(other)) if own.command != other.command => {
+                    return Err(format!("{key} is taken in {}: {}", view.name(), other.help));
+                }
+                _ => {}
+            }
+        }
+        self.0.extend(commands.into_iter().map(|command| (command, key.to_owned())));
+        Ok(())
+    }
+
+    fn binding(&self, key: &str, view: View, views: &[View]) -> Option<&'static Binding> {
+        let has = |one: &Binding| one.names().any(|name| name == key) || self.own(one).any(|name| name == key);
+        KEYS.iter().find(|one| has(one) && one.applies(view, views))
+    }
+
+    fn own(&self, binding: &Binding) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(|(command, _)| *command == binding.command).map(|(_, key)| key.as_str())
+    }
+
+    /// Keys of a line, those of the user first.
+    pub(crate) fn label(&self, binding: &Binding) -> String {
+        self.own(binding).chain([binding.label()]).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Every view, with the tabs that it is among.
+fn places() -> impl Iterator<Item = (View, &'static [View])> {
+    let others = [View::Findings, View::Steps, View::Apply, View::Undo];
+    let of_cluster = View::ALL.into_iter().chain(others).map(|view| (view, &View::ALL[..]));
+    let of_wal = View::OF_WAL.into_iter().map(|view| (view, &View::OF_WAL[..]));
+    of_cluster.chain(of_wal).chain(View::OF_INNODB.into_iter().map(|view| (view, &View::OF_INNODB[..])))
 }
 
 /// Why a key does nothing in the open view: where it does something, and what.
@@ -239,7 +289,7 @@ pub(crate) fn idle_words(event: KeyEvent, state: &State) -> String {
     let (views, key) = (&state.subject.views, key_name(event));
     let elsewhere = views.iter().filter(|view| **view != state.view);
     let found: Vec<(&Binding, View)> =
-        elsewhere.filter_map(|view| Some((binding_of(&key, *view, views)?, *view))).collect();
+        elsewhere.filter_map(|view| Some((state.keys.binding(&key, *view, views)?, *view))).collect();
     let Some((first, _)) = found.first() else { return format!("unknown key {key} (? for help)") };
     let same = found.iter().filter(|(binding, _)| std::ptr::eq(*binding, *first));
     let names: Vec<&str> = same.map(|(_, view)| view.name()).collect();
@@ -263,17 +313,25 @@ fn key_name(event: KeyEvent) -> String {
     }
 }
 
+/// A key as [`key_name`] calls it.
+fn is_key(name: &str) -> bool {
+    use KeyCode::{Backspace, Delete, Down, End, Enter, Esc, Home, Insert, Left, PageDown, PageUp, Right, Tab, Up};
+    let named = [Backspace, Delete, Down, End, Enter, Esc, Home, Insert, Left, PageDown, PageUp, Right, Tab, Up];
+    let is_one = |text: &str| text.chars().count() == 1 && text.chars().all(|c| !c.is_control() && c != ' ');
+    let number = name.strip_prefix('F').and_then(|number| number.parse::<u8>().ok());
+    is_one(name.strip_prefix("ctrl-").unwrap_or(name))
+        || number.is_some_and(|number| (1..=12).contains(&number))
+        || matches!(name, "space" | "shift-tab")
+        || named.iter().any(|code| code.to_string().to_lowercase() == name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn no_key_means_two_things_in_one_view() {
-        let others = [View::Findings, View::Steps, View::Apply, View::Undo];
-        let of_cluster = View::ALL.into_iter().chain(others).map(|view| (view, &View::ALL[..]));
-        let of_wal = View::OF_WAL.map(|view| (view, &View::OF_WAL[..]));
-        let of_innodb = View::OF_INNODB.map(|view| (view, &View::OF_INNODB[..]));
-        for (view, views) in of_cluster.chain(of_wal).chain(of_innodb) {
+        for (view, views) in places() {
             let mut seen = Vec::new();
             for binding in KEYS.iter().filter(|binding| binding.applies(view, views)) {
                 for key in binding.names() {

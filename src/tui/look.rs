@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-use ratatui::style::{Modifier, Style};
+use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
-pub use super::palette::{Colours, Role, Theme};
+pub use super::palette::{Colours, OwnColours, Role, Theme};
 use crate::analysis::verdict::facts::Tone;
 use crate::analysis::verdict::judge::Verdict;
 use crate::output::escape::printable;
@@ -18,11 +18,16 @@ pub struct Look {
     pub colours: Colours,
     pub theme: Theme,
     pub ascii: bool,
+    pub own: OwnColours,
 }
 
 impl Look {
+    fn colour(self, role: Role) -> Option<Color> {
+        self.own.get(role, self.colours).or_else(|| role.colour(self.theme, self.colours))
+    }
+
     pub fn role(self, role: Role) -> Style {
-        role.colour(self.theme, self.colours).map_or(Style::new(), |colour| Style::new().fg(colour))
+        self.colour(role).map_or(Style::new(), |colour| Style::new().fg(colour))
     }
 
     pub fn verdict(self, verdict: Verdict) -> Style {
@@ -78,8 +83,7 @@ impl Look {
     /// before the line and bold letters show it.
     pub(crate) fn selected_line(self) -> Style {
         let style = Style::new().add_modifier(Modifier::BOLD);
-        let colour = |role: Role| role.colour(self.theme, self.colours);
-        match (self.colours, colour(Role::Selected), colour(Role::Bar)) {
+        match (self.colours, self.colour(Role::Selected), self.colour(Role::Bar)) {
             (Colours::Indexed | Colours::Full, Some(fore), Some(back)) => style.fg(fore).bg(back),
             _ => style,
         }
@@ -255,8 +259,8 @@ pub fn columns(text: &str) -> usize {
 mod tests {
     use super::*;
 
-    const PLAIN: Look = Look { colours: Colours::None, theme: Theme::Dark, ascii: true };
-    const FINE: Look = Look { colours: Colours::Sixteen, theme: Theme::Dark, ascii: false };
+    const FINE: Look = Look { colours: Colours::Sixteen, theme: Theme::Dark, ascii: false, own: OwnColours::NONE };
+    const PLAIN: Look = Look { colours: Colours::None, ascii: true, ..FINE };
 
     #[test]
     fn text_is_cut_by_columns_and_disarmed() {

@@ -28,6 +28,7 @@ pub(crate) mod picker;
 pub mod query;
 pub mod ring;
 pub mod run;
+pub mod settings;
 pub mod slot_index;
 pub mod state;
 pub mod terminal;

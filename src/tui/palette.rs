@@ -4,9 +4,11 @@
 //! of each pair are tested against the palettes of six terminals.
 
 use ratatui::style::Color;
+use strum::VariantNames as _;
 
 /// The background that colours are chosen for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::EnumString)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Theme {
     #[default]
     Dark,
@@ -24,7 +26,8 @@ pub enum Colours {
 }
 
 /// Meaning of a colour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::EnumString, strum::VariantNames)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Role {
     Good,
     Doubt,
@@ -65,6 +68,32 @@ impl Role {
             Colours::Sixteen => Some(basic),
             Colours::Indexed => Some(Color::Indexed(nearest([red, green, blue]))),
             Colours::Full => Some(Color::Rgb(red, green, blue)),
+        }
+    }
+
+    pub(crate) fn names() -> String {
+        Self::VARIANTS.join(", ")
+    }
+}
+
+/// Colours that the user has chosen for roles.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OwnColours([Option<Color>; Role::VARIANTS.len()]);
+
+impl OwnColours {
+    /// No colours.
+    pub const NONE: Self = Self([None; Role::VARIANTS.len()]);
+
+    pub(crate) fn set(&mut self, role: Role, colour: Color) {
+        self.0[role as usize] = Some(colour);
+    }
+
+    /// The colour of a role, as far as the terminal has it.
+    pub(crate) fn get(self, role: Role, colours: Colours) -> Option<Color> {
+        match (self.0[role as usize]?, colours) {
+            (_, Colours::None) | (Color::Rgb(..) | Color::Indexed(16..), Colours::Sixteen) => None,
+            (Color::Rgb(red, green, blue), Colours::Indexed) => Some(Color::Indexed(nearest([red, green, blue]))),
+            (colour, _) => Some(colour),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A list to pick from while typing: the commands of the open view, or what was kept.
 
 use super::action::Command;
-use super::keymap::{Binding, KEYS};
+use super::keymap::{Binding, KEYS, Keymap};
 use super::state::{PromptKind, State, View};
 use crate::types::RelFileLocator;
 
@@ -31,7 +31,7 @@ pub fn items(state: &State) -> Option<Vec<Item>> {
             let others =
                 others.filter_map(|one| Some((one, Some(views.iter().find(|view| one.applies(**view, views))?))));
             let all = own.chain(others.map(|(one, view)| (one, view.copied())));
-            Some(commands(all.filter(|(one, _)| is_listed(one)), &prompt.text))
+            Some(commands(&state.keys, all.filter(|(one, _)| is_listed(one)), &prompt.text))
         }
         PromptKind::Bookmarks => {
             let names = state.bookmarks.iter().map(|one| format!("{}, in {}", one.name, one.view.name()));
@@ -48,10 +48,10 @@ pub fn items(state: &State) -> Option<Vec<Item>> {
     }
 }
 
-fn commands(bindings: impl Iterator<Item = (&'static Binding, Option<View>)>, typed: &str) -> Vec<Item> {
+fn commands(keys: &Keymap, bindings: impl Iterator<Item = (&'static Binding, Option<View>)>, typed: &str) -> Vec<Item> {
     let item = |(binding, view): (&Binding, Option<View>)| {
         let place = view.map_or_else(String::new, |view| format!(" (in {})", view.name()));
-        let (key, words) = (binding.label().to_owned(), format!("{}{place}", binding.help));
+        let (key, words) = (keys.label(binding), format!("{}{place}", binding.help));
         Item { key, words, choice: Choice::Command(view, binding.command) }
     };
     best(bindings.map(item).filter_map(|item| Some((rank(typed, &item.words)?, item))).collect())

@@ -15,10 +15,12 @@ use super::facts::{
     AppliedSheet, BeforeSheet, FoundPage, PageSheet, PlanSheet, Progress, Survey, UndoSheet, UndoneSheet,
 };
 use super::innodb::InnodbState;
+use super::keymap::Keymap;
 use super::list_filter::ListFilter;
 use super::look::Look;
 use super::outdated::Outdated;
 use super::query::Query;
+use super::settings::Settings;
 use super::view;
 pub use super::views::{Column, PagePart, View};
 use crate::analysis::start::cluster_condition::ClusterCondition;
@@ -293,6 +295,9 @@ pub struct State {
     pub picked: usize,
     pub is_guided: bool,
     pub list_filter: ListFilter,
+    pub keys: Keymap,
+    /// Wrong lines of the settings.
+    pub faults: Vec<String>,
 }
 
 impl State {
@@ -332,6 +337,8 @@ impl State {
             picked: 0,
             is_guided,
             list_filter: ListFilter::default(),
+            keys: Keymap::default(),
+            faults: Vec::new(),
         }
     }
 
@@ -461,6 +468,17 @@ impl State {
     pub(crate) fn marked_counts(&self) -> (usize, usize) {
         let marks = &self.plan.marks;
         (marks.len(), marks.iter().filter(|page| self.mark_sign(**page) == "?").count())
+    }
+
+    /// Takes the keys of the settings, and says what is wrong with them.
+    pub fn with_settings(mut self, settings: Settings) -> Self {
+        let Settings { keys, faults, .. } = settings;
+        if let Some((first, others)) = faults.split_first() {
+            let more =
+                if others.is_empty() { String::new() } else { format!(" (and {} more: ? lists them)", others.len()) };
+            self.warn(format!("{first}{more}"));
+        }
+        Self { keys, faults, ..self }
     }
 
     pub(super) fn tell(&mut self, words: impl Into<String>) {

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use pgforensics::tui::action::{Action, Effect};
 use pgforensics::tui::backend::cluster::ClusterBackend;
 use pgforensics::tui::keymap::action_of;
-use pgforensics::tui::look::{Colours, Look, Theme};
+use pgforensics::tui::look::{Colours, Look, OwnColours, Theme};
 use pgforensics::tui::state::State;
 use pgforensics::tui::update::{begin, update};
 use pgforensics::tui::view::view;
@@ -20,7 +20,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use crate::common::{DWB_CASES, cluster};
 
 /// Colours and all characters.
-pub const FINE: Look = Look { colours: Colours::Sixteen, theme: Theme::Dark, ascii: false };
+pub const FINE: Look = Look { colours: Colours::Sixteen, theme: Theme::Dark, ascii: false, own: OwnColours::NONE };
 
 /// An 80 by 24 terminal.
 pub const SMALL: (u16, u16) = (80, 24);

@@ -83,7 +83,7 @@ fn undone_repair_begins_anew() {
 fn step_and_key_are_in_view_everywhere() {
     let keys = ["2", "3", "4", "p", "p", "p", "p", "5", "6", "?", "esc", "g", "esc", "1", "/", "esc", ":", "esc"];
     for size in [(60, 16), (80, 24), (120, 40), (200, 60)] {
-        for look in [FINE, Look { colours: Colours::None, theme: Theme::Light, ascii: true }] {
+        for look in [FINE, Look { colours: Colours::None, theme: Theme::Light, ascii: true, ..FINE }] {
             let mut driven = Driven::open(&cluster("checkpoint"), look, size);
             driven.keys(&["W"]);
             let mut seen = BTreeSet::new();

@@ -122,7 +122,7 @@ fn damaged_pages_are_listed_first_and_open_as_page_prints_them() {
 
 #[test]
 fn ascii_means_ascii_and_no_colours_none() {
-    let plain = Look { colours: Colours::None, theme: Theme::Dark, ascii: true };
+    let plain = Look { colours: Colours::None, ascii: true, ..FINE };
     let mut driven = open(&data_dir("mariadb1011"), plain, (200, 60));
     for (name, keys) in WALK {
         let buffer = driven.keys(keys).buffer();

@@ -11,6 +11,7 @@ mod keys;
 mod next_steps_agree;
 mod picture;
 mod pty;
+mod settings;
 mod stale;
 mod triage;
 mod views;

@@ -41,13 +41,17 @@ impl Session {
     }
 
     fn start_with(program: &str, args: &[&str], environment: &[(&str, &str)]) -> Self {
+        Self::start_in(tempfile::tempdir().expect("temporary directory"), program, args, environment)
+    }
+
+    fn start_in(directory: tempfile::TempDir, program: &str, args: &[&str], environment: &[(&str, &str)]) -> Self {
         let size = PtySize { rows: 24, cols: 80, pixel_width: 0, pixel_height: 0 };
         let pair = native_pty_system().openpty(size).expect("pseudo-terminal");
-        let directory = tempfile::tempdir().expect("temporary directory");
         let mut command = CommandBuilder::new(assert_cmd::cargo::cargo_bin(program));
         command.args(args);
         command.cwd(directory.path());
         command.env("TERM", "xterm-256color");
+        command.env("XDG_CONFIG_HOME", directory.path());
         command.env("LANG", "C.UTF-8");
         command.env_remove("LC_ALL");
         command.env_remove("NO_COLOR");
@@ -126,6 +130,23 @@ impl Session {
         assert_eq!(screen.mouse_protocol_mode(), vt100::MouseProtocolMode::None);
         assert_eq!(format!("{:?}", self.master.get_termios()), self.before, "settings of the terminal");
     }
+}
+
+/// Keys and colours of the user's file, and its faults, in the real program.
+#[test]
+fn settings_of_the_user_are_read() {
+    let directory = tempfile::tempdir().expect("temporary directory");
+    let place = directory.path().join("pgforensics");
+    fs::create_dir(&place).expect("directory");
+    fs::write(place.join("screen.toml"), "[keys]\nmark = \"x\"\nquite = \"Q\"\n").expect("settings");
+    let mut session = Session::start_in(directory, "pg_dwbinspect", &["tui", arg(&cluster("checkpoint"))], &[]);
+    session.see("screen.toml line 3: unknown action quite");
+    session.see("6 restore");
+    session.send("jx");
+    session.see("1 page is marked");
+    session.send("qq");
+    session.end();
+    session.assert_given_back();
 }
 
 #[test]

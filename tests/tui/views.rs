@@ -125,7 +125,7 @@ const GUIDED: [(&str, &[&str]); 3] =
 fn colours_of_every_view_on_dark_and_light() {
     short_paths();
     for (size, word) in [((60, 16), "60x16"), (SMALL, "80x24"), ((120, 40), "120x40"), ((200, 60), "200x60")] {
-        let look = |theme| Look { colours: Colours::Sixteen, theme, ascii: false };
+        let look = |theme| Look { theme, ..screen::FINE };
         let mut dark = Driven::open(Path::new("checkpoint"), look(Theme::Dark), size);
         let mut light = dark.again(dark.state.clone());
         light.state.look = look(Theme::Light);
@@ -231,7 +231,7 @@ fn batches_of_the_screen_are_those_of_the_command() {
 #[test]
 fn nothing_is_said_by_colour_alone() {
     short_paths();
-    let plain = Look { colours: Colours::None, theme: Theme::Dark, ascii: true };
+    let plain = Look { colours: Colours::None, ascii: true, ..screen::FINE };
     let mut screen = Driven::open(Path::new("checkpoint"), plain, SMALL);
     let mut coloured = Driven::of("checkpoint", SMALL);
     let mut colours = 0;

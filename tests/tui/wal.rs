@@ -4,7 +4,7 @@ use crate::common::screen;
 use crate::common::screen::{Driven, FINE};
 use crate::common::{arg, cluster, copy_of, run};
 use pgforensics::output::record_text::type_words;
-use pgforensics::tui::look::{Colours, Look, Theme};
+use pgforensics::tui::look::{Colours, Look};
 use pgforensics::tui::state::{State, WalLevel};
 use serde_json::Value;
 
@@ -135,7 +135,7 @@ fn damage_is_seen_on_the_timeline_and_in_the_list() {
 
 #[test]
 fn nothing_but_ascii_where_that_is_wanted() {
-    let look = Look { colours: Colours::None, theme: Theme::Dark, ascii: true };
+    let look = Look { colours: Colours::None, ascii: true, ..FINE };
     let mut screen = Driven::open(&cluster("checkpoint"), look, (120, 40));
     for keys in [&["5"][..], &["down"], &["enter"], &["enter"], &["enter"]] {
         let picture = screen.keys(keys).picture();

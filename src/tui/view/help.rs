@@ -14,6 +14,8 @@ pub(super) fn body(state: &State) -> Body<'_> {
     };
     let head = vec![Line::styled(look.cut(&title, state.columns()), look.heading()), Line::default()];
     let mut lines = key_lines(look, state.columns(), &bindings(state));
+    let faults = state.faults.iter().flat_map(|fault| look.wrap(fault, state.columns()));
+    lines.splice(0..0, faults.map(|fault| Line::styled(fault, look.bad())));
     if !state.help.filter.is_empty() {
         return Body::text(head, lines, state.help.top);
     }
@@ -29,18 +31,18 @@ pub(super) fn body(state: &State) -> Body<'_> {
 }
 
 /// The keys of the open view; with words to search for, those of all views that have them.
-fn bindings(state: &State) -> Vec<(&'static str, String)> {
+fn bindings(state: &State) -> Vec<(String, String)> {
     let (views, filter) = (&state.subject.views, state.help.filter.to_lowercase());
     let listed = KEYS.iter().filter_map(|one| {
         if one.applies(state.view, views) {
-            return Some((one.label(), one.help.to_owned()));
+            return Some((state.keys.label(one), one.help.to_owned()));
         }
         let elsewhere = one.views.iter().filter(|view| views.contains(&view.tab()) && one.applies(**view, views));
         let names: Vec<&str> = elsewhere.map(|view| view.name()).collect();
         let is_listed = !names.is_empty() && !filter.is_empty();
-        is_listed.then(|| (one.label(), format!("{} (in {})", one.help, names.join(", "))))
+        is_listed.then(|| (state.keys.label(one), format!("{} (in {})", one.help, names.join(", "))))
     });
-    let fits = |(label, help): &(&str, String)| {
+    let fits = |(label, help): &(String, String)| {
         let text = format!("{label} {help}").to_lowercase();
         filter.split_whitespace().all(|word| text.contains(word))
     };
@@ -48,7 +50,7 @@ fn bindings(state: &State) -> Vec<(&'static str, String)> {
 }
 
 /// Labels of keys and what they do, in two columns where they have room.
-fn key_lines(look: Look, columns: usize, bindings: &[(&'static str, String)]) -> Vec<Line<'static>> {
+fn key_lines(look: Look, columns: usize, bindings: &[(String, String)]) -> Vec<Line<'static>> {
     let double = columns >= 120;
     let rows = if double { bindings.len().div_ceil(2) } else { bindings.len() };
     let width = if double { columns / 2 } else { columns };
@@ -56,7 +58,7 @@ fn key_lines(look: Look, columns: usize, bindings: &[(&'static str, String)]) ->
     let cell = |at: usize| -> Vec<Vec<Span<'static>>> {
         let Some((own, help)) = bindings.get(at) else { return Vec::new() };
         let words = look.wrap(help, width.saturating_sub(LABEL + 1)).into_iter().enumerate();
-        let label = |line: usize| if line == 0 { *own } else { "" };
+        let label = |line: usize| if line == 0 { own.as_str() } else { "" };
         words
             .map(|(line, words)| {
                 vec![

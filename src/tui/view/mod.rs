@@ -294,7 +294,7 @@ fn matches(state: &State, typed: &str) -> String {
 }
 
 fn hints(state: &State) -> Line<'static> {
-    body::hints(state.look, state.columns(), hinted(state).map(|binding| (binding.label(), binding.hint)))
+    body::hints(state.look, state.columns(), hinted(state).map(|binding| (state.keys.label(binding), binding.hint)))
 }
 
 /// Keys with a word in the bottom line: the way out and help, then those of this view, then those of all.
@@ -310,7 +310,7 @@ fn hinted(state: &State) -> impl Iterator<Item = &'static Binding> {
 pub(crate) fn hint_at(state: &State, column: u16) -> Option<Command> {
     let mut end = 0;
     let at = hinted(state).find(|binding| {
-        end += columns(binding.label()) + columns(binding.hint) + 3;
+        end += columns(&state.keys.label(binding)) + columns(binding.hint) + 3;
         usize::from(column) < end
     });
     at.filter(|_| end <= state.columns()).map(|binding| binding.command)
