@@ -181,7 +181,6 @@ pub(crate) struct ReportFileArgs {
 pub(crate) enum ReportFile {
     /// Standard output.
     Output,
-    /// A new file.
     New(PathBuf, NewFile),
 }
 

@@ -173,7 +173,6 @@ pub enum UsageError {
     /// No data directory to read.
     #[error("no data directory given: pass DATADIR or -D DATADIR, or set PGDATA")]
     NoDataDir,
-    /// No data directory to write into.
     #[error("no data directory given: a command that writes takes it from DATADIR or -D DATADIR, never from PGDATA")]
     NoDataDirToWrite,
     /// With only one path, `undo` treats it as the journal.
@@ -217,7 +216,6 @@ pub enum UsageError {
         plain = quoted(.0)
     )]
     NothingCertain(String),
-    /// Two data directories.
     #[error("the data directory was given twice: pass DATADIR or -D DATADIR, not both")]
     TwoDataDirs,
     /// The terminal UI was requested without a terminal. The command that prints the same.

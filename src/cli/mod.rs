@@ -8,7 +8,7 @@ mod manual;
 mod screen;
 mod values;
 pub mod walfpi;
-pub mod work;
+pub(crate) mod work;
 
 use std::io::{Write, stderr};
 use std::process::ExitCode;

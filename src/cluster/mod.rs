@@ -2,7 +2,7 @@
 #![deny(clippy::arithmetic_side_effects)]
 #![cfg_attr(test, allow(clippy::arithmetic_side_effects))]
 
-pub mod access_modes;
+pub(crate) mod access_modes;
 pub mod backup_files;
 pub mod catalog;
 mod catalog_file;
@@ -19,7 +19,7 @@ pub mod open;
 pub mod page_source;
 pub mod relation_walk;
 pub mod running;
-pub mod server_files;
+pub(crate) mod server_files;
 pub mod server_process;
 pub mod settings;
 pub mod tar_backup;

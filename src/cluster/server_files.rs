@@ -56,7 +56,6 @@ pub(crate) enum FileFault {
         /// Offset of the page in the file.
         offset: u64,
     },
-    /// Such a page is all zero.
     #[error("only zeros at offset {offset}")]
     PageZero {
         /// Offset of the page in the file.

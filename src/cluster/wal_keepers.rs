@@ -57,7 +57,6 @@ pub(crate) struct WalKeepers {
     pub(crate) ready: Vec<u64>,
     /// When the first of them was marked, Unix seconds.
     pub(crate) ready_since_s: Option<i64>,
-    /// WAL is summarized.
     pub(crate) is_summarized: bool,
     /// Where the last summary ends, if one was written.
     pub(crate) summarized_to: Option<Lsn>,
@@ -72,7 +71,6 @@ const SUMMARIES: &str = "pg_wal/summaries";
 const SLOTS: &str = "pg_replslot";
 
 impl WalKeepers {
-    /// Reads all of it, of segments of this size.
     pub(crate) fn read(directory: &DataDir, segment_size: u32) -> Self {
         let mut found = Self::default();
         let (root, major) = (directory.root(), directory.major());
@@ -101,7 +99,6 @@ impl WalKeepers {
     }
 
     fn read_segments(&mut self, root: &Path, segment_size: u32) {
-        /// Where a page of WAL has its own address.
         const PAGE_ADDRESS: u64 = 8;
         for name in self.names(root, PG_WAL) {
             let Some(segment) = WalSegment::from_file_name(&name, segment_size) else { continue };

@@ -45,10 +45,8 @@ const MAX_PLANNED: usize = 1000;
 /// Columns of commands: they are never broken.
 const COMMAND_COLUMNS: u16 = 100;
 
-/// Request of a report.
 #[derive(Clone, Debug)]
 pub struct CrashReportRequest {
-    /// The check.
     pub check: CheckRequest,
     /// Damaged pages that are shown in full; the others stand in a table.
     pub sheets: usize,
@@ -62,11 +60,9 @@ pub struct CrashReportRequest {
     pub journals: Vec<PathBuf>,
 }
 
-/// A crash report that was made.
 #[derive(Clone, Debug)]
 pub struct MadeReport {
     pub(crate) document: Document,
-    /// The answer.
     pub answer: Answer,
 }
 

@@ -358,7 +358,6 @@ impl InspectError {
     }
 }
 
-/// Opens a data directory.
 pub(crate) fn open_data_dir(path: &Path) -> Result<DataDir, InspectError> {
     DataDir::open(path).map_err(|error| InspectError::not_a_data_dir(path, error))
 }

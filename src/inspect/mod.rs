@@ -3,9 +3,9 @@
 //! Also here: the time of day, for what is written down about a piece of work.
 
 pub mod check;
-pub mod cluster_wal;
+pub(crate) mod cluster_wal;
 #[cfg(feature = "tables")]
-pub mod crash_report;
+pub(crate) mod crash_report;
 pub mod dwb_source;
 pub mod error;
 pub mod examination;

@@ -8,7 +8,6 @@ use crate::types::{BlockNumber, ForkNumber};
 /// Words of a person that say what kind of thing follows.
 const KINDS: [&str; 8] = ["relation", "rel", "table", "index", "file", "tid", "ctid", "page"];
 
-/// The relation of a mention.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MentionedRelation {
     /// By numbers, or by the path of its file.

@@ -19,7 +19,6 @@ fn columns_of(examined: &Examination, page: PageId) -> Result<RelationColumns, N
     RelationColumns::read(directory, &examined.names, page.rel)
 }
 
-/// The version on disk, where there is one, and the others.
 pub(crate) fn disk_and_images(versions: &[PageVersion]) -> (Option<&PageVersion>, &[PageVersion]) {
     match versions.split_first() {
         Some((first, images)) if first.of == VersionOf::Disk => (Some(first), images),

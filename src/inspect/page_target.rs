@@ -315,7 +315,6 @@ const ROOTS: [&str; 3] = ["base/", "global/", "pg_tblspc/"];
 pub(super) struct LoggedPage {
     /// Path of the file below the data directory, or numbers with the suffix of the fork.
     pub relation: String,
-    /// The block as logged.
     pub block: BlockNumber,
     /// True when the block counts from the start of the file: checksum tools log it so.
     pub is_in_file: bool,

@@ -38,7 +38,6 @@ pub struct BuiltPages {
     pub sandbox: Option<PathBuf>,
 }
 
-/// A page that can be built, and what it is built from.
 struct Job {
     /// Index of its report.
     index: usize,

@@ -50,7 +50,6 @@ pub struct CheckText<'a> {
     pub scanned: Option<&'a ScannedFiles>,
 }
 
-/// How much is shown.
 #[derive(Clone, Copy, Debug)]
 pub struct Shown {
     /// The evidence for every verdict, and why notes matter.

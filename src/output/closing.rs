@@ -124,7 +124,6 @@ impl Closing {
         write_findings(out, layout, &self.findings, &self.skipped)
     }
 
-    /// Ends a text output.
     pub(crate) fn end_text(self, out: &mut dyn Write, layout: Layout) -> io::Result<Answer> {
         self.write_text(out, layout)?;
         out.flush()?;

@@ -21,7 +21,6 @@ const BAR: usize = 16;
 /// Parts of a column that a bar can end in.
 const PARTS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 
-/// A bar of a part of the longest one.
 fn bar(value: u64, longest: u64) -> String {
     let parts = (value as f64 / longest.max(1) as f64 * (BAR * PARTS.len()) as f64).round() as usize;
     let (whole, rest) = (parts / PARTS.len(), parts % PARTS.len());

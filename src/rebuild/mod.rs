@@ -15,7 +15,7 @@ pub mod error;
 mod files;
 mod read_back;
 pub mod sandbox;
-pub mod server;
+pub(crate) mod server;
 mod stream;
 
 use std::path::PathBuf;

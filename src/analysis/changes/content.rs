@@ -48,7 +48,6 @@ pub enum Ahead {
 }
 
 impl Ahead {
-    /// Stable name for programs.
     pub fn code(&self) -> &'static str {
         self.into()
     }

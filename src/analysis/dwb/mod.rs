@@ -5,6 +5,6 @@ pub mod compare;
 pub mod format;
 pub mod report;
 pub mod slot_facts;
-pub mod slots;
+pub(crate) mod slots;
 pub mod staleness;
 pub mod trace;

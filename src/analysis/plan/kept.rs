@@ -39,13 +39,11 @@ pub(crate) enum Keeper {
 }
 
 impl Keeper {
-    /// The word for JSON.
     pub(crate) fn code(&self) -> &'static str {
         self.into()
     }
 }
 
-/// What one of them keeps.
 #[derive(Clone, Debug)]
 pub(crate) struct Kept {
     pub(crate) keeper: Keeper,

@@ -81,11 +81,9 @@ pub struct UnlessRemoved {
 /// The cluster to check.
 #[derive(Clone, Copy)]
 pub struct ServerFilesInput<'a> {
-    /// The data directory.
     pub directory: &'a DataDir,
     /// Names from the catalogs.
     pub names: &'a RelationNames,
-    /// Where relations are.
     pub paths: &'a RelationPaths,
     /// All files of relations, in order.
     pub relations: &'a [RelationFile],

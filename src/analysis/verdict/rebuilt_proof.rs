@@ -196,7 +196,6 @@ const MAX_ROTTEN_BYTES: usize = 2;
 /// Sign that a page differs from the result of WAL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disproof {
-    /// LSN of the page.
     pub page_lsn: Lsn,
     /// Bytes in which it differs from what replay up to that LSN gives; empty where it does not, or was not built.
     pub differs: Vec<Range<usize>>,
@@ -213,7 +212,6 @@ pub struct Disproof {
 pub struct Proofs {
     /// Pages that are what WAL makes of them.
     pub whole: FxHashSet<PageId>,
-    /// Pages that are not.
     pub wrong: BTreeMap<PageId, Disproof>,
     /// Function that fails because of findings other than pages.
     pub obstacle: Option<Obstacle>,

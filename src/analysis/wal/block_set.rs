@@ -95,7 +95,6 @@ impl BlockSet {
             .flat_map(|((rel, fork_code), bitmap)| bitmap.iter().map(move |block| (*rel, *fork_code, block)))
     }
 
-    /// Each fork with the number of its blocks.
     pub fn forks(&self) -> impl Iterator<Item = (RelFileLocator, u8, u64)> + '_ {
         self.bitmaps.iter().map(|((rel, fork_code), bitmap)| (*rel, *fork_code, bitmap.len()))
     }
@@ -256,7 +255,6 @@ impl<V> BlockMap<V> {
     }
 }
 
-/// The key of a block of the fork with this number.
 #[inline(always)]
 pub(crate) fn key_of(fork: u32, block: BlockNumber) -> u64 {
     u64::from(fork) << 32 | u64::from(block)

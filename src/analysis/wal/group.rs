@@ -316,7 +316,6 @@ fn count<K: Copy + Eq + Hash>(
 /// A group as a row of a table.
 #[derive(Clone, Debug)]
 pub struct GroupRow {
-    /// What it groups by.
     pub key: RowKey,
     /// Its counts.
     pub tally: Tally,

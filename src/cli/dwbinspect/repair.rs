@@ -391,7 +391,6 @@ fn plan_steps(plan: &Plan, root: &Path, is_blocked: bool, apply: Option<&str>) -
     steps
 }
 
-/// A plan that was applied.
 pub(super) fn write_applied(
     out: &mut dyn Write,
     output: &OutputArgs,

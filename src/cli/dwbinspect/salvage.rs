@@ -85,7 +85,6 @@ enum SalvageFormat {
 }
 
 impl SalvageFormat {
-    /// The format of rows and the machine format of the list.
     fn chosen(chosen: Option<Self>, is_list: bool) -> Result<(RowFormat, Option<Machine>), Stop> {
         match (chosen, is_list) {
             (None | Some(Self::Copy), false) | (None | Some(Self::Text), true) => Ok((RowFormat::Copy, None)),

@@ -194,7 +194,6 @@ pub(crate) struct SelectArgs {
 }
 
 impl SelectArgs {
-    /// The filter.
     pub fn filter(&self) -> FileFilter {
         FileFilter {
             databases: self.database.clone(),
@@ -332,7 +331,6 @@ fn page_words(page: &DamagedPage<'_>) -> String {
     }
 }
 
-/// Heading of a fate.
 const fn heading_of(fate: &ReplayFate) -> &'static str {
     match fate {
         ReplayFate::Healed(_) => "healed in replay",

@@ -143,7 +143,6 @@ pub(super) fn run(args: &CompareArgs, out: &mut dyn Write) -> Result<Outcome, St
     Ok(closing.end_text(out, layout)?.into())
 }
 
-/// A set as a row.
 fn set_row(named: &NamedWal, set: &ComparedSet) -> Row {
     let paths: Vec<String> = named.wal.paths.iter().map(|path| path.display().to_string()).collect();
     let (origin, (from, to)) = (&set.wal.origin, set.range);

@@ -43,7 +43,6 @@ pub(crate) struct DwbSizeArgs {
 }
 
 impl DwbSizeArgs {
-    /// The sizes in MB.
     fn sizes_mb(&self) -> Result<Vec<u32>, UsageError> {
         /// The default of the server, and those that double it.
         const USUAL_MB: [u32; 5] = [64, 128, 256, 512, 1024];

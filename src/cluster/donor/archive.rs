@@ -251,7 +251,6 @@ fn relation_file(name: &str, tablespace: Option<Oid>, version: Option<&str>) -> 
     Some((RelFileLocator { spc_oid, db_oid, rel_number }, fork, rel_segment))
 }
 
-/// The control file by its bytes.
 fn control_read(bytes: &[u8]) -> ControlRead {
     match ControlFile::decode(bytes) {
         Ok(Some(control)) => match control.size_faults() {

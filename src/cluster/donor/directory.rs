@@ -60,7 +60,6 @@ impl DonorDirectory {
         path.is_dir().then_some(path)
     }
 
-    /// The history of a timeline, if the donor has it.
     pub(super) fn history(&self, tli: TimelineId) -> Option<TimelineHistory> {
         read_history(&self.root, tli).ok()?
     }

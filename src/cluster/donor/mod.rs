@@ -267,7 +267,6 @@ pub struct DonorFacts {
     pub state: DbState,
 }
 
-/// The control file of a donor, if it can be trusted.
 fn trusted(read: ControlRead) -> Result<ControlFile, DonorRefusal> {
     match read {
         ControlRead::Known(control) if control.crc_is_good() => Ok(*control),

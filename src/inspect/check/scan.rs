@@ -314,7 +314,6 @@ fn read_pages(
     scanned
 }
 
-/// Where pages are, and how they are read.
 pub(super) struct RelationFiles {
     pub walk: RelationWalk,
     /// Rules of pages; `None` when not even their size is known.

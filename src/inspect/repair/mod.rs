@@ -1,9 +1,9 @@
 //! Repairs: proven images restored with a journal, and journals finished or undone.
 //! Also here: selection of pages and images of a plan.
 
-pub mod readiness;
+pub(crate) mod readiness;
 pub mod replay;
-pub mod session;
+pub(crate) mod session;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -277,7 +277,6 @@ pub enum FillError {
     Changed {
         /// File of the page.
         path: String,
-        /// Block.
         block: u32,
         /// In what way.
         change: StepChange,

@@ -24,9 +24,6 @@ pub(crate) struct KeptReport {
 }
 
 /// Reads what says who keeps segments. What of it cannot be read is part of the coverage: a slot may keep all of them.
-///
-/// # Errors
-/// When the path is not a data directory.
 pub(crate) fn kept(data_dir: &Path) -> Result<KeptReport, InspectError> {
     let directory = open_data_dir(data_dir)?;
     let (mut findings, mut coverage) = (Vec::new(), Coverage::default());

@@ -111,7 +111,6 @@ pub(crate) fn wal_report(request: &WalReportRequest, watch: WatchWal<'_>) -> Res
     Ok(MadeWalReport { document: report.document(), answer: closing.answer() })
 }
 
-/// Images by relation and cause.
 type CountedImages = FxHashMap<(RelFileLocator, Cause), Tally>;
 
 impl WalSource {

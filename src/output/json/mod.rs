@@ -19,8 +19,8 @@ pub mod innodb;
 pub mod page;
 pub mod page_at;
 pub(crate) mod salvage;
-pub mod savings;
-pub mod scalars;
+pub(crate) mod savings;
+pub(crate) mod scalars;
 pub mod wal;
 pub mod whatif;
 

@@ -7,7 +7,7 @@
 
 pub mod heap;
 pub mod layout;
-pub mod list;
+pub(crate) mod list;
 
 use std::borrow::Cow;
 use std::ops::Range;

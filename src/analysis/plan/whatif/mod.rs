@@ -13,9 +13,9 @@ use strum::IntoStaticStr;
 
 pub mod compression;
 mod dirtied;
-pub mod protection;
+pub(crate) mod protection;
 mod replay;
-pub mod spacing;
+pub(crate) mod spacing;
 mod touches;
 
 use self::protection::Protection;

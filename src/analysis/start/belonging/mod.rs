@@ -76,7 +76,6 @@ pub enum Contradiction {
 }
 
 impl Contradiction {
-    /// Stable name for programs.
     pub const fn code(&self) -> &'static str {
         self.rule().code
     }

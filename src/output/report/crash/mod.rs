@@ -4,7 +4,7 @@
 
 mod damaged;
 
-pub use damaged::{Excerpt, ExcerptRow, PageSheet};
+pub use damaged::{Excerpt, PageSheet};
 
 use super::{Provenance, findings_section, more, origin, skipped_box};
 use crate::analysis::dwb::format::{RingFact, RingSummary};
@@ -32,7 +32,6 @@ pub struct Pressed {
     pub time: String,
     /// The view that was open.
     pub view: &'static str,
-    /// The key.
     pub key: String,
 }
 
@@ -204,9 +203,7 @@ const MAX_RUNS: usize = 100;
 /// The double write buffer.
 #[derive(Debug, Default)]
 pub struct BufferShown {
-    /// Summary.
     pub rings: Vec<RingSummary>,
-    /// Its files.
     pub files: Vec<FileJson>,
     /// Its batches; `None`: unknown, because reading was interrupted.
     pub batches: Option<Vec<BatchJson>>,
@@ -219,9 +216,7 @@ pub struct BufferShown {
 pub struct WalRun {
     /// Name of the first segment.
     pub first: String,
-    /// Name of the last.
     pub last: String,
-    /// How many.
     pub segments: usize,
     /// Where the first one begins.
     pub from: String,
@@ -373,9 +368,7 @@ const MAX_LEFT: usize = 1000;
 /// A plan that was not applied.
 #[derive(Debug)]
 pub struct PlanShown {
-    /// The plan.
     pub plan: Plan,
-    /// Blockers.
     pub blockers: Vec<Blocker>,
     /// Bytes of each step, as far as they were computed.
     pub bytes: Vec<PlannedBytes>,

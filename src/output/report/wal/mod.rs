@@ -148,7 +148,6 @@ pub(crate) fn plot_file(name: &str) -> String {
     format!("{name}.svg")
 }
 
-/// A number of bytes, exactly.
 fn exact(bytes: u64) -> Span {
     Span::Number(grouped(bytes))
 }
