@@ -1,6 +1,6 @@
 //! Signs in the data directory of a restored backup, a standby or a reset of WAL.
-//! Also here: `backup_manifest`, as far as it says what a base backup was when it was made; the history of a timeline,
-//! as `pg_wal` of a data directory has it.
+//! Also here: `backup_manifest`, as far as it says what a base backup was when it was made; the history of a
+//! timeline, as `pg_wal` of a data directory has it.
 
 use std::fmt;
 use std::io::{self, BufReader, Read};

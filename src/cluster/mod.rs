@@ -24,6 +24,5 @@ pub mod server_process;
 pub mod settings;
 pub mod tar_backup;
 pub mod wal;
-pub(crate) mod wal_keepers;
 pub(crate) mod wal_marks;
 pub(crate) mod xact_files;

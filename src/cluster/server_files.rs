@@ -1,8 +1,8 @@
 //! Files that a server needs in addition to pages, WAL and `pg_control`: directories, maps of file numbers, and the
 //! version of each database.
 //! Also here: entries with the name of a file of the server that are not files.
-//! Also here: files that a server reads whole at its start: prepared transactions, replication slots, replication
-//! origins.
+//! Also here: files that a server reads whole at its start: prepared transactions, replication slots,
+//! replication origins.
 
 use std::ffi::OsString;
 use std::fs::FileType;

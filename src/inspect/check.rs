@@ -35,8 +35,9 @@ use crate::analysis::pages::page_links::BrokenLink;
 use crate::analysis::skipped::{Coverage, Lacking, SkipReason, SkippedPart};
 use crate::analysis::start::backup::Backup;
 use crate::analysis::start::belonging::{Belonging, BelongingInput};
-use crate::analysis::start::cluster_condition::{ClusterCondition, Obstacle, is_replayed, is_settled};
-use crate::analysis::start::cluster_report::{CONTROL_CRC, CONTROL_SIZES};
+use crate::analysis::start::cluster_condition::{
+    CONTROL_CRC, CONTROL_SIZES, ClusterCondition, Obstacle, is_replayed, is_settled,
+};
 use crate::analysis::start::doubt::{Doubt, LsnWitness, NotRead};
 use crate::analysis::start::replay::Replay;
 use crate::analysis::start::server_files;

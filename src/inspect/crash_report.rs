@@ -10,7 +10,7 @@ use super::next::{judged_cluster, steps_of};
 use super::page_rows::page_versions;
 use super::repair::readiness::{disk_reader, journals_of};
 use super::repair::{RepairRequest, plan_for};
-use crate::analysis::dwb::batches::find_batches;
+use crate::analysis::dwb::report::find_batches;
 use crate::analysis::skipped::Coverage;
 use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::check::Scope;

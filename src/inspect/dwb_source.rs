@@ -5,16 +5,15 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use super::error::InspectError;
-use crate::analysis::dwb::batches::{Batch, find_batches};
 use crate::analysis::dwb::format::{directories, open_buffer};
-use crate::analysis::dwb::report::{DwbReport, examine_slots};
+use crate::analysis::dwb::report::{Batch, DwbReport, examine_slots, find_batches};
 use crate::analysis::dwb::slot_facts::SlotFacts;
 use crate::analysis::dwb::staleness::{BatchReason, BatchVerdict};
 use crate::analysis::dwb::trace::ClusterFacts;
 use crate::analysis::in_order::all_cores;
 use crate::analysis::pages::select::RelationPattern;
 use crate::analysis::skipped::{Coverage, SkippedPart};
-use crate::analysis::start::cluster_report::inspect_directory;
+use crate::analysis::start::cluster_condition::inspect_directory;
 use crate::cluster::data_dir::{DataDir, NotADataDir};
 use crate::cluster::dwb_files::{DwbFile, DwbSet};
 use crate::cluster::innodb::is_innodb;

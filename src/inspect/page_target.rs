@@ -1,7 +1,7 @@
 //! The page that a user asks for: its relation and fork, and whether it exists.
 //! Also here: how a user names relations: by number or by name.
-//! Also here: the name of one page, as a user types or pastes it; the page that a line of a server's log, or of one of
-//! its tools, shows.
+//! Also here: the name of one page, as a user types or pastes it; the page that a line of a server's log, or
+//! of one of its tools, shows.
 
 use std::collections::BTreeSet;
 use std::path::Path;

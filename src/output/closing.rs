@@ -1,5 +1,6 @@
 //! The beginning and the end of every output: program and subject, then findings, skipped parts, and the answer.
-//! Also here: the answer that an output begins with, and repeats at its end where the beginning is out of view.
+//! Also here: the answer that an output begins with, and repeats at its end where the beginning is out of
+//! view.
 
 use std::io::{self, Write};
 

@@ -22,8 +22,6 @@ pub(crate) mod hexdump;
 #[cfg(feature = "tables")]
 pub(crate) mod innodb_text;
 pub mod json;
-#[cfg(feature = "tables")]
-pub(crate) mod kept_text;
 pub(crate) mod kept_words;
 pub(crate) mod last_resorts;
 pub(crate) mod markup;

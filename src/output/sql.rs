@@ -1,5 +1,6 @@
 //! Names as SQL takes them.
-//! Also here: relations with lost pages, in words, with the statements that recreate them or save undamaged rows.
+//! Also here: relations with lost pages, in words, with the statements that recreate them or save undamaged
+//! rows.
 
 use super::escape::quoted;
 use super::next_step_text::{StepContext, Words};

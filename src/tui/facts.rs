@@ -10,7 +10,7 @@ use super::cluster_map::{Fork, forks_of};
 use super::query::Lists;
 use super::ring::Ring;
 use super::slot_index::SlotIndex;
-use crate::analysis::dwb::batches::{Batch, find_batches};
+use crate::analysis::dwb::report::{Batch, find_batches};
 use crate::analysis::dwb::slot_facts::SlotRow;
 use crate::analysis::dwb::staleness::BatchReason;
 use crate::analysis::in_order::all_cores;

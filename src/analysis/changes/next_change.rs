@@ -9,7 +9,7 @@ use super::tuple_space::{TupleItem, TupleSpace};
 use crate::parsers::heap::{TupleHeader, infomask};
 use crate::parsers::page::{LinePointerState, PageHeader, line_pointers};
 use crate::parsers::wal::block::BlockRef;
-use crate::parsers::wal::prune::PruneLists;
+use crate::parsers::wal::heap_row::PruneLists;
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::records::{RecordKind as Kind, RecordType};
 use crate::parsers::wal::version::Major;

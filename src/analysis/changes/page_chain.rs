@@ -1,7 +1,7 @@
 //! The LSNs that a page had, record by record. A full-page image holds the page as it was before its record, with the LSN of
 //! the record before: where that is another one, a change of the page is missing in what was read.
-//! Also here: changes of pages by records, kept record by record: rows of a page without checksum are compared with
-//! them.
+//! Also here: changes of pages by records, kept record by record: rows of a page without checksum are
+//! compared with them.
 
 pub use crate::parsers::decode::{u16_at, u32_at};
 

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use strum::IntoStaticStr;
 
-use crate::cluster::wal_keepers::{PgWalFile, WalKeepers};
+use crate::cluster::wal_marks::{PgWalFile, WalKeepers};
 use crate::types::Lsn;
 
 /// Who needs segments.
@@ -144,7 +144,7 @@ pub(crate) fn kept_wal(found: &WalKeepers, needed_from: Lsn, segment_size: u32) 
 mod tests {
     use super::*;
     use crate::cluster::open::AccessError;
-    use crate::cluster::wal_keepers::{KeepSettings, Slot};
+    use crate::cluster::wal_marks::{KeepSettings, Slot};
     use crate::parsers::state_files::SlotState;
 
     const SIZE: u32 = 1 << 20;

@@ -3,7 +3,6 @@
 pub(crate) mod backup;
 pub(crate) mod belonging;
 pub mod cluster_condition;
-pub(crate) mod cluster_report;
 pub mod doubt;
 pub(crate) mod missing_wal;
 pub mod replay;

@@ -1,6 +1,6 @@
 //! Sets of blocks, compressed, so that distinct blocks can be counted over any amount of WAL.
-//! Also here: a value for each of many blocks; with values of 8 bytes, a block takes 16 bytes plus the overhead of a
-//! hash table: less than 40 in all.
+//! Also here: a value for each of many blocks; with values of 8 bytes, a block takes 16 bytes plus the
+//! overhead of a hash table: less than 40 in all.
 
 use std::hash::BuildHasher;
 

@@ -4,10 +4,10 @@
 //! A page whose image was written for hint bits may be changed later. If that change has no image, no redo point is between
 //! them: the image only came earlier. If it has one, or builds the page from scratch, the first image was for the hint bits
 //! alone. So redo points need not be known here, and a segment is read without the bytes of its images.
-//! Also here: whether full-page writes were in force: what the records say, and what they show; checkpoint records
-//! carry the setting `full_page_writes`, and `FPW_CHANGE` says that it was changed; neither is all: with `wal_level`
-//! minimal, and at a start, a change is not logged; and a server with a double write buffer writes no images though the
-//! setting is on; the first changes after a redo point show what is in force.
+//! Also here: whether full-page writes were in force: what the records say, and what they show; checkpoint
+//! records carry the setting `full_page_writes`, and `FPW_CHANGE` says that it was changed; neither is all: with
+//! `wal_level` minimal, and at a start, a change is not logged; and a server with a double write buffer writes no
+//! images though the setting is on; the first changes after a redo point show what is in force.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

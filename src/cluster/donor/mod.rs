@@ -1,8 +1,8 @@
 //! Donors: older copies of the cluster that pages can be taken from: base backups, file system snapshots, stopped servers.
 //! Says what a donor is and gives its pages; what a page is worth is for others to judge.
 //! Also here: shared history of a donor and its cluster.
-//! Also here: facts about a donor from its `pg_control` and `backup_label`; why something that was named as a donor is
-//! not used; the words are in `output/words/`.
+//! Also here: facts about a donor from its `pg_control` and `backup_label`; why something that was named as
+//! a donor is not used; the words are in `output/words/`.
 
 mod archive;
 mod directory;

@@ -20,7 +20,7 @@ use crate::analysis::pages::page_scan::{
 };
 use crate::analysis::pages::segment_check::segment_findings;
 use crate::analysis::skipped::{Coverage, SkipReason, SkippedPart};
-use crate::analysis::start::cluster_report::inspect_directory;
+use crate::analysis::start::cluster_condition::inspect_directory;
 use crate::cluster::data_dir::{DataDir, NotADataDir};
 use crate::cluster::open::AccessError;
 use crate::cluster::relation_walk::RelationFile;

@@ -4,7 +4,8 @@
 //! lie, then group by group of segments, each of which becomes a file of each table. So every row stands for a record that
 //! `stats` counts. Threads write rows of records and blocks as they read; why an image was written is known only in order,
 //! so rows of images are written by the thread that takes up the groups.
-//! Also here: the segments that one of many exports of an archive is of: all other WAL that it reads is context.
+//! Also here: the segments that one of many exports of an archive is of: all other WAL that it reads is
+//! context.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};

@@ -6,7 +6,7 @@ use crate::analysis::error_words::ErrorWords;
 use crate::analysis::plan::kept::{KeptWal, kept_wal};
 use crate::analysis::skipped::{Coverage, SkipReason, SkippedPart};
 use crate::cluster::data_dir::DataDir;
-use crate::cluster::wal_keepers::{KeepSettings, WalKeepers};
+use crate::cluster::wal_marks::{KeepSettings, WalKeepers};
 use crate::inspect::error::{InspectError, open_data_dir};
 use crate::report::{Finding, rules};
 use crate::types::Lsn;

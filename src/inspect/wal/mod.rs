@@ -4,7 +4,6 @@ pub(crate) mod advise;
 pub mod chain;
 pub mod compare;
 mod counting;
-pub(crate) mod dwb_size;
 pub mod export;
 pub mod follow;
 pub mod images;

@@ -1,6 +1,6 @@
 //! Tables for other programs: what a row of each holds, and the files that rows are written into.
-//! Also here: a file of rows in one of the formats; CSV: after a line of names; what does not apply is empty;
-//! characters that control something or mislead are written as escapes; NDJSON: an object a line.
+//! Also here: a file of rows in one of the formats; CSV: after a line of names; what does not apply is
+//! empty; characters that control something or mislead are written as escapes; NDJSON: an object a line.
 
 #[cfg(feature = "parquet")]
 mod parquet;

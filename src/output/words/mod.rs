@@ -9,4 +9,3 @@ mod reason;
 mod rebuild;
 pub mod rows;
 mod skipped;
-mod value;

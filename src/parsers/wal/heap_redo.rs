@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::heap_row::RowWrite;
-use super::prune::PruneLists;
+use super::heap_row::{PruneLists, RowWrite};
 use super::record::Record;
 use super::records::RecordKind;
 use super::version::Major;

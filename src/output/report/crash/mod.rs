@@ -1,6 +1,7 @@
 //! The crash report: all that a check says of a cluster, with the proofs, the plan, and what identifies every piece of
 //! evidence. What was not examined stands first.
-//! Also here: where images come from: the double write buffer, and WAL; planned and earlier writes of repairs.
+//! Also here: where images come from: the double write buffer, and WAL; planned and earlier writes of
+//! repairs.
 
 mod damaged;
 
