@@ -15,9 +15,9 @@ use std::time::Instant;
 
 use pgforensics::DataDir;
 use pgforensics::analysis::pages::page_mask::{differences, sequence_values_differ};
-use pgforensics::analysis::wal::stretch::Stretch;
+use pgforensics::analysis::wal::segment::Stretch;
 use pgforensics::analysis::wal::walk::walk_run;
-use pgforensics::cluster::relation_path::RelationPaths;
+use pgforensics::cluster::page_source::RelationPaths;
 use pgforensics::cluster::relation_walk::relations_of;
 use pgforensics::cluster::wal::{WalSet, WalSetOptions};
 use pgforensics::parsers::page::PageHeader;

@@ -3,8 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pgforensics::parsers::image::{BlockImage, Compression, ImageDecoder};
-use pgforensics::parsers::image_encoder::ImageEncoder;
+use pgforensics::parsers::image::{BlockImage, Compression, ImageDecoder, ImageEncoder};
 use pgforensics::parsers::wal::version::Major;
 
 fuzz_target!(|data: &[u8]| {

@@ -8,8 +8,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, italic, roman};
 
-use super::exit::{EXIT_STATUS, Outcome, Stop};
-use super::usage::UsageError;
+use super::exit::{EXIT_STATUS, Outcome, Stop, UsageError};
 
 /// Day of the last change to the words of these pages that is more than a new option.
 const DATE: &str = "2026-11-22";

@@ -1,17 +1,14 @@
 //! Arguments, dispatch and exit status of the two programs.
 
 mod context;
-mod data_dir_arg;
 pub mod dwbinspect;
 pub(crate) mod exit;
 mod manual;
-mod report_file;
 #[cfg(feature = "tui")]
 mod screen;
-mod usage;
 mod values;
 pub mod walfpi;
-pub mod work;
+pub(crate) mod work;
 
 use std::io::{Write, stderr};
 use std::process::ExitCode;

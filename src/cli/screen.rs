@@ -6,8 +6,7 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 
 use super::context::ColourChoice;
-use super::exit::{Outcome, Stop};
-use super::usage::UsageError;
+use super::exit::{Outcome, Stop, UsageError};
 use crate::inspect::error::InspectError;
 use crate::inspect::next::step_context;
 use crate::output::colour::Paint;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::usage::UsageError;
+use super::exit::UsageError;
 use crate::analysis::in_order::all_cores;
 use crate::inspect::check::{Stage, Watch};
 use crate::inspect::rebuild::ReplayOptions;

@@ -11,9 +11,9 @@ use super::data_dir::DataDir;
 use super::name_gaps::{NameGap, append_bounded};
 use super::names::{DatabaseHome, FIXED_SCHEMAS, MAX_RELATIONS, NameDoubt, RelationName, RelationNames, RowAge, Trust};
 use super::open::{AccessError, kind_of};
-use super::relation_path::{RelationPaths, tablespace_version_directory};
+use super::page_source::{RelationPaths, tablespace_version_directory};
 use super::server_files::read_map_bytes;
-use super::xact_log::{SLRU_PAGES_PER_SEGMENT, XactLog};
+use super::xact_files::{SLRU_PAGES_PER_SEGMENT, XactLog};
 use crate::parsers::catalog::{
     CatalogLayout, ClassRow, DatabaseRow, IndexRow, NamedRow, PG_CLASS_OID, PG_DATABASE_OID, PG_INDEX_OID,
     PG_NAMESPACE_OID, PG_TABLESPACE_OID, Persistence, RelKind, RowBytes,

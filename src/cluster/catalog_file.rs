@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::name_gaps::{CatalogPageFault, NameGap};
 use super::open::{ReadFile, open_inside};
-use super::relation_path::RelationPaths;
+use super::page_source::RelationPaths;
 use crate::parsers::catalog::RowBytes;
 use crate::parsers::checksum::page_checksum;
 use crate::parsers::decode::ParseError;

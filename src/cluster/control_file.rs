@@ -8,9 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::backup_files::RecoverySigns;
+use super::backup_files::{RecoverySigns, read_history};
 use super::data_dir::DataDir;
-use super::history_file::read_history;
 use super::open::{AccessError, Links, ReadFile, real_directory};
 use crate::parsers::control::{CONTROL_FILE_SIZE, ControlFile, ControlPrefix, SizeFault};
 use crate::parsers::control_layout::ControlLayout;

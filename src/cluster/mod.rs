@@ -2,9 +2,8 @@
 #![deny(clippy::arithmetic_side_effects)]
 #![cfg_attr(test, allow(clippy::arithmetic_side_effects))]
 
-pub mod access_modes;
+pub(crate) mod access_modes;
 pub mod backup_files;
-pub(crate) mod backup_manifest;
 pub mod catalog;
 mod catalog_file;
 pub mod columns;
@@ -12,23 +11,18 @@ pub mod control_file;
 pub mod data_dir;
 pub mod donor;
 pub(crate) mod dwb_files;
-pub(crate) mod history_file;
 pub(crate) mod innodb;
 pub mod name_gaps;
 pub mod names;
 pub(crate) mod names_file;
 pub mod open;
 pub mod page_source;
-pub mod relation_path;
 pub mod relation_walk;
 pub mod running;
-pub mod server_files;
+pub(crate) mod server_files;
 pub mod server_process;
 pub mod settings;
-pub(crate) mod state_files;
 pub mod tar_backup;
 pub mod wal;
-pub(crate) mod wal_keepers;
 pub(crate) mod wal_marks;
 pub(crate) mod xact_files;
-mod xact_log;

@@ -276,7 +276,6 @@ impl RelationNames {
         self.homes.iter().map(|(oid, home)| (*oid, home))
     }
 
-    /// The tablespaces that certainly are.
     pub(crate) fn certain_tablespaces(&self) -> impl Iterator<Item = (Oid, &TablespaceRow)> {
         self.tablespaces.iter().filter(|(_, row)| row.is_certain).map(|(oid, row)| (*oid, row))
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::data_dir::DataDir;
 use super::open::{AccessError, kind_of, real_directory};
-use super::relation_path::{RelationFileName, tablespace_version_directory};
+use super::page_source::{RelationFileName, tablespace_version_directory};
 use crate::types::{DEFAULT_TABLESPACE_OID, GLOBAL_TABLESPACE_OID, Oid, RelFileLocator};
 
 /// One segment file of one fork.

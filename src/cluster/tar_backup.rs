@@ -11,7 +11,7 @@ use super::backup_files::{BackupLabel, LABEL_LIMIT_BYTES, RecoverySigns, is_with
 use super::control_file::{CONTROL_PATH, ControlRead, control_of_bytes};
 use super::data_dir::{DataDir, NotADataDir, VERSION_LIMIT_BYTES};
 use super::open::{AccessError, Links, ReadFile};
-use super::relation_path::RelationFileName;
+use super::page_source::RelationFileName;
 use super::relation_walk::RelationFile;
 use super::wal::DEFAULT_WINDOW_BYTES;
 use super::wal::bytes::StoredWindow;

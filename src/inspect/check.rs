@@ -35,8 +35,9 @@ use crate::analysis::pages::page_links::BrokenLink;
 use crate::analysis::skipped::{Coverage, Lacking, SkipReason, SkippedPart};
 use crate::analysis::start::backup::Backup;
 use crate::analysis::start::belonging::{Belonging, BelongingInput};
-use crate::analysis::start::cluster_condition::{ClusterCondition, Obstacle, is_replayed, is_settled};
-use crate::analysis::start::cluster_report::{CONTROL_CRC, CONTROL_SIZES};
+use crate::analysis::start::cluster_condition::{
+    CONTROL_CRC, CONTROL_SIZES, ClusterCondition, Obstacle, is_replayed, is_settled,
+};
 use crate::analysis::start::doubt::{Doubt, LsnWitness, NotRead};
 use crate::analysis::start::replay::Replay;
 use crate::analysis::start::server_files;
@@ -46,11 +47,10 @@ use crate::analysis::verdict::check::{
     CheckInput, CheckReport, ClusterInput, DwbInput, NameInput, ScanInput, WalInput, Witnesses, check as judge_cluster,
 };
 use crate::analysis::verdict::judge::Reason;
-use crate::analysis::verdict::proof::Proofs;
+use crate::analysis::verdict::rebuilt_proof::Proofs;
 use crate::analysis::verdict::symptom::ImpossibleLinks;
 use crate::analysis::wal::last_checkpoint::LastCheckpoint;
-use crate::cluster::backup_files::RecoverySigns;
-use crate::cluster::backup_manifest::MANIFEST_NAME;
+use crate::cluster::backup_files::{MANIFEST_NAME, RecoverySigns};
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::donor::Donor;
 use crate::cluster::dwb_files::DwbFile;

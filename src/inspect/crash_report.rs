@@ -10,11 +10,11 @@ use super::next::{judged_cluster, steps_of};
 use super::page_rows::page_versions;
 use super::repair::readiness::{disk_reader, journals_of};
 use super::repair::{RepairRequest, plan_for};
-use crate::analysis::dwb::batches::find_batches;
+use crate::analysis::dwb::report::find_batches;
 use crate::analysis::skipped::Coverage;
 use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::check::Scope;
-use crate::analysis::verdict::fetch::{VersionOf, fetch_image};
+use crate::analysis::verdict::images::{VersionOf, fetch_image};
 use crate::analysis::verdict::survey::PageReport;
 use crate::cluster::control_file::CONTROL_PATH;
 use crate::cluster::open::{FileDigest, Links, digest_file};
@@ -45,10 +45,8 @@ const MAX_PLANNED: usize = 1000;
 /// Columns of commands: they are never broken.
 const COMMAND_COLUMNS: u16 = 100;
 
-/// Request of a report.
 #[derive(Clone, Debug)]
 pub struct CrashReportRequest {
-    /// The check.
     pub check: CheckRequest,
     /// Damaged pages that are shown in full; the others stand in a table.
     pub sheets: usize,
@@ -62,11 +60,9 @@ pub struct CrashReportRequest {
     pub journals: Vec<PathBuf>,
 }
 
-/// A crash report that was made.
 #[derive(Clone, Debug)]
 pub struct MadeReport {
     pub(crate) document: Document,
-    /// The answer.
     pub answer: Answer,
 }
 

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use super::page_name::PageName;
+use super::page_target::PageName;
 use super::repair::session::FillError;
 use crate::analysis::changes::events::FileEvent;
 use crate::analysis::pages::select::TermError;
-use crate::analysis::verdict::fetch::FetchError;
+use crate::analysis::verdict::images::FetchError;
 use crate::analysis::verdict::page_history::WalGap;
 use crate::analysis::verdict::rebuild::NotRebuildable;
 use crate::cluster::data_dir::{DataDir, NotADataDir, data_dirs_below};
@@ -358,7 +358,6 @@ impl InspectError {
     }
 }
 
-/// Opens a data directory.
 pub(crate) fn open_data_dir(path: &Path) -> Result<DataDir, InspectError> {
     DataDir::open(path).map_err(|error| InspectError::not_a_data_dir(path, error))
 }

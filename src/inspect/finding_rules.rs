@@ -2,7 +2,7 @@
 
 use crate::analysis::dwb::{format, report};
 use crate::analysis::pages::{checksum_witness, other_kind, page_links, segment_check, short_relations};
-use crate::analysis::start::{backup, belonging, cluster_report, server_files};
+use crate::analysis::start::{backup, belonging, cluster_condition, server_files};
 use crate::analysis::{innodb, wal};
 use crate::cluster::wal::notes;
 use crate::inspect::check::{commits, made_in_replay};
@@ -12,7 +12,7 @@ use crate::report::Rule;
 /// In the order of `docs/findings.md`.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
     let of_modules = [
-        cluster_report::RULES,
+        cluster_condition::RULES,
         belonging::RULES,
         backup::RULES,
         server_files::rules::RULES,
@@ -34,7 +34,7 @@ pub fn rules() -> impl Iterator<Item = &'static Rule> {
         page_links::RULES,
         super::wal::rules::RULES,
         super::wal::kept::RULES,
-        super::wal::own::RULES,
+        super::wal::export::RULES,
         wal::clock::RULES,
         wal::unreadable::RULES,
         notes::RULES,

@@ -3,9 +3,9 @@
 //! Also here: the time of day, for what is written down about a piece of work.
 
 pub mod check;
-pub mod cluster_wal;
+pub(crate) mod cluster_wal;
 #[cfg(feature = "tables")]
-pub mod crash_report;
+pub(crate) mod crash_report;
 pub mod dwb_source;
 pub mod error;
 pub mod examination;
@@ -13,12 +13,10 @@ pub mod file_filter;
 pub mod finding_rules;
 pub mod info;
 pub mod innodb;
-mod logged_page;
 pub mod next;
 pub mod page_at;
 pub mod page_history;
 pub(crate) mod page_mention;
-pub mod page_name;
 #[cfg(feature = "tables")]
 pub mod page_rows;
 pub(crate) mod page_rules;

@@ -15,7 +15,7 @@ use crate::analysis::pages::page_diff::PageDiff;
 use crate::analysis::start::missing_wal::WalNames;
 use crate::analysis::verdict::candidate::Judged;
 use crate::analysis::verdict::donor_proof::donors_without;
-use crate::analysis::verdict::fetch::fetch_image;
+use crate::analysis::verdict::images::fetch_image;
 use crate::analysis::verdict::rebuild::{
     NotRebuildable, RebuildBase, RebuildEvidence, RebuildPlan, empty_since, plan_rebuild,
 };

@@ -8,7 +8,7 @@ use super::wal::request::{WalRequest, WatchWal};
 use super::wal::source::WalSource;
 use crate::analysis::changes::events::{BlockEvent, FileEvent};
 use crate::analysis::changes::history::{Interest, WalHistory};
-use crate::analysis::changes::xact_ends::{XactEnds, XactOutcome};
+use crate::analysis::changes::prepared_xacts::{XactEnds, XactOutcome};
 use crate::analysis::in_order::all_cores;
 use crate::analysis::skipped::{Coverage, SkipReason, SkippedPart};
 use crate::analysis::start::missing_wal::WalNames;
@@ -17,8 +17,7 @@ use crate::analysis::verdict::page_history::{HistoryRow, Mark, WalGap, history_r
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::donor::Donor;
 use crate::cluster::names::RelationNames;
-use crate::cluster::page_source::{PageRead, PageSource, RelationPages};
-use crate::cluster::relation_path::RelationPaths;
+use crate::cluster::page_source::{PageRead, PageSource, RelationPages, RelationPaths};
 use crate::cluster::wal::WalSet;
 use crate::parsers::control::ControlFile;
 use crate::parsers::wal::version::Major;

@@ -1,14 +1,13 @@
 //! A page as a server log, a tool or a person writes it: a whole log line, a path with a block, a ctid, numbers, a name.
 
-use super::logged_page::LoggedPage;
+use super::page_target::LoggedPage;
 use crate::analysis::pages::select::RelationPattern;
-use crate::cluster::relation_path::RelationFileName;
+use crate::cluster::page_source::RelationFileName;
 use crate::types::{BlockNumber, ForkNumber};
 
 /// Words of a person that say what kind of thing follows.
 const KINDS: [&str; 8] = ["relation", "rel", "table", "index", "file", "tid", "ctid", "page"];
 
-/// The relation of a mention.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MentionedRelation {
     /// By numbers, or by the path of its file.

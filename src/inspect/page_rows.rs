@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::examination::Examination;
 use crate::analysis::pages::page_rows::PageRows;
-use crate::analysis::verdict::fetch::{PageVersion, VersionOf, fetch_image};
+use crate::analysis::verdict::images::{PageVersion, VersionOf, fetch_image};
 use crate::analysis::verdict::survey::PageReport;
 use crate::cluster::columns::{NoColumns, RelationColumns};
 use crate::cluster::data_dir::DataDir;
@@ -19,7 +19,6 @@ fn columns_of(examined: &Examination, page: PageId) -> Result<RelationColumns, N
     RelationColumns::read(directory, &examined.names, page.rel)
 }
 
-/// The version on disk, where there is one, and the others.
 pub(crate) fn disk_and_images(versions: &[PageVersion]) -> (Option<&PageVersion>, &[PageVersion]) {
     match versions.split_first() {
         Some((first, images)) if first.of == VersionOf::Disk => (Some(first), images),

@@ -1,7 +1,7 @@
 //! Rules that `verify` uses: page size, segment size, and whether pages carry checksums.
 
 use crate::analysis::pages::checksum_witness::CHECKSUMS_OFF;
-use crate::analysis::pages::page_size::page_size_by_headers;
+use crate::analysis::pages::page_check::page_size_by_headers;
 use crate::analysis::skipped::{ControlDoubt, Coverage, NoPageSize, SkipReason, SkippedPart};
 use crate::cluster::control_file::ControlRead;
 use crate::cluster::data_dir::DataDir;

@@ -12,7 +12,7 @@ use super::examination::Examination;
 use crate::analysis::error_words::ErrorWords;
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::analysis::verdict::check::Stage;
-use crate::analysis::verdict::fetch::fetch_image;
+use crate::analysis::verdict::images::fetch_image;
 use crate::analysis::verdict::rebuild::{BuildFailure, RebuildBase, RebuildPlan};
 use crate::analysis::verdict::rebuilt_proof::BuiltImage;
 use crate::cluster::control_file::CONTROL_PATH;
@@ -38,7 +38,6 @@ pub struct BuiltPages {
     pub sandbox: Option<PathBuf>,
 }
 
-/// A page that can be built, and what it is built from.
 struct Job {
     /// Index of its report.
     index: usize,

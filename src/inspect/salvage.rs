@@ -15,7 +15,7 @@ use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::wal::collect::collect_run;
 use crate::analysis::wal::last_checkpoint::LastCheckpoint;
 use crate::analysis::wal::row_facts::RowFacts;
-use crate::analysis::wal::stretch::Stretch;
+use crate::analysis::wal::segment::Stretch;
 use crate::analysis::wal::tail::ends_in_last_file;
 use crate::analysis::wal::walk::WalkEnd;
 use crate::cluster::wal::WalSet;

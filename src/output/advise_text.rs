@@ -4,10 +4,11 @@ use std::io::{self, Write};
 
 use textwrap::core::display_width;
 
-use super::figures::{duration, many, megabytes, percent, rate, signed_size_words, size_words};
+use super::figures::{
+    allows_defaults, duration, many, megabytes, percent, rate, remedy_words, signed_size_words, size_words,
+};
 use super::json::time_text;
 use super::relation_columns::{cure_words, kind_words, likely_cause_words};
-use super::remedy_words::{allows_defaults, remedy_words};
 use super::table::{Fit, plain_table, write_fitted};
 use super::text::{Layout, wrapped, wrapping};
 use super::words::cluster::ForSameWork;

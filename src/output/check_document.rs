@@ -9,10 +9,9 @@ use textwrap::core::display_width;
 use super::check_text::{
     Label, block_words, compared_words, page_title, replay_words, verdict_word, write_evidence, write_slots,
 };
-use super::closing::Closing;
+use super::closing::{Closing, Headline};
 use super::documents::JudgedCluster;
 use super::escape::printable;
-use super::headline::Headline;
 use super::json::{FindingJson, time_text};
 use super::next_step_text::write_steps;
 use super::stand_in_text::write_stand_ins;
@@ -51,7 +50,6 @@ pub struct CheckText<'a> {
     pub scanned: Option<&'a ScannedFiles>,
 }
 
-/// How much is shown.
 #[derive(Clone, Copy, Debug)]
 pub struct Shown {
     /// The evidence for every verdict, and why notes matter.

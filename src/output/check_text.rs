@@ -20,7 +20,6 @@ use crate::output::escape::printable;
 use crate::parsers::dwb::patch::short_name;
 use crate::types::{BlockNumber, ForkNumber, PageId};
 
-/// How a page is called: by name where there is one.
 pub(crate) type Label<'a> = &'a dyn Fn(PageId) -> String;
 
 /// `fork block`, the fork left out where it is the main one.

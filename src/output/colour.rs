@@ -34,7 +34,6 @@ impl Paint {
         self.styled(text, "\x1b[1m")
     }
 
-    /// A word of this tone.
     pub(crate) fn tone(self, tone: Tone, text: &str) -> String {
         match tone {
             Tone::Quiet => text.to_owned(),

@@ -19,11 +19,11 @@ use crate::analysis::verdict::check::CheckReport;
 use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::verdict::next_step::NextStep;
 use crate::analysis::verdict::outlook::{Outlook, Start};
-use crate::analysis::verdict::proof::ProofReport;
+use crate::analysis::verdict::rebuilt_proof::ProofReport;
 use crate::analysis::verdict::survey::PageReport;
 use crate::cluster::dwb_files::DwbSet;
 use crate::cluster::names::RelationNames;
-use crate::cluster::relation_path::RelationPaths;
+use crate::cluster::page_source::RelationPaths;
 use crate::types::PageId;
 
 /// A judged cluster: its report, and what gives its pages and slots their names.

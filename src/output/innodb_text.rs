@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use super::check_text::{letter, sector_signs};
+use super::closing::Headline;
 use super::escape::printable;
 use super::figures::{size, size_words};
-use super::headline::Headline;
 use super::json::innodb::{SlotSetting, named, tablespace_row};
 use super::json::wal::Row;
 use super::table::{Fit, plain_table, write_fitted};

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::escape::{printable, quoted};
 use super::figures::many;
 use super::last_resorts::{get_past, newer_release, reset_by_wal, reset_past_pages};
-use super::relation_steps::{rebuild, salvage};
+use super::sql::{rebuild, salvage};
 use super::text::{Layout, wrapped};
 use crate::analysis::start::missing_wal::MissingSegments;
 use crate::analysis::verdict::next_step::{ArchivedSegment, NextStep, Rebuilt};
@@ -522,7 +522,7 @@ fn names_of(pages: &[PageId]) -> String {
 mod tests {
     use super::*;
     use crate::analysis::verdict::next_step::{Affected, NamedRelation, Owner, Rebuilt};
-    use crate::output::relation_steps::most_items;
+    use crate::output::sql::most_items;
 
     fn index(is_catalog: bool) -> NextStep {
         let affected = Affected {

@@ -15,7 +15,7 @@ use super::words::cluster::touch_words;
 use crate::analysis::changes::events::BlockEvent;
 use crate::analysis::changes::sectors::SECTOR_BYTES;
 use crate::analysis::pages::page_diff::{FieldChange, ItemChange, ItemState, PageDiff, RowState};
-use crate::analysis::verdict::fetch::{PageVersion, VersionOf};
+use crate::analysis::verdict::images::{PageVersion, VersionOf};
 use crate::analysis::verdict::survey::PageReport;
 use crate::parsers::checksum::page_checksum;
 use crate::parsers::page::{LinePointer, LinePointerState, PageHeader, line_pointers};
@@ -81,7 +81,6 @@ pub(crate) fn write_header_difference(
     if same.is_empty() { Ok(()) } else { writeln!(out, "  the same in all versions: {}", same.join("; ")) }
 }
 
-/// Each header field: its name, and its value in each version.
 fn header_rows(page: PageId, versions: &[PageVersion]) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     let headers: Vec<Option<PageHeader>> =
@@ -244,7 +243,6 @@ pub(crate) fn write_history(
 /// Ranges of bytes that are listed.
 const MAX_RANGES: usize = 12;
 
-/// Writes what changed.
 pub(crate) fn write_change(out: &mut dyn Write, diff: &PageDiff) -> io::Result<()> {
     if diff.differing == 0 {
         return writeln!(out, "    nothing");

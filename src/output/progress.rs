@@ -1,8 +1,8 @@
-//! Progress: a bar on standard error, where that is a terminal, lines where it was asked for, or somebody who is told.
+//! Progress: a bar on standard error, where that is a terminal, or lines where it was asked for.
 
 use std::io::{IsTerminal, Write};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -18,7 +18,6 @@ pub struct Progress {
 enum Shown {
     Bar(ProgressBar),
     Lines { done: AtomicU64, total: u64, last: Mutex<Option<Instant>> },
-    Told { done: AtomicU64, watch: Arc<dyn Fn(u64) + Send + Sync> },
 }
 
 impl Progress {
@@ -37,11 +36,6 @@ impl Progress {
         Self { shown: Shown::Bar(bar) }
     }
 
-    /// No bar: `watch` is told how many bytes are done.
-    pub fn told(watch: Arc<dyn Fn(u64) + Send + Sync>) -> Self {
-        Self { shown: Shown::Told { done: AtomicU64::new(0), watch } }
-    }
-
     /// Sets how many bytes are done.
     pub fn done(&self, bytes: u64) {
         match &self.shown {
@@ -49,10 +43,6 @@ impl Progress {
             Shown::Lines { done, .. } => {
                 done.store(bytes, Ordering::Relaxed);
                 self.shown.line(bytes, false);
-            }
-            Shown::Told { done, watch } => {
-                done.store(bytes, Ordering::Relaxed);
-                watch(bytes);
             }
         }
     }
@@ -77,7 +67,6 @@ impl Drop for Progress {
         match &self.shown {
             Shown::Bar(bar) => bar.finish_and_clear(),
             Shown::Lines { done, .. } => self.shown.line(done.load(Ordering::Relaxed), true),
-            Shown::Told { .. } => {}
         }
     }
 }

@@ -284,9 +284,6 @@ const MAY_START: &str =
     "pg_control is intact: startup, or a repair first, may lose less. Run pg_dwbinspect check on a copy.";
 
 /// Writes better way and room.
-///
-/// # Errors
-/// When the output cannot be written to.
 #[cfg(feature = "tables")]
 pub fn write_beforehand(out: &mut dyn Write, known: &Beforehand) -> io::Result<()> {
     match known.better {
@@ -311,9 +308,6 @@ pub fn write_beforehand(out: &mut dyn Write, known: &Beforehand) -> io::Result<(
 }
 
 /// Writes the report for people.
-///
-/// # Errors
-/// When the output cannot be written to.
 #[cfg(feature = "tables")]
 pub fn write_salvage(out: &mut dyn Write, report: &SalvageReport) -> io::Result<()> {
     let [rows, uncertain, deleted] = totals(report);

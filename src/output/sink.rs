@@ -78,9 +78,6 @@ impl<'a> Sink<'a> {
     }
 
     /// Writes one item. In a JSON document, items of one type must follow each other.
-    ///
-    /// # Errors
-    /// When the output cannot be written to.
     pub(crate) fn item(&mut self, item: &Item) -> io::Result<()> {
         match &mut self.kind {
             Kind::Json { out, open, unseen } => {

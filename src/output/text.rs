@@ -354,7 +354,6 @@ pub(crate) fn write_skipped(out: &mut dyn Write, layout: Layout, skipped: &Skipp
     wrapped(out, layout, &lead, 16, &format!("{}: {}", printable(&skipped.what), printable(&skipped.reason)))
 }
 
-/// A label and a value.
 pub(crate) fn write_fact(out: &mut dyn Write, layout: Layout, label: &str, value: &str) -> io::Result<()> {
     wrapped(out, layout, &format!("  {label:<24} "), 27, &printable(value))
 }

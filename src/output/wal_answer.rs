@@ -3,8 +3,7 @@
 use std::io::{self, Write};
 
 use super::advise_text::{RelationLine, how_sure};
-use super::figures::{percent, signed_size_words, size, size_words};
-use super::remedy_words::remedy_words;
+use super::figures::{percent, remedy_words, signed_size_words, size, size_words};
 use super::text::{Layout, wrapped};
 use crate::analysis::plan::savings::Saving;
 use crate::analysis::wal::overview::Overview;

@@ -15,8 +15,7 @@ use crate::analysis::wal::group_key::GroupBy;
 use crate::analysis::wal::interval_rows::{BucketRow, BucketRows};
 use crate::analysis::wal::since_redo::{SPAN_STARTS_S, SinceRedo};
 use crate::analysis::wal::tally::{Certainty, Tally};
-use crate::analysis::wal::time_buckets::Bucket;
-use crate::analysis::wal::time_groups::{Spike, TimeGroup};
+use crate::analysis::wal::time_groups::{Bucket, Spike, TimeGroup};
 use crate::parsers::wal::payload::PgTimestamp;
 
 /// Columns of a bucket in CSV, in order.

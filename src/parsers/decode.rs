@@ -53,15 +53,12 @@ pub(crate) fn invalid<'a, T>(
 }
 
 macro_rules! fixed_width {
-    ($from:ident, $first:literal: $($name:ident: $type:ty, $what:literal;)*) => {$(
-        #[doc = concat!("Reads ", $what, ", ", $first, " significant byte first.")]
-        ///
-        /// # Errors
-        /// When fewer bytes are left.
+    ($($name:ident: $type:ty, $what:literal;)*) => {$(
+        #[doc = concat!("Reads ", $what, ", least significant byte first.")]
         #[inline]
         pub fn $name(input: &[u8]) -> ParseStep<'_, $type> {
             match input.split_first_chunk() {
-                Some((bytes, rest)) => Ok((rest, <$type>::$from(*bytes))),
+                Some((bytes, rest)) => Ok((rest, <$type>::from_le_bytes(*bytes))),
                 None => truncated(input),
             }
         }
@@ -69,20 +66,12 @@ macro_rules! fixed_width {
 }
 
 fixed_width! {
-    from_le_bytes, "least":
     le_u8: u8, "one byte";
     le_u16: u16, "2 bytes";
     le_u32: u32, "4 bytes";
     le_i32: i32, "4 bytes, signed";
     le_u64: u64, "8 bytes";
     le_i64: i64, "8 bytes, signed";
-}
-
-fixed_width! {
-    from_be_bytes, "most":
-    be_u16: u16, "2 bytes";
-    be_u32: u32, "4 bytes";
-    be_u64: u64, "8 bytes";
 }
 
 /// A field of a structure that is read for every page or row: what `context` of nom does, in line.
@@ -99,9 +88,6 @@ pub(crate) fn field<'a, T>(
 }
 
 /// Takes `length` bytes as they are.
-///
-/// # Errors
-/// When fewer bytes are left.
 #[inline]
 pub fn take(length: usize) -> impl Fn(&[u8]) -> ParseStep<'_, &[u8]> {
     move |input| match input.split_at_checked(length) {

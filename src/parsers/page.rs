@@ -96,7 +96,6 @@ impl PageHeader {
         self.pagesize_version & 0xFF00
     }
 
-    /// Layout version that the header names.
     pub(crate) const fn layout_version(&self) -> u16 {
         self.pagesize_version & 0x00FF
     }

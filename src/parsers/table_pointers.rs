@@ -135,7 +135,6 @@ impl<'a> IndexPage<'a> {
         (row.item > 0 && usize::from(row.item) <= self.page.len() / LinePointer::SIZE).then_some(row)
     }
 
-    /// The rows of an array of so many, each after the one before it.
     fn array(&self, index: usize, list: Option<&[u8]>, count: usize, on_row: &mut OnRow<'_>) {
         let list = list.map_or(&[][..], |list| list.as_chunks::<{ Row::SIZE }>().0);
         let rows = || list.iter().take(count).map(|row| self.row(Some(row.as_slice())));

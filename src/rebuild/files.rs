@@ -8,7 +8,7 @@ use super::error::RebuildError;
 use super::sandbox::{SandboxFile, SandboxRun};
 use super::stream::{STREAM_TIMELINE, SegmentSink};
 use crate::cluster::open::AccessError;
-use crate::cluster::relation_path::RelationPaths;
+use crate::cluster::page_source::RelationPaths;
 use crate::parsers::image::{ready_page, set_checksum};
 use crate::parsers::page::{LAYOUT_VERSION, PageHeader};
 use crate::parsers::wal::timeline::WalSegment;

@@ -15,9 +15,8 @@ pub mod error;
 mod files;
 mod read_back;
 pub mod sandbox;
-pub mod server;
+pub(crate) mod server;
 mod stream;
-mod track;
 
 use std::path::PathBuf;
 use std::time::Duration;

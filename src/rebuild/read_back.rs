@@ -6,7 +6,7 @@ use super::files::segment_path;
 use super::sandbox::SandboxRun;
 use super::stream::{STREAM_TIMELINE, StreamSummary};
 use crate::cluster::open::AccessError;
-use crate::cluster::relation_path::RelationPaths;
+use crate::cluster::page_source::RelationPaths;
 use crate::parsers::control::{CONTROL_FILE_SIZE, ControlFile, DbState};
 use crate::parsers::wal::reader::{ReadStep, ReaderOptions, WalReader};
 use crate::parsers::wal::records::RecordKind;

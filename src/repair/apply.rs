@@ -15,7 +15,7 @@ use super::target::TargetFile;
 use super::witness::{StartSign, newer_files, old_contradicted_by};
 use crate::analysis::changes::sectors::SECTOR_BYTES;
 use crate::cluster::open::AccessError;
-use crate::cluster::relation_path::RelationPaths;
+use crate::cluster::page_source::RelationPaths;
 use crate::cluster::running::{look_at_pid_file, look_for_server};
 use crate::repair::plan::crc_text;
 use crate::types::PageId;

@@ -6,7 +6,7 @@ use super::plan::{
 use crate::analysis::verdict::candidate::{CandidateOutcome, ImageSource};
 use crate::analysis::verdict::evidence::{Statement, Weight};
 use crate::analysis::verdict::facts::RepairPlan;
-use crate::analysis::verdict::fetch::FetchError;
+use crate::analysis::verdict::images::FetchError;
 use crate::analysis::verdict::survey::PageReport;
 use crate::cluster::open::AccessError;
 use crate::parsers::image::set_checksum;

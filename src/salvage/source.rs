@@ -8,7 +8,7 @@ use super::rows::has_right_checksum;
 use crate::analysis::wal::row_facts::PageLogs;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::open::{AccessError, Links, ReadFile, list, read_small};
-use crate::cluster::relation_path::RelationFileName;
+use crate::cluster::page_source::RelationFileName;
 use crate::parsers::checksum::page_checksum;
 use crate::parsers::control::ControlFile;
 use crate::parsers::decode::{u16_at, u32_at};

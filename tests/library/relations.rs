@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::common::{DWB_CASES, cluster, packed_rows, unpack};
 use pgforensics::cluster::control_file::read_control;
 use pgforensics::cluster::open::{Links, ReadFile};
-use pgforensics::cluster::relation_path::{RelationPaths, tablespace_version_directory};
+use pgforensics::cluster::page_source::{RelationPaths, tablespace_version_directory};
 use pgforensics::cluster::relation_walk::walk_relations;
 use pgforensics::parsers::checksum::page_checksum;
 use pgforensics::parsers::page::{PageHeader, line_pointer_faults, page_faults};

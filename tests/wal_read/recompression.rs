@@ -7,8 +7,7 @@ use pgforensics::analysis::plan::whatif::compression::{CompressionRow, Compressi
 use pgforensics::analysis::wal::tally::Certainty;
 use pgforensics::inspect::wal::request::{WalRequest, unwatched};
 use pgforensics::inspect::wal::source::WalSource;
-use pgforensics::parsers::image::{Compression, ImageDecoder};
-use pgforensics::parsers::image_encoder::ImageEncoder;
+use pgforensics::parsers::image::{Compression, ImageDecoder, ImageEncoder};
 use pgforensics::parsers::pglz_compress::PglzCompressor;
 use pgforensics::report::Severity;
 

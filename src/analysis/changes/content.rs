@@ -7,8 +7,7 @@ use super::events::{BlockEvent, Touch};
 use crate::parsers::heap::{TupleHeader, infomask, page_tuples};
 use crate::parsers::page::PageHeader;
 use crate::parsers::page_kind::PageKind;
-use crate::types::FIRST_NORMAL_XID;
-use crate::types::{ForkNumber, Lsn, is_newer_xid};
+use crate::types::{FIRST_NORMAL_XID, ForkNumber, Lsn, is_newer_xid};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct XidFacts<'a> {
@@ -49,7 +48,6 @@ pub enum Ahead {
 }
 
 impl Ahead {
-    /// Stable name for programs.
     pub fn code(&self) -> &'static str {
         self.into()
     }

@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::change_log::PageChange;
 use super::events::{BlockEvent, FileEvent, Touch, clears_map_bits};
 use super::history::Interest;
 use super::made::Made;
 use super::needed::{Needed, ZeroedPages};
 use super::next_change::NextChange;
+use super::page_chain::PageChange;
+use super::prepared_xacts::XactOutcome;
 use super::sectors::SectorMarks;
 use super::sieve::{SievedPages, Sifted};
-use super::xact_ends::XactOutcome;
 use crate::analysis::wal::page_action::{ActionKind, PageAction};
 use crate::analysis::wal::segment::Visitor;
 use crate::parsers::control::WAL_LEVEL_MINIMAL;

@@ -5,17 +5,16 @@ use std::ops::Range;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::change_log::ChangeLog;
 use super::events::{BlockEvent, FileEvent, Touch};
 use super::gather::{Gather, Gathered};
 use super::made::Made;
 use super::needed::{Needed, ZeroedPages};
 use super::next_change::NextChange;
+use super::page_chain::ChangeLog;
+use super::prepared_xacts::XactEnds;
 use super::sieve::Sieve;
-use super::xact_ends::XactEnds;
 use crate::analysis::wal::collect::collect_run;
-use crate::analysis::wal::segment::{WatchRead, read_segment};
-use crate::analysis::wal::stretch::Stretch;
+use crate::analysis::wal::segment::{Stretch, WatchRead, read_segment};
 use crate::analysis::wal::walk::WalkEnd;
 use crate::cluster::wal::{WalReadError, WalSet};
 use crate::parsers::wal::block::Keep;

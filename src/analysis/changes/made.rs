@@ -23,7 +23,6 @@ pub struct Made {
 pub struct DatabaseCopy {
     /// Start of the record that reads the files.
     pub record_lsn: Lsn,
-    /// The database.
     pub made: (Oid, Oid),
     /// Whose files they are.
     pub source: (Oid, Oid),

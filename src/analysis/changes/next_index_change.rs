@@ -7,8 +7,8 @@
 //! had been moved when it was copied, for tuples move up from the top down, and memory is copied from low to high.
 //! Fields that redo sets to a value in the record do no harm, present or not.
 
-use super::change_log::{u16_at, u32_at};
 use super::next_change::ChangePresence;
+use super::page_chain::{u16_at, u32_at};
 use super::tuple_space::{TupleItem, TupleSpace};
 
 /// Special space of SP-GiST: flags, redirections, placeholders, page id.

@@ -1,8 +1,13 @@
 //! Transactions that were prepared for a commit in two phases and have not ended.
+//! Also here: when the transactions ended that touched chosen pages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::events::BlockEvent;
+use crate::parsers::wal::payload::PgTimestamp;
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::records::RecordKind;
 use crate::parsers::wal::xact_end::XactEnd;
@@ -61,5 +66,43 @@ impl PreparedXacts {
     /// The transactions that have not ended, each with the start and the end of the record that prepared it.
     pub fn open(&self) -> impl Iterator<Item = (u32, Range<Lsn>)> {
         self.open.iter().map(|(xid, record)| (*xid, record.clone()))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct XactOutcome {
+    pub xid: u32,
+    pub start_lsn: Lsn,
+    /// True at commit, false at abort.
+    pub committed: bool,
+    /// When it ended.
+    pub time: PgTimestamp,
+}
+
+/// Ends of the transactions that touched chosen pages.
+#[derive(Debug, Default)]
+pub struct XactEnds {
+    /// Those that touched a page and have not ended yet.
+    open: FxHashSet<u32>,
+    /// Numbers come again after four billion transactions.
+    ended: FxHashMap<u32, Vec<XactOutcome>>,
+}
+
+impl XactEnds {
+    pub(crate) fn expect(&mut self, xid: u32) {
+        if xid != 0 {
+            self.open.insert(xid);
+        }
+    }
+
+    pub(crate) fn add(&mut self, outcome: XactOutcome) {
+        if self.open.remove(&outcome.xid) {
+            self.ended.entry(outcome.xid).or_default().push(outcome);
+        }
+    }
+
+    /// How the transaction of `event` ended, if WAL says so.
+    pub fn of(&self, event: &BlockEvent) -> Option<&XactOutcome> {
+        self.ended.get(&event.xid)?.iter().find(|outcome| outcome.start_lsn > event.start_lsn)
     }
 }

@@ -24,7 +24,6 @@ pub struct SectorMarks {
 }
 
 impl SectorMarks {
-    /// Marks of a page.
     pub fn of(page: &[u8]) -> Self {
         let (first, rest) = page.split_at(page.len().min(SECTOR_BYTES));
         let mut masked = [0; SECTOR_BYTES];
@@ -55,7 +54,6 @@ impl SectorMarks {
         self.is_sequence
     }
 
-    /// Number of sectors.
     pub fn len(&self) -> usize {
         self.sectors.len()
     }
@@ -113,7 +111,6 @@ pub enum TearDirection {
 }
 
 impl TearDirection {
-    /// The word for reports and JSON.
     pub fn name(self) -> &'static str {
         self.into()
     }

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::FxHashSet;
 
-use super::change_log::PageChange;
 use super::content::names_xid_from;
+use super::page_chain::PageChange;
 use super::rows::{Fit, against_records};
 use super::sectors::{SECTOR_BYTES, same_at_ends};
 use crate::analysis::pages::page_check::PageCondition;

@@ -8,8 +8,7 @@ use crate::cluster::innodb::doublewrite::{Doublewrite, MAX_SLOTS};
 use crate::cluster::innodb::tablespace::Tablespaces;
 use crate::parsers::decode::be_u32_at;
 use crate::parsers::innodb::compressed::{FullCrc32Size, unpack_full_crc32};
-use crate::parsers::innodb::flags::SpaceFlags;
-use crate::parsers::innodb::layout::SlotPart;
+use crate::parsers::innodb::layout::{SlotPart, SpaceFlags};
 use crate::parsers::innodb::page_check::{PageHeader, PageState, PageType};
 use crate::parsers::innodb::{InnodbLsn, InnodbPageId, MIN_PAGE_BYTES, stable_names};
 

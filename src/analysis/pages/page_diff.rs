@@ -20,7 +20,6 @@ pub(crate) struct FieldChange {
     pub field: &'static str,
     /// Its value before; an LSN as a number.
     pub before: u64,
-    /// Its value after.
     pub after: u64,
 }
 

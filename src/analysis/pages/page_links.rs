@@ -47,7 +47,6 @@ pub enum LinkRole {
 /// A page, and as what it names another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NamedBy {
-    /// The page that names the other.
     pub page: PageId,
     /// Role of the other page.
     pub role: LinkRole,
@@ -56,7 +55,6 @@ pub struct NamedBy {
 /// Fault of a page that another one refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::EnumIter)]
 pub enum LinkFault {
-    /// It is all zero.
     Zeroed,
     /// The file ends before it.
     BeyondEnd,
@@ -81,7 +79,6 @@ pub enum LinkFault {
 }
 
 impl LinkFault {
-    /// Stable name for programs.
     pub const fn code(self) -> &'static str {
         self.rule().code
     }
@@ -107,7 +104,6 @@ pub struct BrokenLink {
     pub page: PageId,
     /// By whom.
     pub by: NamedBy,
-    /// The fault.
     pub fault: LinkFault,
     /// No replay changes the page that names it: what it says holds now. Without this, only WAL shows whether replay
     /// builds the named page.
@@ -117,7 +113,6 @@ pub struct BrokenLink {
 }
 
 impl BrokenLink {
-    /// The page that names the other.
     pub const fn namer(&self) -> PageId {
         self.by.page
     }
@@ -389,7 +384,6 @@ fn holds(ranges: &[Range<BlockNumber>], block: BlockNumber) -> bool {
 pub struct LinkReport {
     /// Pages that are not what another page of their index says, by relation.
     pub broken: Vec<BrokenLink>,
-    /// How many more of these there are.
     pub further: u64,
     /// How many more there are that hold only if replay does not build the named page.
     pub further_open: u64,

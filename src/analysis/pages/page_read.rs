@@ -391,7 +391,7 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     use super::*;
-    use crate::cluster::relation_path::RelationFileName;
+    use crate::cluster::page_source::RelationFileName;
     use crate::types::{Geometry, RelFileLocator};
 
     const PAGE: usize = 1024;

@@ -87,7 +87,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::cluster::relation_path::RelationFileName;
+    use crate::cluster::page_source::RelationFileName;
 
     const GEOMETRY: Geometry =
         Geometry { block_size: 8192, rel_segment_blocks: 2, wal_block_size: 8192, wal_segment_size: 1 << 20 };

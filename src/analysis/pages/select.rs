@@ -32,7 +32,6 @@ impl<T: PartialOrd> Span<T> {
 }
 
 impl<T: Copy> Span<T> {
-    /// One value.
     pub(crate) const fn of(value: T) -> Self {
         Self { first: Some(value), last: Some(value) }
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cluster::names::{RelationName, RelationNames, RowAge};
-use crate::cluster::relation_path::RelationPaths;
+use crate::cluster::page_source::RelationPaths;
 use crate::cluster::relation_walk::RelationFile;
 use crate::report::{Finding, rules};
 use crate::types::{ForkNumber, RelFileLocator};

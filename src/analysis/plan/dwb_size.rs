@@ -8,8 +8,7 @@ use strum::IntoStaticStr;
 
 use crate::analysis::wal::block_set::{BlockSet, RecentBlocks};
 use crate::analysis::wal::hidden_redo::{HiddenRedo, RedoInForce};
-use crate::analysis::wal::segment::Visitor;
-use crate::analysis::wal::stretch::Stretch;
+use crate::analysis::wal::segment::{Stretch, Visitor};
 use crate::parsers::dwb::{DwbLayout, LAYOUTS};
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::records::RecordKind;

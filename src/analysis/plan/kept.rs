@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use strum::IntoStaticStr;
 
-use crate::cluster::wal_keepers::{PgWalFile, WalKeepers};
+use crate::cluster::wal_marks::{PgWalFile, WalKeepers};
 use crate::types::Lsn;
 
 /// Who needs segments.
@@ -39,13 +39,11 @@ pub(crate) enum Keeper {
 }
 
 impl Keeper {
-    /// The word for JSON.
     pub(crate) fn code(&self) -> &'static str {
         self.into()
     }
 }
 
-/// What one of them keeps.
 #[derive(Clone, Debug)]
 pub(crate) struct Kept {
     pub(crate) keeper: Keeper,
@@ -146,7 +144,7 @@ pub(crate) fn kept_wal(found: &WalKeepers, needed_from: Lsn, segment_size: u32) 
 mod tests {
     use super::*;
     use crate::cluster::open::AccessError;
-    use crate::cluster::wal_keepers::{KeepSettings, Slot};
+    use crate::cluster::wal_marks::{KeepSettings, Slot};
     use crate::parsers::state_files::SlotState;
 
     const SIZE: u32 = 1 << 20;

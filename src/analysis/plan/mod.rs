@@ -3,5 +3,5 @@
 pub mod compare;
 pub(crate) mod dwb_size;
 pub(crate) mod kept;
-pub mod savings;
+pub(crate) mod savings;
 pub mod whatif;

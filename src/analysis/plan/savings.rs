@@ -29,7 +29,6 @@ pub(crate) fn tried_spacings() -> Vec<Spacing> {
 pub enum Remedy {
     /// Checkpoints at least so many times as far apart, by `max_wal_size` and `checkpoint_timeout`.
     FewerCheckpoints {
-        /// How many times.
         times: u32,
         /// `max_wal_size`, the smallest that was tried which leads to this.
         max_wal_size: u64,
@@ -47,7 +46,6 @@ pub enum Remedy {
     Compression {
         /// That method.
         best: CompressionRow,
-        /// The others.
         others: Vec<CompressionRow>,
     },
     /// A double write buffer instead of full-page writes.
@@ -66,7 +64,6 @@ pub enum Remedy {
     },
     /// A longer `archive_timeout`, so that fewer segments end early.
     ArchiveTimeout {
-        /// Its value in seconds.
         seconds: u32,
         /// How far segment switches are apart now.
         rhythm: SwitchRhythm,
@@ -79,7 +76,6 @@ pub enum Remedy {
 }
 
 impl Remedy {
-    /// The word for JSON.
     pub fn code(&self) -> &'static str {
         self.into()
     }
@@ -88,7 +84,6 @@ impl Remedy {
 /// What a remedy would have saved.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Saving {
-    /// The remedy.
     pub remedy: Remedy,
     /// Images that would not have been written.
     pub images: u64,
@@ -118,7 +113,6 @@ pub enum NotFigured {
 pub struct Savings {
     /// One for each remedy that could be figured.
     pub rows: Vec<Saving>,
-    /// Those that could not be.
     pub left_out: Vec<NotFigured>,
 }
 

@@ -42,7 +42,6 @@ pub enum BackupEnd {
 }
 
 impl BackupEnd {
-    /// The word for JSON.
     pub fn name(self) -> &'static str {
         self.into()
     }

@@ -11,18 +11,17 @@ use super::cluster_condition::Obstacle;
 use crate::analysis::pages::short_relations::short_relations;
 use crate::analysis::skipped::{Coverage, SkipReason, SkippedPart};
 use crate::cluster::access_modes::{lacking_room, odd_modes};
-use crate::cluster::backup_files::RecoverySigns;
+use crate::cluster::backup_files::{RecoverySigns, history_fault};
 use crate::cluster::control_file::{CONTROL_PATH, is_on_other_timeline};
 use crate::cluster::data_dir::DataDir;
-use crate::cluster::history_file::history_fault;
 use crate::cluster::names::{RelationNames, RowAge};
-use crate::cluster::relation_path::RelationPaths;
+use crate::cluster::page_source::RelationPaths;
 use crate::cluster::relation_walk::RelationFile;
 use crate::cluster::server_files::{
-    FileFault, NotAFile, NotFiles, database_version, is_missing, not_databases, not_files, server_directory, usable_map,
+    FileFault, NotAFile, NotFiles, StateFile, StateFileFault, database_version, is_missing, not_databases, not_files,
+    server_directory, state_faults, usable_map,
 };
 use crate::cluster::settings::{ConfigFault, config_faults};
-use crate::cluster::state_files::{StateFile, StateFileFault, state_faults};
 use crate::cluster::xact_files::{SlruFault, continues_page_of_members, multixact_faults, xact_faults};
 use crate::parsers::catalog::{FIRST_NORMAL_OID, PG_CLASS_OID, RelKind};
 use crate::parsers::control::ControlFile;
@@ -82,11 +81,9 @@ pub struct UnlessRemoved {
 /// The cluster to check.
 #[derive(Clone, Copy)]
 pub struct ServerFilesInput<'a> {
-    /// The data directory.
     pub directory: &'a DataDir,
     /// Names from the catalogs.
     pub names: &'a RelationNames,
-    /// Where relations are.
     pub paths: &'a RelationPaths,
     /// All files of relations, in order.
     pub relations: &'a [RelationFile],

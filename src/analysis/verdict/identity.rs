@@ -41,10 +41,7 @@ pub enum OtherBlock {
         found: BlockNumber,
     },
     /// It links to its own expected block.
-    LinksToItself {
-        /// That block.
-        block: BlockNumber,
-    },
+    LinksToItself { block: BlockNumber },
     /// The split that its LSN names links the block to another one than it does.
     SplitLinksDiffer {
         /// The expected block.
@@ -57,7 +54,6 @@ pub enum OtherBlock {
 }
 
 impl OtherBlock {
-    /// Stable name for programs.
     pub fn code(&self) -> &'static str {
         self.into()
     }

@@ -159,18 +159,15 @@ pub enum BillPart {
 }
 
 impl BillPart {
-    /// The word for JSON.
     pub fn code(self) -> &'static str {
         self.into()
     }
 }
 
-/// A row of the bill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BillRow {
     /// Their kind.
     pub part: BillPart,
-    /// Their number.
     pub bytes: u64,
     /// Of how many images, records or switches; `None` of the others.
     pub count: Option<u64>,
@@ -204,7 +201,6 @@ impl WalBill {
         Self { rows: rows.map(|(part, bytes, count)| BillRow { part, bytes, count }).collect(), rhythm: rest.rhythm() }
     }
 
-    /// Bytes of a part.
     pub fn bytes(&self, part: BillPart) -> u64 {
         self.rows.iter().filter(|row| row.part == part).map(|row| row.bytes).sum()
     }

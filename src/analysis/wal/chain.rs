@@ -2,8 +2,7 @@
 
 use strum::IntoStaticStr;
 
-use super::segment::Visitor;
-use super::stretch::Extent;
+use super::segment::{Extent, Visitor};
 use super::tail::Tail;
 use crate::parsers::wal::end::EndOfWal;
 use crate::parsers::wal::record::Record;

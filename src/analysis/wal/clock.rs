@@ -66,7 +66,6 @@ impl Told {
         }
     }
 
-    /// The time that is told, where it is one.
     pub const fn time(self) -> Option<PgTimestamp> {
         match self {
             Self::Now(time) | Self::Since(time) => Some(time),

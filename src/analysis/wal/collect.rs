@@ -6,8 +6,7 @@
 
 use std::ops::{ControlFlow, Range};
 
-use super::segment::{SegmentRead, Visitor, WatchRead, read_segment};
-use super::stretch::Stretch;
+use super::segment::{SegmentRead, Stretch, Visitor, WatchRead, read_segment};
 use super::walk::{WalkEnd, walk_run};
 use crate::analysis::in_order::in_order;
 use crate::cluster::wal::WalReadError;

@@ -45,13 +45,11 @@ pub enum IntervalKind {
 }
 
 impl IntervalKind {
-    /// The word for reports and JSON.
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// One interval.
 #[derive(Clone, Debug)]
 pub struct Interval {
     /// Redo point; `None` when it is not known.
@@ -94,7 +92,6 @@ pub enum DecayBy {
 }
 
 impl DecayBy {
-    /// The word for reports and JSON.
     pub fn name(self) -> &'static str {
         self.into()
     }

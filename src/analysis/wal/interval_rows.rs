@@ -5,7 +5,7 @@ use super::curve::shares_of;
 use super::interval::{Interval, IntervalKind};
 use super::partial::CheckpointSeen;
 use super::tally::Tally;
-use super::time_buckets::Bucket;
+use super::time_groups::Bucket;
 use crate::parsers::wal::payload::PgTimestamp;
 use crate::types::Lsn;
 

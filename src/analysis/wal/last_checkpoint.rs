@@ -1,8 +1,7 @@
 //! What the last checkpoint record in WAL says, and what came after it: the counters that a new `pg_control` has to begin with.
 
 use super::collect::collect_run;
-use super::segment::{Visitor, WatchRead};
-use super::stretch::Stretch;
+use super::segment::{Stretch, Visitor, WatchRead};
 use crate::cluster::wal::{WalReadError, WalSet};
 use crate::parsers::decode::u32_at;
 use crate::parsers::wal::block::Keep;

@@ -151,7 +151,6 @@ impl LikelyCause {
 /// Images for hint bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HintCost {
-    /// All of them.
     pub all: HintImages,
     /// Those of pages that nothing else changed up to the next redo point: without hints they would not be there.
     pub only: HintImages,
@@ -168,7 +167,6 @@ pub struct HintCost {
 /// A number of images for hint bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HintImages {
-    /// Images.
     pub images: u64,
     /// Their bytes as stored.
     pub image_bytes: u64,

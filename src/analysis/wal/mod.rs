@@ -2,38 +2,33 @@
 //!
 //! Every segment is read on its own; the parts are put together in order. See [`collect`] for how.
 
-pub mod bill;
-pub(crate) mod block_map;
+pub(crate) mod bill;
 pub(crate) mod block_set;
 pub(crate) mod catalog_rows;
 pub mod cause;
 pub mod cause_facts;
 pub mod chain;
-pub mod clock;
-pub mod collect;
+pub(crate) mod clock;
+pub(crate) mod collect;
 pub(crate) mod curve;
-pub mod group;
+pub(crate) mod group;
 pub mod group_key;
 pub mod hidden_redo;
-pub mod interval;
+pub(crate) mod interval;
 pub mod interval_rows;
 pub(crate) mod last_checkpoint;
 pub(crate) mod likely_cause;
 pub(crate) mod overview;
 pub mod page_action;
-pub(crate) mod page_writes;
-pub mod partial;
+pub(crate) mod partial;
 pub mod record_sheet;
-pub(crate) mod relation_filter;
 pub(crate) mod relation_use;
 pub(crate) mod row_facts;
 pub mod segment;
-pub mod since_redo;
-pub mod stretch;
-pub mod tail;
+pub(crate) mod since_redo;
+pub(crate) mod tail;
 pub mod tally;
-pub(crate) mod time_buckets;
 pub(crate) mod time_groups;
 pub mod timeline;
-pub mod unreadable;
+pub(crate) mod unreadable;
 pub mod walk;

@@ -9,8 +9,8 @@ use strum::{EnumIter, IntoEnumIterator, IntoStaticStr};
 
 use crate::parsers::decode::{u16_at, u32_at};
 use crate::parsers::wal::block::BlockRef;
+use crate::parsers::wal::heap_row::PruneLists;
 use crate::parsers::wal::names::{RM_HEAP, RM_HEAP2, RM_SEQUENCE};
-use crate::parsers::wal::prune::PruneLists;
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::records::{RecordKind, RecordKind as Kind};
 use crate::parsers::wal::version::{BtreeRecords, Major};

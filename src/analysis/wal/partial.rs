@@ -7,13 +7,11 @@ use super::bill::WalRest;
 use super::block_set::{BlockSet, RecentBlocks};
 use super::clock::{Clock, Told};
 use super::curve::{RecordCurve, TimeCurve};
-use super::group::Groups;
+use super::group::{Groups, RelationFilter};
 use super::group_key::{GroupBy, Grouping};
 use super::hidden_redo::{ImageHints, RedoInForce, heads_with_offsets};
-use super::relation_filter::RelationFilter;
 use super::relation_use::RelationUses;
-use super::segment::{SegmentRead, Visitor};
-use super::stretch::Stretch;
+use super::segment::{SegmentRead, Stretch, Visitor};
 use super::tally::Tally;
 use crate::cluster::wal::WalSet;
 use crate::parsers::decode::ParseError;
@@ -30,7 +28,6 @@ pub struct ScanPlan {
     pub start_lsn: Lsn,
     /// Records that end after this are not counted, nor any that follows.
     pub end_lsn: Lsn,
-    /// Grouping, if any.
     pub group: Option<Grouping>,
     /// Redo points that groups are made by, ascending; empty where none are.
     pub redo_points: Arc<[RedoInForce]>,
@@ -65,7 +62,6 @@ impl ScanPlan {
     }
 }
 
-/// Kind of a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckpointKind {
     /// At shutdown or at the end of recovery.
@@ -79,15 +75,12 @@ pub enum CheckpointKind {
 pub struct CheckpointSeen {
     /// Its start.
     pub lsn: Lsn,
-    /// Its end.
     pub end_lsn: Lsn,
     /// Where replay from it starts.
     pub redo_lsn: Lsn,
-    /// Kind.
     pub kind: CheckpointKind,
     /// When it was made, Unix seconds; `None` where no server can have made it then.
     pub time_s: Option<i64>,
-    /// Its timeline.
     pub tli: TimelineId,
     /// The setting `full_page_writes` then.
     pub full_page_writes: bool,
@@ -323,7 +316,6 @@ impl Counts {
         });
     }
 
-    /// All that was counted.
     pub fn total(&self) -> Tally {
         let mut total = self.groups.as_ref().map(Groups::total).unwrap_or_default();
         self.slices.iter().for_each(|slice| total.add(&slice.tally));

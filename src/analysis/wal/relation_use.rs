@@ -6,11 +6,10 @@ use rustc_hash::FxHashMap;
 
 use super::block_set::{BlockSet, RecentBlocks};
 use crate::parsers::page_kind::access_method_name;
-use crate::parsers::wal::heap_row::OldRow;
+use crate::parsers::wal::heap_row::{OldRow, freezes};
 use crate::parsers::wal::names::{
     RM_BRIN, RM_BTREE, RM_GIN, RM_GIST, RM_HASH, RM_HEAP, RM_HEAP2, RM_SEQUENCE, RM_SPGIST,
 };
-use crate::parsers::wal::prune::freezes;
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::records::Work;
 use crate::types::{BlockNumber, Oid, RelFileLocator};

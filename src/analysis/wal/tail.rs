@@ -12,7 +12,7 @@
 
 use std::ops::Range;
 
-use super::stretch::reader_options;
+use super::segment::reader_options;
 use crate::cluster::wal::{WalReadError, WalSet};
 use crate::parsers::wal::end::{EndKind, EndOfWal, EndReason};
 use crate::parsers::wal::reader::{Event, WalReader};

@@ -18,7 +18,6 @@ const MAX_IMAGES: usize = 200;
 /// An image that cannot be decompressed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnreadableImage {
-    /// The block.
     pub block: BlockNumber,
     /// Start of its record.
     pub record_lsn: Lsn,
@@ -129,7 +128,6 @@ pub enum Resync {
     Never,
     /// It does not; it would if it was asked to.
     Off,
-    /// It does.
     On,
 }
 
@@ -152,7 +150,6 @@ pub enum WalDamage {
     Gap {
         /// What was found.
         reason: DamageReason,
-        /// Where.
         at: Lsn,
         /// End of the last good record before it.
         from: Lsn,
@@ -163,16 +160,13 @@ pub enum WalDamage {
     Further(u64),
     /// Sound records follow the end.
     RecordsFollow {
-        /// The end.
         end: EndOfWal,
-        /// The first of them.
         first_lsn: Lsn,
         /// WAL between was on disk once.
         was_synced: bool,
     },
     /// `pg_control` knows of later WAL.
     BeforeKnownEnd {
-        /// The end.
         end: EndOfWal,
         /// What `pg_control` knows of.
         known_lsn: Lsn,
@@ -232,7 +226,6 @@ pub(crate) fn note_set(set: &WalSet, needed: NeededWal, findings: &mut Vec<Findi
     note_all(set.notes(), needed, findings, coverage);
 }
 
-/// The same of notes of which there may be no set.
 pub(crate) fn note_all(notes: &[SetNote], needed: NeededWal, findings: &mut Vec<Finding>, coverage: &mut Coverage) {
     for note in notes {
         let ends_before = |needed: Option<Lsn>| note.wal_end.zip(needed).is_some_and(|(end, needed)| end <= needed);

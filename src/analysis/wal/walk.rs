@@ -6,8 +6,7 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use super::collect::collect_run;
-use super::segment::{FedEnd, Feed, Visitor, WatchRead, feed};
-use super::stretch::{Extent, Shown, Stretch};
+use super::segment::{Extent, FedEnd, Feed, Shown, Stretch, Visitor, WatchRead, feed};
 use super::tail::still_fails;
 use crate::analysis::error_words::ErrorWords;
 use crate::cluster::wal::{WalReadError, WalSet};

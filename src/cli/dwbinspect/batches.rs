@@ -7,8 +7,8 @@ use clap::Args;
 
 use super::PROGRAM;
 use crate::cli::context::OutputArgs;
-use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{Outcome, Stop};
+use crate::cli::values::PgData;
 use crate::cli::work::until_interrupted;
 use crate::inspect::dwb_source::batches as inspect_batches;
 use crate::output::closing::{Closing, begin};

@@ -77,5 +77,5 @@ fn show(args: &DemoArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
 /// This program has no terminal UI.
 #[cfg(not(feature = "tui"))]
 fn show(_args: &DemoArgs, _out: &mut dyn Write) -> Result<Outcome, Stop> {
-    Err(crate::cli::usage::UsageError::DemoNeedsDirectory.into())
+    Err(crate::cli::exit::UsageError::DemoNeedsDirectory.into())
 }

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use clap::Args;
 
 use crate::analysis::verdict::check::Stage;
-use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::Stop;
+use crate::cli::values::PgData;
 use crate::cli::work::{DonorArgs, JobsArg, ProgressArg, RebuildArg, ServerArgs, interrupt_flag};
 use crate::inspect::check::{CheckRequest, Scope, Watch};
 use crate::output::progress::Progress;

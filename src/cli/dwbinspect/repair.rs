@@ -16,19 +16,16 @@ use crate::analysis::skipped::Coverage;
 use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::outlook::{Outlook, StartConditions};
 use crate::cli::context::OutputArgs;
-use crate::cli::data_dir_arg::PgData;
-use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
-use crate::cli::usage::UsageError;
+use crate::cli::exit::{EXIT_STATUS, Outcome, Stop, UsageError};
+use crate::cli::values::PgData;
 use crate::cli::work::{DonorArgs, JobsArg, ProgressArg, RebuildArg, ServerArgs};
 use crate::inspect::next::{step_context, steps_for};
-use crate::inspect::page_name::PageName;
-use crate::inspect::page_target::RelationChoice;
+use crate::inspect::page_target::{PageName, RelationChoice};
 use crate::inspect::repair::replay::ReplayRequest;
 use crate::inspect::repair::{Repair, RepairRequest, Written, apply, propose};
 use crate::output::check_text::page_title;
-use crate::output::closing::begin;
+use crate::output::closing::{Headline, begin};
 use crate::output::escape::{printable, quoted};
-use crate::output::headline::Headline;
 use crate::output::json::{Item, SkippedJson, SummaryJson};
 use crate::output::next_step_text;
 use crate::output::plan_text::{stays_damaged, write_left, write_plan_text, write_steps};
@@ -394,7 +391,6 @@ fn plan_steps(plan: &Plan, root: &Path, is_blocked: bool, apply: Option<&str>) -
     steps
 }
 
-/// A plan that was applied.
 pub(super) fn write_applied(
     out: &mut dyn Write,
     output: &OutputArgs,

@@ -6,9 +6,8 @@ use clap::Args;
 
 use super::PROGRAM;
 use super::examine_args::{Bars, ExamineArgs};
-use crate::cli::context::QuietArg;
+use crate::cli::context::{QuietArg, ReportFileArgs, command_line};
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
-use crate::cli::report_file::{ReportFileArgs, command_line};
 use crate::cli::work::{JobsArg, ProgressArg};
 use crate::inspect::crash_report::{CrashReportRequest, USUAL_SHEETS, crash_report};
 use crate::inspect::dwb_source::protected_of;

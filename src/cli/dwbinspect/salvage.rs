@@ -5,9 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::cli::data_dir_arg::PgData;
-use crate::cli::exit::{Outcome, Stop};
-use crate::cli::usage::UsageError;
+use crate::cli::exit::{Outcome, Stop, UsageError};
+use crate::cli::values::PgData;
 use crate::cli::work::{JobsArg, ServerArgs, until_interrupted};
 use crate::inspect::salvage::{SalvageRequest, salvage};
 use crate::output::escape::printable;
@@ -86,7 +85,6 @@ enum SalvageFormat {
 }
 
 impl SalvageFormat {
-    /// The format of rows and the machine format of the list.
     fn chosen(chosen: Option<Self>, is_list: bool) -> Result<(RowFormat, Option<Machine>), Stop> {
         match (chosen, is_list) {
             (None | Some(Self::Copy), false) | (None | Some(Self::Text), true) => Ok((RowFormat::Copy, None)),

@@ -7,10 +7,9 @@ use std::sync::Arc;
 use clap::Args;
 
 use super::undo::OverrideArgs;
-use crate::cli::data_dir_arg::PgDataToWrite;
-use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
+use crate::cli::exit::{EXIT_STATUS, Outcome, Stop, UsageError};
 use crate::cli::screen::{ScreenArgs, need_terminal, show, take_leave};
-use crate::cli::usage::UsageError;
+use crate::cli::values::PgDataToWrite;
 use crate::cli::work::{DonorArgs, JobsArg, RebuildArg, ServerArgs};
 use crate::inspect::error::open_data_dir;
 use crate::tui::backend::cluster::ClusterBackend;

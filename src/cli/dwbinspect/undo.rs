@@ -7,10 +7,9 @@ use clap::Args;
 
 use super::repair::write_undone;
 use crate::cli::context::OutputArgs;
-use crate::cli::data_dir_arg::PgDataToWrite;
-use crate::cli::exit::{Outcome, Stop};
-use crate::cli::usage::UsageError;
-use crate::inspect::page_name::PageName;
+use crate::cli::exit::{Outcome, Stop, UsageError};
+use crate::cli::values::PgDataToWrite;
+use crate::inspect::page_target::PageName;
 use crate::inspect::repair::replay::{ReplayRequest, replay};
 use crate::repair::apply::Direction;
 use crate::repair::blocker::Overrides;

@@ -14,17 +14,16 @@ use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::facts::Tone;
 use crate::analysis::verdict::fate::ReplayFate;
 use crate::cli::context::{OutputArgs, QuietArg};
-use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
+use crate::cli::values::PgData;
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
 use crate::inspect::file_filter::{FileFilter, PathPattern};
 use crate::inspect::page_target::RelationChoice;
 use crate::inspect::verify::rules::DAMAGED_PAGES;
 use crate::inspect::verify::{DamagedPage, ReplaySummary, Verification, VerifyReport, VerifyRequest};
-use crate::output::closing::{Closing, begin};
+use crate::output::closing::{Closing, Headline, begin};
 use crate::output::escape::{printable, quoted};
 use crate::output::figures::{many, size_words};
-use crate::output::headline::Headline;
 use crate::output::json::bad_page::{BAD_PAGE_COLUMNS, BadPageJson, BadPageLocation};
 use crate::output::json::page::PageLocation;
 use crate::output::json::{Item, lsn_text};
@@ -195,7 +194,6 @@ pub(crate) struct SelectArgs {
 }
 
 impl SelectArgs {
-    /// The filter.
     pub fn filter(&self) -> FileFilter {
         FileFilter {
             databases: self.database.clone(),
@@ -333,7 +331,6 @@ fn page_words(page: &DamagedPage<'_>) -> String {
     }
 }
 
-/// Heading of a fate.
 const fn heading_of(fate: &ReplayFate) -> &'static str {
     match fate {
         ReplayFate::Healed(_) => "healed in replay",

@@ -13,8 +13,8 @@ use jiff::{SpanRelativeTo, Timestamp, ToSpan, Unit};
 
 use crate::analysis::plan::whatif::compression::{MAX_SAMPLE, SampleSize};
 use crate::cli::context::OutputArgs;
-use crate::cli::data_dir_arg::pgdata_of_environment;
-use crate::cli::usage::UsageError;
+use crate::cli::exit::UsageError;
+use crate::cli::values::pgdata_of_environment;
 use crate::cli::work::JobsArg;
 use crate::inspect::wal::request::{SegmentSpan, TimeBound, WalRequest, is_segment_name};
 use crate::parsers::wal::payload::PgTimestamp;

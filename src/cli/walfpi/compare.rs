@@ -13,8 +13,7 @@ use super::PROGRAM;
 use crate::analysis::plan::compare::{SetCounts, compare};
 use crate::analysis::verdict::answer::Answer;
 use crate::cli::context::OutputArgs;
-use crate::cli::exit::{Outcome, Stop};
-use crate::cli::usage::UsageError;
+use crate::cli::exit::{Outcome, Stop, UsageError};
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
 use crate::inspect::wal::compare::{ComparedSet, NamedWal, wal_compare};
 use crate::inspect::wal::request::WalRequest;
@@ -144,7 +143,6 @@ pub(super) fn run(args: &CompareArgs, out: &mut dyn Write) -> Result<Outcome, St
     Ok(closing.end_text(out, layout)?.into())
 }
 
-/// A set as a row.
 fn set_row(named: &NamedWal, set: &ComparedSet) -> Row {
     let paths: Vec<String> = named.wal.paths.iter().map(|path| path.display().to_string()).collect();
     let (origin, (from, to)) = (&set.wal.origin, set.range);

@@ -8,16 +8,15 @@ use serde_json::json;
 use super::PROGRAM;
 use super::args::{CommonArgs, Size, path_texts};
 use crate::analysis::plan::dwb_size::{DirtySummary, LARGEST_MB, needs, trials};
-use crate::cli::exit::{Outcome, Stop};
-use crate::cli::usage::UsageError;
+use crate::cli::exit::{Outcome, Stop, UsageError};
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
-use crate::inspect::wal::dwb_size::{DwbSizeReport, dwb_size};
 use crate::inspect::wal::source::ReadWal;
+use crate::inspect::wal::whatif::{DwbSizeReport, dwb_size};
 use crate::output::closing::{Closing, begin};
-use crate::output::dwb_size_text::{write_dirtied, write_needs, write_trials, write_wrap};
 use crate::output::json::Item;
-use crate::output::json::dwb_size::{BufferNeedJson, NEED_COLUMNS, NeedFor};
+use crate::output::json::whatif::{BufferNeedJson, NEED_COLUMNS, NeedFor};
 use crate::output::sink::CsvShape;
+use crate::output::whatif_text::{write_dirtied, write_needs, write_trials, write_wrap};
 
 /// Show how large a double write buffer must be
 ///
@@ -44,7 +43,6 @@ pub(crate) struct DwbSizeArgs {
 }
 
 impl DwbSizeArgs {
-    /// The sizes in MB.
     fn sizes_mb(&self) -> Result<Vec<u32>, UsageError> {
         /// The default of the server, and those that double it.
         const USUAL_MB: [u32; 5] = [64, 128, 256, 512, 1024];

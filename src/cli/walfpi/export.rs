@@ -8,12 +8,11 @@ use clap::{Args, ValueEnum};
 use super::PROGRAM;
 use super::args::{CommonArgs, path_texts};
 use super::stats::totals_row;
-use crate::cli::exit::{Outcome, Stop};
 #[cfg(feature = "parquet")]
-use crate::cli::usage::UsageError;
+use crate::cli::exit::UsageError;
+use crate::cli::exit::{Outcome, Stop};
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
-use crate::inspect::wal::export::{ExportRequest, wal_export};
-use crate::inspect::wal::own::OwnRequest;
+use crate::inspect::wal::export::{ExportRequest, OwnRequest, wal_export};
 use crate::output::closing::{Closing, begin};
 use crate::output::escape::printable;
 use crate::output::export::{FileFormat, Table};

@@ -41,11 +41,9 @@ pub(crate) struct ImageArgs {
 
 /// Opened WAL and the selection of its images.
 pub(crate) struct ImageWork {
-    /// Which WAL.
     pub request: WalRequest,
     /// What its relations are called.
     pub names: NameLookup,
-    /// Which of its images.
     pub selection: ImageSelection,
     /// The segments.
     pub source: WalSource,

@@ -8,14 +8,14 @@ use serde_json::json;
 
 use super::PROGRAM;
 use crate::cli::context::{Format, OutputArgs, with_prometheus};
-use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{Outcome, Stop};
+use crate::cli::values::PgData;
 use crate::inspect::wal::kept::{KeptReport, kept};
 use crate::output::closing::{Closing, begin};
 use crate::output::json::wal::{KEPT_COLUMNS, Row};
 use crate::output::json::{Item, lsn_text, time_text};
-use crate::output::kept_text::{write_kept, write_kept_metrics};
 use crate::output::sink::CsvShape;
+use crate::output::wal_text::{write_kept, write_kept_metrics};
 
 /// Show what keeps the segments in pg_wal, how much each alone, and how to release them
 ///

@@ -11,7 +11,6 @@ mod images;
 mod kept;
 mod report;
 mod stats;
-mod times;
 #[cfg(feature = "tui")]
 mod tui;
 mod verify;

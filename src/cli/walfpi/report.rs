@@ -7,9 +7,8 @@ use clap::Args;
 
 use super::PROGRAM;
 use super::args::{NameArgs, Sample, SourceArgs};
-use crate::cli::context::QuietArg;
+use crate::cli::context::{QuietArg, ReportFileArgs, command_line};
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
-use crate::cli::report_file::{ReportFileArgs, command_line};
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
 use crate::inspect::error::InspectError;
 use crate::inspect::wal::report::{WalReportRequest, wal_report};

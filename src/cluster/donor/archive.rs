@@ -9,15 +9,12 @@ use std::path::{Path, PathBuf};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::directory::{INCREMENTAL_PREFIX, refuse_own};
-use super::facts::{DonorFacts, compare, trusted};
-use super::refusal::DonorRefusal;
-use super::{DonorGap, DonorHost, DonorRead};
-use crate::cluster::backup_files::{BackupLabel, LABEL_LIMIT_BYTES};
+use super::{DonorFacts, DonorGap, DonorHost, DonorRead, DonorRefusal, compare, trusted};
+use crate::cluster::backup_files::{BackupLabel, HISTORY_LIMIT_BYTES, LABEL_LIMIT_BYTES};
 use crate::cluster::control_file::{CONTROL_PATH, ControlRead};
 use crate::cluster::data_dir::VERSION_LIMIT_BYTES;
-use crate::cluster::history_file::HISTORY_LIMIT_BYTES;
 use crate::cluster::open::AccessError;
-use crate::cluster::relation_path::{RelationFileName, tablespace_version_directory};
+use crate::cluster::page_source::{RelationFileName, tablespace_version_directory};
 use crate::cluster::tar_backup::{TarBackup, TarMember, read_members};
 use crate::parsers::control::{CONTROL_FILE_SIZE, ControlFile, ControlPrefix};
 use crate::parsers::wal::timeline::TimelineHistory;
@@ -254,7 +251,6 @@ fn relation_file(name: &str, tablespace: Option<Oid>, version: Option<&str>) -> 
     Some((RelFileLocator { spc_oid, db_oid, rel_number }, fork, rel_segment))
 }
 
-/// The control file by its bytes.
 fn control_read(bytes: &[u8]) -> ControlRead {
     match ControlFile::decode(bytes) {
         Ok(Some(control)) => match control.size_faults() {

@@ -5,15 +5,12 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::facts::{DonorFacts, compare, trusted};
-use super::refusal::DonorRefusal;
-use super::{DonorGap, DonorHost, DonorRead};
+use super::{DonorFacts, DonorGap, DonorHost, DonorRead, DonorRefusal, compare, trusted};
+use crate::cluster::backup_files::read_history;
 use crate::cluster::control_file::{CONTROL_PATH, read_control};
 use crate::cluster::data_dir::{DataDir, NotADataDir};
-use crate::cluster::history_file::read_history;
 use crate::cluster::open::{AccessError, list};
-use crate::cluster::page_source::{PageRead, PageSource, RelationPages};
-use crate::cluster::relation_path::RelationPaths;
+use crate::cluster::page_source::{PageRead, PageSource, RelationPages, RelationPaths};
 use crate::parsers::wal::timeline::TimelineHistory;
 use crate::types::{ForkNumber, PageId, RelFileLocator, TimelineId};
 
@@ -63,7 +60,6 @@ impl DonorDirectory {
         path.is_dir().then_some(path)
     }
 
-    /// The history of a timeline, if the donor has it.
     pub(super) fn history(&self, tli: TimelineId) -> Option<TimelineHistory> {
         read_history(&self.root, tli).ok()?
     }

@@ -1,22 +1,27 @@
 //! Donors: older copies of the cluster that pages can be taken from: base backups, file system snapshots, stopped servers.
 //! Says what a donor is and gives its pages; what a page is worth is for others to judge.
 //! Also here: shared history of a donor and its cluster.
+//! Also here: facts about a donor from its `pg_control` and `backup_label`; why something that was named as
+//! a donor is not used; the words are in `output/words/`.
 
 mod archive;
 mod directory;
-pub mod facts;
-pub(crate) mod refusal;
-
-pub use self::facts::{DonorFacts, DonorKind};
-pub use self::refusal::DonorRefusal;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use strum::{IntoStaticStr, VariantNames};
+
 use self::archive::DonorArchive;
 use self::directory::DonorDirectory;
 use super::open::AccessError;
-use crate::parsers::control::ControlFile;
+use crate::cluster::backup_files::BackupLabel;
+use crate::cluster::control_file::ControlRead;
+use crate::cluster::data_dir::NotADataDir;
+use crate::cluster::running::ServerSign;
+use crate::parsers::control::{ChecksumState, ControlFile, DbState};
+use crate::parsers::decode::ParseError;
+use crate::parsers::wal::checkpoint::CheckPoint;
 use crate::parsers::wal::timeline::TimelineHistory;
 use crate::parsers::wal::version::Major;
 use crate::types::{ForkNumber, Lsn, PageId, RelFileLocator, TimelineId};
@@ -213,4 +218,235 @@ fn is_same_past(donor: &TimelineHistory, cluster: &TimelineHistory) -> bool {
         before.map(|one| (one.tli, one.switch_lsn)).collect()
     };
     ends(donor) == ends(cluster)
+}
+
+/// Kind of copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+pub enum DonorKind {
+    /// A base backup: its label says which checkpoint came before all of its files were copied.
+    BaseBackup,
+    /// Its server was shut down cleanly, a primary or a standby: nothing was written after the last checkpoint that is not
+    /// in its files.
+    Stopped,
+    /// Files of a running or crashed server. In a snapshot all are from the same point in time, in any other copy they are
+    /// not, and nothing in the files shows which it is.
+    Snapshot,
+}
+
+impl DonorKind {
+    /// Stable name for programs.
+    pub fn code(self) -> &'static str {
+        self.into()
+    }
+
+    /// True when the donor itself shows that its pages have every change from before its redo point.
+    pub(crate) const fn shows_redo(self) -> bool {
+        matches!(self, Self::BaseBackup | Self::Stopped)
+    }
+}
+
+/// Facts about a donor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DonorFacts {
+    /// Kind of copy.
+    pub kind: DonorKind,
+    /// Changes from before this address are in its pages, if it is the copy that it seems to be.
+    pub redo_lsn: Lsn,
+    /// Start of the checkpoint record with that redo point.
+    pub checkpoint_lsn: Lsn,
+    /// The last checkpoint by its `pg_control`: where its record starts, and the copy of that record.
+    pub control_checkpoint: (Lsn, CheckPoint),
+    /// Timeline at the redo point.
+    pub timeline: TimelineId,
+    /// The newest timeline that its pages may be of.
+    pub newest_timeline: TimelineId,
+    /// Checksum state in its `pg_control`.
+    pub checksums: ChecksumState,
+    /// Server state in its `pg_control`.
+    pub state: DbState,
+}
+
+fn trusted(read: ControlRead) -> Result<ControlFile, DonorRefusal> {
+    match read {
+        ControlRead::Known(control) if control.crc_is_good() => Ok(*control),
+        ControlRead::Known(_) | ControlRead::WrongSizes(..) => Err(DonorRefusal::ControlDamaged),
+        ControlRead::UnknownVersion { prefix, .. } => {
+            Err(DonorRefusal::ControlOfUnknownVersion { version: prefix.pg_control_version })
+        }
+        ControlRead::Short(error) => Err(DonorRefusal::ControlShort(error)),
+        ControlRead::Unreadable(error) => Err(DonorRefusal::Unreadable(error)),
+    }
+}
+
+/// Makes sure that the donor is a copy of the cluster.
+fn compare(control: &ControlFile, major: Major, host: &DonorHost<'_>) -> Result<(), DonorRefusal> {
+    let cluster = host.control.ok_or(DonorRefusal::ClusterUnknown)?;
+    let (found, expected) = (control.prefix.system_identifier, cluster.prefix.system_identifier);
+    if found != expected {
+        return Err(DonorRefusal::OtherSystem { found, expected });
+    }
+    if major != host.major {
+        return Err(DonorRefusal::OtherMajor { found: major, expected: host.major });
+    }
+    let is_same_version = control.prefix.catalog_version_no == cluster.prefix.catalog_version_no
+        && control.prefix.pg_control_version == cluster.prefix.pg_control_version;
+    if control.geometry != cluster.geometry || !is_same_version {
+        return Err(DonorRefusal::OtherSizes);
+    }
+    Ok(())
+}
+
+impl DonorFacts {
+    /// Derives the facts from the files. `was_reset`: `pg_resetwal` was run on the donor.
+    fn of(control: &ControlFile, label: Option<&BackupLabel>, was_reset: bool) -> Result<Self, DonorRefusal> {
+        let control_lsn = control.checkpoint.redo_lsn;
+        if !control_lsn.is_valid() {
+            return Err(DonorRefusal::NoRedoPoint);
+        }
+        let newest = control.checkpoint.tli.max(control.min_recovery_timeline);
+        let (kind, redo_lsn, checkpoint_lsn, timeline) = match label {
+            Some(label) if label.incremental_from_lsn.is_some() => return Err(DonorRefusal::Incremental),
+            Some(label) => {
+                let begin = label.redo_lsn.filter(|lsn| lsn.is_valid()).zip(label.checkpoint_lsn).zip(label.timeline);
+                let ((label_lsn, checkpoint_lsn), timeline) = begin.ok_or(DonorRefusal::LabelWithoutStart)?;
+                // The control file is copied after the checkpoint of the label.
+                if label_lsn > control_lsn {
+                    return Err(DonorRefusal::LabelAfterControl { label_lsn, control_lsn });
+                }
+                (DonorKind::BaseBackup, label_lsn, checkpoint_lsn, timeline)
+            }
+            None => {
+                let kind = if !was_reset && is_stopped(control) { DonorKind::Stopped } else { DonorKind::Snapshot };
+                (kind, control_lsn, control.checkpoint_lsn, control.checkpoint.tli)
+            }
+        };
+        Ok(Self {
+            kind,
+            redo_lsn,
+            checkpoint_lsn,
+            control_checkpoint: (control.checkpoint_lsn, control.checkpoint),
+            timeline,
+            newest_timeline: newest.max(timeline),
+            checksums: control.checksums,
+            state: control.prefix.state,
+        })
+    }
+}
+
+/// True when the server was shut down cleanly and the other fields agree: a single wrong bit must not lead to this answer.
+fn is_stopped(control: &ControlFile) -> bool {
+    match control.prefix.state {
+        DbState::SHUT_DOWN => control.was_shut_down(),
+        // A primary sets no such address.
+        DbState::SHUT_DOWN_IN_RECOVERY => {
+            control.min_recovery_lsn.is_valid() && control.min_recovery_lsn >= control.checkpoint.redo_lsn
+        }
+        _ => false,
+    }
+}
+
+/// Why a donor is refused.
+#[derive(Debug, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case")]
+pub enum DonorRefusal {
+    /// The system refused.
+    Unreadable(AccessError),
+    /// It is not a data directory.
+    NotADataDirectory(NotADataDir),
+    /// Nothing says which cluster the donor would have to be of.
+    ClusterUnknown,
+    /// Its `pg_control` ends early.
+    ControlShort(ParseError),
+    /// The checksum of its `pg_control` is wrong, or its sizes are impossible or not those of its pages.
+    ControlDamaged,
+    /// Its `pg_control` has a version that this program does not know.
+    ControlOfUnknownVersion {
+        /// The version.
+        version: u32,
+    },
+    /// It belongs to another cluster.
+    OtherSystem {
+        /// Its system identifier.
+        found: u64,
+        /// That of the cluster.
+        expected: u64,
+    },
+    /// It has another major version.
+    OtherMajor {
+        /// Its major.
+        found: Major,
+        /// That of the cluster.
+        expected: Major,
+    },
+    /// Its `PG_VERSION` names no major that is known.
+    UnknownMajor {
+        /// Content of the file.
+        found: String,
+    },
+    /// Its pages or segment files have other sizes.
+    OtherSizes,
+    /// It is the data directory itself.
+    IsTheCluster,
+    /// It lies inside the data directory.
+    InsideTheCluster,
+    /// A server runs on it, or that cannot be ruled out.
+    Running(ServerSign),
+    /// It is an incremental backup.
+    Incremental,
+    /// Its `backup_label` does not say where the backup begins.
+    LabelWithoutStart,
+    /// Its `backup_label` belongs to another backup: it begins after the checkpoint of `pg_control`.
+    LabelAfterControl {
+        /// Where the backup begins by the label.
+        label_lsn: Lsn,
+        /// Redo point of `pg_control`.
+        control_lsn: Lsn,
+    },
+    /// Its `pg_control` names no redo point.
+    NoRedoPoint,
+    /// Whether its timeline is an ancestor of the cluster's is unknown: there is no history file.
+    TimelineUnknown {
+        /// Timeline of the donor.
+        donor: TimelineId,
+        /// Timeline of the cluster.
+        cluster: TimelineId,
+    },
+    /// At its redo point the cluster was on another timeline.
+    OtherTimeline {
+        /// Timeline of the donor.
+        donor: TimelineId,
+        /// Where the donor begins.
+        redo_lsn: Lsn,
+        /// Timeline of the cluster there.
+        cluster: TimelineId,
+    },
+    /// Its timeline has the number of one of the cluster's and another history.
+    OtherHistory {
+        /// The timeline.
+        tli: TimelineId,
+    },
+}
+
+impl DonorRefusal {
+    /// Stable name for programs.
+    pub fn code(&self) -> &'static str {
+        self.into()
+    }
+}
+
+impl From<AccessError> for DonorRefusal {
+    fn from(error: AccessError) -> Self {
+        Self::Unreadable(error)
+    }
+}
+
+impl std::error::Error for DonorRefusal {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Unreadable(error) => error.source(),
+            Self::NotADataDirectory(error) => error.source(),
+            _ => None,
+        }
+    }
 }

@@ -1,9 +1,9 @@
 //! Data directories of MySQL and MariaDB, read and never written: tablespaces, the doublewrite buffer, the redo log.
 
 pub(crate) mod doublewrite;
-pub mod files;
+pub(crate) mod files;
 pub(crate) mod redo_log;
-pub mod tablespace;
+pub(crate) mod tablespace;
 
 use std::path::Path;
 

@@ -17,7 +17,6 @@ pub const PIECE_BYTES: usize = 256 * 1024;
 /// The first piece of [`SegmentBytes::into_small_pieces`].
 const SMALL_PIECE_BYTES: usize = 16 * 1024;
 
-/// Where stored bytes are.
 #[derive(Clone, Debug)]
 pub(super) enum StoredAt {
     /// In a file of its own, or a stretch of an archive.

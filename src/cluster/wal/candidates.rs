@@ -14,7 +14,7 @@ use super::notes::{NoteKind, NoteLevel, Notes};
 use super::once::{OnceSource, STDIN_LABEL, Scratch};
 use super::options::{WalSetError, WalSetOptions};
 use super::paths::PathSource;
-use crate::cluster::history_file::HISTORY_LIMIT_BYTES;
+use crate::cluster::backup_files::HISTORY_LIMIT_BYTES;
 use crate::parsers::control::ControlFile;
 use crate::parsers::wal::timeline::{TimelineHistory, WalSegment};
 use crate::parsers::wal::version::{Major, UnknownMagic};

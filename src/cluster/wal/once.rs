@@ -104,7 +104,6 @@ impl OnceSource<'_, '_> {
     }
 }
 
-/// Bytes that are copied at once.
 const COPY_BYTES: usize = 64 * 1024;
 
 /// The scratch file, made when it is needed first, and how far it is written.

@@ -154,9 +154,6 @@ impl WalSet {
 
     /// Opens a segment for reading. Any number may be open at a time, also in several threads.
     ///
-    /// # Errors
-    /// When the file cannot be opened or has changed.
-    ///
     /// # Panics
     /// When there is no segment of this index.
     pub fn reader(&self, index: usize) -> Result<SegmentBytes<'_>, WalReadError> {

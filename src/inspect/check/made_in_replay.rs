@@ -13,7 +13,7 @@ use crate::analysis::verdict::outlook::{Outlook, StartConditions};
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::names::RelationNames;
 use crate::cluster::open::{AccessError, list, real_directory};
-use crate::cluster::relation_path::RelationPaths;
+use crate::cluster::page_source::RelationPaths;
 use crate::cluster::server_files::is_missing;
 use crate::cluster::settings::{ConfigFault, Settings, is_true};
 use crate::parsers::catalog::FIRST_NORMAL_OID;

@@ -19,7 +19,7 @@ use crate::analysis::pages::page_check::PageCondition;
 use crate::analysis::pages::page_mask::{differences, sequence_values_differ};
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::analysis::start::cluster_condition::Obstacle;
-use crate::analysis::verdict::proof::{Disproof, ProofReport, Proofs};
+use crate::analysis::verdict::rebuilt_proof::{Disproof, ProofReport, Proofs};
 use crate::cluster::dwb_files::DwbSet;
 use crate::cluster::names::{RelationName, RelationNames};
 use crate::cluster::open::{Links, read_small};

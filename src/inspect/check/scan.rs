@@ -20,11 +20,10 @@ use crate::analysis::pages::table_links::TableLinkInput;
 use crate::analysis::skipped::{Coverage, Lacking, SkipReason, SkippedPart};
 use crate::analysis::start::belonging::{CounterWitness, Counters};
 use crate::analysis::start::doubt::Doubt;
-use crate::analysis::verdict::proof::Proofs;
+use crate::analysis::verdict::rebuilt_proof::Proofs;
 use crate::cluster::data_dir::{DataDir, encryption_keys};
 use crate::cluster::names::RelationNames;
-use crate::cluster::page_source::{PageRead, PageSource, RelationPages};
-use crate::cluster::relation_path::RelationPaths;
+use crate::cluster::page_source::{PageRead, PageSource, RelationPages, RelationPaths};
 use crate::cluster::relation_walk::{RelationWalk, relations_of};
 use crate::inspect::page_rules::{ChecksumRule, PageRules};
 use crate::parsers::page_kind::access_method_name;
@@ -315,7 +314,6 @@ fn read_pages(
     scanned
 }
 
-/// Where pages are, and how they are read.
 pub(super) struct RelationFiles {
     pub walk: RelationWalk,
     /// Rules of pages; `None` when not even their size is known.

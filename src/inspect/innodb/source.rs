@@ -18,7 +18,7 @@ use crate::cluster::open::{AccessError, Links, read_small};
 use crate::inspect::error::InspectError;
 use crate::output::escape::{printable, quoted};
 use crate::output::json::innodb::SlotSetting;
-use crate::parsers::innodb::flags::declared_pages;
+use crate::parsers::innodb::layout::declared_pages;
 use crate::parsers::innodb::my_cnf::DirectorySettings;
 use crate::parsers::innodb::page_check::PageHeader;
 use crate::parsers::innodb::redo::RedoFormat;

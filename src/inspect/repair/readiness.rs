@@ -23,7 +23,6 @@ pub struct Readiness {
     pub site: Result<u64, JournalError>,
     /// Bytes that the journal needs. Pages are overwritten, so they need none.
     pub needed_bytes: u64,
-    /// Number of files.
     pub files: usize,
     /// Those of them that cannot be opened for writing.
     pub closed: Vec<AccessError>,
@@ -57,7 +56,6 @@ pub enum GuardState {
     Passed,
     /// It does not, and the user allows that.
     Allowed(Blocker),
-    /// It does not.
     Refused(Blocker),
 }
 

@@ -6,17 +6,16 @@ use std::path::{Path, PathBuf};
 
 use super::readiness::Readiness;
 use super::replay::unfinished;
-use super::select::{Selection, relations_of};
-use super::{RepairRequest, Written};
+use super::{RepairRequest, Selection, Written, relations_of};
 use crate::analysis::verdict::candidate::ImageSource;
-use crate::analysis::verdict::fetch::{FetchError, fetch_image};
+use crate::analysis::verdict::images::{FetchError, fetch_image};
 use crate::analysis::verdict::survey::PageReport;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::open::{AccessError, Links, read_small};
 use crate::cluster::page_source::{PageRead, PageSource, RelationPages};
 use crate::inspect::error::{InspectError, open_data_dir};
 use crate::inspect::examination::Examination;
-use crate::inspect::page_name::PageName;
+use crate::inspect::page_target::PageName;
 use crate::parsers::control::ControlFile;
 use crate::repair::apply::{Cluster, Direction, Order, carry_out};
 use crate::repair::blocker::{Overrides, RepairLock, find_blockers};
@@ -278,7 +277,6 @@ pub enum FillError {
     Changed {
         /// File of the page.
         path: String,
-        /// Block.
         block: u32,
         /// In what way.
         change: StepChange,

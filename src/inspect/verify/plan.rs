@@ -10,7 +10,7 @@ use crate::analysis::start::doubt::LsnWitness;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::name_gaps::NameGap;
 use crate::cluster::names::{RelationName, RelationNames};
-use crate::cluster::relation_path::RelationPaths;
+use crate::cluster::page_source::RelationPaths;
 use crate::cluster::relation_walk::RelationFile;
 use crate::report::Finding;
 use crate::types::{ForkNumber, Geometry, PageId, RelFileLocator};

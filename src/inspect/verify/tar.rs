@@ -14,14 +14,13 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use super::plan::LazyNames;
 use super::replay::{HeldPage, MAX_DAMAGED, ReplayCluster, ReplayWal};
 use super::{Held, Plan, Shown, VerifyReport, VerifyRequest, VisitDamaged, WatchBytes, is_clean, rules, show_held};
-use crate::analysis::pages::page_check::{PageCondition, PageDamage};
+use crate::analysis::pages::page_check::{PageCondition, PageDamage, only_size};
 use crate::analysis::pages::page_scan::{
     BadPage, STORED_PIECE_BYTES, ScanOptions, StoredPiece, StoredScan, readable_bytes, scan_stored,
 };
-use crate::analysis::pages::page_size::only_size;
 use crate::analysis::pages::segment_check::segment_findings;
 use crate::analysis::skipped::{Coverage, SkipReason, SkippedPart};
-use crate::analysis::start::cluster_report::inspect_directory;
+use crate::analysis::start::cluster_condition::inspect_directory;
 use crate::cluster::data_dir::{DataDir, NotADataDir};
 use crate::cluster::open::AccessError;
 use crate::cluster::relation_walk::RelationFile;

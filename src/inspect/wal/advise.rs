@@ -24,7 +24,7 @@ use crate::analysis::wal::likely_cause::HintCost;
 use crate::analysis::wal::overview::Overview;
 use crate::analysis::wal::partial::{Counter, ScanPlan};
 use crate::analysis::wal::relation_use::RelationUses;
-use crate::analysis::wal::stretch::Stretch;
+use crate::analysis::wal::segment::Stretch;
 use crate::analysis::wal::tally::{Certainty, Tally};
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::names::RelationNames;
@@ -55,11 +55,8 @@ pub struct WalAdvice {
     pub relations: Vec<AdvisedRelation>,
     /// What other settings would have made of it.
     pub what_if: WhatIf,
-    /// What compression would have made of its images, if that was asked for.
-    pub compression: Option<CompressionWhatIf>,
     /// What keeps `pg_wal`, where a data directory was named.
     pub(crate) kept: Option<KeptWal>,
-    /// The WAL that was read.
     pub wal: ReadWal,
 }
 
@@ -159,7 +156,6 @@ pub fn advise(request: &AdviseRequest, watch: WatchWal<'_>) -> Result<WalAdvice,
         savings,
         relations,
         what_if,
-        compression,
         wal: ReadWal::of(source, names),
     })
 }

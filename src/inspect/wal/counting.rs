@@ -10,8 +10,7 @@ use crate::analysis::wal::collect::{collect_resynchronised, collect_run, end_of_
 use crate::analysis::wal::hidden_redo::{NewerImage, NewerImages};
 use crate::analysis::wal::interval::{Folded, Interval, IntervalFold, Reread};
 use crate::analysis::wal::partial::{Counter, Counts, ScanPlan, Slice};
-use crate::analysis::wal::segment::{SegmentRead, Visitor, read_segment};
-use crate::analysis::wal::stretch::{Extent, Stretch};
+use crate::analysis::wal::segment::{Extent, SegmentRead, Stretch, Visitor, read_segment};
 use crate::cluster::wal::WalReadError;
 use crate::inspect::wal::rules;
 use crate::parsers::decode::ParseError;

@@ -6,7 +6,7 @@ use crate::analysis::error_words::ErrorWords;
 use crate::analysis::plan::kept::{KeptWal, kept_wal};
 use crate::analysis::skipped::{Coverage, SkipReason, SkippedPart};
 use crate::cluster::data_dir::DataDir;
-use crate::cluster::wal_keepers::{KeepSettings, WalKeepers};
+use crate::cluster::wal_marks::{KeepSettings, WalKeepers};
 use crate::inspect::error::{InspectError, open_data_dir};
 use crate::report::{Finding, rules};
 use crate::types::Lsn;
@@ -24,9 +24,6 @@ pub(crate) struct KeptReport {
 }
 
 /// Reads what says who keeps segments. What of it cannot be read is part of the coverage: a slot may keep all of them.
-///
-/// # Errors
-/// When the path is not a data directory.
 pub(crate) fn kept(data_dir: &Path) -> Result<KeptReport, InspectError> {
     let directory = open_data_dir(data_dir)?;
     let (mut findings, mut coverage) = (Vec::new(), Coverage::default());

@@ -1,24 +1,22 @@
 //! WAL read for its own sake: how much of it is full-page images, which images, and where it ends and why.
 
-pub mod advise;
+pub(crate) mod advise;
 pub mod chain;
 pub mod compare;
 mod counting;
-pub(crate) mod dwb_size;
 pub mod export;
 pub mod follow;
 pub mod images;
 pub(crate) mod kept;
 pub mod names;
-pub(crate) mod own;
-pub mod recompress;
+pub(crate) mod recompress;
 #[cfg(feature = "tables")]
 pub mod report;
 pub mod request;
 pub(crate) mod rules;
 pub mod source;
 pub mod stats;
-pub mod times;
+pub(crate) mod times;
 pub mod whatif;
 
 /// Archives of WAL of these majors, those that are there: a packed crate has the ones of 16 and 18 alone.

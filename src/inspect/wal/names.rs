@@ -13,7 +13,7 @@ use crate::analysis::wal::cause::{Cause, CauseClassifier};
 use crate::analysis::wal::collect::collect_run;
 use crate::analysis::wal::partial::ScanPlan;
 use crate::analysis::wal::record_sheet::{MAX_LISTED, RecordLine, RecordList, RecordSheet, StoppedAt};
-use crate::analysis::wal::stretch::Stretch;
+use crate::analysis::wal::segment::Stretch;
 use crate::analysis::wal::timeline::{Timeline, TimelineCounter};
 use crate::analysis::wal::unreadable::UnreadableImages;
 use crate::analysis::wal::walk::walk_run;

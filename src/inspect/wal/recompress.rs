@@ -15,8 +15,7 @@ use crate::analysis::plan::whatif::compression::{
 use crate::analysis::skipped::SkippedPart;
 use crate::analysis::wal::unreadable::{UnreadableImage, UnreadableImages};
 use crate::inspect::wal::rules;
-use crate::parsers::image::{Compression, ImageDecoder, ready_page};
-use crate::parsers::image_encoder::ImageEncoder;
+use crate::parsers::image::{Compression, ImageDecoder, ImageEncoder, ready_page};
 use crate::parsers::wal::block::Keep;
 
 /// Processor time after which nothing more is measured of a method.

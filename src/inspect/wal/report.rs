@@ -20,7 +20,7 @@ use crate::analysis::wal::cause_facts::CauseFacts;
 use crate::analysis::wal::group::RelationFigures;
 use crate::analysis::wal::group_key::{GroupBy, Key};
 use crate::analysis::wal::hidden_redo::RedoInForce;
-use crate::analysis::wal::stretch::Stretch;
+use crate::analysis::wal::segment::Stretch;
 use crate::analysis::wal::tally::Tally;
 use crate::inspect::error::InspectError;
 use crate::output::closing::Closing;
@@ -111,7 +111,6 @@ pub(crate) fn wal_report(request: &WalReportRequest, watch: WatchWal<'_>) -> Res
     Ok(MadeWalReport { document: report.document(), answer: closing.answer() })
 }
 
-/// Images by relation and cause.
 type CountedImages = FxHashMap<(RelFileLocator, Cause), Tally>;
 
 impl WalSource {

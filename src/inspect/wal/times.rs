@@ -13,10 +13,10 @@ use crate::analysis::wal::bill::RestCounter;
 use crate::analysis::wal::clock::Told;
 use crate::analysis::wal::group_key::Grouping;
 use crate::analysis::wal::partial::ScanPlan;
-use crate::analysis::wal::segment::{Undecoded, Visitor, read_segment};
-use crate::analysis::wal::stretch::Stretch;
-use crate::analysis::wal::time_buckets::{Bucket, BucketCounter, TimeBuckets};
-use crate::analysis::wal::time_groups::{Spike, TimeGroup, TimeGroupCounter, TimeGroups};
+use crate::analysis::wal::segment::{Stretch, Undecoded, Visitor, read_segment};
+use crate::analysis::wal::time_groups::{
+    Bucket, BucketCounter, Spike, TimeBuckets, TimeGroup, TimeGroupCounter, TimeGroups,
+};
 use crate::analysis::wal::unreadable::Resync;
 use crate::cluster::wal::WalSet;
 use crate::inspect::error::InspectError;

@@ -217,7 +217,6 @@ struct Common<'a> {
 pub(crate) struct ImageOfRow<'a> {
     pub block: &'a BlockRef<'a>,
     pub image: &'a BlockImage<'a>,
-    /// Bytes of the image as stored.
     pub stored_bytes: usize,
     pub cause: &'static str,
     /// LSN that the page had before, where it could be read.

@@ -33,7 +33,6 @@ pub const BAD_PAGE_COLUMNS: &[&str] = &[
     "reason",
 ];
 
-/// Which page it is.
 pub(crate) struct BadPageLocation<'a> {
     pub page: PageId,
     pub place: PageLocation<'a>,

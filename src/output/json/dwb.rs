@@ -5,9 +5,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::lsn_text;
-use crate::analysis::dwb::batches::Batch;
 use crate::analysis::dwb::format::{RingFact, RingSummary};
-use crate::analysis::dwb::report::FileReport;
+use crate::analysis::dwb::report::{Batch, FileReport};
 use crate::analysis::dwb::slot_facts::{Condition, PageChecksum, SlotFacts, WritePath};
 use crate::analysis::dwb::staleness::{BatchReason, BatchVerdict};
 use crate::cluster::dwb_files::DwbFile;

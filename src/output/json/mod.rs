@@ -14,14 +14,13 @@ use crate::types::Lsn;
 
 pub(crate) mod bad_page;
 mod dwb;
-pub(crate) mod dwb_size;
 pub mod export;
 pub mod innodb;
 pub mod page;
 pub mod page_at;
 pub(crate) mod salvage;
-pub mod savings;
-pub mod scalars;
+pub(crate) mod savings;
+pub(crate) mod scalars;
 pub mod wal;
 pub mod whatif;
 
@@ -29,7 +28,6 @@ use bad_page::BadPageJson;
 pub use dwb::{
     BATCH_COLUMNS, BatchJson, FileJson, RingJson, SLOT_COLUMNS, SlotJson, TOP_RELATIONS, USUAL_BATCH_COLUMNS,
 };
-use dwb_size::{BufferNeedJson, BufferTrialJson, DirtiedJson};
 use export::ExportedFileJson;
 use page::{ComparisonJson, EventJson, PageJson};
 use page_at::{HistoryJson, PageAtJson, PageChangeJson, PageRowJson};
@@ -37,7 +35,7 @@ use salvage::{SalvagedTableJson, UnnamedFileJson};
 use savings::{BillJson, SavingJson};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use wal::{DamageJson, ImageJson, KeptJson, RunJson};
-use whatif::{CompressionJson, GuardJson, HintJson, SpacingJson};
+use whatif::{BufferNeedJson, BufferTrialJson, CompressionJson, DirtiedJson, GuardJson, HintJson, SpacingJson};
 
 /// Number of the schema; grows when a field changes its meaning or goes away.
 pub const SCHEMA: u32 = 3;

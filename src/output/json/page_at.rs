@@ -14,14 +14,14 @@ use super::scalars::{
 };
 use super::time_text;
 use crate::analysis::changes::events::BlockEvent;
-use crate::analysis::changes::xact_ends::XactOutcome;
+use crate::analysis::changes::prepared_xacts::XactOutcome;
 use crate::analysis::pages::page_diff::{FieldChange, ItemChange, ItemState, PageDiff};
 use crate::analysis::verdict::page_history::HistoryRow;
 use crate::analysis::verdict::rebuild::RebuildPlan;
 use crate::analysis::wal::page_action::{ActionKind, Counted};
 #[cfg(feature = "tables")]
 use crate::output::page_rows::{RowDetail, RowsOf};
-use crate::output::words::page_action::{event_words, file_words, mark_words};
+use crate::output::words::rows::{event_words, file_words, mark_words};
 use crate::parsers::page::{PageHeader, line_pointers};
 use crate::parsers::page_kind;
 use crate::parsers::wal::version::Major;

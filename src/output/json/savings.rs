@@ -9,7 +9,7 @@ use crate::analysis::plan::savings::{Remedy, Saving};
 use crate::analysis::plan::whatif::compression::CompressionRow;
 use crate::analysis::wal::bill::BillRow;
 use crate::analysis::wal::overview::Overview;
-use crate::output::remedy_words::remedy_words;
+use crate::output::figures::remedy_words;
 
 /// Fields of a saving, in the order of CSV.
 pub(crate) const SAVING_COLUMNS: &[&str] = &[

@@ -1,7 +1,7 @@
 //! Reports: what a crash report and a report on WAL say.
 //! Also here: parts of every report: skipped parts, findings, and its origin.
 
-pub mod crash;
+pub(crate) mod crash;
 pub mod wal;
 
 use crate::analysis::verdict::answer::Answer;

@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-use super::page_action::file_words;
+use super::rows::file_words;
 use crate::analysis::changes::content::Ahead;
 use crate::analysis::changes::events::FileEvent;
 use crate::analysis::dwb::staleness::BatchVerdict;
 use crate::analysis::verdict::candidate::ImageSource;
 use crate::analysis::verdict::evidence::{NamedRecord, Objection, OpenQuestion, Statement};
-use crate::analysis::verdict::fetch::FetchError;
 use crate::analysis::verdict::identity::OtherBlock;
+use crate::analysis::verdict::images::FetchError;
 use crate::parsers::wal::lifecycle::LifeCycle;
 use crate::types::Lsn;
 

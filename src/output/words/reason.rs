@@ -7,7 +7,7 @@ use std::fmt;
 use crate::analysis::pages::page_links::{BrokenLink, LinkFault, LinkRole, NamedBy};
 use crate::analysis::verdict::fate::{Damage, FateUnknown, ReplayFate, UnknownReason};
 use crate::analysis::verdict::judge::Reason;
-use crate::analysis::verdict::proof::ProofReport;
+use crate::analysis::verdict::rebuilt_proof::ProofReport;
 use crate::repair::journal_seen::JournalState;
 use crate::repair::plan::LeftReason;
 use crate::types::{ForkNumber, PageId};

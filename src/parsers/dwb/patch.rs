@@ -143,7 +143,6 @@ impl DwbDirectory for PatchDirectory {
     }
 }
 
-/// Prefix of all file names.
 const FILE_PREFIX: &str = "dwbuf_";
 
 /// The name of a file as it is shown where space is short: without what all names begin with.

@@ -19,7 +19,6 @@ pub(crate) use stable_names;
 
 pub mod checksum;
 pub mod compressed;
-pub mod flags;
 pub mod layout;
 pub mod my_cnf;
 pub mod page_check;

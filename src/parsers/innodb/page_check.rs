@@ -5,7 +5,7 @@ use super::checksum::{
     Algorithm, NO_CHECKSUM, full_crc32, page_crc32, page_innodb, page_innodb_old, zip_crc32, zip_innodb,
 };
 use super::compressed::{FullCrc32Size, PageCodec, Unpacked, unpack_mariadb, unpack_mysql};
-use super::flags::{SPACE_ID_AT, SpaceFlags};
+use super::layout::{SPACE_ID_AT, SpaceFlags};
 use crate::parsers::decode::{be_u16_at, be_u32_at, be_u64_at};
 use crate::parsers::innodb::{InnodbLsn, InnodbPageId};
 use crate::parsers::page::is_all_zero;

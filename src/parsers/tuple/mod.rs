@@ -3,5 +3,4 @@
 pub mod attribute;
 pub mod columns;
 pub mod index;
-pub(crate) mod numeric;
 pub mod value;

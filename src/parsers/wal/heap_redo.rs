@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::heap_row::RowWrite;
-use super::prune::PruneLists;
+use super::heap_row::{PruneLists, RowWrite};
 use super::record::Record;
 use super::records::RecordKind;
 use super::version::Major;
@@ -388,7 +387,6 @@ fn set_pointer(page: &mut [u8], item: u16, pointer: u32) -> Option<()> {
     put(page, at, &pointer.to_le_bytes())
 }
 
-/// Where the tuple of an item is.
 fn tuple_range(page: &[u8], item: u16) -> Option<std::ops::Range<usize>> {
     let header = PageHeader::decode(0, page).ok()?;
     let pointer = line_pointers(&header, page).nth(usize::from(item.checked_sub(1)?))?;

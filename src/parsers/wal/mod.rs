@@ -11,7 +11,6 @@ pub mod lifecycle;
 pub mod names;
 pub mod page;
 pub mod payload;
-pub mod prune;
 pub mod reader;
 pub mod record;
 pub mod records;

@@ -1,7 +1,7 @@
 //! Batches between completed checkpoints, and their position in the buffer.
 
 use super::{Body, Line, Look, Span, State, Style, Survey, fact, highlight, ring, waiting};
-use crate::analysis::dwb::batches::{Batch, BatchWriter};
+use crate::analysis::dwb::report::{Batch, BatchWriter};
 use crate::analysis::dwb::staleness::BatchVerdict;
 use crate::analysis::wal::partial::CheckpointSeen;
 use crate::output::json::time_text;

@@ -7,7 +7,7 @@ use crate::analysis::changes::sectors::SECTOR_BYTES;
 use crate::analysis::changes::sectors::SectorMarks;
 use crate::analysis::dwb::staleness::Confidence;
 use crate::analysis::verdict::evidence::Weight;
-use crate::analysis::verdict::fetch::{PageVersion, VersionOf};
+use crate::analysis::verdict::images::{PageVersion, VersionOf};
 use crate::output::check_text::{EvidencePart, evidence_parts, letter, page_and_path, weight_mark};
 use crate::output::colour::Paint;
 use crate::output::page_text::{write_header_difference, write_items};

@@ -9,7 +9,7 @@ use crate::analysis::verdict::next_step::{NamedRelation, NextStep, Owner};
 use crate::analysis::verdict::survey::PageReport;
 use crate::output::check_text::{EvidencePart, evidence_parts, page_title};
 use crate::output::figures::size;
-use crate::output::relation_steps::most_items;
+use crate::output::sql::most_items;
 use crate::tui::checklist::tasks;
 use crate::tui::damage_map::{Group, GroupKey, verdict_name, with_fork};
 use crate::tui::look::pages as page_count;

@@ -2,12 +2,11 @@
 
 use std::borrow::Cow;
 
-use super::Misfit;
-use super::stored_row::{Stored, WAL_TUPLE_HEADER_BYTES};
-use crate::analysis::changes::change_log::PageChange;
+use super::{Misfit, Stored, WAL_TUPLE_HEADER_BYTES};
+use crate::analysis::changes::page_chain::PageChange;
 use crate::parsers::heap::{TupleHeader, infomask, page_tuples};
 use crate::parsers::page::{LinePointerState, PageHeader, line_pointers};
-use crate::parsers::wal::prune::PruneLists;
+use crate::parsers::wal::heap_row::PruneLists;
 use crate::parsers::wal::records::RecordKind;
 use crate::types::FIRST_NORMAL_XID;
 

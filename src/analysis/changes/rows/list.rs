@@ -3,7 +3,7 @@
 mod spgist;
 
 use super::Misfit;
-use crate::analysis::changes::change_log::{PageChange, u16_at};
+use crate::analysis::changes::page_chain::{PageChange, u16_at};
 use crate::parsers::page::{PageHeader, line_pointers};
 use crate::parsers::page_kind::PageKind;
 use crate::parsers::wal::records::RecordKind as Kind;

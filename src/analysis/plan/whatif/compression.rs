@@ -13,8 +13,7 @@ use crate::analysis::in_order::in_order;
 use crate::analysis::wal::segment::Visitor;
 use crate::analysis::wal::tally::{Certainty, Tally};
 use crate::analysis::wal::unreadable::{UnreadableImage, UnreadableImages};
-use crate::parsers::image::{BlockImage, Compression, ImageDecoder, ImageError};
-use crate::parsers::image_encoder::{HOLE_LENGTH_SIZE, ImageEncoder};
+use crate::parsers::image::{BlockImage, Compression, HOLE_LENGTH_SIZE, ImageDecoder, ImageEncoder, ImageError};
 use crate::parsers::wal::record::Record;
 use crate::types::{BlockNumber, Lsn};
 

@@ -10,7 +10,7 @@
 use rustc_hash::FxHashMap;
 
 use super::touches::BlockState;
-use crate::analysis::wal::block_map::key_of;
+use crate::analysis::wal::block_set::key_of;
 use crate::types::{BlockNumber, Lsn};
 
 #[derive(Debug)]

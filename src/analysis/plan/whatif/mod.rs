@@ -13,17 +13,16 @@ use strum::IntoStaticStr;
 
 pub mod compression;
 mod dirtied;
-pub mod protection;
+pub(crate) mod protection;
 mod replay;
-pub mod spacing;
+pub(crate) mod spacing;
 mod touches;
 
 use self::protection::Protection;
 use crate::analysis::plan::whatif::replay::Replay;
 use crate::analysis::plan::whatif::touches::{Full, GiveUp, TouchList, Touches};
 use crate::analysis::wal::likely_cause::HintCost;
-use crate::analysis::wal::segment::{Visitor, WatchRead, read_segment};
-use crate::analysis::wal::stretch::Stretch;
+use crate::analysis::wal::segment::{Stretch, Visitor, WatchRead, read_segment};
 use crate::analysis::wal::tally::{Certainty, Tally};
 use crate::cluster::wal::WalReadError;
 use crate::parsers::decode::ParseError;

@@ -23,7 +23,6 @@ impl Guard {
     /// All, in the order in which they are shown.
     pub const ALL: [Self; 3] = [Self::FullPageWrites, Self::DoubleWrite, Self::Off];
 
-    /// Stable name for programs.
     pub fn code(self) -> &'static str {
         self.into()
     }
@@ -32,11 +31,9 @@ impl Guard {
 /// What one guard would have made of the WAL.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GuardColumn {
-    /// The guard.
     pub guard: Guard,
     /// The WAL was written under it, or under one that leads to the same WAL.
     pub is_actual: bool,
-    /// Images.
     pub images: u64,
     /// Their bytes as stored.
     pub image_bytes: u64,
@@ -61,7 +58,6 @@ impl GuardColumn {
 /// Guards beside each other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Protection {
-    /// One column for each.
     pub columns: Vec<GuardColumn>,
     /// Images that stay under any guard: records that require one, and pages logged as a whole.
     pub always: ImageSum,
@@ -71,10 +67,8 @@ pub struct Protection {
     pub missing: u64,
 }
 
-/// A number of images.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ImageSum {
-    /// Images.
     pub images: u64,
     /// Their bytes as stored.
     pub image_bytes: u64,

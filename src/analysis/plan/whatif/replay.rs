@@ -10,7 +10,7 @@ use super::protection::{GuardCounts, IMAGE_HEADER_BYTES};
 use super::spacing::{OpenImages, OrdinaryImage, Server, SpacingReplay};
 use super::touches::{BlockState, Event, ForkKey, Kind, KindKey, Touch, Touches, slice_bytes};
 use super::{Outcome, WhatIf, WhatIfPlan};
-use crate::analysis::wal::block_map::BlockMap;
+use crate::analysis::wal::block_set::BlockMap;
 use crate::analysis::wal::cause::{hints_need_page_writes, never_forced};
 use crate::analysis::wal::clock::{Clock, Told};
 use crate::analysis::wal::likely_cause::{HintCost, HintImages};

@@ -7,8 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::analysis::wal::cause::{always_images, initialises_before, never_images};
 use crate::analysis::wal::hidden_redo::{heads_with_offsets, lsn_at_hand};
-use crate::analysis::wal::segment::Visitor;
-use crate::analysis::wal::stretch::Stretch;
+use crate::analysis::wal::segment::{Stretch, Visitor};
 use crate::analysis::wal::tally::Tally;
 use crate::parsers::decode::ParseError;
 use crate::parsers::wal::block::BlockHead;

@@ -11,8 +11,7 @@ use std::collections::BTreeSet;
 
 use super::cluster_condition::Obstacle;
 use crate::analysis::changes::provable::{CheckpointSeen, CommittedXact, WalPages};
-use crate::cluster::backup_files::{RecoverySigns, read_label};
-use crate::cluster::backup_manifest::{BackupManifest, MANIFEST_NAME};
+use crate::cluster::backup_files::{BackupManifest, MANIFEST_NAME, RecoverySigns, read_label};
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::names::RelationNames;
 use crate::cluster::open::AccessError;
@@ -77,7 +76,6 @@ pub enum Contradiction {
 }
 
 impl Contradiction {
-    /// Stable name for programs.
     pub const fn code(&self) -> &'static str {
         self.rule().code
     }

@@ -21,7 +21,6 @@ pub(crate) fn more_files(further: usize) -> Option<Finding> {
 pub(crate) enum FirstPageLack {
     /// It has no bytes.
     NoPage,
-    /// The page is all zero.
     Zero,
 }
 

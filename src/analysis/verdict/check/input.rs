@@ -15,7 +15,7 @@ use crate::analysis::skipped::Coverage;
 use crate::analysis::start::cluster_condition::Obstacle;
 use crate::analysis::start::doubt::{Doubt, LsnWitness};
 use crate::analysis::start::replay::Replay;
-use crate::analysis::verdict::proof::Proofs;
+use crate::analysis::verdict::rebuilt_proof::Proofs;
 use crate::analysis::verdict::symptom::ImpossibleLinks;
 use crate::cluster::donor::Donor;
 use crate::cluster::dwb_files::DwbSet;

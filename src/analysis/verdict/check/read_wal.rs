@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::input::{CheckProgress, ClusterInput, Stage, WalInput};
-use crate::analysis::changes::change_log::ChangeLog;
 use crate::analysis::changes::history::{Interest, WalHistory};
 use crate::analysis::changes::needed::{Needed, Suspicion, ZeroedPages};
+use crate::analysis::changes::page_chain::ChangeLog;
 use crate::analysis::changes::sieve::{PageOnDisk, Sieve};
 use crate::analysis::dwb::slot_facts::WritePath;
 use crate::analysis::dwb::slots::{SlotRef, slots_of};

@@ -72,7 +72,6 @@ struct DirectoryArgs {
 }
 
 impl DirectoryArgs {
-    /// The request.
     fn request(&self) -> InnodbRequest {
         InnodbRequest {
             data_dir: self.data_dir.clone(),

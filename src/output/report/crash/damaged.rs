@@ -30,7 +30,6 @@ pub struct PageSheet {
 /// A few rows of a page in hex.
 #[derive(Clone, Debug)]
 pub struct Excerpt {
-    /// The rows.
     pub rows: Vec<ExcerptRow>,
     /// The letter of the image that it is compared with.
     pub image: Option<char>,
@@ -38,14 +37,12 @@ pub struct Excerpt {
     pub left_out: usize,
 }
 
-/// A row of an excerpt.
 #[derive(Clone, Debug)]
 pub struct ExcerptRow {
     /// Offset in the page.
     pub at: usize,
     /// The bytes on disk.
     pub disk: Vec<u8>,
-    /// Those of the image.
     pub image: Option<Vec<u8>>,
 }
 

@@ -1,15 +1,14 @@
 //! The crash report: all that a check says of a cluster, with the proofs, the plan, and what identifies every piece of
 //! evidence. What was not examined stands first.
+//! Also here: where images come from: the double write buffer, and WAL; planned and earlier writes of
+//! repairs.
 
 mod damaged;
-mod evidence;
-mod repair;
 
-pub use damaged::{Excerpt, ExcerptRow, PageSheet};
-pub use evidence::{BufferShown, WalRun};
-pub use repair::{PlanShown, PlannedBytes};
+pub use damaged::{Excerpt, PageSheet};
 
-use super::{Provenance, findings_section, origin, skipped_box};
+use super::{Provenance, findings_section, more, origin, skipped_box};
+use crate::analysis::dwb::format::{RingFact, RingSummary};
 use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::facts::Tone;
 use crate::analysis::verdict::judge::Verdict;
@@ -19,9 +18,12 @@ use crate::output::check_text::{page_title, replay_words};
 use crate::output::closing::Closing;
 use crate::output::document::{Blocks, Document, ListKind, Span};
 use crate::output::documents::JudgedCluster;
+use crate::output::json::{BatchJson, FileJson};
 use crate::output::next_step_text::{Words, all_words};
 use crate::output::start_words::StartWords;
-use crate::repair::journal_seen::FoundJournals;
+use crate::repair::blocker::Blocker;
+use crate::repair::journal_seen::{FoundJournals, JournalState};
+use crate::repair::plan::{LeftPage, Plan, PlanPage, PlanStep};
 use crate::types::PageId;
 
 /// A key that was pressed on the screen.
@@ -31,7 +33,6 @@ pub struct Pressed {
     pub time: String,
     /// The view that was open.
     pub view: &'static str,
-    /// The key.
     pub key: String,
 }
 
@@ -191,4 +192,307 @@ impl CrashReport<'_> {
             inner.note("The same answers for programs: check --format json. Nothing was written into the cluster.");
         });
     }
+}
+
+/// Files of the buffer that are listed.
+const MAX_FILES: usize = 200;
+
+const MAX_BATCHES: usize = 100;
+
+const MAX_RUNS: usize = 100;
+
+/// The double write buffer.
+#[derive(Debug, Default)]
+pub struct BufferShown {
+    pub rings: Vec<RingSummary>,
+    pub files: Vec<FileJson>,
+    /// Its batches; `None`: unknown, because reading was interrupted.
+    pub batches: Option<Vec<BatchJson>>,
+    /// How images compare with their pages.
+    pub compared: Option<String>,
+}
+
+/// WAL segments that follow each other without a gap.
+#[derive(Clone, Debug)]
+pub struct WalRun {
+    /// Name of the first segment.
+    pub first: String,
+    pub last: String,
+    pub segments: usize,
+    /// Where the first one begins.
+    pub from: String,
+    /// Where the last one ends.
+    pub to: String,
+    /// Where the first one is.
+    pub found_at: String,
+}
+
+impl CrashReport<'_> {
+    fn write_buffer(&self, main: &mut Blocks) {
+        let BufferShown { rings, files, batches, compared } = &self.buffer;
+        main.section("buffer", "Double write buffer", |inner| {
+            if files.is_empty() {
+                return inner.paragraph("There are no files of one that could be read.");
+            }
+            let sum = |of: fn(&FileJson) -> u64| files.iter().map(of).sum::<u64>();
+            let mut known = vec![
+                ("slots", format!("{}, of which {} were ever written", sum(|file| file.slots), sum(|file| file.used))),
+                (
+                    "slot CRC",
+                    format!(
+                        "{} good, {} bad, {} unverifiable",
+                        sum(|file| file.good),
+                        sum(|file| file.bad),
+                        sum(|file| file.unverifiable)
+                    ),
+                ),
+                (
+                    "batch",
+                    format!(
+                        "{} current, {} stale, {} undecided",
+                        sum(|file| file.current),
+                        sum(|file| file.stale),
+                        sum(|file| file.undecided)
+                    ),
+                ),
+            ];
+            known.extend(compared.clone().map(|words| ("images and pages", words)));
+            inner.facts(known);
+            for ring in rings {
+                let value = |fact: &RingFact| match fact {
+                    RingFact::Number(number) => number.to_string(),
+                    RingFact::Flag(true) => "yes".to_owned(),
+                    RingFact::Flag(false) => "no".to_owned(),
+                    RingFact::Code(code) => code.replace('_', " "),
+                    RingFact::Unknown => "unknown".to_owned(),
+                };
+                inner.facts(ring.facts.iter().map(|(name, fact)| (name.replace('_', " "), value(fact))));
+            }
+            write_files(inner, files);
+            more(inner, files.len(), MAX_FILES, "info");
+            match batches {
+                Some(batches) if !batches.is_empty() => {
+                    write_batches(inner, batches);
+                    more(inner, batches.len(), MAX_BATCHES, "batches");
+                }
+                Some(_) => {}
+                None => inner.paragraph("Batches were not determined: reading was interrupted."),
+            }
+        });
+    }
+
+    fn write_wal(&self, main: &mut Blocks) {
+        let replay = &self.cluster.report.replay;
+        main.section("wal", "WAL", |inner| {
+            let unknown = || "unknown".to_owned();
+            let known = [
+                ("recovery", replay.recovery.name().replace('_', " ")),
+                ("recovery begins at", replay.redo_lsn.map_or_else(unknown, |lsn| lsn.to_string())),
+                ("valid WAL ends at", replay.end_lsn.map_or_else(unknown, |lsn| lsn.to_string())),
+            ];
+            inner.facts(known);
+            if self.wal.is_empty() {
+                return inner.paragraph("No WAL could be read.");
+            }
+            let row = |run: &WalRun| {
+                [
+                    Span::code(&run.first),
+                    Span::code(&run.last),
+                    Span::number(run.segments),
+                    Span::code(&run.from),
+                    Span::code(&run.to),
+                    Span::code(&run.found_at),
+                ]
+            };
+            let caption = match self.wal.len() {
+                1 => "Existing segments, without a gap",
+                _ => "Existing segments; between two rows some are missing",
+            };
+            let headings = ["first segment", "last segment", "segments", "from", "to", "the first one is"];
+            inner.table(caption, headings, self.wal.iter().take(MAX_RUNS).map(row));
+            more(inner, self.wal.len(), MAX_RUNS, "pg_walfpi verify");
+        });
+    }
+}
+
+fn write_files(parent: &mut Blocks, files: &[FileJson]) {
+    let row = |file: &FileJson| {
+        let unknown = if file.header == "good" { "-" } else { "header bad" };
+        [
+            Span::code(&file.file),
+            Span::text(if file.layout_by == "guess" { format!("{}?", file.layout) } else { file.layout.to_owned() }),
+            Span::text(file.batch_id.as_deref().unwrap_or("-")),
+            Span::code(file.checkpoint_lsn.as_deref().unwrap_or(unknown)),
+            Span::number(file.slots),
+            Span::number(file.used),
+            Span::number(if file.unverifiable > 0 { "?".to_owned() } else { file.bad.to_string() }),
+            Span::number(file.current),
+            Span::number(file.stale),
+            Span::number(file.undecided),
+        ]
+    };
+    let headings = ["file", "layout", "batch", "reset at", "slots", "used", "bad", "current", "stale", "undecided"];
+    parent.table("Files", headings, files.iter().take(MAX_FILES).map(row));
+}
+
+fn write_batches(parent: &mut Blocks, batches: &[BatchJson]) {
+    let row = |batch: &BatchJson| {
+        let class = match batch.batch {
+            "current" => "good",
+            "stale" => "faint",
+            _ => "doubt",
+        };
+        let rest = if batch.relations > batch.top_relations.len() { ", …" } else { "" };
+        [
+            Span::Mark(batch.batch.to_owned(), class),
+            Span::text(batch.confidence),
+            Span::number(batch.slots),
+            Span::code(&batch.first_slot),
+            Span::code(&batch.last_slot),
+            Span::code(&batch.lowest_lsn),
+            Span::code(&batch.highest_lsn),
+            Span::text(format!("{}{rest}", batch.top_names.join(", "))),
+        ]
+    };
+    parent.table(
+        "Batches: what was written between two resets of the buffer",
+        ["batch", "confidence", "slots", "first", "last", "lowest LSN", "highest LSN", "relations"],
+        batches.iter().take(MAX_BATCHES).map(row),
+    );
+}
+
+const MAX_STEPS: usize = 1000;
+
+/// Pages that are left as they are and named one by one.
+const MAX_LEFT: usize = 1000;
+
+/// A plan that was not applied.
+#[derive(Debug)]
+pub struct PlanShown {
+    pub plan: Plan,
+    pub blockers: Vec<Blocker>,
+    /// Bytes of each step, as far as they were computed.
+    pub bytes: Vec<PlannedBytes>,
+}
+
+/// Identity of the bytes of a page before and after a step.
+#[derive(Clone, Debug)]
+pub struct PlannedBytes {
+    /// SHA-256 of the page as it is, or why it is not known.
+    pub before: Result<String, String>,
+    /// SHA-256 of the page as it would be written, or why it is not known.
+    pub after: Result<String, String>,
+}
+
+impl CrashReport<'_> {
+    fn write_plan(&self, main: &mut Blocks) {
+        main.section("plan", "Repair plan", |inner| {
+            let PlanShown { plan, blockers, bytes } = match &self.plan {
+                Ok(shown) => shown,
+                Err(why) => return inner.paragraph(format!("There is no plan: {why}")),
+            };
+            inner.paragraph("The plan of the command repair. Nothing was written.");
+            if !blockers.is_empty() {
+                inner.facts(blockers.iter().map(|blocker| ("blocked now by", blocker.to_string())));
+            }
+            if plan.steps.is_empty() {
+                inner.paragraph("Nothing would be written.");
+            } else {
+                write_step_table(inner, &plan.steps, bytes);
+                more(inner, plan.steps.len(), MAX_STEPS, "repair");
+                if bytes.len() < plan.steps.len() {
+                    let (known, all) = (bytes.len(), plan.steps.len());
+                    inner.note(format!("SHA-256 of the first {known} of {all} pages; the plan has a CRC-32C of each."));
+                }
+            }
+            for step in plan.steps.iter().take(MAX_STEPS).filter(|step| !step.warnings.is_empty()) {
+                let label = page_label(&step.page, step.relation.as_deref());
+                inner.note(format!("{label} may be wrong or lose something: {}", step.warnings.join("; ")));
+            }
+            if !plan.left.is_empty() {
+                let row = |left: &LeftPage| {
+                    [
+                        Span::Text(page_label(&left.page, left.relation.as_deref())),
+                        Span::text(&left.verdict),
+                        Span::Text(left.reasons.join("; ")),
+                    ]
+                };
+                let caption = "Damaged pages that would be left as they are";
+                inner.table(caption, ["page", "verdict", "why"], plan.left.iter().take(MAX_LEFT).map(row));
+                more(inner, plan.left.len(), MAX_LEFT, "repair");
+            }
+        });
+    }
+
+    fn write_journals(&self, main: &mut Blocks) {
+        main.section("journals", "Journals of repairs", |inner| {
+            let journals = match &self.journals.journals {
+                Ok(journals) => journals,
+                Err(why) => return inner.paragraph(format!("Not checked: {why}")),
+            };
+            if journals.is_empty() {
+                return inner
+                    .paragraph("No journal is next to the data directory. Journals elsewhere are unknown here.");
+            }
+            for seen in journals {
+                let directory = seen.directory.display().to_string();
+                let mut known = vec![("journal", directory)];
+                match &seen.state {
+                    Ok(state) => known.extend(self.journal_facts(state)),
+                    Err(why) => known.push(("not checked", why.to_string())),
+                }
+                inner.facts(known);
+            }
+            if self.journals.more > 0 {
+                inner.paragraph(format!("{} older ones exist and were not checked.", self.journals.more));
+            }
+        });
+    }
+
+    fn journal_facts(&self, state: &JournalState) -> Vec<(&'static str, String)> {
+        let JournalState { system_identifier, began, pages, compared, .. } = state;
+        let began = began.clone().unwrap_or_else(|| "unknown".to_owned());
+        let mut known = vec![("repair began", began), ("pages in it", pages.to_string())];
+        if *compared == 0 && *pages > 0 {
+            known.push((
+                "pages now",
+                format!(
+                    "not compared: it belongs to another directory or cluster (its system identifier is \
+                     {system_identifier}), or the identity of this cluster is unknown"
+                ),
+            ));
+            return known;
+        }
+        known.push(("pages now", state.to_string()));
+        known
+    }
+}
+
+fn page_label(page: &PlanPage, relation: Option<&str>) -> String {
+    let fork = if page.fork == "main" { String::new() } else { format!(" {}", page.fork) };
+    let rel = relation.map_or_else(|| format!("{}/{}/{}", page.spc_oid, page.db_oid, page.rel_number), str::to_owned);
+    format!("{rel}{fork} block {}", page.block)
+}
+
+fn write_step_table(parent: &mut Blocks, steps: &[PlanStep], bytes: &[PlannedBytes]) {
+    let digest = |digest: Option<&Result<String, String>>, crc: &str| match digest {
+        Some(Ok(sum)) => Span::Digest(sum.clone()),
+        Some(Err(why)) => Span::text(why),
+        None => Span::Code(format!("CRC-32C {crc}")),
+    };
+    let row = |(index, step): (usize, &PlanStep)| {
+        let planned = bytes.get(index);
+        [
+            Span::Text(page_label(&step.page, step.relation.as_deref())),
+            Span::Text(step.image.to_string()),
+            Span::code(&step.page_lsn),
+            digest(planned.map(|planned| &planned.before), &step.before_crc),
+            digest(planned.map(|planned| &planned.after), &step.after_crc),
+        ]
+    };
+    parent.table(
+        format!("Pages that would be written: {}", steps.len()),
+        ["page", "image", "LSN", "SHA-256 as it is", "SHA-256 as it would be"],
+        steps.iter().take(MAX_STEPS).enumerate().map(row),
+    );
 }

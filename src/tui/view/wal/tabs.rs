@@ -6,9 +6,9 @@ use crate::output::closing::Closing;
 use crate::output::colour::Paint;
 use crate::output::figures::{percent, size};
 use crate::output::json::time_text;
-use crate::output::kept_text::write_kept;
 use crate::output::relation_columns::{kind_words, likely_cause_words};
 use crate::output::text::Layout;
+use crate::output::wal_text::write_kept;
 use crate::tui::export::text_of;
 use crate::tui::facts::{WalSurvey, WindowSheet};
 

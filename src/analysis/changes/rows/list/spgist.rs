@@ -2,7 +2,7 @@
 
 use super::super::Misfit;
 use super::{Entry, ListItems};
-use crate::analysis::changes::change_log::{PageChange, u16_at};
+use crate::analysis::changes::page_chain::{PageChange, u16_at};
 use crate::parsers::wal::records::RecordKind;
 
 const LEAF: u16 = 0x04;
