@@ -20,7 +20,6 @@ pub mod now;
 pub mod page_at;
 pub(crate) mod page_changes;
 pub mod page_history;
-pub(crate) mod page_mention;
 pub mod page_name;
 #[cfg(feature = "tables")]
 pub mod page_rows;

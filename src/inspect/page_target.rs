@@ -6,11 +6,10 @@ use super::error::{InspectError, open_data_dir};
 use super::examination::Examination;
 use super::page_name::PageName;
 use super::relation_name::RelationChoice;
-use crate::analysis::select::{PageSelection, RelationPattern};
+use crate::analysis::select::PageSelection;
 use crate::analysis::verdict::compare::Comparison;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::names::RelationNames;
-use crate::cluster::relation_path::RelationFileName;
 use crate::cluster::relation_walk::relations_of;
 use crate::types::{ForkNumber, Geometry, PageId, RelFileLocator};
 
@@ -66,53 +65,29 @@ pub fn find_page(data_dir: &Path, name: &PageName, fork: Option<ForkNumber>) -> 
     let directory = open_data_dir(data_dir)?;
     let geometry = directory.control().trusted().map_or(Geometry::USUAL, |control| control.geometry);
     let block = name.block(geometry.rel_segment_blocks).ok_or_else(|| InspectError::NotOnePage(name.clone()))?;
-    let (rel, own) = find_relation(&directory, data_dir, name.relation())?;
-    Ok(PageId { rel, fork: fork.unwrap_or(own), block })
+    let rel = find_relation(&directory, data_dir, name)?;
+    Ok(PageId { rel, fork: fork.unwrap_or(name.fork()), block })
 }
 
-/// Numbers of a relation, and the fork whose suffix follows them: `5/1259_vm`.
-fn numbers_and_fork(text: &str) -> Option<(RelationPattern, ForkNumber)> {
-    let (numbers, fork) = text.rsplit_once('_')?;
-    Some((numbers.parse().ok()?, fork.parse().ok()?))
-}
-
-fn find_relation(
-    directory: &DataDir,
-    data_dir: &Path,
-    text: &str,
-) -> Result<(RelFileLocator, ForkNumber), InspectError> {
-    let inner = Path::new(text).strip_prefix(directory.root()).unwrap_or(Path::new(text));
-    let (wanted, fork) = match numbers_and_fork(text) {
-        Some((pattern, fork)) => (RelationChoice::Numbers(pattern), fork),
-        None => (text.parse()?, ForkNumber::Main),
-    };
+fn find_relation(directory: &DataDir, data_dir: &Path, name: &PageName) -> Result<RelFileLocator, InspectError> {
     let names = || RelationNames::read(directory).0;
-    let mut found: Vec<(RelFileLocator, ForkNumber)> = Vec::new();
-    match &wanted {
-        RelationChoice::Numbers(pattern) => {
+    let mut found: Vec<RelFileLocator> = Vec::new();
+    match name.relation() {
+        Some(RelationChoice::Numbers(pattern)) => {
             let files = relations_of(directory).files;
-            found.extend(files.iter().filter(|file| pattern.matches(file.rel)).map(|file| (file.rel, fork)));
+            found.extend(files.iter().map(|file| file.rel).filter(|rel| pattern.matches(*rel)));
             if found.is_empty() {
-                found.extend(pattern.exact().map(|rel| (rel, fork)));
+                found.extend(pattern.exact());
             }
         }
-        RelationChoice::Name(_) if inner.components().count() > 1 => {
-            let name = inner.file_name().and_then(|name| RelationFileName::parse(name.to_str()?));
-            let files = relations_of(directory).files;
-            let same = files.iter().filter(|file| file.path.parent() == inner.parent());
-            let wanted = same.filter(|file| name.is_some_and(|name| name.rel_number == file.rel.rel_number));
-            found.extend(wanted.map(|file| (file.rel, name.map_or(ForkNumber::Main, |name| name.fork))));
-        }
-        RelationChoice::Name(_) => {
-            let rel = wanted.resolve(Some(&names()))?.exact();
-            found.extend(rel.map(|rel| (rel, ForkNumber::Main)));
-        }
+        Some(wanted @ RelationChoice::Name(_)) => found.extend(wanted.resolve(Some(&names()))?.exact()),
+        None => {}
     }
     found.sort_unstable();
     found.dedup();
     match found[..] {
         [one] => Ok(one),
-        [] => Err(InspectError::NoRelationInCluster { text: text.to_owned(), data_dir: data_dir.to_owned() }),
-        _ => Err(InspectError::ambiguous(text, &found.iter().map(|(rel, _)| *rel).collect::<Vec<_>>(), &names())),
+        [] => Err(InspectError::NoRelationInCluster { text: name.text().to_owned(), data_dir: data_dir.to_owned() }),
+        _ => Err(InspectError::ambiguous(name.text(), &found, &names())),
     }
 }

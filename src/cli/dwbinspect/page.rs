@@ -17,6 +17,7 @@ use crate::cli::exit::{Outcome, Stop};
 use crate::cli::usage::UsageError;
 use crate::cli::work::{DonorArgs, RebuildArg, ServerArgs};
 use crate::inspect::check::{CheckRequest, Scope, check};
+use crate::inspect::error::InspectError;
 use crate::inspect::examination::Examination;
 use crate::inspect::next::{judged_cluster, step_context, steps_for};
 use crate::inspect::page_at::{Moment, PagesAtRequest};
@@ -187,7 +188,8 @@ impl PageArgs {
         let name = match block.map(|block| block.to_string_lossy()) {
             Some(block) => {
                 let number = block.parse().ok().filter(|number| *number <= MAX_BLOCK_NUMBER);
-                PageName::of_relation(&relation, number.ok_or_else(|| UsageError::NotABlock(block.into_owned()))?)
+                let number = number.ok_or_else(|| UsageError::NotABlock(block.into_owned()))?;
+                PageName::of_relation(&relation, Some(number)).map_err(InspectError::from)?
             }
             None => relation.parse().map_err(UsageError::NotAPage)?,
         };
