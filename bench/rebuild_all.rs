@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use pgforensics::DataDir;
-use pgforensics::analysis::page_mask::{differences, sequence_values_differ};
+use pgforensics::analysis::pages::page_mask::{differences, sequence_values_differ};
 use pgforensics::analysis::wal::stretch::Stretch;
 use pgforensics::analysis::wal::walk::walk_run;
 use pgforensics::cluster::relation_path::RelationPaths;

@@ -13,10 +13,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::cluster;
-use pgforensics::analysis::slot_facts::Condition;
-use pgforensics::analysis::slot_row::SlotRow;
-use pgforensics::analysis::staleness::{BatchReason, BatchVerdict};
-use pgforensics::analysis::verdict::compare::Comparison;
+use pgforensics::analysis::dwb::compare::Comparison;
+use pgforensics::analysis::dwb::slot_facts::{Condition, SlotRow};
+use pgforensics::analysis::dwb::staleness::{BatchReason, BatchVerdict};
 use pgforensics::analysis::verdict::survey::PageReport;
 use pgforensics::inspect::check::{CheckRequest, check};
 use pgforensics::repair::blocker::Overrides;

@@ -1,7 +1,10 @@
 //! Words of the server that every other module shares: addresses, identities, sizes.
+//! Transaction numbers wrap around.
 
 use std::fmt;
 use std::str::FromStr;
+
+use strum::IntoStaticStr;
 
 /// Number of a block inside one fork, counted across the fork's segment files.
 pub(crate) type BlockNumber = u32;
@@ -125,7 +128,8 @@ impl fmt::Display for TimelineId {
 /// One of the files that together store a relation.
 ///
 /// Source: `ForkNumber`, `src/include/common/relpath.h`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum ForkNumber {
     /// The data itself.
     Main,
@@ -157,13 +161,8 @@ impl ForkNumber {
     }
 
     /// The name that file names and the server's tools use.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Main => "main",
-            Self::Fsm => "fsm",
-            Self::Vm => "vm",
-            Self::Init => "init",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 
@@ -287,6 +286,26 @@ impl Geometry {
         }
     }
 }
+
+/// True when `xid` was handed out after `other`: numbers wrap around, so this is about distance.
+///
+/// Source: `TransactionIdFollows`, `src/backend/access/transam/transam.c`.
+pub(crate) const fn is_newer_xid(xid: u32, other: u32) -> bool {
+    xid.wrapping_sub(other).cast_signed() > 0
+}
+
+#[inline]
+pub(crate) fn newer_xid(one: Option<u32>, other: Option<u32>) -> Option<u32> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(if is_newer_xid(other, one) { other } else { one }),
+        (one, other) => one.or(other),
+    }
+}
+
+/// First transaction id that is handed out to anybody; lower ones have a meaning of their own.
+///
+/// Source: `FirstNormalTransactionId`, `src/include/access/transam.h`.
+pub(crate) const FIRST_NORMAL_XID: u32 = 3;
 
 #[cfg(test)]
 mod tests {

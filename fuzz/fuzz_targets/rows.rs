@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pgforensics::analysis::page_rows::PageRows;
+use pgforensics::analysis::pages::page_rows::PageRows;
 use pgforensics::parsers::heap::{TupleHeader, page_tuples};
 use pgforensics::parsers::page::PageHeader;
 use pgforensics::parsers::page_kind::PageKind;

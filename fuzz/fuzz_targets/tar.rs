@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use pgforensics::cluster::tar_members::{is_archive, read_members};
+use pgforensics::cluster::tar_backup::{is_archive, read_members};
 
 /// Bytes of a member that are read: a short input can stand for very long members.
 const MAX_READ: u64 = 1 << 16;

@@ -13,8 +13,7 @@ use pgforensics::parsers::wal::lifecycle::LifeCycle;
 use pgforensics::parsers::wal::payload::XlogPayload;
 use pgforensics::parsers::wal::reader::{Event, ReaderOptions, WalReader};
 use pgforensics::parsers::wal::record::Record;
-use pgforensics::parsers::wal::record_time::record_time;
-use pgforensics::parsers::wal::xact_end::{SubXacts, XactEnd};
+use pgforensics::parsers::wal::xact_end::{SubXacts, XactEnd, record_time};
 use pgforensics::types::{Geometry, Lsn};
 
 /// How often records are signed and read again: after one there can be more.

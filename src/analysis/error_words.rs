@@ -1,9 +1,8 @@
 //! Text of an error, as evidence: it can be copied and compared, which errors of the system cannot.
 
 use std::error::Error;
-use std::fmt;
-use std::io;
 use std::path::PathBuf;
+use std::{fmt, io};
 
 use crate::cluster::dwb_files::SlotReadError;
 use crate::cluster::open::AccessError;
@@ -156,8 +155,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::analysis::coverage::Coverage;
-    use crate::analysis::skipped::SkippedPart;
+    use crate::analysis::skipped::{Coverage, SkippedPart};
 
     fn denied(operation: &'static str, path: &str) -> AccessError {
         AccessError::io(operation, Path::new(path), io::Error::from_raw_os_error(13))

@@ -1,4 +1,5 @@
 //! Skipped parts and reasons, as values. The words are in `output`.
+//! Also here: coverage of a check.
 
 use std::path::Path;
 
@@ -9,7 +10,7 @@ use crate::cluster::dwb_files::SlotReadError;
 use crate::cluster::open::AccessError;
 use crate::cluster::wal::{NoteKind, WalReadError, WalSetError};
 use crate::parsers::control::ChecksumState;
-use crate::parsers::error::ParseError;
+use crate::parsers::decode::ParseError;
 use crate::parsers::innodb::compressed::PageCodec;
 use crate::types::{BlockNumber, Lsn, PageId, RelFileLocator};
 
@@ -131,7 +132,8 @@ impl From<PageId> for SkippedPart {
 }
 
 /// Kind of reason.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum SkipClass {
     /// The user interrupted it.
     Interrupted,
@@ -143,12 +145,8 @@ pub enum SkipClass {
 
 impl SkipClass {
     /// Stable name for programs.
-    pub const fn code(self) -> &'static str {
-        match self {
-            Self::Interrupted => "interrupted",
-            Self::Unreadable => "unreadable",
-            Self::NotExamined => "not_examined",
-        }
+    pub fn code(self) -> &'static str {
+        self.into()
     }
 }
 
@@ -458,3 +456,45 @@ macro_rules! unreadable {
 }
 
 unreadable!(AccessError, SlotReadError, WalReadError, WalSetError);
+
+/// Checked and skipped parts; part of every report.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Coverage {
+    /// Items that were examined: slots, pages or records, as the report says.
+    pub examined: u64,
+    /// Skipped parts.
+    pub skipped: Vec<Skipped>,
+}
+
+impl Coverage {
+    /// Counts something that was not examined.
+    pub fn skip(&mut self, what: impl Into<SkippedPart>, reason: impl Into<SkipReason>) {
+        self.skipped.push(Skipped { what: what.into(), bytes: None, reason: reason.into() });
+    }
+
+    /// Counts bytes of a file that were not examined.
+    pub(crate) fn skip_bytes(&mut self, what: impl Into<SkippedPart>, bytes: ByteRange, reason: impl Into<SkipReason>) {
+        self.skipped.push(Skipped { what: what.into(), bytes: Some(bytes), reason: reason.into() });
+    }
+
+    /// Counts something that was not examined, unless the same was counted before.
+    pub(crate) fn skip_once(&mut self, what: impl Into<SkippedPart>, reason: impl Into<SkipReason>) {
+        self.add_once(Skipped { what: what.into(), bytes: None, reason: reason.into() });
+    }
+
+    /// Takes over what another part did not examine, without what was counted before.
+    pub(crate) fn append_once(&mut self, other: Self) {
+        other.skipped.into_iter().for_each(|skipped| self.add_once(skipped));
+    }
+
+    fn add_once(&mut self, skipped: Skipped) {
+        if !self.skipped.contains(&skipped) {
+            self.skipped.push(skipped);
+        }
+    }
+
+    /// The user interrupted it: the result is partial.
+    pub fn is_interrupted(&self) -> bool {
+        self.skipped.iter().any(|skipped| skipped.reason.class() == SkipClass::Interrupted)
+    }
+}

@@ -1,12 +1,14 @@
 //! Manual pages, one for each program and one for each of its commands, made from the same definitions that parse the command line.
+//! Shell completions are made from them, too.
 
 use std::io::Write;
 
 use clap::{Arg, Args, Command};
+use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, italic, roman};
 
-use super::exit::{Outcome, Stop};
+use super::exit::{EXIT_STATUS, Outcome, Stop};
 use super::usage::UsageError;
 
 /// Day of the last change to the words of these pages that is more than a new option.
@@ -175,4 +177,30 @@ fn tidied(parts: &str) -> String {
         page.push('\n');
     }
     page
+}
+
+/// Which shell completions are for.
+#[derive(Debug, Args)]
+pub(crate) struct CompletionArgs {
+    /// Shell
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+/// Help after the options of a program: the exit status, and the commands about the program itself.
+pub(crate) fn with_more_commands() -> String {
+    format!(
+        "{EXIT_STATUS}\n\nAbout the program:\n  man [COMMAND]      print a manual page: man check | man -l -\n  completions SHELL  print \
+         completions for bash, zsh, fish, elvish or powershell"
+    )
+}
+
+/// Writes completions for a shell.
+pub(crate) fn completions(args: &CompletionArgs, mut command: Command, out: &mut dyn Write) -> Result<Outcome, Stop> {
+    let name = command.get_name().to_owned();
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut command, name, &mut script);
+    out.write_all(&script)?;
+    out.flush()?;
+    Ok(Outcome::Clean)
 }

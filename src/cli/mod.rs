@@ -4,7 +4,6 @@ mod context;
 mod data_dir_arg;
 pub mod dwbinspect;
 pub(crate) mod exit;
-mod generate;
 mod manual;
 mod report_file;
 #[cfg(feature = "tui")]

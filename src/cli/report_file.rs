@@ -9,8 +9,7 @@ use super::context::QuietArg;
 use super::exit::Stop;
 use crate::inspect::error::InspectError;
 use crate::output::document::Document;
-use crate::output::escape::printable;
-use crate::output::shell::quoted;
+use crate::output::escape::{printable, quoted};
 use crate::repair::new_file::NewFile;
 
 /// Where a report goes.

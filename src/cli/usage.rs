@@ -1,6 +1,6 @@
 //! Errors of a command line that its parser does not see.
 
-use crate::output::shell::quoted;
+use crate::output::escape::quoted;
 
 /// The command line does not say what to do.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -51,10 +51,10 @@ pub enum UsageError {
     )]
     FollowedForPrometheus,
     /// A size that a double write buffer cannot have.
-    #[error("a double write buffer has 1MB to {max}MB", max = crate::analysis::wal::dwb_size::LARGEST_MB)]
+    #[error("a double write buffer has 1MB to {max}MB", max = crate::analysis::plan::dwb_size::LARGEST_MB)]
     NotABufferSize,
     /// More settings than are replayed at once.
-    #[error("{0} settings were asked for; at most {max} are replayed at once", max = crate::analysis::wal::whatif::spacing::MAX_SETTINGS)]
+    #[error("{0} settings were asked for; at most {max} are replayed at once", max = crate::analysis::plan::whatif::spacing::MAX_SETTINGS)]
     ManySettings(usize),
     /// Which index belongs to which table is not in WAL.
     #[error("--by table needs --names: which index belongs to which table is not in the WAL")]

@@ -2,10 +2,10 @@
 
 use clap::Args;
 
-pub use crate::analysis::select::{PageSelection, RelationPattern, Span};
+pub use crate::analysis::pages::select::{PageSelection, RelationPattern, Span};
 use crate::cluster::names::RelationNames;
 use crate::inspect::error::InspectError;
-use crate::inspect::relation_name::RelationChoice;
+use crate::inspect::page_target::RelationChoice;
 use crate::parsers::dwb::Slot;
 use crate::types::{BlockNumber, ForkNumber, Lsn, RelFileLocator, TimelineId};
 

@@ -11,7 +11,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use super::usage::UsageError;
 use crate::analysis::in_order::all_cores;
 use crate::inspect::check::{Stage, Watch};
-use crate::inspect::replay_server::ReplayOptions;
+use crate::inspect::rebuild::ReplayOptions;
 use crate::output::progress::Progress;
 
 /// How many threads work.

@@ -3,9 +3,9 @@
 use std::io;
 use std::path::Path;
 
+use super::control_file::wal_was_reset;
 use super::history_file::{history_path, read_history};
 use super::open::{AccessError, Links, list, read_small};
-use super::reset::wal_was_reset;
 use super::settings::Settings;
 use crate::parsers::control::ControlFile;
 use crate::parsers::wal::timeline::TimelineHistory;

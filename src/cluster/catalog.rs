@@ -18,7 +18,7 @@ use crate::parsers::catalog::{
     CatalogLayout, ClassRow, DatabaseRow, IndexRow, NamedRow, PG_CLASS_OID, PG_DATABASE_OID, PG_INDEX_OID,
     PG_NAMESPACE_OID, PG_TABLESPACE_OID, Persistence, RelKind, RowBytes,
 };
-use crate::parsers::error::ParseError;
+use crate::parsers::decode::ParseError;
 use crate::parsers::filenode_map::FilenodeMap;
 use crate::parsers::heap::{Liveness, TupleHeader};
 use crate::types::{DEFAULT_TABLESPACE_OID, GLOBAL_TABLESPACE_OID, Geometry, Oid, RelFileLocator};

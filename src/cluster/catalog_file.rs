@@ -7,7 +7,7 @@ use super::open::{ReadFile, open_inside};
 use super::relation_path::RelationPaths;
 use crate::parsers::catalog::RowBytes;
 use crate::parsers::checksum::page_checksum;
-use crate::parsers::error::ParseError;
+use crate::parsers::decode::ParseError;
 use crate::parsers::heap::{TupleHeader, first_tuple_fault, page_tuples};
 use crate::parsers::page::{PageHeader, line_pointer_faults, page_faults};
 use crate::parsers::page_kind::PageKind;

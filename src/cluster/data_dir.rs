@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::geteuid;
 
-use super::accounts::sudo_name;
+use super::access_modes::sudo_name;
 use super::backup_files::{RecoverySigns, read_signs};
 use super::control_file::{CONTROL_PATH, ControlRead, read_control};
 use super::open::{AccessError, Links, kind_of, list, read_small};

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::open::AccessError;
-use crate::parsers::error::ParseError;
+use crate::parsers::decode::ParseError;
 use crate::parsers::filenode_map::FilenodeMapFault;
 use crate::parsers::heap::TupleFault;
 use crate::parsers::page::PageFault;

@@ -1,11 +1,15 @@
 //! Files that a server needs in addition to pages, WAL and `pg_control`: directories, maps of file numbers, and the
 //! version of each database.
+//! Also here: entries with the name of a file of the server that are not files.
 
-use std::path::Path;
+use std::ffi::OsString;
+use std::fs::FileType;
+use std::path::{Path, PathBuf};
 
 use super::data_dir::{DataDir, VERSION_LIMIT_BYTES};
-use super::open::{AccessError, Links, linked_directory, read_small, real_directories};
-use crate::parsers::error::ParseError;
+use super::open::{AccessError, Links, ReadFile, linked_directory, list, read_small, real_directories};
+use super::xact_files::is_numbered;
+use crate::parsers::decode::ParseError;
 use crate::parsers::filenode_map::{FilenodeMap, FilenodeMapFault};
 use crate::parsers::state_files::StateFault;
 use crate::parsers::wal::timeline::HistoryError;
@@ -117,4 +121,116 @@ pub(crate) fn server_directory(directory: &DataDir, name: impl AsRef<Path>) -> R
 pub fn is_missing(directory: &DataDir, relative: &Path) -> bool {
     let metadata = directory.root().join(relative).symlink_metadata();
     metadata.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+}
+
+/// Directories whose files are numbered by a counter that comes round.
+const SLRU_DIRECTORIES: [&str; 7] = [
+    "pg_commit_ts",
+    "pg_multixact/members",
+    "pg_multixact/offsets",
+    "pg_notify",
+    "pg_serial",
+    "pg_subtrans",
+    "pg_xact",
+];
+
+/// Lengths of the names of such files.
+///
+/// Source: `SlruFileName` and `SlruCorrectSegmentFilenameLength`, `src/backend/access/transam/slru.c`.
+const SLRU_NAME_LENGTHS: [usize; 4] = [4, 5, 6, 15];
+
+/// Length of the name of a WAL segment.
+///
+/// Source: `XLOG_FNAME_LEN`, `src/include/access/xlog_internal.h`.
+const WAL_NAME_LENGTH: usize = 24;
+
+/// Files that a server recreates, renames or removes, whatever is in them.
+const REMADE_FILES: [&str; 7] = [
+    "backup_label.old",
+    "global/pg_internal.init",
+    "pg_logical/replorigin_checkpoint.tmp",
+    "pg_wal/RECOVERYHISTORY",
+    "pg_wal/RECOVERYXLOG",
+    "recovery.done",
+    "tablespace_map.old",
+];
+
+/// Directories that a server creates if they are missing, and cannot create over a dangling symlink.
+const REMADE_DIRECTORIES: [&str; 2] = ["pg_wal/archive_status", "pg_wal/summaries"];
+
+/// An entry with the name of a file of the server that is not a file: a directory, a device, a dangling symlink.
+#[derive(Debug)]
+pub(crate) struct NotAFile {
+    /// Its path, relative to the data directory.
+    pub path: PathBuf,
+    pub fault: FileFault,
+    /// Startup fails when it reaches the entry; otherwise only later work fails.
+    pub stops_start: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct NotFiles {
+    pub found: Vec<NotAFile>,
+    /// Directories that cannot be listed, relative to the data directory.
+    pub skipped: Vec<(PathBuf, AccessError)>,
+}
+
+/// Looks for them. A server fails when it writes such a file, for most at the end of a checkpoint at the latest.
+///
+/// Sources: `SlruPhysicalWritePage`, `src/backend/access/transam/slru.c`; `CheckPointReplicationOrigin`,
+/// `src/backend/replication/logical/origin.c`; servers of 10 to 18 that were started so.
+pub(crate) fn not_files(directory: &DataDir, replays: bool) -> NotFiles {
+    let root = directory.root();
+    // Replay opens each segment of WAL in its turn, and the next one if WAL continues.
+    let numbered =
+        SLRU_DIRECTORIES.map(|of| (of, &SLRU_NAME_LENGTHS[..])).into_iter().chain([("pg_wal", &[WAL_NAME_LENGTH][..])]);
+    let (mut paths, mut skipped) = (Vec::new(), Vec::new());
+    let mut entries = |of: &str| match list(&root.join(of)) {
+        Ok(entries) => entries,
+        Err(error) => {
+            // Whether a directory has to be there is examined elsewhere.
+            if !error.is_not_found() && !error.is_no_directory() {
+                skipped.push((PathBuf::from(of), error));
+            }
+            Vec::new()
+        }
+    };
+    for (of, lengths) in numbered {
+        let is_wanted =
+            |(name, kind): &(OsString, FileType)| !kind.is_file() && is_numbered(name) && lengths.contains(&name.len());
+        paths.extend(entries(of).into_iter().filter(is_wanted).map(|(name, _)| Path::new(of).join(name)));
+    }
+    paths.retain(|path| !root.join(path).metadata().is_ok_and(|found| found.is_file()));
+    // A dangling symlink among these is removed with its name.
+    let slots =
+        entries("pg_replslot").into_iter().map(|(name, _)| Path::new("pg_replslot").join(name).join("state.tmp"));
+    let remade = REMADE_FILES.map(PathBuf::from).into_iter().chain(slots);
+    paths.extend(remade.filter(|path| root.join(path).symlink_metadata().is_ok_and(|found| found.is_dir())));
+    let is_broken = |path: &&str| root.join(path).is_symlink() && !root.join(path).exists();
+    paths.extend(REMADE_DIRECTORIES.into_iter().filter(is_broken).map(PathBuf::from));
+    paths.sort_unstable();
+    let not_a_file = |path: PathBuf| {
+        let fault = ReadFile::open(&root.join(&path), Links::Follow).err()?.into();
+        // After a clean shutdown it is not used.
+        let stops_start = replays || !path.ends_with("pg_internal.init");
+        Some(NotAFile { path, fault, stops_start })
+    };
+    NotFiles { found: paths.into_iter().filter_map(not_a_file).collect(), skipped }
+}
+
+/// Entries in `base` under the name of a database or in `pg_tblspc` that are neither a directory nor a link to one, with their
+/// path relative to the data directory. A tablespace whose link is dangling is skipped.
+pub(crate) fn not_databases(directory: &DataDir) -> Vec<(PathBuf, FileFault)> {
+    let root = directory.root();
+    // The search for relations reports a directory that cannot be listed.
+    let entries = |of: &str| {
+        let of = Path::new(of);
+        let listed = list(&root.join(of)).unwrap_or_default();
+        listed.into_iter().filter(|(_, kind)| !kind.is_dir()).map(|(name, _)| of.join(name)).collect::<Vec<PathBuf>>()
+    };
+    let is_oid =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.as_encoded_bytes().iter().all(u8::is_ascii_digit));
+    let databases = entries("base").into_iter().filter(is_oid);
+    let paths = databases.chain(entries("pg_tblspc").into_iter().filter(|path| root.join(path).exists()));
+    paths.filter_map(|path| server_directory(directory, &path).err().map(|fault| (path, fault))).collect()
 }

@@ -1,9 +1,8 @@
 //! Names beside segments that show how far WAL had been written and synced, whether the segments are there or not.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use super::open::AccessError;
 use crate::parsers::wal::timeline::WalSegment;

@@ -1,11 +1,13 @@
 //! The WAL that a check reads: that of the data directory, and that of an archive.
+//! Also here: older copies of a cluster that the user named.
 
 use std::path::{Path, PathBuf};
 
 use super::error::InspectError;
-use crate::analysis::coverage::Coverage;
-use crate::analysis::skipped::SkippedPart;
-use crate::analysis::wal::set_notes::{NeededWal, note_set};
+use crate::analysis::skipped::{Coverage, SkippedPart};
+use crate::analysis::wal::unreadable::{NeededWal, note_set};
+use crate::cluster::data_dir::DataDir;
+use crate::cluster::donor::{Donor, DonorHost};
 use crate::cluster::wal::{
     DeniedFile, UnknownVersionSegment, WalSet, WalSetError, WalSetOptions, WatchOpen, holds_no_wal,
 };
@@ -15,8 +17,10 @@ use crate::repair::scratch::scratch_file;
 use crate::report::{Finding, Severity};
 use crate::types::Lsn;
 
+/// The WAL that a check reads.
 #[derive(Debug, Default)]
 pub struct WalSources {
+    /// That of `pg_wal`.
     pub own: Option<WalSet>,
     /// Segments of `pg_wal` in versions that are not read here.
     pub unknown_versions: Vec<UnknownVersionSegment>,
@@ -24,6 +28,7 @@ pub struct WalSources {
     pub denied: Vec<DeniedFile>,
     /// WAL of `own`, WAL from elsewhere, and files in `pg_wal` that no server reads.
     pub all: Option<WalSet>,
+    /// Where WAL must reach.
     pub marks: WalMarks,
     /// The user named WAL from elsewhere.
     pub has_archive: bool,
@@ -100,4 +105,30 @@ pub(crate) fn refuse_without_wal(named: &[PathBuf]) -> Result<(), InspectError> 
         Some(path) => Err(WalSetError::NoneIn(path.clone()).into()),
         None => Ok(()),
     }
+}
+
+/// Opens donors of the cluster in `directory`; `control`: its control file, if that can be trusted.
+pub(crate) fn open_donors(
+    paths: &[PathBuf],
+    directory: &DataDir,
+    control: Option<&ControlFile>,
+) -> Result<Vec<Donor>, InspectError> {
+    let host = DonorHost { root: directory.root(), control, major: directory.major() };
+    let open = |path: &PathBuf| Donor::open(path, &host).map_err(|why| InspectError::donor(path, why));
+    paths.iter().map(open).collect()
+}
+
+/// Compares the donors' lines of history with that of the cluster, as far as its WAL tells.
+pub(crate) fn follow_timelines(
+    donors: &mut [Donor],
+    control: Option<&ControlFile>,
+    wal: &WalSources,
+) -> Result<(), InspectError> {
+    let Some(tli) = control.map(ControlFile::timeline) else { return Ok(()) };
+    let history = wal.all.as_ref().or(wal.own.as_ref()).and_then(|set| set.history());
+    for donor in donors {
+        let path = donor.path().to_owned();
+        donor.follow(tli, history).map_err(|why| InspectError::donor(&path, why))?;
+    }
+    Ok(())
 }

@@ -1,22 +1,24 @@
 //! Meaning of a path on the command line: a data directory, a directory of DWB files, or such files.
+//! Also here: batches of a double write buffer that can be distinguished.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use super::error::InspectError;
-use crate::analysis::cluster_report::inspect_directory;
-use crate::analysis::coverage::Coverage;
-use crate::analysis::dwb_format::{directories, open_buffer};
-use crate::analysis::dwb_report::{DwbReport, examine_slots};
+use crate::analysis::dwb::batches::{Batch, find_batches};
+use crate::analysis::dwb::format::{directories, open_buffer};
+use crate::analysis::dwb::report::{DwbReport, examine_slots};
+use crate::analysis::dwb::slot_facts::SlotFacts;
+use crate::analysis::dwb::staleness::{BatchReason, BatchVerdict};
+use crate::analysis::dwb::trace::ClusterFacts;
 use crate::analysis::in_order::all_cores;
-use crate::analysis::select::RelationPattern;
-use crate::analysis::skipped::SkippedPart;
-use crate::analysis::slot_facts::SlotFacts;
-use crate::analysis::staleness::{BatchReason, BatchVerdict};
-use crate::analysis::trace::ClusterFacts;
+use crate::analysis::pages::select::RelationPattern;
+use crate::analysis::skipped::{Coverage, SkippedPart};
+use crate::analysis::start::cluster_report::inspect_directory;
 use crate::cluster::data_dir::{DataDir, NotADataDir};
 use crate::cluster::dwb_files::{DwbFile, DwbSet};
 use crate::cluster::innodb::is_innodb;
+use crate::cluster::names::RelationNames;
 use crate::cluster::open::Links;
 use crate::cluster::relation_path::RelationPaths;
 use crate::cluster::relation_walk::relations_of;
@@ -259,4 +261,39 @@ rules! {
         why: "only servers with the double write buffer patch keep one",
         means: "The directory has no double write buffer",
         action: "Nothing";
+}
+
+/// Batches at some paths.
+#[derive(Debug)]
+pub struct BatchesReport {
+    /// The files of the double write buffer.
+    pub source: DwbSource,
+    /// The batches, in the order of their slots.
+    pub batches: Vec<Batch>,
+    /// Names of relations; `None` when the paths are not a data directory.
+    pub names: Option<RelationNames>,
+    /// Findings.
+    pub findings: Vec<Finding>,
+    /// Coverage.
+    pub coverage: Coverage,
+}
+
+/// Tells the batches of a data directory, a directory of DWB files, or such files.
+///
+/// # Errors
+/// When a path is neither a data directory nor holds DWB files, several paths are not all files, or `watch`, asked at each
+/// slot, interrupts.
+pub fn batches(paths: &[PathBuf], watch: &dyn Fn() -> ControlFlow<()>) -> Result<BatchesReport, InspectError> {
+    let source = DwbSource::open(paths)?;
+    let (report, findings) = source.examine_slots(all_cores(), |_, _| watch());
+    if report.coverage.is_interrupted() {
+        return Err(InspectError::BufferInterrupted);
+    }
+    // What the second pass cannot read, the first has reported already, unless the file changed in between.
+    let (mut coverage, mut second) = (report.coverage, Coverage::default());
+    let batches = find_batches(&source.set, &report.staleness, &source.facts, all_cores(), &mut second, watch);
+    let batches = batches.ok_or(InspectError::BufferInterrupted)?;
+    coverage.append_once(second);
+    let names = source.directory.as_ref().map(|directory| RelationNames::read(directory).0);
+    Ok(BatchesReport { source, batches, names, findings, coverage })
 }

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use super::page_name::PageName;
-use super::repair::fill_error::FillError;
-use crate::analysis::select::TermError;
-use crate::analysis::verdict::events::FileEvent;
+use super::repair::session::FillError;
+use crate::analysis::changes::events::FileEvent;
+use crate::analysis::pages::select::TermError;
 use crate::analysis::verdict::fetch::FetchError;
 use crate::analysis::verdict::page_history::WalGap;
 use crate::analysis::verdict::rebuild::NotRebuildable;
@@ -18,8 +18,7 @@ use crate::cluster::open::AccessError;
 use crate::cluster::tar_backup::TarBackup;
 use crate::cluster::wal::WalSetError;
 use crate::output::json::time_words;
-use crate::output::tar_text::tar_backup_words;
-use crate::output::ways_on::ways_on;
+use crate::output::last_resorts::{tar_backup_words, ways_on};
 use crate::parsers::innodb::InnodbPageId;
 use crate::parsers::wal::payload::PgTimestamp;
 use crate::rebuild::{NoServer, NotBuilt, RebuildError};

@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use super::error::InspectError;
-use super::relation_name::RelationChoice;
-use crate::analysis::coverage::Coverage;
-use crate::analysis::select::RelationPattern;
-use crate::analysis::skipped::{SkipReason, SkippedPart};
+use super::page_target::RelationChoice;
+use crate::analysis::pages::select::RelationPattern;
+use crate::analysis::skipped::{Coverage, SkipReason, SkippedPart};
 use crate::cluster::names::RelationNames;
 use crate::cluster::relation_walk::RelationFile;
 use crate::types::{ForkNumber, Oid};

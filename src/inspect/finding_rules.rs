@@ -1,9 +1,11 @@
 //! All rules by which something is a finding, each declared where it is detected.
 
-use crate::analysis::{belonging, checksum_witness, cluster_report, dwb_format, dwb_report, innodb};
-use crate::analysis::{other_kind, page_links, segment_check, server_files, short_relations, verdict, wal};
+use crate::analysis::dwb::{format, report};
+use crate::analysis::pages::{checksum_witness, other_kind, page_links, segment_check, short_relations};
+use crate::analysis::start::{backup, belonging, cluster_report, server_files};
+use crate::analysis::{innodb, wal};
 use crate::cluster::wal::notes;
-use crate::inspect::check::{commits, made_in_replay, prepared};
+use crate::inspect::check::{commits, made_in_replay};
 use crate::inspect::{dwb_source, next, page_rules, rebuild, verify};
 use crate::report::Rule;
 
@@ -11,18 +13,17 @@ use crate::report::Rule;
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
     let of_modules = [
         cluster_report::RULES,
-        belonging::rules::RULES,
-        verdict::backup::RULES,
+        belonging::RULES,
+        backup::RULES,
         server_files::rules::RULES,
         short_relations::RULES,
         other_kind::RULES,
         commits::RULES,
-        prepared::RULES,
         made_in_replay::RULES,
         dwb_source::RULES,
-        dwb_report::RULES,
-        dwb_format::patch::RULES,
-        dwb_format::ring_finding::RULES,
+        report::RULES,
+        format::patch::RULES,
+        format::ring_finding::RULES,
         innodb::rules::RULES,
         verify::rules::RULES,
         rebuild::RULES,

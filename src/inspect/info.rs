@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use super::dwb_source::DwbSource;
 use super::error::InspectError;
-use crate::analysis::cluster_condition::ClusterCondition;
-use crate::analysis::dwb_report::DwbReport;
+use crate::analysis::dwb::report::DwbReport;
 use crate::analysis::skipped::SkippedPart;
+use crate::analysis::start::cluster_condition::ClusterCondition;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::relation_walk::{RelationWalk, relations_of};
 use crate::cluster::running::ServerSign;

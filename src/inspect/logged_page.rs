@@ -1,6 +1,6 @@
 //! The page that a line of a server's log, or of one of its tools, shows.
 
-use crate::analysis::select::RelationPattern;
+use crate::analysis::pages::select::RelationPattern;
 use crate::cluster::relation_path::RelationFileName;
 use crate::types::{BlockNumber, ForkNumber, MAX_BLOCK_NUMBER};
 

@@ -6,15 +6,15 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::examination::Examination;
-use crate::analysis::cluster_condition::ClusterCondition;
 use crate::analysis::skipped::SkippedPart;
-use crate::analysis::verdict::doubt::Doubt;
-use crate::analysis::verdict::missing_wal::{MissingSegments, WalNames};
+use crate::analysis::start::cluster_condition::ClusterCondition;
+use crate::analysis::start::doubt::Doubt;
+use crate::analysis::start::missing_wal::{MissingSegments, WalNames};
+use crate::analysis::start::replay::{Recovery, Replay, run_of};
 use crate::analysis::verdict::next_step::{ArchivedSegment, NamedRelation, NextStep, Owner, Setting, next_steps};
 use crate::analysis::verdict::outlook::Outlook;
-use crate::analysis::verdict::replay::{Recovery, Replay, run_of};
 use crate::analysis::verdict::survey::PageReport;
-use crate::cluster::accounts;
+use crate::cluster::access_modes;
 #[cfg(feature = "tables")]
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::names::{RelationName, RelationNames};
@@ -173,7 +173,7 @@ fn denied_files(examined: &Examination) -> usize {
 fn other_owner(examined: &Examination) -> Option<String> {
     let root = examined.source.directory.as_ref()?.root();
     let uid = root.metadata().ok()?.uid();
-    (uid != rustix::process::geteuid().as_raw()).then(|| accounts::sudo_name(uid))
+    (uid != rustix::process::geteuid().as_raw()).then(|| access_modes::sudo_name(uid))
 }
 
 /// Context for the words of steps.

@@ -2,21 +2,18 @@
 
 use std::path::PathBuf;
 
-use super::donors::open_donors;
+use super::cluster_wal::open_donors;
 use super::error::{InspectError, open_data_dir};
-use super::wal::request::WalRequest;
+use super::wal::request::{WalRequest, WatchWal};
 use super::wal::source::WalSource;
-use super::wal::watch::WatchWal;
-use crate::analysis::coverage::Coverage;
+use crate::analysis::changes::events::{BlockEvent, FileEvent};
+use crate::analysis::changes::history::{Interest, WalHistory};
+use crate::analysis::changes::xact_ends::{XactEnds, XactOutcome};
 use crate::analysis::in_order::all_cores;
-use crate::analysis::skipped::{SkipReason, SkippedPart};
-use crate::analysis::verdict::events::{BlockEvent, FileEvent};
-use crate::analysis::verdict::history::WalHistory;
-use crate::analysis::verdict::interest::Interest;
-use crate::analysis::verdict::missing_wal::WalNames;
+use crate::analysis::skipped::{Coverage, SkipReason, SkippedPart};
+use crate::analysis::start::missing_wal::WalNames;
+use crate::analysis::start::replay::Replay;
 use crate::analysis::verdict::page_history::{HistoryRow, Mark, WalGap, history_rows};
-use crate::analysis::verdict::replay::Replay;
-use crate::analysis::verdict::xact_ends::{XactEnds, XactOutcome};
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::donor::Donor;
 use crate::cluster::names::RelationNames;

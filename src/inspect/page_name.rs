@@ -3,8 +3,8 @@
 use std::str::FromStr;
 
 use super::logged_page::{logged_page, path};
-use super::relation_name::RelationChoice;
-use crate::analysis::select::{RelationPattern, TermError};
+use super::page_target::RelationChoice;
+use crate::analysis::pages::select::{RelationPattern, TermError};
 use crate::cluster::relation_path::{RelationFileName, RelationPaths};
 use crate::types::{BlockNumber, ForkNumber, MAX_BLOCK_NUMBER, PageId};
 

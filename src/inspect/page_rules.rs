@@ -1,8 +1,8 @@
 //! Rules that `verify` uses: page size, segment size, and whether pages carry checksums.
 
-use crate::analysis::coverage::Coverage;
-use crate::analysis::page_size::page_size_by_headers;
-use crate::analysis::skipped::{ControlDoubt, NoPageSize, SkipReason, SkippedPart};
+use crate::analysis::pages::checksum_witness::CHECKSUMS_OFF;
+use crate::analysis::pages::page_size::page_size_by_headers;
+use crate::analysis::skipped::{ControlDoubt, Coverage, NoPageSize, SkipReason, SkippedPart};
 use crate::cluster::control_file::ControlRead;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::relation_walk::RelationFile;
@@ -91,10 +91,6 @@ fn rule_of(control: &ControlFile, coverage: &mut Coverage, findings: &mut Vec<Fi
 }
 
 rules! {
-    CHECKSUMS_OFF: Pages "checksums_off",
-        why: "only page structure was checked; most damage is invisible",
-        means: "The cluster has no data checksums",
-        action: "Most damage is invisible";
     CHECKSUMS_CHANGING: Pages "checksums_changing",
         why: "some pages may have none: wrong checksums are counted, not judged",
         means: "Checksums are being turned on or off",

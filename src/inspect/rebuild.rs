@@ -1,4 +1,5 @@
 //! Pages built by replay in a sandbox, as one more image of each damaged page: only where that is asked for.
+//! Also here: the server that replays records in a sandbox: which program, and where.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -6,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::check::{CheckRequest, Watch};
+use super::error::InspectError;
 use super::examination::Examination;
-use super::replay_server::ReplayOptions;
 use crate::analysis::error_words::ErrorWords;
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::analysis::verdict::check::Stage;
@@ -15,12 +16,15 @@ use crate::analysis::verdict::fetch::fetch_image;
 use crate::analysis::verdict::rebuild::{BuildFailure, RebuildBase, RebuildPlan};
 use crate::analysis::verdict::rebuilt_proof::BuiltImage;
 use crate::cluster::control_file::CONTROL_PATH;
+use crate::cluster::data_dir::DataDir;
 use crate::cluster::open::{Links, read_small};
 use crate::cluster::page_source::{PageRead, PageSource, RelationPages};
+use crate::output::escape::quoted;
 use crate::parsers::control::{CONTROL_FILE_SIZE, ControlFile};
+use crate::parsers::wal::version::Major;
 use crate::rebuild::{
-    BaseBytes, NotBuilt, Owner, RebuildError, ReplayReport, ReplayRequest, SandboxOptions, WantedPage, find_server,
-    replay,
+    BaseBytes, NotBuilt, Owner, RebuildError, ReplayReport, ReplayRequest, SandboxOptions, ServerProgram, WantedPage,
+    find_server, replay,
 };
 use crate::report::rules;
 use crate::types::PageId;
@@ -207,4 +211,41 @@ rules! {
         why: "their verdicts are as without --rebuild",
         means: "`--rebuild` rebuilt no page: no server program, no room, or damaged WAL",
         action: "Install the server program of this PostgreSQL version, or see the reason";
+}
+
+/// Which server is started to replay records, and where.
+#[derive(Clone, Debug, Default)]
+pub struct ReplayOptions {
+    /// Directory of its programs; `None`: the one that ran last on the data directory, or one in the usual directories.
+    pub pg_bin: Option<PathBuf>,
+    /// Directory in which the sandbox is made; `None`: that for temporary files.
+    pub sandbox: Option<PathBuf>,
+    /// The sandbox is left there.
+    pub keep_sandbox: bool,
+}
+
+impl ReplayOptions {
+    /// Arguments of a command that rebuilds pages with this server, each after a space.
+    pub(crate) fn rebuild_arguments(&self) -> String {
+        let path = |flag: &str, path: &Option<PathBuf>| {
+            path.as_ref().map_or_else(String::new, |path| format!(" {flag} {}", quoted(&path.display().to_string())))
+        };
+        let keep = if self.keep_sandbox { " --keep-sandbox" } else { "" };
+        format!(" --rebuild{}{}{keep}", path("--pg-bin", &self.pg_bin), path("--sandbox", &self.sandbox))
+    }
+
+    /// The program of this major for the cluster in `directory`, and its sandbox.
+    ///
+    /// # Errors
+    /// When no such program exists, or the directories of the cluster are unknown.
+    pub fn prepare(&self, directory: &DataDir, major: Major) -> Result<(ServerProgram, SandboxOptions), InspectError> {
+        let server = find_server(major, self.pg_bin.as_deref(), directory.root())?;
+        let sandbox = SandboxOptions {
+            parent: self.sandbox.clone(),
+            keep: self.keep_sandbox,
+            owner: Owner::of(directory.root()),
+            protected: directory.own_directories().map_err(InspectError::OwnDirectories)?,
+        };
+        Ok((server, sandbox))
+    }
 }

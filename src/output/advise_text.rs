@@ -10,14 +10,14 @@ use super::relation_columns::{cure_words, kind_words, likely_cause_words};
 use super::remedy_words::{allows_defaults, remedy_words};
 use super::table::{Fit, plain_table, write_fitted};
 use super::text::{Layout, wrapped, wrapping};
-use super::words::certainty::ForSameWork;
+use super::words::cluster::ForSameWork;
+use crate::analysis::plan::savings::{NotFigured, Remedy, Saving, Savings};
 use crate::analysis::wal::bill::{BillPart, BillRow, SwitchRhythm, WalBill};
-use crate::analysis::wal::certainty::Certainty;
-use crate::analysis::wal::group_rows::GroupRow;
+use crate::analysis::wal::group::GroupRow;
 use crate::analysis::wal::likely_cause::LikelyCause;
 use crate::analysis::wal::overview::Overview;
-use crate::analysis::wal::savings::{NotFigured, Remedy, Saving, Savings};
 use crate::analysis::wal::since_redo::{SPAN_STARTS_S, SinceRedo};
+use crate::analysis::wal::tally::Certainty;
 
 const SECONDS_A_DAY: f64 = 86_400.0;
 

@@ -19,10 +19,11 @@ use super::stand_in_text::write_stand_ins;
 use super::start_words::StartWords;
 use super::text::{Layout, wrapped, write_note_facts, write_problems, write_short_fact, write_skips};
 use super::words::cluster::checksum_words;
-use crate::analysis::cluster_condition::ClusterCondition;
-use crate::analysis::page_scan::ScannedFiles;
-use crate::analysis::staleness::Confidence;
-use crate::analysis::verdict::doubt::Doubt;
+use crate::analysis::dwb::staleness::Confidence;
+use crate::analysis::pages::checksum_witness::CHECKSUMS_OFF;
+use crate::analysis::pages::page_scan::ScannedFiles;
+use crate::analysis::start::cluster_condition::ClusterCondition;
+use crate::analysis::start::doubt::Doubt;
 use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::verdict::next_step::NextStep;
 use crate::analysis::verdict::survey::PageReport;
@@ -91,7 +92,7 @@ impl CheckText<'_> {
             }
             write_steps(out, layout, steps, context)?;
             self.write_stand_ins(out, layout, &title)?;
-            self.write_pages(out, layout, shown.all)?;
+            self.write_pages(out, layout, shown)?;
             write_problems(out, layout, "Problems", &closing.findings)?;
             write_list(out, layout, "Cannot be sure because", &doubts)?;
             write_skips(out, layout, &closing.skipped)?;
@@ -120,23 +121,25 @@ impl CheckText<'_> {
         write_stand_ins(out, layout, &report.pages, title, &location_of)
     }
 
-    /// Damaged pages by database and schema, neighbouring blocks in one row.
-    fn write_pages(&self, out: &mut dyn Write, layout: Layout, all: bool) -> io::Result<()> {
+    /// Damaged pages by database and schema, those of one relation, damage and verdict in one row.
+    fn write_pages(&self, out: &mut dyn Write, layout: Layout, shown: Shown) -> io::Result<()> {
         let pages = &self.cluster.report.pages;
         if pages.is_empty() {
             return Ok(());
         }
-        writeln!(out, "\n{}", layout.paint.heading("Damaged pages"))?;
+        let hint = if shown.explain { "" } else { " (proof of each: --explain)" };
+        writeln!(out, "\n{}{hint}", layout.paint.heading("Damaged pages"))?;
         let mut groups = BTreeMap::<String, Vec<Row<'_>>>::new();
         for report in pages {
             let (home, name) = self.home_and_name(report.page);
             let rows = groups.entry(home).or_default();
-            let is_taken = rows.last_mut().is_some_and(|last| last.name == name && last.takes(report));
+            let is_taken = rows.iter_mut().rfind(|row| row.is_like(report)).is_some_and(|row| row.takes(report));
             if !is_taken {
-                rows.push(Row { name, first: report, runs: vec![(report.page.block, report.page.block)] });
+                let runs = vec![(report.page.block, report.page.block)];
+                rows.push(Row { name, first: report, least: report.strength, runs });
             }
         }
-        let (mut left, mut hidden) = (if all { usize::MAX } else { MAX_ROWS }, 0);
+        let (mut left, mut hidden) = (if shown.all { usize::MAX } else { MAX_ROWS }, 0);
         for (home, rows) in groups {
             let shown = rows.len().min(left);
             left -= shown;
@@ -202,10 +205,9 @@ impl CheckText<'_> {
         if let Some(words) = compared_words(&report.slots).filter(|_| explain) {
             fact("images", &words)?;
         }
-        if !report.pages.is_empty() && !explain {
-            fact("proof", "of each page: --explain")?;
-        }
-        write_note_facts(out, layout, findings, explain)
+        // The line above tells it.
+        let further = findings.iter().filter(|finding| finding.kind != CHECKSUMS_OFF.code);
+        write_note_facts(out, layout, further, explain)
     }
 
     /// How a page's relation is called: by name where there is one, else by its numbers.
@@ -218,7 +220,7 @@ impl CheckText<'_> {
 fn write_group(out: &mut dyn Write, layout: Layout, home: &str, rows: &[Row<'_>]) -> io::Result<()> {
     let cells = rows.iter().map(|row| {
         let first = row.first;
-        (row.name.as_str(), row.blocks(), damage_words(first), first)
+        (row.name.as_str(), row.blocks(), row.damage(), first)
     });
     let cells: Vec<_> = cells.collect();
     let widest = |widths: &mut dyn Iterator<Item = usize>, least: usize| widths.fold(least, usize::max);
@@ -241,28 +243,32 @@ fn write_group(out: &mut dyn Write, layout: Layout, home: &str, rows: &[Row<'_>]
     Ok(())
 }
 
-/// Damaged pages of one fork with equal cells, and their blocks as runs, as many as fit their column.
+/// Damaged pages of one fork with equal damage and verdict, and their blocks as runs, as many as fit their column.
 struct Row<'a> {
     name: String,
     first: &'a PageReport,
+    /// How sure the damage of all of them is.
+    least: Confidence,
     runs: Vec<(BlockNumber, BlockNumber)>,
 }
 
 impl Row<'_> {
+    fn is_like(&self, next: &PageReport) -> bool {
+        let of = |report: &PageReport| (report.page.rel, report.page.fork, report.verdict.verdict, report.disk);
+        of(self.first) == of(next)
+    }
+
     /// Adds the next damaged page, if it fits.
     fn takes(&mut self, next: &PageReport) -> bool {
-        let of =
-            |report: &PageReport| (report.page.rel, report.page.fork, report.verdict.verdict, damage_words(report));
-        if of(self.first) != of(next) {
-            return false;
-        }
         let block = next.page.block;
         match self.runs.last_mut() {
             Some((_, last)) if last.checked_add(1) == Some(block) => *last = block,
             _ => self.runs.push((block, block)),
         }
         let fits = self.blocks().len() <= BLOCK_COLUMNS || self.runs.len() == 1;
-        if !fits {
+        if fits {
+            self.least = self.least.min(next.strength);
+        } else {
             match self.runs.last_mut() {
                 Some((first, last)) if *first < *last => *last -= 1,
                 _ => drop(self.runs.pop()),
@@ -277,16 +283,16 @@ impl Row<'_> {
         runs.map(|(at, (first, last))| block_words(fork(at), *first, *last)).collect::<Vec<_>>().join(", ")
     }
 
+    fn damage(&self) -> String {
+        let name = self.first.disk.name().replace('_', " ");
+        match self.least {
+            Confidence::Proven => name,
+            Confidence::Likely | Confidence::Possible => format!("{name}, {}", self.least.name()),
+        }
+    }
+
     fn pages(&self) -> u64 {
         self.runs.iter().map(|(first, last)| u64::from(last - first) + 1).sum()
-    }
-}
-
-fn damage_words(report: &PageReport) -> String {
-    let name = report.disk.name().replace('_', " ");
-    match report.strength {
-        Confidence::Proven => name,
-        Confidence::Likely | Confidence::Possible => format!("{name}, {}", report.strength.name()),
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::json::{BeginJson, FindingJson, Item, SCHEMA, SkippedJson, SummaryJson};
 use super::sink::{CsvShape, Machine, Sink};
 use super::text::{Layout, write_findings};
-use crate::analysis::coverage::Coverage;
+use crate::analysis::skipped::Coverage;
 use crate::analysis::verdict::answer::Answer;
 use crate::report::{Finding, Severity};
 

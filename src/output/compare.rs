@@ -9,8 +9,8 @@ use super::figures::{percent, size};
 use super::json::wal::Row;
 use super::table::{Fit, plain_table, write_fitted};
 use super::text::{Layout, wrapped};
-use crate::analysis::wal::certainty::Certainty;
-use crate::analysis::wal::compare::{Cell, Line, Part, SetCounts, Unit};
+use crate::analysis::plan::compare::{Cell, Line, Part, SetCounts, Unit};
+use crate::analysis::wal::tally::Certainty;
 
 pub(crate) const FIGURE_COLUMNS: [&str; 9] =
     ["set", "by", "key", "figure", "unit", "value", "difference_percent", "difference_points", "certainty"];

@@ -6,7 +6,7 @@ use super::figures::size;
 use super::json::dwb_size::NeedFor;
 use super::table::{Fit, plain_table, write_fitted};
 use super::text::{Layout, wrapped};
-use crate::analysis::wal::dwb_size::{BufferWrap, DirtySummary, LARGEST_MB, LayoutNeed, SizeTrial};
+use crate::analysis::plan::dwb_size::{BufferWrap, DirtySummary, LARGEST_MB, LayoutNeed, SizeTrial};
 
 /// Writes how many blocks intervals dirty.
 pub(crate) fn write_dirtied(

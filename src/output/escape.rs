@@ -1,4 +1,5 @@
 //! Names and bytes from disk, made harmless for a terminal.
+//! Also here: words of commands that people copy into a shell.
 
 /// Characters that end a line, turn the direction of text round, or take no room: they make a name look like another one.
 const fn misleads(c: char) -> bool {
@@ -43,6 +44,16 @@ pub(crate) const fn ascii_or_dot(byte: u8) -> char {
     if byte.is_ascii_graphic() || byte == b' ' { byte as char } else { '.' }
 }
 
+/// A word as a shell reads it.
+pub fn quoted(word: &str) -> String {
+    let harmless = |c: char| c.is_ascii_alphanumeric() || "/._-+:,@%=".contains(c);
+    if !word.is_empty() && word.chars().all(harmless) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,5 +72,13 @@ mod tests {
         let text = "cannot open /a\nb/pg_wal\nno page was written; x\u{1b}[2Jy\n is plain\r";
         let expected = "cannot open /a\\nb/pg_wal\nno page was written; x\\u{1b}[2Jy\\n is plain\\r";
         assert_eq!(message(text, arguments.into_iter()), expected);
+    }
+
+    #[test]
+    fn words_are_quoted_where_a_shell_needs_it() {
+        assert_eq!(quoted("/var/lib/pg-15"), "/var/lib/pg-15");
+        assert_eq!(quoted("my data"), "'my data'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
     }
 }

@@ -12,6 +12,7 @@ use super::json::innodb::{SlotSetting, named, tablespace_row};
 use super::json::wal::Row;
 use super::table::{Fit, plain_table, write_fitted};
 use super::text::{Layout, wrapped, write_fact, write_short_fact};
+use crate::analysis::changes::sectors::TearDirection;
 use crate::analysis::innodb::candidates::SlotCounts;
 use crate::analysis::innodb::judge::{HeldImage, InnodbPage};
 use crate::analysis::innodb::scan::PageCounts;
@@ -19,9 +20,8 @@ use crate::analysis::innodb::slot::SlotFacts;
 use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::facts::Tone;
 use crate::analysis::verdict::next_step::runs;
-use crate::analysis::verdict::sectors::TearDirection;
 use crate::cluster::innodb::doublewrite::DoublewriteLayout;
-use crate::cluster::innodb::redo_end::RedoEnd;
+use crate::cluster::innodb::redo_log::RedoEnd;
 use crate::cluster::innodb::tablespace::Tablespaces;
 use crate::parsers::innodb::page_check::PageState;
 

@@ -7,7 +7,7 @@ use super::kept_words::{drop_command, keeper_words, release_words};
 use super::prometheus::{family, label_set};
 use super::table::{Fit, plain_table, write_fitted};
 use super::text::{Layout, wrapped, wrapping};
-use crate::analysis::wal::kept::{Keeper, Kept, KeptWal};
+use crate::analysis::plan::kept::{Keeper, Kept, KeptWal};
 
 /// Writes all that keeps segments. `ready_since`: when the archiver stopped, in words.
 pub(crate) fn write_kept(

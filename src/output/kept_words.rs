@@ -2,7 +2,7 @@
 
 use super::escape::printable;
 use super::figures::size_words;
-use crate::analysis::wal::kept::{Keeper, Kept, KeptWal};
+use crate::analysis::plan::kept::{Keeper, Kept, KeptWal};
 
 /// Who keeps segments.
 pub(crate) fn keeper_words(keeper: &Keeper) -> String {

@@ -1,10 +1,18 @@
 //! Steps for clusters that no repair helps, in words: each on a copy, with its losses.
+//! Also here: ways to continue after an incomplete repair or undo; how to look at a base backup in tar format: the
+//! commands that unpack it.
 
+use std::path::Path;
+
+use super::escape::quoted;
 use super::next_step_text::Words;
 use super::words::doubt::named_version;
 use crate::analysis::verdict::next_step::UnknownVersion;
 use crate::analysis::wal::last_checkpoint::LastCheckpoint;
+use crate::cluster::tar_backup::{TarArchive, TarBackup, TarCompression};
 use crate::parsers::control_layout::ControlLayout;
+use crate::repair::apply::{ApplyError, Stopped};
+use crate::repair::blocker::Overrides;
 
 /// Dumps a cluster whose pages are newer than its WAL.
 pub(super) fn reset_past_pages(next_file: &str) -> Words {
@@ -82,4 +90,75 @@ pub(super) fn get_past(relations: &[String]) -> Words {
     .because(format!("Recovery stops at pages without an image: {}{more}.", named.join(", ")))
     .with("pg_ctl start -D COPY -o '-c archive_mode=off -c ignore_checksum_failure=on'")
     .with("pg_ctl start -D COPY -o '-c archive_mode=off -c zero_damaged_pages=on'")
+}
+
+/// Written pages, location of the old bytes, and the commands that finish or undo the work.
+pub(crate) fn ways_on(stopped: &Stopped, data_dir: &Path, journal: &Path, overrides: Overrides) -> String {
+    let (data, undo) = (quoted(&data_dir.display().to_string()), quoted(&journal.display().to_string()));
+    let skip = match &stopped.error {
+        ApplyError::Changed(_) => " --skip-changed",
+        ApplyError::Journal(_) | ApplyError::Access(_) | ApplyError::CutOff => "",
+        // A server that got as far as pg_control rules out both for good.
+        ApplyError::ServerAppeared(_) => {
+            return format!("{stopped}\nthe old bytes are in {undo}; stop the server before anything else");
+        }
+        // Neither is possible.
+        _ => return stopped.to_string(),
+    };
+    let what = if skip.is_empty() { "" } else { "; pages that something else has changed stay as they are" };
+    let allow = overrides.arguments();
+    format!(
+        "{stopped}\nthe old bytes are in {undo}{what}\nto finish:       pg_dwbinspect repair {data} --resume {undo}{skip}{allow}\n\
+         to undo it:      pg_dwbinspect undo {data} {undo}{skip}{allow}"
+    )
+}
+
+/// Kind of the directory, and the commands, one a line.
+pub(crate) fn tar_backup_words(backup: &TarBackup) -> String {
+    let directory = std::path::absolute(&backup.directory).unwrap_or_else(|_| backup.directory.clone());
+    let name = directory.file_name().map_or_else(|| "backup".to_owned(), |name| name.to_string_lossy().into_owned());
+    let target = directory.with_file_name(format!("{name}.unpacked"));
+    let mut lines = vec![format!(
+        "{} is a base backup in tar format ({}), not a data directory; unpack it and check the result:",
+        backup.directory.display(),
+        backup.base.name
+    )];
+    let mut unpack = |archive: &TarArchive, into: &Path| {
+        lines.push(format!("  mkdir -p -m 700 {}", word(into)));
+        lines.push(format!("  {}", command(&directory.join(&archive.name), archive.compression, into)));
+    };
+    unpack(&backup.base, &target);
+    if let Some(wal) = &backup.wal {
+        unpack(wal, &target.join("pg_wal"));
+    }
+    let spaces = directory.with_file_name(format!("{name}.tablespaces"));
+    for tablespace in &backup.tablespaces {
+        unpack(tablespace, &spaces.join(&tablespace.stem));
+    }
+    for tablespace in &backup.tablespaces {
+        let (from, link) = (spaces.join(&tablespace.stem), target.join("pg_tblspc").join(&tablespace.stem));
+        lines.push(format!("  ln -s {} {}", word(&from), word(&link)));
+    }
+    lines.push(format!("  pg_dwbinspect check {}", word(&target)));
+    if !backup.tablespaces.is_empty() {
+        lines.push(
+            "before you start a server there: tablespace_map makes it use the directories of the original tablespaces"
+                .to_owned(),
+        );
+    }
+    lines.join("\n")
+}
+
+fn command(archive: &Path, compression: TarCompression, into: &Path) -> String {
+    let (archive, into) = (word(archive), word(into));
+    match compression {
+        TarCompression::None => format!("tar -xf {archive} -C {into}"),
+        TarCompression::Gzip => format!("gzip -dc {archive} | tar -xf - -C {into}"),
+        TarCompression::Lz4 => format!("lz4 -dc {archive} | tar -xf - -C {into}"),
+        TarCompression::Zstd => format!("zstd -dc {archive} | tar -xf - -C {into}"),
+    }
+}
+
+fn word(path: &Path) -> String {
+    quoted(&path.display().to_string())
 }

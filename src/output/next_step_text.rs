@@ -5,13 +5,12 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-use super::escape::printable;
+use super::escape::{printable, quoted};
 use super::figures::many;
 use super::last_resorts::{get_past, newer_release, reset_by_wal, reset_past_pages};
 use super::relation_steps::{rebuild, salvage};
-use super::shell::quoted;
 use super::text::{Layout, wrapped};
-use crate::analysis::verdict::missing_wal::MissingSegments;
+use crate::analysis::start::missing_wal::MissingSegments;
 use crate::analysis::verdict::next_step::{ArchivedSegment, NextStep, Rebuilt};
 use crate::repair::blocker::{Blocker, Overrides};
 use crate::types::{ForkNumber, PageId};

@@ -6,7 +6,7 @@ use super::escape::printable;
 use super::table::{plain_table, write_table};
 use super::text::Layout;
 use super::words::rows::{flag_words, hex_words, tid_words, type_words, value_words};
-use crate::analysis::page_rows::{PageItem, PageRows, RowFate, RowPair, is_of_rows};
+use crate::analysis::pages::page_rows::{PageItem, PageRows, RowFate, RowPair, is_of_rows};
 use crate::cluster::columns::{Column, NoColumns, RelationColumns};
 use crate::parsers::heap::{Liveness, TupleHeader, XactStatus};
 use crate::parsers::page::{LinePointerState, PageHeader};

@@ -1,17 +1,24 @@
 //! One page and its images side by side: headers, line pointers, bytes that differ, and the records of WAL.
+//! Also here: changes of a page by one record, and everything about one page for the command and for exports of the
+//! terminal UI.
 
 use std::io::{self, Write};
+use std::ops::Range;
 
-use super::check_text::letter;
+use super::check_text::{letter, write_evidence};
+use super::documents::{JudgedCluster, events_of};
 use super::escape::{ascii_or_dot, printable};
+use super::page_rows::{RowsOf, write_rows};
 use super::table::{plain_table, write_table};
 use super::text::Layout;
-use super::words::wal::touch_words;
-use crate::analysis::slot_facts::SECTOR_BYTES;
-use crate::analysis::verdict::events::BlockEvent;
+use super::words::cluster::touch_words;
+use crate::analysis::changes::events::BlockEvent;
+use crate::analysis::changes::sectors::SECTOR_BYTES;
+use crate::analysis::pages::page_diff::{FieldChange, ItemChange, ItemState, PageDiff, RowState};
 use crate::analysis::verdict::fetch::{PageVersion, VersionOf};
+use crate::analysis::verdict::survey::PageReport;
 use crate::parsers::checksum::page_checksum;
-use crate::parsers::page::{LinePointer, PageHeader, line_pointers};
+use crate::parsers::page::{LinePointer, LinePointerState, PageHeader, line_pointers};
 use crate::parsers::page_kind::PageKind;
 use crate::parsers::wal::version::Major;
 use crate::types::{Lsn, PageId};
@@ -232,4 +239,129 @@ pub(crate) fn write_history(
         ]);
     }
     write_table(out, &table)
+}
+
+/// Ranges of bytes that are listed.
+const MAX_RANGES: usize = 12;
+
+/// Writes what changed.
+pub(crate) fn write_change(out: &mut dyn Write, diff: &PageDiff) -> io::Result<()> {
+    if diff.differing == 0 {
+        return writeln!(out, "    nothing");
+    }
+    for change in &diff.fields {
+        writeln!(out, "    {}: {} -> {}", change.field, field(change, change.before), field(change, change.after))?;
+    }
+    for change in &diff.items {
+        writeln!(out, "    {}", item_words(change))?;
+    }
+    let shown: Vec<String> = diff.bytes.iter().take(MAX_RANGES).map(range_words).collect();
+    let more = match diff.bytes.len().saturating_sub(MAX_RANGES) {
+        0 => String::new(),
+        more => format!(" and {more} more ranges"),
+    };
+    writeln!(out, "    bytes: {} differ, in {}{more}", diff.differing, shown.join(", "))
+}
+
+fn field(change: &FieldChange, value: u64) -> String {
+    match change.field {
+        "pd_lsn" => Lsn(value).to_string(),
+        "pd_checksum" | "pd_flags" => format!("{value:#06x}"),
+        _ => value.to_string(),
+    }
+}
+
+fn range_words(range: &Range<usize>) -> String {
+    match range.len() {
+        1 => range.start.to_string(),
+        _ => format!("{}-{}", range.start, range.end - 1),
+    }
+}
+
+fn item_words(change: &ItemChange) -> String {
+    let item = change.item;
+    match (&change.before, &change.after) {
+        (None, Some(after)) => format!("item {item} added: {}{}", pointer(after), row_words(after.row)),
+        (Some(before), None) => format!("item {item} removed: {}{}", pointer(before), row_words(before.row)),
+        (Some(before), Some(after)) => format!("item {item} changed: {}", differences(before, after).join(", ")),
+        (None, None) => format!("item {item}"),
+    }
+}
+
+fn pointer(state: &ItemState) -> String {
+    match state.state {
+        LinePointerState::Redirect => format!("redirect to item {}", state.offset),
+        other => format!("offset {} length {} {}", state.offset, state.length, other.name()),
+    }
+}
+
+fn row_words(row: Option<RowState>) -> String {
+    row.map_or_else(String::new, |row| {
+        let RowState { xmin, xmax, ctid: (block, item), infomask, infomask2 } = row;
+        format!(", xmin {xmin} xmax {xmax} ctid ({block},{item}) infomask {infomask:#06x} infomask2 {infomask2:#06x}")
+    })
+}
+
+/// Differences between two states of an item.
+fn differences(before: &ItemState, after: &ItemState) -> Vec<String> {
+    let mut words = Vec::new();
+    let pointers = |state: &ItemState| (state.offset, state.length, state.state);
+    if pointers(before) != pointers(after) {
+        words.push(format!("{} -> {}", pointer(before), pointer(after)));
+    }
+    match (before.row, after.row) {
+        (Some(before), Some(after)) => {
+            let mut compare = |name: &str, before: String, after: String| {
+                if before != after {
+                    words.push(format!("{name} {before} -> {after}"));
+                }
+            };
+            compare("xmin", before.xmin.to_string(), after.xmin.to_string());
+            compare("xmax", before.xmax.to_string(), after.xmax.to_string());
+            let ctid = |row: RowState| format!("({},{})", row.ctid.0, row.ctid.1);
+            compare("ctid", ctid(before), ctid(after));
+            let mask = |mask: u16| format!("{mask:#06x}");
+            compare("infomask", mask(before.infomask), mask(after.infomask));
+            compare("infomask2", mask(before.infomask2), mask(after.infomask2));
+        }
+        (None, Some(row)) => words.push(format!("a row:{}", row_words(Some(row)).trim_start_matches(','))),
+        _ => {}
+    }
+    words
+}
+
+/// Writes evidence and verdict, the page on disk beside its images, its rows against those of each image where they are
+/// given, and its records in WAL. `hex`: also the bytes that differ.
+pub(crate) fn write_page_text(
+    out: &mut dyn Write,
+    layout: Layout,
+    (cluster, title): (JudgedCluster<'_>, &str),
+    found: &PageReport,
+    versions: &[PageVersion],
+    rows: &[RowsOf<'_>],
+    hex: bool,
+) -> io::Result<()> {
+    let page = found.page;
+    write_evidence(out, layout, found, title)?;
+    if !versions.is_empty() {
+        write_headers(out, layout, page, versions)?;
+        write_items(out, layout, page, versions)?;
+    }
+    let disk_first = versions.split_first().filter(|(first, _)| first.of == VersionOf::Disk);
+    for (index, of) in rows.iter().enumerate() {
+        let title = match disk_first {
+            Some((_, images)) => images.get(index).map_or("Rows on disk".to_owned(), |image| {
+                format!("Rows on disk compared with {}", version_title(image))
+            }),
+            None => versions.get(index).map_or_else(String::new, |image| format!("Rows of {}", version_title(image))),
+        };
+        write_rows(out, layout, &title, of)?;
+    }
+    if let Some((disk, images)) = disk_first {
+        for image in images {
+            write_difference(out, layout, disk, image, hex)?;
+        }
+    }
+    let report = cluster.report;
+    write_history(out, layout, events_of(report, page), report.history.major, report.replay.redo_lsn)
 }

@@ -1,9 +1,8 @@
 //! Progress: a bar on standard error, where that is a terminal, lines where it was asked for, or somebody who is told.
 
 use std::io::{IsTerminal, Write};
-use std::sync::Arc;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};

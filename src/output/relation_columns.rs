@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use super::figures::percent;
 use super::json::wal::Row;
-use crate::analysis::wal::group_rows::RelationFigures;
+use crate::analysis::wal::group::RelationFigures;
+use crate::analysis::wal::group_key::RelationKind;
 use crate::analysis::wal::likely_cause::LikelyCause;
-use crate::analysis::wal::relation_kind::RelationKind;
 use crate::analysis::wal::relation_use::IndexMethod;
 
 /// A column: field of JSON and CSV, and its value.

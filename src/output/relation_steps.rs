@@ -1,7 +1,7 @@
 //! Relations with lost pages, in words, with the statements that recreate them or save undamaged rows.
 
+use super::escape::quoted;
 use super::next_step_text::{StepContext, Words};
-use super::shell::quoted;
 use crate::analysis::verdict::next_step::{Affected, Lost, NamedRelation, Owner, Rebuilt};
 use crate::types::BlockNumber;
 

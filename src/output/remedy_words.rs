@@ -1,6 +1,6 @@
 //! Settings with their values, as a configuration file has them.
 
-use crate::analysis::wal::savings::Remedy;
+use crate::analysis::plan::savings::Remedy;
 
 /// The setting that a remedy changes, with its value.
 pub(crate) fn remedy_words(remedy: &Remedy) -> String {

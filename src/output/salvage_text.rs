@@ -14,7 +14,7 @@ use super::json::salvage::SALVAGED_TABLE_COLUMNS;
 use super::sink::{CsvShape, Machine};
 #[cfg(feature = "tables")]
 use super::table::{plain_table, right_align, write_table};
-use crate::analysis::coverage::Coverage;
+use crate::analysis::skipped::Coverage;
 use crate::analysis::verdict::answer::Answer;
 #[cfg(feature = "tables")]
 use crate::salvage::{Beforehand, BetterWay};

@@ -4,10 +4,9 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use super::check_text::Label;
-use super::escape::printable;
-use super::shell::quoted;
+use super::escape::{printable, quoted};
 use super::text::{Layout, wrapped};
-use crate::analysis::verdict::stand_in::StandIn;
+use crate::analysis::verdict::step_risk::StandIn;
 use crate::analysis::verdict::survey::PageReport;
 use crate::types::{BlockNumber, PageId};
 

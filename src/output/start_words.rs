@@ -2,13 +2,14 @@
 
 use super::check_text::Label;
 use super::figures::{many, size_words};
-use crate::analysis::verdict::backup::BackupEnd;
+use crate::analysis::changes::needed::OnStart;
+use crate::analysis::start::backup::BackupEnd;
+use crate::analysis::start::cluster_condition::Obstacle;
+use crate::analysis::start::doubt::Doubt;
+use crate::analysis::start::replay::{Recovery, Replay};
 use crate::analysis::verdict::check::Scope;
-use crate::analysis::verdict::doubt::Doubt;
 use crate::analysis::verdict::facts::Badge;
-use crate::analysis::verdict::judge::OnStart;
-use crate::analysis::verdict::outlook::{Obstacle, Outlook, Start};
-use crate::analysis::verdict::replay::{Recovery, Replay};
+use crate::analysis::verdict::outlook::{Outlook, Start};
 use crate::analysis::verdict::survey::PageReport;
 use crate::types::Lsn;
 

@@ -1,6 +1,6 @@
 //! Text for people: slot lines, facts, findings.
 
-use crate::analysis::dwb_format::{RingFact, RingSummary};
+use crate::analysis::dwb::format::{RingFact, RingSummary};
 use crate::cluster::dwb_files::DwbSet;
 use crate::parsers::dwb::patch::short_name;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,8 +13,11 @@ use super::json::{BatchJson, FindingJson, SkippedJson, SlotJson};
 /// Width from which on a slot line shows its image's header too.
 const WIDE: u16 = 120;
 
-/// Problems of one kind, and skipped things, that text lists one by one.
-const MAX_PROBLEMS: usize = 10;
+/// Problems of one kind that text lists one by one.
+const MAX_PROBLEMS: usize = 4;
+
+/// Skipped things that text lists one by one.
+const MAX_SKIPPED: usize = 10;
 
 /// Notes of one kind that text lists one by one.
 pub(crate) const MAX_NOTES: usize = 2;
@@ -216,14 +219,14 @@ pub(crate) fn write_findings(
 }
 
 /// Notes among the evidence, without their reasons unless `explain`.
-pub(crate) fn write_note_facts(
+pub(crate) fn write_note_facts<'a>(
     out: &mut dyn Write,
     layout: Layout,
-    findings: &[FindingJson],
+    findings: impl IntoIterator<Item = &'a FindingJson>,
     explain: bool,
 ) -> io::Result<()> {
     let mut fact = |label: &str, words: &str| write_short_fact(out, layout, label, words);
-    let notes = findings.iter().filter(|finding| finding.severity != "problem");
+    let notes = findings.into_iter().filter(|finding| finding.severity != "problem");
     let (shown, further) = first_of_each_kind(notes, MAX_NOTES);
     for note in shown {
         fact("note", &format!("{}{}", location_words(note), note.what))?;
@@ -312,10 +315,10 @@ pub(crate) fn write_skips(out: &mut dyn Write, layout: Layout, skipped: &[Skippe
         return Ok(());
     }
     writeln!(out, "\n{}", layout.paint.heading("Not checked"))?;
-    if skipped.len() > MAX_PROBLEMS {
-        writeln!(out, "  {} in all; the first {MAX_PROBLEMS}:", skipped.len())?;
+    if skipped.len() > MAX_SKIPPED {
+        writeln!(out, "  {} in all; the first {MAX_SKIPPED}:", skipped.len())?;
     }
-    for skipped in skipped.iter().take(MAX_PROBLEMS) {
+    for skipped in skipped.iter().take(MAX_SKIPPED) {
         wrapped(out, layout, "  ", 2, &format!("{}: {}", printable(&skipped.what), printable(&skipped.reason)))?;
     }
     Ok(())

@@ -6,8 +6,8 @@ use super::advise_text::{RelationLine, how_sure};
 use super::figures::{percent, signed_size_words, size, size_words};
 use super::remedy_words::remedy_words;
 use super::text::{Layout, wrapped};
+use crate::analysis::plan::savings::Saving;
 use crate::analysis::wal::overview::Overview;
-use crate::analysis::wal::savings::Saving;
 use crate::analysis::wal::tally::Tally;
 
 /// The share of images in all WAL, the remedy that saves most, and the relation with most WAL.

@@ -13,11 +13,10 @@ use super::table::{Fit, plain_table, write_fitted};
 use super::text::{Layout, wrapped};
 use super::wal_columns::{COUNTS, GroupCell, INTERVAL_COLUMNS, IntervalCell, Screens};
 use crate::analysis::wal::bill::{BillPart, BillRow, WalBill};
-use crate::analysis::wal::certainty::Certainty;
+use crate::analysis::wal::group::{GroupRow, RelationFigures};
 use crate::analysis::wal::group_key::{GroupBy, Grouping, Key};
-use crate::analysis::wal::group_rows::{GroupRow, RelationFigures};
 use crate::analysis::wal::interval_rows::IntervalRow;
-use crate::analysis::wal::tally::Tally;
+use crate::analysis::wal::tally::{Certainty, Tally};
 
 /// Width from which on a checkpoint row shows everything.
 const WIDE: u16 = 130;

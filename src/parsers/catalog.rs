@@ -4,8 +4,7 @@
 use nom::Parser;
 use nom::error::context;
 
-use super::decode::{ParseStep, decode_at, le_u8, le_u32, take};
-use super::error::{ParseError, ParseErrorKind};
+use super::decode::{ParseError, ParseErrorKind, ParseStep, decode_at, le_u8, le_u32, take};
 use super::heap::TupleHeader;
 use crate::types::{Lsn, Oid};
 

@@ -5,8 +5,7 @@ use nom::error::context;
 
 use super::control_layout::{ControlLayout, Field};
 use super::crc::crc32c;
-use super::decode::{ParseStep, decode_at, le_i32, le_i64, le_u8, le_u32, le_u64};
-use super::error::ParseError;
+use super::decode::{ParseError, ParseStep, decode_at, le_i32, le_i64, le_u8, le_u32, le_u64};
 use super::wal::checkpoint::CheckPoint;
 use super::wal::version::Major;
 use crate::types::{

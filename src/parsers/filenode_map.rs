@@ -4,8 +4,7 @@ use nom::Parser;
 use nom::error::context;
 
 use super::crc::crc32c;
-use super::decode::{decode_at, le_i32, le_u32, take};
-use super::error::ParseError;
+use super::decode::{ParseError, decode_at, le_i32, le_u32, take};
 use crate::types::Oid;
 
 /// Magic number in bytes 0 to 4.

@@ -1,7 +1,6 @@
 //! Heap tuples: header, user data, and their visibility as far as it is known without a running server.
 
-use super::decode::{decode_at, field, le_u8, le_u16, le_u32};
-use super::error::ParseError;
+use super::decode::{ParseError, decode_at, field, le_u8, le_u16, le_u32};
 use super::page::{LinePointerState, PageHeader, line_pointers};
 use crate::types::{BlockNumber, Oid};
 

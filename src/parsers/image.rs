@@ -1,10 +1,16 @@
 //! Full-page images: from the bytes in a WAL record to the page.
+//! Also here: the page made ready for a data file.
 
+use strum::IntoStaticStr;
+
+use super::checksum::page_checksum;
 use super::pglz::{self, PglzError};
 use super::wal::version::Major;
+use crate::types::{BlockNumber, Lsn};
 
 /// How an image's bytes are compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Compression {
     /// The server's own method.
     Pglz,
@@ -16,12 +22,8 @@ pub enum Compression {
 
 impl Compression {
     /// The name that `wal_compression` takes.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Pglz => "pglz",
-            Self::Lz4 => "lz4",
-            Self::Zstd => "zstd",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 
@@ -189,11 +191,44 @@ impl ImageDecoder {
     }
 }
 
+/// Sets what redo and the writing of a page set: the LSN (bytes 0 to 8, high half first) to the end of the record, and
+/// the checksum (bytes 8 and 9) if the cluster has checksums. A page that was never initialised (`pd_upper` 0) gets no
+/// checksum, as the server gives none.
+///
+/// Source: `XLogReadBufferForRedoExtended`, `src/backend/access/transam/xlogutils.c`; `PageSetChecksumCopy`,
+/// `src/backend/storage/page/bufpage.c`.
+pub(crate) fn ready_page(page: &mut [u8], lsn: Lsn, block: BlockNumber, checksums: bool) {
+    let is_new = page.get(14..16) == Some(&[0, 0]);
+    let high = u32::try_from(lsn.0 >> 32).unwrap_or(u32::MAX).to_le_bytes();
+    let low = u32::try_from(lsn.0 & 0xFFFF_FFFF).unwrap_or(u32::MAX).to_le_bytes();
+    if is_new {
+        // Redo leaves the LSN of an all-zero page alone, since it would no longer be all zero.
+        return;
+    }
+    if let Some((lsn_bytes, _)) = page.split_first_chunk_mut::<8>() {
+        let (high_bytes, low_bytes) = lsn_bytes.split_at_mut(4);
+        high_bytes.copy_from_slice(&high);
+        low_bytes.copy_from_slice(&low);
+    }
+    if checksums {
+        set_checksum(page, block);
+    }
+}
+
+/// Writes the checksum that the page's bytes give into bytes 8 and 9.
+pub fn set_checksum(page: &mut [u8], block: BlockNumber) {
+    let sum = page_checksum(page, block).to_le_bytes();
+    if let Some(field) = page.get_mut(8..10) {
+        field.copy_from_slice(&sum);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::parsers::page::PageHeader;
 
     fn image(bytes: &[u8], hole_offset: u16, hole_length: u16, bimg_info: u8) -> BlockImage<'_> {
         BlockImage { bytes, hole_offset, hole_length, bimg_info, major: Major::V18 }
@@ -254,5 +289,24 @@ mod tests {
                 prop_assert!(!error.to_string().is_empty());
             }
         }
+    }
+
+    #[test]
+    fn lsn_and_checksum_are_those_of_the_server() {
+        // Page B of the checksum's fact sheet has LSN 1/28 and checksum 10682 at block 1.
+        let mut page = vec![0; 8192];
+        page[8..20].copy_from_slice(&[0x34, 0x12, 4, 0, 24, 0, 0, 32, 0, 32, 4, 32]);
+        page[100] = 0xAB;
+        page[8191] = 0xFF;
+        ready_page(&mut page, Lsn(0x1_0000_0028), 1, true);
+        let header = PageHeader::decode(0, &page).unwrap();
+        assert_eq!((header.lsn, header.checksum), (Lsn(0x1_0000_0028), 10_682));
+    }
+
+    #[test]
+    fn page_that_was_never_initialised_stays_as_it_is() {
+        let mut page = vec![0; 8192];
+        ready_page(&mut page, Lsn(77), 1, true);
+        assert_eq!(page, vec![0; 8192]);
     }
 }

@@ -1,8 +1,9 @@
 //! Header and line pointers of a data page.
 
+use strum::IntoStaticStr;
+
 use super::cpu_dispatch;
-use super::decode::{decode_at, field, le_u16, le_u32};
-use super::error::ParseError;
+use super::decode::{ParseError, decode_at, field, le_u16, le_u32};
 use crate::types::{Lsn, is_block_size};
 
 /// Layout version of every page since major 8.3, in the low byte of `pd_pagesize_version`.
@@ -233,7 +234,8 @@ pub enum PageFault {
 /// State of a line pointer.
 ///
 /// Source: `LP_UNUSED` and its neighbours, `src/include/storage/itemid.h`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum LinePointerState {
     /// Free for reuse.
     Unused,
@@ -247,13 +249,8 @@ pub enum LinePointerState {
 
 impl LinePointerState {
     /// The word for reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Unused => "unused",
-            Self::Normal => "normal",
-            Self::Redirect => "redirect",
-            Self::Dead => "dead",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

@@ -36,7 +36,7 @@ impl Interest {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Named {
+pub struct Named {
     pub page: PageId,
     /// The record restores it from an image or recreates it: its previous content does not matter.
     pub builds: bool,

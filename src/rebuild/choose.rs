@@ -17,7 +17,6 @@ use super::control::ClusterControl;
 use super::error::{NotBuilt, RebuildError};
 use super::files::Extents;
 use super::track::Track;
-use super::wanted::{BaseBytes, WantedPage};
 use crate::analysis::wal::collect::collect_run;
 use crate::analysis::wal::segment::{SegmentRead, Visitor, WatchRead, read_segment};
 use crate::analysis::wal::stretch::Stretch;
@@ -54,7 +53,7 @@ pub(crate) struct ChoiceRequest<'a> {
 }
 
 #[derive(Debug, Default)]
-pub struct Choice {
+pub(crate) struct Choice {
     pub tracks: Vec<Track>,
     pub records: u64,
     pub bytes: u64,
@@ -71,7 +70,7 @@ pub struct Choice {
 ///
 /// # Errors
 /// When WAL cannot be read, the sink refuses, or `watch` interrupts.
-pub fn choose<S: KeptSink>(
+pub(crate) fn choose<S: KeptSink>(
     request: ChoiceRequest<'_>,
     watch: WatchRead<'_>,
     mut begin: impl FnMut() -> Result<S, RebuildError>,
@@ -397,5 +396,34 @@ impl<S: KeptSink> Visitor for Direct<'_, '_, S> {
             self.chooser.decide(candidate);
         }
         self.one.reset();
+    }
+}
+
+/// Base of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BaseBytes {
+    /// Nothing: a record of the range builds the page without reading it.
+    Nothing,
+    /// An older state of the page, of the size of a page.
+    Page(Vec<u8>),
+}
+
+/// A page to build.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WantedPage {
+    /// Which page.
+    pub page: PageId,
+    /// Its base.
+    pub base: BaseBytes,
+    /// Records that start here or after ...
+    pub from: Lsn,
+    /// ... and end here or before are replayed.
+    pub until: Lsn,
+}
+
+impl WantedPage {
+    /// True for a record that must be replayed into this page.
+    pub fn takes(&self, start_lsn: Lsn, end_lsn: Lsn) -> bool {
+        start_lsn >= self.from && end_lsn <= self.until
     }
 }

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use strum::{IntoStaticStr, VariantNames};
 
-use crate::analysis::page_check::PageCondition;
+use crate::analysis::pages::page_check::PageCondition;
 use crate::cluster::open::AccessError;
 use crate::cluster::wal::WalReadError;
 use crate::parsers::control::SizeFault;
-use crate::parsers::error::ParseError;
+use crate::parsers::decode::ParseError;
 use crate::parsers::wal::version::Major;
 use crate::repair::outside::OutsideError;
 use crate::types::Lsn;

@@ -6,15 +6,13 @@ use std::path::PathBuf;
 
 use super::error::RebuildError;
 use super::sandbox::{SandboxFile, SandboxRun};
-use super::stream::SegmentSink;
+use super::stream::{STREAM_TIMELINE, SegmentSink};
 use crate::cluster::open::AccessError;
 use crate::cluster::relation_path::RelationPaths;
+use crate::parsers::image::{ready_page, set_checksum};
 use crate::parsers::page::{LAYOUT_VERSION, PageHeader};
-use crate::parsers::restore::{ready_page, set_checksum};
 use crate::parsers::wal::timeline::WalSegment;
 use crate::types::{BlockNumber, ForkNumber, Geometry, Lsn, PageId, RelFileLocator, TimelineId};
-
-use super::stream::STREAM_TIMELINE;
 
 /// Highest block of each fork that records name.
 pub(crate) type Extents = BTreeMap<(RelFileLocator, ForkNumber), BlockNumber>;

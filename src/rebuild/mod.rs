@@ -18,17 +18,16 @@ pub mod sandbox;
 pub mod server;
 mod stream;
 mod track;
-pub mod wanted;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use rustc_hash::FxHashSet;
 
+pub use self::choose::{BaseBytes, WantedPage};
 pub use self::error::{NotBuilt, RebuildError, ServerFailure};
 pub use self::sandbox::{Owner, SandboxOptions};
 pub use self::server::{NoServer, ServerProgram, ServerVersion, find_server};
-pub use self::wanted::{BaseBytes, WantedPage};
 
 use self::attempt::{Attempt, Outcome};
 use self::control::ClusterControl;

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use super::control::ClusterControl;
 use super::error::RebuildError;
-use crate::cluster::accounts;
+use crate::cluster::access_modes;
 use crate::cluster::open::{AccessError, Links, ReadFile, real_directories};
 use crate::parsers::wal::version::Major;
 use crate::repair::outside::check_outside;
@@ -106,7 +106,7 @@ impl Owner {
         if self.uid != 0 {
             return Some((self.uid, self.gid));
         }
-        accounts::first_of(&ACCOUNTS)
+        access_modes::first_of(&ACCOUNTS)
     }
 }
 

@@ -1,8 +1,8 @@
 //! State of one requested page while its records are chosen: how many, which, and what its LSN must be in the end.
 
 use super::candidates::{Candidate, Named};
+use super::choose::{BaseBytes, WantedPage};
 use super::error::NotBuilt;
-use super::wanted::{BaseBytes, WantedPage};
 use crate::parsers::page::PageHeader;
 use crate::types::{ForkNumber, Lsn};
 

@@ -13,7 +13,7 @@ use super::journal::{Journal, JournalError};
 use super::manifest::{JournalEntry, Proof};
 use super::target::TargetFile;
 use super::witness::{StartSign, newer_files, old_contradicted_by};
-use crate::analysis::slot_facts::SECTOR_BYTES;
+use crate::analysis::changes::sectors::SECTOR_BYTES;
 use crate::cluster::open::AccessError;
 use crate::cluster::relation_path::RelationPaths;
 use crate::cluster::running::{look_at_pid_file, look_for_server};

@@ -7,7 +7,7 @@ use rustix::fs::FlockOperation;
 
 use super::manifest::DirectoryMark;
 use super::target::DataRoot;
-use crate::cluster::accounts::{sudo_name, user_words};
+use crate::cluster::access_modes::{sudo_name, user_words};
 use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::control_file::ControlRead;
 use crate::cluster::data_dir::DataDir;

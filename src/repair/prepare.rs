@@ -9,8 +9,8 @@ use crate::analysis::verdict::facts::RepairPlan;
 use crate::analysis::verdict::fetch::FetchError;
 use crate::analysis::verdict::survey::PageReport;
 use crate::cluster::open::AccessError;
+use crate::parsers::image::set_checksum;
 use crate::parsers::page::PageHeader;
-use crate::parsers::restore::set_checksum;
 use crate::types::{Lsn, PageId, RelFileLocator};
 
 /// Reads the bytes of an image.

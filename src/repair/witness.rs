@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::crc_text;
 use super::target::DataRoot;
-use crate::analysis::dwb_format::directories;
+use crate::analysis::dwb::format::directories;
 use crate::cluster::control_file::CONTROL_PATH;
 use crate::cluster::open::AccessError;
 use crate::parsers::control::{CONTROL_FILE_SIZE, ControlFile};
+use crate::parsers::crc::sha256_text;
 use crate::parsers::dwb::DwbDirectory;
-use crate::parsers::sha256::sha256_text;
 use crate::parsers::wal::timeline::WalSegment;
 use crate::types::Lsn;
 

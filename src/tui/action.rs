@@ -10,7 +10,7 @@ use super::facts::{
 };
 use super::innodb::InnodbSurvey;
 use super::state::View;
-use crate::analysis::cluster_condition::ClusterCondition;
+use crate::analysis::start::cluster_condition::ClusterCondition;
 use crate::analysis::wal::cause::Cause;
 use crate::analysis::wal::record_sheet::{RecordList, RecordSheet};
 use crate::output::report::crash::Pressed;

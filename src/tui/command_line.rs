@@ -5,10 +5,10 @@ use std::path::Path;
 use super::checklist::{next_task, tasks};
 use super::facts::Survey;
 use super::state::{Column, PagePart, State, View, WalLevel};
-use crate::analysis::slot_row::SlotRow;
+use crate::analysis::dwb::slot_facts::SlotRow;
 use crate::analysis::verdict::judge::Verdict;
 use crate::inspect::next::step_context;
-use crate::output::shell::quoted;
+use crate::output::escape::quoted;
 use crate::types::PageId;
 
 /// The program that looks at clusters.

@@ -14,8 +14,8 @@ use crate::analysis::verdict::answer::Answer;
 use crate::inspect::innodb::check::InnodbExamination;
 use crate::output::closing::Closing;
 use crate::output::colour::Paint;
+use crate::output::escape::quoted;
 use crate::output::innodb_text::{InnodbStep, NOT_PREDICTED, innodb_steps, write_innodb_page};
-use crate::output::shell::quoted;
 use crate::output::text::{Layout, wrapped};
 
 /// Rows from which on every step has room above the list.

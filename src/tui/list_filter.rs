@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::state::{PagePart, State, View, WalLevel};
-use crate::analysis::page_rows::RowFate;
+use crate::analysis::pages::page_rows::RowFate;
 
 /// Lists that can be filtered by words of their lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,13 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
 use super::slot_index::SlotIndex;
-use crate::analysis::select::{RelationPattern, Span};
-use crate::analysis::slot_facts::Condition;
-use crate::analysis::slot_row::SlotRow;
+use crate::analysis::dwb::slot_facts::{Condition, SlotRow};
+use crate::analysis::pages::select::{RelationPattern, Span};
 use crate::analysis::verdict::survey::PageReport;
 use crate::inspect::page_name::PageName;
-use crate::inspect::relation_name::RelationChoice;
-use crate::output::shell::quoted;
+use crate::inspect::page_target::RelationChoice;
+use crate::output::escape::quoted;
 use crate::types::{ForkNumber, Geometry, Lsn, PageId, RelFileLocator};
 
 /// Names of terms, for the message about another one.
@@ -319,7 +318,7 @@ fn slot_word(row: &SlotRow, column: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::staleness::{BatchReason, BatchVerdict};
+    use crate::analysis::dwb::staleness::{BatchReason, BatchVerdict};
 
     fn row() -> SlotRow {
         SlotRow {

@@ -4,9 +4,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 
 use super::facts::ListedBatch;
-use crate::analysis::slot_facts::Condition;
-use crate::analysis::slot_row::SlotRow;
-use crate::analysis::staleness::BatchVerdict;
+use crate::analysis::dwb::slot_facts::{Condition, SlotRow};
+use crate::analysis::dwb::staleness::BatchVerdict;
 use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::verdict::survey::PageReport;
 use crate::types::PageId;

@@ -16,7 +16,7 @@ use super::state::State;
 use super::terminal::Screen;
 use super::update::{begin, update};
 use super::worker::{Backend, Event, start, watch};
-use crate::inspect::now::now_text;
+use crate::inspect::now_text;
 
 /// Lines that a turn of the wheel moves.
 const WHEEL_LINES: isize = 3;

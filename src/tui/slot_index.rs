@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::look::columns;
 use super::query::slot_words;
 use super::state::Column;
-use crate::analysis::slot_row::SlotRow;
+use crate::analysis::dwb::slot_facts::SlotRow;
 use crate::analysis::verdict::survey::PageReport;
 use crate::types::{PageId, RelFileLocator};
 

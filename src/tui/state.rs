@@ -23,7 +23,7 @@ use super::query::Query;
 use super::settings::Settings;
 use super::view;
 pub use super::views::{Column, PagePart, View};
-use crate::analysis::cluster_condition::ClusterCondition;
+use crate::analysis::start::cluster_condition::ClusterCondition;
 use crate::output::report::crash::Pressed;
 use crate::repair::blocker::Overrides;
 use crate::types::{ForkNumber, PageId, RelFileLocator};

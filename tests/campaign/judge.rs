@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use pgforensics::analysis::page_mask::differences;
+use pgforensics::analysis::pages::page_mask::differences;
 use pgforensics::parsers::page::PageHeader;
 use pgforensics::parsers::page_kind::PageKind;
 use pgforensics::types::{ForkNumber, PageId, RelFileLocator};

@@ -8,9 +8,9 @@ use std::process::Command;
 
 use crate::common::ring_format::{Control, Slot, batch, crc, sign, write_ring};
 use crate::common::{arg, cluster, copy_of, copy_tree, dwbinspect, unpack};
-use pgforensics::analysis::dwb_format::open_buffer;
+use pgforensics::analysis::dwb::format::open_buffer;
+use pgforensics::analysis::start::doubt::Doubt;
 use pgforensics::analysis::verdict::candidate::{CandidateOutcome, ImageSource};
-use pgforensics::analysis::verdict::doubt::Doubt;
 use pgforensics::analysis::verdict::evidence::Statement;
 use pgforensics::analysis::verdict::judge::Verdict;
 use pgforensics::analysis::verdict::outlook::Start;

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use crate::common::{Ran, arg, copy_tree, dwbinspect, unpack};
-use pgforensics::analysis::dwb_format::open_buffer;
+use pgforensics::analysis::dwb::format::open_buffer;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 

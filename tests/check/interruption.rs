@@ -7,14 +7,13 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pgforensics::analysis::coverage::Coverage;
+use pgforensics::analysis::skipped::Coverage;
 use pgforensics::analysis::verdict::answer::Answer;
 use pgforensics::analysis::verdict::check::{Scope, Stage};
 use pgforensics::analysis::verdict::judge::Verdict;
 use pgforensics::analysis::wal::group_key::{GroupBy, Grouping};
-use pgforensics::inspect::batches::batches;
 use pgforensics::inspect::check::{CheckRequest, Watch, check};
-use pgforensics::inspect::dwb_source::DwbSource;
+use pgforensics::inspect::dwb_source::{DwbSource, batches};
 use pgforensics::inspect::error::InspectError;
 use pgforensics::inspect::examination::Examination;
 use pgforensics::inspect::file_filter::FileFilter;

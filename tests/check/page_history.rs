@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::common::{Ran, arg, cluster, copy_tree, dwbinspect, unpack};
-use pgforensics::analysis::verdict::events::{BlockEvent, Touch};
+use pgforensics::analysis::changes::events::{BlockEvent, Touch};
 use pgforensics::analysis::wal::page_action::{ActionKind, Counted, PageAction};
 use pgforensics::inspect::page_history::{HistoryRequest, PageHistory, page_history};
-use pgforensics::inspect::wal::watch::unwatched;
+use pgforensics::inspect::wal::request::unwatched;
 use pgforensics::types::{ForkNumber, Lsn, PageId, RelFileLocator};
 
 /// A record as pg_waldump printed it, with the index of the page in it.

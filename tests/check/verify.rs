@@ -251,7 +251,7 @@ fn structure_is_checked_where_the_checksum_is_right() {
     let pointer = u32::from_le_bytes(page[24..28].try_into().unwrap());
     assert_eq!(pointer >> 15 & 3, 1, "item 1 is in use");
     page[24..28].copy_from_slice(&(pointer & !0x7FFF | 40).to_le_bytes());
-    pgforensics::parsers::restore::set_checksum(page, 1);
+    pgforensics::parsers::image::set_checksum(page, 1);
     fs::write(&path, content).unwrap();
     let ran = verify(&data, &[]);
     let pages = ran.of_type("damaged_page");
@@ -382,7 +382,7 @@ fn blocks_of_later_segments_are_counted_on() {
     let pages = fs::metadata(data.join("base/5/1259")).unwrap().len() / BLOCK as u64;
     change_control(&data, BLOCK_SIZE_AT + 4, &u32::try_from(pages).unwrap().to_le_bytes());
     let mut page = fs::read(data.join("base/5/1259")).unwrap()[..BLOCK].to_vec();
-    pgforensics::parsers::restore::set_checksum(&mut page, u32::try_from(pages).unwrap());
+    pgforensics::parsers::image::set_checksum(&mut page, u32::try_from(pages).unwrap());
     fs::write(data.join("base/5/1259.1"), &page).unwrap();
     let ran = verify(&data, &["--relation", "1259"]);
     assert_eq!((ran.status, &summary(&ran)["pages"]), (0, &(pages + 1).into()), "{}", ran.stdout);

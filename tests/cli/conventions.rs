@@ -374,3 +374,34 @@ fn progress_is_told_in_lines_where_it_was_asked_for() {
         assert_eq!((silent.stderr.as_str(), silent.stdout), ("", asked.stdout), "{program} {args:?}");
     }
 }
+
+#[test]
+fn row_of_damaged_pages_is_no_surer_than_its_least_certain_page() {
+    let data = cluster("wrapped");
+    let pages = dwbinspect(&["check", "--format", "ndjson", arg(&data)]).of_types(&["page"]);
+    let text = dwbinspect(&["check", "--all", arg(&data)]).stdout;
+    let table = text.split("\nDamaged pages").nth(1).unwrap().split("\n\n").next().unwrap();
+    let (mut shown, mut unsure) = (0, 0);
+    for row in table.lines().filter(|line| line.starts_with("    ")) {
+        let (relation, rest) = row.trim().split_once(' ').unwrap();
+        let end = rest.find(|c: char| c.is_alphabetic()).unwrap();
+        for run in rest[..end].trim().split(", ") {
+            let (first, last) = run.split_once('-').unwrap_or((run, run));
+            for block in first.parse::<u64>().unwrap()..=last.parse().unwrap() {
+                let is_it =
+                    |page: &&Value| page["relation"].as_str().unwrap().ends_with(relation) && page["block"] == block;
+                let page = pages.iter().find(is_it).unwrap_or_else(|| panic!("{relation} {block}: {text}"));
+                let least = page["strength"].as_str().unwrap();
+                let says = ["possible", "likely"].into_iter().find(|word| rest[end..].contains(word));
+                assert!(
+                    least == "proven" || says.is_some_and(|word| word == least || word == "possible"),
+                    "{row}: {page}"
+                );
+                shown += 1;
+                unsure += u32::from(least != "proven");
+            }
+        }
+    }
+    let damaged = pages.iter().filter(|page| page["strength"].is_string()).count();
+    assert!(shown == damaged && unsure > 0, "{shown} of {damaged} pages, {unsure} unsure: {text}");
+}

@@ -250,3 +250,28 @@ fn page_without_image_is_shown_as_it_is() {
     assert_eq!(row["damage_codes"][0], "checksum", "{row:#}");
     assert!(page_lsn(&old) > 0);
 }
+
+#[test]
+fn image_of_a_sound_page_is_not_called_safe_without_reading_the_cluster() {
+    let data = cluster("evict");
+    let damaged = check(&data).pages;
+    let ran = dwbinspect(&["check", "--all", "--format", "ndjson", arg(&data)]);
+    let is_sound = |slot: &&Value| {
+        slot["disk"] == "identical"
+            && !damaged
+                .iter()
+                .any(|page| (&page["rel_number"], &page["block"]) == (&slot["rel_number"], &slot["block"]))
+    };
+    let slots = ran.of_type("comparison");
+    let mut images = 0;
+    for slot in slots.iter().filter(is_sound).step_by(97) {
+        let ran = page(&data, &[slot["path"].as_str().unwrap(), &slot["block"].to_string()]);
+        let found = row(&ran);
+        assert!(ran.status == 0 && found["verdict"] == "leave", "{found}");
+        for image in found["candidates"].as_array().unwrap() {
+            assert_ne!(image["outcome"], "safe", "{found}");
+            images += 1;
+        }
+    }
+    assert!(images >= 5, "{images}");
+}

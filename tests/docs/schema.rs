@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pgforensics::analysis::cluster_condition::ClusterCondition;
 use pgforensics::analysis::skipped::{SkipReason, SkippedPart};
-use pgforensics::analysis::verdict::doubt::Doubt;
+use pgforensics::analysis::start::cluster_condition::ClusterCondition;
+use pgforensics::analysis::start::doubt::Doubt;
 use pgforensics::analysis::verdict::evidence::Statement;
 use pgforensics::analysis::verdict::judge::Reason;
 use pgforensics::analysis::verdict::next_step::NextStep;

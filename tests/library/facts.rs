@@ -5,14 +5,13 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use pgforensics::analysis::dwb::staleness::BatchVerdict;
 use pgforensics::analysis::skipped::{SkipReason, SkippedPart};
-use pgforensics::analysis::staleness::BatchVerdict;
 use pgforensics::analysis::verdict::answer::Answer;
 use pgforensics::analysis::verdict::judge::Verdict;
 use pgforensics::analysis::verdict::outlook::Start;
-use pgforensics::inspect::batches::batches;
 use pgforensics::inspect::check::{CheckRequest, Scope, check};
-use pgforensics::inspect::dwb_source::DwbSource;
+use pgforensics::inspect::dwb_source::{DwbSource, batches};
 use pgforensics::inspect::error::InspectError;
 use pgforensics::inspect::examination::Examination;
 use pgforensics::inspect::file_filter::FileFilter;

@@ -7,10 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::common;
 use crate::common::cluster;
-use pgforensics::analysis::coverage::Coverage;
-use pgforensics::analysis::page_check::PageCondition;
-use pgforensics::analysis::page_scan::{BadPage, PageScan, ScanOptions, scan_pages};
-use pgforensics::analysis::skipped::{ByteRange, Lacking, SkipReason, Skipped, SkippedPart};
+use pgforensics::analysis::pages::page_check::PageCondition;
+use pgforensics::analysis::pages::page_scan::{BadPage, PageScan, ScanOptions, scan_pages};
+use pgforensics::analysis::skipped::{ByteRange, Coverage, Lacking, SkipReason, Skipped, SkippedPart};
 use pgforensics::cluster::open::{Links, ReadFile};
 use pgforensics::cluster::relation_walk::{RelationFile, walk_relations};
 use pgforensics::types::Geometry;

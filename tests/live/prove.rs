@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::common::live::Server;
 use crate::common::{arg, copy_tree, dwbinspect, unpack};
-use pgforensics::analysis::page_mask::differences;
+use pgforensics::analysis::pages::page_mask::differences;
 use pgforensics::parsers::page::PageHeader;
 use pgforensics::parsers::page_kind::PageKind;
 use pgforensics::types::{ForkNumber, PageId, RelFileLocator};

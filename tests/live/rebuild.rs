@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use crate::common::live;
 use crate::common::live::{Server, all_programs};
 use pgforensics::DataDir;
-use pgforensics::analysis::page_mask::{differences, sequence_values_differ};
+use pgforensics::analysis::pages::page_mask::{differences, sequence_values_differ};
 use pgforensics::analysis::wal::stretch::Stretch;
 use pgforensics::analysis::wal::walk::walk_run;
 use pgforensics::cluster::relation_path::RelationPaths;

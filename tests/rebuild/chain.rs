@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use pgforensics::analysis::verdict::events::{BlockEvent, Touch};
-use pgforensics::analysis::verdict::history::WalHistory;
-use pgforensics::analysis::verdict::interest::Interest;
-use pgforensics::analysis::verdict::page_chain::broken_at;
+use pgforensics::analysis::changes::events::{BlockEvent, Touch};
+use pgforensics::analysis::changes::history::{Interest, WalHistory};
+use pgforensics::analysis::changes::page_chain::broken_at;
 use pgforensics::cluster::wal::{WalSet, WalSetOptions};
 use pgforensics::parsers::wal::reader::{Event, ReaderOptions, WalReader};
 use pgforensics::types::{Lsn, PageId};

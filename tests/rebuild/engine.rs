@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::common;
 use crate::common::unpack;
 use pgforensics::DataDir;
-use pgforensics::analysis::page_mask::differences;
+use pgforensics::analysis::pages::page_mask::differences;
 use pgforensics::analysis::wal::stretch::Stretch;
 use pgforensics::analysis::wal::walk::walk_run;
 use pgforensics::cluster::relation_path::{RelationFileName, RelationPaths};

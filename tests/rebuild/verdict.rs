@@ -9,12 +9,12 @@ use serde_json::Value;
 use crate::common;
 use crate::common::rebuild::{RebuildCase, TruePage};
 use crate::common::{Ran, arg, dwbinspect, unpack};
-use pgforensics::analysis::page_mask::differences;
+use pgforensics::analysis::pages::page_mask::differences;
 use pgforensics::analysis::verdict::judge::Verdict;
 use pgforensics::cluster::data_dir::DataDir;
 use pgforensics::inspect::check::{CheckRequest, check};
 use pgforensics::inspect::examination::Examination;
-use pgforensics::inspect::replay_server::ReplayOptions;
+use pgforensics::inspect::rebuild::ReplayOptions;
 use pgforensics::rebuild::find_server;
 use pgforensics::types::{DEFAULT_TABLESPACE_OID, ForkNumber, PageId, RelFileLocator};
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use pgforensics::analysis::page_rows::RowFate;
-use pgforensics::analysis::verdict::doubt::Doubt;
+use pgforensics::analysis::pages::page_rows::RowFate;
+use pgforensics::analysis::start::doubt::Doubt;
 use pgforensics::analysis::verdict::evidence::Statement;
 use pgforensics::analysis::verdict::fate::ReplayFate;
 use pgforensics::analysis::verdict::judge::Reason;

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use pgforensics::analysis::cluster_condition::ClusterCondition;
 use pgforensics::analysis::skipped::{SkipReason, SkippedPart};
+use pgforensics::analysis::start::cluster_condition::ClusterCondition;
 use pgforensics::inspect::finding_rules::rules;
 use pgforensics::report::Part;
 use strum::{IntoEnumIterator, VariantNames};

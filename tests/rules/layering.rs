@@ -58,6 +58,27 @@ fn modules_use_only_the_rows_above() {
     assert!(checked > 50, "the scan found only {checked} uses");
 }
 
+/// Rooms of `analysis`, lowest first; files beside them may be used by all and use none.
+const ROOMS: [&str; 8] = ["pages", "wal", "changes", "start", "dwb", "verdict", "plan", "innodb"];
+
+#[test]
+fn rooms_of_judgement_use_only_those_before_them() {
+    let mut checked = 0;
+    for (name, text) in all_sources().into_iter().filter(|(name, _)| name.starts_with("analysis/")) {
+        let code = text.split("#[cfg(test)]").next().unwrap();
+        let place = name["analysis/".len()..].split_once('/').map(|(room, _)| room);
+        let own = place.map(|room| ROOMS.iter().position(|known| *known == room).expect("the room is listed"));
+        for used in code.split("crate::analysis::").skip(1) {
+            assert!(!used.starts_with('{'), "{name}: one line for each room");
+            let used = used.split(|c: char| !c.is_ascii_lowercase() && c != '_').next().unwrap();
+            let Some(room) = ROOMS.iter().position(|known| *known == used) else { continue };
+            assert!(own.is_some_and(|own| room <= own), "{name} may not use {used}");
+            checked += 1;
+        }
+    }
+    assert!(checked > 150, "the scan found only {checked} uses");
+}
+
 #[test]
 fn parsers_touch_no_files_and_no_environment() {
     for (name, text) in

@@ -1,7 +1,7 @@
 //! Every list is filtered while one types, with a count of what matches.
 
 use crate::common::screen::{Driven, LARGE};
-use pgforensics::analysis::staleness::BatchVerdict;
+use pgforensics::analysis::dwb::staleness::BatchVerdict;
 use pgforensics::output::documents::events_of;
 use pgforensics::output::record_text::type_words;
 use pgforensics::report::Severity;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::common::screen::{Driven, FINE, LARGE, SMALL, draw, short_paths, text_of};
 use crate::common::{copy_of, dwbinspect};
-use pgforensics::analysis::page_rows::RowFate;
+use pgforensics::analysis::pages::page_rows::RowFate;
 use pgforensics::output::start_words::StartWords;
 use pgforensics::tui::action::{Action, Effect};
 use pgforensics::tui::checklist::tasks;

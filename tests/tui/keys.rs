@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::common::screen::{Driven, FINE, SMALL, short_paths};
 use crate::common::{cluster, copy_tree, dwbinspect};
-use pgforensics::analysis::page_rows::RowFate;
+use pgforensics::analysis::pages::page_rows::RowFate;
 use pgforensics::tui::action::{Action, Effect};
 use pgforensics::tui::command_line::undo_command;
 use pgforensics::tui::damage_map::Grouping;

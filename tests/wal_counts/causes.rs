@@ -6,13 +6,12 @@ use std::path::Path;
 use crate::common;
 use crate::common::live::Server;
 use crate::common::{Ran, arg, run};
-use pgforensics::analysis::wal::cause::{Cause, CauseClassifier};
+use pgforensics::analysis::wal::cause::{Cause, CauseClassifier, always_images, never_forced};
 use pgforensics::analysis::wal::cause_facts::{CauseFacts, FactsFold};
 
 use pgforensics::analysis::wal::hidden_redo::HiddenRedo;
 
 use crate::common::wal::{Fixture, read_all};
-use pgforensics::analysis::wal::forced::{always_images, never_forced};
 use pgforensics::parsers::image::ImageDecoder;
 use pgforensics::parsers::page::PageHeader;
 use pgforensics::parsers::wal::names::rmgr_name;

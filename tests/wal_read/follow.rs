@@ -12,7 +12,7 @@ use crate::common::{arg, run, unpack};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use pgforensics::analysis::skipped::{SkipReason, SkippedPart};
-use pgforensics::analysis::wal::certainty::Certainty;
+use pgforensics::analysis::wal::tally::Certainty;
 use pgforensics::inspect::WalRequest;
 use pgforensics::inspect::wal::follow::{
     FollowBy, FollowRequest, Followed, FollowedLine, FollowedRow, Oddity, Round, WalFollow,

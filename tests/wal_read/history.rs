@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::common::unpack;
 use crate::common::wal::{Fixture, geometry_of};
-use pgforensics::analysis::verdict::events::{BlockEvent, Touch};
-use pgforensics::analysis::verdict::history::WalHistory;
-use pgforensics::analysis::verdict::interest::Interest;
+use pgforensics::analysis::changes::events::{BlockEvent, Touch};
+use pgforensics::analysis::changes::history::{Interest, WalHistory};
 use pgforensics::cluster::wal::{WalSet, WalSetOptions};
 use pgforensics::parsers::image::BlockImage;
 use pgforensics::parsers::wal::payload::XlogPayload;

@@ -3,11 +3,10 @@
 use std::path::Path;
 
 use crate::common::wal::{Fixture, expected_records, expected_totals, read_all};
-use pgforensics::analysis::wal::certainty::Certainty;
-use pgforensics::analysis::wal::whatif::compression::{CompressionRow, CompressionWhatIf, SampleSize, Setting};
-use pgforensics::inspect::wal::request::WalRequest;
+use pgforensics::analysis::plan::whatif::compression::{CompressionRow, CompressionWhatIf, SampleSize, Setting};
+use pgforensics::analysis::wal::tally::Certainty;
+use pgforensics::inspect::wal::request::{WalRequest, unwatched};
 use pgforensics::inspect::wal::source::WalSource;
-use pgforensics::inspect::wal::watch::unwatched;
 use pgforensics::parsers::image::{Compression, ImageDecoder};
 use pgforensics::parsers::image_encoder::ImageEncoder;
 use pgforensics::parsers::pglz_compress::PglzCompressor;

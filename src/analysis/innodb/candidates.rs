@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use super::slot::{SlotAge, SlotFacts, read_slots};
-use crate::analysis::coverage::Coverage;
-use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
+use crate::analysis::skipped::{Coverage, Lacking, SkipReason, SkippedPart};
 use crate::cluster::innodb::doublewrite::{Doublewrite, DoublewriteLayout};
 use crate::cluster::innodb::tablespace::Tablespaces;
 use crate::cluster::open::AccessError;

@@ -2,7 +2,6 @@
 //! is not replayed here.
 
 pub mod candidates;
-pub mod compare;
 pub mod judge;
 pub(crate) mod rules;
 pub mod scan;

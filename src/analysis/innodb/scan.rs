@@ -5,15 +5,13 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::analysis::coverage::Coverage;
 use crate::analysis::in_order::in_order;
-use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
+use crate::analysis::skipped::{Coverage, Lacking, SkipReason, SkippedPart};
 use crate::cluster::innodb::doublewrite::Doublewrite;
 use crate::cluster::innodb::tablespace::{PageReader, SpaceFile, Tablespace, Tablespaces};
 use crate::cluster::open::{AccessError, ReadFile};
 use crate::parsers::innodb::checksum::Algorithm;
-use crate::parsers::innodb::page::{PageHeader, PageType};
-use crate::parsers::innodb::page_check::{PageState, Unverifiable};
+use crate::parsers::innodb::page_check::{PageHeader, PageState, PageType, Unverifiable};
 use crate::parsers::innodb::{InnodbLsn, InnodbPageId};
 
 const CHUNK_BYTES: usize = 1 << 20;

@@ -2,17 +2,15 @@
 
 use std::ops::ControlFlow;
 
-use crate::analysis::coverage::Coverage;
 use crate::analysis::in_order::in_order;
-use crate::analysis::skipped::{SkipReason, SkippedPart};
+use crate::analysis::skipped::{Coverage, SkipReason, SkippedPart};
 use crate::cluster::innodb::doublewrite::{Doublewrite, MAX_SLOTS};
 use crate::cluster::innodb::tablespace::Tablespaces;
 use crate::parsers::decode::be_u32_at;
 use crate::parsers::innodb::compressed::{FullCrc32Size, unpack_full_crc32};
 use crate::parsers::innodb::flags::SpaceFlags;
 use crate::parsers::innodb::layout::SlotPart;
-use crate::parsers::innodb::page::{PageHeader, PageType};
-use crate::parsers::innodb::page_check::PageState;
+use crate::parsers::innodb::page_check::{PageHeader, PageState, PageType};
 use crate::parsers::innodb::{InnodbLsn, InnodbPageId, MIN_PAGE_BYTES, stable_names};
 
 /// Which slot: index of the file in the buffer, index of the slot in the file.

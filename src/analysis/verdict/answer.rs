@@ -1,9 +1,9 @@
 //! Answer of a check, shown as the exit status. `docs/verdicts.md` has the reasons.
 
-use super::doubt::Doubt;
 use super::outlook::{Outlook, Start};
 use super::survey::PageReport;
-use crate::analysis::coverage::Coverage;
+use crate::analysis::skipped::Coverage;
+use crate::analysis::start::doubt::Doubt;
 use crate::report::{Finding, Severity};
 
 /// The answer, the more careful one later.

@@ -3,18 +3,20 @@
 //! Replay starts at the redo point R and skips records that a page already has. So an image is complete when nothing
 //! between its own LSN and R changed the page; from R on, replay brings it forward.
 
-use super::content::Ahead;
+use strum::IntoStaticStr;
+
 use super::donor_proof::{judge_donor_change, judge_donor_copy, judge_donor_lsn};
-use super::doubt::Doubt;
-use super::events::{BlockEvent, FileEvent, Touch};
 use super::evidence::{EvidenceStep, NamedRecord, Objection, OpenQuestion, Statement, Weight};
-use super::history::WalHistory;
 use super::rebuilt_proof::{RebuiltFrom, judge_rebuilt, judge_rebuilt_change};
-use super::replay::Replay;
-use super::sectors::SectorMarks;
-use crate::analysis::page_check::PageFlaw;
-use crate::analysis::slot_facts::WritePath;
-use crate::analysis::staleness::{BatchReason, BatchVerdict};
+use crate::analysis::changes::content::Ahead;
+use crate::analysis::changes::events::{BlockEvent, FileEvent, Touch};
+use crate::analysis::changes::history::WalHistory;
+use crate::analysis::changes::sectors::SectorMarks;
+use crate::analysis::dwb::slot_facts::WritePath;
+use crate::analysis::dwb::staleness::{BatchReason, BatchVerdict};
+use crate::analysis::pages::page_check::PageFlaw;
+use crate::analysis::start::doubt::Doubt;
+use crate::analysis::start::replay::Replay;
 use crate::cluster::donor::DonorKind;
 use crate::parsers::dwb::Knowledge;
 use crate::parsers::wal::checkpoint::CheckPoint;
@@ -22,10 +24,11 @@ use crate::parsers::wal::names::RM_SEQUENCE;
 use crate::types::{ForkNumber, Lsn, PageId};
 
 /// Records that an image lacks and that are named one by one; the others are counted.
-pub(super) const MAX_NAMED_RECORDS: usize = 4;
+pub(crate) const MAX_NAMED_RECORDS: usize = 4;
 
 /// Where an image comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum ImageSource {
     /// A slot of the double write buffer.
     Dwb {
@@ -76,13 +79,8 @@ pub enum ImageSource {
 
 impl ImageSource {
     /// The word for JSON.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Dwb { .. } => "dwb",
-            Self::Wal { .. } => "wal",
-            Self::Donor { .. } => "donor",
-            Self::Rebuilt(_) => "rebuilt",
-        }
+    pub fn name(&self) -> &'static str {
+        self.into()
     }
 
     /// True for a page of a donor.
@@ -155,13 +153,13 @@ pub struct CandidateEvidence<'a> {
     pub dwb_doubts: &'a [Doubt],
 }
 
-pub(super) struct Chain {
-    pub(super) steps: Vec<EvidenceStep>,
-    pub(super) lost: Vec<Lsn>,
+pub(crate) struct Chain {
+    pub(crate) steps: Vec<EvidenceStep>,
+    pub(crate) lost: Vec<Lsn>,
 }
 
 impl Chain {
-    pub(super) fn add(&mut self, weight: Weight, statement: Statement) {
+    pub(crate) fn add(&mut self, weight: Weight, statement: Statement) {
         self.steps.push(EvidenceStep { weight, statement });
     }
 }

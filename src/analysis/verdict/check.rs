@@ -1,16 +1,14 @@
 //! The whole check: slots against pages, WAL, and the verdict on every damaged page. Each stage is a piece of its own; here
 //! they are put one after the other.
+//! The other stages are in `read_wal` and `weigh`.
 
-mod compare;
-mod further;
 mod input;
-mod judge;
-mod predict;
-mod progress;
 mod read_wal;
-mod sift;
-mod tables;
 mod weigh;
+
+pub use self::input::{
+    CheckInput, ClusterInput, DwbInput, NameInput, ScanInput, Scope, Stage, StageWatch, WalInput, Witnesses,
+};
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,31 +16,26 @@ use std::ops::Range;
 
 use rustc_hash::FxHashSet;
 
-pub use self::input::{CheckInput, ClusterInput, DwbInput, NameInput, ScanInput, Scope, WalInput, Witnesses};
-pub use self::progress::{Stage, StageWatch};
-
-use self::compare::compare;
-use self::further::find_further;
-use self::judge::{Suspects, judge_pages};
-use self::predict::{name_slots, predict};
-use self::progress::CheckProgress;
-use self::read_wal::{WalQuestion, WalRead, read_wal};
-use self::sift::sift;
-use self::tables::weigh_tables;
-use self::weigh::{DoubtSources, doubts_of_cluster};
-use super::history::WalHistory;
-use super::interest::Interest;
-use super::missing_wal::WalNames;
-use super::needed::Needed;
-use super::outlook::Outlook;
-use super::replay::Replay;
-use super::slots::{SlotRef, Suspicion, slots_of};
+use self::input::CheckProgress;
+use self::read_wal::{WalQuestion, WalRead, read_wal, sift};
+use self::weigh::{DoubtSources, doubts_of_cluster, weigh_tables};
+use super::outlook::{Outlook, StartConditions};
 use super::survey::{Context, PageReport};
-use super::zeroed::{MAX_ZEROED, ZeroedPages};
-use crate::analysis::coverage::Coverage;
-use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
+use crate::analysis::changes::history::{Interest, WalHistory};
+use crate::analysis::changes::needed::{MAX_ZEROED, Needed, Suspicion, ZeroedPages};
+use crate::analysis::changes::sieve::PageOnDisk;
+use crate::analysis::dwb::compare::Comparison;
+use crate::analysis::dwb::slot_facts::WritePath;
+use crate::analysis::dwb::slots::{CompareRules, SlotRef, compare_slots, slots_of};
+use crate::analysis::pages::page_links::BrokenLink;
+use crate::analysis::skipped::{Coverage, Lacking, SkipReason, SkippedPart};
+use crate::analysis::start::doubt::{Doubt, LsnWitness, NotRead};
+use crate::analysis::start::missing_wal::WalNames;
+use crate::analysis::start::replay::Replay;
 use crate::cluster::donor::Donor;
-use crate::types::{BlockNumber, ForkNumber, PageId, RelFileLocator};
+use crate::cluster::dwb_files::DwbSet;
+use crate::cluster::page_source::PageSource;
+use crate::types::{BlockNumber, ForkNumber, Lsn, PageId, RelFileLocator};
 
 /// Result of the check.
 #[derive(Debug)]
@@ -148,6 +141,11 @@ pub fn check(input: CheckInput<'_>, watch: StageWatch<'_>) -> CheckReport {
     };
     replay.doubts = doubts_of_cluster(&replay, sources, &mut coverage);
     pages.iter_mut().for_each(|page| page.weigh(&replay.doubts));
+    if scope != Scope::All {
+        // For sound pages alone nothing else was read.
+        let unread = [Doubt::PagesNotRead { why: NotRead::PageIsSound }];
+        pages.iter_mut().filter(|page| !page.is_wrong).for_each(|page| page.verdict.weigh(&unread));
+    }
     weigh_tables(&mut pages, &names);
 
     let outlook = predict(&pages, &replay, &cluster, scope);
@@ -201,4 +199,192 @@ fn first_question(
         needed: cluster.replay.redo_lsn.filter(|_| scope == Scope::All).map(Needed::from),
         ..WalQuestion::about(suspects, slots, exists)
     }
+}
+
+/// Slots compared with pages.
+struct Compared {
+    /// The slots of the pages that are judged, compared, by page.
+    slots: Vec<SlotRef>,
+    suspects: BTreeMap<PageId, Suspicion>,
+    /// The newest LSN of a whole image that was copied under its lock, and its slot.
+    newest_written: Option<(Lsn, LsnWitness)>,
+    coverage: Coverage,
+}
+
+/// Compares the slots of all pages in `scope`. `suspects` is what was found before: it says more than "differs".
+fn compare(
+    dwb: DwbInput<'_>,
+    mut suspects: BTreeMap<PageId, Suspicion>,
+    scope: Scope,
+    cluster: &ClusterInput<'_>,
+    jobs: usize,
+    progress: &CheckProgress<'_>,
+) -> Compared {
+    let mut coverage = Coverage::default();
+    let mut slots = dwb.slots;
+    let newest_written = newest_written(dwb.set, &slots, cluster.pages, &mut coverage);
+    slots.retain(|slot| scope.takes(slot.page));
+    let rules = CompareRules {
+        block_size: cluster.block_size,
+        checksums: cluster.has_checksums,
+        redo_lsn: cluster.replay.redo_lsn,
+        jobs,
+    };
+    let mut compared = 0_u64;
+    let watch = |bytes| {
+        compared = compared.saturating_add(bytes);
+        progress.at(Stage::Slots, compared).is_continue()
+    };
+    compare_slots(dwb.set, &mut slots, cluster.pages, &rules, &mut coverage, watch, |page, suspicion| {
+        suspects.entry(page).or_insert(suspicion);
+    });
+    Compared { slots, suspects, newest_written, coverage }
+}
+
+/// The newest LSN of a whole image that was copied under its lock, and its slot: a server writes WAL up to the LSN of a
+/// page before it gives the page out. Relations that are not logged count changes of their own.
+fn newest_written(
+    set: &DwbSet,
+    slots: &[SlotRef],
+    pages: &dyn PageSource,
+    coverage: &mut Coverage,
+) -> Option<(Lsn, LsnWitness)> {
+    let is_witness = |slot: &&SlotRef| {
+        let mut is_logged = || {
+            let has_init = pages.has_fork(slot.page.rel, ForkNumber::Init).unwrap_or_else(|error| {
+                coverage.skip_once(SkippedPart::InitFork(slot.page.rel), error);
+                true
+            });
+            slot.page.fork == ForkNumber::Init || !has_init
+        };
+        // Its own checksum is right, so its LSN is too, whatever the slot's CRC is worth.
+        slot.path.is_some_and(WritePath::is_locked) && is_logged()
+    };
+    let mut slots: Vec<&SlotRef> = slots.iter().collect();
+    slots.sort_unstable_by_key(|slot| std::cmp::Reverse(slot.page_lsn));
+    let newest = slots.into_iter().find(is_witness)?;
+    let file = set.files.get(newest.file).map_or_else(String::new, |file| file.name.clone());
+    Some((newest.page_lsn, LsnWitness::Slot { file, slot_index: newest.index }))
+}
+
+/// Pages whose rows are compared with WAL where no checksum protects them.
+const MAX_TOUCHED: usize = 500_000;
+
+struct Further {
+    /// Pages that WAL was not asked about.
+    suspects: Vec<(PageId, Suspicion)>,
+    /// Where no checksum protects pages: those that replay touches, which rows and sectors may contradict.
+    touched: Vec<PageOnDisk>,
+    /// Unreadable parts, and parts beyond the limits.
+    coverage: Coverage,
+}
+
+/// Finds missing pages that recovery needs, zeroed pages that had content, and where no checksum protects them all that replay
+/// touches.
+fn find_further(read: &WalRead, cluster: &ClusterInput<'_>) -> Further {
+    let mut coverage = Coverage::default();
+    let (pages, block_size) = (cluster.pages, cluster.block_size);
+    let needed = read.needed.as_ref().filter(|_| read.replay.can_begin && read.replay.recovery.replays());
+    let mut touched: Vec<PageOnDisk> = match needed {
+        Some(needed) if !cluster.has_checksums => {
+            let next_xid = read.replay.next_xid.unwrap_or_default();
+            needed.touched(pages, block_size, next_xid).take(MAX_TOUCHED).collect()
+        }
+        _ => Vec::new(),
+    };
+    if touched.len() >= MAX_TOUCHED {
+        coverage.skip(SkippedPart::MorePagesTouched, SkipReason::TooManyTouched { limit: MAX_TOUCHED });
+    }
+    let zeroed = read.zeroed.as_ref().filter(|_| read.replay.can_begin).map_or_else(Vec::new, ZeroedPages::named);
+    if zeroed.len() > MAX_ZEROED {
+        coverage.skip(SkippedPart::MorePagesZeroed, SkipReason::TooManyZeroed { limit: MAX_ZEROED });
+    }
+    let zeroed = zeroed.into_iter().take(MAX_ZEROED).map(|page| (page, Suspicion::Zeroed));
+    let missing = needed.map(|needed| needed.missing(pages, block_size, &mut coverage));
+    let is_new = |page: PageId| read.interest.index_of(page).is_none();
+    let found = missing.into_iter().flatten().chain(zeroed);
+    let suspects: Vec<(PageId, Suspicion)> = found.filter(|(page, _)| is_new(*page)).collect();
+    touched.retain(|own| is_new(own.page));
+    Further { suspects, touched, coverage }
+}
+
+/// The suspects and the evidence against them.
+struct Suspects<'a> {
+    pages: &'a BTreeMap<PageId, Suspicion>,
+    slots: &'a [SlotRef],
+    /// Those among the pages that others name, with all who name them.
+    named: &'a BTreeMap<PageId, Vec<BrokenLink>>,
+    /// Also report those that turn out to be in order.
+    keep_all: bool,
+}
+
+struct PagesJudged {
+    /// Pages that something is wrong with, by identity.
+    pages: Vec<PageReport>,
+    coverage: Coverage,
+}
+
+fn judge_pages(suspects: &Suspects<'_>, mut context: Context<'_>, progress: &CheckProgress<'_>) -> PagesJudged {
+    let mut pages: Vec<PageReport> = Vec::new();
+    let mut coverage = Coverage::default();
+    // Pages that others name come last: which of these are damaged themselves is known by then.
+    let (named, others): (Vec<_>, Vec<_>) =
+        suspects.pages.iter().partition(|(page, _)| suspects.named.contains_key(page));
+    let first_named = others.len();
+    for (done, (page, suspicion)) in others.into_iter().chain(named).enumerate() {
+        if done == first_named {
+            context.named = believed(suspects.named, &pages, context.checksums);
+        }
+        match context.examine(*page, *suspicion, slots_of(suspects.slots, *page)) {
+            Ok(found) => pages.extend(Some(found).filter(|found| found.is_wrong || suspects.keep_all)),
+            Err(error) => coverage.skip_once(*page, error),
+        }
+        if progress.at(Stage::Pages, done as u64).is_break() {
+            break;
+        }
+    }
+    pages.sort_by_key(|found| found.page);
+    coverage.append_once(context.unread.into_inner());
+    PagesJudged { pages, coverage }
+}
+
+/// The pages that others name, each by the one that can best be believed. Where no checksum vouches for what a page says,
+/// one that is damaged itself is not a witness: what it seems to name may never have been.
+fn believed(
+    named: &BTreeMap<PageId, Vec<BrokenLink>>,
+    examined: &[PageReport],
+    checksums: bool,
+) -> BTreeMap<PageId, BrokenLink> {
+    let damaged: FxHashSet<PageId> = examined.iter().filter(|found| found.is_wrong).map(|found| found.page).collect();
+    let is_believed = |link: &&BrokenLink| checksums || !damaged.contains(&link.namer());
+    let best = |links: &[BrokenLink]| links.iter().filter(is_believed).max_by_key(|link| link.is_settled).copied();
+    named.iter().filter_map(|(page, links)| Some((*page, best(links)?))).collect()
+}
+
+fn predict(pages: &[PageReport], replay: &Replay, cluster: &ClusterInput<'_>, scope: Scope) -> Outlook {
+    let given = StartConditions {
+        scope,
+        may_be_running: cluster.may_be_running,
+        has_dwb: cluster.uses_dwb,
+        applies_first: cluster.applies_first,
+        checksums: cluster.has_checksums,
+        obstacle: cluster.obstacle,
+        of_pages: cluster.of_pages.to_vec(),
+    };
+    Outlook::of(pages, replay, given)
+}
+
+/// Gives slots of damaged pages and of dropped relations their word.
+fn name_slots(mut slots: Vec<SlotRef>, pages: &[PageReport], history: &WalHistory) -> Vec<SlotRef> {
+    let disks: BTreeMap<PageId, Comparison> = pages.iter().map(|page| (page.page, page.disk)).collect();
+    for slot in &mut slots {
+        if let Some(word) = disks.get(&slot.page) {
+            slot.comparison = Some(*word);
+        } else if slot.comparison == Some(Comparison::MissingFile)
+            && history.file_events(slot.page).any(|event| event.ends(slot.page))
+        {
+            slot.comparison = Some(Comparison::DroppedRelation);
+        }
+    }
+    slots
 }

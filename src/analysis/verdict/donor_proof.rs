@@ -3,11 +3,20 @@
 //! A donor has all changes from before its redo point D, so its page needs no record from before D, and may have any LSN up
 //! to there. What changed the page since D, or since its own LSN where that is later, it lacks. D counts only when the donor
 //! shows it, and WAL has the checkpoint that it was taken from; else the page is judged like any image, by its LSN alone.
+//! Also here: the images of a page that donors have.
 
 use super::candidate::{Candidate, CandidateEvidence, Chain, ImageSource, MAX_NAMED_RECORDS};
-use super::events::{BlockEvent, Touch};
-use super::evidence::{NamedRecord, Statement, Weight};
-use crate::cluster::donor::DonorKind;
+use super::evidence::{NamedRecord, Objection, Statement, Weight};
+use super::identity::{Identity, identity_of};
+use super::images::not_a_map;
+use super::survey::{Context, Disk};
+use crate::analysis::changes::events::{BlockEvent, Touch};
+use crate::analysis::changes::sectors::SectorMarks;
+use crate::analysis::pages::page_check::PageCondition;
+use crate::analysis::skipped::SkippedPart;
+use crate::cluster::donor::{Donor, DonorGap, DonorKind, DonorRead};
+use crate::cluster::open::AccessError;
+use crate::parsers::page::PageHeader;
 use crate::parsers::wal::checkpoint::CheckPoint;
 use crate::parsers::wal::records::RecordKind;
 use crate::types::{ForkNumber, Lsn, PageId};
@@ -56,7 +65,7 @@ impl Candidate {
 }
 
 /// The bytes of the page by themselves.
-pub(super) fn judge_donor_copy(is_checked: bool, chain: &mut Chain) {
+pub(crate) fn judge_donor_copy(is_checked: bool, chain: &mut Chain) {
     match is_checked {
         true => chain.add(Weight::Supports, Statement::DonorChecksumRight),
         false => chain.add(Weight::Missing, Statement::DonorWithoutChecksum),
@@ -64,7 +73,7 @@ pub(super) fn judge_donor_copy(is_checked: bool, chain: &mut Chain) {
 }
 
 /// The LSN of the page in the stream of WAL.
-pub(super) fn judge_donor_lsn(candidate: &Candidate, evidence: &CandidateEvidence<'_>, chain: &mut Chain) {
+pub(crate) fn judge_donor_lsn(candidate: &Candidate, evidence: &CandidateEvidence<'_>, chain: &mut Chain) {
     let Some(donor) = DonorPage::of(candidate) else { return };
     let page_lsn = donor.page_lsn;
     let Some(end_lsn) = evidence.replay.end_lsn else {
@@ -94,7 +103,7 @@ pub(super) fn judge_donor_lsn(candidate: &Candidate, evidence: &CandidateEvidenc
 
 /// Whether recovery reapplies everything that the page lacks. For a free space map, which WAL does not log, only changes of its
 /// file count.
-pub(super) fn judge_donor_change(
+pub(crate) fn judge_donor_change(
     page: PageId,
     candidate: &Candidate,
     evidence: &CandidateEvidence<'_>,
@@ -184,4 +193,93 @@ fn judge_redo(donor: DonorPage, evidence: &CandidateEvidence<'_>, chain: &mut Ch
 fn moves_lsn(event: &BlockEvent, page: PageId) -> bool {
     let is_visible = event.record.kind == RecordKind::Heap2Visible;
     event.touch != Touch::MapBits && !(is_visible && page.fork == ForkNumber::Main)
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageOfNoDonor {
+    pub path: String,
+    pub gap: DonorGap,
+}
+
+/// Redo point and checkpoint of those donors whose file ends before the page, or that have no such file.
+pub(crate) fn donors_without(donors: &[Donor], gaps: &[PageOfNoDonor]) -> Vec<(Lsn, Lsn)> {
+    let is_absent = |donor: &&Donor| {
+        let path = donor.path().display().to_string();
+        let is_without =
+            |gap: &PageOfNoDonor| matches!(gap.gap, DonorGap::DonorHasNoFile | DonorGap::DonorFileEndsBefore);
+        gaps.iter().any(|gap| gap.path == path && is_without(gap))
+    };
+    let facts = donors.iter().filter(is_absent).map(Donor::facts);
+    facts.map(|facts| (facts.redo_lsn, facts.checkpoint_lsn)).collect()
+}
+
+impl Context<'_> {
+    /// A candidate from each donor that has the page; why it has none from the others.
+    pub(crate) fn donor_candidates(
+        &self,
+        page: PageId,
+        disk: &Disk,
+        is_unlogged: bool,
+    ) -> (Vec<Candidate>, Vec<PageOfNoDonor>) {
+        let (mut candidates, mut gaps) = (Vec::new(), Vec::new());
+        // Without its records nobody knows what a donor lacks.
+        if self.interest.index_of(page).is_none() {
+            return (candidates, gaps);
+        }
+        for (index, donor) in self.donors.iter().enumerate() {
+            match self.donor_candidate(page, disk, is_unlogged, index, donor) {
+                Ok(Ok(candidate)) => candidates.push(candidate),
+                Ok(Err(gap)) => gaps.push(PageOfNoDonor { path: donor.path().display().to_string(), gap }),
+                Err(error) => self.unread.borrow_mut().skip_once(SkippedPart::from(page), error),
+            }
+        }
+        (candidates, gaps)
+    }
+
+    fn donor_candidate(
+        &self,
+        page: PageId,
+        disk: &Disk,
+        is_unlogged: bool,
+        index: usize,
+        donor: &Donor,
+    ) -> Result<Result<Candidate, DonorGap>, AccessError> {
+        let bytes = match donor.read_page(page)? {
+            DonorRead::Page(bytes) => bytes,
+            DonorRead::Gap(gap) => return Ok(Err(gap)),
+        };
+        let facts = donor.facts();
+        let is_checked = facts.checksums.is_enforced();
+        let header = PageHeader::decode(0, &bytes).ok();
+        let page_lsn = header.map(|header| header.lsn).unwrap_or_default();
+        let condition = PageCondition::of(&bytes, page.fork, page.block, is_checked);
+        let flaws: Vec<_> = condition.damage().map_or_else(Vec::new, |damage| damage.flaws().collect());
+        let is_unlogged = is_unlogged || page.fork != ForkNumber::Init && donor.is_unlogged(page.rel)?;
+        let other_block = || match identity_of(&bytes, page.fork, page.block, self.record_at(page, page_lsn)) {
+            Identity::Other(why) => Some(Objection::OtherBlock(why)),
+            Identity::Own | Identity::Silent => None,
+        };
+        let switch_lsn = donor.usable_until().filter(|switch_lsn| page_lsn > *switch_lsn);
+        let objection = (condition == PageCondition::Zeroed)
+            .then_some(Objection::ImageAllZero)
+            .or_else(|| is_unlogged.then_some(Objection::UnloggedInDonor))
+            .or_else(|| switch_lsn.map(|switch_lsn| Objection::DonorAfterSwitch { page_lsn, switch_lsn }))
+            .or_else(|| not_a_map(page.fork, header.as_ref(), self.block_size))
+            .or_else(|| self.other_kind(page, header.as_ref()))
+            .or_else(other_block);
+        // What is damaged itself says nothing of where the sectors on disk come from.
+        let marks = if flaws.is_empty() { SectorMarks::of(&bytes) } else { SectorMarks::zero(0) };
+        let source = ImageSource::Donor {
+            donor: index,
+            path: donor.path().display().to_string(),
+            kind: facts.kind,
+            redo_lsn: facts.redo_lsn,
+            checkpoint_lsn: facts.checkpoint_lsn,
+            control_checkpoint: Box::new(facts.control_checkpoint),
+            is_checked,
+        };
+        let sectors_matching = marks.matching(&disk.marks);
+        let (ahead, open) = (None, Vec::new());
+        Ok(Ok(Candidate { source, page_lsn, sectors_matching, marks, flaws, ahead, objection, open }))
+    }
 }

@@ -2,12 +2,12 @@
 
 use strum::{IntoStaticStr, VariantNames};
 
-use super::content::Ahead;
-use super::doubt::Doubt;
-use super::events::FileEvent;
 use super::identity::OtherBlock;
-use crate::analysis::page_check::PageFlaw;
-use crate::analysis::staleness::{BatchReason, BatchVerdict};
+use crate::analysis::changes::content::Ahead;
+use crate::analysis::changes::events::FileEvent;
+use crate::analysis::dwb::staleness::{BatchReason, BatchVerdict};
+use crate::analysis::pages::page_check::PageFlaw;
+use crate::analysis::start::doubt::Doubt;
 use crate::types::{BlockNumber, Lsn};
 
 /// A record of WAL by its name.

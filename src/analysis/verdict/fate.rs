@@ -3,19 +3,21 @@
 
 use strum::{IntoStaticStr, VariantNames};
 
-use super::backup::{Backup, BackupEnd};
 use super::candidate::CandidateEvidence;
-use super::doubt::Doubt;
-use super::events::BlockEvent;
 use super::evidence::NamedRecord;
-use super::history::WalHistory;
-use super::judge::{OnStart, PageFacts, Reason, judge_page};
-use super::replay::{Recovery, Replay};
+use super::judge::{PageFacts, Reason, judge_page};
+use crate::analysis::changes::events::BlockEvent;
+use crate::analysis::changes::history::WalHistory;
+use crate::analysis::changes::needed::OnStart;
+use crate::analysis::start::backup::{Backup, BackupEnd};
+use crate::analysis::start::doubt::Doubt;
+use crate::analysis::start::replay::{Recovery, Replay};
 use crate::parsers::wal::timeline::{TimelineHistory, WalSegment};
 use crate::types::{Lsn, TimelineId};
 
 /// Fate of a damaged page.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum ReplayFate {
     /// Nobody has to act: replay replaces or removes the page before anything reads it, or the server does not need what
     /// it held.
@@ -79,12 +81,8 @@ pub enum UnknownReason {
 
 impl ReplayFate {
     /// The word for reports and JSON.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Healed(_) => "healed",
-            Self::RealDamage(_) => "real_damage",
-            Self::Unknown(_) => "unknown",
-        }
+    pub fn name(&self) -> &'static str {
+        self.into()
     }
 
     /// Stable name of the reason, for programs.

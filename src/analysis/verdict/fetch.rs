@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use super::candidate::ImageSource;
-use super::replay::run_of;
+use crate::analysis::start::replay::run_of;
 use crate::analysis::wal::partial::ScanPlan;
 use crate::analysis::wal::walk::walk_run;
 use crate::cluster::donor::{Donor, DonorRead};
@@ -12,8 +12,7 @@ use crate::cluster::dwb_files::{DwbSet, SlotReadError};
 use crate::cluster::open::AccessError;
 use crate::cluster::wal::{WalReadError, WalSet};
 use crate::parsers::dwb::CrcVerdict;
-use crate::parsers::image::{ImageDecoder, ImageError};
-use crate::parsers::restore::ready_page;
+use crate::parsers::image::{ImageDecoder, ImageError, ready_page};
 use crate::parsers::wal::block::Keep;
 use crate::types::{Lsn, PageId};
 

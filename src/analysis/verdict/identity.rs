@@ -3,7 +3,7 @@
 
 use strum::{IntoStaticStr, VariantNames};
 
-use super::events::BlockEvent;
+use crate::analysis::changes::events::BlockEvent;
 use crate::parsers::heap::{TupleHeader, infomask, page_tuples};
 use crate::parsers::page::PageHeader;
 use crate::parsers::page_kind::PageKind;

@@ -1,17 +1,17 @@
 //! The images of a page, from the double write buffer and from WAL, with all that their content says about them.
 
 use super::candidate::{Candidate, ImageSource};
-use super::change_presence::ChangePresence;
-use super::content::{Ahead, XidFacts, ahead_of_lsn};
-use super::events::{BlockEvent, Touch};
 use super::evidence::{NamedRecord, Objection, OpenQuestion};
 use super::identity::{Identity, identity_of};
-use super::sectors::SectorMarks;
-use super::slots::SlotRef;
 use super::survey::{Context, Disk};
-use crate::analysis::dwb_format::HeldSlot;
-use crate::analysis::page_check::PageCondition;
-use crate::analysis::slot_facts::WritePath;
+use crate::analysis::changes::content::{Ahead, XidFacts, ahead_of_lsn};
+use crate::analysis::changes::events::{BlockEvent, Touch};
+use crate::analysis::changes::next_change::ChangePresence;
+use crate::analysis::changes::sectors::SectorMarks;
+use crate::analysis::dwb::format::HeldSlot;
+use crate::analysis::dwb::slot_facts::WritePath;
+use crate::analysis::dwb::slots::SlotRef;
+use crate::analysis::pages::page_check::PageCondition;
 use crate::cluster::page_source::PageRead;
 use crate::parsers::page::PageHeader;
 use crate::types::{ForkNumber, Lsn, PageId};
@@ -20,7 +20,7 @@ use crate::types::{ForkNumber, Lsn, PageId};
 const MAX_NAMED_BLOCKS: usize = 4;
 
 impl Context<'_> {
-    pub(super) fn dwb_candidates(
+    pub(crate) fn dwb_candidates(
         &self,
         page: PageId,
         disk: &Disk,
@@ -106,7 +106,7 @@ impl Context<'_> {
         (candidates, taken)
     }
 
-    pub(super) fn wal_candidates(&self, page: PageId, disk: &Disk) -> Vec<Candidate> {
+    pub(crate) fn wal_candidates(&self, page: PageId, disk: &Disk) -> Vec<Candidate> {
         let Some(index) = self.interest.index_of(page) else { return Vec::new() };
         let events = self.history.events(index).iter();
         let images = events.filter_map(|event| match &event.touch {
@@ -132,7 +132,7 @@ impl Context<'_> {
     }
 
     /// The first transaction in a page that proves it to be ahead of its LSN.
-    pub(super) fn early_transaction(&self, page: PageId, bytes: &[u8], lsn: Lsn) -> Option<Ahead> {
+    pub(crate) fn early_transaction(&self, page: PageId, bytes: &[u8], lsn: Lsn) -> Option<Ahead> {
         let index = self.interest.index_of(page)?;
         let next_at_redo = self.replay.next_xid.filter(|_| self.replay.can_begin)?;
         let facts = XidFacts { events: self.history.events(index), next_at_redo, newest: self.history.newest_xid };
@@ -140,7 +140,7 @@ impl Context<'_> {
     }
 
     /// Whether an image that was copied without a lock is ahead of its LSN; what is unknown goes to `open`.
-    pub(super) fn ahead(&self, page: PageId, bytes: &[u8], lsn: Lsn, open: &mut Vec<OpenQuestion>) -> Option<Ahead> {
+    pub(crate) fn ahead(&self, page: PageId, bytes: &[u8], lsn: Lsn, open: &mut Vec<OpenQuestion>) -> Option<Ahead> {
         if let Some(ahead) = self.early_transaction(page, bytes, lsn) {
             return Some(ahead);
         }
@@ -158,7 +158,7 @@ impl Context<'_> {
     }
 
     /// The record that the LSN of an image names, if WAL has it.
-    pub(super) fn record_at(&self, page: PageId, lsn: Lsn) -> Option<&BlockEvent> {
+    pub(crate) fn record_at(&self, page: PageId, lsn: Lsn) -> Option<&BlockEvent> {
         let index = self.interest.index_of(page)?;
         self.history.events(index).iter().find(|event| event.end_lsn == lsn && event.touch != Touch::MapBits)
     }
@@ -181,7 +181,7 @@ impl Context<'_> {
     }
 
     /// Objection to an image whose special space is not that of the other pages of its fork.
-    pub(super) fn other_kind(&self, page: PageId, header: Option<&PageHeader>) -> Option<Objection> {
+    pub(crate) fn other_kind(&self, page: PageId, header: Option<&PageHeader>) -> Option<Objection> {
         let own = self.block_size.checked_sub(usize::from(header?.special))?;
         let expected = self.special_of(page)?;
         (own != expected).then_some(Objection::OtherSpecialSpace { own, expected })
@@ -211,7 +211,7 @@ impl Context<'_> {
 
 /// Objection to an image of a free space or visibility map that holds what no page of a map does. WAL does not show whose
 /// content it is: a free space map is not logged.
-pub(super) fn not_a_map(fork: ForkNumber, header: Option<&PageHeader>, block_size: usize) -> Option<Objection> {
+pub(crate) fn not_a_map(fork: ForkNumber, header: Option<&PageHeader>, block_size: usize) -> Option<Objection> {
     let header = header.filter(|_| matches!(fork, ForkNumber::Fsm | ForkNumber::Vm))?;
     let is_bare = usize::from(header.lower) == PageHeader::SIZE
         && usize::from(header.upper) == block_size

@@ -3,11 +3,12 @@
 use strum::{IntoStaticStr, VariantNames};
 
 use super::candidate::{Candidate, CandidateEvidence, CandidateOutcome, ImageSource, Judged, judge};
-use super::doubt::Doubt;
-use super::events::{BlockEvent, FileEvent, Touch};
 use super::evidence::{NamedRecord, Statement, Weight};
 use super::rebuild::{BuildFailure, NotRebuildable, RebuildPlan};
-use super::replay::Recovery;
+use crate::analysis::changes::events::{BlockEvent, FileEvent, Touch};
+use crate::analysis::changes::needed::OnStart;
+use crate::analysis::start::doubt::Doubt;
+use crate::analysis::start::replay::Recovery;
 use crate::types::{ForkNumber, Lsn, PageId};
 
 /// Recommended action for a page, the worst last.
@@ -120,45 +121,6 @@ impl Reason {
     }
 }
 
-/// Effect of the page on startup without a repair.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum OnStart {
-    /// Replay overwrites or removes the page before anything reads it.
-    Harmless,
-    /// Replay reads the page at this record and finds it unreadable: the server takes an image of its own, or stops.
-    Read {
-        /// The record.
-        lsn: Lsn,
-    },
-    /// Replay finds no page to change, or one that is all zero, and passes over this record and all that follow: the changes
-    /// are lost. Crash recovery says nothing of it; recovery from an archive stops as soon as it would be consistent.
-    PassedOver {
-        /// The first record.
-        lsn: Lsn,
-    },
-    /// Recovery expects the page to exist, and the server crashes with a segmentation fault.
-    Dies {
-        /// The record.
-        lsn: Lsn,
-        /// Its resource manager and type.
-        record: String,
-        /// A later record removes the page: nothing of it is needed but its block number.
-        is_removed: bool,
-    },
-    /// A page of a map that replay does not read, and that servers take for an empty one. It stays damaged on disk, and what
-    /// copies or checks files reports it, until a server writes it.
-    TakenForEmpty,
-    /// Replay does not read the page: whoever reads it later gets an error, or wrong data.
-    Later,
-    /// Replay reads the page and does not notice the damage.
-    Unnoticed {
-        /// The first record that does.
-        lsn: Lsn,
-    },
-    /// Not known.
-    Unknown,
-}
-
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PageFacts {
     pub page: PageId,
@@ -200,13 +162,13 @@ impl PageVerdict {
     }
 
     /// True where an image was looked for and none is proven; of a visibility map also where servers do without.
-    pub(super) fn wants_rebuild(&self) -> bool {
+    pub(crate) fn wants_rebuild(&self) -> bool {
         let is_map = self.by_image.is_some_and(|subject| subject.page.fork == ForkNumber::Vm);
         let is_unproven = matches!(self.verdict, Verdict::RestoreUnproven | Verdict::LosesChanges | Verdict::NoImage);
         self.by_image.is_some() && (is_unproven || is_map && self.verdict == Verdict::Leave)
     }
 
-    pub(super) fn add_candidate(&mut self, judged: Judged) {
+    pub(crate) fn add_candidate(&mut self, judged: Judged) {
         self.candidates.push(judged);
         if let Some(subject) = &self.by_image {
             (self.verdict, self.chosen, self.reasons) = choose(subject, self.can_be_blank, &self.candidates);
@@ -214,16 +176,16 @@ impl PageVerdict {
     }
 
     /// True when this candidate is the chosen one.
-    pub(super) fn has_chosen(&self, index: usize) -> bool {
+    pub(crate) fn has_chosen(&self, index: usize) -> bool {
         self.chosen == Some(index)
     }
 
-    pub(super) fn add_build_failure(&mut self, failure: &BuildFailure) {
+    pub(crate) fn add_build_failure(&mut self, failure: &BuildFailure) {
         self.reasons.push(Reason::NotBuilt(failure.clone()));
     }
 
     /// Where there is no image that would not lose changes, says whether the page can be built.
-    pub(super) fn add_rebuild(&mut self, rebuild: &Result<RebuildPlan, NotRebuildable>) {
+    pub(crate) fn add_rebuild(&mut self, rebuild: &Result<RebuildPlan, NotRebuildable>) {
         if matches!(self.verdict, Verdict::LosesChanges | Verdict::NoImage) {
             self.reasons.push(match rebuild {
                 Ok(plan) => Reason::CanBeRebuilt(plan.clone()),
@@ -233,7 +195,7 @@ impl PageVerdict {
     }
 
     /// Weighs what is doubtful about the whole cluster: with a doubt no image is safe.
-    pub(super) fn weigh(&mut self, doubts: &[Doubt]) {
+    pub(crate) fn weigh(&mut self, doubts: &[Doubt]) {
         if doubts.is_empty() {
             return;
         }
@@ -446,9 +408,9 @@ fn nearness(judged: &Judged) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::history::WalHistory;
-    use super::super::replay::Replay;
     use super::*;
+    use crate::analysis::changes::history::WalHistory;
+    use crate::analysis::start::replay::Replay;
     use crate::types::RelFileLocator;
 
     /// A check of a large cluster said that replay does not touch pages whose records it had no room for.

@@ -5,15 +5,17 @@ use std::path::PathBuf;
 
 use strum::{IntoStaticStr, VariantNames};
 
-use super::compare::Comparison;
-use super::doubt::Doubt;
-use super::judge::{OnStart, Verdict};
-use super::missing_wal::MissingSegments;
-use super::outlook::{Obstacle, Outlook, Start};
+use super::judge::Verdict;
+use super::outlook::{Outlook, Start};
 use super::rebuild::NotRebuildable;
-use super::replay::{Recovery, Replay};
 use super::step_risk::Risk;
 use super::survey::PageReport;
+use crate::analysis::changes::needed::OnStart;
+use crate::analysis::dwb::compare::Comparison;
+use crate::analysis::start::cluster_condition::Obstacle;
+use crate::analysis::start::doubt::Doubt;
+use crate::analysis::start::missing_wal::MissingSegments;
+use crate::analysis::start::replay::{Recovery, Replay};
 use crate::analysis::wal::last_checkpoint::LastCheckpoint;
 use crate::parsers::wal::version::UnknownMagic;
 use crate::types::{BlockNumber, ForkNumber, PageId, RelFileLocator};
@@ -530,7 +532,7 @@ const fn fate(subject: &NamedRelation) -> Result<Rebuilt, Lost> {
     }
 }
 
-pub(super) fn pages_of(affected: &Affected) -> u64 {
+pub(crate) fn pages_of(affected: &Affected) -> u64 {
     affected.blocks.iter().map(|(first, last)| u64::from(last.saturating_sub(*first)).saturating_add(1)).sum()
 }
 

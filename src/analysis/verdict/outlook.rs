@@ -1,37 +1,15 @@
 //! Prediction of startup without a repair.
 
-use super::backup::Backup;
 use super::candidate::CandidateOutcome;
 use super::check::Scope;
-use super::doubt::Doubt;
-use super::judge::OnStart;
-use super::replay::{Recovery, Replay};
 use super::survey::PageReport;
+use crate::analysis::changes::needed::OnStart;
+use crate::analysis::start::backup::Backup;
+use crate::analysis::start::cluster_condition::Obstacle;
+use crate::analysis::start::doubt::Doubt;
+use crate::analysis::start::replay::{Recovery, Replay};
 use crate::parsers::wal::version::UnknownMagic;
 use crate::types::{Lsn, PageId};
-
-/// Function that fails because of a missing or damaged file of the server. The worst comes last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Obstacle {
-    /// Nothing for certain: only a server that was built in a certain way starts.
-    Build,
-    /// Nothing for certain: recovery ends where a setting says.
-    Target,
-    /// Recovery, or startup without it, if it reaches a file that the server cannot open.
-    Replay,
-    /// Checkpoints, also that of the next shutdown.
-    Checkpoints,
-    /// Reading committed rows: they count as aborted.
-    Commits,
-    /// Reading what a relation held: recovery empties it.
-    Contents,
-    /// Connections to one or all databases.
-    Connections,
-    /// Trust in any row: the files do not belong together.
-    Belonging,
-    /// The start itself.
-    Start,
-}
 
 /// How a start will go.
 #[derive(Clone, Debug, PartialEq, Eq)]

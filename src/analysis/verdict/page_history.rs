@@ -3,13 +3,16 @@
 
 use std::ops::Range;
 
-use super::events::{BlockEvent, FileEvent};
-use super::history::WalHistory;
-use super::missing_wal::{MissingSegments, WalNames};
+use strum::IntoStaticStr;
+
+use crate::analysis::changes::events::{BlockEvent, FileEvent};
+use crate::analysis::changes::history::WalHistory;
+use crate::analysis::start::missing_wal::{MissingSegments, WalNames};
 use crate::types::{Lsn, PageId};
 
 /// An address that divides the history.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Mark {
     /// Replay begins here.
     Redo,
@@ -19,11 +22,8 @@ pub enum Mark {
 
 impl Mark {
     /// Stable name for programs.
-    pub const fn code(self) -> &'static str {
-        match self {
-            Self::Redo => "redo",
-            Self::Checkpoint => "checkpoint",
-        }
+    pub fn code(self) -> &'static str {
+        self.into()
     }
 }
 

@@ -5,11 +5,11 @@ use std::ops::Range;
 
 use rustc_hash::FxHashSet;
 
-use super::compare::Comparison;
-use super::outlook::Obstacle;
 use super::symptom::Symptom;
-use crate::analysis::belonging::Contradiction;
-use crate::analysis::staleness::Confidence;
+use crate::analysis::dwb::compare::Comparison;
+use crate::analysis::dwb::staleness::Confidence;
+use crate::analysis::start::belonging::Contradiction;
+use crate::analysis::start::cluster_condition::Obstacle;
 use crate::types::{Lsn, PageId};
 
 /// Bytes in which a page may differ from what it should be and still be called damaged, not torn.

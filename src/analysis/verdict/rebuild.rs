@@ -4,12 +4,12 @@
 use strum::{IntoStaticStr, VariantNames};
 
 use super::candidate::{Candidate, ImageSource, Judged};
-use super::events::{BlockEvent, FileEvent, Touch};
 use super::evidence::{EvidenceStep, Statement, Weight};
-use super::history::WalHistory;
-use super::missing_wal::{MissingSegments, WalNames};
-use super::page_chain::{InnerLsn, PossibleLsns, broken_at};
+use crate::analysis::changes::events::{BlockEvent, FileEvent, Touch};
+use crate::analysis::changes::history::WalHistory;
+use crate::analysis::changes::page_chain::{InnerLsn, PossibleLsns, broken_at};
 use crate::analysis::error_words::ErrorWords;
+use crate::analysis::start::missing_wal::{MissingSegments, WalNames};
 use crate::parsers::wal::lifecycle::LifeCycle;
 use crate::parsers::wal::names::{RmgrName, rmgr_name};
 use crate::types::{ForkNumber, Lsn, PageId};
@@ -45,7 +45,7 @@ pub enum RebuildBase {
 
 impl RebuildBase {
     /// The word for JSON.
-    pub const fn name(&self) -> &'static str {
+    pub fn name(&self) -> &'static str {
         match self {
             Self::Image { .. } => "image",
             Self::Init { .. } => "record",

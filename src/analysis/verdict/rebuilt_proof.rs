@@ -3,12 +3,12 @@
 
 use super::candidate::{Candidate, CandidateEvidence, Chain, ImageSource, Judged, MAX_NAMED_RECORDS, judge};
 use super::check::CheckReport;
-use super::events::{BlockEvent, FileEvent, Touch};
 use super::evidence::{NamedRecord, Objection, Statement, Weight};
 use super::identity::{Identity, identity_of};
 use super::rebuild::{BuildFailure, RebuildBase, RebuildPlan};
-use super::sectors::SectorMarks;
-use crate::analysis::page_check::PageCondition;
+use crate::analysis::changes::events::{BlockEvent, FileEvent, Touch};
+use crate::analysis::changes::sectors::SectorMarks;
+use crate::analysis::pages::page_check::PageCondition;
 use crate::parsers::page::PageHeader;
 use crate::types::{Lsn, PageId};
 
@@ -123,7 +123,7 @@ fn candidate(page: PageId, plan: &RebuildPlan, built: &BuiltImage<'_>, events: &
     }
 }
 
-pub(super) fn judge_rebuilt(candidate: &Candidate, rebuilt: &RebuiltFrom, chain: &mut Chain) {
+pub(crate) fn judge_rebuilt(candidate: &Candidate, rebuilt: &RebuiltFrom, chain: &mut Chain) {
     let RebuiltFrom { records, ref server, .. } = *rebuilt;
     chain.add(Weight::Supports, Statement::RebuiltByServer { records, server: server.clone() });
     let (equal, of) = (candidate.sectors_matching, candidate.marks.len());
@@ -133,7 +133,7 @@ pub(super) fn judge_rebuilt(candidate: &Candidate, rebuilt: &RebuiltFrom, chain:
 }
 
 /// Whether replay repeats everything that came after the built page.
-pub(super) fn judge_rebuilt_change(
+pub(crate) fn judge_rebuilt_change(
     page: PageId,
     rebuilt: &RebuiltFrom,
     evidence: &CandidateEvidence<'_>,

@@ -1,8 +1,14 @@
-//! The worst that a next step can do, and the pages it is about.
+//! The worst that a next step can do, and the pages it is about. Also here: empty pages instead of expected ones, so that
+//! recovery passes records that would crash without them.
 
 use strum::{IntoStaticStr, VariantNames};
 
 use super::next_step::{Lost, NextStep, pages_of};
+use crate::analysis::changes::needed::OnStart;
+use crate::analysis::start::replay::{Recovery, Replay};
+use crate::parsers::checksum::page_checksum;
+use crate::parsers::page::{LAYOUT_VERSION, PageHeader};
+use crate::types::{Lsn, PageId};
 
 /// The worst that a step can do, from harmless to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr, VariantNames)]
@@ -40,7 +46,7 @@ impl NextStep {
     }
 
     /// It changes the data directory, and startup with it.
-    pub(super) const fn changes_files(&self) -> bool {
+    pub(crate) const fn changes_files(&self) -> bool {
         matches!(
             self,
             Self::LookAtProcess { .. }
@@ -84,5 +90,66 @@ impl NextStep {
             }
             _ => None,
         }
+    }
+}
+
+/// An empty page whose LSN is the end of WAL: redo holds every record of the page for done, and changes nothing in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StandIn {
+    /// The header; all bytes after it are zero.
+    pub header: [u8; PageHeader::SIZE],
+    /// Bytes of the whole page.
+    pub page_bytes: usize,
+    /// Replay removes the page later, so nothing is lost; otherwise the index must be rebuilt after startup.
+    pub is_removed: bool,
+}
+
+impl StandIn {
+    /// The page that would let replay pass; `None` where it is not needed or the end of replay is not known.
+    pub fn of(page: PageId, on_start: &OnStart, replay: &Replay, page_bytes: usize, checksums: bool) -> Option<Self> {
+        let OnStart::Dies { is_removed, .. } = *on_start else { return None };
+        // Elsewhere more WAL may come, with records of this page after the end that is known.
+        let end_lsn = replay.end_lsn.filter(|_| replay.recovery == Recovery::Crash)?;
+        let header = header(end_lsn, page.block, page_bytes, checksums)?;
+        Some(Self { header, page_bytes, is_removed })
+    }
+}
+
+/// Header of an empty page without special space.
+///
+/// Source: `PageInit`, `src/backend/storage/page/bufpage.c`.
+fn header(lsn: Lsn, block: u32, page_bytes: usize, checksums: bool) -> Option<[u8; PageHeader::SIZE]> {
+    let size = u16::try_from(page_bytes).ok()?;
+    let lower = u16::try_from(PageHeader::SIZE).ok()?;
+    let mut page = vec![0; page_bytes.max(PageHeader::SIZE)];
+    let [high, low] = [lsn.0 >> 32, lsn.0 & 0xFFFF_FFFF].map(|half| u32::try_from(half).unwrap_or_default());
+    page[0..4].copy_from_slice(&high.to_le_bytes());
+    page[4..8].copy_from_slice(&low.to_le_bytes());
+    for (at, field) in [(12_usize, lower), (14, size), (16, size), (18, size | LAYOUT_VERSION)] {
+        page[at..at.saturating_add(2)].copy_from_slice(&field.to_le_bytes());
+    }
+    if checksums {
+        let checksum = page_checksum(&page, block);
+        page[8..10].copy_from_slice(&checksum.to_le_bytes());
+    }
+    page[..PageHeader::SIZE].try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parsers::page::page_faults;
+
+    #[test]
+    fn page_is_empty_and_sound() {
+        let header = header(Lsn(0x1_0186_2698), 2, 8192, true).unwrap();
+        let mut page = vec![0; 8192];
+        page[..24].copy_from_slice(&header);
+        let decoded = PageHeader::decode(0, &page).unwrap();
+        assert_eq!((decoded.lsn, decoded.line_pointer_count()), (Lsn(0x1_0186_2698), 0));
+        assert!(page_faults(&decoded, &page).is_empty());
+        assert_eq!(decoded.checksum, page_checksum(&page, 2));
+        let without = super::header(Lsn(8), 2, 8192, false).unwrap();
+        assert_eq!(without[8..10], [0, 0]);
     }
 }

@@ -6,26 +6,25 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use super::candidate::{Candidate, CandidateEvidence, CandidateOutcome, ImageSource, Judged};
-use super::compare::Comparison;
-use super::donor_images::{PageOfNoDonor, donors_without};
-use super::doubt::Doubt;
-use super::events::{BlockEvent, Touch};
-use super::history::WalHistory;
-use super::interest::Interest;
-use super::judge::{OnStart, PageFacts, PageVerdict, Reason, Verdict, judge_page};
-use super::missing_wal::WalNames;
+use super::donor_proof::{PageOfNoDonor, donors_without};
+use super::judge::{PageFacts, PageVerdict, Reason, Verdict, judge_page};
 use super::proof::{Disproof, Proofs};
 use super::rebuild::{BuildFailure, NotRebuildable, RebuildEvidence, RebuildPlan, empty_since, plan_rebuild};
-use super::replay::Replay;
-use super::sectors::{MapImage, SectorMarks, TearDirection, TearMap, map_tear};
-use super::slots::{SlotRef, Suspicion};
-use super::stand_in::StandIn;
+use super::step_risk::StandIn;
 use super::symptom::{ImpossibleLinks, Symptom};
-use crate::analysis::coverage::Coverage;
-use crate::analysis::page_check::{PageCondition, PageDamage};
-use crate::analysis::page_links::BrokenLink;
-use crate::analysis::skipped::SkippedPart;
-use crate::analysis::staleness::{Confidence, Staleness};
+use crate::analysis::changes::events::{BlockEvent, Touch};
+use crate::analysis::changes::history::{Interest, WalHistory};
+use crate::analysis::changes::needed::{OnStart, Suspicion};
+use crate::analysis::changes::sectors::{MapImage, SectorMarks, TearDirection, TearMap, map_tear};
+use crate::analysis::dwb::compare::Comparison;
+use crate::analysis::dwb::slots::SlotRef;
+use crate::analysis::dwb::staleness::{Confidence, Staleness};
+use crate::analysis::pages::page_check::{PageCondition, PageDamage};
+use crate::analysis::pages::page_links::BrokenLink;
+use crate::analysis::skipped::{Coverage, SkippedPart};
+use crate::analysis::start::doubt::Doubt;
+use crate::analysis::start::missing_wal::WalNames;
+use crate::analysis::start::replay::Replay;
 use crate::cluster::donor::{Donor, DonorRead};
 use crate::cluster::dwb_files::DwbSet;
 use crate::cluster::open::AccessError;
@@ -116,19 +115,19 @@ pub struct PageReport {
 }
 
 /// A page on disk, read and judged by itself.
-pub(super) struct Disk {
-    pub(super) bytes: Vec<u8>,
-    pub(super) read: PageRead,
-    pub(super) condition: PageCondition,
-    pub(super) lsn: Option<Lsn>,
+pub(crate) struct Disk {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) read: PageRead,
+    pub(crate) condition: PageCondition,
+    pub(crate) lsn: Option<Lsn>,
     /// The header makes sense and has the LSN that such a page has: none in a free space map that was never logged.
-    pub(super) has_lsn: bool,
-    pub(super) marks: SectorMarks,
+    pub(crate) has_lsn: bool,
+    pub(crate) marks: SectorMarks,
 }
 
 impl PageReport {
     /// Weighs what is doubtful about the whole cluster, and says of a page without a proven image whether it can be built.
-    pub(super) fn weigh(&mut self, doubts: &[Doubt]) {
+    pub(crate) fn weigh(&mut self, doubts: &[Doubt]) {
         self.verdict.weigh(doubts);
         self.is_doubtful |= doubts.iter().any(Doubt::forbids_restore);
         if doubts.iter().any(|doubt| matches!(doubt, Doubt::NotOneCluster { .. })) {
@@ -141,7 +140,7 @@ impl PageReport {
     }
 
     /// Weighs that other pages of the table stay as they are. What is built later is weighed by it too.
-    pub(super) fn weigh_left_beside(&mut self, doubt: Doubt) {
+    pub(crate) fn weigh_left_beside(&mut self, doubt: Doubt) {
         self.weigh(std::slice::from_ref(&doubt));
         self.left_beside = Some(doubt);
     }
@@ -488,7 +487,7 @@ impl Context<'_> {
     }
 
     /// Bytes of an image of `page` in the double write buffer or a donor.
-    pub(super) fn image_of(&self, source: &ImageSource, page: PageId) -> Option<Vec<u8>> {
+    pub(crate) fn image_of(&self, source: &ImageSource, page: PageId) -> Option<Vec<u8>> {
         let (file_index, slot_index) = match source {
             ImageSource::Dwb { file_index, slot_index, .. } => (file_index, slot_index),
             ImageSource::Donor { donor, .. } => match self.donors.get(*donor)?.read_page(page) {
@@ -507,7 +506,7 @@ impl Context<'_> {
     }
 
     /// A slot; `None` when it cannot be read, which is counted.
-    pub(super) fn read_slot<'b>(&self, slot: &SlotRef, buf: &'b mut Vec<u8>) -> Option<Slot<'b>> {
+    pub(crate) fn read_slot<'b>(&self, slot: &SlotRef, buf: &'b mut Vec<u8>) -> Option<Slot<'b>> {
         self.read_slot_at(slot.file, slot.index, buf)
     }
 

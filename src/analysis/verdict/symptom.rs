@@ -3,11 +3,10 @@
 use strum::{IntoEnumIterator, IntoStaticStr, VariantNames};
 
 use super::candidate::ImageSource;
-use super::rows::Misfit;
-use super::rows::agreement::Contradiction;
-use super::rows::layout::LayoutFault;
-use crate::analysis::page_check::PageFlaw;
-use crate::analysis::page_links::{BrokenLink, LinkFault};
+use crate::analysis::changes::rows::layout::LayoutFault;
+use crate::analysis::changes::rows::{Contradiction, Misfit};
+use crate::analysis::pages::page_check::PageFlaw;
+use crate::analysis::pages::page_links::{BrokenLink, LinkFault};
 use crate::types::{BlockNumber, Lsn};
 
 /// An impossible reference of an index page to its index or table, see [`BrokenLink::is_impossible`].

@@ -4,22 +4,21 @@
 use std::ops::Range;
 
 use super::candidate::{ImageSource, Judged};
-use super::change_log::{ChangeLog, PageChange};
-use super::compare::{Comparison, compare_pages, same_but_checksum};
-use super::content::Ahead;
-use super::events::{FileEvent, Touch};
-use super::rows::agreement::{Agreement, Fit, against_image, against_records};
-use super::rows::layout::layout_fault;
-use super::sectors::{SectorMarks, TearDirection, TearMap};
-use super::slots::SlotRef;
 use super::survey::{Context, Disk};
 use super::symptom::Symptom;
-use super::xid::is_newer_xid;
-use crate::analysis::page_check::PageCondition;
-use crate::analysis::staleness::Confidence;
+use crate::analysis::changes::change_log::{ChangeLog, PageChange};
+use crate::analysis::changes::content::Ahead;
+use crate::analysis::changes::events::{FileEvent, Touch};
+use crate::analysis::changes::rows::layout::layout_fault;
+use crate::analysis::changes::rows::{Agreement, Fit, against_image, against_records};
+use crate::analysis::changes::sectors::{SectorMarks, TearDirection, TearMap};
+use crate::analysis::dwb::compare::{Comparison, compare_pages, same_but_checksum};
+use crate::analysis::dwb::slots::SlotRef;
+use crate::analysis::dwb::staleness::Confidence;
+use crate::analysis::pages::page_check::PageCondition;
 use crate::parsers::page::PageHeader;
 use crate::parsers::wal::lifecycle::LifeCycle;
-use crate::types::{ForkNumber, Lsn, PageId};
+use crate::types::{ForkNumber, Lsn, PageId, is_newer_xid};
 
 /// Bytes in the hole of a page that cannot be there by chance.
 const LEAST_FOREIGN_BYTES: usize = 8;
@@ -68,7 +67,7 @@ fn is_newer_image(disk: &Disk, own_lsn: Lsn, tear: &TearMap, candidates: &[Judge
 
 impl Context<'_> {
     /// Judgement of a valid page of a cluster without checksums; `None` when nothing contradicts it.
-    pub(super) fn judge_unchecked(
+    pub(crate) fn judge_unchecked(
         &self,
         page: PageId,
         disk: &Disk,

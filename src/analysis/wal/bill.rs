@@ -1,5 +1,7 @@
 //! Every byte of some WAL by what it is: images, records, and what lies between and around them.
 
+use strum::IntoStaticStr;
+
 use super::segment::Visitor;
 use super::tally::Tally;
 use crate::parsers::wal::payload::PgTimestamp;
@@ -137,7 +139,8 @@ fn page_header_bytes(start: Lsn, end: Lsn, geometry: Geometry) -> u64 {
 }
 
 /// A kind of bytes of WAL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum BillPart {
     /// Full-page images.
     Images,
@@ -157,16 +160,8 @@ pub enum BillPart {
 
 impl BillPart {
     /// The word for JSON.
-    pub const fn code(self) -> &'static str {
-        match self {
-            Self::Images => "images",
-            Self::Records => "records",
-            Self::OldRows => "old_rows",
-            Self::Unused => "unused",
-            Self::PageHeaders => "page_headers",
-            Self::Padding => "padding",
-            Self::Cut => "cut",
-        }
+    pub fn code(self) -> &'static str {
+        self.into()
     }
 }
 

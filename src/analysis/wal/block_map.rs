@@ -12,7 +12,7 @@ const SHARDS: usize = 64;
 
 /// The blocks, by number of their fork and block number.
 #[derive(Debug)]
-pub(super) struct BlockMap<V> {
+pub(crate) struct BlockMap<V> {
     forks: FxHashMap<(RelFileLocator, u8), u32>,
     shards: Vec<FxHashMap<u64, V>>,
 }
@@ -29,18 +29,18 @@ impl<V> BlockMap<V> {
     }
 
     /// The number of a fork, given where it has none: from 0 on.
-    pub(super) fn fork(&mut self, rel: RelFileLocator, fork_code: u8) -> u32 {
+    pub(crate) fn fork(&mut self, rel: RelFileLocator, fork_code: u8) -> u32 {
         let next = u32::try_from(self.forks.len()).unwrap_or(u32::MAX);
         *self.forks.entry((rel, fork_code)).or_insert(next)
     }
 
-    pub(super) fn known_fork(&self, rel: RelFileLocator, fork_code: u8) -> Option<u32> {
+    pub(crate) fn known_fork(&self, rel: RelFileLocator, fork_code: u8) -> Option<u32> {
         self.forks.get(&(rel, fork_code)).copied()
     }
 
     /// The value of a block, created when it is missing.
     #[inline(always)]
-    pub(super) fn entry(&mut self, fork: u32, block: BlockNumber) -> &mut V
+    pub(crate) fn entry(&mut self, fork: u32, block: BlockNumber) -> &mut V
     where
         V: Default,
     {
@@ -49,19 +49,19 @@ impl<V> BlockMap<V> {
     }
 
     /// Sets the value of a block, and gives the one that it had.
-    pub(super) fn insert(&mut self, fork: u32, block: BlockNumber, value: V) -> Option<V> {
+    pub(crate) fn insert(&mut self, fork: u32, block: BlockNumber, value: V) -> Option<V> {
         let key = key_of(fork, block);
         self.shards[shard_of(key)].insert(key, value)
     }
 
     /// Forgets a block, and gives the value that it had.
-    pub(super) fn remove(&mut self, fork: u32, block: BlockNumber) -> Option<V> {
+    pub(crate) fn remove(&mut self, fork: u32, block: BlockNumber) -> Option<V> {
         let key = key_of(fork, block);
         self.shards[shard_of(key)].remove(&key)
     }
 
     /// Forgets the blocks of a fork from `first` on; `dropped` is shown each with its key.
-    pub(super) fn forget(&mut self, fork: u32, first: BlockNumber, mut dropped: impl FnMut(u64, &V)) {
+    pub(crate) fn forget(&mut self, fork: u32, first: BlockNumber, mut dropped: impl FnMut(u64, &V)) {
         let range = key_of(fork, first)..=key_of(fork, BlockNumber::MAX);
         for shard in &mut self.shards {
             shard.retain(|key, value| {
@@ -74,27 +74,27 @@ impl<V> BlockMap<V> {
         }
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, &V)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &V)> {
         self.shards.iter().flatten().map(|(key, value)| (*key, value))
     }
 
-    pub(super) fn values(&self) -> impl Iterator<Item = &V> {
+    pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
         self.iter().map(|(_, value)| value)
     }
 
     /// Forgets all blocks, and gives the memory back. Forks keep their numbers.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.shards = Self::no_blocks();
     }
 
-    pub(super) fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.shards.iter().map(|shard| shard.len() as u64).sum()
     }
 }
 
 /// The key of a block of the fork with this number.
 #[inline(always)]
-pub(super) fn key_of(fork: u32, block: BlockNumber) -> u64 {
+pub(crate) fn key_of(fork: u32, block: BlockNumber) -> u64 {
     u64::from(fork) << 32 | u64::from(block)
 }
 

@@ -1,7 +1,6 @@
 //! Rows of `pg_class`, `pg_namespace` and `pg_database` in WAL, which name relations that are gone since, or have other files.
 
-use std::collections::HashMap;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::segment::Visitor;
 use super::unreadable::{UnreadableImage, UnreadableImages};

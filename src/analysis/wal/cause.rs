@@ -2,24 +2,28 @@
 //! [`super::cause_facts`] found out.
 //!
 //! A redo point that no record names is found by its images, see [`super::hidden_redo`].
+//! Also here: which block references have an image whatever the page's LSN, and which only because of it. The table of
+//! record types says how their pages are registered.
 
-use strum::{EnumIter, IntoEnumIterator};
+use strum::{EnumIter, IntoEnumIterator, IntoStaticStr};
 
 use super::block_set::BlockSet;
 use super::cause_facts::{CauseFacts, RunStart};
-use super::forced::{always_images, hints_need_page_writes, never_forced};
 use super::hidden_redo::{HiddenRedos, RedoInForce, Shows};
 use super::unreadable::{UnreadableImage, UnreadableImages};
-use crate::parsers::error::ParseError;
+use crate::parsers::decode::ParseError;
 use crate::parsers::image::{BlockImage, ImageDecoder, ImageError};
 use crate::parsers::page::PageHeader;
 use crate::parsers::wal::block::BlockRef;
 use crate::parsers::wal::names::RM_XLOG;
 use crate::parsers::wal::record::Record;
+use crate::parsers::wal::records::{Images, RecordKind};
+use crate::parsers::wal::version::Major;
 use crate::types::{ForkNumber, Lsn};
 
 /// Why an image was written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EnumIter)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EnumIter, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Cause {
     /// First change of the page after the redo point.
     FirstTouch,
@@ -60,26 +64,8 @@ pub enum Cause {
 
 impl Cause {
     /// The word for reports, JSON and filters.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::FirstTouch => "first_touch",
-            Self::FirstTouchInBackup => "first_touch_in_backup",
-            Self::HintOnly => "hint_only",
-            Self::HintThenChanged => "hint_then_changed",
-            Self::HintInBackup => "hint_in_backup",
-            Self::NewPage => "new_page",
-            Self::MapTruncation => "map_truncation",
-            Self::Forced => "forced",
-            Self::ConsistencyCheck => "consistency_check",
-            Self::RepeatedForced => "repeated_forced",
-            Self::RepeatedNewPage => "repeated_new_page",
-            Self::RepeatedReinitialised => "repeated_reinitialised",
-            Self::RepeatedHint => "repeated_hint",
-            Self::RepeatedUnknown => "repeated_unknown",
-            Self::UnknownBeforeStart => "unknown_before_start",
-            Self::Unknown => "unknown",
-            Self::Unreadable => "unreadable",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// All causes.
@@ -383,4 +369,45 @@ impl OldLsns {
         let too_short = |_| ImageError::Length { found: start.len(), expected: PageHeader::SIZE };
         PageHeader::decode(0, start).map(|header| header.lsn).map_err(too_short)
     }
+}
+
+/// True when a block reference of this record type has an image whatever the LSN of its page and whatever
+/// `full_page_writes` says. Images that redo does not apply do not count here.
+pub const fn always_images(kind: RecordKind, block_id: u8) -> bool {
+    match kind.images() {
+        Images::Always => true,
+        Images::AlwaysBelow(first) => block_id < first,
+        Images::First | Images::LocksFirst | Images::Hint | Images::Chosen => false,
+    }
+}
+
+/// True when an image that redo applies, of a block reference of this record type, proves that the page's LSN was not
+/// after the redo point then in force.
+///
+/// False for what may be either: `Generic`, custom resource managers, and `FPI_FOR_HINT` up to 14, which decides by the
+/// LSN but copies the page after that, when another backend may have set a newer one.
+pub fn never_forced(major: Major, kind: RecordKind, block_id: u8) -> bool {
+    match kind.images() {
+        Images::Chosen => false,
+        Images::Hint => !major.facts().hints_force_images,
+        Images::First | Images::LocksFirst | Images::Always | Images::AlwaysBelow(_) => !always_images(kind, block_id),
+    }
+}
+
+/// True when a hint image exists only because full-page writes were in force: up to 14 it is written without them, too.
+pub(crate) const fn hints_need_page_writes(major: Major) -> bool {
+    !major.facts().hints_force_images
+}
+
+/// True when the page of a block reference of this record type is initialised again before it is logged, so that its LSN is 0
+/// whatever changed it before: an overflow page of a hash index that is given up.
+pub(crate) const fn initialises_before(kind: RecordKind, block_id: u8) -> bool {
+    const FREED: u8 = 2;
+    matches!(kind, RecordKind::HashSqueezePage) && block_id == FREED
+}
+
+/// True when a block reference of this record type never has an image that redo applies, because the page is not changed: a
+/// bucket of a hash index that is only locked.
+pub(crate) const fn never_images(kind: RecordKind, block_id: u8) -> bool {
+    matches!(kind.images(), Images::LocksFirst) && block_id == 0
 }

@@ -13,10 +13,10 @@ use rustc_hash::FxHashMap;
 
 use super::block_map::BlockMap;
 use super::block_set::{BlockSet, RecentBlocks};
-use super::forced::{always_images, never_images};
+use super::cause::{always_images, never_images};
 use super::page_writes::{PageWrites, PageWritesPoint, ToldBy, WritesAfterRedo};
 use super::segment::Visitor;
-use crate::parsers::error::ParseError;
+use crate::parsers::decode::ParseError;
 use crate::parsers::wal::block::BlockHead;
 use crate::parsers::wal::lifecycle::LifeCycle;
 use crate::parsers::wal::names::{RM_SMGR, RM_XLOG};

@@ -1,5 +1,7 @@
 //! The chain of WAL records in one run of segments: what was counted, and what its end is.
 
+use strum::IntoStaticStr;
+
 use super::segment::Visitor;
 use super::stretch::Extent;
 use super::tail::Tail;
@@ -31,7 +33,8 @@ pub struct CheckedRun {
 }
 
 /// What the end of a run is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum ChainVerdict {
     /// Valid records follow it, or `pg_control` knows of later WAL, or reading continued after damage.
     Damage,
@@ -62,15 +65,8 @@ impl ChainVerdict {
     }
 
     /// Stable name for programs.
-    pub const fn code(self) -> &'static str {
-        match self {
-            Self::Damage => "damage",
-            Self::Complete => "complete",
-            Self::EndOfWal => "end_of_wal",
-            Self::Changing => "changing",
-            Self::Gap => "gap",
-            Self::NotJudged => "not_judged",
-        }
+    pub fn code(self) -> &'static str {
+        self.into()
     }
 }
 

@@ -6,7 +6,7 @@
 use crate::parsers::wal::names::{RM_XACT, RM_XLOG};
 use crate::parsers::wal::payload::{PgTimestamp, XlogPayload};
 use crate::parsers::wal::record::Record;
-use crate::parsers::wal::record_time::record_time;
+use crate::parsers::wal::xact_end::record_time;
 use crate::report::{Finding, rules};
 use crate::types::Lsn;
 
@@ -92,7 +92,7 @@ impl SetBack {
 }
 
 /// So long that the clock told something else than the time, before or after.
-pub(super) const fn is_wrong_step(us: i64) -> bool {
+pub(crate) const fn is_wrong_step(us: i64) -> bool {
     us > WRONG_US
 }
 

@@ -109,7 +109,7 @@ impl TimeCurve {
     }
 
     /// The number of the step in which a time lies.
-    pub(super) const fn step_of(&self, time: PgTimestamp) -> i64 {
+    pub(crate) const fn step_of(&self, time: PgTimestamp) -> i64 {
         match time.0.checked_div_euclid(self.width_us) {
             Some(step) => step,
             None => 0,
@@ -223,7 +223,7 @@ impl RecordCurve {
 }
 
 /// Adds `tally` to the part in which `at` of `whole` lies.
-pub(super) fn add_to_part(sums: &mut [Tally], at: u64, whole: u64, tally: &Tally) {
+pub(crate) fn add_to_part(sums: &mut [Tally], at: u64, whole: u64, tally: &Tally) {
     let parts = sums.len() as u128;
     let part = u128::from(at).saturating_mul(parts).checked_div(u128::from(whole)).unwrap_or_default();
     let part = part.min(parts.saturating_sub(1));
@@ -233,7 +233,7 @@ pub(super) fn add_to_part(sums: &mut [Tally], at: u64, whole: u64, tally: &Tally
 }
 
 /// Share of images in each; `None` where there are no records.
-pub(super) fn shares_of(sums: &[Tally]) -> Vec<Option<f64>> {
+pub(crate) fn shares_of(sums: &[Tally]) -> Vec<Option<f64>> {
     sums.iter().map(|sum| (sum.records > 0).then(|| sum.fpi_share())).collect()
 }
 

@@ -1,8 +1,12 @@
 //! What rows stand for: the ways to group, and the groups themselves.
+//! Also here: what a relation is, by its name's row in the catalog or by the records that touch it.
+
+use strum::IntoStaticStr;
 
 use super::cause::Cause;
 use super::hidden_redo::RedoInForce;
-use super::relation_kind::RelationKind;
+use super::relation_use::{IndexMethod, RelationUse, StorageKind};
+use crate::parsers::catalog::RelKind;
 use crate::parsers::image::Compression;
 use crate::types::{BlockNumber, Oid, RelFileLocator, TimelineId};
 
@@ -41,14 +45,14 @@ pub enum GroupBy {
 
 /// What a way to group looks at. Later ones are finer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Grain {
+pub(crate) enum Grain {
     Record,
     Block,
     Image,
 }
 
 impl GroupBy {
-    pub(super) const fn grain(self) -> Grain {
+    pub(crate) const fn grain(self) -> Grain {
         match self {
             Self::Rmgr | Self::Record | Self::Segment | Self::Checkpoint | Self::Xid => Grain::Record,
             Self::Relation
@@ -146,5 +150,59 @@ pub struct RowKey {
 impl From<Key> for RowKey {
     fn from(first: Key) -> Self {
         Self { first, second: None }
+    }
+}
+
+/// Kind of a relation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+pub enum RelationKind {
+    /// A table; without names also what only looks like one: a TOAST table, a materialized view.
+    Table,
+    /// A materialized view.
+    MaterializedView,
+    /// A TOAST table.
+    Toast,
+    /// An index, with its access method where that is built in and known.
+    Index(Option<IndexMethod>),
+    /// A sequence.
+    Sequence,
+    /// Not known.
+    Unknown,
+}
+
+impl RelationKind {
+    /// Judged by kind and access method as a list of names gives them, else by what records did.
+    pub fn new(named: Option<RelKind>, method: Option<Oid>, activity: &RelationUse) -> Self {
+        let by_records = match activity.kind() {
+            Some(StorageKind::Heap) => Self::Table,
+            Some(StorageKind::Index(method)) => Self::Index(Some(method)),
+            Some(StorageKind::Sequence) => Self::Sequence,
+            None => Self::Unknown,
+        };
+        match named {
+            Some(RelKind::TABLE) => Self::Table,
+            Some(RelKind::MATERIALIZED_VIEW) => Self::MaterializedView,
+            Some(RelKind::TOAST) => Self::Toast,
+            Some(RelKind::SEQUENCE) => Self::Sequence,
+            Some(RelKind::INDEX) => match (method.and_then(IndexMethod::of_oid), by_records) {
+                (None, Self::Index(method)) => Self::Index(method),
+                (method, _) => Self::Index(method),
+            },
+            _ => by_records,
+        }
+    }
+
+    /// Stable name for programs.
+    pub fn code(self) -> &'static str {
+        self.into()
+    }
+
+    /// The access method of an index, where it is known.
+    pub(crate) const fn index_method(self) -> Option<IndexMethod> {
+        match self {
+            Self::Index(method) => method,
+            _ => None,
+        }
     }
 }

@@ -8,8 +8,7 @@
 //! are read again.
 
 use super::block_set::BlockSet;
-use super::cause::OldLsns;
-use super::forced::never_forced;
+use super::cause::{OldLsns, never_forced};
 use super::segment::Visitor;
 use crate::parsers::page::PageHeader;
 use crate::parsers::wal::block::BlockHead;
@@ -167,7 +166,7 @@ impl ImageHints {
 }
 
 /// The block references of a record, each with the offset in the body at which its image begins.
-pub(super) fn heads_with_offsets<'r>(record: &Record<'r>) -> impl Iterator<Item = (u8, BlockHead, usize)> + use<'r> {
+pub(crate) fn heads_with_offsets<'r>(record: &Record<'r>) -> impl Iterator<Item = (u8, BlockHead, usize)> + use<'r> {
     let mut next = usize::try_from(record.layout.headers_length()).unwrap_or(usize::MAX);
     record.block_heads().map(move |(block_id, block)| {
         let image_bytes = block.image.map_or(0, |image| usize::from(image.length));
@@ -177,7 +176,7 @@ pub(super) fn heads_with_offsets<'r>(record: &Record<'r>) -> impl Iterator<Item 
 }
 
 /// The LSN at the beginning of an image, where that is not compressed and was kept.
-pub(super) fn lsn_at_hand(record: &Record<'_>, block: &BlockHead, offset: usize) -> Option<Lsn> {
+pub(crate) fn lsn_at_hand(record: &Record<'_>, block: &BlockHead, offset: usize) -> Option<Lsn> {
     let image = block.image.filter(|image| record.major.image_compression(image.bimg_info).is_none())?;
     let start = record.body().get(offset..)?;
     let start = start.get(..usize::from(image.length).min(start.len()))?;

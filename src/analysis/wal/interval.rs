@@ -6,11 +6,12 @@
 
 use std::ops::Range;
 
+use strum::IntoStaticStr;
+
 use super::block_set::BlockSet;
-use super::chunk::Chunk;
 use super::clock::{Clock, is_wrong_step};
 use super::curve::{RecordCurve, TimeCurve, add_to_part, shares_of};
-use super::hidden_redo::{HiddenRedo, HiddenRedos, NewerImage, RedoInForce};
+use super::hidden_redo::{HiddenRedo, HiddenRedos, ImageHints, NewerImage, RedoInForce};
 use super::partial::{CheckpointKind, CheckpointSeen, Counts, Slice};
 use super::since_redo::SinceRedo;
 use super::tally::Tally;
@@ -28,7 +29,8 @@ const OPEN_CHUNKS: usize = 4096;
 pub(crate) const DECAY_BUCKETS: usize = 8;
 
 /// What began an interval.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum IntervalKind {
     /// A checkpoint at shutdown or at the end of recovery.
     Shutdown,
@@ -44,14 +46,8 @@ pub enum IntervalKind {
 
 impl IntervalKind {
     /// The word for reports and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Shutdown => "shutdown",
-            Self::Online => "online",
-            Self::Unfinished => "unfinished",
-            Self::Hidden => "hidden",
-            Self::Unknown => "unknown",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 
@@ -87,7 +83,8 @@ pub struct Interval {
 }
 
 /// What the parts of an interval are equal by.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum DecayBy {
     /// Each lasts as long as the others.
     Time,
@@ -98,11 +95,8 @@ pub enum DecayBy {
 
 impl DecayBy {
     /// The word for reports and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Time => "time",
-            Self::Records => "records",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 
@@ -509,5 +503,71 @@ impl IntervalFold {
             }
             self.chunks = merged;
         }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Chunk {
+    pub(crate) segments: Range<usize>,
+    pub(crate) start_lsn: Lsn,
+    pub(crate) end_lsn: Lsn,
+    pub(crate) entering: Option<PgTimestamp>,
+    pub(crate) leaving: Option<PgTimestamp>,
+    pub(crate) tally: Tally,
+    pub(crate) by_records: RecordCurve,
+    pub(crate) by_time: TimeCurve,
+    pub(crate) blocks: BlockSet,
+    pub(crate) all_blocks: Option<BlockSet>,
+    pub(crate) images: ImageHints,
+}
+
+impl Chunk {
+    /// One without records yet.
+    pub(crate) fn new(segments: Range<usize>, start_lsn: Lsn, end_lsn: Lsn, entering: Option<PgTimestamp>) -> Self {
+        Self { segments, start_lsn, end_lsn, entering, leaving: entering, ..Self::default() }
+    }
+
+    /// Adds a slice that was read by itself.
+    pub(crate) fn add(&mut self, mut slice: Slice) {
+        slice.finish();
+        self.tally.add(&slice.tally);
+        self.by_records.append(&slice.by_records);
+        self.by_time.append(&slice.by_time, self.leaving);
+        self.leaving = self.leaving.max(slice.latest);
+        self.images.append(&slice.images, self.all_blocks.as_ref().unwrap_or(&self.blocks));
+        match &mut self.all_blocks {
+            Some(all) => slice.all_blocks.iter().for_each(|own| all.union_with(own)),
+            all => *all = slice.all_blocks,
+        }
+        if self.blocks.is_empty() {
+            self.blocks = slice.blocks;
+        } else {
+            self.blocks.union_with(&slice.blocks);
+        }
+    }
+
+    pub(crate) fn append(&mut self, next: &Self) {
+        self.segments.end = self.segments.end.max(next.segments.end);
+        self.end_lsn = next.end_lsn;
+        self.leaving = self.leaving.max(next.leaving);
+        self.tally.add(&next.tally);
+        self.by_records.append(&next.by_records);
+        self.by_time.append(&next.by_time, next.entering);
+        self.images.append(&next.images, self.all_blocks.as_ref().unwrap_or(&self.blocks));
+        self.blocks.union_with(&next.blocks);
+        if let Some((all, own)) = self.all_blocks.as_mut().zip(next.all_blocks.as_ref()) {
+            all.union_with(own);
+        }
+    }
+
+    /// Blocks that were met, those of relations that are not counted included.
+    pub(crate) fn all_blocks(&self) -> &BlockSet {
+        self.all_blocks.as_ref().unwrap_or(&self.blocks)
+    }
+
+    pub(crate) fn approximate_bytes(&self) -> u64 {
+        let all = self.all_blocks.as_ref().map_or(0, BlockSet::approximate_bytes);
+        let sets = self.blocks.approximate_bytes().saturating_add(all).saturating_add(self.images.approximate_bytes());
+        sets.saturating_add(self.by_time.approximate_bytes())
     }
 }

@@ -3,8 +3,6 @@
 use super::collect::collect_run;
 use super::segment::{Visitor, WatchRead};
 use super::stretch::Stretch;
-use crate::analysis::verdict::content::FIRST_NORMAL_XID;
-use crate::analysis::verdict::xid::is_newer_xid;
 use crate::cluster::wal::{WalReadError, WalSet};
 use crate::parsers::decode::u32_at;
 use crate::parsers::wal::block::Keep;
@@ -15,7 +13,7 @@ use crate::parsers::wal::record::Record;
 use crate::parsers::wal::records::RecordKind;
 use crate::parsers::wal::timeline::WalSegment;
 use crate::parsers::wal::version::Major;
-use crate::types::Lsn;
+use crate::types::{FIRST_NORMAL_XID, Lsn, is_newer_xid};
 
 /// The last checkpoint, and the counters after all records that follow it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,9 +1,11 @@
 //! What the images of a relation probably come from, where a rule clearly fits.
 
-use super::certainty::Certainty;
-use super::relation_kind::RelationKind;
+use strum::IntoStaticStr;
+
+use super::group_key::RelationKind;
+
 use super::relation_use::{IndexMethod, RelationUse};
-use super::whatif::hints::HintCost;
+use super::tally::Certainty;
 
 const MIN_IMAGES: u64 = 50;
 
@@ -13,7 +15,8 @@ const MIN_UPDATES: u64 = 100;
 const MIN_SPREAD_BLOCKS: u64 = 50;
 
 /// The cause of most images of a relation, with the numbers that show it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum LikelyCause {
     HintBits {
         images: u64,
@@ -63,18 +66,8 @@ pub enum LikelyCause {
 }
 
 impl LikelyCause {
-    pub const fn code(self) -> &'static str {
-        match self {
-            Self::HintBits { .. } => "hint_bits",
-            Self::WholePages { .. } => "whole_pages",
-            Self::Vacuum { .. } => "vacuum",
-            Self::Freeze { .. } => "freeze",
-            Self::HashIndex { .. } => "hash_index",
-            Self::GinIndex { .. } => "gin_index",
-            Self::RandomKeys { .. } => "random_keys",
-            Self::FullPages { .. } => "full_pages",
-            Self::IndexedColumns { .. } => "indexed_columns",
-        }
+    pub fn code(self) -> &'static str {
+        self.into()
     }
 
     /// Bytes of WAL that the cure saves, and how sure that is; `None` where that is unknown. `of`: what was done with the
@@ -151,6 +144,46 @@ impl LikelyCause {
                 Some(Self::FullPages { moved, hot, updates })
             }
             RelationKind::Toast | RelationKind::Sequence | RelationKind::Unknown => None,
+        }
+    }
+}
+
+/// Images for hint bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HintCost {
+    /// All of them.
+    pub all: HintImages,
+    /// Those of pages that nothing else changed up to the next redo point: without hints they would not be there.
+    pub only: HintImages,
+    /// Those of pages that were changed later anyway: without hints that change would have had the image.
+    pub then_changed: HintImages,
+    /// Those of an interval that is not over.
+    pub undecided: HintImages,
+    /// How sure all of them are.
+    pub all_certainty: Certainty,
+    /// How sure the parts are.
+    pub certainty: Certainty,
+}
+
+/// A number of images for hint bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HintImages {
+    /// Images.
+    pub images: u64,
+    /// Their bytes as stored.
+    pub image_bytes: u64,
+}
+
+impl HintImages {
+    pub(crate) const fn add(&mut self, image_bytes: u64) {
+        self.images = self.images.saturating_add(1);
+        self.image_bytes = self.image_bytes.saturating_add(image_bytes);
+    }
+
+    pub(crate) const fn without(self, other: Self) -> Self {
+        Self {
+            images: self.images.saturating_sub(other.images),
+            image_bytes: self.image_bytes.saturating_sub(other.image_bytes),
         }
     }
 }

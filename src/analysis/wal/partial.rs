@@ -16,7 +16,7 @@ use super::segment::{SegmentRead, Visitor};
 use super::stretch::Stretch;
 use super::tally::Tally;
 use crate::cluster::wal::WalSet;
-use crate::parsers::error::ParseError;
+use crate::parsers::decode::ParseError;
 use crate::parsers::wal::block::{BlockHead, Keep};
 use crate::parsers::wal::names::RM_XLOG;
 use crate::parsers::wal::payload::{PgTimestamp, XlogPayload};
@@ -164,7 +164,7 @@ impl Slice {
     }
 
     /// Puts what was counted last into the curves.
-    pub(super) fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         self.mark_records();
         self.mark_time();
     }

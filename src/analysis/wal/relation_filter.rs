@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::tally::Tally;
-use crate::analysis::coverage::Coverage;
-use crate::analysis::select::RelationPattern;
-use crate::analysis::skipped::{SkipReason, SkippedPart};
+use crate::analysis::pages::select::RelationPattern;
+use crate::analysis::skipped::{Coverage, SkipReason, SkippedPart};
 use crate::parsers::wal::record::Record;
 use crate::types::RelFileLocator;
 

@@ -1,5 +1,7 @@
 //! What WAL says was done with each relation: changes, images, and the work that they came from.
 
+use strum::IntoStaticStr;
+
 use rustc_hash::FxHashMap;
 
 use super::block_set::{BlockSet, RecentBlocks};
@@ -33,7 +35,7 @@ pub struct RelationUse {
     pub other_vacuum_records: u64,
     /// Those of `changes` that hit another block than the change before.
     pub jumps: u64,
-    pub(super) last_block: Option<BlockNumber>,
+    pub(crate) last_block: Option<BlockNumber>,
     pub inserts: u64,
     /// Records that insert many rows at once, as `COPY` does.
     pub multi_inserts: u64,
@@ -52,10 +54,10 @@ pub struct RelationUse {
     /// Bytes of the columns of a key that records hold of old rows.
     pub old_key_bytes: u64,
     /// Records with an old row or a key of it, whose end was not kept, and bytes of these.
-    pub(super) unsure_old_rows: u64,
-    pub(super) unsure_old_bytes: u64,
+    pub(crate) unsure_old_rows: u64,
+    pub(crate) unsure_old_bytes: u64,
     /// Resource managers whose records touched it: a bit for each of the built-in ones.
-    pub(super) rmgrs: u32,
+    pub(crate) rmgrs: u32,
 }
 
 /// What a relation is, as far as resource managers of records tell.
@@ -68,7 +70,8 @@ pub enum StorageKind {
 }
 
 /// The access method of an index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum IndexMethod {
     Btree,
     Hash,
@@ -79,15 +82,8 @@ pub enum IndexMethod {
 }
 
 impl IndexMethod {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Btree => "btree",
-            Self::Hash => "hash",
-            Self::Gin => "gin",
-            Self::Gist => "gist",
-            Self::SpGist => "spgist",
-            Self::Brin => "brin",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// The one with this OID, if it is built in.

@@ -1,10 +1,14 @@
 //! Reads one segment on its own, from its first record start to the end of the last record that starts in it.
+//! Also here: the bytes of a run of segments in order, piece by piece; records with a right checksum that are not valid
+//! records of their type.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
-use super::feed::{FedEnd, Feed, feed};
 use super::stretch::{Extent, Shown, Stretch};
-use crate::cluster::wal::WalReadError;
+use crate::cluster::wal::{WalReadError, WalSet};
+use crate::parsers::decode::ParseError;
+use crate::parsers::wal::names::RM_XLOG;
+use crate::parsers::wal::payload::XlogPayload;
 use crate::parsers::wal::reader::{Aborted, ReadStep};
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::scan::{ScanSummary, SegmentScan};
@@ -60,7 +64,7 @@ pub(crate) struct SegmentRead<V> {
 
 impl<V> SegmentRead<V> {
     /// Nothing of segment `index` was read yet; reading starts at segment `from`.
-    pub(super) fn new(index: usize, from: usize, summary: ScanSummary, found: V) -> Self {
+    pub(crate) fn new(index: usize, from: usize, summary: ScanSummary, found: V) -> Self {
         Self {
             index,
             from,
@@ -138,4 +142,88 @@ pub(crate) fn read_segment<V: Visitor>(
     (read.extent, read.reached_end) = (shown.extent, shown.reached_end);
     read.summary = scan.finish();
     Ok(read)
+}
+
+#[derive(Debug)]
+pub(crate) struct Fed {
+    pub(crate) file: usize,
+    pub(crate) how: FedEnd,
+    /// Files that have more bytes than belong to their segment, all of which were delivered.
+    pub(crate) past_end: Vec<(usize, WalReadError)>,
+}
+
+pub(crate) enum Feed<'p> {
+    /// The bytes of this segment are next.
+    File(usize),
+    Piece(&'p [u8]),
+}
+
+#[derive(Debug)]
+pub(crate) enum FedEnd {
+    Whole,
+    Enough,
+    /// The segment has fewer bytes than belong to it: what follows in the next file does not follow in WAL. The error says
+    /// why, unless the set has said so.
+    Short(Option<WalReadError>),
+    Closed(WalReadError),
+}
+
+/// Gives the bytes of the segments `files` to `receive`, without the first `skip` bytes, until it stops. Of segments
+/// after `last` probably little is needed. `buffer` is of any content; it is taken into use and given back, so that the
+/// next segment needs no memory of its own.
+pub(crate) fn feed(
+    set: &WalSet,
+    files: Range<usize>,
+    mut skip: u64,
+    last: usize,
+    buffer: &mut Vec<u8>,
+    mut receive: impl FnMut(Feed<'_>) -> ControlFlow<()>,
+) -> Fed {
+    let mut past_end = Vec::new();
+    for file in files.clone() {
+        if receive(Feed::File(file)).is_break() {
+            return Fed { file, how: FedEnd::Enough, past_end };
+        }
+        let reader = match set.reader_into(file, std::mem::take(buffer)) {
+            Ok(reader) => reader,
+            Err(error) => return Fed { file, how: FedEnd::Closed(error), past_end },
+        };
+        let mut reader = if file > last { reader.into_small_pieces() } else { reader };
+        let how = loop {
+            let piece = match reader.next_piece() {
+                Ok(Some(piece)) => piece,
+                Ok(None) => break None,
+                Err(error) if error.is_past_the_segment() => {
+                    past_end.push((file, error));
+                    break None;
+                }
+                Err(error) => break Some(FedEnd::Short(Some(error).filter(|error| !error.is_short()))),
+            };
+            let passed = skip.min(piece.len() as u64);
+            skip = skip.saturating_sub(passed);
+            let rest = &piece[usize::try_from(passed).unwrap_or(piece.len())..];
+            if receive(Feed::Piece(rest)).is_break() {
+                break Some(FedEnd::Enough);
+            }
+        };
+        *buffer = reader.into_buffer();
+        if let Some(how) = how {
+            return Fed { file, how, past_end };
+        }
+    }
+    Fed { file: files.end, how: FedEnd::Whole, past_end }
+}
+
+/// The first such record of a segment, of those of the resource manager XLOG.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Undecoded(pub Option<ParseError>);
+
+impl Visitor for Undecoded {
+    #[inline(always)]
+    fn record(&mut self, record: &Record<'_>) {
+        if record.header.rmgr_id == RM_XLOG && !record.header.is_images() && self.0.is_none() {
+            // A copy, so that other records need not be in memory as a whole.
+            self.0 = XlogPayload::of(&{ *record }).err();
+        }
+    }
 }

@@ -1,8 +1,13 @@
 //! Images by how long after the redo point they were written.
+//! Also here: the redo points that records name.
 
 use super::curve::TimeCurve;
+use super::segment::Visitor;
 use super::tally::Tally;
-use crate::parsers::wal::payload::PgTimestamp;
+use crate::parsers::wal::names::RM_XLOG;
+use crate::parsers::wal::payload::{PgTimestamp, XlogPayload};
+use crate::parsers::wal::record::Record;
+use crate::types::Lsn;
 
 /// Seconds after the redo point at which the spans begin.
 pub(crate) const SPAN_STARTS_S: [u32; 5] = [0, 30, 60, 120, 300];
@@ -10,6 +15,7 @@ pub(crate) const SPAN_STARTS_S: [u32; 5] = [0, 30, 60, 120, 300];
 /// One span of seconds after redo points.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SinceSpan {
+    /// Full-page images.
     pub fpi_count: u64,
     /// Their bytes as stored.
     pub fpi_bytes: u64,
@@ -31,9 +37,11 @@ impl SinceSpan {
 pub struct SinceRedo {
     /// By span, see [`SPAN_STARTS_S`].
     pub spans: [SinceSpan; 5],
+    /// Checkpoint intervals.
     pub intervals: u64,
     /// Intervals that were not, for want of times or of a redo point.
     pub left_out: u64,
+    /// Images of unknown age.
     pub left_out_images: u64,
     /// Their bytes as stored.
     pub left_out_bytes: u64,
@@ -43,7 +51,7 @@ pub struct SinceRedo {
 
 impl SinceRedo {
     /// Counts an interval that lasts from `redo` to `end`.
-    pub(super) fn add(&mut self, curve: &TimeCurve, redo: PgTimestamp, end: PgTimestamp) {
+    pub(crate) fn add(&mut self, curve: &TimeCurve, redo: PgTimestamp, end: PgTimestamp) {
         self.intervals = self.intervals.saturating_add(1);
         self.step_us = self.step_us.max(curve.width_us());
         for (time, tally) in curve.steps() {
@@ -62,7 +70,7 @@ impl SinceRedo {
         }
     }
 
-    pub(super) fn leave_out(&mut self, tally: &Tally) {
+    pub(crate) fn leave_out(&mut self, tally: &Tally) {
         self.left_out = self.left_out.saturating_add(1);
         self.left_out_images = self.left_out_images.saturating_add(tally.fpi_count);
         self.left_out_bytes = self.left_out_bytes.saturating_add(tally.fpi_bytes);
@@ -81,6 +89,32 @@ const fn us(seconds: u32) -> i64 {
 /// The span of so many microseconds after the redo point.
 fn span_of(since_us: i64) -> usize {
     SPAN_STARTS_S.iter().rposition(|start| us(*start) <= since_us).unwrap_or(0)
+}
+
+/// Gathers the redo points that the records of one segment name, in the order of the records.
+#[derive(Debug, Default)]
+pub(crate) struct RedoPoints {
+    /// They may lie in segments before.
+    pub points: Vec<Lsn>,
+}
+
+impl Visitor for RedoPoints {
+    #[inline(always)]
+    fn record(&mut self, record: &Record<'_>) {
+        if record.header.rmgr_id == RM_XLOG && !record.header.is_images() {
+            self.points.extend(redo_point(&{ *record }));
+        }
+    }
+}
+
+/// What cannot be decoded is told by the walk that follows.
+#[inline(never)]
+fn redo_point(record: &Record<'_>) -> Option<Lsn> {
+    match XlogPayload::of(record).ok()?? {
+        XlogPayload::CheckpointShutdown(point) | XlogPayload::CheckpointOnline(point) => Some(point.redo_lsn),
+        XlogPayload::CheckpointRedo { .. } => Some(record.start_lsn),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

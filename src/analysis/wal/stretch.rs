@@ -39,7 +39,7 @@ impl Stretch<'_> {
 
     /// The page at which reading begins that starts in segment `from`, and the bytes of the segment before it. A range that
     /// begins inside the segment is entered at its page.
-    pub(super) fn first_page(&self, from: usize) -> (Lsn, u64) {
+    pub(crate) fn first_page(&self, from: usize) -> (Lsn, u64) {
         let block = u64::from(self.set.geometry().wal_block_size).max(1);
         let file_start = self.set.segments()[from].start_lsn.0;
         let page_start = self.start_lsn.0.saturating_sub(self.start_lsn.0.checked_rem(block).unwrap_or_default());
@@ -47,7 +47,7 @@ impl Stretch<'_> {
         (Lsn(first), first.saturating_sub(file_start))
     }
 
-    pub(super) fn reader_options(&self) -> ReaderOptions {
+    pub(crate) fn reader_options(&self) -> ReaderOptions {
         ReaderOptions { keep: self.keep, ..reader_options(self.set) }
     }
 }
@@ -72,7 +72,7 @@ impl Extent {
     }
 
     #[inline(always)]
-    pub(super) fn add(&mut self, record: &Record<'_>) {
+    pub(crate) fn add(&mut self, record: &Record<'_>) {
         if self.first_lsn.is_none() {
             self.first_lsn = Some(record.start_lsn);
             self.first_end_lsn = Some(record.end_lsn);
@@ -83,23 +83,23 @@ impl Extent {
 
 /// Shows records of a range, as they come.
 #[derive(Debug)]
-pub(super) struct Shown {
+pub(crate) struct Shown {
     start_lsn: Lsn,
     end_lsn: Lsn,
-    pub(super) extent: Extent,
+    pub(crate) extent: Extent,
     /// A record ended after the end of the range: nothing further is shown.
-    pub(super) reached_end: bool,
+    pub(crate) reached_end: bool,
 }
 
 impl Shown {
     /// None yet.
-    pub(super) fn new(start_lsn: Lsn, end_lsn: Lsn) -> Self {
+    pub(crate) fn new(start_lsn: Lsn, end_lsn: Lsn) -> Self {
         Self { start_lsn, end_lsn, extent: Extent::default(), reached_end: false }
     }
 
     /// Shows a record to `visit` if it lies in the range. Stops where `visit` does, and after the range.
     #[inline(always)]
-    pub(super) fn show(
+    pub(crate) fn show(
         &mut self,
         record: &Record<'_>,
         visit: impl FnOnce(&Record<'_>) -> ControlFlow<()>,

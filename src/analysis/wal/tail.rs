@@ -13,8 +13,7 @@
 use std::ops::Range;
 
 use super::stretch::reader_options;
-use crate::cluster::wal::WalReadError;
-use crate::cluster::wal::WalSet;
+use crate::cluster::wal::{WalReadError, WalSet};
 use crate::parsers::wal::end::{EndKind, EndOfWal, EndReason};
 use crate::parsers::wal::reader::{Event, WalReader};
 use crate::parsers::wal::record::{RecordHeader, record_crc};

@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use super::clock::{Clock, Told};
 use super::curve::TimeCurve;
 use super::relation_filter::RelationFilter;
-use super::segment::Visitor;
+use super::segment::{Undecoded, Visitor};
 use super::tally::Tally;
-use super::undecoded::Undecoded;
 use crate::parsers::wal::payload::PgTimestamp;
 use crate::parsers::wal::record::Record;
 

@@ -13,15 +13,14 @@ use rustc_hash::FxHashMap;
 use super::block_set::RecentBlocks;
 use super::cause::Cause;
 use super::group::Groups;
-use super::group_key::{GroupBy, Key};
+use super::group_key::{GroupBy, Key, RelationKind};
 use super::likely_cause::LikelyCause;
-use super::relation_kind::RelationKind;
 use super::relation_use::{RelationUse, RelationUses};
 use super::tally::Tally;
 use crate::cluster::names::RelationNames;
 use crate::parsers::wal::payload::PgTimestamp;
 use crate::parsers::wal::record::Record;
-use crate::parsers::wal::record_time::record_time;
+use crate::parsers::wal::xact_end::record_time;
 use crate::types::{Lsn, TimelineId};
 
 /// Stretches that some WAL is cut into, about.

@@ -1,13 +1,17 @@
 //! Reads a run of segments in order and shows every record: for callers that need the order, or need to continue after
 //! damage.
+//! Also here: whether records end at given addresses: a page has no other LSN.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use super::feed::{FedEnd, Feed, feed};
+use super::collect::collect_run;
+use super::segment::{FedEnd, Feed, Visitor, WatchRead, feed};
 use super::stretch::{Extent, Shown, Stretch};
 use super::tail::still_fails;
 use crate::analysis::error_words::ErrorWords;
-use crate::cluster::wal::WalReadError;
+use crate::cluster::wal::{WalReadError, WalSet};
+use crate::parsers::wal::block::Keep;
 use crate::parsers::wal::end::{EndOfWal, EndReason};
 use crate::parsers::wal::reader::{Aborted, ReadStep, ReaderOptions, WalReader};
 use crate::parsers::wal::record::Record;
@@ -207,4 +211,46 @@ pub fn walk_run(
     };
     result.read_again(stretch);
     Ok(result)
+}
+
+/// Those of `wanted` at which a record of the set ends; fewer where `watch` interrupts it.
+pub(crate) fn ends_among(
+    set: &WalSet,
+    wanted: &BTreeSet<Lsn>,
+    jobs: usize,
+    watch: WatchRead<'_>,
+) -> Result<BTreeSet<Lsn>, WalReadError> {
+    let mut found = BTreeSet::new();
+    let size = u64::from(set.geometry().wal_segment_size);
+    for run in set.runs() {
+        let starts = set.segments().get(run.clone()).unwrap_or_default();
+        let holds =
+            |lsn: &Lsn| starts.iter().any(|file| file.start_lsn < *lsn && *lsn <= file.start_lsn.advanced_by(size));
+        if !wanted.iter().any(holds) {
+            continue;
+        }
+        let stretch = Stretch { set, run, start_lsn: Lsn::INVALID, end_lsn: Lsn(u64::MAX), keep: Keep::Heads };
+        let begin = |_| Ends { wanted, found: BTreeSet::new() };
+        let walk = collect_run(&stretch, jobs, watch, begin, |part| {
+            found.append(&mut part.found.found);
+            Ok(())
+        })?;
+        if let Some(error) = walk.error {
+            return Err(error);
+        }
+    }
+    Ok(found)
+}
+
+struct Ends<'a> {
+    wanted: &'a BTreeSet<Lsn>,
+    found: BTreeSet<Lsn>,
+}
+
+impl Visitor for Ends<'_> {
+    fn record(&mut self, record: &Record<'_>) {
+        if self.wanted.contains(&record.end_lsn) {
+            self.found.insert(record.end_lsn);
+        }
+    }
 }

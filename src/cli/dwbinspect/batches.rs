@@ -10,7 +10,7 @@ use crate::cli::context::OutputArgs;
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::work::until_interrupted;
-use crate::inspect::batches::batches as inspect_batches;
+use crate::inspect::dwb_source::batches as inspect_batches;
 use crate::output::closing::{Closing, begin};
 use crate::output::json::{BATCH_COLUMNS, BatchJson, Item, USUAL_BATCH_COLUMNS};
 use crate::output::sink::CsvShape;

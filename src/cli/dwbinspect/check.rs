@@ -5,8 +5,7 @@ use std::io::Write;
 use clap::Args;
 
 use super::PROGRAM;
-use super::bars::Bars;
-use super::examine_args::ExamineArgs;
+use super::examine_args::{Bars, ExamineArgs};
 use crate::analysis::verdict::judge::Verdict;
 use crate::cli::context::{OutputArgs, QuietArg};
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};

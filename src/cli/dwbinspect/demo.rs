@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::inspect::error::InspectError;
-use crate::output::shell::quoted;
+use crate::output::escape::quoted;
 use crate::repair::demo::DemoCluster;
 
 /// Try everything on a small crashed cluster that comes with the program

@@ -8,12 +8,12 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::PROGRAM;
-use crate::analysis::dwb_report::DwbReport;
+use crate::analysis::dwb::report::DwbReport;
+use crate::analysis::dwb::slot_facts::{Condition, SlotFacts};
+use crate::analysis::dwb::staleness::{BatchReason, BatchVerdict};
 use crate::analysis::error_words::ErrorWords;
 use crate::analysis::in_order::all_cores;
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
-use crate::analysis::slot_facts::{Condition, SlotFacts};
-use crate::analysis::staleness::{BatchReason, BatchVerdict};
 use crate::cli::context::OutputArgs;
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};

@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::PROGRAM;
-use crate::analysis::dwb_report::DwbReport;
+use crate::analysis::dwb::report::DwbReport;
 use crate::cli::context::OutputArgs;
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{Outcome, Stop};
@@ -16,8 +16,7 @@ use crate::cluster::running::ServerSign;
 use crate::cluster::settings::Settings;
 use crate::inspect::info::{ClusterSummary, InfoReport, info as inspect_info};
 use crate::output::closing::{Closing, begin};
-use crate::output::control_facts::control_facts;
-use crate::output::control_fields::{control_fields, control_object};
+use crate::output::control_fields::{control_facts, control_fields, control_object};
 use crate::output::files_text::write_files;
 use crate::output::json::{ClusterJson, FileJson, Item, RingJson, lsn_text};
 use crate::output::sink::CsvShape;
@@ -118,7 +117,7 @@ const fn server_name(server: &ServerSign) -> &'static str {
 }
 
 fn counts(report: &DwbReport) -> Map<String, Value> {
-    let sum = |of: fn(&crate::analysis::dwb_report::FileReport) -> u64| report.files.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&crate::analysis::dwb::report::FileReport) -> u64| report.files.iter().map(of).sum::<u64>();
     let horizon = report.staleness.horizon().map(|horizon| lsn_text(horizon.lsn));
     [
         ("used", json!(sum(|file| file.counts.used()))),

@@ -1,6 +1,5 @@
 //! `pg_dwbinspect`.
 
-mod bars;
 mod batches;
 mod check;
 mod demo;
@@ -9,18 +8,13 @@ mod examine_args;
 mod info;
 mod innodb;
 mod page;
-mod page_at;
-mod page_history;
 mod repair;
-mod repair_text;
 mod report;
 mod salvage;
 #[cfg(feature = "tui")]
 mod tui;
 mod undo;
 mod verify;
-mod verify_select;
-mod verify_text;
 
 use std::io::Write;
 
@@ -28,8 +22,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use super::context::QuestionMark;
 use super::exit::{Outcome, Stop};
-use super::generate::with_more_commands;
-use super::{LONG_VERSION, generate, manual};
+use super::manual::with_more_commands;
+use super::{LONG_VERSION, manual};
 use crate::output::closing::VERSION;
 
 const PROGRAM: &str = "pg_dwbinspect";
@@ -69,7 +63,7 @@ enum Command {
     Man(manual::ManualArgs),
     /// Print completions for a shell
     #[command(hide = true)]
-    Completions(generate::CompletionArgs),
+    Completions(manual::CompletionArgs),
 }
 
 /// Runs the program: results to `out`, notes to `errors`.
@@ -90,7 +84,7 @@ pub fn run(cli: Cli, out: &mut dyn Write, errors: &mut dyn Write) -> Outcome {
         Command::Demo(args) => demo::run(&args, out),
         Command::Innodb(args) => innodb::run(&args, out),
         Command::Man(args) => manual::run(&args, Cli::command(), out),
-        Command::Completions(args) => generate::completions(&args, Cli::command(), out),
+        Command::Completions(args) => manual::completions(&args, Cli::command(), out),
     };
     result.unwrap_or_else(|stop: Stop| stop.report(PROGRAM, errors))
 }

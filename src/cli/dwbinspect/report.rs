@@ -5,17 +5,15 @@ use std::io::Write;
 use clap::Args;
 
 use super::PROGRAM;
-use super::bars::Bars;
-use super::examine_args::ExamineArgs;
+use super::examine_args::{Bars, ExamineArgs};
 use crate::cli::context::QuietArg;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::report_file::{ReportFileArgs, command_line};
 use crate::cli::work::{JobsArg, ProgressArg};
-use crate::inspect::WalRequest;
 use crate::inspect::crash_report::{CrashReportRequest, USUAL_SHEETS, crash_report};
 use crate::inspect::dwb_source::protected_of;
 use crate::inspect::error::open_data_dir;
-use crate::inspect::now::now_text;
+use crate::inspect::{WalRequest, now_text};
 use crate::output::report::Provenance;
 
 /// Write the results of check, with all proofs, into one file to attach to a ticket

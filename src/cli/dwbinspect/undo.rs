@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::repair_text::write_undone;
+use super::repair::write_undone;
 use crate::cli::context::OutputArgs;
 use crate::cli::data_dir_arg::PgDataToWrite;
 use crate::cli::exit::{Outcome, Stop};

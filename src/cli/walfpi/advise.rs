@@ -6,21 +6,19 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::PROGRAM;
-use super::args::{CommonArgs, path_texts};
-use super::setting::Sample;
+use super::args::{CommonArgs, Sample, path_texts};
 use crate::analysis::wal::group_key::{GroupBy, Key};
 use crate::analysis::wal::overview::Overview;
 use crate::analysis::wal::since_redo::SPAN_STARTS_S;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
 use crate::inspect::wal::advise::{AdviseRequest, AdvisedRelation, WalAdvice, advise};
-use crate::inspect::wal::read_wal::ReadWal;
+use crate::inspect::wal::source::ReadWal;
 use crate::output::advise_text::{
     RelationLine, write_bill, write_overview, write_relations, write_savings, write_since_redo,
 };
 use crate::output::closing::{Closing, begin};
-use crate::output::json::bill::BillJson;
-use crate::output::json::savings::{SAVING_COLUMNS, SavingJson};
+use crate::output::json::savings::{BillJson, SAVING_COLUMNS, SavingJson};
 use crate::output::json::wal::{Naming, group_row};
 use crate::output::json::{Item, lsn_text, time_text};
 use crate::output::kept_words::{keeper_words, kept_sentence, most};

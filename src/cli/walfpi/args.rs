@@ -1,15 +1,23 @@
 //! Arguments that say which WAL is read and what its relations are called.
+//! Also here: values of options: settings written as in `postgresql.conf`, and sizes of samples; times and lengths of
+//! time on the command line.
 
+use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::Args;
+use jiff::civil::{Date, DateTime};
+use jiff::tz::TimeZone;
+use jiff::{SpanRelativeTo, Timestamp, ToSpan, Unit};
 
-use super::time_args::time_bound;
+use crate::analysis::plan::whatif::compression::{MAX_SAMPLE, SampleSize};
 use crate::cli::context::OutputArgs;
 use crate::cli::data_dir_arg::pgdata_of_environment;
 use crate::cli::usage::UsageError;
 use crate::cli::work::JobsArg;
 use crate::inspect::wal::request::{SegmentSpan, TimeBound, WalRequest, is_segment_name};
+use crate::parsers::wal::payload::PgTimestamp;
 use crate::types::{Lsn, TimelineId};
 
 /// Which WAL is read.
@@ -129,4 +137,160 @@ impl CommonArgs {
 /// The paths that are read, for the beginning of an output.
 pub(crate) fn path_texts(request: &WalRequest) -> Vec<String> {
     request.paths.iter().map(|path| path.display().to_string()).collect()
+}
+
+/// A size; without a unit it is in MB, as for `max_wal_size`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Size(pub u64);
+
+/// A time in seconds; without a unit it is in seconds, as for `checkpoint_timeout`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Duration(pub u32);
+
+/// A number greater than 0 and its unit.
+fn number_and_unit(text: &str) -> Option<(u64, &str)> {
+    let unit_at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_at);
+    number.parse().ok().filter(|number| *number > 0).map(|number| (number, unit.trim_start()))
+}
+
+impl FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let size = number_and_unit(text).and_then(|(number, unit)| {
+            let shift = match unit {
+                "kB" => 10,
+                "" | "MB" => 20,
+                "GB" => 30,
+                "TB" => 40,
+                _ => return None,
+            };
+            number.checked_mul(1 << shift)
+        });
+        size.map(Self).ok_or_else(|| "expected a size such as 512MB, 4GB or 1TB".to_owned())
+    }
+}
+
+impl FromStr for Duration {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let seconds = number_and_unit(text).and_then(|(number, unit)| {
+            let seconds: u64 = match unit {
+                "" | "s" => 1,
+                "min" => 60,
+                "h" => 3600,
+                "d" => 86_400,
+                _ => return None,
+            };
+            number.checked_mul(seconds).and_then(|seconds| u32::try_from(seconds).ok())
+        });
+        seconds.map(Self).ok_or_else(|| "expected a time such as 30s, 15min or 1h".to_owned())
+    }
+}
+
+/// How many images are compressed again.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sample(pub SampleSize);
+
+impl FromStr for Sample {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "all" {
+            return Ok(Self(SampleSize::All));
+        }
+        let number = text.parse().ok().filter(|number| (1..=MAX_SAMPLE).contains(number));
+        number.map(|number| Self(SampleSize::UpTo(number))).ok_or_else(|| format!("expected 1 to {MAX_SAMPLE}, or all"))
+    }
+}
+
+impl fmt::Display for Sample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            SampleSize::All => f.pad("all"),
+            SampleSize::UpTo(number) => number.fmt(f),
+        }
+    }
+}
+
+/// A time with an offset or `Z`, in UTC without both, at midnight for a date alone; or a length of time before the end.
+pub(crate) fn time_bound(text: &str) -> Result<TimeBound, String> {
+    let at = |time: Timestamp| TimeBound::At(PgTimestamp::from_unix_us(time.as_microsecond()));
+    if let Ok(time) = text.parse::<Timestamp>() {
+        return Ok(at(time));
+    }
+    let civil = text.parse::<DateTime>().or_else(|_| text.parse::<Date>().map(|date| date.at(0, 0, 0, 0)));
+    if let Some(time) = civil.ok().and_then(|civil| civil.to_zoned(TimeZone::UTC).ok()) {
+        return Ok(at(time.timestamp()));
+    }
+    length_of_time(text).map(|us| TimeBound::BeforeLast { us }).map_err(|_| {
+        format!(
+            "{text} is not a valid time: write it as 2026-11-21 14:00, 2026-11-21T14:00:00+02:00, or 2h before the end"
+        )
+    })
+}
+
+/// A length of time such as `30s`, `5m`, `1h30m` or `1d`, in microseconds.
+pub(crate) fn length_of_time(text: &str) -> Result<i64, String> {
+    let wrong = || format!("{text} is not a valid length of time: write it as 30s, 5m, 1h30m or 1d");
+    let span: jiff::Span = text.parse().map_err(|_| wrong())?;
+    let day = SpanRelativeTo::days_are_24_hours();
+    let us = span.total((Unit::Microsecond, day)).map_err(|_| wrong())?;
+    let longest = 36_500.days().total((Unit::Microsecond, day)).map_err(|_| wrong())?;
+    if (1000.0..=longest).contains(&us) { Ok(us as i64) } else { Err(wrong()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_read_as_the_server_reads_them() {
+        for (text, bytes) in [("64", 64 << 20), ("1GB", 1 << 30), ("1536 MB", 1536 << 20), ("2TB", 2 << 40)] {
+            assert_eq!(text.parse(), Ok(Size(bytes)), "{text}");
+        }
+        for (text, seconds) in [("300", 300), ("30s", 30), ("5min", 300), ("1h", 3600), ("1d", 86_400)] {
+            assert_eq!(text.parse(), Ok(Duration(seconds)), "{text}");
+        }
+        for text in ["", "0", "-1", "GB", "1gb", "1 XB", "99999999999TB"] {
+            assert!(text.parse::<Size>().is_err(), "{text}");
+        }
+        for text in ["", "0s", "5m", "1ms", "99999999999h"] {
+            assert!(text.parse::<Duration>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_are_utc_unless_they_say_otherwise() {
+        // 1,795,269,600 is 2026-11-21 14:00:00 UTC by date -d.
+        let at = |seconds| Ok(TimeBound::At(PgTimestamp::from_unix_seconds(seconds)));
+        for text in [
+            "2026-11-21 14:00",
+            "2026-11-21 14:00:00",
+            "2026-11-21T14:00:00Z",
+            "2026-11-21T16:00:00+02:00",
+            "2026-11-21 16:00+02",
+        ] {
+            assert_eq!(time_bound(text), at(1_795_269_600), "{text}");
+        }
+        assert_eq!(time_bound("2026-11-21"), at(1_795_269_600 - 14 * 3600));
+        assert_eq!(time_bound("2h"), Ok(TimeBound::BeforeLast { us: 7_200_000_000 }));
+        for text in ["", "yesterday", "2026-13-01", "14:00", "2026-11-21 25:00"] {
+            assert!(time_bound(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn lengths_are_read_as_people_write_them() {
+        for (text, seconds) in
+            [("30s", 30), ("5m", 300), ("1h", 3600), ("1h30m", 5400), ("1d", 86_400), ("90 min", 5400)]
+        {
+            assert_eq!(length_of_time(text), Ok(seconds * 1_000_000), "{text}");
+        }
+        for text in ["", "5", "0s", "-5m", "1 fortnight", "999999d", "1mo", "2y"] {
+            assert!(length_of_time(text).is_err(), "{text}");
+        }
+    }
 }

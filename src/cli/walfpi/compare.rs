@@ -10,8 +10,8 @@ use clap::Args;
 use serde_json::{Map, json};
 
 use super::PROGRAM;
+use crate::analysis::plan::compare::{SetCounts, compare};
 use crate::analysis::verdict::answer::Answer;
-use crate::analysis::wal::compare::{SetCounts, compare};
 use crate::cli::context::OutputArgs;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::usage::UsageError;

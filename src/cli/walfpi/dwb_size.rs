@@ -6,14 +6,13 @@ use clap::Args;
 use serde_json::json;
 
 use super::PROGRAM;
-use super::args::{CommonArgs, path_texts};
-use super::setting::Size;
-use crate::analysis::wal::dwb_size::{DirtySummary, LARGEST_MB, needs, trials};
+use super::args::{CommonArgs, Size, path_texts};
+use crate::analysis::plan::dwb_size::{DirtySummary, LARGEST_MB, needs, trials};
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::usage::UsageError;
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
 use crate::inspect::wal::dwb_size::{DwbSizeReport, dwb_size};
-use crate::inspect::wal::read_wal::ReadWal;
+use crate::inspect::wal::source::ReadWal;
 use crate::output::closing::{Closing, begin};
 use crate::output::dwb_size_text::{write_dirtied, write_needs, write_trials, write_wrap};
 use crate::output::json::Item;

@@ -11,10 +11,9 @@ use clap::Args;
 use serde_json::json;
 
 use super::PROGRAM;
-use super::args::{CommonArgs, path_texts};
+use super::args::{CommonArgs, length_of_time, path_texts};
 use super::stats::totals_of_stats;
-use super::time_args::length_of_time;
-use crate::analysis::coverage::Coverage;
+use crate::analysis::skipped::Coverage;
 use crate::analysis::wal::interval_rows::IntervalRow;
 use crate::analysis::wal::tally::Tally;
 use crate::cli::context::Format;

@@ -1,4 +1,5 @@
 //! Images one by one: filters, order, and their row.
+//! `pg_walfpi list` shows all of them.
 
 use std::io::{self, Write};
 
@@ -10,18 +11,16 @@ use crate::analysis::wal::cause::Cause;
 use crate::cli::context::OutputArgs;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::values::{PageFilter, PageSelection, Span};
-use crate::cli::work::{JobsArg, ProgressArg};
+use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
 use crate::cluster::names::RelationNames;
 use crate::inspect::error::InspectError;
 use crate::inspect::wal::images::{FoundImage, ImageSelection};
 use crate::inspect::wal::names::NameLookup;
-use crate::inspect::wal::request::WalRequest;
+use crate::inspect::wal::request::{WalRequest, WatchWal};
 use crate::inspect::wal::source::WalSource;
-use crate::inspect::wal::watch::WatchWal;
 use crate::output::closing::{Closing, begin};
 use crate::output::escape::printable;
-use crate::output::json::image::ImageJson;
-use crate::output::json::wal::{Row, fork_name};
+use crate::output::json::wal::{ImageJson, Row, fork_name};
 use crate::output::json::{Item, lsn_text};
 use crate::output::sink::{CsvShape, Sink};
 use crate::output::text::Layout;
@@ -305,4 +304,33 @@ fn write_image(out: &mut dyn Write, layout: Layout, found: &FoundImage<'_>, name
         image.compression().map_or("none", Compression::name),
         cause.name()
     )
+}
+
+/// List the full-page images, one line each
+///
+/// Shows the LSN and type of the record, the block, the size as stored and before compression, the hole, the
+/// compression, whether redo applies the image, and why it was written.
+#[derive(Debug, Args)]
+#[command(after_help = crate::cli::exit::EXIT_STATUS)]
+pub(crate) struct ListArgs {
+    #[command(flatten)]
+    common: CommonArgs,
+    #[command(flatten)]
+    images: ImageArgs,
+}
+
+pub(super) fn run(args: &ListArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
+    let bar = ByteBar::new(args.images.progress);
+    let watch = |done, total| bar.at(done, total);
+    let ImageWork { request, names, selection, mut source } = args.images.open(&args.common, &watch)?;
+    let mut target = Target::begin(&request, &args.common.output, out, "list", false)?;
+    let mut shown = 0;
+    source.each_image_head(&selection, request.jobs, &watch, |found| {
+        shown += 1;
+        target.image(found, &names, None)
+    })?;
+    drop(bar);
+    source.note_range_without_wal();
+    let sentence = format!("{shown} images in {} records", source.coverage.examined);
+    target.end(source, shown, &sentence)
 }

@@ -9,11 +9,8 @@ mod extract;
 mod follow;
 mod images;
 mod kept;
-mod list;
 mod report;
-mod setting;
 mod stats;
-mod time_args;
 mod times;
 #[cfg(feature = "tui")]
 mod tui;
@@ -27,8 +24,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use super::context::QuestionMark;
 use super::exit::{Outcome, Stop};
-use super::generate::with_more_commands;
-use super::{LONG_VERSION, generate, manual};
+use super::manual::with_more_commands;
+use super::{LONG_VERSION, manual};
 use crate::output::closing::VERSION;
 
 const PROGRAM: &str = "pg_walfpi";
@@ -53,7 +50,7 @@ pub struct Cli {
 enum Command {
     Advise(Box<advise::AdviseArgs>),
     Stats(Box<stats::StatsArgs>),
-    List(Box<list::ListArgs>),
+    List(Box<images::ListArgs>),
     Extract(Box<extract::ExtractArgs>),
     Export(Box<export::ExportArgs>),
     Verify(verify::VerifyArgs),
@@ -74,7 +71,7 @@ enum Command {
     Man(manual::ManualArgs),
     /// Print completions for a shell
     #[command(hide = true)]
-    Completions(generate::CompletionArgs),
+    Completions(manual::CompletionArgs),
 }
 
 /// Runs the program: results to `out`, notes to `errors`.
@@ -82,7 +79,7 @@ pub fn run(cli: Cli, out: &mut dyn Write, errors: &mut dyn Write) -> Outcome {
     let result = match cli.command {
         Command::Advise(args) => advise::run(&args, out),
         Command::Stats(args) => stats::run(&args, out),
-        Command::List(args) => list::run(&args, out),
+        Command::List(args) => images::run(&args, out),
         Command::Extract(args) => extract::run(&args, out),
         Command::Export(args) => export::run(&args, out),
         Command::Verify(args) => verify::run(&args, out),
@@ -95,7 +92,7 @@ pub fn run(cli: Cli, out: &mut dyn Write, errors: &mut dyn Write) -> Outcome {
         Command::Tui(args) => tui::run(&args, out),
         Command::NamesQuery => names_query(out),
         Command::Man(args) => manual::run(&args, Cli::command(), out),
-        Command::Completions(args) => generate::completions(&args, Cli::command(), out),
+        Command::Completions(args) => manual::completions(&args, Cli::command(), out),
     };
     result.unwrap_or_else(|stop: Stop| stop.report(PROGRAM, errors))
 }

@@ -6,16 +6,14 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::PROGRAM;
-use super::args::{NameArgs, SourceArgs};
-use super::setting::Sample;
+use super::args::{NameArgs, Sample, SourceArgs};
 use crate::cli::context::QuietArg;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::report_file::{ReportFileArgs, command_line};
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
-use crate::inspect::WalRequest;
 use crate::inspect::error::InspectError;
-use crate::inspect::now::now_text;
 use crate::inspect::wal::report::{WalReportRequest, wal_report};
+use crate::inspect::{WalRequest, now_text};
 use crate::output::report::Provenance;
 use crate::output::report::wal::{PLOT_NAMES, plot_file};
 use crate::repair::export::ExportDir;

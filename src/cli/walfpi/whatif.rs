@@ -6,22 +6,22 @@ use clap::{Args, ValueEnum};
 use serde_json::{Map, json};
 
 use super::PROGRAM;
-use super::args::{CommonArgs, path_texts};
-use super::setting::{Duration, Sample, Size};
-use crate::analysis::wal::whatif::spacing::MAX_SETTINGS;
-use crate::analysis::wal::whatif::{NoKnee, Spacing, WhatIfPlan, knee};
+use super::args::{CommonArgs, Duration, Sample, Size, path_texts};
+use crate::analysis::plan::whatif::spacing::MAX_SETTINGS;
+use crate::analysis::plan::whatif::{NoKnee, Spacing, WhatIfPlan, knee};
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::usage::UsageError;
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
-use crate::inspect::wal::read_wal::ReadWal;
+use crate::inspect::wal::source::ReadWal;
 use crate::inspect::wal::whatif::{WhatIfReport, WhatIfRequest, usual_spacings, what_if};
 use crate::output::closing::{Closing, begin};
-use crate::output::compression_text::write_compression;
-use crate::output::json::compression::{COMPRESSION_COLUMNS, CompressionJson};
-use crate::output::json::whatif::{GUARD_COLUMNS, GuardJson, HINT_COLUMNS, HintJson, SPACING_COLUMNS, SpacingJson};
+use crate::output::json::whatif::{
+    COMPRESSION_COLUMNS, CompressionJson, GUARD_COLUMNS, GuardJson, HINT_COLUMNS, HintJson, SPACING_COLUMNS,
+    SpacingJson,
+};
 use crate::output::json::{Item, lsn_text};
 use crate::output::sink::CsvShape;
-use crate::output::whatif_text::{write_hints, write_protection, write_spacing};
+use crate::output::whatif_text::{write_compression, write_hints, write_protection, write_spacing};
 use crate::parsers::wal::version::Major;
 
 /// Show the same WAL under other settings

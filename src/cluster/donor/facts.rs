@@ -1,5 +1,7 @@
 //! Facts about a donor from its `pg_control` and `backup_label`.
 
+use strum::IntoStaticStr;
+
 use super::DonorHost;
 use super::refusal::DonorRefusal;
 use crate::cluster::backup_files::BackupLabel;
@@ -10,7 +12,8 @@ use crate::parsers::wal::version::Major;
 use crate::types::{Lsn, TimelineId};
 
 /// Kind of copy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum DonorKind {
     /// A base backup: its label says which checkpoint came before all of its files were copied.
     BaseBackup,
@@ -24,12 +27,8 @@ pub enum DonorKind {
 
 impl DonorKind {
     /// Stable name for programs.
-    pub const fn code(self) -> &'static str {
-        match self {
-            Self::BaseBackup => "base_backup",
-            Self::Stopped => "stopped",
-            Self::Snapshot => "snapshot",
-        }
+    pub fn code(self) -> &'static str {
+        self.into()
     }
 
     /// True when the donor itself shows that its pages have every change from before its redo point.

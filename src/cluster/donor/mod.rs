@@ -1,19 +1,20 @@
 //! Donors: older copies of the cluster that pages can be taken from: base backups, file system snapshots, stopped servers.
 //! Says what a donor is and gives its pages; what a page is worth is for others to judge.
+//! Also here: shared history of a donor and its cluster.
 
 mod archive;
 mod directory;
 pub mod facts;
 pub(crate) mod refusal;
-mod timeline;
+
+pub use self::facts::{DonorFacts, DonorKind};
+pub use self::refusal::DonorRefusal;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use self::archive::DonorArchive;
 use self::directory::DonorDirectory;
-pub use self::facts::{DonorFacts, DonorKind};
-pub use self::refusal::DonorRefusal;
 use super::open::AccessError;
 use crate::parsers::control::ControlFile;
 use crate::parsers::wal::timeline::TimelineHistory;
@@ -108,7 +109,7 @@ impl Donor {
             DonorFiles::Directory(directory) => directory.history(tli),
             DonorFiles::Archive(archive) => archive.history(tli),
         };
-        self.usable_until = timeline::usable_until(&self.facts, tli, history, &own)?;
+        self.usable_until = usable_until(&self.facts, tli, history, &own)?;
         Ok(())
     }
 
@@ -164,4 +165,52 @@ impl Donor {
             DonorFiles::Archive(archive) => Ok(archive.is_unlogged(rel)),
         }
     }
+}
+
+/// The LSN after which donor and cluster have different histories; `None` if all pages share one.
+/// `tli`, `history`: the newest timeline of the cluster and its history, where there is one; `own`: reads a history file of
+/// the donor.
+fn usable_until(
+    donor: &DonorFacts,
+    tli: TimelineId,
+    history: Option<&TimelineHistory>,
+    own: &dyn Fn(TimelineId) -> Option<TimelineHistory>,
+) -> Result<Option<Lsn>, DonorRefusal> {
+    let read = if history.is_none() { own(tli) } else { None };
+    let history = history.or(read.as_ref()).filter(|history| history.tli == tli);
+    let from = donor.timeline;
+    let Some(history) = history else {
+        // A timeline is its own history, from where it begins.
+        if from != tli {
+            return Err(DonorRefusal::TimelineUnknown { donor: from, cluster: tli });
+        }
+        return Ok((donor.newest_timeline != tli).then_some(donor.redo_lsn));
+    };
+    let cluster = history.tli_at(donor.redo_lsn);
+    if cluster != from {
+        return Err(DonorRefusal::OtherTimeline { donor: from, redo_lsn: donor.redo_lsn, cluster });
+    }
+    if let Some(of_donor) = own(from)
+        && !is_same_past(&of_donor, history)
+    {
+        return Err(DonorRefusal::OtherHistory { tli: from });
+    }
+    let end_of = |tli: TimelineId| history.ancestors.iter().find(|one| one.tli == tli).map(|one| one.switch_lsn);
+    let newest = donor.newest_timeline;
+    // The donor may have gone on to another timeline after its redo point; the number alone does not show which.
+    let is_of_cluster = newest == tli || end_of(newest).is_some();
+    let is_known = newest == from || is_of_cluster && own(newest).is_some_and(|own| is_same_past(&own, history));
+    if is_known {
+        return Ok(end_of(newest));
+    }
+    Ok(Some(donor.redo_lsn))
+}
+
+/// True when the timelines before that of `donor` ended where they did in `cluster`.
+fn is_same_past(donor: &TimelineHistory, cluster: &TimelineHistory) -> bool {
+    let ends = |history: &TimelineHistory| -> Vec<(TimelineId, Lsn)> {
+        let before = history.ancestors.iter().filter(|one| one.tli < donor.tli);
+        before.map(|one| (one.tli, one.switch_lsn)).collect()
+    };
+    ends(donor) == ends(cluster)
 }

@@ -5,7 +5,7 @@ use strum::{IntoStaticStr, VariantNames};
 use crate::cluster::data_dir::NotADataDir;
 use crate::cluster::open::AccessError;
 use crate::cluster::running::ServerSign;
-use crate::parsers::error::ParseError;
+use crate::parsers::decode::ParseError;
 use crate::parsers::wal::version::Major;
 use crate::types::{Lsn, TimelineId};
 

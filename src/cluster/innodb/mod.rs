@@ -2,7 +2,6 @@
 
 pub(crate) mod doublewrite;
 pub mod files;
-pub(crate) mod redo_end;
 pub(crate) mod redo_log;
 pub mod tablespace;
 

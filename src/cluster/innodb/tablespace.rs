@@ -9,8 +9,7 @@ use crate::cluster::open::{AccessError, Links, ReadFile};
 use crate::parsers::decode::be_u32_at;
 use crate::parsers::innodb::compressed::{FullCrc32Size, unpack_full_crc32};
 use crate::parsers::innodb::flags::{SPACE_ID_AT, SpaceFlags};
-use crate::parsers::innodb::page::PageHeader;
-use crate::parsers::innodb::page_check::PageState;
+use crate::parsers::innodb::page_check::{PageHeader, PageState};
 use crate::parsers::innodb::{DEFAULT_PAGE_BYTES, InnodbPageId};
 
 /// Pages after the first that are asked for the space id where page 0 is damaged.

@@ -1,6 +1,8 @@
 //! Candidates: everything that looks like a segment, before any choice is made.
+//! No choice among them is made here.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
@@ -9,6 +11,9 @@ use super::codec::{Codec, Stream, fill, peel};
 use super::first_page::{FirstPage, SecondPage, SegmentHeader};
 use super::names::SegmentName;
 use super::notes::{NoteKind, NoteLevel, Notes};
+use super::once::{OnceSource, STDIN_LABEL, Scratch};
+use super::options::{WalSetError, WalSetOptions};
+use super::paths::PathSource;
 use crate::cluster::history_file::HISTORY_LIMIT_BYTES;
 use crate::parsers::control::ControlFile;
 use crate::parsers::wal::timeline::{TimelineHistory, WalSegment};
@@ -234,4 +239,31 @@ fn history_text(source: Stream<'_>, window_bytes: u32) -> io::Result<String> {
     }
     text.truncate(filled);
     Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// Path that stands for standard input.
+const STDIN_PATH: &str = "-";
+
+/// Examines all paths: data directories, directories of segments, segments, archives, patterns, and `-`. Gives what was
+/// found, and the scratch file if there was need for one.
+pub(super) fn read_sources(
+    paths: &[PathBuf],
+    options: WalSetOptions<'_>,
+) -> Result<(Candidates, Option<File>), WalSetError> {
+    let mut found = Candidates::new(options.timeline);
+    found.control = options.control;
+    let mut scratch = Scratch::new(options.scratch, options.spill_bytes);
+    let window_bytes = options.window_bytes;
+    let mut stdin = options.stdin;
+    for path in paths {
+        if path.as_os_str() == STDIN_PATH {
+            let input = stdin.take().ok_or(WalSetError::Stdin)?;
+            let source = OnceSource { label: STDIN_LABEL, found: &mut found, scratch: &mut scratch, window_bytes };
+            source.read(Box::new(input))?;
+        } else {
+            let fifos = options.fifos;
+            PathSource { found: &mut found, scratch: &mut scratch, window_bytes, fifos }.read(path)?;
+        }
+    }
+    Ok((found, scratch.into_file()))
 }

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::candidates::{Origin, SegmentCandidate};
-use super::error::WalSetError;
 use super::names::{
     NameKind, history_id_of_directory, holds_segment_name, is_ignored_directory, is_segment_directory, kind_of_name,
     without_codec,
 };
 use super::notes::{NoteKind, NoteLevel};
+use super::options::WalSetError;
 use super::paths::{MAX_LOOKS, PAUSE, PathSource};
 use crate::cluster::open::{AccessError, Links};
 

@@ -5,13 +5,11 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use super::bytes::{SegmentBytes, WalReadError};
-use super::candidates::{DeniedFile, SegmentCandidate, UnknownVersionSegment};
+use super::candidates::{DeniedFile, SegmentCandidate, UnknownVersionSegment, read_sources};
 use super::choose::{Chosen, ChosenSet, Common, WalAccess, WalSegmentFile, choose};
 use super::copies::Interrupted;
-use super::error::WalSetError;
 use super::notes::{NoteKind, NoteLevel, SetNote};
-use super::options::WalSetOptions;
-use super::sources::read_sources;
+use super::options::{WalSetError, WalSetOptions};
 use crate::parsers::control::ControlFile;
 use crate::parsers::wal::timeline::TimelineHistory;
 use crate::parsers::wal::version::Major;

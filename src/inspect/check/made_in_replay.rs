@@ -4,20 +4,20 @@ use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crate::analysis::server_files::rules::CONFIGURATION;
 use crate::analysis::skipped::{SkipReason, SkippedPart};
+use crate::analysis::start::cluster_condition::Obstacle;
+use crate::analysis::start::replay::Recovery;
+use crate::analysis::start::server_files::rules::CONFIGURATION;
 use crate::analysis::verdict::check::CheckReport;
-use crate::analysis::verdict::outlook::{Obstacle, Outlook, StartConditions};
-use crate::analysis::verdict::replay::Recovery;
-use crate::cluster::config_files::ConfigFault;
+use crate::analysis::verdict::outlook::{Outlook, StartConditions};
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::names::RelationNames;
 use crate::cluster::open::{AccessError, list, real_directory};
 use crate::cluster::relation_path::RelationPaths;
 use crate::cluster::server_files::is_missing;
-use crate::cluster::settings::{Settings, is_true};
+use crate::cluster::settings::{ConfigFault, Settings, is_true};
 use crate::parsers::catalog::FIRST_NORMAL_OID;
-use crate::parsers::wal::tablespace::TablespaceCreated;
+use crate::parsers::wal::lifecycle::TablespaceCreated;
 use crate::report::{Finding, rules};
 
 /// Adds what comes of it to the outlook, and says what it is.

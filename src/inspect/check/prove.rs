@@ -4,31 +4,29 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::commits::{LostCommits, diverged, lost_multixacts, strangers};
-use super::files::RelationFiles;
-use super::prepared::missing_prepared;
-use super::proof_progress::{ProofProgress, wal_bytes};
+use super::commits::{LostCommits, diverged, lost_multixacts, missing_prepared, strangers};
+use super::ring::{ProofProgress, wal_bytes};
+use super::scan::RelationFiles;
 use super::{Cluster, Scope, Stage, Told, Watch};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::analysis::changes::provable::{CommittedXact, OnCommits, PageHeads, Provable, WalBounds, WalPages};
+use crate::analysis::dwb::compare::Comparison;
+use crate::analysis::dwb::slot_facts::WritePath;
+use crate::analysis::dwb::slots::{SlotRef, slots_of};
 use crate::analysis::error_words::ErrorWords;
-use crate::analysis::page_check::PageCondition;
-use crate::analysis::page_heads::PageHeads;
-use crate::analysis::page_mask::{differences, sequence_values_differ};
-use crate::analysis::provable::{CommittedXact, OnCommits, Provable, WalBounds, WalPages};
+use crate::analysis::pages::page_check::PageCondition;
+use crate::analysis::pages::page_mask::{differences, sequence_values_differ};
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
-use crate::analysis::slot_facts::WritePath;
-use crate::analysis::verdict::compare::Comparison;
-use crate::analysis::verdict::outlook::Obstacle;
+use crate::analysis::start::cluster_condition::Obstacle;
 use crate::analysis::verdict::proof::{Disproof, ProofReport, Proofs};
-use crate::analysis::verdict::slots::{SlotRef, slots_of};
 use crate::cluster::dwb_files::DwbSet;
 use crate::cluster::names::{RelationName, RelationNames};
 use crate::cluster::open::{Links, read_small};
 use crate::cluster::page_source::{PageRead, PageSource, RelationPages};
 use crate::cluster::wal::WalSet;
 use crate::inspect::cluster_wal::WalSources;
-use crate::inspect::replay_server::ReplayOptions;
+use crate::inspect::rebuild::ReplayOptions;
 use crate::parsers::control::WAL_LEVEL_MINIMAL;
 use crate::parsers::page::{PageHeader, is_all_zero};
 use crate::rebuild::{

@@ -1,15 +1,17 @@
 //! Effect on startup of the double write buffer of a server that writes images before recovery.
+//! Also here: how far the proofs of a check are.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::commits::strangers;
-use super::proof_progress::{ProofProgress, wal_bytes};
 use super::{Stage, Watch};
-use crate::analysis::belonging::Contradiction;
-use crate::analysis::coverage::Coverage;
-use crate::analysis::dwb_format::StartWrites;
-use crate::analysis::dwb_format::ring_finding::RING_OF_STRANGERS;
-use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
-use crate::analysis::staleness::Staleness;
-use crate::analysis::verdict::outlook::Obstacle;
+use crate::analysis::dwb::format::StartWrites;
+use crate::analysis::dwb::format::ring_finding::RING_OF_STRANGERS;
+use crate::analysis::dwb::staleness::Staleness;
+use crate::analysis::skipped::{Coverage, Lacking, SkipReason, SkippedPart};
+use crate::analysis::start::belonging::Contradiction;
+use crate::analysis::start::cluster_condition::Obstacle;
 use crate::cluster::page_source::RelationPages;
 use crate::cluster::wal::WalSet;
 use crate::inspect::dwb_source::DwbSource;
@@ -58,4 +60,41 @@ pub(super) fn start_writes(
 pub(super) fn of_ring(source: &DwbSource, staleness: &Staleness) -> Option<Obstacle> {
     let keeps_ring = source.directory.as_ref().is_some_and(|directory| directory.major().facts().keeps_ring);
     (keeps_ring && staleness.fails_at_start(source.is_in_double_writes())).then_some(Obstacle::Start)
+}
+
+/// Bytes of all segments.
+pub(super) fn wal_bytes(set: &WalSet) -> u64 {
+    set.segments().len() as u64 * u64::from(set.geometry().wal_segment_size)
+}
+
+/// Progress and interruption of the proofs.
+pub(super) struct ProofProgress<'a> {
+    stage: Stage,
+    watch: &'a dyn Watch,
+    total: u64,
+    done: AtomicU64,
+    broken_off: AtomicBool,
+}
+
+impl<'a> ProofProgress<'a> {
+    pub(super) fn new(stage: Stage, watch: &'a dyn Watch, total: u64) -> Self {
+        Self { stage, watch, total, done: AtomicU64::new(0), broken_off: AtomicBool::new(false) }
+    }
+
+    /// So many bytes of WAL more were read.
+    pub(super) fn read(&self, bytes: u64) -> ControlFlow<()> {
+        let done = self.done.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        let flow = self.watch.at(self.stage, done.min(self.total), self.total);
+        self.broken_off.fetch_or(flow.is_break(), Ordering::Relaxed);
+        flow
+    }
+
+    /// WAL is read again, or a server runs.
+    pub(super) fn wait(&self) -> ControlFlow<()> {
+        self.read(0)
+    }
+
+    pub(super) fn is_broken_off(&self) -> bool {
+        self.broken_off.load(Ordering::Relaxed)
+    }
 }

@@ -3,14 +3,12 @@
 use std::ops::ControlFlow;
 
 use super::source::{InnodbRequest, InnodbSource};
-use crate::analysis::coverage::Coverage;
 use crate::analysis::innodb::candidates::BufferContent;
 use crate::analysis::innodb::judge::{BufferTrust, HeldImage, InnodbPage, TRX_SYSTEM};
 use crate::analysis::innodb::rules;
 use crate::analysis::innodb::scan::{ScanReport, scan};
-use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
-use crate::cluster::innodb::redo_end::{NoEnd, RedoEnd};
-use crate::cluster::innodb::redo_log::Family;
+use crate::analysis::skipped::{Coverage, Lacking, SkipReason, SkippedPart};
+use crate::cluster::innodb::redo_log::{Family, NoEnd, RedoEnd};
 use crate::cluster::innodb::tablespace::{PageReader, Tablespace};
 use crate::inspect::error::InspectError;
 use crate::parsers::innodb::page_check::{PageState, Unverifiable};

@@ -3,6 +3,5 @@
 pub mod check;
 pub mod source;
 
-pub use crate::analysis::innodb::compare::InnodbComparison;
-pub use crate::analysis::innodb::judge::HeldImage;
+pub use crate::analysis::innodb::judge::{HeldImage, InnodbComparison};
 pub use crate::cluster::innodb::redo_log::Family;

@@ -1,9 +1,6 @@
 //! Repairs: proven images restored with a journal, and journals finished or undone.
 
-pub mod fill_error;
-pub mod journals;
-pub mod lock;
-pub(crate) mod readiness;
+pub mod readiness;
 pub mod replay;
 pub mod select;
 pub mod session;
@@ -11,15 +8,14 @@ pub mod session;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use self::lock::Locked;
 use self::readiness::{BeforeRepair, guards};
-use self::session::Session;
+use self::session::{Locked, Session};
 use super::check::{CheckRequest, Watch, check};
 use super::error::{InspectError, open_data_dir};
 use super::examination::Examination;
 use super::page_name::PageName;
-use super::relation_name::RelationChoice;
-use super::replay_server::ReplayOptions;
+use super::page_target::RelationChoice;
+use super::rebuild::ReplayOptions;
 use crate::cluster::data_dir::DataDir;
 use crate::repair::apply::Applied;
 use crate::repair::blocker::{Blocker, Overrides, find_blockers, unopened};

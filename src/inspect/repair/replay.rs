@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::Written;
-use super::lock::guarded;
+use super::session::guarded;
 use crate::cluster::relation_path::RelationPaths;
 use crate::inspect::dwb_source::protected_of;
 use crate::inspect::error::{InspectError, Unfinished};

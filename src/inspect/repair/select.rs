@@ -1,12 +1,12 @@
 //! Selection of pages and images of a plan.
 
-use crate::analysis::select::RelationPattern;
+use crate::analysis::pages::select::RelationPattern;
 use crate::analysis::verdict::survey::PageReport;
 use crate::cluster::relation_walk;
 use crate::inspect::error::InspectError;
 use crate::inspect::examination::Examination;
 use crate::inspect::page_name::PageName;
-use crate::inspect::relation_name::RelationChoice;
+use crate::inspect::page_target::RelationChoice;
 use crate::repair::plan::{LeftPage, LeftReason, Plan, PlanSource, PlanStep, SourceKind};
 use crate::types::PageId;
 

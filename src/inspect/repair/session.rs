@@ -1,10 +1,9 @@
 //! A repair in progress: from a cluster that was judged to a plan, and from a plan to a journal and the pages.
+//! Also here: the lock on the data directory and the check of the blockers before every write.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::fill_error::{FillError, StepChange};
-use super::lock::Locked;
 use super::readiness::Readiness;
 use super::replay::unfinished;
 use super::select::{Selection, relations_of};
@@ -12,19 +11,21 @@ use super::{RepairRequest, Written};
 use crate::analysis::verdict::candidate::ImageSource;
 use crate::analysis::verdict::fetch::{FetchError, fetch_image};
 use crate::analysis::verdict::survey::PageReport;
-use crate::cluster::open::{Links, read_small};
+use crate::cluster::data_dir::DataDir;
+use crate::cluster::open::{AccessError, Links, read_small};
 use crate::cluster::page_source::{PageRead, PageSource, RelationPages};
-use crate::inspect::error::InspectError;
+use crate::inspect::error::{InspectError, open_data_dir};
 use crate::inspect::examination::Examination;
 use crate::inspect::page_name::PageName;
 use crate::parsers::control::ControlFile;
 use crate::repair::apply::{Cluster, Direction, Order, carry_out};
-use crate::repair::journal::{NewJournal, beside, demand_short, examine_site};
+use crate::repair::blocker::{Overrides, RepairLock, find_blockers};
+use crate::repair::journal::{JournalError, NewJournal, beside, demand_short, examine_site};
 use crate::repair::manifest::{DirectoryMark, JournalEntry, Manifest};
 use crate::repair::plan::{PLAN_LIMIT_BYTES, Permission, Plan, PlanSource, PlanStep, crc_text};
 use crate::repair::prepare::{Material, PrepareError, final_bytes};
 use crate::repair::target::{DataRoot, TargetFile};
-use crate::repair::witness::{WalMark, Witness};
+use crate::repair::witness::{ControlMark, WalMark, Witness};
 use crate::types::PageId;
 
 /// Space that a journal needs in addition to the pages, in bytes.
@@ -240,4 +241,72 @@ impl<'a> Session<'a> {
         };
         Ok((entry, before, after))
     }
+}
+
+/// A data directory that is locked, and what was in its `pg_control` before it was judged.
+pub(super) struct Locked {
+    pub lock: RepairLock,
+    /// `pg_control`.
+    pub control: ControlMark,
+    pub overrides: Overrides,
+}
+
+impl Locked {
+    /// Takes the lock, then reads `pg_control`.
+    pub(super) fn take(data_dir: &Path, overrides: Overrides) -> Result<Self, InspectError> {
+        let (lock, _) = guarded(data_dir, overrides)?;
+        let control = ControlMark::read(lock.root())?;
+        Ok(Self { lock, control, overrides })
+    }
+}
+
+/// Takes the lock, then looks whether anything forbids writing.
+pub(super) fn guarded(data_dir: &Path, overrides: Overrides) -> Result<(RepairLock, DataDir), InspectError> {
+    // Says what is wrong with a path that is not a data directory before anything is locked.
+    open_data_dir(data_dir)?;
+    let lock = RepairLock::take(data_dir).map_err(|blocker| InspectError::Refused(vec![blocker]))?;
+    let directory = open_data_dir(data_dir)?;
+    let blockers = find_blockers(&directory, overrides);
+    if blockers.is_empty() { Ok((lock, directory)) } else { Err(InspectError::Refused(blockers)) }
+}
+
+/// Why the old and new bytes of a page could not be put into a journal.
+#[derive(Debug, thiserror::Error)]
+pub enum FillError {
+    /// The page or its image is no longer what the plan says.
+    #[error("{path} block {block}: {change}")]
+    Changed {
+        /// File of the page.
+        path: String,
+        /// Block.
+        block: u32,
+        /// In what way.
+        change: StepChange,
+    },
+    /// The image cannot be read.
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
+    /// The page cannot be read.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// The journal cannot be written.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+}
+
+/// In what way a step no longer fits what is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StepChange {
+    /// It names a fork that does not exist.
+    #[error("no such fork")]
+    NoSuchFork,
+    /// Its image no longer exists.
+    #[error("its image no longer exists")]
+    ImageGone,
+    /// The page is another.
+    #[error("the page has changed")]
+    PageChanged,
+    /// The image is another.
+    #[error("its image has changed")]
+    ImageChanged,
 }

@@ -1,12 +1,19 @@
 //! Facts about the files before they are read.
+//! Also here: names of relations, read when the first one is needed; links between pages of indexes, as findings.
 
 use super::replay::HeldPage;
 use super::{ChecksumRule, Plan};
-use crate::analysis::page_check::{PageCondition, PageDamage};
-use crate::analysis::page_scan::PartialPage;
-use crate::analysis::verdict::doubt::LsnWitness;
+use crate::analysis::pages::page_check::{PageCondition, PageDamage};
+use crate::analysis::pages::page_links::LinkReport;
+use crate::analysis::pages::page_scan::{PageScan, PartialPage};
+use crate::analysis::start::doubt::LsnWitness;
+use crate::cluster::data_dir::DataDir;
+use crate::cluster::name_gaps::NameGap;
+use crate::cluster::names::{RelationName, RelationNames};
+use crate::cluster::relation_path::RelationPaths;
 use crate::cluster::relation_walk::RelationFile;
-use crate::types::{ForkNumber, PageId};
+use crate::report::Finding;
+use crate::types::{ForkNumber, Geometry, PageId, RelFileLocator};
 
 impl Plan<'_> {
     pub(super) fn path_of(&self, file: usize) -> String {
@@ -66,4 +73,57 @@ impl Plan<'_> {
             is_unlogged: self.is_unlogged(partial.page),
         }
     }
+}
+
+/// Names of relations, read when the first is needed.
+#[derive(Default)]
+pub(super) struct LazyNames(Option<(RelationNames, Vec<NameGap>)>);
+
+impl LazyNames {
+    pub(super) fn read(&mut self, directory: &DataDir) -> &RelationNames {
+        &self.0.get_or_insert_with(|| RelationNames::read(directory)).0
+    }
+
+    /// A question mark follows a name that may be wrong.
+    pub(super) fn of(&mut self, directory: &DataDir, rel: RelFileLocator) -> Option<String> {
+        self.read(directory).full_name(rel)
+    }
+
+    pub(super) fn database_of(&mut self, directory: &DataDir, rel: RelFileLocator) -> Option<String> {
+        self.read(directory).database_of(rel).map(str::to_owned)
+    }
+
+    /// None are known.
+    pub(super) fn none() -> Self {
+        Self(Some((RelationNames::default(), Vec::new())))
+    }
+
+    pub(super) fn gaps(&self) -> &[NameGap] {
+        self.0.as_ref().map_or(&[], |(_, gaps)| gaps)
+    }
+}
+
+/// Findings about what pages of indexes say of each other. Where replay follows, only what holds before it.
+pub(super) fn link_findings(
+    directory: &DataDir,
+    names: &mut LazyNames,
+    scan: &PageScan,
+    geometry: Geometry,
+) -> Vec<Finding> {
+    if scan.links == LinkReport::default() {
+        return Vec::new();
+    }
+    let paths = paths_of(directory, geometry);
+    let names = names.read(directory);
+    let exists = |rel| names.get(rel).is_some_and(RelationName::is_certain);
+    let locate = |page: PageId| {
+        let (path, at) = paths.path_and_block(page);
+        (path.display().to_string(), u64::from(at) * u64::from(geometry.block_size))
+    };
+    scan.links.findings(&|link| link.is_settled, &exists, &locate)
+}
+
+pub(super) fn paths_of(directory: &DataDir, geometry: Geometry) -> RelationPaths {
+    let catalog = directory.control().trusted().map_or(0, |control| control.prefix.catalog_version_no);
+    RelationPaths::new(directory.major(), catalog, geometry.rel_segment_blocks)
 }

@@ -11,30 +11,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-use super::names::LazyNames;
+use super::plan::LazyNames;
 use super::replay::{HeldPage, MAX_DAMAGED, ReplayCluster, ReplayWal};
-use super::{Held, Plan, Shown, VerifyReport, VerifyRequest, VisitDamaged, WatchBytes, is_clean, show_held};
-use crate::analysis::cluster_report::inspect_directory;
-use crate::analysis::coverage::Coverage;
-use crate::analysis::page_check::{PageCondition, PageDamage};
-use crate::analysis::page_scan::{
+use super::{Held, Plan, Shown, VerifyReport, VerifyRequest, VisitDamaged, WatchBytes, is_clean, rules, show_held};
+use crate::analysis::pages::page_check::{PageCondition, PageDamage};
+use crate::analysis::pages::page_scan::{
     BadPage, STORED_PIECE_BYTES, ScanOptions, StoredPiece, StoredScan, readable_bytes, scan_stored,
 };
-use crate::analysis::page_size::only_size;
-use crate::analysis::segment_check::segment_findings;
-use crate::analysis::skipped::{SkipReason, SkippedPart};
+use crate::analysis::pages::page_size::only_size;
+use crate::analysis::pages::segment_check::segment_findings;
+use crate::analysis::skipped::{Coverage, SkipReason, SkippedPart};
+use crate::analysis::start::cluster_report::inspect_directory;
 use crate::cluster::data_dir::{DataDir, NotADataDir};
 use crate::cluster::open::AccessError;
 use crate::cluster::relation_walk::RelationFile;
 use crate::cluster::running::ServerSign;
-use crate::cluster::tar_backup::{TarBackup, TarCompression};
-use crate::cluster::tar_facts::{MemberRole, TarFacts};
-use crate::cluster::tar_members::{TarMember, read_members};
+use crate::cluster::tar_backup::{MemberRole, TarBackup, TarCompression, TarFacts, TarMember, read_members};
 use crate::cluster::wal::fill;
 use crate::inspect::error::InspectError;
 use crate::inspect::file_filter::Selection;
 use crate::inspect::page_rules::{ChecksumRule, PageRules};
-use crate::inspect::verify::rules;
 use crate::parsers::checksum::page_checksum;
 use crate::parsers::control::ChecksumState;
 use crate::parsers::page::PageHeader;

@@ -3,17 +3,13 @@
 use std::ops::ControlFlow;
 
 use super::names::NameLookup;
-use super::read_wal::ReadWal;
-use super::request::WalRequest;
-use super::source::WalSource;
-use super::watch::{WatchWal, Watched};
+use super::request::{WalRequest, WatchWal, Watched};
+use super::source::{ReadWal, WalSource};
 use crate::analysis::wal::chain::{ChainVerdict, CheckedRun, RunCounter};
 use crate::analysis::wal::collect::collect_run;
-use crate::analysis::wal::lost::Resync;
-use crate::analysis::wal::segment::Visitor;
+use crate::analysis::wal::segment::{Undecoded, Visitor};
 use crate::analysis::wal::stretch::Stretch;
-use crate::analysis::wal::undecoded::Undecoded;
-use crate::analysis::wal::unreadable::{HasCompressed, ImageCheck, UnreadableImages};
+use crate::analysis::wal::unreadable::{HasCompressed, ImageCheck, Resync, UnreadableImages};
 use crate::analysis::wal::walk::{Damage, walk_run};
 use crate::cluster::wal::WalSet;
 use crate::inspect::error::InspectError;

@@ -2,14 +2,11 @@
 
 use std::sync::Arc;
 
-use super::counting::Counting;
+use super::counting::{Counting, Reading, RunStep};
 use super::names::NameLookup;
-use super::read_wal::ReadWal;
-use super::request::WalRequest;
-use super::segments::{Reading, RunStep};
-use super::source::WalSource;
-use super::watch::WatchWal;
-use crate::analysis::wal::compare::{Part, SetCounts, Work};
+use super::request::{WalRequest, WatchWal};
+use super::source::{ReadWal, WalSource};
+use crate::analysis::plan::compare::{Part, SetCounts, Work};
 use crate::analysis::wal::group::Groups;
 use crate::analysis::wal::group_key::{GroupBy, Grouping, Key, RowKey};
 use crate::analysis::wal::partial::{Counter, ScanPlan};

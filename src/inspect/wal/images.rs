@@ -4,20 +4,19 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::counting::Counting;
+use super::request::{WatchWal, Watched};
 use super::source::{Notes, WalSource};
-use super::watch::{WatchWal, Watched};
-use crate::analysis::select::{PageSelection, Span};
+use crate::analysis::pages::select::{PageSelection, Span};
 use crate::analysis::wal::cause::{Cause, CauseClassifier, OldLsns, OpenCauses};
 use crate::analysis::wal::cause_facts::{CauseFacts, FactsFold, SegmentFacts};
 use crate::analysis::wal::collect::{collect_run, end_of_part};
 use crate::analysis::wal::hidden_redo::{HiddenRedo, RedoInForce};
 use crate::analysis::wal::interval::Interval;
-use crate::analysis::wal::lost::Resync;
 use crate::analysis::wal::partial::{Counter, ScanPlan};
-use crate::analysis::wal::redo_points::RedoPoints;
 use crate::analysis::wal::segment::{Visitor, WatchRead, read_segment};
+use crate::analysis::wal::since_redo::RedoPoints;
 use crate::analysis::wal::stretch::Stretch;
-use crate::analysis::wal::unreadable::UnreadableImage;
+use crate::analysis::wal::unreadable::{Resync, UnreadableImage};
 use crate::cluster::wal::{WalReadError, WalSet};
 use crate::inspect::wal::rules;
 use crate::parsers::image::{BlockImage, ImageError};
@@ -430,5 +429,54 @@ fn checkpoint_in_control(set: &WalSet) -> Option<&CheckPoint> {
 }
 
 #[cfg(test)]
-#[path = "images_tests.rs"]
-mod tests;
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::inspect::wal::archives;
+    use crate::inspect::wal::request::{WalRequest, unwatched};
+
+    /// Words of all images and how many records there were; `threads`: 0 reads in order.
+    fn images(archive: &Path, threads: usize) -> (Vec<String>, u64) {
+        let mut source = WalSource::open(&WalRequest::of_paths(vec![archive.to_owned()])).unwrap();
+        let (selection, mut found) = (ImageSelection::default(), Vec::new());
+        let mut add = |image: &FoundImage<'_>| {
+            let header = BlockImage { bytes: &[], ..*image.image };
+            let block = (image.block.block_id, image.block.rel, image.block.fork_code(), image.block.block);
+            let record = (image.record.start_lsn, image.record.end_lsn, image.record.tli, image.record.header);
+            found.push(format!("{record:?} {block:?} {header:?} {} {:?}", image.stored_bytes, image.cause));
+            Ok::<(), ()>(())
+        };
+        if threads == 0 {
+            source.each_image(&selection, 1, &unwatched, |_, image| add(image)).unwrap();
+        } else {
+            source.each_image_head(&selection, threads, &unwatched, add).unwrap();
+        }
+        (found, source.coverage.examined)
+    }
+
+    #[test]
+    fn segments_with_too_many_images_are_read_again() {
+        for (major, archive) in archives(&[10, 13, 16, 18]) {
+            let in_order = images(&archive, 0);
+            assert!(in_order.0.len() > 5 * MAX_HEADS && in_order.1 > 1000, "{major}: {}", in_order.0.len());
+            for threads in [1, 3] {
+                assert_eq!(images(&archive, threads), in_order, "{major} {threads}");
+            }
+        }
+    }
+
+    #[test]
+    fn error_of_the_visitor_ends_the_walk() {
+        let archive = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/wal/pg16.tar.zst");
+        for limit in [1, 3, 40] {
+            let mut source = WalSource::open(&WalRequest::of_paths(vec![archive.clone()])).unwrap();
+            let mut seen = 0;
+            let ended = source.each_image_head(&ImageSelection::default(), 2, &unwatched, |_| {
+                seen += 1;
+                if seen < limit { Ok(()) } else { Err("enough") }
+            });
+            assert_eq!((ended, seen), (Err("enough"), limit));
+        }
+    }
+}

@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
-use crate::analysis::coverage::Coverage;
 use crate::analysis::error_words::ErrorWords;
-use crate::analysis::skipped::{SkipReason, SkippedPart};
-use crate::analysis::wal::kept::{KeptWal, kept_wal};
+use crate::analysis::plan::kept::{KeptWal, kept_wal};
+use crate::analysis::skipped::{Coverage, SkipReason, SkippedPart};
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::wal_keepers::{KeepSettings, WalKeepers};
 use crate::inspect::error::{InspectError, open_data_dir};

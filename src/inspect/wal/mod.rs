@@ -11,20 +11,14 @@ pub mod images;
 pub(crate) mod kept;
 pub mod names;
 pub(crate) mod own;
-pub(crate) mod read_wal;
 pub mod recompress;
 #[cfg(feature = "tables")]
 pub mod report;
 pub mod request;
-pub mod restored;
 pub(crate) mod rules;
-mod segments;
 pub mod source;
 pub mod stats;
-mod time_range;
-pub mod timeline;
 pub mod times;
-pub mod watch;
 pub mod whatif;
 
 /// Archives of WAL of these majors, those that are there: a packed crate has the ones of 16 and 18 alone.

@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::export::Known;
-use crate::analysis::coverage::Coverage;
-use crate::analysis::skipped::{SkipReason, SkippedPart};
+use crate::analysis::skipped::{Coverage, SkipReason, SkippedPart};
 use crate::cluster::wal::WalSet;
 use crate::inspect::error::InspectError;
 use crate::parsers::wal::end::EndReason;

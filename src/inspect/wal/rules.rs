@@ -1,7 +1,7 @@
 //! Rules of WAL that is read.
 
 use crate::analysis::wal::hidden_redo::HiddenRedo;
-use crate::analysis::wal::lost::{Resync, WalDamage};
+use crate::analysis::wal::unreadable::{Resync, WalDamage};
 use crate::report::{Finding, rules};
 
 /// WAL that cannot be read up to its end. `resync`: whether reading continues after it.

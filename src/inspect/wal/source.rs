@@ -1,4 +1,5 @@
 //! The WAL that a request names, read run by run, and what is odd about it.
+//! Also here: what every answer about some WAL comes with: whose it is, and what was met while it was read.
 
 use std::collections::VecDeque;
 use std::io;
@@ -6,24 +7,19 @@ use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 
 use super::names::NameLookup;
-use super::request::{WalRequest, is_segment_name};
-use super::time_range::{TimedRange, bytes_between, lsn_range};
-use super::watch::{WatchWal, Watched, unwatched};
-use crate::analysis::coverage::Coverage;
+use super::request::{WalRequest, WatchWal, Watched, is_segment_name, unwatched};
+use super::times::{TimedRange, bytes_between, lsn_range};
+use crate::analysis::changes::history::{Interest, WalHistory};
 use crate::analysis::error_words::ErrorWords;
-use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
-use crate::analysis::verdict::history::WalHistory;
-use crate::analysis::verdict::interest::Interest;
-use crate::analysis::wal::lost::{Resync, WalDamage};
-use crate::analysis::wal::lost::{lost_by_damage, lost_by_note};
+use crate::analysis::skipped::{Coverage, Lacking, SkipReason, SkippedPart};
 use crate::analysis::wal::partial::ScanPlan;
 use crate::analysis::wal::relation_filter::RelationFilter;
-use crate::analysis::wal::set_notes::{NeededWal, note_set};
 use crate::analysis::wal::tail::{Tail, judge_tail};
+use crate::analysis::wal::unreadable::{NeededWal, Resync, WalDamage, lost_by_damage, lost_by_note, note_set};
 use crate::analysis::wal::walk::{Damage, WalkEnd, walk_run};
-use crate::cluster::wal::{NoteKind, WalReadError, WalSet, WalSetError, WalSetOptions};
+use crate::cluster::wal::{NoteKind, WalOrigin, WalReadError, WalSet, WalSetError, WalSetOptions};
 use crate::inspect::error::InspectError;
-use crate::inspect::relation_name::RelationChoice;
+use crate::inspect::page_target::RelationChoice;
 use crate::inspect::wal::rules;
 use crate::parsers::control_layout::ControlLayout;
 use crate::parsers::wal::block::Keep;
@@ -480,4 +476,25 @@ pub(super) struct JudgedRun<'a> {
     pub(super) walked: &'a WalkEnd,
     /// How its end was judged, where it was.
     pub(super) tail: Option<Tail>,
+}
+
+/// Context of every answer about WAL.
+#[derive(Debug)]
+pub struct ReadWal {
+    /// The cluster that wrote it.
+    pub origin: WalOrigin,
+    /// Names of relations, where they were asked for.
+    pub names: NameLookup,
+    /// Findings.
+    pub findings: Vec<Finding>,
+    /// What was read and what was not; empty `skipped`: all of it was.
+    pub coverage: Coverage,
+}
+
+impl ReadWal {
+    /// What is left of a source when all questions to it were answered.
+    pub(super) fn of(source: WalSource, names: NameLookup) -> Self {
+        let WalSource { set, findings, coverage, .. } = source;
+        Self { origin: set.origin(), names, findings, coverage }
+    }
 }

@@ -2,30 +2,26 @@
 
 use std::ops::ControlFlow;
 
-use super::counting::Counting;
+use super::counting::{Counting, Reading, RunStep};
 use super::images::{cause_facts, redo_points};
 use super::names::NameLookup;
-use super::read_wal::ReadWal;
-use super::request::WalRequest;
-use super::segments::{Reading, RunStep};
-use super::source::WalSource;
-use super::watch::{WatchWal, Watched};
+use super::request::{WalRequest, WatchWal, Watched};
+use super::source::{ReadWal, WalSource};
 use crate::analysis::wal::bill::{WalBill, WalRest};
 use crate::analysis::wal::block_set::RecentBlocks;
 use crate::analysis::wal::cause::CauseClassifier;
 use crate::analysis::wal::curve::TimeCurve;
-use crate::analysis::wal::group::Groups;
+use crate::analysis::wal::group::{GroupRow, Groups, group_rows};
 use crate::analysis::wal::group_key::{GroupBy, Grouping, Key, RowKey};
-use crate::analysis::wal::group_rows::{GroupRow, group_rows};
 use crate::analysis::wal::interval::Interval;
-use crate::analysis::wal::lost::Resync;
 use crate::analysis::wal::partial::{Counter, ScanPlan};
 use crate::analysis::wal::relation_use::RelationUses;
 use crate::analysis::wal::since_redo::SinceRedo;
 use crate::analysis::wal::stretch::{Extent, Stretch};
 use crate::analysis::wal::tally::Tally;
+use crate::analysis::wal::unreadable::Resync;
 use crate::inspect::error::InspectError;
-use crate::inspect::relation_name::RelationChoice;
+use crate::inspect::page_target::RelationChoice;
 use crate::parsers::wal::block::Keep;
 use crate::types::{Geometry, Lsn};
 
@@ -246,7 +242,7 @@ mod tests {
     use super::*;
     use crate::inspect::wal::chain::{WalChainRequest, wal_chain};
     use crate::inspect::wal::images::ImageSelection;
-    use crate::inspect::wal::watch::unwatched;
+    use crate::inspect::wal::request::unwatched;
 
     fn request() -> WalRequest {
         let archive = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/wal/pg16.tar.zst");

@@ -1,17 +1,14 @@
 //! What other settings would have made of some WAL.
 
+use super::counting::{Reading, RunStep};
 use super::names::NameLookup;
-use super::read_wal::ReadWal;
 use super::recompress::keep_of;
-use super::request::WalRequest;
-use super::segments::{Reading, RunStep};
-use super::source::WalSource;
-use super::watch::WatchWal;
+use super::request::{WalRequest, WatchWal};
+use super::source::{ReadWal, WalSource};
+use crate::analysis::plan::whatif::compression::{CompressionSampler, CompressionWhatIf, SampleLimits, SampleSize};
+use crate::analysis::plan::whatif::{SegmentTouches, Spacing, WhatIf, WhatIfPlan, WhatIfReplay};
 use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::tally::Tally;
-use crate::analysis::wal::whatif::collect::{SegmentTouches, WhatIfReplay};
-use crate::analysis::wal::whatif::compression::{CompressionSampler, CompressionWhatIf, SampleLimits, SampleSize};
-use crate::analysis::wal::whatif::{Spacing, WhatIf, WhatIfPlan};
 use crate::inspect::error::InspectError;
 use crate::inspect::wal::rules;
 

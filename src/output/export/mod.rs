@@ -1,7 +1,5 @@
 //! Tables for other programs: what a row of each holds, and the files that rows are written into.
 
-mod csv;
-mod ndjson;
 #[cfg(feature = "parquet")]
 mod parquet;
 pub mod rows;

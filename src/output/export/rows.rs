@@ -3,6 +3,8 @@
 
 use std::io;
 
+use strum::IntoStaticStr;
+
 use rustc_hash::FxHashMap;
 
 use super::Cell;
@@ -13,12 +15,13 @@ use crate::parsers::wal::block::BlockRef;
 use crate::parsers::wal::names::{RM_XLOG, rmgr_name, type_key};
 use crate::parsers::wal::payload::XlogPayload;
 use crate::parsers::wal::record::Record;
-use crate::parsers::wal::record_time::record_time;
 use crate::parsers::wal::timeline::WalSegment;
+use crate::parsers::wal::xact_end::record_time;
 use crate::types::{Lsn, RelFileLocator, TimelineId};
 
 /// A table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Table {
     /// A row for each record.
     Records,
@@ -158,12 +161,8 @@ const IMAGES: &[Column] = &[
 
 impl Table {
     /// The word for it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Records => "records",
-            Self::Blocks => "blocks",
-            Self::Images => "images",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// Its columns, in order.

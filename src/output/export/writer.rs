@@ -1,11 +1,15 @@
 //! A file of rows in one of the formats.
+//! CSV: after a line of names; what does not apply is empty; characters that control something or mislead are written
+//! as escapes. NDJSON: an object a line.
 
 use std::io::{self, BufWriter, Write};
 
+use super::rows::Table;
+use super::{Cell, Column};
+use crate::output::escape::printable;
+
 #[cfg(feature = "parquet")]
 use super::parquet::ParquetFile;
-use super::rows::Table;
-use super::{Cell, csv, ndjson};
 
 /// How a table is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,12 +108,10 @@ impl<W: Write + Send> TableFile<W> {
     pub fn begin(out: W, format: FileFormat, table: Table) -> io::Result<Self> {
         let columns = table.columns();
         let kind = match format {
-            FileFormat::Ndjson { zstd } => {
-                Kind::Ndjson { out: Stream::new(out, zstd)?, openings: ndjson::openings(columns) }
-            }
+            FileFormat::Ndjson { zstd } => Kind::Ndjson { out: Stream::new(out, zstd)?, openings: openings(columns) },
             FileFormat::Csv { zstd } => {
                 let mut out = Stream::new(out, zstd)?;
-                csv::write_header(out.writer(), columns)?;
+                write_header(out.writer(), columns)?;
                 Kind::Csv(out)
             }
             #[cfg(feature = "parquet")]
@@ -128,8 +130,8 @@ impl<W: Write + Send> TableFile<W> {
     pub fn row(&mut self, cells: &[Cell<'_>]) -> io::Result<()> {
         self.rows = self.rows.saturating_add(1);
         match &mut self.kind {
-            Kind::Ndjson { out, openings } => ndjson::write_row(out.writer(), openings, cells),
-            Kind::Csv(out) => csv::write_row(out.writer(), cells),
+            Kind::Ndjson { out, openings } => write_object(out.writer(), openings, cells),
+            Kind::Csv(out) => write_line(out.writer(), cells),
             #[cfg(feature = "parquet")]
             Kind::Parquet(file) => file.row(cells),
         }
@@ -151,4 +153,48 @@ impl<W: Write + Send> TableFile<W> {
             Kind::Parquet(file) => file.finish(),
         }
     }
+}
+
+pub(super) fn write_header(out: &mut dyn Write, columns: &[Column]) -> io::Result<()> {
+    let names: Vec<&str> = columns.iter().map(|column| column.name).collect();
+    writeln!(out, "{}", names.join(","))
+}
+
+fn write_line(out: &mut dyn Write, cells: &[Cell<'_>]) -> io::Result<()> {
+    for (at, cell) in (0..).zip(cells) {
+        if at > 0 {
+            out.write_all(b",")?;
+        }
+        match cell {
+            Cell::Null => {}
+            Cell::Int(number) => write!(out, "{number}")?,
+            Cell::Bool(value) => write!(out, "{value}")?,
+            Cell::Text(text) => {
+                let text = printable(text);
+                match text.contains(['"', ',']) {
+                    true => write!(out, "\"{}\"", text.replace('"', "\"\""))?,
+                    false => out.write_all(text.as_bytes())?,
+                }
+            }
+        }
+    }
+    out.write_all(b"\n")
+}
+
+/// The beginning of each member, its name included.
+pub(super) fn openings(columns: &[Column]) -> Vec<String> {
+    (0..).zip(columns).map(|(at, column)| format!("{}\"{}\":", if at == 0 { '{' } else { ',' }, column.name)).collect()
+}
+
+fn write_object(out: &mut dyn Write, openings: &[String], cells: &[Cell<'_>]) -> io::Result<()> {
+    for (opening, cell) in openings.iter().zip(cells) {
+        out.write_all(opening.as_bytes())?;
+        match cell {
+            Cell::Null => out.write_all(b"null")?,
+            Cell::Int(number) => write!(out, "{number}")?,
+            Cell::Bool(value) => write!(out, "{value}")?,
+            Cell::Text(text) => serde_json::to_writer(&mut *out, text)?,
+        }
+    }
+    out.write_all(b"}\n")
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::page::{PageLocation, PlacedPageJson};
 use super::scalars::{BadPageDisk, FateCode, FaultCode, Hex, LsnText, ReplayWord};
-use crate::analysis::page_check::PageDamage;
+use crate::analysis::pages::page_check::PageDamage;
 use crate::analysis::verdict::fate::ReplayFate;
 use crate::types::PageId;
 

@@ -1,16 +1,19 @@
 //! JSON of `dwb-size`.
 
+use strum::IntoStaticStr;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::scalars::{CertaintyWord, Layout, LsnText, NeedWord};
-use crate::analysis::wal::certainty::Certainty;
-use crate::analysis::wal::dwb_size::{DirtiedInterval, LayoutNeed, SizeTrial};
+use crate::analysis::plan::dwb_size::{DirtiedInterval, LayoutNeed, SizeTrial};
+use crate::analysis::wal::tally::Certainty;
 
 /// Fields of a row about what a layout needs, in the order of CSV.
 pub(crate) const NEED_COLUMNS: &[&str] = &["for", "blocks", "layout", "setting_mb", "slots", "certainty"];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub(crate) enum NeedFor {
     Mean,
     /// That of 95 of 100 intervals.
@@ -19,12 +22,8 @@ pub(crate) enum NeedFor {
 }
 
 impl NeedFor {
-    pub const fn code(self) -> &'static str {
-        match self {
-            Self::Mean => "mean",
-            Self::P95 => "p95",
-            Self::Peak => "peak",
-        }
+    pub fn code(self) -> &'static str {
+        self.into()
     }
 }
 

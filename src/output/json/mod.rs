@@ -13,46 +13,31 @@ use crate::report::{Finding, Severity};
 use crate::types::Lsn;
 
 pub(crate) mod bad_page;
-pub(crate) mod bill;
-mod certainty;
-pub mod compression;
 mod dwb;
 pub(crate) mod dwb_size;
 pub mod export;
-pub mod history;
-pub(crate) mod image;
 pub mod innodb;
-pub(crate) mod kept;
 pub mod page;
 pub mod page_at;
-pub(crate) mod page_change;
-pub(crate) mod page_row;
 pub(crate) mod salvage;
 pub mod savings;
 pub mod scalars;
-mod slot;
 pub mod wal;
 pub mod whatif;
 
 use bad_page::BadPageJson;
-use bill::BillJson;
-use compression::CompressionJson;
-pub use dwb::{BATCH_COLUMNS, BatchJson, FileJson, RingJson, TOP_RELATIONS, USUAL_BATCH_COLUMNS};
+pub use dwb::{
+    BATCH_COLUMNS, BatchJson, FileJson, RingJson, SLOT_COLUMNS, SlotJson, TOP_RELATIONS, USUAL_BATCH_COLUMNS,
+};
 use dwb_size::{BufferNeedJson, BufferTrialJson, DirtiedJson};
 use export::ExportedFileJson;
-use history::HistoryJson;
-use image::ImageJson;
-use kept::KeptJson;
 use page::{ComparisonJson, EventJson, PageJson};
-use page_at::PageAtJson;
-use page_change::PageChangeJson;
-use page_row::PageRowJson;
+use page_at::{HistoryJson, PageAtJson, PageChangeJson, PageRowJson};
 use salvage::{SalvagedTableJson, UnnamedFileJson};
-use savings::SavingJson;
+use savings::{BillJson, SavingJson};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-pub use slot::{SLOT_COLUMNS, SlotJson};
-use wal::{DamageJson, RunJson};
-use whatif::{GuardJson, HintJson, SpacingJson};
+use wal::{DamageJson, ImageJson, KeptJson, RunJson};
+use whatif::{CompressionJson, GuardJson, HintJson, SpacingJson};
 
 /// Number of the schema; grows when a field changes its meaning or goes away.
 pub const SCHEMA: u32 = 3;

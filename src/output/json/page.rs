@@ -9,16 +9,16 @@ use super::scalars::{
     ImageSource as SourceWord, Knowledge, LsnText, NotRebuildableCode, OnStartWhat, Outcome, ReasonCode, StatementCode,
     Strength, SymptomCode, TearDirection, Touch, VerdictCode, WrittenBy, Zero,
 };
+use crate::analysis::changes::events::BlockEvent;
+use crate::analysis::changes::needed::OnStart;
+use crate::analysis::changes::sectors::TearMap;
+use crate::analysis::dwb::slots::SlotRef;
 use crate::analysis::verdict::candidate::{CandidateOutcome, ImageSource, Judged};
-use crate::analysis::verdict::donor_images::PageOfNoDonor;
-use crate::analysis::verdict::events::BlockEvent;
+use crate::analysis::verdict::donor_proof::PageOfNoDonor;
 use crate::analysis::verdict::evidence::EvidenceStep;
-use crate::analysis::verdict::judge::OnStart;
 use crate::analysis::verdict::rebuild::{NotRebuildable, RebuildPlan};
-use crate::analysis::verdict::sectors::TearMap;
-use crate::analysis::verdict::slots::SlotRef;
 use crate::analysis::verdict::survey::PageReport;
-use crate::output::words::wal::touch_words;
+use crate::output::words::cluster::touch_words;
 use crate::parsers::wal::version::Major;
 use crate::types::PageId;
 

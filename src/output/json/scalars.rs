@@ -1,4 +1,5 @@
 //! Values of rows that are strings of a form, or words of a set.
+//! Also here: how sure the numbers of a row are, as fields of the row.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -8,9 +9,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use strum::IntoEnumIterator;
 
-use crate::analysis::page_rows::RowFate;
-use crate::analysis::verdict::compare::Comparison;
-use crate::analysis::verdict::doubt::Doubt;
+use crate::analysis::dwb::compare::Comparison;
+use crate::analysis::pages::page_rows::RowFate;
+use crate::analysis::plan::whatif::protection::Guard;
+use crate::analysis::start::doubt::Doubt;
 use crate::analysis::verdict::evidence::Statement;
 use crate::analysis::verdict::fate::ReplayFate;
 use crate::analysis::verdict::judge::{Reason, Verdict};
@@ -18,7 +20,7 @@ use crate::analysis::verdict::rebuild::{BuildFailure, NotRebuildable};
 use crate::analysis::verdict::symptom::Symptom;
 use crate::analysis::wal::cause::Cause;
 use crate::analysis::wal::page_action::{ActionKind, Counted};
-use crate::analysis::wal::whatif::protection::Guard;
+use crate::analysis::wal::tally::Certainty;
 use crate::cluster::donor::DonorGap;
 use crate::salvage::NotSalvaged;
 
@@ -140,4 +142,23 @@ words! {
     Fork, "fork", ["main", "fsm", "vm", "init"];
     Zero, "zero", ["zero"];
     DamageCode, "damage_code", ["complete", "unwritten", "stale", "torn", "damaged", "unreadable", "ends_early"];
+}
+
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(super) struct CertaintyJson {
+    /// Certainty: `exact`, `at_least` (part of the WAL could not be read), `estimate` (of a method of compression: another version of its library may differ by up to 1 percent in sum), `sample`
+    certainty: CertaintyWord,
+    /// For a sample: images examined, and all images
+    sampled: Option<u64>,
+    of: Option<u64>,
+}
+
+impl From<Certainty> for CertaintyJson {
+    fn from(certainty: Certainty) -> Self {
+        let (sampled, of) = match certainty {
+            Certainty::Sample { taken, of } => (Some(taken), Some(of)),
+            Certainty::Exact | Certainty::AtLeast | Certainty::Estimate => (None, None),
+        };
+        Self { certainty: certainty.code().into(), sampled, of }
+    }
 }

@@ -1,19 +1,24 @@
 //! JSON of WAL statistics, images and verification. Rows are maps: their key fields depend on the grouping.
+//! Also here: JSON of a full-page image; JSON of `kept`: who keeps which segments of `pg_wal`.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::lsn_text;
-use super::scalars::{DamageCode, EndKind as EndWord, LsnText, RunVerdictCode};
+use super::scalars::{
+    CauseCode, DamageCode, EndKind as EndWord, ImageCompression, KeeperWord, LsnText, RunVerdictCode,
+};
+use crate::analysis::plan::kept::{Keeper, Kept};
 use crate::analysis::wal::chain::CheckedRun;
+use crate::analysis::wal::group::GroupRow;
 use crate::analysis::wal::group_key::{GroupBy, Grouping, Key};
-use crate::analysis::wal::group_rows::GroupRow;
 use crate::analysis::wal::hidden_redo::RedoInForce;
 use crate::analysis::wal::relation_use::IndexMethod;
 use crate::analysis::wal::walk::{Damage, DamageReason};
 use crate::cluster::names::RelationNames;
 use crate::cluster::wal::WalOrigin;
+use crate::output::kept_words::release_words;
 use crate::output::relation_columns::{put_relation, relation_fields};
 use crate::output::wal_columns::{count_fields, interval_fields, put_tally};
 use crate::parsers::wal::end::EndKind;
@@ -324,5 +329,111 @@ const fn end_kind(kind: EndKind) -> &'static str {
         EndKind::Stale => "stale",
         EndKind::Torn => "torn",
         EndKind::Damaged => "damaged",
+    }
+}
+
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct ImageJson {
+    /// The record, and the index of the block reference in it
+    pub lsn: LsnText,
+    pub end_lsn: LsnText,
+    pub timeline: u32,
+    pub xid: u32,
+    pub rmgr: String,
+    pub record: String,
+    pub block_id: u8,
+    /// The page
+    pub spc_oid: u32,
+    pub db_oid: u32,
+    pub rel_number: u32,
+    pub relation: Option<String>,
+    pub fork: String,
+    pub block: u32,
+    /// Bytes in WAL; bytes before compression
+    pub stored_bytes: usize,
+    pub raw_bytes: u32,
+    /// Bytes that were left out in the middle
+    pub hole_offset: u16,
+    pub hole_bytes: u16,
+    /// `none`, `pglz`, `lz4`, `zstd`
+    pub compression: ImageCompression,
+    /// Redo puts it in place
+    pub applied: bool,
+    /// Why it was written: `first_touch`, `first_touch_in_backup`, `hint_only`, `hint_then_changed`, `hint_in_backup`, `new_page`, `map_truncation`, `forced`, `consistency_check`, `repeated_forced`, `repeated_new_page`, `repeated_reinitialised`, `repeated_hint`, `repeated_unknown`, `unknown_before_start`, `unknown`, `unreadable`; see [pg_walfpi.md](pg_walfpi.md)
+    pub cause: CauseCode,
+    /// Of `extract`: the file it was written to
+    pub file: Option<String>,
+}
+
+/// Fields of a row, in the order of CSV.
+pub(crate) const KEPT_COLUMNS: &[&str] = &[
+    "keeper",
+    "slot",
+    "is_logical",
+    "is_temporary",
+    "is_invalidated",
+    "segments",
+    "bytes",
+    "alone_segments",
+    "alone_bytes",
+    "oldest_segment",
+    "from_lsn",
+    "back_bytes",
+    "release",
+];
+
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct KeptJson {
+    /// `checkpoint`: recovery from the last one; `slot`; `archiver`: segments that wait for it; `wal_keep_size` (`wal_keep_segments` up to 12); `summarizer`; `recycled`: old files under new names, to be written later; `nothing`: the next checkpoint removes or recycles them; `unknown`: nothing that could be read
+    keeper: KeeperWord,
+    /// For a slot: its name, and whether it is logical, ends with its session, or no longer holds WAL
+    slot: Option<String>,
+    is_logical: Option<bool>,
+    is_temporary: Option<bool>,
+    is_invalidated: Option<bool>,
+    /// Segments that it keeps, and bytes of their files
+    segments: u64,
+    bytes: u64,
+    /// Those of them that nothing else keeps: they go when it lets go and a checkpoint follows
+    alone_segments: u64,
+    alone_bytes: u64,
+    /// The oldest of its segments
+    oldest_segment: Option<String>,
+    /// The oldest WAL that it needs, where it says so, and bytes from there to the end of the last segment written
+    from_lsn: Option<LsnText>,
+    back_bytes: Option<u64>,
+    /// What makes it let go
+    release: String,
+}
+
+impl From<&Kept> for KeptJson {
+    fn from(kept: &Kept) -> Self {
+        let slot = match &kept.keeper {
+            Keeper::Slot { name, is_logical, is_temporary, is_invalidated } => {
+                Some((name.clone(), *is_logical, *is_temporary, *is_invalidated))
+            }
+            _ => None,
+        };
+        let (name, [is_logical, is_temporary, is_invalidated]) = match slot {
+            Some((name, logical, temporary, invalidated)) => {
+                (Some(name), [Some(logical), Some(temporary), Some(invalidated)])
+            }
+            None => (None, [None; 3]),
+        };
+        Self {
+            keeper: kept.keeper.code().into(),
+            slot: name,
+            is_logical,
+            is_temporary,
+            is_invalidated,
+            segments: kept.segments,
+            bytes: kept.bytes,
+            alone_segments: kept.alone_segments,
+            alone_bytes: kept.alone_bytes,
+            oldest_segment: kept.oldest.clone(),
+            from_lsn: kept.from_lsn.map(LsnText::from),
+            back_bytes: kept.back_bytes,
+            release: release_words(&kept.keeper),
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::analysis::belonging::{Contradiction, RowAhead, RowFault, SeamFault, WrongRows};
+use crate::analysis::start::belonging::{Contradiction, RowAhead, RowFault, SeamFault, WrongRows};
 
 impl fmt::Display for Contradiction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

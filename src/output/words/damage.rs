@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use crate::analysis::page_check::{ChecksumMismatch, PageCondition, PageDamage, PageFlaw};
-use crate::analysis::verdict::rows::Misfit;
-use crate::analysis::verdict::rows::layout::LayoutFault;
+use crate::analysis::changes::rows::Misfit;
+use crate::analysis::changes::rows::layout::LayoutFault;
+use crate::analysis::pages::page_check::{ChecksumMismatch, PageCondition, PageDamage, PageFlaw};
 use crate::analysis::verdict::symptom::{ImpossibleLinks, Symptom};
 
 /// Faults of one page that a sentence names; the others are counted.

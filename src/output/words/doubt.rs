@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::analysis::verdict::doubt::{Doubt, LsnWitness, NotRead, WalWitness};
+use crate::analysis::start::doubt::{Doubt, LsnWitness, NotRead, WalWitness};
 use crate::cluster::wal_marks::WalMarkKind;
 use crate::parsers::control_layout::ControlLayout;
 
@@ -46,6 +46,7 @@ impl fmt::Display for NotRead {
         match self {
             Self::PathsUnknown => f.write_str("their paths are unknown"),
             Self::CheckFailed(error) => error.fmt(f),
+            Self::PageIsSound => f.write_str("this page is intact and needs no image"),
         }
     }
 }

@@ -3,10 +3,10 @@
 use std::fmt;
 
 use super::page_action::file_words;
-use crate::analysis::staleness::BatchVerdict;
+use crate::analysis::changes::content::Ahead;
+use crate::analysis::changes::events::FileEvent;
+use crate::analysis::dwb::staleness::BatchVerdict;
 use crate::analysis::verdict::candidate::ImageSource;
-use crate::analysis::verdict::content::Ahead;
-use crate::analysis::verdict::events::FileEvent;
 use crate::analysis::verdict::evidence::{NamedRecord, Objection, OpenQuestion, Statement};
 use crate::analysis::verdict::fetch::FetchError;
 use crate::analysis::verdict::identity::OtherBlock;

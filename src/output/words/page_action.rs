@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::wal::touch_words;
-use crate::analysis::verdict::events::{BlockEvent, Touch};
+use super::cluster::touch_words;
+use crate::analysis::changes::events::{BlockEvent, Touch};
 use crate::analysis::verdict::page_history::{Mark, WalGap};
 use crate::analysis::wal::page_action::{ActionKind, Counted, PageAction};
 use crate::parsers::wal::lifecycle::LifeCycle;

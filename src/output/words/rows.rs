@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::analysis::page_rows::RowFate;
+use crate::analysis::pages::page_rows::RowFate;
 use crate::cluster::columns::Column;
 use crate::parsers::heap::TupleHeader;
 use crate::parsers::tuple::columns::{Method, Stored, ToastPointer, unpack};

@@ -1,7 +1,7 @@
 //! Which layout a DWB file has: by where the header CRC verifies, then by what the slots say, then by the file's size.
 
 use super::{CrcVerdict, DwbLayout, FileHeader, HeaderFault, LAYOUTS, MAX_SLOTS_PER_FILE, Slot};
-use crate::parsers::error::ParseError;
+use crate::parsers::decode::ParseError;
 use crate::parsers::page::PageHeader;
 use crate::types::{Geometry, MAX_BLOCK_SIZE, MIN_BLOCK_SIZE, is_block_size};
 

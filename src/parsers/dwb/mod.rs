@@ -19,7 +19,7 @@ pub use model::{
     CrcPair, CrcVerdict, FLAG_VALID, FileHeader, HeaderFault, Ring, Slot, SlotFault, SlotHeader, SlotIdRule, SlotRanges,
 };
 
-use super::error::ParseError;
+use super::decode::ParseError;
 use super::page::is_all_zero;
 
 /// Most slots that are read from one file. The largest setting (1 GiB, 1 kB pages) gives 63,072; a longer file was not

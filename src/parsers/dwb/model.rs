@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::DwbLayout;
-use crate::parsers::error::ParseError;
+use crate::parsers::decode::ParseError;
 use crate::types::{BlockNumber, ForkNumber, Lsn, PageId, RelFileLocator};
 
 /// Slot flag: the slot has been written. Never taken back.

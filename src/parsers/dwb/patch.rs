@@ -5,7 +5,7 @@ use super::detect::{Detection, ReadAt, detect};
 use super::{
     DwbDirectory, DwbLayout, FileHeader, FileRole, HeaderFault, Knowledge, Ring, SlotHeader, SlotIdRule, SlotRanges,
 };
-use crate::parsers::error::ParseError;
+use crate::parsers::decode::ParseError;
 use crate::types::is_block_size;
 
 /// Magic number of all revisions, "DWBF" read as a number.

@@ -6,8 +6,7 @@ use nom::error::context;
 use super::patch::{Patch, SlotField};
 use super::revision_b::{FILE_HEADER_BYTES, decode_file_header};
 use super::{SlotHeader, SlotIdRule};
-use crate::parsers::decode::{decode_at, le_i32, le_u16, le_u32, le_u64};
-use crate::parsers::error::ParseError;
+use crate::parsers::decode::{ParseError, decode_at, le_i32, le_u16, le_u32, le_u64};
 use crate::types::{Lsn, RelFileLocator};
 
 const SLOT_FIELDS: &[SlotField] = &[

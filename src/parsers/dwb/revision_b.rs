@@ -6,8 +6,7 @@ use nom::error::context;
 use super::patch::{Patch, SlotField};
 use super::{FileHeader, SlotHeader, SlotIdRule};
 use crate::parsers::crc::{crc32c, crc32c_append};
-use crate::parsers::decode::{decode_at, le_i32, le_u16, le_u32, le_u64};
-use crate::parsers::error::ParseError;
+use crate::parsers::decode::{ParseError, decode_at, le_i32, le_u16, le_u32, le_u64};
 use crate::types::{Lsn, RelFileLocator};
 
 /// Bytes of the file header, and offset of the first slot.

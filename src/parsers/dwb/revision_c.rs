@@ -7,8 +7,7 @@ use super::patch::Patch;
 use super::revision_b::{SLOT_FIELDS, SLOT_HEADER_BYTES, decode_slot_header, slot_crc};
 use super::{FileHeader, SlotIdRule};
 use crate::parsers::crc::crc32c;
-use crate::parsers::decode::{decode_at, le_u32};
-use crate::parsers::error::ParseError;
+use crate::parsers::decode::{ParseError, decode_at, le_u32};
 
 /// Bytes of the file header; zeros follow up to [`ALIGNMENT`].
 const FILE_HEADER_BYTES: usize = 20;

@@ -12,8 +12,7 @@ use super::{
     SlotHeader, SlotIdRule, SlotRanges,
 };
 use crate::parsers::crc::crc32c;
-use crate::parsers::decode::{decode_at, le_i32, le_u16, le_u32, le_u64};
-use crate::parsers::error::ParseError;
+use crate::parsers::decode::{ParseError, decode_at, le_i32, le_u16, le_u32, le_u64};
 use crate::parsers::page::is_all_zero;
 use crate::types::{Lsn, RelFileLocator};
 

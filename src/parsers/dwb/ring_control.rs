@@ -4,8 +4,7 @@ use nom::Parser;
 use nom::error::context;
 
 use crate::parsers::crc::crc32c;
-use crate::parsers::decode::{decode_at, le_u32, le_u64};
-use crate::parsers::error::ParseError;
+use crate::parsers::decode::{ParseError, decode_at, le_u32, le_u64};
 
 /// The format version that is read here.
 pub(super) const VERSION: u32 = 1;

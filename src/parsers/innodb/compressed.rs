@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use super::page::{PageHeader, PageType};
+use super::page_check::{PageHeader, PageType};
 use crate::parsers::decode::be_u16_at;
 
 /// Most memory that an LZMA decoder may take, in KiB: its tables, and the window of [`with_small_window`].

@@ -22,7 +22,6 @@ pub mod compressed;
 pub mod flags;
 pub mod layout;
 pub mod my_cnf;
-pub mod page;
 pub mod page_check;
 pub mod redo;
 

@@ -4,8 +4,7 @@ use nom::Parser;
 use nom::error::context;
 
 use super::version::XlogFormat;
-use crate::parsers::decode::{ParseStep, decode_at, le_i32, le_i64, le_u8, le_u32, le_u64, take};
-use crate::parsers::error::ParseError;
+use crate::parsers::decode::{ParseError, ParseStep, decode_at, le_i32, le_i64, le_u8, le_u32, le_u64, take};
 use crate::types::{Lsn, Oid, TimelineId};
 
 /// State of the cluster at a checkpoint, little-endian. Its size is `XlogFormat::checkpoint_size`; offsets by major:

@@ -2,7 +2,7 @@
 
 use super::page::PageFault;
 use super::record::RecordHeaderFault;
-use crate::parsers::error::ParseError;
+use crate::parsers::decode::ParseError;
 use crate::types::Lsn;
 
 /// The end of readable WAL: a value, not an error. Whether it is damage depends on how far the cluster is known to have

@@ -4,8 +4,7 @@ use nom::Parser;
 use nom::error::context;
 
 use super::version::{Major, PageFlags, UnknownMagic};
-use crate::parsers::decode::{decode_at, le_u16, le_u32, le_u64, take};
-use crate::parsers::error::ParseError;
+use crate::parsers::decode::{ParseError, decode_at, le_u16, le_u32, le_u64, take};
 use crate::types::{LONG_WAL_HEADER_BYTES, Lsn, SHORT_WAL_HEADER_BYTES, TimelineId};
 
 /// Page data begins with the continuation of a record (`XLP_FIRST_IS_CONTRECORD`).

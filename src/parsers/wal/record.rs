@@ -5,8 +5,7 @@ use super::names::{RM_XLOG, RecordTypeName};
 use super::records::{RecordKind, RecordType, record_type_name};
 use super::version::Major;
 use crate::parsers::crc::crc32c_of_two;
-use crate::parsers::decode::{decode_at, field, le_u8, le_u32, le_u64, take};
-use crate::parsers::error::ParseError;
+use crate::parsers::decode::{ParseError, decode_at, field, le_u8, le_u32, le_u64, take};
 use crate::types::{Lsn, TimelineId};
 
 /// Bits of `xl_info` that belong to the resource manager.

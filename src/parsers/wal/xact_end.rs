@@ -1,11 +1,11 @@
 //! Ends of transactions: records of commits and aborts.
+//! Also here: when a record was written, where it says so.
 
 use super::lifecycle::items;
 use super::payload::PgTimestamp;
 use super::record::Record;
 use super::records::RecordKind;
-use crate::parsers::decode::{ParseStep, decode_at, field, le_i64, le_u32, take};
-use crate::parsers::error::ParseError;
+use crate::parsers::decode::{ParseError, ParseStep, decode_at, field, le_i64, le_u32, take};
 
 /// Flag in `xl_info` of a commit or abort: `xinfo` follows the time (`XLOG_XACT_HAS_INFO`).
 const XACT_HAS_INFO: u8 = 0x80;
@@ -166,4 +166,27 @@ impl SubXacts {
 
 fn xids(bytes: &[u8]) -> Vec<u32> {
     bytes.as_chunks::<4>().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect()
+}
+
+/// Bytes before `prepared_at` in the state of a prepared transaction: magic, length, transaction, database.
+///
+/// Source: `TwoPhaseFileHeader`, `src/backend/access/transam/twophase.c` (`src/include/access/xact.h` before).
+const PREPARED_AT: usize = 16;
+
+/// The clock of the server as it wrote a record; `None` for a record that tells no time, or is too short to.
+///
+/// Commits, aborts, prepared transactions, restore points and the end of recovery tell it. Those of checkpoints are left
+/// out: they tell when the checkpoint began, in whole seconds, which is long before their record.
+///
+/// Clocks can be set back: a later record may tell an earlier time.
+#[inline]
+pub fn record_time(record: &Record<'_>) -> Option<PgTimestamp> {
+    let at = match record.kind() {
+        RecordKind::XactPrepare => PREPARED_AT,
+        RecordKind::XlogRestorePoint | RecordKind::XlogEndOfRecovery => 0,
+        kind if kind.ends_xact() => 0,
+        _ => return None,
+    };
+    let bytes = record.main_data().get(at..)?.first_chunk()?;
+    Some(PgTimestamp(i64::from_le_bytes(*bytes)))
 }

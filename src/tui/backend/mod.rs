@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::action::Action;
 use super::worker::ActionSender;
 use crate::inspect::error::InspectError;
-use crate::output::shell::quoted;
+use crate::output::escape::quoted;
 
 /// Why work that the screen asked for could not be done.
 #[derive(Debug, thiserror::Error)]

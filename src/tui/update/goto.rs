@@ -4,7 +4,7 @@ use super::lists::order_slots;
 use super::navigate::{open_page, show};
 use super::{Effect, PageId, Prompt, PromptKind, State, View, wal};
 use crate::inspect::page_name::PageName;
-use crate::inspect::relation_name::RelationChoice;
+use crate::inspect::page_target::RelationChoice;
 use crate::tui::facts::Survey;
 use crate::tui::state::{Bookmark, WalLevel};
 use crate::types::{ForkNumber, Lsn, RelFileLocator};

@@ -1,7 +1,7 @@
 //! Lists: their order, and going from match to match.
 
 use super::{State, View, next_index, triage};
-use crate::analysis::slot_row::SlotRow;
+use crate::analysis::dwb::slot_facts::SlotRow;
 use crate::tui::facts::Survey;
 use crate::tui::query::Query;
 

@@ -2,7 +2,7 @@
 
 use super::navigate::{clamp, move_by, open_page, show};
 use super::{Effect, PagePart, State, View, next_index};
-use crate::analysis::page_rows::RowFate;
+use crate::analysis::pages::page_rows::RowFate;
 use crate::output::page_text::version_title;
 use crate::tui::view;
 

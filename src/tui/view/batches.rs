@@ -1,8 +1,8 @@
 //! Batches between completed checkpoints, and their position in the buffer.
 
 use super::{Body, Line, Look, Span, State, Style, Survey, fact, highlight, ring, waiting};
-use crate::analysis::batches::{Batch, BatchWriter};
-use crate::analysis::staleness::BatchVerdict;
+use crate::analysis::dwb::batches::{Batch, BatchWriter};
+use crate::analysis::dwb::staleness::BatchVerdict;
 use crate::analysis::wal::partial::CheckpointSeen;
 use crate::output::json::time_text;
 use crate::parsers::dwb::patch::short_name;

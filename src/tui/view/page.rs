@@ -3,11 +3,11 @@
 use std::io;
 
 use super::{Body, Line, Look, PagePart, Span, State, Style, columns, page_bytes, page_records, page_rows, waiting};
-use crate::analysis::slot_facts::SECTOR_BYTES;
-use crate::analysis::staleness::Confidence;
+use crate::analysis::changes::sectors::SECTOR_BYTES;
+use crate::analysis::changes::sectors::SectorMarks;
+use crate::analysis::dwb::staleness::Confidence;
 use crate::analysis::verdict::evidence::Weight;
 use crate::analysis::verdict::fetch::{PageVersion, VersionOf};
-use crate::analysis::verdict::sectors::SectorMarks;
 use crate::output::check_text::{EvidencePart, evidence_parts, letter, page_and_path, weight_mark};
 use crate::output::colour::Paint;
 use crate::output::page_text::{write_header_difference, write_items};

@@ -3,8 +3,8 @@
 use super::page::row_bytes;
 use super::page_rows::details;
 use super::{Body, Line, Look, Modifier, Span, State, Style, highlight};
-use crate::analysis::page_rows::PageItem;
-use crate::analysis::slot_facts::SECTOR_BYTES;
+use crate::analysis::changes::sectors::SECTOR_BYTES;
+use crate::analysis::pages::page_rows::PageItem;
 use crate::output::escape::ascii_or_dot;
 use crate::output::page_parts::part_at;
 use crate::output::page_text::version_title;

@@ -2,7 +2,7 @@
 
 use super::page_rows::labelled;
 use super::{Body, Line, Look, Span, State, Style, highlight};
-use crate::analysis::verdict::events::{BlockEvent, Touch};
+use crate::analysis::changes::events::{BlockEvent, Touch};
 use crate::output::documents::events_of;
 use crate::output::words::page_action::event_words;
 use crate::tui::facts::PageSheet;

@@ -1,7 +1,7 @@
 //! The rows of a page, or the entries of an index: what comes back and what is lost when an image is put back.
 
 use super::{Body, Line, Look, Span, State, Style, columns, highlight};
-use crate::analysis::page_rows::{RowFate, is_of_rows};
+use crate::analysis::pages::page_rows::{RowFate, is_of_rows};
 use crate::output::page_rows::{RowCells, RowDetail, RowsOf};
 use crate::output::page_text::version_title;
 use crate::tui::body::led;

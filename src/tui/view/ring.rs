@@ -1,7 +1,7 @@
 //! The double write buffer as a map: rows of cells with batches, damaged pages, the next write and a cursor.
 
 use super::{Line, Look, Modifier, Span, State, Style, Survey, columns, fact, pages};
-use crate::analysis::staleness::BatchVerdict;
+use crate::analysis::dwb::staleness::BatchVerdict;
 use crate::analysis::verdict::judge::Verdict;
 use crate::output::check_text::{letter, page_title};
 use crate::tui::damage_map::verdict_letter;

@@ -2,9 +2,8 @@
 
 use super::before::Facts;
 use super::{Body, Line, Look, Span, State, Style, Survey, highlight, waiting};
-use crate::analysis::slot_facts::Condition;
-use crate::analysis::slot_row::SlotRow;
-use crate::analysis::verdict::compare::Comparison;
+use crate::analysis::dwb::compare::Comparison;
+use crate::analysis::dwb::slot_facts::{Condition, SlotRow};
 use crate::parsers::dwb::patch::short_name;
 use crate::tui::query::slot_words;
 use crate::tui::state::Column;

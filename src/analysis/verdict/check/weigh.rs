@@ -1,12 +1,17 @@
 //! Still the fourth stage: what is doubtful about the cluster as a whole counts against every image.
+//! A page is put back without loss only with the rest of its table: rows that point at pages which stay as they were,
+//! and index entries of missing rows, are worse than a table that is outdated as a whole.
 
-use super::input::Witnesses;
-use crate::analysis::coverage::Coverage;
+use std::collections::BTreeMap;
+
+use super::input::{NameInput, Witnesses};
+use crate::analysis::dwb::compare::Comparison;
+use crate::analysis::skipped::Coverage;
+use crate::analysis::start::doubt::{Doubt, LsnWitness};
+use crate::analysis::start::replay::Replay;
 use crate::analysis::verdict::candidate::CandidateOutcome;
-use crate::analysis::verdict::doubt::{Doubt, LsnWitness};
-use crate::analysis::verdict::replay::Replay;
 use crate::analysis::verdict::survey::PageReport;
-use crate::types::{Lsn, PageId, RelFileLocator};
+use crate::types::{ForkNumber, Lsn, Oid, PageId, RelFileLocator};
 
 /// Sources of doubts in addition to WAL.
 pub(super) struct DoubtSources<'a> {
@@ -38,8 +43,9 @@ pub(super) fn doubts_of_cluster(replay: &Replay, sources: DoubtSources<'_>, cove
         doubts.push(Doubt::BrokenOff);
     }
     doubts.extend(doubts_of_damaged(replay, sources.pages, sources.called));
-    let is_safe =
+    let is_proven =
         |page: &PageReport| page.verdict.candidates.iter().any(|judged| judged.outcome == CandidateOutcome::Safe);
+    let is_safe = |page: &PageReport| page.is_wrong && is_proven(page);
     if let Some(look) = look
         && !doubts.iter().any(Doubt::forbids_restore)
         && sources.pages.iter().any(|page| is_safe(page) || sources.will_rebuild && matches!(page.rebuild, Some(Ok(_))))
@@ -86,4 +92,54 @@ fn doubts_of_damaged(replay: &Replay, pages: &[PageReport], called: &dyn Fn(RelF
         end_lsn,
     });
     past_end.into_iter().chain(silent).collect()
+}
+
+/// Relations that must be from the same time: a table with its indexes and its TOAST table, else the relation alone.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Whole {
+    Table { db_oid: Oid, table: Oid },
+    Relation(RelFileLocator),
+}
+
+/// The first page of a table that stays as it is, and how many more there are.
+struct Left {
+    page: PageId,
+    more: usize,
+}
+
+/// Counts pages that no replay brings against the other pages of their table.
+pub(super) fn weigh_tables(pages: &mut [PageReport], names: &NameInput<'_>) {
+    let mut known: BTreeMap<RelFileLocator, Whole> = BTreeMap::new();
+    let mut whole_of = |rel: RelFileLocator| {
+        *known.entry(rel).or_insert_with(|| match (names.table_of)(rel) {
+            Some(table) => Whole::Table { db_oid: rel.db_oid, table },
+            None => Whole::Relation(rel),
+        })
+    };
+    let mut left: BTreeMap<Whole, Left> = BTreeMap::new();
+    for page in pages.iter().filter(|page| stays_behind(page)) {
+        let page = page.page;
+        left.entry(whole_of(page.rel))
+            .and_modify(|left| left.more = left.more.saturating_add(1))
+            .or_insert(Left { page, more: 0 });
+    }
+    if left.is_empty() {
+        return;
+    }
+    for report in pages.iter_mut().filter(|report| report.is_wrong && !stays_behind(report)) {
+        if let Some(Left { page, more }) = left.get(&whole_of(report.page.rel)) {
+            let relation = (names.called)(page.rel);
+            report.weigh_left_beside(Doubt::TableStaysBehind { relation, page: *page, more: *more });
+        }
+    }
+}
+
+/// True for a page that WAL fills, whose file ends before it, and that replay does not bring: there is nothing to overwrite.
+fn stays_behind(report: &PageReport) -> bool {
+    let is_settled = report.verdict.verdict.needs_nothing();
+    report.is_wrong
+        && !report.is_unlogged
+        && !is_settled
+        && report.page.fork == ForkNumber::Main
+        && matches!(report.disk, Comparison::BeyondEnd | Comparison::MissingFile)
 }

@@ -8,11 +8,10 @@ use clap::Args;
 use serde_json::Map;
 
 use super::{DirectoryArgs, PROGRAM};
-use crate::analysis::coverage::Coverage;
 use crate::analysis::error_words::ErrorWords;
 use crate::analysis::innodb::scan::ScanReport;
 use crate::analysis::innodb::slot::SlotFacts;
-use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
+use crate::analysis::skipped::{Coverage, Lacking, SkipReason, SkippedPart};
 use crate::cli::context::OutputArgs;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::work::until_interrupted;

@@ -7,8 +7,7 @@ use serde_json::{Map, Value, json};
 use strum::VariantArray;
 
 use super::DirectoryArgs;
-use crate::analysis::innodb::compare::InnodbComparison;
-use crate::analysis::innodb::judge::{HeldImage, InnodbPage};
+use crate::analysis::innodb::judge::{HeldImage, InnodbComparison, InnodbPage};
 use crate::analysis::innodb::rules::DAMAGED_PAGES;
 use crate::analysis::verdict::answer::Answer;
 use crate::cli::context::{OutputArgs, QuietArg};

@@ -1,9 +1,8 @@
 //! Damaged pages: all of them in a table, and the first ones each on a sheet with images, proofs, tear map and bytes.
 
 use super::{CrashReport, tone_class};
-use crate::analysis::slot_facts::SECTOR_BYTES;
+use crate::analysis::changes::sectors::{SECTOR_BYTES, TearMap, WIDE_SECTOR_BYTES};
 use crate::analysis::verdict::evidence::Weight;
-use crate::analysis::verdict::sectors::{TearMap, WIDE_SECTOR_BYTES};
 use crate::analysis::verdict::survey::PageReport;
 use crate::output::check_text::{
     EvidencePart, block_label, evidence_parts, image_words, letter, sector_line, tear_words,

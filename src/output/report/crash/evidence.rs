@@ -1,8 +1,8 @@
 //! Where images come from: the double write buffer, and WAL.
 
-use super::super::closing::more;
+use super::super::more;
 use super::CrashReport;
-use crate::analysis::dwb_format::{RingFact, RingSummary};
+use crate::analysis::dwb::format::{RingFact, RingSummary};
 use crate::output::document::{Blocks, Span};
 use crate::output::json::{BatchJson, FileJson};
 

@@ -9,13 +9,12 @@ pub use damaged::{Excerpt, ExcerptRow, PageSheet};
 pub use evidence::{BufferShown, WalRun};
 pub use repair::{PlanShown, PlannedBytes};
 
-use super::Provenance;
-use super::closing::{findings_section, origin, skipped_box};
+use super::{Provenance, findings_section, origin, skipped_box};
 use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::facts::Tone;
 use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::verdict::next_step::NextStep;
-use crate::cluster::file_digest::FileDigest;
+use crate::cluster::open::FileDigest;
 use crate::output::check_text::{page_title, replay_words};
 use crate::output::closing::Closing;
 use crate::output::document::{Blocks, Document, ListKind, Span};

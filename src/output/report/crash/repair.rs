@@ -1,6 +1,6 @@
 //! Planned and earlier writes of repairs.
 
-use super::super::closing::more;
+use super::super::more;
 use super::CrashReport;
 use crate::output::document::{Blocks, Span};
 use crate::repair::blocker::Blocker;

@@ -1,31 +1,30 @@
 //! The report on some WAL: how much of it is full-page images, when they were written, of what, why, and what other
 //! settings would have made of it.
 
-mod bill;
-mod dirtied;
-mod groups;
-mod settings;
 mod time;
 mod what_if;
 
-use super::Provenance;
-use super::closing::{findings_section, origin, skipped_box};
+use super::{Provenance, findings_section, origin, skipped_box};
+use crate::analysis::plan::dwb_size::{DirtiedInterval, DirtySummary, LARGEST_MB, needs};
+use crate::analysis::plan::savings::{Saving, Savings};
+use crate::analysis::plan::whatif::WhatIf;
+use crate::analysis::plan::whatif::compression::{CompressionRow, CompressionWhatIf};
 use crate::analysis::verdict::answer::Answer;
-use crate::analysis::wal::bill::WalBill;
-use crate::analysis::wal::dwb_size::DirtiedInterval;
-use crate::analysis::wal::group_rows::RelationFigures;
+use crate::analysis::wal::bill::{BillRow, WalBill};
+use crate::analysis::wal::group::RelationFigures;
 use crate::analysis::wal::interval::Interval;
 use crate::analysis::wal::likely_cause::LikelyCause;
 use crate::analysis::wal::overview::Overview;
-use crate::analysis::wal::savings::Savings;
 use crate::analysis::wal::since_redo::SinceRedo;
 use crate::analysis::wal::tally::Tally;
-use crate::analysis::wal::whatif::WhatIf;
-use crate::analysis::wal::whatif::compression::CompressionWhatIf;
+use crate::output::advise_text::{bill_words, how_sure, rates, why};
 use crate::output::closing::Closing;
 use crate::output::document::{Blocks, Document, Span};
 use crate::output::figures::{percent, size};
-use crate::output::plot::grouped;
+use crate::output::plot::{Chart, Unit, grouped};
+use crate::output::relation_columns::{cells, likely_cause_words};
+use crate::output::remedy_words::remedy_words;
+use crate::output::whatif_text::certainty_words;
 
 pub(crate) struct WalReport<'a> {
     pub made: &'a Provenance,
@@ -158,4 +157,212 @@ fn exact(bytes: u64) -> Span {
 /// A share of a whole in percent; a dash where there is no whole.
 fn share_of(part: u64, whole: u64) -> Span {
     Span::Number(if whole == 0 { "-".to_owned() } else { percent(part as f64 / whole as f64) })
+}
+
+impl WalReport<'_> {
+    fn write_bill(&self, to: &mut Blocks) {
+        let Some(bill) = self.bill.filter(|_| self.wal_bytes > 0) else {
+            return to.paragraph("There are no records in this range.");
+        };
+        let mut rows: Vec<&BillRow> = bill.rows.iter().collect();
+        rows.sort_by_key(|row| std::cmp::Reverse(row.bytes));
+        if let Some(most) = rows.first() {
+            let share = percent(most.bytes as f64 / self.wal_bytes as f64);
+            let mut words = format!("{share} % of the WAL: {}.", bill_words(most, bill.rhythm));
+            if let Some(saving) = self.savings.rows.first() {
+                let (remedy, saves) = (remedy_words(&saving.remedy), size(saving.wal_bytes.max(0).unsigned_abs()));
+                let [_, a_day] = rates(&self.overview, saving.wal_bytes as f64);
+                let a_day = if a_day.is_empty() { a_day } else { format!(", {a_day} GB a day") };
+                words.push_str(&format!(" {remedy} would have saved {saves}{a_day} ({}).", how_sure(saving)));
+            }
+            to.paragraph(words);
+        }
+        let cells = |bytes: u64, words: String| {
+            let [per_second, a_day] = rates(&self.overview, bytes as f64).map(Span::Number);
+            [Span::Text(words), exact(bytes), share_of(bytes, self.wal_bytes), per_second, a_day]
+        };
+        let all = std::iter::once(cells(self.wal_bytes, "all".to_owned()));
+        let parts = rows.iter().map(|row| cells(row.bytes, bill_words(row, bill.rhythm)));
+        to.table("Every byte of the WAL", ["content", "bytes", "%", "MB/s", "GB a day"], parts.chain(all));
+        let saved = |saving: &Saving| {
+            let [per_second, a_day] = rates(&self.overview, saving.wal_bytes as f64).map(Span::Number);
+            [
+                Span::Text(remedy_words(&saving.remedy)),
+                Span::Text(size(saving.wal_bytes.max(0).unsigned_abs())),
+                per_second,
+                a_day,
+                Span::Text(how_sure(saving)),
+                Span::Text(why(saving, self.block_size)),
+            ]
+        };
+        let headings = ["setting", "saves", "MB/s", "GB a day", "confidence", "why and at what price"];
+        if !self.savings.rows.is_empty() {
+            to.table(
+                "What would have saved some; savings do not add up",
+                headings,
+                self.savings.rows.iter().map(saved),
+            );
+        }
+        let relation = |one: &CostlyRelation| {
+            [
+                Span::text(&one.name),
+                exact(one.tally.combined_bytes()),
+                share_of(one.tally.combined_bytes(), self.wal_bytes),
+                exact(one.tally.fpi_bytes),
+                Span::Text(one.main_record.clone().unwrap_or_default()),
+                Span::text(one.likely_cause.as_ref().map_or("", likely_cause_words)),
+            ]
+        };
+        let headings = ["relation", "bytes", "% of WAL", "of images", "mostly", "likely cause"];
+        to.table("Relations with the most bytes", headings, self.costly.iter().map(relation));
+    }
+}
+
+impl WalReport<'_> {
+    /// Blocks dirtied in a checkpoint interval, and the setting that holds them.
+    fn write_dirtied(&self, to: &mut Blocks) {
+        let Some(intervals) = self.dirtied else {
+            return to.paragraph("Reading was interrupted before these blocks were counted.");
+        };
+        if intervals.is_empty() {
+            return to.paragraph("No block was changed in this range.");
+        }
+        let summary = DirtySummary::of(intervals);
+        let mut rows = Vec::new();
+        for (name, blocks) in [("mean", summary.mean), ("95 of 100", summary.p95), ("peak", summary.peak)] {
+            for need in needs(blocks, self.block_size) {
+                let setting =
+                    need.setting_mb.map_or_else(|| format!("over {LARGEST_MB} MB"), |mb| format!("≥ {mb} MB"));
+                rows.push([
+                    Span::Text(name.to_owned()),
+                    exact(blocks),
+                    Span::Number(size(blocks.saturating_mul(u64::from(self.block_size)))),
+                    Span::Text(need.layout.to_owned()),
+                    Span::Number(setting),
+                    exact(need.slots),
+                ]);
+            }
+        }
+        let caption = "double_write_buffer_size that holds the blocks of a checkpoint interval";
+        to.table(caption, ["interval", "blocks", "bytes", "revision", "setting", "slots"], rows);
+        let mut note = format!(
+            "Counted over {} intervals, each block once in each. The settings are an estimate: an evicted page goes through the buffer each time. A page that is changed again before a checkpoint writes it goes through once for two intervals.",
+            summary.intervals
+        );
+        if summary.peak_of_partial > summary.peak {
+            note.push_str(&format!(" An incomplete interval has {} blocks already.", summary.peak_of_partial));
+        }
+        to.note(note);
+    }
+}
+
+impl WalReport<'_> {
+    /// Relations with the most image bytes.
+    fn write_relations(&self, to: &mut Blocks) {
+        if self.relations.is_empty() {
+            return to.paragraph("There are no images in this range.");
+        }
+        let row = |row: &RelationRow| {
+            let cause = row.cause.map_or_else(
+                || "-".to_owned(),
+                |(cause, bytes)| {
+                    let share = bytes as f64 / row.images.fpi_bytes.max(1) as f64;
+                    format!("{} ({} %)", spaced(cause), percent(share))
+                },
+            );
+            let [per_1000, hot, kind, likely] = cells(row.figures.as_ref()).map(|cell| match cell.as_str() {
+                "" => "-".to_owned(),
+                _ => cell,
+            });
+            [
+                Span::text(&row.name),
+                exact(row.images.fpi_count),
+                exact(row.images.fpi_bytes),
+                share_of(row.images.fpi_bytes, self.total.fpi_bytes),
+                Span::Text(kind),
+                Span::Number(per_1000),
+                Span::Number(hot),
+                Span::Text(cause),
+                Span::Text(likely),
+            ]
+        };
+        let (shown, all) = (self.relations.len(), self.relations_in_all);
+        let caption = if shown < all {
+            format!("The first {shown} of {all} relations with images; stats --by relation lists them all")
+        } else {
+            format!("All {all} relations with images")
+        };
+        to.note(
+            "%: share of all image bytes. Per 1000: images per 1000 changes. HOT: share of HOT updates in all \
+            updates, in percent. Main cause: the cause of most image bytes. The likely cause is left open if no rule \
+            clearly fits.",
+        );
+        let headings =
+            ["relation", "images", "image bytes", "%", "kind", "per 1000", "HOT %", "main cause", "likely cause"];
+        to.table(caption, headings, self.relations.iter().map(row));
+    }
+
+    fn write_causes(&self, to: &mut Blocks) {
+        if self.causes.is_empty() {
+            return to.paragraph("There are no images in this range.");
+        }
+        let row = |(cause, tally): &(&'static str, Tally)| {
+            [
+                Span::Text(spaced(cause)),
+                exact(tally.fpi_count),
+                exact(tally.fpi_bytes),
+                share_of(tally.fpi_bytes, self.total.fpi_bytes),
+            ]
+        };
+        to.table("All causes", ["cause", "images", "image bytes", "% of images"], self.causes.iter().map(row));
+    }
+}
+
+fn spaced(code: &str) -> String {
+    code.replace('_', " ")
+}
+
+impl WalReport<'_> {
+    /// Other settings of `wal_compression`.
+    fn write_compression(&self, to: &mut Blocks) {
+        let Some(what_if) = self.compression else {
+            return to.paragraph(
+                "The images were not compressed again: reading was interrupted, or --no-compression was given.",
+            );
+        };
+        if what_if.written.fpi_count == 0 {
+            return to.paragraph("There are no images in this range.");
+        }
+        let rows = &what_if.rows;
+        let plot = Chart {
+            name: "compression",
+            title: "Bytes of images by setting of wal_compression",
+            description: "Bytes of all images as stored under each setting",
+            unit: Unit::Bytes,
+            left: "bytes",
+            below: "setting of wal_compression",
+            places: rows.iter().map(|row| row.setting.to_string()).collect(),
+            series: vec![("images", rows.iter().map(|row| Some(row.bytes_after as f64)).collect())],
+        };
+        let row = |row: &CompressionRow| {
+            [
+                Span::text(row.setting),
+                exact(row.bytes_after),
+                Span::number_or_dash(row.standard_error.map(grouped)),
+                Span::number_or_dash(row.ratio().map(|ratio| format!("{ratio:.2}"))),
+                exact(row.wal_bytes),
+                Span::number_or_dash(row.seconds_per_gb.map(|seconds| format!("{seconds:.1}"))),
+                Span::Text(certainty_words(row)),
+            ]
+        };
+        to.figure(plot.bars(), |figure| {
+            figure.note(
+                "Ratio: page bytes without holes / stored bytes. CPU: seconds of one \
+                processor of the machine that made this report, for 10^9 bytes of such pages.",
+            );
+            let headings =
+                ["setting", "image bytes", "standard error", "ratio", "bytes of records", "CPU s/GB", "confidence"];
+            figure.table("Settings of wal_compression", headings, rows.iter().map(row));
+        });
+    }
 }

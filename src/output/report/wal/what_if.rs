@@ -1,15 +1,15 @@
 //! The WAL under other checkpoints and other guards against torn pages, and the cost of hint bits.
 
 use super::{WalReport, exact};
-use crate::analysis::wal::certainty::Certainty;
-use crate::analysis::wal::whatif::hints::HintImages;
-use crate::analysis::wal::whatif::protection::{Guard, GuardColumn};
-use crate::analysis::wal::whatif::{MIN_ASKED, NoKnee, Outcome, Spacing, SpacingRow, WhatIf, knee};
+use crate::analysis::plan::whatif::protection::{Guard, GuardColumn};
+use crate::analysis::plan::whatif::{MIN_ASKED, NoKnee, Outcome, Spacing, SpacingRow, WhatIf, knee};
+use crate::analysis::wal::likely_cause::HintImages;
+use crate::analysis::wal::tally::Certainty;
 use crate::output::document::{Blocks, Span};
 use crate::output::figures::{duration, percent, size, size_words};
 use crate::output::plot::{Chart, Plot, Unit, grouped};
 use crate::output::whatif_text::{GUARD_HEADINGS, setting_name, setting_value};
-use crate::output::words::certainty::ForSameWork;
+use crate::output::words::cluster::ForSameWork;
 
 const BROKEN_OFF: &str = "Other settings were not replayed: reading was interrupted.";
 

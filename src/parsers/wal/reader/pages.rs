@@ -2,7 +2,7 @@
 
 use super::cursor::Cursor;
 use super::options::ReaderOptions;
-use crate::parsers::error::ParseError;
+use crate::parsers::decode::ParseError;
 use crate::parsers::wal::end::{EndReason, stale_page};
 use crate::parsers::wal::page::{FIRST_IS_CONTRECORD, LONG_HEADER, PageExpectation, PageFault, PageHeader};
 use crate::parsers::wal::version::Major;

@@ -1,16 +1,15 @@
 //! Content of a window of WAL: relations, causes, and settings that would have saved images.
 
 use super::{Line, Look, Style, columns, image_counts};
-use crate::analysis::wal::certainty::Certainty;
+use crate::analysis::plan::savings::NotFigured;
 use crate::analysis::wal::group_key::GroupBy;
-use crate::analysis::wal::savings::NotFigured;
-use crate::analysis::wal::tally::Tally;
+use crate::analysis::wal::tally::{Certainty, Tally};
 use crate::output::advise_text::why;
 use crate::output::figures::{percent, signed_size, size};
 use crate::output::json::time_text;
 use crate::output::relation_columns::{kind_words, likely_cause_words};
 use crate::output::remedy_words::remedy_words;
-use crate::output::words::certainty::ForSameWork;
+use crate::output::words::cluster::ForSameWork;
 use crate::parsers::wal::payload::PgTimestamp;
 use crate::tui::facts::{WalSurvey, WindowSheet};
 

@@ -1,0 +1,547 @@
+//! Sorts out, of the pages that replay touches and no checksum protects, those that nothing contradicts: no two images make up their sectors, and
+//! their rows fit all records. What is held of a page is let go as soon as it is settled.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustc_hash::FxHashSet;
+
+use super::change_log::PageChange;
+use super::content::names_xid_from;
+use super::rows::{Fit, against_records};
+use super::sectors::{SECTOR_BYTES, same_at_ends};
+use crate::analysis::pages::page_check::PageCondition;
+use crate::cluster::page_source::{PageRead, PageSource};
+use crate::parsers::decode::u16_at;
+use crate::parsers::page::PageHeader;
+use crate::parsers::wal::record::Record;
+use crate::types::{ForkNumber, Lsn, PageId, is_newer_xid};
+
+/// The largest page, all zero.
+static ZEROS: [u8; 32 << 10] = [0; 32 << 10];
+
+/// Bytes of changes that are held at once. Pages that there is no room for wait until WAL is read again.
+const MAX_BYTES: usize = 48 << 20;
+
+#[derive(Clone, Debug)]
+pub(crate) struct PageOnDisk {
+    pub page: PageId,
+    pub lsn: Lsn,
+    /// Sectors of zeros at its start and at its end.
+    zeros: (usize, usize),
+    /// It shows a transaction of which WAL has every record.
+    pub is_late: bool,
+}
+
+impl PageOnDisk {
+    /// `None` when its header cannot be read. `next_xid`: the first transaction of which WAL has every record.
+    pub fn of(page: PageId, bytes: &[u8], next_xid: u32) -> Option<Self> {
+        let lsn = PageHeader::decode(0, bytes).ok()?.lsn;
+        let zeros = same_at_ends(bytes, ZEROS.get(..bytes.len()).unwrap_or(&ZEROS));
+        Some(Self { page, lsn, zeros, is_late: names_xid_from(bytes, page.fork, next_xid) })
+    }
+}
+
+/// Reads the pages again, for one thread.
+struct Disk {
+    source: Mutex<Box<dyn PageSource + Send>>,
+    bytes: Vec<u8>,
+    /// The page in `bytes`.
+    page: Option<PageId>,
+}
+
+impl fmt::Debug for Disk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Disk").field("page", &self.page).finish_non_exhaustive()
+    }
+}
+
+impl Disk {
+    /// The page; `None` where it is no longer what it was.
+    fn read(&mut self, own: &PageOnDisk) -> Option<&[u8]> {
+        if self.page != Some(own.page) {
+            let source = self.source.get_mut().unwrap_or_else(PoisonError::into_inner);
+            let read = source.read_page(own.page, &mut self.bytes);
+            self.page = matches!(read, Ok(PageRead::Whole)).then_some(own.page);
+        }
+        let is_same =
+            self.page.is_some() && PageHeader::decode(0, &self.bytes).is_ok_and(|header| header.lsn == own.lsn);
+        is_same.then_some(self.bytes.as_slice())
+    }
+}
+
+/// The pages to sort out, by index, for all threads.
+pub(crate) struct SievedPages {
+    pages: Vec<PageOnDisk>,
+    redo_lsn: Lsn,
+    block_size: usize,
+    source: Mutex<Box<dyn PageSource + Send>>,
+}
+
+impl fmt::Debug for SievedPages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SievedPages").field("pages", &self.pages).finish_non_exhaustive()
+    }
+}
+
+impl SievedPages {
+    fn sectors(&self) -> usize {
+        self.block_size.div_ceil(SECTOR_BYTES)
+    }
+
+    fn disk(&self) -> Disk {
+        let source = self.source.lock().unwrap_or_else(PoisonError::into_inner).another();
+        Disk { source: Mutex::new(source), bytes: vec![0; self.block_size], page: None }
+    }
+}
+
+/// What one stretch of WAL says of the pages, in the order of the records.
+#[derive(Debug)]
+pub(crate) struct Sifted {
+    wanted: Arc<SievedPages>,
+    disk: Disk,
+    /// Images up to the LSN of their page are [packed](pack).
+    pub(crate) changes: Vec<(usize, PageChange)>,
+    /// Sectors at the start and at the end that an image shares with the page.
+    shared: Vec<(usize, (usize, usize))>,
+    /// Pages that a record after their LSN rebuilds: later records show nothing about them.
+    remade: FxHashSet<usize>,
+    unclear: Vec<usize>,
+    /// End of the last record.
+    end_lsn: Lsn,
+}
+
+impl Sifted {
+    /// Empty.
+    pub(crate) fn new(wanted: Arc<SievedPages>) -> Self {
+        Self {
+            disk: wanted.disk(),
+            wanted,
+            changes: Vec::new(),
+            shared: Vec::new(),
+            remade: FxHashSet::default(),
+            unclear: Vec::new(),
+            end_lsn: Lsn::INVALID,
+        }
+    }
+
+    /// Empty, for the records after these.
+    pub(crate) fn next(&self) -> Self {
+        Self { remade: self.remade.clone(), end_lsn: self.end_lsn, ..Self::new(Arc::clone(&self.wanted)) }
+    }
+
+    /// True when the page is compared with this record: one up to its LSN, or one that recovery applies to it as it is. `remakes`: it has an image, or
+    /// rebuilds the page.
+    pub(crate) fn wants(&mut self, index: usize, record: &Record<'_>, remakes: bool) -> bool {
+        let Some(own) = self.wanted.pages.get(index) else { return false };
+        self.end_lsn = record.end_lsn;
+        if record.end_lsn <= own.lsn {
+            return true;
+        }
+        if record.start_lsn < self.wanted.redo_lsn || self.remade.contains(&index) {
+            return false;
+        }
+        if remakes {
+            self.remade.insert(index);
+        }
+        true
+    }
+
+    /// What is held of an image: nothing of one after the LSN of the page, which says nothing of it.
+    pub(crate) fn packed(&mut self, index: usize, record: &Record<'_>, image: &[u8]) -> Vec<u8> {
+        let own = self.wanted.pages.get(index).filter(|own| record.end_lsn <= own.lsn);
+        own.and_then(|own| self.disk.read(own)).map_or_else(Vec::new, |page| pack(page, image))
+    }
+
+    /// Compares the sectors of the page with those of an image of it.
+    pub(crate) fn add_image(&mut self, index: usize, image: &[u8]) {
+        match self.wanted.pages.get(index).and_then(|own| self.disk.read(own)) {
+            Some(page) => self.shared.push((index, same_at_ends(page, image))),
+            None => self.unclear.push(index),
+        }
+    }
+
+    /// Notes that an image of the page cannot be unpacked.
+    pub(crate) fn add_unclear(&mut self, index: usize) {
+        self.unclear.push(index);
+    }
+}
+
+/// The bytes of an image that are not those of the page: runs, each with offset and length in two bytes.
+fn pack(page: &[u8], image: &[u8]) -> Vec<u8> {
+    const WORD: usize = 8;
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    for (at, (one, other)) in page.chunks(WORD).zip(image.chunks(WORD)).enumerate() {
+        let start = at.saturating_mul(WORD);
+        match runs.last_mut() {
+            _ if one == other => {}
+            Some(last) if last.end == start => last.end = start.saturating_add(other.len()),
+            _ => runs.push(start..start.saturating_add(other.len())),
+        }
+    }
+    let mut packed = Vec::new();
+    for run in runs {
+        let number = |value: usize| u16::try_from(value).unwrap_or(u16::MAX).to_le_bytes();
+        packed.extend_from_slice(&number(run.start));
+        packed.extend_from_slice(&number(run.len()));
+        packed.extend_from_slice(image.get(run).unwrap_or_default());
+    }
+    packed
+}
+
+/// The image that was [packed](pack).
+fn unpack(page: &[u8], mut packed: &[u8]) -> Box<[u8]> {
+    let mut image: Box<[u8]> = page.into();
+    while let Some(((start, length), rest)) = u16_at(packed, 0).zip(u16_at(packed, 2)).zip(packed.get(4..)) {
+        let (start, length) = (usize::from(start), usize::from(length));
+        let Some((bytes, rest)) = rest.split_at_checked(length) else { break };
+        if let Some(part) = image.get_mut(start..start.saturating_add(length)) {
+            part.copy_from_slice(bytes);
+        }
+        packed = rest;
+    }
+    image
+}
+
+/// State of one page.
+#[derive(Clone, Debug, Default)]
+struct State {
+    before: Vec<PageChange>,
+    after: Vec<PageChange>,
+    /// Most sectors at the start and at the end that are those of an image, but not all.
+    shared: (usize, usize),
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    /// Records up to its LSN are awaited.
+    #[default]
+    Before,
+    /// It fits those; records after it are awaited.
+    After,
+    /// It fits all records.
+    Fits,
+    Contradicted,
+    /// There was no room.
+    Waits,
+}
+
+pub(crate) struct Sieve {
+    wanted: Arc<SievedPages>,
+    states: Vec<State>,
+    /// Indexes of the pages by LSN, and how many of them have been compared with the records up to it.
+    by_lsn: Vec<usize>,
+    passed: usize,
+    disk: Disk,
+    /// The first transaction of which WAL has every record.
+    next_xid: u32,
+    /// Bytes of changes that are held, and at most.
+    held: usize,
+    room: usize,
+}
+
+impl fmt::Debug for Sieve {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sieve").field("wanted", &self.wanted).field("held", &self.held).finish_non_exhaustive()
+    }
+}
+
+impl Sieve {
+    /// `redo_lsn`: where replay begins; `next_xid`: the next transaction there.
+    pub fn new(
+        wanted: Vec<PageOnDisk>,
+        source: &dyn PageSource,
+        block_size: usize,
+        (redo_lsn, next_xid): (Lsn, u32),
+    ) -> Self {
+        let state = |own: &PageOnDisk| State { shared: own.zeros, ..State::default() };
+        let states = wanted.iter().map(state).collect();
+        let mut by_lsn: Vec<usize> = (0..wanted.len()).collect();
+        by_lsn.sort_unstable_by_key(|index| wanted.get(*index).map(|own| own.lsn));
+        let wanted =
+            Arc::new(SievedPages { pages: wanted, redo_lsn, block_size, source: Mutex::new(source.another()) });
+        let disk = wanted.disk();
+        Self { wanted, states, by_lsn, passed: 0, disk, next_xid, held: 0, room: MAX_BYTES }
+    }
+
+    /// The pages, for those who gather what WAL says of them.
+    pub(crate) fn wanted(&self) -> Arc<SievedPages> {
+        Arc::clone(&self.wanted)
+    }
+
+    /// Adds what the next records say.
+    pub(crate) fn add(&mut self, sifted: Sifted) {
+        let wanted = Arc::clone(&self.wanted);
+        for (index, change) in sifted.changes {
+            let Some((own, state)) = wanted.pages.get(index).zip(self.states.get_mut(index)) else { continue };
+            if !matches!(state.stage, Stage::Before | Stage::After) {
+                continue;
+            }
+            let is_before = change.end_lsn <= own.lsn;
+            let is_last = !is_before && (change.image.is_some() || change.is_init);
+            self.held = self.held.saturating_add(change.bytes());
+            let list = if is_before { &mut state.before } else { &mut state.after };
+            list.push(change);
+            if is_last {
+                self.settle(index, true);
+            } else if self.held > self.room {
+                self.leave(index, Stage::Waits);
+            }
+        }
+        let count = wanted.sectors();
+        for (index, (first, last)) in sifted.shared {
+            if let Some(state) = self.states.get_mut(index) {
+                let part = |known: usize, found: usize| if found < count { known.max(found) } else { known };
+                state.shared = (part(state.shared.0, first), part(state.shared.1, last));
+            }
+        }
+        for index in sifted.unclear {
+            self.leave(index, Stage::Contradicted);
+        }
+        while let Some(index) = self.by_lsn.get(self.passed).copied() {
+            if wanted.pages.get(index).is_none_or(|own| own.lsn > sifted.end_lsn) {
+                break;
+            }
+            self.passed = self.passed.saturating_add(1);
+            self.settle(index, false);
+        }
+    }
+
+    /// The pages, whatever was found.
+    pub fn into_pages(self) -> Vec<PageOnDisk> {
+        let Self { wanted, .. } = self;
+        Arc::try_unwrap(wanted).map_or_else(|shared| shared.pages.clone(), |own| own.pages)
+    }
+
+    /// Settles the rest: the pages to be judged, and those that there was no room for.
+    pub fn finish(mut self) -> (Vec<PageId>, Vec<PageOnDisk>) {
+        let (mut found, mut waiting) = (Vec::new(), Vec::new());
+        for index in 0..self.states.len() {
+            self.settle(index, true);
+            let Some((own, state)) = self.wanted.pages.get(index).zip(self.states.get(index)) else { continue };
+            let may_be_torn = state.shared.0 > 0
+                && state.shared.1 > 0
+                && state.shared.0.saturating_add(state.shared.1) >= self.wanted.sectors();
+            if state.stage == Stage::Contradicted || may_be_torn {
+                found.push(own.page);
+            } else if state.stage == Stage::Waits {
+                waiting.push(own.clone());
+            }
+        }
+        (found, waiting)
+    }
+
+    /// Compares a page with the records that are held of it. `is_whole`: no others follow that say something of it.
+    fn settle(&mut self, index: usize, is_whole: bool) {
+        let Some((own, state)) = self.wanted.pages.get(index).zip(self.states.get_mut(index)) else { return };
+        let is_first = match state.stage {
+            Stage::Before => true,
+            Stage::After if is_whole => false,
+            _ => return,
+        };
+        let mut before = std::mem::take(&mut state.before);
+        self.held = self.held.saturating_sub(bytes_of(&before));
+        let after = if is_whole { state.after.as_slice() } else { &[] };
+        let is_new = |xid| !is_newer_xid(self.next_xid, xid);
+        let is_new = (is_first && own.is_late).then_some(&is_new as &dyn Fn(u32) -> bool);
+        let says_nothing = |change: &PageChange| change.image.is_some() || change.is_init;
+        let is_needless = before.is_empty() && is_new.is_none() && after.first().is_none_or(says_nothing);
+        let is_sound =
+            |page: &&[u8]| PageCondition::of(page, own.page.fork, own.page.block, false) == PageCondition::Sound;
+        let mut agrees = |page: &[u8]| {
+            for image in before.iter_mut().filter_map(|change| change.image.as_mut()) {
+                *image = unpack(page, image);
+            }
+            against_records(page, &before, after, is_new) == Fit::Fits
+        };
+        let fits = is_needless
+            || own.page.fork != ForkNumber::Main
+            || self.disk.read(own).filter(is_sound).is_some_and(&mut agrees);
+        match (fits, is_whole) {
+            (false, _) => self.leave(index, Stage::Contradicted),
+            (true, true) => self.leave(index, Stage::Fits),
+            (true, false) => state.stage = Stage::After,
+        }
+    }
+
+    /// Ends the work on a page.
+    fn leave(&mut self, index: usize, stage: Stage) {
+        let Some(state) = self.states.get_mut(index) else { return };
+        let held = [std::mem::take(&mut state.before), std::mem::take(&mut state.after)];
+        state.stage = stage;
+        self.held = held.iter().fold(self.held, |all, list| all.saturating_sub(bytes_of(list)));
+    }
+}
+
+fn bytes_of(changes: &[PageChange]) -> usize {
+    changes.iter().map(PageChange::bytes).fold(0, usize::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::cluster::open::AccessError;
+    use crate::parsers::wal::records::RecordKind;
+    use crate::parsers::wal::version::Major;
+    use crate::types::RelFileLocator;
+
+    const REDO: Lsn = Lsn(0x100);
+    const PAGE_LSN: u64 = 0x200;
+
+    /// Every page is this one.
+    struct Pages(Vec<u8>);
+
+    fn empty_page() -> Vec<u8> {
+        let mut page = vec![0; 8192];
+        page[4..8].copy_from_slice(&u32::try_from(PAGE_LSN).unwrap().to_le_bytes());
+        for (at, value) in [(12, 24_u16), (14, 8192), (16, 8192), (18, 0x2004)] {
+            page[at..at + 2].copy_from_slice(&value.to_le_bytes());
+        }
+        page
+    }
+
+    impl PageSource for Pages {
+        fn read_page(&self, _: PageId, buf: &mut [u8]) -> Result<PageRead, AccessError> {
+            buf.copy_from_slice(&self.0);
+            Ok(PageRead::Whole)
+        }
+
+        fn has_fork(&self, _: RelFileLocator, _: ForkNumber) -> Result<bool, AccessError> {
+            Ok(true)
+        }
+
+        fn another(&self) -> Box<dyn PageSource + Send> {
+            Box::new(Self(self.0.clone()))
+        }
+    }
+
+    /// A heap page with one row of transaction `xmin`: two attributes, and one byte of data.
+    fn page_with_row(xmin: u32) -> Vec<u8> {
+        let mut page = empty_page();
+        for (at, value) in [(12, 28_u16), (14, 8160)] {
+            page[at..at + 2].copy_from_slice(&value.to_le_bytes());
+        }
+        page[24..28].copy_from_slice(&(8160_u32 | 1 << 15 | 25 << 17).to_le_bytes());
+        page[8160..8164].copy_from_slice(&xmin.to_le_bytes());
+        page[8178..8180].copy_from_slice(&2_u16.to_le_bytes());
+        page[8182] = 24;
+        page[8184] = b'x';
+        page
+    }
+
+    fn sieve(pages: u32) -> Sieve {
+        sieve_of(pages, &empty_page())
+    }
+
+    fn sieve_of(pages: u32, bytes: &[u8]) -> Sieve {
+        let rel = RelFileLocator { spc_oid: 1663, db_oid: 5, rel_number: 16_400 };
+        let page = |block| PageId { rel, fork: ForkNumber::Main, block };
+        let wanted = (0..pages).map(|block| PageOnDisk::of(page(block), bytes, 700).unwrap()).collect();
+        Sieve::new(wanted, &Pages(bytes.to_vec()), 8192, (REDO, 700))
+    }
+
+    /// An insertion of item 1: two attributes, no nulls, data from byte 24 on.
+    fn insert(end_lsn: u64) -> PageChange {
+        PageChange {
+            start_lsn: Lsn(end_lsn - 0x40),
+            end_lsn: Lsn(end_lsn),
+            xid: 690,
+            major: Major::V15,
+            kind: RecordKind::HeapInsert,
+            block_id: 0,
+            is_alone: true,
+            block_count: 1,
+            is_init: false,
+            image: None,
+            data: [2, 0, 0, 0, 24, 0, b'x'].into(),
+            main: [1, 0, 0].into(),
+        }
+    }
+
+    fn after(mut sieve: Sieve, changes: Vec<(usize, PageChange)>) -> (Vec<u32>, Vec<u32>) {
+        let mut sifted = Sifted::new(sieve.wanted());
+        sifted.changes = changes;
+        sieve.add(sifted);
+        let (found, waiting) = sieve.finish();
+        (found.iter().map(|page| page.block).collect(), waiting.iter().map(|own| own.page.block).collect())
+    }
+
+    /// The row of a record up to the LSN of the page must be there; that of a later one need not.
+    #[test]
+    fn page_that_lacks_the_row_of_a_record_is_kept() {
+        let changes = vec![(1, insert(PAGE_LSN)), (2, insert(PAGE_LSN + 0x100))];
+        assert_eq!(after(sieve(3), changes), (vec![1], vec![]));
+    }
+
+    /// Rows of an image up to the LSN of the page must be there.
+    #[test]
+    fn page_that_lacks_the_row_of_an_image_is_kept() {
+        let image = |disk: &[u8], image: &[u8]| {
+            let packed = Some(pack(disk, image).into_boxed_slice());
+            vec![(0, PageChange { image: packed, data: Box::default(), main: Box::default(), ..insert(PAGE_LSN) })]
+        };
+        let (empty, row) = (empty_page(), page_with_row(690));
+        assert_eq!(after(sieve_of(1, &empty), image(&empty, &row)), (vec![0], vec![]));
+        assert_eq!(after(sieve_of(1, &row), image(&row, &row)), (vec![], vec![]));
+        assert_eq!(after(sieve_of(1, &row), image(&row, &empty)), (vec![0], vec![]));
+    }
+
+    /// A record that is not followed may have brought the transaction that the page shows, or not.
+    #[test]
+    fn page_that_shows_what_no_followed_record_brought_is_kept() {
+        let row = page_with_row(705);
+        let unknown = PageChange { kind: RecordKind::Heap2CleanupInfo, ..insert(PAGE_LSN) };
+        assert_eq!(after(sieve_of(1, &row), vec![(0, unknown.clone())]), (vec![0], vec![]));
+        assert_eq!(after(sieve_of(1, &page_with_row(690)), vec![(0, unknown)]), (vec![], vec![]), "an old one");
+        assert_eq!(after(sieve_of(1, &row), vec![(0, PageChange { xid: 705, ..insert(PAGE_LSN) })]), (vec![], vec![]));
+    }
+
+    proptest! {
+        #[test]
+        fn image_comes_out_of_its_pack(changes in proptest::collection::vec((0_usize..8192, any::<u8>()), 0..200)) {
+            let page = page_with_row(690);
+            let mut image = page.clone();
+            changes.iter().for_each(|(at, byte)| image[*at] = *byte);
+            prop_assert_eq!(&*unpack(&page, &pack(&page, &image)), image.as_slice());
+        }
+    }
+
+    #[test]
+    fn pages_without_room_wait() {
+        let one = sieve(3);
+        let room = insert(PAGE_LSN).bytes();
+        let changes = vec![(1, insert(PAGE_LSN)), (2, insert(PAGE_LSN))];
+        assert_eq!(after(Sieve { room, ..one }, changes), (vec![1], vec![2]));
+    }
+
+    #[test]
+    fn image_that_cannot_be_unpacked_keeps_its_page() {
+        let mut sieve = sieve(2);
+        let mut sifted = Sifted::new(sieve.wanted());
+        sifted.add_unclear(1);
+        sieve.add(sifted);
+        let (found, waiting) = sieve.finish();
+        assert_eq!((found.len(), found[0].block, waiting.len()), (1, 1, 0));
+    }
+
+    /// The front of one image and the back of another make up the page.
+    #[test]
+    fn page_of_two_images_is_kept() {
+        let mut sieve = sieve(1);
+        let mut sifted = Sifted::new(sieve.wanted());
+        let (mut front, mut back) = (empty_page(), empty_page());
+        front[5000] = 1;
+        back[300] = 1;
+        sifted.add_image(0, &front);
+        sieve.add(sifted);
+        assert_eq!(sieve.states[0].shared.0, 9);
+        let mut sifted = Sifted::new(sieve.wanted());
+        sifted.add_image(0, &back);
+        sieve.add(sifted);
+        assert_eq!(sieve.finish().0.len(), 1);
+    }
+}
