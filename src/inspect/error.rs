@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::page_target::PageName;
+use super::page_name::PageName;
 use super::repair::session::FillError;
 use crate::analysis::changes::events::FileEvent;
 use crate::analysis::pages::select::TermError;

@@ -13,10 +13,11 @@ pub mod file_filter;
 pub mod finding_rules;
 pub mod info;
 pub mod innodb;
+pub(crate) mod logged_page;
 pub mod next;
 pub mod page_at;
 pub mod page_history;
-pub(crate) mod page_mention;
+pub mod page_name;
 #[cfg(feature = "tables")]
 pub mod page_rows;
 pub(crate) mod page_rules;

@@ -46,7 +46,7 @@ pub fn json_text(state: &State) -> String {
             json!({"slots": rows})
         }
         View::Wal | View::Relations | View::Causes | View::WhatIf | View::Kept => wal_value(state),
-        View::Pages | View::InnodbPage | View::InnodbFindings => json!({}),
+        View::Pages | View::InnodbPage | View::InnodbFindings => super::innodb::page_rows(state),
         View::Undo => json!({
             "journal": state.journal_in_force().map(|journal| journal.display().to_string()),
             "refused": state.plan.undo.as_ref().and_then(|sheet| sheet.found.as_ref().err()),

@@ -52,7 +52,11 @@ fn write_view(out: &mut dyn Write, state: &State) -> io::Result<()> {
             Some(wal) => write_wal(out, wal, state.wal.window.as_deref()),
             None => not_read(out),
         },
-        (View::Pages | View::InnodbPage | View::InnodbFindings, _) | (_, None) => not_read(out),
+        (View::Pages | View::InnodbPage | View::InnodbFindings, _) => match state.innodb.survey.as_deref() {
+            Some(survey) => super::innodb::write_view(out, state, survey, LAYOUT),
+            None => not_read(out),
+        },
+        (_, None) => not_read(out),
         (View::Triage | View::Findings | View::Steps | View::Map, Some(survey)) => write_check(out, state, survey),
         (View::Batches, Some(survey)) => {
             let (set, name) = (&survey.examined.source.set, |rel| survey.examined.relation_name(rel));

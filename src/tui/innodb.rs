@@ -1,9 +1,11 @@
 //! The views of MySQL and MariaDB: a list of damaged pages, everything about each, and findings. Nothing is written.
 
+use std::io::{self, Write};
 use std::sync::Arc;
 
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
+use serde_json::{Value, json};
 
 use super::body::{Body, fact, highlight};
 use super::export::text_of;
@@ -15,7 +17,8 @@ use crate::inspect::innodb::check::InnodbExamination;
 use crate::output::closing::Closing;
 use crate::output::colour::Paint;
 use crate::output::escape::quoted;
-use crate::output::innodb_text::{InnodbStep, NOT_PREDICTED, innodb_steps, write_innodb_page};
+use crate::output::innodb_text::{InnodbStep, NOT_PREDICTED, innodb_steps, write_innodb_page, write_innodb_steps};
+use crate::output::json::Item;
 use crate::output::text::{Layout, wrapped};
 
 /// Rows from which on every step has room above the list.
@@ -82,10 +85,38 @@ pub(super) fn command(state: &State) -> String {
 pub(super) fn body<'a>(state: &'a State, survey: &'a InnodbSurvey) -> Body<'a> {
     let lines = match (state.view, survey.page(state.innodb.selected)) {
         (View::Pages, _) => return list(state, survey),
-        (View::InnodbPage, Some(page)) => page_text(state, survey, page),
+        (View::InnodbPage, Some(page)) => page_text(state, survey, page, state.size.0),
         _ => findings(state, survey),
     };
     Body::text(Vec::new(), lines, state.innodb.top)
+}
+
+/// The open view as its commands print it.
+pub(super) fn write_view(out: &mut dyn Write, state: &State, survey: &InnodbSurvey, layout: Layout) -> io::Result<()> {
+    let examined = &survey.examined;
+    if state.view != View::InnodbFindings {
+        shown(state, survey).try_for_each(|page| write_innodb_page(out, layout, examined.source.setting(), page))?;
+    }
+    if state.view != View::InnodbPage {
+        Closing::new(examined.findings.clone(), &examined.coverage).write_text(out, layout)?;
+        write_innodb_steps(out, layout, &survey.steps)?;
+    }
+    wrapped(out, layout, "  ", 2, NOT_PREDICTED)
+}
+
+/// Pages of the open view as JSON, as `check` and `page` have them.
+pub(super) fn page_rows(state: &State) -> Value {
+    let Some(survey) = state.innodb.survey.as_deref() else { return json!({}) };
+    let setting = survey.examined.source.setting();
+    let rows = shown(state, survey).map(|page| json!(Item::InnodbPage(setting.page_row(page))));
+    json!({"pages": rows.collect::<Vec<_>>()})
+}
+
+/// The open page, else all.
+fn shown<'a>(state: &State, survey: &'a InnodbSurvey) -> impl Iterator<Item = &'a InnodbPage> {
+    let open = (state.view == View::InnodbPage).then_some(state.innodb.selected);
+    let lines = open.map_or(0..survey.lines.len(), |at| at..at.saturating_add(1));
+    lines.filter_map(|line| survey.page(line))
 }
 
 fn text_lines(look: Look, text: &str) -> Vec<Line<'static>> {
@@ -97,8 +128,8 @@ const fn layout(state: &State) -> Layout {
 }
 
 /// Output of `page`.
-fn page_text(state: &State, survey: &InnodbSurvey, page: &InnodbPage) -> Vec<Line<'static>> {
-    let (layout, setting) = (layout(state), survey.examined.source.setting());
+fn page_text(state: &State, survey: &InnodbSurvey, page: &InnodbPage, width: u16) -> Vec<Line<'static>> {
+    let (layout, setting) = (Layout { width, ..layout(state) }, survey.examined.source.setting());
     let text = text_of(|out| {
         write_innodb_page(out, layout, setting, page)?;
         wrapped(out, layout, "  ", 2, NOT_PREDICTED)
@@ -125,7 +156,7 @@ fn list<'a>(state: &'a State, survey: &'a InnodbSurvey) -> Body<'a> {
     let mut head = triage(state, survey);
     // Columns of the number of a page, of the word for it, and of what the buffer holds.
     let [number, word, held] = [10; 3];
-    let name = state.columns().saturating_sub(number + word + held + 6);
+    let name = state.list_columns().saturating_sub(number + word + held + 6);
     let cells = move |pointer: &str, [path, page, disk, holds]: [&str; 4]| {
         let (path, page) = (look.fit_end(path, name), look.fit_right(page, number));
         [format!("{pointer} {path} {page} {} ", look.fit(disk, word)), look.fit(holds, held)]
@@ -142,7 +173,10 @@ fn list<'a>(state: &'a State, survey: &'a InnodbSurvey) -> Body<'a> {
         };
         highlight(look, at == selected, Line::from(vec![Span::raw(front), Span::styled(holds, style)]))
     };
-    Body::list(head, survey.lines.len(), selected, line)
+    let width = u16::try_from(state.detail_columns()).unwrap_or(u16::MAX);
+    let open = survey.page(selected).filter(|_| width > 0);
+    let detail = open.map_or_else(Vec::new, |page| page_text(state, survey, page, width));
+    Body { detail, ..Body::list(head, survey.lines.len(), selected, line) }
 }
 
 fn triage(state: &State, survey: &InnodbSurvey) -> Vec<Line<'static>> {

@@ -199,9 +199,7 @@ impl Binding {
                 let is_number = self.keys.starts_with(|c: char| c.is_ascii_digit());
                 views.contains(&shown.tab()) && (!is_number || self.keys.starts_with(&number.to_string()))
             }
-            Command::Export | Command::GoTo | Command::Bookmark | Command::Bookmarks => {
-                !View::OF_INNODB.contains(&view)
-            }
+            Command::GoTo | Command::Bookmark | Command::Bookmarks => !View::OF_INNODB.contains(&view),
             _ => self.views.is_empty() || self.views.iter().any(|view| views.contains(&view.tab())),
         };
         here && there

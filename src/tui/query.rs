@@ -7,7 +7,8 @@ use super::slot_index::SlotIndex;
 use crate::analysis::dwb::slot_facts::{Condition, SlotRow};
 use crate::analysis::pages::select::{RelationPattern, Span};
 use crate::analysis::verdict::survey::PageReport;
-use crate::inspect::page_mention::{MentionedRelation, PageMention};
+use crate::inspect::page_name::PageName;
+use crate::inspect::page_target::RelationChoice;
 use crate::output::escape::quoted;
 use crate::types::{ForkNumber, Geometry, Lsn, PageId, RelFileLocator};
 
@@ -70,11 +71,11 @@ fn relation(word: &str) -> Relation {
     Relation { pattern: word.parse().ok(), name: word.to_lowercase() }
 }
 
-fn pasted(text: &str) -> Option<PageMention> {
+fn pasted(text: &str) -> Option<PageName> {
     const WORDS_OF_A_LINE: usize = 5;
     let is_path = ["base/", "global/", "pg_tblspc/"].iter().any(|root| text.contains(root));
     let is_pasted = is_path || text.split_whitespace().count() >= WORDS_OF_A_LINE;
-    PageMention::find(text, Geometry::USUAL.rel_segment_blocks).filter(|_| is_pasted)
+    PageName::find(text).filter(|_| is_pasted)
 }
 
 fn value<T: FromStr<Err: ToString>>(text: &str) -> Result<T, String> {
@@ -87,13 +88,17 @@ impl Query {
         let mut query = Self { text: text.trim().to_owned(), arguments: Some(String::new()), ..Self::default() };
         if let Some(mention) = pasted(text) {
             query.arguments = None;
-            let relation = match mention.relation {
-                MentionedRelation::Numbers(pattern) => Relation { pattern: Some(pattern), name: pattern.to_string() },
-                MentionedRelation::Name(name) => relation(&name),
-                MentionedRelation::Same => return Ok(query),
+            let relation = match mention.relation() {
+                Some(RelationChoice::Numbers(pattern)) => {
+                    Relation { pattern: Some(*pattern), name: pattern.to_string() }
+                }
+                Some(RelationChoice::Name(name)) => relation(name),
+                None => return Ok(query),
             };
             query.terms.push(Term::Relation(relation));
-            query.terms.extend(mention.block.map(|block| Term::Block(Span::of(block))));
+            query
+                .terms
+                .extend(mention.block(Geometry::USUAL.rel_segment_blocks).map(|block| Term::Block(Span::of(block))));
             return Ok(query);
         }
         let mut words = text.split_whitespace();

@@ -48,7 +48,7 @@ impl View {
 
     /// On a wide screen, all about the selected line is shown beside the list.
     pub(crate) const fn has_detail(self) -> bool {
-        matches!(self, Self::Triage | Self::Findings | Self::Slots | Self::Page | Self::Wal)
+        matches!(self, Self::Triage | Self::Findings | Self::Slots | Self::Page | Self::Wal | Self::Pages)
     }
 
     /// The word on the tab.

@@ -263,6 +263,40 @@ fn keys_that_ask_for_something_outside() {
 }
 
 /// A check that fails when it is done again leaves what is shown, says so, and is no answer; and so do files that change.
+/// A value without fields that are not known.
+fn known(value: &serde_json::Value) -> serde_json::Value {
+    let Some(fields) = value.as_object() else { return value.clone() };
+    fields.iter().filter(|(_, field)| !field.is_null()).map(|(name, field)| (name.clone(), known(field))).collect()
+}
+
+/// The files of `e` hold what the commands print, for programs too.
+#[test]
+fn views_are_exported_as_the_commands_print_them() {
+    let mut driven = of("mysql97", SMALL);
+    for (keys, args) in [(&["e"][..], vec!["check"]), (&["enter", "e"], vec!["page"])] {
+        driven.keys(keys);
+        let page = survey(&driven).page(0).expect("a page").clone();
+        let number = page.page.page_no.to_string();
+        let of_page = if args == ["page"] { vec![page.path.as_str(), &number] } else { Vec::new() };
+        let message = driven.state.message.as_ref().map_or("", |message| &message.words).to_owned();
+        let path = message.strip_prefix("written: ").and_then(|rest| rest.split(" and ").next()).expect("a path");
+        let text = fs::read_to_string(path).expect("text");
+        assert!(text.contains(&format!("{} page {number} ", page.path)), "{text}");
+        assert!(text.contains("Startup is not predicted"), "{text}");
+        let written = fs::read_to_string(Path::new(path).with_extension("json")).expect("json");
+        let written: serde_json::Value = serde_json::from_str(&written).expect("json");
+        let printed = [&["innodb", args[0], "--format", "json", "mysql97"][..], &of_page].concat();
+        let printed: serde_json::Value = serde_json::from_str(&dwbinspect(&printed).stdout).expect("json");
+        let sorted = |value: &serde_json::Value| {
+            let pages = value.as_array().expect("pages").iter();
+            let mut lines: Vec<String> = pages.map(|page| known(page).to_string()).collect();
+            lines.sort();
+            lines
+        };
+        assert_eq!(sorted(&written["shown"]["pages"]), sorted(&printed["pages"]), "{args:?}");
+    }
+}
+
 #[test]
 fn check_that_fails_again_is_said() {
     let (_kept, data) = copy_of("mariadb1011-crc32");

@@ -23,8 +23,9 @@ use crate::inspect::examination::Examination;
 use crate::inspect::next::{judged_cluster, step_context, steps_for};
 use crate::inspect::page_at::{Moment, PageAt, PageChanges, PageStep, PagesAt, PagesAtRequest, page_changes, pages_at};
 use crate::inspect::page_history::{HistoryRequest, PageHistory, page_history};
+use crate::inspect::page_name::PageName;
 use crate::inspect::page_rows::{RowSets, page_versions};
-use crate::inspect::page_target::{PageName, demand_page, find_page};
+use crate::inspect::page_target::{demand_page, find_page};
 use crate::output::check_text::page_and_path;
 use crate::output::closing::{Closing, begin};
 use crate::output::escape::printable;
@@ -202,7 +203,8 @@ impl PageArgs {
         let name = match block.map(|block| block.to_string_lossy()) {
             Some(block) => {
                 let number = block.parse().ok().filter(|number| *number <= MAX_BLOCK_NUMBER);
-                PageName::of_relation(&relation, number.ok_or_else(|| UsageError::NotABlock(block.into_owned()))?)
+                let number = number.ok_or_else(|| UsageError::NotABlock(block.into_owned()))?;
+                PageName::of_relation(&relation, Some(number)).map_err(InspectError::from)?
             }
             None => relation.parse().map_err(UsageError::NotAPage)?,
         };

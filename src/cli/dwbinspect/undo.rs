@@ -9,7 +9,7 @@ use super::repair::write_undone;
 use crate::cli::context::OutputArgs;
 use crate::cli::exit::{Outcome, Stop, UsageError};
 use crate::cli::values::PgDataToWrite;
-use crate::inspect::page_target::PageName;
+use crate::inspect::page_name::PageName;
 use crate::inspect::repair::replay::{ReplayRequest, replay};
 use crate::repair::apply::Direction;
 use crate::repair::blocker::Overrides;

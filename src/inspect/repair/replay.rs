@@ -7,7 +7,7 @@ use super::session::guarded;
 use crate::cluster::page_source::RelationPaths;
 use crate::inspect::dwb_source::protected_of;
 use crate::inspect::error::{InspectError, Unfinished};
-use crate::inspect::page_target::PageName;
+use crate::inspect::page_name::PageName;
 use crate::repair::apply::{self, Applied, Cluster, Direction, Order, Stopped};
 use crate::repair::blocker::{Overrides, guard_directory};
 use crate::repair::journal::Journal;

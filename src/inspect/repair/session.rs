@@ -15,7 +15,7 @@ use crate::cluster::open::{AccessError, Links, read_small};
 use crate::cluster::page_source::{PageRead, PageSource, RelationPages};
 use crate::inspect::error::{InspectError, open_data_dir};
 use crate::inspect::examination::Examination;
-use crate::inspect::page_target::PageName;
+use crate::inspect::page_name::PageName;
 use crate::parsers::control::ControlFile;
 use crate::repair::apply::{Cluster, Direction, Order, carry_out};
 use crate::repair::blocker::{Overrides, RepairLock, find_blockers};

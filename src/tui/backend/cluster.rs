@@ -19,7 +19,7 @@ use crate::inspect::dwb_source::protected_of;
 use crate::inspect::error::{InspectError, open_data_dir};
 use crate::inspect::examination::Examination;
 use crate::inspect::now_text;
-use crate::inspect::page_target::PageName;
+use crate::inspect::page_name::PageName;
 use crate::inspect::rebuild::ReplayOptions;
 use crate::inspect::repair::replay::{self, ReplayRequest};
 use crate::inspect::repair::{self, RepairRequest, Written};

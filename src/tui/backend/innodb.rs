@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use super::new_files::export;
 use super::stamps::FileStamps;
 use super::watch::StageClock;
 use super::{hand_over, lock};
@@ -69,9 +70,16 @@ impl InnodbBackend {
 
 impl Backend for InnodbBackend {
     fn work(&self, effect: Effect, sender: &ActionSender) {
-        if effect == Effect::Survey {
-            let survey = self.survey(sender).map(|survey| Action::InnodbSurveyed(Arc::new(survey)));
-            hand_over(sender, Action::SurveyFailed, survey);
+        match effect {
+            Effect::Survey => {
+                let survey = self.survey(sender).map(|survey| Action::InnodbSurveyed(Arc::new(survey)));
+                hand_over(sender, Action::SurveyFailed, survey);
+            }
+            Effect::Export { name, text, json } => {
+                let written = self.request.protected().and_then(|protected| export(&name, &text, &json, &protected));
+                hand_over(sender, Action::Failed, written.map(Action::Exported));
+            }
+            _ => {}
         }
     }
 

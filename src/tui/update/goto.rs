@@ -3,7 +3,8 @@
 use super::lists::order_slots;
 use super::navigate::{open_page, show};
 use super::{Effect, PageId, Prompt, PromptKind, State, View, wal};
-use crate::inspect::page_mention::{MentionedRelation, PageMention};
+use crate::inspect::page_name::PageName;
+use crate::inspect::page_target::RelationChoice;
 use crate::tui::facts::Survey;
 use crate::tui::state::{Bookmark, WalLevel};
 use crate::types::{ForkNumber, Lsn, RelFileLocator};
@@ -24,7 +25,7 @@ pub(super) fn go_to(state: &mut State, typed: &str) -> Vec<Effect> {
     let Some(survey) = state.cluster.survey.clone() else {
         return refuse(state, "the cluster has not been read yet");
     };
-    match PageMention::find(typed, survey.examined.paths.rel_segment_blocks()) {
+    match PageName::find(typed) {
         Some(mention) => to_mention(state, &survey, &mention),
         None => refuse(state, FORMS),
     }
@@ -62,26 +63,27 @@ fn leave_to(state: &mut State, view: View) -> Vec<Effect> {
 }
 
 /// Opens the page of a mention, the picker where several relations are called so, or the line of a relation.
-fn to_mention(state: &mut State, survey: &Survey, mention: &PageMention) -> Vec<Effect> {
-    let found = match &mention.relation {
-        MentionedRelation::Same => state.selected_page().map(|page| page.rel).into_iter().collect(),
-        MentionedRelation::Numbers(pattern) => {
+fn to_mention(state: &mut State, survey: &Survey, mention: &PageName) -> Vec<Effect> {
+    let found = match mention.relation() {
+        None => state.selected_page().map(|page| page.rel).into_iter().collect(),
+        Some(RelationChoice::Numbers(pattern)) => {
             let known: Vec<_> = all_relations(survey).into_iter().filter(|rel| pattern.matches(*rel)).collect();
             if known.is_empty() { pattern.exact().into_iter().collect() } else { known }
         }
-        MentionedRelation::Name(name) => named(state, survey, name),
+        Some(RelationChoice::Name(name)) => named(state, survey, name),
     };
-    match (found.as_slice(), &mention.relation) {
-        ([rel], _) => open_relation(state, survey, *rel, mention.fork, mention.block),
-        ([], MentionedRelation::Same) => refuse(state, "select a page first, or type the name of a relation"),
-        ([], MentionedRelation::Name(name)) => refuse(state, &format!("no relation is called \"{name}\"")),
-        ([], MentionedRelation::Numbers(pattern)) => {
+    let (fork, block) = (mention.fork(), mention.block(survey.examined.paths.rel_segment_blocks()));
+    match (found.as_slice(), mention.relation()) {
+        ([rel], _) => open_relation(state, survey, *rel, fork, block),
+        ([], None) => refuse(state, "select a page first, or type the name of a relation"),
+        ([], Some(RelationChoice::Name(name))) => refuse(state, &format!("no relation is called \"{name}\"")),
+        ([], Some(RelationChoice::Numbers(pattern))) => {
             refuse(state, &format!("no known relation has the numbers {pattern}"))
         }
         (several, _) => {
             let name = |rel: &RelFileLocator| format!("{} ({rel})", called(survey, *rel));
             state.candidates = several.iter().take(MAX_PICKED).map(|rel| (*rel, name(rel))).collect();
-            state.wanted_page = (mention.fork, mention.block);
+            state.wanted_page = (fork, block);
             state.picked = 0;
             state.prompt = Some(Prompt { kind: PromptKind::Relation, text: String::new() });
             Vec::new()
