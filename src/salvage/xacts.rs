@@ -16,8 +16,8 @@ use crate::types::{Lsn, Oid};
 /// Transactions in one byte of `pg_xact`.
 const XACTS_PER_BYTE: u32 = 4;
 
-/// Bytes of `pg_xact` that are written together: where all of them are zero, they were lost or never written.
-const SECTOR_BYTES: usize = 512;
+/// Bytes of `pg_xact` in a row that are zero where they were lost: a crash seldom leaves so many transactions without an end.
+const LOST_BYTES: usize = 8;
 
 /// Pages of status files that are kept.
 const MAX_PAGES: usize = 4096;
@@ -204,11 +204,20 @@ impl<'a> Xacts<'a> {
     fn bits(&mut self, xid: u32) -> Option<XactStatus> {
         let size = self.source.block_size;
         let at = usize::try_from(xid / XACTS_PER_BYTE).ok()?.checked_rem(size)?;
+        // Bytes up to that of the next transaction are zero because they were not written yet.
+        let written = self
+            .wal
+            .next_xid
+            .filter(|next| *next > xid)
+            .map(|next| (next / XACTS_PER_BYTE).abs_diff(xid / XACTS_PER_BYTE));
+        let ahead = written.and_then(|bytes| usize::try_from(bytes).ok()).map_or(LOST_BYTES, |bytes| bytes.max(1));
         let page = self.status_page(xid)?;
         let status = XactStatus::from_bits(page.get(at)? >> ((xid % XACTS_PER_BYTE) * 2));
-        let sector = at.saturating_sub(at % SECTOR_BYTES);
-        let is_blank = page.get(sector..)?.iter().take(SECTOR_BYTES).all(|byte| *byte == 0);
-        (!is_blank).then_some(status)
+        let (before, after) = page.split_at_checked(at)?;
+        let is_zero = |byte: &&u8| **byte == 0;
+        let after = after.iter().take(ahead.min(LOST_BYTES)).take_while(is_zero).count();
+        let before = before.iter().rev().take(LOST_BYTES).take_while(is_zero).count();
+        (after == 0 || before.saturating_add(after) < LOST_BYTES).then_some(status)
     }
 
     fn ended(&mut self, xid: u32) -> Ended {
@@ -262,8 +271,7 @@ impl<'a> Xacts<'a> {
         }
         let deleter = match is_multi {
             true => match self.updater(header.xmax) {
-                Some(None) => return inserted,
-                Some(Some(xid)) => xid,
+                Some(xid) => xid,
                 None => return unsure(inserted, Why::MultixactUnknown),
             },
             false if header.has(infomask::XMAX_COMMITTED) => return Visibility::Dead,
@@ -279,13 +287,13 @@ impl<'a> Xacts<'a> {
         }
     }
 
-    /// The member of a multixact that changed the row, if one did; `None` where the multixact is lost.
-    fn updater(&mut self, multi: u32) -> Option<Option<u32>> {
+    /// The member of a multixact that changed the row; `None` where it is lost: that of a row that was only locked is not asked for.
+    fn updater(&mut self, multi: u32) -> Option<u32> {
         let members = match self.wal.multis.get(&multi).filter(|_| self.wal.trust == WalTrust::Proven) {
             Some(members) => members.clone(),
             None => self.members(multi)?,
         };
-        Some(members.iter().find(|(_, status)| *status >= FIRST_UPDATE).map(|(xid, _)| *xid))
+        members.iter().find(|(_, status)| *status >= FIRST_UPDATE).map(|(xid, _)| *xid)
     }
 
     /// Source: `MultiXactIdToOffsetPage` and its neighbours, `src/backend/access/transam/multixact.c`.
@@ -308,7 +316,7 @@ impl<'a> Xacts<'a> {
             }
             members.push((xid, status));
         }
-        (!members.is_empty()).then_some(members)
+        Some(members)
     }
 
     fn member_offset(&mut self, multi: u32) -> Option<u64> {
