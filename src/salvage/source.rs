@@ -405,6 +405,10 @@ impl Source {
             }
             let whole = filled.next_multiple_of(self.block_size).min(buffer.len());
             buffer.get_mut(filled..whole).unwrap_or_default().fill(0);
+            if let Some(cut) = filled.checked_rem(self.block_size).filter(|cut| *cut > 0) {
+                let first = filled.saturating_sub(cut);
+                break_pointers(buffer.get_mut(first..whole).unwrap_or_default(), cut);
+            }
             let mut block = first.saturating_add(offset.checked_div(self.block_size as u64).unwrap_or_default());
             for page in buffer.get(..whole).unwrap_or_default().chunks_exact(self.block_size) {
                 if let Some(number) = u32::try_from(block).ok().filter(|block| *block <= MAX_BLOCK_NUMBER) {
@@ -465,4 +469,20 @@ fn protected(directory: Option<&DataDir>, path: &Path) -> Vec<PathBuf> {
     protected.push(path.to_owned());
     protected.extend(tablespaces(path).into_iter().map(|(_, directory)| directory));
     protected
+}
+
+/// Has line pointers of a page that ends at `cut` lead out of it where the item is not there as a whole: nothing may read the filling.
+fn break_pointers(page: &mut [u8], cut: usize) {
+    const OFFSET: u32 = 0x7FFF;
+    let Some(header) = PageHeader::decode(0, page).ok().filter(|header| header.faults(page.len()).is_empty()) else {
+        return;
+    };
+    let pointers = page.get_mut(PageHeader::SIZE..usize::from(header.lower)).unwrap_or_default();
+    for pointer in pointers.chunks_exact_mut(4) {
+        let value = u32_at(pointer, 0).unwrap_or_default();
+        let end = (value & OFFSET).saturating_add(value >> 17);
+        if usize::try_from(end).is_ok_and(|end| end > cut) {
+            pointer.copy_from_slice(&(value | OFFSET).to_le_bytes());
+        }
+    }
 }
