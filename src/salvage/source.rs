@@ -471,7 +471,7 @@ fn protected(directory: Option<&DataDir>, path: &Path) -> Vec<PathBuf> {
     protected
 }
 
-/// Has line pointers of a page that ends at `cut` lead out of it where the item is not there as a whole: nothing may read the filling.
+/// Has line pointers of a page that ends at `cut` lead out of it where the item is cut: nothing may read the filling.
 fn break_pointers(page: &mut [u8], cut: usize) {
     const OFFSET: u32 = 0x7FFF;
     let Some(header) = PageHeader::decode(0, page).ok().filter(|header| header.faults(page.len()).is_empty()) else {

@@ -58,7 +58,7 @@ impl NextStep {
         )
     }
 
-    /// True for a step that goes on where another one left off: in the copy, where there is one.
+    /// True for a step that continues what another one began: in the copy, where there is one.
     pub(crate) const fn follows_copy(&self) -> bool {
         !matches!(
             self,
