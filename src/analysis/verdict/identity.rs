@@ -24,6 +24,7 @@ pub enum Identity {
 /// Sign that an image belongs to another block of its relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case")]
+#[allow(clippy::enum_variant_names, reason = "the names are codes in JSON")]
 pub enum OtherBlock {
     /// It is a metapage, and the block is not block 0.
     IsMetapage,
