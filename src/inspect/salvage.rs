@@ -202,7 +202,8 @@ fn read_wal(opened: &mut Salvage, request: &SalvageRequest, watch: Interrupt<'_>
             // Nothing since the checkpoint is on disk, or nothing was changed.
             compared.add(opened.compare(&before.pages, redo));
         }
-        // A checkpoint wrote these changes: a page that is older lost them.
+        // A checkpoint wrote these changes: a page that is older lost them. Of too many changes some are not kept.
+        facts.is_complete &= before.is_understood;
         for (place, lsn) in before.changed {
             facts.changed.entry(place).or_insert(lsn.0);
         }

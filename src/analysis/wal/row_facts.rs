@@ -174,6 +174,6 @@ fn removes_rows(record: &Record<'_>) -> bool {
     let kind = record.kind();
     let is_vacuum = matches!(kind, RecordKind::Heap2Prune | RecordKind::Heap2Vacuum);
     let Some(block) = record.blocks().next().filter(|_| is_vacuum || kind.is_prune_and_freeze()) else { return false };
-    PruneLists::of(record.major, kind, record.main_data(), block.data)
-        .is_none_or(|lists| !lists.redirected.is_empty() || !lists.dead.is_empty() || !lists.unused.is_empty())
+    let lists = PruneLists::of(record.major, kind, record.main_data(), block.data).filter(|_| block.image.is_none());
+    lists.is_none_or(|lists| !lists.redirected.is_empty() || !lists.dead.is_empty() || !lists.unused.is_empty())
 }
