@@ -212,13 +212,7 @@ pub fn scan_pages(
     }
     let jobs = options.jobs.clamp(1, 1024);
     let mut gaps = Gaps { files, open: None, coverage };
-    for (index, file) in files.iter().enumerate() {
-        let readable = readable_bytes(file, geometry);
-        if readable < file.size_bytes {
-            let reason = SkipReason::PastSegmentEnd;
-            gaps.add(Gap { file: index, from: readable, to: file.size_bytes, reason });
-        }
-    }
+    gaps.add_ends(geometry);
     gaps.flush();
     let pauses = AtomicU32::new(0);
     // LSNs of unlogged relations count their own changes.
@@ -331,13 +325,7 @@ impl StoredScan {
     /// Adds what could not be read of `files`, those that came, to `coverage`, and counts pages as examined.
     pub(crate) fn cover(&mut self, files: &[RelationFile], geometry: Geometry, coverage: &mut Coverage) {
         let mut gaps = Gaps { files, open: None, coverage };
-        for (index, file) in files.iter().enumerate() {
-            let readable = readable_bytes(file, geometry);
-            if readable < file.size_bytes {
-                let reason = SkipReason::PastSegmentEnd;
-                gaps.add(Gap { file: index, from: readable, to: file.size_bytes, reason });
-            }
-        }
+        gaps.add_ends(geometry);
         self.gaps.drain(..).for_each(|gap| gaps.add(gap));
         gaps.flush();
         coverage.examined = coverage.examined.saturating_add(self.scan.counts.pages);
@@ -423,6 +411,17 @@ struct Gaps<'a> {
 }
 
 impl Gaps<'_> {
+    /// Adds the ends of files that are longer than a segment.
+    fn add_ends(&mut self, geometry: Geometry) {
+        for (index, file) in self.files.iter().enumerate() {
+            let readable = readable_bytes(file, geometry);
+            if readable < file.size_bytes {
+                let reason = SkipReason::PastSegmentEnd;
+                self.add(Gap { file: index, from: readable, to: file.size_bytes, reason });
+            }
+        }
+    }
+
     fn add(&mut self, gap: Gap) {
         match &mut self.open {
             Some(open) if open.file == gap.file && open.to == gap.from && open.reason == gap.reason => open.to = gap.to,
