@@ -36,8 +36,12 @@ impl Settings {
         let read = || {
             let mut text = String::new();
             // A pipe would never end.
-            if !std::fs::metadata(path)?.is_file() {
+            let metadata = std::fs::metadata(path)?;
+            if !metadata.is_file() {
                 return Err(std::io::Error::other("not a regular file"));
+            }
+            if metadata.len() > MAX_BYTES {
+                return Err(std::io::Error::other(format!("longer than {MAX_BYTES} bytes")));
             }
             File::open(path)?.take(MAX_BYTES).read_to_string(&mut text)?;
             Ok(text)
