@@ -1,6 +1,6 @@
 //! A data directory as a whole.
 
-use std::fs::DirEntry;
+use std::fs::{DirEntry, FileType};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -148,44 +148,52 @@ impl DataDir {
         &self.version
     }
 
-    /// Links to WAL and tablespaces. What cannot be read has none.
-    pub(crate) fn links(&self) -> Vec<DirectoryLink> {
-        let entries = list(&self.root.join("pg_tblspc")).unwrap_or_default();
-        let spaces = entries.into_iter().map(|(name, _)| Path::new("pg_tblspc").join(name));
-        let mut found: Vec<DirectoryLink> = std::iter::once(PathBuf::from("pg_wal"))
-            .chain(spaces)
-            .filter_map(|path| {
-                let link = self.root.join(&path);
-                let target = link.parent()?.join(std::fs::read_link(&link).ok()?);
-                let target = std::fs::canonicalize(&target).unwrap_or(target);
-                Some(DirectoryLink { path, target })
-            })
-            .collect();
+    /// Links in the data directory to directories, as those of tablespaces and of WAL that is kept elsewhere. A link to nothing is
+    /// left out.
+    pub(crate) fn links(&self) -> Result<Vec<DirectoryLink>, AccessError> {
+        let mut found = Vec::new();
+        for (path, _) in self.entries()?.into_iter().filter(|(_, kind)| kind.is_symlink()) {
+            let link = self.root.join(&path);
+            let target = match std::fs::canonicalize(&link) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                target => target.map_err(|source| AccessError::io("read link", &link, source))?,
+            };
+            if target.is_dir() {
+                found.push(DirectoryLink { path, target });
+            }
+        }
         found.sort_by(|one, other| one.path.cmp(&other.path));
-        found
+        Ok(found)
     }
 
-    /// Everything that belongs to the cluster: the directory, those in it and of its databases, and where the links in it lead, as those of tablespaces and
-    /// of WAL that is kept elsewhere. What a link names need not be there.
+    /// Everything that belongs to the cluster: the directory, those in it and of its databases, and where the links in it lead.
     pub(crate) fn own_directories(&self) -> Result<Vec<PathBuf>, AccessError> {
         let mut own = vec![self.root.clone()];
-        for directory in ["", "base", "pg_tblspc"].map(|name| self.root.join(name)) {
-            let entries = match list(&directory) {
-                Err(error) if error.is_not_found() && directory != self.root => continue,
-                listed => listed?,
-            };
-            for (name, kind) in entries {
-                let path = directory.join(name);
-                if kind.is_symlink() {
-                    let leads_to = std::fs::read_link(&path);
-                    own.push(directory.join(leads_to.map_err(|source| AccessError::io("read link", &path, source))?));
-                } else if kind.is_dir() {
-                    // A bind mount may give it another name outside.
-                    own.push(path);
-                }
+        for (path, kind) in self.entries()? {
+            let path = self.root.join(path);
+            if kind.is_symlink() {
+                let leads_to =
+                    std::fs::read_link(&path).map_err(|source| AccessError::io("read link", &path, source))?;
+                own.push(path.parent().unwrap_or(&self.root).join(leads_to));
+            } else if kind.is_dir() {
+                // A bind mount may give it another name outside.
+                own.push(path);
             }
         }
         Ok(own)
+    }
+
+    /// What is in the directory, in `base` and in `pg_tblspc`, by path below it.
+    fn entries(&self) -> Result<Vec<(PathBuf, FileType)>, AccessError> {
+        let mut all = Vec::new();
+        for directory in ["", "base", "pg_tblspc"].map(Path::new) {
+            let entries = match list(&self.root.join(directory)) {
+                Err(error) if error.is_not_found() && !directory.as_os_str().is_empty() => continue,
+                listed => listed?,
+            };
+            all.extend(entries.into_iter().map(|(name, kind)| (directory.join(name), kind)));
+        }
+        Ok(all)
     }
 
     /// Major version by `PG_VERSION`.

@@ -272,7 +272,7 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
     let (paths, block_size) = (files.paths, files.block_size);
     let scanned = scanned_files;
     let blockers = find_blockers(directory, Overrides::default());
-    let links = directory.links();
+    let links = directory.links().ok();
     let mut examined = Examination {
         source,
         names,

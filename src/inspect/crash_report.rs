@@ -24,6 +24,7 @@ use crate::output::colour::Paint;
 use crate::output::control_fields::control_facts;
 use crate::output::document::Document;
 use crate::output::json::{BatchJson, FileJson};
+use crate::output::next_step_text::work_dir;
 use crate::output::report::Provenance;
 use crate::output::report::crash::{
     BufferShown, CrashReport, Excerpt, PageSheet, PlanShown, PlannedBytes, Pressed, WalRun,
@@ -89,7 +90,7 @@ pub(crate) fn report_on(examined: &Examination, request: &CrashReportRequest, wa
         state: state_of(examined, &shown),
         closing: &closing,
         steps: &steps,
-        stand_ins: stand_ins_of(examined, &request.check.data_dir),
+        stand_ins: stand_ins_of(examined, Path::new(work_dir(&steps, &shown))),
         sheets: pages.iter().take(request.sheets).map(|page| sheet_of(examined, page)).collect(),
         buffer: buffer_of(examined, request.check.jobs, watch),
         wal: wal_of(examined),

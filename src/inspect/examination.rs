@@ -56,8 +56,8 @@ pub struct Examination {
     pub block_size: usize,
     /// Condition of the cluster.
     pub state: ClusterCondition,
-    /// Links in the data directory.
-    pub links: Vec<DirectoryLink>,
+    /// Links in the data directory; `None` where they could not be read.
+    pub links: Option<Vec<DirectoryLink>>,
     /// Blockers of a repair without overrides, from when the cluster was checked.
     pub blockers: Vec<Blocker>,
     /// Blocks of each fork.

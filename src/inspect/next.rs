@@ -179,6 +179,7 @@ fn other_owner(examined: &Examination) -> Option<String> {
 /// Context for the words of steps.
 pub fn step_context<'a>(examined: &'a Examination, data_dir: &'a str) -> StepContext<'a> {
     let Examination { evidence, blockers, links, block_size, .. } = examined;
+    let links = links.as_deref();
     StepContext { data_dir, evidence, block_size: *block_size, blockers, links, allowed: Overrides::default() }
 }
 

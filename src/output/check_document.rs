@@ -13,7 +13,7 @@ use super::closing::{Closing, Headline};
 use super::documents::JudgedCluster;
 use super::escape::printable;
 use super::json::{FindingJson, time_text};
-use super::next_step_text::write_steps;
+use super::next_step_text::{work_dir, write_steps};
 use super::stand_in_text::write_stand_ins;
 use super::start_words::StartWords;
 use super::text::{Layout, wrapped, write_note_facts, write_problems, write_short_fact, write_skips};
@@ -89,7 +89,7 @@ impl CheckText<'_> {
                 wrapped(out, layout, "  ", 2, &counts_words(&report.pages))?;
             }
             write_steps(out, layout, steps, context)?;
-            self.write_stand_ins(out, layout, &title)?;
+            self.write_stand_ins(out, layout, &title, work_dir(steps, context.data_dir))?;
             self.write_pages(out, layout, shown)?;
             write_problems(out, layout, "Problems", &closing.findings)?;
             write_list(out, layout, "Cannot be sure because", &doubts)?;
@@ -110,11 +110,17 @@ impl CheckText<'_> {
         Headline::of_start(&start, closing.answer()).write_around(out, layout, rest)
     }
 
-    fn write_stand_ins(&self, out: &mut dyn Write, layout: Layout, title: Label<'_>) -> io::Result<()> {
-        let JudgedCluster { report, paths, context, .. } = self.cluster;
+    fn write_stand_ins(
+        &self,
+        out: &mut dyn Write,
+        layout: Layout,
+        title: Label<'_>,
+        directory: &str,
+    ) -> io::Result<()> {
+        let JudgedCluster { report, paths, .. } = self.cluster;
         let location_of = |page: PageId| {
             let (path, block) = paths.path_and_block(page);
-            (Path::new(context.data_dir).join(path), block)
+            (Path::new(directory).join(path), block)
         };
         write_stand_ins(out, layout, &report.pages, title, &location_of)
     }

@@ -38,8 +38,8 @@ pub struct StepContext<'a> {
     pub block_size: usize,
     /// Blockers of a repair: each has a flag that overrides it, or makes a repair impossible for now.
     pub blockers: &'a [Blocker],
-    /// Links in the data directory.
-    pub links: &'a [DirectoryLink],
+    /// Links in the data directory; `None` where they could not be read.
+    pub links: Option<&'a [DirectoryLink]>,
     /// Flags that were given: their blockers are known, and not told again.
     pub allowed: Overrides,
 }
@@ -173,13 +173,23 @@ pub(crate) fn steps_value(steps: &[NextStep], context: StepContext<'_>) -> Value
     steps.iter().zip(all_words(steps, context)).map(one).collect()
 }
 
+/// All that these steps write is written in a copy: one of them may lose what the original still holds.
+fn is_in_copy(steps: &[NextStep]) -> bool {
+    steps.contains(&NextStep::CopyFirst) && steps.iter().any(NextStep::is_for_copy)
+}
+
+/// The directory that these steps write into.
+pub(crate) fn work_dir<'a>(steps: &[NextStep], data_dir: &'a str) -> &'a str {
+    if is_in_copy(steps) { COPY } else { data_dir }
+}
+
 /// All steps in words. Blockers of a repair are in the first step with one.
 pub(crate) fn all_words(steps: &[NextStep], context: StepContext<'_>) -> Vec<Words> {
     let is_standby = steps.contains(&NextStep::CopyPrimary);
     let mut blockers = context.repair_words(is_standby.then_some("--allow-standby"));
     let starts = |step: &NextStep| matches!(step, NextStep::CheckAgain | NextStep::GetPast { .. });
     let start = steps.iter().rposition(starts).filter(|_| steps.len() > 1);
-    let is_in_copy = steps.contains(&NextStep::CopyFirst) && steps.iter().any(NextStep::is_for_copy);
+    let is_in_copy = is_in_copy(steps);
     let may_remain = steps.iter().any(NextStep::needs_server);
     let one = |step: &NextStep| {
         let is_single_user = matches!(step, NextStep::Rebuild { kind: Rebuilt::SystemIndexes, .. });
@@ -324,15 +334,22 @@ fn bring_rest(archived: &[ArchivedSegment], missing: &MissingSegments, dir: &str
 /// A copy that shares no file with the original.
 fn copy_first(context: StepContext<'_>) -> Words {
     let words = match context.links {
-        [] => Words::new("Copy the data directory first."),
+        Some([]) => Words::new("Copy the data directory first."),
         _ => Words::new("Copy the data directory first, and the directories behind its links.")
             .because("A plain copy keeps the links: it would write into the tablespaces and WAL of the original."),
     };
-    let why = format!("{} Set archive_mode = off in the copy.", words.why).trim_start().to_owned();
+    let why = match context.links {
+        Some(_) => words.why.as_str(),
+        None => {
+            "Its links could not be read: look for them in it, in base and in pg_tblspc, and give the copy its own."
+        }
+    };
+    let why = format!("{why} Set archive_mode = off in the copy.").trim_start().to_owned();
     let words = Words { why, ..words }.with(format!("cp -a {} {COPY}", quoted(context.data_dir)));
-    context.links.iter().fold(words, |words, link| {
-        let (path, target) = (link.path.display().to_string(), quoted(&link.target.display().to_string()));
-        let (own, link) = (format!("{COPY}.{}", path.replace('/', ".")), format!("{COPY}/{path}"));
+    context.links.unwrap_or_default().iter().fold(words, |words, link| {
+        let path = link.path.display().to_string();
+        let own = quoted(&format!("{COPY}.{}", path.replace('/', ".")));
+        let (target, link) = (quoted(&link.target.display().to_string()), quoted(&format!("{COPY}/{path}")));
         words.with(format!("cp -a {target}/. {own} && ln -sfn \"$(realpath {own})\" {link}"))
     })
 }
@@ -360,9 +377,8 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
         )
         .with(format!("pg_dwbinspect check {dir}")),
         NextStep::LookAtProblems => {
-            Words::new("No command here repairs the listed problems; each says what does.").because(
-                "What needs a running server is done in a copy: start the copy only.",
-            )
+            Words::new("Resolve the listed problems, each as it says; no command here repairs them.")
+                .because("Where that needs a running server, copy the data directory and start the copy only.")
         }
         NextStep::KeepStopped => Words::new(
             "Do not start the server. Restore the files that belong together, or a base backup with its WAL.",
@@ -545,7 +561,7 @@ mod tests {
         evidence: "",
         block_size: 8192,
         blockers: &[],
-        links: &[],
+        links: Some(&[]),
         allowed: Overrides { shut_down: false, standby: false, other_user: false, moved: false },
     };
 
@@ -558,6 +574,21 @@ mod tests {
         let expected = r#"echo 'REINDEX INDEX public."Orders_pkey"' | postgres --single -P -D '/my data' 'my app'"#;
         assert_eq!(system.commands, [expected]);
         assert_eq!(start_command("/my data"), "pg_ctl start -D '/my data'");
+    }
+
+    #[test]
+    fn copy_of_unread_links_says_so_and_commands_name_the_copy() {
+        let steps = [NextStep::CopyFirst, NextStep::CheckAgain, NextStep::GetPast { relations: Vec::new() }];
+        let words = all_words(&steps, StepContext { links: None, ..CONTEXT });
+        assert!(words[0].why.contains("links could not be read"), "{words:?}");
+        assert_eq!(words[1].commands, ["pg_dwbinspect check COPY"]);
+        assert_eq!(work_dir(&steps, "/my data"), "COPY");
+        // Nothing is lost there: the copy is a copy.
+        assert_eq!(work_dir(&steps[..2], "/my data"), "/my data");
+        let links = [DirectoryLink { path: "pg_tblspc/1 2".into(), target: "/a space".into() }];
+        let words = all_words(&steps, StepContext { links: Some(&links), ..CONTEXT });
+        let expected = "cp -a '/a space'/. 'COPY.pg_tblspc.1 2' && ln -sfn \"$(realpath 'COPY.pg_tblspc.1 2')\" 'COPY/pg_tblspc/1 2'";
+        assert_eq!(words[0].commands, ["cp -a '/my data' COPY", expected]);
     }
 
     #[test]
