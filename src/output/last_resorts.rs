@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use super::escape::quoted;
-use super::next_step_text::Words;
+use super::next_step_text::{COPY, StepContext, Words};
 use super::words::doubt::named_version;
 use crate::analysis::verdict::next_step::UnknownVersion;
 use crate::analysis::wal::last_checkpoint::LastCheckpoint;
@@ -13,6 +13,29 @@ use crate::cluster::tar_backup::{TarArchive, TarBackup, TarCompression};
 use crate::parsers::control_layout::ControlLayout;
 use crate::repair::apply::{ApplyError, Stopped};
 use crate::repair::blocker::Overrides;
+
+/// A copy that shares no file with the original.
+pub(super) fn copy_first(context: StepContext<'_>) -> Words {
+    let words = match context.links {
+        Some([]) => Words::new("Copy the data directory first."),
+        _ => Words::new("Copy the data directory first, and the directories behind its links.")
+            .because("A plain copy keeps the links: it would write into the tablespaces and WAL of the original."),
+    };
+    let why = match context.links {
+        Some(_) => words.why.as_str(),
+        None => {
+            "Its links could not be read: look for them in it, in base and in pg_tblspc, and give the copy its own."
+        }
+    };
+    let why = format!("{why} Set archive_mode = off in the copy.").trim_start().to_owned();
+    let words = Words::new(words.what).because(why).with(format!("cp -a {} {COPY}", quoted(context.data_dir)));
+    context.links.unwrap_or_default().iter().fold(words, |words, link| {
+        let path = link.path.display().to_string();
+        let own = quoted(&format!("{COPY}.{}", path.replace('/', ".")));
+        let (target, link) = (quoted(&link.target.display().to_string()), quoted(&format!("{COPY}/{path}")));
+        words.with(format!("cp -a {target}/. {own} && ln -sfn \"$(realpath {own})\" {link}"))
+    })
+}
 
 /// Dumps a cluster whose pages are newer than its WAL.
 pub(super) fn reset_past_pages(next_file: &str) -> Words {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::escape::{printable, quoted};
 use super::figures::many;
-use super::last_resorts::{get_past, newer_release, reset_by_wal, reset_past_pages};
+use super::last_resorts::{copy_first, get_past, newer_release, reset_by_wal, reset_past_pages};
 use super::sql::{rebuild, salvage};
 use super::text::{Layout, wrapped};
 use crate::analysis::start::missing_wal::MissingSegments;
@@ -331,29 +331,6 @@ fn bring_rest(archived: &[ArchivedSegment], missing: &MissingSegments, dir: &str
     with_copies(Words::new(what).because(why), files, dir, context)
 }
 
-/// A copy that shares no file with the original.
-fn copy_first(context: StepContext<'_>) -> Words {
-    let words = match context.links {
-        Some([]) => Words::new("Copy the data directory first."),
-        _ => Words::new("Copy the data directory first, and the directories behind its links.")
-            .because("A plain copy keeps the links: it would write into the tablespaces and WAL of the original."),
-    };
-    let why = match context.links {
-        Some(_) => words.why.as_str(),
-        None => {
-            "Its links could not be read: look for them in it, in base and in pg_tblspc, and give the copy its own."
-        }
-    };
-    let why = format!("{why} Set archive_mode = off in the copy.").trim_start().to_owned();
-    let words = Words { why, ..words }.with(format!("cp -a {} {COPY}", quoted(context.data_dir)));
-    context.links.unwrap_or_default().iter().fold(words, |words, link| {
-        let path = link.path.display().to_string();
-        let own = quoted(&format!("{COPY}.{}", path.replace('/', ".")));
-        let (target, link) = (quoted(&link.target.display().to_string()), quoted(&format!("{COPY}/{path}")));
-        words.with(format!("cp -a {target}/. {own} && ln -sfn \"$(realpath {own})\" {link}"))
-    })
-}
-
 /// A step in words.
 pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
     let dir = quoted(context.data_dir) + context.evidence;
@@ -378,7 +355,7 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
         .with(format!("pg_dwbinspect check {dir}")),
         NextStep::LookAtProblems => {
             Words::new("Resolve the listed problems, each as it says; no command here repairs them.")
-                .because("Where that needs a running server, copy the data directory and start the copy only.")
+                .because("If that needs a running server, copy the data directory and start the copy only.")
         }
         NextStep::KeepStopped => Words::new(
             "Do not start the server. Restore the files that belong together, or a base backup with its WAL.",
