@@ -3,7 +3,7 @@
 //!
 //! The programs `pg_dwbinspect` and `pg_walfpi` are thin: what they can do is here for other programs too. Requests are plain
 //! structs, answers are values; nothing is printed. Damage is a finding in the answer, with its offset; an error says that
-//! there was nothing to examine. What could not be examined is in the [`Coverage`](analysis::coverage::Coverage) of every
+//! there was nothing to examine. What could not be examined is in the [`Coverage`](analysis::skipped::Coverage) of every
 //! report. Nothing is written but by [`repair`](mod@inspect::repair), which locks the data directory, judges it, and keeps
 //! the old bytes in a journal first.
 //!

@@ -1,5 +1,5 @@
 //! Compression with pglz as the server does it for block images: the same bytes, so that what another setting would have
-//! stored is known and not estimated. The format is described in [`super::pglz`].
+//! stored is known and not estimated. The format is described in `parsers::pglz`.
 //!
 //! At each byte the latest positions are tried whose next four bytes have the same hash, newest first. The longest match
 //! wins, and of equal ones the newest. The search ends early at a match that is good enough, and what is good enough falls

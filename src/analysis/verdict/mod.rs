@@ -1,6 +1,6 @@
 //! The verdict: which pages are torn, and which image may be put back without losing anything.
 //!
-//! [`survey`] compares every slot with its page and gathers the damaged pages; [`history`] reads what WAL says about
+//! [`survey`] compares every slot with its page and gathers the damaged pages; `changes::history` reads what WAL says about
 //! them; [`candidate`] judges each image, [`judge`] the page.
 
 pub mod answer;

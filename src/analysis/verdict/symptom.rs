@@ -9,7 +9,7 @@ use crate::analysis::pages::page_check::PageFlaw;
 use crate::analysis::pages::page_links::{BrokenLink, LinkFault};
 use crate::types::{BlockNumber, Lsn};
 
-/// An impossible reference of an index page to its index or table, see [`BrokenLink::is_impossible`].
+/// An impossible reference of an index page to its index or table, see `BrokenLink::is_impossible`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImpossibleLinks {
     /// The first of the named blocks.

@@ -1,6 +1,6 @@
 //! Full-page images in WAL: how much, in which checkpoint interval, of what, and why.
 //!
-//! Every segment is read on its own; the parts are put together in order. See [`collect`] for how.
+//! Every segment is read on its own; the parts are put together in order. See `collect` for how.
 
 pub(crate) mod bill;
 pub(crate) mod block_set;

@@ -1,7 +1,7 @@
 //! The rows and entries of a page against WAL: what the records up to its LSN put there has to stand there, and what later
 //! records find has to be what they need. A page of which that is not true is made up of two versions.
 //!
-//! [`heap`] and [`list`] follow what records do to the items of a page, each in its own way; `agreement` asks them.
+//! `heap` and `list` follow what records do to the items of a page, each in its own way; `agreement` asks them.
 //! [`layout`] examines the page alone.
 //! Also here: content of a row of a heap page, as a page or a record has it.
 

@@ -2,10 +2,10 @@
 //!
 //! | part | question |
 //! |---|---|
-//! | [`spacing`] | what if checkpoints had been closer or farther apart? |
-//! | [`protection`] | what if torn pages had been guarded against in another way, or not at all? |
+//! | `spacing` | what if checkpoints had been closer or farther apart? |
+//! | `protection` | what if torn pages had been guarded against in another way, or not at all? |
 //! | [`compression`] | what if images had been compressed in another way? |
-//! | [`hints`] | what do images for hint bits cost that nothing else would have needed? |
+//! | `protection` | what do images for hint bits cost that nothing else would have needed? |
 //!
 //! `touches` makes lists of touches, a segment each and many at a time; `replay` takes them in order.
 
