@@ -85,7 +85,8 @@ fn value<T: FromStr<Err: ToString>>(text: &str) -> Result<T, String> {
 impl Query {
     /// Reads terms.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let mut query = Self { text: text.trim().to_owned(), arguments: Some(String::new()), ..Self::default() };
+        let text = text.trim();
+        let mut query = Self { text: text.to_owned(), arguments: Some(String::new()), ..Self::default() };
         if let Some(mention) = pasted(text) {
             query.arguments = None;
             let relation = match mention.relation() {
