@@ -239,12 +239,7 @@ impl<'a> Gather<'a> {
         let image = block.image.filter(BlockImage::applies);
         let restorer = self.restorer.get_or_insert_with(|| Restorer::new(self.block_size));
         let restored = image.as_ref().map(|image| restorer.restore(image));
-        let is_wanted = sifted.wants(index, record, block.will_init() || restored.is_some());
-        let packed = restored.map(|image| sifted.packed(index, record, image));
-        if let Some(change) = is_wanted.then(|| PageChange::of(record, block, packed.as_deref())).flatten() {
-            self.gathered.change_bytes = self.gathered.change_bytes.saturating_add(change.bytes());
-            sifted.changes.push((index, change));
-        }
+        sifted.add(index, record, block, restored);
         match restored {
             Some([]) => sifted.add_unclear(index),
             Some(_) => {
@@ -291,6 +286,7 @@ impl<'a> Gather<'a> {
         if let Some(changes) = &mut self.gathered.changes
             && let Some(change) = PageChange::of(record, block, restored)
         {
+            let change = change.map(Box::from);
             self.gathered.change_bytes = self.gathered.change_bytes.saturating_add(change.bytes());
             changes.push((index, change));
         }
@@ -418,6 +414,7 @@ impl Visitor for Gather<'_> {
         }
         let is_full = self.gathered.events.len() >= self.room
             || self.gathered.change_bytes >= MAX_CHANGE_BYTES
+            || self.gathered.sifted.as_ref().is_some_and(|sifted| sifted.bytes() >= MAX_CHANGE_BYTES)
             || self.gathered.ends.as_ref().is_some_and(|ends| ends.len() >= MAX_ENDS);
         if is_full && !self.make_room() {
             self.is_incomplete = true;

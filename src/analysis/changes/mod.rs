@@ -8,6 +8,7 @@ pub(crate) mod made;
 pub(crate) mod needed;
 pub(crate) mod next_change;
 pub(crate) mod next_index_change;
+pub(crate) mod packed;
 pub mod page_chain;
 pub(crate) mod prepared_xacts;
 pub(crate) mod provable;

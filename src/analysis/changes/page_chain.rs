@@ -118,9 +118,9 @@ const MAX_BYTES: usize = 256 << 20;
 /// nearly 1 GiB, and name 33 pages.
 const MAIN_BYTES: usize = 64 << 10;
 
-/// A change of a page by a record.
+/// A change of a page by a record. `B`: its bytes, or what stands for them.
 #[derive(Clone, Debug)]
-pub struct PageChange {
+pub struct PageChange<B = Box<[u8]>> {
     /// Start of the record.
     pub start_lsn: Lsn,
     /// Its end, which is the LSN of the page then.
@@ -140,11 +140,11 @@ pub struct PageChange {
     /// It initialises the page.
     pub is_init: bool,
     /// The image, if it has one that is restored.
-    pub image: Option<Box<[u8]>>,
+    pub image: Option<B>,
     /// The data of the page.
-    pub data: Box<[u8]>,
+    pub data: B,
     /// The data that belongs to no page, at most its first 64 KiB.
-    pub main: Box<[u8]>,
+    pub main: B,
 }
 
 /// Changes of chosen pages, by their index in the interest.
@@ -186,9 +186,9 @@ impl ChangeLog {
     }
 }
 
-impl PageChange {
+impl<'a> PageChange<&'a [u8]> {
     /// The change of one block by a record, with the image that redo puts there; `None` when it only sets hint bits.
-    pub(crate) fn of(record: &Record<'_>, block: &BlockRef<'_>, image: Option<&[u8]>) -> Option<Self> {
+    pub(crate) fn of(record: &'a Record<'_>, block: &'a BlockRef<'_>, image: Option<&'a [u8]>) -> Option<Self> {
         let main = record.main_data();
         if record.kind().is_hint() && image.is_none() {
             return None;
@@ -203,12 +203,23 @@ impl PageChange {
             is_alone: !record.blocks().any(|other| other.block_id != block.block_id && other.fork_code() == 0),
             block_count: record.layout.block_count,
             is_init: block.will_init(),
-            image: image.map(Box::from),
-            data: block.data.into(),
-            main: main.get(..MAIN_BYTES).unwrap_or(main).into(),
+            image,
+            data: block.data,
+            main: main.get(..MAIN_BYTES).unwrap_or(main),
         })
     }
+}
 
+impl<B> PageChange<B> {
+    /// The same with other bytes, or with what stands for them: first the image, then the data, then what belongs to no page.
+    pub(crate) fn map<T>(self, mut into: impl FnMut(B) -> T) -> PageChange<T> {
+        let Self { start_lsn, end_lsn, xid, major, kind, block_id, is_alone, block_count, is_init, .. } = self;
+        let (image, data, main) = (self.image.map(&mut into), into(self.data), into(self.main));
+        PageChange { start_lsn, end_lsn, xid, major, kind, block_id, is_alone, block_count, is_init, image, data, main }
+    }
+}
+
+impl PageChange {
     /// Bytes of memory that it takes.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Self>()

@@ -2,19 +2,20 @@
 //! their rows fit all records. What is held of a page is let go as soon as it is settled.
 
 use std::fmt;
-use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::FxHashSet;
 
 use super::content::names_xid_from;
+use super::packed::{LONG_BYTES, PackedChanges};
 use super::page_chain::PageChange;
 use super::rows::{Fit, against_records};
 use super::sectors::{SECTOR_BYTES, same_at_ends};
 use crate::analysis::pages::page_check::PageCondition;
 use crate::cluster::page_source::{PageRead, PageSource};
-use crate::parsers::decode::u16_at;
 use crate::parsers::page::PageHeader;
+use crate::parsers::page_kind::PageKind;
+use crate::parsers::wal::block::BlockRef;
 use crate::parsers::wal::record::Record;
 use crate::types::{ForkNumber, Lsn, PageId, is_newer_xid};
 
@@ -22,7 +23,7 @@ use crate::types::{ForkNumber, Lsn, PageId, is_newer_xid};
 static ZEROS: [u8; 32 << 10] = [0; 32 << 10];
 
 /// Bytes of changes that are held at once. Pages that there is no room for wait until WAL is read again.
-const MAX_BYTES: usize = 48 << 20;
+const MAX_BYTES: usize = 64 << 20;
 
 #[derive(Clone, Debug)]
 pub(crate) struct PageOnDisk {
@@ -32,14 +33,17 @@ pub(crate) struct PageOnDisk {
     zeros: (usize, usize),
     /// It shows a transaction of which WAL has every record.
     pub is_late: bool,
+    /// Of its records those before the last that builds it say nothing.
+    is_heap: bool,
 }
 
 impl PageOnDisk {
     /// `None` when its header cannot be read. `next_xid`: the first transaction of which WAL has every record.
     pub fn of(page: PageId, bytes: &[u8], next_xid: u32) -> Option<Self> {
-        let lsn = PageHeader::decode(0, bytes).ok()?.lsn;
+        let header = PageHeader::decode(0, bytes).ok()?;
         let zeros = same_at_ends(bytes, ZEROS.get(..bytes.len()).unwrap_or(&ZEROS));
-        Some(Self { page, lsn, zeros, is_late: names_xid_from(bytes, page.fork, next_xid) })
+        let is_heap = PageKind::of(&header, bytes, ForkNumber::Main) == PageKind::Heap;
+        Some(Self { page, lsn: header.lsn, zeros, is_late: names_xid_from(bytes, page.fork, next_xid), is_heap })
     }
 }
 
@@ -101,8 +105,9 @@ impl SievedPages {
 pub(crate) struct Sifted {
     wanted: Arc<SievedPages>,
     disk: Disk,
-    /// Images up to the LSN of their page are [packed](pack).
-    pub(crate) changes: Vec<(usize, PageChange)>,
+    /// The pages that the changes are of, by index.
+    changed: Vec<usize>,
+    changes: PackedChanges,
     /// Sectors at the start and at the end that an image shares with the page.
     shared: Vec<(usize, (usize, usize))>,
     /// Pages that a record after their LSN rebuilds: later records show nothing about them.
@@ -118,7 +123,8 @@ impl Sifted {
         Self {
             disk: wanted.disk(),
             wanted,
-            changes: Vec::new(),
+            changed: Vec::new(),
+            changes: PackedChanges::default(),
             shared: Vec::new(),
             remade: FxHashSet::default(),
             unclear: Vec::new(),
@@ -131,27 +137,33 @@ impl Sifted {
         Self { remade: self.remade.clone(), end_lsn: self.end_lsn, ..Self::new(Arc::clone(&self.wanted)) }
     }
 
-    /// True when the page is compared with this record: one up to its LSN, or one that recovery applies to it as it is. `remakes`: it has an image, or
-    /// rebuilds the page.
-    pub(crate) fn wants(&mut self, index: usize, record: &Record<'_>, remakes: bool) -> bool {
-        let Some(own) = self.wanted.pages.get(index) else { return false };
+    /// Adds what a record does to the page, if the page is compared with it: one up to its LSN, or one that recovery applies to it as it is.
+    /// `image`: what redo makes of the image, if there is one.
+    pub(crate) fn add(&mut self, index: usize, record: &Record<'_>, block: &BlockRef<'_>, image: Option<&[u8]>) {
+        let Some(own) = self.wanted.pages.get(index) else { return };
         self.end_lsn = record.end_lsn;
-        if record.end_lsn <= own.lsn {
-            return true;
+        let is_before = record.end_lsn <= own.lsn;
+        if !is_before {
+            if record.start_lsn < self.wanted.redo_lsn || self.remade.contains(&index) {
+                return;
+            }
+            if block.will_init() || image.is_some() {
+                self.remade.insert(index);
+            }
         }
-        if record.start_lsn < self.wanted.redo_lsn || self.remade.contains(&index) {
-            return false;
+        // An image after the LSN of the page says nothing of it.
+        let kept = if is_before { image } else { image.map(|_| &[][..]) };
+        let is_long = is_before && (image.is_some() || block.data.len() >= LONG_BYTES);
+        if let Some(change) = PageChange::of(record, block, kept) {
+            let page = if is_long { self.disk.read(own) } else { None };
+            self.changed.push(index);
+            self.changes.pack(change, page);
         }
-        if remakes {
-            self.remade.insert(index);
-        }
-        true
     }
 
-    /// What is held of an image: nothing of one after the LSN of the page, which says nothing of it.
-    pub(crate) fn packed(&mut self, index: usize, record: &Record<'_>, image: &[u8]) -> Vec<u8> {
-        let own = self.wanted.pages.get(index).filter(|own| record.end_lsn <= own.lsn);
-        own.and_then(|own| self.disk.read(own)).map_or_else(Vec::new, |page| pack(page, image))
+    /// Bytes of memory that the changes take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.changes.bytes()
     }
 
     /// Compares the sectors of the page with those of an image of it.
@@ -168,47 +180,11 @@ impl Sifted {
     }
 }
 
-/// The bytes of an image that are not those of the page: runs, each with offset and length in two bytes.
-fn pack(page: &[u8], image: &[u8]) -> Vec<u8> {
-    const WORD: usize = 8;
-    let mut runs: Vec<Range<usize>> = Vec::new();
-    for (at, (one, other)) in page.chunks(WORD).zip(image.chunks(WORD)).enumerate() {
-        let start = at.saturating_mul(WORD);
-        match runs.last_mut() {
-            _ if one == other => {}
-            Some(last) if last.end == start => last.end = start.saturating_add(other.len()),
-            _ => runs.push(start..start.saturating_add(other.len())),
-        }
-    }
-    let mut packed = Vec::new();
-    for run in runs {
-        let number = |value: usize| u16::try_from(value).unwrap_or(u16::MAX).to_le_bytes();
-        packed.extend_from_slice(&number(run.start));
-        packed.extend_from_slice(&number(run.len()));
-        packed.extend_from_slice(image.get(run).unwrap_or_default());
-    }
-    packed
-}
-
-/// The image that was [packed](pack).
-fn unpack(page: &[u8], mut packed: &[u8]) -> Box<[u8]> {
-    let mut image: Box<[u8]> = page.into();
-    while let Some(((start, length), rest)) = u16_at(packed, 0).zip(u16_at(packed, 2)).zip(packed.get(4..)) {
-        let (start, length) = (usize::from(start), usize::from(length));
-        let Some((bytes, rest)) = rest.split_at_checked(length) else { break };
-        if let Some(part) = image.get_mut(start..start.saturating_add(length)) {
-            part.copy_from_slice(bytes);
-        }
-        packed = rest;
-    }
-    image
-}
-
 /// State of one page.
 #[derive(Clone, Debug, Default)]
 struct State {
-    before: Vec<PageChange>,
-    after: Vec<PageChange>,
+    before: PackedChanges,
+    after: PackedChanges,
     /// Most sectors at the start and at the end that are those of an image, but not all.
     shared: (usize, usize),
     stage: Stage,
@@ -274,17 +250,21 @@ impl Sieve {
     /// Adds what the next records say.
     pub(crate) fn add(&mut self, sifted: Sifted) {
         let wanted = Arc::clone(&self.wanted);
-        for (index, change) in sifted.changes {
+        for (index, change) in sifted.changed.into_iter().zip(sifted.changes.iter()) {
             let Some((own, state)) = wanted.pages.get(index).zip(self.states.get_mut(index)) else { continue };
             if !matches!(state.stage, Stage::Before | Stage::After) {
                 continue;
             }
             let is_before = change.end_lsn <= own.lsn;
-            let is_last = !is_before && (change.image.is_some() || change.is_init);
-            self.held = self.held.saturating_add(change.bytes());
+            let builds = change.image.is_some() || change.is_init;
             let list = if is_before { &mut state.before } else { &mut state.after };
+            let bytes = list.bytes();
+            if builds && is_before && own.is_heap {
+                list.clear();
+            }
             list.push(change);
-            if is_last {
+            self.held = self.held.saturating_sub(bytes).saturating_add(list.bytes());
+            if builds && !is_before {
                 self.settle(index, true);
             } else if self.held > self.room {
                 self.leave(index, Stage::Waits);
@@ -341,24 +321,21 @@ impl Sieve {
             Stage::After if is_whole => false,
             _ => return,
         };
-        let mut before = std::mem::take(&mut state.before);
-        self.held = self.held.saturating_sub(bytes_of(&before));
-        let after = if is_whole { state.after.as_slice() } else { &[] };
+        let before = std::mem::take(&mut state.before);
+        self.held = self.held.saturating_sub(before.bytes());
+        let after = if is_whole { &state.after } else { &PackedChanges::default() };
         let is_new = |xid| !is_newer_xid(self.next_xid, xid);
         let is_new = (is_first && own.is_late).then_some(&is_new as &dyn Fn(u32) -> bool);
-        let says_nothing = |change: &PageChange| change.image.is_some() || change.is_init;
-        let is_needless = before.is_empty() && is_new.is_none() && after.first().is_none_or(says_nothing);
+        let is_needless = before.is_empty() && is_new.is_none() && !after.begins_with_a_change();
         let is_sound =
             |page: &&[u8]| PageCondition::of(page, own.page.fork, own.page.block, false) == PageCondition::Sound;
-        let mut agrees = |page: &[u8]| {
-            for image in before.iter_mut().filter_map(|change| change.image.as_mut()) {
-                *image = unpack(page, image);
-            }
-            against_records(page, &before, after, is_new) == Fit::Fits
+        let agrees = |page: &[u8]| {
+            let all = before.unpacked(page).zip(after.unpacked(page));
+            all.is_some_and(|(before, after)| against_records(page, &before, &after, is_new) == Fit::Fits)
         };
         let fits = is_needless
             || own.page.fork != ForkNumber::Main
-            || self.disk.read(own).filter(is_sound).is_some_and(&mut agrees);
+            || self.disk.read(own).filter(is_sound).is_some_and(agrees);
         match (fits, is_whole) {
             (false, _) => self.leave(index, Stage::Contradicted),
             (true, true) => self.leave(index, Stage::Fits),
@@ -369,20 +346,16 @@ impl Sieve {
     /// Ends the work on a page.
     fn leave(&mut self, index: usize, stage: Stage) {
         let Some(state) = self.states.get_mut(index) else { return };
-        let held = [std::mem::take(&mut state.before), std::mem::take(&mut state.after)];
         state.stage = stage;
-        self.held = held.iter().fold(self.held, |all, list| all.saturating_sub(bytes_of(list)));
+        for list in [&mut state.before, &mut state.after] {
+            self.held = self.held.saturating_sub(list.bytes());
+            list.clear();
+        }
     }
-}
-
-fn bytes_of(changes: &[PageChange]) -> usize {
-    changes.iter().map(PageChange::bytes).fold(0, usize::saturating_add)
 }
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
     use crate::cluster::open::AccessError;
     use crate::parsers::wal::records::RecordKind;
@@ -445,7 +418,7 @@ mod tests {
     }
 
     /// An insertion of item 1: two attributes, no nulls, data from byte 24 on.
-    fn insert(end_lsn: u64) -> PageChange {
+    fn insert<'a>(end_lsn: u64) -> PageChange<&'a [u8]> {
         PageChange {
             start_lsn: Lsn(end_lsn - 0x40),
             end_lsn: Lsn(end_lsn),
@@ -457,14 +430,17 @@ mod tests {
             block_count: 1,
             is_init: false,
             image: None,
-            data: [2, 0, 0, 0, 24, 0, b'x'].into(),
-            main: [1, 0, 0].into(),
+            data: &[2, 0, 0, 0, 24, 0, b'x'],
+            main: &[1, 0, 0],
         }
     }
 
-    fn after(mut sieve: Sieve, changes: Vec<(usize, PageChange)>) -> (Vec<u32>, Vec<u32>) {
+    fn after(mut sieve: Sieve, changes: Vec<(usize, PageChange<&[u8]>)>) -> (Vec<u32>, Vec<u32>) {
         let mut sifted = Sifted::new(sieve.wanted());
-        sifted.changes = changes;
+        for (index, change) in changes {
+            sifted.changed.push(index);
+            sifted.changes.pack(change, None);
+        }
         sieve.add(sifted);
         let (found, waiting) = sieve.finish();
         (found.iter().map(|page| page.block).collect(), waiting.iter().map(|own| own.page.block).collect())
@@ -480,14 +456,14 @@ mod tests {
     /// Rows of an image up to the LSN of the page must be there.
     #[test]
     fn page_that_lacks_the_row_of_an_image_is_kept() {
-        let image = |disk: &[u8], image: &[u8]| {
-            let packed = Some(pack(disk, image).into_boxed_slice());
-            vec![(0, PageChange { image: packed, data: Box::default(), main: Box::default(), ..insert(PAGE_LSN) })]
+        let found = |disk: &[u8], image: &[u8]| {
+            let change = PageChange { image: Some(image), data: &[], main: &[], ..insert(PAGE_LSN) };
+            after(sieve_of(1, disk), vec![(0, change)])
         };
         let (empty, row) = (empty_page(), page_with_row(690));
-        assert_eq!(after(sieve_of(1, &empty), image(&empty, &row)), (vec![0], vec![]));
-        assert_eq!(after(sieve_of(1, &row), image(&row, &row)), (vec![], vec![]));
-        assert_eq!(after(sieve_of(1, &row), image(&row, &empty)), (vec![0], vec![]));
+        assert_eq!(found(&empty, &row), (vec![0], vec![]));
+        assert_eq!(found(&row, &row), (vec![], vec![]));
+        assert_eq!(found(&row, &empty), (vec![0], vec![]));
     }
 
     /// A record that is not followed may have brought the transaction that the page shows, or not.
@@ -500,20 +476,12 @@ mod tests {
         assert_eq!(after(sieve_of(1, &row), vec![(0, PageChange { xid: 705, ..insert(PAGE_LSN) })]), (vec![], vec![]));
     }
 
-    proptest! {
-        #[test]
-        fn image_comes_out_of_its_pack(changes in proptest::collection::vec((0_usize..8192, any::<u8>()), 0..200)) {
-            let page = page_with_row(690);
-            let mut image = page.clone();
-            changes.iter().for_each(|(at, byte)| image[*at] = *byte);
-            prop_assert_eq!(&*unpack(&page, &pack(&page, &image)), image.as_slice());
-        }
-    }
-
     #[test]
     fn pages_without_room_wait() {
         let one = sieve(3);
-        let room = insert(PAGE_LSN).bytes();
+        let mut alone = PackedChanges::default();
+        alone.pack(insert(PAGE_LSN), None);
+        let room = alone.bytes();
         let changes = vec![(1, insert(PAGE_LSN)), (2, insert(PAGE_LSN))];
         assert_eq!(after(Sieve { room, ..one }, changes), (vec![1], vec![2]));
     }
