@@ -480,7 +480,8 @@ impl Reader<'_, '_, '_> {
             }
         }
         let chunks: [&[u8]; 3] = [b"chunk_id", b"chunk_seq", b"chunk_data"];
-        for relation in found.relations.values_mut().filter(|relation| relation.row.is_none() && relation.kind == b'r') {
+        for relation in found.relations.values_mut().filter(|relation| relation.row.is_none() && relation.kind == b'r')
+        {
             if relation.columns.values().map(|column| column.name.as_slice()).eq(chunks) {
                 relation.kind = b't';
             }

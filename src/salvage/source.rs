@@ -334,7 +334,9 @@ impl Source {
         };
         let mut by_place = BTreeMap::new();
         let [by_name, by_oid] = DATABASE_INDEXES;
-        leaf_entries(self, &index(by_name), &mut |tid, data| by_place.extend(padded_name(data, 0).map(|name| (tid, name))));
+        leaf_entries(self, &index(by_name), &mut |tid, data| {
+            by_place.extend(padded_name(data, 0).map(|name| (tid, name)))
+        });
         leaf_entries(self, &index(by_oid), &mut |tid, data| {
             let oid = u32_at(data, 0).filter(|oid| *oid >= FIRST_USER_NUMBER);
             found.extend(oid.zip(by_place.get(&tid)).map(|(oid, name)| (oid, (name.clone(), None))));

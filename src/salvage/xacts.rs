@@ -153,9 +153,9 @@ impl<'a> Xacts<'a> {
         let newest = self.wal.next_xid.map_or(3, |next| next.saturating_sub(1));
         let has_first = has_any(self.status_page(3).cloned());
         let has_newest = has_any(self.status_page(newest).cloned());
-        let is_garbled = self.status_page(newest).is_some_and(|page| {
-            (0..page.len()).step_by(SECTOR_BYTES).any(|at| is_garbled(page, at))
-        });
+        let is_garbled = self
+            .status_page(newest)
+            .is_some_and(|page| (0..page.len()).step_by(SECTOR_BYTES).any(|at| is_garbled(page, at)));
         is_garbled || !(has_first && has_newest && (self.wal.is_complete || self.wal.next_xid.is_some()))
     }
 
