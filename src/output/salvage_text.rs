@@ -61,7 +61,7 @@ impl std::fmt::Display for NotSalvaged {
                 f.pad(&format!("types of columns are lost: {}; pass --schema", names.join(", ")))
             }
             Self::TypeLost => f.pad("the type of a column is lost, and none of its length is known; pass --schema"),
-            Self::NoFile => f.pad("no catalog names its file"),
+            Self::NoFile => f.pad("its file is not in the catalogs"),
             Self::FileMissing => f.pad("its file is missing"),
         }
     }
