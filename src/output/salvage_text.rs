@@ -61,7 +61,7 @@ impl std::fmt::Display for NotSalvaged {
                 f.pad(&format!("types of columns are lost: {}; pass --schema", names.join(", ")))
             }
             Self::TypeLost => f.pad("the type of a column is lost, and none of its length is known; pass --schema"),
-            Self::NoFile => f.pad("pg_class has no file for it"),
+            Self::NoFile => f.pad("its file is not in the catalogs"),
             Self::FileMissing => f.pad("its file is missing"),
         }
     }
@@ -94,7 +94,8 @@ pub fn answer(report: &SalvageReport) -> Answer {
         !table.lost_pages.is_empty() || table.missing_keys > 0 || table.toast_lost > 0 || table.not_printed > 0
     };
     // Of no table at all nothing is known: its catalogs may be lost.
-    let is_partial = report.tables.is_empty() || !report.has_wal || !report.skipped.is_empty();
+    let is_partial =
+        report.tables.is_empty() || !report.has_wal || !report.skipped.is_empty() || !report.unnamed.is_empty();
     if is_partial || report.tables.iter().any(is_uncertain) {
         Answer::Uncertain
     } else if report.tables.iter().any(is_missing) {

@@ -8,7 +8,6 @@ use super::layout::Offsets;
 use super::rows::{has_right_checksum, sound_tuples};
 use super::source::{DatabaseFiles, SegmentFiles, Source, mapped_number};
 use super::xacts::{Visibility, Xacts};
-use crate::cluster::open::{Links, ReadFile};
 use crate::parsers::catalog::{FIRST_NORMAL_OID, PG_CLASS_OID, PG_INDEX_OID, PG_NAMESPACE_OID};
 use crate::parsers::decode::{u16_at, u32_at};
 use crate::parsers::heap::TupleHeader;
@@ -26,8 +25,7 @@ pub(crate) const PG_ENUM_OID: Oid = 3501;
 /// Schema of TOAST tables.
 pub(crate) const TOAST_SCHEMA: Oid = 99;
 
-/// Indexes of `pg_class`: by OID, by name and schema, by tablespace and file number; of `pg_attribute`: by name, by number.
-const CLASS_INDEXES: [Oid; 3] = [2662, 2663, 3455];
+/// Indexes of `pg_attribute`: by name, by number.
 const ATTRIBUTE_INDEXES: [Oid; 2] = [2658, 2659];
 
 /// Indexes of `pg_type`: by OID, by name and schema; of `pg_namespace`: by OID, by name; of `pg_enum`: by OID, by label, by order.
@@ -37,9 +35,6 @@ const ENUM_INDEXES: [Oid; 3] = [3502, 3503, 3534];
 
 /// Most rows of one catalog that are kept.
 const MAX_ROWS: usize = 8_000_000;
-
-/// Bytes of the special space of the one page of a sequence.
-const SEQUENCE_SPECIAL: usize = 8;
 
 /// A row of a catalog as it stands on disk.
 #[derive(Clone, Debug)]
@@ -126,7 +121,7 @@ impl Relation {
     }
 
     /// The table whose TOAST table it is.
-    fn toast_owner(&self) -> Option<Oid> {
+    pub(super) fn toast_owner(&self) -> Option<Oid> {
         let digits = self.name.strip_prefix(b"pg_toast_").filter(|_| self.kind == b't')?;
         std::str::from_utf8(digits).ok()?.parse().ok()
     }
@@ -134,16 +129,16 @@ impl Relation {
 
 /// The tuples of a catalog.
 #[derive(Default)]
-struct There {
+pub(super) struct There {
     /// Sound ones by their places, each with its OID or its first column.
-    tuples: HashMap<Tid, Oid>,
+    pub tuples: HashMap<Tid, Oid>,
     /// Pages of which nothing is lost: what is not on them was deleted.
     sound: HashSet<u32>,
 }
 
 impl There {
     /// True when damage took the tuple that an index names.
-    fn lost(&self, tid: Tid, oid: Oid) -> bool {
+    pub fn lost(&self, tid: Tid, oid: Oid) -> bool {
         self.tuples.get(&tid).map_or_else(|| !self.sound.contains(&tid.0), |found| *found != oid)
     }
 }
@@ -198,7 +193,7 @@ const TAKEN: [(Oid, Key); 14] = [
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Key {
+pub(super) enum Key {
     /// The OID of the row.
     Own,
     /// The first column.
@@ -223,6 +218,7 @@ impl Reader<'_, '_, '_> {
         for row in &classes {
             self.add_class(row, &mut found);
         }
+        let classes: HashSet<Oid> = classes.iter().map(|row| self.key(row, Key::Own)).collect();
         for (catalog, key) in TAKEN {
             let number =
                 found.system_files.get(&catalog).copied().or_else(|| mapped_number(&self.database.directory, catalog));
@@ -250,7 +246,10 @@ impl Reader<'_, '_, '_> {
         found.schemas.extend(found.lost_schemas.clone());
         self.find_lost_labels(&mut found);
         self.rebuild_classes(&mut found);
-        self.add_columns(&mut found);
+        let number = mapped_number(&self.database.directory, PG_ATTRIBUTE_OID).unwrap_or(PG_ATTRIBUTE_OID);
+        let attributes = self.live_rows(number);
+        self.add_by_columns(&classes, &attributes, &mut found);
+        self.add_columns(&attributes, &mut found);
         found
     }
 
@@ -261,7 +260,7 @@ impl Reader<'_, '_, '_> {
         self.rows_of(&SegmentFiles::one((0, number), global.join(number.to_string())))
     }
 
-    fn key(&self, row: &RawRow, key: Key) -> Oid {
+    pub(super) fn key(&self, row: &RawRow, key: Key) -> Oid {
         let in_header = self.offsets.oid_in_header && key == Key::Own;
         let oid = if in_header { row.header.row_oid(&row.tuple) } else { u32_at(row.data(), 0) };
         oid.unwrap_or_default()
@@ -351,102 +350,15 @@ impl Reader<'_, '_, '_> {
     }
 
     /// Entries of leaves of a B-tree of the catalogs.
-    fn entries(&self, index: Oid, show: &mut dyn FnMut(Tid, &[u8])) {
+    pub(super) fn entries(&self, index: Oid, show: &mut dyn FnMut(Tid, &[u8])) {
         let number = mapped_number(&self.database.directory, index).unwrap_or(index);
         if let Some(files) = self.database.main_fork(0, number) {
             leaf_entries(self.source, files, show);
         }
     }
 
-    /// Rows of `pg_class` that are gone, by its three indexes.
-    fn rebuild_classes(&mut self, found: &mut Catalogs) {
-        let [by_oid, by_name, by_file] = CLASS_INDEXES;
-        let (mut oids, mut names, mut files) = (BTreeMap::new(), HashMap::new(), HashMap::new());
-        self.entries(by_oid, &mut |tid, data| oids.extend(u32_at(data, 0).map(|oid| (tid, oid))));
-        self.entries(by_name, &mut |tid, data| {
-            if let Some(name) = padded_name(data, 0) {
-                let schema = u32_at(data, name.len().saturating_add(1).next_multiple_of(4)).unwrap_or_default();
-                names.insert(tid, (name, schema));
-            }
-        });
-        self.entries(by_file, &mut |tid, data| {
-            if let (Some(spc), Some(number)) = (u32_at(data, 0), u32_at(data, 4)) {
-                files.insert(tid, (spc, number));
-            }
-        });
-        let there: HashSet<Oid> = found.relations.keys().copied().collect();
-        let tuples = self.tuples_there(PG_CLASS_OID, Key::Own);
-        let mut types: HashMap<Oid, Oid> = HashMap::new();
-        for row in found.rows.get(&PG_TYPE_OID).into_iter().flatten() {
-            let (data, kind) = (row.data(), self.offsets.type_kind);
-            if data.get(kind) == Some(&b'c')
-                && let Some(rel) = u32_at(data, kind.saturating_add(5)).filter(|rel| *rel > 0)
-            {
-                types.insert(rel, self.key(row, Key::Own));
-            }
-        }
-        for (tid, oid) in oids.iter().filter(|(_, oid)| **oid >= FIRST_NORMAL_OID && !there.contains(oid)) {
-            // A tuple that is there and was not taken is dead: the relation was dropped.
-            if !tuples.lost(*tid, *oid) {
-                continue;
-            }
-            let Some((name, schema_oid)) = names.get(tid).cloned() else { continue };
-            let (spc_oid, filenode) = files.get(tid).copied().unwrap_or_default();
-            let kind = self.kind_by_file(spc_oid, filenode, &name, schema_oid);
-            // A rewrite of a table drops what it made under such a name.
-            if kind.is_none() && name.starts_with(b"pg_temp_") {
-                continue;
-            }
-            let is_known = found.relations.get(oid).is_some_and(|held| held.kind != 0);
-            if is_known && kind.is_none() {
-                continue;
-            }
-            let kind = kind.unwrap_or(if types.contains_key(oid) { b'c' } else { b'I' });
-            let relation = Relation {
-                oid: *oid,
-                name,
-                schema_oid,
-                type_oid: types.get(oid).copied().unwrap_or_default(),
-                kind,
-                filenode,
-                spc_oid,
-                toast_oid: 0,
-                columns: BTreeMap::new(),
-                older: BTreeMap::new(),
-                declared: None,
-                row: None,
-            };
-            found.relations.insert(*oid, relation);
-        }
-        let toast: Vec<(Oid, Oid)> =
-            found.relations.values().filter_map(|relation| Some((relation.toast_owner()?, relation.oid))).collect();
-        for (owner, oid) in toast {
-            if let Some(relation) = found.relations.get_mut(&owner).filter(|relation| relation.toast_oid == 0) {
-                relation.toast_oid = oid;
-            }
-        }
-    }
-
-    /// The kind of a relation according to the first page of its file, if it has one.
-    fn kind_by_file(&self, spc_oid: Oid, filenode: u32, name: &[u8], schema_oid: Oid) -> Option<u8> {
-        let path = self.database.main_fork(spc_oid, filenode).filter(|_| filenode > 0)?.first()?;
-        let is_index = name.ends_with(b"_index");
-        let in_toast = schema_oid == TOAST_SCHEMA && name.starts_with(b"pg_toast_");
-        let head = ReadFile::open(path, Links::Refuse).ok()?.bytes_at(0, PageHeader::SIZE).ok().flatten();
-        let special = head.and_then(|head| u16_at(&head, 16)).map_or(0, usize::from);
-        Some(match self.source.block_size.checked_sub(special) {
-            _ if in_toast && is_index => b'i',
-            _ if in_toast => b't',
-            Some(0) => b'r',
-            Some(SEQUENCE_SPECIAL) => b'S',
-            // An empty table has no page.
-            _ if special == 0 => b'r',
-            _ => b'i',
-        })
-    }
-
     /// Sound tuples of a catalog by their places, each with its OID or its first column.
-    fn tuples_there(&self, catalog: Oid, key: Key) -> There {
+    pub(super) fn tuples_there(&self, catalog: Oid, key: Key) -> There {
         let number = mapped_number(&self.database.directory, catalog).unwrap_or(catalog);
         let mut there = There::default();
         if let Some(files) = self.database.main_fork(0, number) {
@@ -518,12 +430,10 @@ impl Reader<'_, '_, '_> {
     }
 
     /// Columns by rows of `pg_attribute`, and those that only its indexes name.
-    fn add_columns(&mut self, found: &mut Catalogs) {
-        let number = mapped_number(&self.database.directory, PG_ATTRIBUTE_OID).unwrap_or(PG_ATTRIBUTE_OID);
-        let rows = self.live_rows(number);
+    fn add_columns(&mut self, rows: &[RawRow], found: &mut Catalogs) {
         let offsets = self.offsets;
         let mut made_by: HashMap<Oid, u32> = HashMap::new();
-        for row in &rows {
+        for row in rows {
             let Some((rel, number, mut column)) = column_of(&offsets, row) else { continue };
             let first =
                 *made_by.entry(rel).and_modify(|xid| *xid = row.header.xmin.min(*xid)).or_insert(row.header.xmin);
@@ -567,6 +477,13 @@ impl Reader<'_, '_, '_> {
             if let Some(relation) = found.relations.get_mut(&rel) {
                 let column = Column { name, known: None, row: None, is_guessed: false };
                 relation.columns.entry(number).or_insert(column);
+            }
+        }
+        let chunks: [&[u8]; 3] = [b"chunk_id", b"chunk_seq", b"chunk_data"];
+        for relation in found.relations.values_mut().filter(|relation| relation.row.is_none() && relation.kind == b'r')
+        {
+            if relation.columns.values().map(|column| column.name.as_slice()).eq(chunks) {
+                relation.kind = b't';
             }
         }
         // A table without columns has those of the system alone.

@@ -1,17 +1,18 @@
 //! Columns and types that the catalogs lost, from a schema of the user or an older copy; and shapes of lost columns, by the rows.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::catalogs::{Catalogs, Column, KnownColumn, RawRow, Relation};
 use super::fields::name_at;
 use super::fit::fit;
 use super::layout::Offsets;
+use super::lost_classes::NAMELESS;
 use super::rows::sound_tuples;
-use super::source::{SegmentFiles, Source};
+use super::source::{DatabaseFiles, SegmentFiles, Source};
 use super::templates::{PG_PROC_OID, raw, set};
 use crate::parsers::catalog::FIRST_NORMAL_OID;
 use crate::parsers::decode::u32_at;
-use crate::parsers::tuple::attribute::PG_TYPE_OID;
+use crate::parsers::tuple::attribute::{MAX_COLUMNS, PG_TYPE_OID};
 use crate::parsers::tuple::columns::ColumnShape;
 use crate::types::Oid;
 
@@ -70,6 +71,15 @@ pub(crate) fn complete(catalogs: &mut Catalogs, given: &Catalogs, offsets: &Offs
         .map(|relation| ((schema_name(given, relation.schema_oid), relation.name.clone()), relation))
         .collect();
     let schemas = catalogs.schemas.clone();
+    let schema_oids: HashMap<&[u8], Oid> = schemas.iter().map(|(oid, name)| (name.as_slice(), *oid)).collect();
+    let nameless = |relation: &&mut Relation| relation.row.is_none() && relation.name.starts_with(NAMELESS.as_bytes());
+    for relation in catalogs.relations.values_mut().filter(nameless) {
+        let mut alike = by_name.iter().filter(|(_, model)| has_same_columns(relation, model));
+        if let (Some(((schema, name), _)), None) = (alike.next(), alike.next()) {
+            relation.name.clone_from(name);
+            relation.schema_oid = schema_oids.get(schema.as_slice()).copied().unwrap_or(relation.schema_oid);
+        }
+    }
     for relation in catalogs.relations.values_mut() {
         let schema = schemas.get(&relation.schema_oid).cloned().unwrap_or_default();
         let Some(model) = by_name.get(&(schema, relation.name.clone())) else { continue };
@@ -79,6 +89,15 @@ pub(crate) fn complete(catalogs: &mut Catalogs, given: &Catalogs, offsets: &Offs
         }
     }
     add_types(catalogs, given, offsets, &types);
+}
+
+/// True when both have the same columns that are left.
+fn has_same_columns(relation: &Relation, model: &Relation) -> bool {
+    let names = |relation: &Relation| -> Vec<Vec<u8>> {
+        let is_left = |column: &&Column| column.known.is_none_or(|known| !known.is_dropped);
+        relation.columns.values().filter(is_left).map(|column| column.name.clone()).collect()
+    };
+    names(relation) == names(model)
 }
 
 fn fill(relation: &mut Relation, model: &Relation, own_type: &dyn Fn(Oid) -> Option<Oid>) {
@@ -149,6 +168,64 @@ fn add_types(catalogs: &mut Catalogs, given: &Catalogs, offsets: &Offsets, types
         added.push(row);
     }
     catalogs.rows.entry(PG_TYPE_OID).or_default().extend(added);
+}
+
+/// Finds out how many columns tables have whose rows of `pg_class` are lost: as many as one row in ten has, or more.
+pub(crate) fn count_columns(source: &Source, database: &DatabaseFiles, catalogs: &mut Catalogs) {
+    let is_unknown = |relation: &&mut Relation| relation.has_rows() && relation.declared.is_none();
+    for relation in catalogs.relations.values_mut().filter(is_unknown) {
+        let Some(files) = database.main_fork(relation.spc_oid, relation.filenode) else { continue };
+        let rows = sample(source, files);
+        let mut counts: BTreeMap<u16, usize> = BTreeMap::new();
+        for row in &rows {
+            let count = counts.entry(row.header.attribute_count()).or_default();
+            *count = count.saturating_add(1);
+        }
+        let is_usual = |(_, count): &(&u16, &usize)| count.saturating_mul(10) >= rows.len();
+        let most = counts.iter().rev().find(is_usual).map(|(number, _)| *number).filter(|most| *most <= MAX_COLUMNS);
+        relation.declared = most.max(relation.columns.keys().next_back().copied());
+    }
+}
+
+/// Files of tables whose rows of `pg_class` are lost and whose files have other numbers: the one that no relation has and that all
+/// rows fit. What is found so is a guess. Their TOAST tables: the ones that their rows name.
+pub(crate) fn find_files(source: &Source, database: &DatabaseFiles, catalogs: &mut Catalogs) {
+    let has_file = |relation: &Relation| database.main_fork(relation.spc_oid, relation.filenode).is_some();
+    let taken: HashSet<u32> = catalogs.relations.values().map(|relation| relation.filenode).collect();
+    let free: Vec<(Oid, u32)> = database.user_files().filter(|(_, number)| !taken.contains(number)).collect();
+    let files = |(spc, number): (Oid, u32)| database.main_fork(spc, number);
+    let is_rowless = |relation: &&Relation| relation.row.is_none() && relation.has_rows();
+    let mut claims: BTreeMap<(Oid, u32), Vec<Oid>> = BTreeMap::new();
+    for relation in catalogs.relations.values().filter(is_rowless).filter(|relation| !has_file(relation)) {
+        let Some(shapes) = relation.shapes() else { continue };
+        let mut fitting = free.iter().filter(|file| {
+            let rows = files(**file).map(|files| sample(source, files)).unwrap_or_default();
+            !rows.is_empty() && rows.iter().all(|row| fit(&row.header, &row.tuple, &shapes).is_some())
+        });
+        if let (Some(file), None) = (fitting.next(), fitting.next()) {
+            claims.entry(*file).or_default().push(relation.oid);
+        }
+    }
+    for (file, oids) in claims {
+        if let [oid] = oids.as_slice()
+            && let Some(relation) = catalogs.relations.get_mut(oid)
+        {
+            (relation.spc_oid, relation.filenode) = file;
+            relation.columns.values_mut().for_each(|column| column.is_guessed = true);
+        }
+    }
+    let mut toast: Vec<(Oid, Oid)> = Vec::new();
+    for relation in catalogs.relations.values().filter(is_rowless).filter(|relation| relation.toast_oid == 0) {
+        let (Some(shapes), Some(files)) = (relation.shapes(), files((relation.spc_oid, relation.filenode))) else {
+            continue;
+        };
+        let rows = sample(source, files);
+        let spans = rows.iter().filter_map(|row| fit(&row.header, &row.tuple, &shapes)).flatten();
+        toast.extend(spans.filter_map(|span| Some((relation.oid, span.external?.toast_oid))).next());
+    }
+    for (oid, toast_oid) in toast {
+        catalogs.relations.get_mut(&oid).into_iter().for_each(|relation| relation.toast_oid = toast_oid);
+    }
 }
 
 fn sample(source: &Source, files: &SegmentFiles) -> Vec<RawRow> {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::catalogs::{Catalogs, Column, PG_AUTHID_OID, Reader, Relation};
-use super::complete::{choose_columns, complete, guess_shapes};
+use super::complete::{choose_columns, complete, count_columns, find_files, guess_shapes};
 use super::encoding::{Names, SQL_ASCII, UTF8, encoding_name, in_utf8};
 use super::keys::LostPlaces;
 use super::layout::Offsets;
@@ -97,6 +97,7 @@ impl Work<'_> {
         if !is_any {
             return Ok(reports);
         }
+        count_columns(self.source, database, &mut catalogs);
         let sandbox = match self.server.zip(self.output) {
             Some(((server, options), output)) => Some((Fresh::make(self, database, server, options)?, output)),
             None => None,
@@ -118,6 +119,7 @@ impl Work<'_> {
         if let Some((like, files)) = self.loose {
             add_loose(&mut catalogs, like, files);
         }
+        find_files(self.source, database, &mut catalogs);
         for relation in catalogs.relations.values_mut().filter(|relation| relation.has_rows()) {
             if let Some(files) = database.main_fork(relation.spc_oid, relation.filenode) {
                 choose_columns(self.source, files, relation);
@@ -288,7 +290,7 @@ pub(super) struct Fresh<'a> {
     pub options: &'a SandboxOptions,
     /// Rows are printed in UTF-8, from another encoding.
     to_utf8: bool,
-    /// Text is in UTF-8.
+    /// Text is in UTF-8, or in an unknown encoding: other text is uncertain.
     is_utf8: bool,
 }
 
@@ -306,7 +308,7 @@ impl<'a> Fresh<'a> {
         let run = sandbox.begin_bare_run().map_err(RebuildError::from)?;
         // What is in UTF-8, or in no known encoding, is printed byte by byte.
         let name = database.encoding.map_or("SQL_ASCII", encoding_name);
-        let is_utf8 = database.encoding == Some(UTF8);
+        let is_utf8 = matches!(database.encoding, None | Some(UTF8));
         let to_utf8 = name != "SQL_ASCII" && database.encoding != Some(SQL_ASCII);
         let mut settings = vec!["-E", name];
         if work.source.major.number() >= 18 {

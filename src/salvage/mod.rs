@@ -13,6 +13,7 @@ mod fields;
 mod fit;
 mod keys;
 mod layout;
+mod lost_classes;
 mod objects;
 mod out;
 mod pages;

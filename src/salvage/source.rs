@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
+use super::fields::padded_name;
+use super::keys::leaf_entries;
 use super::layout::Offsets;
 use super::rows::has_right_checksum;
 use crate::analysis::wal::row_facts::PageLogs;
@@ -19,6 +21,9 @@ use crate::types::{ForkNumber, Lsn, MAX_BLOCK_NUMBER, Oid, is_block_size};
 
 /// Databases without rows of users.
 const TEMPLATES: [&[u8]; 2] = [b"template0", b"template1"];
+
+/// Indexes of `pg_database`: by name, by OID.
+const DATABASE_INDEXES: [Oid; 2] = [2671, 2672];
 
 /// The least file number of a user's relation (`FirstNormalObjectId`).
 pub(crate) const FIRST_USER_NUMBER: u32 = 16_384;
@@ -102,6 +107,11 @@ impl DatabaseFiles {
     /// Adds a file under a number that no relation has.
     pub fn add_file(&mut self, number: u32, path: PathBuf) {
         self.relations.insert((0, number), SegmentFiles::one((0, 0), path));
+    }
+
+    /// Numbers of files of users' relations.
+    pub fn user_files(&self) -> impl Iterator<Item = (Oid, u32)> {
+        self.relations.keys().copied().filter(|(_, number)| *number >= FIRST_USER_NUMBER)
     }
 
     pub fn all_forks(&self) -> impl Iterator<Item = &SegmentFiles> {
@@ -226,7 +236,7 @@ impl Source {
         let known = self.named_databases();
         for database in &mut self.databases {
             if let Some((name, encoding)) = known.get(&database.oid) {
-                (database.name, database.encoding) = (Some(name.clone()), Some(*encoding));
+                (database.name, database.encoding) = (Some(name.clone()), *encoding);
             }
         }
     }
@@ -310,7 +320,7 @@ impl Source {
     }
 
     /// Names and encodings by `pg_database`.
-    fn named_databases(&self) -> BTreeMap<Oid, (Vec<u8>, i32)> {
+    fn named_databases(&self) -> BTreeMap<Oid, (Vec<u8>, Option<i32>)> {
         let Some(root) = &self.root else { return BTreeMap::new() };
         let global = root.join("global");
         let number = mapped_number(&global, 1262).unwrap_or(1262);
@@ -318,6 +328,19 @@ impl Source {
         let mut found = BTreeMap::new();
         let files = SegmentFiles::one((0, number), path);
         let header_oid = Offsets::of(self.major).oid_in_header;
+        let index = |oid: Oid| {
+            let number = mapped_number(&global, oid).unwrap_or(oid);
+            SegmentFiles::one((0, number), global.join(number.to_string()))
+        };
+        let mut by_place = BTreeMap::new();
+        let [by_name, by_oid] = DATABASE_INDEXES;
+        leaf_entries(self, &index(by_name), &mut |tid, data| {
+            by_place.extend(padded_name(data, 0).map(|name| (tid, name)))
+        });
+        leaf_entries(self, &index(by_oid), &mut |tid, data| {
+            let oid = u32_at(data, 0).filter(|oid| *oid >= FIRST_USER_NUMBER);
+            found.extend(oid.zip(by_place.get(&tid)).map(|(oid, name)| (oid, (name.clone(), None))));
+        });
         self.pages(&files, &mut |_, page| {
             for tuple in super::rows::sound_tuples(page) {
                 let data = tuple.header.user_data(tuple.bytes);
@@ -329,7 +352,7 @@ impl Source {
                 if let (Some(oid), Some(encoding)) = (oid, encoding)
                     && !name.is_empty()
                 {
-                    found.insert(oid, (name, encoding));
+                    found.insert(oid, (name, Some(encoding)));
                 }
             }
         });

@@ -183,7 +183,7 @@ impl<'a> Transplant<'a> {
         printers
     }
 
-    /// Types whose values one of these functions prints. An enum without labels prints nothing.
+    /// Types whose values one of these functions prints. An enum without labels prints nothing, nor does a range without its row.
     fn take_types(&mut self, printers: &HashSet<Oid>) {
         let labels = self
             .fitting(PG_ENUM_OID)
@@ -191,12 +191,19 @@ impl<'a> Transplant<'a> {
             .filter_map(|row| self.templates.number(PG_ENUM_OID, row, b"enumtypid"));
         let labelled: HashSet<Oid> =
             labels.chain(self.catalogs.lost_labels.iter().map(|label| label.type_oid)).collect();
+        let ranges: HashSet<Oid> = self
+            .fitting(PG_RANGE_OID)
+            .into_iter()
+            .flat_map(|row| [0, 8].into_iter().filter_map(|at| u32_at(row.data(), at)))
+            .collect();
         for row in self.fitting(PG_TYPE_OID) {
             let output = self.templates.number(PG_TYPE_OID, row, b"typoutput");
-            let is_enum = row.data().get(self.offsets.type_kind) == Some(&b'e');
-            if output.is_some_and(|output| printers.contains(&output))
-                && (!is_enum || labelled.contains(&self.oid_of(row)))
-            {
+            let has_parts = match row.data().get(self.offsets.type_kind) {
+                Some(b'e') => labelled.contains(&self.oid_of(row)),
+                Some(b'r' | b'm') => ranges.contains(&self.oid_of(row)),
+                _ => true,
+            };
+            if has_parts && output.is_some_and(|output| printers.contains(&output)) {
                 self.types.insert(self.oid_of(row));
                 self.put((PG_TYPE_OID, row.tuple.clone()));
             }
@@ -270,7 +277,8 @@ impl<'a> Transplant<'a> {
 
     /// Values of some types are printed as names of other objects, and of those that are lost as numbers.
     fn prints_lost_names(&self, relation: &Relation) -> bool {
-        let is_lost = self.catalogs.lost_types.keys().any(|oid| !self.types.contains(oid));
+        let rows = self.catalogs.rows.get(&PG_TYPE_OID).into_iter().flatten().map(|row| self.oid_of(row));
+        let is_lost = rows.chain(self.catalogs.lost_types.keys().copied()).any(|oid| !self.types.contains(&oid));
         let is_name = |known: &KnownColumn| {
             REG_ROLE == known.type_oid && !self.has_roles || is_lost && REG_TYPES.contains(&known.type_oid)
         };

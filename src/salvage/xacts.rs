@@ -19,6 +19,12 @@ const XACTS_PER_BYTE: u32 = 4;
 /// Bytes of `pg_xact` in a row that are zero where they were lost: a crash seldom leaves so many transactions without an end.
 const LOST_BYTES: usize = 8;
 
+/// Bytes that a disk writes at once.
+const SECTOR_BYTES: usize = 512;
+
+/// Subtransactions of one sector that may wait for their parent.
+const MAX_WAITING: u32 = 8;
+
 /// Pages of status files that are kept.
 const MAX_PAGES: usize = 4096;
 
@@ -147,7 +153,10 @@ impl<'a> Xacts<'a> {
         let newest = self.wal.next_xid.map_or(3, |next| next.saturating_sub(1));
         let has_first = has_any(self.status_page(3).cloned());
         let has_newest = has_any(self.status_page(newest).cloned());
-        !(has_first && has_newest && (self.wal.is_complete || self.wal.next_xid.is_some()))
+        let is_garbled = self
+            .status_page(newest)
+            .is_some_and(|page| (0..page.len()).step_by(SECTOR_BYTES).any(|at| is_garbled(page, at)));
+        is_garbled || !(has_first && has_newest && (self.wal.is_complete || self.wal.next_xid.is_some()))
     }
 
     /// Takes up what the hint bits of a row tell of its transactions.
@@ -212,6 +221,9 @@ impl<'a> Xacts<'a> {
             .map(|next| (next / XACTS_PER_BYTE).abs_diff(xid / XACTS_PER_BYTE));
         let ahead = written.and_then(|bytes| usize::try_from(bytes).ok()).map_or(LOST_BYTES, |bytes| bytes.max(1));
         let page = self.status_page(xid)?;
+        if is_garbled(page, at) {
+            return None;
+        }
         let status = XactStatus::from_bits(page.get(at)? >> ((xid % XACTS_PER_BYTE) * 2));
         let (before, after) = page.split_at_checked(at)?;
         let is_zero = |byte: &&u8| **byte == 0;
@@ -327,6 +339,14 @@ impl<'a> Xacts<'a> {
         let bytes = page.get(at..)?.get(..usize::try_from(width).ok()?)?;
         Some(bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
     }
+}
+
+/// True when the sector of this byte has more subtransactions that wait for their parent than a crash leaves: it was overwritten.
+fn is_garbled(page: &[u8], at: usize) -> bool {
+    let first = at.saturating_sub(at % SECTOR_BYTES);
+    let sector = page.iter().skip(first).take(SECTOR_BYTES);
+    let waiting = sector.map(|byte| (byte & byte >> 1 & 0x55).count_ones()).fold(0, u32::saturating_add);
+    waiting > MAX_WAITING
 }
 
 fn unsure(inserted: Visibility, why: Why) -> Visibility {

@@ -76,6 +76,22 @@ fn hole_in_pg_xact_makes_rows_uncertain_and_neither_dead_nor_alive() {
     counts_fit_the_truth(&counted(&data));
 }
 
+/// Row types and `pg_attribute` still have the tables. The file of one that was truncated has another number: it is named, without rows.
+#[test]
+fn tables_are_listed_without_pg_class_and_its_indexes() {
+    let place = tempfile::tempdir().unwrap();
+    let data = place.path().join("data");
+    copy_tree(case("15-heap").parent().unwrap(), place.path());
+    for file in ["1259", "2662", "2663", "3455"] {
+        let path = data.join("base/16385").join(file);
+        let length = fs::metadata(&path).unwrap().len();
+        fs::write(&path, vec![0; usize::try_from(length).unwrap()]).unwrap();
+    }
+    let mut counted = counted(&data);
+    assert_eq!(counted.insert("salv.app.mv_trunc".to_owned(), (1, 0)), Some((0, 0)));
+    counts_fit_the_truth(&counted);
+}
+
 /// The end of a file is lost inside its last page, in a cluster without checksums: zeros are not the end of its row.
 #[test]
 fn row_across_the_end_of_a_cut_file_is_not_certain() {
