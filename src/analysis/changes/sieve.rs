@@ -33,7 +33,7 @@ pub(crate) struct PageOnDisk {
     zeros: (usize, usize),
     /// It shows a transaction of which WAL has every record.
     pub is_late: bool,
-    /// Of its records those before the last that builds it say nothing.
+    /// A record that builds the page makes those before it needless.
     is_heap: bool,
 }
 
