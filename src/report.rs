@@ -32,6 +32,15 @@ pub enum Part {
     Wal,
 }
 
+/// Problems that are not about damaged pages, by number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OtherProblems {
+    /// Of rows, pages and files of the server.
+    pub of_data: usize,
+    /// Of WAL and double write buffers.
+    pub others: usize,
+}
+
 /// A kind of finding. One is another only if it is the same declaration.
 #[derive(Debug)]
 pub struct Rule {

@@ -79,9 +79,9 @@ pub(crate) fn first_of(accounts: &[&str]) -> Option<(u32, u32)> {
     accounts.iter().find_map(|account| account_of(&text, account))
 }
 
-/// A user as `sudo -u` takes it: the name, or `#` and the number if it has none.
+/// A user as `sudo -u` takes it in a shell: the name, or `'#101'` if the number has none.
 pub(crate) fn sudo_name(uid: u32) -> String {
-    name_of(&passwd(), uid).unwrap_or_else(|| format!("#{uid}"))
+    name_of(&passwd(), uid).unwrap_or_else(|| format!("'#{uid}'"))
 }
 
 /// A user in a sentence: `postgres (uid 101)`, or `uid 101`.
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!((name_of(TEXT, 10), name_of(":x:9:9:\nshort", 9)), (None, None));
         assert_eq!(
             (sudo_name(u32::MAX - 7), user_words(u32::MAX - 7)),
-            ("#4294967288".to_owned(), "uid 4294967288".to_owned())
+            ("'#4294967288'".to_owned(), "uid 4294967288".to_owned())
         );
     }
 }

@@ -31,7 +31,7 @@ use crate::parsers::control::ControlFile;
 use crate::parsers::page_kind::access_method_name;
 use crate::parsers::wal::timeline::WalSegment;
 use crate::repair::blocker::Overrides;
-use crate::report::{Finding, Part, Severity, rules};
+use crate::report::{Finding, OtherProblems, Part, Severity, rules};
 use crate::types::{Lsn, Oid, RelFileLocator};
 
 /// Steps for all damaged pages of the cluster.
@@ -53,10 +53,7 @@ pub(crate) fn steps_for(examined: &Examination, pages: &[PageReport], outlook: &
         last_checkpoint: examined.last_checkpoint.clone().map(Box::new),
         is_shut_down: is_shut_down(examined),
         lacks_files: examined.findings.iter().any(|finding| finding.rule.part == Part::ServerFiles),
-        has_problems: examined
-            .findings
-            .iter()
-            .any(|finding| finding.severity == Severity::Problem && !finding.is(&DAMAGED_PAGES)),
+        has_problems: other_problems(examined) != OtherProblems::default(),
         // A base backup whose WAL is complete can be started; no image of it is trusted, that is all.
         is_doubtful: replay.doubts.iter().any(|doubt| !matches!(doubt, Doubt::BaseBackup))
             || !examined.coverage.skipped.is_empty(),
@@ -67,6 +64,17 @@ pub(crate) fn steps_for(examined: &Examination, pages: &[PageReport], outlook: &
     };
     let by_oid = OnceCell::new();
     next_steps(pages, outlook, replay, setting, &|rel| subject(&examined.names, &by_oid, rel))
+}
+
+/// Problems that are not about damaged pages.
+pub(crate) fn other_problems(examined: &Examination) -> OtherProblems {
+    let is_other = |finding: &&Finding| finding.severity == Severity::Problem && !finding.is(&DAMAGED_PAGES);
+    let is_of_data = |finding: &&Finding| {
+        matches!(finding.rule.part, Part::Cluster | Part::ServerFiles | Part::Pages | Part::Innodb)
+    };
+    let all = examined.findings.iter().filter(is_other);
+    let of_data = all.clone().filter(is_of_data).count();
+    OtherProblems { of_data, others: all.count().saturating_sub(of_data) }
 }
 
 /// Kind and owner of each damaged relation, by the catalogs.
@@ -196,6 +204,7 @@ pub(crate) fn judged_cluster<'a>(
         names: &examined.names,
         dwb: &examined.source.set,
         unproven_pages: examined.unproven_pages(),
+        problems: other_problems(examined),
         proof: examined.proof.as_ref(),
         context: step_context(examined, data_dir),
     }

@@ -146,7 +146,7 @@ pub fn bill_words(row: &BillRow, rhythm: Option<SwitchRhythm>) -> String {
         .replace("switchs", "switches"),
         BillPart::PageHeaders => "headers of WAL pages".to_owned(),
         BillPart::Padding => "padding between records".to_owned(),
-        BillPart::Cut => "parts of records that are not whole in this WAL, or unreadable".to_owned(),
+        BillPart::Cut => "records cut off at an end of this WAL, or unreadable".to_owned(),
     }
 }
 

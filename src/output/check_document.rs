@@ -71,9 +71,9 @@ impl CheckText<'_> {
         closing: &Closing,
         steps: &[NextStep],
     ) -> io::Result<()> {
-        let JudgedCluster { report, context, dwb, .. } = self.cluster;
+        let JudgedCluster { report, context, dwb, problems, .. } = self.cluster;
         let title = |page: PageId| page_title(&self.called(page), page);
-        let start = StartWords::of(&report.replay, &report.outlook, &report.pages, &title);
+        let start = StartWords::of(&report.replay, &report.outlook, &report.pages, &title).with(problems);
         // A base backup is recovered as its server expects; only images of damaged pages are less certain.
         let is_expected = |doubt: &&Doubt| matches!(doubt, Doubt::BaseBackup) && report.pages.is_empty();
         let doubts = report

@@ -24,6 +24,7 @@ use crate::analysis::verdict::survey::PageReport;
 use crate::cluster::dwb_files::DwbSet;
 use crate::cluster::names::RelationNames;
 use crate::cluster::page_source::RelationPaths;
+use crate::report::OtherProblems;
 use crate::types::PageId;
 
 /// A judged cluster: its report, and what gives its pages and slots their names.
@@ -41,6 +42,8 @@ pub struct JudgedCluster<'a> {
     pub dwb: &'a DwbSet,
     /// Pages that nothing proves to be whole, for want of checksums, if all pages were read.
     pub unproven_pages: Option<u64>,
+    /// Problems other than damaged pages.
+    pub problems: OtherProblems,
     /// How the proofs by replay went, if they were asked for.
     pub proof: Option<&'a ProofReport>,
     /// Context of the words about steps, such as the data directory.

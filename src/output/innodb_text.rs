@@ -254,7 +254,7 @@ pub(crate) fn write_judged(
         let words: Vec<String> = runs(numbers.iter().copied()).iter().map(word).collect();
         for line in words.chunks(RUNS_A_LINE) {
             if rows < MAX_LINES {
-                table.add_row([printable(path), line.join(", "), (*disk).to_owned(), held.replace('_', " ")]);
+                table.add_row([printable(path), line.join(", "), disk.replace('_', " "), held.replace('_', " ")]);
             }
             rows += 1;
         }
@@ -332,9 +332,19 @@ pub(crate) fn innodb_headline(pages: &[InnodbPage], counts: &PageCounts, answer:
         let words = format!("no damaged page among {scanned}");
         return Headline::undamaged(vec![words, NOT_PREDICTED.to_owned()], answer);
     }
-    let whole = wrong.iter().filter(|page| page.held.is_whole()).count();
-    let words = format!("{} of {scanned}; the doublewrite buffer holds a whole image of {whole}", wrong.len());
-    Headline::new("DAMAGED", Tone::Bad, vec![words, NOT_PREDICTED.to_owned()], answer)
+    let (newer, damaged): (Vec<&InnodbPage>, Vec<_>) = wrong.into_iter().partition(|page| page.is_newer_than_log);
+    let mut sentences = Vec::new();
+    if !damaged.is_empty() {
+        let whole = damaged.iter().filter(|page| page.held.is_whole()).count();
+        let of = format!("{} of {scanned}", damaged.len());
+        sentences.push(format!("{of}; the doublewrite buffer holds a whole image of {whole}"));
+    }
+    if !newer.is_empty() {
+        sentences.push(format!("{} intact pages are newer than the redo log, of {scanned}", newer.len()));
+    }
+    sentences.push(NOT_PREDICTED.to_owned());
+    let badge = if damaged.is_empty() { "AT RISK" } else { "DAMAGED" };
+    Headline::new(badge, Tone::Bad, sentences, answer)
 }
 
 /// The steps, numbered.
@@ -422,8 +432,8 @@ pub(crate) fn innodb_steps(pages: &[InnodbPage], is_complete: bool, arguments: &
     let step = |words: String, command: Option<String>| InnodbStep { words, command };
     if wrong.is_empty() {
         let words = match is_complete {
-            false => "No damaged page was found. Something was not checked: see the findings.",
-            true => "Every page passes its checks. See the findings before you start the server.",
+            false => "No damaged page was found, but something was not checked (see below).",
+            true => "Every page passes its checks: nothing to repair.",
         };
         return vec![step(words.to_owned(), None)];
     }

@@ -37,7 +37,7 @@ pub(crate) fn release_words(keeper: &Keeper) -> String {
         Keeper::KeepSize => "set a lower wal_keep_size, reload, CHECKPOINT".to_owned(),
         Keeper::Summarizer => "let the summarizer catch up, or set summarize_wal = off".to_owned(),
         Keeper::Recycled => "set a lower min_wal_size; a few go with each checkpoint".to_owned(),
-        Keeper::Nothing => "CHECKPOINT".to_owned(),
+        Keeper::Nothing => "goes at the next CHECKPOINT".to_owned(),
         Keeper::Unknown => "run this as the owner of the directory: something was not checked".to_owned(),
     }
 }
@@ -57,15 +57,12 @@ pub(crate) fn kept_sentence(wal: &KeptWal) -> String {
                 Keeper::Unknown => format!("what keeps {alone} of it is unknown, because something was not checked"),
                 keeper => format!("{alone} for {} alone", keeper_words(keeper)),
             };
-            format!("{all}: {what}. pg_walfpi kept shows all")
+            format!("{all}: {what}")
         }
         None if wal.rows.iter().any(|row| row.keeper != Keeper::Recycled && row.bytes > 0) => {
             let keepers = wal.rows.iter().filter(|row| row.keeper != Keeper::Recycled && row.bytes > 0);
             let names: Vec<String> = keepers.map(|row| keeper_words(&row.keeper)).collect();
-            format!(
-                "{all}, kept by {}; each old one by more than one of them. pg_walfpi kept shows all",
-                names.join(", ")
-            )
+            format!("{all}, kept by {}; each old one by more than one of them", names.join(", "))
         }
         None => all,
     }

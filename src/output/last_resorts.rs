@@ -37,6 +37,26 @@ pub(super) fn copy_first(context: StepContext<'_>) -> Words {
     })
 }
 
+/// Files that this user may not open. `owner`: that of the data directory, if it is another user.
+pub(super) fn run_as_owner(files: usize, owner: Option<&str>, dir: &str) -> Words {
+    let noun = if files == 1 { "1 file" } else { &format!("{files} files") };
+    match owner {
+        Some(owner) => Words::new(format!(
+            "Run the check again as {owner}, the owner of the data directory. Repair nothing before that."
+        ))
+        .because(format!(
+            "This user cannot read {noun} (see \"Not checked\"), so any answer may change. If the owner cannot read them \
+             either, fix their permissions; the server needs them too:"
+        ))
+        .with(format!("sudo -u {owner} pg_dwbinspect check {dir}")),
+        None => Words::new(format!(
+            "Fix the permissions of {noun} (see \"Not checked\"), then check again. Repair nothing before that."
+        ))
+        .because("You own the data directory and cannot read them, so the server cannot either:")
+        .with(format!("pg_dwbinspect check {dir}")),
+    }
+}
+
 /// Dumps a cluster whose pages are newer than its WAL.
 pub(super) fn reset_past_pages(next_file: &str) -> Words {
     Words::new(

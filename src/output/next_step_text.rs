@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::escape::{printable, quoted};
 use super::figures::many;
-use super::last_resorts::{copy_first, get_past, newer_release, reset_by_wal, reset_past_pages};
+use super::last_resorts::{copy_first, get_past, newer_release, reset_by_wal, reset_past_pages, run_as_owner};
 use super::sql::{rebuild, salvage};
 use super::text::{Layout, wrapped};
 use crate::analysis::start::missing_wal::MissingSegments;
@@ -47,14 +47,14 @@ pub struct StepContext<'a> {
 impl StepContext<'_> {
     /// The flags without which a repair is refused, as arguments: ` --allow-shut-down`, or nothing.
     pub fn flags(&self) -> String {
-        let flags: BTreeSet<&str> = self.blockers.iter().filter_map(|blocker| blocker.flag).collect();
-        flags.iter().map(|flag| format!(" {flag}")).collect()
+        flags_of(self.blockers.iter())
     }
 
     /// Reason why a repair needs flags that were not given or is refused for now; empty without blockers. A flag of which
     /// another step gives the reason, `known`, has none here.
     pub(crate) fn repair_words(&self, known: Option<&str>) -> String {
         let word = |blocker: &Blocker| match blocker.flag {
+            _ if blocker.run_as.is_some() => "Run it as the owner of the data directory.".to_owned(),
             Some(flag) if known == Some(flag) => format!("Repair needs {flag}."),
             Some(flag) => format!("Repair needs {flag}: {}; {}.", blocker.what, blocker.advice),
             None => format!("Repair is refused: {}; {}.", blocker.what, blocker.advice),
@@ -110,13 +110,22 @@ impl Words {
     /// Adds the command that shows the plan, and the one that applies it, unless it is refused.
     fn with_repair(mut self, arguments: &str, context: StepContext<'_>) -> Self {
         self.is_repair = true;
-        let begin = format!("pg_dwbinspect repair {arguments}{}", context.flags());
+        let owner = context.blockers.iter().find_map(|blocker| blocker.run_as.as_deref());
+        let sudo = owner.map_or_else(String::new, |owner| format!("sudo -u {owner} "));
+        let flags = flags_of(context.blockers.iter().filter(|blocker| blocker.run_as.is_none()));
+        let begin = format!("{sudo}pg_dwbinspect repair {arguments}{flags}");
         self.commands.push(begin.clone());
         if !context.is_refused() {
             self.commands.push(format!("{begin} --apply"));
         }
         self
     }
+}
+
+/// The flags that override these blockers, each once, as arguments.
+fn flags_of<'a>(blockers: impl Iterator<Item = &'a Blocker>) -> String {
+    let flags: BTreeSet<&str> = blockers.filter_map(|blocker| blocker.flag).collect();
+    flags.iter().map(|flag| format!(" {flag}")).collect()
 }
 
 /// The command that starts the server.
@@ -269,26 +278,6 @@ fn bring_wal(missing: &MissingSegments, was_sought: bool) -> Words {
     .because(format!("The owner of the directory must be able to read it. {search}"))
 }
 
-/// Files that this user may not open. `owner`: that of the data directory, if it is another user.
-fn run_as_owner(files: usize, owner: Option<&str>, dir: &str) -> Words {
-    let noun = if files == 1 { "1 file" } else { &format!("{files} files") };
-    match owner {
-        Some(owner) => Words::new(format!(
-            "Run the check again as {owner}, the owner of the data directory. Repair nothing before that."
-        ))
-        .because(format!(
-            "This user cannot read {noun} (see \"Not checked\"), so any answer may change. If the owner cannot read them \
-             either, fix their permissions; the server needs them too:"
-        ))
-        .with(format!("sudo -u {} pg_dwbinspect check {dir}", quoted(owner))),
-        None => Words::new(format!(
-            "Fix the permissions of {noun} (see \"Not checked\"), then check again. Repair nothing before that."
-        ))
-        .because("You own the data directory and cannot read them, so the server cannot either:")
-        .with(format!("pg_dwbinspect check {dir}")),
-    }
-}
-
 /// WAL that was found elsewhere.
 fn bring_archived(
     archived: &[ArchivedSegment],
@@ -408,13 +397,17 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
             "Do not start the server yet. Create {} that recovery expects.",
             if *pages == 1 { "the missing page".to_owned() } else { format!("the {pages} missing pages") }
         ))
-        .because("The commands are under \"Pages that replay needs\"."),
-        NextStep::Repair { pages } => Words::new(format!(
-            "Do not start the server yet. Restore {} first; no data is lost.",
-            count(*pages)
-        ))
-        .because("Show the plan, then apply it (a journal is kept for undo):")
-        .with_repair(&dir, context),
+        .because("The commands are under \"Pages that recovery needs\"."),
+        NextStep::Repair { pages, is_precaution: true } => {
+            Words::new(format!("Restore {} first; no data is lost.", count(*pages)))
+                .because("Startup would restore them, too, without an undo. Show the plan, then apply it:")
+                .with_repair(&dir, context)
+        }
+        NextStep::Repair { pages, .. } => {
+            Words::new(format!("Do not start the server yet. Restore {} first; no data is lost.", count(*pages)))
+                .because("Show the plan, then apply it (a journal is kept for undo):")
+                .with_repair(&dir, context)
+        }
         NextStep::RebuildPages { pages } => Words::new(format!(
             "Do not start the server yet. Rebuild {} from older copies and WAL; no data is lost.",
             count(*pages)
@@ -490,13 +483,18 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
         NextStep::Start { is_proven: true, .. } => {
             Words::new("Nothing to repair. Start the server:").with(start_command(context.data_dir))
         }
-        NextStep::Start { is_proven: false, has_checksums } => Words::new(
-            "Start the server, and compare important data with a backup or standby.",
-        )
-        .because(format!(
-            "No damage was found, but not everything could be checked.{}",
-            if *has_checksums { "" } else { " Without data checksums, some torn pages are invisible." }
+        NextStep::Start { in_copy, has_checksums, .. } => Words::new(format!(
+            "Start the {}, and compare important data with a backup or standby.",
+            if *in_copy { "copy" } else { "server" }
         ))
+        .because(match (in_copy, has_checksums) {
+            (true, true) => "No damage was found, but not everything could be checked.",
+            (true, false) => {
+                "No damage was found, but not everything could be checked, and without data checksums some torn pages \
+                 are invisible."
+            }
+            (false, _) => "No damage was found, but without data checksums some torn pages are invisible.",
+        })
         .with(start_command(context.data_dir)),
     }
 }
@@ -515,7 +513,6 @@ fn names_of(pages: &[PageId]) -> String {
 mod tests {
     use super::*;
     use crate::analysis::verdict::next_step::{Affected, NamedRelation, Owner, Rebuilt};
-    use crate::output::sql::most_items;
 
     fn index(is_catalog: bool) -> NextStep {
         let affected = Affected {
@@ -566,12 +563,6 @@ mod tests {
         let words = all_words(&steps, StepContext { links: Some(&links), ..CONTEXT });
         let expected = "cp -a '/a space'/. 'COPY.pg_tblspc.1 2' && ln -sfn \"$(realpath 'COPY.pg_tblspc.1 2')\" 'COPY/pg_tblspc/1 2'";
         assert_eq!(words[0].commands, ["cp -a '/my data' COPY", expected]);
-    }
-
-    #[test]
-    fn an_item_takes_28_bytes_at_least() {
-        // MaxHeapTuplesPerPage of servers with pages of 8 and 32 kB.
-        assert_eq!((most_items(8192), most_items(32_768)), (291, 1169));
     }
 
     #[test]

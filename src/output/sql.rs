@@ -292,4 +292,10 @@ mod tests {
         }
         assert_eq!(quoted_name("say \"hi\""), "\"say \"\"hi\"\"\"");
     }
+
+    #[test]
+    fn an_item_takes_28_bytes_at_least() {
+        // MaxHeapTuplesPerPage of servers with pages of 8 and 32 kB.
+        assert_eq!((most_items(8192), most_items(32_768)), (291, 1169));
+    }
 }

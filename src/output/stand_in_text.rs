@@ -24,7 +24,7 @@ pub(crate) fn write_stand_ins(
     if found.is_empty() {
         return Ok(());
     }
-    writeln!(out, "\n{}", layout.paint.heading("Pages that replay needs"))?;
+    writeln!(out, "\n{}", layout.paint.heading("Pages that recovery needs"))?;
     let why = "An empty page with the LSN of the end of WAL lets recovery pass: recovery treats all records of the \
         page as applied. A zero-filled page does not help. Keep a copy of the data directory, then run, as the user \
         that owns it:";
@@ -33,7 +33,7 @@ pub(crate) fn write_stand_ins(
         let after = if stand_in.is_removed {
             "recovery removes it again; no data is lost"
         } else {
-            "REINDEX the index at once after the start: what replay would have put into this page is missing"
+            "REINDEX the index at once after the start: what recovery would have put into this page is missing"
         };
         wrapped(out, layout, "  ", 2, &printable(&format!("{}: {after}", label(page))))?;
         let (path, block) = location_of(page);

@@ -11,6 +11,7 @@ use crate::analysis::verdict::check::Scope;
 use crate::analysis::verdict::facts::Badge;
 use crate::analysis::verdict::outlook::{Outlook, Start};
 use crate::analysis::verdict::survey::PageReport;
+use crate::report::OtherProblems;
 use crate::types::Lsn;
 
 /// The badge, and what it rests on: the sentence that matters most first. Sentences have no capital and no period.
@@ -53,10 +54,33 @@ impl StartWords {
         Self { badge, sentences }
     }
 
+    /// Adds the problems that are not about damaged pages.
+    pub fn with(mut self, problems: OtherProblems) -> Self {
+        let OtherProblems { of_data, others } = problems;
+        let of_data_words =
+            || format!("{} after the start: queries may fail or return wrong rows (see Problems)", remain(of_data));
+        match self.badge {
+            Badge::WillStart if of_data > 0 => {
+                self.badge = Badge::DamageRemains;
+                self.sentences = vec![of_data_words()];
+            }
+            Badge::DamageRemains if of_data > 0 => self.sentences.push(of_data_words()),
+            Badge::WillStart if others > 0 => {
+                self.sentences.push(format!("{} that the start does not depend on (see Problems)", remain(others)));
+            }
+            _ => {}
+        }
+        self
+    }
+
     /// All of it on one line.
     pub fn line(&self) -> String {
         format!("{}: {}", self.badge.label(), self.sentences.join("; "))
     }
+}
+
+fn remain(problems: usize) -> String {
+    if problems == 1 { "1 problem remains".to_owned() } else { format!("{problems} problems remain") }
 }
 
 /// There is a doubt that the state of the cluster does not explain by itself.
@@ -107,6 +131,9 @@ fn start_words(replay: &Replay, outlook: &Outlook, pages: &[PageReport], label: 
             "the WAL with the last checkpoint is missing"
         }
         Start::CannotBegin => return format!("WAL from {} is missing", redo()),
+        Start::Refused if replay.doubts.iter().any(|doubt| matches!(doubt, Doubt::NotOneCluster { .. })) => {
+            "the files do not belong together (see Problems)"
+        }
         Start::Refused => {
             "the server needs a file, directory or pg_control that is missing, damaged, not accessible or unsuitable (see \
              Problems)"
@@ -153,7 +180,7 @@ fn start_words(replay: &Replay, outlook: &Outlook, pages: &[PageReport], label: 
         Start::WithoutReplay if replay.recovery == Recovery::AfterReset => {
             "pg_resetwal was run: no recovery follows, and changes that were only in WAL are lost"
         }
-        Start::WithoutReplay if is_doubtful(replay) => "no recovery follows, but something is uncertain (see below)",
+        Start::WithoutReplay if is_doubtful(replay) => "no recovery follows, but the result is uncertain",
         Start::WithoutReplay => {
             return format!("shut down cleanly, no recovery needed{}", no_damage_words(outlook, pages));
         }

@@ -9,7 +9,7 @@ use super::advise_text::bill_words;
 use super::escape::printable;
 use super::figures::{percent, size, size_words};
 use super::json::wal::{Naming, group_by_name, key_columns, key_row};
-use super::kept_words::{drop_command, keeper_words, release_words};
+use super::kept_words::{drop_command, keeper_words, kept_sentence, release_words};
 use super::prometheus::{family, label_set};
 use super::relation_columns;
 use super::table::{Fit, plain_table, write_fitted};
@@ -266,10 +266,11 @@ pub(crate) fn write_kept(
     wal: &KeptWal,
     ready_since: Option<&str>,
 ) -> io::Result<()> {
-    let last = wal.last.as_ref().map_or_else(String::new, |last| format!(", written up to {last}"));
-    let heading = format!("pg_wal: {} segments, {}{last}", wal.segments, size_words(wal.bytes));
-    for line in textwrap::wrap(&heading, wrapping(usize::from(layout.width))) {
+    for line in textwrap::wrap(&kept_sentence(wal), wrapping(usize::from(layout.width))) {
         writeln!(out, "{}", layout.paint.heading(&line))?;
+    }
+    if let Some(last) = &wal.last {
+        writeln!(out, "  written up to {last}")?;
     }
     writeln!(out)?;
     let mut table = plain_table(&["kept by", "keeps", "alone", "back", "oldest segment"]);
@@ -287,17 +288,17 @@ pub(crate) fn write_kept(
         ]);
     }
     write_fitted(out, layout, table, &Fit::default().numbers(1..4))?;
-    writeln!(out, "\nTo let go")?;
+    let words =
+        "alone: what nothing else keeps. back: from the oldest WAL that is needed to the end of the last segment";
+    wrapped(out, layout, "  ", 2, words)?;
+    writeln!(out, "\n{}", layout.paint.heading("To release it"))?;
     for row in &wal.rows {
         wrapped(out, layout, "  ", 4, &format!("{}: {}", keeper_words(&row.keeper), release_words(&row.keeper)))?;
         if let Keeper::Slot { name, is_temporary: false, .. } = &row.keeper {
             writeln!(out, "    {}", drop_command(name))?;
         }
     }
-    writeln!(out)?;
-    let words = "alone: what nothing else keeps, so that it goes at the next checkpoint once this lets go. back: from the oldest \
-        WAL that is needed to the end of the last segment";
-    wrapped(out, layout, "", 0, words)
+    Ok(())
 }
 
 fn since(ready_since: Option<&str>) -> String {

@@ -26,6 +26,8 @@ pub struct Blocker {
     pub advice: &'static str,
     /// The flag that overrides it, if it may be overridden.
     pub flag: Option<&'static str>,
+    /// The user to run the command as instead, as `sudo -u` takes it.
+    pub run_as: Option<String>,
 }
 
 impl std::fmt::Display for Blocker {
@@ -116,7 +118,7 @@ fn guard_server(sign: &ServerSign, blockers: &mut Vec<Blocker>) {
         }
         _ => "stop the server; if none runs, check postmaster.pid",
     };
-    blockers.push(Blocker { kind: "server_running", what, advice, flag: None });
+    blockers.push(Blocker { kind: "server_running", what, advice, flag: None, run_as: None });
 }
 
 /// The cluster was shut down cleanly: only `--allow-shut-down` lets a repair write into it.
@@ -125,8 +127,9 @@ fn is_shut_down(control: &ControlFile) -> bool {
 }
 
 fn guard_control(directory: &DataDir, overrides: Overrides, blockers: &mut Vec<Blocker>) {
-    let mut forbid =
-        |kind, what: &str, advice, flag| blockers.push(Blocker { kind, what: what.to_owned(), advice, flag });
+    let mut forbid = |kind, what: &str, advice, flag| {
+        blockers.push(Blocker { kind, what: what.to_owned(), advice, flag, run_as: None })
+    };
     if let ControlRead::UnknownVersion { prefix, is_signed } = directory.control()
         && (*is_signed || prefix.is_newer())
     {
@@ -166,12 +169,12 @@ fn guard_signs(signs: &RecoverySigns, overrides: Overrides, blockers: &mut Vec<B
     if signs.backup_label.is_some() {
         let what = "backup_label exists: this is a base backup that was not recovered yet".to_owned();
         let advice = "recover it, or restore the backup again";
-        blockers.push(Blocker { kind: "backup_label", what, advice, flag: None });
+        blockers.push(Blocker { kind: "backup_label", what, advice, flag: None, run_as: None });
     }
     if !signs.signals.is_empty() && !overrides.standby {
         let what = format!("{} exists, so this is a standby or a recovery from an archive", signs.signals.join(", "));
         let advice = "leave the file in place: without it the server starts as a separate primary";
-        blockers.push(Blocker { kind: "recovery_signal", what, advice, flag: Some("--allow-standby") });
+        blockers.push(Blocker { kind: "recovery_signal", what, advice, flag: Some("--allow-standby"), run_as: None });
     }
 }
 
@@ -185,7 +188,8 @@ fn guard_owner(root: &Path, overrides: Overrides, blockers: &mut Vec<Blocker>) {
         let what =
             format!("the data directory is owned by {words}; you are {user}; put sudo -u {sudo} before the command");
         let advice = "files written by another user may be unreadable for the server";
-        blockers.push(Blocker { kind: "other_user", what, advice, flag: Some("--allow-other-user") });
+        let flag = Some("--allow-other-user");
+        blockers.push(Blocker { kind: "other_user", what, advice, flag, run_as: Some(sudo) });
     }
 }
 
@@ -206,13 +210,13 @@ pub(crate) fn guard_directory(
     };
     let advice = "pass the directory that was repaired: another copy of the cluster has different pages. If it is \
                   that directory, moved or mounted again, or a copy from after the repair, confirm that";
-    Ok(Some(Blocker { kind: "other_directory", what, advice, flag: Some("--moved") }))
+    Ok(Some(Blocker { kind: "other_directory", what, advice, flag: Some("--moved"), run_as: None }))
 }
 
 /// A reason that comes before all others: what could not even be opened.
 pub(crate) fn unopened(what: &dyn std::fmt::Display) -> Blocker {
     let advice = "nothing is written into a data directory that cannot be checked";
-    Blocker { kind: "unreadable", what: what.to_string(), advice, flag: None }
+    Blocker { kind: "unreadable", what: what.to_string(), advice, flag: None, run_as: None }
 }
 
 /// Held while a data directory is repaired. Leaves no trace: the lock is on the directory itself and goes away with the
@@ -228,7 +232,7 @@ impl RepairLock {
     /// # Errors
     /// [`Blocker`] when another repair holds it, or the directory cannot be locked.
     pub fn take(root: &Path) -> Result<Self, Blocker> {
-        let forbid = |what: String, advice| Blocker { kind: "locked", what, advice, flag: None };
+        let forbid = |what: String, advice| Blocker { kind: "locked", what, advice, flag: None, run_as: None };
         let root = DataRoot::open(root).map_err(|error| forbid(error.to_string(), "check the path"))?;
         match rustix::fs::flock(root.held().handle(), FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self { root }),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use strum::{IntoStaticStr, VariantNames};
 
+use super::facts::Badge;
 use super::judge::Verdict;
 use super::outlook::{Outlook, Start};
 use super::rebuild::NotRebuildable;
@@ -188,6 +189,8 @@ pub enum NextStep {
     Repair {
         /// Pages.
         pages: usize,
+        /// Startup would repair all of them as well.
+        is_precaution: bool,
     },
     /// Pages that can be built by replay from older copies of them.
     RebuildPages {
@@ -273,6 +276,8 @@ pub enum NextStep {
     Start {
         /// Pages have checksums, or no page was being written when the server stopped.
         is_proven: bool,
+        /// Something is uncertain or was not checked: the copy is started, not the original.
+        in_copy: bool,
         /// Pages have checksums.
         has_checksums: bool,
     },
@@ -419,7 +424,7 @@ pub fn next_steps(
     }
     for (pages, step) in [
         (stand_ins, NextStep::MakeStandIns { pages: stand_ins }),
-        (safe, NextStep::Repair { pages: safe }),
+        (safe, NextStep::Repair { pages: safe, is_precaution: outlook.badge() == Badge::WillStart }),
         (rebuildable, NextStep::RebuildPages { pages: rebuildable }),
         (again, NextStep::RebuildAgain { pages: again }),
         (if comes_first { 0 } else { doubtful.len() }, NextStep::RebuildDoubtful { pages: doubtful }),
@@ -471,7 +476,8 @@ pub fn next_steps(
         let is_known = outlook.start != Start::NotAllRead;
         let is_proven = is_known && (outlook.given.checksums || replay.recovery == Recovery::None);
         let has_checksums = outlook.given.checksums;
-        steps.push(NextStep::Start { is_proven: is_proven && !setting.is_doubtful, has_checksums });
+        let in_copy = !is_known || setting.is_doubtful;
+        steps.push(NextStep::Start { is_proven: is_proven && !in_copy, in_copy, has_checksums });
     }
     let needs_copy = steps.iter().any(|step| step.risk() >= Risk::Irreversible);
     if needs_copy || matches!(outlook.start, Start::MayStop { .. }) {

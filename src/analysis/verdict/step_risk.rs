@@ -55,6 +55,7 @@ impl NextStep {
                 | Self::ResetByWal { .. }
                 | Self::ResetPastPages { .. }
                 | Self::GetPast { .. }
+                | Self::Start { in_copy: true, .. }
         )
     }
 
@@ -102,7 +103,7 @@ impl NextStep {
         let count = |pages: usize| Some(pages as u64);
         match self {
             Self::MakeStandIns { pages }
-            | Self::Repair { pages }
+            | Self::Repair { pages, .. }
             | Self::RebuildPages { pages }
             | Self::RebuildAgain { pages }
             | Self::LookForSegments { pages, .. }

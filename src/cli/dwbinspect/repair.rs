@@ -19,7 +19,7 @@ use crate::cli::context::OutputArgs;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop, UsageError};
 use crate::cli::values::PgData;
 use crate::cli::work::{DonorArgs, JobsArg, ProgressArg, RebuildArg, ServerArgs};
-use crate::inspect::next::{step_context, steps_for};
+use crate::inspect::next::{other_problems, step_context, steps_for};
 use crate::inspect::page_name::PageName;
 use crate::inspect::page_target::RelationChoice;
 use crate::inspect::repair::replay::ReplayRequest;
@@ -420,7 +420,7 @@ pub(super) fn write_applied(
     let given = StartConditions { may_be_running: false, ..examined.report.outlook.given.clone() };
     let outlook = Outlook::of(&remaining, &examined.report.replay, given);
     let label = |page: crate::types::PageId| page_title(&examined.called(page), page);
-    let start = StartWords::of(&examined.report.replay, &outlook, &remaining, &label);
+    let start = StartWords::of(&examined.report.replay, &outlook, &remaining, &label).with(other_problems(examined));
     let head = Headline::of_start(&start, ending.answer);
     head.write(out, layout)?;
     next_step_text::write_steps(

@@ -116,7 +116,7 @@ pub(super) fn run(args: &AdviseArgs, out: &mut dyn Write) -> Result<Outcome, Sto
     write_overview(out, layout, &overview)?;
     if overview.range.is_some() {
         if let Some(kept) = &kept {
-            wrapped(out, layout, "", 0, &kept_sentence(kept))?;
+            wrapped(out, layout, "", 0, &format!("{}. pg_walfpi kept shows all", kept_sentence(kept)))?;
         }
         if let Some(bill) = &bill {
             write_bill(out, layout, bill, &overview)?;

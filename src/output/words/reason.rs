@@ -178,7 +178,7 @@ impl fmt::Display for NamedBy {
         let PageId { rel, block, .. } = self.page;
         match self.role {
             LinkRole::Row => write!(f, "an entry in block {block} of its index {rel} points to a row in it"),
-            LinkRole::Visible => write!(f, "block {block} of the visibility map has a bit for it"),
+            LinkRole::Visible => write!(f, "its bit in block {block} of the visibility map is set"),
             role => write!(f, "block {block} links to it as its {role}"),
         }
     }

@@ -218,8 +218,8 @@ impl fmt::Display for SkipReason {
             }
             Self::UnlessWalRemoves { count } => write!(
                 f,
-                "it and {} others are missing or zeroed at the beginning; WAL may remove them, but that WAL could not \
-                    be read",
+                "this one and {} more are missing or zeroed at the beginning; WAL may remove them, but that WAL could \
+                    not be read",
                 count.saturating_sub(1)
             ),
             Self::NoWalToReplay => f.write_str("no WAL found"),

@@ -18,6 +18,7 @@ use crate::inspect::crash_report::{CrashReportRequest, USUAL_SHEETS, report_on};
 use crate::inspect::dwb_source::protected_of;
 use crate::inspect::error::{InspectError, open_data_dir};
 use crate::inspect::examination::Examination;
+use crate::inspect::next::other_problems;
 use crate::inspect::now_text;
 use crate::inspect::page_name::PageName;
 use crate::inspect::rebuild::ReplayOptions;
@@ -333,7 +334,8 @@ impl ClusterBackend {
             |_| String::new(),
             |found| {
                 let label = |page| page_title(&examined.called(page), page);
-                StartWords::of(&examined.report.replay, &found.after.outlook, &found.after.pages, &label).line()
+                let start = StartWords::of(&examined.report.replay, &found.after.outlook, &found.after.pages, &label);
+                start.with(other_problems(&examined)).line()
             },
         );
         let directory = examined.source.directory.as_ref();

@@ -7,6 +7,7 @@ use super::{Body, Line, Look, Modifier, Span, State, Style, Survey, columns, fac
 use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::facts::Badge;
 use crate::analysis::verdict::judge::Verdict;
+use crate::inspect::next::other_problems;
 use crate::inspect::verify::rules::DAMAGED_PAGES;
 use crate::output::check_text::{compared_words, page_title, replay_words};
 use crate::output::start_words::StartWords;
@@ -194,7 +195,7 @@ fn pending(state: &State) -> Vec<Line<'static>> {
 fn start_of(survey: &Survey) -> StartWords {
     let report = &survey.examined.report;
     let label = |page| page_title(&survey.examined.called(page), page);
-    StartWords::of(&report.replay, &report.outlook, &report.pages, &label)
+    StartWords::of(&report.replay, &report.outlook, &report.pages, &label).with(other_problems(&survey.examined))
 }
 
 pub fn start_words(survey: &Survey) -> String {

@@ -121,7 +121,8 @@ impl CrashReport<'_> {
                 Answer::Uncertain => ("doubt", "Something was not checked or is uncertain"),
             };
             inner.strong_box(class, heading, |answer| {
-                answer.paragraph(StartWords::of(&report.replay, &report.outlook, &report.pages, &label).line());
+                let start = StartWords::of(&report.replay, &report.outlook, &report.pages, &label);
+                answer.paragraph(start.with(self.cluster.problems).line());
                 answer.note(format!("Exit status {}.", self.answer.status()));
             });
             let mut known = Vec::new();
