@@ -340,7 +340,7 @@ pub(crate) fn innodb_headline(pages: &[InnodbPage], counts: &PageCounts, answer:
         sentences.push(format!("{of}; the doublewrite buffer holds a whole image of {whole}"));
     }
     if !newer.is_empty() {
-        sentences.push(format!("{} intact pages are newer than the redo log, of {scanned}", newer.len()));
+        sentences.push(format!("{} of {scanned} are intact but newer than the redo log", newer.len()));
     }
     sentences.push(NOT_PREDICTED.to_owned());
     let badge = if damaged.is_empty() { "AT RISK" } else { "DAMAGED" };

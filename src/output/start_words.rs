@@ -58,7 +58,7 @@ impl StartWords {
     pub fn with(mut self, problems: OtherProblems) -> Self {
         let OtherProblems { of_data, others } = problems;
         let of_data_words =
-            || format!("{} after the start: queries may fail or return wrong rows (see Problems)", remain(of_data));
+            || format!("{} after startup: queries may fail or return wrong rows (see Problems)", remain(of_data));
         match self.badge {
             Badge::WillStart if of_data > 0 => {
                 self.badge = Badge::DamageRemains;
@@ -66,7 +66,7 @@ impl StartWords {
             }
             Badge::DamageRemains if of_data > 0 => self.sentences.push(of_data_words()),
             Badge::WillStart if others > 0 => {
-                self.sentences.push(format!("{} that the start does not depend on (see Problems)", remain(others)));
+                self.sentences.push(format!("{} that startup does not depend on (see Problems)", remain(others)));
             }
             _ => {}
         }

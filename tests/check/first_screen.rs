@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::common::truth::check_with;
-use crate::common::unpack::data_dir;
+use crate::common::unpack::{data_dir, unpack};
 use crate::common::{arg, dwbinspect};
 
 /// Codes of the steps, and all of each.
@@ -104,12 +104,47 @@ fn plan_says_what_stays_damaged_and_what_to_do_then() {
     assert!(flat(steps).contains("38 pages that stay damaged"), "{steps}");
 }
 
+/// The server, of these: the index has a page of its table, VACUUM fails, an index-only scan counts deleted rows; the
+/// content of an encrypted relation is not known.
+#[test]
+fn problem_besides_damaged_pages_is_in_the_first_lines() {
+    for (case, answer) in [
+        ("misplaced_write_other_kind", "WILL START, DAMAGE REMAINS\n    1 problem remains after startup"),
+        ("heap_tuple_multixact_future", "WILL START, DAMAGE REMAINS\n    1 problem remains after startup"),
+        ("older_visibility_map_after_crash", "WILL START, DAMAGE REMAINS\n    14 problems remain after startup"),
+        ("pg_tde_encrypted_relation", "UNKNOWN "),
+        ("standby_forked_history_in_pg_wal", "WILL NOT START   the files do not belong together"),
+    ] {
+        let data = unpack(&format!("field/{case}")).unwrap().join("data");
+        let text = dwbinspect(&["check", "--width", "80", arg(&data)]).stdout;
+        assert!(text.starts_with(answer), "{case}\n{text}");
+        assert!(!text.contains(&format!("pg_ctl start -D {}", arg(&data))), "{case}\n{text}");
+    }
+    let data = unpack("field/misplaced_write_other_kind").unwrap().join("data");
+    let plan = dwbinspect(&["repair", arg(&data)]);
+    assert_eq!(plan.status, 1);
+    assert!(plan.stdout.contains(&format!("pg_dwbinspect check {}", arg(&data))), "{}", plan.stdout);
+}
+
+/// The server repaired all of these pages by itself.
+#[test]
+fn repair_that_startup_would_do_as_well_does_not_forbid_it() {
+    let text = dwbinspect(&["check", arg(&data_dir("dwb-b/torn").unwrap())]).stdout;
+    assert!(text.starts_with("WILL START   ") && text.contains("Startup would restore them"), "{text}");
+    assert!(!text.contains("Do not start"), "{text}");
+}
+
 #[test]
 fn answer_about_innodb_is_short_and_comes_first() {
-    for case in ["innodb/mysql97", "innodb/mariadb1011", "innodb/mysql56", "field/mariadb-newer-than-log"] {
+    for (case, answer) in [
+        ("innodb/mysql97", "DAMAGED "),
+        ("innodb/mariadb1011", "DAMAGED "),
+        ("innodb/mysql56", "DAMAGED "),
+        ("field/mariadb-newer-than-log", "AT RISK   43 of 1235 pages are intact but newer than the redo log\n"),
+    ] {
         let data = data_dir(case).unwrap();
         let text = dwbinspect(&["innodb", "check", "--width", "80", arg(&data)]).stdout;
-        assert!(text.starts_with("DAMAGED "), "{text}");
+        assert!(text.starts_with(answer), "{text}");
         assert!(text.lines().count() <= 42, "{case}: {} lines\n{text}", text.lines().count());
     }
 }

@@ -100,6 +100,11 @@ fn other_owner() {
     assert!(Command::new("chown").args(["-hR", "65534:65534", arg(&data)]).status().expect("chown").success());
     let ran = apply(&data, &[]);
     assert!(ran.status == 2 && ran.stderr.contains("--allow-other-user"), "{}", ran.stderr);
+    // What root is told to run leaves no file that the server cannot read.
+    let told = dwbinspect(&["check", arg(&data)]).stdout;
+    let command = told.lines().find(|line| line.contains("pg_dwbinspect repair")).expect("a repair").trim();
+    assert!(command.starts_with("sudo -u nobody pg_dwbinspect repair "), "{command}");
+    assert!(!told.contains("--allow-other-user"), "{told}");
     assert_eq!(apply(&data, &["--allow-other-user"]).status, 0);
 }
 

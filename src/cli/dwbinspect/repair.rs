@@ -356,7 +356,7 @@ pub(super) fn write_plan(
     }
     write_findings(out, layout, &[], &ending.skipped)?;
     // Last, where they stay in view.
-    let steps = plan_steps(plan, root, !blockers.is_empty(), apply);
+    let steps = plan_steps(plan, root, !blockers.is_empty(), apply, ending.answer);
     if !steps.is_empty() {
         writeln!(out, "\n{}", layout.paint.heading("What to do"))?;
     }
@@ -370,7 +370,13 @@ pub(super) fn write_plan(
 }
 
 /// Steps from a plan to a startup, each with its command.
-fn plan_steps(plan: &Plan, root: &Path, is_blocked: bool, apply: Option<&str>) -> Vec<(String, String)> {
+fn plan_steps(
+    plan: &Plan,
+    root: &Path,
+    is_blocked: bool,
+    apply: Option<&str>,
+    answer: Answer,
+) -> Vec<(String, String)> {
     let root = quoted(&root.display().to_string());
     let mut steps = Vec::new();
     if let Some(apply) = apply.filter(|_| !plan.steps.is_empty()) {
@@ -381,7 +387,8 @@ fn plan_steps(plan: &Plan, root: &Path, is_blocked: bool, apply: Option<&str>) -
     let left = plan.left.iter().filter(|left| stays_damaged(&left.verdict)).count();
     let then = "Start the server only if the answer is WILL START:";
     let what = match left {
-        0 if plan.steps.is_empty() => return steps,
+        0 if plan.steps.is_empty() && answer == Answer::Fine => return steps,
+        0 if plan.steps.is_empty() => "No page needs a repair. See the other problems:".to_owned(),
         0 => format!("Check again. {then}"),
         1 => format!("Check again: it says what to do about 1 page that stays damaged (see Not changed). {then}"),
         left => {

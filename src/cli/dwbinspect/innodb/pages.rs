@@ -90,7 +90,10 @@ pub(super) fn check(args: &CheckArgs, out: &mut dyn Write) -> Result<Outcome, St
     let steps = innodb_steps(&examined.pages, is_complete, &args.directory.request().arguments());
     let rest = &mut |out: &mut dyn Write| {
         write_innodb_steps(out, layout, &steps)?;
-        let heading = if args.all { "Pages" } else { "Damaged pages" };
+        let heading = match args.all || examined.scan.counts.damaged == 0 {
+            true => "Pages",
+            false => "Damaged pages",
+        };
         write_judged(out, layout, heading, &pages)?;
         write_problems(out, layout, "Problems", &closing.findings)?;
         write_skips(out, layout, &closing.skipped)?;
