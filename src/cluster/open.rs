@@ -70,6 +70,19 @@ impl AccessError {
         Self::Io { operation, path: path.to_owned(), source }
     }
 
+    /// The reason, where the path is told already.
+    pub(crate) fn without_path(&self) -> String {
+        match self {
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => "missing".to_owned(),
+            Self::Io { operation, source, .. } => format!("cannot {operation} it: {source}"),
+            Self::NotRegular { kind, .. } => format!("a {kind}, not a regular file; not read"),
+            Self::NotADirectory { kind, .. } => format!("a {kind}, not a directory; not read"),
+            Self::TooLong { size_bytes, limit_bytes, .. } => {
+                format!("{size_bytes} bytes, more than the {limit_bytes} expected; not read")
+            }
+        }
+    }
+
     /// True when the system does not let this user open what is there.
     pub(crate) fn is_denied(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)

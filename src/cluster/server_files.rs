@@ -23,7 +23,7 @@ const MAP_LIMIT_BYTES: u64 = 4096;
 /// Something is wrong with a file that a server needs.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FileFault {
-    #[error(transparent)]
+    #[error("{}", .0.without_path())]
     Access(#[from] AccessError),
     #[error(transparent)]
     Map(FilenodeMapFault),

@@ -126,6 +126,17 @@ fn problem_besides_damaged_pages_is_in_the_first_lines() {
     assert!(plan.stdout.contains(&format!("pg_dwbinspect check {}", arg(&data))), "{}", plan.stdout);
 }
 
+/// Only names and catalogs are in this fixture: most files of the server are missing.
+#[test]
+fn finding_about_a_file_names_it_once() {
+    let data = data_dir("names/pg18").unwrap();
+    let checked = dwbinspect(&["check", "--format", "ndjson", arg(&data)]);
+    let missing = checked.of_type("finding").into_iter().filter(|found| found["kind"] == "server_directory");
+    let told: Vec<(Value, Value)> = missing.map(|found| (found["file"].clone(), found["what"].clone())).collect();
+    assert!(told.contains(&("pg_notify".into(), "missing".into())), "{told:?}");
+    assert!(told.iter().all(|(_, what)| !what.as_str().unwrap().contains(arg(&data))), "{told:?}");
+}
+
 /// The server repaired all of these pages by itself.
 #[test]
 fn repair_that_startup_would_do_as_well_does_not_forbid_it() {
