@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::content::names_xid_from;
 use super::packed::{LONG_BYTES, PackedChanges};
@@ -35,15 +35,29 @@ pub(crate) struct PageOnDisk {
     pub is_late: bool,
     /// A record that builds the page makes those before it needless.
     is_heap: bool,
+    /// Start of the newest record up to the LSN that builds it, if that is known.
+    base_lsn: Option<Lsn>,
 }
 
 impl PageOnDisk {
+    /// The page with its newest record up to the LSN that builds it.
+    pub fn built_at(self, bases: &FxHashMap<PageId, Lsn>) -> Self {
+        Self { base_lsn: bases.get(&self.page).copied().filter(|_| self.is_heap), ..self }
+    }
+
     /// `None` when its header cannot be read. `next_xid`: the first transaction of which WAL has every record.
     pub fn of(page: PageId, bytes: &[u8], next_xid: u32) -> Option<Self> {
         let header = PageHeader::decode(0, bytes).ok()?;
         let zeros = same_at_ends(bytes, ZEROS.get(..bytes.len()).unwrap_or(&ZEROS));
         let is_heap = PageKind::of(&header, bytes, ForkNumber::Main) == PageKind::Heap;
-        Some(Self { page, lsn: header.lsn, zeros, is_late: names_xid_from(bytes, page.fork, next_xid), is_heap })
+        Some(Self {
+            page,
+            lsn: header.lsn,
+            zeros,
+            is_late: names_xid_from(bytes, page.fork, next_xid),
+            is_heap,
+            base_lsn: None,
+        })
     }
 }
 
@@ -151,6 +165,9 @@ impl Sifted {
                 self.remade.insert(index);
             }
         }
+        if own.base_lsn.is_some_and(|base| record.start_lsn < base) {
+            return;
+        }
         // An image after the LSN of the page says nothing of it.
         let kept = if is_before { image } else { image.map(|_| &[][..]) };
         let is_long = is_before && (image.is_some() || block.data.len() >= LONG_BYTES);
@@ -187,6 +204,8 @@ struct State {
     after: PackedChanges,
     /// Most sectors at the start and at the end that are those of an image, but not all.
     shared: (usize, usize),
+    /// The record that builds it was seen.
+    has_base: bool,
     stage: Stage,
 }
 
@@ -257,6 +276,7 @@ impl Sieve {
             }
             let is_before = change.end_lsn <= own.lsn;
             let builds = change.image.is_some() || change.is_init;
+            state.has_base |= builds && own.base_lsn == Some(change.start_lsn);
             let list = if is_before { &mut state.before } else { &mut state.after };
             let bytes = list.bytes();
             if builds && is_before && own.is_heap {
@@ -333,9 +353,10 @@ impl Sieve {
             let all = before.unpacked(page).zip(after.unpacked(page));
             all.is_some_and(|(before, after)| against_records(page, &before, &after, is_new) == Fit::Fits)
         };
-        let fits = is_needless
+        let lacks_base = own.base_lsn.is_some() && !state.has_base;
+        let fits = is_needless && !lacks_base
             || own.page.fork != ForkNumber::Main
-            || self.disk.read(own).filter(is_sound).is_some_and(agrees);
+            || !lacks_base && self.disk.read(own).filter(is_sound).is_some_and(agrees);
         match (fits, is_whole) {
             (false, _) => self.leave(index, Stage::Contradicted),
             (true, true) => self.leave(index, Stage::Fits),

@@ -82,8 +82,10 @@ pub fn check(input: CheckInput<'_>, watch: StageWatch<'_>) -> CheckReport {
         // Slots and older copies are images, too, and links name pages.
         let is_plain = |page: PageId| slots_of(&slots, page).is_empty() && !scan.impossible.contains_key(&page);
         let has_donors = !donors.is_empty();
-        let (plain, others): (Vec<_>, Vec<_>) =
+        let (plain, others): (Vec<PageOnDisk>, Vec<_>) =
             further.touched.into_iter().partition(|own| !has_donors && is_plain(own.page));
+        let with_base = |own: PageOnDisk| own.built_at(&scan.proofs.bases);
+        let plain = plain.into_iter().map(with_base).collect();
         let sifted = sift(plain, &first, &wal, &cluster, jobs, &progress);
         let touched = others.into_iter().map(|own| own.page).chain(sifted);
         further.suspects.extend(touched.map(|page| (page, Suspicion::Differs)));

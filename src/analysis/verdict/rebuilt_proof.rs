@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::candidate::{Candidate, CandidateEvidence, Chain, ImageSource, Judged, MAX_NAMED_RECORDS, judge};
 use super::check::CheckReport;
@@ -213,6 +213,9 @@ pub struct Proofs {
     /// Pages that are what WAL makes of them.
     pub whole: FxHashSet<PageId>,
     pub wrong: BTreeMap<PageId, Disproof>,
+    /// Where no checksum protects pages: start of the newest record from the redo point on, up to the LSN of the page, that builds
+    /// it without reading it.
+    pub bases: FxHashMap<PageId, Lsn>,
     /// Function that fails because of findings other than pages.
     pub obstacle: Option<Obstacle>,
     /// WAL from elsewhere has another history.

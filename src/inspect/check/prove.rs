@@ -151,7 +151,11 @@ impl<'a> Prover<'a> {
         };
         let mut buffer = vec![0; input.files.block_size];
         let mut foreign = Vec::new();
+        let keeps_bases = input.cluster.lacks_checksums();
         for provable in known.pages() {
+            if let Some(base_lsn) = provable.base_lsn.filter(|lsn| keeps_bases && *lsn >= redo_lsn) {
+                self.proofs.bases.insert(provable.page, base_lsn);
+            }
             let is_suspect = provable.lacks.is_some() || provable.is_foreign;
             let page = provable.page;
             if is_suspect && is_wanted(page) && self.is_logged(page) {
