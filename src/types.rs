@@ -128,10 +128,11 @@ impl fmt::Display for TimelineId {
 /// One of the files that together store a relation.
 ///
 /// Source: `ForkNumber`, `src/include/common/relpath.h`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum ForkNumber {
     /// The data itself.
+    #[default]
     Main,
     /// Free space map.
     Fsm,

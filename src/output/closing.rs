@@ -141,9 +141,9 @@ const SHORT_BADGE: usize = 16;
 /// A badge, and the sentence that matters most.
 #[derive(Clone, Debug)]
 pub(crate) struct Headline {
-    badge: &'static str,
-    tone: Tone,
-    sentences: Vec<String>,
+    pub(crate) badge: &'static str,
+    pub(crate) tone: Tone,
+    pub(crate) sentences: Vec<String>,
     answer: Answer,
 }
 

@@ -176,9 +176,13 @@ impl DamageMap {
         self.pages.get(*at).copied()
     }
 
-    pub(crate) fn first_page(&self, row: usize) -> Option<PageId> {
-        let of_group = || self.group(row).and_then(|group| group.pages.first()).and_then(|at| self.pages.get(*at));
-        self.page(row).or_else(|| of_group().copied()).map(|one| one.page)
+    /// The page of a row; of a group the first one with its worst verdict.
+    pub(crate) fn worst_page(&self, row: usize) -> Option<PageId> {
+        let of_group = || {
+            let group = self.group(row)?;
+            group.pages.iter().filter_map(|at| self.pages.get(*at)).find(|one| one.verdict == group.worst).copied()
+        };
+        self.page(row).or_else(of_group).map(|one| one.page)
     }
 
     pub fn key(&self, row: usize) -> Option<RowKey> {
@@ -292,7 +296,7 @@ mod tests {
 
     fn numbers(map: &DamageMap) -> Vec<(u32, u32)> {
         (0..map.rows.len())
-            .filter_map(|row| map.first_page(row))
+            .filter_map(|row| map.worst_page(row))
             .map(|page| (page.rel.rel_number, page.block))
             .collect()
     }
@@ -300,9 +304,9 @@ mod tests {
     #[test]
     fn the_worst_relation_comes_first_then_the_one_with_more_pages() {
         let mut order = MapOrder::default();
-        assert_eq!(numbers(&map(&order)), [(2, 0), (3, 1), (1, 4)]);
+        assert_eq!(numbers(&map(&order)), [(2, 9), (3, 1), (1, 4)]);
         order.is_reversed = true;
-        assert_eq!(numbers(&map(&order)), [(1, 4), (3, 1), (2, 0)]);
+        assert_eq!(numbers(&map(&order)), [(1, 4), (3, 1), (2, 9)]);
     }
 
     #[test]
@@ -311,7 +315,7 @@ mod tests {
         let Some(RowKey::Group(key)) = first.key(0) else { panic!("a group") };
         let order = MapOrder { opened: BTreeSet::from([key]), ..MapOrder::default() };
         let opened = map(&order);
-        assert_eq!(numbers(&opened), [(2, 0), (2, 0), (2, 9), (3, 1), (1, 4)]);
+        assert_eq!(numbers(&opened), [(2, 9), (2, 0), (2, 9), (3, 1), (1, 4)]);
         assert_eq!((opened.page(0), opened.page(2).map(|one| one.page.block)), (None, Some(9)));
         assert_eq!((opened.parent(2), opened.row_of(pages()[2].page)), (Some(0), Some(2)));
         assert_eq!(first.row_of(pages()[2].page), Some(0), "a closed group holds the page");

@@ -132,13 +132,10 @@ pub fn next_key(state: &State) -> Next {
 
 fn to_understand(state: &State) -> Next {
     let map = &state.triage.map;
-    let row = state.triage.selected;
-    match map.group(row) {
+    match map.worst_page(state.triage.selected) {
         _ if state.view != View::Triage => next("1", "back to the damaged pages"),
         _ if !can_put_back(state) => next("q", "leaves: nothing to restore; follow the next step"),
-        _ if map.page(row).is_some() => next("enter", "opens this page, to compare disk and image"),
-        Some(group) if state.triage.order.opened.contains(&group.key) => next("down", "to the first of its pages"),
-        Some(_) => next("enter", "shows the damaged pages of this line"),
+        Some(_) => next("enter", "opens the page, to compare disk and image"),
         None => next("esc", "shows all damaged pages: nothing matches the filter"),
     }
 }

@@ -9,15 +9,18 @@ use serde_json::{Value, json};
 
 use super::body::{Body, fact, highlight};
 use super::export::text_of;
-use super::look::{Look, pages};
+use super::look::Look;
 use super::state::{State, View};
+use super::view;
 use crate::analysis::innodb::judge::{HeldImage, InnodbPage};
 use crate::analysis::verdict::answer::Answer;
 use crate::inspect::innodb::check::InnodbExamination;
-use crate::output::closing::Closing;
+use crate::output::closing::{Closing, Headline};
 use crate::output::colour::Paint;
 use crate::output::escape::quoted;
-use crate::output::innodb_text::{InnodbStep, NOT_PREDICTED, innodb_steps, write_innodb_page, write_innodb_steps};
+use crate::output::innodb_text::{
+    InnodbStep, NOT_PREDICTED, innodb_headline, innodb_steps, write_innodb_page, write_innodb_steps,
+};
 use crate::output::json::Item;
 use crate::output::text::{Layout, wrapped};
 
@@ -39,7 +42,7 @@ impl InnodbSurvey {
         let answer = Closing::new(examined.findings.clone(), &examined.coverage).answer();
         let steps = innodb_steps(&examined.pages, examined.coverage.skipped.is_empty(), arguments);
         let words = |page: &InnodbPage| {
-            let (disk, held) = (page.disk.name(), page.held.name());
+            let (disk, held) = (page.disk.name(), page.held.name().replace('_', " "));
             format!("{} {} {disk} {held}", page.path, page.page.page_no).to_lowercase()
         };
         let mut lines: Vec<_> = examined.pages.iter().map(words).enumerate().collect();
@@ -55,11 +58,6 @@ impl InnodbSurvey {
     /// The words of every line, in lower case.
     pub fn words(&self) -> impl ExactSizeIterator<Item = &str> {
         self.lines.iter().map(|(_, words)| words.as_str())
-    }
-
-    /// How many pages fail their checks; the others listed are of zeros, or newer than the log.
-    pub fn damaged(&self) -> usize {
-        self.examined.pages.iter().filter(|page| page.state.is_damaged()).count()
     }
 }
 
@@ -130,11 +128,8 @@ const fn layout(state: &State) -> Layout {
 /// Output of `page`.
 fn page_text(state: &State, survey: &InnodbSurvey, page: &InnodbPage, width: u16) -> Vec<Line<'static>> {
     let (layout, setting) = (Layout { width, ..layout(state) }, survey.examined.source.setting());
-    let text = text_of(|out| {
-        write_innodb_page(out, layout, setting, page)?;
-        wrapped(out, layout, "  ", 2, NOT_PREDICTED)
-    });
-    text_lines(state.look, &text)
+    let text = text_of(|out| write_innodb_page(out, layout, setting, page));
+    text_lines(state.look, text.trim_start_matches('\n'))
 }
 
 fn findings(state: &State, survey: &InnodbSurvey) -> Vec<Line<'static>> {
@@ -166,7 +161,8 @@ fn list<'a>(state: &'a State, survey: &'a InnodbSurvey) -> Body<'a> {
         let Some(page) = survey.page(at) else { return Line::default() };
         let pointer = if at == selected { look.pointer() } else { " " };
         let number = page.page.page_no.to_string();
-        let [front, holds] = cells(pointer, [&page.path, &number, page.disk.name(), page.held.name()]);
+        let holds = page.held.name().replace('_', " ");
+        let [front, holds] = cells(pointer, [&page.path, &number, page.disk.name(), &holds]);
         let style = match page.held {
             HeldImage::Missing | HeldImage::Unreadable => look.bad(),
             _ => look.doubt(),
@@ -181,23 +177,14 @@ fn list<'a>(state: &'a State, survey: &'a InnodbSurvey) -> Body<'a> {
 
 fn triage(state: &State, survey: &InnodbSurvey) -> Vec<Line<'static>> {
     let (look, width, examined) = (state.look, state.columns(), &survey.examined);
-    let mut head = fact(look, width, "startup", NOT_PREDICTED, look.faint());
-    let damaged = survey.damaged();
-    let (other, skipped) = (examined.pages.len().saturating_sub(damaged), examined.coverage.skipped.len());
-    let mut counts = format!("{} damaged", pages(damaged));
-    if other > 0 {
-        counts.push_str(&format!(", {other} zero-filled or newer than the log"));
+    let Headline { badge, tone, sentences, .. } =
+        innodb_headline(&examined.pages, &examined.scan.counts, survey.answer);
+    let mut first = Line::from(look.badge(badge, tone));
+    if let skipped @ 1.. = examined.coverage.skipped.len() {
+        first.push_span(Span::styled(format!("  {skipped} not checked (F)"), look.doubt()));
     }
-    counts.push_str(&format!("; {} read", pages(usize::try_from(examined.scan.counts.pages).unwrap_or(usize::MAX))));
-    if skipped > 0 {
-        counts.push_str(&format!("; {skipped} not checked (F)"));
-    }
-    let style = match (examined.pages.iter().any(InnodbPage::is_wrong), skipped, examined.is_shut_down()) {
-        (false, 0, Some(true)) => look.good(),
-        (false, ..) => look.doubt(),
-        _ => look.bad(),
-    };
-    head.extend(fact(look, width, "pages", &counts, style));
+    let words = look.wrap(&view::triage_sentences(&sentences), width.saturating_sub(1));
+    let mut head: Vec<Line<'static>> = std::iter::once(first).chain(words.into_iter().map(Line::raw)).collect();
     let has_room = state.size.1 >= STEPS_FROM;
     for (at, step) in survey.steps.iter().enumerate().take(if has_room { usize::MAX } else { 1 }) {
         head.extend(fact(look, width, if at == 0 { "next step" } else { "then" }, &step.words, Style::new()));

@@ -90,7 +90,7 @@ pub const KEYS: &[Binding] = &[
     row("1", Command::Show(View::Pages), &[], "Pages: damage, and what to do", ""),
     row("2", Command::Show(View::InnodbPage), &[], "Page: one page and its image", ""),
     row("3, F", Command::Show(View::InnodbFindings), &[], "Findings: skipped parts, every step", "findings"),
-    row("enter", Command::Open, &[View::Triage], "open the page, or the pages of the relation", "open"),
+    row("enter", Command::Open, &[View::Triage], "open the page; of a relation, its worst one", "open"),
     row("enter", Command::Open, &[View::Steps], "go where the step is done", "open"),
     row("enter", Command::Open, &[View::Map], "open the blocks of the relation, then the page", "open"),
     row("enter", Command::Open, &[View::Batches], "open the slots of the batch", "open"),

@@ -13,7 +13,7 @@ use crate::output::figures::many;
 use crate::output::text::wrapping;
 
 /// How things are drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Look {
     pub colours: Colours,
     pub theme: Theme,
@@ -77,6 +77,12 @@ impl Look {
     /// An open tab, or a cursor: reversed. Not for text with characters that are a share of their cell.
     pub fn selected(self) -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
+    }
+
+    /// The answer in a word, before anything else.
+    pub(crate) fn badge(self, label: &str, tone: Tone) -> Span<'static> {
+        let style = self.tone(tone).add_modifier(Modifier::REVERSED | Modifier::BOLD);
+        Span::styled(format!(" {label} "), style)
     }
 
     /// The selected line, under colours that stay as they are. Where the background is not sure to be readable, the pointer

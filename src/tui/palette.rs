@@ -16,8 +16,9 @@ pub enum Theme {
 }
 
 /// Colours that a terminal has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Colours {
+    #[default]
     None,
     Sixteen,
     Indexed,

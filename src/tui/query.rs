@@ -220,7 +220,8 @@ impl Query {
         let named: Vec<BTreeSet<RelFileLocator>> = self.terms.iter().map(|term| named_by(term, lists)).collect();
         move |report| {
             let (disk, verdict) = (report.disk.name(), report.verdict.verdict.name());
-            let words = [disk, report.strength.name(), verdict, report.page.fork.name()];
+            let label = report.verdict.verdict.facts().label;
+            let words = [disk, report.strength.name(), verdict, label, report.page.fork.name()];
             let by_page = self.terms.iter().zip(&named).all(|(term, names)| match term {
                 Term::Relation(relation) => fits(relation, report.page.rel, names),
                 Term::Text(word) => {

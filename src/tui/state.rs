@@ -73,7 +73,7 @@ pub struct Prompt {
 }
 
 /// Subject of the program.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Subject {
     /// `pg_dwbinspect` or `pg_walfpi`.
     pub program: &'static str,
@@ -171,7 +171,7 @@ pub struct SlotsState {
 }
 
 /// One page and its images.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct PageState {
     pub came_from: View,
     pub wanted: Option<PageId>,
@@ -188,27 +188,6 @@ pub struct PageState {
     pub is_unfolded: bool,
     /// Index of the selected record.
     pub record: usize,
-}
-
-impl PageState {
-    /// No page was opened yet.
-    pub const fn new(came_from: View) -> Self {
-        let part = PagePart::Verdict;
-        Self {
-            came_from,
-            wanted: None,
-            sheet: None,
-            part,
-            top: 0,
-            left: 0,
-            cursor: 0,
-            image: 0,
-            row: 0,
-            is_open: false,
-            is_unfolded: false,
-            record: 0,
-        }
-    }
 }
 
 /// The repair: what it would do, and how it goes.
@@ -256,7 +235,7 @@ pub struct Message {
 }
 
 /// Everything that is shown: what all views share, then a struct for each view.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct State {
     pub subject: Subject,
     pub look: Look,
@@ -310,35 +289,10 @@ impl State {
             look,
             size,
             view,
-            help: HelpState::default(),
-            prompt: None,
-            query: Query::default(),
-            message: None,
-            is_ending: false,
-            pressed: Vec::new(),
-            cluster: ClusterState::default(),
-            triage: TriageState::default(),
-            map: MapState::default(),
-            checklist: ChecklistState::default(),
-            batches: BatchesState::default(),
-            slots: SlotsState::default(),
-            page: PageState::new(view),
-            wal: WalState::default(),
-            innodb: InnodbState::default(),
+            page: PageState { came_from: view, ..PageState::default() },
             plan: PlanState { journal, allowed, ..PlanState::default() },
-            is_leaving: false,
-            trail: Vec::new(),
-            visited: Vec::new(),
-            ahead: Vec::new(),
-            asked_at: None,
-            bookmarks: Vec::new(),
-            candidates: Vec::new(),
-            wanted_page: (ForkNumber::Main, None),
-            picked: 0,
             is_guided,
-            list_filter: ListFilter::default(),
-            keys: Keymap::default(),
-            faults: Vec::new(),
+            ..Self::default()
         }
     }
 

@@ -1,8 +1,9 @@
 //! The views, the parts of the page view, and the columns of slots.
 
 /// The views, in the order of the tabs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum View {
+    #[default]
     Triage,
     Batches,
     Slots,
@@ -83,8 +84,9 @@ impl View {
 }
 
 /// Parts of the page view.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PagePart {
+    #[default]
     Verdict,
     Rows,
     /// Bytes side by side.

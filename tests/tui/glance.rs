@@ -5,8 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::common::screen::{Driven, FINE, LARGE, SMALL, draw, short_paths, text_of};
-use crate::common::{copy_of, dwbinspect};
+use crate::common::{arg, copy_of, dwbinspect, unpack};
 use pgforensics::analysis::pages::page_rows::RowFate;
+use pgforensics::analysis::verdict::judge::Verdict;
 use pgforensics::output::start_words::StartWords;
 use pgforensics::tui::action::{Action, Effect};
 use pgforensics::tui::checklist::tasks;
@@ -15,6 +16,7 @@ use pgforensics::tui::look::{Colours, Look};
 use pgforensics::tui::state::{Scale, State, View};
 use pgforensics::tui::update::update;
 use ratatui::style::Color;
+use serde_json::json;
 
 #[test]
 fn badge_and_next_key_are_on_the_first_screen_of_every_size() {
@@ -38,6 +40,35 @@ fn badge_and_next_key_are_on_the_first_screen_of_every_size() {
             }
         }
     }
+}
+
+/// Two keys lead from the first screen to the proof of the worst page and to the repair, and no code is on the way.
+#[test]
+fn two_keys_lead_to_the_worst_page_and_to_the_repair() {
+    let data = unpack::unpack("cases/nochecksums-mixed").expect("fixture").join("nochecksums-mixed");
+    let told = dwbinspect(&["check", "--format", "ndjson", arg(&data)]).of_type("page");
+    let worst: Vec<_> = told.iter().filter(|row| row["verdict"] == "no_image").collect();
+    assert_eq!(worst.len(), 1, "{worst:?}");
+    for size in [(60, 16), SMALL, LARGE, (200, 60)] {
+        let mut screen = Driven::open(&data, FINE, size);
+        screen.keys(&["enter"]);
+        let open = screen.state.page.wanted.expect("a page");
+        let (number, block) = (u64::from(open.rel.rel_number), u64::from(open.block));
+        assert_eq!((&worst[0]["rel_number"], &worst[0]["block"]), (&json!(number), &json!(block)));
+        assert!(screen.picture().contains("no image: No usable image"), "{}", screen.picture());
+        screen.keys(&["6"]);
+        let mut picture = screen.picture();
+        assert!(picture.contains("38 pages would be overwritten"), "{picture}");
+        assert!(picture.contains("a apply (asks first"), "{picture}");
+        screen.keys(&["end"]);
+        picture.push_str(&screen.picture());
+        for verdict in Verdict::ALL.into_iter().filter(|verdict| verdict.name() != verdict.facts().label) {
+            assert!(!picture.contains(verdict.name()), "{} is a code\n{picture}", verdict.name());
+        }
+    }
+    // Nothing that is written: nothing that refuses it.
+    let picture = Driven::of("clean", SMALL).keys(&["6"]).picture();
+    assert!(picture.contains("no page would be written") && !picture.contains("refused"), "{picture}");
 }
 
 /// The steps are those of `check`, each command whole on its own lines; a tick is kept; what a repair did is ticked.
@@ -323,5 +354,9 @@ fn relation_says_what_is_lost() {
     }
     let has = |words: &[&str]| pictures.iter().any(|one| words.iter().all(|word| one.contains(word)));
     let words = ["btree index of postgres.pg_catalog.pg_class", "REINDEX makes the index from its table"];
-    assert!(has(&[words[0], words[1], "2 of 6 blocks: 1-2", "1 of 2 (N): Do not start"]), "{}", pictures[0]);
+    assert!(
+        has(&[words[0], words[1], "2 of 6 blocks: 1-2", "1 of 2 (N)", "proof       dwbuf_000 slot 1608:"]),
+        "{}",
+        pictures[0]
+    );
 }

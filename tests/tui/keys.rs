@@ -45,9 +45,7 @@ const TABLE: &[Row] = &[
     }),
     (&["pagedown"], "a screen down", |s| s.triage.selected == 5),
     (&[" ", "pageup"], "and up", |s| s.triage.selected == 0),
-    (&["enter"], "shows the pages of a relation", |s| s.view == View::Triage && s.triage.map.rows.len() == 8),
-    (&["enter", "enter"], "and hides them", |s| s.view == View::Triage && s.triage.map.rows.len() == 6),
-    (&["enter", "j", "enter"], "opens the page", |s| s.view == View::Page && s.page.wanted.map(|page| (page.rel.rel_number, page.block)) == Some((2663, 1))),
+    (&["enter"], "opens the first page of a relation whose pages are all as bad", |s| s.view == View::Page && s.page.wanted.map(|page| (page.rel.rel_number, page.block)) == Some((2663, 1))),
     (&["end", "enter"], "opens the only page of a relation", |s| s.view == View::Page && s.page.wanted.map(|page| page.block) == Some(56)),
     (&["right"], "unfolds", |s| s.triage.map.rows.len() == 8 && s.triage.selected == 0),
     (&["right", "l"], "and goes in", |s| s.triage.selected == 1),
@@ -55,6 +53,7 @@ const TABLE: &[Row] = &[
     (&["h"], "nothing to fold is said", |s| s.message.is_some()),
     (&["j", "right"], "nothing to unfold is said", |s| s.message.is_some() && s.triage.map.rows.len() == 6),
     (&["j", "s"], "by verdict", |s| s.triage.order.grouping == Grouping::Verdict && s.triage.map.rows.len() == 2),
+    (&["s", "s"], "the top stays selected", |s| s.triage.selected == 0),
     (&["j", "s", "s"], "page by page, the selected one stays", |s| s.triage.map.rows.len() == 7 && s.selected_page().is_some()),
     (&["s", "s", "s"], "by relation again", |s| s.triage.order.grouping == Grouping::Relation && s.triage.map.rows.len() == 6),
     (&["end", "S"], "the other way round", |s| s.triage.selected == 0 && s.selected_page().map(|page| page.block) == Some(56)),
@@ -102,6 +101,7 @@ const TABLE: &[Row] = &[
     (&["/", "q", "backspace", "backspace"], "and erased", |s| s.prompt.is_none()),
     (&["/", "q", "esc"], "and left", |s| s.prompt.is_none() && s.query.is_empty()),
     (&["/", "2", "6", "6", "3"], "filtered while it is typed", |s| s.triage.map.pages.len() == 2 && s.triage.map.rows.len() == 1),
+    (&["/", "f", "i", "x", "e", "d"], "a verdict as it is listed", |s| s.triage.map.pages.len() == 1),
     (&["/", "2", "6", "6", "3", "backspace", "backspace"], "nothing is called 26", |s| s.triage.map.pages.is_empty() && s.triage.map.total == 7),
     (&["/", "2", "6", "6", "3", "enter"], "and kept", |s| s.triage.map.pages.len() == 2 && s.prompt.is_none()),
     (&["/", "2", "6", "6", "3", "enter", "esc"], "all again", |s| s.triage.map.pages.len() == 7 && s.query.is_empty()),
@@ -655,7 +655,10 @@ fn unproven_page_takes_its_own_words_and_mark() {
     assert!(driven.state.plan.sheet.as_ref().is_some_and(|sheet| sheet.may_lose() && sheet.plan.steps.len() == 1));
     driven.act(Action::Resize(140, 45));
     let picture = driven.picture();
-    assert!(picture.contains("unproven 1") && picture.contains("may be lost or wrong: "), "{picture}");
+    assert!(
+        picture.contains("1 not proven: changes may be lost") && picture.contains("may be lost or wrong: "),
+        "{picture}"
+    );
     driven.keys(&["a"]);
     assert!(
         driven.picture().contains("? base/") && driven.picture().contains("then type: apply unproven"),
@@ -680,7 +683,7 @@ fn journal_is_chosen_and_guards_are_allowed_before_anything_is_written() {
     driven.keys(&["6", "a"]);
     let picture = driven.picture();
     for words in
-        ["6: an image that is proven", "new, writable", "passed: no server runs", "afterwards  WILL START", "dry run"]
+        ["6 proven, no data is lost", "new, writable", "passed: no server runs", "afterwards  WILL START", "dry run"]
     {
         assert!(picture.contains(words), "{words}: {picture}");
     }
@@ -740,7 +743,7 @@ fn reopened_screen_knows_the_journal_and_takes_the_repair_back_after_a_rehearsal
     driven.keys(&["/"]).enter(&name);
     assert_eq!(driven.state.shown_counts(), Some((1, left + 1)), "{}", driven.picture());
     assert!(driven.picture().replace(['\n', ' '], "").contains(&journal), "{}", driven.picture());
-    driven.keys(&["/"]).enter(" heals_in_replay");
+    driven.keys(&["/"]).enter(" fixed by recovery");
     assert_eq!(driven.state.shown_counts(), Some((0, left + 1)), "{}", driven.picture());
     assert!(!driven.picture().contains("as the repair wrote them"), "{}", driven.picture());
     driven.keys(&["esc"]);

@@ -455,7 +455,7 @@ fn names_that_cannot_be_read_are_shown_and_decide_the_status() {
     session.wait("causes are counted", |picture| {
         picture.contains("full-page images") && !picture.contains("being counted")
     });
-    session.see("not examined: names of relations:");
+    session.see("not checked: names of relations:");
     session.send("q");
     assert_eq!(session.end(), 2);
     session.assert_given_back();
@@ -529,11 +529,9 @@ fn crash_is_rehearsed_repaired_checked_again_and_taken_back() {
 fn guided_mode_leads_from_the_first_key_to_a_repaired_cluster() {
     let (_kept, data) = copy_of("checkpoint");
     let mut session = Session::start("pg_dwbinspect", &["tui", "--guide", arg(&data)]);
-    // What it says is pressed, and nothing else; down is an escape sequence.
+    // What it says is pressed, and nothing else.
     for (says, pressed) in [
-        ("next: enter  shows the damaged pages", "\r"),
-        ("next: down", "\u{1b}[B"),
-        ("next: enter  opens this page", "\r"),
+        ("next: enter  opens the page", "\r"),
         ("next: p  its rows", "p"),
         ("next: 6  the repair plan", "6"),
         ("next: d  rehearses the repair", "d"),

@@ -12,7 +12,6 @@ use super::{hand_over, lock};
 use crate::inspect::error::InspectError;
 use crate::inspect::innodb::check::innodb_check;
 use crate::inspect::innodb::source::{InnodbRequest, list_files};
-use crate::repair::blocker::Overrides;
 use crate::tui::action::{Action, Effect};
 use crate::tui::command_line::DWBINSPECT;
 use crate::tui::facts::Progress;
@@ -37,11 +36,8 @@ impl InnodbBackend {
             program: DWBINSPECT,
             path: self.request.data_dir.display().to_string(),
             arguments: self.request.arguments(),
-            wal_arguments: String::new(),
-            is_guided: false,
             views: View::OF_INNODB.to_vec(),
-            journal: None,
-            allowed: Overrides::default(),
+            ..Subject::default()
         }
     }
 

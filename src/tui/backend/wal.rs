@@ -17,7 +17,6 @@ use crate::inspect::wal::request::WalRequest;
 use crate::inspect::wal::rules::HIDDEN_REDO;
 use crate::inspect::wal::source::WalSource;
 use crate::output::escape::quoted;
-use crate::repair::blocker::Overrides;
 use crate::report::Severity;
 use crate::tui::action::{Action, Effect};
 use crate::tui::command_line::WALFPI;
@@ -48,10 +47,8 @@ impl WalBackend {
             path: paths.join(" "),
             wal_arguments: arguments.clone(),
             arguments,
-            is_guided: false,
             views: View::OF_WAL.into_iter().filter(|view| *view != View::Kept || has_own_wal).collect(),
-            journal: None,
-            allowed: Overrides::default(),
+            ..Subject::default()
         }
     }
 }

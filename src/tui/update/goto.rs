@@ -170,8 +170,8 @@ fn to_lsn(state: &mut State, lsn: Lsn) -> Vec<Effect> {
 pub(super) fn bookmark(state: &mut State) {
     let slot = state.slots.order.get(state.slots.selected).copied();
     let survey = state.survey();
-    // Of a relation with several damaged pages, the first one.
-    let of_group = || state.triage.map.first_page(state.triage.selected).filter(|_| state.view == View::Triage);
+    // Of a relation with several damaged pages, the worst one.
+    let of_group = || state.triage.map.worst_page(state.triage.selected).filter(|_| state.view == View::Triage);
     let page = state.selected_page().or_else(of_group);
     let (page, slot, name) = match (state.view, page, slot.zip(survey)) {
         (View::Slots, _, Some((slot, survey))) => {

@@ -73,8 +73,8 @@ pub(super) fn show(state: &mut State, view: View) -> Vec<Effect> {
     state.help.is_open = false;
     if view == View::Page && state.page.wanted.is_none() {
         state.page.came_from = View::Triage;
-        let first = state.triage.map.first_page(state.triage.selected);
-        if let Some(page) = first.filter(|_| state.survey().is_some()) {
+        let worst = state.triage.map.worst_page(state.triage.selected);
+        if let Some(page) = worst.filter(|_| state.survey().is_some()) {
             state.view = View::Triage;
             return open_page(state, page);
         }
@@ -120,10 +120,15 @@ pub(super) fn open(state: &mut State) -> Vec<Effect> {
     if state.view == View::Wal {
         return wal::open(state).map_or_else(Vec::new, |page| open_page(state, page));
     }
-    match state.selected_page() {
-        Some(page) => open_page(state, page),
+    let worst = || state.triage.map.worst_page(state.triage.selected).filter(|_| state.view == View::Triage);
+    match state.selected_page().or_else(worst) {
+        Some(page) if state.survey().is_some() => open_page(state, page),
+        Some(_) => {
+            state.tell("this page is not judged yet: the check continues");
+            Vec::new()
+        }
         None if state.view == View::Triage => {
-            triage::toggle(state);
+            state.tell("there is no damaged page");
             Vec::new()
         }
         None if state.cluster.survey.is_some() => {
@@ -146,7 +151,7 @@ pub(super) fn open_page(state: &mut State, page: PageId) -> Vec<Effect> {
         }
         state.visited.extend(state.page.wanted);
         state.ahead.clear();
-        state.page = PageState { wanted: Some(page), ..PageState::new(state.page.came_from) };
+        state.page = PageState { wanted: Some(page), came_from: state.page.came_from, ..PageState::default() };
     }
     if state.page.sheet.is_some() { Vec::new() } else { vec![Effect::ReadPage(page)] }
 }

@@ -47,7 +47,7 @@ fn mark_group(state: &mut State) {
     let pages = group.pages.iter().filter_map(|at| map.pages.get(*at)).map(|one| one.page);
     let pages: Vec<PageId> = pages.filter(can_be).collect();
     if pages.is_empty() {
-        return state.warn("none of these pages has a proven image: enter shows them, m marks one");
+        return state.warn("none of these pages has a proven image: right shows them, m marks one");
     }
     let are_all = pages.iter().all(|page| state.plan.marks.contains(page));
     for page in pages {

@@ -63,9 +63,9 @@ pub(super) fn reverse(state: &mut State) {
     relist(state);
 }
 
-/// Lists again; the page that is selected, or the first of the selected group, stays selected.
+/// Lists again; the page that is selected, or the worst of the selected group, stays selected. Who has not moved stays at the top.
 fn relist(state: &mut State) {
-    let page = state.triage.map.first_page(state.triage.selected);
+    let page = state.triage.map.worst_page(state.triage.selected).filter(|_| state.triage.selected > 0);
     list(state);
     state.triage.selected = page.and_then(|page| state.triage.map.row_of(page)).unwrap_or(0);
 }
@@ -100,16 +100,6 @@ pub(super) fn fold(state: &mut State) {
         list(state);
     } else {
         state.tell("nothing is unfolded here: right shows the pages of a relation");
-    }
-}
-
-pub(super) fn toggle(state: &mut State) {
-    let key = state.triage.map.group(state.triage.selected).map(|group| group.key);
-    match key {
-        Some(key) if state.triage.order.opened.contains(&key) => fold(state),
-        Some(_) => unfold(state),
-        None if state.cluster.survey.is_none() => state.tell("this page is not judged yet: the check continues"),
-        None => state.tell("there is no damaged page"),
     }
 }
 

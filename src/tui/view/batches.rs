@@ -11,6 +11,9 @@ use crate::tui::facts::ListedBatch;
 /// Columns of pointer and letter.
 const LEAD: usize = 4;
 
+/// Width from which on the writer has a column.
+const WITH_WRITER: usize = 70;
+
 /// Width from which on first and last slot have columns.
 const WIDE: usize = 110;
 
@@ -48,8 +51,10 @@ pub(super) fn body(state: &State) -> Body<'_> {
 
 fn cells(look: Look, width: usize, cells: &[String; 11]) -> String {
     let [lead, batch, sure, slots, low, high, by, first, last, time, relations] = cells;
-    let mut text = look.cells(&[(lead, LEAD as isize), (batch, 10), (sure, 9), (slots, -6), (low, -12), (high, -12)]);
-    text.push_str(&look.cells(&[("", 1), (by, 11)]));
+    let mut text = look.cells(&[(lead, LEAD as isize), (batch, 10), (sure, 11), (slots, -6), (low, -12), (high, -12)]);
+    if width >= WITH_WRITER {
+        text.push_str(&look.cells(&[("", 1), (by, 11)]));
+    }
     if width >= WIDE {
         text.push_str(&look.cells(&[("", 1), (first, 12), ("", 1), (last, 12)]));
     }

@@ -1,5 +1,6 @@
 //! View before a plan is applied: possible losses, requirements, and the confirmation.
 
+use super::plan::{KINDS, kind_words};
 use super::{Body, Line, Look, State, Style, fact, pages};
 use crate::inspect::repair::readiness::{BeforeRepair, GuardState, Readiness};
 use crate::output::figures::size;
@@ -76,18 +77,13 @@ fn add_counts(facts: &mut Facts, sheet: &PlanSheet) {
     let look = facts.look;
     let count = sheet.plan.steps.len();
     facts.add("write", &format!("{} would be overwritten", pages(count)), Style::new());
-    let kinds = [
-        (StepKind::Proven, "an image that is proven", look.good()),
-        (StepKind::Rebuilt, "rebuilt by replay, proven", look.good()),
-        (StepKind::Blank, "zeros over a map page", Style::new()),
-        (StepKind::Unproven, "NOT proven: changes may be lost", look.doubt()),
-        (StepKind::LosesChanges, "LOSES committed changes", look.bad()),
-    ];
-    for (kind, words, style) in kinds {
-        let of_kind = sheet.count(kind);
-        if of_kind > 0 {
-            facts.add("", &format!("{of_kind}: {words}"), style);
-        }
+    for (kind, of_kind) in KINDS.into_iter().map(|kind| (kind, sheet.count(kind))).filter(|(_, count)| *count > 0) {
+        let style = match kind {
+            StepKind::LosesChanges => look.bad(),
+            StepKind::Unproven => look.doubt(),
+            _ => look.good(),
+        };
+        facts.add("", &format!("{of_kind} {}", kind_words(kind).1), style);
     }
     let risky = sheet.plan.steps.iter().zip(&sheet.facts).filter(|(_, facts)| facts.kind.may_lose());
     for (step, known) in risky.clone().take(MAX_REASONS) {

@@ -51,6 +51,12 @@ pub(super) fn style_of(look: Look, verdict: Option<Verdict>) -> Style {
     verdict.map_or(look.doubt(), |verdict| look.verdict(verdict))
 }
 
+/// Style of the letter of a cell; on its colour where most of the blocks are damaged.
+pub(super) fn cell_style(look: Look, letter: char, worst: Option<Verdict>) -> Style {
+    let style = style_of(look, worst).add_modifier(Modifier::BOLD);
+    if letter.is_ascii_uppercase() { style.add_modifier(Modifier::REVERSED) } else { style }
+}
+
 /// The line above the rows: how many pages are listed, and what they are gathered by.
 pub(super) fn heading(state: &State) -> Line<'static> {
     let look = state.look;
@@ -174,7 +180,7 @@ fn strip_spans(
     let mut spans: Vec<Span<'static>> = Vec::new();
     for cell in strip(&map.pages, group, blocks, cells) {
         let (letter, style) = match cell.letter().zip(cell.worst) {
-            Some((letter, verdict)) => (letter, style_of(look, verdict).add_modifier(Modifier::BOLD)),
+            Some((letter, verdict)) => (letter, cell_style(look, letter, verdict)),
             None => (look.dot(), look.faint()),
         };
         match spans.last_mut().filter(|last| last.style == style) {
@@ -210,7 +216,7 @@ fn page_line(state: &State, one: MapPage, is_selected: bool) -> Line<'static> {
 }
 
 /// `torn head 3584, proven`.
-fn tear_of(report: &PageReport) -> String {
+pub(super) fn tear_of(report: &PageReport) -> String {
     let tear = tear_words(report);
     let tear = if tear == "-" { String::new() } else { format!(" {tear}") };
     format!("{}{tear}, {}", report.disk.name(), report.strength.name())

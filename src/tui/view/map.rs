@@ -1,6 +1,6 @@
 //! The map of the cluster: tiles of forks with their blocks, or the blocks of one fork.
 
-use super::damage_map::style_of;
+use super::damage_map::{cell_style, style_of};
 use super::triage::outdated_words;
 use super::{Body, Line, Look, Modifier, Span, State, Style, Survey, columns, fact, pages, waiting};
 use crate::analysis::verdict::judge::Verdict;
@@ -148,10 +148,7 @@ impl Canvas {
     fn cell(&mut self, x: usize, y: usize, cell: &StripCell, more: Style) {
         let look = self.look;
         let (c, style) = match cell.letter().zip(cell.worst) {
-            Some((letter, verdict)) => {
-                let style = style_of(look, verdict).add_modifier(Modifier::BOLD);
-                (letter, if letter.is_ascii_uppercase() { style.add_modifier(Modifier::REVERSED) } else { style })
-            }
+            Some((letter, verdict)) => (letter, cell_style(look, letter, verdict)),
             None => (look.sound(), look.faint()),
         };
         // The cursor on a cell that is reversed already is the letter as it is.

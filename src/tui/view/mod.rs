@@ -22,6 +22,7 @@ mod triage_detail;
 mod undo;
 mod wal;
 
+pub(super) use triage::sentences as triage_sentences;
 pub use triage::start_words;
 pub use wal::notes as wal_notes;
 pub(super) use wal::tabs::kept_text;

@@ -1,7 +1,9 @@
 //! Plan of a repair, and its blockers.
 
 use super::before::Facts;
+use super::damage_map::tear_of;
 use super::triage::outdated_words;
+use super::triage_detail::kind_words as relation_words;
 use super::undo::journal_facts;
 use super::{Body, Line, Look, Span, State, Style, pages, start_words, waiting};
 use crate::analysis::verdict::judge::Verdict;
@@ -12,6 +14,21 @@ use crate::tui::facts::{AppliedSheet, StepFacts};
 
 /// Lines of the plan that are visible below its summary.
 const LEAST_LINES: usize = 4;
+
+/// All kinds, the harmless ones first.
+pub(super) const KINDS: [StepKind; 5] =
+    [StepKind::Proven, StepKind::Rebuilt, StepKind::Blank, StepKind::Unproven, StepKind::LosesChanges];
+
+/// What a step of this kind does, and what it is called where it is counted.
+pub(super) const fn kind_words(kind: StepKind) -> (&'static str, &'static str) {
+    match kind {
+        StepKind::Proven => ("restore from", "proven, no data is lost"),
+        StepKind::Rebuilt => ("write the", "rebuilt and proven, no data is lost"),
+        StepKind::Blank => ("write", "zeros over a map page, no data is lost"),
+        StepKind::Unproven => ("restore, not proven, from", "not proven: changes may be lost"),
+        StepKind::LosesChanges => ("restore, losing changes, from", "losing committed changes"),
+    }
+}
 
 pub(super) fn body(state: &State) -> Body<'_> {
     let look = state.look;
@@ -35,36 +52,26 @@ pub(super) fn body(state: &State) -> Body<'_> {
     if count == 0 {
         facts.add("plan", "no page would be written", look.doubt());
     } else {
-        facts.add("plan", &format!("{} would be overwritten ({which})", pages(count)), Style::new());
-        let of = |kind| sheet.count(kind);
-        let words = format!(
-            "proven {}, rebuilt {}, unproven {}, losing changes {}",
-            of(StepKind::Proven) + of(StepKind::Blank),
-            of(StepKind::Rebuilt),
-            of(StepKind::Unproven),
-            of(StepKind::LosesChanges)
-        );
-        facts.add("among these", &words, if sheet.may_lose() { look.doubt() } else { Style::new() });
+        let counts = KINDS.into_iter().map(|kind| (kind, sheet.count(kind))).filter(|(_, count)| *count > 0);
+        let counts: Vec<_> = counts.map(|(kind, count)| format!("{count} {}", kind_words(kind).1)).collect();
+        let words = format!("{} would be overwritten ({which}): {}", pages(count), counts.join(", "));
+        facts.add("plan", &words, if sheet.may_lose() { look.doubt() } else { Style::new() });
     }
-    for blocker in &sheet.blockers {
+    // Who has nothing to write needs no permission.
+    for blocker in sheet.blockers.iter().filter(|_| count + plan.left.len() > 0) {
         facts.add("refused", &blocker.to_string(), look.bad());
     }
     let how = match (sheet.blockers.is_empty(), sheet.may_lose()) {
-        (true, true) => {
-            "a: check, then type \"apply unproven\" (changes may be lost, see the reasons below); d: dry run; w: save \
-                it"
-        }
-        (true, false) => {
-            "a: check, then type \"apply\" (the old bytes go into a journal first); d: dry run; w: save it"
-        }
-        (false, _) => "a: what refuses it, and what can be allowed; w: save it",
+        (true, true) => "a apply (changes may be lost, see below)   d dry run   w save",
+        (true, false) => "a apply (asks first, keeps a journal)   d dry run   w save",
+        (false, _) => "a what refuses it, and what can be allowed   w save",
     };
     if count > 0 {
         facts.add("to do", how, Style::new());
+        facts.add("command", &command_line(state), look.faint());
     } else {
         facts.lines.extend(super::steps::all_lines(state));
     }
-    facts.add("command", &command_line(state), look.faint());
     head.append(&mut facts.lines);
     head.push(Line::default());
     let mut lines = Vec::new();
@@ -176,17 +183,22 @@ fn page_words(page: &PlanPage, relation: Option<&str>) -> String {
 fn step_lines(state: &State, step: &PlanStep, facts: &StepFacts) -> Vec<Line<'static>> {
     let look = state.look;
     let width = state.columns();
-    let (sign, style) = match facts.kind {
-        StepKind::Proven | StepKind::Blank => ("*", look.good()),
-        StepKind::Rebuilt => ("*", look.verdict(Verdict::Rebuild)),
-        StepKind::Unproven => ("?", look.doubt()),
-        StepKind::LosesChanges => ("?", look.verdict(Verdict::LosesChanges)),
+    let style = match facts.kind {
+        StepKind::Proven | StepKind::Blank => look.good(),
+        StepKind::Rebuilt => look.verdict(Verdict::Rebuild),
+        StepKind::Unproven => look.doubt(),
+        StepKind::LosesChanges => look.verdict(Verdict::LosesChanges),
     };
-    let words = format!("{sign} {}:{} {} from {}", step.path, step.page.block, step.verdict, step.image);
-    let mut lines = wrapped(look, &words, width, "", style);
+    let sign = if facts.kind.may_lose() { "? " } else { "* " };
     let name = page_words(&step.page, step.relation.as_deref());
-    let words = format!("{name}: LSN {} after it", step.page_lsn);
-    lines.extend(wrapped(look, &words, width, "    ", look.faint()));
+    let words = format!("{name}: {} {}", kind_words(facts.kind).0, step.image);
+    let mut lines = wrapped(look, &words, width, sign, style);
+    let known = state.survey().zip(step.page.page_id());
+    let kind = known.and_then(|(survey, page)| survey.damaged_relations.get(&page.rel)).map(relation_words);
+    let tear = known.and_then(|(survey, page)| survey.damaged(page)).map(tear_of);
+    let place = format!("{}:{}, LSN {} after it", step.path, step.page.block, step.page_lsn);
+    let words: Vec<String> = kind.into_iter().chain(tear).chain([place]).collect();
+    lines.extend(wrapped(look, &words.join("; "), width, "    ", look.faint()));
     for reason in &facts.reasons {
         lines.extend(wrapped(look, &format!("may be lost or wrong: {reason}"), width, "    ", style));
     }
@@ -200,7 +212,9 @@ fn wrapped(look: Look, words: &str, width: usize, lead: &'static str, style: Sty
 fn left_lines(state: &State, left: &LeftPage) -> Vec<Line<'static>> {
     let look = state.look;
     let width = state.columns();
-    let words = format!("{}: {}", page_words(&left.page, left.relation.as_deref()), left.verdict);
+    let verdict = Verdict::ALL.into_iter().find(|verdict| verdict.name() == left.verdict);
+    let label = verdict.map_or(left.verdict.as_str(), |verdict| verdict.facts().label);
+    let words = format!("{}: {label}", page_words(&left.page, left.relation.as_deref()));
     let mut lines = wrapped(look, &words, width, "", Style::new());
     for reason in &left.reasons {
         lines.extend(wrapped(look, reason, width, "    ", look.faint()));

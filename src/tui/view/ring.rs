@@ -188,7 +188,7 @@ fn cursor_words(state: &State, survey: &Survey, grid: &Grid) -> String {
     damaged.dedup();
     if !damaged.is_empty() {
         let named = damaged.iter().take(MAX_NAMED).map(|page| {
-            let verdict = survey.damaged(*page).map_or("?", |report| report.verdict.verdict.name());
+            let verdict = survey.damaged(*page).map_or("?", |report| report.verdict.verdict.facts().label);
             format!("{} ({verdict})", page_title(&survey.relation(page.rel), *page))
         });
         let named: Vec<String> = named.collect();

@@ -170,7 +170,7 @@ fn details(look: Look, survey: &Survey, row: &SlotRow, width: usize) -> Vec<Line
     facts.add("on disk", disk, Style::new());
     if let Some(report) = row.page.and_then(|page| survey.damaged(page)) {
         let verdict = report.verdict.verdict;
-        facts.add("page", &format!("{}: {}", verdict.name(), verdict.facts().meaning), look.verdict(verdict));
+        facts.add("page", &format!("{}: {}", verdict.facts().label, verdict.facts().meaning), look.verdict(verdict));
         for reason in &report.verdict.reasons {
             facts.add("", &reason.to_string(), Style::new());
         }

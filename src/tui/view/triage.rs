@@ -99,7 +99,7 @@ fn head(state: &State) -> Vec<Line<'static>> {
     }
     let report = &survey.examined.report;
     let start = start_of(survey);
-    let words = look.wrap(&format!("{}.", sentences(&start)), width).into_iter().map(Line::raw).collect();
+    let words = look.wrap(&sentences(&start.sentences), width).into_iter().map(Line::raw).collect();
     let mut start_words = Section::new(words, 1);
     let doubts = report.replay.doubts.iter();
     let doubts = doubts.flat_map(|doubt| fact(look, width, "doubt", &doubt.to_string(), look.doubt())).collect();
@@ -129,8 +129,7 @@ fn head(state: &State) -> Vec<Line<'static>> {
 
 /// The badge of the startup, then how many pages are damaged, what can be done about them, and what was not checked.
 fn badge_line(look: Look, width: usize, survey: &Survey, start: &StartWords) -> Line<'static> {
-    let badge = format!(" {} ", start.badge.label());
-    let style = look.tone(start.badge.tone()).add_modifier(Modifier::REVERSED | Modifier::BOLD);
+    let badge = look.badge(start.badge.label(), start.badge.tone());
     let skipped = survey.examined.coverage.skipped.len();
     let mut figures = match (survey.pages().len(), survey.answer) {
         (0, Answer::Uncertain) => vec![("no damage found, not all checked".to_owned(), look.doubt())],
@@ -144,8 +143,8 @@ fn badge_line(look: Look, width: usize, survey: &Survey, start: &StartWords) -> 
     if skipped > 0 {
         figures.push((format!("{skipped} not checked"), look.doubt()));
     }
-    let mut room = width.saturating_sub(columns(&badge));
-    let mut spans = vec![Span::styled(badge, style)];
+    let mut room = width.saturating_sub(badge.width());
+    let mut spans = vec![badge];
     for (words, style) in figures {
         if columns(&words) + 2 > room {
             spans.push(Span::raw(look.cut("  and more", room)));
@@ -178,7 +177,7 @@ fn known(state: &State, survey: &Survey) -> Vec<Line<'static>> {
     let replay = replay_words(&report.replay).unwrap_or_else(|| "the redo point is unknown".to_owned());
     facts.add("replay", &replay, Style::new());
     facts.add("checksums", &checksum_words(survey.examined.checksums()), Style::new());
-    facts.add("images", &compared_words(&report.slots).unwrap_or_default(), Style::new());
+    facts.add("images", &compared_words(&report.slots).unwrap_or_default().replace('_', " "), Style::new());
     let scanned = survey.examined.scanned.as_ref().map(ToString::to_string);
     facts.add("pages", &scanned.unwrap_or_default(), Style::new());
     facts.lines
@@ -202,12 +201,13 @@ pub fn start_words(survey: &Survey) -> String {
     start_of(survey).line()
 }
 
-fn sentences(start: &StartWords) -> String {
-    let capital = |words: &String| {
-        let mut chars = words.chars();
-        chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+pub(in crate::tui) fn sentences(all: &[String]) -> String {
+    let whole = |words: &String| {
+        let mut chars = words.trim_end_matches('.').chars();
+        let capital = chars.next().map_or_else(String::new, |first| first.to_uppercase().collect());
+        format!("{capital}{}.", chars.as_str())
     };
-    start.sentences.iter().map(capital).collect::<Vec<_>>().join(". ")
+    all.iter().map(whole).collect::<Vec<_>>().join(" ")
 }
 
 /// Counts by verdict as bars, with the meaning of each.
@@ -220,7 +220,10 @@ fn bars(state: &State, survey: &Survey) -> Vec<Line<'static>> {
             Span::styled(look.fit(verdict.facts().label, VERDICT + 1), look.verdict(verdict)),
             Span::raw(format!("{count:>6} ")),
             Span::styled(look.bar(count as f64 / all as f64, room), look.verdict(verdict)),
-            Span::styled(format!(" {}", verdict.facts().meaning), look.faint()),
+            Span::styled(
+                look.cut(&format!(" {}", verdict.facts().meaning), width.saturating_sub(VERDICT + 8 + room)),
+                look.faint(),
+            ),
         ])
     });
     lines.collect()

@@ -10,7 +10,7 @@ use crate::analysis::verdict::survey::PageReport;
 use crate::output::check_text::{EvidencePart, evidence_parts, page_title};
 use crate::output::figures::size;
 use crate::output::sql::most_items;
-use crate::tui::checklist::tasks;
+use crate::tui::checklist::{next_task, tasks};
 use crate::tui::damage_map::{Group, GroupKey, verdict_name, with_fork};
 use crate::tui::look::pages as page_count;
 use crate::types::{ForkNumber, PageId};
@@ -28,47 +28,26 @@ pub(super) fn whole(state: &State, survey: &Survey, width: usize) -> Vec<Line<'s
     match (map.page(at).and_then(|one| survey.damaged(one.page)), map.group(at)) {
         (Some(report), _) => {
             let mut lines = title(look, width, survey, report);
-            let parts = evidence_parts(report);
-            lines.extend(parts.iter().flat_map(|part| evidence(look, part, width)));
+            lines.extend(evidence_parts(report).iter().flat_map(|part| evidence(look, part, width)));
             lines
         }
-        (None, Some(group)) => group_lines(state, survey, group, width),
+        (None, Some(group)) => {
+            let mut lines = group_lines(state, survey, group, width);
+            let worst = map.worst_page(at).and_then(|page| survey.damaged(page));
+            lines.extend(worst.into_iter().flat_map(|report| brief(look, width, survey, report)));
+            lines
+        }
         (None, None) => Vec::new(),
     }
 }
 
-/// Below the list, in a few lines: the fate of the page, and the basis of its verdict.
+/// Below the list, in so many lines.
 pub(super) fn below(state: &State, survey: &Survey, rows: usize) -> Vec<Line<'static>> {
     let (look, width) = (state.look, state.columns());
-    let map = &state.triage.map;
-    let at = state.triage.selected;
-    let mut lines = match (map.page(at).and_then(|one| survey.damaged(one.page)), map.group(at)) {
-        (Some(_), _) if rows >= ALL_BELOW => whole(state, survey, width),
-        (Some(report), _) => {
-            let mut lines = title(look, width, survey, report);
-            let parts = evidence_parts(report);
-            let fact_of = |wanted: &str| {
-                parts.iter().find_map(|part| match part {
-                    EvidencePart::Fact(label, value) if *label == wanted => Some(value.clone()),
-                    _ => None,
-                })
-            };
-            for (label, value) in [
-                (
-                    "sectors",
-                    fact_of("sectors of 512 bytes").zip(fact_of("tear")).map(|(map, tear)| format!("{map}; {tear}")),
-                ),
-                ("replay", fact_of("without repair")),
-                ("proof", proof(&parts)),
-            ] {
-                if let Some(value) = value {
-                    lines.extend(fact(look, width, label, &value, Style::new()));
-                }
-            }
-            lines
-        }
-        (None, Some(group)) => group_lines(state, survey, group, width),
-        (None, None) => Vec::new(),
+    let one = state.triage.map.page(state.triage.selected).and_then(|one| survey.damaged(one.page));
+    let mut lines = match one.filter(|_| rows < ALL_BELOW) {
+        Some(report) => brief(look, width, survey, report),
+        None => whole(state, survey, width),
     };
     if lines.len() > rows {
         lines.truncate(rows);
@@ -76,6 +55,23 @@ pub(super) fn below(state: &State, survey: &Survey, rows: usize) -> Vec<Line<'st
             lines.pop();
             lines.push(Line::styled("enter: more of it", look.faint()));
         }
+    }
+    lines
+}
+
+/// The fate of a page, and the basis of its verdict.
+fn brief(look: Look, width: usize, survey: &Survey, report: &PageReport) -> Vec<Line<'static>> {
+    let mut lines = title(look, width, survey, report);
+    let parts = evidence_parts(report);
+    let fact_of = |wanted: &str| {
+        parts.iter().find_map(|part| match part {
+            EvidencePart::Fact(label, value) if *label == wanted => Some(value.clone()),
+            _ => None,
+        })
+    };
+    let sectors = fact_of("sectors of 512 bytes").zip(fact_of("tear")).map(|(map, tear)| format!("{map}; {tear}"));
+    for (label, value) in [("sectors", sectors), ("replay", fact_of("without repair")), ("proof", proof(&parts))] {
+        lines.extend(value.into_iter().flat_map(|value| fact(look, width, label, &value, Style::new())));
     }
     lines
 }
@@ -164,7 +160,7 @@ fn group_lines(state: &State, survey: &Survey, group: &Group, width: usize) -> V
             lines.extend(fact(look, width, "", &words, look.verdict(verdict)));
         }
     }
-    let keys = look.wrap("enter: its pages, one by one; m: mark those with a proven image", width);
+    let keys = look.wrap("enter: the worst page; right: all of them; m: mark those with a proven image", width);
     lines.extend(keys.into_iter().map(|words| Line::styled(words, look.faint())));
     lines
 }
@@ -175,7 +171,7 @@ const fn may_lose_rows(verdict: Verdict) -> bool {
 }
 
 /// The kind of a relation, and the table that it belongs to.
-fn kind_words(subject: &NamedRelation) -> String {
+pub(super) fn kind_words(subject: &NamedRelation) -> String {
     let (kind, table) = match &subject.owner {
         Owner::Table => ("table".to_owned(), None),
         Owner::Toast { table } => ("TOAST table".to_owned(), table.as_deref()),
@@ -217,8 +213,10 @@ fn step_of(state: &State, survey: &Survey, subject: Option<&NamedRelation>, page
     let at = survey.steps.iter().position(|step| is_about(&step))?;
     let all = tasks(state);
     let at = state.checklist.past.len() + at;
-    let sentence = &all.get(at)?.sentence;
-    Some(format!("{} of {} (N): {sentence}", at + 1, all.len()))
+    // The next step is above.
+    let is_next = next_task(state).is_some_and(|(next, _)| next == at);
+    let sentence = all.get(at).filter(|_| !is_next).map_or_else(String::new, |task| format!(": {}", task.sentence));
+    Some(format!("{} of {} (N){sentence}", at + 1, all.len()))
 }
 
 /// Blocks, runs of neighbours as one: `4, 7-9`.

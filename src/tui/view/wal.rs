@@ -74,7 +74,7 @@ pub(super) fn body(state: &State) -> Body<'_> {
 /// Notes on WAL in addition to its counts: problems first, then skipped parts.
 pub fn notes(wal: &WalSurvey) -> Vec<String> {
     let problems = wal.problems.iter().map(|finding| format!("problem: {}; {}", finding, finding.why));
-    let skipped = wal.skipped.iter().map(|skipped| format!("not examined: {skipped}"));
+    let skipped = wal.skipped.iter().map(|skipped| format!("not checked: {skipped}"));
     problems.chain(skipped).collect()
 }
 

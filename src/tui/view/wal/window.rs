@@ -1,6 +1,6 @@
 //! Content of a window of WAL: relations, causes, and settings that would have saved images.
 
-use super::{Line, Look, Style, columns, image_counts};
+use super::{Line, Look, Span, Style, columns, image_counts};
 use crate::analysis::plan::savings::NotFigured;
 use crate::analysis::wal::group_key::GroupBy;
 use crate::analysis::wal::tally::{Certainty, Tally};
@@ -10,6 +10,7 @@ use crate::output::json::time_text;
 use crate::output::relation_columns::{kind_words, likely_cause_words};
 use crate::output::words::cluster::ForSameWork;
 use crate::parsers::wal::payload::PgTimestamp;
+use crate::tui::body::led;
 use crate::tui::facts::{WalSurvey, WindowSheet};
 
 /// Width from which on relations and causes stand side by side.
@@ -136,10 +137,7 @@ pub(super) fn savings(look: Look, wal: &WalSurvey, width: usize) -> Vec<Line<'st
             ForSameWork(saving.certainty),
             why(saving, block_size)
         );
-        lines.extend(look.wrap(&words, width).into_iter().enumerate().map(|(at, words)| {
-            let lead = if at == 0 { "" } else { "  " };
-            Line::raw(look.cut(&format!("{lead}{words}"), width))
-        }));
+        lines.extend(led(look, Span::raw("- "), &words, width.saturating_sub(2), Style::new()));
     }
     for left_out in &savings.left_out {
         let words = match left_out {
