@@ -76,6 +76,7 @@ const fn why_words(why: Why) -> &'static str {
         Why::InserterPrepared => "a prepared transaction inserted them",
         Why::OpenAndWalMissing => "pg_xact has no end of their transaction, and WAL is missing",
         Why::PageChecksum => "the checksum of a page is wrong",
+        Why::PageOfOtherTable => "other tuples of their page do not fit the columns of the table",
         Why::Carved => "found without a line pointer",
         Why::PageBehindWal => "WAL changes rows of their page, and its records could not be applied to it",
         Why::GuessedColumns => "the type of a column is a guess",
@@ -312,10 +313,10 @@ pub fn write_beforehand(out: &mut dyn Write, known: &Beforehand) -> io::Result<(
 #[cfg(feature = "tables")]
 pub fn write_salvage(out: &mut dyn Write, report: &SalvageReport) -> io::Result<()> {
     let [rows, uncertain, deleted] = totals(report);
+    writeln!(out, "{rows} rows, {uncertain} uncertain, {deleted} deleted, in {} tables", report.tables.len())?;
     if report.may_start {
         writeln!(out, "{MAY_START}")?;
     }
-    writeln!(out, "{rows} rows, {uncertain} uncertain, {deleted} deleted, in {} tables", report.tables.len())?;
     for limit in limits(report) {
         writeln!(out, "{limit}")?;
     }

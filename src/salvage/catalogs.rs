@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use super::fields::{column_of, name_at, padded_name};
 use super::keys::leaf_entries;
 use super::layout::Offsets;
+use super::rivals::Rival;
 use super::rows::{has_right_checksum, sound_tuples};
 use super::source::{DatabaseFiles, SegmentFiles, Source, mapped_number};
-use super::xacts::{Visibility, Xacts};
+use super::xacts::{Visibility, Why, Xacts};
 use crate::parsers::catalog::{FIRST_NORMAL_OID, PG_CLASS_OID, PG_INDEX_OID, PG_NAMESPACE_OID};
 use crate::parsers::decode::{u16_at, u32_at};
-use crate::parsers::heap::TupleHeader;
+use crate::parsers::heap::{TupleHeader, page_tuples};
 use crate::parsers::page::{PageHeader, line_pointer_faults};
 use crate::parsers::tuple::attribute::{MAX_COLUMNS, PG_ATTRIBUTE_OID, PG_TYPE_OID};
 use crate::parsers::tuple::columns::ColumnShape;
@@ -44,8 +45,8 @@ pub(crate) struct RawRow {
     pub header: TupleHeader,
     /// Its page has the right checksum, or none is kept.
     pub is_proven: bool,
-    /// It is not known whether it was inserted, replaced or deleted for good.
-    pub is_unsure: bool,
+    /// Why it is not known whether it was inserted, replaced or deleted for good.
+    pub doubt: Option<Why>,
 }
 
 impl RawRow {
@@ -94,6 +95,12 @@ pub(crate) struct Relation {
     pub declared: Option<u16>,
     /// Row of `pg_class`; `None` where the indexes alone name the relation.
     pub row: Option<Vec<u8>>,
+    /// Why it is not known whether this row counts.
+    pub doubt: Option<Why>,
+    /// The transaction that made the file, where its end is not known.
+    pub made_by: Option<(u32, Why)>,
+    /// Other files of it: it is not known which one counts.
+    pub rivals: Vec<Rival>,
 }
 
 impl Relation {
@@ -130,16 +137,17 @@ impl Relation {
 /// The tuples of a catalog.
 #[derive(Default)]
 pub(super) struct There {
-    /// Sound ones by their places, each with its OID or its first column.
+    /// Sound ones by their places, each with its OID or its first column; overwritten ones with zero.
     pub tuples: HashMap<Tid, Oid>,
-    /// Pages of which nothing is lost: what is not on them was deleted.
-    sound: HashSet<u32>,
+    /// Pages of which nothing is lost, with the number of their items: what an item does not have was deleted.
+    sound: HashMap<u32, usize>,
 }
 
 impl There {
     /// True when damage took the tuple that an index names.
     pub fn lost(&self, tid: Tid, oid: Oid) -> bool {
-        self.tuples.get(&tid).map_or_else(|| !self.sound.contains(&tid.0), |found| *found != oid)
+        let is_deleted = || self.sound.get(&tid.0).is_some_and(|items| usize::from(tid.1) <= *items);
+        self.tuples.get(&tid).map_or_else(|| !is_deleted(), |found| *found != oid)
     }
 }
 
@@ -280,35 +288,23 @@ impl Reader<'_, '_, '_> {
                 if all.len() >= MAX_ROWS {
                     break;
                 }
-                let visibility = xacts.visibility(&tuple.header);
-                let item = u16::try_from(tuple.item).unwrap_or_default();
-                let row = RawRow {
-                    tid: (block, item),
-                    tuple: tuple.bytes.to_vec(),
-                    header: tuple.header,
-                    is_proven: proven,
-                    is_unsure: visibility != Visibility::Live,
+                let doubt = match xacts.visibility(&tuple.header) {
+                    Visibility::Live => None,
+                    Visibility::Unsure(why) => Some(why),
+                    Visibility::Dead => continue,
                 };
-                if visibility != Visibility::Dead {
-                    all.push(row);
-                }
+                let item = u16::try_from(tuple.item).unwrap_or_default();
+                let (tid, tuple, header) = ((block, item), tuple.bytes.to_vec(), tuple.header);
+                all.push(RawRow { tid, tuple, header, is_proven: proven, doubt });
             }
         });
-        let inserted_by: HashMap<Tid, u32> = all.iter().map(|row| (row.tid, row.header.xmin)).collect();
-        let is_newest = |row: &RawRow| {
-            let header = &row.header;
-            let next = (header.ctid_block, header.ctid_item);
-            let is_replaced = next != row.tid && inserted_by.get(&next) == Some(&header.xmax);
-            let may_be_deleted = next == row.tid && !header.was_never_deleted();
-            !is_replaced && !may_be_deleted
-        };
-        // What may have been replaced or deleted comes first: a newer row takes its place.
-        all.sort_by_cached_key(|row| !row.is_unsure || is_newest(row));
+        // What may have been replaced or deleted comes first: a newer row takes its place, and a certain one that of both.
+        all.sort_by_cached_key(|row| if row.doubt.is_none() { 2 } else { u8::from(row.header.was_never_deleted()) });
         all
     }
 
-    fn add_class(&self, row: &RawRow, found: &mut Catalogs) {
-        let (data, offsets) = (row.data(), &self.offsets);
+    fn add_class(&mut self, row: &RawRow, found: &mut Catalogs) {
+        let (data, offsets) = (row.data(), self.offsets);
         let oid = self.key(row, Key::Own);
         let number = |at: usize| u32_at(data, at).unwrap_or_default();
         let Some(name) = name_at(data, offsets.name()) else { return };
@@ -338,15 +334,18 @@ impl Reader<'_, '_, '_> {
             older: BTreeMap::new(),
             declared: u16_at(data, offsets.toast.saturating_add(8)).filter(|count| *count <= MAX_COLUMNS),
             row: Some(row.tuple.clone()),
+            doubt: row.doubt,
+            made_by: match self.xacts.insertion(&row.header) {
+                Visibility::Unsure(why) => Some((row.header.xmin, why)),
+                Visibility::Live | Visibility::Dead => None,
+            },
+            rivals: Vec::new(),
         };
-        // A rolled back change leaves no file, nor does a table that was dropped.
-        let has_file = |relation: &Relation| {
-            relation.filenode == 0 || self.database.main_fork(relation.spc_oid, relation.filenode).is_some()
+        let relation = match found.relations.remove(&oid) {
+            Some(older) => relation.following(older, self.database),
+            None => relation,
         };
-        match found.relations.get(&oid) {
-            Some(older) if has_file(older) && !has_file(&relation) => {}
-            _ => drop(found.relations.insert(oid, relation)),
-        }
+        found.relations.insert(oid, relation);
     }
 
     /// Entries of leaves of a B-tree of the catalogs.
@@ -366,19 +365,18 @@ impl Reader<'_, '_, '_> {
                 let header = PageHeader::decode(0, page)
                     .ok()
                     .filter(|header| !header.is_new() && header.faults(page.len()).is_empty());
-                let has_all_pointers = header.is_some_and(|header| line_pointer_faults(&header, page).is_empty());
-                if has_all_pointers && has_right_checksum(self.source, block, page) {
-                    there.sound.insert(block);
+                let header = header.filter(|header| line_pointer_faults(header, page).is_empty());
+                if let Some(header) = header.filter(|_| has_right_checksum(self.source, block, page)) {
+                    let items = usize::from(header.lower).saturating_sub(PageHeader::SIZE) / 4;
+                    there.sound.insert(block, items);
                 }
+                let items = header.into_iter().flat_map(|header| page_tuples(&header, page)).map(|tuple| tuple.item);
+                let tids = items.filter_map(|item| Some((block, u16::try_from(item).ok()?)));
+                there.tuples.extend(tids.map(|tid| (tid, 0)));
                 for tuple in sound_tuples(page) {
                     let tid = (block, u16::try_from(tuple.item).unwrap_or_default());
-                    let row = RawRow {
-                        tid,
-                        tuple: tuple.bytes.to_vec(),
-                        header: tuple.header,
-                        is_proven: true,
-                        is_unsure: false,
-                    };
+                    let row =
+                        RawRow { tid, tuple: tuple.bytes.to_vec(), header: tuple.header, is_proven: true, doubt: None };
                     there.tuples.insert(tid, self.key(&row, key));
                 }
             });
@@ -432,16 +430,26 @@ impl Reader<'_, '_, '_> {
     /// Columns by rows of `pg_attribute`, and those that only its indexes name.
     fn add_columns(&mut self, rows: &[RawRow], found: &mut Catalogs) {
         let offsets = self.offsets;
-        let mut made_by: HashMap<Oid, u32> = HashMap::new();
+        let mut made_by: HashMap<Oid, (u32, Option<Why>)> = HashMap::new();
+        for row in rows {
+            let made = (row.header.xmin, row.doubt);
+            let first = made_by.entry(u32_at(row.data(), 0).unwrap_or_default()).or_insert(made);
+            *first = if made.0 < first.0 { made } else { *first };
+        }
+        for relation in found.relations.values_mut().filter(|relation| relation.row.is_none()) {
+            relation.made_by = made_by.get(&relation.oid).and_then(|(xid, why)| Some((*xid, (*why)?)));
+        }
         for row in rows {
             let Some((rel, number, mut column)) = column_of(&offsets, row) else { continue };
-            let first =
-                *made_by.entry(rel).and_modify(|xid| *xid = row.header.xmin.min(*xid)).or_insert(row.header.xmin);
             // Added later, by a transaction that may have been rolled back.
-            column.is_guessed |= row.is_unsure && row.header.xmin > first && number > 1;
-            if let Some(relation) = found.relations.get_mut(&rel)
-                && let Some(older) = relation.columns.insert(number, column)
-            {
+            let is_later = made_by.get(&rel).is_some_and(|(first, _)| row.header.xmin > *first);
+            column.is_guessed |= row.doubt.is_some() && is_later && number > 1;
+            let Some(relation) = found.relations.get_mut(&rel) else { continue };
+            // Added by a change that the row of pg_class does not have.
+            if row.doubt.is_some() && relation.declared.is_some_and(|last| number > last) {
+                continue;
+            }
+            if let Some(older) = relation.columns.insert(number, column) {
                 relation.older.insert(number, older);
             }
         }

@@ -191,7 +191,7 @@ pub(crate) fn count_columns(source: &Source, database: &DatabaseFiles, catalogs:
 /// rows fit. What is found so is a guess. Their TOAST tables: the ones that their rows name.
 pub(crate) fn find_files(source: &Source, database: &DatabaseFiles, catalogs: &mut Catalogs) {
     let has_file = |relation: &Relation| database.main_fork(relation.spc_oid, relation.filenode).is_some();
-    let taken: HashSet<u32> = catalogs.relations.values().map(|relation| relation.filenode).collect();
+    let taken: HashSet<u32> = catalogs.relations.values().flat_map(Relation::files).map(|file| file.filenode).collect();
     let free: Vec<(Oid, u32)> = database.user_files().filter(|(_, number)| !taken.contains(number)).collect();
     let files = |(spc, number): (Oid, u32)| database.main_fork(spc, number);
     let is_rowless = |relation: &&Relation| relation.row.is_none() && relation.has_rows();
@@ -255,7 +255,8 @@ pub(crate) fn choose_columns(source: &Source, files: &SegmentFiles, relation: &m
     let mut before = relation.clone();
     before.columns.extend(older);
     let (old, new) = (fitting(&before), fitting(relation));
-    if old > new {
+    // Of a change that may have been rolled back, the old file comes first.
+    if old > new || old == new && !relation.rivals.is_empty() {
         *relation = before;
     }
     let columns = relation.columns.iter_mut().filter(|(number, _)| differing.contains(number));

@@ -15,13 +15,13 @@ use super::objects::{LOOSE, add_loose};
 use super::out::{Output, copy_rows};
 use super::pages::HeapWriter;
 use super::print::Session;
+use super::rivals::{ToastFiles, toast_tables};
 use super::rows::{Class, Row, Table, scan};
 use super::schema::Schema;
-use super::source::mapped_number;
-use super::source::{DatabaseFiles, Source};
+use super::source::{DatabaseFiles, Source, mapped_number};
 use super::templates::Templates;
 use super::toast::ToastValues;
-use super::transplant::{Transplant, libraries, relation_file, shapes_of, toast_tables};
+use super::transplant::{Transplant, libraries, relation_file, shapes_of};
 use super::unpack::ToastCopies;
 use super::xacts::{WalFacts, Why, Xacts};
 use super::{LooseFile, NotSalvaged, RowFormat, SalvageError, TableReport, UnnamedFile};
@@ -148,7 +148,7 @@ impl Work<'_> {
         database: &'d DatabaseFiles,
         catalogs: &Catalogs,
     ) -> impl Iterator<Item = UnnamedFile> + use<'_, 'd> {
-        let of_users = catalogs.relations.values().map(|relation| relation.filenode);
+        let of_users = catalogs.relations.values().flat_map(Relation::files).map(|file| file.filenode);
         let known = of_users.chain(catalogs.system_files.values().copied()).collect();
         let name = in_utf8(&database.label(), database.encoding);
         let found = database.unnamed(&known).into_iter();
@@ -166,14 +166,16 @@ impl Work<'_> {
         if let Some((like, files)) = self.loose {
             add_loose(&mut catalogs, like, files);
         }
-        let bytes_of = |spc, number| database.main_fork(spc, number).map_or(0, DatabaseFiles::fork_bytes);
+        let bytes_of = |sum: u64, (spc, number)| {
+            sum.saturating_add(database.main_fork(spc, number).map_or(0, DatabaseFiles::fork_bytes))
+        };
         let relations = catalogs.relations.values();
         relations.filter(|relation| relation.has_rows() && self.is_asked(&catalogs, relation)).fold(
             (0, 0),
             |(heap, toast): (u64, u64), relation| {
-                let parts = toast_tables(&catalogs.relations, relation).into_values();
-                let toast = parts.fold(toast, |sum, (spc, number)| sum.saturating_add(bytes_of(spc, number)));
-                (heap.saturating_add(bytes_of(relation.spc_oid, relation.filenode)), toast)
+                let parts = toast_tables(&catalogs.relations, relation).into_values().flatten();
+                let own = relation.files().map(|file| (file.spc_oid, file.filenode));
+                (own.fold(heap, bytes_of), parts.fold(toast, bytes_of))
             },
         )
     }
@@ -224,10 +226,8 @@ impl Work<'_> {
 
     fn toast(&self, database: &DatabaseFiles, catalogs: &Catalogs, relation: &Relation) -> ToastValues {
         let mut values = ToastValues::default();
-        for (oid, (spc_oid, filenode)) in toast_tables(&catalogs.relations, relation) {
-            if let Some(files) = database.main_fork(spc_oid, filenode) {
-                values.add(self.source, oid, files);
-            }
+        for (oid, files) in toast_tables(&catalogs.relations, relation) {
+            values.add(self.source, oid, &database.forks(&files));
         }
         values
     }
@@ -242,25 +242,29 @@ impl Work<'_> {
         show: &mut dyn FnMut(&Row<'_>),
     ) -> LostPlaces {
         let relation = table.relation;
-        let Some(files) = database.main_fork(relation.spc_oid, relation.filenode) else {
-            report.problem = Some(NotSalvaged::FileMissing);
-            return LostPlaces::default();
-        };
         let toast = self.toast(database, catalogs, relation);
-        let rel = (database.oid, relation.filenode);
         let is_guessed = report.is_guessed || relation.is_guessed();
         let is_made = |column: &Column| column.row.is_none() && column.known.is_some_and(|known| !known.is_dropped);
         let made = relation.columns.iter().filter(|(_, column)| is_made(column)).map(|(number, _)| *number);
-        let read =
-            Table { rel, files, shapes: &table.shapes, is_guessed, least_columns: made.max().unwrap_or_default() };
-        let end = scan(self.source, &read, (xacts, self.wal, &toast), &mut |row| {
-            report.add(row);
-            show(row);
-        });
-        report.pages = end.pages;
-        report.lost_pages = end.lost;
-        report.unreadable = end.failed.len() as u64;
-        end.places
+        let (least_columns, made_by) = (made.max().unwrap_or_default(), relation.made_by);
+        let mut places = None;
+        for file in relation.files() {
+            let (rel, shapes, doubt) = ((database.oid, file.filenode), &table.shapes, file.doubt);
+            let Some(files) = database.main_fork(file.spc_oid, file.filenode) else { continue };
+            let read = Table { rel, files, shapes, is_guessed, least_columns, doubt, made_by };
+            let end = scan(self.source, &read, (xacts, self.wal, &toast), &mut |row| {
+                report.add(row);
+                show(row);
+            });
+            report.pages = report.pages.saturating_add(end.pages);
+            report.lost_pages.extend(end.lost);
+            report.unreadable = report.unreadable.saturating_add(end.failed.len() as u64);
+            places.get_or_insert(end.places);
+        }
+        places.unwrap_or_else(|| {
+            report.problem = Some(NotSalvaged::FileMissing);
+            LostPlaces::default()
+        })
     }
 
     fn count(
@@ -419,10 +423,10 @@ impl<'a> Fresh<'a> {
         }
         let mut toasted = ToastCopies::new(source, &self.run, session.lacks_lz4(source.major)?);
         let mut indexes = Vec::new();
-        let toast: BTreeMap<Oid, (Oid, u32)> =
+        let toast: BTreeMap<Oid, ToastFiles> =
             copies.iter().flat_map(|(table, _)| toast_tables(&catalogs.relations, table.relation)).collect();
-        for (toast_oid, (spc_oid, filenode)) in toast {
-            let Some(files) = database.main_fork(spc_oid, filenode) else { continue };
+        for (toast_oid, files) in toast {
+            let files = database.forks(&files);
             let Some(index) = transplant.add_toast(toast_oid) else { continue };
             toasted.copy(toast_oid, files, &relation_file(&directory, toast_oid)).map_err(RebuildError::from)?;
             self.run.create(&relation_file(&directory, index), 0).map_err(RebuildError::from)?;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::catalogs::{Catalogs, Key, RawRow, Reader, Relation, TOAST_SCHEMA};
 use super::fields::{name_at, padded_name};
+use super::xacts::Why;
 use crate::cluster::open::{Links, ReadFile};
 use crate::parsers::catalog::{FIRST_NORMAL_OID, NAME_SIZE, PG_CLASS_OID};
 use crate::parsers::decode::{u16_at, u32_at};
@@ -63,6 +64,10 @@ impl Relation {
             older: BTreeMap::new(),
             declared: None,
             row: None,
+            // Which of several files counts, its row would tell.
+            doubt: Some(Why::DeleterUnknown),
+            made_by: None,
+            rivals: Vec::new(),
         }
     }
 }
@@ -92,10 +97,16 @@ impl Reader<'_, '_, '_> {
             if !tuples.lost(*tid, *oid) {
                 continue;
             }
-            let Some((name, schema_oid)) = names.get(tid).cloned() else { continue };
             let file = files.get(tid).copied();
             let (spc_oid, filenode) = file.unwrap_or((0, *oid));
+            let of = types.get(oid).cloned().unwrap_or_else(|| RowType::nameless(*oid));
+            let named = names.get(tid).cloned();
+            let is_named = named.is_some();
+            let (name, schema_oid) = named.unwrap_or((of.name, of.schema_oid));
             let kind = self.kind_by_file((spc_oid, filenode), (&name, schema_oid), types.contains_key(oid));
+            if !is_named && !matches!(kind, Some(b'r' | b't')) {
+                continue;
+            }
             // A rewrite of a table drops what it made under such a name.
             if kind.is_none() && (file.is_none() || name.starts_with(b"pg_temp_")) {
                 continue;
@@ -107,6 +118,11 @@ impl Reader<'_, '_, '_> {
             let kind = kind.unwrap_or(if types.contains_key(oid) { b'c' } else { b'I' });
             let type_oid = types.get(oid).map_or(0, |of| of.type_oid);
             let relation = Relation::without_row((*oid, name), (schema_oid, type_oid), kind, (spc_oid, filenode));
+            let held = found.relations.remove(oid).filter(|held| held.kind == kind);
+            let relation = match held {
+                Some(held) => relation.following(held, self.database),
+                None => relation,
+            };
             found.relations.insert(*oid, relation);
         }
     }
@@ -120,7 +136,7 @@ impl Reader<'_, '_, '_> {
             let rel = u32_at(data, kind.saturating_add(5)).filter(|rel| *rel >= FIRST_NORMAL_OID)?;
             let name = name_at(data, self.offsets.name()).filter(|_| data.get(kind) == Some(&b'c'))?;
             let schema_oid = u32_at(data, self.offsets.name().saturating_add(NAME_SIZE))?;
-            Some((rel, RowType { type_oid: self.key(row, Key::Own), name, schema_oid, is_unsure: row.is_unsure }))
+            Some((rel, RowType { type_oid: self.key(row, Key::Own), name, schema_oid, is_unsure: row.doubt.is_some() }))
         });
         of_relations.collect()
     }
@@ -138,7 +154,7 @@ impl Reader<'_, '_, '_> {
         let has_storage: BTreeSet<Oid> = attributes
             .iter()
             .filter(|row| u16_at(row.data(), number_at).is_some_and(|number| number.cast_signed() < 0))
-            .filter_map(|row| u32_at(row.data(), 0).filter(|rel| is_lost(*rel, row.is_unsure)))
+            .filter_map(|row| u32_at(row.data(), 0).filter(|rel| is_lost(*rel, row.doubt.is_some())))
             .collect();
         let typed = types.iter().filter(|(rel, of)| is_lost(**rel, of.is_unsure)).map(|(rel, _)| *rel);
         let candidates: BTreeSet<Oid> = typed.chain(has_storage.iter().copied()).collect();

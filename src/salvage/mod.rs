@@ -18,6 +18,7 @@ mod objects;
 mod out;
 mod pages;
 mod print;
+mod rivals;
 mod room;
 mod rows;
 mod schema;

@@ -108,7 +108,8 @@ pub(super) fn add_loose(catalogs: &mut Catalogs, like: &str, files: &[LooseFile]
     for file in files.iter().filter(|_| model.is_some()) {
         if let Some(model) = &model {
             let (name, oid) = (format!("{LOOSE}{}", file.name).into_bytes(), file.number);
-            let table = Relation { oid, name, type_oid: 0, filenode: oid, spc_oid: 0, ..model.clone() };
+            let table =
+                Relation { oid, name, type_oid: 0, filenode: oid, spc_oid: 0, rivals: Vec::new(), ..model.clone() };
             catalogs.relations.insert(oid, table);
         }
     }

@@ -102,6 +102,10 @@ pub(crate) struct Table<'a> {
     pub shapes: &'a [ColumnShape],
     /// Shapes are guesses: no row is certain.
     pub is_guessed: bool,
+    /// Why it is not known whether the file counts.
+    pub doubt: Option<Why>,
+    /// The transaction that made the file, where its end is not known: its rows may be frozen.
+    pub made_by: Option<(u32, Why)>,
     /// Rows with fewer columns lack a value that the lost row of `pg_attribute` had for them.
     pub least_columns: u16,
 }
@@ -196,16 +200,23 @@ impl Scanner<'_, '_> {
         } else {
             self.doubt_by_wal(block, header.lsn)
         };
+        let fitting: Vec<(&SoundTuple<'_>, Vec<Span>)> = tuples
+            .iter()
+            .filter_map(|tuple| Some((tuple, fit(&tuple.header, tuple.bytes, self.table.shapes)?)))
+            .collect();
+        let rejected = pointers.saturating_sub(fitting.len());
+        // A page with the right checksum is as a server wrote it, perhaps for another table; without, tuples may be overwritten.
+        let is_strange = match self.source.checksums {
+            true => rejected > 0,
+            false => tuples.len().saturating_sub(fitting.len()) > fitting.len(),
+        };
+        let doubt = doubt.or_else(|| is_strange.then_some(Why::PageOfOtherTable));
         let mut taken = Vec::new();
-        let mut fitted = 0_usize;
-        for tuple in &tuples {
-            let Some(spans) = fit(&tuple.header, tuple.bytes, self.table.shapes) else { continue };
-            fitted = fitted.saturating_add(1);
+        for (tuple, spans) in &fitting {
             taken.push((tuple.offset, tuple.offset.saturating_add(tuple.bytes.len())));
             let item = u16::try_from(tuple.item).unwrap_or(u16::MAX);
-            self.row((block, item), tuple.header, tuple.bytes, &spans, doubt);
+            self.row((block, item), tuple.header, tuple.bytes, spans, doubt);
         }
-        let rejected = pointers.saturating_sub(fitted);
         let has_faults = !line_pointer_faults(&header, page).is_empty();
         if !proven || has_faults || (rejected > 0 && !self.source.checksums) || self.has_gap(&header, page, &taken) {
             self.carve(block, page, usize::from(header.upper), &taken);
@@ -270,6 +281,8 @@ impl Scanner<'_, '_> {
         self.found.insert(item);
         let mut lost = Vec::new();
         let is_guessed = self.table.is_guessed || header.attribute_count() < self.table.least_columns;
+        let made_by = self.table.made_by.filter(|(xid, _)| *xid == header.xmin).map(|(_, why)| why);
+        let doubt = doubt.or(self.table.doubt).or(made_by);
         let mut doubt = doubt.or_else(|| is_guessed.then_some(Why::GuessedColumns));
         for (span, external) in spans.iter().filter_map(|span| Some((span, span.external?))) {
             match self.toast.of(&external) {

@@ -104,6 +104,11 @@ impl DatabaseFiles {
         })
     }
 
+    /// The main forks of these tablespaces and file numbers that are there.
+    pub fn forks(&self, files: &[(Oid, u32)]) -> Vec<&SegmentFiles> {
+        files.iter().filter_map(|(spc_oid, number)| self.main_fork(*spc_oid, *number)).collect()
+    }
+
     /// Adds a file under a number that no relation has.
     pub fn add_file(&mut self, number: u32, path: PathBuf) {
         self.relations.insert((0, number), SegmentFiles::one((0, 0), path));

@@ -61,7 +61,7 @@ impl Templates {
                             tuple: tuple.bytes.to_vec(),
                             header: tuple.header,
                             is_proven: true,
-                            is_unsure: false,
+                            doubt: None,
                         });
                     }
                 });
@@ -303,7 +303,7 @@ pub(crate) fn raw(tuple: &[u8]) -> Option<RawRow> {
         tuple: tuple.to_vec(),
         header,
         is_proven: true,
-        is_unsure: false,
+        doubt: None,
     })
 }
 

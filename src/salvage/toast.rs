@@ -1,6 +1,6 @@
 //! Values of a TOAST table: which chunks of each are there.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::fit::fit;
 use super::rows::{has_right_checksum, sound_tuples};
@@ -63,28 +63,41 @@ pub(crate) struct Chunk<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Is shown a chunk, its place, its tuple, and whether its page is proven.
-type ShowChunk<'a> = dyn FnMut(&Chunk<'_>, Tid, &[u8], bool) + 'a;
+/// Is shown a chunk, its file and place, its tuple, and whether its page is proven.
+type ShowChunk<'a> = dyn FnMut(&Chunk<'_>, (usize, Tid), &[u8], bool) + 'a;
 
-/// Shows the chunks of a TOAST table that are not known to belong elsewhere, in any state.
-pub(crate) fn chunks(source: &Source, files: &SegmentFiles, show: &mut ShowChunk<'_>) {
-    source.pages(files, &mut |block, page| {
-        let proven = has_right_checksum(source, block, page);
-        for tuple in sound_tuples(page) {
-            let Some(spans) = fit(&tuple.header, tuple.bytes, &TOAST_SHAPES) else { continue };
-            let [value, number, data] = spans.as_slice() else { continue };
-            let at = |start| u32_at(tuple.bytes, start).unwrap_or_default();
-            let head = if tuple.bytes.get(data.start).is_some_and(|first| first & 1 == 1) { 1 } else { 4 };
-            let bytes = tuple.bytes.get(data.start.saturating_add(head)..data.end).unwrap_or_default();
-            let tid = (block, u16::try_from(tuple.item).unwrap_or_default());
-            show(&Chunk { value_oid: at(value.start), number: at(number.start), bytes }, tid, tuple.bytes, proven);
-        }
-    });
+/// Shows the chunks of a TOAST table that are not known to belong elsewhere, in any state. A rewrite copies values to another file
+/// under the same numbers: the first file that has one counts.
+pub(crate) fn chunks(source: &Source, files: &[&SegmentFiles], show: &mut ShowChunk<'_>) {
+    let mut earlier: HashSet<u32> = HashSet::new();
+    for (file, segments) in files.iter().enumerate() {
+        let mut own: HashSet<u32> = HashSet::new();
+        source.pages(segments, &mut |block, page| {
+            let proven = has_right_checksum(source, block, page);
+            for tuple in sound_tuples(page) {
+                let Some(spans) = fit(&tuple.header, tuple.bytes, &TOAST_SHAPES) else { continue };
+                let [value, number, data] = spans.as_slice() else { continue };
+                let at = |start| u32_at(tuple.bytes, start).unwrap_or_default();
+                let value_oid = at(value.start);
+                if earlier.contains(&value_oid) {
+                    continue;
+                }
+                if files.len() > 1 {
+                    own.insert(value_oid);
+                }
+                let head = if tuple.bytes.get(data.start).is_some_and(|first| first & 1 == 1) { 1 } else { 4 };
+                let bytes = tuple.bytes.get(data.start.saturating_add(head)..data.end).unwrap_or_default();
+                let tid = (block, u16::try_from(tuple.item).unwrap_or_default());
+                show(&Chunk { value_oid, number: at(number.start), bytes }, (file, tid), tuple.bytes, proven);
+            }
+        });
+        earlier.extend(own);
+    }
 }
 
 impl ToastValues {
-    /// Adds the values of a TOAST table. A value is stored once; only an aborted rewrite leaves chunks twice.
-    pub fn add(&mut self, source: &Source, toast_oid: Oid, files: &SegmentFiles) {
+    /// Adds the values of a TOAST table. A value is stored once; only an aborted rewrite in the same file leaves chunks twice.
+    pub fn add(&mut self, source: &Source, toast_oid: Oid, files: &[&SegmentFiles]) {
         self.chunk_bytes = chunk_bytes(source.block_size);
         chunks(source, files, &mut |chunk, _, _, proven| {
             let value = self.values.entry((toast_oid, chunk.value_oid)).or_default();

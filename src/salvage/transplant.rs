@@ -1,6 +1,6 @@
 //! The catalogs of a fresh cluster, with the relations of the damaged one: nothing of it runs, and no row of it is read unchecked.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use super::catalogs::{Catalogs, KnownColumn, PG_AUTHID_OID, PG_ENUM_OID, RawRow, Relation};
@@ -352,10 +352,4 @@ pub(crate) fn relation_file(directory: &Path, number: u32) -> PathBuf {
 /// Shapes by which rows of a relation are read; guesses do not change them.
 pub(crate) fn shapes_of(relation: &Relation) -> Option<Vec<ColumnShape>> {
     relation.shapes().filter(|shapes| shapes.len() == relation.columns.len())
-}
-
-pub(crate) fn toast_tables(relations: &BTreeMap<Oid, Relation>, relation: &Relation) -> HashMap<Oid, (Oid, u32)> {
-    let named = relations.get(&relation.toast_oid).map(|toast| (toast.oid, (toast.spc_oid, toast.filenode)));
-    let guessed = (relation.toast_oid > 0).then_some((relation.toast_oid, (relation.spc_oid, relation.toast_oid)));
-    named.or(guessed).into_iter().collect()
 }

@@ -26,12 +26,12 @@ const FIRST_VALUE_OID: u32 = 4_294_000_000;
 /// Bytes of a page header and one line pointer.
 const PAGE_OVERHEAD: usize = 32;
 
-/// Places of the chunks of a value: number, block, item.
-type Places = Vec<(u32, u32, u16)>;
+/// Places of the chunks of a value: number; file, block and item.
+type Places = Vec<(u32, usize, u32, u16)>;
 
 /// A TOAST table of the sandbox.
 struct Copy<'a> {
-    files: &'a SegmentFiles,
+    files: Vec<&'a SegmentFiles>,
     writer: HeapWriter<'a>,
     places: HashMap<u32, Places>,
 }
@@ -52,16 +52,16 @@ impl<'a> ToastCopies<'a> {
     }
 
     /// Copies the chunks of a TOAST table.
-    pub fn copy(&mut self, toast_oid: Oid, files: &'a SegmentFiles, relative: &Path) -> Result<(), AccessError> {
+    pub fn copy(&mut self, toast_oid: Oid, files: Vec<&'a SegmentFiles>, relative: &Path) -> Result<(), AccessError> {
         let writer = HeapWriter::create(self.run, relative, self.source.block_size)?;
         let mut copy = Copy { files, writer, places: HashMap::new() };
         let (mut failed, lacks_lz4) = (Ok(()), self.lacks_lz4);
-        chunks(self.source, files, &mut |chunk, (block, item), tuple, _| {
+        chunks(self.source, &copy.files, &mut |chunk, (file, (block, item)), tuple, _| {
             if failed.is_ok() {
                 failed = copy.writer.add(tuple);
             }
             if lacks_lz4 {
-                copy.places.entry(chunk.value_oid).or_default().push((chunk.number, block, item));
+                copy.places.entry(chunk.value_oid).or_default().push((chunk.number, file, block, item));
             }
         });
         failed?;
@@ -130,8 +130,8 @@ impl<'a> ToastCopies<'a> {
         let mut places = copy.places.get(&external.value_oid)?.clone();
         places.sort_unstable();
         let mut bytes = Vec::new();
-        for (_, block, item) in places {
-            let page = self.source.page_at(copy.files, block)?;
+        for (_, file, block, item) in places {
+            let page = self.source.page_at(copy.files.get(file)?, block)?;
             let tuple = sound_tuples(&page).find(|tuple| tuple.item == usize::from(item))?;
             let spans = fit(&tuple.header, tuple.bytes, &TOAST_SHAPES)?;
             let data = tuple.bytes.get(spans.get(2)?.start..spans.get(2)?.end)?;

@@ -62,6 +62,8 @@ pub enum Why {
     OpenAndWalMissing,
     /// The checksum of the page, or of a page with a part of a value, is wrong.
     PageChecksum,
+    /// Other tuples of its page do not fit the columns: it may be a page of another table.
+    PageOfOtherTable,
     /// Found without a line pointer.
     Carved,
     /// WAL changes rows of the page that the page on disk does not have yet.
@@ -135,6 +137,8 @@ pub(crate) struct Xacts<'a> {
     /// All files of prepared transactions were read.
     knows_prepared: bool,
     witnesses: HashMap<u32, bool>,
+    /// Files of `pg_xact` were filled by hand.
+    is_filled: bool,
     pages: HashMap<PathBuf, HashMap<u64, Option<Vec<u8>>>>,
     kept: usize,
 }
@@ -144,7 +148,8 @@ impl<'a> Xacts<'a> {
         let (prepared, knows_prepared) = prepared_of(source);
         let prepared = prepared.into_iter().filter(|xid| !wal.ended.contains_key(xid));
         let prepared = prepared.chain(wal.prepared.iter().copied()).collect();
-        Self { source, wal, prepared, knows_prepared, witnesses: HashMap::new(), pages: HashMap::new(), kept: 0 }
+        let (witnesses, is_filled) = (HashMap::new(), is_filled(source));
+        Self { source, wal, prepared, knows_prepared, witnesses, is_filled, pages: HashMap::new(), kept: 0 }
     }
 
     /// `pg_xact` tells of no transaction at all: other rows are asked.
@@ -156,7 +161,9 @@ impl<'a> Xacts<'a> {
         let is_garbled = self
             .status_page(newest)
             .is_some_and(|page| (0..page.len()).step_by(SECTOR_BYTES).any(|at| is_garbled(page, at)));
-        is_garbled || !(has_first && has_newest && (self.wal.is_complete || self.wal.next_xid.is_some()))
+        is_garbled
+            || self.is_filled
+            || !(has_first && has_newest && (self.wal.is_complete || self.wal.next_xid.is_some()))
     }
 
     /// Takes up what the hint bits of a row tell of its transactions.
@@ -220,8 +227,9 @@ impl<'a> Xacts<'a> {
             .filter(|next| *next > xid)
             .map(|next| (next / XACTS_PER_BYTE).abs_diff(xid / XACTS_PER_BYTE));
         let ahead = written.and_then(|bytes| usize::try_from(bytes).ok()).map_or(LOST_BYTES, |bytes| bytes.max(1));
+        let is_filled = self.is_filled;
         let page = self.status_page(xid)?;
-        if is_garbled(page, at) {
+        if is_garbled(page, at) || is_filled && is_uniform(page) {
             return None;
         }
         let status = XactStatus::from_bits(page.get(at)? >> ((xid % XACTS_PER_BYTE) * 2));
@@ -258,22 +266,27 @@ impl<'a> Xacts<'a> {
         }
     }
 
-    /// Whether the row belongs to its table.
-    pub fn visibility(&mut self, header: &TupleHeader) -> Visibility {
+    /// Whether the row was inserted for good.
+    pub fn insertion(&mut self, header: &TupleHeader) -> Visibility {
         let inserted = match (header.has(infomask::XMIN_COMMITTED), header.has(infomask::XMIN_INVALID)) {
             (true, _) => Ended::Committed,
             (false, true) => return Visibility::Dead,
             (false, false) => self.ended(header.xmin),
         };
-        let inserted = match inserted {
+        match inserted {
             Ended::Committed => Visibility::Live,
-            Ended::Undone => return Visibility::Dead,
+            Ended::Undone => Visibility::Dead,
             Ended::Prepared => Visibility::Unsure(Why::InserterPrepared),
             Ended::Open => Visibility::Unsure(Why::OpenAndWalMissing),
             Ended::Foreign => Visibility::Unsure(Why::WalMayBeForeign),
             Ended::Unknown => Visibility::Unsure(Why::NoPgXact),
-        };
-        if header.was_never_deleted() {
+        }
+    }
+
+    /// Whether the row belongs to its table.
+    pub fn visibility(&mut self, header: &TupleHeader) -> Visibility {
+        let inserted = self.insertion(header);
+        if inserted == Visibility::Dead || header.was_never_deleted() {
             return inserted;
         }
         let is_multi = header.has(infomask::XMAX_IS_MULTI);
@@ -347,6 +360,30 @@ fn is_garbled(page: &[u8], at: usize) -> bool {
     let sector = page.iter().skip(first).take(SECTOR_BYTES);
     let waiting = sector.map(|byte| (byte & byte >> 1 & 0x55).count_ones()).fold(0, u32::saturating_add);
     waiting > MAX_WAITING
+}
+
+/// True when the last page of `pg_xact` has the end of every transaction: of those that were never begun a server has none. Some fill
+/// a lost file with 0x55, by which all were committed.
+fn is_filled(source: &Source) -> bool {
+    let Some(directory) = source.root.as_ref().map(|root| root.join("pg_xact")) else { return false };
+    let entries = list(&directory).unwrap_or_default();
+    let numbered = |name: &str| u64::from_str_radix(name, 16).ok();
+    let last = entries.iter().filter_map(|(name, _)| numbered(name.to_str()?).map(|number| (number, name))).max();
+    let page = last.and_then(|(_, name)| {
+        let path = directory.join(name);
+        let size = source.block_size as u64;
+        let start = path.metadata().ok()?.len().saturating_sub(1).checked_div(size)?.checked_mul(size)?;
+        let mut page = vec![0; source.block_size];
+        let filled = ReadFile::open(&path, Links::Refuse).ok()?.read_at(&mut page, start).ok()?;
+        page.truncate(filled);
+        Some(page)
+    });
+    page.is_some_and(|page| is_uniform(&page))
+}
+
+/// True when all bytes are the same and not zero.
+fn is_uniform(page: &[u8]) -> bool {
+    page.first().is_some_and(|first| *first != 0 && page.iter().all(|byte| byte == first))
 }
 
 fn unsure(inserted: Visibility, why: Why) -> Visibility {

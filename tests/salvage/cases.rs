@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
+use pgforensics::parsers::checksum::page_checksum;
+
 use crate::common::{Ran, arg, copy_tree, dwbinspect, skipped};
 use crate::judge::{Score, case, judge, listed, tables, truth};
 
@@ -76,20 +78,82 @@ fn hole_in_pg_xact_makes_rows_uncertain_and_neither_dead_nor_alive() {
     counts_fit_the_truth(&counted(&data));
 }
 
-/// Row types and `pg_attribute` still have the tables. The file of one that was truncated has another number: it is named, without rows.
+/// A lost file of `pg_xact` that someone filled with 0x55, as if every transaction had been committed, proves nothing.
 #[test]
-fn tables_are_listed_without_pg_class_and_its_indexes() {
+fn pg_xact_that_was_filled_by_hand_makes_no_row_certain() {
     let place = tempfile::tempdir().unwrap();
     let data = place.path().join("data");
     copy_tree(case("15-heap").parent().unwrap(), place.path());
-    for file in ["1259", "2662", "2663", "3455"] {
-        let path = data.join("base/16385").join(file);
-        let length = fs::metadata(&path).unwrap().len();
-        fs::write(&path, vec![0; usize::try_from(length).unwrap()]).unwrap();
+    let file = data.join("pg_xact/0000");
+    let length = fs::metadata(&file).unwrap().len();
+    fs::write(file, vec![0x55; usize::try_from(length).unwrap()]).unwrap();
+    for segment in fs::read_dir(data.join("pg_wal")).unwrap().filter(|entry| entry.as_ref().unwrap().path().is_file()) {
+        fs::remove_file(segment.unwrap().path()).unwrap();
     }
-    let mut counted = counted(&data);
-    assert_eq!(counted.insert("salv.app.mv_trunc".to_owned(), (1, 0)), Some((0, 0)));
-    counts_fit_the_truth(&counted);
+    counts_fit_the_truth(&counted(&data));
+}
+
+/// Nothing tells whether the open transaction was committed: the rows of both files of a table may count.
+#[test]
+fn rows_of_a_file_that_an_open_transaction_replaced_are_uncertain() {
+    let data = case("15-open");
+    let found = |more: &[&str]| -> BTreeMap<String, String> {
+        let ran = dwbinspect(&[&["salvage", "--list", arg(&data)], more].concat());
+        let of_table = |line: &str| {
+            let (name, numbers) = line.trim().strip_prefix("data.public.")?.split_once(' ')?;
+            let numbers: Vec<&str> = numbers.split_whitespace().collect();
+            // Without lossy pages: none but those of `widened` has any.
+            Some((name.to_owned(), [&numbers[..2], &numbers[5..]].concat().join(" ")))
+        };
+        ran.stdout.lines().filter_map(of_table).collect()
+    };
+    let expected = [
+        ("kept", "40 0 0"),
+        ("emptied", "0 40 0"),
+        ("refilled", "0 45 0"),
+        ("sorted", "0 80 0"),
+        ("widened", "0 40 0"),
+        ("refreshed", "0 80 0"),
+        ("loaded", "0 10 0"),
+    ];
+    let expected = expected.map(|(name, numbers)| (name.to_owned(), numbers.to_owned()));
+    assert_eq!(found(&["--major", "15", "--database", "data"]), BTreeMap::from(expected));
+}
+
+/// The checksum is right, and yet a tuple of the page has more columns than the table: it may be a page of another table.
+#[test]
+fn rows_beside_a_tuple_of_another_table_are_not_certain() {
+    let place = tempfile::tempdir().unwrap();
+    let data = place.path().join("data");
+    copy_tree(&case("15-open"), &data);
+    let file = data.join("16385");
+    let mut page = fs::read(&file).unwrap();
+    let pointer = u32::from_le_bytes(page[24..28].try_into().unwrap());
+    // Bits 0 to 10 of `t_infomask2`: the number of columns.
+    page[(pointer & 0x7FFF) as usize + 18] = 3;
+    let checksum = page_checksum(&page, 0);
+    page[8..10].copy_from_slice(&checksum.to_le_bytes());
+    fs::write(file, page).unwrap();
+    let ran = dwbinspect(&["salvage", "--list", arg(&data), "--database", "data", "--table", "kept"]);
+    assert!(ran.stdout.contains("page_of_other_table (39)"), "{}", ran.stdout);
+}
+
+/// Row types and `pg_attribute` still have the tables. The file of one that was truncated has another number, which only an index has then.
+#[test]
+fn tables_are_listed_without_pg_class_and_its_indexes() {
+    for (files, of_truncated) in [(&["1259", "2662", "2663", "3455"][..], (0, 0)), (&["1259", "2663"], (1, 0))] {
+        let place = tempfile::tempdir().unwrap();
+        let data = place.path().join("data");
+        copy_tree(case("15-heap").parent().unwrap(), place.path());
+        for file in files {
+            let path = data.join("base/16385").join(file);
+            let length = fs::metadata(&path).unwrap().len();
+            fs::write(&path, vec![0; usize::try_from(length).unwrap()]).unwrap();
+        }
+        let mut counted = counted(&data);
+        assert_eq!(counted.insert("salv.app.mv_trunc".to_owned(), (1, 0)), Some(of_truncated));
+        counts_fit_the_truth(&counted);
+    }
 }
 
 /// The end of a file is lost inside its last page, in a cluster without checksums: zeros are not the end of its row.
