@@ -183,15 +183,15 @@ fn triage(state: &State, survey: &InnodbSurvey) -> Vec<Line<'static>> {
     if let skipped @ 1.. = examined.coverage.skipped.len() {
         first.push_span(Span::styled(format!("  {skipped} not checked (F)"), look.doubt()));
     }
-    let words = look.wrap(&view::triage_sentences(&sentences), width.saturating_sub(1));
-    let mut head: Vec<Line<'static>> = std::iter::once(first).chain(words.into_iter().map(Line::raw)).collect();
+    let mut head = vec![first];
+    head.extend(look.lines(&view::triage_sentences(&sentences), width.saturating_sub(1), Style::new()));
     let has_room = state.size.1 >= STEPS_FROM;
     for (at, step) in survey.steps.iter().enumerate().take(if has_room { usize::MAX } else { 1 }) {
         head.extend(fact(look, width, if at == 0 { "next step" } else { "then" }, &step.words, Style::new()));
-        if let Some(command) = step.command.as_ref().filter(|_| has_room) {
+        if let Some(command) = &step.command {
             head.extend(fact(look, width, "", command, look.heading()));
         }
     }
-    head.push(Line::default());
+    head.extend(has_room.then(Line::default));
     head
 }

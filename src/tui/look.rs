@@ -239,6 +239,11 @@ impl Look {
         let text = self.plain(text);
         textwrap::wrap(&text, wrapping(width.max(8))).into_iter().map(Cow::into_owned).collect()
     }
+
+    /// Wrapped text as lines in one style.
+    pub(crate) fn lines(self, text: &str, width: usize, style: Style) -> Vec<Line<'static>> {
+        self.wrap(text, width).into_iter().map(|words| Line::styled(words, style)).collect()
+    }
 }
 
 fn ascii_for(c: char) -> char {

@@ -66,6 +66,9 @@ fn two_keys_lead_to_the_worst_page_and_to_the_repair() {
             assert!(!picture.contains(verdict.name()), "{} is a code\n{picture}", verdict.name());
         }
     }
+    // A page with an image says which key restores it.
+    let picture = Driven::of("checkpoint", SMALL).keys(&["enter"]).picture();
+    assert!(picture.contains("loses no committed data (6: plan)\n"), "{picture}");
     // Nothing that is written: nothing that refuses it.
     let picture = Driven::of("clean", SMALL).keys(&["6"]).picture();
     assert!(picture.contains("no page would be written") && !picture.contains("refused"), "{picture}");

@@ -146,6 +146,10 @@ fn tiny_windows_and_new_sizes_are_survived() {
         driven.keys(&["esc", "esc", "esc"]);
     }
     assert!(driven.picture().contains("next step"), "{}", driven.picture());
+    // The command of the next step is whole on the smallest screen, and the heading of the list stays.
+    driven.act(Action::Resize(60, 16));
+    let picture = driven.picture();
+    assert!(picture.contains("pg_dwbinspect innodb dump --images") && picture.contains("  file "), "{picture}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The keys, from the table that is dispatched by.
 
-use super::{Body, Line, Look, Span, State, View};
+use super::{Body, Line, Look, Span, State, Style, View};
 use crate::tui::keymap::KEYS;
 
 const LABEL: usize = 17;
@@ -22,7 +22,7 @@ pub(super) fn body(state: &State) -> Body<'_> {
     lines.push(Line::default());
     let mouse = "Mouse: click a tab to open its view, a line or a cell of the buffer to select it, again to open it, a key in the \
             last line to press it; the wheel scrolls. With shift the terminal selects text; --no-mouse leaves it the mouse.";
-    lines.extend(look.wrap(mouse, state.columns().saturating_sub(1)).into_iter().map(Line::raw));
+    lines.extend(look.lines(mouse, state.columns().saturating_sub(1), Style::new()));
     lines.push(Line::raw(match state.subject.views.contains(&View::Plan) {
         true => "Only Plan writes into the data directory, and only after you type apply or undo.",
         false => "Nothing is written, and no page is repaired.",

@@ -323,6 +323,7 @@ fn waiting(state: &State) -> Vec<Line<'static>> {
         true => "The cluster is being read; what is known appears here. WAL (5) and exports work meanwhile.",
         false => "The directory is being read; what is known appears here.",
     };
-    let words = state.look.wrap(words, state.columns()).into_iter();
-    std::iter::once(Line::default()).chain(words.map(|words| Line::styled(words, state.look.faint()))).collect()
+    let mut lines = vec![Line::default()];
+    lines.extend(state.look.lines(words, state.columns(), state.look.faint()));
+    lines
 }

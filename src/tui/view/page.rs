@@ -125,7 +125,8 @@ fn title(state: &State, sheet: &PageSheet) -> Vec<Line<'static>> {
     let name = page_and_path(&sheet.examined.called(page), page, &sheet.examined.path_of(page));
     let verdict = report.verdict.verdict;
     let (words, style) = if report.is_wrong {
-        (format!("{}: {}", verdict.facts().label, verdict.facts().meaning), look.verdict(verdict))
+        let key = if verdict.is_writable() { " (6: plan)" } else { "" };
+        (format!("{}: {}{key}", verdict.facts().label, verdict.facts().meaning), look.verdict(verdict))
     } else if report.strength == Confidence::Proven {
         ("nothing is wrong with it".to_owned(), look.good())
     } else {
@@ -139,7 +140,7 @@ fn title(state: &State, sheet: &PageSheet) -> Vec<Line<'static>> {
     // The end of a long name says more than its beginning: file and block.
     let name = look.fit_end(&name, state.columns());
     let mut lines = vec![Line::styled(name, look.heading())];
-    lines.extend(look.wrap(&words, state.columns()).into_iter().map(|words| Line::styled(words, style)));
+    lines.extend(look.lines(&words, state.columns(), style));
     lines
 }
 

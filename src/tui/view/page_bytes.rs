@@ -79,7 +79,7 @@ fn under_cursor(state: &State, sheet: &PageSheet) -> Vec<Line<'static>> {
     });
     found.unwrap_or_else(|| {
         let words = "No row is under the cursor: ] goes to the next difference.";
-        look.wrap(words, width).into_iter().map(|words| Line::styled(words, look.faint())).collect()
+        look.lines(words, width, look.faint())
     })
 }
 

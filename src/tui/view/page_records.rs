@@ -35,7 +35,7 @@ pub(super) fn body<'a>(state: &'a State, sheet: &'a PageSheet, mut head: Vec<Lin
             format!("{count} {records} of this page in the WAL that was read{start}")
         }
     };
-    head.extend(look.wrap(&words, width).into_iter().map(Line::raw));
+    head.extend(look.lines(&words, width, Style::new()));
     if events.is_empty() {
         return Body::text(head, Vec::new(), 0);
     }
@@ -68,7 +68,7 @@ pub(super) fn body<'a>(state: &'a State, sheet: &'a PageSheet, mut head: Vec<Lin
             body.detail = details(look, sheet, event, selected, state.detail_columns());
         } else {
             let words = format!("{}; enter shows all of record {}", replay_words(event, redo_lsn), selected + 1);
-            body.foot = look.wrap(&words, width).into_iter().map(|words| Line::styled(words, look.heading())).collect();
+            body.foot = look.lines(&words, width, look.heading());
         }
     }
     body

@@ -32,9 +32,9 @@ pub(super) fn body<'a>(state: &'a State, sheet: &'a PageSheet, mut head: Vec<Lin
         _ => "",
     };
     let words = format!("{versions}: {}{}{folded}", of.summary(), of.summary_of_return());
-    head.extend(look.wrap(&words, width).into_iter().map(Line::raw));
+    head.extend(look.lines(&words, width, Style::new()));
     if let Some(note) = of.note().filter(|_| !of.rows.pairs.is_empty()) {
-        head.extend(look.wrap(&note, width).into_iter().map(|words| Line::styled(words, look.doubt())));
+        head.extend(look.lines(&note, width, look.doubt()));
     }
     let image = image.unwrap_or_default();
     let selected = state.page.row.min(of.rows.pairs.len().saturating_sub(1));
@@ -144,7 +144,7 @@ fn foot(look: Look, of: &RowsOf<'_>, selected: usize, width: usize) -> Vec<Line<
     let words = if differing.is_empty() { pair.fate.meaning() } else { "" };
     let meaning = if words.is_empty() { String::new() } else { format!("{words}; ") };
     let text = format!("{meaning}{more}enter shows all of item {}", pair.number());
-    lines.extend(look.wrap(&text, width).into_iter().map(|words| Line::styled(words, look.heading())));
+    lines.extend(look.lines(&text, width, look.heading()));
     lines
 }
 
@@ -161,7 +161,7 @@ pub(super) fn details(look: Look, of: &RowsOf<'_>, selected: usize, image: &str,
         format!("item {}: {fate}", pair.number())
     };
     let mut lines = vec![Line::styled(title, fate_style(look, fate).patch(look.heading()))];
-    lines.extend(look.wrap(fate.meaning(), width).into_iter().map(|words| Line::styled(words, look.faint())));
+    lines.extend(look.lines(fate.meaning(), width, look.faint()));
     let both = pair.disk.is_some() && pair.image.is_some();
     for detail in of.details(selected) {
         match (&detail.disk, &detail.image) {

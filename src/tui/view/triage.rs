@@ -99,7 +99,7 @@ fn head(state: &State) -> Vec<Line<'static>> {
     }
     let report = &survey.examined.report;
     let start = start_of(survey);
-    let words = look.wrap(&sentences(&start.sentences), width).into_iter().map(Line::raw).collect();
+    let words = look.lines(&sentences(&start.sentences), width, Style::new());
     let mut start_words = Section::new(words, 1);
     let doubts = report.replay.doubts.iter();
     let doubts = doubts.flat_map(|doubt| fact(look, width, "doubt", &doubt.to_string(), look.doubt())).collect();

@@ -107,8 +107,7 @@ fn title(look: Look, width: usize, survey: &Survey, report: &PageReport) -> Vec<
         let name = format!("{}  ", look.plain(&name));
         return vec![Line::from(vec![Span::styled(name, look.heading()), Span::styled(words, look.verdict(verdict))])];
     }
-    let mut lines: Vec<Line<'static>> =
-        look.wrap(&name, width).into_iter().map(|words| Line::styled(words, look.heading())).collect();
+    let mut lines = look.lines(&name, width, look.heading());
     lines.push(Line::styled(look.cut(&words, width), look.verdict(verdict)));
     lines
 }
@@ -122,7 +121,7 @@ fn group_lines(state: &State, survey: &Survey, group: &Group, width: usize) -> V
     match group.key {
         GroupKey::Relation(rel, fork) => {
             let name = with_fork(&survey.relation(rel), fork);
-            lines.extend(look.wrap(&name, width).into_iter().map(|words| Line::styled(words, look.heading())));
+            lines.extend(look.lines(&name, width, look.heading()));
             let file = survey.examined.path_of(PageId { block: 0, ..*first });
             let total = survey.blocks.get(&(rel, fork)).copied();
             let bytes = total.map(|blocks| blocks.saturating_mul(survey.examined.block_size as u64));
@@ -160,8 +159,8 @@ fn group_lines(state: &State, survey: &Survey, group: &Group, width: usize) -> V
             lines.extend(fact(look, width, "", &words, look.verdict(verdict)));
         }
     }
-    let keys = look.wrap("enter: the worst page; right: all of them; m: mark those with a proven image", width);
-    lines.extend(keys.into_iter().map(|words| Line::styled(words, look.faint())));
+    let keys = "enter: the worst page; right: all of them; m: mark those with a proven image";
+    lines.extend(look.lines(keys, width, look.faint()));
     lines
 }
 

@@ -21,7 +21,7 @@ pub(super) fn body(state: &State) -> Body<'_> {
         match (&state.wal.error, &state.wal.progress) {
             (Some(why), _) => {
                 lines.push(Line::styled("WAL cannot be read:", look.bad()));
-                lines.extend(look.wrap(why, width).into_iter().map(Line::raw));
+                lines.extend(look.lines(why, width, Style::new()));
             }
             (None, Some(progress)) => lines.push(progress_line(look, progress, width)),
             (None, None) => lines.push(Line::raw("WAL is being opened")),
@@ -37,7 +37,7 @@ pub(super) fn body(state: &State) -> Body<'_> {
     let total = &wal.total;
     let counts = image_counts(total, ["full-page images:", " bytes of records"]);
     let words = format!("{counts}, {} before compression and hole removal", size(total.fpi_raw_bytes));
-    let mut head: Vec<Line<'static>> = look.wrap(&words, width).into_iter().map(Line::raw).collect();
+    let mut head: Vec<Line<'static>> = look.lines(&words, width, Style::new());
     head.extend(note_lines(state, wal));
     head.extend(breadcrumb(state, wal));
     head.extend(chart::lines(state, wal, chart_rows(state.body_rows())));

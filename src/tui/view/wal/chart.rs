@@ -2,6 +2,7 @@
 
 use super::{Line, Look, Span, State, Style, columns};
 use crate::analysis::wal::interval::{Interval, IntervalKind};
+use crate::analysis::wal::tally::Tally;
 use crate::inspect::wal::rules::DAMAGE;
 use crate::output::figures::size;
 use crate::output::json::time_text;
@@ -136,30 +137,21 @@ const fn signs(look: Look) -> (char, char) {
 
 impl Chart {
     fn of(state: &State, wal: &WalSurvey) -> Option<Self> {
+        let piece = |start_lsn: Lsn, end_lsn: Lsn, times: (Option<PgTimestamp>, Option<PgTimestamp>), tally: &Tally| {
+            let (bytes, image_bytes) = (tally.combined_bytes(), tally.fpi_bytes);
+            Piece { start_lsn, end_lsn, times: times.0.zip(times.1), bytes, image_bytes }
+        };
         let pieces: Vec<Piece> = match &wal.timeline {
-            Some(timeline) => timeline
-                .cells
-                .get(state.wal.zoom.last().cloned().unwrap_or(0..timeline.cells.len()))?
-                .iter()
-                .map(|cell| Piece {
-                    start_lsn: cell.start_lsn,
-                    end_lsn: cell.end_lsn,
-                    times: cell.from_time.zip(cell.to_time),
-                    bytes: cell.tally.combined_bytes(),
-                    image_bytes: cell.tally.fpi_bytes,
-                })
-                .collect(),
-            None => wal
-                .intervals
-                .iter()
-                .map(|interval| Piece {
-                    start_lsn: interval.start_lsn,
-                    end_lsn: interval.end_lsn,
-                    times: interval.start_time.zip(interval.end_time),
-                    bytes: interval.tally.combined_bytes(),
-                    image_bytes: interval.tally.fpi_bytes,
-                })
-                .collect(),
+            Some(timeline) => {
+                let cells = timeline.cells.get(state.wal.zoom.last().cloned().unwrap_or(0..timeline.cells.len()))?;
+                let of =
+                    cells.iter().map(|one| piece(one.start_lsn, one.end_lsn, (one.from_time, one.to_time), &one.tally));
+                of.collect()
+            }
+            None => {
+                let of = wal.intervals.iter();
+                of.map(|one| piece(one.start_lsn, one.end_lsn, (one.start_time, one.end_time), &one.tally)).collect()
+            }
         };
         let (first, last) = (pieces.first()?, pieces.last()?);
         let start = pieces.iter().find_map(|piece| piece.times).map(|(from, _)| from);

@@ -98,10 +98,7 @@ pub(super) fn stretches<'a>(state: &'a State, wal: &'a WalSurvey, sheet: &'a Win
             .cells
             .get(state.wal.cell)
             .and_then(|cell| damage_in(wal, cell, timeline.cells.get(state.wal.cell + 1).map(|next| next.start_lsn)));
-        let told = |width: usize| -> Vec<Line<'static>> {
-            let words = damage.iter().flat_map(|words| look.wrap(words, width));
-            words.map(|words| Line::styled(words, look.bad())).collect()
-        };
+        let told = |width| damage.iter().flat_map(|words| look.lines(words, width, look.bad())).collect::<Vec<_>>();
         match state.detail_columns() {
             0 => {
                 body.foot = told(state.columns());
@@ -141,7 +138,7 @@ pub(super) fn records<'a>(state: &'a State, wal: &'a WalSurvey) -> Body<'a> {
     });
     if let Some(stopped) = &list.stopped {
         let style = if is_damage(wal, stopped) { look.bad() } else { look.faint() };
-        body.foot.extend(look.wrap(&stopped.to_string(), width).into_iter().map(|line| Line::styled(line, style)));
+        body.foot.extend(look.lines(&stopped.to_string(), width, style));
     }
     let shown = format!("records {} to {} of this stretch", before + 1, before + list.lines.len());
     let more = if list.next.is_some() { "; down after the last one lists more" } else { "" };
@@ -163,7 +160,7 @@ fn beside(state: &State, wal: &WalSurvey, width: usize) -> Vec<Line<'static>> {
             lines.extend((0..hex_rows(sheet, each)).take(left).map(|row| hex_line(look, sheet, row, each)));
             lines
         }
-        Some(Err(why)) => look.wrap(why, width).into_iter().map(|line| Line::styled(line, look.bad())).collect(),
+        Some(Err(why)) => look.lines(why, width, look.bad()),
         None => vec![Line::raw("The record is being read.")],
     }
 }
@@ -241,7 +238,7 @@ pub(super) fn record<'a>(state: &'a State, wal: &'a WalSurvey) -> Body<'a> {
     let sheet = match &state.wal.sheet {
         Some(Ok(sheet)) if line.is_some_and(|line| line.start_lsn == sheet.start_lsn) => sheet,
         Some(Err(why)) => {
-            let lines = look.wrap(why, width).into_iter().map(|line| Line::styled(line, look.bad())).collect();
+            let lines = look.lines(why, width, look.bad());
             return Body::text(Vec::new(), lines, 0);
         }
         _ => return Body::text(vec![Line::raw("The record is being read.")], Vec::new(), 0),

@@ -1,6 +1,6 @@
 //! The tabs of `pg_walfpi`: relations and causes of the window, and what other settings would have saved.
 
-use super::{Body, Line, Span, State, View, breadcrumb, columns, highlight, window};
+use super::{Body, Line, Span, State, Style, View, breadcrumb, columns, highlight, window};
 use crate::analysis::wal::group_key::GroupBy;
 use crate::output::closing::Closing;
 use crate::output::colour::Paint;
@@ -71,11 +71,11 @@ fn likely(state: &State, wal: &WalSurvey, sheet: &WindowSheet, selected: usize) 
     let relation = sheet.window.relations.get(selected).filter(|_| state.view == View::Relations);
     if let Some((relation, cause)) = relation.and_then(|row| Some((row, row.likely_cause?))) {
         let words = format!("likely cause ({}): {}", kind_words(relation.kind), likely_cause_words(&cause));
-        lines.extend(look.wrap(&words, width).into_iter().map(Line::raw));
+        lines.extend(look.lines(&words, width, Style::new()));
     }
     if wal.names.lookup.known().is_none() && state.view == View::Relations {
         let words = "numbers, not names: --names DATADIR adds the names that the catalogs of this directory give";
-        lines.extend(look.wrap(words, width).into_iter().map(|words| Line::styled(words, look.faint())));
+        lines.extend(look.lines(words, width, look.faint()));
     }
     let more = sheet.window.relations.len().saturating_sub(sheet.relations.len());
     if more > 0 && state.view == View::Relations {

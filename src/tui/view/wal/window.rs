@@ -113,8 +113,7 @@ fn likely(look: Look, sheet: &WindowSheet, width: usize) -> Vec<Line<'static>> {
         let cause = row.likely_cause?;
         Some(format!("  {name} ({}): {}", kind_words(row.kind), likely_cause_words(&cause)))
     });
-    let mut lines: Vec<Line<'static>> =
-        told.take(MAX_LIKELY).flat_map(|words| look.wrap(&words, width)).map(Line::raw).collect();
+    let mut lines: Vec<_> = told.take(MAX_LIKELY).flat_map(|words| look.lines(&words, width, Style::new())).collect();
     if !lines.is_empty() {
         lines.insert(0, Line::styled(format!("likely cause ({})", Certainty::Estimate), look.heading()));
     }
