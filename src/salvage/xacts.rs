@@ -25,6 +25,9 @@ const SECTOR_BYTES: usize = 512;
 /// Subtransactions of one sector that may wait for their parent.
 const MAX_WAITING: u32 = 8;
 
+/// Bytes before and after a subtransaction that waits: that is rare but for an overwritten byte, which has such neighbours.
+const NEAR_BYTES: usize = 4;
+
 /// Pages of status files that are kept.
 const MAX_PAGES: usize = 4096;
 
@@ -354,12 +357,15 @@ impl<'a> Xacts<'a> {
     }
 }
 
-/// True when the sector of this byte has more subtransactions that wait for their parent than a crash leaves: it was overwritten.
+/// True when more subtransactions wait for their parent than a crash leaves, in the sector of this byte or close to it: it was
+/// overwritten.
 fn is_garbled(page: &[u8], at: usize) -> bool {
-    let first = at.saturating_sub(at % SECTOR_BYTES);
-    let sector = page.iter().skip(first).take(SECTOR_BYTES);
-    let waiting = sector.map(|byte| (byte & byte >> 1 & 0x55).count_ones()).fold(0, u32::saturating_add);
-    waiting > MAX_WAITING
+    let waiting = |first: usize, count: usize| {
+        let bytes = page.iter().skip(first).take(count);
+        bytes.map(|byte| (byte & byte >> 1 & 0x55).count_ones()).fold(0, u32::saturating_add)
+    };
+    waiting(at.saturating_sub(at % SECTOR_BYTES), SECTOR_BYTES) > MAX_WAITING
+        || waiting(at.saturating_sub(NEAR_BYTES), NEAR_BYTES.saturating_mul(2).saturating_add(1)) > 0
 }
 
 /// True when the last page of `pg_xact` has the end of every transaction: of those that were never begun a server has none. Some fill
