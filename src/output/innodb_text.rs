@@ -321,7 +321,7 @@ pub(crate) fn write_innodb_page(
     if page.is_newer_than_log {
         write_fact(out, layout, "redo log", "the page is newer than the end of the redo log")?;
     }
-    write_fact(out, layout, "buffer holds", &format!("{}: {}", page.held.name(), page.held))
+    write_fact(out, layout, "buffer holds", &page.held.to_string())
 }
 
 /// The answer: how many pages are wrong, and what the buffer holds of them.

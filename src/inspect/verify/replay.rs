@@ -356,13 +356,14 @@ pub(super) fn damaged_pages(
     let pages = counts.pages;
     let Some(&ReplaySummary { healed, real_damage, unknown, .. }) = replay else {
         let least = if has_checksums { "" } else { "at least " };
-        let finding = rules::DAMAGED_PAGES.problem(format!("{least}{} of {pages} pages are damaged", counts.damaged));
+        let what = format!("{least}{} of {pages} pages {} damaged", counts.damaged, is_or_are(counts.damaged));
+        let finding = rules::DAMAGED_PAGES.problem(what);
         return (counts.damaged > 0).then(|| finding.because(if is_clean { NO_REPLAY } else { REPLAY_AHEAD }));
     };
     let count = healed.saturating_add(real_damage).saturating_add(unknown);
     let what = format!(
-        "{count} of {pages} pages are damaged: {healed} fixed by recovery, {real_damage} real damage, {unknown} \
-            unknown"
+        "{count} of {pages} pages {} damaged: {healed} fixed by recovery, {real_damage} real damage, {unknown} unknown",
+        is_or_are(count)
     );
     let finding = match (real_damage, unknown) {
         (0, 0) => rules::DAMAGED_PAGES.note(what).because(ALL_HEALED),
@@ -370,6 +371,10 @@ pub(super) fn damaged_pages(
         _ => rules::DAMAGED_PAGES.problem(what).because(HEALING_UNKNOWN),
     };
     (count > 0).then_some(finding)
+}
+
+const fn is_or_are(count: u64) -> &'static str {
+    if count == 1 { "is" } else { "are" }
 }
 
 const NO_REPLAY: &str = "nothing repairs them: no replay will happen";
