@@ -71,11 +71,17 @@ fn relation(word: &str) -> Relation {
     Relation { pattern: word.parse().ok(), name: word.to_lowercase() }
 }
 
-fn pasted(text: &str) -> Option<PageName> {
+/// A page or relation that a line or a path names, and the relation.
+fn pasted(text: &str) -> Option<(PageName, Relation)> {
     const WORDS_OF_A_LINE: usize = 5;
     let is_path = ["base/", "global/", "pg_tblspc/"].iter().any(|root| text.contains(root));
     let is_pasted = is_path || text.split_whitespace().count() >= WORDS_OF_A_LINE;
-    PageName::find(text).filter(|_| is_pasted)
+    let mention = PageName::find(text).filter(|_| is_pasted)?;
+    let relation = match mention.relation()? {
+        RelationChoice::Numbers(pattern) => Relation { pattern: Some(*pattern), name: pattern.to_string() },
+        RelationChoice::Name(name) => relation(name),
+    };
+    Some((mention, relation))
 }
 
 fn value<T: FromStr<Err: ToString>>(text: &str) -> Result<T, String> {
@@ -87,15 +93,8 @@ impl Query {
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let mut query = Self { text: text.to_owned(), arguments: Some(String::new()), ..Self::default() };
-        if let Some(mention) = pasted(text) {
+        if let Some((mention, relation)) = pasted(text) {
             query.arguments = None;
-            let relation = match mention.relation() {
-                Some(RelationChoice::Numbers(pattern)) => {
-                    Relation { pattern: Some(*pattern), name: pattern.to_string() }
-                }
-                Some(RelationChoice::Name(name)) => relation(name),
-                None => return Ok(query),
-            };
             query.terms.push(Term::Relation(relation));
             query
                 .terms
@@ -338,6 +337,14 @@ mod tests {
             page: None,
             batch: Some((BatchVerdict::Stale, BatchReason::NoEvidence)),
             comparison: None,
+        }
+    }
+
+    /// A path that names no relation is read as words, or refused: what is typed is never an empty search.
+    #[test]
+    fn path_without_a_relation_is_no_empty_search() {
+        for text in [":57/pg_tblspc/ase/c/;sn:-95-8@ :6 \n:l_", "a b c d :7", "base/x y z :8"] {
+            assert!(Query::parse(text).is_ok_and(|query| !query.is_empty()) || Query::parse(text).is_err(), "{text}");
         }
     }
 
