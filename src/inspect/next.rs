@@ -69,9 +69,8 @@ pub(crate) fn steps_for(examined: &Examination, pages: &[PageReport], outlook: &
 /// Problems that are not about damaged pages.
 pub(crate) fn other_problems(examined: &Examination) -> OtherProblems {
     let is_other = |finding: &&Finding| finding.severity == Severity::Problem && !finding.is(&DAMAGED_PAGES);
-    let is_of_data = |finding: &&Finding| {
-        matches!(finding.rule.part, Part::Cluster | Part::ServerFiles | Part::Pages | Part::Innodb)
-    };
+    let is_of_data =
+        |finding: &&Finding| !matches!(finding.rule.part, Part::Wal | Part::DoubleWriteBuffer | Part::Ring);
     let all = examined.findings.iter().filter(is_other);
     let of_data = all.clone().filter(is_of_data).count();
     OtherProblems { of_data, others: all.count().saturating_sub(of_data) }

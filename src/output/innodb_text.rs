@@ -332,7 +332,7 @@ pub(crate) fn innodb_headline(pages: &[InnodbPage], counts: &PageCounts, answer:
         let words = format!("no damaged page among {scanned}");
         return Headline::undamaged(vec![words, NOT_PREDICTED.to_owned()], answer);
     }
-    let (newer, damaged): (Vec<&InnodbPage>, Vec<_>) = wrong.into_iter().partition(|page| page.is_newer_than_log);
+    let (newer, damaged): (Vec<&InnodbPage>, Vec<_>) = wrong.into_iter().partition(|page| !page.is_damaged());
     let mut sentences = Vec::new();
     if !damaged.is_empty() {
         let whole = damaged.iter().filter(|page| page.held.is_whole()).count();
@@ -433,7 +433,7 @@ pub(crate) fn innodb_steps(pages: &[InnodbPage], is_complete: bool, arguments: &
     if wrong.is_empty() {
         let words = match is_complete {
             false => "No damaged page was found, but something was not checked (see below).",
-            true => "Every page passes its checks: nothing to repair.",
+            true => "Every page passes its checks. See the problems, if there are any, before you start the server.",
         };
         return vec![step(words.to_owned(), None)];
     }

@@ -66,7 +66,7 @@ impl StartWords {
             }
             Badge::DamageRemains if of_data > 0 => self.sentences.push(of_data_words()),
             Badge::WillStart if others > 0 => {
-                self.sentences.push(format!("{} that startup does not depend on (see Problems)", remain(others)));
+                self.sentences.push(format!("{} in WAL or the double write buffer (see Problems)", remain(others)));
             }
             _ => {}
         }

@@ -65,12 +65,18 @@ fn list_counts_no_more_rows_than_there_are_and_misses_none() {
     counts_fit_the_truth(&counted(&case("15-heap")));
 }
 
+/// A copy of the case `15-heap` to be damaged, and its data directory.
+fn heap() -> (tempfile::TempDir, std::path::PathBuf) {
+    let place = tempfile::tempdir().unwrap();
+    copy_tree(case("15-heap").parent().unwrap(), place.path());
+    let data = place.path().join("data");
+    (place, data)
+}
+
 /// Forty bytes of zeros inside a sector: the transactions in it are neither open nor rolled back.
 #[test]
 fn hole_in_pg_xact_makes_rows_uncertain_and_neither_dead_nor_alive() {
-    let place = tempfile::tempdir().unwrap();
-    let data = place.path().join("data");
-    copy_tree(case("15-heap").parent().unwrap(), place.path());
+    let (_place, data) = heap();
     let file = data.join("pg_xact/0000");
     let mut bytes = fs::read(&file).unwrap();
     bytes[170..210].fill(0);
@@ -81,9 +87,7 @@ fn hole_in_pg_xact_makes_rows_uncertain_and_neither_dead_nor_alive() {
 /// Four overwritten bytes would have rolled back 16 transactions; one of the four is of a kind that a crash leaves seldom.
 #[test]
 fn overwritten_bytes_of_pg_xact_make_rows_uncertain_and_not_dead() {
-    let place = tempfile::tempdir().unwrap();
-    let data = place.path().join("data");
-    copy_tree(case("15-heap").parent().unwrap(), place.path());
+    let (_place, data) = heap();
     let file = data.join("pg_xact/0000");
     let mut bytes = fs::read(&file).unwrap();
     bytes[196..200].copy_from_slice(&[0xAA, 0xFF, 0xAA, 0xAA]);
@@ -94,9 +98,7 @@ fn overwritten_bytes_of_pg_xact_make_rows_uncertain_and_not_dead() {
 /// A lost file of `pg_xact` that someone filled with 0x55, as if every transaction had been committed, proves nothing.
 #[test]
 fn pg_xact_that_was_filled_by_hand_makes_no_row_certain() {
-    let place = tempfile::tempdir().unwrap();
-    let data = place.path().join("data");
-    copy_tree(case("15-heap").parent().unwrap(), place.path());
+    let (_place, data) = heap();
     let file = data.join("pg_xact/0000");
     let length = fs::metadata(&file).unwrap().len();
     fs::write(file, vec![0x55; usize::try_from(length).unwrap()]).unwrap();
@@ -155,9 +157,7 @@ fn rows_beside_a_tuple_of_another_table_are_not_certain() {
 #[test]
 fn tables_are_listed_without_pg_class_and_its_indexes() {
     for (files, of_truncated) in [(&["1259", "2662", "2663", "3455"][..], (0, 0)), (&["1259", "2663"], (1, 0))] {
-        let place = tempfile::tempdir().unwrap();
-        let data = place.path().join("data");
-        copy_tree(case("15-heap").parent().unwrap(), place.path());
+        let (_place, data) = heap();
         for file in files {
             let path = data.join("base/16385").join(file);
             let length = fs::metadata(&path).unwrap().len();

@@ -135,25 +135,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::parsers::wal::records::RecordKind;
-    use crate::parsers::wal::version::Major;
-    use crate::types::Lsn;
 
     fn change<'a>(image: Option<&'a [u8]>, data: &'a [u8]) -> PageChange<&'a [u8]> {
-        PageChange {
-            start_lsn: Lsn(0x100),
-            end_lsn: Lsn(0x140),
-            xid: 700,
-            major: Major::V15,
-            kind: RecordKind::HeapInsert,
-            block_id: 0,
-            is_alone: true,
-            block_count: 1,
-            is_init: false,
-            image,
-            data,
-            main: &[2, 3],
-        }
+        PageChange { image, data, main: &[2, 3], ..PageChange::insertion(0x140) }
     }
 
     fn packed(changes: &[PageChange<&[u8]>], page: &[u8]) -> PackedChanges {

@@ -187,6 +187,25 @@ impl ChangeLog {
 }
 
 impl<'a> PageChange<&'a [u8]> {
+    /// An insertion into a heap of item 1: two attributes, no nulls, data from byte 24 on.
+    #[cfg(test)]
+    pub(crate) fn insertion(end_lsn: u64) -> Self {
+        Self {
+            start_lsn: Lsn(end_lsn.saturating_sub(0x40)),
+            end_lsn: Lsn(end_lsn),
+            xid: 690,
+            major: Major::V15,
+            kind: RecordKind::HeapInsert,
+            block_id: 0,
+            is_alone: true,
+            block_count: 1,
+            is_init: false,
+            image: None,
+            data: &[2, 0, 0, 0, 24, 0, b'x'],
+            main: &[1, 0, 0],
+        }
+    }
+
     /// The change of one block by a record, with the image that redo puts there; `None` when it only sets hint bits.
     pub(crate) fn of(record: &'a Record<'_>, block: &'a BlockRef<'_>, image: Option<&'a [u8]>) -> Option<Self> {
         let main = record.main_data();

@@ -380,7 +380,6 @@ mod tests {
     use super::*;
     use crate::cluster::open::AccessError;
     use crate::parsers::wal::records::RecordKind;
-    use crate::parsers::wal::version::Major;
     use crate::types::RelFileLocator;
 
     const REDO: Lsn = Lsn(0x100);
@@ -438,24 +437,6 @@ mod tests {
         Sieve::new(wanted, &Pages(bytes.to_vec()), 8192, (REDO, 700))
     }
 
-    /// An insertion of item 1: two attributes, no nulls, data from byte 24 on.
-    fn insert<'a>(end_lsn: u64) -> PageChange<&'a [u8]> {
-        PageChange {
-            start_lsn: Lsn(end_lsn - 0x40),
-            end_lsn: Lsn(end_lsn),
-            xid: 690,
-            major: Major::V15,
-            kind: RecordKind::HeapInsert,
-            block_id: 0,
-            is_alone: true,
-            block_count: 1,
-            is_init: false,
-            image: None,
-            data: &[2, 0, 0, 0, 24, 0, b'x'],
-            main: &[1, 0, 0],
-        }
-    }
-
     fn after(mut sieve: Sieve, changes: Vec<(usize, PageChange<&[u8]>)>) -> (Vec<u32>, Vec<u32>) {
         let mut sifted = Sifted::new(sieve.wanted());
         for (index, change) in changes {
@@ -470,7 +451,7 @@ mod tests {
     /// The row of a record up to the LSN of the page must be there; that of a later one need not.
     #[test]
     fn page_that_lacks_the_row_of_a_record_is_kept() {
-        let changes = vec![(1, insert(PAGE_LSN)), (2, insert(PAGE_LSN + 0x100))];
+        let changes = vec![(1, PageChange::insertion(PAGE_LSN)), (2, PageChange::insertion(PAGE_LSN + 0x100))];
         assert_eq!(after(sieve(3), changes), (vec![1], vec![]));
     }
 
@@ -478,7 +459,7 @@ mod tests {
     #[test]
     fn page_that_lacks_the_row_of_an_image_is_kept() {
         let found = |disk: &[u8], image: &[u8]| {
-            let change = PageChange { image: Some(image), data: &[], main: &[], ..insert(PAGE_LSN) };
+            let change = PageChange { image: Some(image), data: &[], main: &[], ..PageChange::insertion(PAGE_LSN) };
             after(sieve_of(1, disk), vec![(0, change)])
         };
         let (empty, row) = (empty_page(), page_with_row(690));
@@ -491,19 +472,45 @@ mod tests {
     #[test]
     fn page_that_shows_what_no_followed_record_brought_is_kept() {
         let row = page_with_row(705);
-        let unknown = PageChange { kind: RecordKind::Heap2CleanupInfo, ..insert(PAGE_LSN) };
+        let unknown = PageChange { kind: RecordKind::Heap2CleanupInfo, ..PageChange::insertion(PAGE_LSN) };
         assert_eq!(after(sieve_of(1, &row), vec![(0, unknown.clone())]), (vec![0], vec![]));
         assert_eq!(after(sieve_of(1, &page_with_row(690)), vec![(0, unknown)]), (vec![], vec![]), "an old one");
-        assert_eq!(after(sieve_of(1, &row), vec![(0, PageChange { xid: 705, ..insert(PAGE_LSN) })]), (vec![], vec![]));
+        assert_eq!(
+            after(sieve_of(1, &row), vec![(0, PageChange { xid: 705, ..PageChange::insertion(PAGE_LSN) })]),
+            (vec![], vec![])
+        );
+    }
+
+    /// A page is kept if the image that builds it is missing: earlier records are left out.
+    #[test]
+    fn page_whose_newest_image_does_not_come_is_kept() {
+        let row = page_with_row(690);
+        let found = |base_lsn: Lsn| {
+            let mut sieve = sieve_of(1, &row);
+            let mut pages = std::mem::take(&mut Arc::get_mut(&mut sieve.wanted).unwrap().pages);
+            let bases = FxHashMap::from_iter([(pages[0].page, base_lsn)]);
+            pages = pages.into_iter().map(|own| own.built_at(&bases)).collect();
+            sieve.wanted = Arc::new(SievedPages {
+                pages,
+                redo_lsn: REDO,
+                block_size: 8192,
+                source: Mutex::new(Box::new(Pages(row.clone()))),
+            });
+            let change =
+                PageChange { image: Some(row.as_slice()), data: &[], main: &[], ..PageChange::insertion(PAGE_LSN) };
+            after(sieve, vec![(0, change)])
+        };
+        assert_eq!(found(Lsn(PAGE_LSN - 0x40)), (vec![], vec![]));
+        assert_eq!(found(Lsn(PAGE_LSN - 0x80)), (vec![0], vec![]));
     }
 
     #[test]
     fn pages_without_room_wait() {
         let one = sieve(3);
         let mut alone = PackedChanges::default();
-        alone.pack(insert(PAGE_LSN), None);
+        alone.pack(PageChange::insertion(PAGE_LSN), None);
         let room = alone.bytes();
-        let changes = vec![(1, insert(PAGE_LSN)), (2, insert(PAGE_LSN))];
+        let changes = vec![(1, PageChange::insertion(PAGE_LSN)), (2, PageChange::insertion(PAGE_LSN))];
         assert_eq!(after(Sieve { room, ..one }, changes), (vec![1], vec![2]));
     }
 

@@ -96,6 +96,11 @@ impl InnodbPage {
         self.tear.is_some() || self.candidates.iter().any(|one| one.comparison == InnodbComparison::Torn)
     }
 
+    /// True for one of these that is damaged or all zero, not merely newer than the log.
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.is_wrong() && !self.is_newer_than_log
+    }
+
     /// True for a damaged page, a whole one that is newer than the log, and a page of zeros with an image that is not known to be older
     /// than the checkpoint. Other pages of zeros are as a crash leaves them.
     pub fn is_wrong(&self) -> bool {

@@ -189,7 +189,7 @@ pub enum NextStep {
     Repair {
         /// Pages.
         pages: usize,
-        /// Startup would repair all of them as well.
+        /// Startup is certain to repair all of them as well.
         is_precaution: bool,
     },
     /// Pages that can be built by replay from older copies of them.
@@ -418,13 +418,14 @@ pub fn next_steps(
     // What is missing decides about doubts, too.
     let comes_first = !steps.is_empty();
     let (blank, blank_in_replay) = blankable(pages, outlook);
+    let is_precaution = outlook.badge() == Badge::WillStart && !comes_first && !setting.is_doubtful;
     let repaired = [stand_ins, safe, rebuildable, again, doubtful.len(), unproven.len()];
     if setting.is_standby && repaired.iter().any(|pages| *pages > 0) {
         steps.push(NextStep::CopyPrimary);
     }
     for (pages, step) in [
         (stand_ins, NextStep::MakeStandIns { pages: stand_ins }),
-        (safe, NextStep::Repair { pages: safe, is_precaution: outlook.badge() == Badge::WillStart }),
+        (safe, NextStep::Repair { pages: safe, is_precaution }),
         (rebuildable, NextStep::RebuildPages { pages: rebuildable }),
         (again, NextStep::RebuildAgain { pages: again }),
         (if comes_first { 0 } else { doubtful.len() }, NextStep::RebuildDoubtful { pages: doubtful }),

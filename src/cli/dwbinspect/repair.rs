@@ -388,7 +388,7 @@ fn plan_steps(
     let then = "Start the server only if the answer is WILL START:";
     let what = match left {
         0 if plan.steps.is_empty() && answer == Answer::Fine => return steps,
-        0 if plan.steps.is_empty() => "No page needs a repair. See the other problems:".to_owned(),
+        0 if plan.steps.is_empty() => "The plan writes no page. See what else was found:".to_owned(),
         0 => format!("Check again. {then}"),
         1 => format!("Check again: it says what to do about 1 page that stays damaged (see Not changed). {then}"),
         left => {

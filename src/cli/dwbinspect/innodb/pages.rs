@@ -90,10 +90,8 @@ pub(super) fn check(args: &CheckArgs, out: &mut dyn Write) -> Result<Outcome, St
     let steps = innodb_steps(&examined.pages, is_complete, &args.directory.request().arguments());
     let rest = &mut |out: &mut dyn Write| {
         write_innodb_steps(out, layout, &steps)?;
-        let heading = match args.all || examined.scan.counts.damaged == 0 {
-            true => "Pages",
-            false => "Damaged pages",
-        };
+        let has_damaged = examined.pages.iter().any(InnodbPage::is_damaged);
+        let heading = if has_damaged && !args.all { "Damaged pages" } else { "Pages" };
         write_judged(out, layout, heading, &pages)?;
         write_problems(out, layout, "Problems", &closing.findings)?;
         write_skips(out, layout, &closing.skipped)?;

@@ -43,7 +43,7 @@ pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> 
     };
     let outdated = state.cluster.outdated();
     write_outdated(outdated, out)?;
-    writeln!(out, "damaged pages: {}", survey.examined.pages.iter().filter(|page| page.state.is_damaged()).count())?;
+    writeln!(out, "damaged pages: {}", survey.examined.pages.iter().filter(|page| page.is_damaged()).count())?;
     writeln!(out, "startup: {NOT_PREDICTED}")?;
     for skipped in survey.examined.coverage.skipped.iter().take(3) {
         writeln!(out, "not checked: {}", printable(&skipped.to_string()))?;
