@@ -348,7 +348,7 @@ fn on_a_terminal_it_shows_and_leaves_with_the_status_of_check() {
     session.see("buffer holds");
     session.send("q");
     assert_eq!(session.end(), 1);
-    session.see("damaged pages: 17");
+    session.see("damaged pages: 18");
     session.assert_given_back();
 }
 
