@@ -125,19 +125,26 @@ pub(crate) fn with_values(
     formed
 }
 
-/// The tuple as it is put into a fresh cluster: inserted for good, deleted by nobody.
-pub(crate) fn frozen(tuple: &[u8]) -> Vec<u8> {
+/// Writes bytes into a page or a tuple that has them.
+pub(crate) fn put(target: &mut [u8], at: usize, bytes: &[u8]) {
+    if let Some(field) = target.get_mut(at..at.saturating_add(bytes.len())) {
+        field.copy_from_slice(bytes);
+    }
+}
+
+/// Makes a tuple one that was inserted for good and deleted by nobody, at this place.
+pub(crate) fn freeze(tuple: &mut [u8], block: u32, item: u16) {
     /// Bits that stay: nulls, variable length, external values, OID.
     const KEPT: u16 = 0x000F;
     /// Committed and invalid together: frozen; and no deleter.
     const FROZEN: u16 = 0x0B00;
-    let mut bytes = tuple.to_vec();
-    let mask = u16_at(&bytes, 20).unwrap_or_default() & KEPT | FROZEN;
-    let count = u16_at(&bytes, 18).unwrap_or_default() & 0x07FF;
-    bytes.splice(4..12, [0; 8]);
-    bytes.splice(18..20, count.to_le_bytes());
-    bytes.splice(20..22, mask.to_le_bytes());
-    bytes
+    let mask = u16_at(tuple, 20).unwrap_or_default() & KEPT | FROZEN;
+    let count = u16_at(tuple, 18).unwrap_or_default() & 0x07FF;
+    let [low, high] = [block & 0xFFFF, block >> 16].map(|half| u16::try_from(half).unwrap_or_default());
+    put(tuple, 4, &[0; 8]);
+    for (at, field) in [(12, high), (14, low), (16, item), (18, count), (20, mask)] {
+        put(tuple, at, &field.to_le_bytes());
+    }
 }
 
 #[cfg(test)]
@@ -205,7 +212,9 @@ mod tests {
             if let Some(length) = fitting_bytes(&head, &bytes, &SHAPES) {
                 prop_assert!(length <= bytes.len());
             }
-            prop_assert_eq!(frozen(&bytes).len(), bytes.len());
+            let mut frozen = bytes.clone();
+            freeze(&mut frozen, 1, 1);
+            prop_assert_eq!(&frozen[22..], &bytes[22..]);
         }
     }
 }

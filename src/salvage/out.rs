@@ -1,6 +1,6 @@
 //! The directory that the rows go to: one directory for each database, and names that no catalog can make a path of.
 
-use std::io::{Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::catalogs::Relation;
@@ -15,6 +15,9 @@ use crate::repair::outside::OutsideError;
 
 /// Longest part of a name of a file; with what follows it no file system refuses it.
 const MAX_NAME_BYTES: usize = 180;
+
+/// Bytes that are copied at once.
+const CHUNK_BYTES: usize = 1 << 20;
 
 /// A new directory, or an empty one, outside of all data.
 #[derive(Debug)]
@@ -124,6 +127,9 @@ impl Notes<'_> {
 
     /// Adds a row and its notes.
     pub fn add(&mut self, row: &Row<'_>, relation: &Relation) -> Result<(), SalvageError> {
+        if row.class == Class::Row && row.lost.is_empty() {
+            return Ok(());
+        }
         let ctid = format!("({},{})", row.block, row.item);
         let (xmin, xmax) = (row.header.xmin.to_string(), row.header.xmax.to_string());
         let class = match row.class {
@@ -178,37 +184,55 @@ pub(crate) fn copy_rows(
 ) -> Result<Vec<Vec<u8>>, RebuildError> {
     let path = file.path().to_owned();
     let failed = |source| RebuildError::from(AccessError::io("copy", &path, source));
-    let mut reader = file.into_reader();
+    let is_clean = !checks || is_utf8(&file)?;
+    let mut reader = BufReader::with_capacity(CHUNK_BYTES, file.into_reader());
+    if is_clean {
+        io::copy(&mut reader, target).map_err(failed)?;
+        return Ok(Vec::new());
+    }
     let mut stray = Vec::new();
     let mut rest: Vec<u8> = Vec::new();
-    let mut buffer = vec![0; 1 << 20];
+    let mut buffer = vec![0; CHUNK_BYTES];
     loop {
         let filled = reader.read(&mut buffer).map_err(failed)?;
-        let read = buffer.get(..filled).unwrap_or_default();
-        if !checks {
-            target.write_all(read).map_err(failed)?;
-        } else {
-            rest.extend_from_slice(read);
-            let ends = format.row_ends(&rest);
-            let later = rest.split_off(ends.last().copied().unwrap_or_default());
-            if std::str::from_utf8(&rest).is_ok() {
-                target.write_all(&rest).map_err(failed)?;
-            } else {
-                let mut start = 0;
-                for end in ends {
-                    let row = rest.get(start..end).unwrap_or_default();
-                    start = end;
-                    match std::str::from_utf8(row) {
-                        Ok(_) => target.write_all(row).map_err(failed)?,
-                        Err(_) => stray.push(row.to_vec()),
-                    }
-                }
+        rest.extend_from_slice(buffer.get(..filled).unwrap_or_default());
+        let ends = format.row_ends(&rest);
+        let later = rest.split_off(ends.last().copied().unwrap_or_default());
+        let mut start = 0;
+        for end in ends {
+            let row = rest.get(start..end).unwrap_or_default();
+            start = end;
+            match std::str::from_utf8(row) {
+                Ok(_) => target.write_all(row).map_err(failed)?,
+                Err(_) => stray.push(row.to_vec()),
             }
-            rest = later;
         }
+        rest = later;
         if filled == 0 {
             target.write_all(&rest).map_err(failed)?;
             return Ok(stray);
         }
+    }
+}
+
+fn is_utf8(file: &ReadFile) -> Result<bool, AccessError> {
+    let mut buffer = vec![0; CHUNK_BYTES];
+    // A character that the chunk cut is read again with the next one.
+    let (mut offset, mut carried) = (0_u64, 0);
+    loop {
+        let filled = file.read_at(buffer.get_mut(carried..).unwrap_or_default(), offset)?;
+        let text = buffer.get(..carried.saturating_add(filled)).unwrap_or_default();
+        if filled == 0 {
+            return Ok(text.is_empty());
+        }
+        offset = offset.saturating_add(filled as u64);
+        let valid = match std::str::from_utf8(text) {
+            Ok(text) => text.len(),
+            Err(error) if error.error_len().is_some() => return Ok(false),
+            Err(error) => error.valid_up_to(),
+        };
+        let end = text.len();
+        carried = end.saturating_sub(valid);
+        buffer.copy_within(valid..end, 0);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::fit::frozen;
+use super::fit::{freeze, put};
 use crate::cluster::open::AccessError;
 use crate::rebuild::sandbox::{SandboxFile, SandboxRun};
 
@@ -69,8 +69,7 @@ impl<'a> HeapWriter<'a> {
 
     /// Adds a tuple, frozen. One that is longer than a page is left out; no server writes such a one.
     pub fn add(&mut self, tuple: &[u8]) -> Result<(), AccessError> {
-        let mut bytes = frozen(tuple);
-        let needed = bytes.len().next_multiple_of(8);
+        let needed = tuple.len().next_multiple_of(8);
         if needed.saturating_add(HEADER).saturating_add(POINTER) > self.block_size {
             return Ok(());
         }
@@ -78,22 +77,16 @@ impl<'a> HeapWriter<'a> {
             self.end_page()?;
         }
         let item = u16::try_from(self.lower.saturating_sub(HEADER) / POINTER).unwrap_or_default().saturating_add(1);
-        let [low, high] = [self.block & 0xFFFF, self.block >> 16].map(|half| u16::try_from(half).unwrap_or_default());
-        let ctid = [high, low, item].map(u16::to_le_bytes).concat();
-        bytes.splice(12..18, ctid);
         self.upper = self.upper.saturating_sub(needed);
-        let length = bytes.len();
+        let length = tuple.len();
         let pointer = u32::try_from(self.upper | 1 << 15 | length << 17).unwrap_or_default();
-        self.put(self.upper, &bytes);
-        self.put(self.lower, &pointer.to_le_bytes());
+        if let Some(place) = self.page.get_mut(self.upper..self.upper.saturating_add(length)) {
+            place.copy_from_slice(tuple);
+            freeze(place, self.block, item);
+        }
+        put(&mut self.page, self.lower, &pointer.to_le_bytes());
         self.lower = self.lower.saturating_add(POINTER);
         Ok(())
-    }
-
-    fn put(&mut self, at: usize, bytes: &[u8]) {
-        if let Some(field) = self.page.get_mut(at..at.saturating_add(bytes.len())) {
-            field.copy_from_slice(bytes);
-        }
     }
 
     fn end_page(&mut self) -> Result<(), AccessError> {
@@ -105,7 +98,7 @@ impl<'a> HeapWriter<'a> {
             half(self.block_size),
             half(self.block_size | LAYOUT_VERSION),
         ];
-        self.put(10, &head.concat());
+        put(&mut self.page, 10, &head.concat());
         self.counts.push(u16::try_from(self.lower.saturating_sub(HEADER) / POINTER).unwrap_or_default());
         self.buffer.extend_from_slice(&self.page);
         self.page.fill(0);

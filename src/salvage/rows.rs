@@ -129,7 +129,7 @@ pub(crate) fn scan(
     show: &mut dyn FnMut(&Row<'_>),
 ) -> ScanEnd {
     let mut end = ScanEnd::default();
-    let mut scanner = Scanner { source, table, xacts, wal, toast, show, found: BTreeSet::new() };
+    let mut scanner = Scanner { source, table, xacts, wal, toast, show, found: Vec::new() };
     end.failed = source.pages(table.files, &mut |block, page| {
         end.pages = end.pages.saturating_add(1);
         end.places.end = block.saturating_add(1);
@@ -149,13 +149,13 @@ struct Scanner<'a, 's> {
     toast: &'a ToastValues,
     show: &'a mut dyn FnMut(&Row<'_>),
     /// Items of the page that fit their columns.
-    found: BTreeSet<u16>,
+    found: Vec<u16>,
 }
 
 impl Scanner<'_, '_> {
     /// Items of the page that was read last which are lost.
     fn lost_items(&mut self, loss: PageLoss, page: &[u8]) -> LostItems {
-        let found = std::mem::take(&mut self.found);
+        let found: BTreeSet<u16> = self.found.drain(..).collect();
         let header = PageHeader::decode(0, page).ok().filter(|_| loss == PageLoss::Tuples);
         match header {
             Some(header) => {
@@ -278,7 +278,7 @@ impl Scanner<'_, '_> {
         spans: &[Span],
         doubt: Option<Why>,
     ) {
-        self.found.insert(item);
+        self.found.push(item);
         let mut lost = Vec::new();
         let is_guessed = self.table.is_guessed || header.attribute_count() < self.table.least_columns;
         let made_by = self.table.made_by.filter(|(xid, _)| *xid == header.xmin).map(|(_, why)| why);

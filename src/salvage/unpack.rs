@@ -1,5 +1,6 @@
 //! The TOAST tables of a sandbox, and LZ4 values for a server that was built without LZ4: they are stored uncompressed.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
@@ -75,7 +76,12 @@ impl<'a> ToastCopies<'a> {
     }
 
     /// The tuple of a row as the server can print it: lost values null, LZ4 values uncompressed where it lacks LZ4.
-    pub fn printable(&mut self, row: &Row<'_>, shapes: &[ColumnShape], toast_oid: Oid) -> Result<Vec<u8>, AccessError> {
+    pub fn printable<'r>(
+        &mut self,
+        row: &Row<'r>,
+        shapes: &[ColumnShape],
+        toast_oid: Oid,
+    ) -> Result<Cow<'r, [u8]>, AccessError> {
         let mut values: BTreeMap<usize, Option<Vec<u8>>> =
             row.lost.iter().map(|(column, ..)| (*column, None)).collect();
         let mut unpacked: Vec<(usize, Vec<u8>)> = Vec::new();
@@ -92,19 +98,19 @@ impl<'a> ToastCopies<'a> {
             inside.insert(*column, Some([length.to_le_bytes().as_slice(), value].concat()));
         }
         if inside.is_empty() && unpacked.is_empty() {
-            return Ok(row.bytes.to_vec());
+            return Ok(row.bytes.into());
         }
         let whole = with_values(&row.header, row.bytes, row.spans, shapes, &inside);
         let has_all = inside.len() == values.len().saturating_add(unpacked.len());
         if has_all && whole.len() <= self.source.block_size.saturating_sub(PAGE_OVERHEAD) {
-            return Ok(whole);
+            return Ok(whole.into());
         }
         for (column, value) in unpacked {
             if let Some(pointer) = self.store(toast_oid, &value)? {
                 values.insert(column, Some(pointer));
             }
         }
-        Ok(with_values(&row.header, row.bytes, row.spans, shapes, &values))
+        Ok(with_values(&row.header, row.bytes, row.spans, shapes, &values).into())
     }
 
     /// An LZ4 value, uncompressed; `None` for any other, and for one that is damaged.

@@ -31,6 +31,9 @@ const NEAR_BYTES: usize = 4;
 /// Pages of status files that are kept.
 const MAX_PAGES: usize = 4096;
 
+/// Ends of transactions that are kept.
+const MAX_ASKED: usize = 1 << 16;
+
 /// Most members of a multixact that are looked at.
 const MAX_MEMBERS: u64 = 4096;
 
@@ -144,6 +147,8 @@ pub(crate) struct Xacts<'a> {
     is_filled: bool,
     pages: HashMap<PathBuf, HashMap<u64, Option<Vec<u8>>>>,
     kept: usize,
+    /// Ends that were asked for.
+    asked: HashMap<u32, Ended>,
 }
 
 impl<'a> Xacts<'a> {
@@ -152,7 +157,7 @@ impl<'a> Xacts<'a> {
         let prepared = prepared.into_iter().filter(|xid| !wal.ended.contains_key(xid));
         let prepared = prepared.chain(wal.prepared.iter().copied()).collect();
         let (witnesses, is_filled) = (HashMap::new(), is_filled(source));
-        Self { source, wal, prepared, knows_prepared, witnesses, is_filled, pages: HashMap::new(), kept: 0 }
+        Self { source, wal, prepared, knows_prepared, witnesses, is_filled, pages: HashMap::new(), kept: 0, asked: HashMap::new() }
     }
 
     /// `pg_xact` tells of no transaction at all: other rows are asked.
@@ -171,6 +176,7 @@ impl<'a> Xacts<'a> {
 
     /// Takes up what the hint bits of a row tell of its transactions.
     pub fn witness(&mut self, header: &TupleHeader) {
+        self.asked.clear();
         let inserted = match (header.has(infomask::XMIN_COMMITTED), header.has(infomask::XMIN_INVALID)) {
             (true, false) => Some(true),
             (false, true) => Some(false),
@@ -244,6 +250,18 @@ impl<'a> Xacts<'a> {
     }
 
     fn ended(&mut self, xid: u32) -> Ended {
+        if let Some(ended) = self.asked.get(&xid) {
+            return *ended;
+        }
+        let ended = self.find_end(xid);
+        if self.asked.len() > MAX_ASKED {
+            self.asked.clear();
+        }
+        self.asked.insert(xid, ended);
+        ended
+    }
+
+    fn find_end(&mut self, xid: u32) -> Ended {
         match xid {
             0 => return Ended::Undone,
             1 | 2 => return Ended::Committed,

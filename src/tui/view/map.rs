@@ -41,25 +41,31 @@ pub(in crate::tui) fn page(state: &State, survey: &Survey) -> Option<PageId> {
 pub(super) fn body(state: &State) -> Body<'_> {
     let Some(survey) = state.survey() else { return Body::text(Vec::new(), waiting(state), 0) };
     let (look, width) = (state.look, state.columns());
-    let Area { height, .. } = area(state);
-    let mut canvas = Canvas { rows: vec![vec![(' ', Style::new()); width]; height], look };
     let selected = survey.forks.get(state.map.selected);
-    if let Some(fork) = selected.filter(|_| state.map.is_open) {
+    let lines = if let Some(fork) = selected.filter(|_| state.map.is_open) {
+        let mut canvas = Canvas::new(look, area(state));
         let cells = cells(state, survey);
         canvas.title(area(state), &title(survey, fork, 1), false, fork.worst);
         for (at, cell) in cells.iter().enumerate() {
             let style = if at == state.map.cell { look.selected() } else { Style::new() };
             canvas.cell(at % width, 1 + at / width, cell, style);
         }
+        canvas.lines()
     } else {
-        for tile in tiles(&survey.forks, area(state)) {
-            canvas.tile(survey, &tile, tile.first == state.map.selected);
-        }
-    }
-    let lines = canvas.rows.into_iter().map(|row| Line::from_iter(joined(row.into_iter()))).collect();
+        picture(look, survey, area(state), Some(state.map.selected))
+    };
     let mut body = Body::text(vec![head(state, survey)], lines, 0);
     body.foot = foot(state, survey);
     body
+}
+
+/// The whole cluster: a tile for each fork, the worst first.
+pub(super) fn picture(look: Look, survey: &Survey, area: Area, selected: Option<usize>) -> Vec<Line<'static>> {
+    let mut canvas = Canvas::new(look, area);
+    for tile in tiles(&survey.forks, area) {
+        canvas.tile(survey, &tile, Some(tile.first) == selected);
+    }
+    canvas.lines()
 }
 
 fn head(state: &State, survey: &Survey) -> Line<'static> {
@@ -122,6 +128,14 @@ struct Canvas {
 }
 
 impl Canvas {
+    fn new(look: Look, Area { width, height, .. }: Area) -> Self {
+        Self { rows: vec![vec![(' ', Style::new()); width]; height], look }
+    }
+
+    fn lines(self) -> Vec<Line<'static>> {
+        self.rows.into_iter().map(|row| Line::from_iter(joined(row.into_iter()))).collect()
+    }
+
     fn put(&mut self, x: usize, y: usize, c: char, style: Style) {
         if let Some(place) = self.rows.get_mut(y).and_then(|row| row.get_mut(x)) {
             *place = (c, style);

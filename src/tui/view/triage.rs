@@ -3,7 +3,7 @@
 use super::before::Facts;
 use super::damage_map::{heading, row_line};
 use super::triage_detail::{below, whole};
-use super::{Body, Line, Look, Modifier, Span, State, Style, Survey, columns, fact, findings, pages, waiting};
+use super::{Body, Line, Look, Modifier, Span, State, Style, Survey, columns, fact, findings, map, pages, waiting};
 use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::facts::Badge;
 use crate::analysis::verdict::judge::Verdict;
@@ -14,6 +14,7 @@ use crate::output::start_words::StartWords;
 use crate::output::words::cluster::checksum_words;
 use crate::tui::body::MIN_LIST;
 use crate::tui::body::led;
+use crate::tui::cluster_map::Area;
 use crate::tui::finding_list::{FindingLine, finding_lines};
 
 const VERDICT: usize = 16;
@@ -21,15 +22,18 @@ const VERDICT: usize = 16;
 /// Rows that leave room for more facts and for bars.
 const TALL: usize = 30;
 
+/// Fewer free rows show no picture of the cluster.
+const MIN_PICTURE: usize = 6;
+
 pub(super) fn body(state: &State) -> Body<'_> {
-    let map = &state.triage.map;
+    let damage = &state.triage.map;
     let mut head = head(state);
-    let rows = map.rows.len();
+    let rows = damage.rows.len();
     if rows > 0 {
         head.push(heading(state));
     }
-    if rows == 0 && map.total > 0 {
-        let words = format!("no page matches {} (esc: all {})", state.query.text(), map.total);
+    if rows == 0 && damage.total > 0 {
+        let words = format!("no page matches {} (esc: all {})", state.query.text(), damage.total);
         head.push(Line::styled(state.look.cut(&words, state.columns()), state.look.doubt()));
     }
     let room = state.body_rows().saturating_sub(head.len());
@@ -50,6 +54,14 @@ pub(super) fn body(state: &State) -> Body<'_> {
         let is_all_listed = rows + foot <= room;
         let rows_left = if is_all_listed { left } else { left.min(state.body_rows() / 7) };
         body.foot.extend(finding_foot(state.look, state.columns(), survey, rows_left.max(1)));
+    }
+    // The picture of the cluster has what is left.
+    let free = room.saturating_sub(rows.max(usize::from(damage.total > 0)) + body.foot.len());
+    if free > MIN_PICTURE {
+        let width = if body.detail.is_empty() { state.columns() } else { state.list_columns() };
+        let mut picture = vec![Line::default()];
+        picture.extend(map::picture(state.look, survey, Area { x: 0, y: 0, width, height: free - 1 }, None));
+        body.foot.splice(0..0, picture);
     }
     body
 }
