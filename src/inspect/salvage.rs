@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ops::{ControlFlow, Range};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::check::{CheckRequest, Stage, Watch, check};
 use super::cluster_wal::{WalSources, refuse_without_wal};
@@ -14,7 +15,7 @@ use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::wal::collect::collect_run;
 use crate::analysis::wal::last_checkpoint::LastCheckpoint;
-use crate::analysis::wal::row_facts::RowFacts;
+use crate::analysis::wal::row_facts::{MAX_KEPT_BYTES, PageLogs, RowFacts, WantedPages};
 use crate::analysis::wal::segment::Stretch;
 use crate::analysis::wal::tail::ends_in_last_file;
 use crate::analysis::wal::walk::WalkEnd;
@@ -60,6 +61,8 @@ pub struct SalvageRequest {
     pub server: ReplayOptions,
     /// Threads that read WAL.
     pub jobs: usize,
+    /// Most bytes of WAL that stay in memory; others are read again when their page is. [default: 64 MiB]
+    pub kept_wal_bytes: Option<usize>,
 }
 
 /// Bytes of WAL from before the checkpoint that are held against pages.
@@ -169,7 +172,8 @@ fn read_wal(opened: &mut Salvage, request: &SalvageRequest, watch: Interrupt<'_>
         ..WalFacts::default()
     };
     let Some(set) = sources.all.as_ref().or(sources.own.as_ref()) else { return Ok(facts) };
-    let walk = WalWalk { set, jobs: request.jobs.max(1), watch };
+    let kept_bytes = request.kept_wal_bytes.unwrap_or(MAX_KEPT_BYTES);
+    let walk = WalWalk { set, jobs: request.jobs.max(1), kept_bytes, watch };
     // Where pg_control is lost, the last checkpoint record names the redo point.
     let last = match control {
         Some(_) => None,
@@ -221,7 +225,14 @@ fn read_wal(opened: &mut Salvage, request: &SalvageRequest, watch: Interrupt<'_>
         }
     }
     facts.is_complete &= compared.newer == 0 && facts.trust == WalTrust::Proven;
-    opened.set_wal(read.pages);
+    let (jobs, start_lsn) = (walk.jobs, redo_lsn.unwrap_or_default());
+    let read_again = move |wanted: Arc<WantedPages>| {
+        let Some(set) = sources.all.as_ref().or(sources.own.as_ref()) else { return PageLogs::new() };
+        let walk = WalWalk { set, jobs, kept_bytes: 0, watch: &|| ControlFlow::Continue(()) };
+        let read = walk.read(&run, (start_lsn, last_end_lsn), &|| RowFacts::of_pages(Arc::clone(&wanted)));
+        read.map(|(read, _)| read.pages).unwrap_or_default()
+    };
+    opened.set_wal(read.pages, Box::new(read_again));
     Ok(facts)
 }
 
@@ -229,6 +240,7 @@ fn read_wal(opened: &mut Salvage, request: &SalvageRequest, watch: Interrupt<'_>
 struct WalWalk<'a> {
     set: &'a WalSet,
     jobs: usize,
+    kept_bytes: usize,
     watch: Interrupt<'a>,
 }
 
@@ -257,15 +269,29 @@ impl WalWalk<'_> {
         run.end.saturating_sub(usize::try_from(most).unwrap_or_default()).max(run.start)..run.end
     }
 
-    fn rows(&self, run: &Range<usize>, (start_lsn, end_lsn): (Lsn, Lsn)) -> Option<(RowFacts, WalkEnd)> {
+    fn rows(&self, run: &Range<usize>, range: (Lsn, Lsn)) -> Option<(RowFacts, WalkEnd)> {
+        self.read(run, range, &|| RowFacts::with_room(self.kept_bytes))
+    }
+
+    fn read(
+        &self,
+        run: &Range<usize>,
+        (start_lsn, end_lsn): (Lsn, Lsn),
+        begin: &(dyn Fn() -> RowFacts + Sync),
+    ) -> Option<(RowFacts, WalkEnd)> {
         let (set, run) = (self.set, run.clone());
         let stretch = Stretch { set, run, start_lsn, end_lsn, keep: Keep::Blocks };
-        let mut read = RowFacts::default();
-        let begin = |_| RowFacts::default();
-        let end = collect_run(&stretch, self.jobs, &|_| (self.watch)(), begin, |part| {
-            read.append(std::mem::take(&mut part.found));
-            Ok(())
-        });
+        let mut read = begin();
+        let end = collect_run(
+            &stretch,
+            self.jobs,
+            &|_| (self.watch)(),
+            |_| begin(),
+            |part| {
+                read.append(std::mem::replace(&mut part.found, begin()));
+                Ok(())
+            },
+        );
         Some((read, end.ok()?))
     }
 }

@@ -42,7 +42,7 @@ pub use self::room::{Beforehand, BetterWay, Room};
 pub use self::rows::PageLoss;
 use self::rows::{Class, Row, sound_tuples};
 pub use self::source::NoSource;
-use self::source::{DatabaseFiles, Source};
+use self::source::{DatabaseFiles, ReadChanges, Source};
 use self::xacts::Xacts;
 pub use self::xacts::{WalFacts, Why};
 use crate::analysis::wal::row_facts::PageLogs;
@@ -381,9 +381,9 @@ impl Salvage {
         self.source.newest_lsn
     }
 
-    /// Brings pages forward by WAL.
-    pub(crate) fn set_wal(&mut self, logs: PageLogs) {
-        self.source.set_wal(logs);
+    /// Brings pages forward by WAL. `read`: gives changes that `logs` does not have.
+    pub(crate) fn set_wal(&mut self, logs: PageLogs, read: ReadChanges) {
+        self.source.set_wal(logs, read);
     }
 
     /// Holds pages against WAL that ends there.

@@ -1,13 +1,15 @@
 //! The files that rows are read from: a data directory, or what is left of one. Nothing of it is trusted, and little of it is needed.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::fields::padded_name;
 use super::keys::leaf_entries;
 use super::layout::Offsets;
 use super::rows::has_right_checksum;
-use crate::analysis::wal::row_facts::PageLogs;
+use crate::analysis::wal::row_facts::{PageLogs, WantedPages};
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::open::{AccessError, Links, ReadFile, list, read_small};
 use crate::cluster::page_source::RelationFileName;
@@ -16,6 +18,7 @@ use crate::parsers::control::ControlFile;
 use crate::parsers::decode::{u16_at, u32_at};
 use crate::parsers::filenode_map::FilenodeMap;
 use crate::parsers::page::PageHeader;
+use crate::parsers::wal::heap_redo::PageLog;
 use crate::parsers::wal::version::Major;
 use crate::types::{ForkNumber, Lsn, MAX_BLOCK_NUMBER, Oid, is_block_size};
 
@@ -33,6 +36,9 @@ const CHUNK_BYTES: usize = 1 << 20;
 
 /// Bytes of one segment file of a relation, as servers are built.
 const SEGMENT_BYTES: u64 = 1 << 30;
+
+/// Pages whose forgotten changes are read at once.
+const WAVE_PAGES: usize = 4096;
 
 /// Pages that are looked at to find out whether the cluster has checksums.
 const SAMPLED_PAGES: usize = 64;
@@ -165,6 +171,24 @@ pub(crate) struct Source {
     pub newest_lsn: Lsn,
     /// Changes in WAL.
     logs: PageLogs,
+    /// Those that were too many to be kept.
+    forgotten: Option<Forgotten>,
+}
+
+/// Reads the changes of some pages from WAL.
+pub(crate) type ReadChanges = Box<dyn Fn(Arc<WantedPages>) -> PageLogs>;
+
+/// Changes of pages that are read from WAL when a page of a wave is asked for.
+struct Forgotten {
+    read: ReadChanges,
+    /// The last two: a table and its TOAST table are read by turns.
+    waves: RefCell<Vec<PageLogs>>,
+}
+
+impl std::fmt::Debug for Forgotten {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Forgotten").finish_non_exhaustive()
+    }
 }
 
 impl Source {
@@ -202,6 +226,7 @@ impl Source {
             protected: protected(directory.as_ref(), root.as_deref().unwrap_or(&path)),
             newest_lsn: Lsn::INVALID,
             logs: PageLogs::new(),
+            forgotten: None,
         };
         let found: Vec<(Oid, PathBuf)> = match is_root {
             true => {
@@ -225,16 +250,45 @@ impl Source {
         Ok(source)
     }
 
-    /// Brings pages forward by WAL from now on.
-    pub fn set_wal(&mut self, logs: PageLogs) {
+    /// Brings pages forward by WAL from now on. `read`: gives changes that `logs` does not have.
+    pub fn set_wal(&mut self, logs: PageLogs, read: ReadChanges) {
         self.logs = logs;
+        self.forgotten = Some(Forgotten { read, waves: RefCell::default() });
         self.name_databases();
+    }
+
+    /// Shows what WAL did to a page.
+    fn with_log<R>(&self, rel: (Oid, u32), block: u32, take: impl FnOnce(&PageLog) -> R) -> Option<R> {
+        let log = self.logs.get(&rel)?.get(&block)?;
+        let Some(forgotten) = self.forgotten.as_ref().filter(|_| log.is_forgotten()) else { return Some(take(log)) };
+        fn held(wave: &PageLogs, rel: (Oid, u32), block: u32) -> Option<&PageLog> {
+            wave.get(&rel)?.get(&block)
+        }
+        let mut waves = forgotten.waves.borrow_mut();
+        if !waves.iter().any(|wave| held(wave, rel, block).is_some()) {
+            let wanted = Arc::new(self.forgotten_from(rel, block));
+            waves.truncate(1);
+            let mut wave = (forgotten.read)(Arc::clone(&wanted));
+            // What WAL no longer has is not asked for again.
+            for (rel, block) in wanted.iter() {
+                wave.entry(*rel).or_default().entry(*block).or_insert_with(|| log.clone());
+            }
+            waves.insert(0, wave);
+        }
+        Some(take(waves.iter().find_map(|wave| held(wave, rel, block)).unwrap_or(log)))
+    }
+
+    /// The next pages whose changes were forgotten.
+    fn forgotten_from(&self, rel: (Oid, u32), block: u32) -> WantedPages {
+        let pages =
+            self.logs.range(rel..).flat_map(|(rel, pages)| pages.iter().map(move |(at, log)| ((*rel, *at), log)));
+        let later = pages.filter(|(place, log)| *place >= (rel, block) && log.is_forgotten());
+        later.map(|(place, _)| place).take(WAVE_PAGES).collect()
     }
 
     /// False when WAL has no record of this page that ends at this LSN.
     pub fn has_record(&self, files: &SegmentFiles, block: u32, lsn: Lsn) -> bool {
-        let log = self.logs.get(&files.rel).and_then(|pages| pages.get(&block));
-        log.is_some_and(|log| log.has_end(lsn).unwrap_or(true))
+        self.with_log(files.rel, block, |log| log.has_end(lsn).unwrap_or(true)).unwrap_or(false)
     }
 
     fn name_databases(&mut self) {
@@ -395,13 +449,13 @@ impl Source {
 
     /// A page after the changes that WAL has; `None` where the page on disk is all there is.
     fn after_wal(&self, files: &SegmentFiles, block: u32, page: Option<&[u8]>) -> Option<Vec<u8>> {
-        let log = self.logs.get(&files.rel)?.get(&block)?;
         let is_sound = |page: &&[u8]| {
             let header = PageHeader::decode(0, page).ok();
             header.is_some_and(|header| !header.is_new() && header.faults(page.len()).is_empty())
                 && has_right_checksum(self, block, page)
         };
-        let mut page = log.page(page.filter(is_sound), self.block_size)?;
+        let page = self.with_log(files.rel, block, |log| log.page(page.filter(is_sound), self.block_size));
+        let mut page = page.flatten()?;
         let checksum = if self.checksums { page_checksum(&page, block) } else { 0 };
         page.splice(8..10, checksum.to_le_bytes());
         Some(page)

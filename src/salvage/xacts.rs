@@ -157,7 +157,17 @@ impl<'a> Xacts<'a> {
         let prepared = prepared.into_iter().filter(|xid| !wal.ended.contains_key(xid));
         let prepared = prepared.chain(wal.prepared.iter().copied()).collect();
         let (witnesses, is_filled) = (HashMap::new(), is_filled(source));
-        Self { source, wal, prepared, knows_prepared, witnesses, is_filled, pages: HashMap::new(), kept: 0, asked: HashMap::new() }
+        Self {
+            source,
+            wal,
+            prepared,
+            knows_prepared,
+            witnesses,
+            is_filled,
+            pages: HashMap::new(),
+            kept: 0,
+            asked: HashMap::new(),
+        }
     }
 
     /// `pg_xact` tells of no transaction at all: other rows are asked.

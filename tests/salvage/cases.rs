@@ -2,9 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::Path;
 
+use pgforensics::inspect::salvage::{SalvageRequest, salvage as salvage_rows};
 use pgforensics::parsers::checksum::page_checksum;
+use pgforensics::salvage::TableReport;
 
 use crate::common::{Ran, arg, copy_tree, dwbinspect, skipped};
 use crate::judge::{Score, case, judge, listed, tables, truth};
@@ -58,6 +61,20 @@ fn rows_that_only_wal_has_are_counted() {
         assert!(rows == table.live || is_open, "{}: {rows} of {}", table.name, table.live);
     }
     assert_eq!(only_in_wal, 30);
+}
+
+/// A server keeps more WAL than memory can hold: what is not held is read again, and tells the same.
+#[test]
+fn rows_do_not_depend_on_the_memory_for_wal() {
+    for name in ["13-whole", "15-open"] {
+        let rows = |kept_wal_bytes| {
+            let request = SalvageRequest { path: case(name), jobs: 2, kept_wal_bytes, ..SalvageRequest::default() };
+            let report = salvage_rows(&request, &|| ControlFlow::Continue(()), &mut |_| ()).unwrap();
+            let of = |table: TableReport| (table.oid, table.rows, table.uncertain, table.deleted, table.whys);
+            (report.wal_trust, report.tables.into_iter().map(of).collect::<Vec<_>>())
+        };
+        assert_eq!(rows(Some(0)), rows(None), "{name}");
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What WAL tells of rows: ends of transactions, multixacts, and pages whose rows it deletes or replaces.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::segment::Visitor;
 use crate::parsers::decode::u32_at;
@@ -14,10 +15,16 @@ use crate::parsers::wal::xact_end::XactEnd;
 use crate::types::{BlockNumber, ForkNumber, Lsn, Oid};
 
 /// Most bytes of changes of pages that are kept.
-const MAX_KEPT_BYTES: usize = 128 << 20;
+pub(crate) const MAX_KEPT_BYTES: usize = 64 << 20;
 
 /// Changes of pages, by database and file number, then block.
-pub(crate) type PageLogs = HashMap<(Oid, u32), BTreeMap<BlockNumber, PageLog>>;
+pub(crate) type PageLogs = BTreeMap<(Oid, u32), BTreeMap<BlockNumber, PageLog>>;
+
+/// Pages whose changes are asked for.
+pub(crate) type WantedPages = BTreeSet<((Oid, u32), BlockNumber)>;
+
+/// Most bytes of changes of pages that are asked for.
+const MAX_WANTED_BYTES: usize = 128 << 20;
 
 /// Most transactions, multixacts and pages of each kind that are kept.
 const MAX_KEPT: usize = 16 << 20;
@@ -36,28 +43,39 @@ pub(crate) struct RowFacts {
     /// Changes of pages.
     pub pages: PageLogs,
     kept_bytes: usize,
+    max_kept_bytes: usize,
+    /// Nothing but the changes of these pages is taken up.
+    wanted: Option<Arc<WantedPages>>,
     /// Main forks that lost their ends, and the blocks that they keep.
     cuts: Vec<((Oid, u32), BlockNumber)>,
     /// All ends of transactions were decoded and kept.
     pub is_understood: bool,
 }
 
-impl Default for RowFacts {
-    fn default() -> Self {
+impl RowFacts {
+    /// Takes up all, and keeps so many bytes of changes of pages.
+    pub const fn with_room(max_kept_bytes: usize) -> Self {
         Self {
             ended: BTreeMap::new(),
             prepared: BTreeSet::new(),
             multis: BTreeMap::new(),
             changed: BTreeMap::new(),
-            pages: HashMap::new(),
+            pages: BTreeMap::new(),
             kept_bytes: 0,
+            max_kept_bytes,
+            wanted: None,
             cuts: Vec::new(),
             is_understood: true,
         }
     }
-}
 
-impl RowFacts {
+    /// Takes up the changes of these pages alone.
+    pub fn of_pages(wanted: Arc<WantedPages>) -> Self {
+        let mut facts = Self::with_room(MAX_WANTED_BYTES);
+        facts.wanted = Some(wanted);
+        facts
+    }
+
     /// Adds what the next records tell.
     pub fn append(&mut self, next: Self) {
         self.prepared.retain(|xid| !next.ended.contains_key(xid));
@@ -72,8 +90,8 @@ impl RowFacts {
                 let held = known.entry(block).or_default();
                 let before = held.bytes();
                 held.append(log);
-                if self.kept_bytes > MAX_KEPT_BYTES {
-                    held.shorten();
+                if self.kept_bytes > self.max_kept_bytes {
+                    held.forget();
                 }
                 self.kept_bytes = self.kept_bytes.saturating_sub(before).saturating_add(held.bytes());
             }
@@ -100,20 +118,29 @@ impl RowFacts {
         if writes && changes.is_none() {
             // Pages that lack one change are not brought forward.
             for (_, block) in record.block_heads() {
-                let pages = self.pages.entry((block.rel.db_oid, block.rel.rel_number)).or_default();
-                pages.entry(block.block).or_default().shorten();
+                let rel = (block.rel.db_oid, block.rel.rel_number);
+                if self.wants(rel, block.block) {
+                    self.pages.entry(rel).or_default().entry(block.block).or_default().shorten();
+                }
             }
         }
         for (page, change) in changes.into_iter().flatten() {
-            let pages = self.pages.entry((page.rel.db_oid, page.rel.rel_number)).or_default();
-            let log = pages.entry(page.block).or_default();
+            let rel = (page.rel.db_oid, page.rel.rel_number);
+            if !self.wants(rel, page.block) {
+                continue;
+            }
+            let log = self.pages.entry(rel).or_default().entry(page.block).or_default();
             let before = log.bytes();
             log.push(change);
-            if self.kept_bytes > MAX_KEPT_BYTES {
-                log.shorten();
+            if self.kept_bytes > self.max_kept_bytes {
+                log.forget();
             }
             self.kept_bytes = self.kept_bytes.saturating_sub(before).saturating_add(log.bytes());
         }
+    }
+
+    fn wants(&self, rel: (Oid, u32), block: BlockNumber) -> bool {
+        self.wanted.as_ref().is_none_or(|wanted| wanted.contains(&(rel, block)))
     }
 
     fn end(&mut self, record: &Record<'_>) {
@@ -146,6 +173,9 @@ impl Visitor for RowFacts {
     fn record(&mut self, record: &Record<'_>) {
         let kind = record.kind();
         self.page_changes(record);
+        if self.wanted.is_some() {
+            return;
+        }
         if kind.ends_xact() {
             self.end(record);
         }

@@ -141,6 +141,7 @@ pub(super) fn run(args: &SalvageArgs, out: &mut dyn Write) -> Result<Outcome, St
         wal: args.wal.clone(),
         server: args.server.options(),
         jobs: args.jobs.count(),
+        kept_wal_bytes: None,
     };
     let mut told = Ok(());
     let report = salvage(&request, &until_interrupted(), &mut |known| told = write_beforehand(out, known));

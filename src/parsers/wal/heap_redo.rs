@@ -235,6 +235,8 @@ pub(crate) struct PageLog {
     changes: Vec<RowRecord>,
     /// Changes are missing.
     is_short: bool,
+    /// They are missing because too many were kept: WAL has them.
+    is_forgotten: bool,
     /// Ends of all its records, unless some are unknown.
     ends: Vec<Lsn>,
     lacks_ends: bool,
@@ -280,7 +282,8 @@ impl PageLog {
     fn keep(&mut self, change: RowRecord) {
         if change.starts_over {
             let held: usize = self.changes.iter().map(RowRecord::bytes).sum();
-            (self.changes, self.is_short, self.bytes) = (Vec::new(), false, self.bytes.saturating_sub(held));
+            (self.changes, self.bytes) = (Vec::new(), self.bytes.saturating_sub(held));
+            (self.is_short, self.is_forgotten) = (false, false);
         }
         if !self.is_short {
             self.bytes = self.bytes.saturating_add(change.bytes());
@@ -298,6 +301,7 @@ impl PageLog {
         self.ends.extend(next.ends);
         if next.is_short {
             (self.changes, self.is_short, self.bytes) = (Vec::new(), true, 0);
+            self.is_forgotten |= next.is_forgotten;
         } else {
             next.changes.into_iter().for_each(|change| self.keep(change));
         }
@@ -308,9 +312,19 @@ impl PageLog {
         self.bytes.saturating_add(self.ends.len().saturating_mul(size_of::<Lsn>()))
     }
 
-    /// Forgets the changes: one is unknown, or they need too much memory.
+    /// Drops the changes: one is unknown.
     pub fn shorten(&mut self) {
         *self = Self { is_short: true, lacks_ends: true, ..Self::default() };
+    }
+
+    /// Drops the changes because of the memory they need.
+    pub fn forget(&mut self) {
+        self.shorten();
+        self.is_forgotten = true;
+    }
+
+    pub const fn is_forgotten(&self) -> bool {
+        self.is_forgotten
     }
 
     /// The page after all changes. `on_disk`: the page as it is there, if it is sound. `None`: the page on disk is all there is.
