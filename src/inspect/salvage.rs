@@ -221,7 +221,7 @@ fn read_wal(opened: &mut Salvage, request: &SalvageRequest, watch: Interrupt<'_>
         }
     }
     facts.is_complete &= compared.newer == 0 && facts.trust == WalTrust::Proven;
-    opened.set_wal(read.pages);
+    opened.set_wal(read.pages, &facts);
     Ok(facts)
 }
 

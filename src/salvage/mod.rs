@@ -382,8 +382,8 @@ impl Salvage {
     }
 
     /// Brings pages forward by WAL.
-    pub(crate) fn set_wal(&mut self, logs: PageLogs) {
-        self.source.set_wal(logs);
+    pub(crate) fn set_wal(&mut self, logs: PageLogs, wal: &WalFacts) {
+        self.source.set_wal(logs, wal);
     }
 
     /// Holds pages against WAL that ends there.
@@ -478,12 +478,19 @@ impl Salvage {
         };
         for database in &source.databases {
             if options.has(database) {
-                report.tables.extend(work.database(database, &mut xacts, &mut report.unnamed)?);
+                report.tables.extend(work.database(
+                    database,
+                    &mut xacts,
+                    (&mut report.unnamed, &mut report.skipped),
+                )?);
             }
             if watch().is_break() {
                 return Err(RebuildError::Interrupted.into());
             }
         }
+        let is_asked = |name: &&String| options.databases.is_empty() || options.databases.contains(name);
+        let lost = source.lost.iter().filter(|(_, name)| is_asked(name));
+        report.skipped.extend(lost.map(|(oid, name)| format!("database {name}: directory {oid} is missing")));
         for table in report.tables.iter().filter(|table| table.has_more_keys) {
             let TableReport { database, schema, name, .. } = table;
             report

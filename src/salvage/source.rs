@@ -3,10 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
-use super::fields::padded_name;
+use super::catalogs::rows_of;
+use super::encoding::in_utf8;
+use super::fields::{name_at, padded_name};
 use super::keys::leaf_entries;
 use super::layout::Offsets;
 use super::rows::has_right_checksum;
+use super::xacts::{WalFacts, Xacts};
 use crate::analysis::wal::row_facts::PageLogs;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::open::{AccessError, Links, ReadFile, list, read_small};
@@ -36,6 +39,9 @@ const SEGMENT_BYTES: u64 = 1 << 30;
 
 /// Pages that are looked at to find out whether the cluster has checksums.
 const SAMPLED_PAGES: usize = 64;
+
+/// Tablespace `pg_default`: `base`.
+const DEFAULT_SPACE: Oid = 1663;
 
 /// Longest `pg_filenode.map`.
 const MAX_MAP_BYTES: u64 = 4096;
@@ -88,7 +94,7 @@ pub(crate) struct DatabaseFiles {
     pub name: Option<Vec<u8>>,
     /// Number of its encoding (`pg_enc`), where `pg_database` tells.
     pub encoding: Option<i32>,
-    /// Directory in `base`.
+    /// Directory with its catalogs, in `base` or in a tablespace.
     pub directory: PathBuf,
     /// Files of main forks, by tablespace (0: that of the database) and file number.
     relations: BTreeMap<(Oid, u32), SegmentFiles>,
@@ -157,6 +163,10 @@ pub(crate) struct Source {
     /// `pg_control`, where it can be trusted.
     pub control: Option<ControlFile>,
     pub databases: Vec<DatabaseFiles>,
+    /// Databases that `pg_database` names and that have no directory.
+    pub lost: BTreeMap<Oid, String>,
+    /// It is a data directory: no directory of a database is left out.
+    is_whole: bool,
     /// Directories that could not be listed.
     pub skipped: Vec<AccessError>,
     /// Directories that nothing is written into.
@@ -193,42 +203,50 @@ impl Source {
         let major = major.ok_or_else(|| NoSource::UnknownMajor(path.clone()))?;
         let mut source = Self {
             root: root.clone(),
+            is_whole: is_root,
             major,
             block_size: 8192,
             checksums: false,
             control,
             databases: Vec::new(),
+            lost: BTreeMap::new(),
             skipped: Vec::new(),
-            protected: protected(directory.as_ref(), root.as_deref().unwrap_or(&path)),
+            protected: protected(directory.as_ref(), root.as_deref().unwrap_or(&path), major),
+
             newest_lsn: Lsn::INVALID,
             logs: PageLogs::new(),
         };
-        let found: Vec<(Oid, PathBuf)> = match is_root {
-            true => {
-                let base = path.join("base");
-                source.skipped.extend(list(&base).err());
-                databases_in(&base).collect()
-            }
-            false => {
-                let oid = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
-                vec![(oid.unwrap_or_default(), path.clone())]
-            }
-        };
+        let mut found: BTreeMap<Oid, Vec<(Oid, PathBuf)>> = BTreeMap::new();
+        if is_root {
+            let base = path.join("base");
+            source.skipped.extend(list(&base).err());
+            found.extend(databases_in(&base).map(|(oid, directory)| (oid, vec![(DEFAULT_SPACE, directory)])));
+        } else {
+            let oid = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
+            found.insert(oid.unwrap_or_default(), vec![(DEFAULT_SPACE, path.clone())]);
+        }
         let links = source.root.as_ref().map(|root| list(&root.join("pg_tblspc")));
         source.skipped.extend(links.and_then(Result::err).filter(|error| !error.is_not_found()));
-        for (oid, directory) in found {
-            let database = source.database(oid, directory);
+        for (spc_oid, version) in root.iter().flat_map(|root| tablespaces(root, major)) {
+            for (oid, directory) in
+                databases_in(&version).filter(|(oid, _)| is_root || found.contains_key(oid)).collect::<Vec<_>>()
+            {
+                found.entry(oid).or_default().push((spc_oid, directory));
+            }
+        }
+        for (oid, directories) in found {
+            let database = source.database(oid, &directories);
             source.databases.push(database);
         }
         source.measure();
-        source.name_databases();
+        source.name_databases(&WalFacts::default());
         Ok(source)
     }
 
     /// Brings pages forward by WAL from now on.
-    pub fn set_wal(&mut self, logs: PageLogs) {
+    pub fn set_wal(&mut self, logs: PageLogs, wal: &WalFacts) {
         self.logs = logs;
-        self.name_databases();
+        self.name_databases(wal);
     }
 
     /// False when WAL has no record of this page that ends at this LSN.
@@ -237,24 +255,32 @@ impl Source {
         log.is_some_and(|log| log.has_end(lsn).unwrap_or(true))
     }
 
-    fn name_databases(&mut self) {
-        let known = self.named_databases();
+    fn name_databases(&mut self, wal: &WalFacts) {
+        let known = self.named_databases(wal);
         for database in &mut self.databases {
             if let Some((name, encoding)) = known.get(&database.oid) {
                 (database.name, database.encoding) = (Some(name.clone()), *encoding);
             }
         }
+        let has_directory = |oid: &Oid| self.databases.iter().any(|found| found.oid == *oid);
+        let lost = known.into_iter().filter(|(oid, (name, encoding))| {
+            self.is_whole && encoding.is_some() && !TEMPLATES.contains(&name.as_slice()) && !has_directory(oid)
+        });
+        self.lost = lost.map(|(oid, (name, encoding))| (oid, in_utf8(&name, encoding))).collect();
     }
 
-    fn database(&mut self, oid: Oid, directory: PathBuf) -> DatabaseFiles {
+    /// A database of these directories, one in a tablespace; one of them has its catalogs.
+    fn database(&mut self, oid: Oid, directories: &[(Oid, PathBuf)]) -> DatabaseFiles {
+        let has_catalogs = |(_, directory): &(Oid, PathBuf)| {
+            ["pg_filenode.map", "1259", "1249"].iter().any(|name| directory.join(name).exists())
+        };
+        let home = directories.iter().position(has_catalogs).unwrap_or_default();
         let mut relations = BTreeMap::new();
-        self.list_into((&directory, oid), 0, &mut relations);
-        for (spc_oid, version) in self.root.clone().map(|root| tablespaces(&root)).unwrap_or_default() {
-            let inside = version.join(oid.to_string());
-            if inside.is_dir() {
-                self.list_into((&inside, oid), spc_oid, &mut relations);
-            }
+        for (index, (spc_oid, directory)) in directories.iter().enumerate() {
+            let spc_oid = if index == home { 0 } else { *spc_oid };
+            self.list_into((directory, oid), spc_oid, &mut relations);
         }
+        let directory = directories.get(home).map(|(_, directory)| directory.clone()).unwrap_or_default();
         DatabaseFiles { oid, name: None, encoding: None, directory, relations }
     }
 
@@ -325,14 +351,14 @@ impl Source {
     }
 
     /// Names and encodings by `pg_database`.
-    fn named_databases(&self) -> BTreeMap<Oid, (Vec<u8>, Option<i32>)> {
+    fn named_databases(&self, wal: &WalFacts) -> BTreeMap<Oid, (Vec<u8>, Option<i32>)> {
         let Some(root) = &self.root else { return BTreeMap::new() };
         let global = root.join("global");
         let number = mapped_number(&global, 1262).unwrap_or(1262);
         let path = global.join(number.to_string());
         let mut found = BTreeMap::new();
         let files = SegmentFiles::one((0, number), path);
-        let header_oid = Offsets::of(self.major).oid_in_header;
+        let offsets = Offsets::of(self.major);
         let index = |oid: Oid| {
             let number = mapped_number(&global, oid).unwrap_or(oid);
             SegmentFiles::one((0, number), global.join(number.to_string()))
@@ -346,21 +372,14 @@ impl Source {
             let oid = u32_at(data, 0).filter(|oid| *oid >= FIRST_USER_NUMBER);
             found.extend(oid.zip(by_place.get(&tid)).map(|(oid, name)| (oid, (name.clone(), None))));
         });
-        self.pages(&files, &mut |_, page| {
-            for tuple in super::rows::sound_tuples(page) {
-                let data = tuple.header.user_data(tuple.bytes);
-                let oid = if header_oid { tuple.header.row_oid(tuple.bytes) } else { u32_at(data, 0) };
-                let name_at = if header_oid { 0 } else { 4 };
-                let name = data.get(name_at..).and_then(|rest| rest.get(..64)).unwrap_or_default();
-                let name: Vec<u8> = name.iter().copied().take_while(|byte| *byte != 0).collect();
-                let encoding = u32_at(data, name_at.saturating_add(68)).map(u32::cast_signed);
-                if let (Some(oid), Some(encoding)) = (oid, encoding)
-                    && !name.is_empty()
-                {
-                    found.insert(oid, (name, Some(encoding)));
-                }
+        for row in rows_of(self, &mut Xacts::new(self, wal), &files) {
+            let data = row.data();
+            let oid = if offsets.oid_in_header { row.header.row_oid(&row.tuple) } else { u32_at(data, 0) };
+            let encoding = u32_at(data, offsets.name().saturating_add(68)).map(u32::cast_signed);
+            if let (Some(oid), Some(name), Some(encoding)) = (oid, name_at(data, offsets.name()), encoding) {
+                found.insert(oid, (name, Some(encoding)));
             }
-        });
+        }
         found
     }
 
@@ -389,7 +408,8 @@ impl Source {
         failed
     }
 
-    fn segment_pages(&self) -> u64 {
+    /// Pages of a whole segment file.
+    pub fn segment_pages(&self) -> u64 {
         SEGMENT_BYTES.checked_div(self.block_size as u64).unwrap_or_default()
     }
 
@@ -476,15 +496,16 @@ fn major_of(directory: &Path) -> Option<Major> {
     Major::from_files(text.trim().parse().ok()?, None)
 }
 
-/// Directories of servers in tablespaces, by the OID of the tablespace.
-fn tablespaces(root: &Path) -> Vec<(Oid, PathBuf)> {
+/// Directories of servers of this major in tablespaces, by the OID of the tablespace.
+fn tablespaces(root: &Path, major: Major) -> Vec<(Oid, PathBuf)> {
+    let own = format!("PG_{}_", major.number());
     let links = root.join("pg_tblspc");
     let mut found = Vec::new();
     for (name, _) in list(&links).unwrap_or_default() {
         let Some(oid) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
         let space = links.join(&name);
         for (version, kind) in list(&space).unwrap_or_default() {
-            if kind.is_dir() && version.to_str().is_some_and(|version| version.starts_with("PG_")) {
+            if kind.is_dir() && version.to_str().is_some_and(|version| version.starts_with(&own)) {
                 found.push((oid, space.join(version)));
             }
         }
@@ -492,10 +513,10 @@ fn tablespaces(root: &Path) -> Vec<(Oid, PathBuf)> {
     found
 }
 
-fn protected(directory: Option<&DataDir>, path: &Path) -> Vec<PathBuf> {
+fn protected(directory: Option<&DataDir>, path: &Path, major: Major) -> Vec<PathBuf> {
     let mut protected = directory.and_then(|directory| directory.own_directories().ok()).unwrap_or_default();
     protected.push(path.to_owned());
-    protected.extend(tablespaces(path).into_iter().map(|(_, directory)| directory));
+    protected.extend(tablespaces(path, major).into_iter().map(|(_, directory)| directory));
     protected
 }
 
