@@ -283,6 +283,10 @@ impl Reader<'_, '_, '_> {
         let number = mapped_number(&self.database.directory, PG_ATTRIBUTE_OID).unwrap_or(PG_ATTRIBUTE_OID);
         let attributes = self.live_rows(number);
         self.add_by_columns(&classes, &attributes, &mut found);
+        // A table that `VACUUM FULL` of a catalog made and dropped left it its file.
+        let mut of_catalogs = self.database.mapped_files();
+        of_catalogs.extend(found.system_files.values());
+        found.relations.retain(|_, relation| relation.row.is_some() || !of_catalogs.contains(&relation.filenode));
         self.add_columns(&attributes, &mut found);
         found
     }

@@ -125,15 +125,21 @@ impl DatabaseFiles {
         self.relations.keys().copied().filter(|(_, number)| *number >= FIRST_USER_NUMBER)
     }
 
+    /// Numbers of files of catalogs that `pg_filenode.map` names.
+    pub fn mapped_files(&self) -> HashSet<u32> {
+        let map = filenode_map(&self.directory);
+        map.iter().flat_map(|map| &map.entries).map(|entry| entry.rel_number).collect()
+    }
+
     pub fn all_forks(&self) -> impl Iterator<Item = &SegmentFiles> {
         self.relations.values()
     }
 
     /// Files of users' relations whose numbers are not among these: the first of each, and their bytes.
     pub fn unnamed(&self, known: &HashSet<u32>) -> Vec<(&Path, u64)> {
-        let map = filenode_map(&self.directory);
-        let is_mapped = |number: u32| map.iter().flat_map(|map| &map.entries).any(|entry| entry.rel_number == number);
-        let unknown = |number: u32| number >= FIRST_USER_NUMBER && !known.contains(&number) && !is_mapped(number);
+        let mapped = self.mapped_files();
+        let unknown =
+            |number: u32| number >= FIRST_USER_NUMBER && !known.contains(&number) && !mapped.contains(&number);
         let forks = self.relations.iter().filter(|((_, number), _)| unknown(*number));
         let found =
             forks.filter_map(|(_, files)| Some((files.files.values().next()?.as_path(), Self::fork_bytes(files))));

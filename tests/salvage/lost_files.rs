@@ -55,6 +55,30 @@ fn rows_of_a_rolled_back_transaction_do_not_count_columns() {
     assert_eq!(numbers(&ran, "shop.public.widened"), Some(vec![40, 0, 0, 1, 0, 0]), "{}", ran.stdout);
 }
 
+/// `VACUUM FULL` leaves `pg_attribute` the file of a table that it drops; without `pg_class`, that table seems to be lost.
+#[test]
+fn file_of_a_catalog_is_not_that_of_a_lost_table() {
+    let (_place, data) = space();
+    let file = |name: &str| data.join(SHOP).join(name);
+    fs::copy(file("1249"), file("16388")).unwrap();
+    for name in ["1259", "2662", "2663"] {
+        let length = fs::metadata(file(name)).unwrap().len();
+        fs::write(file(name), vec![0; usize::try_from(length).unwrap()]).unwrap();
+    }
+    let is_listed = || {
+        let ran = dwbinspect(&["salvage", "--list", arg(&data), "--database", "shop"]);
+        numbers(&ran, "shop.public.frozen").is_some()
+    };
+    assert!(is_listed());
+    let mut map = fs::read(file("pg_filenode.map")).unwrap();
+    let at = map.chunks_exact(4).position(|word| word == 1249_u32.to_le_bytes()).unwrap() * 4 + 4;
+    map[at..at + 4].copy_from_slice(&16_388_u32.to_le_bytes());
+    let crc = crc32c::crc32c(&map[..504]);
+    map[504..508].copy_from_slice(&crc.to_le_bytes());
+    fs::write(file("pg_filenode.map"), map).unwrap();
+    assert!(!is_listed());
+}
+
 #[test]
 fn database_without_a_directory_is_named() {
     let ran = dwbinspect(&["salvage", "--list", arg(&case("15-space"))]);
