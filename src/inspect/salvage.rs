@@ -26,7 +26,7 @@ use crate::parsers::wal::block::Keep;
 use crate::parsers::wal::version::Major;
 use crate::rebuild::{Owner, SandboxOptions, find_server};
 use crate::salvage::{
-    Beforehand, BetterWay, RowFormat, Salvage, SalvageError, SalvageOptions, SalvageReport, WalFacts, WalTrust,
+    Beforehand, BetterWay, Changes, RowFormat, Salvage, SalvageError, SalvageOptions, SalvageReport, WalFacts, WalTrust,
 };
 use crate::types::Lsn;
 
@@ -232,7 +232,7 @@ fn read_wal(opened: &mut Salvage, request: &SalvageRequest, watch: Interrupt<'_>
         let read = walk.read(&run, (start_lsn, last_end_lsn), &|| RowFacts::of_pages(Arc::clone(&wanted)));
         read.map(|(read, _)| read.pages).unwrap_or_default()
     };
-    opened.set_wal(read.pages, Box::new(read_again));
+    opened.set_wal(Changes::new(read.pages, Box::new(read_again)), &facts);
     Ok(facts)
 }
 

@@ -93,6 +93,8 @@ pub(crate) struct Relation {
     pub older: BTreeMap<u16, Column>,
     /// Number of columns by `pg_class`.
     pub declared: Option<u16>,
+    /// Pages that the table has at least, by `pg_class`.
+    pub pages: u32,
     /// Row of `pg_class`; `None` where the indexes alone name the relation.
     pub row: Option<Vec<u8>>,
     /// Why it is not known whether this row counts.
@@ -210,6 +212,30 @@ pub(super) enum Key {
     Any,
 }
 
+/// Rows that are live, or of unknown transactions; those that may be replaced or deleted come first.
+pub(super) fn rows_of(source: &Source, xacts: &mut Xacts<'_>, files: &SegmentFiles) -> Vec<RawRow> {
+    let mut all: Vec<RawRow> = Vec::new();
+    source.pages(files, &mut |block, page| {
+        let proven = has_right_checksum(source, block, page);
+        for tuple in sound_tuples(page) {
+            if all.len() >= MAX_ROWS {
+                break;
+            }
+            let doubt = match xacts.visibility(&tuple.header) {
+                Visibility::Live => None,
+                Visibility::Unsure(why) => Some(why),
+                Visibility::Dead => continue,
+            };
+            let item = u16::try_from(tuple.item).unwrap_or_default();
+            let (tid, tuple, header) = ((block, item), tuple.bytes.to_vec(), tuple.header);
+            all.push(RawRow { tid, tuple, header, is_proven: proven, doubt });
+        }
+    });
+    // What may have been replaced or deleted comes first: a newer row takes its place, and a certain one that of both.
+    all.sort_by_cached_key(|row| if row.doubt.is_none() { 2 } else { u8::from(row.header.was_never_deleted()) });
+    all
+}
+
 /// Reads the catalogs of a database.
 pub(crate) struct Reader<'a, 'x, 's> {
     pub source: &'a Source,
@@ -257,6 +283,10 @@ impl Reader<'_, '_, '_> {
         let number = mapped_number(&self.database.directory, PG_ATTRIBUTE_OID).unwrap_or(PG_ATTRIBUTE_OID);
         let attributes = self.live_rows(number);
         self.add_by_columns(&classes, &attributes, &mut found);
+        // A table that `VACUUM FULL` of a catalog made and dropped left it its file.
+        let mut of_catalogs = self.database.mapped_files();
+        of_catalogs.extend(found.system_files.values());
+        found.relations.retain(|_, relation| relation.row.is_some() || !of_catalogs.contains(&relation.filenode));
         self.add_columns(&attributes, &mut found);
         found
     }
@@ -265,7 +295,7 @@ impl Reader<'_, '_, '_> {
     fn shared_rows(&mut self, catalog: Oid) -> Vec<RawRow> {
         let Some(global) = self.source.root.as_ref().map(|root| root.join("global")) else { return Vec::new() };
         let number = mapped_number(&global, catalog).unwrap_or(catalog);
-        self.rows_of(&SegmentFiles::one((0, number), global.join(number.to_string())))
+        rows_of(self.source, self.xacts, &SegmentFiles::one((0, number), global.join(number.to_string())))
     }
 
     pub(super) fn key(&self, row: &RawRow, key: Key) -> Oid {
@@ -274,33 +304,9 @@ impl Reader<'_, '_, '_> {
         oid.unwrap_or_default()
     }
 
-    /// Rows that are live, or of unknown transactions; those that may be replaced or deleted come first.
     fn live_rows(&mut self, number: u32) -> Vec<RawRow> {
-        self.database.main_fork(0, number).map_or_else(Vec::new, |files| self.rows_of(files))
-    }
-
-    fn rows_of(&mut self, files: &SegmentFiles) -> Vec<RawRow> {
-        let mut all: Vec<RawRow> = Vec::new();
-        let (source, xacts) = (self.source, &mut *self.xacts);
-        source.pages(files, &mut |block, page| {
-            let proven = has_right_checksum(source, block, page);
-            for tuple in sound_tuples(page) {
-                if all.len() >= MAX_ROWS {
-                    break;
-                }
-                let doubt = match xacts.visibility(&tuple.header) {
-                    Visibility::Live => None,
-                    Visibility::Unsure(why) => Some(why),
-                    Visibility::Dead => continue,
-                };
-                let item = u16::try_from(tuple.item).unwrap_or_default();
-                let (tid, tuple, header) = ((block, item), tuple.bytes.to_vec(), tuple.header);
-                all.push(RawRow { tid, tuple, header, is_proven: proven, doubt });
-            }
-        });
-        // What may have been replaced or deleted comes first: a newer row takes its place, and a certain one that of both.
-        all.sort_by_cached_key(|row| if row.doubt.is_none() { 2 } else { u8::from(row.header.was_never_deleted()) });
-        all
+        let files = self.database.main_fork(0, number);
+        files.map_or_else(Vec::new, |files| rows_of(self.source, self.xacts, files))
     }
 
     fn add_class(&mut self, row: &RawRow, found: &mut Catalogs) {
@@ -333,6 +339,8 @@ impl Reader<'_, '_, '_> {
             columns: BTreeMap::new(),
             older: BTreeMap::new(),
             declared: u16_at(data, offsets.toast.saturating_add(8)).filter(|count| *count <= MAX_COLUMNS),
+            // `relpages`.
+            pages: number(offsets.filenode.saturating_add(8)).cast_signed().max(0).unsigned_abs(),
             row: Some(row.tuple.clone()),
             doubt: row.doubt,
             made_by: match self.xacts.insertion(&row.header) {

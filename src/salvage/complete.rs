@@ -10,6 +10,7 @@ use super::lost_classes::NAMELESS;
 use super::rows::sound_tuples;
 use super::source::{DatabaseFiles, SegmentFiles, Source};
 use super::templates::{PG_PROC_OID, raw, set};
+use super::xacts::{Visibility, Xacts};
 use crate::parsers::catalog::FIRST_NORMAL_OID;
 use crate::parsers::decode::u32_at;
 use crate::parsers::tuple::attribute::{MAX_COLUMNS, PG_TYPE_OID};
@@ -171,11 +172,13 @@ fn add_types(catalogs: &mut Catalogs, given: &Catalogs, offsets: &Offsets, types
 }
 
 /// Finds out how many columns tables have whose rows of `pg_class` are lost: as many as one row in ten has, or more.
-pub(crate) fn count_columns(source: &Source, database: &DatabaseFiles, catalogs: &mut Catalogs) {
+pub(crate) fn count_columns(source: &Source, database: &DatabaseFiles, catalogs: &mut Catalogs, xacts: &mut Xacts<'_>) {
     let is_unknown = |relation: &&mut Relation| relation.has_rows() && relation.declared.is_none();
     for relation in catalogs.relations.values_mut().filter(is_unknown) {
         let Some(files) = database.main_fork(relation.spc_oid, relation.filenode) else { continue };
-        let rows = sample(source, files);
+        let mut rows = sample(source, files);
+        // An aborted transaction may have added columns.
+        rows.retain(|row| xacts.insertion(&row.header) != Visibility::Dead);
         let mut counts: BTreeMap<u16, usize> = BTreeMap::new();
         for row in &rows {
             let count = counts.entry(row.header.attribute_count()).or_default();

@@ -84,20 +84,20 @@ impl Work<'_> {
         &self,
         database: &DatabaseFiles,
         xacts: &mut Xacts<'_>,
-        unnamed: &mut Vec<UnnamedFile>,
+        (unnamed, skipped): (&mut Vec<UnnamedFile>, &mut Vec<String>),
     ) -> Result<Vec<TableReport>, SalvageError> {
         let offsets = Offsets::of(self.source.major);
         let mut catalogs = Reader { source: self.source, database, xacts, offsets }.read();
         let mut reports: Vec<TableReport> = Vec::new();
-        if self.tables.is_empty() && self.loose.is_none() {
-            unnamed.extend(self.unnamed(database, &catalogs));
-        }
+        let is_all = self.tables.is_empty() && self.loose.is_none();
+        unnamed.extend(self.unnamed(database, &catalogs).filter(|_| is_all));
         let is_any = self.loose.is_some()
+            || is_all && !catalogs.large_objects.is_empty()
             || catalogs.relations.values().any(|relation| relation.has_rows() && self.is_asked(&catalogs, relation));
         if !is_any {
             return Ok(reports);
         }
-        count_columns(self.source, database, &mut catalogs);
+        count_columns(self.source, database, &mut catalogs, xacts);
         let sandbox = match self.server.zip(self.output) {
             Some(((server, options), output)) => Some((Fresh::make(self, database, server, options)?, output)),
             None => None,
@@ -129,9 +129,9 @@ impl Work<'_> {
         let wanted = self.wanted(database, &catalogs, &mut reports);
         match sandbox {
             Some((fresh, output)) => {
-                let names = fresh.extract(self, database, &catalogs, wanted, (&mut reports, xacts), output)?;
+                let names = fresh.extract(self, database, &catalogs, wanted, (&mut reports, &mut *xacts), output)?;
                 self.sequences(database, &catalogs, (&names, output))?;
-                self.large_objects(database, &catalogs, output)?;
+                skipped.extend(self.large_objects(database, &catalogs, (xacts, output))?);
             }
             None => {
                 for table in wanted {
@@ -246,12 +246,12 @@ impl Work<'_> {
         let is_guessed = report.is_guessed || relation.is_guessed();
         let is_made = |column: &Column| column.row.is_none() && column.known.is_some_and(|known| !known.is_dropped);
         let made = relation.columns.iter().filter(|(_, column)| is_made(column)).map(|(number, _)| *number);
-        let (least_columns, made_by) = (made.max().unwrap_or_default(), relation.made_by);
+        let (least_columns, least_pages, made_by) = (made.max().unwrap_or_default(), relation.pages, relation.made_by);
         let mut places = None;
         for file in relation.files() {
             let (rel, shapes, doubt) = ((database.oid, file.filenode), &table.shapes, file.doubt);
             let Some(files) = database.main_fork(file.spc_oid, file.filenode) else { continue };
-            let read = Table { rel, files, shapes, is_guessed, least_columns, doubt, made_by };
+            let read = Table { rel, files, shapes, is_guessed, least_columns, least_pages, doubt, made_by };
             let end = scan(self.source, &read, (xacts, self.wal, &toast), &mut |row| {
                 report.add(row);
                 show(row);

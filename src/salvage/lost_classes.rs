@@ -67,6 +67,7 @@ impl Relation {
             // Which of several files counts, its row would tell.
             doubt: Some(Why::DeleterUnknown),
             made_by: None,
+            pages: 0,
             rivals: Vec::new(),
         }
     }

@@ -6,6 +6,7 @@
 
 mod belonging;
 mod catalogs;
+mod changes;
 mod complete;
 mod encoding;
 mod extract;
@@ -35,6 +36,7 @@ use std::path::{Path, PathBuf};
 
 use self::belonging::Compared;
 pub use self::belonging::WalTrust;
+pub(crate) use self::changes::Changes;
 use self::encoding::in_utf8;
 use self::extract::Work;
 use self::out::{Output, copy_file_name};
@@ -42,7 +44,7 @@ pub use self::room::{Beforehand, BetterWay, Room};
 pub use self::rows::PageLoss;
 use self::rows::{Class, Row, sound_tuples};
 pub use self::source::NoSource;
-use self::source::{DatabaseFiles, ReadChanges, Source};
+use self::source::{DatabaseFiles, Source};
 use self::xacts::Xacts;
 pub use self::xacts::{WalFacts, Why};
 use crate::analysis::wal::row_facts::PageLogs;
@@ -381,9 +383,9 @@ impl Salvage {
         self.source.newest_lsn
     }
 
-    /// Brings pages forward by WAL. `read`: gives changes that `logs` does not have.
-    pub(crate) fn set_wal(&mut self, logs: PageLogs, read: ReadChanges) {
-        self.source.set_wal(logs, read);
+    /// Brings pages forward by WAL.
+    pub(crate) fn set_wal(&mut self, changes: Changes, wal: &WalFacts) {
+        self.source.set_wal(changes, wal);
     }
 
     /// Holds pages against WAL that ends there.
@@ -478,12 +480,19 @@ impl Salvage {
         };
         for database in &source.databases {
             if options.has(database) {
-                report.tables.extend(work.database(database, &mut xacts, &mut report.unnamed)?);
+                report.tables.extend(work.database(
+                    database,
+                    &mut xacts,
+                    (&mut report.unnamed, &mut report.skipped),
+                )?);
             }
             if watch().is_break() {
                 return Err(RebuildError::Interrupted.into());
             }
         }
+        let is_asked = |name: &&String| options.databases.is_empty() || options.databases.contains(name);
+        let lost = source.lost.iter().filter(|(_, name)| is_asked(name));
+        report.skipped.extend(lost.map(|(oid, name)| format!("database {name}: directory {oid} is missing")));
         for table in report.tables.iter().filter(|table| table.has_more_keys) {
             let TableReport { database, schema, name, .. } = table;
             report

@@ -5,13 +5,15 @@ use std::io::Write;
 use std::path::Path;
 
 use super::catalogs::{Catalogs, Relation};
-use super::encoding::Names;
+use super::encoding::{Names, in_utf8};
 use super::extract::{Work, schema_of};
 use super::fields::sequence_value;
 use super::out::Output;
+use super::rows::{Class, Table, scan};
 use super::schema::quoted;
 use super::source::DatabaseFiles;
-use super::toast::TOAST_SHAPES;
+use super::toast::{TOAST_SHAPES, ToastValues};
+use super::xacts::Xacts;
 use super::{LooseFile, SalvageError};
 use crate::cluster::open::AccessError;
 use crate::parsers::decode::u32_at;
@@ -47,13 +49,13 @@ impl Work<'_> {
         output.write(database, "sequences.sql", &text)
     }
 
-    /// Large objects, as statements that make them, and each in a file of its own.
+    /// Large objects, as statements that make them, and each in a file of its own. Returns a sentence if they may be incomplete.
     pub(super) fn large_objects(
         &self,
         database: &DatabaseFiles,
         catalogs: &Catalogs,
-        output: &Output,
-    ) -> Result<(), SalvageError> {
+        (xacts, output): (&mut Xacts<'_>, &Output),
+    ) -> Result<Option<String>, SalvageError> {
         let mut objects: BTreeMap<u32, BTreeMap<u32, Vec<u8>>> = BTreeMap::new();
         for row in catalogs.rows.get(&PG_LARGEOBJECT_OID).into_iter().flatten() {
             let columns = row_columns(&row.header, &row.tuple, &TOAST_SHAPES);
@@ -91,7 +93,26 @@ impl Work<'_> {
             }
             file.finish().map_err(RebuildError::from)?;
         }
-        output.write(database, "large_objects.sql", &statements)
+        output.write(database, "large_objects.sql", &statements)?;
+        Ok(self.doubtful_objects(database, catalogs, xacts))
+    }
+
+    /// A sentence if large objects may lack bytes or have wrong ones.
+    fn doubtful_objects(&self, database: &DatabaseFiles, catalogs: &Catalogs, xacts: &mut Xacts<'_>) -> Option<String> {
+        let number = catalogs.system_files.get(&PG_LARGEOBJECT_OID).copied().unwrap_or(PG_LARGEOBJECT_OID);
+        let files = database.main_fork(0, number)?;
+        let rel = (database.oid, number);
+        let (mut uncertain, toast) = (0_u64, ToastValues::default());
+        let end = scan(self.source, &Table::plain(rel, files, &TOAST_SHAPES), (xacts, self.wal, &toast), &mut |row| {
+            uncertain = uncertain.saturating_add(u64::from(matches!(row.class, Class::Uncertain(_))));
+        });
+        let name = in_utf8(&database.label(), database.encoding);
+        let pages = end.lost.len();
+        (pages > 0 || uncertain > 0).then(|| {
+            format!(
+                "{name}: large objects may be incomplete: pg_largeobject has {pages} lossy pages and {uncertain} uncertain rows"
+            )
+        })
     }
 }
 
@@ -108,8 +129,8 @@ pub(super) fn add_loose(catalogs: &mut Catalogs, like: &str, files: &[LooseFile]
     for file in files.iter().filter(|_| model.is_some()) {
         if let Some(model) = &model {
             let (name, oid) = (format!("{LOOSE}{}", file.name).into_bytes(), file.number);
-            let table =
-                Relation { oid, name, type_oid: 0, filenode: oid, spc_oid: 0, rivals: Vec::new(), ..model.clone() };
+            let mut table = Relation { oid, name, type_oid: 0, filenode: oid, spc_oid: 0, ..model.clone() };
+            (table.pages, table.rivals) = (0, Vec::new());
             catalogs.relations.insert(oid, table);
         }
     }

@@ -24,7 +24,7 @@ impl Relation {
         let bytes =
             |relation: &Self| database.main_fork(relation.spc_oid, relation.filenode).map(DatabaseFiles::fork_bytes);
         if self.doubt.is_some() && older.filenode == self.filenode {
-            (self.made_by, self.rivals) = (older.made_by, older.rivals);
+            (self.made_by, self.rivals, self.pages) = (older.made_by, older.rivals, older.pages);
             return self;
         }
         let older_bytes = bytes(&older);
@@ -33,6 +33,7 @@ impl Relation {
             None if self.filenode > 0 && (older.filenode == 0 || older_bytes.is_some()) => older,
             Some(_) if self.doubt.is_some() && older_bytes.is_some_and(|bytes| bytes > 0) => {
                 if older.rivals.iter().all(|rival| rival.filenode != self.filenode) {
+                    older.pages = 0;
                     older.rivals.push(self.own_file());
                 }
                 older

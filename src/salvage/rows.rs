@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use roaring::RoaringBitmap;
 use strum::IntoStaticStr;
 
 use super::belonging::WalTrust;
@@ -19,6 +20,9 @@ use crate::types::{Lsn, Oid};
 
 /// Most items of a page of 32 kB: no more tuples than this fit into it.
 const MAX_ITEMS: u16 = 1200;
+
+/// Most missing pages of a table that are listed: their number may come from an overwritten row of `pg_class`.
+const MAX_MISSING: usize = 1 << 20;
 
 /// Alignment of tuples.
 const ALIGNMENT: usize = 8;
@@ -38,6 +42,8 @@ pub enum PageLoss {
     Misplaced,
     /// Tuples on it do not fit their columns.
     Tuples,
+    /// No file has it: a file is missing, or ends before it.
+    Missing,
 }
 
 impl PageLoss {
@@ -108,6 +114,15 @@ pub(crate) struct Table<'a> {
     pub made_by: Option<(u32, Why)>,
     /// Rows with fewer columns lack a value that the lost row of `pg_attribute` had for them.
     pub least_columns: u16,
+    /// Pages by `pg_class`.
+    pub least_pages: u32,
+}
+
+impl<'a> Table<'a> {
+    /// A table of which nothing else is known.
+    pub const fn plain(rel: (Oid, u32), files: &'a SegmentFiles, shapes: &'a [ColumnShape]) -> Self {
+        Self { rel, files, shapes, is_guessed: false, doubt: None, made_by: None, least_columns: 0, least_pages: 0 }
+    }
 }
 
 /// What a scan of a table found beside rows.
@@ -130,14 +145,24 @@ pub(crate) fn scan(
 ) -> ScanEnd {
     let mut end = ScanEnd::default();
     let mut scanner = Scanner { source, table, xacts, wal, toast, show, found: Vec::new() };
+    let mut read = RoaringBitmap::new();
     end.failed = source.pages(table.files, &mut |block, page| {
+        read.insert(block);
         end.pages = end.pages.saturating_add(1);
-        end.places.end = block.saturating_add(1);
+        end.places.end = end.places.end.max(block.saturating_add(1));
         if let Some((loss, rejected)) = scanner.page(block, page) {
             end.lost.push((block, loss, rejected));
             end.places.add(block, scanner.lost_items(loss, page));
         }
     });
+    // A table seldom ends with a whole segment: the next one is missing.
+    let is_cut = end.places.end > 0 && u64::from(end.places.end).is_multiple_of(source.segment_pages());
+    let mut missing = RoaringBitmap::new();
+    missing.insert_range(0..end.places.end.saturating_add(u32::from(is_cut)).max(table.least_pages));
+    for block in (missing - read).into_iter().take(MAX_MISSING) {
+        end.lost.push((block, PageLoss::Missing, 0));
+        end.places.add(block, LostItems::AllBut(BTreeSet::new()));
+    }
     end
 }
 
@@ -179,16 +204,20 @@ impl Scanner<'_, '_> {
             return Some((PageLoss::Header, 0));
         };
         let proven = has_right_checksum(self.source, block, page);
+        // The block is part of the checksum.
+        let is_in_place = self.source.checksums && proven;
         let tuples: Vec<SoundTuple<'_>> = sound_tuples(page).collect();
         let pointers = page_tuples(&header, page).count();
         let untouched = tuples.iter().filter(|tuple| tuple.header.xmax == 0);
         let (mut here, mut elsewhere) = (0_usize, 0_usize);
         for tuple in untouched {
-            let is_here = tuple.header.ctid_block == block && usize::from(tuple.header.ctid_item) == tuple.item;
-            let count = if is_here { &mut here } else { &mut elsewhere };
-            *count = count.saturating_add(1);
+            // A frozen tuple may lead to the version that an aborted update made.
+            if usize::from(tuple.header.ctid_item) == tuple.item {
+                let count = if tuple.header.ctid_block == block { &mut here } else { &mut elsewhere };
+                *count = count.saturating_add(1);
+            }
         }
-        if elsewhere > here {
+        if elsewhere > here && !is_in_place {
             return Some((PageLoss::Misplaced, pointers as u64));
         }
         let behind =
@@ -200,15 +229,22 @@ impl Scanner<'_, '_> {
         } else {
             self.doubt_by_wal(block, header.lsn)
         };
-        let fitting: Vec<(&SoundTuple<'_>, Vec<Span>)> = tuples
-            .iter()
-            .filter_map(|tuple| Some((tuple, fit(&tuple.header, tuple.bytes, self.table.shapes)?)))
-            .collect();
-        let rejected = pointers.saturating_sub(fitting.len());
+        let (mut fitting, mut dead) = (Vec::new(), 0_usize);
+        for tuple in &tuples {
+            let SoundTuple { item, header, bytes, .. } = tuple;
+            let is_here = || header.ctid_block == block && usize::from(header.ctid_item) == *item;
+            match fit(header, bytes, self.table.shapes) {
+                Some(spans) => fitting.push((tuple, spans)),
+                // An aborted transaction may have added columns.
+                None if is_here() && self.xacts.insertion(header) == Visibility::Dead => dead = dead.saturating_add(1),
+                None => {}
+            }
+        }
+        let rejected = pointers.saturating_sub(fitting.len()).saturating_sub(dead);
         // A page with the right checksum is as a server wrote it, perhaps for another table; without, tuples may be overwritten.
         let is_strange = match self.source.checksums {
             true => rejected > 0,
-            false => tuples.len().saturating_sub(fitting.len()) > fitting.len(),
+            false => tuples.len().saturating_sub(fitting.len()).saturating_sub(dead) > fitting.len(),
         };
         let doubt = doubt.or_else(|| is_strange.then_some(Why::PageOfOtherTable));
         let mut taken = Vec::new();

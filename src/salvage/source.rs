@@ -1,15 +1,16 @@
 //! The files that rows are read from: a data directory, or what is left of one. Nothing of it is trusted, and little of it is needed.
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use super::fields::padded_name;
+use super::catalogs::rows_of;
+use super::changes::Changes;
+use super::encoding::in_utf8;
+use super::fields::{name_at, padded_name};
 use super::keys::leaf_entries;
 use super::layout::Offsets;
 use super::rows::has_right_checksum;
-use crate::analysis::wal::row_facts::{PageLogs, WantedPages};
+use super::xacts::{WalFacts, Xacts};
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::open::{AccessError, Links, ReadFile, list, read_small};
 use crate::cluster::page_source::RelationFileName;
@@ -18,7 +19,6 @@ use crate::parsers::control::ControlFile;
 use crate::parsers::decode::{u16_at, u32_at};
 use crate::parsers::filenode_map::FilenodeMap;
 use crate::parsers::page::PageHeader;
-use crate::parsers::wal::heap_redo::PageLog;
 use crate::parsers::wal::version::Major;
 use crate::types::{ForkNumber, Lsn, MAX_BLOCK_NUMBER, Oid, is_block_size};
 
@@ -37,11 +37,11 @@ const CHUNK_BYTES: usize = 1 << 20;
 /// Bytes of one segment file of a relation, as servers are built.
 const SEGMENT_BYTES: u64 = 1 << 30;
 
-/// Pages whose forgotten changes are read at once.
-const WAVE_PAGES: usize = 4096;
-
 /// Pages that are looked at to find out whether the cluster has checksums.
 const SAMPLED_PAGES: usize = 64;
+
+/// Tablespace `pg_default`: `base`.
+const DEFAULT_SPACE: Oid = 1663;
 
 /// Longest `pg_filenode.map`.
 const MAX_MAP_BYTES: u64 = 4096;
@@ -94,7 +94,7 @@ pub(crate) struct DatabaseFiles {
     pub name: Option<Vec<u8>>,
     /// Number of its encoding (`pg_enc`), where `pg_database` tells.
     pub encoding: Option<i32>,
-    /// Directory in `base`.
+    /// Directory with its catalogs, in `base` or in a tablespace.
     pub directory: PathBuf,
     /// Files of main forks, by tablespace (0: that of the database) and file number.
     relations: BTreeMap<(Oid, u32), SegmentFiles>,
@@ -125,15 +125,21 @@ impl DatabaseFiles {
         self.relations.keys().copied().filter(|(_, number)| *number >= FIRST_USER_NUMBER)
     }
 
+    /// Numbers of files of catalogs that `pg_filenode.map` names.
+    pub fn mapped_files(&self) -> HashSet<u32> {
+        let map = filenode_map(&self.directory);
+        map.iter().flat_map(|map| &map.entries).map(|entry| entry.rel_number).collect()
+    }
+
     pub fn all_forks(&self) -> impl Iterator<Item = &SegmentFiles> {
         self.relations.values()
     }
 
     /// Files of users' relations whose numbers are not among these: the first of each, and their bytes.
     pub fn unnamed(&self, known: &HashSet<u32>) -> Vec<(&Path, u64)> {
-        let map = filenode_map(&self.directory);
-        let is_mapped = |number: u32| map.iter().flat_map(|map| &map.entries).any(|entry| entry.rel_number == number);
-        let unknown = |number: u32| number >= FIRST_USER_NUMBER && !known.contains(&number) && !is_mapped(number);
+        let mapped = self.mapped_files();
+        let unknown =
+            |number: u32| number >= FIRST_USER_NUMBER && !known.contains(&number) && !mapped.contains(&number);
         let forks = self.relations.iter().filter(|((_, number), _)| unknown(*number));
         let found =
             forks.filter_map(|(_, files)| Some((files.files.values().next()?.as_path(), Self::fork_bytes(files))));
@@ -163,6 +169,10 @@ pub(crate) struct Source {
     /// `pg_control`, where it can be trusted.
     pub control: Option<ControlFile>,
     pub databases: Vec<DatabaseFiles>,
+    /// Databases that `pg_database` names and that have no directory.
+    pub lost: BTreeMap<Oid, String>,
+    /// It is a data directory: no directory of a database is left out.
+    is_whole: bool,
     /// Directories that could not be listed.
     pub skipped: Vec<AccessError>,
     /// Directories that nothing is written into.
@@ -170,25 +180,7 @@ pub(crate) struct Source {
     /// The newest LSN that two pages of catalogs have reached.
     pub newest_lsn: Lsn,
     /// Changes in WAL.
-    logs: PageLogs,
-    /// Those that were too many to be kept.
-    forgotten: Option<Forgotten>,
-}
-
-/// Reads the changes of some pages from WAL.
-pub(crate) type ReadChanges = Box<dyn Fn(Arc<WantedPages>) -> PageLogs>;
-
-/// Changes of pages that are read from WAL when a page of a wave is asked for.
-struct Forgotten {
-    read: ReadChanges,
-    /// The last two: a table and its TOAST table are read by turns.
-    waves: RefCell<Vec<PageLogs>>,
-}
-
-impl std::fmt::Debug for Forgotten {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Forgotten").finish_non_exhaustive()
-    }
+    changes: Changes,
 }
 
 impl Source {
@@ -217,98 +209,83 @@ impl Source {
         let major = major.ok_or_else(|| NoSource::UnknownMajor(path.clone()))?;
         let mut source = Self {
             root: root.clone(),
+            is_whole: is_root,
             major,
             block_size: 8192,
             checksums: false,
             control,
             databases: Vec::new(),
+            lost: BTreeMap::new(),
             skipped: Vec::new(),
-            protected: protected(directory.as_ref(), root.as_deref().unwrap_or(&path)),
+            protected: protected(directory.as_ref(), root.as_deref().unwrap_or(&path), major),
+
             newest_lsn: Lsn::INVALID,
-            logs: PageLogs::new(),
-            forgotten: None,
+            changes: Changes::default(),
         };
-        let found: Vec<(Oid, PathBuf)> = match is_root {
-            true => {
-                let base = path.join("base");
-                source.skipped.extend(list(&base).err());
-                databases_in(&base).collect()
-            }
-            false => {
-                let oid = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
-                vec![(oid.unwrap_or_default(), path.clone())]
-            }
-        };
+        let mut found: BTreeMap<Oid, Vec<(Oid, PathBuf)>> = BTreeMap::new();
+        if is_root {
+            let base = path.join("base");
+            source.skipped.extend(list(&base).err());
+            found.extend(databases_in(&base).map(|(oid, directory)| (oid, vec![(DEFAULT_SPACE, directory)])));
+        } else {
+            let oid = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
+            found.insert(oid.unwrap_or_default(), vec![(DEFAULT_SPACE, path.clone())]);
+        }
         let links = source.root.as_ref().map(|root| list(&root.join("pg_tblspc")));
         source.skipped.extend(links.and_then(Result::err).filter(|error| !error.is_not_found()));
-        for (oid, directory) in found {
-            let database = source.database(oid, directory);
+        for (spc_oid, version) in root.iter().flat_map(|root| tablespaces(root, major)) {
+            for (oid, directory) in
+                databases_in(&version).filter(|(oid, _)| is_root || found.contains_key(oid)).collect::<Vec<_>>()
+            {
+                found.entry(oid).or_default().push((spc_oid, directory));
+            }
+        }
+        for (oid, directories) in found {
+            let database = source.database(oid, &directories);
             source.databases.push(database);
         }
         source.measure();
-        source.name_databases();
+        source.name_databases(&WalFacts::default());
         Ok(source)
     }
 
-    /// Brings pages forward by WAL from now on. `read`: gives changes that `logs` does not have.
-    pub fn set_wal(&mut self, logs: PageLogs, read: ReadChanges) {
-        self.logs = logs;
-        self.forgotten = Some(Forgotten { read, waves: RefCell::default() });
-        self.name_databases();
-    }
-
-    /// Shows what WAL did to a page.
-    fn with_log<R>(&self, rel: (Oid, u32), block: u32, take: impl FnOnce(&PageLog) -> R) -> Option<R> {
-        let log = self.logs.get(&rel)?.get(&block)?;
-        let Some(forgotten) = self.forgotten.as_ref().filter(|_| log.is_forgotten()) else { return Some(take(log)) };
-        fn held(wave: &PageLogs, rel: (Oid, u32), block: u32) -> Option<&PageLog> {
-            wave.get(&rel)?.get(&block)
-        }
-        let mut waves = forgotten.waves.borrow_mut();
-        if !waves.iter().any(|wave| held(wave, rel, block).is_some()) {
-            let wanted = Arc::new(self.forgotten_from(rel, block));
-            waves.truncate(1);
-            let mut wave = (forgotten.read)(Arc::clone(&wanted));
-            // What WAL no longer has is not asked for again.
-            for (rel, block) in wanted.iter() {
-                wave.entry(*rel).or_default().entry(*block).or_insert_with(|| log.clone());
-            }
-            waves.insert(0, wave);
-        }
-        Some(take(waves.iter().find_map(|wave| held(wave, rel, block)).unwrap_or(log)))
-    }
-
-    /// The next pages whose changes were forgotten.
-    fn forgotten_from(&self, rel: (Oid, u32), block: u32) -> WantedPages {
-        let pages =
-            self.logs.range(rel..).flat_map(|(rel, pages)| pages.iter().map(move |(at, log)| ((*rel, *at), log)));
-        let later = pages.filter(|(place, log)| *place >= (rel, block) && log.is_forgotten());
-        later.map(|(place, _)| place).take(WAVE_PAGES).collect()
+    /// Brings pages forward by WAL from now on.
+    pub fn set_wal(&mut self, changes: Changes, wal: &WalFacts) {
+        self.changes = changes;
+        self.name_databases(wal);
     }
 
     /// False when WAL has no record of this page that ends at this LSN.
     pub fn has_record(&self, files: &SegmentFiles, block: u32, lsn: Lsn) -> bool {
-        self.with_log(files.rel, block, |log| log.has_end(lsn).unwrap_or(true)).unwrap_or(false)
+        self.changes.of((files.rel, block), |log| log.has_end(lsn).unwrap_or(true)).unwrap_or(false)
     }
 
-    fn name_databases(&mut self) {
-        let known = self.named_databases();
+    fn name_databases(&mut self, wal: &WalFacts) {
+        let known = self.named_databases(wal);
         for database in &mut self.databases {
             if let Some((name, encoding)) = known.get(&database.oid) {
                 (database.name, database.encoding) = (Some(name.clone()), *encoding);
             }
         }
+        let has_directory = |oid: &Oid| self.databases.iter().any(|found| found.oid == *oid);
+        let lost = known.into_iter().filter(|(oid, (name, encoding))| {
+            self.is_whole && encoding.is_some() && !TEMPLATES.contains(&name.as_slice()) && !has_directory(oid)
+        });
+        self.lost = lost.map(|(oid, (name, encoding))| (oid, in_utf8(&name, encoding))).collect();
     }
 
-    fn database(&mut self, oid: Oid, directory: PathBuf) -> DatabaseFiles {
+    /// A database of these directories, one in a tablespace; one of them has its catalogs.
+    fn database(&mut self, oid: Oid, directories: &[(Oid, PathBuf)]) -> DatabaseFiles {
+        let has_catalogs = |(_, directory): &(Oid, PathBuf)| {
+            ["pg_filenode.map", "1259", "1249"].iter().any(|name| directory.join(name).exists())
+        };
+        let home = directories.iter().position(has_catalogs).unwrap_or_default();
         let mut relations = BTreeMap::new();
-        self.list_into((&directory, oid), 0, &mut relations);
-        for (spc_oid, version) in self.root.clone().map(|root| tablespaces(&root)).unwrap_or_default() {
-            let inside = version.join(oid.to_string());
-            if inside.is_dir() {
-                self.list_into((&inside, oid), spc_oid, &mut relations);
-            }
+        for (index, (spc_oid, directory)) in directories.iter().enumerate() {
+            let spc_oid = if index == home { 0 } else { *spc_oid };
+            self.list_into((directory, oid), spc_oid, &mut relations);
         }
+        let directory = directories.get(home).map(|(_, directory)| directory.clone()).unwrap_or_default();
         DatabaseFiles { oid, name: None, encoding: None, directory, relations }
     }
 
@@ -379,14 +356,14 @@ impl Source {
     }
 
     /// Names and encodings by `pg_database`.
-    fn named_databases(&self) -> BTreeMap<Oid, (Vec<u8>, Option<i32>)> {
+    fn named_databases(&self, wal: &WalFacts) -> BTreeMap<Oid, (Vec<u8>, Option<i32>)> {
         let Some(root) = &self.root else { return BTreeMap::new() };
         let global = root.join("global");
         let number = mapped_number(&global, 1262).unwrap_or(1262);
         let path = global.join(number.to_string());
         let mut found = BTreeMap::new();
         let files = SegmentFiles::one((0, number), path);
-        let header_oid = Offsets::of(self.major).oid_in_header;
+        let offsets = Offsets::of(self.major);
         let index = |oid: Oid| {
             let number = mapped_number(&global, oid).unwrap_or(oid);
             SegmentFiles::one((0, number), global.join(number.to_string()))
@@ -400,21 +377,14 @@ impl Source {
             let oid = u32_at(data, 0).filter(|oid| *oid >= FIRST_USER_NUMBER);
             found.extend(oid.zip(by_place.get(&tid)).map(|(oid, name)| (oid, (name.clone(), None))));
         });
-        self.pages(&files, &mut |_, page| {
-            for tuple in super::rows::sound_tuples(page) {
-                let data = tuple.header.user_data(tuple.bytes);
-                let oid = if header_oid { tuple.header.row_oid(tuple.bytes) } else { u32_at(data, 0) };
-                let name_at = if header_oid { 0 } else { 4 };
-                let name = data.get(name_at..).and_then(|rest| rest.get(..64)).unwrap_or_default();
-                let name: Vec<u8> = name.iter().copied().take_while(|byte| *byte != 0).collect();
-                let encoding = u32_at(data, name_at.saturating_add(68)).map(u32::cast_signed);
-                if let (Some(oid), Some(encoding)) = (oid, encoding)
-                    && !name.is_empty()
-                {
-                    found.insert(oid, (name, Some(encoding)));
-                }
+        for row in rows_of(self, &mut Xacts::new(self, wal), &files) {
+            let data = row.data();
+            let oid = if offsets.oid_in_header { row.header.row_oid(&row.tuple) } else { u32_at(data, 0) };
+            let encoding = u32_at(data, offsets.name().saturating_add(68)).map(u32::cast_signed);
+            if let (Some(oid), Some(name), Some(encoding)) = (oid, name_at(data, offsets.name()), encoding) {
+                found.insert(oid, (name, Some(encoding)));
             }
-        });
+        }
         found
     }
 
@@ -422,8 +392,7 @@ impl Source {
     /// could not be read.
     pub fn pages(&self, files: &SegmentFiles, show: &mut dyn FnMut(u32, &[u8])) -> Vec<AccessError> {
         let mut failed = Vec::new();
-        let logs = self.logs.get(&files.rel);
-        let mut unseen: BTreeSet<u32> = logs.into_iter().flat_map(BTreeMap::keys).copied().collect();
+        let mut unseen = self.changes.blocks(files.rel);
         let mut show = |block: u32, page: &[u8]| match self.after_wal(files, block, Some(page)) {
             Some(page) => show(block, &page),
             None => show(block, page),
@@ -443,7 +412,8 @@ impl Source {
         failed
     }
 
-    fn segment_pages(&self) -> u64 {
+    /// Pages of a whole segment file.
+    pub fn segment_pages(&self) -> u64 {
         SEGMENT_BYTES.checked_div(self.block_size as u64).unwrap_or_default()
     }
 
@@ -454,7 +424,7 @@ impl Source {
             header.is_some_and(|header| !header.is_new() && header.faults(page.len()).is_empty())
                 && has_right_checksum(self, block, page)
         };
-        let page = self.with_log(files.rel, block, |log| log.page(page.filter(is_sound), self.block_size));
+        let page = self.changes.of((files.rel, block), |log| log.page(page.filter(is_sound), self.block_size));
         let mut page = page.flatten()?;
         let checksum = if self.checksums { page_checksum(&page, block) } else { 0 };
         page.splice(8..10, checksum.to_le_bytes());
@@ -530,15 +500,16 @@ fn major_of(directory: &Path) -> Option<Major> {
     Major::from_files(text.trim().parse().ok()?, None)
 }
 
-/// Directories of servers in tablespaces, by the OID of the tablespace.
-fn tablespaces(root: &Path) -> Vec<(Oid, PathBuf)> {
+/// Directories of servers of this major in tablespaces, by the OID of the tablespace.
+fn tablespaces(root: &Path, major: Major) -> Vec<(Oid, PathBuf)> {
+    let own = format!("PG_{}_", major.number());
     let links = root.join("pg_tblspc");
     let mut found = Vec::new();
     for (name, _) in list(&links).unwrap_or_default() {
         let Some(oid) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
         let space = links.join(&name);
         for (version, kind) in list(&space).unwrap_or_default() {
-            if kind.is_dir() && version.to_str().is_some_and(|version| version.starts_with("PG_")) {
+            if kind.is_dir() && version.to_str().is_some_and(|version| version.starts_with(&own)) {
                 found.push((oid, space.join(version)));
             }
         }
@@ -546,10 +517,10 @@ fn tablespaces(root: &Path) -> Vec<(Oid, PathBuf)> {
     found
 }
 
-fn protected(directory: Option<&DataDir>, path: &Path) -> Vec<PathBuf> {
+fn protected(directory: Option<&DataDir>, path: &Path, major: Major) -> Vec<PathBuf> {
     let mut protected = directory.and_then(|directory| directory.own_directories().ok()).unwrap_or_default();
     protected.push(path.to_owned());
-    protected.extend(tablespaces(path).into_iter().map(|(_, directory)| directory));
+    protected.extend(tablespaces(path, major).into_iter().map(|(_, directory)| directory));
     protected
 }
 

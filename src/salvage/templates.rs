@@ -158,7 +158,8 @@ impl Templates {
         set(&mut row, offsets.name(), &padded(name));
         set(&mut row, offsets.namespace, &schema_oid.to_le_bytes());
         set(&mut row, offsets.namespace.saturating_add(4), &type_oid.to_le_bytes());
-        set(&mut row, offsets.filenode, &if has_rows { oid } else { 0 }.to_le_bytes());
+        // Before 12 a server looks for the file of a composite type, too.
+        set(&mut row, offsets.filenode, &oid.to_le_bytes());
         // `reltoastrelid`, `relhasindex`.
         set(&mut row, offsets.toast, &[0; 5]);
         set(&mut row, offsets.toast.saturating_add(8), &columns.to_le_bytes());

@@ -22,6 +22,7 @@ mod prove;
 mod rebuild;
 mod rebuild_repair;
 mod rows;
+mod salvage;
 mod server_files;
 mod tear;
 mod verify;

@@ -5,4 +5,5 @@ mod cases;
 mod common;
 mod foreign_wal;
 mod judge;
+mod lost_files;
 mod refusals;

@@ -1,0 +1,76 @@
+//! Changes of pages in WAL. Those that memory does not hold are read again when a page asks for them.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::analysis::wal::row_facts::{PageLogs, WantedPages};
+use crate::parsers::wal::heap_redo::PageLog;
+use crate::types::Oid;
+
+/// Pages whose changes are read again at once.
+const WAVE_PAGES: usize = 4096;
+
+/// A page of a main fork: database and file number, as WAL names them, and block.
+type Place = ((Oid, u32), u32);
+
+/// Reads the changes of these pages from WAL.
+type ReadChanges = Box<dyn Fn(Arc<WantedPages>) -> PageLogs>;
+
+/// Changes of pages.
+#[derive(Default)]
+pub(crate) struct Changes {
+    logs: PageLogs,
+    read: Option<ReadChanges>,
+    /// What was read again, the last two times: a table and its TOAST table are read by turns.
+    waves: RefCell<Vec<PageLogs>>,
+}
+
+impl fmt::Debug for Changes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Changes").field("relations", &self.logs.len()).finish_non_exhaustive()
+    }
+}
+
+fn held(logs: &PageLogs, (rel, block): Place) -> Option<&PageLog> {
+    logs.get(&rel)?.get(&block)
+}
+
+impl Changes {
+    /// `read`: gives changes that `logs` forgot.
+    pub fn new(logs: PageLogs, read: ReadChanges) -> Self {
+        Self { logs, read: Some(read), waves: RefCell::default() }
+    }
+
+    /// Blocks of a main fork that WAL changes.
+    pub fn blocks(&self, rel: (Oid, u32)) -> BTreeSet<u32> {
+        self.logs.get(&rel).into_iter().flat_map(|pages| pages.keys().copied()).collect()
+    }
+
+    /// Shows what WAL did to a page.
+    pub fn of<R>(&self, place: Place, take: impl FnOnce(&PageLog) -> R) -> Option<R> {
+        let log = held(&self.logs, place)?;
+        let Some(read) = self.read.as_ref().filter(|_| log.is_forgotten()) else { return Some(take(log)) };
+        let mut waves = self.waves.borrow_mut();
+        if waves.iter().all(|wave| held(wave, place).is_none()) {
+            let wanted = Arc::new(self.forgotten_from(place));
+            waves.truncate(1);
+            let mut wave = read(Arc::clone(&wanted));
+            // What WAL no longer has is not asked for again.
+            for (rel, block) in wanted.iter() {
+                wave.entry(*rel).or_default().entry(*block).or_insert_with(|| log.clone());
+            }
+            waves.insert(0, wave);
+        }
+        Some(take(waves.iter().find_map(|wave| held(wave, place)).unwrap_or(log)))
+    }
+
+    /// The next pages whose changes were forgotten.
+    fn forgotten_from(&self, from: Place) -> WantedPages {
+        let relations = self.logs.range(from.0..);
+        let pages = relations.flat_map(|(rel, pages)| pages.iter().map(move |(block, log)| ((*rel, *block), log)));
+        let later = pages.filter(|(place, log)| *place >= from && log.is_forgotten());
+        later.map(|(place, _)| place).take(WAVE_PAGES).collect()
+    }
+}
