@@ -233,8 +233,7 @@ fn limits(report: &SalvageReport) -> impl Iterator<Item = &'static str> {
     [none, checksums, wal, wal_limit(report.wal_trust)].into_iter().flatten()
 }
 
-const NO_TABLES: &str =
-    "No table was found: --table or --database match none, or the catalogs are lost (pass --schema or --donor).";
+const NO_TABLES: &str = "No table was found: --table, --database or --like match none, or the catalogs are lost (pass --schema or --donor).";
 
 /// The report as a document.
 pub fn report_markdown(report: &SalvageReport) -> String {

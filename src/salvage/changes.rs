@@ -51,7 +51,7 @@ impl Changes {
     /// Shows what WAL did to a page.
     pub fn of<R>(&self, place: Place, take: impl FnOnce(&PageLog) -> R) -> Option<R> {
         let log = held(&self.logs, place)?;
-        let Some(read) = self.read.as_ref().filter(|_| log.is_forgotten()) else { return Some(take(log)) };
+        let Some(read) = self.read.as_ref().filter(|_| log.is_forgotten) else { return Some(take(log)) };
         let mut waves = self.waves.borrow_mut();
         if waves.iter().all(|wave| held(wave, place).is_none()) {
             let wanted = Arc::new(self.forgotten_from(place));
@@ -70,7 +70,7 @@ impl Changes {
     fn forgotten_from(&self, from: Place) -> WantedPages {
         let relations = self.logs.range(from.0..);
         let pages = relations.flat_map(|(rel, pages)| pages.iter().map(move |(block, log)| ((*rel, *block), log)));
-        let later = pages.filter(|(place, log)| *place >= from && log.is_forgotten());
+        let later = pages.filter(|(place, log)| *place >= from && log.is_forgotten);
         later.map(|(place, _)| place).take(WAVE_PAGES).collect()
     }
 }

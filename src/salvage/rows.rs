@@ -44,6 +44,8 @@ pub enum PageLoss {
     Tuples,
     /// No file has it: a file is missing, or ends before it.
     Missing,
+    /// WAL has changes of it that could not be applied, perhaps new rows.
+    Behind,
 }
 
 impl PageLoss {
@@ -220,11 +222,11 @@ impl Scanner<'_, '_> {
         if elsewhere > here && !is_in_place {
             return Some((PageLoss::Misplaced, pointers as u64));
         }
-        let behind =
-            self.wal.changed.get(&(self.table.rel.0, self.table.rel.1, block)).is_some_and(|lsn| header.lsn.0 < *lsn);
+        let is_behind = self.source.is_behind(self.table.files, block, header.lsn);
+        let changed = self.wal.changed.get(&(self.table.rel.0, self.table.rel.1, block));
         let doubt = if !proven {
             Some(Why::PageChecksum)
-        } else if behind {
+        } else if is_behind || changed.is_some_and(|lsn| header.lsn.0 < *lsn) {
             Some(Why::PageBehindWal)
         } else {
             self.doubt_by_wal(block, header.lsn)
@@ -257,10 +259,12 @@ impl Scanner<'_, '_> {
         if !proven || has_faults || (rejected > 0 && !self.source.checksums) || self.has_gap(&header, page, &taken) {
             self.carve(block, page, usize::from(header.upper), &taken);
         }
-        if has_faults {
-            return Some((PageLoss::Header, rejected as u64));
-        }
-        (rejected > 0).then_some((PageLoss::Tuples, rejected as u64))
+        let loss = match (has_faults, rejected) {
+            (true, _) => PageLoss::Header,
+            (false, 1..) => PageLoss::Tuples,
+            (false, 0) => return is_behind.then_some((PageLoss::Behind, 0)),
+        };
+        Some((loss, rejected as u64))
     }
 
     /// The doubt about a page that applied WAL leaves.

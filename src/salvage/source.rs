@@ -58,6 +58,16 @@ pub enum NoSource {
     /// No file names the major.
     #[error("the major version is unknown: {} has no PG_VERSION; pass --major", .0.display())]
     UnknownMajor(PathBuf),
+    /// Files name another major than was asked for.
+    #[error("{} is of PostgreSQL {}, not {}", .path.display(), .found.number(), .said.number())]
+    OtherMajor {
+        /// Where it is.
+        path: PathBuf,
+        /// What a file says.
+        found: Major,
+        /// What was asked for.
+        said: Major,
+    },
 }
 
 /// The main fork of a relation.
@@ -202,11 +212,14 @@ impl Source {
         let root = if is_root { Some(path.clone()) } else { base.and_then(Path::parent).map(Path::to_owned) };
         let directory = root.as_deref().and_then(|root| DataDir::open(root).ok());
         let control = directory.as_ref().and_then(|directory| directory.control().trusted().cloned());
-        let said = major.or_else(|| directory.as_ref().map(DataDir::major));
-        let major = said
-            .or_else(|| major_of(&path))
-            .or_else(|| databases_in(&path.join("base")).find_map(|(_, path)| major_of(&path)));
-        let major = major.ok_or_else(|| NoSource::UnknownMajor(path.clone()))?;
+        let of_files = directory.as_ref().map(DataDir::major).or_else(|| major_of(&path));
+        let found = of_files.or_else(|| databases_in(&path.join("base")).find_map(|(_, path)| major_of(&path)));
+        let major = match (major, found) {
+            (Some(said), Some(found)) if said.number() != found.number() => {
+                return Err(NoSource::OtherMajor { path, found, said });
+            }
+            (said, found) => found.or(said).ok_or_else(|| NoSource::UnknownMajor(path.clone()))?,
+        };
         let mut source = Self {
             root: root.clone(),
             is_whole: is_root,
@@ -253,6 +266,11 @@ impl Source {
     pub fn set_wal(&mut self, changes: Changes, wal: &WalFacts) {
         self.changes = changes;
         self.name_databases(wal);
+    }
+
+    /// True when WAL has a later record of this page, which could not be applied to it.
+    pub fn is_behind(&self, files: &SegmentFiles, block: u32, lsn: Lsn) -> bool {
+        self.changes.of((files.rel, block), |log| log.last_end_lsn > lsn).unwrap_or(false)
     }
 
     /// False when WAL has no record of this page that ends at this LSN.

@@ -44,6 +44,13 @@ fn directory_of_one_database_is_enough() {
 }
 
 #[test]
+fn major_that_the_files_contradict_is_refused() {
+    let ran = dwbinspect(&["salvage", "--list", "--major", "18", arg(&case("15-heap"))]);
+    assert_eq!(ran.status, 2, "{}", ran.stdout);
+    assert!(ran.stderr.contains("is of PostgreSQL 15, not 18"), "{}", ran.stderr);
+}
+
+#[test]
 fn a_name_that_no_table_has_is_no_good_news() {
     let ran = dwbinspect(&["salvage", "--list", "--table", "no_such_table", arg(&case("15-heap"))]);
     assert_eq!(ran.status, 2, "{}", ran.stdout);

@@ -91,7 +91,7 @@ impl RowFacts {
                 let before = held.bytes();
                 held.append(log);
                 if self.kept_bytes > self.max_kept_bytes {
-                    held.forget();
+                    held.shorten(held.last_end_lsn, true);
                 }
                 self.kept_bytes = self.kept_bytes.saturating_sub(before).saturating_add(held.bytes());
             }
@@ -120,7 +120,7 @@ impl RowFacts {
             for (_, block) in record.block_heads() {
                 let rel = (block.rel.db_oid, block.rel.rel_number);
                 if self.wants(rel, block.block) {
-                    self.pages.entry(rel).or_default().entry(block.block).or_default().shorten();
+                    self.pages.entry(rel).or_default().entry(block.block).or_default().shorten(record.end_lsn, false);
                 }
             }
         }
@@ -133,7 +133,7 @@ impl RowFacts {
             let before = log.bytes();
             log.push(change);
             if self.kept_bytes > self.max_kept_bytes {
-                log.forget();
+                log.shorten(log.last_end_lsn, true);
             }
             self.kept_bytes = self.kept_bytes.saturating_sub(before).saturating_add(log.bytes());
         }

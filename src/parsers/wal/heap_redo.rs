@@ -236,10 +236,12 @@ pub(crate) struct PageLog {
     /// Changes are missing.
     is_short: bool,
     /// They are missing because too many were kept: WAL has them.
-    is_forgotten: bool,
+    pub is_forgotten: bool,
     /// Ends of all its records, unless some are unknown.
     ends: Vec<Lsn>,
     lacks_ends: bool,
+    /// End of the last one.
+    pub last_end_lsn: Lsn,
     /// LSN and rows of the page before its first record, if that has an image.
     before: Option<(Lsn, RowSums)>,
     bytes: usize,
@@ -276,6 +278,7 @@ impl PageLog {
             self.before = Some((header.lsn, rows));
         }
         self.ends.push(change.end_lsn);
+        self.last_end_lsn = change.end_lsn;
         self.keep(change);
     }
 
@@ -298,6 +301,7 @@ impl PageLog {
             return;
         }
         self.lacks_ends |= next.lacks_ends;
+        self.last_end_lsn = next.last_end_lsn;
         self.ends.extend(next.ends);
         if next.is_short {
             (self.changes, self.is_short, self.bytes) = (Vec::new(), true, 0);
@@ -312,19 +316,9 @@ impl PageLog {
         self.bytes.saturating_add(self.ends.len().saturating_mul(size_of::<Lsn>()))
     }
 
-    /// Drops the changes: one is unknown.
-    pub fn shorten(&mut self) {
-        *self = Self { is_short: true, lacks_ends: true, ..Self::default() };
-    }
-
-    /// Drops the changes because of the memory they need.
-    pub fn forget(&mut self) {
-        self.shorten();
-        self.is_forgotten = true;
-    }
-
-    pub const fn is_forgotten(&self) -> bool {
-        self.is_forgotten
+    /// Drops the changes: one is unknown, or they need too much memory and are forgotten.
+    pub fn shorten(&mut self, last_end_lsn: Lsn, is_forgotten: bool) {
+        *self = Self { is_short: true, is_forgotten, last_end_lsn, lacks_ends: true, ..Self::default() };
     }
 
     /// The page after all changes. `on_disk`: the page as it is there, if it is sound. `None`: the page on disk is all there is.
