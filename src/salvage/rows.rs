@@ -45,7 +45,7 @@ pub enum PageLoss {
     /// No file has it: a file is missing, or ends before it.
     Missing,
     /// WAL has changes of it that could not be applied, perhaps new rows.
-    Behind,
+    Stale,
 }
 
 impl PageLoss {
@@ -262,7 +262,7 @@ impl Scanner<'_, '_> {
         let loss = match (has_faults, rejected) {
             (true, _) => PageLoss::Header,
             (false, 1..) => PageLoss::Tuples,
-            (false, 0) => return is_behind.then_some((PageLoss::Behind, 0)),
+            (false, 0) => return is_behind.then_some((PageLoss::Stale, 0)),
         };
         Some((loss, rejected as u64))
     }
