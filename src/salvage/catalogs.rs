@@ -185,7 +185,7 @@ pub(crate) struct Catalogs {
 }
 
 /// Catalogs that are read, and where the OID stands by which a row is a user's.
-const TAKEN: [(Oid, Key); 14] = [
+const TAKEN: [(Oid, Key); 13] = [
     (PG_NAMESPACE_OID, Key::Own),
     (PG_TYPE_OID, Key::Own),
     (PG_ENUM_OID, Key::Own),
@@ -198,7 +198,6 @@ const TAKEN: [(Oid, Key); 14] = [
     (2224, Key::First),
     (2611, Key::First),
     (3350, Key::First),
-    (2613, Key::Any),
     (3079, Key::Own),
 ];
 
@@ -208,8 +207,6 @@ pub(super) enum Key {
     Own,
     /// The first column.
     First,
-    /// Every row is a user's.
-    Any,
 }
 
 /// Rows that are live, or of unknown transactions; those that may be replaced or deleted come first.
@@ -257,7 +254,7 @@ impl Reader<'_, '_, '_> {
             let number =
                 found.system_files.get(&catalog).copied().or_else(|| mapped_number(&self.database.directory, catalog));
             let rows = self.live_rows(number.unwrap_or(catalog));
-            let of_users = rows.into_iter().filter(|row| key == Key::Any || self.key(row, key) >= FIRST_NORMAL_OID);
+            let of_users = rows.into_iter().filter(|row| self.key(row, key) >= FIRST_NORMAL_OID);
             let mut rows: Vec<RawRow> = of_users.collect();
             if key == Key::Own || catalog == PG_INDEX_OID {
                 let last: HashMap<Oid, Tid> = rows.iter().map(|row| (self.key(row, key), row.tid)).collect();

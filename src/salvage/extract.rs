@@ -92,7 +92,7 @@ impl Work<'_> {
         let is_all = self.tables.is_empty() && self.loose.is_none();
         unnamed.extend(self.unnamed(database, &catalogs).filter(|_| is_all));
         let is_any = self.loose.is_some()
-            || is_all && !catalogs.large_objects.is_empty()
+            || is_all && self.object_bytes(database, &catalogs) > 0
             || catalogs.relations.values().any(|relation| relation.has_rows() && self.is_asked(&catalogs, relation));
         if !is_any {
             return Ok(reports);
@@ -134,9 +134,8 @@ impl Work<'_> {
                 skipped.extend(self.large_objects(database, &catalogs, (xacts, output))?);
             }
             None => {
-                for table in wanted {
-                    self.count(database, &catalogs, &table, xacts, &mut reports);
-                }
+                wanted.iter().for_each(|table| self.count(database, &catalogs, table, xacts, &mut reports));
+                skipped.extend(self.object_pages(database, &catalogs, xacts).1);
             }
         }
         Ok(reports)
@@ -171,7 +170,7 @@ impl Work<'_> {
         };
         let relations = catalogs.relations.values();
         relations.filter(|relation| relation.has_rows() && self.is_asked(&catalogs, relation)).fold(
-            (0, 0),
+            (self.object_bytes(database, &catalogs), 0),
             |(heap, toast): (u64, u64), relation| {
                 let parts = toast_tables(&catalogs.relations, relation).into_values().flatten();
                 let own = relation.files().map(|file| (file.spc_oid, file.filenode));

@@ -1,7 +1,7 @@
 //! What a database has beside tables: sequences, large objects, and files that no catalog names.
 
-use std::collections::BTreeMap;
-use std::io::Write;
+use std::collections::BTreeSet;
+use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use super::catalogs::{Catalogs, Relation};
@@ -9,15 +9,16 @@ use super::encoding::{Names, in_utf8};
 use super::extract::{Work, schema_of};
 use super::fields::sequence_value;
 use super::out::Output;
-use super::rows::{Class, Table, scan};
+use super::rows::{Class, Table, scan, sound_tuples};
 use super::schema::quoted;
-use super::source::DatabaseFiles;
+use super::source::{DatabaseFiles, SegmentFiles, mapped_number};
 use super::toast::{TOAST_SHAPES, ToastValues};
 use super::xacts::Xacts;
 use super::{LooseFile, SalvageError};
 use crate::cluster::open::AccessError;
 use crate::parsers::decode::u32_at;
 use crate::parsers::tuple::columns::{Stored, row_columns, unpack};
+use crate::parsers::tuple::index::Tid;
 use crate::rebuild::RebuildError;
 use crate::types::Oid;
 
@@ -26,6 +27,9 @@ const PG_LARGEOBJECT_OID: Oid = 2613;
 
 /// Longest hole of a large object that is written.
 const MAX_HOLE_BYTES: usize = 64 << 20;
+
+/// Row of `pg_largeobject`: object, page of it, whether the row is certain, and its place. The certain row of a page comes last.
+type ObjectPage = (Oid, u32, bool, Tid);
 
 impl Work<'_> {
     /// The values of sequences, as statements that set them.
@@ -49,6 +53,53 @@ impl Work<'_> {
         output.write(database, "sequences.sql", &text)
     }
 
+    /// Main fork of `pg_largeobject`, as WAL names it, and its files.
+    fn large_object_files<'d>(
+        &self,
+        database: &'d DatabaseFiles,
+        catalogs: &Catalogs,
+    ) -> Option<((Oid, u32), &'d SegmentFiles)> {
+        let mapped = || mapped_number(&database.directory, PG_LARGEOBJECT_OID);
+        let number = catalogs.system_files.get(&PG_LARGEOBJECT_OID).copied().or_else(mapped);
+        let number = number.unwrap_or(PG_LARGEOBJECT_OID);
+        Some(((database.oid, number), database.main_fork(0, number)?))
+    }
+
+    /// Bytes of `pg_largeobject`; at least 1 where there are large objects without bytes.
+    pub(super) fn object_bytes(&self, database: &DatabaseFiles, catalogs: &Catalogs) -> u64 {
+        let files = self.large_object_files(database, catalogs);
+        let bytes = files.map_or(0, |(_, files)| DatabaseFiles::fork_bytes(files));
+        bytes.max(u64::from(!catalogs.large_objects.is_empty()))
+    }
+
+    /// The rows of `pg_largeobject`, and a sentence if some are lost or uncertain.
+    pub(super) fn object_pages(
+        &self,
+        database: &DatabaseFiles,
+        catalogs: &Catalogs,
+        xacts: &mut Xacts<'_>,
+    ) -> (Vec<ObjectPage>, Option<String>) {
+        let mut pages = Vec::new();
+        let Some((rel, files)) = self.large_object_files(database, catalogs) else { return (pages, None) };
+        let (table, toast) = (Table::plain(rel, files, &TOAST_SHAPES), ToastValues::default());
+        let mut uncertain = 0_u64;
+        let end = scan(self.source, &table, (xacts, self.wal, &toast), &mut |row| {
+            let is_certain = row.class == Class::Row;
+            uncertain = uncertain.saturating_add(u64::from(matches!(row.class, Class::Uncertain(_))));
+            let number = |column: usize| u32_at(row.bytes, row.spans.get(column)?.start);
+            if let Some((oid, page)) = number(0).zip(number(1)).filter(|_| row.class != Class::Dead) {
+                pages.push((oid, page, is_certain, (row.block, row.item)));
+            }
+        });
+        pages.sort_unstable();
+        let name = in_utf8(&database.label(), database.encoding);
+        let lossy = end.lost.len();
+        let doubt = format!(
+            "{name}: large objects may be incomplete: pg_largeobject has {lossy} lossy pages and {uncertain} uncertain rows"
+        );
+        (pages, (lossy > 0 || uncertain > 0).then_some(doubt))
+    }
+
     /// Large objects, as statements that make them, and each in a file of its own. Returns a sentence if they may be incomplete.
     pub(super) fn large_objects(
         &self,
@@ -56,63 +107,53 @@ impl Work<'_> {
         catalogs: &Catalogs,
         (xacts, output): (&mut Xacts<'_>, &Output),
     ) -> Result<Option<String>, SalvageError> {
-        let mut objects: BTreeMap<u32, BTreeMap<u32, Vec<u8>>> = BTreeMap::new();
-        for row in catalogs.rows.get(&PG_LARGEOBJECT_OID).into_iter().flatten() {
-            let columns = row_columns(&row.header, &row.tuple, &TOAST_SHAPES);
-            let [Stored::Plain(oid), Stored::Plain(page), data] = columns.as_slice() else { continue };
-            let data = match *data {
-                Stored::Plain(bytes) => bytes.to_vec(),
-                Stored::Compressed { method, raw_bytes, bytes } => unpack(method, raw_bytes, bytes).unwrap_or_default(),
-                _ => continue,
-            };
-            if let Some((oid, page)) = u32_at(oid, 0).zip(u32_at(page, 0)) {
-                objects.entry(oid).or_default().insert(page, data);
-            }
-        }
-        let mut statements = Vec::new();
-        for oid in &catalogs.large_objects {
-            objects.entry(*oid).or_default();
-        }
-        let page_bytes = self.source.block_size / 4;
-        for (oid, pages) in objects {
-            let mut file =
-                output.begin_in(database, "large_objects", &format!("{oid}.bin")).map_err(RebuildError::from)?;
-            let failed = |source| {
-                SalvageError::from(RebuildError::from(AccessError::io("write", Path::new("large_objects"), source)))
-            };
-            statements.extend(format!("SELECT lo_create({oid});\n").into_bytes());
+        let files = self.large_object_files(database, catalogs);
+        let (pages, doubt) = self.object_pages(database, catalogs, xacts);
+        let mut oids: BTreeSet<Oid> = catalogs.large_objects.iter().copied().collect();
+        oids.extend(pages.iter().map(|(oid, ..)| *oid));
+        let name = "large_objects.sql";
+        let mut script = BufWriter::new(output.begin(database, name).map_err(RebuildError::from)?);
+        let failed = |source| SalvageError::from(RebuildError::from(AccessError::io("write", Path::new(name), source)));
+        let mut held: (u32, Vec<u8>) = (0, Vec::new());
+        for oid in oids {
+            let file = format!("{oid}.bin");
+            let mut file = output.begin_in(database, "large_objects", &file).map_err(RebuildError::from)?;
+            writeln!(script, "SELECT lo_create({oid});").map_err(failed)?;
+            let first = pages.partition_point(|(other, ..)| *other < oid);
+            let own = pages.get(first..).unwrap_or_default().iter().take_while(|(other, ..)| *other == oid);
+            let mut own = own.peekable();
             let mut at = 0_u64;
-            for (page, data) in pages {
-                let offset = u64::from(page).saturating_mul(page_bytes as u64);
+            while let Some((_, page, _, (block, item))) = own.next() {
+                let (Some((_, files)), true) = (files, own.peek().is_none_or(|next| next.1 != *page)) else { continue };
+                if held.0 != *block || held.1.is_empty() {
+                    held = (*block, self.source.page_at(files, *block).unwrap_or_default());
+                }
+                let Some(data) = object_bytes(&held.1, *item) else { continue };
+                let offset = u64::from(*page).saturating_mul(self.source.block_size as u64 / 4);
                 // What no page holds reads as zeros; a hostile page number makes no long file.
                 let gap = usize::try_from(offset.saturating_sub(at)).unwrap_or(usize::MAX).min(MAX_HOLE_BYTES);
                 file.write_all(&vec![0; gap]).and_then(|()| file.write_all(&data)).map_err(failed)?;
                 at = offset.saturating_add(data.len() as u64);
                 let hex: String = data.iter().map(|byte| format!("{byte:02x}")).collect();
-                statements.extend(format!("SELECT lo_put({oid}, {offset}, '\\x{hex}');\n").into_bytes());
+                writeln!(script, "SELECT lo_put({oid}, {offset}, '\\x{hex}');").map_err(failed)?;
             }
             file.finish().map_err(RebuildError::from)?;
         }
-        output.write(database, "large_objects.sql", &statements)?;
-        Ok(self.doubtful_objects(database, catalogs, xacts))
+        let script = script.into_inner().map_err(|error| failed(error.into_error()))?;
+        script.finish().map_err(RebuildError::from)?;
+        Ok(doubt)
     }
+}
 
-    /// A sentence if large objects may lack bytes or have wrong ones.
-    fn doubtful_objects(&self, database: &DatabaseFiles, catalogs: &Catalogs, xacts: &mut Xacts<'_>) -> Option<String> {
-        let number = catalogs.system_files.get(&PG_LARGEOBJECT_OID).copied().unwrap_or(PG_LARGEOBJECT_OID);
-        let files = database.main_fork(0, number)?;
-        let rel = (database.oid, number);
-        let (mut uncertain, toast) = (0_u64, ToastValues::default());
-        let end = scan(self.source, &Table::plain(rel, files, &TOAST_SHAPES), (xacts, self.wal, &toast), &mut |row| {
-            uncertain = uncertain.saturating_add(u64::from(matches!(row.class, Class::Uncertain(_))));
-        });
-        let name = in_utf8(&database.label(), database.encoding);
-        let pages = end.lost.len();
-        (pages > 0 || uncertain > 0).then(|| {
-            format!(
-                "{name}: large objects may be incomplete: pg_largeobject has {pages} lossy pages and {uncertain} uncertain rows"
-            )
-        })
+/// The bytes of a page of a large object.
+///
+/// Source: `FormData_pg_largeobject`, `src/include/catalog/pg_largeobject.h`.
+fn object_bytes(page: &[u8], item: u16) -> Option<Vec<u8>> {
+    let row = sound_tuples(page).find(|tuple| tuple.item == usize::from(item))?;
+    match *row_columns(&row.header, row.bytes, &TOAST_SHAPES).get(2)? {
+        Stored::Plain(bytes) => Some(bytes.to_vec()),
+        Stored::Compressed { method, raw_bytes, bytes } => unpack(method, raw_bytes, bytes),
+        _ => None,
     }
 }
 

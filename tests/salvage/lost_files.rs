@@ -125,6 +125,8 @@ fn large_objects_need_no_table_and_their_lost_pages_are_said() {
     let objects = data.join("base/16386/2613");
     let length = fs::metadata(&objects).unwrap().len();
     fs::write(&objects, vec![0; usize::try_from(length).unwrap()]).unwrap();
-    let (ran, _) = salvaged("lost");
-    assert!(ran.status == 2 && ran.stdout.contains("objects: large objects may be incomplete"), "{}", ran.stdout);
+    let listed = dwbinspect(&["salvage", "--list", arg(&data), "--database", "objects"]);
+    for ran in [salvaged("lost").0, listed] {
+        assert!(ran.status == 2 && ran.stdout.contains("objects: large objects may be incomplete"), "{}", ran.stdout);
+    }
 }
