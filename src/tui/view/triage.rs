@@ -59,8 +59,10 @@ pub(super) fn body(state: &State) -> Body<'_> {
     let free = room.saturating_sub(rows.max(usize::from(damage.total > 0)) + body.foot.len());
     if free > MIN_PICTURE {
         let width = if body.detail.is_empty() { state.columns() } else { state.list_columns() };
-        let mut picture = vec![Line::default()];
-        picture.extend(map::picture(state.look, survey, Area { x: 0, y: 0, width, height: free - 1 }, None));
+        // Above the first line there is a gap already.
+        let gap = usize::from(rows > 0);
+        let mut picture = vec![Line::default(); gap];
+        picture.extend(map::picture(state.look, survey, Area { x: 0, y: 0, width, height: free - gap }, None));
         body.foot.splice(0..0, picture);
     }
     body
