@@ -230,7 +230,9 @@ fn read_wal(opened: &mut Salvage, request: &SalvageRequest, watch: Interrupt<'_>
         let Some(set) = sources.all.as_ref().or(sources.own.as_ref()) else { return PageLogs::new() };
         let walk = WalWalk { set, jobs, kept_bytes: 0, watch: &|| ControlFlow::Continue(()) };
         let read = walk.read(&run, (start_lsn, last_end_lsn), &|| RowFacts::of_pages(Arc::clone(&wanted)));
-        read.map(|(read, _)| read.pages).unwrap_or_default()
+        // WAL that ends earlier than before would leave pages at an older state.
+        let is_whole = |(_, end): &(RowFacts, WalkEnd)| end.extent.last_end_lsn == Some(last_end_lsn);
+        read.filter(is_whole).map(|(read, _)| read.pages).unwrap_or_default()
     };
     opened.set_wal(Changes::new(read.pages, Box::new(read_again)), &facts);
     Ok(facts)

@@ -128,7 +128,7 @@ impl Work<'_> {
                 if held.0 != *block || held.1.is_empty() {
                     held = (*block, self.source.page_at(files, *block).unwrap_or_default());
                 }
-                let Some(data) = object_bytes(&held.1, *item) else { continue };
+                let Some(data) = object_bytes(&held.1, (oid, *page, *item)) else { continue };
                 let offset = u64::from(*page).saturating_mul(self.source.block_size as u64 / 4);
                 // What no page holds reads as zeros; a hostile page number makes no long file.
                 let gap = usize::try_from(offset.saturating_sub(at)).unwrap_or(usize::MAX).min(MAX_HOLE_BYTES);
@@ -148,9 +148,15 @@ impl Work<'_> {
 /// The bytes of a page of a large object.
 ///
 /// Source: `FormData_pg_largeobject`, `src/include/catalog/pg_largeobject.h`.
-fn object_bytes(page: &[u8], item: u16) -> Option<Vec<u8>> {
+fn object_bytes(page: &[u8], (oid, number, item): (Oid, u32, u16)) -> Option<Vec<u8>> {
     let row = sound_tuples(page).find(|tuple| tuple.item == usize::from(item))?;
-    match *row_columns(&row.header, row.bytes, &TOAST_SHAPES).get(2)? {
+    let columns = row_columns(&row.header, row.bytes, &TOAST_SHAPES);
+    // A carved row has no line pointer; that of its item may lead to another row.
+    let is_it = [oid, number].iter().zip(&columns).all(|(wanted, column)| match column {
+        Stored::Plain(bytes) => u32_at(bytes, 0) == Some(*wanted),
+        _ => false,
+    });
+    match *columns.get(2).filter(|_| is_it)? {
         Stored::Plain(bytes) => Some(bytes.to_vec()),
         Stored::Compressed { method, raw_bytes, bytes } => unpack(method, raw_bytes, bytes),
         _ => None,

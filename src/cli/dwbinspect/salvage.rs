@@ -151,8 +151,8 @@ pub(super) fn run(args: &SalvageArgs, out: &mut dyn Write) -> Result<Outcome, St
         return Ok(write_salvage_machine(out, (machine, &request.path), &report)?.into());
     }
     write_salvage(out, &report)?;
-    if let Some(directory) = request.output.as_ref().filter(|_| !report.tables.is_empty()) {
-        writeln!(out, "The rows are in {}. Read report.md there first.", printable(&directory.display().to_string()))?;
+    if let Some(directory) = &request.output {
+        writeln!(out, "The result is in {}. Read report.md there first.", printable(&directory.display().to_string()))?;
     }
     Ok(answer(&report).into())
 }
