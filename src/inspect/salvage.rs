@@ -26,7 +26,8 @@ use crate::parsers::wal::block::Keep;
 use crate::parsers::wal::version::Major;
 use crate::rebuild::{Owner, SandboxOptions, find_server};
 use crate::salvage::{
-    Beforehand, BetterWay, Changes, RowFormat, Salvage, SalvageError, SalvageOptions, SalvageReport, WalFacts, WalTrust,
+    Beforehand, BetterWay, Changes, Interrupt, RowFormat, Salvage, SalvageError, SalvageOptions, SalvageReport,
+    WalFacts, WalTrust,
 };
 use crate::types::Lsn;
 
@@ -69,7 +70,7 @@ pub struct SalvageRequest {
 const MAX_COMPARED_BYTES: u64 = 64 << 20;
 
 /// Whether a check finds a way that loses less; it is not asked where `pg_control` cannot be trusted.
-fn better_way(opened: &Salvage, request: &SalvageRequest, watch: Interrupt<'_>) -> Option<BetterWay> {
+fn better_way(opened: &Salvage, request: &SalvageRequest, watch: &Interrupt) -> Option<BetterWay> {
     opened.control()?;
     let of_root = CheckRequest::of(opened.root()?);
     let asked = CheckRequest { wal: request.wal.clone(), jobs: request.jobs.max(1), ..of_root };
@@ -85,9 +86,7 @@ fn better_way(opened: &Salvage, request: &SalvageRequest, watch: Interrupt<'_>) 
     Some(if starts { BetterWay::Start } else { BetterWay::Perhaps })
 }
 
-type Interrupt<'a> = &'a (dyn Fn() -> ControlFlow<()> + Sync);
-
-struct Interrupted<'a>(Interrupt<'a>);
+struct Interrupted<'a>(&'a Interrupt);
 
 impl Watch for Interrupted<'_> {
     fn at(&self, _: Stage, _: u64, _: u64) -> ControlFlow<()> {
@@ -101,10 +100,12 @@ impl Watch for Interrupted<'_> {
 /// When there is nothing to read rows from, no server prints them, nothing may be written there, or room is lacking.
 pub fn salvage(
     request: &SalvageRequest,
-    watch: Interrupt<'_>,
+    interrupt: &Arc<Interrupt>,
     begin: &mut dyn FnMut(&Beforehand),
 ) -> Result<SalvageReport, InspectError> {
+    let watch = interrupt.as_ref();
     let mut opened = Salvage::open(&request.path, request.major)?;
+    opened.set_interrupt(interrupt);
     if let [name] = request.databases.as_slice() {
         opened.name_database(name);
     }
@@ -112,7 +113,7 @@ pub fn salvage(
         opened.add_file(file)?;
     }
     refuse_without_wal(&request.wal)?;
-    let wal = read_wal(&mut opened, request, watch)?;
+    let wal = read_wal(&mut opened, request, interrupt)?;
     let options = SalvageOptions {
         databases: &request.databases,
         tables: &request.tables,
@@ -151,7 +152,12 @@ pub fn salvage(
 }
 
 /// Brings pages forward by WAL that belongs to them, and returns what it tells of rows.
-fn read_wal(opened: &mut Salvage, request: &SalvageRequest, watch: Interrupt<'_>) -> Result<WalFacts, InspectError> {
+fn read_wal(
+    opened: &mut Salvage,
+    request: &SalvageRequest,
+    interrupt: &Arc<Interrupt>,
+) -> Result<WalFacts, InspectError> {
+    let watch = interrupt.as_ref();
     let Some(root) = opened.root() else { return Ok(WalFacts::default()) };
     let control = opened.control();
     let has_control = control.is_some();
@@ -225,10 +231,10 @@ fn read_wal(opened: &mut Salvage, request: &SalvageRequest, watch: Interrupt<'_>
         }
     }
     facts.is_complete &= compared.newer == 0 && facts.trust == WalTrust::Proven;
-    let (jobs, start_lsn) = (walk.jobs, redo_lsn.unwrap_or_default());
+    let (jobs, start_lsn, interrupt) = (walk.jobs, redo_lsn.unwrap_or_default(), Arc::clone(interrupt));
     let read_again = move |wanted: Arc<WantedPages>| {
         let Some(set) = sources.all.as_ref().or(sources.own.as_ref()) else { return PageLogs::new() };
-        let walk = WalWalk { set, jobs, kept_bytes: 0, watch: &|| ControlFlow::Continue(()) };
+        let walk = WalWalk { set, jobs, kept_bytes: 0, watch: interrupt.as_ref() };
         let read = walk.read(&run, (start_lsn, last_end_lsn), &|| RowFacts::of_pages(Arc::clone(&wanted)));
         // WAL that ends earlier than before would leave pages at an older state.
         let is_whole = |(_, end): &(RowFacts, WalkEnd)| end.extent.last_end_lsn == Some(last_end_lsn);
@@ -243,7 +249,7 @@ struct WalWalk<'a> {
     set: &'a WalSet,
     jobs: usize,
     kept_bytes: usize,
-    watch: Interrupt<'a>,
+    watch: &'a Interrupt,
 }
 
 impl WalWalk<'_> {

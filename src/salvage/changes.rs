@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::analysis::wal::row_facts::{PageLogs, WantedPages};
@@ -14,6 +15,9 @@ const WAVE_PAGES: usize = 4096;
 
 /// A page of a main fork: database and file number, as WAL names them, and block.
 type Place = ((Oid, u32), u32);
+
+/// Whether to go on. Once it says no, it does so each time.
+pub type Interrupt = dyn Fn() -> ControlFlow<()> + Send + Sync;
 
 /// Reads the changes of these pages from WAL.
 type ReadChanges = Box<dyn Fn(Arc<WantedPages>) -> PageLogs>;

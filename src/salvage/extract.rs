@@ -1,18 +1,18 @@
 //! The rows of one database: read, judged, put into a sandbox, printed, and handed out.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::io::Write;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use super::catalogs::{Catalogs, Column, PG_AUTHID_OID, Reader, Relation};
 use super::complete::{choose_columns, complete, count_columns, find_files, guess_shapes};
 use super::encoding::{Names, SQL_ASCII, UTF8, encoding_name, in_utf8};
+use super::hand_out::{Copies, hand_out};
 use super::keys::LostPlaces;
 use super::layout::Offsets;
 use super::objects::{LOOSE, add_loose};
-use super::out::{Output, copy_rows};
+use super::out::Output;
 use super::pages::HeapWriter;
 use super::print::Session;
 use super::rivals::{ToastFiles, toast_tables};
@@ -23,9 +23,9 @@ use super::templates::Templates;
 use super::toast::ToastValues;
 use super::transplant::{Transplant, libraries, relation_file, shapes_of};
 use super::unpack::ToastCopies;
-use super::xacts::{WalFacts, Why, Xacts};
+use super::xacts::{WalFacts, Xacts};
 use super::{LooseFile, NotSalvaged, RowFormat, SalvageError, TableReport, UnnamedFile};
-use crate::cluster::open::{AccessError, Links, ReadFile, read_small};
+use crate::cluster::open::{Links, read_small};
 use crate::parsers::tuple::columns::ColumnShape;
 use crate::rebuild::error::ServerEnd;
 use crate::rebuild::sandbox::{Sandbox, SandboxRun};
@@ -66,17 +66,8 @@ pub(super) struct Work<'a> {
 pub(super) struct Wanted<'a> {
     pub relation: &'a Relation,
     pub shapes: Vec<ColumnShape>,
-    report: usize,
+    pub report: usize,
 }
-
-/// Tables of the sandbox that hold the rows of one table, by what they are.
-struct Copies {
-    oids: [Oid; 4],
-    counts: [Vec<u16>; 4],
-}
-
-/// The kinds of rows (the last: keys of lost ones), and what is put before the format in the names of their files.
-const KINDS: [&str; 4] = ["", ".uncertain", ".deleted", ".missing"];
 
 impl Work<'_> {
     /// Salvages a database.
@@ -131,11 +122,12 @@ impl Work<'_> {
             Some((fresh, output)) => {
                 let names = fresh.extract(self, database, &catalogs, wanted, (&mut reports, &mut *xacts), output)?;
                 self.sequences(database, &catalogs, (&names, output))?;
-                skipped.extend(self.large_objects(database, &catalogs, (xacts, output))?);
+                skipped.extend(self.large_objects(database, &catalogs, (xacts, output), &fresh.run)?);
+                fresh.sandbox.close(fresh.options.keep).map_err(RebuildError::from)?;
             }
             None => {
                 wanted.iter().for_each(|table| self.count(database, &catalogs, table, xacts, &mut reports));
-                skipped.extend(self.object_pages(database, &catalogs, xacts).1);
+                skipped.extend(self.object_pages(database, &catalogs, xacts, &mut |_| None).1);
             }
         }
         Ok(reports)
@@ -359,7 +351,7 @@ impl<'a> Fresh<'a> {
     }
 
     fn extract(
-        self,
+        &self,
         work: &Work<'_>,
         database: &DatabaseFiles,
         catalogs: &Catalogs,
@@ -427,7 +419,7 @@ impl<'a> Fresh<'a> {
         for (toast_oid, files) in toast {
             let files = database.forks(&files);
             let Some(index) = transplant.add_toast(toast_oid) else { continue };
-            toasted.copy(toast_oid, files, &relation_file(&directory, toast_oid)).map_err(RebuildError::from)?;
+            toasted.copy(toast_oid, &files, &relation_file(&directory, toast_oid)).map_err(RebuildError::from)?;
             self.run.create(&relation_file(&directory, index), 0).map_err(RebuildError::from)?;
             indexes.push(format!("DO $x$ BEGIN EXECUTE 'REINDEX INDEX ' || {index}::regclass; END $x$"));
         }
@@ -443,14 +435,12 @@ impl<'a> Fresh<'a> {
         if !indexes.is_empty() {
             session.run(&indexes)?;
         }
-        self.print(database, &copies, (&mut session, reports, output))?;
+        hand_out(database, &copies, (&mut session, reports, output), (&names, self.is_utf8))?;
         let text = |name: &[u8]| names.text(name);
         let schema =
             Schema { database, catalogs, text: &text, has_generated: session.has_generated, format: work.format };
         let printed: Vec<&TableReport> = copies.iter().filter_map(|(table, _)| reports.get(table.report)).collect();
         schema.write(&mut session, &printed, output)?;
-        let keep = self.options.keep;
-        self.sandbox.close(keep).map_err(RebuildError::from)?;
         Ok(names)
     }
 
@@ -498,7 +488,8 @@ impl<'a> Fresh<'a> {
             }
             failed = toasted
                 .printable(row, &table.shapes, table.relation.toast_oid)
-                .and_then(|tuple| writers.get_mut(kind).map_or(Ok(()), |writer| writer.add(&tuple)))
+                .and_then(|tuple| writers.get_mut(kind).map_or(Ok(None), |writer| writer.add(&tuple)))
+                .map(drop)
                 .map_err(|error| SalvageError::from(RebuildError::from(error)));
             if failed.is_ok() {
                 failed = notes.add(row, table.relation);
@@ -506,93 +497,13 @@ impl<'a> Fresh<'a> {
         });
         failed?;
         work.missing(database, catalogs, table, (xacts, report), &places, &mut |tid, tuple| {
-            let added = writers.last_mut().map_or(Ok(()), |writer| writer.add(tuple));
+            let added = writers.last_mut().map_or(Ok(None), |writer| writer.add(tuple));
             added.map_err(RebuildError::from)?;
             notes.missing(tid)
         })?;
         notes.finish(&report.lost_pages)?;
         for (counts, writer) in copies.counts.iter_mut().zip(writers) {
             *counts = writer.finish().map_err(RebuildError::from)?;
-        }
-        Ok(())
-    }
-
-    fn print(
-        &self,
-        database: &DatabaseFiles,
-        copies: &[(Wanted<'_>, Copies)],
-        (session, reports, output): (&mut Session<'_>, &mut [TableReport], &Output),
-    ) -> Result<(), SalvageError> {
-        let mut asked: Vec<(usize, usize)> = Vec::new();
-        let mut tables: Vec<(Oid, Vec<u16>)> = Vec::new();
-        for (index, (_, copies)) in copies.iter().enumerate() {
-            for (kind, (oid, counts)) in copies.oids.iter().zip(&copies.counts).enumerate() {
-                if kind == 0 || !counts.is_empty() {
-                    asked.push((index, kind));
-                    tables.push((*oid, counts.clone()));
-                }
-            }
-        }
-        let format = session.format;
-        let mut files: HashMap<(usize, usize), crate::repair::export::NewFile> = HashMap::new();
-        let mut lost: Vec<(usize, usize, u64)> = Vec::new();
-        let mut strays: Vec<(usize, Vec<u8>)> = Vec::new();
-        let name_of = |reports: &[TableReport], index: usize, kind: usize| {
-            let report = copies.get(index).and_then(|(table, _)| reports.get(table.report))?;
-            let base = report.file_name();
-            Some(format!("{base}{}.{}", KINDS.get(kind)?, format.suffix()))
-        };
-        let mut take = |at: usize, file: ReadFile| -> Result<(), RebuildError> {
-            let Some((index, kind)) = asked.get(at).copied() else { return Ok(()) };
-            if let std::collections::hash_map::Entry::Vacant(entry) = files.entry((index, kind)) {
-                let Some(name) = name_of(reports, index, kind) else { return Ok(()) };
-                entry.insert(output.begin(database, &name)?);
-            }
-            let Some(target) = files.get_mut(&(index, kind)) else { return Ok(()) };
-            let stray = copy_rows(file, target, (format, self.is_utf8 && kind == 0))?;
-            strays.extend(stray.into_iter().map(|line| (index, line)));
-            Ok(())
-        };
-        session.print(&tables, &mut take, &mut |at, page, item| {
-            if let Some((index, kind)) = asked.get(at) {
-                let counts = tables.get(at).map(|(_, counts)| counts.as_slice()).unwrap_or_default();
-                let before: u64 = counts
-                    .iter()
-                    .take(usize::try_from(page).unwrap_or(usize::MAX))
-                    .map(|count| u64::from(*count))
-                    .sum();
-                lost.push((*index, *kind, before.saturating_add(u64::from(item)).saturating_sub(1)));
-            }
-        })?;
-        for (index, line) in strays {
-            let key = (index, 1);
-            if let std::collections::hash_map::Entry::Vacant(entry) = files.entry(key) {
-                let Some(name) = name_of(reports, index, 1) else { continue };
-                entry.insert(output.begin(database, &name).map_err(RebuildError::from)?);
-            }
-            if let Some(file) = files.get_mut(&key) {
-                file.write_all(&line).map_err(|source| {
-                    SalvageError::from(RebuildError::from(AccessError::io("write", file.path(), source)))
-                })?;
-            }
-            if let Some(report) = copies.get(index).and_then(|(table, _)| reports.get_mut(table.report)) {
-                report.move_to_uncertain(Why::NotInEncoding);
-            }
-        }
-        for ((index, kind), file) in files {
-            let name = name_of(reports, index, kind);
-            file.finish().map_err(RebuildError::from)?;
-            if let Some(report) = copies.get(index).and_then(|(table, _)| reports.get_mut(table.report)) {
-                let path = PathBuf::from(output.directory(database)).join(name.unwrap_or_default());
-                if let Some(slot) = report.files.get_mut(kind) {
-                    *slot = Some(path);
-                }
-            }
-        }
-        for (index, kind, _) in lost {
-            if let Some(report) = copies.get(index).and_then(|(table, _)| reports.get_mut(table.report)) {
-                report.not_printed(kind);
-            }
         }
         Ok(())
     }

@@ -12,12 +12,15 @@ mod encoding;
 mod extract;
 mod fields;
 mod fit;
+mod hand_out;
 mod keys;
 mod layout;
 mod lost_classes;
 mod objects;
 mod out;
 mod pages;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod print;
 mod rivals;
 mod room;
@@ -33,10 +36,12 @@ mod xacts;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use self::belonging::Compared;
 pub use self::belonging::WalTrust;
 pub(crate) use self::changes::Changes;
+pub use self::changes::Interrupt;
 use self::encoding::in_utf8;
 use self::extract::Work;
 use self::out::{Output, copy_file_name};
@@ -44,7 +49,7 @@ pub use self::room::{Beforehand, BetterWay, Room};
 pub use self::rows::PageLoss;
 use self::rows::{Class, Row, sound_tuples};
 pub use self::source::NoSource;
-use self::source::{DatabaseFiles, Source};
+use self::source::{DatabaseFiles, Interruption, Source};
 use self::xacts::Xacts;
 pub use self::xacts::{WalFacts, Why};
 use crate::analysis::wal::row_facts::PageLogs;
@@ -247,15 +252,23 @@ pub enum RowFormat {
     Copy,
     /// CSV of COPY, without a header.
     Csv,
+    /// Text of COPY, and Parquet made of it.
+    #[cfg(feature = "parquet")]
+    Parquet,
 }
 
 impl RowFormat {
     /// End of the names of files with rows; notes on rows end in `.csv`.
     const fn suffix(self) -> &'static str {
         match self {
-            Self::Copy => "copy",
             Self::Csv => "rows.csv",
+            _ => "copy",
         }
+    }
+
+    /// False when rows are written in two formats.
+    const fn has_one_file(self) -> bool {
+        matches!(self, Self::Copy | Self::Csv)
     }
 
     fn row_ends(self, text: &[u8]) -> Vec<usize> {
@@ -381,6 +394,11 @@ impl Salvage {
     /// The newest LSN that two pages have reached.
     pub(crate) const fn newest_lsn(&self) -> Lsn {
         self.source.newest_lsn
+    }
+
+    /// Has reading of pages end early when it is interrupted.
+    pub fn set_interrupt(&mut self, interrupt: &Arc<Interrupt>) {
+        self.source.interrupt = Interruption(Some(Arc::clone(interrupt)));
     }
 
     /// Brings pages forward by WAL.

@@ -9,7 +9,8 @@ use super::encoding::{Names, in_utf8};
 use super::extract::{Work, schema_of};
 use super::fields::sequence_value;
 use super::out::Output;
-use super::rows::{Class, Table, scan, sound_tuples};
+use super::pages::HeapWriter;
+use super::rows::{Class, Table, scan};
 use super::schema::quoted;
 use super::source::{DatabaseFiles, SegmentFiles, mapped_number};
 use super::toast::{TOAST_SHAPES, ToastValues};
@@ -17,9 +18,11 @@ use super::xacts::Xacts;
 use super::{LooseFile, SalvageError};
 use crate::cluster::open::AccessError;
 use crate::parsers::decode::u32_at;
+use crate::parsers::heap::TupleHeader;
 use crate::parsers::tuple::columns::{Stored, row_columns, unpack};
 use crate::parsers::tuple::index::Tid;
 use crate::rebuild::RebuildError;
+use crate::rebuild::sandbox::SandboxRun;
 use crate::types::Oid;
 
 /// `pg_largeobject`.
@@ -28,7 +31,8 @@ const PG_LARGEOBJECT_OID: Oid = 2613;
 /// Longest hole of a large object that is written.
 const MAX_HOLE_BYTES: usize = 64 << 20;
 
-/// Row of `pg_largeobject`: object, page of it, whether the row is certain, and its place. The certain row of a page comes last.
+/// Row of `pg_largeobject`: object, page of it, whether the row is certain, and the place of its copy. The certain row of a page
+/// comes last.
 type ObjectPage = (Oid, u32, bool, Tid);
 
 impl Work<'_> {
@@ -72,12 +76,13 @@ impl Work<'_> {
         bytes.max(u64::from(!catalogs.large_objects.is_empty()))
     }
 
-    /// The rows of `pg_largeobject`, and a sentence if some are lost or uncertain.
+    /// The rows of `pg_largeobject`, and a sentence if some are lost or uncertain. `keep`: the place of the copy of a row.
     pub(super) fn object_pages(
         &self,
         database: &DatabaseFiles,
         catalogs: &Catalogs,
         xacts: &mut Xacts<'_>,
+        keep: &mut dyn FnMut(&[u8]) -> Option<Tid>,
     ) -> (Vec<ObjectPage>, Option<String>) {
         let mut pages = Vec::new();
         let Some((rel, files)) = self.large_object_files(database, catalogs) else { return (pages, None) };
@@ -87,8 +92,10 @@ impl Work<'_> {
             let is_certain = row.class == Class::Row;
             uncertain = uncertain.saturating_add(u64::from(matches!(row.class, Class::Uncertain(_))));
             let number = |column: usize| u32_at(row.bytes, row.spans.get(column)?.start);
-            if let Some((oid, page)) = number(0).zip(number(1)).filter(|_| row.class != Class::Dead) {
-                pages.push((oid, page, is_certain, (row.block, row.item)));
+            if let Some((oid, page)) = number(0).zip(number(1)).filter(|_| row.class != Class::Dead)
+                && let Some(place) = keep(row.bytes)
+            {
+                pages.push((oid, page, is_certain, place));
             }
         });
         pages.sort_unstable();
@@ -106,15 +113,25 @@ impl Work<'_> {
         database: &DatabaseFiles,
         catalogs: &Catalogs,
         (xacts, output): (&mut Xacts<'_>, &Output),
+        run: &SandboxRun,
     ) -> Result<Option<String>, SalvageError> {
-        let files = self.large_object_files(database, catalogs);
-        let (pages, doubt) = self.object_pages(database, catalogs, xacts);
+        // Objects that were written by turns lie mixed: their rows are copied first, then read object by object.
+        let mut copy =
+            HeapWriter::create(run, Path::new("large_objects"), self.source.block_size).map_err(RebuildError::from)?;
+        let mut copied = Ok(());
+        let (pages, doubt) = self.object_pages(database, catalogs, xacts, &mut |row| {
+            let added = if copied.is_ok() { copy.add(row) } else { Ok(None) };
+            added.unwrap_or_else(|error| {
+                copied = Err(error);
+                None
+            })
+        });
+        copied.map_err(RebuildError::from)?;
         let mut oids: BTreeSet<Oid> = catalogs.large_objects.iter().copied().collect();
         oids.extend(pages.iter().map(|(oid, ..)| *oid));
         let name = "large_objects.sql";
         let mut script = BufWriter::new(output.begin(database, name).map_err(RebuildError::from)?);
         let failed = |source| SalvageError::from(RebuildError::from(AccessError::io("write", Path::new(name), source)));
-        let mut held: (u32, Vec<u8>) = (0, Vec::new());
         for oid in oids {
             let file = format!("{oid}.bin");
             let mut file = output.begin_in(database, "large_objects", &file).map_err(RebuildError::from)?;
@@ -123,12 +140,12 @@ impl Work<'_> {
             let own = pages.get(first..).unwrap_or_default().iter().take_while(|(other, ..)| *other == oid);
             let mut own = own.peekable();
             let mut at = 0_u64;
-            while let Some((_, page, _, (block, item))) = own.next() {
-                let (Some((_, files)), true) = (files, own.peek().is_none_or(|next| next.1 != *page)) else { continue };
-                if held.0 != *block || held.1.is_empty() {
-                    held = (*block, self.source.page_at(files, *block).unwrap_or_default());
+            while let Some((_, page, _, place)) = own.next() {
+                if own.peek().is_some_and(|next| next.1 == *page) {
+                    continue;
                 }
-                let Some(data) = object_bytes(&held.1, (oid, *page, *item)) else { continue };
+                let row = copy.tuple(*place).map_err(RebuildError::from)?;
+                let Some(data) = row.as_deref().and_then(object_bytes) else { continue };
                 let offset = u64::from(*page).saturating_mul(self.source.block_size as u64 / 4);
                 // What no page holds reads as zeros; a hostile page number makes no long file.
                 let gap = usize::try_from(offset.saturating_sub(at)).unwrap_or(usize::MAX).min(MAX_HOLE_BYTES);
@@ -148,15 +165,9 @@ impl Work<'_> {
 /// The bytes of a page of a large object.
 ///
 /// Source: `FormData_pg_largeobject`, `src/include/catalog/pg_largeobject.h`.
-fn object_bytes(page: &[u8], (oid, number, item): (Oid, u32, u16)) -> Option<Vec<u8>> {
-    let row = sound_tuples(page).find(|tuple| tuple.item == usize::from(item))?;
-    let columns = row_columns(&row.header, row.bytes, &TOAST_SHAPES);
-    // A carved row has no line pointer; that of its item may lead to another row.
-    let is_it = [oid, number].iter().zip(&columns).all(|(wanted, column)| match column {
-        Stored::Plain(bytes) => u32_at(bytes, 0) == Some(*wanted),
-        _ => false,
-    });
-    match *columns.get(2).filter(|_| is_it)? {
+fn object_bytes(row: &[u8]) -> Option<Vec<u8>> {
+    let header = TupleHeader::decode(0, row).ok()?;
+    match *row_columns(&header, row, &TOAST_SHAPES).get(2)? {
         Stored::Plain(bytes) => Some(bytes.to_vec()),
         Stored::Compressed { method, raw_bytes, bytes } => unpack(method, raw_bytes, bytes),
         _ => None,

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use super::fit::{freeze, put};
-use crate::cluster::open::AccessError;
+use super::rows::sound_tuples;
+use crate::cluster::open::{AccessError, ReadFile};
+use crate::parsers::tuple::index::Tid;
 use crate::rebuild::sandbox::{SandboxFile, SandboxRun};
 
 /// Bytes of a page header, and of a line pointer.
@@ -34,6 +36,8 @@ pub(crate) struct HeapWriter<'a> {
     segment: u32,
     /// Tuples on each page.
     pub counts: Vec<u16>,
+    /// The segment that was read last.
+    opened: Option<(u32, ReadFile)>,
 }
 
 impl<'a> HeapWriter<'a> {
@@ -64,14 +68,15 @@ impl<'a> HeapWriter<'a> {
             written: length,
             segment: 0,
             counts: Vec::new(),
+            opened: None,
         }
     }
 
-    /// Adds a tuple, frozen. One that is longer than a page is left out; no server writes such a one.
-    pub fn add(&mut self, tuple: &[u8]) -> Result<(), AccessError> {
+    /// Adds a tuple, frozen; its place. One that is longer than a page is left out; no server writes such a one.
+    pub fn add(&mut self, tuple: &[u8]) -> Result<Option<Tid>, AccessError> {
         let needed = tuple.len().next_multiple_of(8);
         if needed.saturating_add(HEADER).saturating_add(POINTER) > self.block_size {
-            return Ok(());
+            return Ok(None);
         }
         if self.upper < self.lower.saturating_add(POINTER).saturating_add(needed) {
             self.end_page()?;
@@ -86,7 +91,31 @@ impl<'a> HeapWriter<'a> {
         }
         put(&mut self.page, self.lower, &pointer.to_le_bytes());
         self.lower = self.lower.saturating_add(POINTER);
-        Ok(())
+        Ok(Some((self.block, item)))
+    }
+
+    /// A tuple that was added; `None` where there is none.
+    pub fn tuple(&mut self, (block, item): Tid) -> Result<Option<Vec<u8>>, AccessError> {
+        if block == self.block {
+            self.end_page()?;
+        }
+        self.flush()?;
+        let offset = u64::from(block).saturating_mul(self.block_size as u64);
+        let segment = u32::try_from(offset / SEGMENT_BYTES).unwrap_or_default();
+        if self.opened.as_ref().is_none_or(|(opened, _)| *opened != segment) {
+            self.opened = Some((segment, self.run.open(&self.segment_name(segment))?));
+        }
+        let Some((_, file)) = &self.opened else { return Ok(None) };
+        let page = file.bytes_at(offset % SEGMENT_BYTES, self.block_size)?.unwrap_or_default();
+        let found = sound_tuples(&page).find(|tuple| tuple.item == usize::from(item));
+        Ok(found.map(|tuple| tuple.bytes.to_vec()))
+    }
+
+    fn segment_name(&self, segment: u32) -> PathBuf {
+        match segment {
+            0 => self.relative.clone(),
+            _ => PathBuf::from(format!("{}.{segment}", self.relative.display())),
+        }
     }
 
     fn end_page(&mut self) -> Result<(), AccessError> {
@@ -115,8 +144,7 @@ impl<'a> HeapWriter<'a> {
             let room = usize::try_from(SEGMENT_BYTES.saturating_sub(self.written)).unwrap_or(usize::MAX);
             if room == 0 {
                 self.segment = self.segment.saturating_add(1);
-                let name = format!("{}.{}", self.relative.display(), self.segment);
-                (self.file, self.written) = (self.run.create(Path::new(&name), 0)?, 0);
+                (self.file, self.written) = (self.run.create(&self.segment_name(self.segment), 0)?, 0);
                 continue;
             }
             let later = rest.split_off(room.min(rest.len()));

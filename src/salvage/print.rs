@@ -155,7 +155,7 @@ impl<'a> Session<'a> {
         let length = usize::try_from(file.size_bytes()).unwrap_or_default();
         let text = file.bytes_at(0, length)?.unwrap_or_default();
         let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        Ok(lines.map(|line| line.split(|byte| *byte == b'\t').map(unescaped).collect()).collect())
+        Ok(lines.map(|line| line.split(|byte| *byte == b'\t').map(text_of).collect()).collect())
     }
 
     /// Names in UTF-8 that are in the encoding of the database; those that it does not have are left out.
@@ -219,8 +219,8 @@ impl<'a> Session<'a> {
         let options = match (self.to_utf8, self.format) {
             (true, RowFormat::Csv) => " (FORMAT csv, ENCODING ''UTF8'')",
             (false, RowFormat::Csv) => " (FORMAT csv)",
-            (true, RowFormat::Copy) => " (ENCODING ''UTF8'')",
-            (false, RowFormat::Copy) => "",
+            (true, _) => " (ENCODING ''UTF8'')",
+            (false, _) => "",
         };
         let generated = if self.has_generated { " AND attgenerated = ''" } else { "" };
         let (oid, path) = (unit.table, self.quoted_out(&format!("{number}.rows")));
@@ -347,12 +347,16 @@ fn each_row(part: &Part, counts: &[u16], show: &mut dyn FnMut(u32, u16)) {
     }
 }
 
-/// A value of COPY text; `None` for NULL.
-fn unescaped(field: &[u8]) -> Option<String> {
+fn text_of(field: &[u8]) -> Option<String> {
+    Some(String::from_utf8_lossy(&unescaped(field)?).into_owned())
+}
+
+/// A value of COPY text (`copyto.c`); `None` for NULL.
+pub(crate) fn unescaped(field: &[u8]) -> Option<Vec<u8>> {
     if field == b"\\N" {
         return None;
     }
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field.iter();
     while let Some(byte) = rest.next() {
         bytes.push(match byte {
@@ -368,5 +372,5 @@ fn unescaped(field: &[u8]) -> Option<String> {
             other => *other,
         });
     }
-    Some(String::from_utf8_lossy(&bytes).into_owned())
+    Some(bytes)
 }

@@ -80,7 +80,8 @@ impl Salvage {
             let bytes = heap.saturating_add(toast);
             // The sandbox holds one database at a time: its pages, and the text of a table before it is taken over.
             needed_by_sandbox = needed_by_sandbox.max(CLUSTER_BYTES.saturating_add(bytes).saturating_add(heap));
-            needed_by_rows = needed_by_rows.saturating_add(bytes);
+            let copies = if options.format.has_one_file() { 1 } else { 2 };
+            needed_by_rows = needed_by_rows.saturating_add(bytes.saturating_mul(copies));
         }
         let parent = sandbox.parent.clone().unwrap_or_else(std::env::temp_dir);
         let mut rows = room_in(existing(output), needed_by_rows)?;

@@ -1,10 +1,12 @@
 //! The files that rows are read from: a data directory, or what is left of one. Nothing of it is trusted, and little of it is needed.
 
 use std::collections::{BTreeMap, HashSet};
+use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::catalogs::rows_of;
-use super::changes::Changes;
+use super::changes::{Changes, Interrupt};
 use super::encoding::in_utf8;
 use super::fields::{name_at, padded_name};
 use super::keys::leaf_entries;
@@ -167,6 +169,22 @@ impl DatabaseFiles {
     }
 }
 
+/// Ends reading early, if it is set. What was read is then not used.
+#[derive(Clone, Default)]
+pub(crate) struct Interruption(pub Option<Arc<Interrupt>>);
+
+impl Interruption {
+    fn has_come(&self) -> bool {
+        self.0.as_ref().is_some_and(|interrupt| interrupt().is_break())
+    }
+}
+
+impl fmt::Debug for Interruption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Interruption({})", self.has_come())
+    }
+}
+
 /// The remains of a cluster.
 #[derive(Debug)]
 pub(crate) struct Source {
@@ -191,6 +209,7 @@ pub(crate) struct Source {
     pub newest_lsn: Lsn,
     /// Changes in WAL.
     changes: Changes,
+    pub interrupt: Interruption,
 }
 
 impl Source {
@@ -231,9 +250,9 @@ impl Source {
             lost: BTreeMap::new(),
             skipped: Vec::new(),
             protected: protected(directory.as_ref(), root.as_deref().unwrap_or(&path), major),
-
             newest_lsn: Lsn::INVALID,
             changes: Changes::default(),
+            interrupt: Interruption::default(),
         };
         let mut found: BTreeMap<Oid, Vec<(Oid, PathBuf)>> = BTreeMap::new();
         if is_root {
@@ -449,13 +468,7 @@ impl Source {
         Some(page)
     }
 
-    /// One page of a fork; `None` where it cannot be read.
-    pub fn page_at(&self, files: &SegmentFiles, block: u32) -> Option<Vec<u8>> {
-        let page = self.page_on_disk(files, block);
-        self.after_wal(files, block, page.as_deref()).or(page)
-    }
-
-    /// Like [`Self::page_at`], without WAL.
+    /// One page of a fork without WAL; `None` where it cannot be read.
     pub fn page_on_disk(&self, files: &SegmentFiles, block: u32) -> Option<Vec<u8>> {
         let segment = u64::from(block).checked_div(self.segment_pages())?;
         let file = ReadFile::open(files.files.get(&u32::try_from(segment).ok()?)?, Links::Refuse).ok()?;
@@ -470,7 +483,7 @@ impl Source {
         let mut offset = 0_u64;
         loop {
             let filled = file.read_at(&mut buffer, offset)?;
-            if filled == 0 {
+            if filled == 0 || self.interrupt.has_come() {
                 return Ok(());
             }
             let whole = filled.next_multiple_of(self.block_size).min(buffer.len());

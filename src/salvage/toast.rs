@@ -7,7 +7,6 @@ use super::rows::{has_right_checksum, sound_tuples};
 use super::source::{SegmentFiles, Source};
 use crate::parsers::decode::u32_at;
 use crate::parsers::tuple::columns::{ColumnShape, ToastPointer};
-use crate::parsers::tuple::index::Tid;
 use crate::types::Oid;
 
 /// The columns of each TOAST table: value, number of the chunk, data.
@@ -63,14 +62,14 @@ pub(crate) struct Chunk<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Is shown a chunk, its file and place, its tuple, and whether its page is proven.
-type ShowChunk<'a> = dyn FnMut(&Chunk<'_>, (usize, Tid), &[u8], bool) + 'a;
+/// Is shown a chunk, its tuple, and whether its page is proven.
+type ShowChunk<'a> = dyn FnMut(&Chunk<'_>, &[u8], bool) + 'a;
 
 /// Shows the chunks of a TOAST table that are not known to belong elsewhere, in any state. A rewrite copies values to another file
 /// under the same numbers: the first file that has one counts.
 pub(crate) fn chunks(source: &Source, files: &[&SegmentFiles], show: &mut ShowChunk<'_>) {
     let mut earlier: HashSet<u32> = HashSet::new();
-    for (file, segments) in files.iter().enumerate() {
+    for segments in files {
         let mut own: HashSet<u32> = HashSet::new();
         source.pages(segments, &mut |block, page| {
             let proven = has_right_checksum(source, block, page);
@@ -87,8 +86,7 @@ pub(crate) fn chunks(source: &Source, files: &[&SegmentFiles], show: &mut ShowCh
                 }
                 let head = if tuple.bytes.get(data.start).is_some_and(|first| first & 1 == 1) { 1 } else { 4 };
                 let bytes = tuple.bytes.get(data.start.saturating_add(head)..data.end).unwrap_or_default();
-                let tid = (block, u16::try_from(tuple.item).unwrap_or_default());
-                show(&Chunk { value_oid, number: at(number.start), bytes }, (file, tid), tuple.bytes, proven);
+                show(&Chunk { value_oid, number: at(number.start), bytes }, tuple.bytes, proven);
             }
         });
         earlier.extend(own);
@@ -99,7 +97,7 @@ impl ToastValues {
     /// Adds the values of a TOAST table. A value is stored once; only an aborted rewrite in the same file leaves chunks twice.
     pub fn add(&mut self, source: &Source, toast_oid: Oid, files: &[&SegmentFiles]) {
         self.chunk_bytes = chunk_bytes(source.block_size);
-        chunks(source, files, &mut |chunk, _, _, proven| {
+        chunks(source, files, &mut |chunk, _, proven| {
             let value = self.values.entry((toast_oid, chunk.value_oid)).or_default();
             value.count = value.count.saturating_add(1);
             value.bytes = value.bytes.saturating_add(u32::try_from(chunk.bytes.len()).unwrap_or(u32::MAX));

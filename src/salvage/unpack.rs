@@ -6,12 +6,13 @@ use std::path::Path;
 
 use super::fit::{Span, fit, with_values};
 use super::pages::HeapWriter;
-use super::rows::{Row, sound_tuples};
+use super::rows::Row;
 use super::source::{SegmentFiles, Source};
 use super::toast::{TOAST_SHAPES, chunk_bytes, chunks};
 use crate::cluster::open::AccessError;
 use crate::parsers::heap::TupleHeader;
 use crate::parsers::tuple::columns::{ColumnShape, Method, Stored, ToastPointer, columns, unpack_within};
+use crate::parsers::tuple::index::Tid;
 use crate::rebuild::sandbox::SandboxRun;
 use crate::types::Oid;
 
@@ -27,12 +28,11 @@ const FIRST_VALUE_OID: u32 = 4_294_000_000;
 /// Bytes of a page header and one line pointer.
 const PAGE_OVERHEAD: usize = 32;
 
-/// Places of the chunks of a value: number; file, block and item.
-type Places = Vec<(u32, usize, u32, u16)>;
+/// Places of the chunks of a value in the sandbox, with the number of each.
+type Places = Vec<(u32, Tid)>;
 
 /// A TOAST table of the sandbox.
 struct Copy<'a> {
-    files: Vec<&'a SegmentFiles>,
     writer: HeapWriter<'a>,
     places: HashMap<u32, Places>,
 }
@@ -53,16 +53,19 @@ impl<'a> ToastCopies<'a> {
     }
 
     /// Copies the chunks of a TOAST table.
-    pub fn copy(&mut self, toast_oid: Oid, files: Vec<&'a SegmentFiles>, relative: &Path) -> Result<(), AccessError> {
+    pub fn copy(&mut self, toast_oid: Oid, files: &[&SegmentFiles], relative: &Path) -> Result<(), AccessError> {
         let writer = HeapWriter::create(self.run, relative, self.source.block_size)?;
-        let mut copy = Copy { files, writer, places: HashMap::new() };
+        let mut copy = Copy { writer, places: HashMap::new() };
         let (mut failed, lacks_lz4) = (Ok(()), self.lacks_lz4);
-        chunks(self.source, &copy.files, &mut |chunk, (file, (block, item)), tuple, _| {
-            if failed.is_ok() {
-                failed = copy.writer.add(tuple);
+        chunks(self.source, files, &mut |chunk, tuple, _| {
+            if failed.is_err() {
+                return;
             }
-            if lacks_lz4 {
-                copy.places.entry(chunk.value_oid).or_default().push((chunk.number, file, block, item));
+            match copy.writer.add(tuple) {
+                Ok(Some(place)) if lacks_lz4 => {
+                    copy.places.entry(chunk.value_oid).or_default().push((chunk.number, place));
+                }
+                added => failed = added.map(drop),
             }
         });
         failed?;
@@ -85,9 +88,10 @@ impl<'a> ToastCopies<'a> {
         let mut values: BTreeMap<usize, Option<Vec<u8>>> =
             row.lost.iter().map(|(column, ..)| (*column, None)).collect();
         let mut unpacked: Vec<(usize, Vec<u8>)> = Vec::new();
-        for span in row.spans.iter().filter(|_| self.lacks_lz4) {
+        let packed = if self.lacks_lz4 { row.spans } else { &[] };
+        for span in packed {
             if !values.contains_key(&span.column)
-                && let Some(value) = self.unpacked(span, row.bytes, shapes)
+                && let Some(value) = self.unpacked(span, row.bytes, shapes)?
             {
                 unpacked.push((span.column, value));
             }
@@ -114,36 +118,33 @@ impl<'a> ToastCopies<'a> {
     }
 
     /// An LZ4 value, uncompressed; `None` for any other, and for one that is damaged.
-    fn unpacked(&self, span: &Span, tuple: &[u8], shapes: &[ColumnShape]) -> Option<Vec<u8>> {
-        let shape = shapes.get(span.column).filter(|shape| shape.length == -1)?;
-        let bytes = tuple.get(span.start..span.end)?;
-        let (method, raw_bytes, packed) = match *columns(bytes, &[*shape], 1, &|_| false).first()? {
-            Stored::Compressed { method, raw_bytes, bytes } => (method, raw_bytes, bytes.to_vec()),
-            Stored::External(pointer) => {
+    fn unpacked(&mut self, span: &Span, tuple: &[u8], shapes: &[ColumnShape]) -> Result<Option<Vec<u8>>, AccessError> {
+        let shape = shapes.get(span.column).filter(|shape| shape.length == -1);
+        let Some((shape, bytes)) = shape.zip(tuple.get(span.start..span.end)) else { return Ok(None) };
+        let (raw_bytes, packed) = match (columns(bytes, &[*shape], 1, &|_| false).first(), span.external) {
+            (Some(Stored::Compressed { method: Method::Lz4, raw_bytes, bytes }), _) => (*raw_bytes, bytes.to_vec()),
+            (Some(Stored::External(pointer)), Some(external)) if pointer.method == Some(Method::Lz4) => {
                 // The stored value begins with its uncompressed length.
-                let stored = self.stored(&span.external?)?;
-                (pointer.method?, pointer.raw_bytes, stored.get(4..)?.to_vec())
+                let stored = self.stored(&external)?.unwrap_or_default();
+                (pointer.raw_bytes, stored.get(4..).unwrap_or_default().to_vec())
             }
-            _ => return None,
+            _ => return Ok(None),
         };
         let limit = packed.len().saturating_mul(MAX_RATIO).min(MAX_VALUE_BYTES);
-        (method == Method::Lz4).then(|| unpack_within(limit, method, raw_bytes, &packed)).flatten()
+        Ok(unpack_within(limit, Method::Lz4, raw_bytes, &packed))
     }
 
     /// The bytes of a value that is stored in chunks.
-    fn stored(&self, external: &ToastPointer) -> Option<Vec<u8>> {
-        let copy = self.tables.get(&external.toast_oid)?;
-        let mut places = copy.places.get(&external.value_oid)?.clone();
+    fn stored(&mut self, external: &ToastPointer) -> Result<Option<Vec<u8>>, AccessError> {
+        let Some(copy) = self.tables.get_mut(&external.toast_oid) else { return Ok(None) };
+        let mut places = copy.places.get(&external.value_oid).cloned().unwrap_or_default();
         places.sort_unstable();
         let mut bytes = Vec::new();
-        for (_, file, block, item) in places {
-            let page = self.source.page_at(copy.files.get(file)?, block)?;
-            let tuple = sound_tuples(&page).find(|tuple| tuple.item == usize::from(item))?;
-            let spans = fit(&tuple.header, tuple.bytes, &TOAST_SHAPES)?;
-            let data = tuple.bytes.get(spans.get(2)?.start..spans.get(2)?.end)?;
-            bytes.extend_from_slice(data.get(if data.first()? & 1 == 1 { 1 } else { 4 }..)?);
+        for (_, place) in places {
+            let tuple = copy.writer.tuple(place)?;
+            bytes.extend_from_slice(tuple.as_deref().and_then(chunk_data).unwrap_or_default());
         }
-        (bytes.len() == usize::try_from(external.stored_bytes).ok()?).then_some(bytes)
+        Ok((usize::try_from(external.stored_bytes) == Ok(bytes.len())).then_some(bytes))
     }
 
     /// Stores a value in chunks; the pointer to it. `None` where the table has no TOAST table.
@@ -165,6 +166,13 @@ impl<'a> ToastCopies<'a> {
         self.last_oid = self.last_oid.saturating_sub(1);
         Ok(Some(pointer))
     }
+}
+
+/// The bytes of a chunk, without the length before them.
+fn chunk_data(tuple: &[u8]) -> Option<&[u8]> {
+    let spans = fit(&TupleHeader::decode(0, tuple).ok()?, tuple, &TOAST_SHAPES)?;
+    let data = tuple.get(spans.get(2)?.start..spans.get(2)?.end)?;
+    data.get(if data.first()? & 1 == 1 { 1 } else { 4 }..)
 }
 
 fn chunk_tuple(value_oid: u32, number: u32, data: &[u8]) -> Vec<u8> {

@@ -1,13 +1,16 @@
 //! Every row that is left is found, and none that is not one is called certain.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
 
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::Field;
 use pgforensics::inspect::salvage::{SalvageRequest, salvage as salvage_rows};
 use pgforensics::parsers::checksum::page_checksum;
-use pgforensics::salvage::TableReport;
+use pgforensics::salvage::{Interrupt, TableReport};
 
 use crate::common::{Ran, arg, copy_tree, dwbinspect, skipped};
 use crate::judge::{Score, case, judge, listed, tables, truth};
@@ -69,7 +72,8 @@ fn rows_do_not_depend_on_the_memory_for_wal() {
     for name in ["13-whole", "15-open"] {
         let rows = |kept_wal_bytes| {
             let request = SalvageRequest { path: case(name), jobs: 2, kept_wal_bytes, ..SalvageRequest::default() };
-            let report = salvage_rows(&request, &|| ControlFlow::Continue(()), &mut |_| ()).unwrap();
+            let interrupt: Arc<Interrupt> = Arc::new(|| ControlFlow::Continue(()));
+            let report = salvage_rows(&request, &interrupt, &mut |_| ()).unwrap();
             let of = |table: TableReport| (table.oid, table.rows, table.uncertain, table.deleted, table.whys);
             (report.wal_trust, report.tables.into_iter().map(of).collect::<Vec<_>>())
         };
@@ -314,4 +318,78 @@ fn rows_of_pages_that_lost_a_write_before_the_checkpoint_are_not_certain() {
         ran.stdout.lines().find(|line| line.contains(".acct ")).expect("the table").split_whitespace().collect();
     assert_eq!(fields[1..3], ["0", "5000"], "{}", ran.stdout);
     assert!(ran.status == 2 && ran.stdout.contains("page_behind_wal (5000)"), "{}", ran.stdout);
+}
+
+/// A value of COPY text; `None` for NULL.
+fn plain(field: &[u8]) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut rest = field.iter();
+    while let Some(byte) = rest.next() {
+        let escaped = if *byte == b'\\' { rest.next() } else { None };
+        bytes.push(match escaped {
+            None => *byte,
+            Some(b'N') => return None,
+            Some(b'n') => b'\n',
+            Some(b't') => b'\t',
+            Some(b'r') => b'\r',
+            Some(b'b') => 8,
+            Some(b'f') => 12,
+            Some(b'v') => 11,
+            Some(other) => *other,
+        });
+    }
+    Some(bytes)
+}
+
+/// Every value of the server's text is in the Parquet file next to it, numbers as numbers.
+#[test]
+#[ignore = "long: `cargo test-all` runs it"]
+fn parquet_has_the_values_that_the_server_printed() {
+    let place = tempfile::tempdir().unwrap();
+    let out = place.path().join("out");
+    let more = ["--format", "parquet", "--deleted"];
+    let Some(ran) = salvage("15-heap", &out, &more) else { return };
+    assert_eq!(ran.status, 2, "{}", ran.stderr);
+    let (mut files, mut kinds, mut without) = (0, HashSet::new(), BTreeSet::new());
+    for path in ["salv", "latin", "ascii"].iter().flat_map(|database| fs::read_dir(out.join(database)).unwrap()) {
+        let path = path.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "copy") {
+            continue;
+        }
+        let text = fs::read(&path).unwrap();
+        let parquet = path.with_extension("parquet");
+        if !parquet.exists() {
+            without.insert(path.file_name().unwrap().to_str().unwrap().to_owned());
+            continue;
+        }
+        files += 1;
+        let reader = SerializedFileReader::new(fs::File::open(&parquet).unwrap()).unwrap();
+        let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
+        let lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
+        assert_eq!(rows.len(), lines.len(), "{}", path.display());
+        for (row, line) in rows.iter().zip(lines) {
+            let fields: Vec<&[u8]> = line[..line.len() - 1].split(|byte| *byte == b'\t').collect();
+            assert_eq!(row.len(), fields.len(), "{}", path.display());
+            for ((name, found), field) in row.get_column_iter().zip(fields) {
+                let expected = plain(field);
+                let text = || std::str::from_utf8(expected.as_deref().unwrap()).unwrap();
+                let is_same = match found {
+                    Field::Null => expected.is_none(),
+                    Field::Bool(value) => text() == if *value { "t" } else { "f" },
+                    Field::Int(number) => text() == number.to_string(),
+                    Field::Long(number) => text() == number.to_string(),
+                    Field::Float(number) => text().parse::<f32>().unwrap().total_cmp(number).is_eq(),
+                    Field::Double(number) => text().parse::<f64>().unwrap().total_cmp(number).is_eq(),
+                    Field::Str(found) => text() == found,
+                    Field::Bytes(found) => expected.as_deref() == Some(found.data()),
+                    _ => false,
+                };
+                assert!(is_same, "{} {name}: {found} instead of {:?}", path.display(), expected.map(String::from_utf8));
+                kinds.insert(std::mem::discriminant(found));
+            }
+        }
+    }
+    assert!(files > 40 && kinds.len() >= 7, "{files} files, {} kinds of values", kinds.len());
+    // A table without columns has nothing to store.
+    assert_eq!(without.into_iter().collect::<Vec<_>>(), ["app.nocols.copy"]);
 }

@@ -137,5 +137,5 @@ fn list_for_programs_has_the_counts_of_the_list_for_people() {
     assert_eq!(dwbinspect(&["salvage", "--list", "--format", "copy", arg(&data)]).status, 2);
     let out = tempfile::tempdir().unwrap();
     let ran = dwbinspect(&["salvage", "--format", "json", arg(&data), "-o", arg(out.path())]);
-    assert!(ran.status == 2 && ran.stderr.contains("--format takes copy or csv here"), "{}", ran.stderr);
+    assert!(ran.status == 2 && ran.stderr.contains("--format takes copy, csv or parquet here"), "{}", ran.stderr);
 }

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 
@@ -13,7 +14,7 @@ use crate::output::escape::printable;
 use crate::output::salvage_text::{answer, write_beforehand, write_salvage, write_salvage_machine};
 use crate::output::sink::Machine;
 use crate::parsers::wal::version::Major;
-use crate::salvage::RowFormat;
+use crate::salvage::{Interrupt, RowFormat};
 
 /// Copy out every row that is still there, if no start, image or replay helps
 ///
@@ -65,7 +66,7 @@ pub(crate) struct SalvageArgs {
     /// More WAL: rows that were never written to tables, commits that pg_xact lacks. Archive, segments or tar archives
     #[arg(long, value_name = "PATH")]
     wal: Vec<PathBuf>,
-    /// Format of the rows (copy or csv, of COPY without a header), or with --list of the list [default: copy, text]
+    /// Format of the rows (copy; csv, without a header; parquet, next to copy), or with --list of the list [default: copy, text]
     #[arg(long, value_name = "FORMAT", value_enum)]
     format: Option<SalvageFormat>,
     #[command(flatten)]
@@ -79,21 +80,28 @@ pub(crate) struct SalvageArgs {
 enum SalvageFormat {
     Copy,
     Csv,
+    #[cfg(feature = "parquet")]
+    Parquet,
     Text,
     Json,
     Ndjson,
 }
+
+/// Formats of rows, for a message.
+const ROW_FORMATS: &str = if cfg!(feature = "parquet") { "copy, csv or parquet" } else { "copy or csv" };
 
 impl SalvageFormat {
     fn chosen(chosen: Option<Self>, is_list: bool) -> Result<(RowFormat, Option<Machine>), Stop> {
         match (chosen, is_list) {
             (None | Some(Self::Copy), false) | (None | Some(Self::Text), true) => Ok((RowFormat::Copy, None)),
             (Some(Self::Csv), false) => Ok((RowFormat::Csv, None)),
+            #[cfg(feature = "parquet")]
+            (Some(Self::Parquet), false) => Ok((RowFormat::Parquet, None)),
             (Some(Self::Csv), true) => Ok((RowFormat::Copy, Some(Machine::Csv))),
             (Some(Self::Json), true) => Ok((RowFormat::Copy, Some(Machine::Json))),
             (Some(Self::Ndjson), true) => Ok((RowFormat::Copy, Some(Machine::Ndjson))),
-            (Some(Self::Copy), true) => Err(UsageError::OtherFormat("text, json, ndjson or csv").into()),
-            (Some(_), false) => Err(UsageError::OtherFormat("copy or csv").into()),
+            (Some(_), true) => Err(UsageError::OtherFormat("text, json, ndjson or csv").into()),
+            (Some(_), false) => Err(UsageError::OtherFormat(ROW_FORMATS).into()),
         }
     }
 }
@@ -144,7 +152,8 @@ pub(super) fn run(args: &SalvageArgs, out: &mut dyn Write) -> Result<Outcome, St
         kept_wal_bytes: None,
     };
     let mut told = Ok(());
-    let report = salvage(&request, &until_interrupted(), &mut |known| told = write_beforehand(out, known));
+    let interrupt: Arc<Interrupt> = Arc::new(until_interrupted());
+    let report = salvage(&request, &interrupt, &mut |known| told = write_beforehand(out, known));
     told?;
     let report = report?;
     if let Some(machine) = machine {
