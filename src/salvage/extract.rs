@@ -243,10 +243,11 @@ impl Work<'_> {
             let (rel, shapes, doubt) = ((database.oid, file.filenode), &table.shapes, file.doubt);
             let Some(files) = database.main_fork(file.spc_oid, file.filenode) else { continue };
             let read = Table { rel, files, shapes, is_guessed, least_columns, least_pages, doubt, made_by };
-            let end = scan(self.source, &read, (xacts, self.wal, &toast), &mut |row| {
+            let mut end = scan(self.source, &read, (xacts, self.wal, &toast), &mut |row| {
                 report.add(row);
                 show(row);
             });
+            self.forget_unused((database, catalogs), table, &mut end);
             report.pages = report.pages.saturating_add(end.pages);
             report.lost_pages.extend(end.lost);
             report.unreadable = report.unreadable.saturating_add(end.failed.len() as u64);

@@ -7,7 +7,7 @@ use roaring::RoaringBitmap;
 use super::catalogs::{Catalogs, Relation};
 use super::extract::{Wanted, Work};
 use super::fit::{Span, with_values};
-use super::rows::Class;
+use super::rows::{Class, PageLoss, ScanEnd, has_right_checksum};
 use super::source::{DatabaseFiles, SegmentFiles, Source};
 use super::xacts::Xacts;
 use super::{SalvageError, TableReport};
@@ -25,6 +25,9 @@ pub(crate) const MAX_KEYS: usize = 1 << 20;
 
 /// Bytes of an `int2vector` before its numbers.
 const VECTOR_HEAD: usize = 24;
+
+/// Where the first page of a B-tree has its root.
+const META_ROOT: usize = 32;
 
 /// Bytes of a `name`, which an index stores with another length.
 const NAME_BYTES: i16 = 64;
@@ -142,6 +145,43 @@ impl<'a> PrimaryKey<'a> {
     }
 }
 
+impl Work<'_> {
+    /// Takes pages of zeros at the end of a table off its lost pages if nothing shows that they were ever used: a server that crashes
+    /// leaves pages by which it had just extended the file.
+    ///
+    /// Source: `RelationAddBlocks`, `src/backend/access/heap/hio.c`.
+    pub fn forget_unused(
+        &self,
+        (database, catalogs): (&DatabaseFiles, &Catalogs),
+        table: &Wanted<'_>,
+        end: &mut ScanEnd,
+    ) {
+        let mut first = end.places.end;
+        for (block, ..) in end.lost.iter().rev().filter(|(_, loss, _)| *loss == PageLoss::Zero) {
+            if block.saturating_add(1) != first {
+                break;
+            }
+            first = *block;
+        }
+        let is_missing = end.lost.iter().any(|(_, loss, _)| *loss == PageLoss::Missing);
+        // Without WAL they may be what a lost write left.
+        if is_missing || first == end.places.end || first < table.relation.pages || !self.wal.is_complete {
+            return;
+        }
+        let mut is_unused = true;
+        if let Some(key) = PrimaryKey::of(catalogs, table.relation, &table.shapes, self.source.major) {
+            let files = database.main_fork(key.index.spc_oid, key.index.filenode);
+            is_unused = files.is_some_and(|files| {
+                let mut leads_there = false;
+                leaf_entries(self.source, files, &mut |(block, _), _| leads_there |= block >= first) && !leads_there
+            });
+        }
+        if is_unused {
+            end.lost.retain(|(block, loss, _)| *block < first || *loss != PageLoss::Zero);
+        }
+    }
+}
+
 /// Takes the place of a lost row, and a row with its key.
 type ShowRow<'a> = dyn FnMut(Tid, &[u8]) -> Result<(), SalvageError> + 'a;
 
@@ -182,21 +222,34 @@ impl Work<'_> {
     }
 }
 
-/// Shows the entries of leaves of a B-tree.
-pub(crate) fn leaf_entries(source: &Source, files: &SegmentFiles, show: &mut dyn FnMut(Tid, &[u8])) {
-    source.pages(files, &mut |block, page| {
+/// Shows the entries of leaves of a B-tree; true when all its pages are there and sound.
+///
+/// Source: `BTMetaPageData` and `BTPageOpaqueData`, `src/include/access/nbtree.h`.
+pub(crate) fn leaf_entries(source: &Source, files: &SegmentFiles, show: &mut dyn FnMut(Tid, &[u8])) -> bool {
+    let (mut is_sound, mut pages, mut last) = (true, 0, 0);
+    let failed = source.pages(files, &mut |block, page| {
         let header = PageHeader::decode(0, page).ok().filter(|header| header.faults(page.len()).is_empty());
         let is_btree = |header: &PageHeader| usize::from(header.special).saturating_add(16) == page.len();
-        let Some(header) = header.filter(|header| block > 0 && is_btree(header)) else { return };
+        let header = header.filter(is_btree);
+        is_sound &= header.is_some() && has_right_checksum(source, block, page);
+        pages = pages.max(block.saturating_add(1));
+        let Some(header) = header else { return };
+        // The root, or the next page of the level.
+        let next = if block == 0 { META_ROOT } else { usize::from(header.special).saturating_add(4) };
+        last = u32_at(page, next).unwrap_or(u32::MAX).max(last);
+        if block == 0 {
+            return;
+        }
         let is_leaf = u16_at(page, usize::from(header.special).saturating_add(12)).is_some_and(|flags| flags & 1 == 1);
         for tuple in page_tuples(&header, page).filter(|_| is_leaf) {
             match IndexEntry::decode(&header, page, PageKind::Btree, tuple.item, tuple.bytes) {
                 Some(IndexEntry { target: Target::Row(tid), data, .. }) => show(tid, data),
-                Some(IndexEntry { target: Target::Rows { first, .. }, data, .. }) => {
-                    first.into_iter().for_each(|tid| show(tid, data));
+                Some(IndexEntry { target: Target::Rows { rows, .. }, data, .. }) => {
+                    rows.into_iter().for_each(|tid| show(tid, data));
                 }
                 _ => {}
             }
         }
     });
+    is_sound && last < pages && failed.is_empty()
 }

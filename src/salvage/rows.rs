@@ -196,7 +196,8 @@ impl Scanner<'_, '_> {
     fn page(&mut self, block: u32, page: &[u8]) -> Option<(PageLoss, u64)> {
         self.found.clear();
         if is_all_zero(page) {
-            return Some((PageLoss::Zero, 0));
+            let is_behind = self.source.is_behind(self.table.files, block, Lsn::INVALID);
+            return Some((if is_behind { PageLoss::Stale } else { PageLoss::Zero }, 0));
         }
         let header = PageHeader::decode(0, page).ok();
         let header =

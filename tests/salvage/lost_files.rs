@@ -130,3 +130,39 @@ fn large_objects_need_no_table_and_their_lost_pages_are_said() {
         assert!(ran.status == 2 && ran.stdout.contains("objects: large objects may be incomplete"), "{}", ran.stdout);
     }
 }
+
+/// A server that crashes leaves pages by which it had extended a file. They are a loss where an index leads to one, where the
+/// catalog counts it, and where WAL is missing.
+#[test]
+fn pages_of_zeros_at_the_end_are_no_loss_if_nothing_used_them() {
+    let place = tempfile::tempdir().unwrap();
+    copy_tree(case("15-heap").parent().unwrap(), place.path());
+    let data = place.path().join("data");
+    let lossy = |table: &str| {
+        let ran = dwbinspect(&["salvage", "--list", arg(&data), "--table", table]);
+        numbers(&ran, &format!("salv.app.{table}")).unwrap_or_else(|| panic!("{}", ran.stdout))[4]
+    };
+    let [doc, big] = ["base/16385/16692", "base/16385/16885"].map(|name| data.join(name));
+    let before = ["t_doc", "big"].map(lossy);
+    for file in [&doc, &big] {
+        let length = fs::metadata(file).unwrap().len();
+        fs::OpenOptions::new().write(true).open(file).unwrap().set_len(length + 3 * 8192).unwrap();
+    }
+    assert_eq!(["t_doc", "big"].map(lossy), before);
+    let zero_from = |file: &Path, blocks: u64| {
+        let file = fs::OpenOptions::new().write(true).open(file).unwrap();
+        let length = file.metadata().unwrap().len();
+        file.set_len(blocks * 8192).unwrap();
+        file.set_len(length).unwrap();
+    };
+    // A damaged index may have led there.
+    let index = fs::read(data.join("base/16385/16697")).unwrap();
+    fs::write(data.join("base/16385/16697"), &index[..8192]).unwrap();
+    assert_eq!(lossy("t_doc"), before[0] + 3);
+    fs::write(data.join("base/16385/16697"), index).unwrap();
+    // The index of `t_doc` leads to its sixth page; the catalog counts 21 pages of `big`.
+    zero_from(&doc, 5);
+    assert_eq!(lossy("t_doc"), before[0] + 4);
+    fs::remove_dir_all(data.join("pg_wal")).unwrap();
+    assert_eq!(lossy("big"), before[1] + 3);
+}

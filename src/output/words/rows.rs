@@ -144,13 +144,16 @@ pub(crate) fn tid_words((block, item): Tid) -> String {
     format!("({block},{item})")
 }
 
+/// Rows of one entry that are listed.
+const MAX_LISTED: usize = 16;
+
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Row(tid) | Self::Other(tid) => f.pad(&tid_words(*tid)),
-            Self::Rows { count, first } => {
-                let listed: Vec<String> = first.iter().map(|tid| tid_words(*tid)).collect();
-                let more = usize::from(*count).saturating_sub(first.len());
+            Self::Rows { count, rows } => {
+                let listed: Vec<String> = rows.iter().take(MAX_LISTED).map(|tid| tid_words(*tid)).collect();
+                let more = usize::from(*count).saturating_sub(listed.len());
                 let more = if more > 0 { format!(" and {more} more") } else { String::new() };
                 f.pad(&format!("{count} rows: {}{more}", listed.join(" ")))
             }

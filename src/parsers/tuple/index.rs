@@ -33,12 +33,12 @@ pub(crate) type Tid = (BlockNumber, u16);
 pub enum Target {
     /// A row of the table.
     Row(Tid),
-    /// Several rows with the same key, of which the first ones are listed.
+    /// Several rows with the same key.
     Rows {
-        /// How many.
+        /// How many, by the entry.
         count: u16,
-        /// The first ones.
-        first: Vec<Tid>,
+        /// Those that it has room for.
+        rows: Vec<Tid>,
     },
     /// A page one level further down.
     Child(BlockNumber),
@@ -61,8 +61,6 @@ pub struct IndexEntry<'a> {
     pub data: &'a [u8],
     nulls: Option<u32>,
 }
-
-const MAX_LISTED: usize = 16;
 
 fn tid_at(bytes: &[u8], at: usize) -> Option<Tid> {
     let (high, low, item) =
@@ -98,10 +96,10 @@ impl<'a> IndexEntry<'a> {
                 let count = tid.1 & COUNT;
                 let list_at = usize::try_from(tid.0).ok().filter(|at| *at >= begin && *at <= end)?;
                 let list = tuple.get(list_at..end).unwrap_or_default();
-                let rows = list.as_chunks::<6>().0.iter().take(usize::from(count).min(MAX_LISTED));
-                let first = rows.filter_map(|row| tid_at(row, 0)).collect();
+                let rows = list.as_chunks::<6>().0.iter().take(usize::from(count));
+                let rows = rows.filter_map(|row| tid_at(row, 0)).collect();
                 end = list_at;
-                Target::Rows { count, first }
+                Target::Rows { count, rows }
             }
             PageKind::Btree => {
                 columns = is_alternative.then_some(usize::from(tid.1 & COUNT));
@@ -194,7 +192,7 @@ mod tests {
         let tuple = entry((16, IS_POSTING | 2), 28 | ALT_TID, &rest);
         let (header, page) = btree(0, 0);
         let found = IndexEntry::decode(&header, &page, PageKind::Btree, 1, &tuple).unwrap();
-        assert_eq!(found.target, Target::Rows { count: 2, first: vec![(1, 2), (1, 3)] });
+        assert_eq!(found.target, Target::Rows { count: 2, rows: vec![(1, 2), (1, 3)] });
         assert_eq!(found.stored(&[INT4]), [Stored::Plain(&[42, 0, 0, 0])]);
     }
 
