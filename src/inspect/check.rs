@@ -162,7 +162,9 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
     let mut wal = WalSources::open(of_cluster, &elsewhere, (findings, coverage), &copies)?;
     wal.has_archive = !request.wal.is_empty();
     follow_timelines(&mut donors, cluster.control, &wal)?;
-    let mut scanned = scan(&mut cluster, (&files, &names), &mut slots, request, watch, &mut told);
+    let pages = RelationPages::new(directory.root(), files.paths.clone());
+    let heads = PageHeads::new(pages.another(), files.block_size);
+    let mut scanned = scan(&mut cluster, (&files, &names, &heads), &mut slots, request, watch, &mut told);
 
     let later = wal.all.as_ref().map_or(&[][..], WalSet::later_histories);
     let belonging = belongs(&cluster, (&files, &names), &scanned, later);
@@ -176,8 +178,6 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
     let causes = belonging.contradictions.iter().cloned().map(Box::new);
     scanned.incomplete.extend(causes.map(|cause| Doubt::NotOneCluster { cause }));
 
-    let pages = RelationPages::new(directory.root(), files.paths.clone());
-    let heads = PageHeads::new(pages.another(), files.block_size);
     let mut input = ProofInput {
         cluster: &cluster,
         files: &files,

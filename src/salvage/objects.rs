@@ -151,7 +151,8 @@ impl Work<'_> {
                 let gap = usize::try_from(offset.saturating_sub(at)).unwrap_or(usize::MAX).min(MAX_HOLE_BYTES);
                 file.write_all(&vec![0; gap]).and_then(|()| file.write_all(&data)).map_err(failed)?;
                 at = offset.saturating_add(data.len() as u64);
-                let hex: String = data.iter().map(|byte| format!("{byte:02x}")).collect();
+                let digit = |half: u8| char::from_digit(half.into(), 16).unwrap_or_default();
+                let hex: String = data.iter().flat_map(|byte| [byte >> 4, byte & 0xF].map(digit)).collect();
                 writeln!(script, "SELECT lo_put({oid}, {offset}, '\\x{hex}');").map_err(failed)?;
             }
             file.finish().map_err(RebuildError::from)?;

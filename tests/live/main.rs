@@ -27,5 +27,6 @@ mod server_files;
 mod tear;
 mod verify;
 mod wal_end;
+mod wal_reads;
 mod ways_out;
 mod whatif;

@@ -306,7 +306,7 @@ fn entries_of_a_btree_are_those_that_pageinspect_lists() {
             assert!(data.starts_with(fields[6]), "{line}: {data}");
             let tids: Vec<String> = match &entry.target {
                 Target::Row(tid) => vec![format!("({},{})", tid.0, tid.1)],
-                Target::Rows { first, .. } => first.iter().map(|tid| format!("({},{})", tid.0, tid.1)).collect(),
+                Target::Rows { rows, .. } => rows.iter().map(|tid| format!("({},{})", tid.0, tid.1)).collect(),
                 Target::Child(child) => {
                     children += 1;
                     assert!(fields[5].starts_with(&format!("({child},")), "{line}");

@@ -63,7 +63,7 @@ pub(crate) struct Gathered {
     pub(crate) zeroed: Option<ZeroedPages>,
     /// Changes of the pages by records, by index; collected only if requested.
     pub(crate) changes: Option<Vec<(usize, PageChange)>>,
-    /// What pages are sifted by; instead of all events of them.
+    /// What the pages of a sieve are sifted by.
     pub(crate) sifted: Option<Sifted>,
     change_bytes: usize,
     /// Ends of all transactions; gathered only where details are asked for.
@@ -137,7 +137,7 @@ impl<'a> Gather<'a> {
         self
     }
 
-    /// Notes only what sifts the pages, if that is asked for.
+    /// Also notes what sifts the pages of a sieve, if that is asked for.
     pub(crate) fn with_sieve(mut self, wanted: Option<&Arc<SievedPages>>) -> Self {
         self.gathered.sifted = wanted.map(|wanted| Sifted::new(Arc::clone(wanted)));
         self
@@ -199,11 +199,11 @@ impl<'a> Gather<'a> {
                 known = false;
                 continue;
             };
+            if let Some(index) = self.interest.sieved_index(page) {
+                self.sift(index, record, &block);
+                continue;
+            }
             if let Some(index) = self.interest.index_of(page) {
-                if self.gathered.sifted.is_some() {
-                    self.sift(index, record, &block);
-                    continue;
-                }
                 let touch = self.touch(index, record, &block);
                 for lsn in self.interest.watched(index) {
                     if *lsn <= record.start_lsn && touch != Touch::Hint {

@@ -12,7 +12,7 @@ use super::needed::{Needed, ZeroedPages};
 use super::next_change::NextChange;
 use super::page_chain::ChangeLog;
 use super::prepared_xacts::XactEnds;
-use super::sieve::Sieve;
+use super::sieve::{PageOnDisk, Sieve};
 use crate::analysis::wal::collect::collect_run;
 use crate::analysis::wal::segment::{Stretch, WatchRead, read_segment};
 use crate::analysis::wal::walk::WalkEnd;
@@ -64,7 +64,7 @@ pub struct WalHistory {
     pub zeroed: Option<ZeroedPages>,
     /// Changes of the pages by records; kept only if requested.
     pub changes: Option<ChangeLog>,
-    /// Sorts out pages that nothing contradicts. Then nothing else is kept of any page.
+    /// Sorts out pages that nothing contradicts.
     pub(crate) sieve: Option<Sieve>,
     /// When the transactions ended that touch the pages. Collected only where it is asked for, and with it what records do
     /// inside the pages.
@@ -331,6 +331,8 @@ pub struct Interest {
     /// By index of the page: LSNs of images that were copied without a lock.
     copied: Vec<Vec<Lsn>>,
     maps: FxHashMap<RelFileLocator, Vec<(BlockNumber, usize)>>,
+    /// Pages that are sieved, by their index in the sieve.
+    sieved: FxHashMap<PageId, usize>,
 }
 
 impl Interest {
@@ -347,6 +349,19 @@ impl Interest {
             }
         }
         index
+    }
+
+    /// Adds the pages of a sieve. What records do to them is not kept.
+    pub(crate) fn add_sieved<'p>(&mut self, pages: impl IntoIterator<Item = &'p PageOnDisk>) {
+        for (index, own) in pages.into_iter().enumerate() {
+            self.sieved.insert(own.page, index);
+            self.rels.insert(own.page.rel);
+        }
+    }
+
+    /// Index of a page in the sieve.
+    pub(crate) fn sieved_index(&self, page: PageId) -> Option<usize> {
+        self.sieved.get(&page).copied()
     }
 
     /// Adds a relation of which only creation, truncation and removal matter.

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use roaring::RoaringBitmap;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::sieve::PageOnDisk;
 use crate::analysis::skipped::{Coverage, SkipReason, SkippedPart};
 use crate::analysis::wal::block_set::{BlockSet, RecentBlocks};
 use crate::cluster::page_source::{PageRead, PageSource};
@@ -125,21 +124,10 @@ impl Needed {
         self.changed.remove_from(&from);
     }
 
-    /// The pages that records touch from the redo point on and that are there.
-    pub(crate) fn touched<'a>(
-        &'a self,
-        pages: &'a dyn PageSource,
-        block_size: usize,
-        next_xid: u32,
-    ) -> impl Iterator<Item = PageOnDisk> + 'a {
-        let mut buf = vec![0; block_size];
-        let all = self.seen.iter().filter_map(|(rel, fork_code, block)| {
+    /// The pages that records touch from the redo point on.
+    pub(crate) fn touched(&self) -> impl Iterator<Item = PageId> {
+        self.seen.iter().filter_map(|(rel, fork_code, block)| {
             ForkNumber::from_code(i32::from(fork_code)).map(|fork| PageId { rel, fork, block })
-        });
-        // Pages that cannot be read are reported where all pages are read.
-        all.filter_map(move |page| {
-            let is_whole = matches!(pages.read_page(page, &mut buf), Ok(PageRead::Whole)) && !is_all_zero(&buf);
-            is_whole.then(|| PageOnDisk::of(page, &buf, next_xid)).flatten()
         })
     }
 

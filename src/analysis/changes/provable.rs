@@ -506,6 +506,9 @@ const PARTS: usize = 64;
 /// Pages that are kept in a part; those beyond are read again.
 const MAX_HEADS: usize = 65_536;
 
+/// Pages of a part that are kept before WAL names them.
+const MAX_NOTED: usize = 4096;
+
 /// State on disk of the page of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PageHead {
@@ -532,6 +535,15 @@ impl PageHeads {
     pub fn reader(&self) -> HeadReader<'_> {
         let pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner).another();
         HeadReader { heads: self, pages, buffer: vec![0; self.block_size] }
+    }
+
+    /// Keeps the LSN of a whole page that was read anyway.
+    pub fn note(&self, page: PageId, bytes: &[u8]) {
+        if let (Some(part), Ok(header)) = (self.part(page), PageHeader::decode(0, bytes))
+            && let Some(mut known) = part.lock().ok().filter(|known| known.len() < MAX_NOTED)
+        {
+            known.insert(page, PageHead::Lsn(header.lsn));
+        }
     }
 
     fn part(&self, page: PageId) -> Option<&Mutex<FxHashMap<PageId, PageHead>>> {

@@ -104,6 +104,10 @@ impl fmt::Debug for SievedPages {
 }
 
 impl SievedPages {
+    pub(crate) fn pages(&self) -> &[PageOnDisk] {
+        &self.pages
+    }
+
     fn sectors(&self) -> usize {
         self.block_size.div_ceil(SECTOR_BYTES)
     }

@@ -14,7 +14,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::input::CheckProgress;
 use self::read_wal::{WalQuestion, WalRead, read_wal, sift};
@@ -23,7 +23,7 @@ use super::outlook::{Outlook, StartConditions};
 use super::survey::{Context, PageReport};
 use crate::analysis::changes::history::{Interest, WalHistory};
 use crate::analysis::changes::needed::{MAX_ZEROED, Needed, Suspicion, ZeroedPages};
-use crate::analysis::changes::sieve::PageOnDisk;
+use crate::analysis::changes::sieve::{PageOnDisk, Sieve};
 use crate::analysis::dwb::compare::Comparison;
 use crate::analysis::dwb::slot_facts::WritePath;
 use crate::analysis::dwb::slots::{CompareRules, SlotRef, compare_slots, slots_of};
@@ -32,9 +32,11 @@ use crate::analysis::skipped::{Coverage, Lacking, SkipReason, SkippedPart};
 use crate::analysis::start::doubt::{Doubt, LsnWitness, NotRead};
 use crate::analysis::start::missing_wal::WalNames;
 use crate::analysis::start::replay::Replay;
+use crate::analysis::verdict::rebuilt_proof::Proofs;
 use crate::cluster::donor::Donor;
 use crate::cluster::dwb_files::DwbSet;
-use crate::cluster::page_source::PageSource;
+use crate::cluster::page_source::{PageRead, PageSource};
+use crate::parsers::page::is_all_zero;
 use crate::types::{BlockNumber, ForkNumber, Lsn, PageId, RelFileLocator};
 
 /// Result of the check.
@@ -72,7 +74,10 @@ pub fn check(input: CheckInput<'_>, watch: StageWatch<'_>) -> CheckReport {
     }
     let zeroed = cluster.replay.redo_lsn.and_then(|redo_lsn| ZeroedPages::of(&scan.zeroed, redo_lsn));
     let question = first_question(&suspects, &slots, scope, &cluster, names.exists);
-    let question = WalQuestion { zeroed, ..question };
+    let is_plain = |page: PageId| slots_of(&slots, page).is_empty() && !scan.impossible.contains_key(&page);
+    let may_sift = |page: PageId| is_plain(page) && !suspects.contains_key(&page);
+    let sieve = if donors.is_empty() && scope == Scope::All { sieve(scan.proofs, &cluster, &may_sift) } else { None };
+    let question = WalQuestion { zeroed, sieve, ..question };
     let read = if progress.is_broken_off() {
         WalRead::nothing(&cluster, question)
     } else {
@@ -80,14 +85,13 @@ pub fn check(input: CheckInput<'_>, watch: StageWatch<'_>) -> CheckReport {
         let mut further = find_further(&first, &cluster);
         coverage.append_once(further.coverage);
         // Slots and older copies are images, too, and links name pages.
-        let is_plain = |page: PageId| slots_of(&slots, page).is_empty() && !scan.impossible.contains_key(&page);
         let has_donors = !donors.is_empty();
         let (plain, others): (Vec<PageOnDisk>, Vec<_>) =
             further.touched.into_iter().partition(|own| !has_donors && is_plain(own.page));
         let with_base = |own: PageOnDisk| own.built_at(&scan.proofs.bases);
         let plain = plain.into_iter().map(with_base).collect();
         let sifted = sift(plain, &first, &wal, &cluster, jobs, &progress);
-        let touched = others.into_iter().map(|own| own.page).chain(sifted);
+        let touched = others.into_iter().map(|own| own.page).chain(sifted).chain(further.contradicted);
         further.suspects.extend(touched.map(|page| (page, Suspicion::Differs)));
         if further.suspects.is_empty() {
             first
@@ -277,8 +281,40 @@ struct Further {
     suspects: Vec<(PageId, Suspicion)>,
     /// Where no checksum protects pages: those that replay touches, which rows and sectors may contradict.
     touched: Vec<PageOnDisk>,
+    /// Those among them that were contradicted already.
+    contradicted: Vec<PageId>,
     /// Unreadable parts, and parts beyond the limits.
     coverage: Coverage,
+}
+
+/// Reads pages that no checksum protects.
+struct PageReader<'a> {
+    pages: &'a dyn PageSource,
+    bytes: Vec<u8>,
+    next_xid: u32,
+}
+
+impl<'a> PageReader<'a> {
+    fn new(cluster: &ClusterInput<'a>, next_xid: u32) -> Self {
+        Self { pages: cluster.pages, bytes: vec![0; cluster.block_size], next_xid }
+    }
+
+    /// `None` for pages of zeros, and for those that cannot be read, which is reported where all pages are read.
+    fn read(&mut self, page: PageId) -> Option<PageOnDisk> {
+        let is_whole = matches!(self.pages.read_page(page, &mut self.bytes), Ok(PageRead::Whole));
+        (is_whole && !is_all_zero(&self.bytes)).then(|| PageOnDisk::of(page, &self.bytes, self.next_xid)).flatten()
+    }
+}
+
+/// Where no checksum protects pages: a sieve for those that recovery replays, as far as they are known before WAL is read.
+fn sieve(proofs: &Proofs, cluster: &ClusterInput<'_>, may_sift: &dyn Fn(PageId) -> bool) -> Option<Sieve> {
+    let (redo_lsn, next_xid) = cluster.replay.redo_lsn.zip(cluster.replay.next_xid)?;
+    let mut reader = PageReader::new(cluster, next_xid);
+    let touched = proofs.touched.iter().copied().filter(|page| may_sift(*page));
+    let wanted: Vec<PageOnDisk> =
+        touched.filter_map(|page| Some(reader.read(page)?.built_at(&proofs.bases))).take(MAX_TOUCHED).collect();
+    let is_any = !cluster.has_checksums && !wanted.is_empty() && cluster.replay.recovery.replays();
+    is_any.then(|| Sieve::new(wanted, cluster.pages, cluster.block_size, (redo_lsn, next_xid)))
 }
 
 /// Finds missing pages that recovery needs, zeroed pages that had content, and where no checksum protects them all that replay
@@ -287,14 +323,30 @@ fn find_further(read: &WalRead, cluster: &ClusterInput<'_>) -> Further {
     let mut coverage = Coverage::default();
     let (pages, block_size) = (cluster.pages, cluster.block_size);
     let needed = read.needed.as_ref().filter(|_| read.replay.can_begin && read.replay.recovery.replays());
-    let mut touched: Vec<PageOnDisk> = match needed {
-        Some(needed) if !cluster.has_checksums => {
-            let next_xid = read.replay.next_xid.unwrap_or_default();
-            needed.touched(pages, block_size, next_xid).take(MAX_TOUCHED).collect()
+    let (mut touched, mut contradicted, mut count) = (Vec::new(), Vec::new(), 0);
+    if let Some(needed) = needed.filter(|_| !cluster.has_checksums) {
+        let sifted = read.sifted.as_ref();
+        let waiting = sifted.map_or(&[][..], |sifted| &sifted.waiting);
+        let waiting: FxHashMap<PageId, &PageOnDisk> = waiting.iter().map(|own| (own.page, own)).collect();
+        let mut reader = PageReader::new(cluster, read.replay.next_xid.unwrap_or_default());
+        for page in needed.touched() {
+            match (sifted.filter(|sifted| sifted.all.contains(&page)), waiting.get(&page)) {
+                (Some(_), Some(own)) => touched.push((*own).clone()),
+                (Some(sifted), None) => {
+                    contradicted.extend(sifted.contradicted.binary_search(&page).is_ok().then_some(page));
+                }
+                (None, _) => match reader.read(page) {
+                    Some(own) => touched.push(own),
+                    None => continue,
+                },
+            }
+            count += 1;
+            if count >= MAX_TOUCHED {
+                break;
+            }
         }
-        _ => Vec::new(),
-    };
-    if touched.len() >= MAX_TOUCHED {
+    }
+    if count >= MAX_TOUCHED {
         coverage.skip(SkippedPart::MorePagesTouched, SkipReason::TooManyTouched { limit: MAX_TOUCHED });
     }
     let zeroed = read.zeroed.as_ref().filter(|_| read.replay.can_begin).map_or_else(Vec::new, ZeroedPages::named);
@@ -307,7 +359,7 @@ fn find_further(read: &WalRead, cluster: &ClusterInput<'_>) -> Further {
     let found = missing.into_iter().flatten().chain(zeroed);
     let suspects: Vec<(PageId, Suspicion)> = found.filter(|(page, _)| is_new(*page)).collect();
     touched.retain(|own| is_new(own.page));
-    Further { suspects, touched, coverage }
+    Further { suspects, touched, contradicted, coverage }
 }
 
 /// The suspects and the evidence against them.

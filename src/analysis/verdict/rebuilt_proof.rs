@@ -216,6 +216,8 @@ pub struct Proofs {
     /// Where no checksum protects pages: start of the newest record from the redo point on, up to the LSN of the page, that builds
     /// it without reading it.
     pub bases: FxHashMap<PageId, Lsn>,
+    /// Where no checksum protects pages: those that are there and that records from the redo point on name.
+    pub touched: Vec<PageId>,
     /// Function that fails because of findings other than pages.
     pub obstacle: Option<Obstacle>,
     /// WAL from elsewhere has another history.

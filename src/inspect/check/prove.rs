@@ -156,6 +156,9 @@ impl<'a> Prover<'a> {
             if let Some(base_lsn) = provable.base_lsn.filter(|lsn| keeps_bases && *lsn >= redo_lsn) {
                 self.proofs.bases.insert(provable.page, base_lsn);
             }
+            if keeps_bases && known.is_in_replay(provable.page, false) {
+                self.proofs.touched.push(provable.page);
+            }
             let is_suspect = provable.lacks.is_some() || provable.is_foreign;
             let page = provable.page;
             if is_suspect && is_wanted(page) && self.is_logged(page) {

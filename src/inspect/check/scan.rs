@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::{CheckRequest, Cluster, KnownDamage, Scope, Stage, Told, Watch};
 use crate::analysis::changes::needed::Suspicion;
+use crate::analysis::changes::provable::PageHeads;
 use crate::analysis::changes::rows::layout::layout_fault;
 use crate::analysis::dwb::slots::{SlotRef, Unchanged};
 use crate::analysis::pages::checksum_witness::{CHECKSUMS_OFF, ChecksumWitness, ChecksumsContradict};
@@ -71,7 +72,7 @@ impl Scanned {
 /// Where pages have checksums although `pg_control` denies it, they are read again and judged by these.
 pub(super) fn scan(
     cluster: &mut Cluster<'_>,
-    (files, names): (&RelationFiles, &RelationNames),
+    (files, names, heads): (&RelationFiles, &RelationNames, &PageHeads),
     slots: &mut [SlotRef],
     request: &CheckRequest,
     watch: &dyn Watch,
@@ -91,13 +92,13 @@ pub(super) fn scan(
         (Scope::All, Some(rules)) => rules,
     };
     let before = told.coverage.clone();
-    let mut scanned = scan_once(cluster, (files, names), rules, slots, (request, watch), &mut told.coverage);
+    let mut scanned = scan_once(cluster, (files, names, heads), rules, slots, (request, watch), &mut told.coverage);
     if let Some(contradicts) = scanned.contradict.take() {
         if contradicts.are_most() {
             cluster.has_checksums = true;
             told.coverage = before;
             let rules = PageRules { checksums: ChecksumRule::Damage, ..*rules };
-            scanned = scan_once(cluster, (files, names), &rules, slots, (request, watch), &mut told.coverage);
+            scanned = scan_once(cluster, (files, names, heads), &rules, slots, (request, watch), &mut told.coverage);
             told.findings.retain(|finding| !finding.is(&CHECKSUMS_OFF));
         }
         scanned.incomplete.push(Doubt::ChecksumsContradict);
@@ -174,7 +175,7 @@ fn leave_encrypted(scanned: &mut Scanned, files: &RelationFiles, keys: &'static 
 /// Reads the relation files by these rules.
 fn scan_once(
     cluster: &Cluster<'_>,
-    (files, names): (&RelationFiles, &RelationNames),
+    (files, names, heads): (&RelationFiles, &RelationNames, &PageHeads),
     rules: &PageRules,
     slots: &mut [SlotRef],
     (request, watch): (&CheckRequest, &dyn Watch),
@@ -189,6 +190,7 @@ fn scan_once(
     let stopped = cluster.control.filter(|_| cluster.signs.backup_label.is_none());
     let counters = CounterWitness::of(cluster.directory, stopped, names, is_whole);
     let look = |page: PageId, bytes: &[u8]| {
+        heads.note(page, bytes);
         counters.look(page, bytes);
         unchanged.look(page, bytes);
         if is_whole {

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use rustc_hash::FxHashSet;
+
 use super::input::{CheckProgress, ClusterInput, Stage, WalInput};
 use crate::analysis::changes::history::{Interest, WalHistory};
 use crate::analysis::changes::needed::{Needed, Suspicion, ZeroedPages};
@@ -27,6 +29,34 @@ pub(super) struct WalQuestion {
     /// Which of these pages of zeros had content.
     pub(super) zeroed: Option<ZeroedPages>,
     pub(super) needed: Option<Needed>,
+    /// Pages that no checksum protects, to be sifted.
+    pub(super) sieve: Option<Sieve>,
+}
+
+/// Pages that were sifted.
+#[derive(Default)]
+pub(super) struct SiftedPages {
+    pub(super) all: FxHashSet<PageId>,
+    /// Those that WAL may contradict, or says too little of.
+    pub(super) contradicted: Vec<PageId>,
+    /// Those that there was no room for.
+    pub(super) waiting: Vec<PageOnDisk>,
+}
+
+impl SiftedPages {
+    /// The result of a sieve that all of WAL went through.
+    fn of(sieve: Sieve, history: &WalHistory) -> Self {
+        let wanted = sieve.wanted();
+        let (mut contradicted, waiting) = sieve.finish();
+        // What was removed meanwhile, or copied, is weighed record by record.
+        let is_made =
+            |page: &PageId| history.file_events(*page).any(|event| !matches!(event.what, LifeCycle::Created { .. }));
+        let all: FxHashSet<PageId> = wanted.pages().iter().map(|own| own.page).collect();
+        contradicted.extend(all.iter().copied().filter(is_made));
+        contradicted.sort_unstable();
+        contradicted.dedup();
+        Self { all, contradicted, waiting }
+    }
 }
 
 pub(super) struct WalRead {
@@ -38,6 +68,8 @@ pub(super) struct WalRead {
     pub(super) zeroed: Option<ZeroedPages>,
     /// Pages that recovery needs on disk, if requested.
     pub(super) needed: Option<Needed>,
+    /// What was sifted, if that was asked and WAL has no gap.
+    pub(super) sifted: Option<SiftedPages>,
     pub(super) coverage: Coverage,
 }
 
@@ -66,7 +98,7 @@ impl WalQuestion {
 
 impl WalRead {
     pub(super) fn nothing(cluster: &ClusterInput<'_>, question: WalQuestion) -> Self {
-        let WalQuestion { interest, zeroed, needed } = question;
+        let WalQuestion { interest, zeroed, needed, .. } = question;
         let mut history = WalHistory::new(&interest);
         history.is_minimal = cluster.control.is_some_and(|control| control.wal_level == WAL_LEVEL_MINIMAL);
         // Where no checksum protects pages, what records put into them is kept.
@@ -75,7 +107,7 @@ impl WalRead {
         if cluster.may_be_running {
             replay.doubts.push(Doubt::MayBeRunning);
         }
-        Self { replay, history, interest, zeroed, needed, coverage: Coverage::default() }
+        Self { replay, history, interest, zeroed, needed, sifted: None, coverage: Coverage::default() }
     }
 }
 
@@ -83,13 +115,16 @@ impl WalRead {
 pub(super) fn read_wal(
     wal: &WalInput<'_>,
     cluster: &ClusterInput<'_>,
-    question: WalQuestion,
+    mut question: WalQuestion,
     jobs: usize,
     progress: &CheckProgress<'_>,
 ) -> WalRead {
-    let WalRead { mut replay, mut history, interest, zeroed, needed, mut coverage } =
+    let sieve = question.sieve.take();
+    sieve.iter().for_each(|sieve| question.interest.add_sieved(sieve.wanted().pages()));
+    let WalRead { mut replay, mut history, interest, zeroed, needed, mut coverage, .. } =
         WalRead::nothing(cluster, question);
-    (history.zeroed, history.needed) = (zeroed, needed);
+    (history.zeroed, history.needed, history.sieve) = (zeroed, needed, sieve);
+    let mut is_read = true;
     let read = AtomicU64::new(0);
     let watch = |bytes| progress.at(Stage::Wal, read.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes));
     // Where nothing is wrong with any page, and none is all zero, older WAL has nothing to say.
@@ -97,6 +132,7 @@ pub(super) fn read_wal(
     if let Some(set) = wal.all.or(wal.own).filter(|_| is_wanted) {
         for error in read_before(set, replay.redo_lsn, &mut history, &interest, jobs, &watch) {
             coverage.skip(SkippedPart::WalBeforeRedo, error);
+            is_read = false;
         }
     }
     match wal.own {
@@ -104,14 +140,20 @@ pub(super) fn read_wal(
             if let Err(error) = replay.read_to_end(set, cluster.control, &mut history, &interest, jobs, &watch) {
                 replay.doubts.push(Doubt::WalUnreadable { error: ErrorWords::from(&error) });
                 coverage.skip(SkippedPart::Wal, error);
+                is_read = false;
             }
             match doubt_of_end(&replay, set, wal.all, wal.marks) {
                 Ok(doubt) => replay.doubts.extend(doubt),
                 Err(error) => coverage.skip(SkippedPart::WalAfterEnd, error),
             }
         }
-        None => replay.doubts.push(Doubt::NoWal),
+        None => {
+            replay.doubts.push(Doubt::NoWal);
+            is_read = false;
+        }
     }
+    let is_whole = is_read && history.stretches().len() == 1 && !progress.is_broken_off();
+    let sifted = history.sieve.take().filter(|_| is_whole).map(|sieve| SiftedPages::of(sieve, &history));
     replay.weigh_left_out(wal.unknown_versions, wal.denied, cluster.control);
     if let Some(cut) = history.changes.as_ref().and_then(ChangeLog::cut) {
         coverage.skip(SkippedPart::RowsWithoutChecksum, SkipReason::NoRoomForChanges { end_lsn: cut });
@@ -121,7 +163,7 @@ pub(super) fn read_wal(
     }
     let needed = history.needed.take();
     let zeroed = history.zeroed.take();
-    WalRead { replay, history, interest, zeroed, needed, coverage }
+    WalRead { replay, history, interest, zeroed, needed, sifted, coverage }
 }
 
 /// How often WAL is read at most. Pages that are left then are judged with all that is known of them.
@@ -143,9 +185,9 @@ pub(super) fn sift(
         }
         let count = wanted.len();
         match sift_once(wanted, first, wal, cluster, jobs, progress) {
-            Ok((contradicted, waiting)) => {
-                found.extend(contradicted);
-                wanted = waiting;
+            Ok(sifted) => {
+                found.extend(sifted.contradicted);
+                wanted = sifted.waiting;
             }
             Err(unsifted) => {
                 wanted = unsifted;
@@ -168,13 +210,11 @@ fn sift_once(
     cluster: &ClusterInput<'_>,
     jobs: usize,
     progress: &CheckProgress<'_>,
-) -> Result<(Vec<PageId>, Vec<PageOnDisk>), Vec<PageOnDisk>> {
+) -> Result<SiftedPages, Vec<PageOnDisk>> {
     let redo_lsn = first.replay.redo_lsn.unwrap_or_default();
     let next_xid = first.replay.next_xid.unwrap_or_default();
     let mut interest = Interest::default();
-    for own in &wanted {
-        interest.add(own.page);
-    }
+    interest.add_sieved(&wanted);
     let mut history = WalHistory::new(&interest);
     history.sieve = Some(Sieve::new(wanted, cluster.pages, cluster.block_size, (redo_lsn, next_xid)));
     let read = AtomicU64::new(0);
@@ -184,16 +224,6 @@ fn sift_once(
     let after = wal.own.map(|set| replay.read_to_end(set, cluster.control, &mut history, &interest, jobs, &watch));
     let is_read = before.is_none_or(|errors| errors.is_empty()) && matches!(after, Some(Ok(())));
     let is_whole = is_read && history.stretches().len() == 1 && !progress.is_broken_off();
-    let Some(sieve) = history.sieve.take() else { return Ok((interest.pages().to_vec(), Vec::new())) };
-    if !is_whole {
-        return Err(sieve.into_pages());
-    }
-    let (mut found, waiting) = sieve.finish();
-    // What was removed meanwhile, or copied, is weighed record by record.
-    let is_made =
-        |page: &PageId| history.file_events(*page).any(|event| !matches!(event.what, LifeCycle::Created { .. }));
-    found.extend(interest.pages().iter().copied().filter(is_made));
-    found.sort_unstable();
-    found.dedup();
-    Ok((found, waiting))
+    let Some(sieve) = history.sieve.take() else { return Ok(SiftedPages::default()) };
+    if is_whole { Ok(SiftedPages::of(sieve, &history)) } else { Err(sieve.into_pages()) }
 }
