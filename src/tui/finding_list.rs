@@ -2,7 +2,7 @@
 
 use crate::analysis::skipped::Skipped;
 use crate::report::{Finding, Severity};
-use crate::tui::facts::Survey;
+use crate::tui::state::State;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum FindingLine<'a> {
@@ -11,12 +11,17 @@ pub(crate) enum FindingLine<'a> {
     Note(&'a Finding),
 }
 
-/// All lines, in the order in which they are listed.
-pub(crate) fn finding_lines(survey: &Survey) -> Vec<FindingLine<'_>> {
-    let of = |severity| survey.examined.findings.iter().filter(move |finding| finding.severity == severity);
-    let skipped = survey.examined.coverage.skipped.iter().map(FindingLine::Skipped);
+/// All lines, in the order in which they are listed; `None` while nothing was read.
+pub(crate) fn finding_lines(state: &State) -> Option<Vec<FindingLine<'_>>> {
+    let (findings, coverage) = match (state.survey(), state.innodb.survey.as_deref()) {
+        (Some(survey), _) => (&survey.examined.findings, &survey.examined.coverage),
+        (None, Some(survey)) => (&survey.examined.findings, &survey.examined.coverage),
+        (None, None) => return None,
+    };
+    let of = |severity| findings.iter().filter(move |finding| finding.severity == severity);
     let problems = of(Severity::Problem).map(FindingLine::Problem);
-    problems.chain(skipped).chain(of(Severity::Note).map(FindingLine::Note)).collect()
+    let skipped = coverage.skipped.iter().map(FindingLine::Skipped);
+    Some(problems.chain(skipped).chain(of(Severity::Note).map(FindingLine::Note)).collect())
 }
 
 impl FindingLine<'_> {

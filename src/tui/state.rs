@@ -48,7 +48,6 @@ const LEAST_DETAIL: usize = 52;
 /// Keys that are kept for the crash report.
 const MAX_PRESSED: usize = 2000;
 
-/// Kind of input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PromptKind {
     Search,
@@ -64,15 +63,12 @@ pub enum PromptKind {
     Undo,
 }
 
-/// An open prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prompt {
     pub kind: PromptKind,
-    /// Text typed so far.
     pub text: String,
 }
 
-/// Subject of the program.
 #[derive(Clone, Debug, Default)]
 pub struct Subject {
     /// `pg_dwbinspect` or `pg_walfpi`.
@@ -135,7 +131,6 @@ pub struct TriageState {
     pub finding: usize,
 }
 
-/// The map of the cluster.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MapState {
     /// Index of the selected fork.
@@ -144,7 +139,6 @@ pub struct MapState {
     pub cell: usize,
 }
 
-/// The list of batches.
 #[derive(Clone, Default)]
 pub struct BatchesState {
     /// Index of the selected batch in the survey.
@@ -155,7 +149,6 @@ pub struct BatchesState {
     pub played: Option<usize>,
 }
 
-/// The list of slots.
 #[derive(Clone, Default)]
 pub struct SlotsState {
     /// Indexes into the slots of the survey, in the order in which they are listed.
@@ -329,7 +322,7 @@ impl State {
             View::Plan => &mut self.plan.top,
             View::Apply | View::Undo => &mut self.plan.before_top,
             View::Wal | View::WhatIf | View::Kept => &mut self.wal.top,
-            View::InnodbPage | View::InnodbFindings => &mut self.innodb.top,
+            View::InnodbPage => &mut self.innodb.top,
             _ => return None,
         })
     }

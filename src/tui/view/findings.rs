@@ -1,7 +1,7 @@
 //! Every finding of the check, and all about the selected one.
 
 use super::triage::outdated_words;
-use super::{Body, Line, Look, State, Style, fact, highlight, waiting};
+use super::{Body, Line, Look, State, Style, fact, waiting};
 use crate::tui::finding_list::{FindingLine, finding_lines};
 
 /// Columns of the word in front of a finding.
@@ -11,8 +11,8 @@ pub(super) const LABEL: usize = 9;
 const BELOW: usize = 3;
 
 pub(super) fn body(state: &State) -> Body<'_> {
-    let Some(survey) = state.survey() else { return Body::text(Vec::new(), waiting(state), 0) };
-    let (look, all) = (state.look, finding_lines(survey));
+    let Some(all) = finding_lines(state) else { return Body::text(Vec::new(), waiting(state), 0) };
+    let look = state.look;
     let mut head: Vec<Line<'static>> = Vec::new();
     if let Some(words) = outdated_words(state) {
         head.extend(fact(look, state.columns(), "findings", words, look.doubt()));
@@ -26,8 +26,8 @@ pub(super) fn body(state: &State) -> Body<'_> {
     };
     let count = all.len();
     let width = state.list_columns();
-    let line = move |at: usize| all.get(at).map_or_else(Line::default, |one| row(look, *one, at == selected, width));
-    let mut body = Body::list(head, count, selected, line);
+    let line = move |at: usize| all.get(at).map_or_else(Line::default, |one| row(look, *one, width));
+    let mut body = Body::rows(look, head, count, selected, line);
     body.detail = beside;
     if !below.is_empty() {
         let room = (state.body_rows() / BELOW).max(2);
@@ -53,11 +53,9 @@ pub(super) fn style(look: Look, one: FindingLine<'_>) -> Style {
     }
 }
 
-fn row(look: Look, one: FindingLine<'_>, is_selected: bool, width: usize) -> Line<'static> {
-    let sign = if is_selected { look.pointer() } else { " " };
+fn row(look: Look, one: FindingLine<'_>, width: usize) -> Line<'static> {
     let words = look.cut(&one.words(), width.saturating_sub(LABEL + 2));
-    let line = Line::styled(format!("{sign} {}{words}", look.fit(one.label(), LABEL)), style(look, one));
-    highlight(look, is_selected, line)
+    Line::styled(format!(" {}{words}", look.fit(one.label(), LABEL)), style(look, one))
 }
 
 fn detail(look: Look, one: FindingLine<'_>, width: usize) -> Vec<Line<'static>> {
