@@ -15,10 +15,9 @@ use crate::output::next_step_text::write_steps;
 use crate::output::text::{Layout, wrapped};
 use crate::tui::command_line::{tui_command, undo_command};
 use crate::tui::look::{Colours, Look, Theme, pages};
-use crate::tui::outdated::Outdated;
 use crate::tui::run::{Ended, run};
 use crate::tui::settings::Settings;
-use crate::tui::state::{State, Subject};
+use crate::tui::state::{Outdated, State, Subject};
 use crate::tui::view::start_words;
 use crate::tui::worker::Backend;
 

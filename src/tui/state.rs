@@ -5,6 +5,7 @@ mod wal;
 pub use wal::{Scale, WalLevel, WalState};
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,7 +19,6 @@ use super::innodb::InnodbState;
 use super::keymap::Keymap;
 use super::list_filter::ListFilter;
 use super::look::Look;
-use super::outdated::Outdated;
 use super::query::Query;
 use super::settings::Settings;
 use super::view;
@@ -106,6 +106,35 @@ impl ClusterState {
             _ if self.is_reading => Some(Outdated::Again),
             Some(why) => Some(Outdated::Failed(why)),
             None => self.has_changed.then_some(Outdated::Changed),
+        }
+    }
+}
+
+/// Why the last check that is shown says nothing certain of now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outdated<'a> {
+    Again,
+    Failed(&'a str),
+    Changed,
+}
+
+impl Outdated<'_> {
+    /// Text of the status line without another message; the progress bar shows that files are being read.
+    pub fn status(self) -> Option<String> {
+        match self {
+            Self::Again => None,
+            Self::Failed(why) => Some(format!("outdated: the last check failed ({why}). r retries")),
+            Self::Changed => Some("files have changed since they were read: r reads them again".to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for Outdated<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Again => f.write_str("the check that was begun again has not ended"),
+            Self::Failed(why) => write!(f, "the check was done again and failed: {why}"),
+            Self::Changed => f.write_str("files have changed since they were read"),
         }
     }
 }

@@ -12,8 +12,7 @@ use pgforensics::tui::backend::innodb::InnodbBackend;
 use pgforensics::tui::guide::{Step, next_key};
 use pgforensics::tui::innodb::InnodbSurvey;
 use pgforensics::tui::look::{Colours, Look, Theme};
-use pgforensics::tui::outdated::Outdated;
-use pgforensics::tui::state::{State, View};
+use pgforensics::tui::state::{Outdated, State, View};
 
 use crate::common::screen::{Driven, FINE, SMALL, short_paths, text_of};
 use crate::common::{arg, copy_tree, dwbinspect, unpack};

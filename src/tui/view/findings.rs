@@ -1,14 +1,72 @@
-//! Every finding of the check, and all about the selected one.
+//! Every finding of the check other than damaged pages, and all about the selected one.
 
 use super::triage::outdated_words;
 use super::{Body, Line, Look, State, Style, fact, waiting};
-use crate::tui::finding_list::{FindingLine, finding_lines};
+use crate::analysis::skipped::Skipped;
+use crate::report::{Finding, Severity};
 
 /// Columns of the word in front of a finding.
 pub(super) const LABEL: usize = 9;
 
 /// Share of the rows for the selected finding if it is below the list.
 const BELOW: usize = 3;
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum FindingLine<'a> {
+    Problem(&'a Finding),
+    Skipped(&'a Skipped),
+    Note(&'a Finding),
+}
+
+/// All lines, in the order in which they are listed; `None` while nothing was read.
+pub(super) fn finding_lines(state: &State) -> Option<Vec<FindingLine<'_>>> {
+    let (findings, coverage) = match (state.survey(), state.innodb.survey.as_deref()) {
+        (Some(survey), _) => (&survey.examined.findings, &survey.examined.coverage),
+        (None, Some(survey)) => (&survey.examined.findings, &survey.examined.coverage),
+        (None, None) => return None,
+    };
+    let of = |severity| findings.iter().filter(move |finding| finding.severity == severity);
+    let problems = of(Severity::Problem).map(FindingLine::Problem);
+    let skipped = coverage.skipped.iter().map(FindingLine::Skipped);
+    Some(problems.chain(skipped).chain(of(Severity::Note).map(FindingLine::Note)).collect())
+}
+
+impl FindingLine<'_> {
+    pub(super) const fn label(self) -> &'static str {
+        match self {
+            Self::Problem(_) => "problem",
+            Self::Skipped(_) => "skipped",
+            Self::Note(_) => "note",
+        }
+    }
+
+    /// Where it is: the file, and the offset in it where there is one.
+    fn location(self) -> Option<String> {
+        let (Self::Problem(finding) | Self::Note(finding)) = self else { return None };
+        let file = finding.file.as_ref()?;
+        Some(finding.offset.map_or_else(|| file.clone(), |offset| format!("{file} at {offset:#X}")))
+    }
+
+    fn what(self) -> String {
+        match self {
+            Self::Problem(finding) | Self::Note(finding) => finding.to_string(),
+            Self::Skipped(skipped) => skipped.what.to_string(),
+        }
+    }
+
+    fn why(self) -> String {
+        match self {
+            Self::Problem(finding) | Self::Note(finding) => finding.why.to_owned(),
+            Self::Skipped(skipped) => skipped.why(),
+        }
+    }
+
+    pub(super) fn words(self) -> String {
+        let location = self.location().map_or_else(String::new, |location| format!("{location}: "));
+        let between = if matches!(self, Self::Skipped(_)) { ": " } else { "; " };
+        format!("{location}{}{between}{}", self.what(), self.why())
+    }
+}
 
 pub(super) fn body(state: &State) -> Body<'_> {
     let Some(all) = finding_lines(state) else { return Body::text(Vec::new(), waiting(state), 0) };

@@ -38,10 +38,9 @@ use super::byte_list::ByteSides;
 use super::facts::Survey;
 use super::keymap::{Binding, KEYS};
 use super::look::{Look, columns, pages};
-use super::outdated::Outdated;
 use super::query::Query;
 use super::ring::Grid;
-use super::state::{Message, PagePart, Prompt, PromptKind, State, View, WalLevel};
+use super::state::{Message, Outdated, PagePart, Prompt, PromptKind, State, View, WalLevel};
 
 fn body(state: &State) -> Body<'_> {
     let body = whole_body(state);

@@ -2,6 +2,7 @@
 
 use super::before::Facts;
 use super::damage_map::{heading, row_line};
+use super::findings::{FindingLine, finding_lines};
 use super::triage_detail::{below, whole};
 use super::{Body, Line, Look, Modifier, Span, State, Style, Survey, columns, fact, findings, map, pages, waiting};
 use crate::analysis::verdict::answer::Answer;
@@ -16,7 +17,6 @@ use crate::report::Rule;
 use crate::tui::body::MIN_LIST;
 use crate::tui::body::led;
 use crate::tui::cluster_map::Area;
-use crate::tui::finding_list::{FindingLine, finding_lines};
 
 const VERDICT: usize = 16;
 
