@@ -15,10 +15,9 @@ use crate::output::next_step_text::write_steps;
 use crate::output::text::{Layout, wrapped};
 use crate::tui::command_line::{tui_command, undo_command};
 use crate::tui::look::{Colours, Look, Theme, pages};
-use crate::tui::outdated::Outdated;
 use crate::tui::run::{Ended, run};
 use crate::tui::settings::Settings;
-use crate::tui::state::{State, Subject};
+use crate::tui::state::{Outdated, State, Subject};
 use crate::tui::view::start_words;
 use crate::tui::worker::Backend;
 
@@ -127,6 +126,12 @@ pub(crate) fn show_until(
     Ok(ended)
 }
 
+/// Width of the terminal for the last lines, without colours.
+pub(crate) fn closing_layout() -> Layout {
+    let columns = rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col).filter(|col| *col >= 40);
+    Layout { width: columns.unwrap_or(80), paint: Paint::new(false) }
+}
+
 /// Leaves on the normal screen what was last known of a cluster, and ends as `check` would.
 pub(crate) fn take_leave(ended: &Ended, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let state = &ended.state;
@@ -162,8 +167,7 @@ pub(crate) fn take_leave(ended: &Ended, out: &mut dyn Write) -> Result<Outcome, 
     };
     let outdated = state.cluster.outdated();
     write_outdated(outdated, out)?;
-    let columns = rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col).filter(|col| *col >= 40);
-    let layout = Layout { width: columns.unwrap_or(80), paint: Paint::new(false) };
+    let layout = closing_layout();
     wrapped(out, layout, "", 2, &printable(&start_words(survey)))?;
     writeln!(out, "damaged pages: {}", survey.pages().len())?;
     for skipped in survey.examined.coverage.skipped.iter().take(3) {

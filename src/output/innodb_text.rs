@@ -422,6 +422,8 @@ fn buffer_words(setting: SlotSetting<'_>) -> String {
 /// A next step; with a command where a command does it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InnodbStep {
+    /// Stable name.
+    pub code: &'static str,
     pub words: String,
     pub command: Option<String>,
 }
@@ -429,34 +431,45 @@ pub struct InnodbStep {
 /// The next steps, in order. `arguments`: the directory as arguments of a command. `is_complete`: everything was checked.
 pub(crate) fn innodb_steps(pages: &[InnodbPage], is_complete: bool, arguments: &str) -> Vec<InnodbStep> {
     let wrong: Vec<&InnodbPage> = pages.iter().filter(|page| page.is_wrong()).collect();
-    let step = |words: String, command: Option<String>| InnodbStep { words, command };
+    let step = |code, words: String, command: Option<String>| InnodbStep { code, words, command };
     if wrong.is_empty() {
         let words = match is_complete {
             false => "No damaged page was found, but something was not checked (see below).",
             true => "Every page passes its checks. See the problems, if there are any, before you start the server.",
         };
-        return vec![step(words.to_owned(), None)];
+        return vec![step("start", words.to_owned(), None)];
     }
     let dump = format!("pg_dwbinspect innodb dump --images NEW_DIR {arguments}");
-    let mut steps = vec![step("Before any startup, copy the directory and save the images:".to_owned(), Some(dump))];
+    let words = "Before any startup, copy the directory and save the images:";
+    let mut steps = vec![step("save_images", words.to_owned(), Some(dump))];
     let count = |helds: &[HeldImage]| wrong.iter().filter(|page| helds.contains(&page.held)).count();
-    let groups: [(&[HeldImage], &str); 4] = [
+    let groups: [(&str, &[HeldImage], &str); 4] = [
         (
+            "compare",
             &[HeldImage::Newer, HeldImage::Same, HeldImage::Older],
             "the buffer has an intact image; compare it with a backup",
         ),
-        (&[HeldImage::Encrypted], "the image is encrypted; only a server with the key can read it"),
-        (&[HeldImage::Missing, HeldImage::Unreadable], "no usable image; only a backup may have the contents"),
-        (&[HeldImage::Unknown], "images are unknown; find the doublewrite buffer (--doublewrite-dir, --my-cnf)"),
+        ("decrypt", &[HeldImage::Encrypted], "the image is encrypted; only a server with the key can read it"),
+        (
+            "find_backup",
+            &[HeldImage::Missing, HeldImage::Unreadable],
+            "no usable image; only a backup may have the contents",
+        ),
+        (
+            "find_buffer",
+            &[HeldImage::Unknown],
+            "images are unknown; find the doublewrite buffer (--doublewrite-dir, --my-cnf)",
+        ),
     ];
-    for (helds, words) in groups {
+    for (code, helds, words) in groups {
         let count = count(helds);
         if count > 0 {
             let pages = if count == 1 { "page" } else { "pages" };
-            steps.push(step(format!("{count} {pages}: {words}."), None));
+            steps.push(step(code, format!("{count} {pages}: {words}."), None));
         }
     }
     steps.push(step(
+        "verify_copy",
         "Start a server only on the copy. Verify the copy after a clean shutdown.".to_owned(),
         Some("pg_dwbinspect innodb verify COPY".to_owned()),
     ));

@@ -52,7 +52,7 @@ pub(crate) fn write_headers(
 ) -> io::Result<()> {
     writeln!(out, "\n{}", layout.paint.heading("Page header"))?;
     let mut table = plain_table(&titles("", versions));
-    table.add_rows(header_rows(page, versions));
+    table.add_rows(header_fields(page, &bytes_of(versions)));
     write_table(out, &table)
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn write_header_difference(
     versions: &[PageVersion],
 ) -> io::Result<()> {
     let is_same = |row: &Vec<String>| row.iter().skip(2).all(|cell| row.get(1) == Some(cell));
-    let (same, differing): (Vec<_>, Vec<_>) = header_rows(page, versions).into_iter().partition(is_same);
+    let (same, differing): (Vec<_>, Vec<_>) = header_fields(page, &bytes_of(versions)).into_iter().partition(is_same);
     if versions.len() < 2 {
         return write_headers(out, layout, page, versions);
     }
@@ -81,14 +81,19 @@ pub(crate) fn write_header_difference(
     if same.is_empty() { Ok(()) } else { writeln!(out, "  the same in all versions: {}", same.join("; ")) }
 }
 
-fn header_rows(page: PageId, versions: &[PageVersion]) -> Vec<Vec<String>> {
+fn bytes_of(versions: &[PageVersion]) -> Vec<&[u8]> {
+    versions.iter().map(|version| version.bytes.as_slice()).collect()
+}
+
+/// Fields of the page header: the name of each, then its value in each version.
+pub(crate) fn header_fields(page: PageId, versions: &[&[u8]]) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
-    let headers: Vec<Option<PageHeader>> =
-        versions.iter().map(|version| PageHeader::decode(0, &version.bytes).ok()).collect();
+    let headers: Vec<Option<PageHeader>> = versions.iter().map(|bytes| PageHeader::decode(0, bytes).ok()).collect();
     let mut row = |name: &str, cell: &dyn Fn(&PageHeader, &[u8]) -> String| {
-        let cells = headers.iter().zip(versions).map(|(header, version)| {
-            header.as_ref().map_or_else(|| "-".to_owned(), |header| cell(header, &version.bytes))
-        });
+        let cells = headers
+            .iter()
+            .zip(versions)
+            .map(|(header, bytes)| header.as_ref().map_or_else(|| "-".to_owned(), |header| cell(header, bytes)));
         rows.push([name.to_owned()].into_iter().chain(cells).collect());
     };
     row("pd_lsn", &|header, _| header.lsn.to_string());

@@ -87,7 +87,7 @@ pub(crate) fn block_facts(block: &SheetBlock) -> Vec<Fact> {
         };
         let applied = if image.is_applied { "" } else { "; redo does not apply it" };
         facts.push(fact("image", format!("{} bytes{how}, {hole}{applied}", image.stored_bytes)));
-        facts.extend(image.cause.map(|cause| fact("cause", cause.name())));
+        facts.extend(image.cause.map(|cause| fact("cause", cause)));
     }
     if block.data_bytes > 0 {
         facts.push(fact("data", format!("{} bytes", block.data_bytes)));

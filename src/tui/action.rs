@@ -100,7 +100,6 @@ impl Command {
     }
 }
 
-/// Something that happened.
 #[derive(Clone)]
 pub enum Action {
     Idle(KeyEvent),
@@ -160,7 +159,6 @@ pub struct RepairOrder {
     pub allowed: Overrides,
 }
 
-/// A repair to undo.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UndoOrder {
     pub journal: PathBuf,
@@ -199,7 +197,6 @@ pub enum Effect {
         json: String,
     },
     ListRecords {
-        /// Where to begin.
         from: Lsn,
         to: Lsn,
         /// Causes of the images from there on, in order, where they are known.

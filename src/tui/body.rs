@@ -44,6 +44,21 @@ impl<'a> Body<'a> {
         Self { head, count, line: Box::new(line), foot: Vec::new(), detail: Vec::new(), at, has_selection: true }
     }
 
+    /// A list whose lines begin with the column of the pointer, which they leave out.
+    pub(super) fn rows(
+        look: Look,
+        head: Vec<Line<'static>>,
+        count: usize,
+        at: usize,
+        line: impl Fn(usize) -> Line<'static> + 'a,
+    ) -> Self {
+        Self::list(head, count, at, move |index| {
+            let mut line = line(index);
+            line.spans.insert(0, Span::raw(if index == at { look.pointer() } else { " " }));
+            highlight(look, index == at, line)
+        })
+    }
+
     /// Rows that head, list and foot get of `rows`.
     pub(super) fn split(&self, rows: usize) -> (usize, usize, usize) {
         let least = MIN_LIST.min(self.count);

@@ -6,20 +6,19 @@ use super::facts::Survey;
 use super::state::{State, View};
 use crate::analysis::verdict::next_step::NextStep;
 use crate::inspect::next::step_context;
+use crate::output::innodb_text::InnodbStep;
 use crate::output::next_step_text::{StepContext, Words, all_words};
 use crate::repair::blocker::Overrides;
 
 /// Steps that were done, and the selected one.
 #[derive(Clone, Debug, Default)]
 pub struct ChecklistState {
-    /// Index of the selected step.
     pub selected: usize,
     pub past: Vec<Task>,
     /// Steps that were ticked by hand: name and objects.
     pub ticked: BTreeSet<(&'static str, Vec<String>)>,
 }
 
-/// A step on the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
     pub code: &'static str,
@@ -49,6 +48,14 @@ impl Task {
     }
 }
 
+impl From<&InnodbStep> for Task {
+    fn from(step: &InnodbStep) -> Self {
+        let sentence = format!("{}.", step.words.trim_end_matches([':', '.']));
+        let commands = step.command.iter().cloned().collect();
+        Self { code: step.code, sentence, items: Vec::new(), commands, view: None, is_done: false }
+    }
+}
+
 impl Task {
     fn key(&self) -> (&'static str, Vec<String>) {
         (self.code, self.items.clone())
@@ -63,10 +70,14 @@ fn current(survey: &Survey, data_dir: &str, allowed: Overrides) -> Vec<Task> {
 
 /// All steps: first those that are past, then those to take.
 pub fn tasks(state: &State) -> Vec<Task> {
-    let Some(survey) = state.survey() else { return Vec::new() };
     let list = &state.checklist;
+    let open: Vec<Task> = match (state.survey(), state.innodb.survey.as_deref()) {
+        (Some(survey), _) => current(survey, &state.subject.path, state.plan.allowed),
+        (None, Some(survey)) => survey.steps.iter().map(Task::from).collect(),
+        (None, None) => Vec::new(),
+    };
     let mut all = list.past.clone();
-    all.extend(current(survey, &state.subject.path, state.plan.allowed).into_iter().map(|task| {
+    all.extend(open.into_iter().map(|task| {
         let is_done = list.ticked.contains(&task.key());
         Task { is_done, ..task }
     }));

@@ -16,7 +16,6 @@ const MAGNIFIED: f64 = 4.0;
 /// Rows that are as high as a column is wide.
 const ASPECT: f64 = 2.0;
 
-/// A fork of a relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fork {
     pub rel: RelFileLocator,
@@ -55,7 +54,6 @@ pub(super) fn forks_of(
     forks
 }
 
-/// A rectangle of the screen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Area {
     pub x: usize,

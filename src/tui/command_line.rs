@@ -24,16 +24,17 @@ pub fn command_line(state: &State) -> String {
     let path = quoted(&state.subject.path);
     let all = &state.subject.arguments;
     match state.view {
-        View::Triage | View::Findings | View::Steps | View::Map => {
+        View::Triage | View::Findings | View::Steps | View::Map | View::Pages => {
             let of_step = match state.view {
-                View::Triage => next_task(state).map(|(_, task)| task),
+                View::Triage | View::Pages => next_task(state).map(|(_, task)| task),
                 View::Steps => tasks(state).into_iter().nth(state.checklist.selected),
                 _ => None,
             };
             let command = of_step.and_then(|task| task.commands.into_iter().next());
-            command.unwrap_or_else(|| format!("{program} check --explain {all}"))
+            let engine = if state.subject.views.contains(&View::Pages) { " innodb" } else { "" };
+            command.unwrap_or_else(|| format!("{program}{engine} check --explain {all}"))
         }
-        View::Pages | View::InnodbPage | View::InnodbFindings => super::innodb::command(state),
+        View::InnodbPage => super::innodb::page_command(state),
         View::Batches => format!("{program} batches {path}"),
         View::Slots if state.slots.batch.is_some() => {
             format!("{program} dump{} {path}", batch_arguments(state).unwrap_or_default())

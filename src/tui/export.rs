@@ -11,6 +11,7 @@ use super::view::wal_notes;
 use crate::analysis::dwb::slot_facts::SlotRow;
 use crate::analysis::skipped::Coverage;
 use crate::analysis::wal::group_key::GroupBy;
+use crate::analysis::wal::tally::Tally;
 use crate::inspect::next::judged_cluster;
 use crate::output::closing::{Closing, VERSION};
 use crate::output::json::wal::{KeptJson, Row};
@@ -22,10 +23,13 @@ use crate::output::wal_columns::{interval_row, put_tally};
 pub fn json_text(state: &State) -> String {
     let survey = state.survey();
     let items = match state.view {
-        View::Triage | View::Findings | View::Steps | View::Map => match survey {
-            Some(survey) => return check_document(state, survey),
-            None => json!({}),
-        },
+        View::Triage | View::Findings | View::Steps | View::Map | View::Pages | View::InnodbPage => {
+            match (survey, state.innodb.survey.as_deref()) {
+                (Some(survey), _) => return check_document(state, survey),
+                (None, Some(survey)) => super::innodb::page_rows(state, survey),
+                (None, None) => json!({}),
+            }
+        }
         View::Page => match state.page.sheet.as_deref() {
             Some(sheet) => return page_document(state, sheet),
             None => json!({}),
@@ -46,7 +50,6 @@ pub fn json_text(state: &State) -> String {
             json!({"slots": rows})
         }
         View::Wal | View::Relations | View::Causes | View::WhatIf | View::Kept => wal_value(state),
-        View::Pages | View::InnodbPage | View::InnodbFindings => super::innodb::page_rows(state),
         View::Undo => json!({
             "journal": state.journal_in_force().map(|journal| journal.display().to_string()),
             "refused": state.plan.undo.as_ref().and_then(|sheet| sheet.found.as_ref().err()),
@@ -118,22 +121,22 @@ fn slot_value(survey: &Survey, row: &SlotRow) -> Value {
 
 fn wal_value(state: &State) -> Value {
     let Some(wal) = state.wal.survey.as_deref() else { return json!({}) };
-    let groups = |by: GroupBy| -> Vec<Row> {
-        let rows = wal.whole.iter().flat_map(|whole| whole.rows(by)).map(|(name, tally)| {
-            let mut row = Row::new();
-            row.insert("name".to_owned(), json!(name));
-            put_tally(&mut row, tally);
-            row
-        });
-        rows.collect()
+    let row = |name: &str, tally: &Tally| {
+        let mut row = Row::new();
+        row.insert("name".to_owned(), json!(name));
+        put_tally(&mut row, tally);
+        row
     };
+    let whole = wal.whole.iter();
+    let relations = whole.clone().flat_map(|whole| whole.rows(GroupBy::Relation));
+    let causes = whole.flat_map(|whole| &whole.window.causes);
     let mut total = Row::new();
     put_tally(&mut total, &wal.total);
     json!({
         "intervals": wal.intervals.iter().map(interval_row).collect::<Vec<_>>(),
         "total": total,
-        "relations": groups(GroupBy::Relation),
-        "causes": groups(GroupBy::Cause),
+        "relations": relations.map(|(name, tally)| row(name, tally)).collect::<Vec<_>>(),
+        "causes": causes.map(|(key, tally)| row(&wal.names.name_of(GroupBy::Cause, key), tally)).collect::<Vec<_>>(),
         "kept": wal.kept.iter().flatten().flat_map(|kept| &kept.wal.rows).map(KeptJson::from).collect::<Vec<_>>(),
         "notes": wal_notes(wal),
     })

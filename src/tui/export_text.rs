@@ -12,7 +12,6 @@ use crate::analysis::dwb::slot_facts::Condition;
 use crate::analysis::wal::group_key::GroupBy;
 use crate::analysis::wal::interval::Interval;
 use crate::analysis::wal::interval_rows::IntervalRow;
-
 use crate::inspect::next::{check_text, closing_of_text, judged_cluster};
 use crate::output::check_document::Shown;
 use crate::output::check_text::page_and_path;
@@ -43,6 +42,9 @@ fn write_view(out: &mut dyn Write, state: &State) -> io::Result<()> {
         writeln!(out, "Only slots that match: {}", printable(state.query.text()))?;
     }
     writeln!(out)?;
+    if let Some(survey) = state.innodb.survey.as_deref() {
+        return super::innodb::write_view(out, state, survey, LAYOUT);
+    }
     match (state.view, state.survey()) {
         (View::Kept, _) => match state.wal.survey.as_deref() {
             Some(wal) => out.write_all(kept_text(wal, LAYOUT).as_bytes()),
@@ -52,11 +54,7 @@ fn write_view(out: &mut dyn Write, state: &State) -> io::Result<()> {
             Some(wal) => write_wal(out, wal, state.wal.window.as_deref()),
             None => not_read(out),
         },
-        (View::Pages | View::InnodbPage | View::InnodbFindings, _) => match state.innodb.survey.as_deref() {
-            Some(survey) => super::innodb::write_view(out, state, survey, LAYOUT),
-            None => not_read(out),
-        },
-        (_, None) => not_read(out),
+        (View::Pages | View::InnodbPage, _) | (_, None) => not_read(out),
         (View::Triage | View::Findings | View::Steps | View::Map, Some(survey)) => write_check(out, state, survey),
         (View::Batches, Some(survey)) => {
             let (set, name) = (&survey.examined.source.set, |rel| survey.examined.relation_name(rel));

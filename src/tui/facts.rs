@@ -215,7 +215,6 @@ impl PageSheet {
 /// Full-page images in WAL.
 #[derive(Clone, Debug, Default)]
 pub struct WalSurvey {
-    /// Checkpoint intervals in order.
     pub intervals: Vec<Interval>,
     pub total: Tally,
     pub problems: Vec<Finding>,
@@ -279,6 +278,10 @@ pub struct WindowSheet {
 /// Relations of a window that are named.
 pub(crate) const MAX_NAMED: usize = 200;
 
+fn cause_words(key: &Key) -> String {
+    if let Key::Cause(cause) = key { cause.to_string() } else { "no image".to_owned() }
+}
+
 impl WindowSheet {
     pub fn of(survey: &WalSurvey, timeline: &Timeline, cells: Range<usize>) -> Self {
         let names = &survey.names;
@@ -287,12 +290,12 @@ impl WindowSheet {
         Self {
             cells,
             relations: relations.map(|row| names.name_of(GroupBy::Relation, &row.key)).collect(),
-            causes: window.causes.iter().map(|(key, _)| names.name_of(GroupBy::Cause, key)).collect(),
+            causes: window.causes.iter().map(|(key, _)| cause_words(key)).collect(),
             window,
         }
     }
 
-    /// Its relations, or its causes, by name.
+    /// Its relations by name, or its causes in words.
     pub fn rows(&self, by: GroupBy) -> Vec<(&str, &Tally)> {
         match by {
             GroupBy::Cause => {
@@ -307,7 +310,6 @@ impl WindowSheet {
     }
 }
 
-/// A repair plan and its blockers.
 pub struct PlanSheet {
     pub examined: Arc<Examination>,
     /// The pages that it was asked for; none: every proven one.
@@ -328,7 +330,6 @@ impl PlanSheet {
     }
 }
 
-/// Facts about a step.
 #[derive(Clone, Debug)]
 pub struct StepFacts {
     pub kind: StepKind,
@@ -383,7 +384,6 @@ impl BeforeSheet {
     }
 }
 
-/// Effect of an undo.
 #[derive(Clone, Debug)]
 pub struct UndoFacts {
     pub back: usize,
@@ -418,7 +418,6 @@ pub struct AppliedSheet {
     pub is_found_beside: bool,
 }
 
-/// How far some work is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     pub what: &'static str,

@@ -1,4 +1,4 @@
-//! Guided mode: five steps from a crash to startup, and the next key.
+//! Guided mode: the steps from a crash to startup, and the next key.
 //!
 //! The step follows from the state alone, so no key can lead astray: whatever is pressed, the guide continues from there.
 
@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 
+use super::checklist::tasks;
 use super::look::columns;
 use super::state::{PagePart, PromptKind, State, View};
 use super::update::{UNDO_WORD, apply_word};
@@ -27,24 +28,33 @@ pub enum Step {
     Rehearse,
     Apply,
     Verify,
+    /// The damaged pages of MySQL or MariaDB.
+    Damage,
+    /// One of them, and its images.
+    Images,
+    Save,
+    VerifyCopy,
 }
 
 impl Step {
-    /// All steps.
+    /// Steps of a cluster of PostgreSQL.
     pub const ALL: [Self; 5] = [Self::Understand, Self::Compare, Self::Rehearse, Self::Apply, Self::Verify];
 
-    /// One word for it.
+    /// Steps of a directory of MySQL or MariaDB, in which no page is restored.
+    pub const OF_INNODB: [Self; 4] = [Self::Damage, Self::Images, Self::Save, Self::VerifyCopy];
+
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Understand => "understand",
-            Self::Compare => "compare",
+            Self::Understand | Self::Damage => "understand",
+            Self::Compare | Self::Images => "compare",
             Self::Rehearse => "rehearse",
             Self::Apply => "apply",
-            Self::Verify => "verify",
+            Self::Verify | Self::VerifyCopy => "verify",
+            Self::Save => "save",
         }
     }
 
-    /// Its purpose, as in `docs/verdicts.md`.
+    /// Its purpose, as in `docs/verdicts.md` or `docs/innodb.md`.
     pub const fn sentence(self) -> &'static str {
         match self {
             Self::Understand => "The crash, the predicted startup, and the damaged pages",
@@ -55,10 +65,28 @@ impl Step {
                     bytes back"
             }
             Self::Verify => "The cluster is checked again: the predicted startup, and the remaining damage",
+            Self::Damage => "The damaged pages, and what the doublewrite buffer holds of each",
+            Self::Images => "Page by page: what is on disk, and which images the buffer has",
+            Self::Save => "Before any startup, the directory is copied and the images are saved",
+            Self::VerifyCopy => "A server is started only on the copy; `verify` checks the copy after a clean shutdown",
         }
     }
 
+    /// The steps of the program.
+    fn all(state: &State) -> &'static [Self] {
+        if state.subject.views.contains(&View::Pages) { &Self::OF_INNODB } else { &Self::ALL }
+    }
+
     pub fn of(state: &State) -> Self {
+        if state.subject.views.contains(&View::Pages) {
+            let open = tasks(state).iter().rev().skip_while(|task| task.is_done).skip(1).any(|task| !task.is_done);
+            return match state.view {
+                View::InnodbPage => Self::Images,
+                _ if !state.innodb.is_compared => Self::Damage,
+                _ if open => Self::Save,
+                _ => Self::VerifyCopy,
+            };
+        }
         let plan = &state.plan;
         if plan.is_applying {
             return Self::Apply;
@@ -79,7 +107,6 @@ impl Step {
     }
 }
 
-/// The next key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Next {
     /// The key, or the word to type; empty: to be waited for.
@@ -95,7 +122,7 @@ const fn wait(words: &'static str) -> Next {
     next("", words)
 }
 
-fn can_put_back(state: &State) -> bool {
+pub(super) fn can_put_back(state: &State) -> bool {
     state.survey().is_some_and(|survey| survey.pages().iter().any(|report| report.verdict.verdict.is_writable()))
 }
 
@@ -119,7 +146,8 @@ pub fn next_key(state: &State) -> Next {
     }
     match Step::of(state) {
         Step::Verify if state.cluster.is_reading => wait("the cluster is being checked again"),
-        _ if state.survey().is_none() => wait("the cluster is being read; damage appears as it is found"),
+        _ if !state.has_survey() => wait("files are being read; damage appears as it is found"),
+        Step::Damage | Step::Images | Step::Save | Step::VerifyCopy => of_innodb(state),
         Step::Understand => to_understand(state),
         Step::Compare => to_compare(state),
         Step::Rehearse => to_rehearse(state),
@@ -127,6 +155,24 @@ pub fn next_key(state: &State) -> Next {
         Step::Verify if state.view == View::Undo => next("u", "asks to confirm the undo"),
         Step::Verify if state.view != View::Triage => next("1", "predicted startup now"),
         Step::Verify => next("q", "leaves; u in Plan undoes the repair"),
+    }
+}
+
+fn of_innodb(state: &State) -> Next {
+    let all = tasks(state);
+    let open = all.iter().position(|task| !task.is_done);
+    let has_damage = all.iter().any(|task| !task.commands.is_empty());
+    match (Step::of(state), state.view, open) {
+        (.., None) => next("q", "leaves: every step is done"),
+        (Step::Damage, View::Pages, _) if !has_damage => next("q", "leaves: no damaged page; follow the next step"),
+        (Step::Damage, View::Pages, _) => next("enter", "opens the page, to compare disk and images"),
+        (Step::Damage, ..) => next("1", "back to the damaged pages"),
+        (_, View::Steps, Some(open)) => match open.cmp(&state.checklist.selected) {
+            Ordering::Less => next("up", "to the first step that is not done"),
+            Ordering::Equal => next("space", "ticks the step when it is done"),
+            Ordering::Greater => next("down", "to the first step that is not done"),
+        },
+        _ => next("N", "the next steps, with their commands"),
     }
 }
 
@@ -180,11 +226,16 @@ pub fn lines(state: &State) -> Vec<Line<'static>> {
     let (look, rows, current, Next { key, words }) = (state.look, state.size.1, Step::of(state), next_key(state));
     let width = state.columns().saturating_sub(1);
     let lead = if key.is_empty() { "wait: ".to_owned() } else { format!("next: {key}  ") };
-    let own = format!("{} {}", current as usize + 1, current.name());
+    let all = Step::all(state);
+    let named = |step: Step| {
+        let at = all.iter().position(|one| *one == step).unwrap_or(0);
+        format!("{} {}", at + 1, step.name())
+    };
+    let own = named(current);
     // On a low screen the current step and the key have one line where they fit.
     let is_short = rows < MEDIUM && columns(&own) + columns(&lead) + columns(words) + 3 <= width;
     let mut spans: Vec<Span<'static>> = Vec::new();
-    for step in Step::ALL.into_iter().filter(|step| !is_short || *step == current) {
+    for step in all.iter().copied().filter(|step| !is_short || *step == current) {
         let sign = if step == current { look.pointer() } else { " " };
         let style = match step.cmp(&current) {
             Ordering::Equal => look.heading().add_modifier(Modifier::REVERSED),
@@ -192,7 +243,7 @@ pub fn lines(state: &State) -> Vec<Line<'static>> {
             Ordering::Greater => look.faint(),
         };
         spans.push(Span::raw(if spans.is_empty() { sign.to_owned() } else { format!(" {sign}") }));
-        spans.push(Span::styled(format!("{} {}", step as usize + 1, step.name()), style));
+        spans.push(Span::styled(named(step), style));
     }
     let room = width.saturating_sub(columns(&lead));
     let next = [Span::styled(lead, look.heading()), Span::raw(look.cut(words, room))];

@@ -37,26 +37,36 @@ const SCROLLED: &[View] = &[
     View::Undo,
     View::Pages,
     View::InnodbPage,
-    View::InnodbFindings,
 ];
 
 const STEPS: &[View] = &[
     View::Map,
     View::Wal,
     View::Triage,
-    View::Steps,
     View::Findings,
     View::Batches,
     View::Plan,
     View::Apply,
     View::Undo,
+    View::Pages,
+    View::InnodbPage,
 ];
 
-const FINDING: &[View] = &[View::Triage, View::Slots, View::Page];
+const FINDING: &[View] = &[View::Triage, View::Slots, View::Page, View::Pages, View::InnodbPage];
 
-/// Views of a cluster, not of WAL alone.
-const CLUSTER: &[View] =
-    &[View::Map, View::Triage, View::Steps, View::Findings, View::Batches, View::Slots, View::Page, View::Plan];
+/// Views of a cluster or of a directory of MySQL or MariaDB, not of WAL alone.
+const CLUSTER: &[View] = &[
+    View::Map,
+    View::Triage,
+    View::Steps,
+    View::Findings,
+    View::Batches,
+    View::Slots,
+    View::Page,
+    View::Plan,
+    View::Pages,
+    View::InnodbPage,
+];
 
 const fn row(
     keys: &'static str,
@@ -80,7 +90,7 @@ pub const KEYS: &[Binding] = &[
     row("3", Command::Show(View::Slots), &[], "Slots: every slot of the double write buffer", ""),
     row("4", Command::Show(View::Page), &[], "Page: one page and its images", ""),
     row("5", Command::Show(View::Wal), &[], "WAL: full-page images", ""),
-    row("6", Command::Show(View::Plan), &[], "Plan: what a repair would do", ""),
+    row("6", Command::Show(View::Plan), &[], "Plan: what a repair would do", "plan"),
     row("7, M", Command::Show(View::Map), &[], "Map: every relation of the cluster", ""),
     row("1", Command::Show(View::Wal), &[], "Timeline: WAL and its full-page images", ""),
     row("2", Command::Show(View::Relations), &[], "Relations: whose images are in the window", ""),
@@ -89,7 +99,6 @@ pub const KEYS: &[Binding] = &[
     row("5", Command::Show(View::Kept), &[], "Kept: what keeps the segments of pg_wal, and how to release them", ""),
     row("1", Command::Show(View::Pages), &[], "Pages: damage, and what to do", ""),
     row("2", Command::Show(View::InnodbPage), &[], "Page: one page and its image", ""),
-    row("3, F", Command::Show(View::InnodbFindings), &[], "Findings: skipped parts, every step", "findings"),
     row("enter", Command::Open, &[View::Triage], "open the page; of a relation, its worst one", "open"),
     row("enter", Command::Open, &[View::Steps], "go where the step is done", "open"),
     row("enter", Command::Open, &[View::Map], "open the blocks of the relation, then the page", "open"),
@@ -128,7 +137,7 @@ pub const KEYS: &[Binding] = &[
     row("+|=", Command::Wider, WINDOWED, "make the window on WAL twice as wide", "wider"),
     row("-", Command::Narrower, WINDOWED, "make it half as wide", "narrower"),
     row("w", Command::WholeWindow, WINDOWED, "all WAL in the window, or the interval", "all"),
-    row("f", Command::Follow, &[View::Wal, View::Relations, View::Causes], "follow WAL as it is written, or pause", "follow"),
+    row("f", Command::Follow, WINDOWED, "follow WAL as it is written, or pause", "follow"),
     row("z", Command::Zoom, &[View::Wal], "draw only the window; esc goes back", "zoom"),
     row("t", Command::Axis, &[View::Wal], "draw by time or by address", "time"),
     row("s", Command::Scale, &[View::Wal], "scale of the chart: square root, linear, log", "scale"),
@@ -142,13 +151,13 @@ pub const KEYS: &[Binding] = &[
     row("z", Command::Fold, &[View::Page], "show equal bytes or rows, or fold them", "fold"),
     row("/", Command::Search, FILTERED, "filter while typing: words of lines; in Triage and Slots also 5/1259:0 and options of dump", "filter"),
     row("/", Command::Search, &[View::Pages], "filter while typing: words of lines", "filter"),
-    row("n", Command::NextMatch, FINDING, "next match or damaged page; in Page: next difference", "next"),
+    row("n", Command::NextMatch, FINDING, "next match or damaged page; in Page of a cluster: next difference", "next"),
     row("N", Command::PreviousMatch, &[View::Slots, View::Page], "the previous one", ""),
     row("N", Command::Show(View::Steps), STEPS, "next steps with their commands, ticked as they are done", "steps"),
     row("space", Command::Tick, &[View::Steps], "tick the step, or take that back", "tick"),
     row("right, l", Command::OpenGroup, &[View::Triage], "show the pages of the relation or verdict", ""),
     row("left, h", Command::CloseGroup, &[View::Triage], "hide them again", ""),
-    row("F", Command::Show(View::Findings), &[View::Triage], "every finding: problems, skipped parts, notes", "findings"),
+    row("F", Command::Show(View::Findings), &[View::Triage, View::Steps, View::Pages, View::InnodbPage], "every finding: problems, skipped parts, notes", "findings"),
     row("f", Command::OnlyMatches, &[View::Slots], "show only matches, or all", "all"),
     row("s", Command::Sort, LISTS, "sort by the next column; in Triage: by relation, verdict, block", "sort"),
     row("S", Command::Reverse, LISTS, "reverse the order", ""),
@@ -159,7 +168,7 @@ pub const KEYS: &[Binding] = &[
     row("c", Command::ChooseJournal, &[View::Apply], "another directory for the journal, found again by tui --journal DIR", "journal"),
     row("o", Command::Allow, &[View::Apply, View::Undo], "allow what a guard refuses, by typing its flag", "allow"),
     row("u", Command::Undo, &[View::Plan, View::Undo], "undo the last repair: checks it, then asks for confirmation", "undo"),
-    row("y", Command::Copy, &[], "copy the command that shows the same", "copy"),
+    row("y", Command::Copy, &[], "copy the command of the next step, the selected row, or the command that shows the same", "copy"),
     row("e", Command::Export, &[], "export this view to new files, as text and JSON", "export"),
     row("g", Command::GoTo, &[], "go to a page, slot or LSN: paste a line of the server log, or type relation:block, (7,3), slot 123", "go to"),
     row("b", Command::Bookmark, &[], "keep the selected line", ""),
@@ -197,10 +206,12 @@ impl Binding {
             Command::Show(shown) => {
                 let number = View::tabs_of(views).iter().position(|tab| *tab == shown).map_or(0, |at| at + 1);
                 let is_number = self.keys.starts_with(|c: char| c.is_ascii_digit());
-                views.contains(&shown.tab()) && (!is_number || self.keys.starts_with(&number.to_string()))
+                views.contains(&shown.tab(views)) && (!is_number || self.keys.starts_with(&number.to_string()))
             }
-            Command::GoTo | Command::Bookmark | Command::Bookmarks => !View::OF_INNODB.contains(&view),
-            _ => self.views.is_empty() || self.views.iter().any(|view| views.contains(&view.tab())),
+            Command::GoTo | Command::Bookmark | Command::Bookmarks | Command::LastPage | Command::PageAfter => {
+                !views.contains(&View::Pages)
+            }
+            _ => self.views.is_empty() || self.views.iter().any(|view| views.contains(&view.tab(views))),
         };
         here && there
     }
@@ -279,7 +290,8 @@ fn places() -> impl Iterator<Item = (View, &'static [View])> {
     let others = [View::Findings, View::Steps, View::Apply, View::Undo];
     let of_cluster = View::ALL.into_iter().chain(others).map(|view| (view, &View::ALL[..]));
     let of_wal = View::OF_WAL.into_iter().map(|view| (view, &View::OF_WAL[..]));
-    of_cluster.chain(of_wal).chain(View::OF_INNODB.into_iter().map(|view| (view, &View::OF_INNODB[..])))
+    let of_innodb = View::OF_INNODB.into_iter().chain([View::Findings, View::Steps]);
+    of_cluster.chain(of_wal).chain(of_innodb.map(|view| (view, &View::OF_INNODB[..])))
 }
 
 /// Why a key does nothing in the open view: where it does something, and what.

@@ -12,7 +12,6 @@ use crate::output::escape::printable;
 use crate::output::figures::many;
 use crate::output::text::wrapping;
 
-/// How things are drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Look {
     pub colours: Colours,
@@ -38,7 +37,7 @@ impl Look {
         match tone {
             Tone::Good => self.good(),
             Tone::Doubt => self.doubt(),
-            Tone::Loss => self.role(Role::Loss).add_modifier(Modifier::BOLD),
+            Tone::Loss => self.loss(),
             Tone::Bad => self.bad(),
             Tone::Quiet => self.faint(),
         }
@@ -50,6 +49,15 @@ impl Look {
 
     pub fn doubt(self) -> Style {
         self.role(Role::Doubt)
+    }
+
+    fn loss(self) -> Style {
+        let style = self.role(Role::Loss).add_modifier(Modifier::BOLD);
+        match (self.theme, self.colours) {
+            // Doubt has the same of sixteen colours.
+            (Theme::Light, Colours::Sixteen) => style.add_modifier(Modifier::UNDERLINED),
+            _ => style,
+        }
     }
 
     pub fn bad(self) -> Style {
@@ -116,7 +124,6 @@ impl Look {
         if self.ascii { char::from(b'0' + u8::try_from(at(10)).unwrap_or(9)) } else { FINE[at(8)] }
     }
 
-    /// The mark of the selected line.
     pub const fn pointer(self) -> &'static str {
         if self.ascii { ">" } else { "▶" }
     }

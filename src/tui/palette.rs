@@ -82,7 +82,6 @@ impl Role {
 pub struct OwnColours([Option<Color>; Role::VARIANTS.len()]);
 
 impl OwnColours {
-    /// No colours.
     pub const NONE: Self = Self([None; Role::VARIANTS.len()]);
 
     pub(crate) fn set(&mut self, role: Role, colour: Color) {

@@ -2,7 +2,7 @@
 
 use super::action::Command;
 use super::keymap::{Binding, KEYS, Keymap};
-use super::state::{PromptKind, State, View};
+use super::state::{Bookmark, Prompt, PromptKind, State, View};
 use crate::types::RelFileLocator;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,52 +21,48 @@ pub struct Item {
 
 /// The lines that match what was typed so far, the best first; `None` when nothing is picked from.
 pub fn items(state: &State) -> Option<Vec<Item>> {
-    let prompt = state.prompt.as_ref()?;
-    match prompt.kind {
+    let Prompt { kind, text } = state.prompt.as_ref()?;
+    let all: Vec<Item> = match kind {
         PromptKind::Palette => {
             let views = &state.subject.views;
-            let is_listed = |one: &&Binding| !one.is_move() && one.command != Command::Palette;
-            let own = KEYS.iter().filter(|one| one.applies(state.view, views)).map(|one| (one, None));
-            let others = KEYS.iter().filter(|one| !one.applies(state.view, views));
-            let others =
-                others.filter_map(|one| Some((one, Some(views.iter().find(|view| one.applies(**view, views))?))));
-            let all = own.chain(others.map(|(one, view)| (one, view.copied())));
-            Some(commands(&state.keys, all.filter(|(one, _)| is_listed(one)), &prompt.text))
+            let listed = KEYS.iter().filter(|one| !one.is_move() && one.command != Command::Palette);
+            let (own, others): (Vec<&Binding>, Vec<_>) = listed.partition(|one| one.applies(state.view, views));
+            let elsewhere = |one: &&Binding| views.iter().find(|view| one.applies(**view, views)).copied();
+            let others = others.into_iter().filter_map(|one| Some((one, Some(elsewhere(&one)?))));
+            let all = own.into_iter().map(|one| (one, None)).chain(others);
+            all.map(|(one, view)| command(&state.keys, one, view)).collect()
         }
         PromptKind::Bookmarks => {
-            let names = state.bookmarks.iter().map(|one| format!("{}, in {}", one.name, one.view.name()));
-            Some(bookmarks(names, &prompt.text))
+            let item = |(at, one): (usize, &Bookmark)| {
+                let words = format!("{}, in {}", one.name, one.view.name());
+                Item { key: (at + 1).to_string(), words, choice: Choice::Bookmark(at) }
+            };
+            state.bookmarks.iter().enumerate().map(item).collect()
         }
         PromptKind::Relation => {
-            let item = |(rel, name): &(RelFileLocator, String)| {
-                let item = Item { key: String::new(), words: name.clone(), choice: Choice::Relation(*rel) };
-                Some((rank(&prompt.text, name)?, item))
+            let item = |(rel, name): &(RelFileLocator, String)| Item {
+                key: String::new(),
+                words: name.clone(),
+                choice: Choice::Relation(*rel),
             };
-            Some(best(state.candidates.iter().filter_map(item).collect()))
+            state.candidates.iter().map(item).collect()
         }
-        _ => None,
-    }
-}
-
-fn commands(keys: &Keymap, bindings: impl Iterator<Item = (&'static Binding, Option<View>)>, typed: &str) -> Vec<Item> {
-    let item = |(binding, view): (&Binding, Option<View>)| {
-        let place = view.map_or_else(String::new, |view| format!(" (in {})", view.name()));
-        let (key, words) = (keys.label(binding), format!("{}{place}", binding.help));
-        Item { key, words, choice: Choice::Command(view, binding.command) }
+        _ => return None,
     };
-    best(bindings.map(item).filter_map(|item| Some((rank(typed, &item.words)?, item))).collect())
-}
-
-fn bookmarks(names: impl Iterator<Item = String>, typed: &str) -> Vec<Item> {
-    let items =
-        names.enumerate().map(|(at, words)| Item { key: (at + 1).to_string(), words, choice: Choice::Bookmark(at) });
-    best(items.filter_map(|item| Some((rank(typed, &format!("{} {}", item.key, item.words))?, item))).collect())
-}
-
-fn best(mut items: Vec<(usize, Item)>) -> Vec<Item> {
+    let rank_of = |item: &Item| match item.choice {
+        Choice::Bookmark(_) => rank(text, &format!("{} {}", item.key, item.words)),
+        _ => rank(text, &item.words),
+    };
+    let mut ranked: Vec<(usize, Item)> = all.into_iter().filter_map(|item| Some((rank_of(&item)?, item))).collect();
     // Stable: equals stay in the order of the table.
-    items.sort_by_key(|(rank, _)| *rank);
-    items.into_iter().map(|(_, item)| item).collect()
+    ranked.sort_by_key(|(rank, _)| *rank);
+    Some(ranked.into_iter().map(|(_, item)| item).collect())
+}
+
+fn command(keys: &Keymap, binding: &Binding, view: Option<View>) -> Item {
+    let place = view.map_or_else(String::new, |view| format!(" (in {})", view.name()));
+    let words = format!("{}{place}", binding.help);
+    Item { key: keys.label(binding), words, choice: Choice::Command(view, binding.command) }
 }
 
 /// How well letters fit some words: at the start, at the start of a word, else the span in which they stand one after the

@@ -18,7 +18,6 @@ const NAMES: &str = "relation, fork, block, slots, file, lsn, state, batch, disk
 /// States of a slot, as `dump --state` has them.
 const STATES: [&str; 6] = ["empty", "used", "good", "bad", "unverifiable", "torn"];
 
-/// Lists to be searched.
 #[derive(Clone, Copy)]
 pub struct Lists<'a> {
     pub names: &'a BTreeMap<RelFileLocator, String>,
@@ -89,7 +88,6 @@ fn value<T: FromStr<Err: ToString>>(text: &str) -> Result<T, String> {
 }
 
 impl Query {
-    /// Reads terms.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let mut query = Self { text: text.to_owned(), arguments: Some(String::new()), ..Self::default() };
@@ -174,7 +172,6 @@ impl Query {
         self.arguments.as_deref()
     }
 
-    /// Nothing is looked for.
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }

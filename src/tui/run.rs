@@ -36,7 +36,6 @@ pub enum RunError {
     Panicked,
 }
 
-/// How the screen ended.
 pub struct Ended {
     pub state: State,
     pub signal: Option<i32>,

@@ -5,6 +5,7 @@ mod wal;
 pub use wal::{Scale, WalLevel, WalState};
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,7 +19,6 @@ use super::innodb::InnodbState;
 use super::keymap::Keymap;
 use super::list_filter::ListFilter;
 use super::look::Look;
-use super::outdated::Outdated;
 use super::query::Query;
 use super::settings::Settings;
 use super::view;
@@ -48,7 +48,6 @@ const LEAST_DETAIL: usize = 52;
 /// Keys that are kept for the crash report.
 const MAX_PRESSED: usize = 2000;
 
-/// Kind of input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PromptKind {
     Search,
@@ -64,15 +63,12 @@ pub enum PromptKind {
     Undo,
 }
 
-/// An open prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prompt {
     pub kind: PromptKind,
-    /// Text typed so far.
     pub text: String,
 }
 
-/// Subject of the program.
 #[derive(Clone, Debug, Default)]
 pub struct Subject {
     /// `pg_dwbinspect` or `pg_walfpi`.
@@ -114,6 +110,35 @@ impl ClusterState {
     }
 }
 
+/// Why the last check that is shown says nothing certain of now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outdated<'a> {
+    Again,
+    Failed(&'a str),
+    Changed,
+}
+
+impl Outdated<'_> {
+    /// Text of the status line without another message; the progress bar shows that files are being read.
+    pub fn status(self) -> Option<String> {
+        match self {
+            Self::Again => None,
+            Self::Failed(why) => Some(format!("outdated: the last check failed ({why}). r retries")),
+            Self::Changed => Some("files have changed since they were read: r reads them again".to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for Outdated<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Again => f.write_str("the check that was begun again has not ended"),
+            Self::Failed(why) => write!(f, "the check was done again and failed: {why}"),
+            Self::Changed => f.write_str("files have changed since they were read"),
+        }
+    }
+}
+
 #[derive(Clone, Default)]
 pub struct HelpState {
     /// Words that are searched for in the keys of all views.
@@ -135,7 +160,6 @@ pub struct TriageState {
     pub finding: usize,
 }
 
-/// The map of the cluster.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MapState {
     /// Index of the selected fork.
@@ -144,7 +168,6 @@ pub struct MapState {
     pub cell: usize,
 }
 
-/// The list of batches.
 #[derive(Clone, Default)]
 pub struct BatchesState {
     /// Index of the selected batch in the survey.
@@ -155,7 +178,6 @@ pub struct BatchesState {
     pub played: Option<usize>,
 }
 
-/// The list of slots.
 #[derive(Clone, Default)]
 pub struct SlotsState {
     /// Indexes into the slots of the survey, in the order in which they are listed.
@@ -329,7 +351,7 @@ impl State {
             View::Plan => &mut self.plan.top,
             View::Apply | View::Undo => &mut self.plan.before_top,
             View::Wal | View::WhatIf | View::Kept => &mut self.wal.top,
-            View::InnodbPage | View::InnodbFindings => &mut self.innodb.top,
+            View::InnodbPage => &mut self.innodb.top,
             _ => return None,
         })
     }

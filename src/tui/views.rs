@@ -21,7 +21,6 @@ pub enum View {
     Kept,
     Pages,
     InnodbPage,
-    InnodbFindings,
     /// Every finding, one by one: no tab, opened from the triage.
     Findings,
     /// Next steps, ticked as they are done: no tab, opened with a key.
@@ -33,14 +32,13 @@ pub enum View {
 }
 
 impl View {
-    /// All views.
     pub const ALL: [Self; 7] = [Self::Triage, Self::Batches, Self::Slots, Self::Page, Self::Wal, Self::Plan, Self::Map];
 
     /// The tabs of `pg_walfpi`.
     pub const OF_WAL: [Self; 5] = [Self::Wal, Self::Relations, Self::Causes, Self::WhatIf, Self::Kept];
 
     /// The tabs of MySQL and MariaDB.
-    pub const OF_INNODB: [Self; 3] = [Self::Pages, Self::InnodbPage, Self::InnodbFindings];
+    pub const OF_INNODB: [Self; 2] = [Self::Pages, Self::InnodbPage];
 
     /// The tabs that a program with these views can have, numbered from 1.
     pub(crate) fn tabs_of(views: &[Self]) -> &[Self] {
@@ -52,7 +50,6 @@ impl View {
         matches!(self, Self::Triage | Self::Findings | Self::Slots | Self::Page | Self::Wal | Self::Pages)
     }
 
-    /// The word on the tab.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Triage => "Triage",
@@ -67,15 +64,17 @@ impl View {
             Self::Causes => "Causes",
             Self::WhatIf => "What if",
             Self::Kept => "Kept",
-            Self::Findings | Self::InnodbFindings => "Findings",
+            Self::Findings => "Findings",
             Self::Steps => "Steps",
             Self::Apply => "Apply",
             Self::Undo => "Undo",
         }
     }
 
-    pub(crate) const fn tab(self) -> Self {
+    /// Its tab in a program with these tabs.
+    pub(crate) fn tab(self, views: &[Self]) -> Self {
         match self {
+            Self::Findings | Self::Steps if views.contains(&Self::Pages) => Self::Pages,
             Self::Findings | Self::Steps => Self::Triage,
             Self::Apply | Self::Undo => Self::Plan,
             view => view,
@@ -83,7 +82,6 @@ impl View {
     }
 }
 
-/// Parts of the page view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PagePart {
     #[default]
@@ -96,10 +94,8 @@ pub enum PagePart {
 }
 
 impl PagePart {
-    /// All parts, from left to right.
     pub const ALL: [Self; 5] = [Self::Verdict, Self::Rows, Self::Bytes, Self::Header, Self::Wal];
 
-    /// The word above it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Verdict => "verdict",

@@ -1,7 +1,9 @@
 //! Text can be read on the backgrounds of known terminals, and no two answers look alike to people who see fewer colours.
 
+use pgforensics::analysis::verdict::facts::Tone;
+use pgforensics::tui::look::Look;
 use pgforensics::tui::palette::{Colours, Role, Theme, rgb_of};
-use ratatui::style::Color;
+use ratatui::style::{Color, Modifier};
 
 type Rgb = [u8; 3];
 
@@ -142,6 +144,24 @@ fn answers_differ_for_people_who_see_fewer_colours() {
                         .sqrt();
                     assert!(far >= 40.0, "{one:?} and {other:?} on {theme:?} with {name}: {far}");
                 }
+            }
+        }
+    }
+}
+
+/// Bold letters alone are too little of a difference.
+#[test]
+fn answers_differ_by_more_than_bold_letters() {
+    let tones = [Tone::Good, Tone::Doubt, Tone::Loss, Tone::Bad];
+    for theme in [Theme::Dark, Theme::Light] {
+        for colours in [Colours::Sixteen, Colours::Indexed, Colours::Full] {
+            let look = Look { theme, colours, ..Look::default() };
+            let styles = tones.map(|tone| look.tone(tone).remove_modifier(Modifier::BOLD));
+            for (at, one) in styles.iter().enumerate() {
+                let same = styles[at + 1..].iter().find(|other| {
+                    (one.fg, one.add_modifier - Modifier::BOLD) == (other.fg, other.add_modifier - Modifier::BOLD)
+                });
+                assert_eq!(same, None, "{theme:?} {colours:?}");
             }
         }
     }

@@ -334,8 +334,14 @@ fn header_marks_what_differs_and_bytes_are_decoded_beside() {
         let bytes = |word: &&str| word.len() == 2 && word.chars().all(|c| c.is_ascii_hexdigit());
         assert!(first.split_whitespace().filter(bytes).count() >= 32, "{picture}");
         assert!(picture.contains("No row is under the cursor"), "{picture}");
-        screen.keys(&["p"]);
+        // The header is decoded beside the bytes, each side where they differ.
         let sheet = screen.state.page.sheet.clone().expect("page");
+        let differs =
+            sheet.disk().zip(sheet.images().first()).is_some_and(|(disk, image)| disk.bytes[..8] != image.bytes[..8]);
+        let field = picture.lines().find(|line| line.contains("pd_lsn  ")).unwrap_or_else(|| panic!("{picture}"));
+        assert_eq!((field.contains("! pd_lsn"), field.contains("disk: 0/")), (differs, differs), "{picture}");
+        assert!(picture.contains("pd_lower"), "{picture}");
+        screen.keys(&["p"]);
         let lsn_of = |at: usize| sheet.versions[at].bytes[..8].to_vec();
         let differs = (0..sheet.versions.len()).any(|at| lsn_of(at) != lsn_of(0));
         marked += usize::from(differs);
@@ -362,4 +368,35 @@ fn relation_says_what_is_lost() {
         "{}",
         pictures[0]
     );
+}
+
+/// The next key is the first in the bottom line, and the repair is in it on the smallest screen.
+#[test]
+fn bottom_line_offers_what_matters_first() {
+    let mut screen = Driven::of("checkpoint", (60, 16));
+    let last = |screen: &Driven| screen.picture().lines().last().expect("a line").to_owned();
+    for (keys, first, also) in [
+        (&["1"][..], "enter open", "6 plan"),
+        (&["enter"], "p part", "6 plan"),
+        (&["6"], "d dry run", "a apply"),
+        (&["d", "esc"], "a apply", "u undo"),
+    ] {
+        let line = last(screen.keys(keys));
+        assert!(line.starts_with(first) && line.contains(also) && line.contains("q quit"), "{keys:?}: {line}");
+    }
+    // Without anything to restore there is no plan to offer.
+    assert!(!last(&Driven::of("clean", (60, 16))).contains("plan"));
+}
+
+/// `y` copies the selected row of a page, and says which it is.
+#[test]
+fn selected_row_is_copied() {
+    let mut screen = Driven::of("checkpoint", SMALL);
+    screen.keys(&["enter", "p", "j", "y"]);
+    let [Effect::Copy(text)] = &screen.asked[..] else { panic!("{:?}", screen.asked) };
+    let first = text.lines().next().expect("a line");
+    assert!(first.starts_with("item ") && text.lines().count() > 3, "{text}");
+    let message = screen.state.message.as_ref().map_or("", |message| &message.words);
+    assert!(message.contains("clipboard") && message.ends_with(first), "{message}");
+    assert!(screen.picture().contains(first), "{}", screen.picture());
 }

@@ -9,10 +9,10 @@ use pgforensics::inspect::innodb::check::innodb_check;
 use pgforensics::inspect::innodb::source::InnodbRequest;
 use pgforensics::tui::action::{Action, Effect};
 use pgforensics::tui::backend::innodb::InnodbBackend;
+use pgforensics::tui::guide::{Step, next_key};
 use pgforensics::tui::innodb::InnodbSurvey;
 use pgforensics::tui::look::{Colours, Look, Theme};
-use pgforensics::tui::outdated::Outdated;
-use pgforensics::tui::state::{State, View};
+use pgforensics::tui::state::{Outdated, State, View};
 
 use crate::common::screen::{Driven, FINE, SMALL, short_paths, text_of};
 use crate::common::{arg, copy_tree, dwbinspect, unpack};
@@ -107,7 +107,7 @@ fn damaged_pages_are_listed_first_and_open_as_page_prints_them() {
         let (badge, sentence) = told.trim_start().split_once("   ").expect("badge and sentence");
         let sentence = sentence.lines().next().expect("a sentence");
         let picture = driven.picture();
-        assert!(picture.contains(&format!("\n {badge}\n")) && picture.contains(sentence), "{case}\n{picture}");
+        assert!(picture.contains(&format!("\n {badge}  ")) && picture.contains(sentence), "{case}\n{picture}");
         let pages = &survey(&driven).examined.pages;
         assert_eq!(listed(&driven.state), pages.len(), "{case}");
         let page = |line| survey(&driven).page(line).expect("a page");
@@ -145,7 +145,7 @@ fn tiny_windows_and_new_sizes_are_survived() {
         }
         driven.keys(&["esc", "esc", "esc"]);
     }
-    assert!(driven.picture().contains("next step"), "{}", driven.picture());
+    assert!(driven.picture().contains("step 1 of 4"), "{}", driven.picture());
     // The command of the next step is whole on the smallest screen, and the heading of the list stays.
     driven.act(Action::Resize(60, 16));
     let picture = driven.picture();
@@ -234,9 +234,16 @@ const TABLE: &[KeyRow] = &[
     (&["enter", "j"], "and scrolls it", |s| s.view == View::InnodbPage && s.innodb.selected == 0),
     (&["enter", "}", "}", "{"], "or goes to the next", |s| s.view == View::InnodbPage && s.innodb.selected == 1),
     (&["enter", "esc"], "and goes back", |s| s.view == View::Pages),
-    (&["F"], "findings", |s| s.view == View::InnodbFindings),
-    (&["3", "1", "2"], "every tab has its number", |s| s.view == View::InnodbPage),
-    (&["tab", "backtab", "backtab"], "and goes round", |s| s.view == View::InnodbFindings),
+    (&["F"], "findings", |s| s.view == View::Findings),
+    (&["F", "esc"], "and back", |s| s.view == View::Pages),
+    (&["N"], "next steps", |s| s.view == View::Steps),
+    (&["N", " ", "esc"], "ticked", |s| s.view == View::Pages && s.checklist.ticked.len() == 1),
+    (&["n", "n"], "the next page", |s| s.innodb.selected == 2),
+    (&["G", "n"], "past the last one the first", |s| s.innodb.selected == 0),
+    (&["enter", "n"], "also in a page", |s| s.view == View::InnodbPage && s.innodb.selected == 1),
+    (&["W"], "guided mode", |s| s.is_guided),
+    (&["2", "1", "2"], "every tab has its number", |s| s.view == View::InnodbPage),
+    (&["tab", "backtab", "backtab"], "and goes round", |s| s.view == View::InnodbPage),
     (&["}"], "only in a page, which is said", |s| told(s, "in Page")),
     (&["/", "o", "r", "d", "e", "r", "s"], "filtered while it is typed", |s| s.prompt.is_some() && listed(s) < 18),
     (&["/", "o", "r", "d", "enter"], "and kept", |s| s.prompt.is_none() && listed(s) < 18),
@@ -266,7 +273,8 @@ fn keys_that_ask_for_something_outside() {
     let page = survey(&driven).page(0).expect("a page");
     let copied = |command: &str| Effect::Copy(format!("pg_dwbinspect innodb {command}"));
     let of_page = copied(&format!("page mysql97 {} {}", page.path, page.page.page_no));
-    let expected = [Effect::Suspend, Effect::Redraw, copied("check --explain mysql97"), of_page, Effect::Quit];
+    let of_step = copied("dump --images NEW_DIR mysql97");
+    let expected = [Effect::Suspend, Effect::Redraw, of_step, of_page, Effect::Quit];
     assert_eq!(driven.asked, expected);
 }
 
@@ -327,7 +335,7 @@ fn check_that_fails_again_is_said() {
 fn on_a_terminal_a_check_that_fails_again_ends_with_status_2() {
     let (_kept, data) = copy_of("mariadb1011-crc32");
     let mut session = Session::start("pg_dwbinspect", &["innodb", "tui", arg(&data)]);
-    session.see("next step");
+    session.see("step 1 of 4");
     fs::rename(&data, data.with_extension("away")).expect("rename");
     session.send("r");
     session.see("outdated");
@@ -341,7 +349,7 @@ fn on_a_terminal_a_check_that_fails_again_ends_with_status_2() {
 fn on_a_terminal_it_shows_and_leaves_with_the_status_of_check() {
     let data = data_dir("mariadb1011");
     let mut session = Session::start("pg_dwbinspect", &["innodb", "tui", arg(&data)]);
-    session.see("next step");
+    session.see("step 1 of 4");
     session.send("a");
     session.see("unknown key");
     session.send("\r");
@@ -383,4 +391,64 @@ fn directory_of_which_nothing_can_be_read_is_no_good_news() {
     assert_ne!(Some(buffer[(1, 1)].fg), FINE.good().fg, "{picture}");
     let picture = driven.keys(&["F"]).picture();
     assert!(picture.contains("which server wrote the directory is unknown"), "{picture}");
+}
+
+/// Worse is what the buffer cannot replace; each kind is counted, and problems are named below the list.
+#[test]
+fn the_worst_pages_come_first_under_their_counts() {
+    let driven = of("mariadb1011", (120, 50));
+    let held: Vec<_> = (0..listed(&driven.state)).filter_map(|at| survey(&driven).page(at)).collect();
+    assert!(held.is_sorted_by_key(|page| (!page.state.is_damaged(), page.held)), "{held:?}");
+    let picture = driven.picture();
+    let row = |label: &str, count: usize| {
+        let count = format!(" {count} ");
+        picture.lines().any(|line| line.starts_with(label) && line.contains(&count) && line.contains('█'))
+    };
+    assert!(row("no image", 1) && row("older", 1) && row("newer", 7), "{picture}");
+    assert!(picture.contains("problem  ") && !picture.contains("damaged pages: 1"), "{picture}");
+}
+
+/// The keys that the guide names lead from the first picture past a page to the last step.
+#[test]
+fn guide_leads_from_the_damage_to_a_verified_copy() {
+    for size in [(60, 16), SMALL, (120, 40)] {
+        let mut driven = of("mysql97", size);
+        driven.keys(&["W"]);
+        let mut steps = vec![Step::of(&driven.state)];
+        for _ in 0..30 {
+            let next = next_key(&driven.state);
+            assert!(driven.picture().contains(&format!("next: {}  {}", next.key, next.words)), "{}", driven.picture());
+            if next.key == "q" {
+                break;
+            }
+            driven.keys(&[if next.key == "space" { " " } else { next.key }]);
+            let step = Step::of(&driven.state);
+            if steps.last() != Some(&step) {
+                steps.push(step);
+            }
+        }
+        assert_eq!(steps, Step::OF_INNODB, "{}", driven.picture());
+        assert_eq!(next_key(&driven.state).key, "q", "{}", driven.picture());
+    }
+    let text = include_str!("../../docs/innodb.md");
+    for step in Step::OF_INNODB {
+        assert!(text.contains(&format!("| {} | {} |", step.name(), step.sentence())), "{}", step.name());
+    }
+}
+
+/// The report has the answer, the steps, and every listed page as `page` prints it.
+#[test]
+fn crash_report_is_written_as_a_page_and_as_markdown() {
+    let mut driven = of("mysql97", SMALL);
+    driven.keys(&["down", "R"]);
+    let message = driven.state.message.as_ref().map_or("", |message| &message.words).to_owned();
+    let path = message.strip_prefix("crash report written: ").and_then(|rest| rest.split(" and ").next());
+    let path = Path::new(path.unwrap_or_else(|| panic!("{message}"))).to_owned();
+    let [html, markdown] = ["html", "md"].map(|ending| fs::read_to_string(path.with_extension(ending)).expect(ending));
+    let row = survey(&driven).page(0).expect("a page");
+    let title = format!("{} page {} (space {})", row.path, row.page.page_no, row.page.space_id);
+    for text in [&html, &markdown] {
+        assert!(text.contains(&title) && text.contains("DAMAGED") && text.contains("dump --images NEW_DIR"), "{text}");
+        assert!(text.contains("Actions in the terminal UI") && text.contains("is not predicted"), "{text}");
+    }
 }

@@ -412,7 +412,7 @@ fn wal_alone_is_shown_with_the_figures_of_stats() {
     session.send("2");
     session.see("relation ");
     session.send("3");
-    session.see("first_touch");
+    session.see("first change of the page");
     session.send("461?");
     session.see("Keys in WAL");
     assert!(!session.picture().contains("Triage"), "{}", session.picture());

@@ -7,8 +7,7 @@ use crate::common::screen::{Driven, FINE, LARGE};
 use crate::common::{arg, copy_of, dwbinspect};
 use pgforensics::tui::action::{Action, Command, Effect, RepairOrder};
 use pgforensics::tui::backend::cluster::ClusterBackend;
-use pgforensics::tui::outdated::Outdated;
-use pgforensics::tui::state::View;
+use pgforensics::tui::state::{Outdated, View};
 use pgforensics::tui::update::update;
 
 /// Begins a dry run, whose answer is still to come.

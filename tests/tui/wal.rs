@@ -3,9 +3,13 @@
 use crate::common::screen;
 use crate::common::screen::{Driven, FINE};
 use crate::common::{arg, cluster, copy_of, run};
+use pgforensics::analysis::wal::cause::Cause;
 use pgforensics::output::record_text::type_words;
+use pgforensics::tui::action::Action;
+use pgforensics::tui::export::json_text;
+use pgforensics::tui::facts::Progress;
 use pgforensics::tui::look::{Colours, Look};
-use pgforensics::tui::state::{State, WalLevel};
+use pgforensics::tui::state::{State, View, WalLevel};
 use serde_json::Value;
 
 /// Fields of JSON that a tally has.
@@ -103,10 +107,12 @@ fn esc_comes_back_to_where_one_was() {
     assert_eq!(screen.state.wal.level, WalLevel::Record);
     let record = screen.picture();
     assert!(record.contains("block reference 0") && record.contains("main data"), "{record}");
+    // The keys in the last line follow from what was looked at.
+    let body = |picture: &str| picture.lines().take(22).map(str::to_owned).collect::<Vec<_>>();
     screen.keys(&["enter", "esc"]);
-    assert_eq!(screen.picture(), record);
-    assert_eq!(screen.keys(&["esc"]).picture(), records);
-    assert_eq!(screen.keys(&["esc"]).picture(), stretches);
+    assert_eq!(body(&screen.picture()), body(&record));
+    assert_eq!(body(&screen.keys(&["esc"]).picture()), body(&records));
+    assert_eq!(body(&screen.keys(&["esc"]).picture()), body(&stretches));
 }
 
 /// A byte in the middle of the records of the second stretch is turned over.
@@ -156,5 +162,36 @@ fn every_level_at_every_size() {
             screen.keys(keys);
             insta::assert_snapshot!(format!("{level}_{word}"), screen.picture());
         }
+    }
+}
+
+/// People read why an image was written; programs get its code.
+#[test]
+fn causes_are_words_on_the_screen_and_codes_in_json() {
+    let mut screen = Driven::open(&cluster("checkpoint"), FINE, (200, 60));
+    screen.keys(&["5", "w"]);
+    let json: Value = serde_json::from_str(&json_text(&screen.state)).expect("json");
+    let codes: Vec<&str> = Cause::all().map(Cause::name).chain(["(no image)"]).collect();
+    let causes = json["shown"]["causes"].as_array().expect("causes");
+    assert!(causes.len() > 3 && causes.iter().all(|row| codes.contains(&row["name"].as_str().expect("a name"))));
+    assert!(screen.picture().contains("hint bits only"), "{}", screen.picture());
+    for _ in 0..4 {
+        let picture = screen.picture();
+        let code = codes.iter().find(|code| code.contains('_') && picture.contains(*code));
+        assert_eq!(code, None, "{picture}");
+        screen.keys(&["enter"]);
+    }
+}
+
+/// While WAL is read there is one bar, whichever view is open.
+#[test]
+fn progress_has_one_bar() {
+    let mut screen = Driven::before(&cluster("checkpoint"), FINE, (80, 24));
+    let progress = Progress { what: "reading WAL", done: 10, total: 100, ..Progress::default() };
+    screen.act(Action::WalProgressed(progress));
+    for view in [View::Triage, View::Wal] {
+        screen.state.view = view;
+        let picture = screen.picture();
+        assert_eq!(picture.matches("reading WAL ").count(), 1, "{view:?}\n{picture}");
     }
 }

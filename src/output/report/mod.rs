@@ -2,12 +2,14 @@
 //! Also here: parts of every report: skipped parts, findings, and its origin.
 
 pub(crate) mod crash;
+pub(crate) mod innodb;
 pub mod wal;
 
 use crate::analysis::verdict::answer::Answer;
 use crate::output::closing::{Closing, VERSION};
 use crate::output::document::{Blocks, Span};
 use crate::output::json::{FindingJson, SkippedJson};
+use crash::Pressed;
 
 /// Who made the report, when, and how.
 #[derive(Clone, Debug)]
@@ -68,6 +70,18 @@ fn origin(parent: &mut Blocks, made: &Provenance, program: &str, answer: Answer)
         ("exit status", answer.status().to_string()),
     ]);
     parent.commands(&made.command_line);
+}
+
+/// Keys that were pressed in the terminal UI.
+fn pressed_section(main: &mut Blocks, pressed: &[Pressed]) {
+    main.section("pressed", "Actions in the terminal UI", |inner| {
+        if pressed.is_empty() {
+            return inner.paragraph("The report was made by a command, without the terminal UI.");
+        }
+        let row = |pressed: &Pressed| [Span::text(&pressed.time), Span::text(pressed.view), Span::code(&pressed.key)];
+        let caption = "Keys, in the order in which they were pressed";
+        inner.table(caption, ["time (UTC)", "view", "key"], pressed.iter().map(row));
+    });
 }
 
 /// Says how many of a list were left out. `command`: the one that lists them all.

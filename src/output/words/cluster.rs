@@ -1,6 +1,5 @@
 //! Words for a cluster as a whole, and for how much of it was read.
 //! Also here: configuration, effects of startup on the buffer, errors of a typed term, WAL, certainty, and InnoDB.
-//! Also here: configuration, effects of startup on the buffer, errors of a typed term, WAL, certainty, and InnoDB.
 
 use std::fmt;
 
@@ -11,6 +10,7 @@ use crate::analysis::pages::page_scan::ScannedFiles;
 use crate::analysis::pages::select::TermError;
 use crate::analysis::plan::whatif::compression::Setting;
 use crate::analysis::start::cluster_condition::ClusterCondition;
+use crate::analysis::wal::cause::Cause;
 use crate::analysis::wal::chain::ChainVerdict;
 use crate::analysis::wal::tally::Certainty;
 use crate::analysis::wal::walk::DamageReason;
@@ -189,6 +189,31 @@ impl fmt::Display for HeldImage {
             Self::Older => "an intact image, older than the page",
             Self::Same => "an intact image with the LSN of the page",
             Self::Newer => "an intact image, newer than the page",
+        })
+    }
+}
+
+/// As short as a column of the terminal UI.
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::FirstTouch => "first change of the page",
+            Self::FirstTouchInBackup => "first change in a backup",
+            Self::HintOnly => "hint bits only",
+            Self::HintThenChanged => "hint bits, then a change",
+            Self::HintInBackup => "hint bits in a backup",
+            Self::NewPage => "new page",
+            Self::MapTruncation => "map before truncation",
+            Self::Forced => "always, by record type",
+            Self::ConsistencyCheck => "consistency check",
+            Self::RepeatedForced => "again, by record type",
+            Self::RepeatedNewPage => "again, as a new page",
+            Self::RepeatedReinitialised => "again, page was reset",
+            Self::RepeatedHint => "again, for hint bits",
+            Self::RepeatedUnknown => "again, cause unknown",
+            Self::UnknownBeforeStart => "unknown: no redo point",
+            Self::Unknown => "unknown",
+            Self::Unreadable => "unknown: unreadable",
         })
     }
 }

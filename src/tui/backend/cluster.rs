@@ -42,7 +42,6 @@ use crate::tui::state::{Subject, View};
 use crate::tui::worker::{ActionSender, Backend};
 use crate::types::PageId;
 
-/// Does the work on a cluster.
 #[derive(Default)]
 pub struct ClusterBackend {
     data_dir: PathBuf,

@@ -5,13 +5,18 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::new_files::export;
+use super::new_files::{export, write_all};
 use super::stamps::FileStamps;
 use super::watch::StageClock;
-use super::{hand_over, lock};
+use super::{WorkError, hand_over, lock};
 use crate::inspect::error::InspectError;
 use crate::inspect::innodb::check::innodb_check;
 use crate::inspect::innodb::source::{InnodbRequest, list_files};
+use crate::inspect::now_text;
+use crate::output::closing::Closing;
+use crate::output::report::Provenance;
+use crate::output::report::crash::Pressed;
+use crate::output::report::innodb::InnodbReport;
 use crate::tui::action::{Action, Effect};
 use crate::tui::command_line::DWBINSPECT;
 use crate::tui::facts::Progress;
@@ -19,16 +24,17 @@ use crate::tui::innodb::InnodbSurvey;
 use crate::tui::state::{Subject, View};
 use crate::tui::worker::{ActionSender, Backend};
 
-/// Does what the screen asks for.
 pub struct InnodbBackend {
     request: InnodbRequest,
     stamps: Mutex<FileStamps>,
+    /// The last check, and when it was begun.
+    survey: Mutex<Option<(Arc<InnodbSurvey>, String)>>,
     is_left: AtomicBool,
 }
 
 impl InnodbBackend {
     pub fn new(request: InnodbRequest) -> Self {
-        Self { request, stamps: Mutex::default(), is_left: AtomicBool::new(false) }
+        Self { request, stamps: Mutex::default(), survey: Mutex::default(), is_left: AtomicBool::new(false) }
     }
 
     pub fn subject(&self) -> Subject {
@@ -41,10 +47,10 @@ impl InnodbBackend {
         }
     }
 
-    fn survey(&self, sender: &ActionSender) -> Result<InnodbSurvey, InspectError> {
+    fn survey(&self, sender: &ActionSender) -> Result<Arc<InnodbSurvey>, InspectError> {
         // Before anything is read: what changes meanwhile has changed.
         *lock(&self.stamps) = FileStamps::of(self.paths());
-        let clock = StageClock::default();
+        let (clock, time) = (StageClock::default(), now_text());
         let watch = |done, total| {
             let left_s = clock.left_s((), done, total);
             let what = if total == 0 { "reading the doublewrite buffer" } else { "checking every page" };
@@ -52,7 +58,32 @@ impl InnodbBackend {
             if self.is_left.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
         let examined = innodb_check(&self.request, false, &watch)?;
-        Ok(InnodbSurvey::new(examined, &self.request.arguments()))
+        let survey = Arc::new(InnodbSurvey::new(examined, &self.request.arguments()));
+        *lock(&self.survey) = Some((Arc::clone(&survey), time));
+        Ok(survey)
+    }
+
+    fn report(&self, pressed: &[Pressed]) -> Result<PathBuf, WorkError> {
+        let (survey, time) = lock(&self.survey).clone().ok_or(WorkError::NotReadYet)?;
+        if self.has_changed() {
+            return Err(WorkError::ChangedSince);
+        }
+        let examined = &survey.examined;
+        let command_line = format!("{DWBINSPECT} innodb tui {}", self.request.arguments());
+        let report = InnodbReport {
+            made: &Provenance { command_line, time },
+            program: DWBINSPECT,
+            data_dir: self.request.data_dir.display().to_string(),
+            setting: examined.source.setting(),
+            pages: &examined.pages,
+            counts: &examined.scan.counts,
+            closing: &Closing::new(examined.findings.clone(), &examined.coverage),
+            steps: &survey.steps,
+            pressed,
+        };
+        let document = report.document();
+        let (html, markdown) = (document.html(), document.markdown());
+        Ok(write_all("innodb_crash_report", &[("html", &html), ("md", &markdown)], &self.request.protected()?)?)
     }
 
     fn paths(&self) -> Vec<PathBuf> {
@@ -68,12 +99,15 @@ impl Backend for InnodbBackend {
     fn work(&self, effect: Effect, sender: &ActionSender) {
         match effect {
             Effect::Survey => {
-                let survey = self.survey(sender).map(|survey| Action::InnodbSurveyed(Arc::new(survey)));
+                let survey = self.survey(sender).map(Action::InnodbSurveyed);
                 hand_over(sender, Action::SurveyFailed, survey);
             }
             Effect::Export { name, text, json } => {
                 let written = self.request.protected().and_then(|protected| export(&name, &text, &json, &protected));
                 hand_over(sender, Action::Failed, written.map(Action::Exported));
+            }
+            Effect::Report(pressed) => {
+                hand_over(sender, Action::Failed, self.report(&pressed).map(Action::Reported));
             }
             _ => {}
         }

@@ -134,6 +134,7 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
             };
             state.prompt = Some(Prompt { kind: PromptKind::Search, text });
         }
+        Command::NextMatch if state.view == View::InnodbPage => return page::step_damaged(state, true),
         Command::NextMatch => find(state, true, false),
         Command::PreviousMatch => find(state, false, false),
         Command::OnlyMatches => {
@@ -154,6 +155,13 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
         Command::Mark => repair::mark(state),
         Command::Tick => checklist::tick(state),
         Command::Copy => {
+            if let Some(lines) = view::row_text(state) {
+                state.tell(format!(
+                    "sent to the clipboard of the terminal: {}",
+                    lines.first().map_or("", String::as_str)
+                ));
+                return vec![Effect::Copy(lines.join("\n"))];
+            }
             let text = command_line(state);
             match differs(state) {
                 Some(why) if why.starts_with(NO_COMMAND) => state.warn(why),
@@ -199,9 +207,7 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
         Command::Play => return ring::play(state),
         Command::Suspend => return vec![Effect::Suspend],
         Command::Redraw => return vec![Effect::Redraw],
-        Command::Report if state.cluster.survey.is_none() => {
-            state.warn("the cluster is still being read: press R again after that")
-        }
+        Command::Report if !state.has_survey() => state.warn("files are still being read: press R again after that"),
         Command::Report => {
             state.tell("the crash report is being written");
             return vec![Effect::Report(state.pressed.clone())];

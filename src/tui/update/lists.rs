@@ -76,6 +76,15 @@ pub(super) fn find(state: &mut State, forward: bool, here: bool) {
     if state.view == View::Page {
         return super::page::find_difference(state, forward);
     }
+    if state.view == View::Pages {
+        // What does not match is not listed.
+        let before = state.innodb.selected;
+        super::move_by(state, if forward { 1 } else { -1 });
+        if state.innodb.selected == before {
+            super::move_by(state, if forward { isize::MIN } else { isize::MAX });
+        }
+        return;
+    }
     let Some(survey) = state.cluster.survey.clone() else { return };
     let found = match state.view {
         // What does not match is not listed.

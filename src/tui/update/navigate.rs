@@ -37,8 +37,8 @@ pub(super) fn back(state: &mut State) {
         state.map.is_open = false;
     } else if filter::clear(state) {
     } else if matches!(state.view, View::Findings | View::Steps | View::Apply | View::Undo) {
-        state.view = state.view.tab();
-    } else if matches!(state.view, View::InnodbPage | View::InnodbFindings) {
+        state.view = state.view.tab(&state.subject.views);
+    } else if state.view == View::InnodbPage {
         state.view = View::Pages;
     } else if state.view == View::Page {
         state.view = state.page.came_from;
@@ -65,7 +65,7 @@ fn clear(state: &mut State) {
 }
 
 pub(super) fn step_view(state: &mut State, step: isize) -> Vec<Effect> {
-    let next = stepped(&state.subject.views, state.view.tab(), step);
+    let next = stepped(&state.subject.views, state.view.tab(&state.subject.views), step);
     show(state, next)
 }
 
@@ -81,6 +81,7 @@ pub(super) fn show(state: &mut State, view: View) -> Vec<Effect> {
     }
     state.view = view;
     state.innodb.top = 0;
+    state.innodb.is_compared |= view == View::InnodbPage;
     clamp(state);
     let is_known = state.cluster.survey.is_some() && !state.cluster.is_reading;
     if view == View::Plan && state.plan.sheet.is_none() && is_known {

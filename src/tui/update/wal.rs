@@ -142,7 +142,6 @@ pub(super) fn zoom(state: &mut State) {
     }
 }
 
-/// Draws by time, or by address.
 pub(super) fn switch_axis(state: &mut State) {
     state.wal.by_address = !state.wal.by_address;
     let by = if state.wal.by_address { "by address: the share of images" } else { "by time, if records contain it" };

@@ -1,6 +1,6 @@
 //! Batches between completed checkpoints, and their position in the buffer.
 
-use super::{Body, Line, Look, Span, State, Style, Survey, fact, highlight, ring, waiting};
+use super::{Body, Line, Look, Span, State, Style, Survey, fact, ring, waiting};
 use crate::analysis::dwb::report::{Batch, BatchWriter};
 use crate::analysis::dwb::staleness::BatchVerdict;
 use crate::analysis::wal::partial::CheckpointSeen;
@@ -8,8 +8,8 @@ use crate::output::json::time_text;
 use crate::parsers::dwb::patch::short_name;
 use crate::tui::facts::ListedBatch;
 
-/// Columns of pointer and letter.
-const LEAD: usize = 4;
+/// Columns of the letter.
+const LEAD: usize = 3;
 
 /// Width from which on the writer has a column.
 const WITH_WRITER: usize = 70;
@@ -39,12 +39,13 @@ pub(super) fn body(state: &State) -> Body<'_> {
         "time (UTC)",
         "relations",
     ];
-    head.push(Line::styled(cells(look, width, &names.map(str::to_owned)), look.heading()));
+    let heading = cells(look, width, &names.map(str::to_owned));
+    head.push(Line::styled(format!(" {heading}"), look.heading()));
     if survey.batches.is_empty() {
         head.push(Line::raw("no slot of the buffer is in use"));
     }
     let line = move |at: usize| batch_line(state, survey, at);
-    let mut body = Body::list(head, survey.batches.len(), state.batches.selected, line);
+    let mut body = Body::rows(look, head, survey.batches.len(), state.batches.selected, line);
     body.foot = foot(state, survey);
     body
 }
@@ -61,7 +62,7 @@ fn cells(look: Look, width: usize, cells: &[String; 11]) -> String {
     if width >= WIDER {
         text.push_str(&look.cells(&[("", 1), (time, 33)]));
     }
-    let room = width.saturating_sub(super::columns(&text) + 1);
+    let room = width.saturating_sub(super::columns(&text) + 2);
     format!("{text} {}", look.cut(relations, room))
 }
 
@@ -81,7 +82,6 @@ fn batch_line(state: &State, survey: &Survey, at: usize) -> Line<'static> {
     let look = state.look;
     let Some(listed) = survey.batches.get(at) else { return Line::default() };
     let batch = &listed.batch;
-    let is_selected = at == state.batches.selected;
     let style = match batch.verdict {
         BatchVerdict::Current => look.good(),
         BatchVerdict::Stale => look.faint(),
@@ -92,7 +92,7 @@ fn batch_line(state: &State, survey: &Survey, at: usize) -> Line<'static> {
         short_name(&name).to_owned()
     };
     let words = [
-        format!("{} {}", if is_selected { look.pointer() } else { " " }, ring::batch_letter(at)),
+        format!(" {}", ring::batch_letter(at)),
         batch.verdict.name().to_owned(),
         batch.confidence.name().to_owned(),
         batch.slots.to_string(),
@@ -108,8 +108,7 @@ fn batch_line(state: &State, survey: &Survey, at: usize) -> Line<'static> {
     let text = cells(look, state.columns(), &words);
     let after_lead = text.char_indices().nth(LEAD).map_or(text.len(), |(index, _)| index);
     let (lead, rest) = text.split_at(after_lead);
-    let spans = vec![Span::styled(lead.to_owned(), look.number(at)), Span::styled(rest.to_owned(), style)];
-    highlight(look, is_selected, Line::from(spans))
+    Line::from(vec![Span::styled(lead.to_owned(), look.number(at)), Span::styled(rest.to_owned(), style)])
 }
 
 fn foot(state: &State, survey: &Survey) -> Vec<Line<'static>> {

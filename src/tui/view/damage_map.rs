@@ -1,10 +1,11 @@
 //! The rows of the damage map: a relation with its blocks as a strip, a verdict with its share, a page with its image.
 
-use super::{Line, Look, Modifier, Span, State, Style, highlight};
+use super::{Line, Look, Modifier, Span, State, Style};
 use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::verdict::survey::PageReport;
 use crate::output::check_text::{block_label, image_words, tear_words};
-use crate::tui::damage_map::{Group, GroupKey, Grouping, MapPage, Row, strip, verdict_name, with_fork};
+use crate::tui::body::joined;
+use crate::tui::damage_map::{Group, GroupKey, Grouping, MapPage, Row, StripCell, strip, verdict_name, with_fork};
 use crate::types::{ForkNumber, PageId, RelFileLocator};
 
 const VERDICT: usize = 17;
@@ -88,21 +89,11 @@ pub(super) fn heading(state: &State) -> Line<'static> {
 
 pub(super) fn row_line(state: &State, at: usize) -> Line<'static> {
     let map = &state.triage.map;
-    let is_selected = at == state.triage.selected;
-    let line = match map.rows.get(at) {
-        Some(Row::Group(index)) => {
-            map.groups.get(*index).map(|group| group_line(state, group, is_selected)).unwrap_or_default()
-        }
-        Some(Row::Page(index)) => {
-            map.pages.get(*index).map(|one| page_line(state, *one, is_selected)).unwrap_or_default()
-        }
+    match map.rows.get(at) {
+        Some(Row::Group(index)) => map.groups.get(*index).map(|group| group_line(state, group)).unwrap_or_default(),
+        Some(Row::Page(index)) => map.pages.get(*index).map(|one| page_line(state, *one)).unwrap_or_default(),
         None => Line::default(),
-    };
-    highlight(state.look, is_selected, line)
-}
-
-fn lead(state: &State, is_selected: bool, sign: &str) -> String {
-    format!("{}{sign} ", if is_selected { state.look.pointer() } else { " " })
+    }
 }
 
 fn called(state: &State, rel: RelFileLocator, fork: ForkNumber) -> String {
@@ -114,7 +105,7 @@ fn called(state: &State, rel: RelFileLocator, fork: ForkNumber) -> String {
     with_fork(&state.survey().map_or_else(found, |survey| survey.relation(rel)), fork)
 }
 
-fn group_line(state: &State, group: &Group, is_selected: bool) -> Line<'static> {
+fn group_line(state: &State, group: &Group) -> Line<'static> {
     let look = state.look;
     let map = &state.triage.map;
     let widths = widths(state);
@@ -141,7 +132,7 @@ fn group_line(state: &State, group: &Group, is_selected: bool) -> Line<'static> 
         GroupKey::Verdict(verdict) => verdict_name(verdict).to_owned(),
     };
     let mut spans = vec![
-        Span::raw(lead(state, is_selected, sign)),
+        Span::raw(format!("{sign} ")),
         Span::styled(look.fit_name(&name, widths.name), style),
         Span::raw(format!(" {} ", look.fit_right(&block, BLOCK))),
     ];
@@ -177,21 +168,14 @@ fn strip_spans(
     };
     let blocks = known.unwrap_or(0).max(last);
     let cells = usize::try_from(blocks).unwrap_or(usize::MAX).min(width);
-    let mut spans: Vec<Span<'static>> = Vec::new();
-    for cell in strip(&map.pages, group, blocks, cells) {
-        let (letter, style) = match cell.letter().zip(cell.worst) {
-            Some((letter, verdict)) => (letter, cell_style(look, letter, verdict)),
-            None => (look.dot(), look.faint()),
-        };
-        match spans.last_mut().filter(|last| last.style == style) {
-            Some(span) => span.content.to_mut().push(letter),
-            None => spans.push(Span::styled(letter.to_string(), style)),
-        }
-    }
-    spans
+    let drawn = |cell: StripCell| match cell.letter().zip(cell.worst) {
+        Some((letter, verdict)) => (letter, cell_style(look, letter, verdict)),
+        None => (look.dot(), look.faint()),
+    };
+    joined(strip(&map.pages, group, blocks, cells).into_iter().map(drawn))
 }
 
-fn page_line(state: &State, one: MapPage, is_selected: bool) -> Line<'static> {
+fn page_line(state: &State, one: MapPage) -> Line<'static> {
     let look = state.look;
     let widths = widths(state);
     let report = state.survey().and_then(|survey| survey.damaged(one.page));
@@ -204,7 +188,7 @@ fn page_line(state: &State, one: MapPage, is_selected: bool) -> Line<'static> {
     let block = if is_below { one.page.block.to_string() } else { block_label(one.page) };
     let name = if is_below { look.fit(&name, widths.name) } else { look.fit_name(&name, widths.name) };
     let mut spans = vec![
-        Span::raw(lead(state, is_selected, state.mark_sign(one.page))),
+        Span::raw(format!("{} ", state.mark_sign(one.page))),
         Span::styled(name, style),
         Span::raw(format!(" {} ", look.fit_right(&block, BLOCK))),
     ];

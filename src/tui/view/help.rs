@@ -37,7 +37,7 @@ fn bindings(state: &State) -> Vec<(String, String)> {
         if one.applies(state.view, views) {
             return Some((state.keys.label(one), one.help.to_owned()));
         }
-        let elsewhere = one.views.iter().filter(|view| views.contains(&view.tab()) && one.applies(**view, views));
+        let elsewhere = one.views.iter().filter(|view| views.contains(&view.tab(views)) && one.applies(**view, views));
         let names: Vec<&str> = elsewhere.map(|view| view.name()).collect();
         let is_listed = !names.is_empty() && !filter.is_empty();
         is_listed.then(|| (state.keys.label(one), format!("{} (in {})", one.help, names.join(", "))))

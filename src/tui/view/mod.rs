@@ -7,6 +7,7 @@ mod before;
 pub(super) mod damage_map;
 mod findings;
 mod help;
+mod innodb;
 pub(super) mod map;
 mod page;
 mod page_bytes;
@@ -22,7 +23,6 @@ mod triage_detail;
 mod undo;
 mod wal;
 
-pub(super) use triage::sentences as triage_sentences;
 pub use triage::start_words;
 pub use wal::notes as wal_notes;
 pub(super) use wal::tabs::kept_text;
@@ -38,10 +38,9 @@ use super::byte_list::ByteSides;
 use super::facts::Survey;
 use super::keymap::{Binding, KEYS};
 use super::look::{Look, columns, pages};
-use super::outdated::Outdated;
 use super::query::Query;
 use super::ring::Grid;
-use super::state::{Message, PagePart, Prompt, PromptKind, State, View, WalLevel};
+use super::state::{Message, Outdated, PagePart, Prompt, PromptKind, State, View, WalLevel};
 
 fn body(state: &State) -> Body<'_> {
     let body = whole_body(state);
@@ -91,10 +90,7 @@ fn whole_body(state: &State) -> Body<'_> {
         View::Plan => plan::body(state),
         View::Apply => before::body(state),
         View::Undo => undo::body(state),
-        View::Pages | View::InnodbPage | View::InnodbFindings => match state.innodb.survey.as_deref() {
-            Some(survey) => super::innodb::body(state, survey),
-            None => Body::text(waiting(state), Vec::new(), 0),
-        },
+        View::Pages | View::InnodbPage => innodb::body(state),
     }
 }
 
@@ -160,6 +156,12 @@ pub(crate) fn undo_text(state: &State) -> Vec<String> {
     undo::lines(state, usize::from(u16::MAX)).iter().map(ToString::to_string).collect()
 }
 
+/// Everything about the selected row of a page, where that is what the view is about.
+pub(super) fn row_text(state: &State) -> Option<Vec<String>> {
+    let sheet = state.page.sheet.as_deref().filter(|_| state.view == View::Page)?;
+    page_rows::text(state, sheet)
+}
+
 pub(super) fn byte_sides(state: &State) -> Option<ByteSides<'_>> {
     state.page.sheet.as_deref().map(|sheet| page_bytes::sides(state, sheet))
 }
@@ -171,7 +173,7 @@ pub(crate) fn widest(state: &State) -> usize {
 
 fn tabs(state: &State) -> Line<'static> {
     let (views, labels) = tab_labels(state);
-    let open = views.iter().position(|view| *view == state.view.tab()).filter(|_| !state.help.is_open);
+    let open = views.iter().position(|view| *view == state.view.tab(views)).filter(|_| !state.help.is_open);
     body::tabs(state.look, state.columns(), &labels, open, &state.subject.path)
 }
 
@@ -243,9 +245,9 @@ fn status_words(state: &State, width: usize) -> Line<'static> {
     if let Some(words) = state.cluster.outdated().and_then(Outdated::status) {
         return Line::styled(look.cut(&words, width), look.bad());
     }
-    if let Some(progress) =
-        state.wal.progress.as_ref().filter(|_| state.view == View::Wal || state.cluster.survey.is_some())
-    {
+    // Views of WAL have the bar in their middle until something is known.
+    let is_in_body = View::OF_WAL.contains(&state.view) && state.wal.survey.is_none();
+    if let Some(progress) = state.wal.progress.as_ref().filter(|_| !is_in_body) {
         return progress_line(look, progress, width);
     }
     let mut words = Vec::new();
@@ -295,22 +297,36 @@ fn matches(state: &State, typed: &str) -> String {
 }
 
 fn hints(state: &State) -> Line<'static> {
-    body::hints(state.look, state.columns(), hinted(state).map(|binding| (state.keys.label(binding), binding.hint)))
+    body::hints(
+        state.look,
+        state.columns(),
+        hinted(state).into_iter().map(|binding| (state.keys.label(binding), binding.hint)),
+    )
 }
 
-/// Keys with a word in the bottom line: the way out and help, then those of this view, then those of all.
-fn hinted(state: &State) -> impl Iterator<Item = &'static Binding> {
-    let all = || KEYS.iter().filter(|one| !one.hint.is_empty() && one.applies(state.view, &state.subject.views));
-    let is_first = |one: &&Binding| matches!(one.command, Command::Help | Command::Quit);
-    let own = move |one: &&Binding| !one.views.is_empty();
-    let first = all().filter(is_first);
-    first.chain(all().filter(own)).chain(all().filter(move |one| !is_first(one) && !own(one)))
+/// Keys with a word in the bottom line: the next one by the guide, help and the way out, a repair, this view, others.
+fn hinted(state: &State) -> Vec<&'static Binding> {
+    let next = super::guide::next_key(state).key;
+    let can_plan = super::guide::can_put_back(state) && state.view.tab(&state.subject.views) != View::Plan;
+    let rank = |one: &&Binding| match one.command {
+        Command::Help | Command::Quit => 1,
+        _ if one.names().any(|name| name == next) => 0,
+        Command::Show(View::Plan) if can_plan => 2,
+        Command::DryRun | Command::Apply | Command::Undo => 2,
+        _ if one.views.is_empty() => 4,
+        _ => 3,
+    };
+    let is_open = |one: &Binding| one.command == Command::Show(state.view);
+    let all = KEYS.iter().filter(|one| one.applies(state.view, &state.subject.views) && !is_open(one));
+    let mut all: Vec<&Binding> = all.filter(|one| !one.hint.is_empty()).collect();
+    all.sort_by_key(rank);
+    all
 }
 
 /// The command of the key at this column of the bottom line.
 pub(crate) fn hint_at(state: &State, column: u16) -> Option<Command> {
     let mut end = 0;
-    let at = hinted(state).find(|binding| {
+    let at = hinted(state).into_iter().find(|binding| {
         end += columns(&state.keys.label(binding)) + columns(binding.hint) + 3;
         usize::from(column) < end
     });

@@ -1,13 +1,14 @@
 //! The bytes of a page, on disk and in an image side by side.
 
 use super::page::row_bytes;
-use super::page_rows::details;
+use super::page_rows::{detail_lines, details};
 use super::{Body, Line, Look, Modifier, Span, State, Style, highlight};
 use crate::analysis::changes::sectors::SECTOR_BYTES;
 use crate::analysis::pages::page_rows::PageItem;
 use crate::output::escape::ascii_or_dot;
 use crate::output::page_parts::part_at;
-use crate::output::page_text::version_title;
+use crate::output::page_rows::RowDetail;
+use crate::output::page_text::{header_fields, version_title};
 use crate::tui::byte_list::{ByteRow, ByteSides, line_of};
 use crate::tui::facts::PageSheet;
 
@@ -66,7 +67,7 @@ pub(super) fn body<'a>(state: &'a State, sheet: &'a PageSheet, mut head: Vec<Lin
     body
 }
 
-/// The row or the entry under the cursor, decoded on both sides.
+/// The row or the entry under the cursor, and the page header, decoded on both sides.
 fn under_cursor(state: &State, sheet: &PageSheet) -> Vec<Line<'static>> {
     let (look, width) = (state.look, state.detail_columns());
     let image = sheet.images().get(state.page.image).map(version_title).unwrap_or_default();
@@ -77,10 +78,21 @@ fn under_cursor(state: &State, sheet: &PageSheet) -> Vec<Line<'static>> {
         let at = of.rows.pairs.iter().position(|pair| is_here(&pair.disk) || is_here(&pair.image))?;
         Some(details(look, &of, at, &image, width))
     });
-    found.unwrap_or_else(|| {
+    let mut lines = found.unwrap_or_else(|| {
         let words = "No row is under the cursor: ] goes to the next difference.";
         look.lines(words, width, look.faint())
-    })
+    });
+    lines.push(Line::default());
+    lines.push(Line::styled("page header", look.heading()));
+    let (left, right) = sheet.sides(state.page.image);
+    let both: Vec<&[u8]> = [left].into_iter().chain(right).collect();
+    let lead = if right.is_some() { image.as_str() } else { "" };
+    for row in header_fields(sheet.report.page, &both) {
+        let mut cells = row.into_iter();
+        let detail = RowDetail { name: cells.next().unwrap_or_default(), disk: cells.next(), image: cells.next() };
+        lines.extend(detail_lines(look, &detail, lead, width));
+    }
+    lines
 }
 
 pub(super) fn sides<'a>(state: &State, sheet: &'a PageSheet) -> ByteSides<'a> {

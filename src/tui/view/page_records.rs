@@ -1,7 +1,7 @@
 //! The records of WAL that touched a page, as a list.
 
 use super::page_rows::labelled;
-use super::{Body, Line, Look, Span, State, Style, highlight};
+use super::{Body, Line, Look, Span, State, Style};
 use crate::analysis::changes::events::{BlockEvent, Touch};
 use crate::output::documents::events_of;
 use crate::output::words::rows::event_words;
@@ -47,22 +47,22 @@ pub(super) fn body<'a>(state: &'a State, sheet: &'a PageSheet, mut head: Vec<Lin
         return Body::text(head, lines, state.page.top);
     }
     let list = state.list_columns();
-    let cells = move |lead: &str, number: &str, lsn: &str, name: &str, words: &str| {
+    let cells = move |number: &str, lsn: &str, name: &str, words: &str| {
         let [number, lsn, name] =
             [(number, NUMBER), (lsn, LSN), (name, TYPE)].map(|(text, width)| look.fit(text, width));
-        look.cut(&format!("{lead}{number}{lsn}{name}{words}"), list)
+        look.cut(&format!(" {number}{lsn}{name}{words}"), list.saturating_sub(1))
     };
-    head.push(Line::styled(cells("  ", "no.", "at", "type", "change"), look.heading()));
+    let heading = cells("no.", "at", "type", "change");
+    head.push(Line::styled(format!(" {heading}"), look.heading()));
     let major = report.history.major;
     let line = move |at: usize| {
         let Some(event) = events.get(at) else { return Line::default() };
-        let pointer = if at == selected { format!("{} ", look.pointer()) } else { "  ".to_owned() };
         let style = if is_replayed(event) { Style::new() } else { look.faint() };
         let (number, lsn) = ((at + 1).to_string(), event.start_lsn.to_string());
-        let text = cells(&pointer, &number, &lsn, &event.name(major), &event_words(event));
-        highlight(look, at == selected, Line::from(Span::styled(text, style)))
+        let text = cells(&number, &lsn, &event.name(major), &event_words(event));
+        Line::from(Span::styled(text, style))
     };
-    let mut body = Body::list(head, events.len(), selected, line);
+    let mut body = Body::rows(look, head, events.len(), selected, line);
     if let Some(event) = events.get(selected) {
         if state.detail_columns() > 0 {
             body.detail = details(look, sheet, event, selected, state.detail_columns());

@@ -1,6 +1,6 @@
 //! The rows of a page, or the entries of an index: what comes back and what is lost when an image is put back.
 
-use super::{Body, Line, Look, Span, State, Style, columns, highlight};
+use super::{Body, Line, Look, PagePart, Span, State, Style, columns};
 use crate::analysis::pages::page_rows::{RowFate, is_of_rows};
 use crate::output::page_rows::{RowCells, RowDetail, RowsOf};
 use crate::output::page_text::version_title;
@@ -53,19 +53,15 @@ pub(super) fn body<'a>(state: &'a State, sheet: &'a PageSheet, mut head: Vec<Lin
         ctid: if layout.is_of_rows { "ctid" } else { "leads to" }.to_owned(),
         values: if layout.is_of_rows { "columns" } else { "key" }.to_owned(),
     };
-    head.push(Line::styled(layout.text(look, "  ", &titles).join(""), look.heading()));
+    let heading = layout.text(look, &titles).concat();
+    head.push(Line::styled(format!(" {heading}"), look.heading()));
     let count = of.rows.pairs.len();
     let line = move |at: usize| {
-        let pointer = if at == selected { format!("{} ", look.pointer()) } else { "  ".to_owned() };
-        let [before, fate, after] = layout.text(look, &pointer, &of.cells(at));
+        let [before, fate, after] = layout.text(look, &of.cells(at));
         let style = of.rows.pairs.get(at).map_or(Style::new(), |pair| fate_style(look, pair.fate));
-        highlight(
-            look,
-            at == selected,
-            Line::from(vec![Span::raw(before), Span::styled(fate, style), Span::raw(after)]),
-        )
+        Line::from(vec![Span::raw(before), Span::styled(fate, style), Span::raw(after)])
     };
-    let mut body = Body::list(head, count, selected, line);
+    let mut body = Body::rows(look, head, count, selected, line);
     if count == 0 {
         return body;
     }
@@ -75,6 +71,15 @@ pub(super) fn body<'a>(state: &'a State, sheet: &'a PageSheet, mut head: Vec<Lin
         body.foot = foot(look, &of, selected, width);
     }
     body
+}
+
+/// Everything about the selected row.
+pub(super) fn text(state: &State, sheet: &PageSheet) -> Option<Vec<String>> {
+    const ENDLESS: usize = 10_000;
+    let of = sheet.rows(state.page.image).filter(|_| state.page.part == PagePart::Rows)?;
+    let image = sheet.images().get(state.page.image).map(version_title).unwrap_or_default();
+    let lines = details(state.look, &of, state.page.row, &image, ENDLESS);
+    (!lines.is_empty()).then(|| lines.iter().map(|line| line.to_string().trim_end().to_owned()).collect())
 }
 
 fn fate_style(look: Look, fate: RowFate) -> Style {
@@ -112,11 +117,11 @@ impl Columns {
         Self { life, xmin, xmax, ctid, values: width.saturating_sub(used), is_of_rows }
     }
 
-    fn text(self, look: Look, pointer: &str, cells: &RowCells) -> [String; 3] {
+    fn text(self, look: Look, cells: &RowCells) -> [String; 3] {
         let cell = |text: &str, width: usize| {
             if width == 0 { String::new() } else { format!("{} ", look.fit(text, width - 1)) }
         };
-        let before = format!("{pointer}{}", cell(&cells.item, Self::ITEM));
+        let before = format!(" {}", cell(&cells.item, Self::ITEM));
         let after = [
             cell(cells.life, self.life),
             cell(&cells.xmin, self.xmin),
@@ -163,25 +168,27 @@ pub(super) fn details(look: Look, of: &RowsOf<'_>, selected: usize, image: &str,
     let mut lines = vec![Line::styled(title, fate_style(look, fate).patch(look.heading()))];
     lines.extend(look.lines(fate.meaning(), width, look.faint()));
     let both = pair.disk.is_some() && pair.image.is_some();
-    for detail in of.details(selected) {
-        match (&detail.disk, &detail.image) {
-            (Some(disk), Some(in_image)) if disk == in_image => {
-                lines.extend(labelled(look, &detail.name, disk, width, Style::new()));
-            }
-            (disk, in_image) => {
-                let mut name = detail.name.as_str();
-                let mark = if detail.differs() { "! " } else { "" };
-                for (lead, value, style) in [("disk", disk, look.bad()), (image, in_image, look.good())] {
-                    let Some(value) = value else { continue };
-                    let lead = if lead == "disk" { "disk: ".to_owned() } else { format!("image {lead}: ") };
-                    let lead = if both { lead } else { String::new() };
-                    let style = if detail.differs() { style } else { Style::new() };
-                    let label = if name.is_empty() { String::new() } else { format!("{mark}{name}") };
-                    lines.extend(labelled(look, &label, &format!("{lead}{value}"), width, style));
-                    name = "";
-                }
-            }
-        }
+    let image = if both { image } else { "" };
+    lines.extend(of.details(selected).iter().flat_map(|detail| detail_lines(look, detail, image, width)));
+    lines
+}
+
+/// A field in one line, or, where disk and image differ, in one for each. `image`: its name; empty: only one of both has the row.
+pub(super) fn detail_lines(look: Look, detail: &RowDetail, image: &str, width: usize) -> Vec<Line<'static>> {
+    if let (Some(disk), Some(in_image)) = (&detail.disk, &detail.image)
+        && disk == in_image
+    {
+        return labelled(look, &detail.name, disk, width, Style::new());
+    }
+    let mut label = format!("{}{}", if detail.differs() { "! " } else { "" }, detail.name);
+    let sides =
+        [("disk: ".to_owned(), &detail.disk, look.bad()), (format!("image {image}: "), &detail.image, look.good())];
+    let mut lines = Vec::new();
+    for (lead, value, style) in sides {
+        let Some(value) = value else { continue };
+        let lead = if image.is_empty() { "" } else { &lead };
+        let style = if detail.differs() { style } else { Style::new() };
+        lines.extend(labelled(look, &std::mem::take(&mut label), &format!("{lead}{value}"), width, style));
     }
     lines
 }

@@ -1,6 +1,6 @@
 //! The list to pick from, instead of the open view.
 
-use super::{Body, Line, Span, State, highlight};
+use super::{Body, Line, Span, State};
 use crate::tui::picker::Item;
 use crate::tui::state::PromptKind;
 
@@ -24,13 +24,11 @@ pub(super) fn body(state: &State, items: Vec<Item>) -> Body<'_> {
     let count = items.len();
     let line = move |at: usize| {
         let Some(item) = items.get(at) else { return Line::default() };
-        let lead = if at == selected { look.pointer() } else { " " };
-        let line = Line::from(vec![
-            Span::raw(look.fit(lead, 2)),
+        Line::from(vec![
+            Span::raw(" "),
             Span::styled(look.fit(&item.key, key_columns), look.heading()),
             Span::raw(look.cut(&item.words, width.saturating_sub(key_columns + 2))),
-        ]);
-        highlight(look, at == selected, line)
+        ])
     };
-    Body::list(head, count, selected, line)
+    Body::rows(look, head, count, selected, line)
 }

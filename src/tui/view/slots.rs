@@ -1,7 +1,7 @@
 //! Every slot of the double write buffer, sorted and searched. Only lines on the screen are made.
 
 use super::before::Facts;
-use super::{Body, Line, Look, Span, State, Style, Survey, highlight, waiting};
+use super::{Body, Line, Look, Span, State, Style, Survey, waiting};
 use crate::analysis::dwb::compare::Comparison;
 use crate::analysis::dwb::slot_facts::{Condition, SlotRow};
 use crate::parsers::dwb::patch::short_name;
@@ -53,9 +53,10 @@ pub(super) fn body(state: &State) -> Body<'_> {
         Column::Batch if widths.batch == 0 => title.push_str(", sorted by batch"),
         _ => {}
     }
-    let heading = cells(look, widths, " ", &names).concat();
+    let heading = cells(look, widths, "  ", &names).concat();
     let head = vec![Line::raw(look.cut(&title, state.columns())), Line::styled(heading, look.heading())];
-    let mut body = Body::list(head, list.order.len(), list.selected, move |at| slot_line(state, survey, widths, at));
+    let line = move |at| slot_line(state, survey, widths, at);
+    let mut body = Body::rows(look, head, list.order.len(), list.selected, line);
     if state.detail_columns() > 0 {
         let row = list.order.get(list.selected).and_then(|index| survey.slots().get(*index));
         body.detail = row.map_or_else(Vec::new, |row| details(look, survey, row, state.detail_columns()));
@@ -98,7 +99,7 @@ fn cells(look: Look, widths: Widths, lead: &str, words: &[String; 9]) -> [String
     let right = |text: &str, width: usize| if width == 0 { String::new() } else { look.fit_right(text, width) };
     let before = format!(
         "{}{}{}{}{}{}{}",
-        look.fit(lead, 2),
+        lead,
         look.fit(slot, widths.slot),
         look.fit_name(relation, widths.relation),
         right(block, widths.block),
@@ -115,9 +116,7 @@ fn slot_line(state: &State, survey: &Survey, widths: Widths, at: usize) -> Line<
     let Some(row) = state.slots.order.get(at).and_then(|index| survey.slots().get(*index)) else {
         return Line::default();
     };
-    let is_selected = at == state.slots.selected;
     let mark = row.page.map_or(" ", |page| state.mark_sign(page));
-    let lead = format!("{}{}", if is_selected { look.pointer() } else { " " }, mark);
     let [crc, batch, disk, by, _] = slot_words(row);
     let is_empty = row.condition == Condition::Empty;
     let known = |text: String| if is_empty { String::new() } else { text };
@@ -137,15 +136,14 @@ fn slot_line(state: &State, survey: &Survey, widths: Widths, at: usize) -> Line<
         known(by.to_owned()),
         known(row.slot_id.to_string()),
     ];
-    let [before, disk, after] = cells(look, widths, &lead, &words);
+    let [before, disk, after] = cells(look, widths, mark, &words);
     let style = style_of(look, survey, row);
     // A page that can be restored is damaged nevertheless.
     let disk_style = match row.comparison {
         Some(Comparison::Torn | Comparison::Damaged) => look.bad(),
         _ => style,
     };
-    let spans = vec![Span::styled(before, style), Span::styled(disk, disk_style), Span::styled(after, style)];
-    highlight(look, is_selected, Line::from(spans))
+    Line::from(vec![Span::styled(before, style), Span::styled(disk, disk_style), Span::styled(after, style)])
 }
 
 fn details(look: Look, survey: &Survey, row: &SlotRow, width: usize) -> Vec<Line<'static>> {

@@ -9,7 +9,7 @@ use crate::tui::checklist::{Task, next_task, tasks};
 const LEAD: usize = 9;
 
 pub(super) fn body(state: &State) -> Body<'_> {
-    if state.survey().is_none() {
+    if !state.has_survey() {
         return Body::text(Vec::new(), waiting(state), 0);
     }
     let (look, width) = (state.look, state.columns());

@@ -2,6 +2,7 @@
 
 use super::before::Facts;
 use super::damage_map::{heading, row_line};
+use super::findings::{FindingLine, finding_lines};
 use super::triage_detail::{below, whole};
 use super::{Body, Line, Look, Modifier, Span, State, Style, Survey, columns, fact, findings, map, pages, waiting};
 use crate::analysis::verdict::answer::Answer;
@@ -12,15 +13,15 @@ use crate::inspect::verify::rules::DAMAGED_PAGES;
 use crate::output::check_text::{compared_words, page_title, replay_words};
 use crate::output::start_words::StartWords;
 use crate::output::words::cluster::checksum_words;
+use crate::report::Rule;
 use crate::tui::body::MIN_LIST;
 use crate::tui::body::led;
 use crate::tui::cluster_map::Area;
-use crate::tui::finding_list::{FindingLine, finding_lines};
 
 const VERDICT: usize = 16;
 
 /// Rows that leave room for more facts and for bars.
-const TALL: usize = 30;
+pub(super) const TALL: usize = 30;
 
 /// Fewer free rows show no picture of the cluster.
 const MIN_PICTURE: usize = 6;
@@ -38,27 +39,19 @@ pub(super) fn body(state: &State) -> Body<'_> {
     }
     let room = state.body_rows().saturating_sub(head.len());
     let line = move |at: usize| row_line(state, at);
-    let mut body = Body::list(head, rows, state.triage.selected, line);
+    let mut body = Body::rows(state.look, head, rows, state.triage.selected, line);
     let Some(survey) = state.survey() else { return body };
     if state.detail_columns() > 0 {
         body.detail = whole(state, survey, state.detail_columns());
-        // Findings have what the list leaves, and a part of it where it leaves little.
-        let rows_left = room.saturating_sub(rows).max(room / 5).max(2);
-        let width = if body.detail.is_empty() { state.columns() } else { state.list_columns() };
-        body.foot = finding_foot(state.look, width, survey, rows_left);
-    } else {
-        let foot = room.saturating_sub(rows.min((room * 3 / 5).max(MIN_LIST)));
-        let detail = if foot > 3 { below(state, survey, foot - 2) } else { Vec::new() };
-        let left = foot.saturating_sub(detail.len());
-        body.foot = detail;
-        let is_all_listed = rows + foot <= room;
-        let rows_left = if is_all_listed { left } else { left.min(state.body_rows() / 7) };
-        body.foot.extend(finding_foot(state.look, state.columns(), survey, rows_left.max(1)));
+    } else if let foot @ 4.. = rows_below(room, rows) {
+        body.foot = below(state, survey, foot - 2);
     }
+    let width = if body.detail.is_empty() { state.columns() } else { state.list_columns() };
+    let findings = finding_foot(state, &DAMAGED_PAGES, width, (room, rows, body.foot.len()));
+    body.foot.extend(findings);
     // The picture of the cluster has what is left.
     let free = room.saturating_sub(rows.max(usize::from(damage.total > 0)) + body.foot.len());
     if free > MIN_PICTURE {
-        let width = if body.detail.is_empty() { state.columns() } else { state.list_columns() };
         // Above the first line there is a gap already.
         let gap = usize::from(rows > 0);
         let mut picture = vec![Line::default(); gap];
@@ -68,19 +61,29 @@ pub(super) fn body(state: &State) -> Body<'_> {
     body
 }
 
+/// Rows below a list of so many lines, which keeps three fifths of the room.
+fn rows_below(room: usize, listed: usize) -> usize {
+    room.saturating_sub(listed.min((room * 3 / 5).max(MIN_LIST)))
+}
+
+/// Rows for all above a list, of so many between the tabs and the bottom lines.
+pub(super) fn head_rows(rows: usize) -> usize {
+    rows.saturating_sub(1 + MIN_LIST).min((rows * 3 / 5).max(8))
+}
+
 /// Some lines, and how many of them stay on the smallest screen.
-struct Section {
-    lines: Vec<Line<'static>>,
+pub(super) struct Section {
+    pub(super) lines: Vec<Line<'static>>,
     least: usize,
 }
 
 impl Section {
-    const fn new(lines: Vec<Line<'static>>, least: usize) -> Self {
+    pub(super) const fn new(lines: Vec<Line<'static>>, least: usize) -> Self {
         Self { lines, least }
     }
 
     /// Takes lines away from the end while there are too many; what was cut off is marked.
-    fn shorten(&mut self, look: Look, too_many: &mut usize) {
+    pub(super) fn shorten(&mut self, look: Look, too_many: &mut usize) {
         let mut is_cut = false;
         while *too_many > 0 && self.lines.len() > self.least {
             self.lines.pop();
@@ -100,7 +103,7 @@ fn head(state: &State) -> Vec<Line<'static>> {
     // One column less than there are: where a sentence is cut off there stands a mark.
     let width = state.columns().saturating_sub(1);
     let rows = state.body_rows();
-    let budget = rows.saturating_sub(1 + MIN_LIST).min((rows * 3 / 5).max(8));
+    let budget = head_rows(rows);
     let opened = state.cluster.opened.as_ref().map(ToString::to_string);
     let opened = opened.map_or_else(Vec::new, |words| fact(look, width, "state", &words, Style::new()));
     let Some(survey) = state.survey() else {
@@ -125,7 +128,12 @@ fn head(state: &State) -> Vec<Line<'static>> {
     let mut opened = Section::new(if start.badge == Badge::Running { Vec::new() } else { opened }, 0);
     let has_room = rows > TALL || survey.pages().is_empty();
     let mut known = Section::new(if has_room { known(state, survey) } else { Vec::new() }, 0);
-    let mut bars = Section::new(if rows > TALL { bars(state, survey) } else { Vec::new() }, 0);
+    let counts = || {
+        by_verdict(survey)
+            .map(|(one, count)| (one.facts().label, count, one.facts().meaning.to_owned(), look.verdict(one)))
+    };
+    let mut bars =
+        Section::new(if rows > TALL { bars(look, state.columns(), counts().collect()) } else { Vec::new() }, 0);
     let taken = 1 + start_words.lines.len().min(2) + doubts.least + repaired.least;
     let next = super::steps::next_lines(state, width, budget.saturating_sub(taken));
     let mut gap = Section::new(vec![Line::default()], 0);
@@ -135,15 +143,15 @@ fn head(state: &State) -> Vec<Line<'static>> {
     for section in [&mut known, &mut opened, &mut gap, &mut bars, &mut doubts, &mut start_words, &mut repaired] {
         section.shorten(look, &mut too_many);
     }
-    let mut lines = vec![badge_line(look, width, survey, &start)];
+    let badge = look.badge(start.badge.label(), start.badge.tone());
+    let mut lines = vec![badge_line(look, width, badge, figures(look, survey))];
     lines.extend(start_words.lines.into_iter().chain(next).chain(doubts.lines).chain(repaired.lines));
     lines.extend(opened.lines.into_iter().chain(known.lines).chain(bars.lines).chain(gap.lines));
     lines
 }
 
-/// The badge of the startup, then how many pages are damaged, what can be done about them, and what was not checked.
-fn badge_line(look: Look, width: usize, survey: &Survey, start: &StartWords) -> Line<'static> {
-    let badge = look.badge(start.badge.label(), start.badge.tone());
+/// How many pages are damaged, what can be done about them, and what was not checked.
+fn figures(look: Look, survey: &Survey) -> Vec<(String, Style)> {
     let skipped = survey.examined.coverage.skipped.len();
     let mut figures = match (survey.pages().len(), survey.answer) {
         (0, Answer::Uncertain) => vec![("no damage found, not all checked".to_owned(), look.doubt())],
@@ -157,6 +165,16 @@ fn badge_line(look: Look, width: usize, survey: &Survey, start: &StartWords) -> 
     if skipped > 0 {
         figures.push((format!("{skipped} not checked"), look.doubt()));
     }
+    figures
+}
+
+/// The badge of the answer, then figures as far as there is room.
+pub(super) fn badge_line(
+    look: Look,
+    width: usize,
+    badge: Span<'static>,
+    figures: Vec<(String, Style)>,
+) -> Line<'static> {
     let mut room = width.saturating_sub(badge.width());
     let mut spans = vec![badge];
     for (words, style) in figures {
@@ -215,7 +233,7 @@ pub fn start_words(survey: &Survey) -> String {
     start_of(survey).line()
 }
 
-pub(in crate::tui) fn sentences(all: &[String]) -> String {
+pub(super) fn sentences(all: &[String]) -> String {
     let whole = |words: &String| {
         let mut chars = words.trim_end_matches('.').chars();
         let capital = chars.next().map_or_else(String::new, |first| first.to_uppercase().collect());
@@ -224,30 +242,42 @@ pub(in crate::tui) fn sentences(all: &[String]) -> String {
     all.iter().map(whole).collect::<Vec<_>>().join(" ")
 }
 
-/// Counts by verdict as bars, with the meaning of each.
-fn bars(state: &State, survey: &Survey) -> Vec<Line<'static>> {
-    let (look, width) = (state.look, state.columns());
-    let all = survey.pages().len();
+/// Counts as bars: label, number, meaning and style of each.
+pub(super) fn bars(look: Look, width: usize, counts: Vec<(&str, usize, String, Style)>) -> Vec<Line<'static>> {
+    let all: usize = counts.iter().map(|(_, count, ..)| count).sum();
     let room = width.saturating_sub(VERDICT + 8 + 34).min(60);
-    let lines = by_verdict(survey).map(|(verdict, count)| {
+    let bar = |(label, count, meaning, style): (&str, usize, String, Style)| {
+        let meaning = look.cut(&format!(" {meaning}"), width.saturating_sub(VERDICT + 8 + room));
         Line::from(vec![
-            Span::styled(look.fit(verdict.facts().label, VERDICT + 1), look.verdict(verdict)),
+            Span::styled(look.fit(label, VERDICT + 1), style),
             Span::raw(format!("{count:>6} ")),
-            Span::styled(look.bar(count as f64 / all as f64, room), look.verdict(verdict)),
-            Span::styled(
-                look.cut(&format!(" {}", verdict.facts().meaning), width.saturating_sub(VERDICT + 8 + room)),
-                look.faint(),
-            ),
+            Span::styled(look.bar(count as f64 / all as f64, room), style),
+            Span::styled(meaning, look.faint()),
         ])
-    });
-    lines.collect()
+    };
+    counts.into_iter().map(bar).collect()
 }
 
-/// Problems first, then what was not examined, then notes, as many as there is room for.
-fn finding_foot(look: Look, width: usize, survey: &Survey, rows: usize) -> Vec<Line<'static>> {
-    let mut all = finding_lines(survey);
-    // Each damaged page has its line in the list above.
-    all.retain(|one| !matches!(one, FindingLine::Problem(finding) if finding.is(&DAMAGED_PAGES)));
+/// Problems first, then what was not examined, then notes: those that fit below a list. Each page of `damage` has its line in the list.
+/// `rows`: the room for both, the lines of the list, and those below it already.
+pub(super) fn finding_foot(
+    state: &State,
+    damage: &'static Rule,
+    width: usize,
+    (room, listed, taken): (usize, usize, usize),
+) -> Vec<Line<'static>> {
+    let look = state.look;
+    let rows = if state.detail_columns() > 0 {
+        room.saturating_sub(listed).max(room / 5).max(2)
+    } else {
+        let below = rows_below(room, listed);
+        let left = below.saturating_sub(taken);
+        // A list that is longer than the screen has the rest.
+        let most = if listed + below <= room { left } else { left.min(state.body_rows() / 7) };
+        most.max(1)
+    };
+    let mut all = finding_lines(state).unwrap_or_default();
+    all.retain(|one| !matches!(one, FindingLine::Problem(finding) if finding.is(damage)));
     let count = all.len();
     // Whole ones, as many as there is room for; where there are too many, one line says so.
     let wrap = |one: FindingLine<'_>| -> Vec<Line<'static>> {

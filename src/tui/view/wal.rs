@@ -52,7 +52,8 @@ pub(super) fn body(state: &State) -> Body<'_> {
         look.fit(if bar_room(width) < columns(SHARE) { "share" } else { SHARE }, bar_room(width))
     );
     head.push(Line::styled(look.cut(&heading, width), look.heading()));
-    let mut body = Body::list(head, wal.intervals.len(), state.wal.selected, move |at| interval_line(state, wal, at));
+    let mut body =
+        Body::rows(look, head, wal.intervals.len(), state.wal.selected, move |at| interval_line(state, wal, at));
     match state.detail_columns() {
         0 => body.foot = foot(state, wal),
         detail => {
@@ -122,6 +123,11 @@ fn breadcrumb(state: &State, wal: &WalSurvey) -> Option<Line<'static>> {
     Some(Line::styled(state.look.cut(&words, state.columns()), state.look.heading()))
 }
 
+/// The time of day, `19:29:48`.
+fn clock(unix_seconds: i64) -> String {
+    time_text(unix_seconds).get(11..19).unwrap_or_default().to_owned()
+}
+
 fn bar_room(width: usize) -> usize {
     width.saturating_sub(52 + 10).min(40)
 }
@@ -129,29 +135,21 @@ fn bar_room(width: usize) -> usize {
 fn interval_line(state: &State, wal: &WalSurvey, at: usize) -> Line<'static> {
     let look = state.look;
     let Some(interval) = wal.intervals.get(at) else { return Line::default() };
-    let is_selected = at == state.wal.selected;
     let redo = interval.redo_lsn.map_or_else(|| format!("<{}", interval.start_lsn), |lsn| lsn.to_string());
-    let time = interval.checkpoint.and_then(|seen| seen.time_s).map(time_text);
-    let time = time.as_deref().and_then(|time| time.get(11..19)).unwrap_or("-").to_owned();
+    let time = interval.checkpoint.and_then(|seen| seen.time_s).map_or_else(|| "-".to_owned(), clock);
     let bytes = interval.end_lsn.bytes_since(interval.start_lsn).unwrap_or(0);
     let share = interval.tally.fpi_share();
-    let text = format!(
-        "{} {redo:>11} {time:<9}{:>7} {:>8} {:>6}  ",
-        if is_selected { look.pointer() } else { " " },
-        size(bytes),
-        interval.tally.fpi_count,
-        percent(share)
-    );
+    let text =
+        format!(" {redo:>11} {time:<9}{:>7} {:>8} {:>6}  ", size(bytes), interval.tally.fpi_count, percent(share));
     let level = |share: &Option<f64>| share.map_or(look.dot(), |share| look.level(Some(share)));
     let decay: String = interval.decay().iter().map(level).collect();
     let [on, off] = look.meter(share, bar_room(state.list_columns()));
-    let line = Line::from(vec![
+    Line::from(vec![
         Span::raw(text),
         Span::styled(on, look.doubt()),
         Span::styled(off, look.faint()),
         Span::styled(format!(" {decay}"), look.faint()),
-    ]);
-    highlight(look, is_selected, line)
+    ])
 }
 
 fn foot(state: &State, wal: &WalSurvey) -> Vec<Line<'static>> {

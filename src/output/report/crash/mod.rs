@@ -7,7 +7,7 @@ mod damaged;
 
 pub use damaged::{Excerpt, PageSheet};
 
-use super::{Provenance, findings_section, more, origin, skipped_box};
+use super::{Provenance, findings_section, more, origin, pressed_section, skipped_box};
 use crate::analysis::dwb::format::{RingFact, RingSummary};
 use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::facts::Tone;
@@ -61,7 +61,7 @@ pub(crate) struct CrashReport<'a> {
 }
 
 /// The class of the style of a tone.
-const fn tone_class(tone: Tone) -> &'static str {
+pub(super) const fn tone_class(tone: Tone) -> &'static str {
     match tone {
         Tone::Good => "good",
         Tone::Doubt => "doubt",
@@ -86,7 +86,7 @@ impl CrashReport<'_> {
             self.write_wal(main);
             self.write_plan(main);
             self.write_journals(main);
-            self.write_pressed(main);
+            pressed_section(main, self.pressed);
             self.write_evidence(main);
         });
         let title = format!("Crash report: {data_dir}");
@@ -164,18 +164,6 @@ impl CrashReport<'_> {
             };
             inner.items(ListKind::Numbers, all_words(self.steps, self.cluster.context).into_iter().map(item));
             inner.commands(&self.stand_ins);
-        });
-    }
-
-    fn write_pressed(&self, main: &mut Blocks) {
-        main.section("pressed", "Actions in the terminal UI", |inner| {
-            if self.pressed.is_empty() {
-                return inner.paragraph("The report was made by a command, without the terminal UI.");
-            }
-            let row =
-                |pressed: &Pressed| [Span::text(&pressed.time), Span::text(pressed.view), Span::code(&pressed.key)];
-            let caption = "Keys, in the order in which they were pressed";
-            inner.table(caption, ["time (UTC)", "view", "key"], self.pressed.iter().map(row));
         });
     }
 

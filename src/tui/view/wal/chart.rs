@@ -1,11 +1,10 @@
 //! WAL over time, or by address where records tell no times: bytes and images, checkpoints, damage, the window.
 
-use super::{Line, Look, Span, State, Style, columns};
+use super::{Line, Look, Span, State, Style, clock, columns};
 use crate::analysis::wal::interval::{Interval, IntervalKind};
 use crate::analysis::wal::tally::Tally;
 use crate::inspect::wal::rules::DAMAGE;
 use crate::output::figures::size;
-use crate::output::json::time_text;
 use crate::parsers::wal::payload::PgTimestamp;
 use crate::report::Finding;
 use crate::tui::body::joined;
@@ -287,14 +286,11 @@ fn window(state: &State, chart: &Chart, width: usize) -> Line<'static> {
 /// Where the axis begins and ends, what the colours and marks are, and the scale.
 fn legend(state: &State, wal: &WalSurvey, chart: &Chart) -> Line<'static> {
     let (look, width) = (state.look, state.columns().saturating_sub(1));
-    let clock = |time: PgTimestamp| {
-        let text = time_text(time.unix_seconds());
-        text.get(11..19).unwrap_or(&text).to_owned()
-    };
     let (start, end, scale) = match chart.axis {
         Axis::Time(start, length) => {
             let end = PgTimestamp(start.0.saturating_add(length));
-            (clock(start), clock(end), format!("{} scale", state.wal.scale.name(look.ascii)))
+            let scale = format!("{} scale", state.wal.scale.name(look.ascii));
+            (clock(start.unix_seconds()), clock(end.unix_seconds()), scale)
         }
         Axis::Addresses(start, length) => {
             (start.to_string(), start.advanced_by(length).to_string(), "share by address".to_owned())

@@ -1,12 +1,11 @@
 //! Down from a window to stretches, to records, to one record.
 
 use super::chart::{damage_at, gaps};
-use super::{Body, Line, Look, Span, State, Style, columns, highlight, window};
+use super::{Body, Line, Look, Span, State, Style, clock, columns, highlight, window};
 use crate::analysis::wal::record_sheet::{RecordLine, RecordList, RecordSheet, StoppedAt};
-use crate::analysis::wal::timeline::TimelineCell;
+use crate::analysis::wal::timeline::{Timeline, TimelineCell};
 use crate::output::escape::ascii_or_dot;
 use crate::output::figures::{percent, size};
-use crate::output::json::time_text;
 use crate::output::record_text::{
     Fact, block_facts, block_words, blocks_of_line, header_facts, main_facts, type_words,
 };
@@ -32,8 +31,10 @@ fn segment_name(wal: &WalSurvey, cell: &TimelineCell) -> String {
     segment.and_then(|segment| segment.file_name(size)).unwrap_or_default()
 }
 
-fn damage_in(wal: &WalSurvey, cell: &TimelineCell, next: Option<Lsn>) -> Option<String> {
-    let next = next.unwrap_or(Lsn(u64::MAX));
+/// Damage of the stretch with this number.
+fn damage_in(wal: &WalSurvey, timeline: &Timeline, at: usize) -> Option<String> {
+    let cell = timeline.cells.get(at)?;
+    let next = timeline.cells.get(at + 1).map_or(Lsn(u64::MAX), |next| next.start_lsn);
     let is_here = |lsn: Lsn| (cell.start_lsn..next).contains(&lsn);
     let found = wal.problems.iter().find(|finding| damage_at(finding).is_some_and(is_here));
     let hidden = wal.hidden.iter().find(|hidden| is_here(hidden.before));
@@ -70,34 +71,28 @@ pub(super) fn stretches<'a>(state: &'a State, wal: &'a WalSurvey, sheet: &'a Win
     let line = move |index: usize| {
         let number = sheet.cells.start + index;
         let Some(cell) = timeline.cells.get(number) else { return Line::default() };
-        let next = timeline.cells.get(number + 1).map(|next| next.start_lsn);
-        let time = cell.from_time.map(|time| time_text(time.unix_seconds()));
-        let time = time.as_deref().and_then(|time| time.get(11..19)).unwrap_or("-").to_owned();
+        let time = cell.from_time.map_or_else(|| "-".to_owned(), |time| clock(time.unix_seconds()));
         let file = if is_wide { format!("{:<26}", segment_name(wal, cell)) } else { String::new() };
         let tally = &cell.tally;
         let text = format!(
-            "{} {:<lsn_room$}{file}{time:<10}{:>8} {:>7} {:>8} {:>5}  ",
-            if index == at { look.pointer() } else { " " },
+            " {:<lsn_room$}{file}{time:<10}{:>8} {:>7} {:>8} {:>5}  ",
             cell.start_lsn.to_string(),
             tally.records,
             tally.fpi_count,
             size(tally.fpi_bytes),
             percent(tally.fpi_share())
         );
-        let room = width.saturating_sub(columns(&text) + 1);
+        let room = width.saturating_sub(columns(&text) + 2);
         let mut spans = vec![Span::raw(text)];
-        match damage_in(wal, cell, next) {
+        match damage_in(wal, timeline, number) {
             Some(words) => spans.push(Span::styled(look.cut(&format!("! {words}"), room), look.bad())),
             None => spans.push(Span::styled(look.bar(tally.fpi_share(), room.min(30)), look.doubt())),
         }
-        highlight(look, index == at, Line::from(spans))
+        Line::from(spans)
     };
-    let mut body = Body::list(head, sheet.cells.len(), at, line);
+    let mut body = Body::rows(look, head, sheet.cells.len(), at, line);
     if let Some(stretch) = state.wal.stretch.as_deref() {
-        let damage = timeline
-            .cells
-            .get(state.wal.cell)
-            .and_then(|cell| damage_in(wal, cell, timeline.cells.get(state.wal.cell + 1).map(|next| next.start_lsn)));
+        let damage = damage_in(wal, timeline, state.wal.cell);
         let told = |width| damage.iter().flat_map(|words| look.lines(words, width, look.bad())).collect::<Vec<_>>();
         match state.detail_columns() {
             0 => {
@@ -129,12 +124,11 @@ pub(super) fn records<'a>(state: &'a State, wal: &'a WalSurvey) -> Body<'a> {
     let heading = widths.cells(look, ["starts at", "type", "bytes", "image", "cause", "block"]);
     head.push(Line::styled(look.cut(&format!("  {heading}"), width), look.heading()));
     let at = state.wal.record;
-    let mut body = Body::list(head, list.lines.len(), at, move |index| {
+    let mut body = Body::rows(look, head, list.lines.len(), at, move |index| {
         let Some(line) = list.lines.get(index) else { return Line::default() };
-        let mark = if index == at { look.pointer() } else { " " };
-        let text = format!("{mark} {}", record_line(look, wal, widths, line));
+        let text = format!(" {}", record_line(look, wal, widths, line));
         let style = if line.images > 0 { look.doubt() } else { Style::new() };
-        highlight(look, index == at, Line::styled(text, style))
+        Line::styled(text, style)
     });
     if let Some(stopped) = &list.stopped {
         let style = if is_damage(wal, stopped) { look.bad() } else { look.faint() };
@@ -188,7 +182,7 @@ impl RecordWidths {
 
     fn of(list: &RecordList, all: usize) -> Self {
         let kind = |line: &RecordLine| columns(&type_words(line.major, line.header.rmgr_id, line.header.info));
-        let cause = |line: &RecordLine| line.cause.map_or(0, |cause| cause.name().len());
+        let cause = |line: &RecordLine| line.cause.map_or(0, |cause| cause.to_string().len());
         let widest = |of: &dyn Fn(&RecordLine) -> usize| list.lines.iter().map(of).max().unwrap_or(0);
         let cause = match widest(&cause) {
             0 => 0,
@@ -219,13 +213,13 @@ impl RecordWidths {
 fn record_line(look: Look, wal: &WalSurvey, widths: RecordWidths, line: &RecordLine) -> String {
     let name = |rel| wal.names.relation(rel);
     let image = if line.images == 0 { String::new() } else { line.image_bytes.to_string() };
-    let cause = line.cause.map_or("", crate::analysis::wal::cause::Cause::name);
-    let cells = [
+    let cause = line.cause.map(|cause| cause.to_string()).unwrap_or_default();
+    let cells: [&str; 6] = [
         &line.start_lsn.to_string(),
         &type_words(line.major, line.header.rmgr_id, line.header.info),
         &line.header.tot_len.to_string(),
         &image,
-        cause,
+        &cause,
         &blocks_of_line(line, &name),
     ];
     widths.cells(look, cells)

@@ -1,6 +1,6 @@
 //! The tabs of `pg_walfpi`: relations and causes of the window, and what other settings would have saved.
 
-use super::{Body, Line, Span, State, Style, View, breadcrumb, columns, highlight, window};
+use super::{Body, Line, Span, State, Style, View, breadcrumb, columns, window};
 use crate::analysis::wal::group_key::GroupBy;
 use crate::output::closing::Closing;
 use crate::output::colour::Paint;
@@ -46,20 +46,18 @@ pub(super) fn body<'a>(state: &'a State, wal: &'a WalSurvey) -> Option<Body<'a>>
     let line = move |at: usize| {
         let Some((called, tally)) = rows.get(at) else { return Line::default() };
         let share = tally.fpi_bytes as f64 / all;
-        let pointer = if at == selected { look.pointer() } else { " " };
         let text = format!(
-            "{pointer} {} {:>9} {:>8} {:>8} {:>6}  ",
+            " {} {:>9} {:>8} {:>8} {:>6}  ",
             look.fit_end(called, name),
             size(tally.combined_bytes()),
             tally.fpi_count,
             size(tally.fpi_bytes),
             percent(share)
         );
-        let [on, off] = look.meter(share, width.saturating_sub(columns(&text) + 1));
-        let line = Line::from(vec![Span::raw(text), Span::styled(on, look.doubt()), Span::styled(off, look.faint())]);
-        highlight(look, at == selected, line)
+        let [on, off] = look.meter(share, width.saturating_sub(columns(&text) + 2));
+        Line::from(vec![Span::raw(text), Span::styled(on, look.doubt()), Span::styled(off, look.faint())])
     };
-    let mut body = Body::list(head, count, selected, line);
+    let mut body = Body::rows(look, head, count, selected, line);
     body.foot = likely(state, wal, sheet, selected);
     Some(body)
 }

@@ -1,15 +1,13 @@
 //! Content of a window of WAL: relations, causes, and settings that would have saved images.
 
-use super::{Line, Look, Span, Style, columns, image_counts};
+use super::{Line, Look, Span, Style, clock, columns, image_counts};
 use crate::analysis::plan::savings::NotFigured;
 use crate::analysis::wal::group_key::GroupBy;
 use crate::analysis::wal::tally::{Certainty, Tally};
 use crate::output::advise_text::why;
 use crate::output::figures::{percent, remedy_words, signed_size, size};
-use crate::output::json::time_text;
 use crate::output::relation_columns::{kind_words, likely_cause_words};
 use crate::output::words::cluster::ForSameWork;
-use crate::parsers::wal::payload::PgTimestamp;
 use crate::tui::body::led;
 use crate::tui::facts::{WalSurvey, WindowSheet};
 
@@ -23,8 +21,7 @@ const WITH_BARS: usize = 50;
 pub(super) fn title(look: Look, wal: &WalSurvey, sheet: &WindowSheet, width: usize, name: &str) -> Vec<Line<'static>> {
     let window = &sheet.window;
     let Some((start, end)) = window.range else { return vec![Line::raw(format!("{name}: no record"))] };
-    let clock = |time: PgTimestamp| time_text(time.unix_seconds()).get(11..19).unwrap_or_default().to_owned();
-    let times = match window.times.map(|(from, to)| (clock(from), clock(to))) {
+    let times = match window.times.map(|(from, to)| (clock(from.unix_seconds()), clock(to.unix_seconds()))) {
         Some((from, to)) if from != to => format!(", {from} to {to}"),
         Some((from, _)) => format!(", {from}"),
         None => String::new(),
