@@ -14,6 +14,8 @@ use super::layout::Offsets;
 use super::objects::{LOOSE, add_loose};
 use super::out::Output;
 use super::pages::HeapWriter;
+#[cfg(feature = "parquet")]
+use super::parquet::write_beside;
 use super::print::Session;
 use super::rivals::{ToastFiles, toast_tables};
 use super::rows::{Class, Row, Table, scan};
@@ -436,7 +438,14 @@ impl<'a> Fresh<'a> {
         if !indexes.is_empty() {
             session.run(&indexes)?;
         }
-        hand_out(database, &copies, (&mut session, reports, output), (&names, self.is_utf8))?;
+        hand_out(database, &copies, (&mut session, reports, output), self.is_utf8)?;
+        #[cfg(feature = "parquet")]
+        if work.format == super::RowFormat::Parquet {
+            for (table, _) in &copies {
+                let report = reports.get(table.report);
+                report.map_or(Ok(()), |report| write_beside(table.relation, report, (&names, database, output)))?;
+            }
+        }
         let text = |name: &[u8]| names.text(name);
         let schema =
             Schema { database, catalogs, text: &text, has_generated: session.has_generated, format: work.format };

@@ -5,16 +5,12 @@ use std::collections::hash_map::Entry;
 use std::io::Write;
 use std::path::PathBuf;
 
-use super::catalogs::Relation;
-use super::encoding::Names;
 use super::extract::Wanted;
 use super::out::{Output, copy_rows};
-#[cfg(feature = "parquet")]
-use super::parquet::convert;
 use super::print::Session;
 use super::source::DatabaseFiles;
 use super::xacts::Why;
-use super::{RowFormat, SalvageError, TableReport};
+use super::{SalvageError, TableReport};
 use crate::cluster::open::{AccessError, ReadFile};
 use crate::rebuild::RebuildError;
 use crate::repair::export::NewFile;
@@ -34,7 +30,7 @@ pub(super) fn hand_out(
     database: &DatabaseFiles,
     copies: &[(Wanted<'_>, Copies)],
     (session, reports, output): (&mut Session<'_>, &mut [TableReport], &Output),
-    (names, checks): (&Names, bool),
+    checks: bool,
 ) -> Result<(), SalvageError> {
     let mut asked: Vec<(usize, usize)> = Vec::new();
     let mut tables: Vec<(Oid, Vec<u16>)> = Vec::new();
@@ -91,20 +87,9 @@ pub(super) fn hand_out(
     }
     for ((index, kind), file) in files {
         let name = name_of(reports, index, kind);
-        let printed = file.path().to_owned();
         file.finish().map_err(RebuildError::from)?;
         let Some((table, _)) = copies.get(index) else { continue };
         let Some(report) = reports.get_mut(table.report) else { continue };
-        #[cfg(feature = "parquet")]
-        if format == RowFormat::Parquet {
-            let columns = printed_columns(table.relation, names);
-            if !columns.is_empty() {
-                let name = format!("{}{}.parquet", report.file_name(), KINDS.get(kind).unwrap_or(&""));
-                let mut target = output.begin(database, &name).map_err(RebuildError::from)?;
-                convert(&printed, &columns, &mut target)?;
-                target.finish().map_err(RebuildError::from)?;
-            }
-        }
         let path = PathBuf::from(output.directory(database)).join(name.unwrap_or_default());
         if let Some(slot) = report.files.get_mut(kind) {
             *slot = Some(path);
@@ -116,11 +101,4 @@ pub(super) fn hand_out(
         }
     }
     Ok(())
-}
-/// Names and types of the columns that COPY prints.
-#[cfg(feature = "parquet")]
-fn printed_columns(relation: &Relation, names: &Names) -> Vec<(String, Oid)> {
-    let columns = relation.columns.values().filter_map(|column| Some((names.text(&column.name), column.known?)));
-    let printed = columns.filter(|(_, known)| !known.is_dropped && !known.is_generated);
-    printed.map(|(name, known)| (name, known.type_oid)).collect()
 }

@@ -11,7 +11,12 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{Type, TypePtr};
 
+use super::catalogs::Relation;
+use super::encoding::Names;
+use super::out::Output;
 use super::print::unescaped;
+use super::source::DatabaseFiles;
+use super::{SalvageError, TableReport};
 use crate::cluster::open::{AccessError, Links, ReadFile};
 use crate::output::closing::VERSION;
 use crate::rebuild::RebuildError;
@@ -109,13 +114,29 @@ fn parsed<T: std::str::FromStr>(values: impl Iterator<Item = Vec<u8>>) -> Vec<T>
     values.filter_map(|value| std::str::from_utf8(&value).ok()?.parse().ok()).collect()
 }
 
+/// Writes each file with rows of a table also as Parquet, unless the table has no columns.
+pub(crate) fn write_beside(
+    relation: &Relation,
+    report: &TableReport,
+    (names, database, output): (&Names, &DatabaseFiles, &Output),
+) -> Result<(), SalvageError> {
+    let columns = relation.columns.values().filter_map(|column| Some((names.text(&column.name), column.known?)));
+    let printed = columns.filter(|(_, known)| !known.is_dropped && !known.is_generated);
+    let columns: Vec<(String, Oid)> = printed.map(|(name, known)| (name, known.type_oid)).collect();
+    for file in report.files.iter().flatten().filter(|_| !columns.is_empty()) {
+        let name = file.with_extension("parquet");
+        let name = name.file_name().unwrap_or_default().to_string_lossy();
+        let mut target = output.begin(database, &name).map_err(RebuildError::from)?;
+        let text = target.path().with_extension("copy");
+        convert(&text, &columns, &mut target)?;
+        target.finish().map_err(RebuildError::from)?;
+    }
+    Ok(())
+}
+
 /// Writes the rows of a file with COPY text as Parquet. `columns`: name and type of each. A column of which a value does not have
 /// its type is text; one with text that is not UTF-8 is bytes.
-pub(crate) fn convert(
-    from: &Path,
-    columns: &[(String, Oid)],
-    target: &mut (impl Write + Send),
-) -> Result<(), RebuildError> {
+fn convert(from: &Path, columns: &[(String, Oid)], target: &mut (impl Write + Send)) -> Result<(), RebuildError> {
     let failed = |source| RebuildError::from(AccessError::io("convert", from, source));
     let mut waiting: Vec<Waiting> = columns
         .iter()

@@ -323,7 +323,7 @@ fn find_further(read: &WalRead, cluster: &ClusterInput<'_>) -> Further {
     let mut coverage = Coverage::default();
     let (pages, block_size) = (cluster.pages, cluster.block_size);
     let needed = read.needed.as_ref().filter(|_| read.replay.can_begin && read.replay.recovery.replays());
-    let (mut touched, mut contradicted, mut count) = (Vec::new(), Vec::new(), 0);
+    let (mut touched, mut contradicted, mut count) = (Vec::new(), Vec::new(), 0_usize);
     if let Some(needed) = needed.filter(|_| !cluster.has_checksums) {
         let sifted = read.sifted.as_ref();
         let waiting = sifted.map_or(&[][..], |sifted| &sifted.waiting);
@@ -340,7 +340,7 @@ fn find_further(read: &WalRead, cluster: &ClusterInput<'_>) -> Further {
                     None => continue,
                 },
             }
-            count += 1;
+            count = count.saturating_add(1);
             if count >= MAX_TOUCHED {
                 break;
             }
