@@ -11,7 +11,7 @@ use crate::parsers::wal::heap_redo::PageLog;
 use crate::types::Oid;
 
 /// Pages whose changes are read again at once.
-const WAVE_PAGES: usize = 4096;
+const WAVE_PAGES: usize = 2048;
 
 /// A page of a main fork: database and file number, as WAL names them, and block.
 type Place = ((Oid, u32), u32);
