@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::analysis::wal::row_facts::{PageLogs, WantedPages};
 use crate::parsers::wal::heap_redo::PageLog;
-use crate::types::Oid;
+use crate::types::{Lsn, Oid};
 
 /// Pages whose changes are read again at once.
 const WAVE_PAGES: usize = 2048;
@@ -16,8 +16,24 @@ const WAVE_PAGES: usize = 2048;
 /// A page of a main fork: database and file number, as WAL names them, and block.
 type Place = ((Oid, u32), u32);
 
-/// Whether to go on. Once it says no, it does so each time.
+/// Whether to continue. Once it says no, it does so each time.
 pub type Interrupt = dyn Fn() -> ControlFlow<()> + Send + Sync;
+
+/// Ends reading early, if it is set. What was read is then not used.
+#[derive(Clone, Default)]
+pub(crate) struct Interruption(pub Option<Arc<Interrupt>>);
+
+impl Interruption {
+    pub fn has_come(&self) -> bool {
+        self.0.as_ref().is_some_and(|interrupt| interrupt().is_break())
+    }
+}
+
+impl fmt::Debug for Interruption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Interruption({})", self.has_come())
+    }
+}
 
 /// Reads the changes of these pages from WAL.
 type ReadChanges = Box<dyn Fn(Arc<WantedPages>) -> PageLogs>;
@@ -52,13 +68,24 @@ impl Changes {
         self.logs.get(&rel).into_iter().flat_map(|pages| pages.keys().copied()).collect()
     }
 
-    /// Shows what WAL did to a page.
-    pub fn of<R>(&self, place: Place, take: impl FnOnce(&PageLog) -> R) -> Option<R> {
+    /// End of the last record of a page.
+    pub fn last_end(&self, place: Place) -> Option<Lsn> {
+        held(&self.logs, place).map(|log| log.last_end_lsn)
+    }
+
+    /// Shows what WAL did to a page. `is_needed`: whether a later block of the same fork will be asked for, by the end of its last
+    /// record.
+    pub fn of<R>(
+        &self,
+        place: Place,
+        is_needed: &dyn Fn(u32, Lsn) -> bool,
+        take: impl FnOnce(&PageLog) -> R,
+    ) -> Option<R> {
         let log = held(&self.logs, place)?;
         let Some(read) = self.read.as_ref().filter(|_| log.is_forgotten) else { return Some(take(log)) };
         let mut waves = self.waves.borrow_mut();
         if waves.iter().all(|wave| held(wave, place).is_none()) {
-            let wanted = Arc::new(self.forgotten_from(place));
+            let wanted = Arc::new(self.forgotten_from(place, is_needed));
             waves.truncate(1);
             let mut wave = read(Arc::clone(&wanted));
             // What WAL no longer has is not asked for again.
@@ -70,11 +97,14 @@ impl Changes {
         Some(take(waves.iter().find_map(|wave| held(wave, place)).unwrap_or(log)))
     }
 
-    /// The next pages whose changes were forgotten.
-    fn forgotten_from(&self, from: Place) -> WantedPages {
+    /// The page, and the next ones whose changes were forgotten.
+    fn forgotten_from(&self, from: Place, is_needed: &dyn Fn(u32, Lsn) -> bool) -> WantedPages {
         let relations = self.logs.range(from.0..);
         let pages = relations.flat_map(|(rel, pages)| pages.iter().map(move |(block, log)| ((*rel, *block), log)));
-        let later = pages.filter(|(place, log)| *place >= from && log.is_forgotten);
+        let later = pages.filter(|(place, log)| {
+            let is_asked = || place.0 != from.0 || *place == from || is_needed(place.1, log.last_end_lsn);
+            *place >= from && log.is_forgotten && is_asked()
+        });
         later.map(|(place, _)| place).take(WAVE_PAGES).collect()
     }
 }

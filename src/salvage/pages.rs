@@ -94,7 +94,7 @@ impl<'a> HeapWriter<'a> {
         Ok(Some((self.block, item)))
     }
 
-    /// A tuple that was added; `None` where there is none.
+    /// A tuple that was added; `None` for any other place.
     pub fn tuple(&mut self, (block, item): Tid) -> Result<Option<Vec<u8>>, AccessError> {
         if block == self.block {
             self.end_page()?;

@@ -18,7 +18,6 @@ use super::print::unescaped;
 use super::source::DatabaseFiles;
 use super::{SalvageError, TableReport};
 use crate::cluster::open::{AccessError, Links, ReadFile};
-use crate::output::closing::VERSION;
 use crate::rebuild::RebuildError;
 use crate::types::Oid;
 
@@ -153,7 +152,7 @@ fn convert(from: &Path, columns: &[(String, Oid)], target: &mut (impl Write + Se
     })?;
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
-        .set_created_by(format!("pgforensics {VERSION}"));
+        .set_created_by(format!("pgforensics {}", env!("CARGO_PKG_VERSION")));
     let schema = schema(&waiting).map_err(|error| failed(io::Error::other(error)))?;
     let mut writer = SerializedFileWriter::new(target, schema, Arc::new(properties.build()))
         .map_err(|error| failed(io::Error::other(error)))?;

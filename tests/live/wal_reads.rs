@@ -55,7 +55,8 @@ fn wal_is_read_once_and_twice_without_checksums() {
         assert!(server.launch(&[]), "{}", server.log());
         server.stop("fast");
         let closed = readings(&server.data());
-        let most = if has_checksums { 1.1 } else { 2.1 };
+        // Segments are read in pieces, and the last one twice.
+        let most = if has_checksums { 1.3 } else { 2.3 };
         let what = format!("{}, checksums {has_checksums}: {crashed:.2}, {closed:.2}", bin.display());
         assert!(crashed <= most && crashed > 0.4, "{what}");
         assert!(closed <= most, "{what}");
