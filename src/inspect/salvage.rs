@@ -232,12 +232,12 @@ fn read_wal(
     }
     facts.is_complete &= compared.newer == 0 && facts.trust == WalTrust::Proven;
     let (jobs, start_lsn, interrupt) = (walk.jobs, redo_lsn.unwrap_or_default(), Arc::clone(interrupt));
-    let read_again = move |wanted: Arc<WantedPages>| {
+    let read_again = move |wanted: Arc<WantedPages>, (from_lsn, end_lsn): (Lsn, Lsn)| {
         let Some(set) = sources.all.as_ref().or(sources.own.as_ref()) else { return PageLogs::new() };
         let walk = WalWalk { set, jobs, kept_bytes: 0, watch: interrupt.as_ref() };
-        let read = walk.read(&run, (start_lsn, last_end_lsn), &|| RowFacts::of_pages(Arc::clone(&wanted)));
+        let read = walk.read(&run, (start_lsn.max(from_lsn), end_lsn), &|| RowFacts::of_pages(Arc::clone(&wanted)));
         // WAL that ends earlier than before would leave pages at an older state.
-        let is_whole = |(_, end): &(RowFacts, WalkEnd)| end.extent.last_end_lsn == Some(last_end_lsn);
+        let is_whole = |(_, end): &(RowFacts, WalkEnd)| end.extent.last_end_lsn == Some(end_lsn);
         read.filter(is_whole).map(|(read, _)| read.pages).unwrap_or_default()
     };
     opened.set_wal(Changes::new(read.pages, Box::new(read_again)), &facts);

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::analysis::wal::row_facts::{PageLogs, WantedPages};
-use crate::parsers::wal::heap_redo::PageLog;
+use crate::parsers::wal::page_log::PageLog;
 use crate::types::{Lsn, Oid};
 
 /// Pages whose changes are read again at once.
@@ -35,8 +35,8 @@ impl fmt::Debug for Interruption {
     }
 }
 
-/// Reads the changes of these pages from WAL.
-type ReadChanges = Box<dyn Fn(Arc<WantedPages>) -> PageLogs>;
+/// Reads the changes of these pages from this part of WAL.
+type ReadChanges = Box<dyn Fn(Arc<WantedPages>, (Lsn, Lsn)) -> PageLogs>;
 
 /// Changes of pages.
 #[derive(Default)]
@@ -73,21 +73,16 @@ impl Changes {
         held(&self.logs, place).map(|log| log.last_end_lsn)
     }
 
-    /// Shows what WAL did to a page. `is_needed`: whether a later block of the same fork will be asked for, by the end of its last
-    /// record.
-    pub fn of<R>(
-        &self,
-        place: Place,
-        is_needed: &dyn Fn(u32, Lsn) -> bool,
-        take: impl FnOnce(&PageLog) -> R,
-    ) -> Option<R> {
+    /// Shows what WAL did to a page.
+    pub fn of<R>(&self, place: Place, take: impl FnOnce(&PageLog) -> R) -> Option<R> {
         let log = held(&self.logs, place)?;
         let Some(read) = self.read.as_ref().filter(|_| log.is_forgotten) else { return Some(take(log)) };
         let mut waves = self.waves.borrow_mut();
         if waves.iter().all(|wave| held(wave, place).is_none()) {
-            let wanted = Arc::new(self.forgotten_from(place, is_needed));
+            let (wanted, range) = self.forgotten_from(place);
+            let wanted = Arc::new(wanted);
             waves.truncate(1);
-            let mut wave = read(Arc::clone(&wanted));
+            let mut wave = read(Arc::clone(&wanted), range);
             // What WAL no longer has is not asked for again.
             for (rel, block) in wanted.iter() {
                 wave.entry(*rel).or_default().entry(*block).or_insert_with(|| log.clone());
@@ -97,14 +92,16 @@ impl Changes {
         Some(take(waves.iter().find_map(|wave| held(wave, place)).unwrap_or(log)))
     }
 
-    /// The page, and the next ones whose changes were forgotten.
-    fn forgotten_from(&self, from: Place, is_needed: &dyn Fn(u32, Lsn) -> bool) -> WantedPages {
+    /// The next pages whose changes were forgotten, and the part of WAL with these changes: its start, and the end of its last record.
+    fn forgotten_from(&self, from: Place) -> (WantedPages, (Lsn, Lsn)) {
         let relations = self.logs.range(from.0..);
         let pages = relations.flat_map(|(rel, pages)| pages.iter().map(move |(block, log)| ((*rel, *block), log)));
-        let later = pages.filter(|(place, log)| {
-            let is_asked = || place.0 != from.0 || *place == from || is_needed(place.1, log.last_end_lsn);
-            *place >= from && log.is_forgotten && is_asked()
+        let later = pages.filter(|(place, log)| *place >= from && log.is_forgotten);
+        let mut range = (Lsn(u64::MAX), Lsn::INVALID);
+        let wanted = later.take(WAVE_PAGES).map(|(place, log)| {
+            range = (range.0.min(log.from_lsn), range.1.max(log.last_end_lsn));
+            place
         });
-        later.map(|(place, _)| place).take(WAVE_PAGES).collect()
+        (wanted.collect(), range)
     }
 }

@@ -1,6 +1,5 @@
 //! The files that rows are read from: a data directory, or what is left of one. Nothing of it is trusted, and little of it is needed.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
@@ -20,7 +19,6 @@ use crate::parsers::control::ControlFile;
 use crate::parsers::decode::{u16_at, u32_at};
 use crate::parsers::filenode_map::FilenodeMap;
 use crate::parsers::page::PageHeader;
-use crate::parsers::wal::heap_redo::PageLog;
 use crate::parsers::wal::version::Major;
 use crate::types::{ForkNumber, Lsn, MAX_BLOCK_NUMBER, Oid, is_block_size};
 
@@ -278,34 +276,7 @@ impl Source {
 
     /// False when WAL has no record of this page that ends at this LSN.
     pub fn has_record(&self, files: &SegmentFiles, block: u32, lsn: Lsn) -> bool {
-        let is_last = self.changes.last_end((files.rel, block)) == Some(lsn);
-        is_last || self.log_of(files, block, |log| log.has_end(lsn).unwrap_or(true)).unwrap_or(false)
-    }
-
-    /// Shows what WAL did to a page.
-    fn log_of<R>(&self, files: &SegmentFiles, block: u32, take: impl FnOnce(&PageLog) -> R) -> Option<R> {
-        let opened = RefCell::new(None);
-        let is_needed =
-            |block, last_end| self.lsn_on_disk(files, block, &opened).is_none_or(|lsn| !self.has_all(lsn, last_end));
-        self.changes.of((files.rel, block), &is_needed, take)
-    }
-
-    /// True when a sound page with this LSN has all changes up to the last one. One without a checksum may be torn.
-    fn has_all(&self, lsn: Lsn, last_end: Lsn) -> bool {
-        lsn > last_end || lsn == last_end && self.checksums
-    }
-
-    /// LSN of a page on disk. `opened`: the segment that was read last.
-    fn lsn_on_disk(&self, files: &SegmentFiles, block: u32, opened: &RefCell<Option<(u32, ReadFile)>>) -> Option<Lsn> {
-        let segment = u32::try_from(u64::from(block).checked_div(self.segment_pages())?).ok()?;
-        let mut opened = opened.borrow_mut();
-        if opened.as_ref().is_none_or(|(other, _)| *other != segment) {
-            *opened = Some((segment, ReadFile::open(files.files.get(&segment)?, Links::Refuse).ok()?));
-        }
-        let in_segment = u64::from(block).checked_rem(self.segment_pages())?;
-        let (_, file) = opened.as_ref()?;
-        let head = file.bytes_at(in_segment.checked_mul(self.block_size as u64)?, PageHeader::SIZE).ok()??;
-        PageHeader::decode(0, &head).ok().map(|header| header.lsn)
+        self.changes.of((files.rel, block), |log| log.has_end(lsn).unwrap_or(true)).unwrap_or(false)
     }
 
     fn name_databases(&mut self, wal: &WalFacts) {
@@ -472,13 +443,7 @@ impl Source {
             header.is_some_and(|header| !header.is_new() && header.faults(page.len()).is_empty())
                 && has_right_checksum(self, block, page)
         };
-        let last_end = self.changes.last_end((files.rel, block))?;
-        let page = page.filter(is_sound);
-        let lsn = page.and_then(|page| PageHeader::decode(0, page).ok()).map(|header| header.lsn);
-        if lsn.is_some_and(|lsn| self.has_all(lsn, last_end)) {
-            return None;
-        }
-        let page = self.log_of(files, block, |log| log.page(page, self.block_size));
+        let page = self.changes.of((files.rel, block), |log| log.page(page.filter(is_sound), self.block_size));
         let mut page = page.flatten()?;
         let checksum = if self.checksums { page_checksum(&page, block) } else { 0 };
         page.splice(8..10, checksum.to_le_bytes());

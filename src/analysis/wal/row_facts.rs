@@ -6,9 +6,10 @@ use std::sync::Arc;
 use super::segment::Visitor;
 use crate::parsers::decode::u32_at;
 use crate::parsers::state_files::prepared_xids;
-use crate::parsers::wal::heap_redo::{PageLog, RowRecord};
+use crate::parsers::wal::heap_redo::RowRecord;
 use crate::parsers::wal::heap_row::PruneLists;
 use crate::parsers::wal::lifecycle::LifeCycle;
+use crate::parsers::wal::page_log::PageLog;
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::records::{RecordKind, Work};
 use crate::parsers::wal::xact_end::XactEnd;
@@ -131,7 +132,7 @@ impl RowFacts {
             }
             let log = self.pages.entry(rel).or_default().entry(page.block).or_default();
             let before = log.bytes();
-            log.push(change);
+            log.push(change, record.start_lsn);
             if self.kept_bytes > self.max_kept_bytes {
                 log.shorten(log.last_end_lsn, true);
             }

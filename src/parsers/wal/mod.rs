@@ -10,6 +10,7 @@ pub mod heap_row;
 pub mod lifecycle;
 pub mod names;
 pub mod page;
+pub(crate) mod page_log;
 pub mod payload;
 pub mod reader;
 pub mod record;
