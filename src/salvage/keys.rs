@@ -146,8 +146,8 @@ impl<'a> PrimaryKey<'a> {
 }
 
 impl Work<'_> {
-    /// Takes pages of zeros at the end of a table off its lost pages if nothing shows that they were ever used: a server that crashes
-    /// leaves pages by which it had just extended the file.
+    /// Takes pages of zeros at the end of a table off its lost pages if an intact primary key leads to none of them: a server that
+    /// crashes leaves pages by which it had just extended the file.
     ///
     /// Source: `RelationAddBlocks`, `src/backend/access/heap/hio.c`.
     pub fn forget_unused(
@@ -164,19 +164,16 @@ impl Work<'_> {
             first = *block;
         }
         let is_missing = end.lost.iter().any(|(_, loss, _)| *loss == PageLoss::Missing);
-        // Without WAL they may be what a lost write left.
-        if is_missing || first == end.places.end || first < table.relation.pages || !self.wal.is_complete {
+        // Without WAL they may be what a lost write left; without checksums an index may have lost entries.
+        if is_missing || first == end.places.end || !self.wal.is_complete || !self.source.checksums {
             return;
         }
-        let mut is_unused = true;
-        if let Some(key) = PrimaryKey::of(catalogs, table.relation, &table.shapes, self.source.major) {
-            let files = database.main_fork(key.index.spc_oid, key.index.filenode);
-            is_unused = files.is_some_and(|files| {
-                let mut leads_there = false;
-                leaf_entries(self.source, files, &mut |(block, _), _| leads_there |= block >= first) && !leads_there
-            });
-        }
-        if is_unused {
+        let key = PrimaryKey::of(catalogs, table.relation, &table.shapes, self.source.major);
+        let files = key.and_then(|key| database.main_fork(key.index.spc_oid, key.index.filenode));
+        let mut leads_there = false;
+        let mut show = |(block, _): Tid, _: &[u8]| leads_there |= block >= first;
+        let is_intact = files.is_some_and(|files| leaf_entries(self.source, files, &mut show));
+        if is_intact && !leads_there {
             end.lost.retain(|(block, loss, _)| *block < first || *loss != PageLoss::Zero);
         }
     }
