@@ -272,16 +272,67 @@ pub(super) fn strip_of(pages: impl Iterator<Item = MapPage>, blocks: u64, cells:
 mod tests {
     use super::*;
 
+    fn page(rel_number: u32, block: u32, verdict: Verdict) -> MapPage {
+        let rel = RelFileLocator { spc_oid: 1663, db_oid: 5, rel_number };
+        MapPage { page: PageId { rel, fork: ForkNumber::Main, block }, verdict: Some(verdict) }
+    }
+
+    fn pages() -> Vec<MapPage> {
+        vec![
+            page(1, 4, Verdict::Restore),
+            page(2, 0, Verdict::HealsInReplay),
+            page(2, 9, Verdict::NoImage),
+            page(3, 1, Verdict::Restore),
+            page(3, 2, Verdict::Restore),
+        ]
+    }
+
+    fn map(order: &MapOrder) -> DamageMap {
+        DamageMap::of(pages(), 5, order, &|rel| format!("r{}", rel.rel_number))
+    }
+
+    fn numbers(map: &DamageMap) -> Vec<(u32, u32)> {
+        (0..map.rows.len())
+            .filter_map(|row| map.worst_page(row))
+            .map(|page| (page.rel.rel_number, page.block))
+            .collect()
+    }
+
+    #[test]
+    fn the_worst_relation_comes_first_then_the_one_with_more_pages() {
+        let mut order = MapOrder::default();
+        assert_eq!(numbers(&map(&order)), [(2, 9), (3, 1), (1, 4)]);
+        order.is_reversed = true;
+        assert_eq!(numbers(&map(&order)), [(1, 4), (3, 1), (2, 9)]);
+    }
+
+    #[test]
+    fn pages_stand_below_a_group_that_is_open() {
+        let first = map(&MapOrder::default());
+        let Some(RowKey::Group(key)) = first.key(0) else { panic!("a group") };
+        let order = MapOrder { opened: BTreeSet::from([key]), ..MapOrder::default() };
+        let opened = map(&order);
+        assert_eq!(numbers(&opened), [(2, 9), (2, 0), (2, 9), (3, 1), (1, 4)]);
+        assert_eq!((opened.page(0), opened.page(2).map(|one| one.page.block)), (None, Some(9)));
+        assert_eq!((opened.parent(2), opened.row_of(pages()[2].page)), (Some(0), Some(2)));
+        assert_eq!(first.row_of(pages()[2].page), Some(0), "a closed group holds the page");
+        assert_eq!(first.page(2).map(|one| one.page.block), Some(4), "one damaged page: the row is the page");
+    }
+
+    #[test]
+    fn by_verdict_and_one_by_one() {
+        let by_verdict = map(&MapOrder { grouping: Grouping::Verdict, ..MapOrder::default() });
+        let worst: Vec<_> = by_verdict.groups.iter().map(|group| verdict_name(group.worst)).collect();
+        assert_eq!(worst, ["no image", "restore", "fixed by recovery"]);
+        let single = map(&MapOrder { grouping: Grouping::Block, ..MapOrder::default() });
+        assert_eq!((single.rows.len(), numbers(&single)[2]), (5, (2, 9)));
+    }
+
     #[test]
     fn a_cell_of_the_strip_shows_the_worst_of_its_blocks() {
-        let rel = RelFileLocator { spc_oid: 1663, db_oid: 5, rel_number: 2 };
-        let page = |(block, verdict)| {
-            let page = PageId { rel, fork: ForkNumber::Main, block };
-            MapPage { page, verdict: Some(verdict) }
-        };
         let letters = |cells: usize, blocks: u64| -> String {
-            let pages = [(0, Verdict::HealsInReplay), (9, Verdict::NoImage)].map(page);
-            let strip = strip_of(pages.into_iter(), blocks, cells);
+            let pages = pages().into_iter().filter(|one| one.page.rel.rel_number == 2);
+            let strip = strip_of(pages, blocks, cells);
             strip.into_iter().map(|cell| cell.letter().unwrap_or('.')).collect()
         };
         assert_eq!(letters(10, 10), "H........N");

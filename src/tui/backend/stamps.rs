@@ -24,3 +24,28 @@ impl FileStamps {
         self.0.iter().any(|(path, before)| stamp(path) != *before)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn changed_new_and_lost_files_are_seen() {
+        let temporary = tempfile::tempdir().unwrap();
+        let make = || tempfile::Builder::new().prefix("one").rand_bytes(0).tempfile_in(temporary.path()).unwrap();
+        let look = || FileStamps::of([temporary.path().join("one")]);
+        let before = look();
+        assert!(!before.have_changed());
+        let mut file = make();
+        assert!(before.have_changed(), "new");
+        let before = look();
+        assert!(!before.have_changed());
+        file.write_all(b"1").unwrap();
+        assert!(before.have_changed(), "changed");
+        let before = look();
+        drop(file);
+        assert!(before.have_changed(), "lost");
+    }
+}
