@@ -24,7 +24,7 @@ use crate::types::Oid;
 /// Most rows of a row group.
 const ROWS_PER_GROUP: usize = 122_880;
 
-/// Bytes of text from which a row group is written. Bounds the memory, but for a single row.
+/// Bytes of values in memory from which a row group is written. Bounds the memory, but for a single row.
 const BYTES_PER_GROUP: usize = 32 << 20;
 
 /// How values of a column are stored.
@@ -159,7 +159,7 @@ fn convert(from: &Path, columns: &[(String, Oid)], target: &mut (impl Write + Se
     let (mut rows, mut bytes) = (0_usize, 0_usize);
     each_row(from, columns.len(), &mut |fields| {
         for (column, field) in waiting.iter_mut().zip(fields) {
-            bytes = bytes.saturating_add(field.len());
+            bytes = bytes.saturating_add(field.len()).saturating_add(size_of::<Option<Vec<u8>>>());
             column.values.push(unescaped(field));
         }
         rows = rows.saturating_add(1);

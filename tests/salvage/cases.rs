@@ -5,6 +5,7 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
@@ -78,6 +79,27 @@ fn rows_do_not_depend_on_the_memory_for_wal() {
             (report.wal_trust, report.tables.into_iter().map(of).collect::<Vec<_>>())
         };
         assert_eq!(rows(Some(0)), rows(None), "{name}");
+    }
+}
+
+/// What was read before an interruption is not told as a result.
+#[test]
+fn interrupted_list_has_no_result() {
+    let run = |last: u64| {
+        let calls = Arc::new(AtomicU64::new(0));
+        let seen = Arc::clone(&calls);
+        let interrupt: Arc<Interrupt> = Arc::new(move || match seen.fetch_add(1, Ordering::Relaxed) {
+            call if call >= last => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        });
+        let request =
+            SalvageRequest { path: case("15-open"), jobs: 1, kept_wal_bytes: Some(0), ..SalvageRequest::default() };
+        (salvage_rows(&request, &interrupt, &mut |_| ()).is_ok(), calls.load(Ordering::Relaxed))
+    };
+    let (is_done, calls) = run(u64::MAX);
+    assert!(is_done && calls > 20, "{calls} calls");
+    for last in [0, 1, calls / 3, calls / 2, calls - 2, calls - 1] {
+        assert!(!run(last).0, "interrupted at call {last} of {calls}");
     }
 }
 
