@@ -114,6 +114,10 @@ impl RowFacts {
             self.cut((rel.db_oid, rel.rel_number), keeps_blocks);
             self.cuts.push(((rel.db_oid, rel.rel_number), keeps_blocks));
         }
+        // An image is not unpacked for nothing.
+        if !record.block_heads().any(|(_, head)| self.wants((head.rel.db_oid, head.rel.rel_number), head.block)) {
+            return;
+        }
         let writes = record.kind().writes_rows();
         let changes = RowRecord::all_of(record);
         if writes && changes.is_none() {
