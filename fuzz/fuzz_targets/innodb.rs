@@ -13,7 +13,7 @@ use pgforensics::parsers::innodb::compressed::{
     FullCrc32Size, mariadb_length, unpack_full_crc32, unpack_mariadb, unpack_mysql,
 };
 use pgforensics::parsers::innodb::layout::SpaceFlags;
-use pgforensics::parsers::innodb::my_cnf::DirectorySettings;
+use pgforensics::parsers::innodb::DirectorySettings;
 use pgforensics::parsers::innodb::page_check::PageState;
 use pgforensics::parsers::innodb::redo::{RedoFormat, RedoHeader, checkpoints, latest};
 

@@ -9,11 +9,10 @@ use pgforensics::analysis::wal::record_sheet::RecordSheet;
 use pgforensics::parsers::image::ImageDecoder;
 use pgforensics::parsers::wal::end::EndReason;
 use pgforensics::parsers::wal::heap_row::RowWrite;
-use pgforensics::parsers::wal::lifecycle::LifeCycle;
+use pgforensics::parsers::wal::lifecycle::{LifeCycle, SubXacts, XactEnd, record_time};
 use pgforensics::parsers::wal::payload::XlogPayload;
 use pgforensics::parsers::wal::reader::{Event, ReaderOptions, WalReader};
 use pgforensics::parsers::wal::record::Record;
-use pgforensics::parsers::wal::xact_end::{SubXacts, XactEnd, record_time};
 use pgforensics::types::{Geometry, Lsn};
 
 /// How often records are signed and read again: after one there can be more.

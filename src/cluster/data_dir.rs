@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::geteuid;
 
-use super::access_modes::sudo_name;
 use super::backup_files::{RecoverySigns, read_signs};
 use super::control_file::{CONTROL_PATH, ControlRead, read_control};
 use super::open::{AccessError, Links, kind_of, list, read_small};
 use super::running::{ServerSign, look_for_server};
+use super::server_files::sudo_name;
 use crate::parsers::control_layout::ControlLayout;
 use crate::parsers::wal::version::Major;
 

@@ -2,7 +2,6 @@
 #![deny(clippy::arithmetic_side_effects)]
 #![cfg_attr(test, allow(clippy::arithmetic_side_effects))]
 
-pub(crate) mod access_modes;
 pub mod backup_files;
 pub mod catalog;
 mod catalog_file;
@@ -20,7 +19,6 @@ pub mod page_source;
 pub mod relation_walk;
 pub mod running;
 pub(crate) mod server_files;
-pub mod server_process;
 pub mod settings;
 pub mod tar_backup;
 pub mod wal;

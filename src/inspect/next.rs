@@ -14,10 +14,10 @@ use crate::analysis::start::replay::{Recovery, Replay, run_of};
 use crate::analysis::verdict::next_step::{ArchivedSegment, NamedRelation, NextStep, Owner, Setting, next_steps};
 use crate::analysis::verdict::outlook::Outlook;
 use crate::analysis::verdict::survey::PageReport;
-use crate::cluster::access_modes;
 #[cfg(feature = "tables")]
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::names::{RelationName, RelationNames};
+use crate::cluster::server_files;
 use crate::cluster::wal::{WalSegmentFile, WalSet};
 use crate::inspect::verify::rules::DAMAGED_PAGES;
 #[cfg(feature = "tables")]
@@ -180,7 +180,7 @@ fn denied_files(examined: &Examination) -> usize {
 fn other_owner(examined: &Examination) -> Option<String> {
     let root = examined.source.directory.as_ref()?.root();
     let uid = root.metadata().ok()?.uid();
-    (uid != rustix::process::geteuid().as_raw()).then(|| access_modes::sudo_name(uid))
+    (uid != rustix::process::geteuid().as_raw()).then(|| server_files::sudo_name(uid))
 }
 
 /// Context for the words of steps.

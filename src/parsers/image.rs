@@ -7,8 +7,7 @@ use std::fmt;
 use strum::IntoStaticStr;
 
 use super::checksum::page_checksum;
-use super::pglz::{self, PglzError};
-use super::pglz_compress::PglzCompressor;
+use super::pglz::{self, PglzCompressor, PglzError};
 use super::wal::version::Major;
 use crate::types::{BlockNumber, Lsn};
 
@@ -249,7 +248,7 @@ impl Compression {
 
 /// Compresses images; keeps its buffers, so use one per thread for many images.
 ///
-/// pglz gives the bytes that the server stores: see [`super::pglz_compress`]. LZ4 and zstd are what other implementations
+/// pglz gives the bytes that the server stores: see [`super::pglz`]. LZ4 and zstd are what other implementations
 /// or versions of these formats make of the page: of LZ4 up to a percent more or less in sum, of zstd a few bytes.
 ///
 /// Source: `XLogCompressBackupBlock`, `src/backend/access/transam/xloginsert.c`.

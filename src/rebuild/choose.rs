@@ -14,8 +14,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::candidates::{Candidate, Candidates, Interest, Named};
 use super::control::ClusterControl;
-use super::error::{NotBuilt, RebuildError};
-use super::files::Extents;
+use super::sandbox::Extents;
+use super::{NotBuilt, RebuildError};
 use crate::analysis::wal::collect::collect_run;
 use crate::analysis::wal::segment::{SegmentRead, Stretch, Visitor, WatchRead, read_segment};
 use crate::cluster::wal::WalSet;

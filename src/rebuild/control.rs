@@ -1,6 +1,6 @@
 //! The checkpoint that never was: as the payload of its record, and in `pg_control`.
 
-use super::error::ControlProblem;
+use super::ControlProblem;
 use super::stream::STREAM_TIMELINE;
 use crate::parsers::control::{CONTROL_FILE_SIZE, ControlFile, DbState};
 use crate::parsers::control_layout::{ControlLayout, Field};

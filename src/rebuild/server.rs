@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, geteuid, kill_process_group, waitid};
 use strum::{IntoStaticStr, VariantNames};
 
-use super::error::{ServerEnd, ServerFailure};
 use super::sandbox::Owner;
+use super::{ServerEnd, ServerFailure};
 use crate::cluster::open::{AccessError, Links, read_small};
 use crate::parsers::wal::version::Major;
 

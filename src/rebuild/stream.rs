@@ -5,7 +5,7 @@
 //! checkpoint that never was; each record gets a new link to the one before it and a new checksum. Page headers are where
 //! they stood, by address, so that every record ends where it ended.
 
-use super::error::StreamFault;
+use super::StreamFault;
 use crate::cluster::open::AccessError;
 use crate::parsers::crc::{crc32c, crc32c_append, crc32c_of_two};
 use crate::parsers::wal::names::RM_XLOG;

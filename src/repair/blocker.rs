@@ -7,12 +7,12 @@ use rustix::fs::FlockOperation;
 
 use super::manifest::DirectoryMark;
 use super::target::DataRoot;
-use crate::cluster::access_modes::{sudo_name, user_words};
 use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::control_file::ControlRead;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::open::AccessError;
 use crate::cluster::running::ServerSign;
+use crate::cluster::server_files::{sudo_name, user_words};
 use crate::parsers::control::{ControlFile, DbState};
 
 /// A reason not to write.

@@ -29,10 +29,9 @@ use super::xacts::{WalFacts, Xacts};
 use super::{LooseFile, NotSalvaged, RowFormat, SalvageError, TableReport, UnnamedFile};
 use crate::cluster::open::{Links, read_small};
 use crate::parsers::tuple::columns::ColumnShape;
-use crate::rebuild::error::ServerEnd;
 use crate::rebuild::sandbox::{Sandbox, SandboxRun};
 use crate::rebuild::server::ServerRun;
-use crate::rebuild::{RebuildError, SandboxOptions, ServerProgram};
+use crate::rebuild::{RebuildError, SandboxOptions, ServerEnd, ServerProgram};
 use crate::types::Oid;
 
 /// Makes the OIDs that follow those of a user's objects: a server that was never started normally begins with lower ones.

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use pgforensics::cluster::server_process::{Search, find_server};
+use pgforensics::cluster::running::{Search, find_server};
 
 /// A list of processes like that of the system, and a data directory.
 struct Machine {

@@ -5,14 +5,13 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::common;
-use crate::common::live;
 use crate::common::live::{Server, all_programs, find_programs};
-use crate::common::{arg, run};
+use crate::common::{arg, live, run};
 use pgforensics::inspect::wal::images::{FoundImage, ImageSelection};
 use pgforensics::inspect::wal::request::{WalRequest, unwatched};
 use pgforensics::inspect::wal::source::WalSource;
 use pgforensics::parsers::image::{Compression, ImageDecoder};
-use pgforensics::parsers::pglz_compress::PglzCompressor;
+use pgforensics::parsers::pglz::PglzCompressor;
 use serde_json::Value;
 
 /// Bytes of a page.

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::common::wal::{Fixture, read_all};
 use pgforensics::parsers::wal::checkpoint::CheckPoint;
-use pgforensics::parsers::wal::lifecycle::LifeCycle;
+use pgforensics::parsers::wal::lifecycle::{LifeCycle, record_time};
 use pgforensics::parsers::wal::names::RM_XACT;
 use pgforensics::parsers::wal::payload::{ParameterChange, XlogPayload};
 use pgforensics::parsers::wal::version::Major;
-use pgforensics::parsers::wal::xact_end::record_time;
 use pgforensics::types::{Lsn, RelFileLocator};
 
 fn level(number: i32) -> &'static str {

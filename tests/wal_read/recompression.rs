@@ -8,7 +8,7 @@ use pgforensics::analysis::wal::tally::Certainty;
 use pgforensics::inspect::wal::request::{WalRequest, unwatched};
 use pgforensics::inspect::wal::source::WalSource;
 use pgforensics::parsers::image::{Compression, ImageDecoder, ImageEncoder};
-use pgforensics::parsers::pglz_compress::PglzCompressor;
+use pgforensics::parsers::pglz::PglzCompressor;
 use pgforensics::report::Severity;
 
 /// Every image that a server compressed with pglz, of ten majors, comes out with the same bytes. How many there are is what

@@ -22,11 +22,10 @@ use crate::parsers::image::{BlockImage, ImageDecoder, ready_page};
 use crate::parsers::page::PageHeader;
 use crate::parsers::wal::block::{BlockRef, Keep};
 use crate::parsers::wal::checkpoint::CheckPoint;
-use crate::parsers::wal::lifecycle::LifeCycle;
+use crate::parsers::wal::lifecycle::{LifeCycle, XactEnd};
 use crate::parsers::wal::names::{RM_DBASE, RM_SMGR, RM_TBLSPC, RM_XACT, RM_XLOG};
 use crate::parsers::wal::payload::{ParameterChange, XlogPayload};
 use crate::parsers::wal::record::Record;
-use crate::parsers::wal::xact_end::XactEnd;
 use crate::types::{BlockNumber, ForkNumber, Lsn, RelFileLocator, newer_xid};
 
 /// Ends of transactions that are gathered before they must be put together with the others.

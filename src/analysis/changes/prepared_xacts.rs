@@ -7,10 +7,10 @@ use std::ops::Range;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::events::BlockEvent;
+use crate::parsers::wal::lifecycle::XactEnd;
 use crate::parsers::wal::payload::PgTimestamp;
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::records::RecordKind;
-use crate::parsers::wal::xact_end::XactEnd;
 use crate::types::Lsn;
 
 /// Transactions that are kept; more are not reported. `max_prepared_transactions` is far lower.

@@ -20,12 +20,11 @@ use crate::cluster::wal::{WalReadError, WalSet};
 use crate::parsers::control::WAL_LEVEL_MINIMAL;
 use crate::parsers::page::PageHeader;
 use crate::parsers::wal::block::{BlockHead, Keep};
-use crate::parsers::wal::lifecycle::LifeCycle;
+use crate::parsers::wal::lifecycle::{LifeCycle, XactEnd};
 use crate::parsers::wal::names::{RM_BTREE, RM_DBASE, RM_HEAP, RM_MULTIXACT, RM_SMGR, RM_XACT, RM_XLOG};
 use crate::parsers::wal::payload::{ParameterChange, XlogPayload};
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::version::Major;
-use crate::parsers::wal::xact_end::XactEnd;
 use crate::types::{FIRST_NORMAL_XID, ForkNumber, Lsn, PageId, RelFileLocator, is_newer_xid};
 
 /// Pages that are kept; more are reported as not checked.

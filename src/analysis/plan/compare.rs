@@ -7,8 +7,8 @@ use crate::analysis::wal::clock::{Clock, Told};
 use crate::analysis::wal::interval::Interval;
 use crate::analysis::wal::tally::Tally;
 use crate::parsers::image::Compression;
+use crate::parsers::wal::lifecycle::record_time;
 use crate::parsers::wal::record::Record;
-use crate::parsers::wal::xact_end::record_time;
 use crate::types::RelFileLocator;
 
 /// What a figure counts; averages and shares are not whole numbers.

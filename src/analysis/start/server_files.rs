@@ -10,7 +10,6 @@ use self::relation_files::{FirstPageLack, first_page_lack, init_fork_fault, more
 use super::cluster_condition::Obstacle;
 use crate::analysis::pages::short_relations::short_relations;
 use crate::analysis::skipped::{Coverage, SkipReason, SkippedPart};
-use crate::cluster::access_modes::{lacking_room, odd_modes};
 use crate::cluster::backup_files::{RecoverySigns, history_fault};
 use crate::cluster::control_file::{CONTROL_PATH, is_on_other_timeline};
 use crate::cluster::data_dir::DataDir;
@@ -18,8 +17,8 @@ use crate::cluster::names::{RelationNames, RowAge};
 use crate::cluster::page_source::RelationPaths;
 use crate::cluster::relation_walk::RelationFile;
 use crate::cluster::server_files::{
-    FileFault, NotAFile, NotFiles, StateFile, StateFileFault, database_version, is_missing, not_databases, not_files,
-    server_directory, state_faults, usable_map,
+    FileFault, NotAFile, NotFiles, StateFile, StateFileFault, database_version, is_missing, lacking_room,
+    not_databases, not_files, odd_modes, server_directory, state_faults, usable_map,
 };
 use crate::cluster::settings::{ConfigFault, config_faults};
 use crate::cluster::xact_files::{SlruFault, continues_page_of_members, multixact_faults, xact_faults};

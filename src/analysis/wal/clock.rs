@@ -3,10 +3,10 @@
 //! Some records tell it; for those between, it is as late as the last that told it. Clocks can be set back, and commits come into
 //! WAL a little out of order: the time that counts never goes back.
 
+use crate::parsers::wal::lifecycle::record_time;
 use crate::parsers::wal::names::{RM_XACT, RM_XLOG};
 use crate::parsers::wal::payload::{PgTimestamp, XlogPayload};
 use crate::parsers::wal::record::Record;
-use crate::parsers::wal::xact_end::record_time;
 use crate::report::{Finding, rules};
 use crate::types::Lsn;
 

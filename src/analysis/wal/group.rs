@@ -19,9 +19,9 @@ use crate::analysis::skipped::{Coverage, SkipReason, SkippedPart};
 use crate::cluster::names::RelationNames;
 use crate::parsers::image::Compression;
 use crate::parsers::wal::block::BlockHead;
+use crate::parsers::wal::lifecycle::SubXacts;
 use crate::parsers::wal::names::type_key;
 use crate::parsers::wal::record::Record;
-use crate::parsers::wal::xact_end::SubXacts;
 use crate::types::RelFileLocator;
 
 /// Tallies by group.

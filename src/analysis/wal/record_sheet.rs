@@ -8,11 +8,10 @@ use crate::parsers::image::Compression;
 use crate::parsers::wal::block::BlockHead;
 use crate::parsers::wal::checkpoint::CheckPoint;
 use crate::parsers::wal::end::EndOfWal;
-use crate::parsers::wal::lifecycle::LifeCycle;
+use crate::parsers::wal::lifecycle::{LifeCycle, XactEnd};
 use crate::parsers::wal::payload::XlogPayload;
 use crate::parsers::wal::record::{Record, RecordHeader};
 use crate::parsers::wal::version::Major;
-use crate::parsers::wal::xact_end::XactEnd;
 use crate::types::{BlockNumber, Lsn, PageId, RelFileLocator};
 
 pub(crate) const MAX_LISTED: usize = 4096;

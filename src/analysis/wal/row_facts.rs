@@ -8,11 +8,10 @@ use crate::parsers::decode::u32_at;
 use crate::parsers::state_files::prepared_xids;
 use crate::parsers::wal::heap_redo::RowRecord;
 use crate::parsers::wal::heap_row::PruneLists;
-use crate::parsers::wal::lifecycle::LifeCycle;
+use crate::parsers::wal::lifecycle::{LifeCycle, XactEnd};
 use crate::parsers::wal::page_log::PageLog;
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::records::{RecordKind, Work};
-use crate::parsers::wal::xact_end::XactEnd;
 use crate::types::{BlockNumber, ForkNumber, Lsn, Oid};
 
 /// Most bytes of changes of pages that are kept.

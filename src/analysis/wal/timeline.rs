@@ -18,9 +18,9 @@ use super::likely_cause::LikelyCause;
 use super::relation_use::{RelationUse, RelationUses};
 use super::tally::Tally;
 use crate::cluster::names::RelationNames;
+use crate::parsers::wal::lifecycle::record_time;
 use crate::parsers::wal::payload::PgTimestamp;
 use crate::parsers::wal::record::Record;
-use crate::parsers::wal::xact_end::record_time;
 use crate::types::{Lsn, TimelineId};
 
 /// Stretches that some WAL is cut into, about.

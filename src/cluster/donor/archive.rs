@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::directory::{INCREMENTAL_PREFIX, refuse_own};
-use super::{DonorFacts, DonorGap, DonorHost, DonorRead, DonorRefusal, compare, trusted};
+use super::{
+    DonorFacts, DonorGap, DonorHost, DonorRead, DonorRefusal, INCREMENTAL_PREFIX, compare, refuse_own, trusted,
+};
 use crate::cluster::backup_files::{BackupLabel, HISTORY_LIMIT_BYTES, LABEL_LIMIT_BYTES};
 use crate::cluster::control_file::{CONTROL_PATH, ControlRead};
 use crate::cluster::data_dir::VERSION_LIMIT_BYTES;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::files::InnodbFiles;
+use super::InnodbFiles;
 use super::tablespace::{Tablespace, Tablespaces};
 use crate::cluster::open::{AccessError, Links, ReadFile};
 use crate::parsers::innodb::layout::{

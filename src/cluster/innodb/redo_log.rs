@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use super::files::{InnodbFiles, REDO_NAME, number_after};
+use super::{InnodbFiles, REDO_NAME, number_after};
 use crate::cluster::open::{AccessError, Links, ReadFile};
 use crate::parsers::innodb::redo::{
     Checkpoint, MAX_MTR_BYTES, MTR_LOG_START, MTR_TRAILER_BYTES, REDO_BLOCK_BYTES, REDO_HEAD_BYTES, REDO_HEADER_BYTES,

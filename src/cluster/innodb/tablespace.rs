@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::files::InnodbFiles;
+use super::InnodbFiles;
 use crate::cluster::open::{AccessError, Links, ReadFile};
 use crate::parsers::decode::be_u32_at;
 use crate::parsers::innodb::compressed::{FullCrc32Size, unpack_full_crc32};

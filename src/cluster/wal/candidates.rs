@@ -6,14 +6,13 @@ use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
+use super::archive::{OnceSource, STDIN_LABEL, Scratch};
 use super::bytes::StoredAt;
 use super::codec::{Codec, Stream, fill, peel};
-use super::first_page::{FirstPage, SecondPage, SegmentHeader};
-use super::names::SegmentName;
+use super::directory::PathSource;
+use super::first_page::{FirstPage, SecondPage, SegmentHeader, SegmentName};
 use super::notes::{NoteKind, NoteLevel, Notes};
-use super::once::{OnceSource, STDIN_LABEL, Scratch};
-use super::options::{WalSetError, WalSetOptions};
-use super::paths::PathSource;
+use super::set::{WalSetError, WalSetOptions};
 use crate::cluster::backup_files::HISTORY_LIMIT_BYTES;
 use crate::parsers::control::ControlFile;
 use crate::parsers::wal::timeline::{TimelineHistory, WalSegment};

@@ -13,7 +13,7 @@ use super::codec::Codec;
 use super::copies::{Copies, Interrupted};
 use super::first_page::SegmentHeader;
 use super::notes::{NoteKind, NoteLevel, Notes, SetNote};
-use super::options::WatchOpen;
+use super::set::WatchOpen;
 use crate::parsers::control::ControlFile;
 use crate::parsers::wal::timeline::{TimelineHistory, WalSegment};
 use crate::parsers::wal::version::Major;

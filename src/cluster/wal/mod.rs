@@ -15,11 +15,7 @@ pub(super) mod codec;
 mod copies;
 mod directory;
 mod first_page;
-mod names;
 pub(crate) mod notes;
-mod once;
-mod options;
-mod paths;
 mod set;
 pub(super) mod tar;
 
@@ -29,5 +25,5 @@ pub use choose::WalSegmentFile;
 pub use codec::{Codec, MAX_LAYERS, fill};
 pub use directory::holds_no_wal;
 pub use notes::{MAX_NOTES_OF_A_KIND, NoteKind, NoteLevel, SetNote};
-pub use options::{DEFAULT_SPILL_BYTES, DEFAULT_WINDOW_BYTES, WalOrigin, WalSetError, WalSetOptions, WatchOpen};
 pub use set::WalSet;
+pub use set::{DEFAULT_SPILL_BYTES, DEFAULT_WINDOW_BYTES, WalOrigin, WalSetError, WalSetOptions, WatchOpen};

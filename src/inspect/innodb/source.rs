@@ -11,18 +11,17 @@ use crate::analysis::innodb::scan::{FoundPage, ScanReport, ScanRequest, WantedPa
 use crate::analysis::innodb::slot::{SlotFacts, SlotId};
 use crate::analysis::skipped::{Coverage, SkipReason, SkippedPart};
 use crate::cluster::innodb::doublewrite::{Doublewrite, DoublewriteLayout};
-use crate::cluster::innodb::files::{Elsewhere, InnodbFiles};
 use crate::cluster::innodb::redo_log::{Family, RedoEnd, RedoLog};
 use crate::cluster::innodb::tablespace::{NoSpace, PageReader, Tablespaces};
+use crate::cluster::innodb::{Elsewhere, InnodbFiles};
 use crate::cluster::open::{AccessError, Links, read_small};
 use crate::inspect::error::InspectError;
 use crate::output::escape::{printable, quoted};
 use crate::output::json::innodb::SlotSetting;
 use crate::parsers::innodb::layout::declared_pages;
-use crate::parsers::innodb::my_cnf::DirectorySettings;
 use crate::parsers::innodb::page_check::PageHeader;
 use crate::parsers::innodb::redo::RedoFormat;
-use crate::parsers::innodb::{InnodbLsn, InnodbPageId};
+use crate::parsers::innodb::{DirectorySettings, InnodbLsn, InnodbPageId};
 use crate::report::Finding;
 
 /// Longest file with the path of a data file elsewhere.

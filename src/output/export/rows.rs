@@ -12,11 +12,11 @@ use crate::analysis::wal::interval::Interval;
 use crate::output::json::wal::fork_name;
 use crate::parsers::image::{BlockImage, Compression};
 use crate::parsers::wal::block::BlockRef;
+use crate::parsers::wal::lifecycle::record_time;
 use crate::parsers::wal::names::{RM_XLOG, rmgr_name, type_key};
 use crate::parsers::wal::payload::XlogPayload;
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::timeline::WalSegment;
-use crate::parsers::wal::xact_end::record_time;
 use crate::types::{Lsn, RelFileLocator, TimelineId};
 
 /// A table.

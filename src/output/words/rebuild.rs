@@ -10,8 +10,8 @@ use crate::analysis::verdict::rebuild::{BuildFailure, NotRebuildable, RebuildBas
 use crate::cluster::donor::{DonorGap, DonorKind, DonorRefusal};
 use crate::cluster::running::ServerSign;
 use crate::parsers::wal::names::rmgr_name;
-use crate::rebuild::error::{ControlProblem, NotBuilt, RebuildError, ServerEnd, ServerFailure, StreamFault};
 use crate::rebuild::server::{NoServer, ServerVersion};
+use crate::rebuild::{ControlProblem, NotBuilt, RebuildError, ServerEnd, ServerFailure, StreamFault};
 use crate::types::ForkNumber;
 
 impl fmt::Display for RebuildBase {

@@ -18,7 +18,6 @@ pub mod records;
 pub mod scan;
 pub mod timeline;
 pub mod version;
-pub mod xact_end;
 
 #[cfg(test)]
 mod testing;

@@ -11,12 +11,11 @@ use crate::analysis::wal::segment::{Stretch, Visitor};
 use crate::analysis::wal::tally::Tally;
 use crate::parsers::decode::ParseError;
 use crate::parsers::wal::block::BlockHead;
-use crate::parsers::wal::lifecycle::LifeCycle;
+use crate::parsers::wal::lifecycle::{LifeCycle, record_time};
 use crate::parsers::wal::names::{RM_SMGR, RM_XACT, RM_XLOG};
 use crate::parsers::wal::payload::XlogPayload;
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::records::RecordKind;
-use crate::parsers::wal::xact_end::record_time;
 use crate::types::{BlockNumber, ForkNumber, Lsn, RelFileLocator};
 
 /// Touches of one segment that are kept; with more, the segment is read again when it is its turn.
