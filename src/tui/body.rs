@@ -247,3 +247,23 @@ pub(super) fn fact(look: Look, width: usize, label: &str, text: &str, style: Sty
     const LABEL: usize = 12;
     led(look, Span::styled(look.fit(label, LABEL), look.heading()), text, width.saturating_sub(LABEL + 1), style)
 }
+
+/// Facts in lines of one width.
+pub(super) struct Facts {
+    pub(super) look: Look,
+    width: usize,
+    pub(super) lines: Vec<Line<'static>>,
+}
+
+impl Facts {
+    pub(super) const fn new(look: Look, width: usize) -> Self {
+        Self { look, width, lines: Vec::new() }
+    }
+
+    /// A fact in lines; none without words.
+    pub(super) fn add(&mut self, label: &str, text: &str, style: Style) {
+        for (at, line) in text.lines().enumerate() {
+            self.lines.extend(fact(self.look, self.width, if at == 0 { label } else { "" }, line, style));
+        }
+    }
+}

@@ -7,9 +7,8 @@ use std::sync::Arc;
 
 use super::action::{RepairOrder, UndoOrder};
 use super::cluster_map::{Fork, forks_of};
-use super::query::Lists;
+use super::query::{Lists, SlotIndex};
 use super::ring::Ring;
-use super::slot_index::SlotIndex;
 use crate::analysis::dwb::report::{Batch, find_batches};
 use crate::analysis::dwb::slot_facts::SlotRow;
 use crate::analysis::dwb::staleness::BatchReason;

@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::new_files::{absolute, export, save_plan, write_all};
-use super::stamps::FileStamps;
 use super::wal::{RecordSource, tell_survey};
 use super::watch::ScreenWatch;
-use super::{WorkError, hand_over, hand_over_written, lock, quoted_paths};
+use super::{
+    ActionSender, Backend, FileStamps, WorkError, absolute, export, hand_over, hand_over_written, lock, quoted_paths,
+    save_plan, write_all,
+};
 use crate::analysis::dwb::format::directories;
 use crate::analysis::start::cluster_condition::ClusterCondition;
 use crate::analysis::verdict::judge::Verdict;
@@ -39,7 +40,6 @@ use crate::tui::facts::{
     AppliedSheet, BeforeSheet, PageSheet, PlanSheet, StepFacts, Survey, UndoFacts, UndoSheet, UndoneSheet,
 };
 use crate::tui::state::{Subject, View};
-use crate::tui::worker::{ActionSender, Backend};
 use crate::types::PageId;
 
 #[derive(Default)]

@@ -5,10 +5,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::new_files::{export, write_all};
-use super::stamps::FileStamps;
 use super::watch::StageClock;
-use super::{WorkError, hand_over, lock};
+use super::{ActionSender, Backend, FileStamps, WorkError, export, hand_over, lock, write_all};
 use crate::inspect::error::InspectError;
 use crate::inspect::innodb::check::innodb_check;
 use crate::inspect::innodb::source::{InnodbRequest, list_files};
@@ -22,7 +20,6 @@ use crate::tui::command_line::DWBINSPECT;
 use crate::tui::facts::Progress;
 use crate::tui::innodb::InnodbSurvey;
 use crate::tui::state::{Subject, View};
-use crate::tui::worker::{ActionSender, Backend};
 
 pub struct InnodbBackend {
     request: InnodbRequest,

@@ -4,11 +4,10 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use super::lock;
+use super::{ActionSender, lock};
 use crate::inspect::check::{KnownDamage, Stage, Watch};
 use crate::tui::action::Action;
 use crate::tui::facts::{FoundPage, Progress};
-use crate::tui::worker::ActionSender;
 use crate::types::{PageId, RelFileLocator};
 
 /// Shortest time between two reports of damaged pages.

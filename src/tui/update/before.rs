@@ -142,5 +142,5 @@ pub(super) fn allow(state: &mut State, typed: &str) -> Vec<Effect> {
     }
     state.plan.allowed = state.plan.allowed.with_flag(typed);
     state.plan.rehearsed = None;
-    if state.view == View::Undo { super::undo::open(state) } else { open(state) }
+    if state.view == View::Undo { super::repair::open_undo(state) } else { open(state) }
 }

@@ -1,12 +1,11 @@
 //! Going from view to view and from line to line.
 
-use super::lists::order_slots;
-use super::{Effect, PageId, PagePart, PromptKind, State, View, filter, map, moved, page, triage, wal};
+use super::lists::{self, order_slots};
+use super::{Effect, PageId, PagePart, PromptKind, State, View, map, moved, page, triage, wal};
 use crate::tui::checklist::tasks;
-use crate::tui::list_moves::stepped;
 use crate::tui::picker;
 use crate::tui::query::Query;
-use crate::tui::state::{PageState, WalLevel};
+use crate::tui::state::{PageState, WalLevel, stepped};
 use crate::tui::view;
 
 /// Pages that ctrl-o can go back to.
@@ -20,7 +19,7 @@ pub(super) fn back(state: &mut State) {
         } else if prompt.kind == PromptKind::Search {
             let is_slots = state.view == View::Slots;
             state.slots.only &= !is_slots;
-            if !filter::clear(state) && state.list_kind().is_none() {
+            if !lists::clear_filter(state) && state.list_kind().is_none() {
                 clear(state);
             }
             if is_slots {
@@ -35,7 +34,7 @@ pub(super) fn back(state: &mut State) {
         state.page.is_open = false;
     } else if state.view == View::Map && state.map.is_open {
         state.map.is_open = false;
-    } else if filter::clear(state) {
+    } else if lists::clear_filter(state) {
     } else if matches!(state.view, View::Findings | View::Steps | View::Apply | View::Undo) {
         state.view = state.view.tab(&state.subject.views);
     } else if state.view == View::InnodbPage {
@@ -196,7 +195,7 @@ pub(super) fn move_by(state: &mut State, by: isize) {
         state.help.top = moved(state.help.top, by, view::scroll_range(state));
         return;
     }
-    if filter::move_by(state, by) {
+    if lists::move_among(state, by) {
         return;
     }
     match state.view {
@@ -250,9 +249,9 @@ pub(super) fn click(state: &mut State, column: u16, row: u16) -> Vec<Effect> {
     let is_beside = state.detail_columns() > 0 && usize::from(column) >= state.list_columns();
     let Some(at) = view::line_at(state, row).filter(|_| !is_beside) else { return Vec::new() };
     // A second press on the same line opens it.
-    if filter::selected(state) == at && state.view != View::Findings {
+    if lists::selected(state) == at && state.view != View::Findings {
         return open(state);
     }
-    filter::select(state, at);
+    lists::select(state, at);
     Vec::new()
 }

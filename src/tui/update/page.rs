@@ -47,7 +47,7 @@ pub(super) fn step_damaged(state: &mut State, forward: bool) -> Vec<Effect> {
     if state.view == View::InnodbPage {
         // Among the lines that match, where the list is filtered.
         state.view = View::Pages;
-        super::filter::refresh(state);
+        super::lists::refresh(state);
         move_by(state, if forward { 1 } else { -1 });
         return show(state, View::InnodbPage);
     }

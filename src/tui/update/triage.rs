@@ -3,8 +3,8 @@
 use super::{PageId, State};
 use crate::tui::damage_map::{DamageMap, Grouping, MapPage, RowKey};
 use crate::tui::facts::FoundPage;
-use crate::tui::list_moves::stepped;
 use crate::tui::query::Query;
+use crate::tui::state::stepped;
 use crate::types::{ForkNumber, RelFileLocator};
 
 /// Lists the known damaged pages again; the selected row stays selected.

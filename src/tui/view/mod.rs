@@ -13,19 +13,18 @@ mod page;
 mod page_bytes;
 mod page_records;
 mod page_rows;
-mod picker;
 mod plan;
 mod ring;
 mod slots;
 mod steps;
 mod triage;
 mod triage_detail;
-mod undo;
 mod wal;
 
+use page_bytes::ByteSides;
 pub use triage::start_words;
 pub use wal::notes as wal_notes;
-pub(super) use wal::tabs::kept_text;
+pub(super) use wal::window::kept_text;
 
 use ratatui::Frame;
 use ratatui::style::{Modifier, Style};
@@ -33,8 +32,7 @@ use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::Paragraph;
 
 use super::action::Command;
-use super::body::{self, Body, fact, highlight, progress_line};
-use super::byte_list::ByteSides;
+use super::body::{self, Body, Facts, fact, highlight, progress_line};
 use super::facts::Survey;
 use super::keymap::{Binding, KEYS};
 use super::look::{Look, columns, pages};
@@ -73,7 +71,7 @@ pub(crate) fn list_lines(state: &State) -> Vec<String> {
 
 fn whole_body(state: &State) -> Body<'_> {
     if let Some(items) = super::picker::items(state) {
-        return picker::body(state, items);
+        return help::picker(state, items);
     }
     if state.help.is_open {
         return help::body(state);
@@ -89,7 +87,7 @@ fn whole_body(state: &State) -> Body<'_> {
         View::Wal | View::Relations | View::Causes | View::WhatIf | View::Kept => wal::body(state),
         View::Plan => plan::body(state),
         View::Apply => before::body(state),
-        View::Undo => undo::body(state),
+        View::Undo => before::undo_body(state),
         View::Pages | View::InnodbPage => innodb::body(state),
     }
 }
@@ -153,7 +151,7 @@ pub fn slot_at(state: &State, column: u16, row: u16) -> Option<usize> {
 }
 
 pub(crate) fn undo_text(state: &State) -> Vec<String> {
-    undo::lines(state, usize::from(u16::MAX)).iter().map(ToString::to_string).collect()
+    before::undo_lines(state, usize::from(u16::MAX)).iter().map(ToString::to_string).collect()
 }
 
 /// Everything about the selected row of a page, where that is what the view is about.

@@ -1,7 +1,6 @@
 //! Every slot of the double write buffer, sorted and searched. Only lines on the screen are made.
 
-use super::before::Facts;
-use super::{Body, Line, Look, Span, State, Style, Survey, waiting};
+use super::{Body, Facts, Line, Look, Span, State, Style, Survey, waiting};
 use crate::analysis::dwb::compare::Comparison;
 use crate::analysis::dwb::slot_facts::{Condition, SlotRow};
 use crate::parsers::dwb::patch::short_name;

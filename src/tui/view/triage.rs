@@ -1,10 +1,11 @@
 //! Damage, predicted startup, next steps.
 
-use super::before::Facts;
 use super::damage_map::{heading, row_line};
 use super::findings::{FindingLine, finding_lines};
 use super::triage_detail::{below, whole};
-use super::{Body, Line, Look, Modifier, Span, State, Style, Survey, columns, fact, findings, map, pages, waiting};
+use super::{
+    Body, Facts, Line, Look, Modifier, Span, State, Style, Survey, columns, fact, findings, map, pages, waiting,
+};
 use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::facts::Badge;
 use crate::analysis::verdict::judge::Verdict;
@@ -121,7 +122,7 @@ fn head(state: &State) -> Vec<Line<'static>> {
     let doubts = report.replay.doubts.iter();
     let doubts = doubts.flat_map(|doubt| fact(look, width, "doubt", &doubt.to_string(), look.doubt())).collect();
     let mut doubts = Section::new(doubts, usize::from(!report.replay.doubts.is_empty()));
-    let repaired = super::undo::in_force_words(survey);
+    let repaired = super::before::in_force_words(survey);
     let repaired = repaired.map_or_else(Vec::new, |words| fact(look, width, "repaired", &words, look.good()));
     let mut repaired = Section { least: repaired.len().min(1), lines: repaired };
     // The badge says that a server runs.

@@ -2,8 +2,7 @@
 
 mod chart;
 mod records;
-pub(super) mod tabs;
-mod window;
+pub(super) mod window;
 
 use super::{Body, Line, Look, Span, State, Style, View, columns, highlight, progress_line};
 use crate::analysis::wal::tally::Tally;
@@ -28,7 +27,7 @@ pub(super) fn body(state: &State) -> Body<'_> {
         }
         return Body::text(lines, Vec::new(), 0);
     };
-    if let Some(body) = tabs::body(state, wal) {
+    if let Some(body) = window::body(state, wal) {
         return body;
     }
     if let Some(body) = records::body(state, wal) {
