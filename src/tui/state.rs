@@ -159,6 +159,15 @@ pub struct TriageState {
     pub finding: usize,
 }
 
+impl TriageState {
+    /// The name of a relation with pages that are not judged yet, else its numbers.
+    pub(super) fn called(&self, rel: RelFileLocator) -> String {
+        let first = PageId { rel, fork: ForkNumber::Main, block: 0 };
+        let found = self.found.range(first..).next().filter(|(page, _)| page.rel == rel);
+        found.map_or_else(|| rel.to_string(), |(_, one)| one.called.to_string())
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MapState {
     /// Index of the selected fork.

@@ -49,7 +49,7 @@ impl InnodbBackend {
         *lock(&self.stamps) = FileStamps::of(self.paths());
         let (clock, time) = (StageClock::default(), now_text());
         let watch = |done, total| {
-            let left_s = clock.left_s((), done, total);
+            let left_s = clock.left_s("check", done, total);
             let what = if total == 0 { "reading the doublewrite buffer" } else { "checking every page" };
             sender.progress(Action::Progressed, Progress { what, done, total, step: None, left_s });
             if self.is_left.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -100,8 +100,7 @@ impl Backend for InnodbBackend {
                 hand_over(sender, Action::SurveyFailed, survey);
             }
             Effect::Export { name, text, json } => {
-                let written = self.request.protected().and_then(|protected| export(&name, &text, &json, &protected));
-                hand_over(sender, Action::Failed, written.map(Action::Exported));
+                hand_over(sender, Action::Failed, export(&name, &text, &json, self.request.protected()));
             }
             Effect::Report(pressed) => {
                 hand_over(sender, Action::Failed, self.report(&pressed).map(Action::Reported));

@@ -135,9 +135,14 @@ fn quoted_paths(paths: &[PathBuf]) -> Vec<String> {
 /// Files of one name that are tried before giving up.
 const MAX_OF_A_NAME: u32 = 1000;
 
-/// Writes a view as text and as JSON, and returns the path of the text. Nothing is written into `protected` directories.
-fn export(name: &str, text: &str, json: &str, protected: &[PathBuf]) -> Result<PathBuf, InspectError> {
-    write_all(name, &[("txt", text), ("json", json)], protected)
+/// Writes a view as text and as JSON. Nothing is written into `protected` directories.
+fn export(
+    name: &str,
+    text: &str,
+    json: &str,
+    protected: Result<Vec<PathBuf>, InspectError>,
+) -> Result<Action, InspectError> {
+    Ok(Action::Exported(write_all(name, &[("txt", text), ("json", json)], &protected?)?))
 }
 
 /// Writes new files of one name, each with its ending, and returns the path of the first. Nothing is written into `protected`

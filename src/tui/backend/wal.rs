@@ -62,8 +62,7 @@ impl Backend for WalBackend {
                 self.records.work(&self.request, effect, sender);
             }
             Effect::Export { name, text, json } => {
-                let written = self.request.protected().and_then(|protected| export(&name, &text, &json, &protected));
-                hand_over(sender, Action::Failed, written.map(Action::Exported));
+                hand_over(sender, Action::Failed, export(&name, &text, &json, self.request.protected()));
             }
             other => sender.action(Action::Failed(format!("this screen cannot do that: {other:?}"))),
         }

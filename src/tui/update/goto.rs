@@ -176,7 +176,7 @@ pub(super) fn bookmark(state: &mut State) {
     let (page, slot, name) = match (state.view, page, slot.zip(survey)) {
         (View::Slots, _, Some((slot, survey))) => {
             let row = survey.slots().get(slot);
-            let name = row.map(|row| format!("slot {}:{}", survey.file_name(row.file).unwrap_or("?"), row.index));
+            let name = row.map(|row| format!("slot {}", survey.slot_name(row.file, row.index)));
             (None, Some(slot), name)
         }
         (_, Some(page), _) => {

@@ -192,7 +192,7 @@ pub(super) fn move_by(state: &mut State, by: isize) {
         return;
     }
     if state.help.is_open {
-        state.help.top = moved(state.help.top, by, view::scroll_range(state));
+        state.help.top = moved(state.help.top, by, view::extent(state).1);
         return;
     }
     if lists::move_among(state, by) {

@@ -21,6 +21,7 @@ mod triage;
 mod triage_detail;
 mod wal;
 
+pub(super) use page::widest;
 use page_bytes::ByteSides;
 pub use triage::start_words;
 pub use wal::notes as wal_notes;
@@ -116,10 +117,6 @@ pub fn picture(state: &State) -> Vec<Line<'static>> {
     lines
 }
 
-pub(crate) fn scroll_range(state: &State) -> usize {
-    extent(state).1
-}
-
 /// Lines of the open list, none of a text; and how many positions scrolling has.
 pub(crate) fn extent(state: &State) -> (usize, usize) {
     let body = body(state);
@@ -162,11 +159,6 @@ pub(super) fn row_text(state: &State) -> Option<Vec<String>> {
 
 pub(super) fn byte_sides(state: &State) -> Option<ByteSides<'_>> {
     state.page.sheet.as_deref().map(|sheet| page_bytes::sides(state, sheet))
-}
-
-/// How far the open part of a page can be moved to the left.
-pub(crate) fn widest(state: &State) -> usize {
-    page::widest(state)
 }
 
 fn tabs(state: &State) -> Line<'static> {

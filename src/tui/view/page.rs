@@ -67,7 +67,8 @@ pub(super) fn row_bytes(state: &State) -> usize {
     if state.columns() >= WIDE { 16 } else { 8 }
 }
 
-pub(super) fn widest(state: &State) -> usize {
+/// How far the open part can be moved to the left.
+pub(in crate::tui) fn widest(state: &State) -> usize {
     let Some(sheet) = state.page.sheet.as_deref() else { return 0 };
     let lines = table_lines(state.page.part, sheet);
     lines.iter().map(|line| columns(line)).max().unwrap_or(0).saturating_sub(state.columns())
