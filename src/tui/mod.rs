@@ -6,7 +6,6 @@
 
 pub mod action;
 pub mod backend;
-mod body;
 pub mod checklist;
 pub mod cluster_map;
 pub mod command_line;

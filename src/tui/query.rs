@@ -233,9 +233,7 @@ impl Query {
             !self.terms.is_empty() && (by_page || by_slot.contains(&report.page))
         }
     }
-}
 
-impl Query {
     /// Tells for a page that is known to be damaged and not judged yet, with the name of its relation, whether it fits.
     /// Nothing typed: every page fits. What only a judged page has fits none.
     pub(crate) fn found_pages(&self) -> impl Fn(PageId, &str) -> bool + '_ {

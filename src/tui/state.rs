@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::action::Effect;
 use super::checklist::ChecklistState;
 use super::damage_map::{DamageMap, MapOrder};
 use super::facts::{
@@ -501,6 +502,18 @@ impl State {
 
     pub(super) fn tell(&mut self, words: impl Into<String>) {
         self.message = Some(Message { is_bad: false, words: words.into() });
+    }
+
+    /// Tells this, and asks for no work.
+    pub(super) fn only_tell(&mut self, words: impl Into<String>) -> Vec<Effect> {
+        self.tell(words);
+        Vec::new()
+    }
+
+    /// Warns of this, and asks for no work.
+    pub(super) fn only_warn(&mut self, words: impl Into<String>) -> Vec<Effect> {
+        self.warn(words);
+        Vec::new()
     }
 
     pub(super) fn warn(&mut self, words: impl Into<String>) {

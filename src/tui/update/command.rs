@@ -123,8 +123,7 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
                 Some(kind) => state.list_filter.text(kind).to_owned(),
                 None if state.view == View::Triage => state.query.text().to_owned(),
                 None if matches!(state.view, View::Page | View::Wal) => {
-                    state.warn("this is not a list: there is nothing to filter");
-                    return Vec::new();
+                    return state.only_warn("this is not a list: there is nothing to filter");
                 }
                 None => String::new(),
             };

@@ -102,8 +102,7 @@ pub(super) fn open(state: &mut State) -> Vec<Effect> {
     }
     if state.view == View::Pages {
         if state.shown_lines().is_some_and(<[usize]>::is_empty) {
-            state.tell("no page is selected");
-            return Vec::new();
+            return state.only_tell("no page is selected");
         }
         return show(state, View::InnodbPage);
     }
@@ -111,10 +110,7 @@ pub(super) fn open(state: &mut State) -> Vec<Effect> {
         let task = tasks(state).into_iter().nth(state.checklist.selected);
         return match task.as_ref().and_then(|task| task.view) {
             Some((view, ..)) => show(state, view),
-            None => {
-                state.tell("this is done outside: y copies its command, space ticks it");
-                Vec::new()
-            }
+            None => state.only_tell("this is done outside: y copies its command, space ticks it"),
         };
     }
     if state.view == View::Wal {
@@ -123,18 +119,9 @@ pub(super) fn open(state: &mut State) -> Vec<Effect> {
     let worst = || state.triage.map.worst_page(state.triage.selected).filter(|_| state.view == View::Triage);
     match state.selected_page().or_else(worst) {
         Some(page) if state.survey().is_some() => open_page(state, page),
-        Some(_) => {
-            state.tell("this page is not judged yet: the check continues");
-            Vec::new()
-        }
-        None if state.view == View::Triage => {
-            state.tell("there is no damaged page");
-            Vec::new()
-        }
-        None if state.cluster.survey.is_some() => {
-            state.warn("this line is not about one page");
-            Vec::new()
-        }
+        Some(_) => state.only_tell("this page is not judged yet: the check continues"),
+        None if state.view == View::Triage => state.only_tell("there is no damaged page"),
+        None if state.cluster.survey.is_some() => state.only_warn("this line is not about one page"),
         None => Vec::new(),
     }
 }

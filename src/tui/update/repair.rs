@@ -90,8 +90,7 @@ pub(super) fn save(state: &mut State) -> Vec<Effect> {
     if let Some(sheet) = &state.plan.sheet {
         return vec![Effect::SavePlan(sheet.plan.clone())];
     }
-    state.warn("there is no plan yet");
-    Vec::new()
+    state.only_warn("there is no plan yet")
 }
 
 pub(super) fn applied(state: &mut State, applied: Arc<AppliedSheet>) {
@@ -193,8 +192,7 @@ pub(super) fn ask_for_undo(state: &mut State) {
 pub(super) fn undo(state: &mut State, typed: &str) -> Vec<Effect> {
     // The key that opens the prompt may be the first letter of the word.
     if typed != UNDO_WORD && typed != &UNDO_WORD[1..] {
-        state.tell(format!("nothing was written: type {UNDO_WORD} to confirm"));
-        return Vec::new();
+        return state.only_tell(format!("nothing was written: type {UNDO_WORD} to confirm"));
     }
     let Some(order) = undo_order(state) else { return Vec::new() };
     state.plan.is_applying = true;

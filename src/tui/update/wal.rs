@@ -103,8 +103,7 @@ pub(super) fn whole_window(state: &mut State) {
 /// Reads WAL again whenever it has grown, with the newest interval selected; or stops that.
 pub(super) fn follow(state: &mut State) -> Vec<Effect> {
     if state.subject.views.contains(&View::Triage) {
-        state.tell("pg_walfpi tui follows a running server; this cluster should be stopped");
-        return Vec::new();
+        return state.only_tell("pg_walfpi tui follows a running server; this cluster should be stopped");
     }
     state.wal.is_following = !state.wal.is_following;
     let words = if state.wal.is_following {

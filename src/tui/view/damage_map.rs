@@ -1,10 +1,9 @@
 //! The rows of the damage map: a relation with its blocks as a strip, a verdict with its share, a page with its image.
 
-use super::{Line, Look, Modifier, Span, State, Style};
+use super::{Line, Look, Modifier, Span, State, Style, joined};
 use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::verdict::survey::PageReport;
 use crate::output::check_text::{block_label, image_words, tear_words};
-use crate::tui::body::joined;
 use crate::tui::damage_map::{Group, GroupKey, Grouping, MapPage, Row, StripCell, strip_of, verdict_name, with_fork};
 use crate::types::{ForkNumber, RelFileLocator};
 

@@ -4,7 +4,7 @@ mod chart;
 mod records;
 pub(super) mod window;
 
-use super::{Body, Line, Look, Span, State, Style, View, columns, highlight, progress_line};
+use super::{Body, Line, Look, Span, State, Style, View, columns, highlight, joined, led, progress_line};
 use crate::analysis::wal::tally::Tally;
 use crate::output::figures::{percent, size};
 use crate::output::json::time_text;

@@ -1,6 +1,6 @@
 //! Content of a window of WAL: relations, causes, and settings that would have saved images; as tabs of `pg_walfpi`, too.
 
-use super::{Body, Line, Look, Span, State, Style, View, breadcrumb, clock, columns, image_counts};
+use super::{Body, Line, Look, Span, State, Style, View, breadcrumb, clock, columns, image_counts, led};
 use crate::analysis::plan::savings::NotFigured;
 use crate::analysis::wal::group_key::GroupBy;
 use crate::analysis::wal::tally::{Certainty, Tally};
@@ -13,7 +13,6 @@ use crate::output::relation_columns::{kind_words, likely_cause_words};
 use crate::output::text::Layout;
 use crate::output::wal_text::write_kept;
 use crate::output::words::cluster::ForSameWork;
-use crate::tui::body::led;
 use crate::tui::export::text_of;
 use crate::tui::facts::{WalSurvey, WindowSheet};
 
