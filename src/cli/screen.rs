@@ -13,13 +13,13 @@ use crate::output::colour::Paint;
 use crate::output::escape::printable;
 use crate::output::next_step_text::write_steps;
 use crate::output::text::{Layout, wrapped};
+use crate::tui::backend::Backend;
 use crate::tui::command_line::{tui_command, undo_command};
 use crate::tui::look::{Colours, Look, Theme, pages};
 use crate::tui::run::{Ended, run};
 use crate::tui::settings::Settings;
 use crate::tui::state::{Outdated, State, Subject};
 use crate::tui::view::start_words;
-use crate::tui::worker::Backend;
 
 /// Which background colours are chosen for.
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -46,17 +46,13 @@ impl Task {
         let sentence = format!("{}.", words.sentence().trim_end_matches([':', '.']));
         Self { code: step.code(), sentence, items: words.items, commands: words.commands, view, is_done: false }
     }
-}
 
-impl From<&InnodbStep> for Task {
-    fn from(step: &InnodbStep) -> Self {
+    fn of_innodb(step: &InnodbStep) -> Self {
         let sentence = format!("{}.", step.words.trim_end_matches([':', '.']));
         let commands = step.command.iter().cloned().collect();
         Self { code: step.code, sentence, items: Vec::new(), commands, view: None, is_done: false }
     }
-}
 
-impl Task {
     fn key(&self) -> (&'static str, Vec<String>) {
         (self.code, self.items.clone())
     }
@@ -73,7 +69,7 @@ pub fn tasks(state: &State) -> Vec<Task> {
     let list = &state.checklist;
     let open: Vec<Task> = match (state.survey(), state.innodb.survey.as_deref()) {
         (Some(survey), _) => current(survey, &state.subject.path, state.plan.allowed),
-        (None, Some(survey)) => survey.steps.iter().map(Task::from).collect(),
+        (None, Some(survey)) => survey.steps.iter().map(Task::of_innodb).collect(),
         (None, None) => Vec::new(),
     };
     let mut all = list.past.clone();

@@ -247,10 +247,6 @@ impl StripCell {
     }
 }
 
-pub fn strip(pages: &[MapPage], group: &Group, blocks: u64, cells: usize) -> Vec<StripCell> {
-    strip_of(group.pages.iter().filter_map(|at| pages.get(*at)).copied(), blocks, cells)
-}
-
 /// Some damaged pages of a fork with so many blocks in so many parts.
 pub(super) fn strip_of(pages: impl Iterator<Item = MapPage>, blocks: u64, cells: usize) -> Vec<StripCell> {
     let end = |at: usize| (at as u64 * blocks).div_ceil(cells.max(1) as u64);

@@ -7,9 +7,8 @@ use std::sync::Arc;
 
 use super::action::{RepairOrder, UndoOrder};
 use super::cluster_map::{Fork, forks_of};
-use super::query::Lists;
+use super::query::{Lists, SlotIndex};
 use super::ring::Ring;
-use super::slot_index::SlotIndex;
 use crate::analysis::dwb::report::{Batch, find_batches};
 use crate::analysis::dwb::slot_facts::SlotRow;
 use crate::analysis::dwb::staleness::BatchReason;
@@ -41,7 +40,7 @@ use crate::repair::blocker::Blocker;
 use crate::repair::journal_seen::FoundJournals;
 use crate::repair::plan::{Plan, PlanStep, StepKind};
 use crate::report::Finding;
-use crate::types::{ForkNumber, Geometry, PageId, RelFileLocator};
+use crate::types::{Geometry, PageId, RelFileLocator};
 
 /// A checked cluster.
 pub struct Survey {
@@ -63,7 +62,6 @@ pub struct Survey {
     pub forks: Vec<Fork>,
     /// Kind and owner of each damaged relation, by the catalogs.
     pub damaged_relations: BTreeMap<RelFileLocator, NamedRelation>,
-    pub blocks: BTreeMap<(RelFileLocator, ForkNumber), u64>,
 }
 
 impl Survey {
@@ -107,7 +105,6 @@ impl Survey {
                 &examined.blocks,
                 examined.report.pages.iter().map(|report| (report.page, report.verdict.verdict)),
             ),
-            blocks: examined.blocks.clone(),
             examined,
         }
     }
@@ -120,6 +117,11 @@ impl Survey {
     /// Every slot, by file and index.
     pub fn slots(&self) -> &[SlotRow] {
         &self.examined.rows
+    }
+
+    /// `file:slot`.
+    pub(crate) fn slot_name(&self, file: usize, index: u64) -> String {
+        format!("{}:{index}", self.file_name(file).unwrap_or("?"))
     }
 
     pub fn file_name(&self, file: usize) -> Option<&str> {

@@ -11,11 +11,11 @@ use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
 
 use super::action::{Action, Effect};
+use super::backend::{Backend, Event, start, watch};
 use super::keymap::action_of;
 use super::state::State;
 use super::terminal::Screen;
 use super::update::{begin, update};
-use super::worker::{Backend, Event, start, watch};
 use crate::inspect::now_text;
 
 /// Lines that a turn of the wheel moves.

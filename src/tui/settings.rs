@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use ratatui::style::Color;
 
 use super::keymap::Keymap;
-use super::palette::{OwnColours, Role, Theme};
+use super::look::{OwnColours, Role, Theme};
 
 /// Longest file that is read.
 const MAX_BYTES: u64 = 64 << 10;

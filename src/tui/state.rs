@@ -1,19 +1,18 @@
 //! State of the terminal UI.
 
-mod wal;
-
-pub use wal::{Scale, WalLevel, WalState};
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::action::Effect;
 use super::checklist::ChecklistState;
 use super::damage_map::{DamageMap, MapOrder};
 use super::facts::{
-    AppliedSheet, BeforeSheet, FoundPage, PageSheet, PlanSheet, Progress, Survey, UndoSheet, UndoneSheet,
+    AppliedSheet, BeforeSheet, FoundPage, PageSheet, PlanSheet, Progress, Survey, UndoSheet, UndoneSheet, WalSurvey,
+    WindowSheet,
 };
 use super::innodb::InnodbState;
 use super::keymap::Keymap;
@@ -22,11 +21,12 @@ use super::look::Look;
 use super::query::Query;
 use super::settings::Settings;
 use super::view;
-pub use super::views::{Column, PagePart, View};
+pub use super::views::{Column, PagePart, Scale, View, WalLevel};
 use crate::analysis::start::cluster_condition::ClusterCondition;
+use crate::analysis::wal::record_sheet::{RecordList, RecordSheet};
 use crate::output::report::crash::Pressed;
 use crate::repair::blocker::Overrides;
-use crate::types::{ForkNumber, PageId, RelFileLocator};
+use crate::types::{ForkNumber, Lsn, PageId, RelFileLocator};
 
 /// Columns from which on the detail of the selected line is beside the list.
 const DETAIL_FROM: usize = 140;
@@ -160,6 +160,15 @@ pub struct TriageState {
     pub finding: usize,
 }
 
+impl TriageState {
+    /// The name of a relation with pages that are not judged yet, else its numbers.
+    pub(super) fn called(&self, rel: RelFileLocator) -> String {
+        let first = PageId { rel, fork: ForkNumber::Main, block: 0 };
+        let found = self.found.range(first..).next().filter(|(page, _)| page.rel == rel);
+        found.map_or_else(|| rel.to_string(), |(_, one)| one.called.to_string())
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MapState {
     /// Index of the selected fork.
@@ -210,6 +219,40 @@ pub struct PageState {
     pub is_unfolded: bool,
     /// Index of the selected record.
     pub record: usize,
+}
+
+/// Full-page images in WAL.
+#[derive(Clone, Default)]
+pub struct WalState {
+    pub survey: Option<Arc<WalSurvey>>,
+    pub progress: Option<Progress>,
+    pub error: Option<String>,
+    /// Index of the selected interval.
+    pub selected: usize,
+    pub is_reading: bool,
+    /// Parts of the timeline that were zoomed into, each by its stretches; the last one is drawn.
+    pub zoom: Vec<Range<usize>>,
+    /// The chart goes by address although times are known.
+    pub by_address: bool,
+    pub scale: Scale,
+    /// Index of the selected relation or cause.
+    pub row: usize,
+    pub is_following: bool,
+    pub window: Option<Arc<WindowSheet>>,
+    pub level: WalLevel,
+    /// Index of the selected stretch among all of them.
+    pub cell: usize,
+    pub stretch: Option<Arc<WindowSheet>>,
+    /// Where lists of the selected stretch begin, up to the one that is wanted: an address, and images before it.
+    pub lists: Vec<(Lsn, usize)>,
+    pub asked_list: Option<Lsn>,
+    pub list: Option<Arc<RecordList>>,
+    /// Index of the selected record in the list.
+    pub record: usize,
+    pub asked_record: Option<Lsn>,
+    pub sheet: Option<Result<Arc<RecordSheet>, String>>,
+    pub top: usize,
+    pub block: usize,
 }
 
 /// The repair: what it would do, and how it goes.
@@ -461,6 +504,18 @@ impl State {
         self.message = Some(Message { is_bad: false, words: words.into() });
     }
 
+    /// Tells this, and asks for no work.
+    pub(super) fn only_tell(&mut self, words: impl Into<String>) -> Vec<Effect> {
+        self.tell(words);
+        Vec::new()
+    }
+
+    /// Warns of this, and asks for no work.
+    pub(super) fn only_warn(&mut self, words: impl Into<String>) -> Vec<Effect> {
+        self.warn(words);
+        Vec::new()
+    }
+
     pub(super) fn warn(&mut self, words: impl Into<String>) {
         self.message = Some(Message { is_bad: true, words: words.into() });
     }
@@ -469,4 +524,29 @@ impl State {
 /// First of `count` lines to be shown so that the selected one stands in the middle of `rows` where it can.
 pub(crate) fn list_top(selected: usize, count: usize, rows: usize) -> usize {
     selected.saturating_sub(rows / 2).min(count.saturating_sub(rows))
+}
+
+/// A line further by so many, and none past the last one.
+pub(super) fn moved(at: usize, by: isize, count: usize) -> usize {
+    at.saturating_add_signed(by).min(count.saturating_sub(1))
+}
+
+/// The next index of `count` that fits, from `at` on and past the end from the start. `here`: `at` itself may be it.
+pub(super) fn next_index(
+    at: usize,
+    count: usize,
+    forward: bool,
+    here: bool,
+    fits: &dyn Fn(usize) -> bool,
+) -> Option<usize> {
+    let mut steps = if here { 0..count } else { 1..count + 1 };
+    let index = |step: usize| if forward { (at + step) % count } else { (at + count - step % count) % count };
+    steps.find_map(|step| Some(index(step)).filter(|at| fits(*at)))
+}
+
+/// The value so many places further among all, past the last one from the first.
+pub(super) fn stepped<T: Copy + PartialEq>(all: &[T], one: T, step: isize) -> T {
+    let at = all.iter().position(|other| *other == one).unwrap_or(0).cast_signed();
+    let next = (at + step).rem_euclid(all.len().max(1).cast_signed());
+    all.get(next.cast_unsigned()).copied().unwrap_or(one)
 }

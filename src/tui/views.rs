@@ -1,4 +1,4 @@
-//! The views, the parts of the page view, and the columns of slots.
+//! The views, the parts of the page view, the columns of slots, and the levels and scales of WAL.
 
 /// The views, in the order of the tabs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -126,4 +126,55 @@ pub enum Column {
 
 impl Column {
     pub const ALL: [Self; 6] = [Self::Slot, Self::Page, Self::PageLsn, Self::Condition, Self::Batch, Self::Disk];
+}
+
+/// How a rate becomes a height.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scale {
+    /// Its square root: small rates next to a peak can be seen.
+    #[default]
+    Root,
+    Linear,
+    Log,
+}
+
+impl Scale {
+    const DECADES: f64 = 1000.0;
+
+    pub const ALL: [Self; 3] = [Self::Root, Self::Linear, Self::Log];
+
+    pub const fn name(self, ascii: bool) -> &'static str {
+        match self {
+            Self::Root if ascii => "square root",
+            Self::Root => "√",
+            Self::Linear => "linear",
+            Self::Log => "log",
+        }
+    }
+
+    pub fn height(self, share: f64) -> f64 {
+        match self {
+            Self::Root => share.sqrt(),
+            Self::Linear => share,
+            Self::Log => (share * (Self::DECADES - 1.0)).ln_1p() / Self::DECADES.ln(),
+        }
+    }
+
+    pub fn share_at(self, height: f64) -> f64 {
+        match self {
+            Self::Root => height * height,
+            Self::Linear => height,
+            Self::Log => (height * Self::DECADES.ln()).exp_m1() / (Self::DECADES - 1.0),
+        }
+    }
+}
+
+/// How far WAL was drilled down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WalLevel {
+    #[default]
+    Timeline,
+    Stretches,
+    Records,
+    Record,
 }

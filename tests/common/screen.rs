@@ -6,12 +6,12 @@ use std::sync::{Arc, OnceLock};
 
 use pgforensics::tui::action::{Action, Effect};
 use pgforensics::tui::backend::cluster::ClusterBackend;
+use pgforensics::tui::backend::{ActionSender, Backend, Event};
 use pgforensics::tui::keymap::action_of;
 use pgforensics::tui::look::{Colours, Look, OwnColours, Theme};
 use pgforensics::tui::state::State;
 use pgforensics::tui::update::{begin, update};
 use pgforensics::tui::view::view;
-use pgforensics::tui::worker::{ActionSender, Backend, Event};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;

@@ -1,8 +1,7 @@
 //! Text can be read on the backgrounds of known terminals, and no two answers look alike to people who see fewer colours.
 
 use pgforensics::analysis::verdict::facts::Tone;
-use pgforensics::tui::look::Look;
-use pgforensics::tui::palette::{Colours, Role, Theme, rgb_of};
+use pgforensics::tui::look::{Colours, Look, Role, Theme, rgb_of};
 use ratatui::style::{Color, Modifier};
 
 type Rgb = [u8; 3];

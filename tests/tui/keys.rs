@@ -9,7 +9,7 @@ use pgforensics::analysis::pages::page_rows::RowFate;
 use pgforensics::tui::action::{Action, Effect};
 use pgforensics::tui::command_line::undo_command;
 use pgforensics::tui::damage_map::Grouping;
-use pgforensics::tui::export_text::whole_text;
+use pgforensics::tui::export::whole_text;
 use pgforensics::tui::keymap::KEYS;
 use pgforensics::tui::state::{Column, PagePart, PromptKind, Scale, State, View, WalLevel};
 

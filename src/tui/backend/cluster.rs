@@ -4,14 +4,16 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::new_files::{absolute, export, save_plan, write_all};
-use super::stamps::FileStamps;
 use super::wal::{RecordSource, tell_survey};
 use super::watch::ScreenWatch;
-use super::{WorkError, hand_over, hand_over_written, lock, quoted_paths};
+use super::{
+    ActionSender, Backend, FileStamps, WorkError, absolute, export, hand_over, hand_over_written, lock, quoted_paths,
+    save_plan, write_all,
+};
 use crate::analysis::dwb::format::directories;
 use crate::analysis::start::cluster_condition::ClusterCondition;
 use crate::analysis::verdict::judge::Verdict;
+use crate::analysis::verdict::survey::PageReport;
 use crate::cluster::data_dir::DataDir;
 use crate::inspect::check::{CheckRequest, Scope, check};
 use crate::inspect::crash_report::{CrashReportRequest, USUAL_SHEETS, report_on};
@@ -33,13 +35,13 @@ use crate::output::start_words::StartWords;
 use crate::repair::apply::Applied;
 use crate::repair::blocker::Overrides;
 use crate::repair::journal_seen::{is_found_beside, is_free};
+use crate::repair::plan::PlanStep;
 use crate::tui::action::{Action, Effect, RepairOrder, UndoOrder};
 use crate::tui::command_line::DWBINSPECT;
 use crate::tui::facts::{
     AppliedSheet, BeforeSheet, PageSheet, PlanSheet, StepFacts, Survey, UndoFacts, UndoSheet, UndoneSheet,
 };
 use crate::tui::state::{Subject, View};
-use crate::tui::worker::{ActionSender, Backend};
 use crate::types::PageId;
 
 #[derive(Default)]
@@ -108,8 +110,8 @@ impl Backend for ClusterBackend {
                 return hand_over_written(sender, done.map(|undone| Action::Undone(Arc::new(undone))));
             }
             Effect::Export { name, text, json } => {
-                let written = self.protected().and_then(|protected| export(&name, &text, &json, &protected));
-                (Action::Failed, written.map(Action::Exported).map_err(WorkError::from))
+                let written = export(&name, &text, &json, self.protected());
+                (Action::Failed, written.map_err(WorkError::from))
             }
             Effect::Report(pressed) => (Action::Failed, self.report(pressed, sender).map(Action::Reported)),
             Effect::Quit | Effect::Fail(_) | Effect::Tick | Effect::Suspend | Effect::Redraw | Effect::Copy(_) => {
@@ -239,8 +241,7 @@ impl ClusterBackend {
         let turn = self.wanted_page.fetch_add(1, Ordering::SeqCst) + 1;
         let is_wanted = || self.wanted_page.load(Ordering::SeqCst) == turn;
         if let Ok(examined) = self.examination()
-            && let Ok(index) = examined.report.pages.binary_search_by_key(&page, |report| report.page)
-            && let Some(found) = examined.report.pages.get(index).cloned()
+            && let Some(found) = report_of(&examined, page).cloned()
         {
             return Some(Ok(PageSheet::of(examined, found)));
         }
@@ -281,8 +282,7 @@ impl ClusterBackend {
         let (mut names, mut unproven) = (Vec::new(), Vec::new());
         for page in pages {
             let name = PageName::of_page(*page, &examined.paths);
-            let report = examined.report.pages.iter().find(|report| report.page == *page);
-            if report.is_some_and(|report| report.verdict.verdict == Verdict::RestoreUnproven) {
+            if report_of(examined, *page).is_some_and(|report| report.verdict.verdict == Verdict::RestoreUnproven) {
                 unproven.push(name.clone());
             }
             names.push(name);
@@ -303,11 +303,8 @@ impl ClusterBackend {
     fn plan(&self, pages: Vec<PageId>) -> Result<PlanSheet, WorkError> {
         let examined = self.examination()?;
         let (plan, blockers) = repair::plan_for(&self.repair_request(&examined, &pages), &examined)?;
-        let report = |page: PageId| {
-            let found = examined.report.pages.binary_search_by_key(&page, |report| report.page).ok();
-            found.and_then(|at| examined.report.pages.get(at))
-        };
-        let facts = plan.steps.iter().map(|step| StepFacts::of(step.page.page_id().and_then(report), step)).collect();
+        let report = |step: &PlanStep| report_of(&examined, step.page.page_id()?);
+        let facts = plan.steps.iter().map(|step| StepFacts::of(report(step), step)).collect();
         Ok(PlanSheet { examined, pages, plan, blockers, facts })
     }
 
@@ -402,4 +399,10 @@ impl ClusterBackend {
 
 fn undo_facts(applied: Applied) -> UndoFacts {
     UndoFacts { back: applied.written.len(), already: applied.already, newer_files: applied.newer_files }
+}
+
+/// What the examination found of a damaged page.
+fn report_of(examined: &Examination, page: PageId) -> Option<&PageReport> {
+    let pages = &examined.report.pages;
+    pages.get(pages.binary_search_by_key(&page, |report| report.page).ok()?)
 }

@@ -5,10 +5,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::new_files::{export, write_all};
-use super::stamps::FileStamps;
 use super::watch::StageClock;
-use super::{WorkError, hand_over, lock};
+use super::{ActionSender, Backend, FileStamps, WorkError, export, hand_over, lock, write_all};
 use crate::inspect::error::InspectError;
 use crate::inspect::innodb::check::innodb_check;
 use crate::inspect::innodb::source::{InnodbRequest, list_files};
@@ -22,7 +20,6 @@ use crate::tui::command_line::DWBINSPECT;
 use crate::tui::facts::Progress;
 use crate::tui::innodb::InnodbSurvey;
 use crate::tui::state::{Subject, View};
-use crate::tui::worker::{ActionSender, Backend};
 
 pub struct InnodbBackend {
     request: InnodbRequest,
@@ -52,7 +49,7 @@ impl InnodbBackend {
         *lock(&self.stamps) = FileStamps::of(self.paths());
         let (clock, time) = (StageClock::default(), now_text());
         let watch = |done, total| {
-            let left_s = clock.left_s((), done, total);
+            let left_s = clock.left_s("check", done, total);
             let what = if total == 0 { "reading the doublewrite buffer" } else { "checking every page" };
             sender.progress(Action::Progressed, Progress { what, done, total, step: None, left_s });
             if self.is_left.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -103,8 +100,7 @@ impl Backend for InnodbBackend {
                 hand_over(sender, Action::SurveyFailed, survey);
             }
             Effect::Export { name, text, json } => {
-                let written = self.request.protected().and_then(|protected| export(&name, &text, &json, &protected));
-                hand_over(sender, Action::Failed, written.map(Action::Exported));
+                hand_over(sender, Action::Failed, export(&name, &text, &json, self.request.protected()));
             }
             Effect::Report(pressed) => {
                 hand_over(sender, Action::Failed, self.report(&pressed).map(Action::Reported));

@@ -4,9 +4,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use super::new_files::export;
-use super::stamps::FileStamps;
-use super::{hand_over, lock, quoted_paths};
+use super::{ActionSender, Backend, FileStamps, export, hand_over, lock, quoted_paths};
 use crate::analysis::plan::savings::{Savings, tried_spacings};
 use crate::analysis::plan::whatif::WhatIfPlan;
 use crate::analysis::wal::hidden_redo::HiddenRedo;
@@ -22,7 +20,6 @@ use crate::tui::action::{Action, Effect};
 use crate::tui::command_line::WALFPI;
 use crate::tui::facts::{Progress, WalNames, WalSurvey, WindowSheet};
 use crate::tui::state::{Subject, View};
-use crate::tui::worker::{ActionSender, Backend};
 
 pub(crate) struct WalBackend {
     request: WalRequest,
@@ -65,8 +62,7 @@ impl Backend for WalBackend {
                 self.records.work(&self.request, effect, sender);
             }
             Effect::Export { name, text, json } => {
-                let written = self.request.protected().and_then(|protected| export(&name, &text, &json, &protected));
-                hand_over(sender, Action::Failed, written.map(Action::Exported));
+                hand_over(sender, Action::Failed, export(&name, &text, &json, self.request.protected()));
             }
             other => sender.action(Action::Failed(format!("this screen cannot do that: {other:?}"))),
         }

@@ -4,11 +4,10 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use super::lock;
+use super::{ActionSender, lock};
 use crate::inspect::check::{KnownDamage, Stage, Watch};
 use crate::tui::action::Action;
 use crate::tui::facts::{FoundPage, Progress};
-use crate::tui::worker::ActionSender;
 use crate::types::{PageId, RelFileLocator};
 
 /// Shortest time between two reports of damaged pages.
@@ -21,16 +20,11 @@ const ESTIMATE_FROM: (Duration, f64) = (Duration::from_secs(1), 0.02);
 const MAX_TOLD: usize = 20_000;
 
 /// The present stage, and its beginning.
-pub(super) struct StageClock<S>(Mutex<Option<(S, Instant)>>);
+#[derive(Default)]
+pub(super) struct StageClock(Mutex<Option<(&'static str, Instant)>>);
 
-impl<S> Default for StageClock<S> {
-    fn default() -> Self {
-        Self(Mutex::default())
-    }
-}
-
-impl<S: Copy + PartialEq> StageClock<S> {
-    pub(super) fn left_s(&self, stage: S, done: u64, total: u64) -> Option<u64> {
+impl StageClock {
+    pub(super) fn left_s(&self, stage: &'static str, done: u64, total: u64) -> Option<u64> {
         let mut begun = lock(&self.0);
         let since = match *begun {
             Some((current, since)) if current == stage => since,
@@ -48,7 +42,7 @@ pub(super) struct ScreenWatch<'a> {
     sender: &'a ActionSender,
     wanted: &'a (dyn Fn() -> bool + Sync),
     stages: Vec<Stage>,
-    clock: StageClock<Stage>,
+    clock: StageClock,
     known: Mutex<Known>,
 }
 
@@ -89,7 +83,7 @@ impl Watch for ScreenWatch<'_> {
             Stage::Replay => "rebuilding pages by replay in a sandbox",
         };
         let step = self.stages.iter().position(|one| *one == stage).map(|at| (at + 1, self.stages.len()));
-        let left_s = self.clock.left_s(stage, done, total);
+        let left_s = self.clock.left_s(what, done, total);
         self.sender.progress(Action::Progressed, Progress { what, done, total, step, left_s });
         self.tell(&mut lock(&self.known));
         if (self.wanted)() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }

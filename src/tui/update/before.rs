@@ -91,8 +91,7 @@ pub(super) fn apply(state: &mut State, typed: &str) -> Vec<Effect> {
     let wanted = apply_word(sheet.may_lose());
     // The key that opens the prompt may be the first letter of the word.
     if typed != wanted && typed != &wanted[1..] {
-        state.tell(format!("nothing was written: type {wanted} to confirm"));
-        return Vec::new();
+        return state.only_tell(format!("nothing was written: type {wanted} to confirm"));
     }
     let Some(order) = order(state) else { return Vec::new() };
     state.plan.is_applying = true;
@@ -137,10 +136,9 @@ pub(super) fn ask_for_flag(state: &mut State) {
 pub(super) fn allow(state: &mut State, typed: &str) -> Vec<Effect> {
     let flags = refused_flags(state).unwrap_or_default();
     if !flags.contains(&typed) {
-        state.tell(format!("nothing was allowed: type {} to confirm", flags.join(" or ")));
-        return Vec::new();
+        return state.only_tell(format!("nothing was allowed: type {} to confirm", flags.join(" or ")));
     }
     state.plan.allowed = state.plan.allowed.with_flag(typed);
     state.plan.rehearsed = None;
-    if state.view == View::Undo { super::undo::open(state) } else { open(state) }
+    if state.view == View::Undo { super::repair::open_undo(state) } else { open(state) }
 }

@@ -4,16 +4,12 @@ use std::time::Instant;
 
 use super::lists::{find, order_slots, reverse_slots};
 use super::navigate::{back, clamp, move_by, open, open_page, show, sideways, step_part, step_view};
-use super::{
-    Effect, Prompt, PromptKind, State, View, before, begin, goto, page, pages, repair, ring, triage, undo, wal,
-};
+use super::{Effect, Prompt, PromptKind, State, View, before, begin, goto, page, pages, repair, ring, triage, wal};
 use crate::tui::action::Command;
 use crate::tui::checklist;
 use crate::tui::command_line::{NO_COMMAND, command_line, differs};
-use crate::tui::export::json_text;
-use crate::tui::export_text::whole_text;
-use crate::tui::list_moves::stepped;
-use crate::tui::state::{Column, HelpState, Scale};
+use crate::tui::export::{json_text, whole_text};
+use crate::tui::state::{Column, HelpState, Scale, stepped};
 use crate::tui::view;
 
 /// Does what a key stands for. One that changes nothing on the screen says why.
@@ -127,8 +123,7 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
                 Some(kind) => state.list_filter.text(kind).to_owned(),
                 None if state.view == View::Triage => state.query.text().to_owned(),
                 None if matches!(state.view, View::Page | View::Wal) => {
-                    state.warn("this is not a list: there is nothing to filter");
-                    return Vec::new();
+                    return state.only_warn("this is not a list: there is nothing to filter");
                 }
                 None => String::new(),
             };
@@ -177,10 +172,10 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
             return vec![Effect::Export { name, text: whole_text(state), json: json_text(state) }];
         }
         Command::Save => return repair::save(state),
-        Command::DryRun if state.view == View::Undo => return undo::open(state),
+        Command::DryRun if state.view == View::Undo => return repair::open_undo(state),
         Command::DryRun => return before::rehearse(state),
-        Command::Undo if state.view == View::Undo => undo::ask_for_word(state),
-        Command::Undo => return undo::open(state),
+        Command::Undo if state.view == View::Undo => repair::ask_for_undo(state),
+        Command::Undo => return repair::open_undo(state),
         Command::Apply if state.view == View::Apply => before::ask_for_word(state),
         Command::Apply => return before::open(state),
         Command::ChooseJournal => before::ask_for_journal(state),

@@ -23,24 +23,21 @@ pub(super) fn go_to(state: &mut State, typed: &str) -> Vec<Effect> {
         return to_lsn(state, lsn);
     }
     let Some(survey) = state.cluster.survey.clone() else {
-        return refuse(state, "the cluster has not been read yet");
+        return state.only_warn("the cluster has not been read yet");
     };
     match PageName::find(typed) {
         Some(mention) => to_mention(state, &survey, &mention),
-        None => refuse(state, FORMS),
+        None => state.only_warn(FORMS),
     }
 }
 
-fn refuse(state: &mut State, why: &str) -> Vec<Effect> {
-    state.warn(why);
-    Vec::new()
-}
-
 fn to_slot(state: &mut State, index: u64) -> Vec<Effect> {
-    let Some(survey) = state.cluster.survey.clone() else { return refuse(state, "the cluster has not been read yet") };
+    let Some(survey) = state.cluster.survey.clone() else {
+        return state.only_warn("the cluster has not been read yet");
+    };
     match survey.slots().iter().position(|row| row.index == index) {
         Some(at) => select_slot(state, at),
-        None => refuse(state, &format!("no file of the double write buffer has a slot {index}")),
+        None => state.only_warn(format!("no file of the double write buffer has a slot {index}")),
     }
 }
 
@@ -75,10 +72,10 @@ fn to_mention(state: &mut State, survey: &Survey, mention: &PageName) -> Vec<Eff
     let (fork, block) = (mention.fork(), mention.block(survey.examined.paths.rel_segment_blocks()));
     match (found.as_slice(), mention.relation()) {
         ([rel], _) => open_relation(state, survey, *rel, fork, block),
-        ([], None) => refuse(state, "select a page first, or type the name of a relation"),
-        ([], Some(RelationChoice::Name(name))) => refuse(state, &format!("no relation is called \"{name}\"")),
+        ([], None) => state.only_warn("select a page first, or type the name of a relation"),
+        ([], Some(RelationChoice::Name(name))) => state.only_warn(format!("no relation is called \"{name}\"")),
         ([], Some(RelationChoice::Numbers(pattern))) => {
-            refuse(state, &format!("no known relation has the numbers {pattern}"))
+            state.only_warn(format!("no known relation has the numbers {pattern}"))
         }
         (several, _) => {
             let name = |rel: &RelFileLocator| format!("{} ({rel})", called(survey, *rel));
@@ -162,8 +159,8 @@ fn to_lsn(state: &mut State, lsn: Lsn) -> Vec<Effect> {
             state.tell(format!("{lsn} is in the selected interval"));
             effects
         }
-        None if state.wal.is_reading => refuse(state, &format!("no slot has {lsn}; WAL is being read")),
-        None => refuse(state, &format!("no slot has {lsn}, and it is not in the WAL that was read")),
+        None if state.wal.is_reading => state.only_warn(format!("no slot has {lsn}; WAL is being read")),
+        None => state.only_warn(format!("no slot has {lsn}, and it is not in the WAL that was read")),
     }
 }
 
@@ -176,7 +173,7 @@ pub(super) fn bookmark(state: &mut State) {
     let (page, slot, name) = match (state.view, page, slot.zip(survey)) {
         (View::Slots, _, Some((slot, survey))) => {
             let row = survey.slots().get(slot);
-            let name = row.map(|row| format!("slot {}:{}", survey.file_name(row.file).unwrap_or("?"), row.index));
+            let name = row.map(|row| format!("slot {}", survey.slot_name(row.file, row.index)));
             (None, Some(slot), name)
         }
         (_, Some(page), _) => {

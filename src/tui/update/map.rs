@@ -56,8 +56,7 @@ pub(super) fn open(state: &mut State) -> Vec<Effect> {
     }
     let tile = tiles(&survey.forks, map::area(state)).into_iter().find(|tile| tile.first == state.map.selected);
     if tile.is_some_and(|tile| tile.count > 1) {
-        state.tell("several relations: a larger screen gives each a tile, g opens one by name");
-        return Vec::new();
+        return state.only_tell("several relations: a larger screen gives each a tile, g opens one by name");
     }
     state.map.is_open = true;
     let cells = map::cells(state, &survey);

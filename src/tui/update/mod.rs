@@ -2,7 +2,6 @@
 
 mod before;
 mod command;
-mod filter;
 mod goto;
 mod lists;
 mod map;
@@ -11,7 +10,6 @@ mod page;
 mod repair;
 mod ring;
 mod triage;
-mod undo;
 mod wal;
 
 use std::sync::Arc;
@@ -21,16 +19,15 @@ use super::action::{Action, Effect};
 use super::checklist;
 use super::facts::Survey;
 use super::keymap::idle_words;
-use super::list_moves::{moved, next_index};
 use super::look::pages;
 use super::picker::{self, Choice};
-use super::state::{MapState, PagePart, Prompt, PromptKind, State, View};
+use super::state::{MapState, PagePart, Prompt, PromptKind, State, View, moved, next_index};
 use super::view::start_words;
 use crate::types::PageId;
 pub use before::apply_word;
 use lists::{order_slots, search};
 use navigate::{clamp, click, move_by};
-pub use undo::UNDO_WORD;
+pub use repair::UNDO_WORD;
 
 /// Changes the state; returns the effects.
 pub fn update(state: &mut State, action: Action) -> Vec<Effect> {
@@ -49,7 +46,7 @@ pub fn update(state: &mut State, action: Action) -> Vec<Effect> {
         state.list_filter.forget();
     }
     let mut effects = act(state, action);
-    filter::refresh(state);
+    lists::refresh(state);
     effects.extend(wal::wanted(state));
     effects
 }
@@ -143,9 +140,9 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         }
         Action::Rehearsed(order) => before::rehearsed(state, &order),
         Action::LookedBefore(sheet) => before::looked(state, sheet),
-        Action::UndoRehearsed(sheet) => undo::rehearsed(state, sheet),
+        Action::UndoRehearsed(sheet) => repair::undo_rehearsed(state, sheet),
         Action::Undone(sheet) => {
-            undo::undone(state, sheet);
+            repair::undone(state, sheet);
             return written(state);
         }
         Action::Applied(applied) => {
@@ -181,7 +178,7 @@ fn typed(state: &mut State) {
         View::Triage if is_search => triage::filter(state),
         _ if is_search => {
             let text = state.prompt.as_ref().map_or_else(String::new, |prompt| prompt.text.clone());
-            filter::typed(state, &text);
+            lists::filter(state, &text);
         }
         _ => {}
     }
@@ -269,7 +266,7 @@ fn enter(state: &mut State) -> Vec<Effect> {
     match prompt.kind {
         PromptKind::Search if state.help.is_open => Vec::new(),
         PromptKind::Search if state.list_kind().is_some() => {
-            filter::typed(state, &prompt.text);
+            lists::filter(state, &prompt.text);
             Vec::new()
         }
         PromptKind::Search => {
@@ -303,7 +300,7 @@ fn enter(state: &mut State) -> Vec<Effect> {
         PromptKind::Apply => before::apply(state, &prompt.text),
         PromptKind::Journal => before::choose_journal(state, &prompt.text),
         PromptKind::Allow => before::allow(state, &prompt.text),
-        PromptKind::Undo => undo::undo(state, &prompt.text),
+        PromptKind::Undo => repair::undo(state, &prompt.text),
     }
 }
 

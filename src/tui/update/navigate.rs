@@ -1,12 +1,11 @@
 //! Going from view to view and from line to line.
 
-use super::lists::order_slots;
-use super::{Effect, PageId, PagePart, PromptKind, State, View, filter, map, moved, page, triage, wal};
+use super::lists::{self, order_slots};
+use super::{Effect, PageId, PagePart, PromptKind, State, View, map, moved, page, triage, wal};
 use crate::tui::checklist::tasks;
-use crate::tui::list_moves::stepped;
 use crate::tui::picker;
 use crate::tui::query::Query;
-use crate::tui::state::{PageState, WalLevel};
+use crate::tui::state::{PageState, WalLevel, stepped};
 use crate::tui::view;
 
 /// Pages that ctrl-o can go back to.
@@ -20,7 +19,7 @@ pub(super) fn back(state: &mut State) {
         } else if prompt.kind == PromptKind::Search {
             let is_slots = state.view == View::Slots;
             state.slots.only &= !is_slots;
-            if !filter::clear(state) && state.list_kind().is_none() {
+            if !lists::clear_filter(state) && state.list_kind().is_none() {
                 clear(state);
             }
             if is_slots {
@@ -35,7 +34,7 @@ pub(super) fn back(state: &mut State) {
         state.page.is_open = false;
     } else if state.view == View::Map && state.map.is_open {
         state.map.is_open = false;
-    } else if filter::clear(state) {
+    } else if lists::clear_filter(state) {
     } else if matches!(state.view, View::Findings | View::Steps | View::Apply | View::Undo) {
         state.view = state.view.tab(&state.subject.views);
     } else if state.view == View::InnodbPage {
@@ -103,8 +102,7 @@ pub(super) fn open(state: &mut State) -> Vec<Effect> {
     }
     if state.view == View::Pages {
         if state.shown_lines().is_some_and(<[usize]>::is_empty) {
-            state.tell("no page is selected");
-            return Vec::new();
+            return state.only_tell("no page is selected");
         }
         return show(state, View::InnodbPage);
     }
@@ -112,10 +110,7 @@ pub(super) fn open(state: &mut State) -> Vec<Effect> {
         let task = tasks(state).into_iter().nth(state.checklist.selected);
         return match task.as_ref().and_then(|task| task.view) {
             Some((view, ..)) => show(state, view),
-            None => {
-                state.tell("this is done outside: y copies its command, space ticks it");
-                Vec::new()
-            }
+            None => state.only_tell("this is done outside: y copies its command, space ticks it"),
         };
     }
     if state.view == View::Wal {
@@ -124,18 +119,9 @@ pub(super) fn open(state: &mut State) -> Vec<Effect> {
     let worst = || state.triage.map.worst_page(state.triage.selected).filter(|_| state.view == View::Triage);
     match state.selected_page().or_else(worst) {
         Some(page) if state.survey().is_some() => open_page(state, page),
-        Some(_) => {
-            state.tell("this page is not judged yet: the check continues");
-            Vec::new()
-        }
-        None if state.view == View::Triage => {
-            state.tell("there is no damaged page");
-            Vec::new()
-        }
-        None if state.cluster.survey.is_some() => {
-            state.warn("this line is not about one page");
-            Vec::new()
-        }
+        Some(_) => state.only_tell("this page is not judged yet: the check continues"),
+        None if state.view == View::Triage => state.only_tell("there is no damaged page"),
+        None if state.cluster.survey.is_some() => state.only_warn("this line is not about one page"),
         None => Vec::new(),
     }
 }
@@ -193,10 +179,10 @@ pub(super) fn move_by(state: &mut State, by: isize) {
         return;
     }
     if state.help.is_open {
-        state.help.top = moved(state.help.top, by, view::scroll_range(state));
+        state.help.top = moved(state.help.top, by, view::extent(state).1);
         return;
     }
-    if filter::move_by(state, by) {
+    if lists::move_among(state, by) {
         return;
     }
     match state.view {
@@ -250,9 +236,9 @@ pub(super) fn click(state: &mut State, column: u16, row: u16) -> Vec<Effect> {
     let is_beside = state.detail_columns() > 0 && usize::from(column) >= state.list_columns();
     let Some(at) = view::line_at(state, row).filter(|_| !is_beside) else { return Vec::new() };
     // A second press on the same line opens it.
-    if filter::selected(state) == at && state.view != View::Findings {
+    if lists::selected(state) == at && state.view != View::Findings {
         return open(state);
     }
-    filter::select(state, at);
+    lists::select(state, at);
     Vec::new()
 }

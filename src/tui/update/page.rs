@@ -47,18 +47,16 @@ pub(super) fn step_damaged(state: &mut State, forward: bool) -> Vec<Effect> {
     if state.view == View::InnodbPage {
         // Among the lines that match, where the list is filtered.
         state.view = View::Pages;
-        super::filter::refresh(state);
+        super::lists::refresh(state);
         move_by(state, if forward { 1 } else { -1 });
         return show(state, View::InnodbPage);
     }
     let Some(survey) = state.cluster.survey.clone() else {
-        state.warn("the cluster has not been read yet");
-        return Vec::new();
+        return state.only_warn("the cluster has not been read yet");
     };
     let pages = survey.pages();
     let Some(wanted) = state.page.wanted.filter(|_| !pages.is_empty()) else {
-        state.warn("no damaged page");
-        return Vec::new();
+        return state.only_warn("no damaged page");
     };
     // A page in order stands between two damaged ones.
     let at = pages.binary_search_by_key(&wanted, |report| report.page);
@@ -69,8 +67,7 @@ pub(super) fn step_damaged(state: &mut State, forward: bool) -> Vec<Effect> {
     } % pages.len();
     let Some(report) = pages.get(next) else { return Vec::new() };
     if report.page == wanted {
-        state.tell("this is the only damaged page");
-        return Vec::new();
+        return state.only_tell("this is the only damaged page");
     }
     let (part, came_from) = (state.page.part, state.page.came_from);
     let effects = open_page(state, report.page);

@@ -1,9 +1,13 @@
-//! Marks, the plan, and applying it.
+//! Marks, the plan, applying it, and taking a repair back.
 
-use super::{Arc, Effect, PageId, State, View, pages};
+use super::{Arc, Effect, PageId, Prompt, PromptKind, State, View, pages};
 use crate::analysis::verdict::facts::RepairPlan;
 use crate::analysis::verdict::judge::Verdict;
-use crate::tui::facts::{AppliedSheet, PlanSheet};
+use crate::tui::action::UndoOrder;
+use crate::tui::facts::{AppliedSheet, PlanSheet, UndoSheet, UndoneSheet};
+
+/// Confirmation before old bytes are written back.
+pub const UNDO_WORD: &str = "undo";
 
 /// Marks the selected page for repair, or takes the mark away.
 pub(super) fn mark(state: &mut State) {
@@ -86,8 +90,7 @@ pub(super) fn save(state: &mut State) -> Vec<Effect> {
     if let Some(sheet) = &state.plan.sheet {
         return vec![Effect::SavePlan(sheet.plan.clone())];
     }
-    state.warn("there is no plan yet");
-    Vec::new()
+    state.only_warn("there is no plan yet")
 }
 
 pub(super) fn applied(state: &mut State, applied: Arc<AppliedSheet>) {
@@ -125,7 +128,7 @@ pub(super) fn look_again(state: &mut State) -> Vec<Effect> {
     state.plan.rehearsed = None;
     match state.view {
         View::Apply if !state.plan.is_rehearsing => super::before::open(state),
-        View::Undo => super::undo::open(state),
+        View::Undo => open_undo(state),
         _ => Vec::new(),
     }
 }
@@ -140,4 +143,71 @@ pub(super) fn plan_to_write(state: &mut State) -> Option<Arc<PlanSheet>> {
     };
     state.warn(refusal);
     None
+}
+
+/// The undo that is possible now; else says why not.
+fn undo_order(state: &mut State) -> Option<UndoOrder> {
+    let refusal = match state.journal_in_force() {
+        _ if state.plan.is_applying || state.plan.is_rehearsing => "that is already in progress",
+        _ if state.cluster.is_reading => "the cluster is being checked: wait until that has ended",
+        None => {
+            "no journal next to the data directory has pages as a repair wrote them; pass another with tui --journal \
+                DIR"
+        }
+        Some(journal) => return Some(UndoOrder { journal: journal.to_owned(), allowed: state.plan.allowed }),
+    };
+    state.warn(refusal);
+    None
+}
+
+pub(super) fn open_undo(state: &mut State) -> Vec<Effect> {
+    let Some(order) = undo_order(state) else { return Vec::new() };
+    state.view = View::Undo;
+    state.help.is_open = false;
+    state.plan.undo = None;
+    state.plan.failure = None;
+    state.plan.before_top = 0;
+    vec![Effect::RehearseUndo(order)]
+}
+
+/// The rehearsal has ended. A result from before another permission is discarded.
+pub(super) fn undo_rehearsed(state: &mut State, sheet: Arc<UndoSheet>) {
+    let is_of_journal = state.journal_in_force() == Some(sheet.order.journal.as_path());
+    if is_of_journal && sheet.order.allowed == state.plan.allowed {
+        state.plan.undo = Some(sheet);
+        super::clamp(state);
+    }
+}
+
+pub(super) fn ask_for_undo(state: &mut State) {
+    match &state.plan.undo {
+        _ if state.plan.is_applying => state.warn("that is already in progress"),
+        None => state.warn("the undo is still being rehearsed"),
+        Some(sheet) if sheet.found.is_err() => state.warn("refused: see the lines in red"),
+        Some(_) => state.prompt = Some(Prompt { kind: PromptKind::Undo, text: String::new() }),
+    }
+}
+
+/// Begins to put the old bytes back when the word was typed.
+pub(super) fn undo(state: &mut State, typed: &str) -> Vec<Effect> {
+    // The key that opens the prompt may be the first letter of the word.
+    if typed != UNDO_WORD && typed != &UNDO_WORD[1..] {
+        return state.only_tell(format!("nothing was written: type {UNDO_WORD} to confirm"));
+    }
+    let Some(order) = undo_order(state) else { return Vec::new() };
+    state.plan.is_applying = true;
+    state.plan.failure = None;
+    state.tell("checking again, then writing the old bytes back");
+    vec![Effect::Undo(order)]
+}
+
+pub(super) fn undone(state: &mut State, sheet: Arc<UndoneSheet>) {
+    state.plan.is_applying = false;
+    state.tell(format!("{} as before the repair; the cluster is being checked again", pages(sheet.facts.back)));
+    if state.view == View::Undo {
+        state.view = View::Plan;
+    }
+    state.plan.undo = None;
+    state.plan.applied = None;
+    state.plan.undone = Some(sheet);
 }

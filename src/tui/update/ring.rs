@@ -57,8 +57,7 @@ pub(super) fn open(state: &mut State) -> Vec<Effect> {
 
 pub(super) fn play(state: &mut State) -> Vec<Effect> {
     if state.survey().is_none_or(|survey| survey.ring.order.is_empty()) {
-        state.tell("no slot was written");
-        return Vec::new();
+        return state.only_tell("no slot was written");
     }
     state.batches.played = Some(0);
     vec![Effect::Tick]
@@ -73,8 +72,7 @@ pub(super) fn tick(state: &mut State) -> Vec<Effect> {
     }
     if next == order.len() {
         state.batches.played = None;
-        state.tell("shown to the end: what was overwritten since is not seen");
-        return Vec::new();
+        return state.only_tell("shown to the end: what was overwritten since is not seen");
     }
     state.batches.played = Some(next);
     vec![Effect::Tick]

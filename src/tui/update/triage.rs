@@ -3,9 +3,8 @@
 use super::{PageId, State};
 use crate::tui::damage_map::{DamageMap, Grouping, MapPage, RowKey};
 use crate::tui::facts::FoundPage;
-use crate::tui::list_moves::stepped;
 use crate::tui::query::Query;
-use crate::types::{ForkNumber, RelFileLocator};
+use crate::tui::state::stepped;
 
 /// Lists the known damaged pages again; the selected row stays selected.
 pub(super) fn list(state: &mut State) {
@@ -23,11 +22,7 @@ pub(super) fn list(state: &mut State) {
             let fits = state.query.found_pages();
             let listed = found.iter().filter(|(page, one)| fits(**page, &one.called));
             let pages = listed.map(|(page, _)| MapPage { page: *page, verdict: None }).collect();
-            let called = |rel: RelFileLocator| {
-                let first = found.range(first_of(rel)..).next().filter(|(page, _)| page.rel == rel);
-                first.map_or_else(|| rel.to_string(), |(_, one)| one.called.to_string())
-            };
-            DamageMap::of(pages, found.len(), &state.triage.order, &called)
+            DamageMap::of(pages, found.len(), &state.triage.order, &|rel| state.triage.called(rel))
         }
     };
     let last = map.rows.len().saturating_sub(1);
@@ -35,11 +30,6 @@ pub(super) fn list(state: &mut State) {
     let kept = selected.filter(|_| state.triage.selected > 0).and_then(|key| map.row_of_key(key));
     state.triage.selected = kept.unwrap_or_else(|| state.triage.selected.min(last));
     state.triage.map = map;
-}
-
-/// Not greater than any page of the relation.
-const fn first_of(rel: RelFileLocator) -> PageId {
-    PageId { rel, fork: ForkNumber::Main, block: 0 }
 }
 
 /// Damaged pages were found; they are not judged yet. Those of a cluster that was read before stay as they are shown.

@@ -1,6 +1,6 @@
 //! The WAL view: the window, and drilling down to records.
 
-use super::{Arc, Effect, PageId, State, View};
+use super::{Arc, Effect, PageId, State, View, moved};
 use std::ops::Range;
 
 use crate::analysis::wal::cause::Cause;
@@ -103,8 +103,7 @@ pub(super) fn whole_window(state: &mut State) {
 /// Reads WAL again whenever it has grown, with the newest interval selected; or stops that.
 pub(super) fn follow(state: &mut State) -> Vec<Effect> {
     if state.subject.views.contains(&View::Triage) {
-        state.tell("pg_walfpi tui follows a running server; this cluster should be stopped");
-        return Vec::new();
+        return state.only_tell("pg_walfpi tui follows a running server; this cluster should be stopped");
     }
     state.wal.is_following = !state.wal.is_following;
     let words = if state.wal.is_following {
@@ -185,7 +184,7 @@ pub(super) fn move_by(state: &mut State, by: isize) {
     match state.wal.level {
         WalLevel::Timeline => {
             let count = state.wal.survey.as_ref().map_or(0, |wal| wal.intervals.len());
-            let at = state.wal.selected.saturating_add_signed(by).min(count.saturating_sub(1));
+            let at = moved(state.wal.selected, by, count);
             if at != state.wal.selected {
                 state.wal.selected = at;
                 take_interval(state);
@@ -194,8 +193,8 @@ pub(super) fn move_by(state: &mut State, by: isize) {
         WalLevel::Stretches => select_cell(state, by),
         WalLevel::Records => select_record(state, by),
         WalLevel::Record => {
-            let range = crate::tui::view::scroll_range(state);
-            state.wal.top = state.wal.top.saturating_add_signed(by).min(range.saturating_sub(1));
+            let (_, range) = crate::tui::view::extent(state);
+            state.wal.top = moved(state.wal.top, by, range);
         }
     }
 }
@@ -281,7 +280,7 @@ pub(super) fn step_block(state: &mut State, by: isize) {
         state.tell("this record refers to no block");
         return;
     }
-    state.wal.block = state.wal.block.saturating_add_signed(by).min(count - 1);
+    state.wal.block = moved(state.wal.block, by, count);
 }
 
 fn selected_sheet(state: &State) -> Option<Arc<RecordSheet>> {

@@ -73,11 +73,6 @@ fn relations(survey: &Survey, listed: &ListedBatch) -> String {
     format!("{count}: {}{more}", named.join(", "))
 }
 
-/// `file:slot`.
-fn slot_name(survey: &Survey, (file, index): (usize, u64)) -> String {
-    format!("{}:{index}", survey.file_name(file).unwrap_or("?"))
-}
-
 fn batch_line(state: &State, survey: &Survey, at: usize) -> Line<'static> {
     let look = state.look;
     let Some(listed) = survey.batches.get(at) else { return Line::default() };
@@ -87,10 +82,7 @@ fn batch_line(state: &State, survey: &Survey, at: usize) -> Line<'static> {
         BatchVerdict::Stale => look.faint(),
         BatchVerdict::Undecided => look.doubt(),
     };
-    let short = |slot: (usize, u64)| {
-        let name = slot_name(survey, slot);
-        short_name(&name).to_owned()
-    };
+    let short = |(file, index)| short_name(&survey.slot_name(file, index)).to_owned();
     let words = [
         format!(" {}", ring::batch_letter(at)),
         batch.verdict.name().to_owned(),
@@ -124,7 +116,8 @@ fn foot(state: &State, survey: &Survey) -> Vec<Line<'static>> {
             format!("checkpoint {}, eviction {}", batch.from_checkpoint, batch.from_eviction)
         }
     };
-    let slots = format!("{} to {}", slot_name(survey, batch.first), slot_name(survey, batch.last));
+    let [first, last] = [batch.first, batch.last].map(|(file, index)| survey.slot_name(file, index));
+    let slots = format!("{first} to {last}");
     let mut lines = vec![Line::default()];
     for (label, words) in [
         ("slots", slots),

@@ -1,12 +1,11 @@
 //! The rows of the damage map: a relation with its blocks as a strip, a verdict with its share, a page with its image.
 
-use super::{Line, Look, Modifier, Span, State, Style};
+use super::{Line, Look, Modifier, Span, State, Style, joined};
 use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::verdict::survey::PageReport;
 use crate::output::check_text::{block_label, image_words, tear_words};
-use crate::tui::body::joined;
-use crate::tui::damage_map::{Group, GroupKey, Grouping, MapPage, Row, StripCell, strip, verdict_name, with_fork};
-use crate::types::{ForkNumber, PageId, RelFileLocator};
+use crate::tui::damage_map::{Group, GroupKey, Grouping, MapPage, Row, StripCell, strip_of, verdict_name, with_fork};
+use crate::types::{ForkNumber, RelFileLocator};
 
 const VERDICT: usize = 17;
 
@@ -97,12 +96,8 @@ pub(super) fn row_line(state: &State, at: usize) -> Line<'static> {
 }
 
 fn called(state: &State, rel: RelFileLocator, fork: ForkNumber) -> String {
-    let found = || {
-        let from = PageId { rel, fork: ForkNumber::Main, block: 0 };
-        let first = state.triage.found.range(from..).next().filter(|(page, _)| page.rel == rel);
-        first.map_or_else(|| rel.to_string(), |(_, one)| one.called.to_string())
-    };
-    with_fork(&state.survey().map_or_else(found, |survey| survey.relation(rel)), fork)
+    let name = state.survey().map_or_else(|| state.triage.called(rel), |survey| survey.relation(rel));
+    with_fork(&name, fork)
 }
 
 fn group_line(state: &State, group: &Group) -> Line<'static> {
@@ -161,7 +156,7 @@ fn strip_spans(
     let map = &state.triage.map;
     let last = group.pages.last().and_then(|at| map.pages.get(*at)).map_or(0, |one| u64::from(one.page.block) + 1);
     let known = match state.survey() {
-        Some(survey) => survey.blocks.get(&(rel, fork)).copied(),
+        Some(survey) => survey.examined.blocks.get(&(rel, fork)).copied(),
         None => {
             group.pages.first().and_then(|at| state.triage.found.get(&map.pages.get(*at)?.page)).map(|one| one.blocks)
         }
@@ -172,7 +167,8 @@ fn strip_spans(
         Some((letter, verdict)) => (letter, cell_style(look, letter, verdict)),
         None => (look.dot(), look.faint()),
     };
-    joined(strip(&map.pages, group, blocks, cells).into_iter().map(drawn))
+    let pages = group.pages.iter().filter_map(|at| map.pages.get(*at)).copied();
+    joined(strip_of(pages, blocks, cells).into_iter().map(drawn))
 }
 
 fn page_line(state: &State, one: MapPage) -> Line<'static> {

@@ -86,9 +86,6 @@ fn head(state: &State, survey: &InnodbSurvey) -> Vec<Line<'static>> {
     let counts: Vec<(HeldImage, usize)> = counts.collect();
     let mut figures = vec![(format!("{} listed", examined.pages.len()), Style::new().add_modifier(Modifier::BOLD))];
     figures.extend(counts.iter().map(|(held, count)| (format!("{count} {}", label(*held)), style_of(look, *held))));
-    if let skipped @ 1.. = examined.coverage.skipped.len() {
-        figures.push((format!("{skipped} not checked"), look.doubt()));
-    }
     let mut answer = Section::new(look.lines(&sentences(&words), width, Style::new()), 1);
     let next = next_lines(state, width, head_rows(rows).saturating_sub(1 + answer.lines.len().min(2)));
     let names: Vec<String> = counts.iter().map(|(held, _)| label(*held)).collect();
@@ -101,7 +98,7 @@ fn head(state: &State, survey: &InnodbSurvey) -> Vec<Line<'static>> {
     for section in [&mut gap, &mut bars, &mut answer] {
         section.shorten(look, &mut too_many);
     }
-    let mut lines = vec![badge_line(look, width, look.badge(badge, tone), figures)];
+    let mut lines = vec![badge_line(look, width, look.badge(badge, tone), figures, &examined.coverage)];
     lines.extend(answer.lines.into_iter().chain(next).chain(bars.lines).chain(gap.lines));
     lines
 }

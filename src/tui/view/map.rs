@@ -2,9 +2,8 @@
 
 use super::damage_map::{cell_style, style_of};
 use super::triage::outdated_words;
-use super::{Body, Line, Look, Modifier, Span, State, Style, Survey, columns, fact, pages, waiting};
+use super::{Body, Line, Look, Modifier, Span, State, Style, Survey, columns, fact, joined, pages, waiting};
 use crate::analysis::verdict::judge::Verdict;
-use crate::tui::body::joined;
 use crate::tui::cluster_map::{Area, Fork, Tile, blocks_of_cell, cells_of, tiles};
 use crate::tui::damage_map::{StripCell, with_fork};
 use crate::types::PageId;

@@ -4,6 +4,7 @@
 
 mod batches;
 mod before;
+mod body;
 pub(super) mod damage_map;
 mod findings;
 mod help;
@@ -13,19 +14,20 @@ mod page;
 mod page_bytes;
 mod page_records;
 mod page_rows;
-mod picker;
 mod plan;
 mod ring;
 mod slots;
 mod steps;
 mod triage;
 mod triage_detail;
-mod undo;
 mod wal;
 
+use body::{Body, Facts, MIN_LIST, fact, highlight, joined, led, progress_line};
+pub(super) use page::widest;
+use page_bytes::ByteSides;
 pub use triage::start_words;
 pub use wal::notes as wal_notes;
-pub(super) use wal::tabs::kept_text;
+pub(super) use wal::window::kept_text;
 
 use ratatui::Frame;
 use ratatui::style::{Modifier, Style};
@@ -33,14 +35,15 @@ use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::Paragraph;
 
 use super::action::Command;
-use super::body::{self, Body, fact, highlight, progress_line};
-use super::byte_list::ByteSides;
 use super::facts::Survey;
 use super::keymap::{Binding, KEYS};
 use super::look::{Look, columns, pages};
 use super::query::Query;
 use super::ring::Grid;
 use super::state::{Message, Outdated, PagePart, Prompt, PromptKind, State, View, WalLevel};
+
+/// Columns and rows that a terminal must have.
+const MIN_SIZE: (u16, u16) = (60, 16);
 
 fn body(state: &State) -> Body<'_> {
     let body = whole_body(state);
@@ -73,7 +76,7 @@ pub(crate) fn list_lines(state: &State) -> Vec<String> {
 
 fn whole_body(state: &State) -> Body<'_> {
     if let Some(items) = super::picker::items(state) {
-        return picker::body(state, items);
+        return help::picker(state, items);
     }
     if state.help.is_open {
         return help::body(state);
@@ -89,14 +92,16 @@ fn whole_body(state: &State) -> Body<'_> {
         View::Wal | View::Relations | View::Causes | View::WhatIf | View::Kept => wal::body(state),
         View::Plan => plan::body(state),
         View::Apply => before::body(state),
-        View::Undo => undo::body(state),
+        View::Undo => before::undo_body(state),
         View::Pages | View::InnodbPage => innodb::body(state),
     }
 }
 
 pub fn view(state: &State, out: &mut Frame<'_>) {
     let area = out.area();
-    if let Some(words) = body::too_small(area.width, area.height) {
+    let (columns, rows) = MIN_SIZE;
+    if area.width < columns || area.height < rows {
+        let words = format!("{} by {} is too small: at least {columns} by {rows} is needed", area.width, area.height);
         out.render_widget(Paragraph::new(words), area);
         return;
     }
@@ -112,14 +117,20 @@ pub fn picture(state: &State) -> Vec<Line<'static>> {
     let body = body(state);
     lines.extend(body.lines(state.body_rows(), state.look, state.list_columns()));
     lines.extend(super::guide::lines(state));
-    let range = body.shown_range(state.body_rows());
-    lines.push(body::status(state.look, state.columns(), &range, |width| status_words(state, width)));
+    lines.push(status(state, &body.shown_range(state.body_rows())));
     lines.push(hints(state));
     lines
 }
 
-pub(crate) fn scroll_range(state: &State) -> usize {
-    extent(state).1
+/// The line above the keys; at its end the range of lines that is shown of a long list.
+fn status(state: &State, range: &str) -> Line<'static> {
+    let room = state.columns().saturating_sub(columns(range) + 1);
+    let mut line = status_words(state, room);
+    if !range.is_empty() {
+        line.push_span(Span::raw(" ".repeat((room + 1).saturating_sub(line.width()))));
+        line.push_span(Span::styled(range.to_owned(), state.look.faint()));
+    }
+    line
 }
 
 /// Lines of the open list, none of a text; and how many positions scrolling has.
@@ -153,7 +164,7 @@ pub fn slot_at(state: &State, column: u16, row: u16) -> Option<usize> {
 }
 
 pub(crate) fn undo_text(state: &State) -> Vec<String> {
-    undo::lines(state, usize::from(u16::MAX)).iter().map(ToString::to_string).collect()
+    before::undo_lines(state, usize::from(u16::MAX)).iter().map(ToString::to_string).collect()
 }
 
 /// Everything about the selected row of a page, where that is what the view is about.
@@ -166,15 +177,21 @@ pub(super) fn byte_sides(state: &State) -> Option<ByteSides<'_>> {
     state.page.sheet.as_deref().map(|sheet| page_bytes::sides(state, sheet))
 }
 
-/// How far the open part of a page can be moved to the left.
-pub(crate) fn widest(state: &State) -> usize {
-    page::widest(state)
-}
-
+/// The first line: tabs, of which one may be open, and the end of the path, which says more than its beginning.
 fn tabs(state: &State) -> Line<'static> {
-    let (views, labels) = tab_labels(state);
-    let open = views.iter().position(|view| *view == state.view.tab(views)).filter(|_| !state.help.is_open);
-    body::tabs(state.look, state.columns(), &labels, open, &state.subject.path)
+    let (look, (views, labels)) = (state.look, tab_labels(state));
+    let used: usize = labels.iter().map(|label| columns(label)).sum();
+    let room = state.columns().saturating_sub(used + 1);
+    let mut line = Line::default();
+    for (view, label) in views.iter().zip(labels) {
+        let is_open = *view == state.view.tab(views) && !state.help.is_open;
+        let style = if is_open { look.selected().add_modifier(Modifier::BOLD) } else { Style::new() };
+        line.push_span(Span::styled(label, style));
+    }
+    let path = &state.subject.path;
+    let path = look.fit_end(path, columns(&look.plain(path)).min(room.saturating_sub(1)));
+    line.push_span(Span::styled(look.fit_right(&path, room), look.faint()));
+    line
 }
 
 fn tab_labels(state: &State) -> (&[View], Vec<String>) {
@@ -187,7 +204,12 @@ fn tab_labels(state: &State) -> (&[View], Vec<String>) {
 
 pub(crate) fn tab_at(state: &State, column: u16) -> Option<View> {
     let (views, labels) = tab_labels(state);
-    views.get(body::tab_at(&labels, column)?).copied()
+    let mut end = 0;
+    let at = labels.iter().position(|label| {
+        end += columns(label);
+        usize::from(column) < end
+    })?;
+    views.get(at).copied()
 }
 
 fn status_words(state: &State, width: usize) -> Line<'static> {
@@ -296,12 +318,19 @@ fn matches(state: &State, typed: &str) -> String {
     }
 }
 
+/// The last line: keys, and a word for what each does, as many as there is room for.
 fn hints(state: &State) -> Line<'static> {
-    body::hints(
-        state.look,
-        state.columns(),
-        hinted(state).into_iter().map(|binding| (state.keys.label(binding), binding.hint)),
-    )
+    let (mut line, mut used) = (Line::default(), 0);
+    for binding in hinted(state) {
+        let (label, words) = (state.keys.label(binding), format!(" {}  ", binding.hint));
+        used += columns(&label) + columns(&words);
+        if used > state.columns() {
+            break;
+        }
+        line.push_span(Span::styled(label, state.look.heading()));
+        line.push_span(Span::raw(words));
+    }
+    line
 }
 
 /// Keys with a word in the bottom line: the next one by the guide, help and the way out, a repair, this view, others.

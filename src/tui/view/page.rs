@@ -1,10 +1,9 @@
 //! One page: where its sectors come from, the verdict, bytes side by side, header, records in WAL.
 
-use std::io;
-
-use super::{Body, Line, Look, PagePart, Span, State, Style, columns, page_bytes, page_records, page_rows, waiting};
-use crate::analysis::changes::sectors::SECTOR_BYTES;
-use crate::analysis::changes::sectors::SectorMarks;
+use super::{
+    Body, Line, Look, PagePart, Span, State, Style, columns, led, page_bytes, page_records, page_rows, waiting,
+};
+use crate::analysis::changes::sectors::{SECTOR_BYTES, SectorMarks};
 use crate::analysis::dwb::staleness::Confidence;
 use crate::analysis::verdict::evidence::Weight;
 use crate::analysis::verdict::images::{PageVersion, VersionOf};
@@ -12,7 +11,7 @@ use crate::output::check_text::{EvidencePart, evidence_parts, letter, page_and_p
 use crate::output::colour::Paint;
 use crate::output::page_text::{write_header_difference, write_items};
 use crate::output::text::Layout;
-use crate::tui::body::led;
+use crate::tui::export::text_of;
 use crate::tui::facts::PageSheet;
 
 /// Rows from which on the map of sectors is shown.
@@ -53,7 +52,7 @@ pub(super) fn body(state: &State) -> Body<'_> {
             parts.iter().flat_map(|part| evidence(look, part, width)).collect()
         }
         PagePart::Header => {
-            let lines = table_lines(state.page.part, sheet);
+            let lines = header_lines(sheet);
             lines.iter().map(|line| cut_left(look, line, state.page.left, width)).collect()
         }
         PagePart::Bytes => return page_bytes::body(state, sheet, head),
@@ -67,31 +66,24 @@ pub(super) fn row_bytes(state: &State) -> usize {
     if state.columns() >= WIDE { 16 } else { 8 }
 }
 
-pub(super) fn widest(state: &State) -> usize {
-    let Some(sheet) = state.page.sheet.as_deref() else { return 0 };
-    let lines = table_lines(state.page.part, sheet);
+/// How far the open part can be moved to the left.
+pub(in crate::tui) fn widest(state: &State) -> usize {
+    let sheet = state.page.sheet.as_deref().filter(|_| state.page.part == PagePart::Header);
+    let lines = sheet.map_or_else(Vec::new, header_lines);
     lines.iter().map(|line| columns(line)).max().unwrap_or(0).saturating_sub(state.columns())
 }
 
-/// A part of the page that is a table, as `page` prints it; nothing for other parts.
-fn table_lines(part: PagePart, sheet: &PageSheet) -> Vec<String> {
-    let mut text = Vec::new();
-    let written = match part {
-        PagePart::Header => write_header_tables(&mut text, sheet),
-        PagePart::Verdict | PagePart::Rows | PagePart::Bytes | PagePart::Wal => Ok(()),
-    };
-    let mut lines: Vec<String> = String::from_utf8_lossy(&text).lines().skip(1).map(str::to_owned).collect();
-    // Memory takes everything that is written to it.
-    lines.extend(written.err().map(|error| error.to_string()));
-    lines
-}
-
-fn write_header_tables(text: &mut Vec<u8>, sheet: &PageSheet) -> io::Result<()> {
-    if sheet.versions.is_empty() {
-        return Ok(());
+/// The header and the items, as `page` prints them.
+fn header_lines(sheet: &PageSheet) -> Vec<String> {
+    let (page, versions) = (sheet.report.page, &sheet.versions);
+    if versions.is_empty() {
+        return Vec::new();
     }
-    write_header_difference(text, ENDLESS, sheet.report.page, &sheet.versions)?;
-    write_items(text, ENDLESS, sheet.report.page, &sheet.versions)
+    let text = text_of(|out| {
+        write_header_difference(out, ENDLESS, page, versions)?;
+        write_items(out, ENDLESS, page, versions)
+    });
+    text.lines().skip(1).map(str::to_owned).collect()
 }
 
 fn legend(look: Look, sheet: &PageSheet, width: usize) -> Vec<Line<'static>> {

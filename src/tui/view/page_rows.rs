@@ -1,10 +1,9 @@
 //! The rows of a page, or the entries of an index: what comes back and what is lost when an image is put back.
 
-use super::{Body, Line, Look, PagePart, Span, State, Style, columns};
+use super::{Body, Line, Look, PagePart, Span, State, Style, columns, led};
 use crate::analysis::pages::page_rows::{RowFate, is_of_rows};
 use crate::output::page_rows::{RowCells, RowDetail, RowsOf};
 use crate::output::page_text::version_title;
-use crate::tui::body::led;
 use crate::tui::facts::PageSheet;
 
 /// Columns from which on the transaction that deleted a row and the ctid have columns.

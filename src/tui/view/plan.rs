@@ -1,14 +1,12 @@
 //! Plan of a repair, and its blockers.
 
-use super::before::Facts;
+use super::before::journal_facts;
 use super::damage_map::tear_of;
 use super::triage::outdated_words;
 use super::triage_detail::kind_words as relation_words;
-use super::undo::journal_facts;
-use super::{Body, Line, Look, Span, State, Style, pages, start_words, waiting};
+use super::{Body, Facts, Line, Look, Span, State, Style, led, pages, start_words, waiting};
 use crate::analysis::verdict::judge::Verdict;
 use crate::repair::plan::{LeftPage, PlanPage, PlanStep, StepKind};
-use crate::tui::body::led;
 use crate::tui::command_line::{command_line, tui_command, undo_command};
 use crate::tui::facts::{AppliedSheet, StepFacts};
 

@@ -159,7 +159,7 @@ fn cursor_words(state: &State, survey: &Survey, grid: &Grid) -> String {
     let slots = grid.cell_of(state.batches.cursor);
     let name = |slot: usize| {
         let row = survey.slots().get(slot);
-        row.map_or_else(String::new, |row| format!("{}:{}", survey.file_name(row.file).unwrap_or("?"), row.index))
+        row.map_or_else(String::new, |row| survey.slot_name(row.file, row.index))
     };
     let mut words = match slots.len() {
         0 => return "there are no slots".to_owned(),

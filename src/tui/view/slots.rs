@@ -1,7 +1,6 @@
 //! Every slot of the double write buffer, sorted and searched. Only lines on the screen are made.
 
-use super::before::Facts;
-use super::{Body, Line, Look, Span, State, Style, Survey, waiting};
+use super::{Body, Facts, Line, Look, Span, State, Style, Survey, waiting};
 use crate::analysis::dwb::compare::Comparison;
 use crate::analysis::dwb::slot_facts::{Condition, SlotRow};
 use crate::parsers::dwb::patch::short_name;
@@ -148,9 +147,9 @@ fn slot_line(state: &State, survey: &Survey, widths: Widths, at: usize) -> Line<
 
 fn details(look: Look, survey: &Survey, row: &SlotRow, width: usize) -> Vec<Line<'static>> {
     let [crc, batch, disk, by, fork] = slot_words(row);
-    let file = survey.file_name(row.file).unwrap_or("?");
     let mut facts = Facts::new(look, width);
-    facts.add("slot", &format!("{file}:{}, stored number {}", row.index, row.slot_id), look.heading());
+    let name = survey.slot_name(row.file, row.index);
+    facts.add("slot", &format!("{name}, stored number {}", row.slot_id), look.heading());
     facts.add("crc", crc, Style::new());
     if row.condition == Condition::Empty {
         return facts.lines;
@@ -182,8 +181,7 @@ fn slot_name(survey: &Survey, row: &SlotRow) -> String {
     if survey.files.len() < 2 {
         return row.index.to_string();
     }
-    let file = survey.file_name(row.file).unwrap_or("?");
-    format!("{}:{}", short_name(file), row.index)
+    short_name(&survey.slot_name(row.file, row.index)).to_owned()
 }
 
 /// As triage paints the page; a slot that fails its CRC stands out as well.

@@ -1,8 +1,7 @@
 //! Next steps with their commands, ticked as they are done.
 
 use super::triage::outdated_words;
-use super::{Body, Line, Look, Span, State, Style, fact, waiting};
-use crate::tui::body::led;
+use super::{Body, Line, Look, Span, State, Style, fact, led, waiting};
 use crate::tui::checklist::{Task, next_task, tasks};
 
 /// Columns before the sentence: pointer, box and number.

@@ -1,10 +1,13 @@
 //! Damage, predicted startup, next steps.
 
-use super::before::Facts;
 use super::damage_map::{heading, row_line};
 use super::findings::{FindingLine, finding_lines};
 use super::triage_detail::{below, whole};
-use super::{Body, Line, Look, Modifier, Span, State, Style, Survey, columns, fact, findings, map, pages, waiting};
+use super::{
+    Body, Facts, Line, Look, MIN_LIST, Modifier, Span, State, Style, Survey, columns, fact, findings, led, map, pages,
+    waiting,
+};
+use crate::analysis::skipped::Coverage;
 use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::facts::Badge;
 use crate::analysis::verdict::judge::Verdict;
@@ -14,8 +17,6 @@ use crate::output::check_text::{compared_words, page_title, replay_words};
 use crate::output::start_words::StartWords;
 use crate::output::words::cluster::checksum_words;
 use crate::report::Rule;
-use crate::tui::body::MIN_LIST;
-use crate::tui::body::led;
 use crate::tui::cluster_map::Area;
 
 const VERDICT: usize = 16;
@@ -121,7 +122,7 @@ fn head(state: &State) -> Vec<Line<'static>> {
     let doubts = report.replay.doubts.iter();
     let doubts = doubts.flat_map(|doubt| fact(look, width, "doubt", &doubt.to_string(), look.doubt())).collect();
     let mut doubts = Section::new(doubts, usize::from(!report.replay.doubts.is_empty()));
-    let repaired = super::undo::in_force_words(survey);
+    let repaired = super::before::in_force_words(survey);
     let repaired = repaired.map_or_else(Vec::new, |words| fact(look, width, "repaired", &words, look.good()));
     let mut repaired = Section { least: repaired.len().min(1), lines: repaired };
     // The badge says that a server runs.
@@ -144,7 +145,7 @@ fn head(state: &State) -> Vec<Line<'static>> {
         section.shorten(look, &mut too_many);
     }
     let badge = look.badge(start.badge.label(), start.badge.tone());
-    let mut lines = vec![badge_line(look, width, badge, figures(look, survey))];
+    let mut lines = vec![badge_line(look, width, badge, figures(look, survey), &survey.examined.coverage)];
     lines.extend(start_words.lines.into_iter().chain(next).chain(doubts.lines).chain(repaired.lines));
     lines.extend(opened.lines.into_iter().chain(known.lines).chain(bars.lines).chain(gap.lines));
     lines
@@ -152,7 +153,6 @@ fn head(state: &State) -> Vec<Line<'static>> {
 
 /// How many pages are damaged, what can be done about them, and what was not checked.
 fn figures(look: Look, survey: &Survey) -> Vec<(String, Style)> {
-    let skipped = survey.examined.coverage.skipped.len();
     let mut figures = match (survey.pages().len(), survey.answer) {
         (0, Answer::Uncertain) => vec![("no damage found, not all checked".to_owned(), look.doubt())],
         (0, _) => vec![("no damaged page".to_owned(), look.good())],
@@ -162,19 +162,20 @@ fn figures(look: Look, survey: &Survey) -> Vec<(String, Style)> {
         by_verdict(survey)
             .map(|(verdict, count)| (format!("{count} {}", verdict.facts().label), look.verdict(verdict))),
     );
-    if skipped > 0 {
-        figures.push((format!("{skipped} not checked"), look.doubt()));
-    }
     figures
 }
 
-/// The badge of the answer, then figures as far as there is room.
+/// The badge of the answer, then figures as far as there is room, the last of them what was not checked.
 pub(super) fn badge_line(
     look: Look,
     width: usize,
     badge: Span<'static>,
-    figures: Vec<(String, Style)>,
+    mut figures: Vec<(String, Style)>,
+    coverage: &Coverage,
 ) -> Line<'static> {
+    if let skipped @ 1.. = coverage.skipped.len() {
+        figures.push((format!("{skipped} not checked"), look.doubt()));
+    }
     let mut room = width.saturating_sub(badge.width());
     let mut spans = vec![badge];
     for (words, style) in figures {

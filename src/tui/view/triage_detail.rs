@@ -123,7 +123,7 @@ fn group_lines(state: &State, survey: &Survey, group: &Group, width: usize) -> V
             let name = with_fork(&survey.relation(rel), fork);
             lines.extend(look.lines(&name, width, look.heading()));
             let file = survey.examined.path_of(PageId { block: 0, ..*first });
-            let total = survey.blocks.get(&(rel, fork)).copied();
+            let total = survey.examined.blocks.get(&(rel, fork)).copied();
             let bytes = total.map(|blocks| blocks.saturating_mul(survey.examined.block_size as u64));
             let file = bytes.map_or(file.clone(), |bytes| format!("{file}, {}", size(bytes)));
             let blocks = total.map_or_else(String::new, |blocks| format!(" of {blocks} blocks"));

@@ -2,10 +2,9 @@
 
 mod chart;
 mod records;
-pub(super) mod tabs;
-mod window;
+pub(super) mod window;
 
-use super::{Body, Line, Look, Span, State, Style, View, columns, highlight, progress_line};
+use super::{Body, Line, Look, Span, State, Style, View, columns, highlight, joined, led, progress_line};
 use crate::analysis::wal::tally::Tally;
 use crate::output::figures::{percent, size};
 use crate::output::json::time_text;
@@ -28,7 +27,7 @@ pub(super) fn body(state: &State) -> Body<'_> {
         }
         return Body::text(lines, Vec::new(), 0);
     };
-    if let Some(body) = tabs::body(state, wal) {
+    if let Some(body) = window::body(state, wal) {
         return body;
     }
     if let Some(body) = records::body(state, wal) {

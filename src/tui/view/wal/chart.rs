@@ -1,13 +1,12 @@
 //! WAL over time, or by address where records tell no times: bytes and images, checkpoints, damage, the window.
 
-use super::{Line, Look, Span, State, Style, clock, columns};
+use super::{Line, Look, Span, State, Style, clock, columns, joined};
 use crate::analysis::wal::interval::{Interval, IntervalKind};
 use crate::analysis::wal::tally::Tally;
 use crate::inspect::wal::rules::DAMAGE;
 use crate::output::figures::size;
 use crate::parsers::wal::payload::PgTimestamp;
 use crate::report::Finding;
-use crate::tui::body::joined;
 use crate::tui::facts::WalSurvey;
 use crate::tui::look::Colours;
 use crate::tui::state::Scale;

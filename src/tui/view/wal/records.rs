@@ -1,7 +1,7 @@
 //! Down from a window to stretches, to records, to one record.
 
 use super::chart::{damage_at, gaps};
-use super::{Body, Line, Look, Span, State, Style, clock, columns, highlight, window};
+use super::{Body, Line, Look, Span, State, Style, clock, columns, highlight, led, window};
 use crate::analysis::wal::record_sheet::{RecordLine, RecordList, RecordSheet, StoppedAt};
 use crate::analysis::wal::timeline::{Timeline, TimelineCell};
 use crate::output::escape::ascii_or_dot;
@@ -10,7 +10,6 @@ use crate::output::record_text::{
     Fact, block_facts, block_words, blocks_of_line, header_facts, main_facts, type_words,
 };
 use crate::parsers::wal::timeline::WalSegment;
-use crate::tui::body::led;
 use crate::tui::facts::{WalSurvey, WindowSheet};
 use crate::tui::state::WalLevel;
 use crate::types::Lsn;
